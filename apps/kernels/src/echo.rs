@@ -1,0 +1,218 @@
+//! Echo: a server, a client that measures round trips, and the two ends of a one-way stream.
+
+use gpunet_device::{
+    Errno, Group, Handle, Listener, Net, Shared, SharedBuf, SocketAddr, Stream, kernel_arg,
+    kernels, simt,
+};
+
+use crate::pattern;
+
+kernel_arg! {
+    /// What a client's block does.
+    pub struct Work {
+        /// Where the server is.
+        pub server: SocketAddr,
+        /// Round trips (client), or nothing (stream).
+        pub messages: u64,
+        /// Bytes of a message, or of the whole stream.
+        pub bytes: u64,
+        /// Seed of the pattern; each block adds its rank.
+        pub seed: u64,
+        /// Capacity of each ring.
+        pub ring: u64,
+        /// How long one call may wait, nanoseconds.
+        pub patience_ns: u64,
+    }
+}
+
+kernel_arg! {
+    /// What became of a block's work.
+    pub struct Outcome {
+        /// 0 when all went well, else a negative error number.
+        pub result: i64,
+        /// Bytes that arrived and were checked.
+        pub verified: u64,
+        /// Nanoseconds that the whole work took.
+        pub elapsed_ns: u64,
+        /// Cycles that the whole work took, to turn samples into time.
+        pub elapsed_cycles: u64,
+    }
+}
+
+kernels! {
+    /// Echoes on every connection of a listener, a block for each, until told to stop.
+    pub fn echo_server(net: Net, listener: Handle) {
+        let on = net.block();
+        let listener = Listener::from_handle(on, listener);
+        let buffer = simt::shared_memory();
+        loop {
+            match listener.accept() {
+                Ok(stream) => {
+                    while let Ok(bytes @ 1..) = stream.read(buffer) {
+                        if stream.write_all(buffer.first(bytes)).is_err() {
+                            break;
+                        }
+                    }
+                }
+                Err(Errno::ECONNABORTED) => {}
+                Err(_) => break,
+            }
+        }
+        // The listener belongs to the host.
+        let _ = listener.into_handle();
+    }
+
+    /// Sends messages, waits for each to come back, checks it, and notes how long that took: a
+    /// connection a block. `samples` has `messages` places for each block.
+    pub fn echo_client(net: Net, work: Work, samples: Shared<u64>, outcomes: Shared<Outcome>) {
+        let group = net.block().group();
+        let block = simt::position().block as usize;
+        let mine = samples.slice(block * work.messages as usize, work.messages as usize);
+        let clock = Clock::start();
+        let mut verified = 0;
+        let result = round_trips(&net, &work, mine, &mut verified);
+        clock.stop(group, outcomes, block, result, verified);
+    }
+
+    /// Receives a stream to its end, checks it, and answers with the number of good bytes: a
+    /// connection a block, until told to stop.
+    pub fn stream_sink(net: Net, listener: Handle, seed: u64) {
+        let listener = Listener::from_handle(net.block(), listener);
+        while let Ok(stream) = listener.accept() {
+            let _ = drain(&stream, seed);
+        }
+        let _ = listener.into_handle();
+    }
+
+    /// Sends a stream of `bytes`, ends it, and waits for the sink's answer.
+    pub fn stream_source(net: Net, work: Work, outcomes: Shared<Outcome>) {
+        let group = net.block().group();
+        let clock = Clock::start();
+        let mut verified = 0;
+        let result = pour(&net, &work, &mut verified);
+        clock.stop(group, outcomes, simt::position().block as usize, result, verified);
+    }
+}
+
+/// Both clocks at the beginning of the work.
+struct Clock {
+    ns: u64,
+    cycles: u64,
+}
+
+impl Clock {
+    #[inline(always)]
+    fn start() -> Self {
+        Self { ns: simt::now_ns(), cycles: simt::cycles() }
+    }
+
+    #[inline(always)]
+    fn stop<G: Group>(
+        self,
+        group: G,
+        outcomes: Shared<Outcome>,
+        block: usize,
+        result: Result<(), Errno>,
+        verified: u64,
+    ) {
+        if group.is_leader() {
+            let outcome = Outcome {
+                result: result.map_or_else(Errno::negative, |()| 0),
+                verified,
+                elapsed_ns: simt::now_ns() - self.ns,
+                elapsed_cycles: simt::cycles() - self.cycles,
+            };
+            outcomes.set(block, outcome);
+        }
+    }
+}
+
+/// Connects with the rings and the patience that the work asks for.
+#[inline(always)]
+fn connect<'n>(net: &'n Net, work: &Work) -> Result<Stream<'n>, Errno> {
+    let stream = Stream::connect_with_rings(net.block(), &work.server, work.ring, work.ring)?;
+    stream.set_read_timeout(work.patience_ns)?;
+    stream.set_write_timeout(work.patience_ns)?;
+    Ok(stream)
+}
+
+#[inline(always)]
+fn round_trips(
+    net: &Net,
+    work: &Work,
+    samples: Shared<u64>,
+    verified: &mut u64,
+) -> Result<(), Errno> {
+    let group = net.block().group();
+    let stream = connect(net, work)?;
+    let bytes = work.bytes as usize;
+    let (message, answer) = halves(simt::shared_memory());
+    let seed = work.seed + u64::from(simt::position().block);
+    for turn in 0..work.messages {
+        let begin = turn * work.bytes;
+        let mut took = 0;
+        let mut done = 0;
+        // A message larger than the buffer goes in pieces.
+        while done < bytes {
+            let piece = (bytes - done).min(message.len());
+            pattern::fill(group, message.first(piece), seed, begin + done as u64);
+            let start = simt::cycles();
+            stream.write_all(message.first(piece))?;
+            stream.read_exact(answer.first(piece))?;
+            took += simt::cycles() - start;
+            let good = pattern::holds(group, answer.first(piece), seed, begin + done as u64);
+            if group.any(!good) {
+                return Err(Errno::EIO);
+            }
+            done += piece;
+            *verified += piece as u64;
+        }
+        if group.is_leader() {
+            samples.set(turn as usize, took);
+        }
+    }
+    Ok(())
+}
+
+#[inline(always)]
+fn drain(stream: &Stream<'_>, seed: u64) -> Result<(), Errno> {
+    let group = gpunet_device::Block;
+    let buffer = simt::shared_memory();
+    let mut good = 0;
+    loop {
+        let bytes = stream.read(buffer)?;
+        if bytes == 0 {
+            break;
+        }
+        if group.any(!pattern::holds(group, buffer.first(bytes), seed, good)) {
+            break;
+        }
+        good += bytes as u64;
+    }
+    stream.write_all(good.to_le_bytes().as_slice())
+}
+
+#[inline(always)]
+fn pour(net: &Net, work: &Work, verified: &mut u64) -> Result<(), Errno> {
+    let group = net.block().group();
+    let stream = connect(net, work)?;
+    let buffer = simt::shared_memory();
+    let mut sent = 0;
+    while sent < work.bytes {
+        let piece = (work.bytes - sent).min(buffer.len() as u64 / 8 * 8) as usize;
+        pattern::fill(group, buffer.first(piece), work.seed, sent);
+        stream.write_all(buffer.first(piece))?;
+        sent += piece as u64;
+    }
+    stream.shutdown(gpunet_device::calls::SHUT_WR)?;
+    stream.read_exact(buffer.first(8))?;
+    *verified = buffer.cast::<u64>().get(0).unwrap_or(0);
+    if *verified == work.bytes { Ok(()) } else { Err(Errno::EIO) }
+}
+
+/// Shared memory as a buffer to send from and one to receive into.
+#[inline(always)]
+fn halves(memory: SharedBuf) -> (SharedBuf, SharedBuf) {
+    let half = memory.len() / 2 / 16 * 16;
+    (memory.first(half), memory.slice(half, half))
+}

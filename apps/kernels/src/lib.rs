@@ -1,0 +1,8 @@
+//! The kernels of the programs in apps/: ordinary Rust, for the GPU and for the host.
+
+#![no_std]
+#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
+
+pub mod echo;
+pub mod first;
+pub mod pattern;

@@ -1,0 +1,225 @@
+//! Turns a kernel crate into PTX from the build script of the crate that launches it.
+//!
+//! ```no_run
+//! // build.rs, with the kernels in the folder `kernels` beside it
+//! gpunet_builder::Builder::new("kernels").build();
+//! ```
+//!
+//! The kernel crate is an ordinary `no_std` library that depends on `gpunet-device`. The host
+//! program depends on it too, for the emulated GPU, and takes what was built from here:
+//!
+//! ```text
+//! let module = include!(concat!(env!("OUT_DIR"), "/kernels.module.rs"));
+//! ```
+//!
+//! ```text
+//! build.rs ── Builder ─┬─ compiler   which Rust compiler can do it, or why none can
+//!                      ├─ crates     where the kernel crate stands, whose Cargo.lock counts
+//!                      ├─ ptx        a nested cargo, in <target>/gpunet-ptx/<cpu>
+//!                      ├─ ptxas      does it assemble (only where a ptxas is found)
+//!                      └─ OUT_DIR    <name>.ptx and <name>.module.rs
+//! ```
+//!
+//! Without a compiler the build goes on: the module then carries, in place of the PTX, one line
+//! that says what to install, and kernels run on the emulated GPU only. A kernel crate that does
+//! not compile for the GPU is an error.
+//!
+//! | variable | meaning |
+//! | --- | --- |
+//! | `GPUNET_PTX_TOOLCHAIN` | a sysroot folder, the name of a rustup toolchain, or `none` for a build without PTX |
+//! | `GPUNET_PTX_CPU` | the GPU to compile for, such as `sm_90`; wins over [`Builder::target_cpu`] |
+//! | `GPUNET_PTXAS` | the ptxas to check with |
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+pub mod compiler;
+pub mod crates;
+mod error;
+pub mod ptx;
+pub mod ptxas;
+
+pub use compiler::{Compiler, NoCompiler};
+pub use crates::KernelCrate;
+pub use error::Error;
+pub use ptx::Ptx;
+pub use ptxas::{KernelUsage, Ptxas};
+
+/// The GPU that PTX is built for when nothing else is asked: the oldest that current CUDA
+/// supports. The driver translates its PTX for every newer GPU.
+pub const DEFAULT_CPU: &str = "sm_75";
+
+/// The GPU asked for by `GPUNET_PTX_CPU`.
+pub const CPU_VARIABLE: &str = "GPUNET_PTX_CPU";
+
+/// Builds one kernel crate; made and used in a build script.
+#[derive(Debug, Clone)]
+pub struct Builder {
+    kernel_crate: PathBuf,
+    cpu: String,
+}
+
+impl Builder {
+    /// A builder for the kernel crate in this folder, relative to the calling package's own.
+    pub fn new(kernel_crate: impl AsRef<Path>) -> Self {
+        Self { kernel_crate: kernel_crate.as_ref().to_owned(), cpu: DEFAULT_CPU.to_owned() }
+    }
+
+    /// Compiles for this GPU and newer ones, such as `sm_90`. The default is [`DEFAULT_CPU`].
+    pub fn target_cpu(mut self, cpu: &str) -> Self {
+        cpu.clone_into(&mut self.cpu);
+        self
+    }
+
+    /// Builds, writes into `OUT_DIR` and tells cargo what to watch.
+    ///
+    /// Ends the build script with the compiler's message when the kernel crate does not compile.
+    pub fn build(self) {
+        if let Err(error) = self.try_build() {
+            println!("cargo::error={}", error.line());
+            eprintln!("{}", error.output().trim_end());
+            std::process::exit(1);
+        }
+    }
+
+    fn try_build(self) -> Result<(), Error> {
+        let package_folder = required_folder("CARGO_MANIFEST_DIR")?;
+        let out = required_folder("OUT_DIR")?;
+        let watched = [
+            CPU_VARIABLE,
+            compiler::TOOLCHAIN_VARIABLE,
+            ptxas::PTXAS_VARIABLE,
+            "CUDA_HOME",
+            "CUDA_PATH",
+        ];
+        for variable in watched {
+            println!("cargo::rerun-if-env-changed={variable}");
+        }
+        let cpu = env::var(CPU_VARIABLE).unwrap_or(self.cpu);
+        check_cpu_name(&cpu)?;
+        let kernel_crate = KernelCrate::open(&package_folder.join(&self.kernel_crate))?;
+        watch(&kernel_crate.manifest());
+
+        let surroundings = compiler::Surroundings::of_this_process();
+        let compiler = match surroundings.find() {
+            Ok(compiler) => compiler,
+            Err(NoCompiler::Unusable(why)) => return Err(Error::new(why)),
+            Err(missing) => {
+                // Installing a compiler must be enough to get PTX from the next build.
+                surroundings.signs_of_change().iter().for_each(|path| watch(path));
+                let why = missing.why_no_ptx(kernel_crate.name());
+                if !missing.was_asked_for() {
+                    println!("cargo::warning={why}");
+                }
+                return write_module(&out, &kernel_crate, Err(&why));
+            }
+        };
+
+        let folder = target_folder(&out, env::var("TARGET").ok().as_deref()).join("gpunet-ptx");
+        let ptx = ptx::compile(&compiler, &kernel_crate, &package_folder, &cpu, &folder)?;
+        ptx.sources.iter().for_each(|path| watch(path));
+        if let Some(ptxas) = Ptxas::find() {
+            match ptxas.assemble(&ptx.path, &cpu, &out) {
+                Ok(_) => {}
+                Err(ptxas::AssembleError::TooOld(why)) => println!("cargo::warning={why}"),
+                Err(ptxas::AssembleError::Rejected(error)) => return Err(error),
+            }
+        }
+        let in_out = out.join(format!("{}.ptx", kernel_crate.file_stem()));
+        write_if_different(&in_out, &ptx.text)?;
+        write_module(&out, &kernel_crate, Ok(&in_out))
+    }
+}
+
+/// Writes the expression that the host program includes.
+fn write_module(
+    out: &Path,
+    kernel_crate: &KernelCrate,
+    ptx: Result<&Path, &str>,
+) -> Result<(), Error> {
+    let ptx = match ptx {
+        Ok(path) => format!("Ok(include_str!({:?}))", path.display().to_string()),
+        Err(why) => format!("Err({why:?})"),
+    };
+    let name = kernel_crate.name();
+    let module = format!("::gpunet_host::Module {{ name: {name:?}, ptx: {ptx} }}\n");
+    let path = out.join(format!("{}.module.rs", kernel_crate.file_stem()));
+    write_if_different(&path, &module)
+}
+
+/// Leaves the time stamp of an unchanged file alone, so that nothing is rebuilt for it.
+fn write_if_different(path: &Path, content: &str) -> Result<(), Error> {
+    if fs::read_to_string(path).is_ok_and(|present| present == content) {
+        return Ok(());
+    }
+    fs::write(path, content).map_err(|error| Error::io("write", path, &error))
+}
+
+/// Refuses what rustc would only warn about, before half a minute of compiling.
+fn check_cpu_name(cpu: &str) -> Result<(), Error> {
+    let number = cpu.strip_prefix("sm_").unwrap_or_default();
+    let number = number.strip_suffix(['a', 'f']).unwrap_or(number);
+    if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(());
+    }
+    Err(Error::new(format!("`{cpu}` is not a GPU to compile for: name one as `sm_75` or `sm_90`")))
+}
+
+/// The folder that cargo builds into, from the `OUT_DIR` it gave to a build script.
+fn target_folder(out: &Path, target: Option<&str>) -> PathBuf {
+    let Some(profile_folder) = out
+        .ancestors()
+        .find(|folder| folder.file_name().is_some_and(|name| name == "build"))
+        .and_then(Path::parent)
+    else {
+        return out.to_owned();
+    };
+    // <target>/<profile>, or <target>/<triple>/<profile> when cargo was given a --target.
+    match profile_folder.parent() {
+        Some(folder)
+            if folder.file_name().is_some_and(|name| Some(name) == target.map(AsRef::as_ref)) =>
+        {
+            folder.parent().unwrap_or(folder).to_owned()
+        }
+        Some(folder) => folder.to_owned(),
+        None => out.to_owned(),
+    }
+}
+
+fn required_folder(variable: &str) -> Result<PathBuf, Error> {
+    env::var_os(variable).map(PathBuf::from).ok_or_else(|| {
+        Error::new(format!(
+            "{variable} is not set: gpunet_builder::Builder works in a build script only"
+        ))
+    })
+}
+
+fn watch(path: &Path) {
+    println!("cargo::rerun-if-changed={}", path.display());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn target_folder_is_found_with_and_without_a_target() {
+        let plain = Path::new("/w/target/release/build/app-1f/out");
+        assert_eq!(target_folder(plain, Some("x86_64-unknown-linux-gnu")), Path::new("/w/target"));
+        let triple = Path::new("/w/target/x86_64-unknown-linux-gnu/debug/build/app-1f/out");
+        assert_eq!(target_folder(triple, Some("x86_64-unknown-linux-gnu")), Path::new("/w/target"));
+        let nested = Path::new("/w/target/debug/build/app/1f/out");
+        assert_eq!(target_folder(nested, None), Path::new("/w/target"));
+        assert_eq!(target_folder(Path::new("/odd/out"), None), Path::new("/odd/out"));
+    }
+
+    #[test]
+    fn cpu_names_are_checked() {
+        for good in ["sm_75", "sm_90", "sm_90a", "sm_100f"] {
+            assert!(check_cpu_name(good).is_ok(), "{good}");
+        }
+        for bad in ["", "sm_", "90", "sm_a", "native", "sm_90 -x"] {
+            assert!(check_cpu_name(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! What the proxy tells the GPU of a socket: its card (fixed when made) and its live words.
+
+/// Words of a card.
+pub const CARD_WORDS: usize = 8;
+
+/// What a socket is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// Made, and neither connected nor listening.
+    Fresh = 1,
+    /// A byte stream: both rings hold bytes.
+    Stream = 2,
+    /// A listener: the receive ring holds 8-byte handles of accepted streams.
+    Listener = 3,
+    /// A poller: the receive ring holds 16-byte events.
+    Poller = 4,
+}
+
+impl Kind {
+    /// The kind with that number.
+    #[inline(always)]
+    pub const fn from_number(number: u8) -> Option<Self> {
+        match number {
+            1 => Some(Self::Fresh),
+            2 => Some(Self::Stream),
+            3 => Some(Self::Listener),
+            4 => Some(Self::Poller),
+            _ => None,
+        }
+    }
+}
+
+/// Where a ring lies and where its counters start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Region (0: pinned host memory, 1: GPU memory).
+    pub region: u8,
+    /// First byte in the region.
+    pub offset: u64,
+    /// Capacity, a power of two; 0: no ring.
+    pub capacity: u32,
+    /// Both counters' first value. Counters only grow, also over the sockets that have a place
+    /// one after the other.
+    pub base: u64,
+}
+
+/// A socket's card. Word 0 is written last, with release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Card {
+    /// Generation of the place; 0: free.
+    pub generation: u32,
+    /// What the socket is.
+    pub kind: Kind,
+    /// The receive ring.
+    pub receive: Place,
+    /// The send ring.
+    pub send: Place,
+    /// How long calls may wait unless the socket's options say otherwise, nanoseconds; 0: no limit.
+    pub patience_ns: u64,
+}
+
+impl Card {
+    /// As words; word 0 carries generation and kind.
+    pub fn to_words(&self) -> [u64; CARD_WORDS] {
+        let place = |p: &Place| u64::from(p.region) << 56 | p.offset;
+        [
+            Self::identity(self.generation, self.kind),
+            place(&self.receive),
+            place(&self.send),
+            u64::from(self.receive.capacity) | u64::from(self.send.capacity) << 32,
+            self.receive.base,
+            self.send.base,
+            self.patience_ns,
+            0,
+        ]
+    }
+
+    /// From words; none for a kind that does not exist.
+    #[inline(always)]
+    pub fn from_words(words: &[u64; CARD_WORDS]) -> Option<Self> {
+        let place = |word: u64, capacity: u32, base: u64| Place {
+            region: (word >> 56) as u8,
+            offset: word & (u64::MAX >> 8),
+            capacity,
+            base,
+        };
+        Some(Self {
+            generation: (words[0] >> 8) as u32,
+            kind: Kind::from_number(words[0] as u8)?,
+            receive: place(words[1], words[3] as u32, words[4]),
+            send: place(words[2], (words[3] >> 32) as u32, words[5]),
+            patience_ns: words[6],
+        })
+    }
+
+    /// Word 0.
+    #[inline(always)]
+    pub const fn identity(generation: u32, kind: Kind) -> u64 {
+        (generation as u64) << 8 | kind as u64
+    }
+}
+
+/// A counter that the proxy publishes, with how that direction ended in its lowest bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress(pub u64);
+
+impl Progress {
+    /// No bytes will follow: the peer closed (receive), or this side was shut down (send).
+    pub const ENDED: u64 = 1;
+    /// Ended by the error in the socket's status word.
+    pub const FAILED: u64 = 2;
+
+    /// Puts count and ending together.
+    #[inline(always)]
+    pub const fn new(count: u64, ending: u64) -> Self {
+        Self(count << 2 | ending)
+    }
+
+    /// The counter.
+    #[inline(always)]
+    pub const fn count(self) -> u64 {
+        self.0 >> 2
+    }
+
+    /// Whether no more progress will come.
+    #[inline(always)]
+    pub const fn is_over(self) -> bool {
+        self.0 & (Self::ENDED | Self::FAILED) != 0
+    }
+
+    /// Whether it ended with an error.
+    #[inline(always)]
+    pub const fn has_failed(self) -> bool {
+        self.0 & Self::FAILED != 0
+    }
+}
+
+/// A socket's status word: state in the upper half, error number in the lower.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status(pub u64);
+
+impl Status {
+    /// Not connected, or nothing to say.
+    pub const IDLE: u64 = 0;
+    /// A connect is under way.
+    pub const CONNECTING: u64 = 1;
+    /// Connected.
+    pub const CONNECTED: u64 = 2;
+    /// A connect, or the connection, failed with the error in the lower half.
+    pub const FAILED: u64 = 3;
+
+    /// Puts state and error together.
+    #[inline(always)]
+    pub const fn new(state: u64, errno: i32) -> Self {
+        Self(state << 32 | errno as u32 as u64)
+    }
+
+    /// The state.
+    #[inline(always)]
+    pub const fn state(self) -> u64 {
+        self.0 >> 32
+    }
+
+    /// The error number, 0 for none.
+    #[inline(always)]
+    pub const fn errno(self) -> i32 {
+        self.0 as u32 as i32
+    }
+}

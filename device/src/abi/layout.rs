@@ -1,0 +1,137 @@
+//! Where each word of a net lies: four regions, each with one kind of writer.
+//!
+//! | region | memory | written by |
+//! | --- | --- | --- |
+//! | GPU words | pinned host | GPU: send tails, receive heads, requests |
+//! | CPU words | pinned host | proxy: stop words, heartbeats, live words, cards, replies |
+//! | rings | pinned host or GPU | one side each |
+//! | local | GPU | GPU alone: locks, positions, options |
+//!
+//! Regions are separate mappings, so words of the GPU and of the CPU never share a page.
+
+use super::card::CARD_WORDS;
+use super::message::{REPLY_WORDS, REQUEST_WORDS};
+
+/// Launches of a net that can run at once.
+pub const MAX_LAUNCHES: u32 = 256;
+/// Words of a socket's live record: receive tail, send head, status, unused.
+pub const LIVE_WORDS: usize = 4;
+/// Words of a socket's record in GPU memory.
+pub const LOCAL_WORDS: usize = 16;
+/// Words of a slot's record in GPU memory: lock, sequence number.
+pub const SLOT_LOCAL_WORDS: usize = 2;
+
+/// A net's shape. All offsets are in words of the region named by the method's group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Layout {
+    /// Proxy threads.
+    pub shards: u32,
+    /// Sockets a shard can hold.
+    pub places: u32,
+    /// Request slots of a shard.
+    pub slots: u32,
+    /// Unused.
+    pub reserved: u32,
+}
+
+impl Layout {
+    /// Sockets of the net.
+    #[inline(always)]
+    pub const fn sockets(&self) -> usize {
+        self.shards as usize * self.places as usize
+    }
+
+    /// Request slots of the net.
+    #[inline(always)]
+    pub const fn all_slots(&self) -> usize {
+        self.shards as usize * self.slots as usize
+    }
+
+    /// GPU words: the send tail of a socket.
+    #[inline(always)]
+    pub const fn send_tail(&self, socket: usize) -> usize {
+        socket
+    }
+
+    /// GPU words: the receive head of a socket.
+    #[inline(always)]
+    pub const fn receive_head(&self, socket: usize) -> usize {
+        self.sockets() + socket
+    }
+
+    /// GPU words: the sequence number of the request in a slot.
+    #[inline(always)]
+    pub const fn request_sequence(&self, slot: usize) -> usize {
+        2 * self.sockets() + slot
+    }
+
+    /// GPU words: the request in a slot.
+    #[inline(always)]
+    pub const fn request(&self, slot: usize) -> usize {
+        2 * self.sockets() + self.all_slots() + slot * REQUEST_WORDS
+    }
+
+    /// Size of the GPU words.
+    pub const fn gpu_words(&self) -> usize {
+        self.request(self.all_slots())
+    }
+
+    /// CPU words: tells a launch to stop; not zero: the error number its waits return.
+    #[inline(always)]
+    pub const fn stop(&self, launch: usize) -> usize {
+        launch
+    }
+
+    /// CPU words: grows while a shard's proxy thread is alive.
+    #[inline(always)]
+    pub const fn heartbeat(&self, shard: usize) -> usize {
+        MAX_LAUNCHES as usize + shard
+    }
+
+    /// CPU words: a socket's live record.
+    #[inline(always)]
+    pub const fn live(&self, socket: usize) -> usize {
+        2 * MAX_LAUNCHES as usize + socket * LIVE_WORDS
+    }
+
+    /// CPU words: a socket's card.
+    #[inline(always)]
+    pub const fn card(&self, socket: usize) -> usize {
+        self.live(self.sockets()) + socket * CARD_WORDS
+    }
+
+    /// CPU words: the sequence number of the reply in a slot.
+    #[inline(always)]
+    pub const fn reply_sequence(&self, slot: usize) -> usize {
+        self.card(self.sockets()) + slot
+    }
+
+    /// CPU words: the reply in a slot.
+    #[inline(always)]
+    pub const fn reply(&self, slot: usize) -> usize {
+        self.reply_sequence(self.all_slots()) + slot * REPLY_WORDS
+    }
+
+    /// Size of the CPU words.
+    pub const fn cpu_words(&self) -> usize {
+        self.reply(self.all_slots())
+    }
+
+    /// Local: a socket's record.
+    #[inline(always)]
+    pub const fn local(&self, socket: usize) -> usize {
+        socket * LOCAL_WORDS
+    }
+
+    /// Local: a slot's record.
+    #[inline(always)]
+    pub const fn slot_local(&self, slot: usize) -> usize {
+        self.local(self.sockets()) + slot * SLOT_LOCAL_WORDS
+    }
+
+    /// Size of the local words.
+    pub const fn local_words(&self) -> usize {
+        self.slot_local(self.all_slots())
+    }
+}

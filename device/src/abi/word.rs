@@ -1,0 +1,126 @@
+//! The one module through which shared words are read and written.
+//!
+//! A [`Word`] is a place in memory that two processors share. Each has one writer (locks, which
+//! only the GPU touches, have several and live in GPU memory). What each access becomes:
+//!
+//! | here | PTX | x86-64 |
+//! | --- | --- | --- |
+//! | [`Word::load`] | `ld.relaxed.sys` | `mov` |
+//! | [`Word::load_acquire`] | `ld.acquire.sys` | `mov` |
+//! | [`Word::store`] | `st.relaxed.sys` | `mov` |
+//! | [`Word::store_release`] | `st.release.sys` | `mov` |
+//! | [`Word::compare_exchange`] | `atom.acq_rel.sys.cas` | `lock cmpxchg` |
+//!
+//! There is no fetch-and-add on purpose: for nvptx it compiles to a relaxed, GPU-scoped
+//! instruction whatever ordering is asked for.
+
+#![allow(unsafe_code, reason = "shared memory is reached through raw pointers, here alone")]
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// A shared 64-bit word.
+#[derive(Clone, Copy, Debug)]
+pub struct Word(*mut u64);
+
+// SAFETY: every access is atomic.
+unsafe impl Send for Word {}
+// SAFETY: every access is atomic.
+unsafe impl Sync for Word {}
+
+impl Word {
+    /// The word at `address`.
+    ///
+    /// # Safety
+    /// `address` is 8-byte aligned and stays valid for atomic access as long as the word is used.
+    #[inline(always)]
+    pub const unsafe fn at(address: *mut u64) -> Self {
+        Self(address)
+    }
+
+    #[inline(always)]
+    fn atomic(&self) -> &AtomicU64 {
+        // SAFETY: `at` promises alignment and validity, and all access goes through atomics.
+        unsafe { AtomicU64::from_ptr(self.0) }
+    }
+
+    /// Reads, with no order implied.
+    #[inline(always)]
+    pub fn load(&self) -> u64 {
+        self.atomic().load(Ordering::Relaxed)
+    }
+
+    /// Reads; what the writer did before its release is visible afterwards.
+    #[inline(always)]
+    pub fn load_acquire(&self) -> u64 {
+        self.atomic().load(Ordering::Acquire)
+    }
+
+    /// Writes, with no order implied.
+    #[inline(always)]
+    pub fn store(&self, value: u64) {
+        self.atomic().store(value, Ordering::Relaxed);
+    }
+
+    /// Writes after everything this thread did before.
+    #[inline(always)]
+    pub fn store_release(&self, value: u64) {
+        self.atomic().store(value, Ordering::Release);
+    }
+
+    /// Replaces `current` by `new`; says whether it did.
+    #[inline(always)]
+    pub fn compare_exchange(&self, current: u64, new: u64) -> bool {
+        self.atomic().compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// The word `index` places further on.
+    ///
+    /// # Safety
+    /// That word lies in the same region.
+    #[inline(always)]
+    pub const unsafe fn offset(&self, index: usize) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { self.0.add(index) })
+    }
+}
+
+/// `N` consecutive shared words: a request, a reply, a card.
+#[derive(Clone, Copy, Debug)]
+pub struct Words<const N: usize>(Word);
+
+impl<const N: usize> Words<N> {
+    /// The words from `address` on.
+    ///
+    /// # Safety
+    /// As for [`Word::at`], for all `N` words.
+    #[inline(always)]
+    pub const unsafe fn at(address: *mut u64) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { Word::at(address) })
+    }
+
+    /// The word at `index`.
+    ///
+    /// # Panics
+    /// When `index` is not below `N`.
+    #[inline(always)]
+    pub const fn get(&self, index: usize) -> Word {
+        assert!(index < N);
+        // SAFETY: all N words lie in one region (`at`), and index < N.
+        unsafe { self.0.offset(index) }
+    }
+
+    /// Reads each word once, in no order.
+    #[inline(always)]
+    pub fn read(&self) -> [u64; N] {
+        core::array::from_fn(|index| self.get(index).load())
+    }
+
+    /// Writes each word, in no order: publish them with a release elsewhere.
+    #[inline(always)]
+    pub fn write(&self, words: &[u64; N]) {
+        for (index, word) in words.iter().enumerate() {
+            self.get(index).store(*word);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Memory that a group's threads share: shared or global memory, at any alignment.
+//!
+//! A `&mut [u8]` in every thread of a block would be one reference too many, so buffers are a
+//! pointer and a length. A single thread may also receive into its own `&mut [u8]`, and sending
+//! takes any `&[u8]`.
+
+#![allow(unsafe_code, reason = "reads and writes memory that several threads share")]
+
+use crate::group::{Group, Thread};
+
+/// A buffer of `T` that all threads of a group see: address and length.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Shared<T> {
+    address: *mut T,
+    length: usize,
+}
+
+/// Bytes that all threads of a group see.
+pub type SharedBuf = Shared<u8>;
+
+impl<T> Clone for Shared<T> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Shared<T> {}
+
+// SAFETY: an address and a length; `from_raw`'s caller answers for the accesses.
+unsafe impl<T: Send> Send for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Shared<T> {}
+
+impl<T: Copy> Shared<T> {
+    /// No elements.
+    pub const EMPTY: Self = Self { address: core::ptr::without_provenance_mut(16), length: 0 };
+
+    /// The `length` elements from `address` on.
+    ///
+    /// # Safety
+    /// They are aligned and initialised, and stay valid, for reading and writing by all threads
+    /// that are given the buffer, as long as it is used. Threads that write the same element must
+    /// be ordered by a barrier; any value must be a valid `T`.
+    #[inline(always)]
+    pub const unsafe fn from_raw(address: *mut T, length: usize) -> Self {
+        Self { address, length }
+    }
+
+    /// Where it begins.
+    #[inline(always)]
+    pub const fn as_ptr(self) -> *mut T {
+        self.address
+    }
+
+    /// How many elements it holds.
+    #[inline(always)]
+    pub const fn len(self) -> usize {
+        self.length
+    }
+
+    /// Whether it holds none.
+    #[inline(always)]
+    pub const fn is_empty(self) -> bool {
+        self.length == 0
+    }
+
+    /// The element at `index`; none beyond the end.
+    #[inline(always)]
+    pub fn get(self, index: usize) -> Option<T> {
+        // SAFETY: in bounds; `from_raw` promises validity. Volatile: other threads may write it
+        // at the other side of a barrier.
+        (index < self.length).then(|| unsafe { self.address.add(index).read_volatile() })
+    }
+
+    /// Sets the element at `index`; nothing happens beyond the end.
+    #[inline(always)]
+    pub fn set(self, index: usize, value: T) {
+        if index < self.length {
+            // SAFETY: as in `get`.
+            unsafe { self.address.add(index).write_volatile(value) };
+        }
+    }
+
+    /// From `start` on, at most `length` elements: never more than there are.
+    #[inline(always)]
+    #[must_use]
+    pub fn slice(self, start: usize, length: usize) -> Self {
+        let start = start.min(self.length);
+        // SAFETY: at most one past the end.
+        let address = unsafe { self.address.add(start) };
+        Self { address, length: length.min(self.length - start) }
+    }
+
+    /// The first `length` elements, or all.
+    #[inline(always)]
+    #[must_use]
+    pub fn first(self, length: usize) -> Self {
+        self.slice(0, length)
+    }
+}
+
+impl SharedBuf {
+    /// Shared memory of the block, as the hardware or the emulator reports it.
+    #[inline(always)]
+    pub(crate) const fn of_shared_memory(address: *mut u8, bytes: usize) -> Self {
+        Self { address, length: bytes }
+    }
+
+    /// As a buffer of `T`: as many as fit behind the first aligned one.
+    #[inline(always)]
+    #[must_use]
+    pub fn cast<T: Plain>(self) -> Shared<T> {
+        let skip = self.address.align_offset(align_of::<T>()).min(self.length);
+        let rest = self.slice(skip, self.length);
+        Shared { address: rest.address.cast(), length: rest.length / size_of::<T>() }
+    }
+}
+
+/// Types for which any bytes are a value.
+///
+/// # Safety
+/// That is so, and there is no padding.
+pub unsafe trait Plain: Copy + 'static {}
+
+macro_rules! plain {
+    ($($t:ty)*) => { $(
+        // SAFETY: every bit pattern is a value.
+        unsafe impl Plain for $t {}
+    )* };
+}
+plain!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize f32 f64);
+
+/// What a group may receive into.
+pub trait Into<G: Group> {
+    /// Address and length.
+    fn target(self) -> (*mut u8, usize);
+}
+
+/// What a group may send from.
+pub trait From<G: Group> {
+    /// Address, length, and what threads compare on the emulated GPU: the address of memory that
+    /// is the same for all, nothing for slices (each thread's may be its own copy).
+    fn source(self) -> (*const u8, usize, u64);
+}
+
+impl<G: Group> Into<G> for SharedBuf {
+    #[inline(always)]
+    fn target(self) -> (*mut u8, usize) {
+        (self.address, self.length)
+    }
+}
+
+/// A thread's own memory serves a group of one.
+impl Into<Thread> for &mut [u8] {
+    #[inline(always)]
+    fn target(self) -> (*mut u8, usize) {
+        (self.as_mut_ptr(), self.len())
+    }
+}
+
+impl<G: Group> From<G> for SharedBuf {
+    #[inline(always)]
+    fn source(self) -> (*const u8, usize, u64) {
+        (self.address, self.length, self.address as u64)
+    }
+}
+
+/// All threads of the group bring the same bytes, wherever each of them keeps them.
+impl<G: Group> From<G> for &[u8] {
+    #[inline(always)]
+    fn source(self) -> (*const u8, usize, u64) {
+        (self.as_ptr(), self.len(), 0)
+    }
+}

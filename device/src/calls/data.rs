@@ -1,0 +1,112 @@
+//! Sending and receiving: a window of the ring and a copy.
+
+use crate::abi::errno::Errno;
+use crate::abi::handle::Handle;
+use crate::abi::net::Net;
+use crate::buf;
+use crate::group::Group;
+use crate::local::Side;
+use crate::ring::{Opened, Window};
+
+/// Do not wait, whatever the socket's options say.
+pub const MSG_DONTWAIT: u32 = 0x40;
+/// [`grecv`]: leave the bytes in the ring.
+pub const MSG_PEEK: u32 = 2;
+
+/// Sends: on a blocking socket all of the buffer, else as much as fits. How many bytes.
+#[inline(always)]
+pub fn gsend<G: Group>(
+    net: &Net,
+    group: G,
+    handle: Handle,
+    buffer: impl buf::From<G>,
+    flags: u32,
+) -> i64 {
+    send(net, group, handle, buffer, flags).map_or_else(Errno::negative, |sent| sent as i64)
+}
+
+/// Receives at least one byte, at most what the buffer holds; 0 once the peer has closed.
+#[inline(always)]
+pub fn grecv<G: Group>(
+    net: &Net,
+    group: G,
+    handle: Handle,
+    buffer: impl buf::Into<G>,
+    flags: u32,
+) -> i64 {
+    receive(net, group, handle, buffer, flags).map_or_else(Errno::negative, |got| got as i64)
+}
+
+#[inline(always)]
+pub(crate) fn send<G: Group>(
+    net: &Net,
+    group: G,
+    handle: Handle,
+    buffer: impl buf::From<G>,
+    flags: u32,
+) -> Result<usize, Errno> {
+    send_from(net, group, handle, buffer.source(), flags)
+}
+
+/// Sends from what [`buf::From::source`] gave.
+#[inline(always)]
+pub(crate) fn send_from<G: Group>(
+    net: &Net,
+    group: G,
+    handle: Handle,
+    (from, length, same): (*const u8, usize, u64),
+    flags: u32,
+) -> Result<usize, Errno> {
+    group.agree("gsend", &[handle.0, same, length as u64, u64::from(flags)]);
+    if flags & !MSG_DONTWAIT != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let wait = flags & MSG_DONTWAIT == 0;
+    let least = usize::from(length > 0);
+    let mut sent = 0;
+    // A counted copy: each turn sends a byte or more, or is the last.
+    loop {
+        let want = (least, length - sent);
+        match Window::open(net, group, handle, Side::Send, want, wait) {
+            Ok(Opened::Window(window)) => {
+                window.copy_in(group, from.wrapping_add(sent));
+                window.close(net, group, handle, Side::Send, window.len());
+                sent += window.len();
+            }
+            Ok(Opened::End) => return Err(Errno::EPIPE),
+            Err(Errno::EAGAIN) if sent > 0 => return Ok(sent),
+            Err(errno) => return if sent > 0 { Ok(sent) } else { Err(errno) },
+        }
+        if sent == length {
+            return Ok(sent);
+        }
+    }
+}
+
+#[inline(always)]
+pub(crate) fn receive<G: Group>(
+    net: &Net,
+    group: G,
+    handle: Handle,
+    buffer: impl buf::Into<G>,
+    flags: u32,
+) -> Result<usize, Errno> {
+    let (to, length) = buffer.target();
+    group.agree("grecv", &[handle.0, to as u64, length as u64, u64::from(flags)]);
+    if flags & !(MSG_DONTWAIT | MSG_PEEK) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let wait = flags & MSG_DONTWAIT == 0;
+    let want = (usize::from(length > 0), length);
+    match Window::open(net, group, handle, Side::Receive, want, wait)? {
+        Opened::End => Ok(0),
+        Opened::Window(window) => {
+            window.copy_out(group, to);
+            let used = if flags & MSG_PEEK == 0 { window.len() } else { 0 };
+            window.close(net, group, handle, Side::Receive, used);
+            // What other threads copied is there for all.
+            group.barrier();
+            Ok(window.len())
+        }
+    }
+}

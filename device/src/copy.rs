@@ -1,0 +1,151 @@
+//! Copies between rings and buffers by all threads of a group.
+//!
+//! The ring's side is always reached with aligned 16-byte accesses (it lies across PCIe or is
+//! read by the CPU); the buffer's side with the widest that its alignment allows. Each thread
+//! keeps several loads in flight: one alone would leave the link idle.
+
+#![allow(unsafe_code, reason = "the copy loops")]
+
+use crate::simt::{load_line, store_line};
+
+/// 16 bytes, moved by one instruction.
+type Line = [u64; 2];
+
+/// Loads a thread has in flight.
+const IN_FLIGHT: usize = 4;
+
+/// Copies `length` bytes from a ring, thread `rank` of `size` doing its share.
+///
+/// # Safety
+/// Both ranges are valid for their access and do not overlap.
+#[inline(never)]
+pub(crate) unsafe fn from_ring(
+    rank: usize,
+    size: usize,
+    ring: *const u8,
+    buffer: *mut u8,
+    length: usize,
+) {
+    let head = ring.align_offset(16).min(length);
+    let lines = (length - head) / 16;
+    // SAFETY: all offsets below stay under `length`.
+    unsafe {
+        let (from, to) = (ring.add(head).cast::<Line>(), buffer.add(head));
+        let load = |at: usize| load_line(from.add(at));
+        match to.addr() % 16 {
+            0 => share(rank, size, lines, load, |at, line| {
+                store_line(to.cast::<Line>().add(at), line)
+            }),
+            8 => share(rank, size, lines, load, |at, line| {
+                to.add(16 * at).cast::<Line>().write(line);
+            }),
+            4 | 12 => share(rank, size, lines, load, |at, line| {
+                to.add(16 * at)
+                    .cast::<[u32; 4]>()
+                    .write(core::mem::transmute::<Line, [u32; 4]>(line));
+            }),
+            _ => share(rank, size, lines, load, |at, line| {
+                to.add(16 * at)
+                    .cast::<[u8; 16]>()
+                    .write(core::mem::transmute::<Line, [u8; 16]>(line));
+            }),
+        }
+        edges(rank, size, ring, buffer, head, head + 16 * lines, length);
+    }
+}
+
+/// Copies `length` bytes into a ring, thread `rank` of `size` doing its share.
+///
+/// # Safety
+/// Both ranges are valid for their access and do not overlap.
+#[inline(never)]
+pub(crate) unsafe fn to_ring(
+    rank: usize,
+    size: usize,
+    buffer: *const u8,
+    ring: *mut u8,
+    length: usize,
+) {
+    let head = ring.align_offset(16).min(length);
+    let lines = (length - head) / 16;
+    // SAFETY: all offsets below stay under `length`.
+    unsafe {
+        let (from, to) = (buffer.add(head), ring.add(head).cast::<Line>());
+        let store = |at: usize, line: Line| store_line(to.add(at), line);
+        match from.addr() % 16 {
+            0 => share(rank, size, lines, |at| load_line(from.cast::<Line>().add(at)), store),
+            8 => share(rank, size, lines, |at| from.add(16 * at).cast::<Line>().read(), store),
+            4 | 12 => share(
+                rank,
+                size,
+                lines,
+                |at| {
+                    core::mem::transmute::<[u32; 4], Line>(
+                        from.add(16 * at).cast::<[u32; 4]>().read(),
+                    )
+                },
+                store,
+            ),
+            _ => share(
+                rank,
+                size,
+                lines,
+                |at| {
+                    core::mem::transmute::<[u8; 16], Line>(
+                        from.add(16 * at).cast::<[u8; 16]>().read(),
+                    )
+                },
+                store,
+            ),
+        }
+        edges(rank, size, buffer, ring, head, head + 16 * lines, length);
+    }
+}
+
+/// The thread's share of `lines`, [`IN_FLIGHT`] loads before their stores.
+#[inline(always)]
+fn share(
+    rank: usize,
+    size: usize,
+    lines: usize,
+    load: impl Fn(usize) -> Line,
+    store: impl Fn(usize, Line),
+) {
+    let mut at = rank;
+    while at + (IN_FLIGHT - 1) * size < lines {
+        let loaded: [Line; IN_FLIGHT] = core::array::from_fn(|turn| load(at + turn * size));
+        for (turn, line) in loaded.into_iter().enumerate() {
+            store(at + turn * size, line);
+        }
+        at += IN_FLIGHT * size;
+    }
+    while at < lines {
+        store(at, load(at));
+        at += size;
+    }
+}
+
+/// The bytes before the first line and behind the last.
+#[inline(always)]
+unsafe fn edges(
+    rank: usize,
+    size: usize,
+    from: *const u8,
+    to: *mut u8,
+    head: usize,
+    tail: usize,
+    length: usize,
+) {
+    let mut at = rank;
+    while at < head {
+        // SAFETY: the caller's promise: below `length`.
+        unsafe { to.add(at).write(from.add(at).read()) };
+        at += size;
+    }
+    at = tail + rank;
+    while at < length {
+        // SAFETY: as above.
+        unsafe { to.add(at).write(from.add(at).read()) };
+        at += size;
+    }
+}

@@ -1,0 +1,149 @@
+//! Groups of threads that make a call together: a block, a warp, a single thread.
+//!
+//! Every call is cooperative: all threads of the group make it with the same arguments, and all
+//! get the same result. The group's first thread, its leader, talks to the proxy; all of them
+//! copy. The emulated GPU reports threads that do not keep to this.
+
+use crate::simt::{self, Scope, WARP};
+
+/// Threads that act as one.
+pub trait Group: Copy + sealed::Sealed {
+    /// The calling thread's place in the group, from 0.
+    fn rank(self) -> usize;
+    /// Threads of the group.
+    fn size(self) -> usize;
+    /// Waits for all threads of the group.
+    fn barrier(self);
+    /// Gives all threads what the leader brought.
+    fn broadcast<const N: usize>(self, words: [u64; N]) -> [u64; N];
+    /// Whether any thread said yes.
+    fn any(self, yes: bool) -> bool;
+    /// On the emulated GPU, checks that all threads make the same call with the same arguments.
+    fn agree(self, call: &'static str, arguments: &[u64]);
+
+    /// Whether the calling thread speaks for the group.
+    #[inline(always)]
+    fn is_leader(self) -> bool {
+        self.rank() == 0
+    }
+}
+
+/// All threads of the block: the default.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Block;
+
+/// The threads of the calling thread's warp.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Warp;
+
+/// The calling thread by itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Thread;
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Block {}
+    impl Sealed for super::Warp {}
+    impl Sealed for super::Thread {}
+}
+
+/// FNV-1a over the arguments. Not evaluated on hardware, where nobody compares it.
+#[inline(always)]
+fn digest(arguments: &[u64]) -> u64 {
+    arguments
+        .iter()
+        .fold(0xCBF2_9CE4_8422_2325, |hash, word| (hash ^ word).wrapping_mul(0x0100_0000_01B3))
+}
+
+impl Group for Block {
+    #[inline(always)]
+    fn rank(self) -> usize {
+        simt::position().thread as usize
+    }
+
+    #[inline(always)]
+    fn size(self) -> usize {
+        simt::position().threads as usize
+    }
+
+    #[inline(always)]
+    fn barrier(self) {
+        simt::block_barrier();
+    }
+
+    #[inline(always)]
+    fn broadcast<const N: usize>(self, words: [u64; N]) -> [u64; N] {
+        simt::broadcast(Scope::Block, words)
+    }
+
+    #[inline(always)]
+    fn any(self, yes: bool) -> bool {
+        simt::any(Scope::Block, yes)
+    }
+
+    #[inline(always)]
+    fn agree(self, call: &'static str, arguments: &[u64]) {
+        simt::agree(Scope::Block, call, digest(arguments));
+    }
+}
+
+impl Group for Warp {
+    #[inline(always)]
+    fn rank(self) -> usize {
+        (simt::position().thread % WARP) as usize
+    }
+
+    #[inline(always)]
+    fn size(self) -> usize {
+        let position = simt::position();
+        (position.threads - position.thread / WARP * WARP).min(WARP) as usize
+    }
+
+    #[inline(always)]
+    fn barrier(self) {
+        simt::warp_barrier();
+    }
+
+    #[inline(always)]
+    fn broadcast<const N: usize>(self, words: [u64; N]) -> [u64; N] {
+        simt::broadcast(Scope::Warp, words)
+    }
+
+    #[inline(always)]
+    fn any(self, yes: bool) -> bool {
+        simt::any(Scope::Warp, yes)
+    }
+
+    #[inline(always)]
+    fn agree(self, call: &'static str, arguments: &[u64]) {
+        simt::agree(Scope::Warp, call, digest(arguments));
+    }
+}
+
+impl Group for Thread {
+    #[inline(always)]
+    fn rank(self) -> usize {
+        0
+    }
+
+    #[inline(always)]
+    fn size(self) -> usize {
+        1
+    }
+
+    #[inline(always)]
+    fn barrier(self) {}
+
+    #[inline(always)]
+    fn broadcast<const N: usize>(self, words: [u64; N]) -> [u64; N] {
+        words
+    }
+
+    #[inline(always)]
+    fn any(self, yes: bool) -> bool {
+        yes
+    }
+
+    #[inline(always)]
+    fn agree(self, _call: &'static str, _arguments: &[u64]) {}
+}

@@ -1,0 +1,57 @@
+//! Sockets for GPU kernels, the device side.
+//!
+//! A group of GPU threads (a block, a warp, a single thread) opens sockets, connects, accepts,
+//! sends, receives, polls and closes in the middle of a kernel. A proxy on the host moves the
+//! bytes; the two share memory and nothing else:
+//!
+//! ```text
+//!        GPU                                           CPU
+//!  ┌───────────────┐  request slots, counters   ┌───────────────┐
+//!  │ g* calls      │ ─────────────────────────▶ │ proxy, one    │      ┌────────┐
+//!  │ socket, ring, │  replies, counters, cards  │ thread a      │ ───▶ │ kernel │
+//!  │ poll, wait    │ ◀───────────────────────── │ shard         │ ◀─── │ sockets│
+//!  └──────┬────────┘                            └──────┬────────┘      └───┬────┘
+//!         └────────────── byte rings ──────────────────┴───────────────────┘
+//! ```
+//!
+//! From the bottom up: [`abi`] is the memory both sides agree on, and [`abi::word`] the one
+//! module through which shared words are read and written. [`simt`] is what a GPU thread can do,
+//! and [`group`] makes groups of threads from it. [`buf`] names memory that a group shares.
+//! `wait`, `request`, `local` and `ring` are the machinery; [`calls`] holds the familiar calls
+//! (`gsocket`, `gsend` ...) and [`stream`], [`poller`] the types in the manner of `std::net`.
+//! [`kernel`] declares kernels. The same source compiles for `nvptx64-nvidia-cuda` and for the
+//! host, where threads are coroutines.
+
+#![no_std]
+#![cfg_attr(
+    target_arch = "nvptx64",
+    feature(asm_experimental_arch, link_llvm_intrinsics, stdarch_nvptx)
+)]
+#![cfg_attr(target_arch = "nvptx64", allow(internal_features))]
+
+#[cfg(not(target_arch = "nvptx64"))]
+extern crate std;
+
+pub mod abi;
+pub mod buf;
+pub mod calls;
+mod copy;
+pub mod group;
+pub mod kernel;
+mod local;
+pub mod poller;
+mod request;
+mod ring;
+pub mod simt;
+pub mod stream;
+mod wait;
+
+pub use abi::address::{Domain, SocketAddr};
+pub use abi::errno::Errno;
+pub use abi::handle::Handle;
+pub use abi::net::Net;
+pub use buf::{Shared, SharedBuf};
+pub use group::{Block, Group, Thread, Warp};
+pub use kernel::{Kernel, KernelArg};
+pub use poller::{Event, Poller};
+pub use stream::{Listener, On, Stream};

@@ -1,0 +1,119 @@
+//! Pollers: the proxy tells which of very many sockets are ready, the GPU scans nothing.
+//!
+//! A poller's receive ring holds events that the proxy writes. A socket has at most one event
+//! there at a time: it comes when something has happened since the last one was taken. So, as
+//! with edge-triggered epoll, take what there is until EAGAIN.
+
+use crate::abi::errno::Errno;
+use crate::abi::handle::Handle;
+use crate::abi::message::{Operation, Request};
+use crate::buf::{Plain, Shared};
+use crate::calls;
+use crate::group::{Block, Group};
+use crate::local::{Side, Socket};
+use crate::request::ask;
+use crate::ring::{Opened, Window};
+use crate::stream::{On, Owned};
+
+/// Something happened on a watched socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Event {
+    /// What the socket was given when it was added.
+    pub token: u64,
+    /// [`calls::POLLIN`] and its siblings.
+    pub events: u64,
+}
+
+/// Bytes of an event in the ring.
+pub const EVENT_BYTES: usize = 16;
+const _: () = assert!(size_of::<Event>() == EVENT_BYTES);
+
+// SAFETY: numbers without padding.
+#[allow(unsafe_code, reason = "any bytes are an Event")]
+unsafe impl Plain for Event {}
+
+/// Watches sockets.
+pub struct Poller<'n, G: Group = Block>(Owned<'n, G>);
+
+impl<'n, G: Group> Poller<'n, G> {
+    /// A poller that watches nothing yet.
+    #[inline(always)]
+    pub fn new(on: On<'n, G>) -> Result<Self, Errno> {
+        on.group.agree("Poller::new", &[]);
+        let mut made = 0;
+        if on.group.is_leader() {
+            let request = Request::new(Operation::Poller, on.net.launch(), Handle::NONE, [0; 4]);
+            let reply = ask(on.net, 0, &request)
+                .and_then(|reply| Errno::check(reply.result()).map(|_| reply.number()));
+            made = reply.map_or_else(Errno::negative, |handle| handle as i64);
+        }
+        let [made] = on.group.broadcast([made as u64]);
+        let handle = Handle(Errno::check(made as i64)?);
+        Ok(Self(Owned { on, handle }))
+    }
+
+    /// Watches a socket for `events`; `token` comes back with them. Adding it again changes both.
+    #[inline(always)]
+    pub fn add(&self, socket: Handle, events: u16, token: u64) -> Result<(), Errno> {
+        self.watch([socket.0, u64::from(events), token, 0])
+    }
+
+    /// No longer watches a socket. Closing one does that too.
+    #[inline(always)]
+    pub fn remove(&self, socket: Handle) -> Result<(), Errno> {
+        self.watch([socket.0, 0, 0, 0])
+    }
+
+    #[inline(always)]
+    fn watch(&self, numbers: [u64; 4]) -> Result<(), Errno> {
+        let (on, handle) = (self.0.on, self.0.handle);
+        on.group.agree("Poller::add", &numbers);
+        let mut done = 0;
+        if on.group.is_leader() {
+            // The socket's shard keeps the watch: it sees what happens.
+            let asked = Socket::open(on.net, Handle(numbers[0])).and_then(|socket| {
+                let request = Request::new(Operation::Watch, on.net.launch(), handle, numbers);
+                ask(on.net, socket.shard(), &request)
+            });
+            done = asked.map_or_else(Errno::negative, |reply| reply.result());
+        }
+        let [done] = on.group.broadcast([done as u64]);
+        Errno::check(done as i64).map(|_| ())
+    }
+
+    /// Waits for events, up to `timeout_ns` (0: no limit), and takes as many as `events` holds.
+    #[inline(always)]
+    pub fn wait(&self, events: Shared<Event>, timeout_ns: u64) -> Result<usize, Errno> {
+        let (on, handle) = (self.0.on, self.0.handle);
+        on.group.agree("Poller::wait", &[events.as_ptr() as u64, timeout_ns]);
+        if events.is_empty() {
+            return Err(Errno::EINVAL);
+        }
+        // A poller that is not open shows when its window is opened, to all threads alike.
+        if on.group.is_leader()
+            && let Ok(poller) = Socket::open(on.net, handle)
+        {
+            poller.set_timeout(Side::Receive, timeout_ns);
+        }
+        let want = (EVENT_BYTES, events.len() * EVENT_BYTES);
+        match Window::open(on.net, on.group, handle, Side::Receive, want, true)? {
+            Opened::End => Err(Errno::EBADF),
+            Opened::Window(window) => {
+                window.copy_out(on.group, events.as_ptr().cast());
+                window.close(on.net, on.group, handle, Side::Receive, window.len());
+                on.group.barrier();
+                Ok(window.len() / EVENT_BYTES)
+            }
+        }
+    }
+
+    /// Its handle.
+    #[inline(always)]
+    pub const fn handle(&self) -> Handle {
+        self.0.handle
+    }
+}
+
+/// Re-exported beside the poller: what it reports.
+pub use calls::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDHUP};

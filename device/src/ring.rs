@@ -1,0 +1,216 @@
+//! Windows of a socket's rings: received bytes to look at, space to write into.
+//!
+//! A group opens a window (its leader takes the direction's lock and waits for bytes or space),
+//! all threads use it, and the group closes it, which publishes how far it went. Receiving and
+//! sending are a window and a copy.
+
+use crate::abi::errno::Errno;
+use crate::abi::handle::Handle;
+use crate::abi::net::Net;
+use crate::buf::SharedBuf;
+use crate::copy;
+use crate::group::Group;
+use crate::local::{Side, Socket};
+use crate::simt;
+use crate::wait::{Deadline, Watch, wait_until};
+
+/// An open window, the same in every thread of the group.
+#[derive(Clone, Copy)]
+pub(crate) struct Window {
+    ring: *mut u8,
+    capacity: usize,
+    position: u64,
+    length: usize,
+}
+
+/// What opening a window comes to.
+pub(crate) enum Opened {
+    /// Bytes or space, at least as many as were asked for.
+    Window(Window),
+    /// The peer closed, and all it sent was received.
+    End,
+}
+
+impl Window {
+    /// Opens a window of at most `most` bytes, at least `least`; all threads of the group call it.
+    #[inline(always)]
+    pub(crate) fn open<G: Group>(
+        net: &Net,
+        group: G,
+        handle: Handle,
+        side: Side,
+        (least, most): (usize, usize),
+        wait: bool,
+    ) -> Result<Opened, Errno> {
+        let words =
+            if group.is_leader() { Self::lead(net, handle, side, least, wait) } else { [0; 4] };
+        let [ring, capacity, position, length] = group.broadcast(words);
+        if ring == 0 {
+            return if position == 0 { Ok(Opened::End) } else { Err(Errno(position as i32)) };
+        }
+        let ring = core::ptr::with_exposed_provenance_mut(ring as usize);
+        let (capacity, length) = (capacity as usize, (length as usize).min(most));
+        Ok(Opened::Window(Self { ring, capacity, position, length }))
+    }
+
+    /// The leader's part, as words to broadcast: ring, capacity, position, length; or without a
+    /// ring, the error in the position's place.
+    #[inline(never)]
+    fn lead(net: &Net, handle: Handle, side: Side, least: usize, wait: bool) -> [u64; 4] {
+        match Self::find(net, handle, side, least, wait) {
+            Ok(Self { ring, capacity, position, length }) => {
+                [ring.expose_provenance() as u64, capacity as u64, position, length as u64]
+            }
+            Err(errno) => [0, 0, errno.0 as u64, 0],
+        }
+    }
+
+    /// Lock, wait, see how much there is. Errno(0) is the end of the stream.
+    #[inline(always)]
+    fn find(
+        net: &Net,
+        handle: Handle,
+        side: Side,
+        least: usize,
+        wait: bool,
+    ) -> Result<Self, Errno> {
+        let socket = Socket::open(net, handle)?;
+        let (ring, capacity) = socket.ring(side)?;
+        if least > capacity {
+            return Err(Errno::EMSGSIZE);
+        }
+        let wait = wait && !socket.non_blocking();
+        let deadline = Deadline::after_or_never(socket.timeout(side));
+        let position = socket.lock(side, wait, deadline)?;
+        let window = |length| Self { ring, capacity, position, length };
+        if side == Side::Send {
+            // What is known may be old, and then there is more space, never less.
+            let known = socket.known_send_progress();
+            let free = capacity.wrapping_sub(position.wrapping_sub(known.count()) as usize);
+            if !known.is_over() && free >= least {
+                return Ok(window(free));
+            }
+        }
+        let ready = || {
+            let progress = socket.progress(side);
+            let available = match side {
+                Side::Receive => progress.count().wrapping_sub(position) as usize,
+                Side::Send => {
+                    capacity.wrapping_sub(position.wrapping_sub(progress.count()) as usize)
+                }
+            };
+            let over = progress.is_over();
+            match side {
+                Side::Receive if available >= least || (over && available > 0) => {
+                    Some(Ok(available))
+                }
+                Side::Send if !over && available >= least => {
+                    socket.remember_send_progress(progress);
+                    Some(Ok(available))
+                }
+                _ if progress.has_failed() => Some(Err(socket.failure())),
+                Side::Receive if over => Some(Err(Errno(0))),
+                Side::Send if over => Some(Err(Errno::EPIPE)),
+                _ if !socket.is_open() => Some(Err(Errno::EBADF)),
+                _ => None,
+            }
+        };
+        let outcome = if wait {
+            wait_until(net, socket.shard(), deadline, Watch::Stop, ready).and_then(|inner| inner)
+        } else {
+            ready().unwrap_or(Err(Errno::EAGAIN))
+        };
+        match outcome {
+            Ok(available) => Ok(window(available)),
+            Err(errno) => {
+                socket.unlock(side, position);
+                Err(errno)
+            }
+        }
+    }
+
+    /// Publishes that `used` bytes of the window were consumed or filled, and closes it; all
+    /// threads of the group call it.
+    #[inline(always)]
+    pub(crate) fn close<G: Group>(
+        self,
+        net: &Net,
+        group: G,
+        handle: Handle,
+        side: Side,
+        used: usize,
+    ) {
+        // All threads' loads and stores in the window are done ...
+        group.barrier();
+        if group.is_leader() {
+            let used = used.min(self.length);
+            Self::settle(net, handle, side, used > 0, self.position + used as u64);
+        }
+    }
+
+    #[inline(never)]
+    fn settle(net: &Net, handle: Handle, side: Side, moved: bool, position: u64) {
+        let Ok(socket) = Socket::named(net, handle) else { return };
+        if moved {
+            // ... before the counter moves, for the proxy and for the next group.
+            simt::release_fence();
+            socket.publish(side, position);
+        }
+        socket.unlock(side, position);
+        if side == Side::Send {
+            // For the next call: it then knows of space and of a broken connection without a
+            // read across PCIe while it has bytes to send.
+            socket.remember_send_progress(socket.progress(side));
+        }
+    }
+
+    /// Bytes in the window.
+    #[inline(always)]
+    pub(crate) fn len(self) -> usize {
+        self.length
+    }
+
+    /// The window's two pieces; the second is empty unless it wraps.
+    #[inline(always)]
+    pub(crate) fn pieces(self) -> [(*mut u8, usize); 2] {
+        let start = self.position as usize & (self.capacity - 1);
+        let first = self.length.min(self.capacity - start);
+        [(self.ring.wrapping_add(start), first), (self.ring, self.length - first)]
+    }
+
+    /// The pieces as buffers.
+    #[inline(always)]
+    #[allow(unsafe_code, reason = "names ring memory")]
+    pub(crate) fn buffers(self) -> [SharedBuf; 2] {
+        // SAFETY: the pieces lie in the ring, and until the window closes they are the group's.
+        self.pieces().map(|(address, length)| unsafe { SharedBuf::from_raw(address, length) })
+    }
+
+    /// Copies the window's bytes out; all threads of the group call it.
+    #[inline(always)]
+    #[allow(unsafe_code, reason = "calls the copy loops")]
+    pub(crate) fn copy_out<G: Group>(self, group: G, to: *mut u8) {
+        let [(first, n), (second, m)] = self.pieces();
+        // SAFETY: the caller's buffer holds `length` bytes, the pieces lie in the ring.
+        unsafe {
+            copy::from_ring(group.rank(), group.size(), first, to, n);
+            if m > 0 {
+                copy::from_ring(group.rank(), group.size(), second, to.add(n), m);
+            }
+        }
+    }
+
+    /// Copies bytes into the window; all threads of the group call it.
+    #[inline(always)]
+    #[allow(unsafe_code, reason = "calls the copy loops")]
+    pub(crate) fn copy_in<G: Group>(self, group: G, from: *const u8) {
+        let [(first, n), (second, m)] = self.pieces();
+        // SAFETY: as in copy_out.
+        unsafe {
+            copy::to_ring(group.rank(), group.size(), from, first, n);
+            if m > 0 {
+                copy::to_ring(group.rank(), group.size(), from.add(n), second, m);
+            }
+        }
+    }
+}

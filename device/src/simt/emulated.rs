@@ -1,0 +1,158 @@
+//! The emulated GPU's half of [`simt`](super): what a thread can do when it is a coroutine.
+//!
+//! The emulator lives in the host crate. It implements [`EmulatedThread`] and names the thread
+//! that is about to run with [`set_current`]; device code then finds itself through a
+//! thread-local. Nothing here knows how coroutines are switched.
+
+use core::cell::Cell;
+use core::panic::Location;
+use core::ptr::NonNull;
+
+use super::{Position, SCRATCH_WORDS, Scope, WARP};
+
+/// What the emulator supplies to one running GPU thread.
+pub trait EmulatedThread {
+    /// Where this thread stands in its block and grid.
+    fn position(&self) -> Position;
+
+    /// Returns once every thread of the scope (the block, or this thread's warp) has arrived.
+    ///
+    /// Stricter than hardware: threads that arrive from different places (`site`), or that ended
+    /// without arriving, make the launch fail with a report of who was where.
+    fn barrier(&self, scope: Scope, site: &'static Location<'static>);
+
+    /// A barrier at which all threads of the scope must also bring the same call and the same
+    /// digest of its arguments; otherwise the launch fails with a report of both.
+    fn agree(&self, scope: Scope, call: &'static str, arguments: u64);
+
+    /// Lets other threads run; every turn of a wait loop calls it.
+    fn pause(&self);
+
+    /// Nanoseconds on a monotonic clock.
+    fn now_ns(&self) -> u64;
+
+    /// The launch-sized shared memory of this thread's block: address (16-byte aligned) and size.
+    fn shared_memory(&self) -> (*mut u8, usize);
+
+    /// [`super::SCRATCH_WORDS`] words that the threads of the scope share, for broadcasts.
+    fn scratch(&self, scope: Scope) -> *mut u64;
+}
+
+std::thread_local! {
+    static CURRENT: Cell<Option<NonNull<dyn EmulatedThread>>> = const { Cell::new(None) };
+}
+
+/// Names the emulated thread that runs on this OS thread from now on.
+///
+/// # Safety
+/// The pointee must stay valid until the next call of this function on this OS thread.
+#[expect(unsafe_code, reason = "stores a lifetime-erased pointer")]
+pub unsafe fn set_current(thread: Option<NonNull<dyn EmulatedThread>>) {
+    CURRENT.with(|current| current.set(thread));
+}
+
+/// Runs `f` with the current emulated thread.
+///
+/// # Panics
+/// When called outside a kernel: device functions exist only there.
+#[expect(unsafe_code, reason = "reads the pointer that set_current stored")]
+fn with<R>(f: impl FnOnce(&dyn EmulatedThread) -> R) -> R {
+    // The value is copied out first: `f` may switch coroutines, and the pointer of the one that
+    // runs next is stored in the same cell.
+    let current = CURRENT.with(Cell::get).expect("device code runs only inside a kernel");
+    // SAFETY: set_current's caller keeps the pointee valid while its thread runs.
+    f(unsafe { current.as_ref() })
+}
+
+pub(crate) fn position() -> Position {
+    with(|thread| thread.position())
+}
+
+#[track_caller]
+pub(crate) fn barrier(scope: Scope) {
+    let site = Location::caller();
+    with(|thread| thread.barrier(scope, site));
+}
+
+pub(crate) fn agree(scope: Scope, call: &'static str, arguments: u64) {
+    with(|thread| thread.agree(scope, call, arguments));
+}
+
+pub(crate) fn pause() {
+    with(|thread| thread.pause());
+}
+
+pub(crate) fn now_ns() -> u64 {
+    with(|thread| thread.now_ns())
+}
+
+/// Cycles are nanoseconds here.
+pub(crate) fn cycles() -> u64 {
+    now_ns()
+}
+
+pub(crate) fn shared_memory() -> (*mut u8, usize) {
+    with(|thread| thread.shared_memory())
+}
+
+/// The first thread's words travel through scratch memory: a barrier so that nobody still reads
+/// the last ones, one so that everybody finds the new ones.
+#[track_caller]
+#[expect(unsafe_code, reason = "scratch memory is a raw pointer")]
+pub(crate) fn broadcast<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; N] {
+    const { assert!(N <= SCRATCH_WORDS) };
+    let scratch = with(|thread| thread.scratch(scope)).cast::<[u64; N]>();
+    barrier(scope);
+    if is_first(scope) {
+        // SAFETY: scratch has SCRATCH_WORDS >= N words, valid while the block runs, and between
+        // these barriers only the first thread touches them.
+        unsafe { scratch.write(words) };
+    }
+    barrier(scope);
+    // SAFETY: as above; nobody writes before the next broadcast's first barrier.
+    unsafe { scratch.read() }
+}
+
+/// Whether any thread of the scope said yes.
+#[track_caller]
+#[expect(unsafe_code, reason = "scratch memory is a raw pointer")]
+pub(crate) fn any(scope: Scope, yes: bool) -> bool {
+    let scratch = with(|thread| thread.scratch(scope));
+    barrier(scope);
+    if is_first(scope) {
+        // SAFETY: scratch is valid while the block runs; only the first thread writes here.
+        unsafe { scratch.write(0) };
+    }
+    barrier(scope);
+    if yes {
+        // SAFETY: as above; all writers of this phase write the same value, one at a time.
+        unsafe { scratch.write(1) };
+    }
+    barrier(scope);
+    // SAFETY: as above; nobody writes before the next barrier.
+    unsafe { scratch.read() != 0 }
+}
+
+fn is_first(scope: Scope) -> bool {
+    let thread = position().thread;
+    match scope {
+        Scope::Block => thread == 0,
+        Scope::Warp => thread.is_multiple_of(WARP),
+    }
+}
+
+/// # Safety
+/// As [`super::load_line`].
+#[allow(unsafe_code, reason = "a raw load")]
+pub(crate) unsafe fn load_line(from: *const [u64; 2]) -> [u64; 2] {
+    // SAFETY: the caller's promise.
+    unsafe { from.read() }
+}
+
+/// # Safety
+/// As [`super::store_line`].
+#[allow(unsafe_code, reason = "a raw store")]
+pub(crate) unsafe fn store_line(to: *mut [u64; 2], line: [u64; 2]) {
+    // SAFETY: the caller's promise.
+    unsafe { to.write(line) }
+}

@@ -1,0 +1,142 @@
+//! What a GPU thread can do: know its place, meet others at a barrier, share a value, read a
+//! clock, reach shared memory. One backend a file: `nvptx.rs` (intrinsics and asm, nowhere else)
+//! and `emulated.rs` (a coroutine on the CPU).
+//!
+//! | here | PTX | emulated |
+//! | --- | --- | --- |
+//! | [`position`] | `%tid`, `%ntid`, `%ctaid`, `%nctaid` | kept by the scheduler |
+//! | barrier, block | `barrier.cta.sync` (convergent intrinsic) | a switch, divergence reported |
+//! | barrier, warp | `bar.warp.sync` (convergent intrinsic) | the same over 32 threads |
+//! | broadcast, block | shared scratch words between two barriers | the same |
+//! | broadcast, warp | `shfl.sync.idx` | scratch words between two barriers |
+//! | [`now_ns`] | `%globaltimer` | monotonic clock or virtual time |
+//! | [`pause`] | nothing | lets other coroutines run |
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod emulated;
+#[cfg(target_arch = "nvptx64")]
+mod nvptx;
+
+#[cfg(not(target_arch = "nvptx64"))]
+use emulated as backend;
+#[cfg(target_arch = "nvptx64")]
+use nvptx as backend;
+
+/// Threads of a warp.
+pub const WARP: u32 = 32;
+
+/// Words of scratch memory that a scope has for broadcasts.
+pub const SCRATCH_WORDS: usize = 8;
+
+/// Which threads a barrier or a broadcast spans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// All threads of the block.
+    Block,
+    /// The threads of the caller's warp.
+    Warp,
+}
+
+/// A thread's place; ranks of two- and three-dimensional shapes are linear, x fastest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Rank of the thread in its block.
+    pub thread: u32,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Rank of the block in the grid.
+    pub block: u32,
+    /// Blocks of the grid.
+    pub blocks: u32,
+}
+
+/// Where the calling thread stands.
+#[inline(always)]
+pub fn position() -> Position {
+    backend::position()
+}
+
+/// Nanoseconds on a monotonic clock.
+#[inline(always)]
+pub fn now_ns() -> u64 {
+    backend::now_ns()
+}
+
+/// A fine clock of unknown rate, for short intervals measured on one thread.
+#[inline(always)]
+pub fn cycles() -> u64 {
+    backend::cycles()
+}
+
+/// One turn of a wait loop: on the emulated GPU, lets other threads run.
+#[inline(always)]
+pub fn pause() {
+    backend::pause();
+}
+
+/// Waits for all threads of the block.
+#[inline(always)]
+#[track_caller]
+pub fn block_barrier() {
+    backend::barrier(Scope::Block);
+}
+
+/// Waits for all threads of the caller's warp.
+#[inline(always)]
+#[track_caller]
+pub fn warp_barrier() {
+    backend::barrier(Scope::Warp);
+}
+
+/// The launch-sized shared memory of the block, the same for all its threads.
+#[inline(always)]
+pub fn shared_memory() -> crate::SharedBuf {
+    let (address, bytes) = backend::shared_memory();
+    crate::SharedBuf::of_shared_memory(address, bytes)
+}
+
+/// Checks, on the emulated GPU alone, that all threads of the scope make the same call.
+#[inline(always)]
+pub(crate) fn agree(scope: Scope, call: &'static str, arguments: u64) {
+    backend::agree(scope, call, arguments);
+}
+
+/// Gives every thread of the scope the words that its first thread brought.
+#[inline(always)]
+pub(crate) fn broadcast<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; N] {
+    backend::broadcast(scope, words)
+}
+
+/// Whether any thread of the scope said yes.
+#[inline(always)]
+pub(crate) fn any(scope: Scope, yes: bool) -> bool {
+    backend::any(scope, yes)
+}
+
+/// Reads 16 aligned bytes with one instruction.
+///
+/// # Safety
+/// `from` is 16-byte aligned and valid to read.
+#[inline(always)]
+#[allow(unsafe_code, reason = "a raw load")]
+pub(crate) unsafe fn load_line(from: *const [u64; 2]) -> [u64; 2] {
+    // SAFETY: the caller's promise.
+    unsafe { backend::load_line(from) }
+}
+
+/// Writes 16 aligned bytes with one instruction.
+///
+/// # Safety
+/// `to` is 16-byte aligned and valid to write.
+#[inline(always)]
+#[allow(unsafe_code, reason = "a raw store")]
+pub(crate) unsafe fn store_line(to: *mut [u64; 2], line: [u64; 2]) {
+    // SAFETY: the caller's promise.
+    unsafe { backend::store_line(to, line) }
+}
+
+/// Makes everything this thread has seen and done visible, system-wide, before its next stores.
+#[inline(always)]
+pub(crate) fn release_fence() {
+    core::sync::atomic::fence(core::sync::atomic::Ordering::Release);
+}

@@ -1,0 +1,184 @@
+//! The NVIDIA half of [`simt`](super): intrinsics and inline assembly, and nothing else is here.
+//!
+//! Barriers, shuffles and votes come from convergent intrinsics alone: inline assembly is not
+//! marked convergent, and LLVM merges divergent calls of it.
+
+#![allow(unsafe_code, reason = "the one place of intrinsics and assembly")]
+
+use core::arch::{asm, global_asm, nvptx};
+
+use super::{Position, SCRATCH_WORDS, Scope, WARP};
+
+// The block's scratch words, and the name of the launch-sized shared memory.
+global_asm!(
+    ".shared .align 16 .b8 gpunet_scratch[64];",
+    ".extern .shared .align 16 .b8 gpunet_dynamic[];"
+);
+const _: () = assert!(SCRATCH_WORDS * 8 == 64);
+
+unsafe extern "C" {
+    #[link_name = "llvm.nvvm.bar.warp.sync"]
+    fn bar_warp_sync(mask: u32);
+    #[link_name = "llvm.nvvm.shfl.sync.idx.i32"]
+    fn shfl_sync_idx(mask: u32, value: u32, lane: u32, clamp: u32) -> u32;
+    #[link_name = "llvm.nvvm.vote.any.sync"]
+    fn vote_any_sync(mask: u32, yes: bool) -> bool;
+    #[link_name = "llvm.nvvm.barrier0.or"]
+    fn barrier_or(yes: u32) -> u32;
+}
+
+#[inline(always)]
+pub(crate) fn position() -> Position {
+    // SAFETY: these intrinsics read special registers and have no preconditions.
+    unsafe {
+        let (tx, ty, tz) = (nvptx::_thread_idx_x(), nvptx::_thread_idx_y(), nvptx::_thread_idx_z());
+        let (nx, ny, nz) = (nvptx::_block_dim_x(), nvptx::_block_dim_y(), nvptx::_block_dim_z());
+        let (bx, by, bz) = (nvptx::_block_idx_x(), nvptx::_block_idx_y(), nvptx::_block_idx_z());
+        let (gx, gy, gz) = (nvptx::_grid_dim_x(), nvptx::_grid_dim_y(), nvptx::_grid_dim_z());
+        Position {
+            thread: ((tz * ny + ty) * nx + tx) as u32,
+            threads: (nx * ny * nz) as u32,
+            block: ((bz * gy + by) * gx + bx) as u32,
+            blocks: (gx * gy * gz) as u32,
+        }
+    }
+}
+
+/// The lanes of this warp that hold threads; the last warp of a block may be partial.
+#[inline(always)]
+fn lanes() -> u32 {
+    let position = position();
+    let first = position.thread / WARP * WARP;
+    let present = position.threads - first;
+    if present >= WARP { u32::MAX } else { (1 << present) - 1 }
+}
+
+#[inline(always)]
+pub(crate) fn barrier(scope: Scope) {
+    // SAFETY: that all threads of the scope arrive is what the callers promise; the emulated GPU
+    // reports those that do not.
+    unsafe {
+        match scope {
+            Scope::Block => nvptx::_syncthreads(),
+            Scope::Warp => bar_warp_sync(lanes()),
+        }
+    }
+}
+
+#[inline(always)]
+pub(crate) fn agree(_scope: Scope, _call: &'static str, _arguments: u64) {}
+
+#[inline(always)]
+pub(crate) fn broadcast<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; N] {
+    const { assert!(N <= SCRATCH_WORDS) };
+    match scope {
+        Scope::Block => {
+            let scratch = scratch().cast::<[u64; N]>();
+            barrier(scope);
+            if position().thread == 0 {
+                // SAFETY: between these barriers only this thread touches the scratch words.
+                unsafe { scratch.write(words) };
+            }
+            barrier(scope);
+            // SAFETY: nobody writes before the next broadcast's first barrier.
+            unsafe { scratch.read() }
+        }
+        Scope::Warp => {
+            let mask = lanes();
+            words.map(|word| {
+                // SAFETY: all lanes in the mask are here: the call is cooperative.
+                let low = unsafe { shfl_sync_idx(mask, word as u32, 0, 31) };
+                // SAFETY: as above.
+                let high = unsafe { shfl_sync_idx(mask, (word >> 32) as u32, 0, 31) };
+                u64::from(high) << 32 | u64::from(low)
+            })
+        }
+    }
+}
+
+#[inline(always)]
+pub(crate) fn any(scope: Scope, yes: bool) -> bool {
+    // SAFETY: all threads of the scope are here: the call is cooperative.
+    unsafe {
+        match scope {
+            Scope::Block => barrier_or(u32::from(yes)) != 0,
+            Scope::Warp => vote_any_sync(lanes(), yes),
+        }
+    }
+}
+
+#[inline(always)]
+pub(crate) fn pause() {}
+
+#[inline(always)]
+pub(crate) fn now_ns() -> u64 {
+    let now: u64;
+    // SAFETY: reads a special register.
+    unsafe { asm!("mov.u64 {}, %globaltimer;", out(reg64) now, options(nostack, nomem)) };
+    now
+}
+
+#[inline(always)]
+pub(crate) fn cycles() -> u64 {
+    let now: u64;
+    // SAFETY: reads a special register.
+    unsafe { asm!("mov.u64 {}, %clock64;", out(reg64) now, options(nostack)) };
+    now
+}
+
+/// # Safety
+/// As [`super::load_line`].
+#[inline(always)]
+pub(crate) unsafe fn load_line(from: *const [u64; 2]) -> [u64; 2] {
+    let (low, high): (u64, u64);
+    // SAFETY: the caller's promise. The compiler does not make one instruction of two loads.
+    unsafe {
+        asm!("ld.v2.u64 {{{}, {}}}, [{}];", out(reg64) low, out(reg64) high, in(reg64) from,
+            options(nostack, readonly));
+    }
+    [low, high]
+}
+
+/// # Safety
+/// As [`super::store_line`].
+#[inline(always)]
+pub(crate) unsafe fn store_line(to: *mut [u64; 2], line: [u64; 2]) {
+    let [low, high] = line;
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("st.v2.u64 [{}], {{{}, {}}};", in(reg64) to, in(reg64) low, in(reg64) high,
+            options(nostack));
+    }
+}
+
+#[inline(always)]
+pub(crate) fn shared_memory() -> (*mut u8, usize) {
+    let address: u64;
+    let bytes: u32;
+    // SAFETY: takes an address and reads special registers.
+    unsafe {
+        asm!(
+            "{{ .reg .u64 %here; mov.u64 %here, gpunet_dynamic; cvta.shared.u64 {}, %here; }}",
+            out(reg64) address, options(nostack, nomem, pure));
+        asm!("mov.u32 {}, %dynamic_smem_size;", out(reg32) bytes, options(nostack, nomem, pure));
+    }
+    (address as *mut u8, bytes as usize)
+}
+
+#[inline(always)]
+fn scratch() -> *mut u64 {
+    let address: u64;
+    // SAFETY: takes an address.
+    unsafe {
+        asm!(
+            "{{ .reg .u64 %here; mov.u64 %here, gpunet_scratch; cvta.shared.u64 {}, %here; }}",
+            out(reg64) address, options(nostack, nomem, pure));
+    }
+    address as *mut u64
+}
+
+#[panic_handler]
+fn trap(_: &core::panic::PanicInfo<'_>) -> ! {
+    // SAFETY: ends the kernel; the host sees a fault.
+    unsafe { nvptx::trap() }
+}

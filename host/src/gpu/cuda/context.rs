@@ -1,0 +1,347 @@
+//! The primary context of one device: shared by every [`Gpu`](super::super::Gpu) of this process
+//! on that device, with everything that lives in it.
+//!
+//! Calls that would wait for running kernels (freeing and unregistering memory, loading and
+//! unloading modules) happen only under the state's lock, with no kernel in flight: launches take
+//! the same lock, so none can slip in between.
+
+use std::collections::HashMap;
+use std::mem;
+use std::ptr;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute};
+
+use super::super::ledger::{Ledger, MAX_KERNELS, Ticket};
+use super::super::memory::{Given, Owner};
+use super::super::{GpuError, KernelError};
+use super::copier::Copier;
+use super::driver::{self, Failed, call};
+use super::module::Loaded;
+use super::stream::Lane;
+
+/// Contexts that are open, by ordinal. Two would not know of each other's kernels.
+static OPEN: Mutex<Vec<(i32, Weak<Context>)>> = Mutex::new(Vec::new());
+
+/// Locks; the data under every lock here is whole at any panic.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A kernel that was launched.
+#[derive(Debug)]
+pub(super) struct Flight {
+    pub(super) kernel: String,
+    pub(super) ticket: Ticket,
+    lane: Mutex<Option<Lane>>,
+    pub(super) outcome: OnceLock<Result<(), KernelError>>,
+}
+
+impl Flight {
+    pub(super) fn new(kernel: String, ticket: Ticket, lane: Lane) -> Self {
+        Self { kernel, ticket, lane: Mutex::new(Some(lane)), outcome: OnceLock::new() }
+    }
+
+    /// Whether it has ended, by the driver; a flight that has landed has no lane any more.
+    fn is_over(&self) -> Result<bool, Failed> {
+        lock(&self.lane).as_ref().map_or(Ok(true), Lane::is_done)
+    }
+}
+
+/// What changes, under one lock.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) ledger: Ledger<Given>,
+    pub(super) flights: Vec<Arc<Flight>>,
+    /// Lanes for launches, all made when the context is opened: making a stream beside running
+    /// kernels waits for them whenever the driver's own pool has to grow (seen at the 35th).
+    pub(super) spare: Vec<Lane>,
+    pub(super) modules: HashMap<String, Loaded>,
+    /// Some kernel has been told that it faulted.
+    fault_told: bool,
+}
+
+/// What the device can do.
+#[derive(Clone, Debug)]
+pub(super) struct Facts {
+    pub(super) name: String,
+    pub(super) driver: String,
+    pub(super) compute_capability: (u32, u32),
+    pub(super) multiprocessors: u32,
+    pub(super) max_threads: u32,
+    pub(super) max_shared: u32,
+}
+
+/// See the module.
+pub(super) struct Context {
+    device: CUdevice,
+    context: CUcontext,
+    pub(super) facts: Facts,
+    /// Why the context is dead.
+    lost: OnceLock<String>,
+    pub(super) state: Mutex<State>,
+    pub(super) copier: Mutex<Option<Copier>>,
+}
+
+// SAFETY: the driver's handles may be used from any thread once the context is current there,
+// which `bind` sees to; everything else is behind locks.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+impl Context {
+    /// The context of a device; the same one as long as anyone has it.
+    pub(super) fn open(ordinal: i32) -> Result<Arc<Self>, GpuError> {
+        driver::start()?;
+        let mut open = lock(&OPEN);
+        open.retain(|(_, context)| context.strong_count() > 0);
+        let known = open.iter().find(|(other, _)| *other == ordinal);
+        if let Some(context) = known.and_then(|(_, context)| context.upgrade()) {
+            context.bind()?;
+            return Ok(context);
+        }
+        let context = Arc::new(Self::new(ordinal)?);
+        open.push((ordinal, Arc::downgrade(&context)));
+        Ok(context)
+    }
+
+    fn new(ordinal: i32) -> Result<Self, GpuError> {
+        let mut count = 0;
+        // SAFETY: writes one number.
+        unsafe { call!(cuDeviceGetCount(&mut count)) }.map_err(Failed::no_device)?;
+        if !(0..count).contains(&ordinal) {
+            return Err(GpuError::UnknownOrdinal { ordinal, count });
+        }
+        let mut device = 0;
+        // SAFETY: writes one number.
+        unsafe { call!(cuDeviceGet(&mut device, ordinal)) }.map_err(Failed::no_device)?;
+        let facts = Facts::ask(device).map_err(Failed::no_device)?;
+        let mut context = ptr::null_mut();
+        // SAFETY: writes one handle; released by Drop.
+        unsafe { call!(cuDevicePrimaryCtxRetain(&mut context, device)) }.map_err(|failed| {
+            // A kernel of this process faulted before.
+            if failed.kills_context() {
+                GpuError::ContextLost { cause: failed.line() }
+            } else {
+                failed.no_device()
+            }
+        })?;
+        let context = Self {
+            device,
+            context,
+            facts,
+            lost: OnceLock::new(),
+            state: Mutex::default(),
+            copier: Mutex::new(None),
+        };
+        context.bind()?;
+        *lock(&context.copier) = Some(Copier::new().map_err(Failed::no_device)?);
+        for _ in 0..MAX_KERNELS {
+            let lane = Lane::new().map_err(Failed::no_device)?;
+            lock(&context.state).spare.push(lane);
+        }
+        Ok(context)
+    }
+
+    /// Makes the context current on this thread; an error once it is lost.
+    pub(super) fn bind(&self) -> Result<(), GpuError> {
+        if let Some(cause) = self.lost.get() {
+            return Err(GpuError::ContextLost { cause: cause.clone() });
+        }
+        self.make_current().map_err(|failed| self.failed(failed))
+    }
+
+    fn make_current(&self) -> Result<(), Failed> {
+        // SAFETY: the context is retained as long as `self` lives.
+        unsafe { call!(cuCtxSetCurrent(self.context)) }
+    }
+
+    /// An error of a driver call; remembers one that ends the context.
+    pub(super) fn failed(&self, failed: Failed) -> GpuError {
+        if !failed.kills_context() {
+            return failed.into();
+        }
+        let cause = self.lost.get_or_init(|| failed.line());
+        GpuError::ContextLost { cause: cause.clone() }
+    }
+
+    /// Whether the flight is over, without taking the state's lock while it is not.
+    pub(super) fn is_over(&self, flight: &Flight) -> bool {
+        flight.outcome.get().is_some()
+            || self.lost.get().is_some()
+            || self.make_current().and_then(|()| flight.is_over()).unwrap_or(true)
+    }
+
+    /// Lands every kernel that has ended, and frees what waited for that.
+    pub(super) fn reap(&self, state: &mut State) {
+        self.reap_for(None, state);
+    }
+
+    /// The same, on behalf of someone who asks for `asked`: that one is told of a fault.
+    pub(super) fn reap_for(&self, asked: Option<&Arc<Flight>>, state: &mut State) {
+        let current = self.make_current();
+        let mut over = Vec::new();
+        state.flights.retain(|flight| {
+            let result = match (current, self.lost.get()) {
+                (Ok(()), None) => flight.is_over().map_err(Some),
+                (Ok(()), Some(_)) => flight.is_over().map_err(Some).and(Err(None)),
+                (Err(failed), _) => Err(Some(failed)),
+            };
+            if matches!(result, Ok(false)) {
+                return true;
+            }
+            over.push((flight.clone(), result));
+            false
+        });
+        over.sort_by_key(|(flight, _)| !asked.is_some_and(|asked| Arc::ptr_eq(asked, flight)));
+        let count = over.len() + state.flights.len();
+        for (flight, result) in over {
+            let outcome = match result {
+                Ok(_) => Ok(()),
+                Err(failed) => Err(self.fault(&flight.kernel, failed, count, state)),
+            };
+            let well = outcome.is_ok();
+            let _ = flight.outcome.set(outcome);
+            state.ledger.retire(flight.ticket);
+            if let Some(lane) = lock(&flight.lane).take()
+                && well
+            {
+                state.spare.push(lane);
+            }
+        }
+        for memory in state.ledger.exhume() {
+            self.free(memory);
+        }
+    }
+
+    /// What a kernel is told whose event the driver answers with an error. The driver says that
+    /// some kernel faulted, not which: the first one that is asked for gets the fault.
+    fn fault(
+        &self,
+        kernel: &str,
+        failed: Option<Failed>,
+        count: usize,
+        state: &mut State,
+    ) -> KernelError {
+        let line = failed.map(Failed::line);
+        let cause = self.lost.get_or_init(|| line.clone().unwrap_or_default());
+        let message = line.unwrap_or_else(|| cause.clone());
+        let kernel = kernel.to_owned();
+        if mem::replace(&mut state.fault_told, true) {
+            return KernelError::ContextLost { kernel, cause: message };
+        }
+        let several = match count {
+            1 => String::new(),
+            count => format!("; {count} kernels ran and the driver does not say whose fault it is"),
+        };
+        KernelError::Fault { kernel, block: None, thread: None, message: message + &several }
+    }
+
+    /// Gives memory back to the driver and the system; no kernel may run. A lost context has
+    /// nothing to give back to: the pages alone are unmapped.
+    fn free(&self, memory: Given) {
+        let alive = self.lost.get().is_none();
+        let result = match &memory {
+            Given::Pages { pages, registered: true } if alive => {
+                // SAFETY: the pages were registered by this context and are still mapped.
+                unsafe { call!(cuMemHostUnregister(pages.as_ptr().cast())) }
+            }
+            Given::Device { address } if alive => {
+                // SAFETY: the memory was allocated by this context and has no owner any more.
+                unsafe { call!(cuMemFree_v2(*address)) }
+            }
+            _ => Ok(()),
+        };
+        if let Err(failed) = result {
+            let _ = self.failed(failed);
+            tracing::warn!(error = failed.line(), "GPU memory was not given back");
+        }
+    }
+
+    /// Runs `f` with the copier.
+    pub(super) fn copy<R>(
+        &self,
+        f: impl FnOnce(&mut Copier) -> Result<R, Failed>,
+    ) -> Result<R, GpuError> {
+        self.bind()?;
+        match lock(&self.copier).as_mut() {
+            Some(copier) => f(copier).map_err(|failed| self.failed(failed)),
+            None => Err(GpuError::ContextLost { cause: "it is being closed".to_owned() }),
+        }
+    }
+}
+
+impl Owner for Context {
+    fn take_back(&self, memory: Given) {
+        let mut state = lock(&self.state);
+        state.ledger.bury(memory);
+        self.reap(&mut state);
+    }
+
+    fn read(&self, address: *const u8, into: &mut [u8]) -> Result<(), GpuError> {
+        // SAFETY: DeviceMemory checked the range and owns the memory.
+        self.copy(|copier| unsafe { copier.read(address.addr() as u64, into) })
+    }
+
+    fn write(&self, address: *mut u8, from: &[u8]) -> Result<(), GpuError> {
+        // SAFETY: DeviceMemory checked the range and owns the memory.
+        self.copy(|copier| unsafe { copier.write(address.addr() as u64, from) })
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        let mut state = mem::take(self.state.get_mut().unwrap_or_else(PoisonError::into_inner));
+        self.reap(&mut state);
+        let copier = self.copier.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if !state.flights.is_empty() {
+            // Everything here would wait for the kernel, perhaps for ever, or pull its memory
+            // away: it is left to the end of the process.
+            tracing::warn!(
+                kernels = state.flights.len(),
+                "a GPU was dropped while kernels run on it; its memory stays with them"
+            );
+            mem::forget((state, copier));
+            return;
+        }
+        if self.lost.get().is_none() {
+            state.spare.drain(..).for_each(Lane::destroy);
+            state.modules.drain().for_each(|(_, module)| module.unload());
+            if let Some(copier) = copier {
+                copier.destroy();
+            }
+        }
+        // SAFETY: retained once by `new`; nothing of it is used after this.
+        let _ = unsafe { call!(cuDevicePrimaryCtxRelease_v2(self.device)) };
+    }
+}
+
+impl Facts {
+    fn ask(device: CUdevice) -> Result<Self, Failed> {
+        use CUdevice_attribute as Attribute;
+        let ask = |attribute| -> Result<u32, Failed> {
+            let mut value = 0;
+            // SAFETY: writes one number.
+            unsafe { call!(cuDeviceGetAttribute(&mut value, attribute, device)) }?;
+            Ok(u32::try_from(value).unwrap_or(0))
+        };
+        let mut name = [0_u8; 256];
+        // SAFETY: writes a C string of at most the length given.
+        unsafe { call!(cuDeviceGetName(name.as_mut_ptr().cast(), name.len() as i32, device)) }?;
+        let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+        let mut version = 0;
+        // SAFETY: writes one number.
+        unsafe { call!(cuDriverGetVersion(&mut version)) }?;
+        Ok(Self {
+            name: String::from_utf8_lossy(&name[..end]).into_owned(),
+            driver: format!("{}.{}", version / 1000, version % 1000 / 10),
+            compute_capability: (
+                ask(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+                ask(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+            ),
+            multiprocessors: ask(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+            max_threads: ask(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+            max_shared: ask(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+        })
+    }
+}

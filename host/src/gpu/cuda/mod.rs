@@ -1,0 +1,264 @@
+//! The CUDA backend: real GPUs through the driver, which is loaded at run time.
+//!
+//! [`Gpu`](super::Gpu) calls it. It uses the device's primary context and makes it current on
+//! each calling thread. A program that shares that context (the CUDA runtime does) blocks in its
+//! own frees and synchronisations while a kernel of ours runs, as the driver has it.
+//!
+//! | file | concept |
+//! | --- | --- |
+//! | `driver` | the library, its errors |
+//! | `context` | the primary context and what lives in it, kernels in flight, deferred frees |
+//! | `module` | loading PTX, the ABI check, facts about kernels |
+//! | `stream` | a stream with its event; waiting by polling |
+//! | `copier` | copies that wait for no kernel |
+
+mod context;
+mod copier;
+mod driver;
+mod module;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::launch::Handle;
+use super::memory::{Given, Mapping};
+use super::{
+    Backend, DeviceMemory, GpuError, GpuInfo, GpuKind, HostMemory, KernelError, LaunchSpec, Module,
+    Running,
+};
+use context::{Context, Flight, lock};
+use copier::Copier;
+use driver::{Failed, call};
+use module::Loaded;
+use stream::Pace;
+
+/// CU_MEMHOSTREGISTER_PORTABLE and CU_MEMHOSTREGISTER_DEVICEMAP.
+const PORTABLE_AND_MAPPED: u32 = 1 | 2;
+
+/// The backend.
+pub(super) struct Cuda {
+    info: GpuInfo,
+    context: Arc<Context>,
+}
+
+impl Cuda {
+    pub(super) fn open(ordinal: i32, reason: String) -> Result<Self, GpuError> {
+        let context = Context::open(ordinal)?;
+        let facts = context.facts.clone();
+        let info = GpuInfo {
+            kind: GpuKind::Cuda,
+            name: facts.name,
+            multiprocessors: facts.multiprocessors,
+            driver: Some(facts.driver),
+            compute_capability: Some(facts.compute_capability),
+            max_threads_per_block: facts.max_threads,
+            max_shared_bytes: facts.max_shared,
+            reason,
+        };
+        Ok(Self { info, context })
+    }
+
+    /// Says how much there is when there is not enough.
+    fn memory_error(&self, what: &'static str, asked: usize, failed: Failed) -> GpuError {
+        match self.context.failed(failed) {
+            GpuError::Driver { call, name, text } => {
+                GpuError::Memory { what, asked, why: format!("{call}: {name} ({text})") }
+            }
+            error => error,
+        }
+    }
+}
+
+impl Backend for Cuda {
+    fn info(&self) -> &GpuInfo {
+        &self.info
+    }
+
+    fn load(&self, module: &Module) -> Result<(), GpuError> {
+        let ptx = module.ptx.map_err(|reason| GpuError::NoPtx {
+            module: module.name.to_owned(),
+            reason: reason.to_owned(),
+        })?;
+        self.context.bind()?;
+        let mut state = lock(&self.context.state);
+        if let Some(loaded) = state.modules.get(module.name) {
+            return if loaded.ptx == ptx {
+                Ok(())
+            } else {
+                Err(GpuError::ModuleConflict { module: module.name.to_owned() })
+            };
+        }
+        self.context.reap(&mut state);
+        if state.ledger.running() > 0 {
+            return Err(GpuError::LoadWhileRunning {
+                module: module.name.to_owned(),
+                running: state.ledger.running(),
+            });
+        }
+        let max_shared = self.context.facts.max_shared;
+        let mut copier = lock(&self.context.copier);
+        let Some(copier) = copier.as_mut() else {
+            return Err(GpuError::ContextLost { cause: "it is being closed".to_owned() });
+        };
+        let loaded = Loaded::new(module.name, ptx, max_shared, copier)?;
+        state.modules.insert(module.name.to_owned(), loaded);
+        Ok(())
+    }
+
+    fn host_memory(&self, bytes: usize) -> Result<HostMemory, GpuError> {
+        self.context.bind()?;
+        let pages = Mapping::shared(bytes)?;
+        let start = pages.as_ptr().cast::<c_void>();
+        // SAFETY: the pages are mapped and stay so until they are unregistered (Context::free).
+        unsafe { call!(cuMemHostRegister_v2(start, pages.mapped(), PORTABLE_AND_MAPPED)) }
+            .map_err(|failed| self.memory_error("host memory", bytes, failed))?;
+        let mut device = 0;
+        // SAFETY: writes one address; the pages were just registered.
+        let result = unsafe { call!(cuMemHostGetDevicePointer_v2(&mut device, start, 0)) };
+        let device = ptr::with_exposed_provenance_mut(device as usize);
+        // The handle exists before the error is looked at: dropping it gives the pages back.
+        let memory = HostMemory::new(pages, device, bytes, true, self.context.clone());
+        result.map(|()| memory).map_err(|failed| self.memory_error("host memory", bytes, failed))
+    }
+
+    fn device_memory(&self, bytes: usize) -> Result<DeviceMemory, GpuError> {
+        if bytes == 0 {
+            let why = "the size must not be 0".to_owned();
+            return Err(GpuError::Memory { what: "GPU memory", asked: 0, why });
+        }
+        self.context.bind()?;
+        let mut address = 0;
+        // SAFETY: writes one address.
+        unsafe { call!(cuMemAlloc_v2(&mut address, bytes)) }
+            .map_err(|failed| self.memory_error("GPU memory", bytes, failed))?;
+        let device = ptr::with_exposed_provenance_mut(address as usize);
+        let given = Given::Device { address };
+        let memory = DeviceMemory::new(given, device, bytes, self.context.clone());
+        let clear = |copier: &mut Copier| {
+            // SAFETY: the memory was just allocated with that size.
+            unsafe { copier.clear(address, bytes) }
+        };
+        self.context.copy(clear)?;
+        Ok(memory)
+    }
+
+    fn launch(&self, mut spec: LaunchSpec<'_>) -> Result<Running, GpuError> {
+        let context = &self.context;
+        context.bind()?;
+        let mut state = lock(&context.state);
+        context.reap(&mut state);
+        let loaded = state
+            .modules
+            .get(spec.module)
+            .ok_or_else(|| GpuError::ModuleNotLoaded { module: spec.module.to_owned() })?;
+        let kernel = loaded.kernel(spec.module, spec.kernel)?.clone();
+        kernel.check_parameters(spec.kernel, &spec.params)?;
+        let shape = spec.shape(kernel.max_threads.min(context.facts.max_threads))?;
+        let shared = u64::from(spec.shared_bytes) + u64::from(kernel.static_shared);
+        if shared > u64::from(context.facts.max_shared) {
+            return Err(GpuError::TooMuchShared {
+                kernel: spec.kernel.to_owned(),
+                asked: shared,
+                possible: context.facts.max_shared,
+            });
+        }
+        let mut resident = 0;
+        // SAFETY: writes one number; the function belongs to a loaded module.
+        unsafe {
+            call!(cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                &mut resident,
+                kernel.function,
+                shape.threads as i32,
+                spec.shared_bytes as usize,
+            ))
+        }
+        .map_err(|failed| context.failed(failed))?;
+        let possible = u32::try_from(resident).unwrap_or(0) * context.facts.multiprocessors;
+        let ticket = state.ledger.admit(spec.kernel, shape.blocks, possible)?;
+        let Some(lane) = state.spare.pop() else {
+            // There is one for each kernel that the ledger admits.
+            state.ledger.retire(ticket);
+            let running = state.ledger.running();
+            return Err(GpuError::TooManyKernels { kernel: spec.kernel.to_owned(), running });
+        };
+        let mut params: Vec<*mut c_void> =
+            spec.params.iter_mut().map(|bytes| bytes.as_mut_ptr().cast()).collect();
+        // SAFETY: the function belongs to a loaded module; `params` has one pointer for each of
+        // its parameters, to as many bytes as it has (check_parameters, or on old drivers the
+        // kernel's declaration); the driver copies them before it returns.
+        let launched = unsafe {
+            call!(cuLaunchKernel(
+                kernel.function,
+                spec.grid.x,
+                spec.grid.y,
+                spec.grid.z,
+                spec.block.x,
+                spec.block.y,
+                spec.block.z,
+                spec.shared_bytes,
+                lane.stream,
+                params.as_mut_ptr(),
+                ptr::null_mut(),
+            ))
+        };
+        if let Err(failed) = launched {
+            state.ledger.retire(ticket);
+            state.spare.push(lane);
+            return Err(context.failed(failed));
+        }
+        let marked = lane.mark();
+        let flight = Arc::new(Flight::new(spec.kernel.to_owned(), ticket, lane));
+        // A kernel that runs is in the list, even if its end cannot be seen any more.
+        state.flights.push(flight.clone());
+        marked.map_err(|failed| context.failed(failed))?;
+        let handle = CudaHandle { flight, context: context.clone() };
+        Ok(Running { handle: Box::new(handle) })
+    }
+}
+
+/// What a program holds of a launch.
+struct CudaHandle {
+    flight: Arc<Flight>,
+    context: Arc<Context>,
+}
+
+impl Handle for CudaHandle {
+    fn kernel(&self) -> &str {
+        &self.flight.kernel
+    }
+
+    fn poll(&self) -> Option<Result<(), KernelError>> {
+        if self.flight.outcome.get().is_none() && self.context.is_over(&self.flight) {
+            self.context.reap_for(Some(&self.flight), &mut lock(&self.context.state));
+        }
+        self.flight.outcome.get().cloned()
+    }
+
+    fn wait(&self, timeout: Option<Duration>) -> Option<Result<(), KernelError>> {
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut pace = Pace::new();
+        loop {
+            if let Some(result) = self.poll() {
+                return Some(result);
+            }
+            let nap = pace.next();
+            std::thread::sleep(match deadline {
+                None => nap,
+                Some(deadline) => nap.min(deadline.checked_duration_since(Instant::now())?),
+            });
+        }
+    }
+
+    fn kill(&self) -> Result<(), GpuError> {
+        Err(GpuError::Unsupported {
+            what: "killing a kernel",
+            kind: "CUDA",
+            remedy: "stop it through the words it watches, or end the process",
+        })
+    }
+}

@@ -1,0 +1,258 @@
+//! Loaded modules: the driver's compiler, the check of the ABI, what each kernel needs.
+//!
+//! Everything about a kernel that a call of the driver can tell is asked when the module is
+//! loaded, while no kernel runs, so that launches beside running kernels ask as little as
+//! possible.
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString, c_void};
+use std::ptr;
+
+use cudarc::driver::sys::{
+    self, CUfunction, CUfunction_attribute, CUjit_option, CUmodule, CUresult,
+};
+use gpunet_device::abi::ABI;
+
+use super::super::GpuError;
+use super::copier::Copier;
+use super::driver::{self, Failed, call};
+
+/// The name under which PTX carries the ABI it was built for.
+const ABI_SYMBOL: &CStr = c"GPUNET_ABI";
+/// Room for the compiler's log.
+const LOG_BYTES: usize = 8 << 10;
+
+/// One kernel of a loaded module.
+#[derive(Clone, Debug)]
+pub(super) struct Kernel {
+    pub(super) function: CUfunction,
+    /// Threads of a block that its registers allow.
+    pub(super) max_threads: u32,
+    /// Shared memory that the kernel declares itself.
+    pub(super) static_shared: u32,
+    /// Bytes of each parameter, where the driver tells.
+    parameters: Option<Vec<usize>>,
+}
+
+/// A loaded module.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    pub(super) ptx: &'static str,
+    module: CUmodule,
+    kernels: BTreeMap<String, Kernel>,
+}
+
+// SAFETY: the driver's handles may be used from any thread.
+unsafe impl Send for Loaded {}
+
+impl Loaded {
+    /// Compiles and checks; no kernel may run, and the context must be current.
+    pub(super) fn new(
+        name: &str,
+        ptx: &'static str,
+        max_shared: u32,
+        copier: &mut Copier,
+    ) -> Result<Self, GpuError> {
+        let module = compile(name, ptx)?;
+        let mut loaded = Self { ptx, module, kernels: BTreeMap::new() };
+        match loaded.inspect(name, max_shared, copier) {
+            Ok(()) => Ok(loaded),
+            Err(error) => {
+                loaded.unload();
+                Err(error)
+            }
+        }
+    }
+
+    /// No kernel may run.
+    pub(super) fn unload(self) {
+        // SAFETY: the module was loaded by `new`, and its functions are forgotten with `self`.
+        let _ = unsafe { call!(cuModuleUnload(self.module)) };
+    }
+
+    /// The kernel of that name.
+    pub(super) fn kernel(&self, module: &str, kernel: &str) -> Result<&Kernel, GpuError> {
+        self.kernels.get(kernel).ok_or_else(|| GpuError::UnknownKernel {
+            module: module.to_owned(),
+            kernel: kernel.to_owned(),
+            known: self.kernels.keys().cloned().collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    fn inspect(
+        &mut self,
+        name: &str,
+        max_shared: u32,
+        copier: &mut Copier,
+    ) -> Result<(), GpuError> {
+        self.check_abi(name, copier)?;
+        for entry in entries(self.ptx) {
+            let symbol = CString::new(entry).unwrap_or_default();
+            let mut function = ptr::null_mut();
+            // SAFETY: writes one handle; the name is a C string.
+            unsafe { call!(cuModuleGetFunction(&mut function, self.module, symbol.as_ptr())) }?;
+            let kernel = Kernel::inspect(function, max_shared)?;
+            self.kernels.insert(entry.to_owned(), kernel);
+        }
+        Ok(())
+    }
+
+    fn check_abi(&self, name: &str, copier: &mut Copier) -> Result<(), GpuError> {
+        let mismatch = |found: String| GpuError::AbiMismatch {
+            module: name.to_owned(),
+            expected: describe(ABI),
+            found,
+        };
+        let (mut address, mut bytes) = (0, 0);
+        let symbol = ABI_SYMBOL.as_ptr();
+        // SAFETY: writes an address and a size; the name is a C string.
+        match unsafe { call!(cuModuleGetGlobal_v2(&mut address, &mut bytes, self.module, symbol)) }
+        {
+            Err(Failed { code: CUresult::CUDA_ERROR_NOT_FOUND, .. }) => {
+                return Err(mismatch("it does not say which".to_owned()));
+            }
+            other => other?,
+        }
+        let mut words = [0; 16];
+        if bytes != words.len() {
+            return Err(mismatch(format!("its mark has {bytes} bytes")));
+        }
+        // SAFETY: the driver just said that 16 bytes lie there.
+        unsafe { copier.read(address, &mut words) }?;
+        let mut found = [0; 4];
+        for (word, bytes) in found.iter_mut().zip(words.chunks_exact(4)) {
+            *word = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        }
+        if found == ABI { Ok(()) } else { Err(mismatch(describe(found))) }
+    }
+}
+
+impl Kernel {
+    fn inspect(function: CUfunction, max_shared: u32) -> Result<Self, Failed> {
+        use CUfunction_attribute::{
+            CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as DYNAMIC_SHARED,
+            CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK as MAX_THREADS,
+            CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES as STATIC_SHARED,
+        };
+        let ask = |attribute| -> Result<u32, Failed> {
+            let mut value = 0;
+            // SAFETY: writes one number; the function was just given by the driver.
+            unsafe { call!(cuFuncGetAttribute(&mut value, attribute, function)) }?;
+            Ok(u32::try_from(value).unwrap_or(0))
+        };
+        let static_shared = ask(STATIC_SHARED)?;
+        // Beyond 48 KiB a kernel must be told; the rest of the checks is at launch.
+        let dynamic = max_shared.saturating_sub(static_shared) as i32;
+        // SAFETY: takes numbers and the function.
+        unsafe { call!(cuFuncSetAttribute(function, DYNAMIC_SHARED, dynamic)) }?;
+        Ok(Self {
+            function,
+            max_threads: ask(MAX_THREADS)?,
+            static_shared,
+            parameters: parameters(function),
+        })
+    }
+
+    /// The driver would read as many bytes as the PTX says, whatever was given.
+    pub(super) fn check_parameters(&self, name: &str, given: &[Box<[u8]>]) -> Result<(), GpuError> {
+        let Some(expected) = &self.parameters else {
+            return Ok(());
+        };
+        if expected.iter().copied().eq(given.iter().map(|bytes| bytes.len())) {
+            return Ok(());
+        }
+        let given: Vec<usize> = given.iter().map(|bytes| bytes.len()).collect();
+        Err(GpuError::Parameters {
+            kernel: name.to_owned(),
+            expected: format!("{expected:?}"),
+            given: format!("{given:?}"),
+        })
+    }
+}
+
+/// Sizes of a kernel's parameters; drivers before CUDA 12.4 do not tell.
+fn parameters(function: CUfunction) -> Option<Vec<usize>> {
+    if !driver::has("cuFuncGetParamInfo") {
+        return None;
+    }
+    let mut sizes = Vec::new();
+    loop {
+        let (mut offset, mut size) = (0, 0);
+        // SAFETY: writes two numbers; an index behind the last parameter is an error.
+        let code =
+            unsafe { sys::cuFuncGetParamInfo(function, sizes.len(), &mut offset, &mut size) };
+        if code != CUresult::CUDA_SUCCESS {
+            return Some(sizes);
+        }
+        sizes.push(size);
+    }
+}
+
+fn compile(name: &str, ptx: &'static str) -> Result<CUmodule, GpuError> {
+    let refused = |error: String, log: String| GpuError::ModuleRefused {
+        module: name.to_owned(),
+        name: error,
+        log,
+    };
+    let image = CString::new(ptx)
+        .map_err(|_| refused("no PTX".to_owned(), "it holds a zero byte".to_owned()))?;
+    let mut log = vec![0_u8; LOG_BYTES];
+    let mut options =
+        [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+    let mut values: [*mut c_void; 2] =
+        [log.as_mut_ptr().cast(), ptr::without_provenance_mut(LOG_BYTES)];
+    let mut module = ptr::null_mut();
+    // SAFETY: the image is a C string, options and values go in pairs, and the log has the size
+    // given; all outlive the call.
+    let result = unsafe {
+        call!(cuModuleLoadDataEx(
+            &mut module,
+            image.as_ptr().cast(),
+            2,
+            options.as_mut_ptr(),
+            values.as_mut_ptr(),
+        ))
+    };
+    result.map(|()| module).map_err(|failed| {
+        let end = log.iter().position(|byte| *byte == 0).unwrap_or(0);
+        let log = String::from_utf8_lossy(&log[..end]);
+        let lines: Vec<&str> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let log = lines.iter().take(3).copied().collect::<Vec<_>>().join("; ");
+        refused(failed.name(), if log.is_empty() { failed.text() } else { log })
+    })
+}
+
+/// Names of the kernels in a PTX text.
+fn entries(ptx: &str) -> impl Iterator<Item = &str> {
+    ptx.lines().map(|line| line.split("//").next().unwrap_or("")).filter_map(|line| {
+        let (_, rest) = line.split_once(".entry ")?;
+        let name = rest.trim_start().split(|c: char| c == '(' || c.is_whitespace()).next()?;
+        (!name.is_empty()).then_some(name)
+    })
+}
+
+fn describe([magic, version, net, _]: [u32; 4]) -> String {
+    if magic == ABI[0] {
+        format!("ABI {version} with a net of {net} bytes")
+    } else {
+        format!("unknown mark {magic:#x}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_are_found_in_ptx() {
+        let ptx = "// .entry not(\n.visible .entry echo(\n\t.param .b8 x[8]\n)\n{ }\n\
+                   .visible .func helper()\n.entry  spin\n(\n)";
+        assert_eq!(entries(ptx).collect::<Vec<_>>(), ["echo", "spin"]);
+    }
+
+    #[test]
+    fn abis_are_described() {
+        assert!(describe(ABI).starts_with(&format!("ABI {} with a net", ABI[1])));
+        assert_eq!(describe([7, 1, 1, 0]), "unknown mark 0x7");
+    }
+}

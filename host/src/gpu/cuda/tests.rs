@@ -1,0 +1,316 @@
+//! The CUDA backend on a real GPU, with kernels written in PTX here: what it must do while a
+//! kernel runs, and after one has faulted. Ignored where there is none: `cargo test -- --ignored`.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use gpunet_device::abi::ABI;
+
+use super::super::{
+    Blame, Gpu, GpuChoice, GpuError, HostMemory, KernelError, LaunchSpec, Module, Running,
+    WaitOutcome,
+};
+
+/// All tests share the device's primary context.
+static DEVICE: Mutex<()> = Mutex::new(());
+
+const KERNELS: &str = r"
+.visible .entry spin(.param .u64 word) {
+    .reg .pred %p; .reg .b64 %a; .reg .b32 %v;
+    ld.param.u64 %a, [word];
+again:
+    ld.acquire.sys.u32 %v, [%a];
+    setp.eq.u32 %p, %v, 0;
+    @%p bra again;
+    ret;
+}
+.visible .entry fill(.param .u64 words, .param .u32 value) {
+    .reg .b64 %a, %o; .reg .b32 %v, %t;
+    ld.param.u64 %a, [words];
+    ld.param.u32 %v, [value];
+    mov.u32 %t, %tid.x;
+    mul.wide.u32 %o, %t, 4;
+    add.u64 %a, %a, %o;
+    st.u32 [%a], %v;
+    ret;
+}
+.extern .shared .align 16 .b8 dynamic[];
+.visible .entry shared(.param .u32 last) {
+    .reg .b64 %a, %o; .reg .b32 %v;
+    ld.param.u32 %v, [last];
+    mov.u64 %a, dynamic;
+    cvt.u64.u32 %o, %v;
+    add.u64 %a, %a, %o;
+    st.shared.u8 [%a], %v;
+    ret;
+}
+.visible .entry bad_address() {
+    .reg .b64 %a; .reg .b32 %v;
+    mov.u64 %a, 64;
+    mov.u32 %v, 1;
+    st.u32 [%a], %v;
+    ret;
+}
+.visible .entry panics() { trap; }
+";
+
+fn ptx(abi: &str) -> &'static str {
+    let head = ".version 7.0\n.target sm_70\n.address_size 64\n";
+    Box::leak(format!("{head}{abi}{KERNELS}").into_boxed_str())
+}
+
+fn module() -> Module {
+    static PTX: Mutex<Option<&'static str>> = Mutex::new(None);
+    let [a, b, c, d] = ABI;
+    let abi = format!(".visible .global .align 4 .u32 GPUNET_ABI[4] = {{{a}, {b}, {c}, {d}}};\n");
+    let ptx = *PTX.lock().unwrap().get_or_insert_with(|| ptx(&abi));
+    Module { name: "tests", ptx: Ok(ptx) }
+}
+
+fn device() -> (MutexGuard<'static, ()>, Gpu) {
+    let alone = DEVICE.lock().unwrap_or_else(PoisonError::into_inner);
+    let gpu = Gpu::open(GpuChoice::Cuda { ordinal: 0 }).unwrap();
+    gpu.load(&module()).unwrap();
+    (alone, gpu)
+}
+
+fn start(
+    gpu: &Gpu,
+    kernel: &str,
+    (grid, block, shared_bytes): (u32, u32, u32),
+    params: &[&[u8]],
+) -> Result<Running, GpuError> {
+    gpu.launch(LaunchSpec {
+        module: "tests",
+        kernel,
+        grid: grid.into(),
+        block: block.into(),
+        shared_bytes,
+        params: params.iter().map(|bytes| (*bytes).into()).collect(),
+        entry: Arc::new(|| unreachable!("no emulated thread here")),
+    })
+}
+
+fn address(pointer: *mut u8) -> [u8; 8] {
+    (pointer as u64).to_le_bytes()
+}
+
+fn word(memory: &HostMemory) -> &AtomicU32 {
+    // SAFETY: the memory has at least four aligned bytes, which kernels access atomically.
+    unsafe { &*memory.as_ptr().cast() }
+}
+
+fn spin(gpu: &Gpu, flag: &HostMemory, grid: u32, block: u32) -> Result<Running, GpuError> {
+    start(gpu, "spin", (grid, block, 0), &[&address(flag.device_ptr())])
+}
+
+fn finish(running: &Running) -> Result<WaitOutcome, KernelError> {
+    running.wait(Some(Duration::from_secs(20)))
+}
+
+fn quickly<R>(what: &str, f: impl FnOnce() -> R) -> R {
+    let begin = Instant::now();
+    let result = f();
+    let took = begin.elapsed();
+    eprintln!("{what}: {took:?}");
+    assert!(took < Duration::from_secs(2), "{what} waited: {took:?}");
+    result
+}
+
+#[test]
+#[ignore = "needs a CUDA GPU"]
+fn nothing_waits_for_a_running_kernel() {
+    let (_alone, gpu) = device();
+    let flag = gpu.host_memory(4096).unwrap();
+    let spinning = spin(&gpu, &flag, 1, 32).unwrap();
+    assert!(matches!(
+        spinning.wait(Some(Duration::from_millis(20))),
+        Ok(WaitOutcome::TimedOut { .. })
+    ));
+    let memory = quickly("device memory", || gpu.device_memory(5 << 20)).unwrap();
+    let mut bytes = vec![1; 5 << 20];
+    quickly("read", || memory.read(0, &mut bytes)).unwrap();
+    assert!(bytes.iter().all(|byte| *byte == 0));
+    let pattern: Vec<u8> = (0..3 << 20).map(|index: u32| (index % 251) as u8).collect();
+    quickly("write", || memory.write(77, &pattern)).unwrap();
+    let mut back = vec![0; pattern.len()];
+    memory.read(77, &mut back).unwrap();
+    assert!(back == pattern);
+    let fill = quickly("launch", || {
+        let params: [&[u8]; 2] = [&address(memory.device_ptr()), &9_u32.to_le_bytes()];
+        start(&gpu, "fill", (1, 256, 0), &params)
+    })
+    .unwrap();
+    assert_eq!(quickly("second kernel", || finish(&fill)), Ok(WaitOutcome::Finished));
+    let mut four = [0; 4];
+    memory.read(255 * 4, &mut four).unwrap();
+    assert_eq!(u32::from_le_bytes(four), 9);
+    let large = quickly("large device memory", || gpu.device_memory(1 << 30)).unwrap();
+    let other = quickly("host memory", || gpu.host_memory(256 << 20)).unwrap();
+    drop(large);
+    quickly("drop of host memory", || drop(other));
+    quickly("drop of device memory", || drop(memory));
+    let another = quickly("open again", || Gpu::open(GpuChoice::Cuda { ordinal: 0 })).unwrap();
+    quickly("load again", || another.load(&module())).unwrap();
+    let new = Module { name: "late", ..module() };
+    let refused = quickly("late load", || another.load(&new)).unwrap_err();
+    assert!(matches!(refused, GpuError::LoadWhileRunning { running: 1, .. }), "{refused}");
+    assert!(matches!(spinning.kill(), Err(GpuError::Unsupported { .. })));
+    word(&flag).store(1, SeqCst);
+    assert_eq!(finish(&spinning), Ok(WaitOutcome::Finished));
+    assert_eq!(spinning.poll(), Some(Ok(())));
+    gpu.load(&new).unwrap();
+}
+
+#[test]
+#[ignore = "needs a CUDA GPU"]
+fn many_kernels_run_at_once_and_no_more_than_fit() {
+    let (_alone, gpu) = device();
+    let flag = gpu.host_memory(4096).unwrap();
+    let running: Vec<_> =
+        quickly("128 launches", || (0..128).map(|_| spin(&gpu, &flag, 1, 32).unwrap()).collect());
+    let refused = spin(&gpu, &flag, 1, 32).unwrap_err();
+    assert!(matches!(refused, GpuError::TooManyKernels { running: 128, .. }), "{refused}");
+    word(&flag).store(1, SeqCst);
+    for running in &running {
+        assert_eq!(finish(running), Ok(WaitOutcome::Finished));
+    }
+    word(&flag).store(0, SeqCst);
+    let GpuError::NotResident { possible, .. } = spin(&gpu, &flag, 1 << 20, 1024).unwrap_err()
+    else {
+        panic!("a million blocks are resident")
+    };
+    let most = u32::try_from(possible).unwrap();
+    assert!(most >= gpu.info().multiprocessors);
+    // As many as were said to fit do run, and then nothing more does.
+    let full = spin(&gpu, &flag, most, 1024).unwrap();
+    let refused = spin(&gpu, &flag, 1, 1024).unwrap_err();
+    assert!(matches!(refused, GpuError::NotResident { possible: 0, .. }), "{refused}");
+    let memory = quickly("device memory beside a full GPU", || gpu.device_memory(1 << 20)).unwrap();
+    word(&flag).store(1, SeqCst);
+    assert_eq!(finish(&full), Ok(WaitOutcome::Finished));
+    drop(memory);
+}
+
+#[test]
+#[ignore = "needs a CUDA GPU"]
+fn bad_launches_are_refused() {
+    let (_alone, gpu) = device();
+    let flag = gpu.host_memory(4096).unwrap();
+    let pointer = address(flag.device_ptr());
+    let refused = |kernel, shape, params: &[&[u8]]| start(&gpu, kernel, shape, params).unwrap_err();
+    let unknown = refused("nothing", (1, 1, 0), &[]);
+    assert!(unknown.to_string().contains("bad_address, fill, panics, shared, spin"), "{unknown}");
+    for params in [vec![], vec![&pointer[..4]], vec![&pointer[..], &pointer[..]]] {
+        let error = refused("spin", (1, 1, 0), &params);
+        assert!(matches!(error, GpuError::Parameters { .. }), "{error}");
+    }
+    assert!(matches!(refused("spin", (0, 1, 0), &[&pointer]), GpuError::EmptyLaunch { .. }));
+    let error = refused("spin", (1, 1025, 0), &[&pointer]);
+    assert!(matches!(error, GpuError::TooManyThreads { possible: 1024, .. }), "{error}");
+    let most = gpu.info().max_shared_bytes;
+    let last = (most - 1).to_le_bytes();
+    let error = refused("shared", (1, 1, most + 1), &[&last]);
+    assert!(matches!(error, GpuError::TooMuchShared { .. }), "{error}");
+    let running = start(&gpu, "shared", (1, 1, most), &[&last]).unwrap();
+    assert_eq!(finish(&running), Ok(WaitOutcome::Finished));
+    assert!(matches!(gpu.device_memory(0), Err(GpuError::Memory { .. })));
+    assert!(matches!(gpu.device_memory(1 << 60), Err(GpuError::Memory { .. })));
+    assert!(matches!(gpu.host_memory(1 << 60), Err(GpuError::Memory { .. })));
+}
+
+#[test]
+#[ignore = "needs a CUDA GPU"]
+fn bad_modules_are_refused() {
+    let (_alone, gpu) = device();
+    let refused = |ptx| gpu.load(&Module { name: "bad", ptx }).unwrap_err();
+    let error = refused(Err("no compiler was found"));
+    assert!(error.to_string().ends_with("no compiler was found"), "{error}");
+    let error = refused(Ok("this is no PTX"));
+    assert!(matches!(&error, GpuError::ModuleRefused { log, .. } if !log.is_empty()), "{error}");
+    eprintln!("{error}");
+    assert_eq!(error.to_string().lines().count(), 1);
+    for abi in ["", ".visible .global .u32 GPUNET_ABI[4] = {1, 2, 3, 4};\n"] {
+        let error = refused(Ok(ptx(abi)));
+        assert!(matches!(error, GpuError::AbiMismatch { .. }), "{error}");
+        eprintln!("{error}");
+    }
+    let conflict = gpu.load(&Module { name: "tests", ptx: Ok("other") }).unwrap_err();
+    assert!(matches!(conflict, GpuError::ModuleConflict { .. }));
+    let error = gpu.launch(LaunchSpec {
+        module: "absent",
+        kernel: "spin",
+        grid: 1.into(),
+        block: 1.into(),
+        shared_bytes: 0,
+        params: Vec::new(),
+        entry: Arc::new(|| {}),
+    });
+    assert!(matches!(error, Err(GpuError::ModuleNotLoaded { .. })));
+}
+
+/// A fault stays with its process, so that each kernel faults in a process of its own.
+#[test]
+#[ignore = "needs a CUDA GPU"]
+fn a_fault_is_told_and_nothing_hangs() {
+    const KERNEL: &str = "GPUNET_TEST_FAULT";
+    if let Ok(kernel) = std::env::var(KERNEL) {
+        return fault(&kernel);
+    }
+    // Processes take turns of seconds on a GPU that is full.
+    let _alone = DEVICE.lock().unwrap_or_else(PoisonError::into_inner);
+    let test = "gpu::cuda::tests::a_fault_is_told_and_nothing_hangs";
+    for kernel in ["bad_address", "panics"] {
+        let status = Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--nocapture", "--exact", test])
+            .env(KERNEL, kernel)
+            .status()
+            .unwrap();
+        assert!(status.success(), "{kernel}: {status}");
+    }
+}
+
+fn fault(kernel: &str) {
+    let (_alone, gpu) = device();
+    let flag = gpu.host_memory(4096).unwrap();
+    let memory = gpu.device_memory(4096).unwrap();
+    let bystander = spin(&gpu, &flag, 1, 32).unwrap();
+    let faulty = start(&gpu, kernel, (1, 1, 0), &[]).unwrap();
+    let error = finish(&faulty).unwrap_err();
+    eprintln!("{error}");
+    assert!(matches!(&error, KernelError::Fault { kernel: name, .. } if name == kernel));
+    let error = finish(&bystander).unwrap_err();
+    eprintln!("{error}");
+    assert!(matches!(&error, KernelError::ContextLost { kernel, .. } if kernel == "spin"));
+    let lost = |error: GpuError| {
+        assert!(matches!(error, GpuError::ContextLost { .. }), "{error}");
+        assert_eq!((error.blame(), error.to_string().lines().count()), (Blame::Kernel, 1));
+    };
+    lost(gpu.host_memory(4096).unwrap_err());
+    lost(gpu.device_memory(4096).unwrap_err());
+    lost(memory.write(0, &[1]).unwrap_err());
+    lost(spin(&gpu, &flag, 1, 32).unwrap_err());
+    lost(gpu.load(&Module { name: "late", ..module() }).unwrap_err());
+    lost(Gpu::open(GpuChoice::Cuda { ordinal: 0 }).unwrap_err());
+    quickly("drops after a fault", || drop((flag, memory, bystander, faulty, gpu)));
+    lost(Gpu::open(GpuChoice::Cuda { ordinal: 0 }).unwrap_err());
+}
+
+/// What a program does that ends without waiting.
+#[test]
+#[ignore = "needs a CUDA GPU"]
+fn handles_dropped_beside_a_running_kernel_leave_it_its_memory() {
+    let (_alone, gpu) = device();
+    let flag = gpu.host_memory(4096).unwrap();
+    let address = flag.as_ptr() as usize;
+    let running = spin(&gpu, &flag, 1, 32).unwrap();
+    quickly("drop of everything", || drop((running, flag, gpu)));
+    // SAFETY: the pages stay mapped, since a kernel that reads them runs.
+    let word = unsafe { &*(address as *const AtomicU32) };
+    word.store(1, SeqCst);
+    // The context was left to the driver, and can be had again.
+    let gpu = quickly("open again", || Gpu::open(GpuChoice::Cuda { ordinal: 0 })).unwrap();
+    gpu.load(&module()).unwrap();
+}

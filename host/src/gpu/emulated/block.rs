@@ -1,0 +1,335 @@
+//! One emulated block: who runs, who waits at which barrier, who ended; its shared memory.
+//!
+//! The block's threads call it from their coroutines, all on one OS thread. It decides and
+//! reports; it switches nothing and wakes nobody itself.
+
+use std::cell::{RefCell, UnsafeCell};
+use std::fmt::Write as _;
+use std::panic::Location;
+use std::ptr;
+use std::sync::Arc;
+
+use gpunet_device::simt::{SCRATCH_WORDS, Scope, WARP};
+
+use super::super::{KernelError, error::scope_name};
+
+/// What fresh shared memory holds. Hardware leaves what the last block wrote; zeroes would hide
+/// kernels that rely on them.
+const UNDEFINED: u128 = u128::from_ne_bytes([0xA5; 16]);
+
+/// What a thread brings to a barrier.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Arrival {
+    /// A plain barrier, and where it stands.
+    Barrier(&'static Location<'static>),
+    /// A cooperative call and the digest of its arguments.
+    Call { call: &'static str, arguments: u64 },
+}
+
+impl Arrival {
+    fn agrees(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Barrier(a), Self::Barrier(b)) => ptr::eq(a, b) || a == b,
+            (
+                Self::Call { call, arguments },
+                Self::Call { call: other_call, arguments: other_arguments },
+            ) => arguments == other_arguments && call == other_call,
+            _ => false,
+        }
+    }
+
+    fn describe(self) -> String {
+        match self {
+            Self::Barrier(site) => format!("at {}:{}", site.file(), site.line()),
+            Self::Call { call, arguments } => format!("in {call} (arguments {arguments:#x})"),
+        }
+    }
+}
+
+/// What follows from an arrival.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Met {
+    /// Others are missing: wait.
+    Waits,
+    /// All are here; the others were named to `wake`. `polled`: a thread of the scope sat in a
+    /// wait loop while others were here already, so that a wait has ended now.
+    Opens { polled: bool },
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Status {
+    Runs,
+    Waits(Scope, Arrival),
+    Ended,
+}
+
+/// The barrier of one scope.
+#[derive(Debug)]
+struct Meeting {
+    size: usize,
+    ended: usize,
+    waiting: Vec<u32>,
+    /// A thread of the scope has paused since the first of `waiting` came.
+    polled: bool,
+}
+
+impl Meeting {
+    fn new(size: u32) -> Self {
+        Self { size: size as usize, ended: 0, waiting: Vec::new(), polled: false }
+    }
+}
+
+#[derive(Debug)]
+struct State {
+    threads: Vec<Status>,
+    whole: Meeting,
+    warps: Vec<Meeting>,
+    live: u32,
+    runnable: u32,
+}
+
+impl State {
+    fn meeting(&mut self, scope: Scope, rank: u32) -> &mut Meeting {
+        match scope {
+            Scope::Block => &mut self.whole,
+            Scope::Warp => &mut self.warps[(rank / WARP) as usize],
+        }
+    }
+}
+
+/// See the module.
+pub(super) struct Block {
+    kernel: Arc<str>,
+    rank: u32,
+    state: RefCell<State>,
+    shared_bytes: usize,
+    shared: Box<[UnsafeCell<u128>]>,
+    scratch: Box<[UnsafeCell<[u64; SCRATCH_WORDS]>]>,
+}
+
+impl Block {
+    pub(super) fn new(kernel: Arc<str>, rank: u32, threads: u32, shared_bytes: u32) -> Self {
+        let warps = (0..threads).step_by(WARP as usize);
+        let state = State {
+            threads: vec![Status::Runs; threads as usize],
+            whole: Meeting::new(threads),
+            warps: warps.clone().map(|first| Meeting::new((threads - first).min(WARP))).collect(),
+            live: threads,
+            runnable: threads,
+        };
+        let shared_bytes = shared_bytes as usize;
+        Self {
+            kernel,
+            rank,
+            state: RefCell::new(state),
+            shared_bytes,
+            shared: (0..shared_bytes.div_ceil(16)).map(|_| UnsafeCell::new(UNDEFINED)).collect(),
+            scratch: (0..=warps.len()).map(|_| UnsafeCell::new([0; SCRATCH_WORDS])).collect(),
+        }
+    }
+
+    pub(super) fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    pub(super) fn shared_memory(&self) -> (*mut u8, usize) {
+        (UnsafeCell::raw_get(self.shared.as_ptr()).cast(), self.shared_bytes)
+    }
+
+    pub(super) fn scratch(&self, scope: Scope, rank: u32) -> *mut u64 {
+        let index = match scope {
+            Scope::Block => 0,
+            Scope::Warp => 1 + (rank / WARP) as usize,
+        };
+        self.scratch[index].get().cast()
+    }
+
+    /// A thread comes to the barrier of a scope. `wake` is given every other thread when it opens.
+    pub(super) fn arrive(
+        &self,
+        rank: u32,
+        scope: Scope,
+        arrival: Arrival,
+        mut wake: impl FnMut(u32),
+    ) -> Result<Met, KernelError> {
+        let state = &mut *self.state.borrow_mut();
+        let meeting = state.meeting(scope, rank);
+        let first = meeting.waiting.first().copied();
+        if let Some(first) = first
+            && let Status::Waits(_, expected) = state.threads[first as usize]
+            && !expected.agrees(arrival)
+        {
+            return Err(self.differ(state, scope, (first, expected), (rank, arrival)));
+        }
+        let meeting = state.meeting(scope, rank);
+        if meeting.waiting.len() + 1 == meeting.size {
+            let polled = std::mem::take(&mut meeting.polled);
+            let mut woken = std::mem::take(&mut meeting.waiting);
+            for other in woken.drain(..) {
+                state.threads[other as usize] = Status::Runs;
+                state.runnable += 1;
+                wake(other);
+            }
+            // The room for waiters is kept: barriers are many.
+            state.meeting(scope, rank).waiting = woken;
+            return Ok(Met::Opens { polled });
+        }
+        if meeting.waiting.is_empty() {
+            meeting.polled = false;
+        }
+        meeting.waiting.push(rank);
+        let ended = meeting.ended;
+        state.threads[rank as usize] = Status::Waits(scope, arrival);
+        state.runnable -= 1;
+        if ended > 0 {
+            return Err(self.incomplete(state, scope, rank));
+        }
+        self.alive(state).map(|()| Met::Waits)
+    }
+
+    /// A thread takes a turn of a wait loop.
+    pub(super) fn pause(&self, rank: u32) {
+        let state = &mut *self.state.borrow_mut();
+        state.whole.polled = true;
+        state.meeting(Scope::Warp, rank).polled = true;
+    }
+
+    /// A thread has returned from the kernel.
+    pub(super) fn end(&self, rank: u32) -> Result<(), KernelError> {
+        let state = &mut *self.state.borrow_mut();
+        state.threads[rank as usize] = Status::Ended;
+        state.live -= 1;
+        state.runnable -= 1;
+        for scope in [Scope::Warp, Scope::Block] {
+            let meeting = state.meeting(scope, rank);
+            meeting.ended += 1;
+            if !meeting.waiting.is_empty() {
+                return Err(self.incomplete(state, scope, rank));
+            }
+        }
+        self.alive(state)
+    }
+
+    /// Some thread can run, or all have ended.
+    fn alive(&self, state: &State) -> Result<(), KernelError> {
+        if state.runnable > 0 || state.live == 0 {
+            return Ok(());
+        }
+        Err(KernelError::Deadlock {
+            kernel: self.kernel.to_string(),
+            block: self.rank,
+            waiting: waiting(state, 0..state.threads.len(), None),
+        })
+    }
+
+    fn differ(
+        &self,
+        state: &State,
+        scope: Scope,
+        first: (u32, Arrival),
+        second: (u32, Arrival),
+    ) -> KernelError {
+        let (kernel, block) = (self.kernel.to_string(), self.rank);
+        let say =
+            |(rank, arrival): (u32, Arrival)| format!("thread {rank} is {}", arrival.describe());
+        if let (Arrival::Call { .. }, Arrival::Call { .. }) = (first.1, second.1) {
+            return KernelError::DivergentCall {
+                kernel,
+                block,
+                scope,
+                first: say(first),
+                second: say(second),
+            };
+        }
+        KernelError::DivergentBarrier {
+            kernel,
+            block,
+            scope,
+            waiting: waiting(state, members(state, scope, first.0), Some(scope)),
+            others: say(second),
+        }
+    }
+
+    fn incomplete(&self, state: &State, scope: Scope, rank: u32) -> KernelError {
+        let members = members(state, scope, rank);
+        let ended: Vec<u32> = (0..)
+            .zip(&state.threads)
+            .filter(|(rank, status)| {
+                members.contains(&(*rank as usize)) && matches!(status, Status::Ended)
+            })
+            .map(|(rank, _)| rank)
+            .collect();
+        KernelError::DivergentBarrier {
+            kernel: self.kernel.to_string(),
+            block: self.rank,
+            scope,
+            waiting: waiting(state, members, Some(scope)),
+            others: format!("{} ended without it", ranks(&ended)),
+        }
+    }
+}
+
+/// Ranks that a scope spans.
+fn members(state: &State, scope: Scope, rank: u32) -> std::ops::Range<usize> {
+    let all = state.threads.len();
+    match scope {
+        Scope::Block => 0..all,
+        Scope::Warp => {
+            let first = (rank / WARP * WARP) as usize;
+            first..all.min(first + WARP as usize)
+        }
+    }
+}
+
+/// Who waits where, grouped by place; only at barriers of `only`, if given.
+fn waiting(state: &State, members: std::ops::Range<usize>, only: Option<Scope>) -> String {
+    let mut groups: Vec<(Scope, Arrival, Vec<u32>)> = Vec::new();
+    for (rank, status) in (0..).zip(&state.threads) {
+        let Status::Waits(scope, arrival) = *status else {
+            continue;
+        };
+        if !members.contains(&(rank as usize)) || only.is_some_and(|only| only != scope) {
+            continue;
+        }
+        match groups.iter_mut().find(|group| group.0 == scope && group.1.agrees(arrival)) {
+            Some((_, _, ranks)) => ranks.push(rank),
+            None => groups.push((scope, arrival, vec![rank])),
+        }
+    }
+    let lines: Vec<String> = groups
+        .iter()
+        .map(|(scope, arrival, who)| {
+            let verb = if who.len() == 1 { "waits" } else { "wait" };
+            format!("{} {verb} for the {} {}", ranks(who), scope_name(*scope), arrival.describe())
+        })
+        .collect();
+    lines.join(", ")
+}
+
+/// `thread 3`, `threads 0-30, 32`.
+fn ranks(ranks: &[u32]) -> String {
+    let mut text = String::from(if ranks.len() == 1 { "thread " } else { "threads " });
+    let mut rest = ranks;
+    while let [first, ..] = *rest {
+        let run = (0..).zip(rest).take_while(|(step, rank)| **rank == first + step).count();
+        let last = rest[run - 1];
+        if rest.len() != ranks.len() {
+            text.push_str(", ");
+        }
+        let _ =
+            if last == first { write!(text, "{first}") } else { write!(text, "{first}-{last}") };
+        rest = &rest[run..];
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ranks;
+
+    #[test]
+    fn ranks_are_short() {
+        assert_eq!(ranks(&[7]), "thread 7");
+        assert_eq!(ranks(&[0, 1, 2, 5, 7, 8]), "threads 0-2, 5, 7-8");
+    }
+}

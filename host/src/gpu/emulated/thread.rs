@@ -1,0 +1,136 @@
+//! What an emulated GPU thread finds around it: the emulator's half of
+//! [`EmulatedThread`].
+//!
+//! Device code calls it from inside a coroutine. Everything here belongs to one worker, hence to
+//! one OS thread.
+
+use std::cell::{Cell, RefCell};
+use std::panic::Location;
+use std::rc::Rc;
+
+use corosensei::Yielder;
+use gpunet_device::simt::emulated::EmulatedThread;
+use gpunet_device::simt::{Position, Scope};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::super::{Clock, KernelError};
+use super::block::{Arrival, Block, Met};
+
+/// Why a coroutine gave up the CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Switch {
+    /// A turn of a wait loop.
+    Pause,
+    /// A barrier; whoever completes it puts the thread on the list of the next round.
+    Barrier,
+    /// The launch has failed; the report lies in the [`Round`].
+    Failed,
+}
+
+/// What the threads of one worker share with it.
+pub(super) struct Round {
+    /// Threads to run in the next round, by their index in the worker.
+    pub(super) next: RefCell<Vec<u32>>,
+    /// Why the launch must end.
+    pub(super) failure: RefCell<Option<KernelError>>,
+    /// A thread took a turn of a wait loop in this round.
+    pub(super) paused: Cell<bool>,
+    /// A thread started or ended, or a wait ended that others of its group waited for.
+    ///
+    /// Barriers alone are no progress: a group that polls together meets at them in every turn.
+    pub(super) progress: Cell<bool>,
+    /// Whoever completes a barrier takes its turn anew, so that a seed decides who goes on first.
+    pub(super) seeded: bool,
+    /// Replaces the monotonic clock.
+    pub(super) clock: Option<Clock>,
+}
+
+/// One thread's surroundings.
+pub(super) struct Context {
+    pub(super) position: Position,
+    pub(super) block: Rc<Block>,
+    pub(super) round: Rc<Round>,
+    /// Index in the worker of the block's thread 0.
+    pub(super) first: u32,
+    /// Set by the coroutine's first instruction.
+    pub(super) yielder: Cell<*const Yielder<(), Switch>>,
+}
+
+impl Context {
+    fn switch(&self, why: Switch) {
+        // SAFETY: device code reaches this context only while its coroutine runs (the worker names
+        // it current just then), and the yielder lives as long as the coroutine runs.
+        unsafe { &*self.yielder.get() }.suspend(why);
+    }
+
+    fn meet(&self, scope: Scope, arrival: Arrival) {
+        // Destructors may call device functions while a failed launch is unwound. They must not
+        // switch: a second unwinding out of a destructor would abort the process.
+        if std::thread::panicking() {
+            return;
+        }
+        let wake = |rank| self.round.next.borrow_mut().push(self.first + rank);
+        let rank = self.position.thread;
+        let met = self.block.arrive(rank, scope, arrival, wake);
+        if let Ok(Met::Opens { polled: true }) = met {
+            self.round.progress.set(true);
+        }
+        match met {
+            Ok(Met::Waits) => self.switch(Switch::Barrier),
+            Ok(Met::Opens { .. }) if self.round.seeded => {
+                self.round.next.borrow_mut().push(self.first + rank);
+                self.switch(Switch::Barrier);
+            }
+            Ok(Met::Opens { .. }) => {}
+            Err(report) => {
+                self.round.failure.borrow_mut().get_or_insert(report);
+                self.switch(Switch::Failed);
+            }
+        }
+    }
+}
+
+impl EmulatedThread for Context {
+    fn position(&self) -> Position {
+        self.position
+    }
+
+    fn barrier(&self, scope: Scope, site: &'static Location<'static>) {
+        self.meet(scope, Arrival::Barrier(site));
+    }
+
+    fn agree(&self, scope: Scope, call: &'static str, arguments: u64) {
+        self.meet(scope, Arrival::Call { call, arguments });
+    }
+
+    fn pause(&self) {
+        if !std::thread::panicking() {
+            self.block.pause(self.position.thread);
+            self.round.paused.set(true);
+            self.switch(Switch::Pause);
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        let now = match &self.round.clock {
+            Some(clock) => clock(),
+            None => monotonic_ns(),
+        };
+        // While a thread is unwound every deadline has passed: see `meet`.
+        if std::thread::panicking() { now.saturating_add(u64::MAX / 2) } else { now }
+    }
+
+    fn shared_memory(&self) -> (*mut u8, usize) {
+        self.block.shared_memory()
+    }
+
+    fn scratch(&self, scope: Scope) -> *mut u64 {
+        self.block.scratch(scope, self.position.thread)
+    }
+}
+
+/// The system's monotonic clock: the one `Instant` reads, as a number.
+fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
+}

@@ -1,0 +1,251 @@
+//! A worker: one OS thread that runs some blocks of one launch, turn by turn.
+//!
+//! A round resumes every thread on the run list once. Threads at a barrier are not on the list:
+//! a block of 1024 threads with one polling leader costs one switch a round.
+
+use std::cell::{Cell, RefCell};
+use std::ptr::{self, NonNull};
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use corosensei::{Coroutine, CoroutineResult};
+use gpunet_device::simt::Position;
+use gpunet_device::simt::emulated::{EmulatedThread, set_current};
+
+use super::super::{Entry, KernelError};
+use super::block::Block;
+use super::panics;
+use super::stack::KernelStack;
+use super::thread::{Context, Round, Switch};
+use super::{Launch, Stop};
+
+/// How long a worker sleeps between rounds in which threads only polled: short enough for
+/// exchanges with a proxy on the same machine, long enough for others to get the core.
+const NAP: Duration = Duration::from_micros(20);
+/// The same after [`LONG_IDLE`] naps in a row.
+const LONG_NAP: Duration = Duration::from_micros(50);
+/// Naps after which a kernel counts as idle.
+const LONG_IDLE: u32 = 100;
+
+/// One GPU thread.
+#[derive(Default)]
+struct Thread {
+    context: Option<Rc<Context>>,
+    coroutine: Option<Coroutine<(), Switch, (), KernelStack>>,
+}
+
+/// See the module.
+pub(super) struct Worker<'a> {
+    launch: &'a Launch,
+    entry: Entry,
+    blocks: Vec<Rc<Block>>,
+    threads: Vec<Thread>,
+    round: Rc<Round>,
+    stacks: Vec<KernelStack>,
+    random: Option<SplitMix>,
+    turns: u64,
+}
+
+impl<'a> Worker<'a> {
+    /// The worker of blocks `first`, `first + step`, and so on.
+    pub(super) fn new(launch: &'a Launch, entry: Entry, first: u32, step: usize) -> Self {
+        let blocks: Vec<Rc<Block>> = (first..launch.blocks)
+            .step_by(step)
+            .map(|rank| {
+                let kernel = launch.kernel.clone();
+                Rc::new(Block::new(kernel, rank, launch.threads, launch.shared_bytes))
+            })
+            .collect();
+        let count = blocks.len() * launch.threads as usize;
+        let seed = launch.machine.options.seed;
+        let round = Round {
+            next: RefCell::new(Vec::with_capacity(count)),
+            failure: RefCell::new(None),
+            paused: Cell::new(false),
+            progress: Cell::new(false),
+            seeded: seed.is_some(),
+            clock: launch.machine.options.clock.clone(),
+        };
+        Self {
+            launch,
+            entry,
+            blocks,
+            threads: (0..count).map(|_| Thread::default()).collect(),
+            round: Rc::new(round),
+            stacks: Vec::new(),
+            random: seed.map(SplitMix),
+            turns: 0,
+        }
+    }
+
+    /// Runs every thread to its end, or until the launch fails.
+    pub(super) fn run(&mut self) -> Result<(), KernelError> {
+        let mut list: Vec<u32> = (0..self.threads.len() as u32).collect();
+        let mut idle = Idle { limit: self.launch.machine.options.idle_rounds, rounds: 0 };
+        while !list.is_empty() {
+            // Stable: it finds the two runs that a barrier leaves, and merges them.
+            list.sort();
+            let before = self.random;
+            if let Some(random) = &mut self.random {
+                random.shuffle(&mut list);
+            }
+            self.round.paused.set(false);
+            self.round.progress.set(false);
+            for index in list.drain(..) {
+                match self.launch.stop() {
+                    Stop::No => self.turn(index)?,
+                    Stop::Failed => return Ok(()),
+                    Stop::Killed => {
+                        return Err(KernelError::Killed { kernel: self.launch.kernel.to_string() });
+                    }
+                }
+            }
+            std::mem::swap(&mut list, &mut self.round.next.borrow_mut());
+            if self.round.progress.get() {
+                idle.rounds = 0;
+            } else if self.round.paused.get() {
+                // How often threads polled depends on the outside world. It must not decide what
+                // the seed draws later, or a run could not be repeated.
+                self.random = before;
+                idle.rest();
+            }
+        }
+        Ok(())
+    }
+
+    /// One turn of one thread.
+    fn turn(&mut self, index: u32) -> Result<(), KernelError> {
+        if self.threads[index as usize].coroutine.is_none() {
+            self.round.progress.set(true);
+            self.start(index)?;
+        }
+        self.turns += 1;
+        let thread = &mut self.threads[index as usize];
+        let (Some(context), Some(coroutine)) = (&thread.context, &mut thread.coroutine) else {
+            return Ok(());
+        };
+        let result = as_current(context, || coroutine.resume(()));
+        if let Some(report) = self.round.failure.take() {
+            return Err(report);
+        }
+        match result {
+            Ok(CoroutineResult::Yield(Switch::Pause)) => {
+                self.round.next.borrow_mut().push(index);
+                Ok(())
+            }
+            Ok(CoroutineResult::Yield(Switch::Barrier | Switch::Failed)) => Ok(()),
+            Ok(CoroutineResult::Return(())) => {
+                self.round.progress.set(true);
+                let ended = context.block.end(context.position.thread);
+                self.stacks.extend(thread.coroutine.take().map(Coroutine::into_stack));
+                thread.context = None;
+                ended
+            }
+            Err(message) => Err(KernelError::Fault {
+                kernel: self.launch.kernel.to_string(),
+                block: Some(context.position.block),
+                thread: Some(context.position.thread),
+                message,
+            }),
+        }
+    }
+
+    /// Gives a thread its stack, at its first turn: threads that never wait share one.
+    fn start(&mut self, index: u32) -> Result<(), KernelError> {
+        let launch = self.launch;
+        let stack = launch.machine.stacks.take(&mut self.stacks).map_err(|error| {
+            KernelError::NoStack { kernel: launch.kernel.to_string(), reason: error.to_string() }
+        })?;
+        let rank = index % launch.threads;
+        let block = self.blocks[(index / launch.threads) as usize].clone();
+        let context = Rc::new(Context {
+            position: Position {
+                thread: rank,
+                threads: launch.threads,
+                block: block.rank(),
+                blocks: launch.blocks,
+            },
+            block,
+            round: self.round.clone(),
+            first: index - rank,
+            yielder: Cell::new(ptr::null()),
+        });
+        let thread = &mut self.threads[index as usize];
+        thread.context = Some(context.clone());
+        let entry = self.entry.clone();
+        thread.coroutine = Some(Coroutine::with_stack(stack, move |yielder, ()| {
+            context.yielder.set(yielder);
+            entry();
+        }));
+        Ok(())
+    }
+}
+
+impl Drop for Worker<'_> {
+    /// Unwinds the threads that have not ended, so that what they hold is dropped.
+    fn drop(&mut self) {
+        for thread in &mut self.threads {
+            let Some(mut coroutine) = thread.coroutine.take() else {
+                continue;
+            };
+            if let Some(context) = thread.context.take() {
+                while !coroutine.done() {
+                    // A panic out of a destructor ends that thread; the launch has its report.
+                    let _ = as_current(&context, || coroutine.force_unwind());
+                }
+            }
+            self.stacks.push(coroutine.into_stack());
+        }
+        self.launch.machine.turns.fetch_add(self.turns, Ordering::Relaxed);
+        self.launch.machine.stacks.give_back(std::mem::take(&mut self.stacks));
+    }
+}
+
+/// Runs `code` with `context` as the thread that device functions find.
+fn as_current<R>(context: &Rc<Context>, code: impl FnOnce() -> R) -> Result<R, String> {
+    let thread: NonNull<dyn EmulatedThread> = NonNull::from(&**context);
+    // SAFETY: `context` outlives this function, which takes the name back before it returns.
+    unsafe { set_current(Some(thread)) };
+    let result = panics::guard(code);
+    // SAFETY: names nobody.
+    unsafe { set_current(None) };
+    result
+}
+
+/// Lets others have the core when all threads of the worker only poll.
+struct Idle {
+    limit: u32,
+    rounds: u32,
+}
+
+impl Idle {
+    fn rest(&mut self) {
+        self.rounds = self.rounds.saturating_add(1);
+        match self.rounds.checked_sub(self.limit) {
+            None | Some(0) => std::thread::yield_now(),
+            Some(naps) => std::thread::sleep(if naps < LONG_IDLE { NAP } else { LONG_NAP }),
+        }
+    }
+}
+
+/// A small generator of numbers (Steele, Lea and Flood, 2014).
+#[derive(Clone, Copy)]
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn shuffle(&mut self, list: &mut [u32]) {
+        for end in (1..list.len()).rev() {
+            let pick = self.next() % (end as u64 + 1);
+            list.swap(end, pick as usize);
+        }
+    }
+}

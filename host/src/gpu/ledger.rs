@@ -1,0 +1,159 @@
+//! Which kernels run, what share of the GPU they take, and which memory waits for them to end.
+//!
+//! Both backends keep one ledger under their lock. It decides only; no call of a driver or of the
+//! system happens here. Memory that is given back while a kernel runs is buried: the kernel may
+//! still touch it, and on CUDA freeing would wait for the kernel.
+
+use super::GpuError;
+
+/// Kernels that a GPU keeps resident at once (measured; one more waits for another's end).
+pub(super) const MAX_KERNELS: usize = 128;
+
+/// The whole GPU, as a share.
+const WHOLE: u128 = 1 << 64;
+
+/// Names a kernel in the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ticket(u64);
+
+/// `M` is what is buried.
+#[derive(Debug)]
+pub(super) struct Ledger<M> {
+    running: Vec<(Ticket, u128)>,
+    issued: u64,
+    buried: Vec<M>,
+}
+
+impl<M> Default for Ledger<M> {
+    fn default() -> Self {
+        Self { running: Vec::new(), issued: 0, buried: Vec::new() }
+    }
+}
+
+impl<M> Ledger<M> {
+    /// Kernels that run.
+    pub(super) fn running(&self) -> usize {
+        self.running.len()
+    }
+
+    /// Enters a kernel of `blocks` blocks where, on an empty GPU, `possible` would be resident.
+    ///
+    /// Kernels of different shapes are compared by the share of the GPU each takes.
+    pub(super) fn admit(
+        &mut self,
+        kernel: &str,
+        blocks: u32,
+        possible: u32,
+    ) -> Result<Ticket, GpuError> {
+        if self.running.len() >= MAX_KERNELS {
+            return Err(GpuError::TooManyKernels {
+                kernel: kernel.to_owned(),
+                running: self.running.len(),
+            });
+        }
+        let taken: u128 = self.running.iter().map(|(_, share)| share).sum();
+        // Rounded down, so that shares which fit exactly (three thirds) are not refused.
+        let share = u128::from(blocks) * WHOLE / u128::from(possible.max(1));
+        if possible == 0 || taken + share > WHOLE {
+            let left = WHOLE.saturating_sub(taken) * u128::from(possible) / WHOLE;
+            return Err(GpuError::NotResident {
+                kernel: kernel.to_owned(),
+                asked: u64::from(blocks),
+                possible: u64::try_from(left).unwrap_or(u64::MAX),
+                beside: match self.running.len() {
+                    0 => String::new(),
+                    running => format!(" beside {running} running kernel(s)"),
+                },
+            });
+        }
+        let ticket = Ticket(self.issued);
+        self.issued += 1;
+        self.running.push((ticket, share));
+        Ok(ticket)
+    }
+
+    /// The kernel has ended. A second call for one ticket does nothing.
+    pub(super) fn retire(&mut self, ticket: Ticket) {
+        self.running.retain(|(other, _)| *other != ticket);
+    }
+
+    /// Takes memory that its owner gave back.
+    pub(super) fn bury(&mut self, memory: M) {
+        self.buried.push(memory);
+    }
+
+    /// What may be freed now: everything buried when no kernel runs, else nothing. The caller
+    /// frees it after leaving the lock.
+    #[must_use]
+    pub(super) fn exhume(&mut self) -> Vec<M> {
+        if self.running.is_empty() { std::mem::take(&mut self.buried) } else { Vec::new() }
+    }
+
+    /// Pieces that wait.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.buried.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_waits_for_every_kernel() {
+        let mut ledger = Ledger::default();
+        ledger.bury("before");
+        assert_eq!(ledger.exhume(), ["before"]);
+        let first = ledger.admit("a", 1, 10).unwrap();
+        let second = ledger.admit("b", 1, 10).unwrap();
+        ledger.bury("during");
+        assert!(ledger.exhume().is_empty());
+        ledger.retire(first);
+        ledger.retire(first);
+        assert!(ledger.exhume().is_empty());
+        assert_eq!(ledger.waiting(), 1);
+        ledger.retire(second);
+        assert_eq!(ledger.exhume(), ["during"]);
+        assert!(ledger.exhume().is_empty());
+    }
+
+    #[test]
+    fn shares_add_up() {
+        let mut ledger = Ledger::<()>::default();
+        for _ in 0..3 {
+            ledger.admit("third", 1, 3).unwrap();
+        }
+        match ledger.admit("one more", 1, 2048) {
+            Err(GpuError::NotResident { asked: 1, possible: 0, beside, .. }) => {
+                assert_eq!(beside, " beside 3 running kernel(s)");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_grid_larger_than_the_gpu_is_told_what_fits() {
+        let mut ledger = Ledger::<()>::default();
+        let half = ledger.admit("half", 5, 10).unwrap();
+        match ledger.admit("large", 101, 200) {
+            Err(GpuError::NotResident { asked: 101, possible: 100, .. }) => {}
+            other => panic!("{other:?}"),
+        }
+        ledger.retire(half);
+        ledger.admit("large", 101, 200).unwrap();
+        assert!(ledger.admit("none", 1, 0).is_err());
+    }
+
+    #[test]
+    fn at_most_128_kernels() {
+        let mut ledger = Ledger::<()>::default();
+        for _ in 0..MAX_KERNELS {
+            ledger.admit("small", 1, 10_000).unwrap();
+        }
+        assert!(matches!(
+            ledger.admit("small", 1, 10_000),
+            Err(GpuError::TooManyKernels { running: 128, .. })
+        ));
+    }
+}

@@ -1,0 +1,121 @@
+//! A GPU: its memory, its kernel modules, its launches. Real ones through the CUDA driver
+//! (`cuda/`), or an emulated one whose threads are coroutines (`emulated/`).
+//!
+//! The net and programs call [`Gpu`]; nothing else of the crate talks to a driver. What a backend
+//! must supply is the trait `Backend`.
+//!
+//! ```text
+//!   Gpu ── load, host_memory, device_memory, launch
+//!    ├── cuda/      primary context, a stream for each launch, completion by polling events
+//!    └── emulated/  worker threads for each launch, coroutines for a block's threads
+//!   ledger          which kernels run, what fits beside them, which memory waits for them
+//! ```
+#![expect(unsafe_code, reason = "driver calls, mappings and switches of coroutines live here")]
+
+mod choice;
+mod cuda;
+mod emulated;
+mod error;
+mod launch;
+mod ledger;
+mod memory;
+mod module;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use choice::{Clock, EmulatedOptions, GpuChoice, GpuInfo, GpuKind};
+pub use error::{Blame, GpuError, KernelError, WaitOutcome};
+pub use launch::{Dim3, Entry, LaunchSpec, Running};
+pub use memory::{DeviceMemory, HostMemory};
+pub use module::Module;
+
+/// What each backend supplies.
+trait Backend: Send + Sync {
+    fn info(&self) -> &GpuInfo;
+    fn load(&self, module: &Module) -> Result<(), GpuError>;
+    fn host_memory(&self, bytes: usize) -> Result<HostMemory, GpuError>;
+    fn device_memory(&self, bytes: usize) -> Result<DeviceMemory, GpuError>;
+    fn launch(&self, launch: LaunchSpec<'_>) -> Result<Running, GpuError>;
+}
+
+/// An open GPU. Clones share it; memory and running kernels keep it open.
+#[derive(Clone)]
+pub struct Gpu {
+    inner: Arc<dyn Backend>,
+}
+
+impl Gpu {
+    /// Opens a GPU.
+    ///
+    /// # Errors
+    /// The GPU asked for is not there or does not work; never for [`GpuChoice::Auto`].
+    pub fn open(choice: GpuChoice) -> Result<Self, GpuError> {
+        let inner: Arc<dyn Backend> = match choice {
+            GpuChoice::Cuda { ordinal } => {
+                Arc::new(cuda::Cuda::open(ordinal, format!("cuda:{ordinal} was asked for"))?)
+            }
+            GpuChoice::Emulated(options) => {
+                Arc::new(emulated::Emulated::open(options, "the emulated GPU was asked for"))
+            }
+            GpuChoice::Auto => match cuda::Cuda::open(0, "a CUDA device was found".to_owned()) {
+                Ok(cuda) => Arc::new(cuda),
+                Err(error) => {
+                    let reason = error.to_string();
+                    Arc::new(emulated::Emulated::open(EmulatedOptions::default(), &reason))
+                }
+            },
+        };
+        tracing::info!(gpu = %inner.info(), "GPU opened");
+        Ok(Self { inner })
+    }
+
+    /// Which GPU this is, and why it was chosen.
+    #[must_use]
+    pub fn info(&self) -> &GpuInfo {
+        self.inner.info()
+    }
+
+    /// Makes a module's kernels launchable by name. A second call with the same module does
+    /// nothing; the emulated GPU needs no PTX and accepts any module.
+    ///
+    /// # Errors
+    /// No PTX compiled in, PTX that the driver refuses, or one built for another version of the
+    /// device crate; and on CUDA while a kernel runs, since the driver would wait for it.
+    pub fn load(&self, module: &Module) -> Result<(), GpuError> {
+        self.inner.load(module)
+    }
+
+    /// Host memory that kernels reach too: zeroed, page aligned.
+    ///
+    /// # Errors
+    /// A size of 0 or beyond memory, or what the system or the driver says.
+    pub fn host_memory(&self, bytes: usize) -> Result<HostMemory, GpuError> {
+        self.inner.host_memory(bytes)
+    }
+
+    /// Memory of the GPU, zeroed.
+    ///
+    /// # Errors
+    /// A size of 0 or beyond memory, or what the driver says.
+    pub fn device_memory(&self, bytes: usize) -> Result<DeviceMemory, GpuError> {
+        self.inner.device_memory(bytes)
+    }
+
+    /// Starts a kernel and returns at once.
+    ///
+    /// # Errors
+    /// A shape that the GPU or the kernel cannot have, or a grid that cannot be resident as a
+    /// whole beside the kernels that run.
+    pub fn launch(&self, launch: LaunchSpec<'_>) -> Result<Running, GpuError> {
+        self.inner.launch(launch)
+    }
+}
+
+impl fmt::Debug for Gpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gpu").field("info", self.info()).finish()
+    }
+}

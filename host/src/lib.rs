@@ -1,0 +1,34 @@
+//! Sockets for GPU kernels, the host side: GPUs, nets, the proxy and its transports.
+//!
+//! ```text
+//!   Gpu            memory, modules, launches: CUDA, or emulated with coroutines
+//!    └─ Net        a net's memory and threads; launches kernels, hands sockets over and back
+//!        ├─ proxy      one state machine and one polling thread a shard
+//!        │   └─ transport   tcp, unix: the system's sockets, read and written ring to wire
+//!        ├─ pool       places in the tables, ring memory
+//!        └─ memory     the words and rings that GPU and CPU share
+//! ```
+//!
+//! A program opens a [`Gpu`], loads the [`Module`] with its kernels, makes a [`Net`], launches.
+
+pub mod gpu;
+mod memory;
+pub mod net;
+mod pool;
+mod proxy;
+pub mod transport;
+
+pub use gpu::{Gpu, GpuChoice, GpuError, GpuKind, KernelError, Module};
+pub use memory::Window;
+pub use net::{Launch, LaunchError, Net, NetBuilder, NetError, Shape};
+pub use proxy::message::Released;
+pub use proxy::statistics::{SocketState, Statistics};
+
+/// The PTX module of a kernel crate, as the build script's `gpunet_builder::Builder` left it;
+/// named as the crate is, with underscores.
+#[macro_export]
+macro_rules! include_module {
+    ($name:literal) => {
+        include!(concat!(env!("OUT_DIR"), "/", $name, ".module.rs"))
+    };
+}

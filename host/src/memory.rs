@@ -1,0 +1,244 @@
+//! A net's memory as the proxy sees it: words through [`Word`], ring bytes as windows.
+//!
+//! The one place of the host side where addresses of shared memory are made; indices are checked
+//! here. The proxy never forms a Rust slice over any of it: the GPU may write at any time.
+
+#![allow(unsafe_code, reason = "makes words and windows from the regions' addresses")]
+
+use gpunet_device::abi::card::{CARD_WORDS, Card, Place};
+use gpunet_device::abi::layout::{LIVE_WORDS, Layout};
+use gpunet_device::abi::message::{REPLY_WORDS, REQUEST_WORDS};
+use gpunet_device::abi::net::{Net as DeviceNet, Regions};
+use gpunet_device::abi::word::{Word, Words};
+
+use crate::gpu::{DeviceMemory, Gpu, GpuError, HostMemory};
+
+/// The regions of a net.
+pub(crate) struct Memory {
+    layout: Layout,
+    gpu_words: HostMemory,
+    cpu_words: HostMemory,
+    rings: HostMemory,
+    local: DeviceMemory,
+}
+
+impl Memory {
+    /// Makes all regions, zeroed.
+    pub(crate) fn new(gpu: &Gpu, layout: Layout, ring_bytes: usize) -> Result<Self, GpuError> {
+        Ok(Self {
+            layout,
+            gpu_words: gpu.host_memory(layout.gpu_words() * 8)?,
+            cpu_words: gpu.host_memory(layout.cpu_words() * 8)?,
+            rings: gpu.host_memory(ring_bytes)?,
+            local: gpu.device_memory(layout.local_words() * 8)?,
+        })
+    }
+
+    /// The net's shape.
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The argument for a launch.
+    pub(crate) fn device_net(&self, launch: u32, silence_ns: u64) -> DeviceNet {
+        let regions = Regions {
+            gpu_words: self.gpu_words.device_ptr().cast(),
+            cpu_words: self.cpu_words.device_ptr().cast(),
+            local: self.local.device_ptr().cast(),
+            rings: [self.rings.device_ptr(), std::ptr::null_mut()],
+            ring_bytes: [self.rings.len() as u64, 0],
+        };
+        // SAFETY: the regions were made for this layout, page aligned. They outlive the kernels:
+        // the GPU gives memory back only when none runs.
+        unsafe { DeviceNet::new(self.layout, launch, regions, silence_ns) }
+    }
+
+    fn gpu_word(&self, at: usize) -> *mut u64 {
+        assert!(at < self.layout.gpu_words());
+        // SAFETY: inside the region, by the check.
+        unsafe { self.gpu_words.as_ptr().cast::<u64>().add(at) }
+    }
+
+    fn cpu_word(&self, at: usize, words: usize) -> *mut u64 {
+        assert!(at + words <= self.layout.cpu_words());
+        // SAFETY: inside the region, by the check.
+        unsafe { self.cpu_words.as_ptr().cast::<u64>().add(at) }
+    }
+
+    /// Written by the GPU: how far it has filled a socket's send ring.
+    pub(crate) fn send_tail(&self, socket: usize) -> Word {
+        // SAFETY: valid and aligned as long as self lives; so for all that follow.
+        unsafe { Word::at(self.gpu_word(self.layout.send_tail(socket))) }
+    }
+
+    /// Compares the send tails of a shard's places, from socket `first` on, with those last
+    /// `seen`; what has changed goes into `changed` as place and new value.
+    pub(crate) fn changed_tails(
+        &self,
+        first: usize,
+        seen: &mut [u64],
+        changed: &mut Vec<(usize, u64)>,
+    ) {
+        if seen.is_empty() {
+            return;
+        }
+        self.gpu_word(self.layout.send_tail(first + seen.len() - 1));
+        let start = self.gpu_word(self.layout.send_tail(first));
+        for (place, seen) in seen.iter_mut().enumerate() {
+            // SAFETY: as send_tail: the last word was checked, and they stand in one array.
+            let word = unsafe { Word::at(start.add(place)) }.load();
+            if word != *seen {
+                *seen = word;
+                changed.push((place, word));
+            }
+        }
+        if !changed.is_empty() {
+            // Acquire, for all of them: who sees a tail sees the bytes before it.
+            std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
+        }
+    }
+
+    /// Written by the GPU: how far it has emptied a socket's receive ring.
+    pub(crate) fn receive_head(&self, socket: usize) -> Word {
+        // SAFETY: as send_tail.
+        unsafe { Word::at(self.gpu_word(self.layout.receive_head(socket))) }
+    }
+
+    /// Written by the GPU: number of the request in a slot.
+    pub(crate) fn request_sequence(&self, slot: usize) -> Word {
+        // SAFETY: as send_tail.
+        unsafe { Word::at(self.gpu_word(self.layout.request_sequence(slot))) }
+    }
+
+    /// Written by the GPU: the request in a slot.
+    pub(crate) fn request(&self, slot: usize) -> Words<REQUEST_WORDS> {
+        self.gpu_word(self.layout.request(slot) + REQUEST_WORDS - 1);
+        // SAFETY: as send_tail; the last word was checked too.
+        unsafe { Words::at(self.gpu_word(self.layout.request(slot))) }
+    }
+
+    /// Written by the proxy: not zero when a launch shall stop.
+    pub(crate) fn stop(&self, launch: usize) -> Word {
+        // SAFETY: as send_tail.
+        unsafe { Word::at(self.cpu_word(self.layout.stop(launch), 1)) }
+    }
+
+    /// Written by the proxy: grows while a shard's thread lives.
+    pub(crate) fn heartbeat(&self, shard: usize) -> Word {
+        // SAFETY: as send_tail.
+        unsafe { Word::at(self.cpu_word(self.layout.heartbeat(shard), 1)) }
+    }
+
+    /// Written by the proxy: receive tail, send head, status.
+    pub(crate) fn live(&self, socket: usize) -> Words<LIVE_WORDS> {
+        // SAFETY: as send_tail.
+        unsafe { Words::at(self.cpu_word(self.layout.live(socket), LIVE_WORDS)) }
+    }
+
+    /// Written by the proxy: number of the reply in a slot.
+    pub(crate) fn reply_sequence(&self, slot: usize) -> Word {
+        // SAFETY: as send_tail.
+        unsafe { Word::at(self.cpu_word(self.layout.reply_sequence(slot), 1)) }
+    }
+
+    /// Written by the proxy: the reply in a slot.
+    pub(crate) fn reply(&self, slot: usize) -> Words<REPLY_WORDS> {
+        // SAFETY: as send_tail.
+        unsafe { Words::at(self.cpu_word(self.layout.reply(slot), REPLY_WORDS)) }
+    }
+
+    /// Publishes a card: word 0 is cleared first and written last, so that the GPU never takes
+    /// one socket's words for another's.
+    pub(crate) fn publish_card(&self, socket: usize, card: &Card) {
+        // SAFETY: as send_tail.
+        let place: Words<CARD_WORDS> =
+            unsafe { Words::at(self.cpu_word(self.layout.card(socket), CARD_WORDS)) };
+        let words = card.to_words();
+        place.get(0).store_release(0);
+        for (index, word) in words.iter().enumerate().skip(1) {
+            place.get(index).store(*word);
+        }
+        place.get(0).store_release(words[0]);
+    }
+
+    /// Withdraws a card: its handle is dead from now on.
+    pub(crate) fn withdraw_card(&self, socket: usize) {
+        // SAFETY: as send_tail.
+        unsafe { Word::at(self.cpu_word(self.layout.card(socket), 1)) }.store_release(0);
+    }
+
+    /// `length` bytes of a ring from the counter `position` on, in one or two pieces.
+    pub(crate) fn window(&self, ring: &Place, position: u64, length: usize) -> Window {
+        let capacity = ring.capacity as usize;
+        assert!(capacity.is_power_of_two() && length <= capacity);
+        assert!(ring.region == 0 && ring.offset as usize + capacity <= self.rings.len());
+        let start = position as usize & (capacity - 1);
+        let first = length.min(capacity - start);
+        // SAFETY: the ring lies inside the region, by the check, and both pieces in the ring.
+        unsafe {
+            let base = self.rings.as_ptr().add(ring.offset as usize);
+            Window { pieces: [(base.add(start), first), (base, length - first)] }
+        }
+    }
+
+    /// The word of a ring at the counter `position`.
+    pub(crate) fn ring_word(&self, ring: &Place, position: u64) -> Word {
+        assert!(position.is_multiple_of(8) && ring.offset.is_multiple_of(8));
+        let window = self.window(ring, position, 8);
+        // SAFETY: as send_tail: eight aligned bytes of a ring do not wrap.
+        unsafe { Word::at(window.pieces[0].0.cast()) }
+    }
+}
+
+/// The bytes of a kernel's argument.
+pub(crate) fn bytes_of<T: Copy>(value: &T) -> Box<[u8]> {
+    bytes_at(std::ptr::from_ref(value).cast(), size_of::<T>())
+}
+
+/// `length` bytes from `address` on, of a kernel's argument.
+pub(crate) fn bytes_at(address: *const u8, length: usize) -> Box<[u8]> {
+    let mut bytes = vec![0; length].into_boxed_slice();
+    // SAFETY: `bytes_of` and `KernelArgs::each` name a whole value. Its padding, if any, is
+    // copied without being looked at, here and by the driver.
+    unsafe { std::ptr::copy_nonoverlapping(address, bytes.as_mut_ptr(), length) };
+    bytes
+}
+
+/// Ring bytes that the proxy may fill or drain now: addresses, never a slice.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    pieces: [(*mut u8, usize); 2],
+}
+
+impl Window {
+    /// Addresses and lengths; the second piece is empty unless the window wraps.
+    #[must_use]
+    pub fn pieces(&self) -> [(*mut u8, usize); 2] {
+        self.pieces
+    }
+
+    /// Bytes of both.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.pieces[0].1 + self.pieces[1].1
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A copy of the bytes, made without trusting them to stand still.
+    #[must_use]
+    pub fn copy(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.len());
+        for (address, length) in self.pieces {
+            for at in 0..length {
+                // SAFETY: `Memory::window` made the piece inside a ring, which its owner keeps.
+                bytes.push(unsafe { address.add(at).read_volatile() });
+            }
+        }
+        bytes
+    }
+}

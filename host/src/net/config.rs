@@ -1,0 +1,182 @@
+//! What a net is made with: the builder and its defaults.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gpunet_device::Handle;
+use gpunet_device::abi::layout::Layout;
+
+use super::{Net, NetError};
+use crate::gpu::{Gpu, GpuKind};
+use crate::pool::{LARGEST_RING, ring_capacity};
+
+/// Connections that wait on a listener of the program.
+pub(crate) const BACKLOG: u32 = 512;
+
+/// Takes a line that a kernel printed, with the launch it came from.
+pub type Printer = Arc<dyn Fn(u32, &str) + Send + Sync>;
+
+/// A net's settings, as the proxy needs them.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) receive_ring: u32,
+    pub(crate) send_ring: u32,
+    pub(crate) patience_ns: u64,
+    pub(crate) silence_ns: u64,
+    pub(crate) linger_ns: u64,
+    pub(crate) shutdown_ns: u64,
+    pub(crate) spin_ns: u64,
+    pub(crate) nap_ns: u64,
+    pub(crate) rest_ns: u64,
+}
+
+/// Makes a [`Net`].
+///
+/// All memory is taken when the net is made: `sockets` places in the tables, and `ring_memory`
+/// for rings (each connection takes two).
+#[derive(Clone)]
+#[must_use]
+pub struct NetBuilder {
+    gpu: Gpu,
+    sockets: u32,
+    ring: u32,
+    ring_memory: Option<u64>,
+    proxy_threads: u32,
+    request_slots: u32,
+    timeout: Duration,
+    linger: Duration,
+    silence: Duration,
+    spin: Option<Duration>,
+    nap: Duration,
+    printer: Printer,
+}
+
+impl NetBuilder {
+    pub(super) fn new(gpu: &Gpu) -> Self {
+        Self {
+            gpu: gpu.clone(),
+            sockets: 256,
+            ring: 64 << 10,
+            ring_memory: None,
+            proxy_threads: 1,
+            request_slots: 64,
+            timeout: Duration::ZERO,
+            linger: Duration::from_secs(30),
+            silence: Duration::from_secs(10),
+            spin: None,
+            nap: Duration::from_micros(50),
+            printer: Arc::new(|launch, line| println!("[launch {launch}] {line}")),
+        }
+    }
+
+    /// Sockets that can be open at once (256), listeners and pollers included.
+    pub fn sockets(mut self, sockets: u32) -> Self {
+        self.sockets = sockets;
+        self
+    }
+
+    /// Capacity of each of a connection's two rings (64 KiB) unless its socket asks for another;
+    /// rounded up to a power of two from 4 KiB to 1 GiB.
+    pub fn ring(mut self, bytes: u32) -> Self {
+        self.ring = bytes;
+        self
+    }
+
+    /// Memory for all rings; by default enough for all sockets with rings of the default size.
+    pub fn ring_memory(mut self, bytes: u64) -> Self {
+        self.ring_memory = Some(bytes);
+        self
+    }
+
+    /// Proxy threads (1). A socket stays with one for life.
+    pub fn proxy_threads(mut self, threads: u32) -> Self {
+        self.proxy_threads = threads;
+        self
+    }
+
+    /// Requests that can be under way at once for each proxy thread (64).
+    pub fn request_slots(mut self, slots: u32) -> Self {
+        self.request_slots = slots;
+        self
+    }
+
+    /// How long calls of a kernel may wait unless its socket says otherwise; zero (the default):
+    /// no limit, though a stopped launch or a dead proxy still ends every wait.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// How long a closed socket may take to send what is unsent (30 s).
+    pub fn linger(mut self, linger: Duration) -> Self {
+        self.linger = linger;
+        self
+    }
+
+    /// How long the proxy's heartbeat may stand still before kernels take it for dead (10 s).
+    pub fn silence(mut self, silence: Duration) -> Self {
+        self.silence = silence;
+        self
+    }
+
+    /// How long a proxy thread polls after the last event before it naps (1 ms; 20 us on the
+    /// emulated GPU, whose threads need the same cores).
+    pub fn spin(mut self, spin: Duration) -> Self {
+        self.spin = Some(spin);
+        self
+    }
+
+    /// How long a nap is (50 us): the latency that a quiet connection pays.
+    pub fn nap(mut self, nap: Duration) -> Self {
+        self.nap = nap;
+        self
+    }
+
+    /// What happens to lines that kernels print; by default they go to standard output.
+    pub fn on_print(mut self, printer: impl Fn(u32, &str) + Send + Sync + 'static) -> Self {
+        self.printer = Arc::new(printer);
+        self
+    }
+
+    /// Makes the net and starts its proxy threads.
+    ///
+    /// # Errors
+    /// Settings that make no sense, or memory and threads that cannot be had.
+    pub fn build(self) -> Result<Net, NetError> {
+        let check =
+            |ok: bool, what: &'static str| if ok { Ok(()) } else { Err(NetError::Setting(what)) };
+        check((1..=64).contains(&self.proxy_threads), "proxy threads: 1 to 64")?;
+        let places = self.sockets.div_ceil(self.proxy_threads.max(1));
+        check(self.sockets > 0 && places <= Handle::MAX_PLACES, "sockets: 1 to 1048576 a thread")?;
+        check((1..=4096).contains(&self.request_slots), "request slots: 1 to 4096")?;
+        check((1..=LARGEST_RING).contains(&self.ring), "ring: 1 byte to 1 GiB")?;
+        check(!self.silence.is_zero(), "silence: more than zero")?;
+        let layout =
+            Layout { shards: self.proxy_threads, places, slots: self.request_slots, reserved: 0 };
+        let ring = ring_capacity(self.ring);
+        let events = (layout.sockets() as u64 * 16).next_power_of_two();
+        let ring_memory = self.ring_memory.unwrap_or_else(|| {
+            // Room for listeners' and pollers' rings beside those of all connections.
+            layout.sockets() as u64 * 2 * u64::from(ring) + 2 * events.max(64 << 10)
+        });
+        check(ring_memory >= 2 * u64::from(ring), "ring memory: at least two rings")?;
+        let ring_memory = ring_memory.next_multiple_of(u64::from(crate::pool::SMALLEST_RING));
+        let spin = self.spin.unwrap_or(match self.gpu.info().kind {
+            GpuKind::Emulated => Duration::from_micros(20),
+            _ => Duration::from_millis(1),
+        });
+        let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 2);
+        let config = Config {
+            receive_ring: ring,
+            send_ring: ring,
+            patience_ns: ns(self.timeout),
+            silence_ns: ns(self.silence),
+            linger_ns: ns(self.linger),
+            shutdown_ns: 5_000_000_000,
+            spin_ns: ns(spin),
+            nap_ns: ns(self.nap),
+            rest_ns: 100_000_000,
+        };
+        Net::start(self.gpu, layout, ring_memory, config, self.printer)
+    }
+}

@@ -1,0 +1,65 @@
+//! What can go wrong with a net, and whose fault it is.
+
+use gpunet_device::Errno;
+
+use crate::gpu::{GpuError, KernelError};
+
+/// An error of a net.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NetError {
+    /// The caller's: a setting that makes no sense.
+    #[error("a net cannot be made so: {0}")]
+    Setting(&'static str),
+    /// The GPU's, or the launch's shape.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
+    /// The system's.
+    #[error("{call}: {source}")]
+    System {
+        /// What was tried.
+        call: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A socket's: what the call on it came to.
+    #[error("{call}: {errno}")]
+    Socket {
+        /// What was tried.
+        call: &'static str,
+        /// How it failed.
+        errno: Errno,
+    },
+    /// The caller's: sockets are taken back only when no kernel runs on the net.
+    #[error("a kernel runs on this net: wait for it, or abort it, first")]
+    Busy,
+    /// Ours: a proxy thread has panicked.
+    #[error("the net is down: one of its proxy threads panicked; make a new net")]
+    Down,
+    /// The kernel's: an earlier launch faulted and may have left locks taken.
+    #[error("an earlier kernel of this net faulted; make a new net")]
+    Faulted,
+    /// The caller's: too many launches at once.
+    #[error("{0} launches run on this net already")]
+    TooManyLaunches(u32),
+    /// Nobody answered in time.
+    #[error("{call}: no answer within {seconds} s")]
+    Silent {
+        /// What was asked.
+        call: &'static str,
+        /// How long it was waited for.
+        seconds: u64,
+    },
+}
+
+/// How a launch ended, when not well.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LaunchError {
+    /// The kernel's fault.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// It still runs.
+    #[error("the kernel still runs after {0:?}; abort it, or look at the net's dump")]
+    StillRunning(std::time::Duration),
+}

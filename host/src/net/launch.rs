@@ -1,0 +1,137 @@
+//! Launches: a kernel that runs on a net.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use gpunet_device::abi::errno::Errno;
+
+use super::LaunchError;
+use crate::gpu::{Dim3, KernelError, Running};
+use crate::proxy::shard::Shared;
+
+/// How a launch is laid out: blocks, threads, shared memory.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct Shape {
+    pub(crate) grid: Dim3,
+    pub(crate) block: Dim3,
+    pub(crate) shared_bytes: u32,
+}
+
+impl Shape {
+    /// `blocks` blocks of `threads` threads, without launch-sized shared memory.
+    pub fn new(blocks: impl Into<Dim3>, threads: impl Into<Dim3>) -> Self {
+        Self { grid: blocks.into(), block: threads.into(), shared_bytes: 0 }
+    }
+
+    /// So much shared memory for each block.
+    pub fn shared_memory(mut self, bytes: u32) -> Self {
+        self.shared_bytes = bytes;
+        self
+    }
+}
+
+/// A launch as the net's supervisor and the program share it.
+pub(crate) struct LaunchState {
+    pub(crate) slot: u32,
+    pub(crate) running: Running,
+    pub(crate) shared: Arc<Shared>,
+    outcome: Mutex<Option<Result<(), KernelError>>>,
+    ended: Condvar,
+}
+
+impl LaunchState {
+    pub(crate) fn new(slot: u32, running: Running, shared: Arc<Shared>) -> Self {
+        Self { slot, running, shared, outcome: Mutex::new(None), ended: Condvar::new() }
+    }
+
+    fn outcome(&self) -> MutexGuard<'_, Option<Result<(), KernelError>>> {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Called by the supervisor once the kernel has ended and its sockets are closing.
+    pub(crate) fn finish(&self, outcome: Result<(), KernelError>) {
+        *self.outcome() = Some(outcome);
+        self.ended.notify_all();
+    }
+
+    /// Ends all waits of the kernel with `errno`.
+    pub(crate) fn stop(&self, errno: Errno) {
+        self.shared.memory.stop(self.slot as usize).store_release(errno.0 as u64);
+    }
+}
+
+/// A kernel that was launched on a net. Dropping it leaves the kernel running.
+#[must_use = "a kernel's errors are seen only through its launch"]
+#[derive(Clone)]
+pub struct Launch {
+    pub(crate) state: Arc<LaunchState>,
+}
+
+impl Launch {
+    /// The kernel's name.
+    #[must_use]
+    pub fn kernel(&self) -> &str {
+        self.state.running.kernel()
+    }
+
+    /// The launch's number on its net, as statistics and printed lines name it.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.state.slot
+    }
+
+    /// Waits until the kernel has ended.
+    ///
+    /// # Errors
+    /// How the kernel ended, when not well.
+    pub fn wait(&self) -> Result<(), LaunchError> {
+        loop {
+            match self.wait_for(Duration::from_secs(3600)) {
+                Err(LaunchError::StillRunning(_)) => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Waits until the kernel has ended, at most so long.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait), or [`LaunchError::StillRunning`].
+    pub fn wait_for(&self, timeout: Duration) -> Result<(), LaunchError> {
+        let deadline = Instant::now() + timeout;
+        let mut outcome = self.state.outcome();
+        loop {
+            if let Some(outcome) = outcome.clone() {
+                return Ok(outcome?);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(LaunchError::StillRunning(timeout));
+            }
+            let waited = self.state.ended.wait_timeout(outcome, left);
+            outcome = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Whether the kernel has ended.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.state.outcome().is_some()
+    }
+
+    /// Tells the kernel to stop: its waits return ECANCELED. It may still close its sockets.
+    pub fn abort(&self) {
+        self.state.stop(Errno::ECANCELED);
+    }
+}
+
+impl std::fmt::Debug for Launch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Launch")
+            .field("kernel", &self.kernel())
+            .field("number", &self.number())
+            .field("finished", &self.is_finished())
+            .finish()
+    }
+}

@@ -1,0 +1,365 @@
+//! A net: memory, proxy threads, and the kernels that run on it.
+//!
+//! ```no_run
+//! # use gpunet_device::{kernels, Handle};
+//! # kernels! { pub fn server(net: Net, listener: Handle) { let _ = (net, listener); } }
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use gpunet_host::{Gpu, GpuChoice, Net, Shape};
+//! let gpu = Gpu::open(GpuChoice::Auto)?;
+//! let net = Net::builder(&gpu).sockets(1000).build()?;
+//! let (listener, address) = net.listen("127.0.0.1:0".parse::<std::net::SocketAddr>()?)?;
+//! println!("serving on {address}");
+//! net.launch(server, Shape::new(8, 256).shared_memory(16 << 10), (listener,))?.wait()?;
+//! # Ok(()) }
+//! ```
+
+pub mod config;
+mod error;
+mod launch;
+mod supervisor;
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use gpunet_device::abi::errno::Errno;
+use gpunet_device::abi::layout::{Layout, MAX_LAUNCHES};
+use gpunet_device::kernel::KernelArgs;
+use gpunet_device::{Handle, Kernel, SocketAddr};
+
+pub use config::NetBuilder;
+pub use error::{LaunchError, NetError};
+pub use launch::{Launch, Shape};
+
+use crate::gpu::{Gpu, LaunchSpec};
+use crate::memory::Memory;
+use crate::pool::Pool;
+use crate::proxy::connection::{Connection, Owner, Phase, Wishes};
+use crate::proxy::message::{Message, Released};
+use crate::proxy::shard::{Inbox, Shard, Shared};
+use crate::proxy::statistics::{Counters, SocketState, Statistics};
+use crate::proxy::thread::{Control, ProxyThread};
+use crate::transport;
+use config::{Config, Printer};
+use launch::LaunchState;
+use supervisor::Launches;
+
+/// How long a proxy thread may take to answer its own net.
+const ANSWER: Duration = Duration::from_secs(5);
+/// How long kernels may take to end after the net told them to stop.
+const STOP: Duration = Duration::from_secs(5);
+/// Lines of kernels that wait to be printed.
+const LINES: usize = 1024;
+
+/// A net. Dropping it stops its kernels (their waits return ECANCELED), sends what is unsent,
+/// closes all sockets and ends the threads, all within bounded time.
+pub struct Net {
+    gpu: Gpu,
+    shared: Arc<Shared>,
+    control: Arc<Control>,
+    launches: Arc<Launches>,
+    counters: Vec<Arc<Counters>>,
+    threads: Vec<JoinHandle<()>>,
+    supervisor: Option<JoinHandle<()>>,
+}
+
+impl Net {
+    /// A net on that GPU, to be shaped.
+    pub fn builder(gpu: &Gpu) -> NetBuilder {
+        NetBuilder::new(gpu)
+    }
+
+    fn start(
+        gpu: Gpu,
+        layout: Layout,
+        ring_memory: u64,
+        config: Config,
+        printer: Printer,
+    ) -> Result<Self, NetError> {
+        let system = |call| move |source: std::io::Error| NetError::System { call, source };
+        let memory = Memory::new(&gpu, layout, ring_memory as usize)?;
+        let (print, lines) = mpsc::sync_channel(LINES);
+        let mut inboxes = Vec::new();
+        let mut ends = Vec::new();
+        for _ in 0..layout.shards {
+            let (sender, receiver) = mpsc::channel();
+            let flags =
+                rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
+            let waker = rustix::event::eventfd(0, flags)
+                .map_err(|errno| system("eventfd")(errno.into()))?;
+            let other = waker.try_clone().map_err(system("dup"))?;
+            inboxes.push(Inbox { sender, waker });
+            ends.push((receiver, other));
+        }
+        let shared = Arc::new(Shared {
+            memory,
+            pool: Pool::new(&layout, ring_memory),
+            config,
+            inboxes,
+            printer: Mutex::new(print),
+        });
+        let control = Arc::new(Control::default());
+        let launches = Arc::new(Launches::default());
+        let mut net = Self {
+            gpu,
+            shared: Arc::clone(&shared),
+            control: Arc::clone(&control),
+            launches: Arc::clone(&launches),
+            counters: Vec::new(),
+            threads: Vec::new(),
+            supervisor: None,
+        };
+        for (id, (inbox, waker)) in ends.into_iter().enumerate() {
+            let counters = Arc::new(Counters::default());
+            net.counters.push(Arc::clone(&counters));
+            let shard = Shard::new(id, Arc::clone(&shared), counters, inbox);
+            let proxy = ProxyThread::new(shard, waker, Arc::clone(&control))
+                .map_err(system("epoll_create"))?;
+            let thread = std::thread::Builder::new()
+                .name(format!("gpunet-proxy-{id}"))
+                .spawn(move || proxy.run())
+                .map_err(system("starting a proxy thread"))?;
+            net.threads.push(thread);
+        }
+        let supervisor = std::thread::Builder::new()
+            .name("gpunet-supervisor".to_owned())
+            .spawn(move || supervisor::run(&shared, &control, &launches, &lines, &printer))
+            .map_err(system("starting the supervisor thread"))?;
+        net.supervisor = Some(supervisor);
+        Ok(net)
+    }
+
+    /// The GPU it lives on.
+    #[must_use]
+    pub fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+
+    /// Starts a kernel with this net as its first argument and `arguments` behind it.
+    ///
+    /// # Errors
+    /// A launch that the GPU refuses, or a net that is of no more use.
+    pub fn launch<A: KernelArgs>(
+        &self,
+        kernel: Kernel<A>,
+        shape: Shape,
+        arguments: A,
+    ) -> Result<Launch, NetError> {
+        self.check_alive()?;
+        let slot = self.take_slot()?;
+        self.shared.memory.stop(slot as usize).store_release(0);
+        let silence_ns = self.shared.config.silence_ns;
+        let device_net = self.shared.memory.device_net(slot, silence_ns);
+        let mut params = vec![crate::memory::bytes_of(&device_net)];
+        arguments.each(&mut |address, bytes| params.push(crate::memory::bytes_at(address, bytes)));
+        let entry = kernel.entry();
+        let spec = LaunchSpec {
+            module: kernel.module(),
+            kernel: kernel.name(),
+            grid: shape.grid,
+            block: shape.block,
+            shared_bytes: shape.shared_bytes,
+            params,
+            entry: Arc::new(move || entry(device_net, arguments)),
+        };
+        // Counted before it starts, so that the proxy is awake when its first request comes.
+        self.control.running.fetch_add(1, Ordering::AcqRel);
+        for inbox in &self.shared.inboxes {
+            inbox.wake();
+        }
+        match self.gpu.launch(spec) {
+            Ok(running) => {
+                let state = Arc::new(LaunchState::new(slot, running, Arc::clone(&self.shared)));
+                self.launches.lock().launches.push(Arc::clone(&state));
+                Ok(Launch { state })
+            }
+            Err(error) => {
+                self.control.running.fetch_sub(1, Ordering::AcqRel);
+                self.launches.lock().taken.remove(&slot);
+                Err(error.into())
+            }
+        }
+    }
+
+    fn take_slot(&self) -> Result<u32, NetError> {
+        let mut running = self.launches.lock();
+        if running.faulted {
+            return Err(NetError::Faulted);
+        }
+        let slot = (0..MAX_LAUNCHES)
+            .find(|slot| !running.taken.contains(slot))
+            .ok_or(NetError::TooManyLaunches(MAX_LAUNCHES))?;
+        running.taken.insert(slot);
+        Ok(slot)
+    }
+
+    fn check_alive(&self) -> Result<(), NetError> {
+        if self.control.down.load(Ordering::Acquire) { Err(NetError::Down) } else { Ok(()) }
+    }
+
+    /// Listens at an address, for kernels to accept from. Its handle, and the address with the
+    /// port that the system chose.
+    ///
+    /// # Errors
+    /// What the system says to bind or listen.
+    pub fn listen(&self, address: impl Into<SocketAddr>) -> Result<(Handle, SocketAddr), NetError> {
+        let address = address.into();
+        let failed = |call| move |errno| NetError::Socket { call, errno };
+        let domain = address.domain().ok_or(Errno::EAFNOSUPPORT).map_err(failed("listen"))?;
+        let mut socket = transport::make(domain).map_err(failed("socket"))?;
+        socket.bind(&address).map_err(failed("bind"))?;
+        socket.listen(config::BACKLOG).map_err(failed("listen"))?;
+        let bound = socket.local_addr().map_err(failed("getsockname"))?;
+        Ok((self.adopt(socket, true)?, bound))
+    }
+
+    /// Hands a connected or listening socket of the program over to kernels. It stays open when
+    /// kernels end, and [`take_back`](Self::take_back) returns it.
+    ///
+    /// # Errors
+    /// A socket that is no stream, or is neither connected nor listening; a full table.
+    pub fn hand_over(&self, socket: impl Into<OwnedFd>) -> Result<Handle, NetError> {
+        let failed = |errno| NetError::Socket { call: "hand_over", errno };
+        let (socket, listens) = transport::adopt(socket.into()).map_err(failed)?;
+        self.adopt(socket, listens)
+    }
+
+    fn adopt(&self, socket: Box<dyn transport::Socket>, listens: bool) -> Result<Handle, NetError> {
+        self.check_alive()?;
+        let failed = |errno| NetError::Socket { call: "hand_over", errno };
+        let shared = &self.shared;
+        let config = &shared.config;
+        let wishes = Wishes {
+            receive_ring: config.receive_ring,
+            send_ring: config.send_ring,
+            patience_ns: config.patience_ns,
+        };
+        let handle = shared.pool.take_handle().map_err(failed)?;
+        let index = shared.index(handle);
+        let mut made = Connection::new(handle, index, Owner::Host, wishes, Some(socket));
+        let rings = if listens {
+            made.phase = Phase::Listening;
+            made.backlog = config::BACKLOG;
+            let word = shared.memory.receive_head(index).load();
+            shared.ring(config::BACKLOG * 8, word).map(|ring| made.receive = ring)
+        } else {
+            made.phase = Phase::Open;
+            made.take_rings(shared)
+        };
+        if let Err(errno) = rings {
+            made.give_back(shared);
+            return Err(failed(errno));
+        }
+        made.publish(&shared.memory);
+        shared.tell(handle.shard() as usize, Message::Adopt(Box::new(made)));
+        Ok(handle)
+    }
+
+    /// Takes a socket back from kernels, once none runs on this net: the system's socket, and
+    /// bytes that had arrived and that no kernel has read. What is unsent is sent first.
+    ///
+    /// # Errors
+    /// A kernel still runs, the handle names no open stream or listener, or the peer does not
+    /// take what is unsent within the linger time.
+    pub fn take_back(&self, handle: Handle) -> Result<Released, NetError> {
+        if self.control.running.load(Ordering::Acquire) > 0 {
+            return Err(NetError::Busy);
+        }
+        let deadline = Instant::now() + Duration::from_nanos(self.shared.config.linger_ns);
+        loop {
+            let (to, answer) = mpsc::channel();
+            self.shared.tell(handle.shard() as usize, Message::Release { handle, to });
+            let answer = answer.recv_timeout(ANSWER).map_err(|_| self.silent("take_back"))?;
+            match answer {
+                Err(Errno::EAGAIN) if Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                answer => {
+                    return answer.map_err(|errno| NetError::Socket { call: "take_back", errno });
+                }
+            }
+        }
+    }
+
+    fn silent(&self, call: &'static str) -> NetError {
+        match self.check_alive() {
+            Err(down) => down,
+            Ok(()) => NetError::Silent { call, seconds: ANSWER.as_secs() },
+        }
+    }
+
+    /// What the proxy has done so far.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        let (sockets, free_ring_bytes) = self.shared.pool.usage();
+        let mut sum = Statistics { sockets, free_ring_bytes, ..Statistics::default() };
+        for counters in &self.counters {
+            sum.add(counters);
+        }
+        sum
+    }
+
+    /// Describes every socket: for a kernel that seems stuck.
+    ///
+    /// # Errors
+    /// A proxy thread that does not answer.
+    pub fn dump(&self) -> Result<Vec<SocketState>, NetError> {
+        let mut all = Vec::new();
+        for shard in 0..self.shared.inboxes.len() {
+            let (to, answer) = mpsc::channel();
+            self.shared.tell(shard, Message::Dump(to));
+            all.extend(answer.recv_timeout(ANSWER).map_err(|_| self.silent("dump"))?);
+        }
+        Ok(all)
+    }
+
+    /// Tells all kernels of this net to stop: their waits return ECANCELED.
+    pub fn abort(&self) {
+        for launch in &self.launches.lock().launches {
+            launch.stop(Errno::ECANCELED);
+        }
+    }
+
+    /// Makes a proxy thread panic, to see what kernels make of it.
+    #[cfg(feature = "fault-injection")]
+    pub fn inject_panic(&self) {
+        self.shared.tell(0, Message::Panic);
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        self.abort();
+        let deadline = Instant::now() + STOP;
+        while self.control.running.load(Ordering::Acquire) > 0 && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        let stuck: Vec<_> = self.launches.lock().launches.drain(..).collect();
+        for launch in &stuck {
+            // On CUDA a kernel ends by itself alone; its memory is kept until it does.
+            let killed = launch.running.kill();
+            tracing::error!(
+                kernel = launch.running.kernel(),
+                killed = killed.is_ok(),
+                "a kernel did not stop with its net"
+            );
+            launch.stop(Errno::ENETDOWN);
+        }
+        self.control.stopping.store(true, Ordering::Release);
+        for inbox in &self.shared.inboxes {
+            inbox.wake();
+        }
+        for thread in self.threads.drain(..).chain(self.supervisor.take()) {
+            // A panic was caught and reported where it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl std::fmt::Debug for Net {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Net").field("statistics", &self.statistics()).finish_non_exhaustive()
+    }
+}

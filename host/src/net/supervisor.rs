@@ -1,0 +1,104 @@
+//! The supervisor: a thread of each net that notices when kernels end and prints their lines.
+
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::config::Printer;
+use super::launch::LaunchState;
+use crate::gpu::KernelError;
+use crate::proxy::message::Message;
+use crate::proxy::shard::Shared;
+use crate::proxy::thread::Control;
+
+/// Between two looks at the kernels, while some run and while none does.
+const BUSY: Duration = Duration::from_micros(200);
+const QUIET: Duration = Duration::from_millis(20);
+/// How long the shards may take to close what a kernel left open.
+const CLOSE: Duration = Duration::from_secs(5);
+
+/// The launches of a net that have not ended.
+#[derive(Default)]
+pub(crate) struct Launches {
+    running: Mutex<Running>,
+}
+
+#[derive(Default)]
+pub(crate) struct Running {
+    pub(crate) launches: Vec<Arc<LaunchState>>,
+    /// Slots whose launch is being made or has not been cleaned up.
+    pub(crate) taken: std::collections::BTreeSet<u32>,
+    /// A kernel has faulted.
+    pub(crate) faulted: bool,
+}
+
+impl Launches {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs until the printer's other end is gone, which is with the net.
+pub(crate) fn run(
+    shared: &Shared,
+    control: &Control,
+    launches: &Launches,
+    lines: &Receiver<(u32, String)>,
+    printer: &Printer,
+) {
+    loop {
+        let ended: Vec<_> = {
+            let running = launches.lock();
+            let poll = |state: &Arc<LaunchState>| {
+                state.running.poll().map(|outcome| (Arc::clone(state), outcome))
+            };
+            running.launches.iter().filter_map(poll).collect()
+        };
+        for (state, outcome) in ended {
+            finish(shared, control, launches, &state, outcome);
+        }
+        let busy = control.running.load(Ordering::Acquire) > 0;
+        match lines.recv_timeout(if busy { BUSY } else { QUIET }) {
+            Ok((launch, line)) => printer(launch, &line),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        if control.stopping.load(Ordering::Acquire) && launches.lock().launches.is_empty() {
+            while let Ok((launch, line)) = lines.try_recv() {
+                printer(launch, &line);
+            }
+            return;
+        }
+    }
+}
+
+/// Closes what the kernel left open, then tells who waits for it.
+fn finish(
+    shared: &Shared,
+    control: &Control,
+    launches: &Launches,
+    state: &Arc<LaunchState>,
+    outcome: Result<(), KernelError>,
+) {
+    let last = {
+        let mut running = launches.lock();
+        running.launches.retain(|other| other.slot != state.slot);
+        running.faulted |= outcome.is_err();
+        running.launches.is_empty()
+    };
+    let (done, closed) = mpsc::channel();
+    for shard in 0..shared.inboxes.len() {
+        let done = done.clone();
+        shared.tell(shard, Message::LaunchEnded { launch: state.slot, last, done });
+    }
+    drop(done);
+    // Each shard answers once; a dead one drops its end, which counts, too.
+    while let Ok(()) = closed.recv_timeout(CLOSE) {}
+    if let Err(error) = &outcome {
+        tracing::error!(kernel = state.running.kernel(), %error, "kernel failed");
+    }
+    launches.lock().taken.remove(&state.slot);
+    control.running.fetch_sub(1, Ordering::AcqRel);
+    state.finish(outcome);
+}

@@ -1,0 +1,427 @@
+//! One socket of a shard: its rings and counters, and what becomes of them.
+//!
+//! Counters only grow. What the GPU writes is looked at once and checked against what the proxy
+//! itself knows; what makes no sense ends this socket with EPROTO, never more than that.
+
+use std::collections::VecDeque;
+
+use gpunet_device::Handle;
+use gpunet_device::abi::card::{Card, Kind, Place, Progress, Status};
+use gpunet_device::abi::errno::Errno;
+use gpunet_device::calls::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDHUP};
+
+use super::statistics::{Counters, SocketState};
+use super::watch::{Watch, Watched};
+use crate::memory::Memory;
+use crate::transport::{Direction, Moved, Socket};
+
+/// Who a socket belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// The program.
+    Host,
+    /// Accepted from a listener of the program: closed when no launch runs any more.
+    AnyLaunch,
+    /// A launch: closed when it ends.
+    Launch(u32),
+}
+
+/// What a socket is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Fresh,
+    Connecting,
+    Open,
+    Listening,
+    Polling,
+    /// Closed by its kernel; goes once what is unsent was sent, or at that time.
+    Closing {
+        deadline_ns: u64,
+    },
+}
+
+/// Options that shape a socket before it has rings.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wishes {
+    pub(crate) receive_ring: u32,
+    pub(crate) send_ring: u32,
+    pub(crate) patience_ns: u64,
+}
+
+/// A ring with the proxy's counter and the last good one of the GPU.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counted {
+    pub(crate) place: Place,
+    /// The proxy's: tail of a receive ring, head of a send ring.
+    pub(crate) ours: u64,
+    /// The GPU's: head of a receive ring, tail of a send ring.
+    pub(crate) theirs: u64,
+    /// The GPU's word before this socket had the place; it still stands there until the first
+    /// change.
+    stale: u64,
+}
+
+impl Counted {
+    /// A ring that begins where `word`, the GPU's counter of an earlier socket, does no harm.
+    pub(crate) fn new(place: Place, word: u64) -> Self {
+        Self { place, ours: place.base, theirs: place.base, stale: word }
+    }
+
+    /// The first value for both counters of a ring, given what the GPU's word is now: beyond it,
+    /// so that growth is never mistaken, and aligned, so that copies are.
+    pub(crate) fn base_after(word: u64) -> u64 {
+        // A word that was driven to the end of its range starts over.
+        (word & (u64::MAX >> 8)).next_multiple_of(128) + 128
+    }
+
+    /// The GPU's word before this socket had the place.
+    pub(crate) fn stale_word(&self) -> u64 {
+        self.stale
+    }
+
+    /// Takes a new value of the GPU's counter if it makes sense: it moved forward, and not past
+    /// `limit`.
+    fn update(&mut self, word: u64, limit: u64) -> Result<(), ()> {
+        if word == self.stale || word == self.theirs {
+            return Ok(());
+        }
+        if word < self.theirs || word > limit {
+            return Err(());
+        }
+        self.theirs = word;
+        Ok(())
+    }
+}
+
+/// How a turn at a socket went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Something moved; there may be more.
+    Moved,
+    /// Nothing to do until the descriptor or the GPU says so.
+    Idle,
+    /// The receive ring is full: look at the GPU's counter again.
+    Full,
+}
+
+/// A socket of a shard.
+pub(crate) struct Connection {
+    pub(crate) handle: Handle,
+    pub(crate) index: usize,
+    pub(crate) owner: Owner,
+    pub(crate) phase: Phase,
+    pub(crate) wishes: Wishes,
+    pub(crate) socket: Option<Box<dyn Socket>>,
+    pub(crate) receive: Counted,
+    pub(crate) send: Counted,
+    pub(crate) receive_ended: bool,
+    pub(crate) send_ended: bool,
+    /// The kernel will send no more: end the direction once all is sent.
+    pub(crate) finish_send: bool,
+    pub(crate) failure: Option<Errno>,
+    pub(crate) watch: Option<Watch>,
+    /// For pollers: what is watched.
+    pub(crate) watched: Vec<Watched>,
+    /// Turns left in which the socket is tried without asking epoll.
+    pub(crate) hot: u32,
+    /// For listeners: how many may wait, and the handles that do (the ring's own may be
+    /// overwritten by a kernel).
+    pub(crate) backlog: u32,
+    pending: VecDeque<Handle>,
+    /// For listeners: accepting pauses until then, since something ran out.
+    pub(crate) pause_until_ns: u64,
+}
+
+impl Connection {
+    pub(crate) fn new(
+        handle: Handle,
+        index: usize,
+        owner: Owner,
+        wishes: Wishes,
+        socket: Option<Box<dyn Socket>>,
+    ) -> Self {
+        Self {
+            handle,
+            index,
+            owner,
+            phase: Phase::Fresh,
+            wishes,
+            socket,
+            receive: Counted::default(),
+            send: Counted::default(),
+            receive_ended: false,
+            send_ended: false,
+            finish_send: false,
+            failure: None,
+            watch: None,
+            watched: Vec::new(),
+            hot: 0,
+            backlog: 0,
+            pending: VecDeque::new(),
+            pause_until_ns: 0,
+        }
+    }
+
+    /// What the card calls it.
+    fn kind(&self) -> Kind {
+        match self.phase {
+            Phase::Fresh => Kind::Fresh,
+            Phase::Connecting | Phase::Open | Phase::Closing { .. } => Kind::Stream,
+            Phase::Listening => Kind::Listener,
+            Phase::Polling => Kind::Poller,
+        }
+    }
+
+    /// Publishes everything the GPU may read of it; the card last.
+    pub(crate) fn publish(&self, memory: &Memory) {
+        self.publish_status(memory);
+        self.publish_receive(memory);
+        self.publish_send(memory);
+        let card = Card {
+            generation: self.handle.generation(),
+            kind: self.kind(),
+            receive: self.receive.place,
+            send: self.send.place,
+            patience_ns: self.wishes.patience_ns,
+        };
+        memory.publish_card(self.index, &card);
+    }
+
+    fn ending(&self, ended: bool) -> u64 {
+        if self.failure.is_some() {
+            Progress::ENDED | Progress::FAILED
+        } else if ended {
+            Progress::ENDED
+        } else {
+            0
+        }
+    }
+
+    /// Release: bytes before the counter, status before its failure bit.
+    pub(crate) fn publish_receive(&self, memory: &Memory) {
+        let progress = Progress::new(self.receive.ours, self.ending(self.receive_ended));
+        memory.live(self.index).get(0).store_release(progress.0);
+    }
+
+    /// Release: what was sent may be overwritten.
+    pub(crate) fn publish_send(&self, memory: &Memory) {
+        let progress = Progress::new(self.send.ours, self.ending(self.send_ended));
+        memory.live(self.index).get(1).store_release(progress.0);
+    }
+
+    pub(crate) fn publish_status(&self, memory: &Memory) {
+        let status = match (self.failure, self.phase) {
+            (Some(errno), _) => Status::new(Status::FAILED, errno.0),
+            (None, Phase::Connecting) => Status::new(Status::CONNECTING, 0),
+            (None, Phase::Open) => Status::new(Status::CONNECTED, 0),
+            _ => Status::new(Status::IDLE, 0),
+        };
+        memory.live(self.index).get(2).store_release(status.0);
+    }
+
+    /// Ends the socket with an error; bytes that have arrived can still be read.
+    pub(crate) fn fail(&mut self, errno: Errno, memory: &Memory, counters: &Counters) {
+        if self.failure.is_some() {
+            return;
+        }
+        counters.failed.add(1);
+        tracing::debug!(handle = self.handle.0, %errno, "socket failed");
+        self.failure = Some(errno);
+        self.receive_ended = true;
+        self.send_ended = true;
+        self.hot = 0;
+        self.publish_status(memory);
+        self.publish_receive(memory);
+        self.publish_send(memory);
+    }
+
+    /// Ends the socket because the GPU wrote a word that makes no sense.
+    pub(crate) fn violate(&mut self, what: &str, word: u64, memory: &Memory, counters: &Counters) {
+        counters.violations.add(1);
+        tracing::warn!(
+            handle = self.handle.0,
+            word,
+            "a kernel wrote a bad {what}; its socket ends"
+        );
+        self.fail(Errno::EPROTO, memory, counters);
+    }
+
+    /// Looks at the GPU's receive head.
+    pub(crate) fn look_at_head(&mut self, memory: &Memory, counters: &Counters) {
+        // Acquire: the GPU has read the bytes before the counter, so they may be overwritten.
+        let word = memory.receive_head(self.index).load_acquire();
+        let limit = self.receive.ours;
+        if self.receive.update(word, limit).is_err() {
+            self.violate("receive head", word, memory, counters);
+        }
+    }
+
+    /// Takes a new value of the GPU's send tail.
+    pub(crate) fn take_tail(&mut self, word: u64, memory: &Memory, counters: &Counters) {
+        let limit = self.send.ours + u64::from(self.send.place.capacity);
+        if self.send.update(word, limit).is_err() {
+            self.violate("send tail", word, memory, counters);
+        }
+    }
+
+    /// Receives once, as much as fits.
+    pub(crate) fn pump_receive(&mut self, memory: &Memory, counters: &Counters) -> Turn {
+        if self.receive_ended || self.phase != Phase::Open {
+            return Turn::Idle;
+        }
+        let capacity = u64::from(self.receive.place.capacity);
+        if self.receive.ours - self.receive.theirs >= capacity / 2 {
+            self.look_at_head(memory, counters);
+        }
+        let free = capacity - (self.receive.ours - self.receive.theirs);
+        if self.receive_ended {
+            return Turn::Idle;
+        }
+        if free == 0 {
+            return Turn::Full;
+        }
+        let Some(socket) = &mut self.socket else { return Turn::Idle };
+        let window = memory.window(&self.receive.place, self.receive.ours, free as usize);
+        match socket.receive(&window) {
+            Ok(Moved::Bytes(bytes)) => {
+                let bytes = (bytes as u64).min(free);
+                self.receive.ours += bytes;
+                self.publish_receive(memory);
+                counters.received_bytes.add(bytes);
+                Turn::Moved
+            }
+            Ok(Moved::Later) => Turn::Idle,
+            Ok(Moved::End) => {
+                self.receive_ended = true;
+                self.publish_receive(memory);
+                Turn::Moved
+            }
+            Err(errno) => {
+                self.fail(errno, memory, counters);
+                Turn::Moved
+            }
+        }
+    }
+
+    /// Sends once, as much as there is; then ends the direction if the kernel has.
+    pub(crate) fn pump_send(&mut self, memory: &Memory, counters: &Counters) -> Turn {
+        let streaming = matches!(self.phase, Phase::Open | Phase::Closing { .. });
+        if self.send_ended || !streaming {
+            return Turn::Idle;
+        }
+        let Some(socket) = &mut self.socket else { return Turn::Idle };
+        let waiting = self.send.theirs - self.send.ours;
+        if waiting == 0 {
+            if !self.finish_send {
+                return Turn::Idle;
+            }
+            // An error here is one that receiving will meet, too.
+            let _ = socket.shutdown(Direction::Send);
+            self.send_ended = true;
+            self.publish_send(memory);
+            return Turn::Moved;
+        }
+        let window = memory.window(&self.send.place, self.send.ours, waiting as usize);
+        match socket.send(&window) {
+            Ok(Moved::Bytes(bytes)) => {
+                let bytes = (bytes as u64).min(waiting);
+                self.send.ours += bytes;
+                self.publish_send(memory);
+                counters.sent_bytes.add(bytes);
+                Turn::Moved
+            }
+            Ok(Moved::Later | Moved::End) => Turn::Idle,
+            Err(errno) => {
+                self.fail(errno, memory, counters);
+                Turn::Moved
+            }
+        }
+    }
+
+    /// Notes a handle that was put into the accept ring.
+    pub(crate) fn note_pending(&mut self, handle: Handle) {
+        self.pending.push_back(handle);
+    }
+
+    /// Forgets the handles that kernels have taken from the accept ring.
+    pub(crate) fn forget_taken(&mut self) {
+        let waiting = ((self.receive.ours - self.receive.theirs) / 8) as usize;
+        let taken = self.pending.len().saturating_sub(waiting);
+        self.pending.drain(..taken);
+    }
+
+    /// The handles that no kernel has taken from the accept ring.
+    pub(crate) fn take_pending(&mut self) -> VecDeque<Handle> {
+        self.forget_taken();
+        std::mem::take(&mut self.pending)
+    }
+
+    /// Whether a listener's accept ring takes no more.
+    pub(crate) fn is_full(&self) -> bool {
+        self.phase == Phase::Listening && self.pending.len() >= self.backlog as usize
+    }
+
+    /// Whether a closing socket has nothing left to do.
+    pub(crate) fn is_done(&self, now_ns: u64) -> bool {
+        match self.phase {
+            Phase::Closing { deadline_ns } => self.send_ended || now_ns >= deadline_ns,
+            _ => false,
+        }
+    }
+
+    /// What it is ready for, as `gpoll` would say.
+    pub(crate) fn readiness(&self) -> u16 {
+        let mut events = 0;
+        if self.receive.ours > self.receive.theirs || self.receive_ended {
+            events |= POLLIN;
+        }
+        if self.phase == Phase::Open || self.failure.is_some() {
+            if self.receive_ended {
+                events |= POLLRDHUP;
+            }
+            let used = self.send.theirs - self.send.ours;
+            if used < u64::from(self.send.place.capacity) || self.send_ended {
+                events |= POLLOUT;
+            }
+            if self.receive_ended && self.send_ended {
+                events |= POLLHUP;
+            }
+        }
+        if self.failure.is_some() {
+            events |= POLLERR;
+        }
+        events
+    }
+
+    /// For people.
+    pub(crate) fn describe(&self) -> SocketState {
+        let socket = self.socket.as_deref();
+        SocketState {
+            handle: self.handle.0,
+            state: match self.phase {
+                Phase::Fresh => "fresh",
+                Phase::Connecting => "connecting",
+                Phase::Open => "stream",
+                Phase::Listening => "listener",
+                Phase::Polling => "poller",
+                Phase::Closing { .. } => "closing",
+            },
+            transport: socket.map_or("none", Socket::transport),
+            local: socket.and_then(|s| s.local_addr().ok()).map(|address| address.to_string()),
+            peer: socket.and_then(|s| s.peer_addr().ok()).map(|address| address.to_string()),
+            launch: match self.owner {
+                Owner::Launch(launch) => Some(launch),
+                Owner::Host | Owner::AnyLaunch => None,
+            },
+            receive_capacity: self.receive.place.capacity,
+            to_be_read: self.receive.ours - self.receive.theirs,
+            send_capacity: self.send.place.capacity,
+            to_be_sent: self.send.theirs - self.send.ours,
+            received: self.receive.ours - self.receive.place.base,
+            sent: self.send.ours - self.send.place.base,
+            receive_ended: self.receive_ended,
+            send_ended: self.send_ended,
+            error: self.failure.map(|errno| errno.to_string()),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Listeners: accepted connections go into the accept ring as handles.
+
+use gpunet_device::Handle;
+use gpunet_device::abi::errno::Errno;
+
+use super::connection::{Connection, Counted, Owner, Phase};
+use super::shard::Shared;
+use super::statistics::Counters;
+
+/// Connections accepted in one turn, so that other sockets get theirs.
+const A_TURN: usize = 16;
+/// How long a listener rests when something ran out; its peers wait in the system's queue.
+const PAUSE_NS: u64 = 2_000_000;
+
+impl Connection {
+    /// Accepts what waits, as far as the accept ring, the table and the ring memory allow, and
+    /// hands each new connection to `place`, before its handle can be seen.
+    pub(crate) fn accept(
+        &mut self,
+        shared: &Shared,
+        counters: &Counters,
+        now_ns: u64,
+        place: &mut dyn FnMut(Connection),
+    ) -> bool {
+        if self.phase != Phase::Listening || self.receive_ended || now_ns < self.pause_until_ns {
+            return false;
+        }
+        let mut moved = false;
+        for _ in 0..A_TURN {
+            self.look_at_head(&shared.memory, counters);
+            self.forget_taken();
+            if self.receive_ended || self.is_full() {
+                break;
+            }
+            match self.accept_one(shared) {
+                Ok(Some(connection)) => {
+                    counters.accepted.add(1);
+                    let handle = connection.handle;
+                    place(connection);
+                    self.push_handle(shared, handle);
+                    moved = true;
+                }
+                Ok(None) => {
+                    self.hot = 0;
+                    break;
+                }
+                Err(errno) => {
+                    // The table, ring memory or descriptors have run out, or the system is short
+                    // of something: the peer waits in its queue.
+                    tracing::debug!(handle = self.handle.0, %errno, "accepting pauses");
+                    self.pause_until_ns = now_ns + PAUSE_NS;
+                    break;
+                }
+            }
+        }
+        moved
+    }
+
+    /// Everything a connection needs is taken before it is accepted, so that none is lost.
+    fn accept_one(&mut self, shared: &Shared) -> Result<Option<Connection>, Errno> {
+        let Some(listener) = &mut self.socket else { return Ok(None) };
+        let handle = shared.pool.take_handle()?;
+        let index = shared.index(handle);
+        let owner = match self.owner {
+            Owner::Launch(launch) => Owner::Launch(launch),
+            Owner::Host | Owner::AnyLaunch => Owner::AnyLaunch,
+        };
+        let mut made = Connection::new(handle, index, owner, self.wishes, None);
+        let accepted = made.take_rings(shared).and_then(|()| listener.accept());
+        match accepted {
+            Ok(Some(socket)) => {
+                made.socket = Some(socket);
+                made.phase = Phase::Open;
+                made.publish(&shared.memory);
+                Ok(Some(made))
+            }
+            Ok(None) => {
+                made.give_back(shared);
+                Ok(None)
+            }
+            Err(errno) => {
+                made.give_back(shared);
+                Err(errno)
+            }
+        }
+    }
+
+    fn push_handle(&mut self, shared: &Shared, handle: Handle) {
+        let at = self.receive.ours;
+        shared.memory.ring_word(&self.receive.place, at).store(handle.0);
+        self.receive.ours += 8;
+        self.note_pending(handle);
+        self.publish_receive(&shared.memory);
+    }
+
+    /// Takes both rings of a stream.
+    pub(crate) fn take_rings(&mut self, shared: &Shared) -> Result<(), Errno> {
+        let (receive, send) = (self.wishes.receive_ring, self.wishes.send_ring);
+        self.receive = shared.ring(receive, shared.memory.receive_head(self.index).load())?;
+        match shared.ring(send, shared.memory.send_tail(self.index).load()) {
+            Ok(ring) => self.send = ring,
+            Err(errno) => {
+                shared.pool.give_ring(&self.receive.place);
+                self.receive = Counted::default();
+                return Err(errno);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives rings and place back to the pool; the descriptor closes with the connection.
+    pub(crate) fn give_back(&mut self, shared: &Shared) {
+        shared.memory.withdraw_card(self.index);
+        shared.pool.give_ring(&self.receive.place);
+        shared.pool.give_ring(&self.send.place);
+        self.receive = Counted::default();
+        self.send = Counted::default();
+        shared.pool.give_handle(self.handle);
+    }
+}

@@ -1,0 +1,59 @@
+//! What reaches a shard from outside its thread: from the net, and from other shards.
+
+use std::os::fd::OwnedFd;
+use std::sync::mpsc;
+
+use gpunet_device::Handle;
+use gpunet_device::abi::errno::Errno;
+
+use super::connection::Connection;
+use super::statistics::SocketState;
+
+/// A message to a shard.
+pub(crate) enum Message {
+    /// Serve this socket from now on.
+    Adopt(Box<Connection>),
+    /// Something happened on a socket that a poller of this shard watches.
+    Notify {
+        /// The poller.
+        poller: Handle,
+        /// The socket.
+        socket: Handle,
+        /// What the poller was told to call it.
+        token: u64,
+        /// What happened; 0: the socket is gone.
+        events: u16,
+    },
+    /// A launch has ended: close what it left open.
+    LaunchEnded {
+        /// Which.
+        launch: u32,
+        /// Whether no other launch of the net runs.
+        last: bool,
+        /// Told when it is done.
+        done: mpsc::Sender<()>,
+    },
+    /// Close a socket that no kernel has seen.
+    Close(Handle),
+    /// Give a socket back to the program.
+    Release {
+        /// Which.
+        handle: Handle,
+        /// Where to.
+        to: mpsc::Sender<Result<Released, Errno>>,
+    },
+    /// Describe every socket.
+    Dump(mpsc::Sender<Vec<SocketState>>),
+    /// Panic, to show what happens then.
+    #[cfg(feature = "fault-injection")]
+    Panic,
+}
+
+/// A socket that a program took back.
+#[derive(Debug)]
+pub struct Released {
+    /// The system's socket, non-blocking.
+    pub socket: OwnedFd,
+    /// Bytes that had arrived and that no kernel has read.
+    pub unread: Vec<u8>,
+}

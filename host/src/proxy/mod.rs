@@ -1,0 +1,22 @@
+//! The proxy: moves bytes between the rings of a net and the sockets of the system.
+//!
+//! A net has one [`shard`] for each proxy thread, and a socket stays in its shard for life. The
+//! shard is a state machine without a clock and without waiting: it is told what happened
+//! (`ready`, `message`) and takes turns. [`thread`] is the thin loop around it: epoll, clock,
+//! sleep. Everything that the shard reads from the GPU is checked before it is believed.
+//!
+//! ```text
+//!   thread ── turn(now) ──▶ shard ──┬─▶ request   answers request slots
+//!     │                             ├─▶ connection  rings, counters, endings
+//!   epoll ── ready(place) ──▶       ├─▶ listener  accept rings
+//!   inbox ── message(..) ──▶        └─▶ watch     pollers' event rings
+//! ```
+
+pub(crate) mod connection;
+pub(crate) mod listener;
+pub(crate) mod message;
+pub(crate) mod request;
+pub(crate) mod shard;
+pub(crate) mod statistics;
+pub(crate) mod thread;
+pub(crate) mod watch;

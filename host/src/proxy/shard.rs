@@ -1,0 +1,672 @@
+//! A shard: the sockets of one proxy thread, as a state machine.
+//!
+//! It is told of the outside through [`Shard::ready`] and its inbox, and takes [`Shard::turn`]s;
+//! it neither waits nor reads a clock. Only its own thread touches it.
+
+use std::os::fd::BorrowedFd;
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Mutex};
+
+use gpunet_device::Handle;
+use gpunet_device::abi::errno::Errno;
+use gpunet_device::abi::message::Request;
+use gpunet_device::calls::{POLLIN, POLLOUT};
+
+use super::connection::{Connection, Counted, Owner, Phase, Turn};
+use super::message::{Message, Released};
+use super::statistics::Counters;
+use crate::memory::Memory;
+use crate::net::config::Config;
+use crate::pool::Pool;
+
+/// Turns in which a busy socket is tried without asking epoll first, when few are busy.
+const HOT_TURNS: u32 = 256;
+/// So many are few.
+const FEW_HOT: usize = 4;
+
+/// What the shards of a net have in common.
+pub(crate) struct Shared {
+    pub(crate) memory: Memory,
+    pub(crate) pool: Pool,
+    pub(crate) config: Config,
+    pub(crate) inboxes: Vec<Inbox>,
+    /// Where lines that kernels print go.
+    pub(crate) printer: Mutex<std::sync::mpsc::SyncSender<(u32, String)>>,
+}
+
+impl Shared {
+    /// A handle's place in the net's tables.
+    pub(crate) fn index(&self, handle: Handle) -> usize {
+        let places = self.memory.layout().places as usize;
+        handle.shard() as usize * places + handle.place() as usize
+    }
+
+    /// A ring whose counters begin behind the GPU's `word`.
+    pub(crate) fn ring(&self, capacity: u32, word: u64) -> Result<Counted, Errno> {
+        let place = self.pool.take_ring(capacity, Counted::base_after(word))?;
+        Ok(Counted::new(place, word))
+    }
+
+    /// Sends a message to a shard and wakes it.
+    pub(crate) fn tell(&self, shard: usize, message: Message) {
+        if let Some(inbox) = self.inboxes.get(shard) {
+            // A shard that is gone has closed everything it had.
+            if inbox.sender.send(message).is_ok() {
+                inbox.wake();
+            }
+        }
+    }
+}
+
+/// The way into a shard.
+pub(crate) struct Inbox {
+    pub(crate) sender: Sender<Message>,
+    pub(crate) waker: std::os::fd::OwnedFd,
+}
+
+impl Inbox {
+    /// Ends the thread's sleep.
+    pub(crate) fn wake(&self) {
+        // It fails only when the counter is at its limit, and then the thread is awake.
+        let _ = rustix::io::write(&self.waker, &1_u64.to_ne_bytes());
+    }
+}
+
+/// What the thread does for the shard: wait for descriptors.
+pub(crate) trait Readiness {
+    /// Reports what happens on the descriptor from now on, edge by edge, under the key.
+    fn add(&mut self, descriptor: BorrowedFd<'_>, key: u64) -> Result<(), Errno>;
+    /// No longer.
+    fn remove(&mut self, descriptor: BorrowedFd<'_>);
+}
+
+/// The sockets of one proxy thread.
+pub(crate) struct Shard {
+    pub(crate) id: usize,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) counters: Arc<Counters>,
+    inbox: Receiver<Message>,
+    places: Vec<Option<Box<Connection>>>,
+    /// The GPU's send tails, as last seen.
+    tails: Vec<u64>,
+    /// Request numbers, as last seen.
+    sequences: Vec<u64>,
+    /// Places from here on were never used.
+    used: usize,
+    /// Places to try without asking epoll.
+    hot: Vec<u32>,
+    /// Places whose receive ring was full.
+    full: Vec<u32>,
+    /// Places that are closing.
+    closing: Vec<u32>,
+    /// Places of pollers, and of listeners that pause.
+    pollers: Vec<u32>,
+    paused: Vec<u32>,
+    beat: u64,
+}
+
+impl Shard {
+    pub(crate) fn new(
+        id: usize,
+        shared: Arc<Shared>,
+        counters: Arc<Counters>,
+        inbox: Receiver<Message>,
+    ) -> Self {
+        let layout = *shared.memory.layout();
+        let (places, slots) = (layout.places as usize, layout.slots as usize);
+        Self {
+            id,
+            shared,
+            counters,
+            inbox,
+            places: (0..places).map(|_| None).collect(),
+            tails: vec![0; places],
+            sequences: vec![0; slots],
+            used: 0,
+            hot: Vec::new(),
+            full: Vec::new(),
+            closing: Vec::new(),
+            pollers: Vec::new(),
+            paused: Vec::new(),
+            beat: 0,
+        }
+    }
+
+    /// Whether sockets are being tried without asking epoll.
+    pub(crate) fn is_hot(&self) -> bool {
+        !self.hot.is_empty()
+    }
+
+    /// Whether something waits for a time rather than for an event.
+    pub(crate) fn has_timers(&self) -> bool {
+        !(self.closing.is_empty() && self.paused.is_empty() && self.full.is_empty())
+    }
+
+    /// Whether any socket is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.places.iter().all(Option::is_none)
+    }
+
+    /// One round over everything that may have work. Whether there was any.
+    pub(crate) fn turn(&mut self, now_ns: u64, io: &mut dyn Readiness) -> bool {
+        self.beat += 1;
+        self.shared.memory.heartbeat(self.id).store(self.beat);
+        self.counters.turns.add(1);
+        let mut worked = self.answer_requests(now_ns, io);
+        worked |= self.look_at_tails();
+        worked |= self.try_hot(now_ns, io);
+        worked |= self.retry_full();
+        worked |= self.resume_paused(now_ns, io);
+        worked |= self.write_events();
+        worked |= self.finish_closing(now_ns, io);
+        worked
+    }
+
+    /// Takes what came in. Called by the thread now and then, and before requests are answered:
+    /// the GPU may know of a socket that another shard has just handed over.
+    pub(crate) fn take_messages(&mut self, now_ns: u64, io: &mut dyn Readiness) -> bool {
+        let mut any = false;
+        while let Ok(message) = self.inbox.try_recv() {
+            any = true;
+            self.take_message(message, now_ns, io);
+        }
+        any
+    }
+
+    fn take_message(&mut self, message: Message, now_ns: u64, io: &mut dyn Readiness) {
+        match message {
+            Message::Adopt(connection) => self.adopt(*connection, io),
+            Message::Notify { poller, socket, token, events } => {
+                if let Some(poller) = self.find(poller) {
+                    poller.notify(socket, token, events);
+                }
+            }
+            Message::LaunchEnded { launch, last, done } => {
+                self.close_for_launch(launch, last, now_ns, io);
+                // Whoever asked may have stopped waiting.
+                let _ = done.send(());
+            }
+            Message::Close(handle) => {
+                self.close(handle, now_ns, io);
+            }
+            Message::Release { handle, to } => {
+                let _ = to.send(self.release(handle, io));
+            }
+            Message::Dump(to) => {
+                let (memory, counters) = (&self.shared.memory, &self.counters);
+                let states = self.places.iter_mut().flatten().map(|connection| {
+                    connection.look_at_head(memory, counters);
+                    connection.describe()
+                });
+                let _ = to.send(states.collect());
+            }
+            #[cfg(feature = "fault-injection")]
+            Message::Panic => panic!("a panic was asked for"),
+        }
+    }
+
+    /// The descriptor of a socket has something to say.
+    pub(crate) fn ready(&mut self, key: u64, now_ns: u64) {
+        let Some(connection) = self.find(Handle(key)) else { return };
+        if connection.phase == Phase::Connecting {
+            self.try_connected(Handle(key));
+        }
+        let Some(connection) = self.find(Handle(key)) else { return };
+        let was_cold = connection.hot == 0;
+        connection.hot = HOT_TURNS;
+        if was_cold {
+            self.hot.push(Handle(key).place());
+        }
+        // Writable, perhaps: what waits can go.
+        self.pump_send(Handle(key).place() as usize);
+        let _ = now_ns;
+    }
+
+    /// Whatever the GPU's send tail is now belongs to an earlier socket.
+    pub(crate) fn forget_tail(&mut self, handle: Handle) {
+        if let Some(connection) = self.find(handle) {
+            let stale = connection.send.stale_word();
+            self.tails[handle.place() as usize] = stale;
+        }
+    }
+
+    /// Sends what waits.
+    pub(crate) fn send_now(&mut self, handle: Handle) {
+        self.pump_send(handle.place() as usize);
+    }
+
+    /// The connection that a handle names.
+    pub(crate) fn find(&mut self, handle: Handle) -> Option<&mut Connection> {
+        let found = self.places.get_mut(handle.place() as usize)?.as_deref_mut()?;
+        (found.handle == handle).then_some(found)
+    }
+
+    /// Takes a connection into its place, published already, and starts to serve it.
+    pub(crate) fn adopt(&mut self, connection: Connection, io: &mut dyn Readiness) {
+        let place = connection.handle.place() as usize;
+        self.used = self.used.max(place + 1);
+        // What the GPU wrote before this socket had the place is not news.
+        self.tails[place] = connection.send.stale_word();
+        let (handle, phase) = (connection.handle, connection.phase);
+        self.places[place] = Some(Box::new(connection));
+        if phase == Phase::Polling {
+            self.pollers.push(place as u32);
+        }
+        if phase != Phase::Fresh {
+            self.watch_descriptor(handle, io);
+        }
+    }
+
+    /// Has the descriptor reported from now on, and tries it at once.
+    pub(crate) fn watch_descriptor(&mut self, handle: Handle, io: &mut dyn Readiness) {
+        let Some(connection) = self.find(handle) else { return };
+        let added = match connection.socket.as_ref().and_then(|socket| socket.descriptor()) {
+            Some(descriptor) => io.add(descriptor, handle.0),
+            None => Ok(()),
+        };
+        match added {
+            Ok(()) if connection.hot == 0 => {
+                connection.hot = 1;
+                self.hot.push(handle.place());
+            }
+            Ok(()) => {}
+            Err(errno) => {
+                let (shared, counters) = (Arc::clone(&self.shared), Arc::clone(&self.counters));
+                if let Some(connection) = self.find(handle) {
+                    connection.fail(errno, &shared.memory, &counters);
+                }
+            }
+        }
+    }
+
+    fn answer_requests(&mut self, now_ns: u64, io: &mut dyn Readiness) -> bool {
+        let mut worked = false;
+        let slots = self.sequences.len();
+        for slot in 0..slots {
+            let global = self.id * slots + slot;
+            let shared = Arc::clone(&self.shared);
+            let memory = &shared.memory;
+            // Acquire: who sees the number sees the request.
+            let sequence = memory.request_sequence(global).load_acquire();
+            if sequence == self.sequences[slot] {
+                continue;
+            }
+            self.sequences[slot] = sequence;
+            worked = true;
+            let request = Request(memory.request(global).read());
+            self.take_messages(now_ns, io);
+            let reply = self.answer(&request, now_ns, io);
+            self.counters.requests.add(1);
+            if reply.result() < 0 {
+                self.counters.refused_requests.add(1);
+            }
+            memory.reply(global).write(&reply.0);
+            // Release: who sees the number sees the reply.
+            memory.reply_sequence(global).store_release(sequence);
+        }
+        worked
+    }
+
+    fn look_at_tails(&mut self) -> bool {
+        let shared = Arc::clone(&self.shared);
+        let first = self.id * self.places.len();
+        let used = self.used;
+        let mut changed = Vec::new();
+        shared.memory.changed_tails(first, &mut self.tails[..used], &mut changed);
+        let worked = !changed.is_empty();
+        for (place, word) in changed {
+            if let Some(connection) = &mut self.places[place] {
+                connection.take_tail(word, &shared.memory, &self.counters);
+                self.pump_send(place);
+            }
+        }
+        worked
+    }
+
+    /// Sends until nothing moves; a socket whose peer is slow is heard of through epoll.
+    fn pump_send(&mut self, place: usize) {
+        let Some(connection) = &mut self.places[place] else { return };
+        let mut moved = false;
+        while connection.pump_send(&self.shared.memory, &self.counters) == Turn::Moved {
+            moved = true;
+        }
+        if moved {
+            self.tell_watcher(place, POLLOUT);
+        }
+    }
+
+    fn try_hot(&mut self, now_ns: u64, io: &mut dyn Readiness) -> bool {
+        let mut worked = false;
+        let few = self.hot.len() <= FEW_HOT;
+        let mut at = 0;
+        while at < self.hot.len() {
+            let place = self.hot[at] as usize;
+            let turn = self.try_place(place, now_ns, io);
+            worked |= turn == Turn::Moved;
+            let Some(connection) = &mut self.places[place] else {
+                self.hot.swap_remove(at);
+                continue;
+            };
+            match turn {
+                Turn::Moved => connection.hot = HOT_TURNS,
+                Turn::Full => {
+                    connection.hot = 0;
+                    self.full.push(place as u32);
+                }
+                // The last attempt found nothing, so whatever comes is a new edge.
+                Turn::Idle if !few => connection.hot = 0,
+                Turn::Idle => connection.hot = connection.hot.saturating_sub(1),
+            }
+            if connection.hot == 0 {
+                self.hot.swap_remove(at);
+            } else {
+                at += 1;
+            }
+        }
+        worked
+    }
+
+    /// Receives, accepts, or finishes to connect: whatever the socket is there for.
+    fn try_place(&mut self, place: usize, now_ns: u64, io: &mut dyn Readiness) -> Turn {
+        let shared = Arc::clone(&self.shared);
+        let Some(connection) = &mut self.places[place] else { return Turn::Idle };
+        match connection.phase {
+            Phase::Listening => self.try_accept(place, now_ns, io),
+            Phase::Connecting => {
+                let handle = connection.handle;
+                self.try_connected(handle);
+                Turn::Idle
+            }
+            Phase::Open => {
+                let turn = connection.pump_receive(&shared.memory, &self.counters);
+                if turn == Turn::Moved {
+                    let ready = connection.readiness() & !POLLOUT;
+                    self.tell_watcher(place, ready);
+                }
+                turn
+            }
+            _ => Turn::Idle,
+        }
+    }
+
+    fn try_accept(&mut self, place: usize, now_ns: u64, io: &mut dyn Readiness) -> Turn {
+        let shared = Arc::clone(&self.shared);
+        let counters = Arc::clone(&self.counters);
+        let Some(mut listener) = self.places[place].take() else { return Turn::Idle };
+        let moved = listener.accept(&shared, &counters, now_ns, &mut |connection| {
+            self.place(connection, io);
+        });
+        let paused = listener.pause_until_ns > now_ns;
+        let full = listener.is_full();
+        self.places[place] = Some(listener);
+        if paused || full {
+            if !self.paused.contains(&(place as u32)) {
+                self.paused.push(place as u32);
+            }
+            return Turn::Idle;
+        }
+        if moved {
+            self.tell_watcher(place, POLLIN);
+            Turn::Moved
+        } else {
+            Turn::Idle
+        }
+    }
+
+    /// Hands a new connection to its shard, this one or another.
+    pub(crate) fn place(&mut self, connection: Connection, io: &mut dyn Readiness) {
+        let shard = connection.handle.shard() as usize;
+        if shard == self.id {
+            self.adopt(connection, io);
+        } else {
+            self.shared.tell(shard, Message::Adopt(Box::new(connection)));
+        }
+    }
+
+    /// Listeners that had to pause are tried again: no edge will come for what waits already.
+    fn resume_paused(&mut self, now_ns: u64, io: &mut dyn Readiness) -> bool {
+        if self.paused.is_empty() {
+            return false;
+        }
+        let mut worked = false;
+        for place in std::mem::take(&mut self.paused) {
+            let ready = self.places[place as usize].as_ref().is_some_and(|listener| {
+                listener.phase == Phase::Listening && listener.pause_until_ns <= now_ns
+            });
+            if ready {
+                worked |= self.try_accept(place as usize, now_ns, io) == Turn::Moved;
+                self.heat(place);
+            } else if self.places[place as usize].is_some() {
+                self.paused.push(place);
+            }
+        }
+        worked
+    }
+
+    /// Tries a place in the next turns without asking epoll.
+    fn heat(&mut self, place: u32) {
+        if let Some(connection) = &mut self.places[place as usize]
+            && connection.hot == 0
+        {
+            connection.hot = 1;
+            self.hot.push(place);
+        }
+    }
+
+    fn try_connected(&mut self, handle: Handle) {
+        let shared = Arc::clone(&self.shared);
+        let counters = Arc::clone(&self.counters);
+        let Some(connection) = self.find(handle) else { return };
+        let Some(socket) = &mut connection.socket else { return };
+        match socket.finish_connect() {
+            Ok(false) => return,
+            Ok(true) => {
+                connection.phase = Phase::Open;
+                counters.connected.add(1);
+                connection.publish_status(&shared.memory);
+            }
+            Err(errno) => connection.fail(errno, &shared.memory, &counters),
+        }
+        let ready = connection.readiness();
+        let place = handle.place() as usize;
+        self.tell_watcher(place, ready);
+        self.pump_send(place);
+    }
+
+    fn retry_full(&mut self) -> bool {
+        let mut worked = false;
+        let mut at = 0;
+        while at < self.full.len() {
+            let place = self.full[at];
+            let turn = match &mut self.places[place as usize] {
+                Some(connection) => connection.pump_receive(&self.shared.memory, &self.counters),
+                None => Turn::Idle,
+            };
+            if turn == Turn::Full {
+                at += 1;
+                continue;
+            }
+            self.full.swap_remove(at);
+            if turn == Turn::Moved {
+                worked = true;
+                self.tell_watcher(place as usize, POLLIN);
+            }
+            self.heat(place);
+        }
+        worked
+    }
+
+    /// Tells the poller that watches a socket what happened on it.
+    pub(crate) fn tell_watcher(&mut self, place: usize, happened: u16) {
+        let Some(connection) = &self.places[place] else { return };
+        let Some(watch) = connection.watch else { return };
+        let events = watch.select(happened);
+        if events != 0 {
+            self.notify(watch.poller, connection.handle, watch.token, events);
+        }
+    }
+
+    /// Brings an event to a poller, here or in another shard. Events 0: the socket is gone.
+    pub(crate) fn notify(&mut self, poller: Handle, socket: Handle, token: u64, events: u16) {
+        let shard = poller.shard() as usize;
+        if shard != self.id {
+            self.shared.tell(shard, Message::Notify { poller, socket, token, events });
+        } else if let Some(poller) = self.find(poller) {
+            poller.notify(socket, token, events);
+        }
+    }
+
+    fn write_events(&mut self) -> bool {
+        let mut worked = false;
+        for place in &self.pollers {
+            if let Some(poller) = &mut self.places[*place as usize] {
+                worked |= poller.write_events(&self.shared.memory, &self.counters);
+            }
+        }
+        worked
+    }
+
+    /// Begins to close a socket: its handle is dead at once, what is unsent still goes. False for
+    /// a handle that names none.
+    pub(crate) fn close(&mut self, handle: Handle, now_ns: u64, io: &mut dyn Readiness) -> bool {
+        let shared = Arc::clone(&self.shared);
+        let counters = Arc::clone(&self.counters);
+        let Some(connection) = self.find(handle) else { return false };
+        if matches!(connection.phase, Phase::Closing { .. }) {
+            return false;
+        }
+        shared.memory.withdraw_card(connection.index);
+        let (watch, phase) = (connection.watch.take(), connection.phase);
+        if phase == Phase::Listening {
+            connection.look_at_head(&shared.memory, &counters);
+        }
+        let orphans = connection.take_pending();
+        if phase == Phase::Open {
+            let word = shared.memory.send_tail(connection.index).load_acquire();
+            connection.take_tail(word, &shared.memory, &counters);
+        } else {
+            connection.send_ended = true;
+        }
+        connection.receive_ended = true;
+        connection.finish_send = true;
+        connection.phase = Phase::Closing { deadline_ns: now_ns + shared.config.linger_ns };
+        let place = handle.place();
+        self.pollers.retain(|poller| *poller != place);
+        self.closing.push(place);
+        if let Some(watch) = watch {
+            self.notify(watch.poller, handle, watch.token, 0);
+        }
+        for orphan in orphans {
+            let shard = orphan.shard() as usize;
+            if shard == self.id {
+                self.close(orphan, now_ns, io);
+            } else {
+                shared.tell(shard, Message::Close(orphan));
+            }
+        }
+        self.pump_send(place as usize);
+        true
+    }
+
+    fn finish_closing(&mut self, now_ns: u64, io: &mut dyn Readiness) -> bool {
+        let mut worked = false;
+        let mut at = 0;
+        while at < self.closing.len() {
+            let place = self.closing[at] as usize;
+            let done = self.places[place].as_ref().is_none_or(|c| c.is_done(now_ns));
+            if !done {
+                at += 1;
+                continue;
+            }
+            self.closing.swap_remove(at);
+            worked = true;
+            if let Some(mut connection) = self.places[place].take() {
+                if let Some(socket) = &mut connection.socket {
+                    // Bytes left unread would turn the close into a reset, which may destroy
+                    // what was sent last.
+                    for _ in 0..64 {
+                        if !matches!(socket.discard(), Ok(crate::transport::Moved::Bytes(_))) {
+                            break;
+                        }
+                    }
+                    if let Some(descriptor) = socket.descriptor() {
+                        io.remove(descriptor);
+                    }
+                }
+                self.hot.retain(|hot| *hot as usize != place);
+                self.full.retain(|full| *full as usize != place);
+                self.paused.retain(|paused| *paused as usize != place);
+                // The descriptor closes before the place is free: a path can be bound again.
+                connection.socket = None;
+                connection.give_back(&self.shared);
+            }
+        }
+        worked
+    }
+
+    fn close_for_launch(&mut self, launch: u32, last: bool, now_ns: u64, io: &mut dyn Readiness) {
+        let mine =
+            |owner: Owner| owner == Owner::Launch(launch) || (last && owner == Owner::AnyLaunch);
+        let left: Vec<Handle> = self
+            .places
+            .iter()
+            .flatten()
+            .filter(|connection| mine(connection.owner))
+            .map(|connection| connection.handle)
+            .collect();
+        for handle in left {
+            if self.close(handle, now_ns, io) {
+                self.counters.closed_for_kernels.add(1);
+            }
+        }
+    }
+
+    /// Closes everything, for a net that goes.
+    pub(crate) fn close_all(&mut self, now_ns: u64, io: &mut dyn Readiness) {
+        let all: Vec<Handle> = self.places.iter().flatten().map(|c| c.handle).collect();
+        for handle in all {
+            self.close(handle, now_ns, io);
+        }
+    }
+
+    /// Gives a socket back to the program: EAGAIN while bytes are still to be sent.
+    fn release(&mut self, handle: Handle, io: &mut dyn Readiness) -> Result<Released, Errno> {
+        let shared = Arc::clone(&self.shared);
+        let counters = Arc::clone(&self.counters);
+        let connection = self.find(handle).ok_or(Errno::EBADF)?;
+        if !matches!(connection.phase, Phase::Open | Phase::Listening) {
+            return Err(Errno::ENOTCONN);
+        }
+        if connection.phase == Phase::Open {
+            let word = shared.memory.send_tail(connection.index).load_acquire();
+            connection.take_tail(word, &shared.memory, &counters);
+        }
+        if let Some(errno) = connection.failure {
+            return Err(errno);
+        }
+        if connection.send.theirs != connection.send.ours {
+            return Err(Errno::EAGAIN);
+        }
+        connection.look_at_head(&shared.memory, &counters);
+        let (from, to) = (connection.receive.theirs, connection.receive.ours);
+        let unread = if connection.phase == Phase::Open {
+            shared.memory.window(&connection.receive.place, from, (to - from) as usize).copy()
+        } else {
+            Vec::new()
+        };
+        let place = handle.place() as usize;
+        let mut connection = self.places[place].take().ok_or(Errno::EBADF)?;
+        self.hot.retain(|hot| *hot as usize != place);
+        self.full.retain(|full| *full as usize != place);
+        let socket = connection.socket.take().ok_or(Errno::EBADF)?;
+        if let Some(descriptor) = socket.descriptor() {
+            io.remove(descriptor);
+        }
+        for orphan in connection.take_pending() {
+            shared.tell(orphan.shard() as usize, Message::Close(orphan));
+        }
+        connection.give_back(&shared);
+        let socket = socket.into_descriptor().ok_or(Errno::EOPNOTSUPP)?;
+        Ok(Released { socket, unread })
+    }
+}

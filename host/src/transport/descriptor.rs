@@ -1,0 +1,324 @@
+//! Sockets of the system, TCP and UNIX: what both have in common.
+//!
+//! Bytes move between the system's socket and the ring itself, without a copy in between, by
+//! address: no Rust slice is formed over memory that a GPU may write.
+
+#![allow(unsafe_code, reason = "recvmsg and sendmsg on ring memory")]
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use gpunet_device::abi::errno::Errno;
+use gpunet_device::abi::option::SocketOption;
+use gpunet_device::{Domain, SocketAddr};
+use socket2::{SockAddr, TcpKeepalive};
+
+use super::unix::BoundPath;
+use super::{Direction, Moved, Socket, tcp};
+use crate::memory::Window;
+
+/// A socket of the system.
+pub(super) struct Descriptor {
+    socket: socket2::Socket,
+    domain: Domain,
+    path: Option<BoundPath>,
+}
+
+/// A new non-blocking stream socket.
+pub(super) fn open(domain: socket2::Domain) -> Result<socket2::Socket, Errno> {
+    let kind = socket2::Type::STREAM.nonblocking().cloexec();
+    socket2::Socket::new_raw(domain, kind, None).map_err(|error| errno(&error))
+}
+
+/// The error number in an I/O error.
+pub(super) fn errno(error: &io::Error) -> Errno {
+    match error.raw_os_error() {
+        Some(number) => Errno(number),
+        None if error.kind() == io::ErrorKind::InvalidInput => Errno::EINVAL,
+        None => Errno::EIO,
+    }
+}
+
+fn check<T>(result: io::Result<T>) -> Result<T, Errno> {
+    result.map_err(|error| errno(&error))
+}
+
+/// A socket that a program made; and whether it listens.
+pub(super) fn adopt(descriptor: OwnedFd) -> Result<(Box<dyn Socket>, bool), Errno> {
+    let socket = socket2::Socket::from(descriptor);
+    if check(socket.r#type())? != socket2::Type::STREAM {
+        return Err(Errno::EPROTONOSUPPORT);
+    }
+    let domain = match check(socket.domain())? {
+        socket2::Domain::IPV4 => Domain::V4,
+        socket2::Domain::IPV6 => Domain::V6,
+        socket2::Domain::UNIX => Domain::Unix,
+        _ => return Err(Errno::EAFNOSUPPORT),
+    };
+    check(socket.set_nonblocking(true))?;
+    let listens = check(socket.is_listener())?;
+    if !listens {
+        check(socket.peer_addr())?;
+        if domain != Domain::Unix {
+            tcp::prepare(&socket)?;
+        }
+    }
+    Ok((Box::new(Descriptor::new(socket, domain)), listens))
+}
+
+impl Descriptor {
+    pub(super) fn new(socket: socket2::Socket, domain: Domain) -> Self {
+        Self { socket, domain, path: None }
+    }
+
+    fn address(&self, address: &SocketAddr) -> Result<SockAddr, Errno> {
+        if address.domain() != Some(self.domain) {
+            return Err(Errno::EAFNOSUPPORT);
+        }
+        if let Some(ip) = address.to_ip() {
+            return Ok(ip.into());
+        }
+        let path = address.to_path().ok_or(Errno::EINVAL)?;
+        if path.as_os_str().is_empty() {
+            return Err(Errno::EINVAL);
+        }
+        check(SockAddr::unix(path))
+    }
+
+    fn is_tcp(&self) -> Result<(), Errno> {
+        if self.domain == Domain::Unix { Err(Errno::EOPNOTSUPP) } else { Ok(()) }
+    }
+
+    /// One system call on the pieces of a window.
+    fn transfer(
+        &self,
+        window: &Window,
+        call: unsafe extern "C" fn(i32, *mut libc::msghdr, i32) -> isize,
+    ) -> Result<usize, Errno> {
+        let mut pieces = window
+            .pieces()
+            .map(|(address, length)| libc::iovec { iov_base: address.cast(), iov_len: length });
+        // SAFETY: a message header of zeros is a valid empty one.
+        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        header.msg_iov = pieces.as_mut_ptr();
+        header.msg_iovlen = if pieces[1].iov_len == 0 { 1 } else { 2 };
+        loop {
+            let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+            // SAFETY: the header names the pieces, which lie in ring memory (`Memory::window`);
+            // the system reads or writes them as bytes.
+            let moved = unsafe { call(self.socket.as_raw_fd(), &raw mut header, flags) };
+            if let Ok(bytes) = usize::try_from(moved) {
+                return Ok(bytes);
+            }
+            match errno(&io::Error::last_os_error()) {
+                Errno::EINTR => {}
+                other => return Err(other),
+            }
+        }
+    }
+}
+
+unsafe extern "C" fn sendmsg(fd: i32, header: *mut libc::msghdr, flags: i32) -> isize {
+    // SAFETY: the caller's header.
+    unsafe { libc::sendmsg(fd, header, flags) }
+}
+
+unsafe extern "C" fn recvmsg(fd: i32, header: *mut libc::msghdr, flags: i32) -> isize {
+    // SAFETY: the caller's header.
+    unsafe { libc::recvmsg(fd, header, flags) }
+}
+
+/// The address as the device knows it.
+fn name(address: &SockAddr) -> Result<SocketAddr, Errno> {
+    if let Some(ip) = address.as_socket() {
+        return Ok(ip.into());
+    }
+    if address.is_unix() {
+        let path = address.as_pathname().unwrap_or(std::path::Path::new(""));
+        return SocketAddr::path(path).ok_or(Errno::ENAMETOOLONG);
+    }
+    Err(Errno::EAFNOSUPPORT)
+}
+
+impl Socket for Descriptor {
+    fn transport(&self) -> &'static str {
+        if self.domain == Domain::Unix { "unix" } else { "tcp" }
+    }
+
+    fn domain(&self) -> Domain {
+        self.domain
+    }
+
+    fn bind(&mut self, address: &SocketAddr) -> Result<(), Errno> {
+        let target = self.address(address)?;
+        check(self.socket.bind(&target))?;
+        self.path = address.to_path().map(BoundPath::new);
+        Ok(())
+    }
+
+    fn listen(&mut self, backlog: u32) -> Result<(), Errno> {
+        check(self.socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX)))
+    }
+
+    fn connect(&mut self, address: &SocketAddr) -> Result<bool, Errno> {
+        let target = self.address(address)?;
+        match check(self.socket.connect(&target)) {
+            Ok(()) => Ok(true),
+            Err(Errno::EINPROGRESS) => Ok(false),
+            // A UNIX listener whose queue is full: the peer is not ready for us.
+            Err(Errno::EAGAIN) => Err(Errno::ECONNREFUSED),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn finish_connect(&mut self) -> Result<bool, Errno> {
+        if let Some(error) = check(self.socket.take_error())? {
+            return Err(errno(&error));
+        }
+        match check(self.socket.peer_addr()) {
+            Ok(_) => Ok(true),
+            Err(Errno::ENOTCONN) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn accept(&mut self) -> Result<Option<Box<dyn Socket>>, Errno> {
+        let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        let accepted = match check(self.socket.accept4(flags)) {
+            Ok((socket, _)) => socket,
+            // The peer was quicker to leave than we to answer: look again later.
+            Err(Errno::EAGAIN | Errno::EINTR | Errno::ECONNABORTED) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if self.domain != Domain::Unix {
+            tcp::prepare(&accepted)?;
+        }
+        Ok(Some(Box::new(Self::new(accepted, self.domain))))
+    }
+
+    fn receive(&mut self, window: &Window) -> Result<Moved, Errno> {
+        match self.transfer(window, recvmsg) {
+            Ok(0) => Ok(Moved::End),
+            Ok(bytes) => Ok(Moved::Bytes(bytes)),
+            Err(Errno::EAGAIN) => Ok(Moved::Later),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn send(&mut self, window: &Window) -> Result<Moved, Errno> {
+        match self.transfer(window, sendmsg) {
+            Ok(0) | Err(Errno::EAGAIN) => Ok(Moved::Later),
+            Ok(bytes) => Ok(Moved::Bytes(bytes)),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn discard(&mut self) -> Result<Moved, Errno> {
+        let mut bin = [MaybeUninit::uninit(); 16 << 10];
+        match check(self.socket.recv(&mut bin)) {
+            Ok(0) => Ok(Moved::End),
+            Ok(bytes) => Ok(Moved::Bytes(bytes)),
+            Err(Errno::EAGAIN | Errno::EINTR) => Ok(Moved::Later),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn shutdown(&mut self, direction: Direction) -> Result<(), Errno> {
+        let how = match direction {
+            Direction::Receive => std::net::Shutdown::Read,
+            Direction::Send => std::net::Shutdown::Write,
+        };
+        check(self.socket.shutdown(how))
+    }
+
+    fn set_option(&mut self, option: SocketOption, value: u64) -> Result<(), Errno> {
+        let on = || if value > 1 { Err(Errno::EINVAL) } else { Ok(value == 1) };
+        let number = || u32::try_from(value).map_err(|_| Errno::EINVAL);
+        let bytes = || usize::try_from(value).map_err(|_| Errno::EINVAL);
+        let seconds = || Duration::from_secs(value);
+        let keepalive = TcpKeepalive::new();
+        let socket = &self.socket;
+        let done = match option {
+            SocketOption::KeepAlive => socket.set_keepalive(on()?),
+            SocketOption::ReuseAddress => socket.set_reuse_address(on()?),
+            SocketOption::ReusePort => socket.set_reuse_port(on()?),
+            SocketOption::SystemSendBuffer => socket.set_send_buffer_size(bytes()?),
+            SocketOption::SystemReceiveBuffer => socket.set_recv_buffer_size(bytes()?),
+            SocketOption::V6Only => socket.set_only_v6(on()?),
+            _ => {
+                self.is_tcp()?;
+                match option {
+                    SocketOption::NoDelay => socket.set_tcp_nodelay(on()?),
+                    SocketOption::QuickAck => socket.set_tcp_quickack(on()?),
+                    SocketOption::KeepAliveIdle => {
+                        socket.set_tcp_keepalive(&keepalive.with_time(seconds()))
+                    }
+                    SocketOption::KeepAliveInterval => {
+                        socket.set_tcp_keepalive(&keepalive.with_interval(seconds()))
+                    }
+                    SocketOption::KeepAliveCount => {
+                        socket.set_tcp_keepalive(&keepalive.with_retries(number()?))
+                    }
+                    SocketOption::UserTimeout => {
+                        socket.set_tcp_user_timeout(Some(Duration::from_millis(value)))
+                    }
+                    _ => return Err(Errno::ENOPROTOOPT),
+                }
+            }
+        };
+        check(done)
+    }
+
+    fn option(&self, option: SocketOption) -> Result<u64, Errno> {
+        let socket = &self.socket;
+        let done = match option {
+            SocketOption::KeepAlive => socket.keepalive().map(u64::from),
+            SocketOption::ReuseAddress => socket.reuse_address().map(u64::from),
+            SocketOption::ReusePort => socket.reuse_port().map(u64::from),
+            SocketOption::SystemSendBuffer => socket.send_buffer_size().map(|n| n as u64),
+            SocketOption::SystemReceiveBuffer => socket.recv_buffer_size().map(|n| n as u64),
+            SocketOption::V6Only => socket.only_v6().map(u64::from),
+            _ => {
+                self.is_tcp()?;
+                match option {
+                    SocketOption::NoDelay => socket.tcp_nodelay().map(u64::from),
+                    SocketOption::QuickAck => socket.tcp_quickack().map(u64::from),
+                    SocketOption::KeepAliveIdle => {
+                        socket.tcp_keepalive_time().map(|time| time.as_secs())
+                    }
+                    SocketOption::KeepAliveInterval => {
+                        socket.tcp_keepalive_interval().map(|time| time.as_secs())
+                    }
+                    SocketOption::KeepAliveCount => socket.tcp_keepalive_retries().map(u64::from),
+                    SocketOption::UserTimeout => socket
+                        .tcp_user_timeout()
+                        .map(|time| time.map_or(0, |time| time.as_millis() as u64)),
+                    _ => return Err(Errno::ENOPROTOOPT),
+                }
+            }
+        };
+        check(done)
+    }
+
+    fn local_addr(&self) -> Result<SocketAddr, Errno> {
+        name(&check(self.socket.local_addr())?)
+    }
+
+    fn peer_addr(&self) -> Result<SocketAddr, Errno> {
+        name(&check(self.socket.peer_addr())?)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
+    fn into_descriptor(self: Box<Self>) -> Option<OwnedFd> {
+        let Self { socket, path, .. } = *self;
+        if let Some(path) = path {
+            path.keep();
+        }
+        Some(socket.into())
+    }
+}

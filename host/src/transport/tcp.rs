@@ -1,0 +1,21 @@
+//! TCP over IPv4 and IPv6. Nagle's algorithm is off unless a kernel asks for it: a GPU waits for
+//! answers, not for packets to fill.
+
+use gpunet_device::Domain;
+use gpunet_device::abi::errno::Errno;
+
+use super::Socket;
+use super::descriptor::{self, Descriptor};
+
+/// A new TCP socket.
+pub(super) fn make(domain: Domain) -> Result<Box<dyn Socket>, Errno> {
+    let kind = if domain == Domain::V6 { socket2::Domain::IPV6 } else { socket2::Domain::IPV4 };
+    let socket = descriptor::open(kind)?;
+    prepare(&socket)?;
+    Ok(Box::new(Descriptor::new(socket, domain)))
+}
+
+/// What every TCP stream gets, made here or accepted.
+pub(super) fn prepare(socket: &socket2::Socket) -> Result<(), Errno> {
+    socket.set_tcp_nodelay(true).map_err(|error| descriptor::errno(&error))
+}

@@ -1,0 +1,227 @@
+//! Makes the folder `dist`: stripped programs and test suites with the PTX inside, for GPU
+//! machines that have no toolchain.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use gpunet_builder::Compiler;
+use serde_json::Value;
+
+use crate::workspace::Workspace;
+use crate::{bench, shell};
+
+/// The package whose integration tests are the end-to-end suites.
+const TESTS_PACKAGE: &str = "gpunet-e2e";
+
+/// What a machine that receives the folder may be asked to take.
+const SIZE_LIMIT: u64 = 48 << 20;
+
+const RUN_TESTS: &str = include_str!("run-tests.sh");
+const RUN_BENCH: &str = include_str!("run-bench.sh");
+
+/// Options of `cargo xtask dist`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Go on without a compiler for PTX; the programs then have the emulated GPU only.
+    #[arg(long)]
+    allow_no_ptx: bool,
+}
+
+/// `cargo xtask dist`.
+pub(crate) fn make(workspace: &Workspace, options: &Options) -> Result<bool> {
+    match Compiler::find() {
+        Ok(compiler) => println!("compiler for PTX: {compiler}"),
+        Err(why) if options.allow_no_ptx => println!("without PTX: {why}"),
+        Err(why) => bail!("{why}; or take --allow-no-ptx for a folder without PTX"),
+    }
+    let dist = workspace.root.join("dist");
+    if dist.exists() {
+        fs::remove_dir_all(&dist).with_context(|| format!("cannot remove {}", dist.display()))?;
+    }
+    let mut size = 0;
+    let programs = programs(workspace)?;
+    for program in &programs {
+        size += place(program, &dist.join("bin"))?;
+    }
+    let suites = suites(workspace)?;
+    for suite in &suites {
+        size += place(suite, &dist.join("tests"))?;
+    }
+    if !suites.is_empty() {
+        size += script(&dist.join("run-tests"), RUN_TESTS)?;
+    }
+    if programs.iter().any(|program| program.name == bench::PROGRAM) {
+        size += script(&dist.join("run-bench"), RUN_BENCH)?;
+    }
+    ensure!(
+        size > 0,
+        "nothing to distribute: no programs below apps/ and no package {TESTS_PACKAGE}"
+    );
+    let mebibytes = size as f64 / f64::from(1 << 20);
+    println!("{}: {mebibytes:.1} MiB", dist.display());
+    ensure!(size <= SIZE_LIMIT, "the folder is larger than {} MiB", SIZE_LIMIT >> 20);
+    Ok(true)
+}
+
+/// A file that cargo made.
+#[derive(Debug, PartialEq, Eq)]
+struct Executable {
+    name: String,
+    path: PathBuf,
+}
+
+/// The programs below apps/, and the benchmark program.
+fn programs(workspace: &Workspace) -> Result<Vec<Executable>> {
+    let apps = workspace.root.join("apps");
+    let mut arguments: Vec<&str> = vec!["build", "--release"];
+    let mut any = false;
+    for member in &workspace.members {
+        let of_the_benchmark = member.name == bench::PACKAGE;
+        for program in &member.programs {
+            if member.folder.starts_with(&apps) || (of_the_benchmark && program == bench::PROGRAM) {
+                arguments.extend(["--package", &member.name, "--bin", program]);
+                any = true;
+            }
+        }
+    }
+    if any { built(workspace, &arguments, "bin") } else { Ok(Vec::new()) }
+}
+
+fn suites(workspace: &Workspace) -> Result<Vec<Executable>> {
+    if workspace.member(TESTS_PACKAGE).is_none() {
+        println!("no package {TESTS_PACKAGE} yet: no test suites");
+        return Ok(Vec::new());
+    }
+    let arguments = ["test", "--no-run", "--release", "--package", TESTS_PACKAGE, "--tests"];
+    built(workspace, &arguments, "test")
+}
+
+/// Runs cargo and takes the executables of one kind out of its messages.
+fn built(workspace: &Workspace, arguments: &[&str], kind: &str) -> Result<Vec<Executable>> {
+    println!("cargo {}", arguments.join(" "));
+    let mut command = workspace.cargo();
+    command.args(arguments).arg("--message-format=json-render-diagnostics");
+    Ok(executables(&shell::output_of(&mut command)?, kind))
+}
+
+fn executables(messages: &str, kind: &str) -> Vec<Executable> {
+    messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|message| {
+            message["reason"] == "compiler-artifact" && message["target"]["kind"][0] == kind
+        })
+        .filter_map(|message| {
+            Some(Executable {
+                name: message["target"]["name"].as_str()?.to_owned(),
+                path: message["executable"].as_str()?.into(),
+            })
+        })
+        .collect()
+}
+
+/// Copies an executable, stripped; returns its size.
+fn place(executable: &Executable, folder: &Path) -> Result<u64> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let to = folder.join(&executable.name);
+    fs::copy(&executable.path, &to)
+        .with_context(|| format!("cannot copy {}", executable.path.display()))?;
+    let mut strip = Command::new("strip");
+    strip.arg(&to);
+    shell::output_of(&mut strip).context("cannot strip; install binutils")?;
+    let size = fs::metadata(&to)?.len();
+    println!("  {:<24} {:>8} KiB", executable.name, size >> 10);
+    Ok(size)
+}
+
+fn script(path: &Path, text: &str) -> Result<u64> {
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
+    Ok(text.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Mutex, PoisonError};
+
+    use super::*;
+
+    #[test]
+    fn executables_are_taken_by_kind() {
+        let messages = r#"{"reason":"compiler-artifact","target":{"kind":["test"],"name":"streams"},"executable":"/t/streams-1f"}
+{"reason":"compiler-artifact","target":{"kind":["lib"],"name":"host"},"executable":null}
+{"reason":"compiler-artifact","target":{"kind":["bin"],"name":"echo"},"executable":"/t/echo"}
+not json
+{"reason":"build-finished","success":true}"#;
+        let names = |kind| {
+            executables(messages, kind).into_iter().map(|found| found.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names("test"), ["streams"]);
+        assert_eq!(names("bin"), ["echo"]);
+    }
+
+    /// A folder as `dist` makes it, with suites that are scripts.
+    fn run_tests_with(name: &str, suites: &[(&str, &str)]) -> (String, Option<i32>) {
+        // One at a time: a file cannot be run while a process that another thread just started
+        // still has it open for writing.
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let folder =
+            std::env::temp_dir().join(format!("gpunet-dist-{name}-{}", std::process::id()));
+        fs::create_dir_all(folder.join("tests")).unwrap();
+        fs::write(folder.join("run-tests"), RUN_TESTS).unwrap();
+        for (suite, text) in suites {
+            script(&folder.join("tests").join(suite), &format!("#!/bin/sh\n{text}\n")).unwrap();
+        }
+        let mut command = Command::new("sh");
+        let output =
+            command.arg(folder.join("run-tests")).env("GPUNET_TEST_LIMIT", "1").output().unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        (String::from_utf8_lossy(&output.stdout).into_owned(), output.status.code())
+    }
+
+    #[test]
+    fn run_tests_sums_all_suites() {
+        let (printed, status) = run_tests_with(
+            "good",
+            &[
+                (
+                    "a",
+                    "echo 'test x ... ignored, no RDMA'; echo 'test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured'",
+                ),
+                (
+                    "b",
+                    "echo 'y: no GPU' >>$GPUNET_SKIP_LOG; echo \"test result: ok. 2 passed; 0 failed; 0 ignored; $GPUNET_GPU\"",
+                ),
+            ],
+        );
+        assert_eq!(printed.lines().last(), Some("4 passed, 0 failed, 2 skipped"), "{printed}");
+        assert!(printed.contains("skipped  a: x: no RDMA"), "{printed}");
+        assert!(printed.contains("skipped  b: y: no GPU"), "{printed}");
+        assert_eq!(status, Some(0));
+    }
+
+    #[test]
+    fn run_tests_reports_failures_crashes_and_hangs() {
+        let (printed, status) = run_tests_with(
+            "bad",
+            &[
+                (
+                    "a",
+                    "echo 'test z ... FAILED'; echo 'test result: FAILED. 3 passed; 1 failed; 0 ignored; 0 measured'; exit 101",
+                ),
+                ("b", "exit 139"),
+                ("c", "sleep 20"),
+            ],
+        );
+        assert_eq!(printed.lines().last(), Some("3 passed, 3 failed, 0 skipped"), "{printed}");
+        assert!(printed.contains("failed   a: z"), "{printed}");
+        assert!(printed.contains("failed   b: ended without a result, status 139"), "{printed}");
+        assert!(printed.contains("failed   c: did not end within 1 s"), "{printed}");
+        assert_eq!(status, Some(1));
+    }
+}

@@ -1,0 +1,250 @@
+//! Finds the tools that the tests need, and installs what is missing.
+//!
+//! Never asks anything: either it can be done without a person, or the exact commands are printed
+//! and the run ends there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use gpunet_builder::{Compiler, NoCompiler, Ptxas};
+
+use crate::shell;
+use crate::workspace::Workspace;
+
+/// The clients that the echo server is tried with: a program, and the package it comes in.
+const CLIENTS: [(&str, &str); 3] =
+    [("nc", "netcat-openbsd"), ("socat", "socat"), ("python3", "python3")];
+
+/// Debian's compiler that comes with its source.
+const COMPILER_PACKAGES: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
+
+/// NVIDIA's tools on PyPI; the version is that of the newest PTX we read.
+const PTXAS_WHEEL: &str = "nvidia-cuda-nvcc==13.0.88";
+
+/// What is there after installing.
+pub(crate) struct Tools {
+    pub(crate) compiler: Compiler,
+    pub(crate) ptxas: PathBuf,
+}
+
+/// Installs everything that is missing.
+pub(crate) fn everything(workspace: &Workspace) -> Result<Tools> {
+    let mut packages = missing_clients();
+    let ptxas = present_ptxas(workspace);
+    if ptxas.is_none() && !has_pip() {
+        packages.push("python3-pip");
+    }
+    let compiler = match Compiler::find() {
+        Ok(compiler) => Some(compiler),
+        Err(NoCompiler::NotFound(_)) => None,
+        Err(unusable) => bail!("the tests need PTX: {unusable}"),
+    };
+    if !packages.is_empty() || compiler.is_none() {
+        install_packages(&packages, compiler.is_none())?;
+    }
+    let tools = Tools {
+        compiler: match compiler {
+            Some(compiler) => compiler,
+            None => Compiler::find()?,
+        },
+        ptxas: match ptxas {
+            Some(ptxas) => PathBuf::from(ptxas.to_string()),
+            None => fetch_ptxas(&tools_folder(workspace))?,
+        },
+    };
+    println!("compiler for PTX: {}", tools.compiler);
+    println!("ptxas: {}", tools.ptxas.display());
+    Ok(tools)
+}
+
+/// The ptxas of the machine, or the one that an earlier run fetched.
+pub(crate) fn present_ptxas(workspace: &Workspace) -> Option<Ptxas> {
+    Ptxas::find().or_else(|| ptxas_below(&tools_folder(workspace)).map(Ptxas::at))
+}
+
+fn tools_folder(workspace: &Workspace) -> PathBuf {
+    workspace.target.join("tools")
+}
+
+fn missing_clients() -> Vec<&'static str> {
+    let missing = |program| match program {
+        // Other netcats have other options.
+        "nc" => !help_of("nc").contains("OpenBSD"),
+        _ => shell::on_path(program).is_none(),
+    };
+    CLIENTS.iter().filter(|(program, _)| missing(program)).map(|(_, package)| *package).collect()
+}
+
+fn help_of(program: &str) -> String {
+    let output = Command::new(program).arg("-h").output();
+    output
+        .map(|output| {
+            String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+        })
+        .unwrap_or_default()
+}
+
+fn has_pip() -> bool {
+    shell::succeeds("python3", &["-m", "pip", "--version"])
+}
+
+/// Installs Debian packages, and a compiler for PTX from where it can be had.
+fn install_packages(packages: &[&str], need_compiler: bool) -> Result<()> {
+    let mut wanted: Vec<&str> = packages.to_vec();
+    let by_hand = || {
+        let mut by_hand = Vec::new();
+        if !packages.is_empty() {
+            by_hand.push(format!("the packages `{}` (apt-get's names)", packages.join(" ")));
+        }
+        if need_compiler {
+            by_hand.push(format!("a compiler for PTX: {}", gpunet_builder::compiler::REMEDY));
+        }
+        by_hand.join("; ")
+    };
+    let os = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let rustup_alone = need_compiler && packages.is_empty() && shell::on_path("rustup").is_some();
+    if !is_debian_like(&os) {
+        if rustup_alone {
+            return install_nightly();
+        }
+        bail!("not a Debian or Ubuntu system: install by hand {}", by_hand());
+    }
+    let Some(as_root) = as_root() else {
+        if rustup_alone {
+            return install_nightly();
+        }
+        bail!("neither root nor sudo without a password: have root install {}", by_hand());
+    };
+    apt_get(&as_root, &["update"])?;
+    let debian_has_compiler = shell::succeeds("apt-cache", &["show", COMPILER_PACKAGES[0]]);
+    if need_compiler && debian_has_compiler {
+        wanted.extend(COMPILER_PACKAGES);
+    }
+    if !wanted.is_empty() {
+        println!("installing {}", wanted.join(" "));
+        apt_get(
+            &as_root,
+            &[&["install", "--yes", "--no-install-recommends"], wanted.as_slice()].concat(),
+        )?;
+    }
+    if need_compiler && !debian_has_compiler {
+        ensure!(
+            shell::on_path("rustup").is_some(),
+            "no {} in this system's packages and no rustup: install rustup, then run `cargo xtask test` again",
+            COMPILER_PACKAGES[0]
+        );
+        install_nightly()?;
+    }
+    Ok(())
+}
+
+fn install_nightly() -> Result<()> {
+    println!("installing Rust nightly with rust-src");
+    let mut command = Command::new("rustup");
+    command.args([
+        "toolchain",
+        "install",
+        "nightly",
+        "--profile",
+        "minimal",
+        "--component",
+        "rust-src",
+    ]);
+    shell::output_of(&mut command).map(drop)
+}
+
+/// Debian, Ubuntu and what calls itself like them.
+fn is_debian_like(os_release: &str) -> bool {
+    os_release
+        .lines()
+        .filter_map(|line| line.strip_prefix("ID=").or_else(|| line.strip_prefix("ID_LIKE=")))
+        .flat_map(|value| value.trim_matches('"').split(' '))
+        .any(|id| matches!(id, "debian" | "ubuntu"))
+}
+
+/// The words to put before a command that needs root; nothing if there are none.
+fn as_root() -> Option<Vec<&'static str>> {
+    let id = Command::new("id").arg("-u").output().ok()?;
+    if id.stdout.trim_ascii() == b"0" {
+        return Some(Vec::new());
+    }
+    shell::succeeds("sudo", &["-n", "true"]).then(|| vec!["sudo", "-n"])
+}
+
+fn apt_get(as_root: &[&str], arguments: &[&str]) -> Result<()> {
+    let mut words = as_root.to_vec();
+    // Through env, because sudo clears what is set here.
+    words.extend(["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--quiet"]);
+    words.extend(arguments);
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]);
+    shell::output_of(&mut command).map(drop)
+}
+
+/// Takes ptxas out of NVIDIA's wheel on PyPI. Half a wheel never counts: it is unpacked beside
+/// its place and then renamed.
+fn fetch_ptxas(tools: &Path) -> Result<PathBuf> {
+    println!("fetching ptxas ({PTXAS_WHEEL} from PyPI)");
+    let unpacked = tools.join("ptxas");
+    let fresh = tools.join("ptxas.partial");
+    for old in [&unpacked, &fresh] {
+        if old.exists() {
+            fs::remove_dir_all(old).with_context(|| format!("cannot remove {}", old.display()))?;
+        }
+    }
+    fs::create_dir_all(&fresh).with_context(|| format!("cannot create {}", fresh.display()))?;
+    let mut download = Command::new("python3");
+    download
+        .args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"])
+        .args(["--only-binary=:all:", PTXAS_WHEEL, "--dest"])
+        .arg(&fresh);
+    shell::output_of(&mut download)
+        .context("cannot fetch ptxas; set GPUNET_PTXAS to one of your own")?;
+    let wheel = fs::read_dir(&fresh)?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .find(|path| path.extension().is_some_and(|extension| extension == "whl"))
+        .context("pip downloaded no wheel")?;
+    let script = "import sys, zipfile\n\
+        wheel = zipfile.ZipFile(sys.argv[1])\n\
+        wheel.extractall(sys.argv[2], [n for n in wheel.namelist() if n.endswith('/bin/ptxas') or 'icense' in n])";
+    let mut unpack = Command::new("python3");
+    unpack.args(["-c", script]).arg(&wheel).arg(&fresh);
+    shell::output_of(&mut unpack).context("cannot unpack ptxas")?;
+    fs::remove_file(&wheel)?;
+    let ptxas = ptxas_below(&fresh).context("the wheel holds no ptxas")?;
+    let mut executable = Command::new("chmod");
+    executable.arg("+x").arg(&ptxas);
+    shell::output_of(&mut executable)?;
+    fs::rename(&fresh, &unpacked)?;
+    ptxas_below(tools).context("ptxas got lost while unpacking")
+}
+
+/// The ptxas that an earlier run unpacked: `ptxas/nvidia/<cuda>/bin/ptxas`.
+fn ptxas_below(folder: &Path) -> Option<PathBuf> {
+    let unpacked = folder.join("ptxas");
+    let base = if unpacked.is_dir() { unpacked } else { folder.to_owned() };
+    let versions = fs::read_dir(base.join("nvidia")).ok()?;
+    versions
+        .filter_map(|entry| Some(entry.ok()?.path().join("bin/ptxas")))
+        .find(|ptxas| ptxas.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn systems_with_apt_are_recognised() {
+        assert!(is_debian_like("PRETTY_NAME=\"Debian\"\nID=debian\n"));
+        assert!(is_debian_like("ID=linuxmint\nID_LIKE=\"ubuntu debian\"\n"));
+        assert!(!is_debian_like("ID=fedora\nVERSION_ID=40\n"));
+        assert!(!is_debian_like(""));
+    }
+
+    #[test]
+    fn no_ptxas_where_nothing_was_unpacked() {
+        assert_eq!(ptxas_below(Path::new("/does/not/exist")), None);
+    }
+}

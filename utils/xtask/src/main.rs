@@ -1,0 +1,108 @@
+//! The project's own commands, run as `cargo xtask <command>`.
+//!
+//! ```text
+//! test   install (what is missing) ─> checks: formatting, clippy, docs, licences, tests, PTX
+//! ptx    the PTX of every kernel crate, and what each kernel uses of a GPU
+//! dist   a folder of stripped programs and test suites for GPU machines without a toolchain
+//! bench  the benchmark program
+//! ```
+
+mod bench;
+mod checks;
+mod dist;
+mod install;
+mod libtest;
+mod licences;
+mod ptx;
+mod report;
+mod shell;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use crate::workspace::Workspace;
+
+/// The project's own commands: tests, PTX, distribution, benchmarks.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Installs what is missing, then runs every check and test.
+    ///
+    /// On Debian and Ubuntu missing packages are installed with apt-get (as root, or with sudo
+    /// where that asks for no password); elsewhere they are listed and the command fails. ptxas
+    /// comes from PyPI and is kept in the target folder's `tools`. Nothing is ever asked.
+    ///
+    /// The last line is `N passed, N failed, N skipped`; the reasons stand above it. The exit
+    /// code is 0 if nothing failed.
+    Test,
+    /// Builds the PTX of every kernel crate and shows what each kernel uses of a GPU.
+    ///
+    /// A kernel crate is a workspace member with `kernel = true` under `[package.metadata.gpunet]`.
+    Ptx(ptx::Options),
+    /// Builds the folder `dist` for GPU machines that have no toolchain.
+    ///
+    /// It holds the programs of apps/, the end-to-end test suites, the benchmark program, all
+    /// stripped and with the PTX inside, and the scripts `run-tests` and `run-bench`.
+    Dist(dist::Options),
+    /// Runs the benchmark program in release mode.
+    Bench(bench::Options),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(arguments.command) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs a command; `false` means that it has reported failures itself.
+fn run(command: Command) -> Result<bool> {
+    let workspace = Workspace::load()?;
+    match command {
+        Command::Test => {
+            let tools = install::everything(&workspace)?;
+            Ok(report::run_all(&checks::Context { workspace, tools }, checks::STEPS))
+        }
+        Command::Ptx(options) => ptx::show(&workspace, &options),
+        Command::Dist(options) => dist::make(&workspace, &options),
+        Command::Bench(options) => bench::run(&workspace, &options),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn unknown_options_are_refused() {
+        assert!(Arguments::try_parse_from(["cargo xtask", "test", "--long"]).is_err());
+        assert!(Arguments::try_parse_from(["cargo xtask"]).is_err());
+    }
+
+    #[test]
+    fn options_of_the_benchmark_pass_through() {
+        let parsed = Arguments::try_parse_from(["cargo xtask", "bench", "--json", "rtt"]).unwrap();
+        let Command::Bench(options) = parsed.command else { panic!("another command") };
+        assert_eq!(options.arguments, ["--json", "rtt"]);
+    }
+}

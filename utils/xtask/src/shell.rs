@@ -1,0 +1,92 @@
+//! Runs programs: captured whole, for a report that shows output only where something failed.
+
+use std::env;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+/// The cargo that runs this program, without what it set for this program alone.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in env::vars_os() {
+        let name = name.to_string_lossy();
+        let of_this_program = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"];
+        if of_this_program.iter().any(|prefix| name.starts_with(prefix)) {
+            command.env_remove(name.as_ref());
+        }
+    }
+    command.env("CARGO_TERM_COLOR", "never").stdin(Stdio::null());
+    command
+}
+
+/// What a program printed, standard output and error in the order of printing, and how it ended.
+pub(crate) struct Finished {
+    pub(crate) success: bool,
+    pub(crate) printed: String,
+}
+
+/// Runs a program to its end. `log` keeps what it prints, to be read while it runs.
+pub(crate) fn run_logged(command: &mut Command, log: &Path) -> Result<Finished> {
+    if let Some(folder) = log.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+    let status = command
+        .stdin(Stdio::null())
+        .stdout(file.try_clone()?)
+        .stderr(file)
+        .status()
+        .with_context(|| format!("cannot run {}", command.get_program().display()))?;
+    let printed = String::from_utf8_lossy(&std::fs::read(log)?).into_owned();
+    Ok(Finished { success: status.success(), printed })
+}
+
+/// The same command, ended with all its children after `limit`.
+pub(crate) fn bounded(command: &Command, limit: Duration) -> Command {
+    let mut bounded = Command::new("timeout");
+    bounded.args(["--kill-after=10", &limit.as_secs().to_string()]);
+    bounded.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => bounded.env(name, value),
+            None => bounded.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        bounded.current_dir(folder);
+    }
+    bounded
+}
+
+/// Runs a program for its standard output; its standard error is shown only if it fails.
+pub(crate) fn output_of(command: &mut Command) -> Result<String> {
+    let program = command.get_program().display().to_string();
+    let output =
+        command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {program}"))?;
+    if !output.status.success() {
+        let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
+        let printed = String::from_utf8_lossy(&output.stderr);
+        bail!("`{program} {}` failed\n{}", words.join(" "), printed.trim_end());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Whether a program runs and reports success.
+pub(crate) fn succeeds(program: &str, arguments: &[&str]) -> bool {
+    Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// The file that a program's name stands for on PATH.
+pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
