@@ -111,6 +111,7 @@ pub(crate) fn wait_until<T>(
     loop {
         simt::pause();
         if let Some(value) = ready() {
+            simt::progress();
             return Ok(value);
         }
         if let Some(errno) = patience.turn(net, shard) {
@@ -130,6 +131,7 @@ pub(crate) fn group_until<G: Group>(
     let mut patience = Patience::new(deadline, Watch::Stop);
     loop {
         if group.any(ready()) {
+            simt::progress();
             return Ok(());
         }
         simt::pause();

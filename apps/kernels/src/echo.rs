@@ -143,35 +143,61 @@ fn round_trips(
     samples: Shared<u64>,
     verified: &mut u64,
 ) -> Result<(), Errno> {
-    let group = net.block().group();
     let stream = connect(net, work)?;
-    let bytes = work.bytes as usize;
-    let (message, answer) = halves(simt::shared_memory());
     let seed = work.seed + u64::from(simt::position().block);
+    // What the ring holds goes out as a whole before any of it is read back, so that a message is
+    // one round trip. More than that could wait for a server that waits for us to read.
+    let window = work.ring.max(1);
     for turn in 0..work.messages {
-        let begin = turn * work.bytes;
         let mut took = 0;
         let mut done = 0;
-        // A message larger than the buffer goes in pieces.
-        while done < bytes {
-            let piece = (bytes - done).min(message.len());
-            pattern::fill(group, message.first(piece), seed, begin + done as u64);
-            let start = simt::cycles();
-            stream.write_all(message.first(piece))?;
-            stream.read_exact(answer.first(piece))?;
-            took += simt::cycles() - start;
-            let good = pattern::holds(group, answer.first(piece), seed, begin + done as u64);
-            if group.any(!good) {
-                return Err(Errno::EIO);
-            }
-            done += piece;
-            *verified += piece as u64;
+        while done < work.bytes {
+            let bytes = (work.bytes - done).min(window);
+            took += round_trip(&stream, seed, turn * work.bytes + done, bytes)?;
+            done += bytes;
+            *verified += bytes;
         }
-        if group.is_leader() {
+        if net.block().group().is_leader() {
             samples.set(turn as usize, took);
         }
     }
     Ok(())
+}
+
+/// Sends `bytes` of the pattern from `position` on, reads and checks the answer: the cycles that
+/// took. The first piece is made before the clock starts and the last one checked behind it; with
+/// shared memory for the whole message there is no other.
+#[inline(always)]
+fn round_trip(stream: &Stream<'_>, seed: u64, position: u64, bytes: u64) -> Result<u64, Errno> {
+    let group = gpunet_device::Block;
+    let (message, answer) = halves(simt::shared_memory());
+    if message.is_empty() {
+        return Err(Errno::EINVAL);
+    }
+    let mut start = 0;
+    let mut at = 0;
+    while at < bytes {
+        let piece = message.first((bytes - at).min(message.len() as u64) as usize);
+        // Sending ends with the whole group done reading, so the buffer may be filled again.
+        pattern::fill(group, piece, seed, position + at);
+        if at == 0 {
+            start = simt::cycles();
+        }
+        stream.write_all(piece)?;
+        at += piece.len() as u64;
+    }
+    let mut took = 0;
+    at = 0;
+    while at < bytes {
+        let piece = answer.first((bytes - at).min(answer.len() as u64) as usize);
+        stream.read_exact(piece)?;
+        took = simt::cycles() - start;
+        if group.any(!pattern::holds(group, piece, seed, position + at)) {
+            return Err(Errno::EIO);
+        }
+        at += piece.len() as u64;
+    }
+    Ok(took)
 }
 
 #[inline(always)]

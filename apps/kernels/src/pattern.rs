@@ -15,15 +15,25 @@ pub const fn byte(seed: u64, position: u64) -> u8 {
     (word(seed, position / 8) >> (position % 8 * 8)) as u8
 }
 
+/// Eight bytes of the pattern from `position` on, wherever that is: short reads end anywhere.
+#[inline(always)]
+pub const fn word_at(seed: u64, position: u64) -> u64 {
+    let low = word(seed, position / 8);
+    match position % 8 * 8 {
+        0 => low,
+        shift => low >> shift | word(seed, position / 8 + 1) << (64 - shift),
+    }
+}
+
 /// Fills a buffer with the pattern from `position` on; all threads of the group, without a
 /// barrier behind it (calls that send begin with one).
 #[inline(always)]
 pub fn fill<G: Group>(group: G, buffer: SharedBuf, seed: u64, position: u64) {
     let mut at = group.rank();
-    if position.is_multiple_of(8) && buffer.as_ptr().addr().is_multiple_of(8) {
+    if buffer.as_ptr().addr().is_multiple_of(8) {
         let words = buffer.cast::<u64>();
         while at < words.len() {
-            words.set(at, word(seed, position / 8 + at as u64));
+            words.set(at, word_at(seed, position + 8 * at as u64));
             at += group.size();
         }
         at = buffer.len() / 8 * 8 + group.rank();
@@ -39,10 +49,10 @@ pub fn fill<G: Group>(group: G, buffer: SharedBuf, seed: u64, position: u64) {
 pub fn holds<G: Group>(group: G, buffer: SharedBuf, seed: u64, position: u64) -> bool {
     let mut same = true;
     let mut at = group.rank();
-    if position.is_multiple_of(8) && buffer.as_ptr().addr().is_multiple_of(8) {
+    if buffer.as_ptr().addr().is_multiple_of(8) {
         let words = buffer.cast::<u64>();
         while at < words.len() {
-            same &= words.get(at) == Some(word(seed, position / 8 + at as u64));
+            same &= words.get(at) == Some(word_at(seed, position + 8 * at as u64));
             at += group.size();
         }
         at = buffer.len() / 8 * 8 + group.rank();

@@ -141,7 +141,8 @@ fn write_module(
         Ok(path) => format!("Ok(include_str!({:?}))", path.display().to_string()),
         Err(why) => format!("Err({why:?})"),
     };
-    let name = kernel_crate.name();
+    // As `kernels!` names it: by the crate, not the package.
+    let name = kernel_crate.file_stem();
     let module = format!("::gpunet_host::Module {{ name: {name:?}, ptx: {ptx} }}\n");
     let path = out.join(format!("{}.module.rs", kernel_crate.file_stem()));
     write_if_different(&path, &module)

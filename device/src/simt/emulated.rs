@@ -28,6 +28,9 @@ pub trait EmulatedThread {
     /// Lets other threads run; every turn of a wait loop calls it.
     fn pause(&self);
 
+    /// A wait has ended: what the thread does next is no polling.
+    fn progress(&self);
+
     /// Nanoseconds on a monotonic clock.
     fn now_ns(&self) -> u64;
 
@@ -80,6 +83,10 @@ pub(crate) fn agree(scope: Scope, call: &'static str, arguments: u64) {
 
 pub(crate) fn pause() {
     with(|thread| thread.pause());
+}
+
+pub(crate) fn progress() {
+    with(|thread| thread.progress());
 }
 
 pub(crate) fn now_ns() -> u64 {

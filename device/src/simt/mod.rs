@@ -74,6 +74,12 @@ pub fn pause() {
     backend::pause();
 }
 
+/// A wait has ended.
+#[inline(always)]
+pub(crate) fn progress() {
+    backend::progress();
+}
+
 /// Waits for all threads of the block.
 #[inline(always)]
 #[track_caller]

@@ -111,6 +111,9 @@ pub(crate) fn any(scope: Scope, yes: bool) -> bool {
 pub(crate) fn pause() {}
 
 #[inline(always)]
+pub(crate) fn progress() {}
+
+#[inline(always)]
 pub(crate) fn now_ns() -> u64 {
     let now: u64;
     // SAFETY: reads a special register.

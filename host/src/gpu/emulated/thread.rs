@@ -111,6 +111,10 @@ impl EmulatedThread for Context {
         }
     }
 
+    fn progress(&self) {
+        self.round.progress.set(true);
+    }
+
     fn now_ns(&self) -> u64 {
         let now = match &self.round.clock {
             Some(clock) => clock(),

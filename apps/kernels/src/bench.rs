@@ -1,0 +1,31 @@
+//! Kernels that the benchmark measures and compares with.
+
+use gpunet_device::{Group, Handle, Listener, SharedBuf, kernels, simt};
+
+kernels! {
+    /// Receives streams to their end and answers with the number of bytes: a connection a block,
+    /// until told to stop. The bytes go into shared memory and are not looked at.
+    pub fn swallow(net: Net, listener: Handle) {
+        let listener = Listener::from_handle(net.block(), listener);
+        let buffer = simt::shared_memory();
+        while let Ok(stream) = listener.accept() {
+            let mut bytes = 0;
+            while let Ok(more @ 1..) = stream.read(buffer) {
+                bytes += more as u64;
+            }
+            let _ = stream.write_all(bytes.to_le_bytes().as_slice());
+        }
+        let _ = listener.into_handle();
+    }
+
+    /// What a server that launches a kernel for each request runs: turns a request in GPU memory
+    /// into its answer.
+    pub fn answer(net: Net, request: SharedBuf, reply: SharedBuf) {
+        let group = net.block().group();
+        let mut at = group.rank();
+        while let Some(byte) = request.get(at) {
+            reply.set(at, byte);
+            at += group.size();
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Why the program cannot go on: one line for people, and the exit status that goes with it.
+
+use std::fmt;
+use std::io;
+
+use gpunet_device::Errno;
+use gpunet_host::gpu::GpuError;
+use gpunet_host::{LaunchError, NetError};
+
+/// What went wrong, by what follows from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// It cannot be done as asked; nothing was measured.
+    Refused(String),
+    /// Bytes were lost or wrong, or a connection broke, while measuring.
+    Lost(String),
+    /// The user interrupted.
+    Interrupted,
+}
+
+impl Failure {
+    pub(crate) fn refused(why: impl Into<String>) -> Self {
+        Self::Refused(why.into())
+    }
+
+    pub(crate) fn lost(why: impl Into<String>) -> Self {
+        Self::Lost(why.into())
+    }
+
+    /// From a call on a CPU socket.
+    pub(crate) fn of_socket(doing: &str, error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::Interrupted => Self::Interrupted,
+            io::ErrorKind::TimedOut => Self::Lost(format!("{doing}: nothing moved for --timeout")),
+            _ => Self::Lost(format!("{doing}: {error}")),
+        }
+    }
+
+    /// From what a kernel reported for a block.
+    pub(crate) fn of_kernel(doing: &str, errno: Errno) -> Self {
+        Self::Lost(match errno {
+            Errno::EIO => format!("{doing}: bytes came back wrong"),
+            Errno::ETIMEDOUT => format!("{doing}: nothing moved for --timeout"),
+            _ => format!("{doing}: {errno}"),
+        })
+    }
+
+    pub(crate) fn exit_status(&self) -> u8 {
+        match self {
+            Self::Refused(_) | Self::Lost(_) => 1,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(why) | Self::Lost(why) => f.write_str(&one_line(why)),
+            Self::Interrupted => f.write_str("interrupted"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<GpuError> for Failure {
+    fn from(error: GpuError) -> Self {
+        Self::Refused(error.to_string())
+    }
+}
+
+impl From<NetError> for Failure {
+    fn from(error: NetError) -> Self {
+        Self::Refused(error.to_string())
+    }
+}
+
+impl From<LaunchError> for Failure {
+    fn from(error: LaunchError) -> Self {
+        Self::Lost(error.to_string())
+    }
+}
+
+/// Messages of the system and of compilers may span lines.
+pub(crate) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,23 @@
+//! The smallest complete program: a GPU, a net, a server kernel and a client kernel on it.
+
+use std::net::Ipv4Addr;
+
+use gpunet_host::{Gpu, GpuChoice, Net, Shape};
+use gpunet_kernels::first::{first_client, first_server};
+
+fn main() -> anyhow::Result<()> {
+    let gpu = Gpu::open(GpuChoice::Auto)?;
+    gpu.load(&gpunet_host::include_module!("gpunet_kernels"))?;
+    let net = Net::builder(&gpu).sockets(16).build()?;
+
+    // The host listens, so that the address is known before any kernel runs.
+    let (listener, address) = net.listen((Ipv4Addr::LOCALHOST, 0))?;
+    let shape = Shape::new(1, 32).shared_memory(1 << 10);
+    let server = net.launch(first_server, shape, (listener,))?;
+    net.launch(first_client, shape, (address,))?.wait()?;
+    server.abort();
+    server.wait()?;
+
+    println!("a kernel said hello to another at {address}, on {}", gpu.info());
+    Ok(())
+}

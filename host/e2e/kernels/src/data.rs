@@ -1,0 +1,369 @@
+//! Ops that move bytes: fill, send, receive, check.
+
+use gpunet_device::calls::{self, MSG_DONTWAIT, MSG_PEEK};
+use gpunet_device::{Block, Errno, Group, Handle, Net, SharedBuf, Stream, Thread, Warp, simt};
+
+use crate::op::{GUARD, LOCAL_BYTES, Op, Space, WRONG_BYTES};
+use crate::pattern;
+use crate::script::{Script, number};
+
+/// What bytes around a buffer are before a receive.
+const UNTOUCHED: u8 = 0xEE;
+
+/// Groups, and whether they can receive into a thread's own memory.
+pub(crate) trait Receiver: Group {
+    /// Receives into the caller's own memory.
+    fn receive_local(self, net: &Net, handle: Handle, buffer: &mut [u8], flags: u32) -> i64;
+}
+
+impl Receiver for Thread {
+    #[inline(always)]
+    fn receive_local(self, net: &Net, handle: Handle, buffer: &mut [u8], flags: u32) -> i64 {
+        calls::grecv(net, self, handle, buffer, flags)
+    }
+}
+
+impl Receiver for Warp {
+    #[inline(always)]
+    fn receive_local(self, _: &Net, _: Handle, _: &mut [u8], _: u32) -> i64 {
+        Errno::EOPNOTSUPP.negative()
+    }
+}
+
+impl Receiver for Block {
+    #[inline(always)]
+    fn receive_local(self, _: &Net, _: Handle, _: &mut [u8], _: u32) -> i64 {
+        Errno::EOPNOTSUPP.negative()
+    }
+}
+
+/// Fills a buffer with the pattern, all threads together.
+#[inline(always)]
+fn fill<G: Group>(group: G, buffer: SharedBuf, seed: u64, position: u64) {
+    let mut at = group.rank();
+    while at < buffer.len() {
+        buffer.set(at, pattern::byte(seed, position + at as u64));
+        at += group.size();
+    }
+}
+
+/// Whether a buffer differs from the pattern, in the calling thread's share.
+#[inline(always)]
+fn differs<G: Group>(group: G, buffer: SharedBuf, seed: u64, position: u64) -> bool {
+    let mut different = false;
+    let mut at = group.rank();
+    while at < buffer.len() {
+        different |= buffer.get(at) != Some(pattern::byte(seed, position + at as u64));
+        at += group.size();
+    }
+    different
+}
+
+impl<G: Receiver> Script<'_, G> {
+    #[inline(always)]
+    fn space(&self, op: &Op) -> SharedBuf {
+        if op.space == Space::Shared as u32 { self.shared } else { self.memory }
+    }
+
+    #[inline(always)]
+    fn buffer(&self, op: &Op) -> SharedBuf {
+        self.space(op).slice(op.offset as usize, op.length as usize)
+    }
+
+    #[inline(always)]
+    fn stream(&self, op: &Op) -> Stream<'_, G> {
+        Stream::from_handle(self.on, Handle(self.register(op.register).handle))
+    }
+
+    #[inline(always)]
+    fn moved(&self, op: &Op, sent: u64, received: u64) {
+        let mut register = self.register(op.register);
+        register.sent += sent;
+        register.received += received;
+        self.set_register(op.register, register);
+    }
+
+    #[inline(always)]
+    pub(crate) fn send(&self, op: &Op) -> i64 {
+        let register = self.register(op.register);
+        let handle = Handle(register.handle);
+        let sent = if op.space == Space::Local as u32 {
+            let mut own = [0_u8; LOCAL_BYTES];
+            let (start, length) = (op.offset as usize, op.length as usize);
+            let Some(bytes) = own.get_mut(start..start + length) else {
+                return Errno::EFAULT.negative();
+            };
+            for (at, byte) in bytes.iter_mut().enumerate() {
+                *byte = pattern::byte(op.seed, register.sent + at as u64);
+            }
+            calls::gsend(self.net, self.group, handle, &*bytes, op.flags)
+        } else {
+            let buffer = self.buffer(op);
+            fill(self.group, buffer, op.seed, register.sent);
+            calls::gsend(self.net, self.group, handle, buffer, op.flags)
+        };
+        self.moved(op, u64::try_from(sent).unwrap_or(0), 0);
+        sent
+    }
+
+    #[inline(always)]
+    pub(crate) fn receive(&self, op: &Op) -> i64 {
+        let register = self.register(op.register);
+        let handle = Handle(register.handle);
+        let (got, wrong) = if op.space == Space::Local as u32 {
+            let mut own = [UNTOUCHED; LOCAL_BYTES];
+            let (start, length) = (op.offset as usize, op.length as usize);
+            let Some(bytes) = own.get_mut(start..start + length) else {
+                return Errno::EFAULT.negative();
+            };
+            let got = self.group.receive_local(self.net, handle, bytes, op.flags);
+            let end = start + usize::try_from(got).unwrap_or(0);
+            let mut wrong = false;
+            for (at, byte) in own.iter().enumerate() {
+                wrong |= *byte
+                    != if at < start || at >= end {
+                        UNTOUCHED
+                    } else {
+                        pattern::byte(op.seed, register.received + (at - start) as u64)
+                    };
+            }
+            (got, wrong)
+        } else {
+            let buffer = self.buffer(op);
+            let before = GUARD.min(op.offset as usize);
+            let around = self
+                .space(op)
+                .slice(op.offset as usize - before, before + buffer.len() + GUARD);
+            let mut at = self.group.rank();
+            while at < around.len() {
+                around.set(at, UNTOUCHED);
+                at += self.group.size();
+            }
+            let got = calls::grecv(self.net, self.group, handle, buffer, op.flags);
+            let bytes = usize::try_from(got).unwrap_or(0);
+            let mut wrong = differs(self.group, buffer.first(bytes), op.seed, register.received);
+            let mut at = self.group.rank();
+            while at < around.len() {
+                let inside = at >= before && at < before + bytes;
+                wrong |= !inside && around.get(at) != Some(UNTOUCHED);
+                at += self.group.size();
+            }
+            (got, wrong)
+        };
+        if self.group.any(wrong) {
+            return WRONG_BYTES;
+        }
+        if op.flags & MSG_PEEK == 0 {
+            self.moved(op, 0, u64::try_from(got).unwrap_or(0));
+        }
+        got
+    }
+
+    #[inline(always)]
+    pub(crate) fn send_all(&self, op: &Op) -> i64 {
+        let stream = self.stream(op);
+        let begin = self.register(op.register).sent;
+        let mut done = 0;
+        let mut outcome = Ok(());
+        while done < op.a && outcome.is_ok() {
+            let piece = self.buffer(op).first((op.a - done) as usize);
+            // The pieces before this one may still be read by other threads.
+            self.group.barrier();
+            fill(self.group, piece, op.seed, begin + done);
+            outcome = stream.write_all(piece);
+            if outcome.is_ok() {
+                done += piece.len() as u64;
+            }
+        }
+        let _ = stream.into_handle();
+        self.moved(op, done, 0);
+        outcome.map_or_else(Errno::negative, |()| done as i64)
+    }
+
+    #[inline(always)]
+    pub(crate) fn receive_all(&self, op: &Op) -> i64 {
+        let register = self.register(op.register);
+        let mut done = 0;
+        let mut failure = 0;
+        while done < op.a {
+            let piece = self.buffer(op).first((op.a - done) as usize);
+            let handle = Handle(register.handle);
+            let got = calls::grecv(self.net, self.group, handle, piece, op.flags);
+            if got <= 0 {
+                failure = got;
+                break;
+            }
+            let wrong =
+                differs(self.group, piece.first(got as usize), op.seed, register.received + done);
+            if self.group.any(wrong) {
+                failure = WRONG_BYTES;
+                break;
+            }
+            done += got as u64;
+        }
+        self.moved(op, 0, done);
+        if failure < 0 { failure } else { done as i64 }
+    }
+
+    #[inline(always)]
+    pub(crate) fn read_exact(&self, op: &Op) -> i64 {
+        let received = self.register(op.register).received;
+        let buffer = self.buffer(op);
+        let stream = self.stream(op);
+        let read = stream.read_exact(buffer);
+        let _ = stream.into_handle();
+        if let Err(errno) = read {
+            return errno.negative();
+        }
+        if self.group.any(differs(self.group, buffer, op.seed, received)) {
+            return WRONG_BYTES;
+        }
+        self.moved(op, 0, buffer.len() as u64);
+        buffer.len() as i64
+    }
+
+    #[inline(always)]
+    pub(crate) fn look(&self, op: &Op) -> i64 {
+        let position = self.register(op.register).received;
+        let stream = self.stream(op);
+        let mut used = 0;
+        let result = match stream.look(op.a as usize) {
+            Ok(Some(look)) => {
+                let [first, second] = look.pieces();
+                let wrong = differs(self.group, first, op.seed, position)
+                    | differs(self.group, second, op.seed, position + first.len() as u64);
+                let length = look.len();
+                if op.b > 0 {
+                    used = op.b.min(length as u64);
+                    look.consume(used as usize);
+                } else {
+                    drop(look);
+                }
+                let whole = first.len() + second.len() == length;
+                if self.group.any(wrong || !whole) { WRONG_BYTES } else { length as i64 }
+            }
+            Ok(None) => 0,
+            Err(errno) => errno.negative(),
+        };
+        let _ = stream.into_handle();
+        self.moved(op, 0, used);
+        result
+    }
+
+    #[inline(always)]
+    pub(crate) fn reserve(&self, op: &Op) -> i64 {
+        let position = self.register(op.register).sent;
+        let stream = self.stream(op);
+        let mut used = 0;
+        let result = match stream.reserve(op.a as usize, op.b as usize) {
+            Ok(space) => {
+                let [first, second] = space.pieces();
+                fill(self.group, first, op.seed, position);
+                fill(self.group, second, op.seed, position + first.len() as u64);
+                let length = space.len();
+                if op.c > 0 {
+                    used = op.c.min(length as u64);
+                    space.commit(used as usize);
+                } else {
+                    drop(space);
+                }
+                length as i64
+            }
+            Err(errno) => errno.negative(),
+        };
+        let _ = stream.into_handle();
+        self.moved(op, used, 0);
+        result
+    }
+
+    #[inline(always)]
+    pub(crate) fn hold(&self, op: &Op) -> i64 {
+        let stream = self.stream(op);
+        let until = simt::now_ns() + op.b;
+        let result = if op.a == 0 {
+            match stream.look(1) {
+                Ok(look) => {
+                    self.sleep_until(until);
+                    drop(look);
+                    0
+                }
+                Err(errno) => errno.negative(),
+            }
+        } else {
+            match stream.reserve(1, 1) {
+                Ok(space) => {
+                    self.sleep_until(until);
+                    drop(space);
+                    0
+                }
+                Err(errno) => errno.negative(),
+            }
+        };
+        let _ = stream.into_handle();
+        result
+    }
+
+    #[inline(always)]
+    pub(crate) fn echo(&self, op: &Op) -> i64 {
+        let stream = self.stream(op);
+        let buffer = self.buffer(op);
+        let mut total = 0;
+        let outcome = loop {
+            match stream.read(buffer) {
+                Ok(0) => break Ok(()),
+                Ok(bytes) => {
+                    if let Err(errno) = stream.write_all(buffer.first(bytes)) {
+                        break Err(errno);
+                    }
+                    total += bytes as i64;
+                }
+                Err(errno) => break Err(errno),
+            }
+        };
+        let _ = stream.into_handle();
+        outcome.map_or_else(Errno::negative, |()| total)
+    }
+
+    /// Takes all there is on a socket without waiting and sends it back. The bytes, and whether
+    /// the peer has closed.
+    #[inline(always)]
+    pub(crate) fn echo_what_waits(&self, op: &Op, handle: Handle) -> Result<(u64, bool), Errno> {
+        let buffer = self.buffer(op);
+        let mut total = 0;
+        loop {
+            match calls::grecv(self.net, self.group, handle, buffer, MSG_DONTWAIT) {
+                0 => return Ok((total, true)),
+                got if got == Errno::EAGAIN.negative() => return Ok((total, false)),
+                got => {
+                    let bytes = Errno::check(got)?;
+                    let piece = buffer.first(bytes as usize);
+                    let sent = calls::gsend(self.net, self.group, handle, piece, 0);
+                    if Errno::check(sent)? != bytes {
+                        return Err(Errno::EIO);
+                    }
+                    total += bytes;
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn with_flags(&self, op: &Op, sending: bool) -> i64 {
+        let handle = Handle(self.register(op.register).handle);
+        let nothing = self.memory.first(0);
+        let flags = op.a as u32;
+        if sending {
+            calls::gsend(self.net, self.group, handle, nothing, flags)
+        } else {
+            calls::grecv(self.net, self.group, handle, nothing, flags)
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn connect_stream(&self, op: &Op) -> i64 {
+        let address = self.address(op.a);
+        let made = Stream::connect_with_rings(self.on, &address, op.b, op.b);
+        let handle = made.map(|stream| stream.into_handle().0);
+        self.keep(op.register, number(handle))
+    }
+}

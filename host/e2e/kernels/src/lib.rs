@@ -1,0 +1,25 @@
+//! The kernel of the end-to-end suites: an interpreter of socket scripts.
+//!
+//! A test writes a script on the host, an array of [`op::Op`]s; a group of GPU threads runs it op
+//! after op through the calls and types of `gpunet_device` and notes what each came to. So one
+//! kernel serves all tests, on the emulated GPU and on CUDA.
+//!
+//! ```text
+//!   test ── ops, registers, addresses ──▶ GPU memory ──▶ script::run ──▶ outcomes ──▶ test
+//!                                                           ├─ data   bytes, checked
+//!                                                           ├─ poll   gpoll, pollers
+//!                                                           └─ wrong  faults, divergence
+//! ```
+
+#![no_std]
+#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
+
+mod data;
+pub mod op;
+pub mod pattern;
+mod poll;
+mod script;
+mod wrong;
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub use script::{script_block, script_thread, script_warp};

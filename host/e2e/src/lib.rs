@@ -1,0 +1,144 @@
+//! The harness of the end-to-end suites: scripts that kernels run, and the peers they talk to.
+//!
+//! ```text
+//!   tests/*.rs ─┬─ script  what a group of GPU threads does, and what each step must come to
+//!               ├─ job     launches scripts on a net, waits with a deadline, checks
+//!               ├─ peer    ordinary sockets on the CPU
+//!               └─ memory  arrays in GPU memory, flags that host and kernels share
+//! ```
+//!
+//! The suites run on the GPU that `GPUNET_GPU` names (`emulated` unless set). A test that cannot
+//! run there adds a line to the file that `GPUNET_SKIP_LOG` names and counts as skipped.
+
+pub mod job;
+pub mod memory;
+pub mod peer;
+pub mod script;
+
+use std::io::Write as _;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use gpunet_host::{Gpu, GpuChoice, GpuKind, Net, NetBuilder};
+
+pub use gpunet_device::abi::option::SocketOption;
+pub use gpunet_device::{Domain, Errno, Handle, SocketAddr};
+pub use gpunet_e2e_kernels::op::{Outcome, Space};
+pub use job::{Finished, Job, Started};
+pub use memory::Flags;
+pub use peer::Peer;
+pub use script::{ALL, Script};
+
+/// How long a test's kernel may run before the test fails.
+pub const DEADLINE: Duration = Duration::from_secs(40);
+
+/// How long a call may wait unless a test says otherwise; shorter than the deadline, so that a
+/// script that waits in vain says where.
+pub const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Capacity of the rings of the nets that tests use: the smallest there is.
+pub const RING: u32 = 4096;
+
+/// The GPU of this process, with the kernels loaded.
+///
+/// # Panics
+/// When the GPU that was asked for is not there: the suite cannot run.
+pub fn gpu() -> &'static Gpu {
+    static GPU: OnceLock<Gpu> = OnceLock::new();
+    GPU.get_or_init(|| {
+        let choice = std::env::var("GPUNET_GPU").unwrap_or_else(|_| "emulated".to_owned());
+        let choice: GpuChoice = choice.parse().expect("GPUNET_GPU names a GPU");
+        let gpu = Gpu::open(choice).expect("the GPU opens");
+        let module = gpunet_host::include_module!("gpunet_e2e_kernels");
+        // Before the first launch: a running kernel would hold the driver up.
+        gpu.load(&module).expect("the kernels load");
+        gpu
+    })
+}
+
+/// Whether the suite runs on a real GPU.
+pub fn is_cuda() -> bool {
+    gpu().info().kind == GpuKind::Cuda
+}
+
+/// A net with small rings, to be shaped further.
+pub fn net_builder() -> NetBuilder {
+    net_builder_on(gpu())
+}
+
+/// The same on a GPU of the test's own.
+pub fn net_builder_on(gpu: &Gpu) -> NetBuilder {
+    Net::builder(gpu).sockets(64).ring(RING).timeout(PATIENCE)
+}
+
+/// A net with small rings.
+///
+/// # Panics
+/// When it cannot be made.
+pub fn net() -> Net {
+    net_builder().build().expect("a net")
+}
+
+/// Notes that a test does not run on this GPU.
+pub fn skip(test: &str, reason: &str) {
+    println!("skipped: {test}: {reason}");
+    if let Some(path) = std::env::var_os("GPUNET_SKIP_LOG") {
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(path);
+        let written = log.and_then(|mut log| writeln!(log, "{test}: {reason}"));
+        written.expect("the log of skipped tests can be written");
+    }
+}
+
+/// Waits until `true` is seen, at most so long.
+#[must_use]
+pub fn eventually(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let begin = std::time::Instant::now();
+    loop {
+        if holds() {
+            return true;
+        }
+        if begin.elapsed() > limit {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A folder of the test's own, removed with this.
+#[derive(Debug)]
+pub struct Folder(std::path::PathBuf);
+
+impl Folder {
+    /// Makes one.
+    ///
+    /// # Panics
+    /// When the system's folder for temporary files takes none.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("gpunet-e2e-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder for the test");
+        Self(path)
+    }
+
+    /// A path in it.
+    #[must_use]
+    pub fn path(&self, name: &str) -> std::path::PathBuf {
+        self.0.join(name)
+    }
+
+    /// That path as an address.
+    ///
+    /// # Panics
+    /// When it is too long for one.
+    #[must_use]
+    pub fn address(&self, name: &str) -> SocketAddr {
+        SocketAddr::path(&self.path(name)).expect("the path fits an address")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is left in a folder for temporary files does no harm.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,195 @@
+//! Peers: ordinary sockets of the CPU, with bytes of the same pattern as the kernels'.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream, ToSocketAddrs as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use gpunet_device::SocketAddr;
+use gpunet_e2e_kernels::pattern;
+
+use crate::script::SEED;
+
+/// How long a peer waits for anything.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Bytes of the pattern.
+#[must_use]
+pub fn bytes(seed: u64, position: u64, length: usize) -> Vec<u8> {
+    (position..).take(length).map(|at| pattern::byte(seed, at)).collect()
+}
+
+/// Sends bytes of the pattern from `position` on.
+///
+/// # Panics
+/// When the stream does not take them.
+pub fn send(stream: &mut impl Write, position: u64, length: usize) {
+    stream.write_all(&bytes(SEED, position, length)).expect("the peer sends");
+}
+
+/// Receives bytes of the pattern from `position` on, and checks them.
+///
+/// # Panics
+/// When they do not come, or are others.
+pub fn receive(stream: &mut impl Read, position: u64, length: usize) {
+    let mut got = vec![0; length];
+    stream.read_exact(&mut got).expect("the peer receives");
+    check(&got, SEED, position);
+}
+
+/// Receives to the end of the stream and checks; how much it was.
+///
+/// # Panics
+/// When the stream fails, or the bytes are not the pattern's.
+pub fn receive_rest(stream: &mut impl Read, mut position: u64) -> u64 {
+    let begin = position;
+    let mut piece = vec![0; 64 << 10];
+    loop {
+        match stream.read(&mut piece).expect("the peer receives") {
+            0 => return position - begin,
+            got => {
+                check(&piece[..got], SEED, position);
+                position += got as u64;
+            }
+        }
+    }
+}
+
+/// Checks bytes against the pattern.
+///
+/// # Panics
+/// When one differs.
+pub fn check(got: &[u8], seed: u64, position: u64) {
+    let wrong = (position..).zip(got).find(|(at, byte)| **byte != pattern::byte(seed, *at));
+    if let Some((at, byte)) = wrong {
+        panic!("byte {at} is {byte:#x}, not {:#x}", pattern::byte(seed, at));
+    }
+}
+
+/// Connects to a listener of a kernel.
+///
+/// # Panics
+/// When it does not answer.
+#[must_use]
+pub fn connect(address: SocketAddr) -> TcpStream {
+    let address = address.to_ip().expect("an IP address");
+    let stream = TcpStream::connect_timeout(&address, PATIENCE).expect("the kernel listens");
+    prepare(&stream);
+    stream
+}
+
+fn prepare(stream: &TcpStream) {
+    let prepared = stream
+        .set_read_timeout(Some(PATIENCE))
+        .and_then(|()| stream.set_write_timeout(Some(PATIENCE)))
+        .and_then(|()| stream.set_nodelay(true));
+    prepared.expect("time-outs can be set");
+}
+
+/// Has the stream end with a reset.
+///
+/// # Panics
+/// When the system does not let us.
+pub fn reset(stream: TcpStream) {
+    let socket = socket2::Socket::from(stream);
+    socket.set_linger(Some(Duration::ZERO)).expect("linger can be set");
+}
+
+/// Sends everything back.
+fn echo(stream: &mut (impl Read + Write)) -> io::Result<()> {
+    let mut piece = vec![0; 64 << 10];
+    loop {
+        match stream.read(&mut piece)? {
+            0 => return Ok(()),
+            got => stream.write_all(&piece[..got])?,
+        }
+    }
+}
+
+/// A peer with a thread of its own, which serves one connection after the other.
+pub struct Peer<T> {
+    /// Where it listens.
+    pub address: SocketAddr,
+    results: mpsc::Receiver<T>,
+}
+
+impl<T: Send + 'static> Peer<T> {
+    /// Serves each connection with `serve`, on 127.0.0.1.
+    pub fn serve(serve: impl FnMut(TcpStream) -> T + Send + 'static) -> Self {
+        Self::serve_at("127.0.0.1:0", serve)
+    }
+
+    /// Serves each connection with `serve`, at that address.
+    ///
+    /// # Panics
+    /// When the address cannot be had.
+    pub fn serve_at(at: &str, mut serve: impl FnMut(TcpStream) -> T + Send + 'static) -> Self {
+        let mut at = at.to_socket_addrs().expect("an address");
+        let listener = TcpListener::bind(at.next().expect("an address")).expect("a port");
+        let address = listener.local_addr().expect("its address").into();
+        let (to, results) = mpsc::channel();
+        // It ends when the test has let go of the results, or with the process.
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                prepare(&stream);
+                if to.send(serve(stream)).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { address, results }
+    }
+
+    /// Serves each connection with `serve`, at a UNIX path.
+    ///
+    /// # Panics
+    /// When the path cannot be had.
+    pub fn serve_unix(at: &Path, mut serve: impl FnMut(UnixStream) -> T + Send + 'static) -> Self {
+        let listener = UnixListener::bind(at).expect("the path is free");
+        let address = SocketAddr::path(at).expect("the path fits an address");
+        let (to, results) = mpsc::channel();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                stream.set_read_timeout(Some(PATIENCE)).expect("time-outs can be set");
+                if to.send(serve(stream)).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { address, results }
+    }
+
+    /// What serving the next connection came to.
+    ///
+    /// # Panics
+    /// When the peer panicked or takes too long.
+    pub fn result(&self) -> T {
+        self.results.recv_timeout(PATIENCE).expect("the peer ends well")
+    }
+}
+
+/// Echoes on every connection, each in a thread of its own.
+#[must_use]
+pub fn echo_server() -> SocketAddr {
+    echo_server_at("127.0.0.1:0")
+}
+
+/// The same at that address.
+///
+/// # Panics
+/// When the address cannot be had.
+#[must_use]
+pub fn echo_server_at(at: &str) -> SocketAddr {
+    let listener = TcpListener::bind(at).expect("a port");
+    let address = listener.local_addr().expect("its address").into();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            prepare(&stream);
+            // What breaks here shows at the kernel's end.
+            std::thread::spawn(move || echo(&mut stream));
+        }
+    });
+    address
+}

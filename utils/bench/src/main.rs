@@ -1,0 +1,177 @@
+//! The benchmark: gpunet and what it is compared with, measured in one run.
+//!
+//! Round trips of small messages: CPU to CPU, both polling; CPU to a GPU server kernel; CPU to a
+//! CPU server that copies each request to the GPU, launches a kernel and copies the answer back.
+//! Streams: CPU to CPU, and into a kernel. The ratios are what counts: absolute figures depend on
+//! the machine and on what else it does.
+
+mod baseline;
+mod kernel;
+mod launching;
+mod load;
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use gpunet_host::{Gpu, GpuChoice, GpuKind};
+use serde_json::json;
+
+use load::{Percentiles, Rate};
+
+/// The kernels, as PTX.
+static MODULE: gpunet_host::Module = gpunet_host::include_module!("gpunet_kernels");
+
+/// Measures gpunet against its baselines, both in one run.
+#[derive(Parser)]
+#[command(after_help = "Each figure is the median of --rounds rounds that take turns, so that a \
+    change in the machine's mood hits both sides alike.")]
+struct Options {
+    /// auto, cuda, cuda:N or emulated
+    #[arg(long, default_value = "auto")]
+    gpu: GpuChoice,
+    /// Bytes of an echoed message
+    #[arg(long, default_value_t = 64)]
+    bytes: usize,
+    /// Round trips in each round
+    #[arg(long, default_value_t = 20_000)]
+    messages: usize,
+    /// Rounds of each measurement
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Bytes of each stream in each round
+    #[arg(long, default_value_t = 2 << 30)]
+    stream_bytes: u64,
+    /// Capacity of the rings of streams
+    #[arg(long, default_value_t = 1 << 20)]
+    ring: u32,
+    /// Threads of a block that echoes
+    #[arg(long, default_value_t = 64)]
+    echo_threads: u32,
+    /// Threads of a block that receives a stream
+    #[arg(long, default_value_t = 512)]
+    stream_threads: u32,
+    /// One JSON object on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> Result<()> {
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
+        .with_writer(std::io::stderr)
+        .init();
+    let options = Options::parse();
+    let gpu = Gpu::open(options.gpu.clone())?;
+    gpu.load(&MODULE).context("loading the kernels")?;
+    eprintln!("GPU: {}", gpu.info());
+    let (echo, launching) = echoes(&gpu, &options)?;
+    let streams = [1, 4].map(|count| stream_pair(&gpu, &options, count));
+    let [one, four] = streams;
+    report(&options, &gpu, &echo, launching.as_ref(), &[one?, four?]);
+    Ok(())
+}
+
+/// Two sides of one comparison.
+struct Pair<T> {
+    cpu: T,
+    gpu: T,
+}
+
+/// Echo round trips: (CPU, GPU kernel), and the launching server where there is CUDA.
+fn echoes(gpu: &Gpu, options: &Options) -> Result<(Pair<Percentiles>, Option<Percentiles>)> {
+    let cpu_server = baseline::EchoServer::start()?;
+    // First: it loads a module, which would wait for a kernel that runs.
+    let launching = match gpu.info().kind {
+        GpuKind::Emulated => None,
+        _ => Some(launching::Server::start(MODULE.ptx)?),
+    };
+    let gpu_server = kernel::Server::echo(gpu, options.echo_threads)?;
+    let mut samples = [Vec::new(), Vec::new(), Vec::new()];
+    for round in 0..options.rounds {
+        eprint!("\recho round {} of {} ", round + 1, options.rounds);
+        let addresses = [
+            Some(cpu_server.address),
+            Some(gpu_server.address),
+            launching.as_ref().map(|s| s.address),
+        ];
+        for (samples, address) in samples.iter_mut().zip(addresses) {
+            if let Some(address) = address {
+                samples.extend(load::round_trips(address, options.bytes, options.messages)?);
+            }
+        }
+    }
+    eprintln!();
+    let [cpu, kernel, launched] = samples;
+    let launched = launching.is_some().then(|| Percentiles::of(launched));
+    Ok((Pair { cpu: Percentiles::of(cpu), gpu: Percentiles::of(kernel) }, launched))
+}
+
+/// `count` streams at once, CPU to CPU and into a kernel.
+fn stream_pair(gpu: &Gpu, options: &Options, count: u32) -> Result<Pair<Rate>> {
+    let cpu_server = baseline::Sink::start()?;
+    let gpu_server = kernel::Server::sink(gpu, count, options.stream_threads, options.ring)?;
+    let mut rates = [Vec::new(), Vec::new()];
+    for round in 0..options.rounds {
+        eprint!("\r{count} stream(s), round {} of {} ", round + 1, options.rounds);
+        for (rates, address) in rates.iter_mut().zip([cpu_server.address, gpu_server.address]) {
+            rates.push(load::streams(address, count, options.stream_bytes)?);
+        }
+    }
+    eprintln!();
+    let [cpu, kernel] = rates;
+    Ok(Pair { cpu: Rate::median(cpu), gpu: Rate::median(kernel) })
+}
+
+fn report(
+    options: &Options,
+    gpu: &Gpu,
+    echo: &Pair<Percentiles>,
+    launching: Option<&Percentiles>,
+    streams: &[Pair<Rate>; 2],
+) {
+    let us = |time: Duration| time.as_nanos() as f64 / 1000.0;
+    let ratio = us(echo.gpu.p50) / us(echo.cpu.p50);
+    let against_launching = launching.map(|launching| us(echo.gpu.p50) / us(launching.p50));
+    let shares = streams.each_ref().map(|pair| pair.gpu.0 / pair.cpu.0);
+    if options.json {
+        let percentiles = |p: &Percentiles| json!({"p50": us(p.p50), "p99": us(p.p99)});
+        let object = json!({
+            "gpu": gpu.info().name,
+            "bytes": options.bytes,
+            "echo_us": {
+                "cpu": percentiles(&echo.cpu),
+                "kernel": percentiles(&echo.gpu),
+                "launch_per_request": launching.map(percentiles),
+                "kernel_to_cpu": ratio,
+                "kernel_to_launch_per_request": against_launching,
+            },
+            "stream_gbps": {
+                "one": {"cpu": streams[0].cpu.0, "kernel": streams[0].gpu.0, "share": shares[0]},
+                "four": {"cpu": streams[1].cpu.0, "kernel": streams[1].gpu.0, "share": shares[1]},
+            },
+        });
+        println!("{object:#}");
+        return;
+    }
+    let line = |what: &str, p: &Percentiles| {
+        println!("{what:<44} {:>9.2} {:>9.2}", us(p.p50), us(p.p99));
+    };
+    println!("{:<44} {:>9} {:>9}", format!("round trip of {} B, us", options.bytes), "p50", "p99");
+    line("CPU to CPU, polling", &echo.cpu);
+    line("CPU to a GPU server kernel", &echo.gpu);
+    if let Some(launching) = launching {
+        line("CPU to a server that launches per request", launching);
+    }
+    println!("{:<44} {ratio:>9.2}", "kernel / CPU (at most 1.5)");
+    if let Some(share) = against_launching {
+        println!("{:<44} {share:>9.2}", "kernel / launch per request (at most 0.5)");
+    }
+    println!("{:<44} {:>9} {:>9} {:>9}", "stream, GB/s", "CPU", "kernel", "share");
+    for (what, pair, share) in [
+        ("one (at least 0.95)", &streams[0], shares[0]),
+        ("four (at least 0.80)", &streams[1], shares[1]),
+    ] {
+        println!("{what:<44} {:>9.2} {:>9.2} {share:>9.2}", pair.cpu.0, pair.gpu.0);
+    }
+}
