@@ -1,15 +1,17 @@
 //! A socket as the GPU keeps it: state, locks, positions and options in GPU memory.
 //!
 //! The record is made from the socket's card when a kernel first names the handle, by whichever
-//! group comes first. One reading and one writing group at a time: each side's lock is the lowest
-//! bit of its position. One thread calls this, for its group.
+//! group comes first. One reading and one writing group at a time: who takes a direction's
+//! position out of its word has it, and puts the new one back. One thread calls this, for its
+//! group.
 
-use crate::abi::card::{Card, Kind, Place, Progress, Status};
+use crate::abi::card::{Card, Kind, Progress, Status};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
-use crate::abi::layout::{LIVE_WORDS, LOCAL_WORDS};
+use crate::abi::layout::LOCAL_WORDS;
 use crate::abi::net::Net;
 use crate::abi::word::{Word, Words};
+use crate::simt;
 use crate::wait::{Deadline, Watch, wait_until};
 
 // Words of the record.
@@ -17,13 +19,28 @@ const STATE: usize = 0;
 const RECEIVE: usize = 1;
 const SEND: usize = 2;
 const SEND_PROGRESS: usize = 3;
-const RECEIVE_PLACE: usize = 4;
-const SEND_PLACE: usize = 5;
+const RECEIVE_RING: usize = 4;
+const SEND_RING: usize = 5;
 const CAPACITIES: usize = 6;
+/// Kind in the lowest byte, bit 8: non-blocking.
 const KIND: usize = 7;
-const NON_BLOCKING: usize = 8;
-const RECEIVE_TIMEOUT: usize = 9;
-const SEND_TIMEOUT: usize = 10;
+const RECEIVE_TIMEOUT: usize = 8;
+const SEND_TIMEOUT: usize = 9;
+const RECEIVE_SEEN: usize = 10;
+const SEND_SEEN: usize = 11;
+// Addresses of the socket's words in host memory.
+const LIVE_AT: usize = 12;
+const RECEIVE_HEAD_AT: usize = 13;
+const SEND_TAIL_AT: usize = 14;
+
+/// In the KIND word.
+const NON_BLOCKING: u64 = 1 << 8;
+
+/// Stands in a direction's word while a group has its position.
+const TAKEN: u64 = u64::MAX;
+/// How long a call that does not wait still tries to get a direction: the group's own last call
+/// may be about to put its position back.
+const BRIEFLY_NS: u64 = 20_000;
 
 // States, beside the generation in the STATE word.
 const INSTALLING: u64 = 1;
@@ -49,28 +66,27 @@ pub(crate) enum Side {
 
 /// An open socket.
 #[derive(Clone, Copy)]
-pub(crate) struct Socket<'n> {
-    net: &'n Net,
+pub(crate) struct Socket {
+    net: Net,
     handle: Handle,
-    index: usize,
     record: Words<LOCAL_WORDS>,
 }
 
-impl<'n> Socket<'n> {
+impl Socket {
     /// The socket that `handle` names; EBADF for any that is not open.
-    #[inline]
-    pub(crate) fn open(net: &'n Net, handle: Handle) -> Result<Self, Errno> {
+    #[inline(always)]
+    pub(crate) fn open(net: Net, handle: Handle) -> Result<Self, Errno> {
         let socket = Self::named(net, handle)?;
         // Acquire: who sees OPEN sees the record.
-        if socket.record.get(STATE).load_acquire() == state(handle, OPEN) {
-            return Ok(socket);
+        if socket.record.get(STATE).load_acquire() != state(handle, OPEN) {
+            Errno::check(install(net, handle))?;
         }
-        socket.install()
+        Ok(socket)
     }
 
     /// The socket that `handle` names, open or not: for a group that holds one of its locks.
     #[inline(always)]
-    pub(crate) fn named(net: &'n Net, handle: Handle) -> Result<Self, Errno> {
+    pub(crate) fn named(net: Net, handle: Handle) -> Result<Self, Errno> {
         let layout = net.layout();
         let known = handle.is_well_formed()
             && handle.shard() < layout.shards
@@ -79,75 +95,44 @@ impl<'n> Socket<'n> {
             return Err(Errno::EBADF);
         }
         let index = handle.shard() as usize * layout.places as usize + handle.place() as usize;
-        Ok(Self { net, handle, index, record: net.local(index) })
+        // The addresses of the socket's words are not worth a register each between two calls.
+        let index = simt::opaque(index);
+        Ok(Self { net, handle, record: net.local(index) })
     }
 
-    /// Makes the record from the card, or waits for the group that does.
-    #[cold]
-    #[inline(never)]
-    fn install(self) -> Result<Self, Errno> {
-        let word = self.record.get(STATE);
-        let deadline = Deadline::after(INSTALL_NS);
-        wait_until(self.net, self.shard(), deadline, Watch::Stop, || {
-            let seen = word.load_acquire();
-            if seen == state(self.handle, OPEN) {
-                return Some(Ok(()));
-            }
-            if seen == state(self.handle, CLOSING) {
-                return Some(Err(Errno::EBADF));
-            }
-            if seen == state(self.handle, INSTALLING) {
-                return None;
-            }
-            // Another generation. The card tells whether ours is the living one.
-            let Some(card) = self.card() else { return Some(Err(Errno::EBADF)) };
-            if !word.compare_exchange(seen, state(self.handle, INSTALLING)) {
-                return None;
-            }
-            self.record.get(NON_BLOCKING).store(0);
-            self.record.get(RECEIVE_TIMEOUT).store(card.patience_ns);
-            self.record.get(SEND_TIMEOUT).store(card.patience_ns);
-            self.fill(&card);
-            Some(Ok(()))
-        })??;
-        Ok(self)
+    /// Its place in the net's tables.
+    fn index(&self) -> usize {
+        let places = self.net.layout().places as usize;
+        self.handle.shard() as usize * places + self.handle.place() as usize
     }
 
-    /// Takes over the rings that a connect or listen of this group has just brought.
-    #[inline(never)]
-    pub(crate) fn reinstall(&self) -> Result<(), Errno> {
-        let word = self.record.get(STATE);
-        if !word.compare_exchange(state(self.handle, OPEN), state(self.handle, INSTALLING)) {
-            return Err(Errno::EBADF);
+    /// Makes the record of what the card says and opens it.
+    fn fill(&self, card: &Card, non_blocking: u64) {
+        let index = self.index();
+        let capacities = u64::from(card.receive.capacity) | u64::from(card.send.capacity) << 32;
+        for (word, value) in [
+            (RECEIVE, card.receive.base),
+            (RECEIVE_SEEN, card.receive.base),
+            (SEND, card.send.base),
+            (SEND_SEEN, card.send.base),
+            (SEND_PROGRESS, Progress::new(card.send.base, 0).0),
+            (RECEIVE_RING, self.net.ring(&card.receive)),
+            (SEND_RING, self.net.ring(&card.send)),
+            (CAPACITIES, capacities),
+            (KIND, card.kind as u64 | non_blocking),
+            (LIVE_AT, self.net.live(index).expose_provenance() as u64),
+            (RECEIVE_HEAD_AT, self.net.receive_head(index).expose_provenance() as u64),
+            (SEND_TAIL_AT, self.net.send_tail(index).expose_provenance() as u64),
+        ] {
+            self.record.get(word).store(value);
         }
-        match self.card() {
-            Some(card) => {
-                self.fill(&card);
-                Ok(())
-            }
-            None => {
-                word.store_release(state(self.handle, CLOSING));
-                Err(Errno::EBADF)
-            }
-        }
-    }
-
-    fn fill(&self, card: &Card) {
-        let words = card.to_words();
-        self.record.get(RECEIVE).store(card.receive.base << 1);
-        self.record.get(SEND).store(card.send.base << 1);
-        self.record.get(SEND_PROGRESS).store(Progress::new(card.send.base, 0).0);
-        self.record.get(RECEIVE_PLACE).store(words[1]);
-        self.record.get(SEND_PLACE).store(words[2]);
-        self.record.get(CAPACITIES).store(words[3]);
-        self.record.get(KIND).store(card.kind as u64);
         // Release: who sees OPEN sees the record.
         self.record.get(STATE).store_release(state(self.handle, OPEN));
     }
 
     /// The card, if it is this generation's.
     fn card(&self) -> Option<Card> {
-        let words = self.net.card(self.index);
+        let words = self.net.card(self.index());
         // Acquire: the proxy writes this word last.
         let identity = words.get(0).load_acquire();
         let card = Card::from_words(&words.read())?;
@@ -156,16 +141,20 @@ impl<'n> Socket<'n> {
         mine.then_some(card)
     }
 
+    /// The word `index` places behind the address in the record's word `at`.
+    #[inline(always)]
+    #[allow(unsafe_code, reason = "follows an address in the record")]
+    fn word_at(&self, at: usize, index: usize) -> Word {
+        let address = self.record.get(at).load() as usize;
+        // SAFETY: `fill` put the address of such words there, and callers of this have seen the
+        // record open.
+        unsafe { Word::at(core::ptr::with_exposed_provenance_mut::<u64>(address).add(index)) }
+    }
+
     /// The shard that serves it.
     #[inline(always)]
     pub(crate) fn shard(&self) -> usize {
         self.handle.shard() as usize
-    }
-
-    /// Its handle.
-    #[inline(always)]
-    pub(crate) fn handle(&self) -> Handle {
-        self.handle
     }
 
     /// What it is.
@@ -184,7 +173,7 @@ impl<'n> Socket<'n> {
     #[inline(always)]
     pub(crate) fn progress(&self, side: Side) -> Progress {
         // Acquire: who sees the counter sees the bytes (receive), or may overwrite them (send).
-        Progress(self.live().get(side as usize).load_acquire())
+        Progress(self.word_at(LIVE_AT, side as usize).load_acquire())
     }
 
     /// The send side's progress as last seen, without a read across PCIe.
@@ -202,12 +191,7 @@ impl<'n> Socket<'n> {
     /// State of the connection and last error.
     #[inline(always)]
     pub(crate) fn status(&self) -> Status {
-        Status(self.live().get(2).load_acquire())
-    }
-
-    #[inline(always)]
-    fn live(&self) -> Words<LIVE_WORDS> {
-        self.net.live(self.index)
+        Status(self.word_at(LIVE_AT, 2).load_acquire())
     }
 
     /// The error that ended a direction.
@@ -219,21 +203,15 @@ impl<'n> Socket<'n> {
         }
     }
 
-    /// The ring of a direction: its first byte and its capacity. ENOTCONN without one.
+    /// The ring of a direction: the address of its first byte and its capacity; 0 and 0 where
+    /// there is none.
     #[inline(always)]
-    pub(crate) fn ring(&self, side: Side) -> Result<(*mut u8, usize), Errno> {
+    pub(crate) fn ring(&self, side: Side) -> (u64, usize) {
         let capacities = self.record.get(CAPACITIES).load();
-        let (word, capacity) = match side {
-            Side::Receive => (self.record.get(RECEIVE_PLACE).load(), capacities as u32),
-            Side::Send => (self.record.get(SEND_PLACE).load(), (capacities >> 32) as u32),
-        };
-        if capacity == 0 {
-            return Err(Errno::ENOTCONN);
+        match side {
+            Side::Receive => (self.record.get(RECEIVE_RING).load(), capacities as u32 as usize),
+            Side::Send => (self.record.get(SEND_RING).load(), (capacities >> 32) as usize),
         }
-        let region = (word >> 56) as u8;
-        let place = Place { region, offset: word & (u64::MAX >> 8), capacity, base: 0 };
-        let ring = self.net.ring(&place).ok_or(Errno::EFAULT)?;
-        Ok((ring, capacity as usize))
     }
 
     #[inline(always)]
@@ -241,82 +219,59 @@ impl<'n> Socket<'n> {
         self.record.get(if side == Side::Receive { RECEIVE } else { SEND })
     }
 
-    /// Where a direction stands, whether or not a group holds it.
+    #[inline(always)]
+    fn seen_word(&self, side: Side) -> Word {
+        self.record.get(if side == Side::Receive { RECEIVE_SEEN } else { SEND_SEEN })
+    }
+
+    /// Where a direction stood last, whether or not a group has it.
     #[inline(always)]
     pub(crate) fn position(&self, side: Side) -> u64 {
-        self.position_word(side).load_acquire() >> 1
+        self.seen_word(side).load()
+    }
+
+    /// Takes a direction for the calling group, if no other has it, and tells where it stands.
+    #[inline(always)]
+    pub(crate) fn try_lock(&self, side: Side) -> Option<u64> {
+        let position = self.position_word(side).swap_on_gpu(TAKEN);
+        (position != TAKEN).then_some(position)
     }
 
     /// Takes a direction for the calling group and tells where it stands. Where another group has
-    /// it: EBUSY if told not to wait, else it waits.
+    /// it, it waits, or is told not to and gets EBUSY.
     #[inline(always)]
-    pub(crate) fn lock(&self, side: Side, wait: bool, deadline: Deadline) -> Result<u64, Errno> {
-        let word = self.position_word(side);
-        let attempt = || {
-            let seen = word.load();
-            (seen & 1 == 0 && word.compare_exchange(seen, seen | 1)).then_some(seen >> 1)
-        };
-        if let Some(position) = attempt() {
-            return Ok(position);
+    pub(crate) fn lock(&self, side: Side, wait: bool) -> Result<u64, Errno> {
+        match self.try_lock(side) {
+            Some(position) => Ok(position),
+            None => Errno::check(lock_slowly(self.net, self.handle, side, wait)),
         }
-        if !wait {
-            return Err(Errno::EBUSY);
-        }
-        wait_until(self.net, self.shard(), deadline, Watch::Stop, || {
-            if self.is_open() { attempt().map(Ok) } else { Some(Err(Errno::EBADF)) }
-        })?
     }
 
     /// Gives a direction back, standing at `position`. Call a release fence first if the position
     /// has moved.
     #[inline(always)]
     pub(crate) fn unlock(&self, side: Side, position: u64) {
-        self.position_word(side).store(position << 1);
+        self.seen_word(side).store(position);
+        self.position_word(side).store(position);
     }
 
     /// Tells the proxy where a direction stands. Call a release fence first.
     #[inline(always)]
     pub(crate) fn publish(&self, side: Side, position: u64) {
-        match side {
-            Side::Receive => self.net.receive_head(self.index).store(position),
-            Side::Send => self.net.send_tail(self.index).store(position),
-        }
-    }
-
-    /// Makes every call on the socket fail from now on, and waits until no group uses it.
-    #[inline(never)]
-    pub(crate) fn begin_close(&self, deadline: Deadline) -> Result<(), Errno> {
-        let word = self.record.get(STATE);
-        if !word.compare_exchange(state(self.handle, OPEN), state(self.handle, CLOSING)) {
-            return Err(Errno::EBADF);
-        }
-        for side in [Side::Receive, Side::Send] {
-            let lock = self.position_word(side);
-            let held = wait_until(self.net, self.shard(), deadline, Watch::Proxy, || {
-                let seen = lock.load();
-                (seen & 1 == 0 && lock.compare_exchange(seen, seen | 1)).then_some(seen >> 1)
-            });
-            if held.is_err() {
-                // A group keeps a window open: it may go on, and the close be tried again.
-                if side == Side::Send {
-                    self.unlock(Side::Receive, self.position(Side::Receive));
-                }
-                word.store_release(state(self.handle, OPEN));
-                return Err(Errno::EBUSY);
-            }
-        }
-        Ok(())
+        let at = if side == Side::Receive { RECEIVE_HEAD_AT } else { SEND_TAIL_AT };
+        self.word_at(at, 0).store(position);
     }
 
     /// Whether calls that would wait return EAGAIN.
     #[inline(always)]
     pub(crate) fn non_blocking(&self) -> bool {
-        self.record.get(NON_BLOCKING).load() != 0
+        self.record.get(KIND).load() & NON_BLOCKING != 0
     }
 
     /// Sets that.
     pub(crate) fn set_non_blocking(&self, on: bool) {
-        self.record.get(NON_BLOCKING).store(u64::from(on));
+        let kind = self.record.get(KIND).load() & !NON_BLOCKING;
+        self.record.get(KIND).store(if on { kind | NON_BLOCKING } else { kind });
     }
 
     /// How long calls of a direction may wait, in nanoseconds; 0: no limit.
@@ -334,4 +289,108 @@ impl<'n> Socket<'n> {
     fn timeout_word(&self, side: Side) -> Word {
         self.record.get(if side == Side::Receive { RECEIVE_TIMEOUT } else { SEND_TIMEOUT })
     }
+}
+
+// What follows is rare, and stays out of line, so that it costs the data path neither registers
+// nor a stack frame. Results are numbers, as the familiar calls return them, for the same reason.
+
+/// Makes the record of a socket from its card, or waits for the group that does.
+#[cold]
+#[inline(never)]
+fn install(net: Net, handle: Handle) -> i64 {
+    let installed = Socket::named(net, handle).and_then(|socket| {
+        let word = socket.record.get(STATE);
+        let deadline = Deadline::after(INSTALL_NS);
+        wait_until(net, socket.shard(), deadline, Watch::Stop, || {
+            let seen = word.load_acquire();
+            if seen == state(handle, OPEN) {
+                return Some(Ok(()));
+            }
+            if seen == state(handle, CLOSING) {
+                return Some(Err(Errno::EBADF));
+            }
+            if seen == state(handle, INSTALLING) {
+                return None;
+            }
+            // Another generation. The card tells whether ours is the living one.
+            let Some(card) = socket.card() else { return Some(Err(Errno::EBADF)) };
+            if !word.compare_exchange(seen, state(handle, INSTALLING)) {
+                return None;
+            }
+            socket.record.get(RECEIVE_TIMEOUT).store(card.patience_ns);
+            socket.record.get(SEND_TIMEOUT).store(card.patience_ns);
+            socket.fill(&card, 0);
+            Some(Ok(()))
+        })?
+    });
+    installed.map_or_else(Errno::negative, |()| 0)
+}
+
+/// Takes over the rings that a connect or listen of this group has just brought.
+#[inline(never)]
+pub(crate) fn reinstall(net: Net, handle: Handle) -> Result<(), Errno> {
+    let socket = Socket::named(net, handle)?;
+    let word = socket.record.get(STATE);
+    if !word.compare_exchange(state(handle, OPEN), state(handle, INSTALLING)) {
+        return Err(Errno::EBADF);
+    }
+    match socket.card() {
+        Some(card) => {
+            let non_blocking = socket.record.get(KIND).load() & NON_BLOCKING;
+            socket.fill(&card, non_blocking);
+            Ok(())
+        }
+        None => {
+            word.store_release(state(handle, CLOSING));
+            Err(Errno::EBADF)
+        }
+    }
+}
+
+/// Takes a direction that another group has.
+#[cold]
+#[inline(never)]
+fn lock_slowly(net: Net, handle: Handle, side: Side, wait: bool) -> i64 {
+    let taken = Socket::named(net, handle).and_then(|socket| {
+        let patience = if wait { socket.timeout(side) } else { BRIEFLY_NS };
+        let deadline = Deadline::after_or_never(patience);
+        wait_until(net, socket.shard(), deadline, Watch::Stop, || {
+            if !socket.is_open() {
+                return Some(Err(Errno::EBADF));
+            }
+            // A look first: exchanges in a loop would keep the owner from its own word.
+            let free = socket.position_word(side).load() != TAKEN;
+            if free { socket.try_lock(side).map(Ok) } else { None }
+        })
+    });
+    match taken {
+        Ok(Ok(position)) => position as i64,
+        Err(Errno::ETIMEDOUT) if !wait => Errno::EBUSY.negative(),
+        Ok(Err(errno)) | Err(errno) => errno.negative(),
+    }
+}
+
+/// Makes every call on the socket fail from now on, and waits until no group uses it.
+#[inline(never)]
+pub(crate) fn begin_close(net: Net, handle: Handle, deadline: Deadline) -> Result<(), Errno> {
+    let socket = Socket::named(net, handle)?;
+    let word = socket.record.get(STATE);
+    if !word.compare_exchange(state(handle, OPEN), state(handle, CLOSING)) {
+        return Err(Errno::EBADF);
+    }
+    for side in [Side::Receive, Side::Send] {
+        let held = wait_until(net, socket.shard(), deadline, Watch::Proxy, || {
+            let free = socket.position_word(side).load() != TAKEN;
+            if free { socket.try_lock(side) } else { None }
+        });
+        if held.is_err() {
+            // A group keeps a window open: it may go on, and the close be tried again.
+            if side == Side::Send {
+                socket.unlock(Side::Receive, socket.position(Side::Receive));
+            }
+            word.store_release(state(handle, OPEN));
+            return Err(Errno::EBUSY);
+        }
+    }
+    Ok(())
 }

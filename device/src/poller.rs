@@ -34,12 +34,12 @@ const _: () = assert!(size_of::<Event>() == EVENT_BYTES);
 unsafe impl Plain for Event {}
 
 /// Watches sockets.
-pub struct Poller<'n, G: Group = Block>(Owned<'n, G>);
+pub struct Poller<G: Group = Block>(Owned<G>);
 
-impl<'n, G: Group> Poller<'n, G> {
+impl<G: Group> Poller<G> {
     /// A poller that watches nothing yet.
     #[inline(always)]
-    pub fn new(on: On<'n, G>) -> Result<Self, Errno> {
+    pub fn new(on: On<G>) -> Result<Self, Errno> {
         on.group.agree("Poller::new", &[]);
         let mut made = 0;
         if on.group.is_leader() {
@@ -102,7 +102,6 @@ impl<'n, G: Group> Poller<'n, G> {
             Opened::Window(window) => {
                 window.copy_out(on.group, events.as_ptr().cast());
                 window.close(on.net, on.group, handle, Side::Receive, window.len());
-                on.group.barrier();
                 Ok(window.len() / EVENT_BYTES)
             }
         }

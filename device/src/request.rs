@@ -27,7 +27,7 @@ const REPLY_NS: u64 = 60_000_000_000;
 
 /// Asks the shard's proxy and waits for its reply.
 #[inline(never)]
-pub(crate) fn ask(net: &Net, shard: usize, request: &Request) -> Result<Reply, Errno> {
+pub(crate) fn ask(net: Net, shard: usize, request: &Request) -> Result<Reply, Errno> {
     let deadline = Deadline::after(REPLY_NS);
     let slot = wait_until(net, shard, deadline, Watch::Proxy, claimer(net, shard))?;
     let local = net.slot_local(slot);
@@ -49,7 +49,7 @@ pub(crate) fn ask(net: &Net, shard: usize, request: &Request) -> Result<Reply, E
 
 /// Tries one slot of the shard a turn, beginning where other blocks probably do not.
 #[inline(always)]
-fn claimer(net: &Net, shard: usize) -> impl FnMut() -> Option<usize> {
+fn claimer(net: Net, shard: usize) -> impl FnMut() -> Option<usize> {
     let slots = net.layout().slots as usize;
     let position = simt::position();
     let mut next = position.block as usize * 7 + position.thread as usize;

@@ -35,7 +35,7 @@ impl Window {
     /// Opens a window of at most `most` bytes, at least `least`; all threads of the group call it.
     #[inline(always)]
     pub(crate) fn open<G: Group>(
-        net: &Net,
+        net: Net,
         group: G,
         handle: Handle,
         side: Side,
@@ -55,8 +55,8 @@ impl Window {
 
     /// The leader's part, as words to broadcast: ring, capacity, position, length; or without a
     /// ring, the error in the position's place.
-    #[inline(never)]
-    fn lead(net: &Net, handle: Handle, side: Side, least: usize, wait: bool) -> [u64; 4] {
+    #[inline(always)]
+    fn lead(net: Net, handle: Handle, side: Side, least: usize, wait: bool) -> [u64; 4] {
         match Self::find(net, handle, side, least, wait) {
             Ok(Self { ring, capacity, position, length }) => {
                 [ring.expose_provenance() as u64, capacity as u64, position, length as u64]
@@ -67,25 +67,21 @@ impl Window {
 
     /// Lock, wait, see how much there is. Errno(0) is the end of the stream.
     #[inline(always)]
-    fn find(
-        net: &Net,
-        handle: Handle,
-        side: Side,
-        least: usize,
-        wait: bool,
-    ) -> Result<Self, Errno> {
+    fn find(net: Net, handle: Handle, side: Side, least: usize, wait: bool) -> Result<Self, Errno> {
         let socket = Socket::open(net, handle)?;
-        let (ring, capacity) = socket.ring(side)?;
-        if least > capacity {
-            return Err(Errno::EMSGSIZE);
+        // All of these are on their way to GPU memory before the first is looked at.
+        let (ring, capacity) = socket.ring(side);
+        let known = socket.known_send_progress();
+        let wait = wait & !socket.non_blocking();
+        let position = socket.lock(side, wait)?;
+        if ring == 0 || least > capacity {
+            socket.unlock(side, position);
+            return Err(if ring == 0 { Errno::ENOTCONN } else { Errno::EMSGSIZE });
         }
-        let wait = wait && !socket.non_blocking();
-        let deadline = Deadline::after_or_never(socket.timeout(side));
-        let position = socket.lock(side, wait, deadline)?;
+        let ring = core::ptr::with_exposed_provenance_mut(ring as usize);
         let window = |length| Self { ring, capacity, position, length };
         if side == Side::Send {
             // What is known may be old, and then there is more space, never less.
-            let known = socket.known_send_progress();
             let free = capacity.wrapping_sub(position.wrapping_sub(known.count()) as usize);
             if !known.is_over() && free >= least {
                 return Ok(window(free));
@@ -116,6 +112,7 @@ impl Window {
             }
         };
         let outcome = if wait {
+            let deadline = Deadline::after_or_never(socket.timeout(side));
             wait_until(net, socket.shard(), deadline, Watch::Stop, ready).and_then(|inner| inner)
         } else {
             ready().unwrap_or(Err(Errno::EAGAIN))
@@ -134,7 +131,7 @@ impl Window {
     #[inline(always)]
     pub(crate) fn close<G: Group>(
         self,
-        net: &Net,
+        net: Net,
         group: G,
         handle: Handle,
         side: Side,
@@ -142,14 +139,16 @@ impl Window {
     ) {
         // All threads' loads and stores in the window are done ...
         group.barrier();
-        if group.is_leader() {
+        // The last thread, in larger groups of another warp than the leader: the group's next
+        // call begins while this one's counter is still on its way.
+        if group.rank() + 1 == group.size() {
             let used = used.min(self.length);
             Self::settle(net, handle, side, used > 0, self.position + used as u64);
         }
     }
 
-    #[inline(never)]
-    fn settle(net: &Net, handle: Handle, side: Side, moved: bool, position: u64) {
+    #[inline(always)]
+    fn settle(net: Net, handle: Handle, side: Side, moved: bool, position: u64) {
         let Ok(socket) = Socket::named(net, handle) else { return };
         if moved {
             // ... before the counter moves, for the proxy and for the next group.

@@ -16,35 +16,35 @@ use crate::ring::{Opened, Window};
 
 /// A net, and the group that uses it.
 #[derive(Clone, Copy)]
-pub struct On<'n, G: Group = Block> {
-    pub(crate) net: &'n Net,
+pub struct On<G: Group = Block> {
+    pub(crate) net: Net,
     pub(crate) group: G,
 }
 
 impl Net {
     /// The calling block on this net.
     #[inline(always)]
-    pub const fn block(&self) -> On<'_, Block> {
+    pub const fn block(self) -> On<Block> {
         On { net: self, group: Block }
     }
 
     /// The calling warp on this net.
     #[inline(always)]
-    pub const fn warp(&self) -> On<'_, Warp> {
+    pub const fn warp(self) -> On<Warp> {
         On { net: self, group: Warp }
     }
 
     /// The calling thread on this net.
     #[inline(always)]
-    pub const fn thread(&self) -> On<'_, Thread> {
+    pub const fn thread(self) -> On<Thread> {
         On { net: self, group: Thread }
     }
 }
 
-impl<'n, G: Group> On<'n, G> {
+impl<G: Group> On<G> {
     /// The net.
     #[inline(always)]
-    pub const fn net(self) -> &'n Net {
+    pub const fn net(self) -> Net {
         self.net
     }
 
@@ -55,7 +55,7 @@ impl<'n, G: Group> On<'n, G> {
     }
 
     #[inline(always)]
-    fn socket(self, address: &SocketAddr) -> Result<Owned<'n, G>, Errno> {
+    fn socket(self, address: &SocketAddr) -> Result<Owned<G>, Errno> {
         let domain = address.domain().ok_or(Errno::EAFNOSUPPORT)? as i32;
         let handle = Errno::check(calls::gsocket(self.net, self.group, domain, SOCK_STREAM, 0))?;
         Ok(Owned { on: self, handle: Handle(handle) })
@@ -72,12 +72,12 @@ fn is_unwinding() -> bool {
 }
 
 /// A socket that is closed with its last owner.
-pub(crate) struct Owned<'n, G: Group> {
-    pub(crate) on: On<'n, G>,
+pub(crate) struct Owned<G: Group> {
+    pub(crate) on: On<G>,
     pub(crate) handle: Handle,
 }
 
-impl<G: Group> Owned<'_, G> {
+impl<G: Group> Owned<G> {
     #[inline(always)]
     pub(crate) fn set(&self, option: SocketOption, value: u64) -> Result<(), Errno> {
         let done = calls::gsetsockopt(self.on.net, self.on.group, self.handle, option, value);
@@ -98,7 +98,7 @@ impl<G: Group> Owned<'_, G> {
     }
 }
 
-impl<G: Group> Drop for Owned<'_, G> {
+impl<G: Group> Drop for Owned<G> {
     #[inline(always)]
     fn drop(&mut self) {
         if !is_unwinding() {
@@ -109,12 +109,12 @@ impl<G: Group> Drop for Owned<'_, G> {
 }
 
 /// A listening socket, TCP or UNIX.
-pub struct Listener<'n, G: Group = Block>(Owned<'n, G>);
+pub struct Listener<G: Group = Block>(Owned<G>);
 
-impl<'n, G: Group> Listener<'n, G> {
+impl<G: Group> Listener<G> {
     /// Listens at `address` with a backlog of 128.
     #[inline(always)]
-    pub fn bind(on: On<'n, G>, address: &SocketAddr) -> Result<Self, Errno> {
+    pub fn bind(on: On<G>, address: &SocketAddr) -> Result<Self, Errno> {
         let socket = on.socket(address)?;
         Errno::check(calls::gbind(on.net, on.group, socket.handle, address))?;
         Errno::check(calls::glisten(on.net, on.group, socket.handle, 128))?;
@@ -123,13 +123,13 @@ impl<'n, G: Group> Listener<'n, G> {
 
     /// A listener by its handle, which it closes in the end.
     #[inline(always)]
-    pub const fn from_handle(on: On<'n, G>, handle: Handle) -> Self {
+    pub const fn from_handle(on: On<G>, handle: Handle) -> Self {
         Self(Owned { on, handle })
     }
 
     /// The next connection.
     #[inline(always)]
-    pub fn accept(&self) -> Result<Stream<'n, G>, Errno> {
+    pub fn accept(&self) -> Result<Stream<G>, Errno> {
         let on = self.0.on;
         let handle = Errno::check(calls::gaccept(on.net, on.group, self.0.handle))?;
         Ok(Stream(Owned { on, handle: Handle(handle) }))
@@ -167,12 +167,12 @@ impl<'n, G: Group> Listener<'n, G> {
 }
 
 /// A connected byte stream, TCP or UNIX.
-pub struct Stream<'n, G: Group = Block>(Owned<'n, G>);
+pub struct Stream<G: Group = Block>(Owned<G>);
 
-impl<'n, G: Group> Stream<'n, G> {
+impl<G: Group> Stream<G> {
     /// Connects to `address`.
     #[inline(always)]
-    pub fn connect(on: On<'n, G>, address: &SocketAddr) -> Result<Self, Errno> {
+    pub fn connect(on: On<G>, address: &SocketAddr) -> Result<Self, Errno> {
         let socket = on.socket(address)?;
         Errno::check(calls::gconnect(on.net, on.group, socket.handle, address))?;
         Ok(Self(socket))
@@ -181,7 +181,7 @@ impl<'n, G: Group> Stream<'n, G> {
     /// Connects to `address` with rings of these capacities.
     #[inline(always)]
     pub fn connect_with_rings(
-        on: On<'n, G>,
+        on: On<G>,
         address: &SocketAddr,
         receive: u64,
         send: u64,
@@ -195,7 +195,7 @@ impl<'n, G: Group> Stream<'n, G> {
 
     /// A stream by its handle, which it closes in the end.
     #[inline(always)]
-    pub const fn from_handle(on: On<'n, G>, handle: Handle) -> Self {
+    pub const fn from_handle(on: On<G>, handle: Handle) -> Self {
         Self(Owned { on, handle })
     }
 
@@ -244,7 +244,7 @@ impl<'n, G: Group> Stream<'n, G> {
     /// None once the peer has closed and all was consumed. Fewer than `least` come only at the
     /// end of the stream.
     #[inline(always)]
-    pub fn look(&self, least: usize) -> Result<Option<Look<'_, 'n, G>>, Errno> {
+    pub fn look(&self, least: usize) -> Result<Option<Look<'_, G>>, Errno> {
         let on = self.0.on;
         on.group.agree("look", &[self.0.handle.0, least as u64]);
         let want = (least.max(1), usize::MAX);
@@ -256,7 +256,7 @@ impl<'n, G: Group> Stream<'n, G> {
 
     /// Reserves space in the ring itself: at least `least` bytes, at most `most`.
     #[inline(always)]
-    pub fn reserve(&self, least: usize, most: usize) -> Result<Reserve<'_, 'n, G>, Errno> {
+    pub fn reserve(&self, least: usize, most: usize) -> Result<Reserve<'_, G>, Errno> {
         let on = self.0.on;
         on.group.agree("reserve", &[self.0.handle.0, least as u64, most as u64]);
         let want = (least.max(1), most.max(least));
@@ -323,13 +323,13 @@ impl<'n, G: Group> Stream<'n, G> {
 }
 
 /// Received bytes, in the ring. The reading side of the stream is held until this goes.
-pub struct Look<'s, 'n, G: Group> {
-    stream: &'s Stream<'n, G>,
+pub struct Look<'s, G: Group> {
+    stream: &'s Stream<G>,
     window: Window,
     used: usize,
 }
 
-impl<G: Group> Look<'_, '_, G> {
+impl<G: Group> Look<'_, G> {
     /// The bytes, in two pieces; the second is empty unless they wrap. Read only.
     #[inline(always)]
     pub fn pieces(&self) -> [SharedBuf; 2] {
@@ -350,7 +350,7 @@ impl<G: Group> Look<'_, '_, G> {
     }
 }
 
-impl<G: Group> Drop for Look<'_, '_, G> {
+impl<G: Group> Drop for Look<'_, G> {
     #[inline(always)]
     fn drop(&mut self) {
         let (on, handle) = (self.stream.0.on, self.stream.0.handle);
@@ -361,13 +361,13 @@ impl<G: Group> Drop for Look<'_, '_, G> {
 }
 
 /// Space in the ring. The writing side of the stream is held until this goes.
-pub struct Reserve<'s, 'n, G: Group> {
-    stream: &'s Stream<'n, G>,
+pub struct Reserve<'s, G: Group> {
+    stream: &'s Stream<G>,
     window: Window,
     used: usize,
 }
 
-impl<G: Group> Reserve<'_, '_, G> {
+impl<G: Group> Reserve<'_, G> {
     /// The space, in two pieces; the second is empty unless it wraps.
     #[inline(always)]
     pub fn pieces(&self) -> [SharedBuf; 2] {
@@ -388,7 +388,7 @@ impl<G: Group> Reserve<'_, '_, G> {
     }
 }
 
-impl<G: Group> Drop for Reserve<'_, '_, G> {
+impl<G: Group> Drop for Reserve<'_, G> {
     #[inline(always)]
     fn drop(&mut self) {
         let (on, handle) = (self.stream.0.on, self.stream.0.handle);

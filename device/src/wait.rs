@@ -6,6 +6,7 @@
 
 use crate::abi::errno::Errno;
 use crate::abi::net::Net;
+use crate::abi::word::Word;
 use crate::group::Group;
 use crate::simt;
 
@@ -45,60 +46,70 @@ pub(crate) enum Watch {
     Proxy,
 }
 
-/// The state of a wait between two turns.
-struct Patience {
+/// What a wait watches, and until when.
+#[derive(Clone, Copy)]
+struct Limits {
     deadline: u64,
     watch: Watch,
-    turns: u32,
+    stop: Word,
+    heartbeat: Word,
+    silence_ns: u64,
+}
+
+/// The heartbeat as a wait has seen it.
+#[derive(Clone, Copy, Default)]
+struct Pulse {
     beat: u64,
-    beat_at: u64,
+    changed_at: u64,
     looked_at: u64,
 }
 
-impl Patience {
+impl Limits {
     #[inline(always)]
-    fn new(deadline: Deadline, watch: Watch) -> Self {
-        Self { deadline: deadline.0, watch, turns: 0, beat: 0, beat_at: 0, looked_at: 0 }
+    fn new(net: Net, shard: usize, deadline: Deadline, watch: Watch) -> Self {
+        Self {
+            deadline: deadline.0,
+            watch,
+            stop: net.stop(),
+            heartbeat: net.heartbeat(shard),
+            silence_ns: net.silence_ns(),
+        }
     }
 
-    /// One more turn; the reason to give up, if there is one.
-    #[inline(always)]
-    fn turn(&mut self, net: &Net, shard: usize) -> Option<Errno> {
-        self.turns = self.turns.wrapping_add(1);
-        if !self.turns.is_multiple_of(TURNS) { None } else { self.look(net, shard) }
-    }
-
+    /// The reason to give up, if there is one. By value and out of line: what a wait keeps in
+    /// registers between its turns stays there.
+    #[cold]
     #[inline(never)]
-    fn look(&mut self, net: &Net, shard: usize) -> Option<Errno> {
-        let stop = net.stop().load_acquire();
+    fn look(self, mut pulse: Pulse) -> (Pulse, Option<Errno>) {
+        let stop = self.stop.load_acquire();
         if stop != 0 {
             let errno = Errno(stop as i32);
             if self.watch == Watch::Stop || errno == Errno::ENETDOWN {
-                return Some(errno);
+                return (pulse, Some(errno));
             }
         }
         let now = simt::now_ns();
         if now >= self.deadline {
-            return Some(Errno::ETIMEDOUT);
+            return (pulse, Some(Errno::ETIMEDOUT));
         }
-        if now - self.looked_at >= BEAT_NS {
-            self.looked_at = now;
-            let beat = net.heartbeat(shard).load();
-            if self.beat_at == 0 || beat != self.beat {
-                self.beat = beat;
-                self.beat_at = now;
-            } else if now - self.beat_at >= net.silence_ns() {
-                return Some(Errno::ENETDOWN);
+        if now - pulse.looked_at >= BEAT_NS {
+            pulse.looked_at = now;
+            let beat = self.heartbeat.load();
+            if pulse.changed_at == 0 || beat != pulse.beat {
+                pulse.beat = beat;
+                pulse.changed_at = now;
+            } else if now - pulse.changed_at >= self.silence_ns {
+                return (pulse, Some(Errno::ENETDOWN));
             }
         }
-        None
+        (pulse, None)
     }
 }
 
 /// Waits until `ready` gives something; one thread calls it.
 #[inline(always)]
 pub(crate) fn wait_until<T>(
-    net: &Net,
+    net: Net,
     shard: usize,
     deadline: Deadline,
     watch: Watch,
@@ -107,15 +118,22 @@ pub(crate) fn wait_until<T>(
     if let Some(value) = ready() {
         return Ok(value);
     }
-    let mut patience = Patience::new(deadline, watch);
+    let limits = Limits::new(net, shard, deadline, watch);
+    let mut pulse = Pulse::default();
+    let mut turns = 0_u32;
     loop {
         simt::pause();
         if let Some(value) = ready() {
             simt::progress();
             return Ok(value);
         }
-        if let Some(errno) = patience.turn(net, shard) {
-            return Err(errno);
+        turns = turns.wrapping_add(1);
+        if turns.is_multiple_of(TURNS) {
+            let (seen, end) = limits.look(pulse);
+            pulse = seen;
+            if let Some(errno) = end {
+                return Err(errno);
+            }
         }
     }
 }
@@ -123,12 +141,13 @@ pub(crate) fn wait_until<T>(
 /// Waits until `ready` says yes to any thread; all threads of the group call it.
 #[inline(always)]
 pub(crate) fn group_until<G: Group>(
-    net: &Net,
+    net: Net,
     group: G,
     deadline: Deadline,
     mut ready: impl FnMut() -> bool,
 ) -> Result<(), Errno> {
-    let mut patience = Patience::new(deadline, Watch::Stop);
+    let limits = Limits::new(net, 0, deadline, Watch::Stop);
+    let mut pulse = Pulse::default();
     loop {
         if group.any(ready()) {
             simt::progress();
@@ -136,7 +155,10 @@ pub(crate) fn group_until<G: Group>(
         }
         simt::pause();
         // Every look: a turn of a group is long, and all threads must agree on its end.
-        let end = if group.is_leader() { patience.look(net, 0) } else { None };
+        let mut end = None;
+        if group.is_leader() {
+            (pulse, end) = limits.look(pulse);
+        }
         let [end] = group.broadcast([end.map_or(0, |errno| errno.0 as u64)]);
         if end != 0 {
             return Err(Errno(end as i32));

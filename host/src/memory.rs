@@ -8,7 +8,7 @@
 use gpunet_device::abi::card::{CARD_WORDS, Card, Place};
 use gpunet_device::abi::layout::{LIVE_WORDS, Layout};
 use gpunet_device::abi::message::{REPLY_WORDS, REQUEST_WORDS};
-use gpunet_device::abi::net::{Net as DeviceNet, Regions};
+use gpunet_device::abi::net::{Net as DeviceNet, Regions, header};
 use gpunet_device::abi::word::{Word, Words};
 
 use crate::gpu::{DeviceMemory, Gpu, GpuError, HostMemory};
@@ -23,15 +23,29 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Makes all regions, zeroed.
-    pub(crate) fn new(gpu: &Gpu, layout: Layout, ring_bytes: usize) -> Result<Self, GpuError> {
-        Ok(Self {
+    /// Makes all regions, zeroed but for the header that kernels read.
+    pub(crate) fn new(
+        gpu: &Gpu,
+        layout: Layout,
+        ring_bytes: usize,
+        silence_ns: u64,
+    ) -> Result<Self, GpuError> {
+        let this = Self {
             layout,
             gpu_words: gpu.host_memory(layout.gpu_words() * 8)?,
             cpu_words: gpu.host_memory(layout.cpu_words() * 8)?,
             rings: gpu.host_memory(ring_bytes)?,
             local: gpu.device_memory(layout.local_words() * 8)?,
-        })
+        };
+        let regions = Regions {
+            gpu_words: this.gpu_words.device_ptr().cast(),
+            cpu_words: this.cpu_words.device_ptr().cast(),
+            rings: [this.rings.device_ptr(), std::ptr::null_mut()],
+            ring_bytes: [this.rings.len() as u64, 0],
+        };
+        let header = header(&regions, silence_ns).map(u64::to_ne_bytes);
+        this.local.write(0, header.as_flattened())?;
+        Ok(this)
     }
 
     /// The net's shape.
@@ -40,17 +54,10 @@ impl Memory {
     }
 
     /// The argument for a launch.
-    pub(crate) fn device_net(&self, launch: u32, silence_ns: u64) -> DeviceNet {
-        let regions = Regions {
-            gpu_words: self.gpu_words.device_ptr().cast(),
-            cpu_words: self.cpu_words.device_ptr().cast(),
-            local: self.local.device_ptr().cast(),
-            rings: [self.rings.device_ptr(), std::ptr::null_mut()],
-            ring_bytes: [self.rings.len() as u64, 0],
-        };
-        // SAFETY: the regions were made for this layout, page aligned. They outlive the kernels:
-        // the GPU gives memory back only when none runs.
-        unsafe { DeviceNet::new(self.layout, launch, regions, silence_ns) }
+    pub(crate) fn device_net(&self, launch: u32) -> DeviceNet {
+        // SAFETY: the regions were made for this layout, page aligned, and `new` wrote the
+        // header. They outlive the kernels: the GPU gives memory back only when none runs.
+        unsafe { DeviceNet::new(self.layout, launch, self.local.device_ptr().cast()) }
     }
 
     fn gpu_word(&self, at: usize) -> *mut u64 {
@@ -79,21 +86,35 @@ impl Memory {
         seen: &mut [u64],
         changed: &mut Vec<(usize, u64)>,
     ) {
+        self.changed_words(self.layout.send_tail(first), seen, changed);
+    }
+
+    /// The same for the numbers of the requests in a shard's slots, from slot `first` on.
+    pub(crate) fn changed_requests(
+        &self,
+        first: usize,
+        seen: &mut [u64],
+        changed: &mut Vec<(usize, u64)>,
+    ) {
+        self.changed_words(self.layout.request_sequence(first), seen, changed);
+    }
+
+    fn changed_words(&self, first: usize, seen: &mut [u64], changed: &mut Vec<(usize, u64)>) {
         if seen.is_empty() {
             return;
         }
-        self.gpu_word(self.layout.send_tail(first + seen.len() - 1));
-        let start = self.gpu_word(self.layout.send_tail(first));
-        for (place, seen) in seen.iter_mut().enumerate() {
+        self.gpu_word(first + seen.len() - 1);
+        let start = self.gpu_word(first);
+        for (index, seen) in seen.iter_mut().enumerate() {
             // SAFETY: as send_tail: the last word was checked, and they stand in one array.
-            let word = unsafe { Word::at(start.add(place)) }.load();
+            let word = unsafe { Word::at(start.add(index)) }.load();
             if word != *seen {
                 *seen = word;
-                changed.push((place, word));
+                changed.push((index, word));
             }
         }
         if !changed.is_empty() {
-            // Acquire, for all of them: who sees a tail sees the bytes before it.
+            // Acquire, for all of them: who sees a counter sees what was written before it.
             std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
         }
     }
@@ -102,12 +123,6 @@ impl Memory {
     pub(crate) fn receive_head(&self, socket: usize) -> Word {
         // SAFETY: as send_tail.
         unsafe { Word::at(self.gpu_word(self.layout.receive_head(socket))) }
-    }
-
-    /// Written by the GPU: number of the request in a slot.
-    pub(crate) fn request_sequence(&self, slot: usize) -> Word {
-        // SAFETY: as send_tail.
-        unsafe { Word::at(self.gpu_word(self.layout.request_sequence(slot))) }
     }
 
     /// Written by the GPU: the request in a slot.

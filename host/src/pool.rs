@@ -159,7 +159,7 @@ mod tests {
 
     use super::*;
 
-    const LAYOUT: Layout = Layout { shards: 2, places: 2, slots: 1, reserved: 0 };
+    const LAYOUT: Layout = Layout { shards: 2, places: 2, slots: 1 };
 
     #[test]
     fn handles_go_to_the_emptier_shard_and_run_out() {

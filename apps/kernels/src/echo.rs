@@ -70,7 +70,7 @@ kernels! {
         let mine = samples.slice(block * work.messages as usize, work.messages as usize);
         let clock = Clock::start();
         let mut verified = 0;
-        let result = round_trips(&net, &work, mine, &mut verified);
+        let result = round_trips(net, &work, mine, &mut verified);
         clock.stop(group, outcomes, block, result, verified);
     }
 
@@ -89,7 +89,7 @@ kernels! {
         let group = net.block().group();
         let clock = Clock::start();
         let mut verified = 0;
-        let result = pour(&net, &work, &mut verified);
+        let result = pour(net, &work, &mut verified);
         clock.stop(group, outcomes, simt::position().block as usize, result, verified);
     }
 }
@@ -129,7 +129,7 @@ impl Clock {
 
 /// Connects with the rings and the patience that the work asks for.
 #[inline(always)]
-fn connect<'n>(net: &'n Net, work: &Work) -> Result<Stream<'n>, Errno> {
+fn connect(net: Net, work: &Work) -> Result<Stream, Errno> {
     let stream = Stream::connect_with_rings(net.block(), &work.server, work.ring, work.ring)?;
     stream.set_read_timeout(work.patience_ns)?;
     stream.set_write_timeout(work.patience_ns)?;
@@ -138,7 +138,7 @@ fn connect<'n>(net: &'n Net, work: &Work) -> Result<Stream<'n>, Errno> {
 
 #[inline(always)]
 fn round_trips(
-    net: &Net,
+    net: Net,
     work: &Work,
     samples: Shared<u64>,
     verified: &mut u64,
@@ -168,7 +168,7 @@ fn round_trips(
 /// took. The first piece is made before the clock starts and the last one checked behind it; with
 /// shared memory for the whole message there is no other.
 #[inline(always)]
-fn round_trip(stream: &Stream<'_>, seed: u64, position: u64, bytes: u64) -> Result<u64, Errno> {
+fn round_trip(stream: &Stream, seed: u64, position: u64, bytes: u64) -> Result<u64, Errno> {
     let group = gpunet_device::Block;
     let (message, answer) = halves(simt::shared_memory());
     if message.is_empty() {
@@ -201,7 +201,7 @@ fn round_trip(stream: &Stream<'_>, seed: u64, position: u64, bytes: u64) -> Resu
 }
 
 #[inline(always)]
-fn drain(stream: &Stream<'_>, seed: u64) -> Result<(), Errno> {
+fn drain(stream: &Stream, seed: u64) -> Result<(), Errno> {
     let group = gpunet_device::Block;
     let buffer = simt::shared_memory();
     let mut good = 0;
@@ -219,7 +219,7 @@ fn drain(stream: &Stream<'_>, seed: u64) -> Result<(), Errno> {
 }
 
 #[inline(always)]
-fn pour(net: &Net, work: &Work, verified: &mut u64) -> Result<(), Errno> {
+fn pour(net: Net, work: &Work, verified: &mut u64) -> Result<(), Errno> {
     let group = net.block().group();
     let stream = connect(net, work)?;
     let buffer = simt::shared_memory();

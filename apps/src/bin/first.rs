@@ -1,7 +1,6 @@
 //! The smallest complete program: a GPU, a net, a server kernel and a client kernel on it.
 
-use std::net::Ipv4Addr;
-
+use gpunet_device::SocketAddr;
 use gpunet_host::{Gpu, GpuChoice, Net, Shape};
 use gpunet_kernels::first::{first_client, first_server};
 
@@ -11,7 +10,7 @@ fn main() -> anyhow::Result<()> {
     let net = Net::builder(&gpu).sockets(16).build()?;
 
     // The host listens, so that the address is known before any kernel runs.
-    let (listener, address) = net.listen((Ipv4Addr::LOCALHOST, 0))?;
+    let (listener, address) = net.listen(SocketAddr::v4([127, 0, 0, 1], 0))?;
     let shape = Shape::new(1, 32).shared_memory(1 << 10);
     let server = net.launch(first_server, shape, (listener,))?;
     net.launch(first_client, shape, (address,))?.wait()?;

@@ -10,10 +10,6 @@ use crate::error::Error;
 
 const TARGET: &str = "nvptx64-nvidia-cuda";
 
-/// Threads that every kernel can be launched with: all that a block may have. Without the bound
-/// the driver's compiler spends registers as if blocks were small, and refuses large ones.
-const MAX_THREADS: u32 = 1024;
-
 /// PTX that was built, or was found up to date.
 #[derive(Debug, Clone)]
 pub struct Ptx {
@@ -53,10 +49,6 @@ pub fn compile(
         nested.build(kernel_crate)?;
     }
     let text = fs::read_to_string(&path).map_err(|error| Error::io("read", &path, &error))?;
-    let text = with_bounds(&text);
-    // Beside rustc's own file, which cargo watches.
-    let path = path.with_extension("bounded.ptx");
-    fs::write(&path, &text).map_err(|error| Error::io("write", &path, &error))?;
     let sources = nested.sources(kernel_crate);
     Ok(Ptx { path, text, sources })
 }
@@ -170,22 +162,6 @@ impl NestedCargo<'_> {
     }
 }
 
-/// The module with a bound on the threads of each kernel's block, behind its parameters.
-fn with_bounds(text: &str) -> String {
-    let mut bounded = String::with_capacity(text.len() + 1024);
-    let mut in_head = false;
-    for line in text.lines() {
-        in_head |= line.contains(".entry ");
-        if in_head && line.trim_start().starts_with('{') {
-            bounded.push_str(&format!(".maxntid {MAX_THREADS}, 1, 1\n"));
-            in_head = false;
-        }
-        bounded.push_str(line);
-        bounded.push('\n');
-    }
-    bounded
-}
-
 fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -221,14 +197,6 @@ fn manifest_of(source: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn kernels_are_bounded_and_functions_are_not() {
-        let text = ".visible .entry k(\n\t.param .u64 p\n)\n{\n}\n.func f(\n)\n{\n}\n";
-        let bounded = with_bounds(text);
-        assert_eq!(bounded.matches(".maxntid 1024, 1, 1\n{").count(), 1);
-        assert_eq!(bounded.replace(".maxntid 1024, 1, 1\n", ""), text);
-    }
 
     #[test]
     fn prerequisites_may_hold_spaces() {

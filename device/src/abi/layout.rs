@@ -16,14 +16,15 @@ use super::message::{REPLY_WORDS, REQUEST_WORDS};
 pub const MAX_LAUNCHES: u32 = 256;
 /// Words of a socket's live record: receive tail, send head, status, unused.
 pub const LIVE_WORDS: usize = 4;
-/// Words of a socket's record in GPU memory.
+/// Words before the sockets' records in GPU memory: what kernels must know of their net.
+pub const HEADER_WORDS: usize = 16;
+/// Words of a socket's record in GPU memory: a line of its cache.
 pub const LOCAL_WORDS: usize = 16;
 /// Words of a slot's record in GPU memory: lock, sequence number.
 pub const SLOT_LOCAL_WORDS: usize = 2;
 
 /// A net's shape. All offsets are in words of the region named by the method's group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
 pub struct Layout {
     /// Proxy threads.
     pub shards: u32,
@@ -31,8 +32,6 @@ pub struct Layout {
     pub places: u32,
     /// Request slots of a shard.
     pub slots: u32,
-    /// Unused.
-    pub reserved: u32,
 }
 
 impl Layout {
@@ -121,7 +120,7 @@ impl Layout {
     /// Local: a socket's record.
     #[inline(always)]
     pub const fn local(&self, socket: usize) -> usize {
-        socket * LOCAL_WORDS
+        HEADER_WORDS + socket * LOCAL_WORDS
     }
 
     /// Local: a slot's record.

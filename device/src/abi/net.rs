@@ -1,9 +1,12 @@
-//! The net as a kernel gets it: a by-value struct of pointers and numbers, its first argument.
+//! The net as a kernel gets it: a by-value struct of a pointer and a number, its first argument.
+//!
+//! Two words, so that it travels in two registers wherever it goes. The rest of what a kernel
+//! must know of its net stands in GPU memory, in the header before the sockets' records.
 
 #![allow(unsafe_code, reason = "turns the net's pointers into words, bounds checked")]
 
 use super::card::{CARD_WORDS, Place};
-use super::layout::{LIVE_WORDS, LOCAL_WORDS, Layout, SLOT_LOCAL_WORDS};
+use super::layout::{HEADER_WORDS, LOCAL_WORDS, Layout, SLOT_LOCAL_WORDS};
 use super::message::{REPLY_WORDS, REQUEST_WORDS};
 use super::word::{Word, Words};
 use super::{MAGIC, VERSION};
@@ -12,20 +15,14 @@ use super::{MAGIC, VERSION};
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Net {
-    magic: u32,
-    version: u32,
-    launch: u32,
-    size: u32,
-    layout: Layout,
-    gpu_words: *mut u64,
-    cpu_words: *mut u64,
     local: *mut u64,
-    rings: [*mut u8; 2],
-    ring_bytes: [u64; 2],
-    silence_ns: u64,
+    /// Launch (8 bits), shards (8), places (24), slots (16).
+    shape: u64,
 }
 
-// SAFETY: the pointers lead to words that are reached atomically, and to ring bytes whose owner
+const _: () = assert!(size_of::<Net>() == 16);
+
+// SAFETY: the pointer leads to words that are reached atomically, and to ring bytes whose owner
 // the counters tell.
 unsafe impl Send for Net {}
 // SAFETY: as above.
@@ -38,139 +35,179 @@ pub struct Regions {
     pub gpu_words: *mut u64,
     /// Words that the proxy writes.
     pub cpu_words: *mut u64,
-    /// Words that stay on the GPU.
-    pub local: *mut u64,
     /// Ring memory: pinned host memory, GPU memory.
     pub rings: [*mut u8; 2],
     /// Bytes of each.
     pub ring_bytes: [u64; 2],
 }
 
+// Words of the header.
+const MARK: usize = 0;
+const GPU_WORDS: usize = 1;
+const CPU_WORDS: usize = 2;
+const RINGS: usize = 3;
+const RING_BYTES: usize = 5;
+const SILENCE: usize = 7;
+
+/// The header that the host writes at the beginning of the local words before the first launch.
+pub fn header(regions: &Regions, silence_ns: u64) -> [u64; HEADER_WORDS] {
+    let mut words = [0; HEADER_WORDS];
+    words[MARK] = MARK_WORD;
+    words[GPU_WORDS] = regions.gpu_words.expose_provenance() as u64;
+    words[CPU_WORDS] = regions.cpu_words.expose_provenance() as u64;
+    for region in 0..2 {
+        words[RINGS + region] = regions.rings[region].expose_provenance() as u64;
+        words[RING_BYTES + region] = regions.ring_bytes[region];
+    }
+    words[SILENCE] = silence_ns;
+    words
+}
+
+/// Magic and version.
+const MARK_WORD: u64 = MAGIC as u64 | (VERSION as u64) << 32;
+
 impl Net {
     /// A net for one launch.
     ///
     /// # Safety
-    /// The regions are as large as the layout says, 16-byte aligned, and outlive every kernel
-    /// that is given the net.
-    pub const unsafe fn new(
-        layout: Layout,
-        launch: u32,
-        regions: Regions,
-        silence_ns: u64,
-    ) -> Self {
-        Self {
-            magic: MAGIC,
-            version: VERSION,
-            launch,
-            size: size_of::<Self>() as u32,
-            layout,
-            gpu_words: regions.gpu_words,
-            cpu_words: regions.cpu_words,
-            local: regions.local,
-            rings: regions.rings,
-            ring_bytes: regions.ring_bytes,
-            silence_ns,
-        }
+    /// `local` leads to the local words of the layout, 16-byte aligned, which begin with the
+    /// [`header`] of regions that are as large as the layout says; all of them outlive every
+    /// kernel that is given the net.
+    pub unsafe fn new(layout: Layout, launch: u32, local: *mut u64) -> Self {
+        let shape = u64::from(launch)
+            | u64::from(layout.shards) << 8
+            | u64::from(layout.places) << 16
+            | u64::from(layout.slots) << 40;
+        Self { local, shape }
     }
 
     /// Which launch of the net this is.
     #[inline(always)]
-    pub const fn launch(&self) -> u32 {
-        self.launch
+    pub const fn launch(self) -> u32 {
+        self.shape as u8 as u32
     }
 
     /// The net's shape.
     #[inline(always)]
-    pub const fn layout(&self) -> &Layout {
-        &self.layout
+    pub const fn layout(self) -> Layout {
+        Layout {
+            shards: (self.shape >> 8) as u8 as u32,
+            places: (self.shape >> 16) as u32 & 0xFF_FFFF,
+            slots: (self.shape >> 40) as u16 as u32,
+        }
+    }
+
+    /// Whether the header is one that this code understands.
+    #[inline(always)]
+    pub fn is_understood(self) -> bool {
+        self.header(MARK) == MARK_WORD
+    }
+
+    #[inline(always)]
+    fn header(self, word: usize) -> u64 {
+        // SAFETY: the header stands at the beginning of the local words (`new`).
+        unsafe { Words::<HEADER_WORDS>::at(self.local) }.get(word).load()
+    }
+
+    #[inline(always)]
+    fn gpu_word(self, at: usize) -> *mut u64 {
+        let base: *mut u64 =
+            core::ptr::with_exposed_provenance_mut(self.header(GPU_WORDS) as usize);
+        base.wrapping_add(at)
+    }
+
+    #[inline(always)]
+    fn cpu_word(self, at: usize) -> *mut u64 {
+        let base: *mut u64 =
+            core::ptr::with_exposed_provenance_mut(self.header(CPU_WORDS) as usize);
+        base.wrapping_add(at)
     }
 
     /// How long a heartbeat may stand still.
     #[inline(always)]
-    pub(crate) const fn silence_ns(&self) -> u64 {
-        self.silence_ns
+    pub(crate) fn silence_ns(self) -> u64 {
+        self.header(SILENCE)
+    }
+
+    /// Address of a socket's send tail.
+    #[inline(always)]
+    pub(crate) fn send_tail(self, socket: usize) -> *mut u64 {
+        self.gpu_word(self.layout().send_tail(socket))
+    }
+
+    /// Address of a socket's receive head.
+    #[inline(always)]
+    pub(crate) fn receive_head(self, socket: usize) -> *mut u64 {
+        self.gpu_word(self.layout().receive_head(socket))
+    }
+
+    /// Address of a socket's live words.
+    #[inline(always)]
+    pub(crate) fn live(self, socket: usize) -> *mut u64 {
+        self.cpu_word(self.layout().live(socket))
     }
 
     #[inline(always)]
-    pub(crate) fn send_tail(&self, socket: usize) -> Word {
-        // SAFETY: `new` promises the region's size, and callers' sockets are below
-        // `layout.sockets()` (`local::Socket` checks handles). So for all that follow.
-        unsafe { Word::at(self.gpu_words.add(self.layout.send_tail(socket))) }
+    pub(crate) fn request_sequence(self, slot: usize) -> Word {
+        // SAFETY: `new` promises the region's size, and callers' slots are below
+        // `layout.all_slots()`. So for all that follow, and for sockets, whose handles
+        // `local::Socket` checks.
+        unsafe { Word::at(self.gpu_word(self.layout().request_sequence(slot))) }
     }
 
     #[inline(always)]
-    pub(crate) fn receive_head(&self, socket: usize) -> Word {
-        // SAFETY: as send_tail.
-        unsafe { Word::at(self.gpu_words.add(self.layout.receive_head(socket))) }
+    pub(crate) fn request(self, slot: usize) -> Words<REQUEST_WORDS> {
+        // SAFETY: as request_sequence.
+        unsafe { Words::at(self.gpu_word(self.layout().request(slot))) }
     }
 
     #[inline(always)]
-    pub(crate) fn request_sequence(&self, slot: usize) -> Word {
-        // SAFETY: as send_tail, for slots.
-        unsafe { Word::at(self.gpu_words.add(self.layout.request_sequence(slot))) }
+    pub(crate) fn stop(self) -> Word {
+        // SAFETY: as request_sequence; launch numbers are below MAX_LAUNCHES.
+        unsafe { Word::at(self.cpu_word(self.layout().stop(self.launch() as usize))) }
     }
 
     #[inline(always)]
-    pub(crate) fn request(&self, slot: usize) -> Words<REQUEST_WORDS> {
-        // SAFETY: as send_tail, for slots.
-        unsafe { Words::at(self.gpu_words.add(self.layout.request(slot))) }
+    pub(crate) fn heartbeat(self, shard: usize) -> Word {
+        // SAFETY: as request_sequence.
+        unsafe { Word::at(self.cpu_word(self.layout().heartbeat(shard))) }
     }
 
     #[inline(always)]
-    pub(crate) fn stop(&self) -> Word {
-        // SAFETY: the host gives launch numbers below MAX_LAUNCHES.
-        unsafe { Word::at(self.cpu_words.add(self.layout.stop(self.launch as usize))) }
+    pub(crate) fn card(self, socket: usize) -> Words<CARD_WORDS> {
+        // SAFETY: as request_sequence.
+        unsafe { Words::at(self.cpu_word(self.layout().card(socket))) }
     }
 
     #[inline(always)]
-    pub(crate) fn heartbeat(&self, shard: usize) -> Word {
-        // SAFETY: as send_tail, for shards.
-        unsafe { Word::at(self.cpu_words.add(self.layout.heartbeat(shard))) }
+    pub(crate) fn reply_sequence(self, slot: usize) -> Word {
+        // SAFETY: as request_sequence.
+        unsafe { Word::at(self.cpu_word(self.layout().reply_sequence(slot))) }
     }
 
     #[inline(always)]
-    pub(crate) fn live(&self, socket: usize) -> Words<LIVE_WORDS> {
-        // SAFETY: as send_tail.
-        unsafe { Words::at(self.cpu_words.add(self.layout.live(socket))) }
+    pub(crate) fn reply(self, slot: usize) -> Words<REPLY_WORDS> {
+        // SAFETY: as request_sequence.
+        unsafe { Words::at(self.cpu_word(self.layout().reply(slot))) }
     }
 
     #[inline(always)]
-    pub(crate) fn card(&self, socket: usize) -> Words<CARD_WORDS> {
-        // SAFETY: as send_tail.
-        unsafe { Words::at(self.cpu_words.add(self.layout.card(socket))) }
+    pub(crate) fn local(self, socket: usize) -> Words<LOCAL_WORDS> {
+        // SAFETY: as request_sequence.
+        unsafe { Words::at(self.local.add(self.layout().local(socket))) }
     }
 
     #[inline(always)]
-    pub(crate) fn reply_sequence(&self, slot: usize) -> Word {
-        // SAFETY: as send_tail, for slots.
-        unsafe { Word::at(self.cpu_words.add(self.layout.reply_sequence(slot))) }
+    pub(crate) fn slot_local(self, slot: usize) -> Words<SLOT_LOCAL_WORDS> {
+        // SAFETY: as request_sequence.
+        unsafe { Words::at(self.local.add(self.layout().slot_local(slot))) }
     }
 
-    #[inline(always)]
-    pub(crate) fn reply(&self, slot: usize) -> Words<REPLY_WORDS> {
-        // SAFETY: as send_tail, for slots.
-        unsafe { Words::at(self.cpu_words.add(self.layout.reply(slot))) }
-    }
-
-    #[inline(always)]
-    pub(crate) fn local(&self, socket: usize) -> Words<LOCAL_WORDS> {
-        // SAFETY: as send_tail.
-        unsafe { Words::at(self.local.add(self.layout.local(socket))) }
-    }
-
-    #[inline(always)]
-    pub(crate) fn slot_local(&self, slot: usize) -> Words<SLOT_LOCAL_WORDS> {
-        // SAFETY: as send_tail, for slots.
-        unsafe { Words::at(self.local.add(self.layout.slot_local(slot))) }
-    }
-
-    /// The first byte of a ring; none when it does not lie inside its region.
-    #[inline(always)]
-    pub(crate) fn ring(&self, place: &Place) -> Option<*mut u8> {
+    /// The address of a ring's first byte; 0 for a place that has none, or one outside its region.
+    pub(crate) fn ring(self, place: &Place) -> u64 {
         let region = usize::from(place.region & 1);
-        let end = place.offset + u64::from(place.capacity);
-        let inside = place.region < 2 && end <= self.ring_bytes[region];
-        // SAFETY: inside the region, by the check.
-        inside.then(|| unsafe { self.rings[region].add(place.offset as usize) })
+        let end = place.offset.wrapping_add(u64::from(place.capacity));
+        let inside = place.region < 2 && end <= self.header(RING_BYTES + region);
+        if inside && place.capacity != 0 { self.header(RINGS + region) + place.offset } else { 0 }
     }
 }

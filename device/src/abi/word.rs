@@ -10,9 +10,11 @@
 //! | [`Word::store`] | `st.relaxed.sys` | `mov` |
 //! | [`Word::store_release`] | `st.release.sys` | `mov` |
 //! | [`Word::compare_exchange`] | `atom.acq_rel.sys.cas` | `lock cmpxchg` |
+//! | [`Word::swap_on_gpu`] | `atom.acquire.gpu.exch` | `xchg` |
 //!
 //! There is no fetch-and-add on purpose: for nvptx it compiles to a relaxed, GPU-scoped
-//! instruction whatever ordering is asked for.
+//! instruction whatever ordering is asked for. The same holds for the compiler's own swap, so
+//! ours is written out; it is for words that only the GPU touches.
 
 #![allow(unsafe_code, reason = "shared memory is reached through raw pointers, here alone")]
 
@@ -71,6 +73,19 @@ impl Word {
     #[inline(always)]
     pub fn compare_exchange(&self, current: u64, new: u64) -> bool {
         self.atomic().compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Puts `new` there and gives what was there before; acquires. Only for words that no other
+    /// processor touches: a GPU's exchange is not atomic against the CPU.
+    #[inline(always)]
+    pub fn swap_on_gpu(&self, new: u64) -> u64 {
+        #[cfg(target_arch = "nvptx64")]
+        {
+            // SAFETY: `at` promises alignment and validity.
+            unsafe { crate::simt::exchange(self.0, new) }
+        }
+        #[cfg(not(target_arch = "nvptx64"))]
+        self.atomic().swap(new, Ordering::Acquire)
     }
 
     /// The word `index` places further on.

@@ -16,7 +16,7 @@ pub const MSG_PEEK: u32 = 2;
 /// Sends: on a blocking socket all of the buffer, else as much as fits. How many bytes.
 #[inline(always)]
 pub fn gsend<G: Group>(
-    net: &Net,
+    net: Net,
     group: G,
     handle: Handle,
     buffer: impl buf::From<G>,
@@ -28,7 +28,7 @@ pub fn gsend<G: Group>(
 /// Receives at least one byte, at most what the buffer holds; 0 once the peer has closed.
 #[inline(always)]
 pub fn grecv<G: Group>(
-    net: &Net,
+    net: Net,
     group: G,
     handle: Handle,
     buffer: impl buf::Into<G>,
@@ -39,7 +39,7 @@ pub fn grecv<G: Group>(
 
 #[inline(always)]
 pub(crate) fn send<G: Group>(
-    net: &Net,
+    net: Net,
     group: G,
     handle: Handle,
     buffer: impl buf::From<G>,
@@ -51,7 +51,7 @@ pub(crate) fn send<G: Group>(
 /// Sends from what [`buf::From::source`] gave.
 #[inline(always)]
 pub(crate) fn send_from<G: Group>(
-    net: &Net,
+    net: Net,
     group: G,
     handle: Handle,
     (from, length, same): (*const u8, usize, u64),
@@ -85,7 +85,7 @@ pub(crate) fn send_from<G: Group>(
 
 #[inline(always)]
 pub(crate) fn receive<G: Group>(
-    net: &Net,
+    net: Net,
     group: G,
     handle: Handle,
     buffer: impl buf::Into<G>,
@@ -103,9 +103,8 @@ pub(crate) fn receive<G: Group>(
         Opened::Window(window) => {
             window.copy_out(group, to);
             let used = if flags & MSG_PEEK == 0 { window.len() } else { 0 };
+            // Begins with a barrier: what other threads copied is there for all.
             window.close(net, group, handle, Side::Receive, used);
-            // What other threads copied is there for all.
-            group.barrier();
             Ok(window.len())
         }
     }

@@ -23,7 +23,7 @@ use crate::abi::message::{Operation, Reply, Request};
 use crate::abi::net::Net;
 use crate::abi::word::Word;
 use crate::group::Group;
-use crate::local::{Side, Socket};
+use crate::local::{Side, Socket, begin_close, reinstall};
 use crate::request::ask;
 use crate::simt;
 use crate::wait::{Deadline, Watch, wait_until};
@@ -62,7 +62,7 @@ fn led<G: Group>(
 /// Asks the proxy about a socket and an address.
 #[inline(never)]
 fn ask_with_address(
-    net: &Net,
+    net: Net,
     handle: Handle,
     operation: Operation,
     address: &SocketAddr,
@@ -76,12 +76,13 @@ fn ask_with_address(
 /// Asks the proxy about a socket; EBADF and other errors of the reply as such.
 #[inline(never)]
 fn ask_about(
-    net: &Net,
-    socket: &Socket<'_>,
+    net: Net,
+    handle: Handle,
     operation: Operation,
     numbers: [u64; 4],
 ) -> Result<Reply, Errno> {
-    let request = Request::new(operation, net.launch(), socket.handle(), numbers);
+    let socket = Socket::open(net, handle)?;
+    let request = Request::new(operation, net.launch(), handle, numbers);
     checked(ask(net, socket.shard(), &request)?)
 }
 
@@ -92,14 +93,14 @@ fn checked(reply: Reply) -> Result<Reply, Errno> {
 
 /// The shard that a block's socketless requests go to.
 #[inline(always)]
-fn any_shard(net: &Net) -> usize {
+fn any_shard(net: Net) -> usize {
     (simt::position().block % net.layout().shards) as usize
 }
 
 /// Makes a socket: `domain` as in [`crate::Domain`] (AF_INET 2, AF_INET6 10, AF_UNIX 1), `kind`
 /// [`SOCK_STREAM`], perhaps with [`SOCK_NONBLOCK`], `protocol` 0. Its handle.
 #[inline(always)]
-pub fn gsocket<G: Group>(net: &Net, group: G, domain: i32, kind: i32, protocol: i32) -> i64 {
+pub fn gsocket<G: Group>(net: Net, group: G, domain: i32, kind: i32, protocol: i32) -> i64 {
     let arguments = [domain as u64, kind as u64, protocol as u64];
     led(group, "gsocket", &arguments, || {
         let numbers = [domain as u64, (kind & !SOCK_NONBLOCK) as u64, protocol as u64, 0];
@@ -115,7 +116,7 @@ pub fn gsocket<G: Group>(net: &Net, group: G, domain: i32, kind: i32, protocol: 
 
 /// Gives the socket its own address.
 #[inline(always)]
-pub fn gbind<G: Group>(net: &Net, group: G, handle: Handle, address: &SocketAddr) -> i64 {
+pub fn gbind<G: Group>(net: Net, group: G, handle: Handle, address: &SocketAddr) -> i64 {
     led(group, "gbind", &[handle.0], || {
         ask_with_address(net, handle, Operation::Bind, address)?;
         Ok(0)
@@ -124,33 +125,36 @@ pub fn gbind<G: Group>(net: &Net, group: G, handle: Handle, address: &SocketAddr
 
 /// Turns the socket into a listener that keeps up to `backlog` accepted connections waiting.
 #[inline(always)]
-pub fn glisten<G: Group>(net: &Net, group: G, handle: Handle, backlog: i32) -> i64 {
+pub fn glisten<G: Group>(net: Net, group: G, handle: Handle, backlog: i32) -> i64 {
     led(group, "glisten", &[handle.0, backlog as u64], || {
-        let socket = Socket::open(net, handle)?;
-        ask_about(net, &socket, Operation::Listen, [backlog.max(0) as u64, 0, 0, 0])?;
-        socket.reinstall()?;
+        ask_about(net, handle, Operation::Listen, [backlog.max(0) as u64, 0, 0, 0])?;
+        reinstall(net, handle)?;
         Ok(0)
     })
 }
 
 /// Takes the next accepted connection of a listener. Its handle.
 #[inline(always)]
-pub fn gaccept<G: Group>(net: &Net, group: G, handle: Handle) -> i64 {
+pub fn gaccept<G: Group>(net: Net, group: G, handle: Handle) -> i64 {
     led(group, "gaccept", &[handle.0], || accept(net, handle))
 }
 
 /// The accept ring is a receive ring of 8-byte handles.
 #[allow(unsafe_code, reason = "reads a handle from the accept ring")]
 #[inline(never)]
-fn accept(net: &Net, handle: Handle) -> Result<u64, Errno> {
+fn accept(net: Net, handle: Handle) -> Result<u64, Errno> {
     let socket = Socket::open(net, handle)?;
     if socket.kind() != Some(Kind::Listener) {
         return Err(Errno::EINVAL);
     }
-    let (ring, capacity) = socket.ring(Side::Receive)?;
+    let (ring, capacity) = socket.ring(Side::Receive);
+    if ring == 0 {
+        return Err(Errno::EINVAL);
+    }
+    let ring: *mut u8 = core::ptr::with_exposed_provenance_mut(ring as usize);
     let wait = !socket.non_blocking();
     let deadline = Deadline::after_or_never(socket.timeout(Side::Receive));
-    let position = socket.lock(Side::Receive, wait, deadline)?;
+    let position = socket.lock(Side::Receive, wait)?;
     let ready = || {
         let progress = socket.progress(Side::Receive);
         if progress.count() > position {
@@ -186,15 +190,15 @@ fn accept(net: &Net, handle: Handle) -> Result<u64, Errno> {
 /// Connects to `address`; EINPROGRESS on a non-blocking socket, which is then writable once it is
 /// connected.
 #[inline(always)]
-pub fn gconnect<G: Group>(net: &Net, group: G, handle: Handle, address: &SocketAddr) -> i64 {
+pub fn gconnect<G: Group>(net: Net, group: G, handle: Handle, address: &SocketAddr) -> i64 {
     led(group, "gconnect", &[handle.0], || connect(net, handle, address))
 }
 
 #[inline(never)]
-fn connect(net: &Net, handle: Handle, address: &SocketAddr) -> Result<u64, Errno> {
+fn connect(net: Net, handle: Handle, address: &SocketAddr) -> Result<u64, Errno> {
     let socket = Socket::open(net, handle)?;
     ask_with_address(net, handle, Operation::Connect, address)?;
-    socket.reinstall()?;
+    reinstall(net, handle)?;
     let ready = || match socket.status().state() {
         Status::CONNECTED => Some(Ok(0)),
         Status::FAILED => Some(Err(socket.failure())),
@@ -210,13 +214,16 @@ fn connect(net: &Net, handle: Handle, address: &SocketAddr) -> Result<u64, Errno
 
 /// Ends one direction or both; what was sent before still arrives.
 #[inline(always)]
-pub fn gshutdown<G: Group>(net: &Net, group: G, handle: Handle, how: i32) -> i64 {
+pub fn gshutdown<G: Group>(net: Net, group: G, handle: Handle, how: i32) -> i64 {
     led(group, "gshutdown", &[handle.0, how as u64], || {
         let socket = Socket::open(net, handle)?;
         if !(SHUT_RD..=SHUT_RDWR).contains(&how) {
             return Err(Errno::EINVAL);
         }
-        ask_about(net, &socket, Operation::Shutdown, [how as u64, 0, 0, 0])?;
+        // What was sent before is published once the direction is free again.
+        let position = socket.lock(Side::Send, true)?;
+        socket.unlock(Side::Send, position);
+        ask_about(net, handle, Operation::Shutdown, [how as u64, 0, 0, 0])?;
         Ok(0)
     })
 }
@@ -224,22 +231,23 @@ pub fn gshutdown<G: Group>(net: &Net, group: G, handle: Handle, how: i32) -> i64
 /// Closes the socket: calls of other groups on it return EBADF, what is unsent is sent. EBUSY if
 /// another group does not leave it (it holds a window of the ring).
 #[inline(always)]
-pub fn gclose<G: Group>(net: &Net, group: G, handle: Handle) -> i64 {
+pub fn gclose<G: Group>(net: Net, group: G, handle: Handle) -> i64 {
     led(group, "gclose", &[handle.0], || close(net, handle))
 }
 
 #[inline(never)]
-fn close(net: &Net, handle: Handle) -> Result<u64, Errno> {
+fn close(net: Net, handle: Handle) -> Result<u64, Errno> {
     let socket = Socket::open(net, handle)?;
-    socket.begin_close(Deadline::after(CLOSE_NS))?;
-    ask_about(net, &socket, Operation::Close, [0; 4])?;
+    begin_close(net, handle, Deadline::after(CLOSE_NS))?;
+    let request = Request::new(Operation::Close, net.launch(), handle, [0; 4]);
+    checked(ask(net, socket.shard(), &request)?)?;
     Ok(0)
 }
 
 /// An address that the proxy knows, to all threads.
 #[inline(always)]
 fn name_of<G: Group>(
-    net: &Net,
+    net: Net,
     group: G,
     handle: Handle,
     operation: Operation,
@@ -249,8 +257,7 @@ fn name_of<G: Group>(
     let mut result = 0;
     let mut words = [0; 14];
     if group.is_leader() {
-        let reply = Socket::open(net, handle).and_then(|s| ask_about(net, &s, operation, [0; 4]));
-        match reply {
+        match ask_about(net, handle, operation, [0; 4]) {
             Ok(reply) => words = reply.address().to_words(),
             Err(errno) => result = errno.0 as u64,
         }
@@ -267,12 +274,12 @@ fn name_of<G: Group>(
 
 /// The peer's address.
 #[inline(always)]
-pub fn ggetpeername<G: Group>(net: &Net, group: G, handle: Handle) -> Result<SocketAddr, Errno> {
+pub fn ggetpeername<G: Group>(net: Net, group: G, handle: Handle) -> Result<SocketAddr, Errno> {
     name_of(net, group, handle, Operation::PeerName, "ggetpeername")
 }
 
 /// The socket's own address.
 #[inline(always)]
-pub fn ggetsockname<G: Group>(net: &Net, group: G, handle: Handle) -> Result<SocketAddr, Errno> {
+pub fn ggetsockname<G: Group>(net: Net, group: G, handle: Handle) -> Result<SocketAddr, Errno> {
     name_of(net, group, handle, Operation::SocketName, "ggetsockname")
 }

@@ -13,7 +13,7 @@ use super::{ask_about, led};
 /// Sets an option.
 #[inline(always)]
 pub fn gsetsockopt<G: Group>(
-    net: &Net,
+    net: Net,
     group: G,
     handle: Handle,
     option: SocketOption,
@@ -27,7 +27,7 @@ pub fn gsetsockopt<G: Group>(
             SocketOption::ReceiveTimeout => socket.set_timeout(Side::Receive, value),
             SocketOption::SendTimeout => socket.set_timeout(Side::Send, value),
             _ => {
-                ask_about(net, &socket, Operation::SetOption, [option as u64, value, 0, 0])?;
+                ask_about(net, handle, Operation::SetOption, [option as u64, value, 0, 0])?;
             }
         }
         Ok(0)
@@ -36,7 +36,7 @@ pub fn gsetsockopt<G: Group>(
 
 /// Reads an option; its value, or a negative error number.
 #[inline(always)]
-pub fn ggetsockopt<G: Group>(net: &Net, group: G, handle: Handle, option: SocketOption) -> i64 {
+pub fn ggetsockopt<G: Group>(net: Net, group: G, handle: Handle, option: SocketOption) -> i64 {
     led(group, "ggetsockopt", &[handle.0, option as u64], || {
         let socket = Socket::open(net, handle)?;
         Ok(match option {
@@ -44,7 +44,7 @@ pub fn ggetsockopt<G: Group>(net: &Net, group: G, handle: Handle, option: Socket
             SocketOption::ReceiveTimeout => socket.timeout(Side::Receive),
             SocketOption::SendTimeout => socket.timeout(Side::Send),
             SocketOption::Error => socket.status().errno() as u64,
-            _ => ask_about(net, &socket, Operation::GetOption, [option as u64, 0, 0, 0])?.number(),
+            _ => ask_about(net, handle, Operation::GetOption, [option as u64, 0, 0, 0])?.number(),
         })
     })
 }

@@ -45,7 +45,7 @@ unsafe impl crate::buf::Plain for PollFd {}
 /// Waits until one of the sockets is ready or `timeout_ms` is over (negative: no limit, 0: a
 /// look). How many are ready; their `revents` are set, all others' cleared.
 #[inline(always)]
-pub fn gpoll<G: Group>(net: &Net, group: G, sockets: Shared<PollFd>, timeout_ms: i64) -> i64 {
+pub fn gpoll<G: Group>(net: Net, group: G, sockets: Shared<PollFd>, timeout_ms: i64) -> i64 {
     group.agree("gpoll", &[sockets.as_ptr() as u64, sockets.len() as u64, timeout_ms as u64]);
     // What threads wrote into `sockets` before is there for all.
     group.barrier();
@@ -80,7 +80,7 @@ pub fn gpoll<G: Group>(net: &Net, group: G, sockets: Shared<PollFd>, timeout_ms:
 
 /// What one socket is ready for.
 #[inline(never)]
-fn look(net: &Net, handle: Handle, events: u16) -> u16 {
+fn look(net: Net, handle: Handle, events: u16) -> u16 {
     let Ok(socket) = Socket::open(net, handle) else { return POLLNVAL };
     let wanted = events & (POLLIN | POLLOUT | POLLRDHUP) | POLLERR | POLLHUP;
     let incoming = || socket.progress(Side::Receive);
@@ -101,7 +101,7 @@ fn look(net: &Net, handle: Handle, events: u16) -> u16 {
             if incoming.is_over() {
                 found |= POLLRDHUP;
             }
-            let capacity = socket.ring(Side::Send).map_or(0, |(_, capacity)| capacity as u64);
+            let capacity = socket.ring(Side::Send).1 as u64;
             let used = socket.position(Side::Send).wrapping_sub(outgoing.count());
             if status.state() != Status::CONNECTING && (used < capacity || outgoing.is_over()) {
                 found |= POLLOUT;

@@ -11,7 +11,7 @@ use super::{any_shard, checked, led};
 
 /// Nanoseconds since 1970, by the host's clock.
 #[inline(always)]
-pub fn ggettimeofday<G: Group>(net: &Net, group: G) -> i64 {
+pub fn ggettimeofday<G: Group>(net: Net, group: G) -> i64 {
     led(group, "ggettimeofday", &[], || {
         let request = Request::new(Operation::Time, net.launch(), Handle::NONE, [0; 4]);
         Ok(checked(ask(net, any_shard(net), &request)?)?.number())
@@ -20,12 +20,12 @@ pub fn ggettimeofday<G: Group>(net: &Net, group: G) -> i64 {
 
 /// Prints a line on the host, cut off at 208 bytes.
 #[inline(always)]
-pub fn gprint<G: Group>(net: &Net, group: G, text: &[u8]) -> i64 {
+pub fn gprint<G: Group>(net: Net, group: G, text: &[u8]) -> i64 {
     led(group, "gprint", &[text.len() as u64], || print(net, text))
 }
 
 #[inline(never)]
-fn print(net: &Net, text: &[u8]) -> Result<u64, Errno> {
+fn print(net: Net, text: &[u8]) -> Result<u64, Errno> {
     let length = text.len().min(MAX_TEXT);
     let numbers = [length as u64, 0, 0, 0];
     let mut request = Request::new(Operation::Print, net.launch(), Handle::NONE, numbers);

@@ -81,6 +81,10 @@ pub(crate) fn agree(scope: Scope, call: &'static str, arguments: u64) {
     with(|thread| thread.agree(scope, call, arguments));
 }
 
+pub(crate) fn opaque(number: usize) -> usize {
+    number
+}
+
 pub(crate) fn pause() {
     with(|thread| thread.pause());
 }

@@ -5,7 +5,7 @@
 //! | here | PTX | emulated |
 //! | --- | --- | --- |
 //! | [`position`] | `%tid`, `%ntid`, `%ctaid`, `%nctaid` | kept by the scheduler |
-//! | barrier, block | `barrier.cta.sync` (convergent intrinsic) | a switch, divergence reported |
+//! | barrier, block | `barrier.sync` (convergent intrinsic) | a switch, divergence reported |
 //! | barrier, warp | `bar.warp.sync` (convergent intrinsic) | the same over 32 threads |
 //! | broadcast, block | shared scratch words between two barriers | the same |
 //! | broadcast, warp | `shfl.sync.idx` | scratch words between two barriers |
@@ -16,6 +16,9 @@
 pub mod emulated;
 #[cfg(target_arch = "nvptx64")]
 mod nvptx;
+
+#[cfg(target_arch = "nvptx64")]
+pub(crate) use nvptx::exchange;
 
 #[cfg(not(target_arch = "nvptx64"))]
 use emulated as backend;
@@ -72,6 +75,13 @@ pub fn cycles() -> u64 {
 #[inline(always)]
 pub fn pause() {
     backend::pause();
+}
+
+/// The same number, of which the compiler knows nothing: what is computed from it is computed
+/// here, and not kept in registers from before a loop.
+#[inline(always)]
+pub(crate) fn opaque(number: usize) -> usize {
+    backend::opaque(number)
 }
 
 /// A wait has ended.

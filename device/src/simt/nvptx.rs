@@ -1,7 +1,11 @@
 //! The NVIDIA half of [`simt`](super): intrinsics and inline assembly, and nothing else is here.
 //!
 //! Barriers, shuffles and votes come from convergent intrinsics alone: inline assembly is not
-//! marked convergent, and LLVM merges divergent calls of it.
+//! marked convergent, and LLVM merges divergent calls of it. The intrinsics carry the mark only
+//! under the names that this LLVM knows: `core::arch::nvptx::_syncthreads` names its barrier as
+//! LLVM did before version 20, so that until link time it is an ordinary function, which LLVM
+//! copies into both arms of a branch; kernels then hang. Nor are barriers `.aligned`: the leader
+//! of a group comes to them from code that the rest of its warp does not run.
 
 #![allow(unsafe_code, reason = "the one place of intrinsics and assembly")]
 
@@ -23,8 +27,10 @@ unsafe extern "C" {
     fn shfl_sync_idx(mask: u32, value: u32, lane: u32, clamp: u32) -> u32;
     #[link_name = "llvm.nvvm.vote.any.sync"]
     fn vote_any_sync(mask: u32, yes: bool) -> bool;
-    #[link_name = "llvm.nvvm.barrier0.or"]
-    fn barrier_or(yes: u32) -> u32;
+    #[link_name = "llvm.nvvm.barrier.cta.sync.all"]
+    fn barrier_cta_sync(barrier: u32);
+    #[link_name = "llvm.nvvm.barrier.cta.red.or.all"]
+    fn barrier_cta_or(barrier: u32, yes: bool) -> bool;
 }
 
 #[inline(always)]
@@ -59,7 +65,7 @@ pub(crate) fn barrier(scope: Scope) {
     // reports those that do not.
     unsafe {
         match scope {
-            Scope::Block => nvptx::_syncthreads(),
+            Scope::Block => barrier_cta_sync(0),
             Scope::Warp => bar_warp_sync(lanes()),
         }
     }
@@ -101,10 +107,19 @@ pub(crate) fn any(scope: Scope, yes: bool) -> bool {
     // SAFETY: all threads of the scope are here: the call is cooperative.
     unsafe {
         match scope {
-            Scope::Block => barrier_or(u32::from(yes)) != 0,
+            Scope::Block => barrier_cta_or(0, yes),
             Scope::Warp => vote_any_sync(lanes(), yes),
         }
     }
+}
+
+/// The same number, of which the compiler knows nothing.
+#[inline(always)]
+pub(crate) fn opaque(number: usize) -> usize {
+    let same: usize;
+    // SAFETY: copies a register.
+    unsafe { asm!("mov.u64 {}, {};", out(reg64) same, in(reg64) number, options(nostack, nomem)) };
+    same
 }
 
 #[inline(always)]
@@ -127,6 +142,21 @@ pub(crate) fn cycles() -> u64 {
     // SAFETY: reads a special register.
     unsafe { asm!("mov.u64 {}, %clock64;", out(reg64) now, options(nostack)) };
     now
+}
+
+/// Exchanges a word of GPU memory and acquires.
+///
+/// # Safety
+/// `at` is 8-byte aligned and valid.
+#[inline(always)]
+pub(crate) unsafe fn exchange(at: *mut u64, new: u64) -> u64 {
+    let old: u64;
+    // SAFETY: the caller's promise. The compiler's own swap comes out relaxed.
+    unsafe {
+        asm!("atom.acquire.gpu.exch.b64 {}, [{}], {};", out(reg64) old, in(reg64) at,
+            in(reg64) new, options(nostack));
+    }
+    old
 }
 
 /// # Safety
@@ -178,6 +208,34 @@ fn scratch() -> *mut u64 {
             out(reg64) address, options(nostack, nomem, pure));
     }
     address as *mut u64
+}
+
+/// What comparisons of slices call: no library comes with this target.
+///
+/// # Safety
+/// Both addresses are valid for `length` bytes.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memcmp(left: *const u8, right: *const u8, length: usize) -> i32 {
+    let mut at = 0;
+    while at < length {
+        // SAFETY: the caller's promise.
+        let (a, b) = unsafe { (left.add(at).read(), right.add(at).read()) };
+        if a != b {
+            return i32::from(a) - i32::from(b);
+        }
+        at += 1;
+    }
+    0
+}
+
+/// The same, where only equality matters.
+///
+/// # Safety
+/// Both addresses are valid for `length` bytes.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn bcmp(left: *const u8, right: *const u8, length: usize) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe { memcmp(left, right, length) }
 }
 
 #[panic_handler]

@@ -154,8 +154,8 @@ impl Job {
             Who::Thread => script_thread,
         };
         let launch = net.launch(kernel, shape, (program,))?;
-        let (scripts, deadline) = (self.scripts, self.deadline);
-        Ok(Started { net, launch, memory, scripts, deadline })
+        let kernel = Detached { launch, memory, scripts: self.scripts, deadline: self.deadline };
+        Ok(Started { net, kernel })
     }
 }
 
@@ -201,6 +201,11 @@ struct Memory {
 /// Scripts that run.
 pub struct Started<'n> {
     net: &'n Net,
+    kernel: Detached,
+}
+
+/// Scripts that run, whatever becomes of their net.
+pub struct Detached {
     launch: Launch,
     memory: Memory,
     scripts: Vec<Script>,
@@ -210,7 +215,27 @@ pub struct Started<'n> {
 impl Started<'_> {
     /// The launch.
     pub fn launch(&self) -> &Launch {
-        &self.launch
+        &self.kernel.launch
+    }
+
+    /// Waits until a script has set a flag; what it came to.
+    ///
+    /// # Panics
+    /// When all scripts have ended without it, or the deadline passes.
+    pub fn until(&self, flags: &Flags, flag: usize) -> u64 {
+        let over = || flags.get(flag) != 0 || self.launch().is_finished();
+        let seen = crate::eventually(self.kernel.deadline, over) && flags.get(flag) != 0;
+        if !seen {
+            let wrong = self.kernel.read().wrong().join("\n");
+            panic!("flag {flag} was not set:\n{wrong}\n{}", describe(self.net));
+        }
+        flags.get(flag)
+    }
+
+    /// Lets go of the net.
+    #[must_use]
+    pub fn detach(self) -> Detached {
+        self.kernel
     }
 
     /// Waits for the end and checks that every op came to what it must.
@@ -231,9 +256,28 @@ impl Started<'_> {
     /// # Panics
     /// When the deadline passes.
     pub fn end(self) -> (Result<(), LaunchError>, Finished) {
+        self.kernel.end_with(|| describe(self.net))
+    }
+}
+
+impl Detached {
+    /// The launch.
+    pub fn launch(&self) -> &Launch {
+        &self.launch
+    }
+
+    /// Waits for the end, however it is.
+    ///
+    /// # Panics
+    /// When the deadline passes.
+    pub fn end(self) -> (Result<(), LaunchError>, Finished) {
+        self.end_with(String::new)
+    }
+
+    fn end_with(self, state: impl FnOnce() -> String) -> (Result<(), LaunchError>, Finished) {
         let ended = self.launch.wait_for(self.deadline);
         if matches!(ended, Err(LaunchError::StillRunning(_))) {
-            let state = describe(self.net);
+            let state = state();
             self.launch.abort();
             let aborted = self.launch.wait_for(Duration::from_secs(10));
             let finished = self.read();
@@ -315,9 +359,10 @@ impl Finished {
     pub fn wrong(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         for (rank, script) in self.scripts.iter().enumerate() {
-            let bad = self.outcomes[rank].iter().zip(&script.ops).position(|(outcome, op)| {
-                outcome.result < op.least || outcome.result > op.most
-            });
+            let bad = self.outcomes[rank]
+                .iter()
+                .zip(&script.ops)
+                .position(|(outcome, op)| outcome.result < op.least || outcome.result > op.most);
             if let Some(at) = bad {
                 let op = &script.ops[at];
                 wrong.push(format!(

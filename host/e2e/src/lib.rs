@@ -16,9 +16,10 @@ pub mod peer;
 pub mod script;
 
 use std::io::Write as _;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use gpunet_host::gpu::EmulatedOptions;
 use gpunet_host::{Gpu, GpuChoice, GpuKind, Net, NetBuilder};
 
 pub use gpunet_device::abi::option::SocketOption;
@@ -79,6 +80,26 @@ pub fn net() -> Net {
     net_builder().build().expect("a net")
 }
 
+/// A net on an emulated GPU of its own, whose threads run in an order drawn from `seed`.
+///
+/// # Panics
+/// When it cannot be made.
+#[must_use]
+pub fn seeded_net(seed: u64) -> Net {
+    let choice = GpuChoice::Emulated(EmulatedOptions::seeded(seed));
+    let gpu = Gpu::open(choice).expect("the emulated GPU opens");
+    net_builder_on(&gpu).build().expect("a net")
+}
+
+/// Flags on the GPU of this process.
+#[must_use]
+pub fn flags() -> Arc<Flags> {
+    Arc::new(Flags::new(gpu()))
+}
+
+/// Any port of this machine.
+pub const ANY_PORT: SocketAddr = SocketAddr::v4([127, 0, 0, 1], 0);
+
 /// Notes that a test does not run on this GPU.
 pub fn skip(test: &str, reason: &str) {
     println!("skipped: {test}: {reason}");
@@ -102,6 +123,14 @@ pub fn eventually(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
         }
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Lets this process open as many files as the system allows at all.
+pub fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // A test that needs more says so when it does not get them.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// A folder of the test's own, removed with this.

@@ -108,6 +108,51 @@ fn echo(stream: &mut (impl Read + Write)) -> io::Result<()> {
     }
 }
 
+/// A listener whose connections take few bytes until they are read.
+///
+/// # Panics
+/// When the system does not let us.
+#[must_use]
+pub fn narrow_listener() -> (TcpListener, SocketAddr) {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+    let socket = socket.expect("a socket");
+    let any: std::net::SocketAddr = ([127, 0, 0, 1], 0).into();
+    let listens = socket
+        .set_recv_buffer_size(4096)
+        .and_then(|()| socket.bind(&any.into()))
+        .and_then(|()| socket.listen(8));
+    listens.expect("it listens");
+    let listener = TcpListener::from(socket);
+    let address = listener.local_addr().expect("its address").into();
+    (listener, address)
+}
+
+/// An address at which a connect neither succeeds nor fails: a listener whose queue is full. It
+/// stays so as long as the sockets that come with it live.
+///
+/// # Panics
+/// When the system does not let us.
+#[must_use]
+pub fn black_hole() -> (Vec<socket2::Socket>, SocketAddr) {
+    let socket = || {
+        let made = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+        made.expect("a socket")
+    };
+    let listener = socket();
+    let any: std::net::SocketAddr = ([127, 0, 0, 1], 0).into();
+    listener.bind(&any.into()).and_then(|()| listener.listen(0)).expect("it listens");
+    let address = listener.local_addr().expect("its address");
+    let mut sockets = vec![listener];
+    for _ in 0..4 {
+        let filler = socket();
+        filler.set_nonblocking(true).expect("it can be non-blocking");
+        // Those that fit the queue connect, the others hang, and both is as it should be.
+        let _ = filler.connect(&address);
+        sockets.push(filler);
+    }
+    (sockets, address.as_socket().expect("an IP address").into())
+}
+
 /// A peer with a thread of its own, which serves one connection after the other.
 pub struct Peer<T> {
     /// Where it listens.

@@ -42,7 +42,13 @@ impl Script {
         Self::default()
     }
 
-    fn op(&mut self, code: Code, register: u32, arguments: [u64; 3], good: (i64, i64)) -> &mut Self {
+    fn op(
+        &mut self,
+        code: Code,
+        register: u32,
+        arguments: [u64; 3],
+        good: (i64, i64),
+    ) -> &mut Self {
         let [a, b, c] = arguments;
         self.ops.push(Op {
             code: code as u32,
@@ -360,7 +366,13 @@ impl Script {
     }
 
     /// Accepts connections into registers and watches them.
-    pub fn poller_accept(&mut self, listener: u32, first: u32, count: u64, events: u16) -> &mut Self {
+    pub fn poller_accept(
+        &mut self,
+        listener: u32,
+        first: u32,
+        count: u64,
+        events: u16,
+    ) -> &mut Self {
         let all = count as i64;
         let numbers = [first.into(), count, events.into()];
         self.op(Code::PollerAccept, listener, numbers, (all, all))

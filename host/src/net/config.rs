@@ -151,8 +151,7 @@ impl NetBuilder {
         check((1..=4096).contains(&self.request_slots), "request slots: 1 to 4096")?;
         check((1..=LARGEST_RING).contains(&self.ring), "ring: 1 byte to 1 GiB")?;
         check(!self.silence.is_zero(), "silence: more than zero")?;
-        let layout =
-            Layout { shards: self.proxy_threads, places, slots: self.request_slots, reserved: 0 };
+        let layout = Layout { shards: self.proxy_threads, places, slots: self.request_slots };
         let ring = ring_capacity(self.ring);
         let events = (layout.sockets() as u64 * 16).next_power_of_two();
         let ring_memory = self.ring_memory.unwrap_or_else(|| {

@@ -79,7 +79,7 @@ impl Net {
         printer: Printer,
     ) -> Result<Self, NetError> {
         let system = |call| move |source: std::io::Error| NetError::System { call, source };
-        let memory = Memory::new(&gpu, layout, ring_memory as usize)?;
+        let memory = Memory::new(&gpu, layout, ring_memory as usize, config.silence_ns)?;
         let (print, lines) = mpsc::sync_channel(LINES);
         let mut inboxes = Vec::new();
         let mut ends = Vec::new();
@@ -150,8 +150,7 @@ impl Net {
         self.check_alive()?;
         let slot = self.take_slot()?;
         self.shared.memory.stop(slot as usize).store_release(0);
-        let silence_ns = self.shared.config.silence_ns;
-        let device_net = self.shared.memory.device_net(slot, silence_ns);
+        let device_net = self.shared.memory.device_net(slot);
         let mut params = vec![crate::memory::bytes_of(&device_net)];
         arguments.each(&mut |address, bytes| params.push(crate::memory::bytes_at(address, bytes)));
         let entry = kernel.entry();

@@ -162,8 +162,7 @@ impl Shard {
         worked
     }
 
-    /// Takes what came in. Called by the thread now and then, and before requests are answered:
-    /// the GPU may know of a socket that another shard has just handed over.
+    /// Takes what came in. Called by the thread in each round, and before requests are answered.
     pub(crate) fn take_messages(&mut self, now_ns: u64, io: &mut dyn Readiness) -> bool {
         let mut any = false;
         while let Ok(message) = self.inbox.try_recv() {
@@ -246,7 +245,11 @@ impl Shard {
         let place = connection.handle.place() as usize;
         self.used = self.used.max(place + 1);
         // What the GPU wrote before this socket had the place is not news.
-        self.tails[place] = connection.send.stale_word();
+        self.tails[place] = if connection.send.place.capacity == 0 {
+            self.shared.memory.send_tail(connection.index).load()
+        } else {
+            connection.send.stale_word()
+        };
         let (handle, phase) = (connection.handle, connection.phase);
         self.places[place] = Some(Box::new(connection));
         if phase == Phase::Polling {
@@ -280,31 +283,28 @@ impl Shard {
     }
 
     fn answer_requests(&mut self, now_ns: u64, io: &mut dyn Readiness) -> bool {
-        let mut worked = false;
         let slots = self.sequences.len();
-        for slot in 0..slots {
+        let mut asked = Vec::new();
+        self.shared.memory.changed_requests(self.id * slots, &mut self.sequences, &mut asked);
+        if asked.is_empty() {
+            return false;
+        }
+        // The GPU may know of sockets that other shards have just handed over.
+        self.take_messages(now_ns, io);
+        for (slot, sequence) in asked {
             let global = self.id * slots + slot;
-            let shared = Arc::clone(&self.shared);
-            let memory = &shared.memory;
-            // Acquire: who sees the number sees the request.
-            let sequence = memory.request_sequence(global).load_acquire();
-            if sequence == self.sequences[slot] {
-                continue;
-            }
-            self.sequences[slot] = sequence;
-            worked = true;
-            let request = Request(memory.request(global).read());
-            self.take_messages(now_ns, io);
+            let request = Request(self.shared.memory.request(global).read());
             let reply = self.answer(&request, now_ns, io);
             self.counters.requests.add(1);
             if reply.result() < 0 {
                 self.counters.refused_requests.add(1);
             }
+            let memory = &self.shared.memory;
             memory.reply(global).write(&reply.0);
             // Release: who sees the number sees the reply.
             memory.reply_sequence(global).store_release(sequence);
         }
-        worked
+        true
     }
 
     fn look_at_tails(&mut self) -> bool {

@@ -91,24 +91,29 @@ impl Descriptor {
         if self.domain == Domain::Unix { Err(Errno::EOPNOTSUPP) } else { Ok(()) }
     }
 
-    /// One system call on the pieces of a window.
-    fn transfer(
-        &self,
-        window: &Window,
-        call: unsafe extern "C" fn(i32, *mut libc::msghdr, i32) -> isize,
-    ) -> Result<usize, Errno> {
+    /// One system call on the pieces of a window; the plain one for one piece.
+    fn transfer(&self, window: &Window, direction: Direction) -> Result<usize, Errno> {
+        let fd = self.socket.as_raw_fd();
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        let [(first, length), (_, rest)] = window.pieces();
         let mut pieces = window
             .pieces()
             .map(|(address, length)| libc::iovec { iov_base: address.cast(), iov_len: length });
         // SAFETY: a message header of zeros is a valid empty one.
         let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
         header.msg_iov = pieces.as_mut_ptr();
-        header.msg_iovlen = if pieces[1].iov_len == 0 { 1 } else { 2 };
+        header.msg_iovlen = pieces.len();
         loop {
-            let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-            // SAFETY: the header names the pieces, which lie in ring memory (`Memory::window`);
+            // SAFETY: the pieces lie in ring memory (`Memory::window`), and the header names them;
             // the system reads or writes them as bytes.
-            let moved = unsafe { call(self.socket.as_raw_fd(), &raw mut header, flags) };
+            let moved = unsafe {
+                match (direction, rest) {
+                    (Direction::Receive, 0) => libc::recv(fd, first.cast(), length, flags),
+                    (Direction::Send, 0) => libc::send(fd, first.cast(), length, flags),
+                    (Direction::Receive, _) => libc::recvmsg(fd, &raw mut header, flags),
+                    (Direction::Send, _) => libc::sendmsg(fd, &raw const header, flags),
+                }
+            };
             if let Ok(bytes) = usize::try_from(moved) {
                 return Ok(bytes);
             }
@@ -118,16 +123,6 @@ impl Descriptor {
             }
         }
     }
-}
-
-unsafe extern "C" fn sendmsg(fd: i32, header: *mut libc::msghdr, flags: i32) -> isize {
-    // SAFETY: the caller's header.
-    unsafe { libc::sendmsg(fd, header, flags) }
-}
-
-unsafe extern "C" fn recvmsg(fd: i32, header: *mut libc::msghdr, flags: i32) -> isize {
-    // SAFETY: the caller's header.
-    unsafe { libc::recvmsg(fd, header, flags) }
 }
 
 /// The address as the device knows it.
@@ -199,7 +194,7 @@ impl Socket for Descriptor {
     }
 
     fn receive(&mut self, window: &Window) -> Result<Moved, Errno> {
-        match self.transfer(window, recvmsg) {
+        match self.transfer(window, Direction::Receive) {
             Ok(0) => Ok(Moved::End),
             Ok(bytes) => Ok(Moved::Bytes(bytes)),
             Err(Errno::EAGAIN) => Ok(Moved::Later),
@@ -208,7 +203,7 @@ impl Socket for Descriptor {
     }
 
     fn send(&mut self, window: &Window) -> Result<Moved, Errno> {
-        match self.transfer(window, sendmsg) {
+        match self.transfer(window, Direction::Send) {
             Ok(0) | Err(Errno::EAGAIN) => Ok(Moved::Later),
             Ok(bytes) => Ok(Moved::Bytes(bytes)),
             Err(error) => Err(error),

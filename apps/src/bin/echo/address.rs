@@ -39,9 +39,8 @@ impl FromStr for Address {
         }
         let (host, port) =
             text.rsplit_once(':').ok_or_else(|| format!("the port is missing: {FORMS}"))?;
-        let port = port
-            .parse()
-            .map_err(|_| format!("'{port}' is no port from 0 to 65535: {FORMS}"))?;
+        let port =
+            port.parse().map_err(|_| format!("'{port}' is no port from 0 to 65535: {FORMS}"))?;
         let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
             Some(inside) => inside
                 .split('%')
@@ -131,7 +130,7 @@ pub(crate) fn cannot_connect(address: &SocketAddr, error: &io::Error) -> Failure
         io::ErrorKind::TimedOut => "check that the address is reachable, or raise --timeout",
         _ => "check the address",
     };
-    Failure::lost(format!("cannot connect to {address}: {}; {remedy}", plain(error)))
+    Failure::refused(format!("cannot connect to {address}: {}; {remedy}", plain(error)))
 }
 
 #[cfg(test)]
@@ -140,7 +139,8 @@ mod tests {
 
     #[test]
     fn good_addresses_are_read_and_written_alike() {
-        for text in ["127.0.0.1:7000", "[::1]:7000", "localhost:0", "unix:/tmp/a", "[fe80::1%2]:1"] {
+        for text in ["127.0.0.1:7000", "[::1]:7000", "localhost:0", "unix:/tmp/a", "[fe80::1%2]:1"]
+        {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
     }

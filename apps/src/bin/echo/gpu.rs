@@ -10,13 +10,14 @@ use gpunet_kernels::echo::{Work, echo_client, echo_server, stream_sink, stream_s
 use crate::address::{cannot_connect, cannot_listen};
 use crate::end::{End, RoundTrips, SEED, Server, Service, Streaming};
 use crate::failure::{Failure, one_line};
+use crate::print::say;
 use crate::results::Results;
 use crate::stop::Stop;
 
 /// Shared memory of a block, at least; the kernels' buffers lie there.
 const LEAST_SHARED: u64 = 16 << 10;
 /// And at most: what every GPU grants, and more blocks fit beside each other.
-const MOST_SHARED: u64 = 48 << 10;
+pub(crate) const MOST_SHARED: u64 = 48 << 10;
 /// How often a wait for a kernel looks whether the program should stop.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long a kernel that was told to stop may take.
@@ -36,8 +37,9 @@ pub(crate) fn open(choice: &GpuChoice) -> Result<(Gpu, String), Failure> {
             Ok((gpu, reason))
         }
         Err(error) if matches!(choice, GpuChoice::Auto) => {
-            let reason = format!("{} is not used: {}", gpu.info().name, one_line(&error.to_string()));
-            eprintln!("echo: {reason}; using the emulated GPU");
+            let reason =
+                format!("{} is not used: {}", gpu.info().name, one_line(&error.to_string()));
+            say(&format!("echo: {reason}; using the emulated GPU"));
             let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default()))?;
             gpu.load(&MODULE)?;
             Ok((gpu, reason))
@@ -87,7 +89,10 @@ impl GpuEnd {
             .sockets(sockets)
             .ring(settings.ring)
             .proxy_threads(settings.proxy_threads)
-            .build()?;
+            .build()
+            .map_err(|error| {
+                Failure::refused(format!("{error}; a smaller --ring or fewer blocks need less"))
+            })?;
         Ok(Self { gpu: gpu.clone(), net, settings, stop: stop.clone() })
     }
 
@@ -108,19 +113,28 @@ impl GpuEnd {
         }
     }
 
-    /// Waits for a client's kernel, which ends by itself: all its calls have a time-out.
-    fn finish(&self, launch: &Launch, limit: Duration) -> Result<(), Failure> {
-        let begin = Instant::now();
+    /// Waits for a client's kernel. All its calls have a time-out, so it ends by itself, unless
+    /// something is wrong with it: then nothing moves for longer than that.
+    fn finish(&self, launch: &Launch, timeout: Duration) -> Result<(), Failure> {
+        let mut moved = 0;
+        let mut since = Instant::now();
         loop {
             match launch.wait_for(LOOK) {
                 Err(gpunet_host::LaunchError::StillRunning(_)) => {}
                 ended => return Ok(ended?),
             }
-            let interrupted = self.stop.is_set();
-            if interrupted || begin.elapsed() > limit {
+            if self.stop.is_set() {
                 end(launch)?;
-                let late = format!("{} did not end within {limit:?}", launch.kernel());
-                return Err(if interrupted { Failure::Interrupted } else { Failure::lost(late) });
+                return Err(Failure::Interrupted);
+            }
+            let statistics = self.net.statistics();
+            let now = statistics.sent_bytes + statistics.received_bytes;
+            if now != moved {
+                (moved, since) = (now, Instant::now());
+            } else if since.elapsed() > timeout * 2 + STOPPING {
+                end(launch)?;
+                let kernel = launch.kernel();
+                return Err(Failure::lost(format!("{kernel} neither moved a byte nor gave up")));
             }
         }
     }
@@ -155,8 +169,7 @@ impl End for GpuEnd {
         let shape = self.shape(work.connections, 2 * work.bytes);
         let arguments = (kernel_work, results.samples(), results.outcomes());
         let launch = self.net.launch(echo_client, shape, arguments)?;
-        // Each call may take the time-out; no measurement that works comes near the sum.
-        self.finish(&launch, work.timeout * 4 + Duration::from_secs(120))?;
+        self.finish(&launch, work.timeout)?;
         results.check("round trip", to, work.messages * work.bytes)?;
         results.round_trips_ns()
     }
@@ -166,7 +179,7 @@ impl End for GpuEnd {
         let kernel_work = self.work(to, 0, work.bytes, work.timeout);
         let shape = self.shape(work.connections, MOST_SHARED);
         let launch = self.net.launch(stream_source, shape, (kernel_work, results.outcomes()))?;
-        self.finish(&launch, work.timeout * 4 + Duration::from_secs(120))?;
+        self.finish(&launch, work.timeout)?;
         results.check("stream", to, work.bytes)?;
         results.slowest()
     }
@@ -174,17 +187,22 @@ impl End for GpuEnd {
 
 /// Why a block did not reach its server, or what happened to it then.
 pub(crate) fn of_block(doing: &str, to: &SocketAddr, errno: Errno) -> Failure {
-    match errno {
-        Errno::ECONNREFUSED | Errno::ENOENT | Errno::EACCES | Errno::ENETUNREACH => {
-            cannot_connect(to, &std::io::Error::from_raw_os_error(errno.0))
+    use std::io::ErrorKind as Kind;
+    let error = std::io::Error::from_raw_os_error(errno.0);
+    match error.kind() {
+        Kind::ConnectionRefused | Kind::NotFound | Kind::PermissionDenied => {
+            cannot_connect(to, &error)
         }
-        errno => Failure::of_kernel(doing, errno),
+        Kind::NetworkUnreachable | Kind::HostUnreachable => cannot_connect(to, &error),
+        _ => Failure::of_kernel(doing, errno),
     }
 }
 
 /// Tells a kernel to stop and waits for it.
 fn end(launch: &Launch) -> Result<(), Failure> {
-    launch.abort();
+    if !launch.is_finished() {
+        launch.abort();
+    }
     Ok(launch.wait_for(STOPPING)?)
 }
 

@@ -1,1 +1,86 @@
-fn main() {}
+//! `echo`: an echo server and client in GPU kernels, beside their twins on the CPU.
+//!
+//! ```text
+//!   main ── options (command line) ── run ─┬─ pairings, server, client
+//!                                          ├─ measure   how many messages, how many bytes
+//!                                          ├─ end       what both places can do
+//!                                          │   ├─ gpu + results   kernels, through gpunet-host
+//!                                          │   └─ cpu + socket    threads, on plain sockets
+//!                                          └─ report, progress    table, JSON; what goes on
+//! ```
+//!
+//! `--json` prints one object; `--help` describes it, and `report` holds its types.
+
+mod address;
+mod cpu;
+mod end;
+mod failure;
+mod gpu;
+mod loopback;
+mod machine;
+mod measure;
+mod options;
+mod print;
+mod progress;
+mod report;
+mod results;
+mod run;
+mod socket;
+mod stop;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+use tracing_subscriber::EnvFilter;
+
+use failure::{Failure, one_line};
+use options::{Command, Options};
+use print::say;
+use stop::Stop;
+
+fn main() -> ExitCode {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    let colours = std::io::stderr().is_terminal();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
+    log.with_writer(std::io::stderr).init();
+    let options = match Options::try_parse() {
+        Ok(options) => options,
+        Err(error) => return explain(&error),
+    };
+    match act(&options) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(failure) => {
+            say(&format!("echo: {failure}"));
+            ExitCode::from(failure.exit_status())
+        }
+    }
+}
+
+/// Whether all that was checked was right.
+fn act(options: &Options) -> Result<bool, Failure> {
+    let stop = Stop::on_signals()?;
+    match &options.command {
+        None => run::pairings(&options.run, &stop),
+        Some(Command::Run(options)) => run::pairings(options, &stop),
+        Some(Command::Server(options)) => run::server(options, &stop),
+        Some(Command::Client(options)) => run::client(options, &stop),
+    }
+}
+
+/// Help goes out whole; a mistake in one line.
+fn explain(error: &clap::Error) -> ExitCode {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        // Nobody to tell where standard output is closed.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let text = error.to_string();
+    let text = text.split("\n\nUsage:").next().unwrap_or(&text);
+    let text = text.split("\n\nFor more information").next().unwrap_or(text);
+    let line = one_line(text.strip_prefix("error: ").unwrap_or(text));
+    say(&format!("echo: {line} (see echo --help)"));
+    ExitCode::from(2)
+}

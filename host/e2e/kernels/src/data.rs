@@ -13,26 +13,26 @@ const UNTOUCHED: u8 = 0xEE;
 /// Groups, and whether they can receive into a thread's own memory.
 pub(crate) trait Receiver: Group {
     /// Receives into the caller's own memory.
-    fn receive_local(self, net: &Net, handle: Handle, buffer: &mut [u8], flags: u32) -> i64;
+    fn receive_local(self, net: Net, handle: Handle, buffer: &mut [u8], flags: u32) -> i64;
 }
 
 impl Receiver for Thread {
     #[inline(always)]
-    fn receive_local(self, net: &Net, handle: Handle, buffer: &mut [u8], flags: u32) -> i64 {
+    fn receive_local(self, net: Net, handle: Handle, buffer: &mut [u8], flags: u32) -> i64 {
         calls::grecv(net, self, handle, buffer, flags)
     }
 }
 
 impl Receiver for Warp {
     #[inline(always)]
-    fn receive_local(self, _: &Net, _: Handle, _: &mut [u8], _: u32) -> i64 {
+    fn receive_local(self, _: Net, _: Handle, _: &mut [u8], _: u32) -> i64 {
         Errno::EOPNOTSUPP.negative()
     }
 }
 
 impl Receiver for Block {
     #[inline(always)]
-    fn receive_local(self, _: &Net, _: Handle, _: &mut [u8], _: u32) -> i64 {
+    fn receive_local(self, _: Net, _: Handle, _: &mut [u8], _: u32) -> i64 {
         Errno::EOPNOTSUPP.negative()
     }
 }
@@ -71,7 +71,7 @@ impl<G: Receiver> Script<'_, G> {
     }
 
     #[inline(always)]
-    fn stream(&self, op: &Op) -> Stream<'_, G> {
+    fn stream(&self, op: &Op) -> Stream<G> {
         Stream::from_handle(self.on, Handle(self.register(op.register).handle))
     }
 
@@ -131,9 +131,8 @@ impl<G: Receiver> Script<'_, G> {
         } else {
             let buffer = self.buffer(op);
             let before = GUARD.min(op.offset as usize);
-            let around = self
-                .space(op)
-                .slice(op.offset as usize - before, before + buffer.len() + GUARD);
+            let around =
+                self.space(op).slice(op.offset as usize - before, before + buffer.len() + GUARD);
             let mut at = self.group.rank();
             while at < around.len() {
                 around.set(at, UNTOUCHED);

@@ -47,8 +47,7 @@ impl<G: Receiver> Script<'_, G> {
     pub(crate) fn poller_watch(&self, op: &Op, add: bool) -> i64 {
         let Some(poller) = &self.poller else { return Errno::EBADF.negative() };
         let socket = Handle(self.register(op.register).handle);
-        let done =
-            if add { poller.add(socket, op.a as u16, op.b) } else { poller.remove(socket) };
+        let done = if add { poller.add(socket, op.a as u16, op.b) } else { poller.remove(socket) };
         number(done.map(|()| 0))
     }
 

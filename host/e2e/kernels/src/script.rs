@@ -38,8 +38,8 @@ const MAX_LETTERS: usize = 256;
 
 /// A script that runs, as each thread of its group sees it.
 pub(crate) struct Script<'n, G: Receiver> {
-    pub(crate) on: On<'n, G>,
-    pub(crate) net: &'n Net,
+    pub(crate) on: On<G>,
+    pub(crate) net: Net,
     pub(crate) group: G,
     pub(crate) program: &'n Program,
     registers: Shared<Register>,
@@ -47,7 +47,7 @@ pub(crate) struct Script<'n, G: Receiver> {
     pub(crate) events: Shared<Event>,
     pub(crate) memory: SharedBuf,
     pub(crate) shared: SharedBuf,
-    pub(crate) poller: Option<Poller<'n, G>>,
+    pub(crate) poller: Option<Poller<G>>,
 }
 
 /// A call's return value.
@@ -56,9 +56,17 @@ pub(crate) fn number(result: Result<u64, Errno>) -> i64 {
     result.map_or_else(Errno::negative, |value| value as i64)
 }
 
+/// Whether two addresses are the same. Word by word: `==` on byte arrays becomes a call of
+/// `memcmp`, which PTX has not.
+#[inline(always)]
+fn same(one: &SocketAddr, other: &SocketAddr) -> bool {
+    let (one, other) = (one.to_words(), other.to_words());
+    one.iter().zip(&other).fold(0, |differing, (a, b)| differing | (a ^ b)) == 0
+}
+
 /// Runs script `rank` of the program; the group is the block's number `in_block`.
 #[inline(always)]
-fn run<G: Receiver>(on: On<'_, G>, program: &Program, rank: usize, in_block: usize) {
+fn run<G: Receiver>(on: On<G>, program: &Program, rank: usize, in_block: usize) {
     let Some(span) = program.scripts.get(rank) else { return };
     let each = program.registers_each as usize;
     let memory_each = program.memory_each as usize;
@@ -83,6 +91,8 @@ fn run<G: Receiver>(on: On<'_, G>, program: &Program, rank: usize, in_block: usi
             let elapsed_ns = simt::now_ns() - begin;
             program.outcomes.set(at as usize, Outcome { result, elapsed_ns });
         }
+        // No thread is still reading what the next op may write.
+        script.group.barrier();
         if result < op.least || result > op.most {
             return;
         }
@@ -168,11 +178,11 @@ impl<G: Receiver> Script<'_, G> {
             },
             Code::PeerName => {
                 let name = calls::ggetpeername(net, group, handle);
-                number(name.map(|name| u64::from(name == self.address(op.a))))
+                number(name.map(|name| u64::from(same(&name, &self.address(op.a)))))
             }
             Code::SocketName => {
                 let name = calls::ggetsockname(net, group, handle);
-                number(name.map(|name| u64::from(name == self.address(op.a))))
+                number(name.map(|name| u64::from(same(&name, &self.address(op.a)))))
             }
             Code::KeepName => self.keep_name(op, handle),
             Code::PollSet => self.poll_set(op),

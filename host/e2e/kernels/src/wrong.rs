@@ -27,6 +27,7 @@ impl<G: Receiver> Script<'_, G> {
     /// Breaks the rules: differing arguments (0), differing calls (1), a barrier that not all
     /// threads reach (2), barriers at different places (3), a buffer of a thread's own (4).
     #[inline(always)]
+    #[allow(clippy::if_same_then_else, reason = "the two barriers stand at different places")]
     pub(crate) fn diverge(&self, op: &Op) -> i64 {
         let rank = self.group.rank();
         let handle = Handle(self.register(op.register).handle);

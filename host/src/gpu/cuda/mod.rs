@@ -156,7 +156,7 @@ impl Backend for Cuda {
             .modules
             .get(spec.module)
             .ok_or_else(|| GpuError::ModuleNotLoaded { module: spec.module.to_owned() })?;
-        let kernel = loaded.kernel(spec.module, spec.kernel)?.clone();
+        let kernel = loaded.kernel(spec.module, spec.kernel, spec.block.count())?.clone();
         kernel.check_parameters(spec.kernel, &spec.params)?;
         let shape = spec.shape(kernel.max_threads.min(context.facts.max_threads))?;
         let shared = u64::from(spec.shared_bytes) + u64::from(kernel.static_shared);

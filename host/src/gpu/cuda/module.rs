@@ -19,6 +19,10 @@ use super::driver::{self, Failed, call};
 
 /// The name under which PTX carries the ABI it was built for.
 const ABI_SYMBOL: &CStr = c"GPUNET_ABI";
+/// Registers a thread may have in the largest blocks: 65,536 of a multiprocessor by 1,024.
+const TIGHT_REGISTERS: usize = 64;
+/// Threads of the largest blocks.
+const LARGEST_BLOCK: u32 = 1024;
 /// Room for the compiler's log.
 const LOG_BYTES: usize = 8 << 10;
 
@@ -35,11 +39,16 @@ pub(super) struct Kernel {
 }
 
 /// A loaded module.
+///
+/// It is compiled twice where that is needed: with as many registers as the code wants, for small
+/// blocks, and with few, for blocks up to the largest. Registers that do not suffice spill into
+/// memory, which every acquire of the data path drops from the cache.
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) ptx: &'static str,
-    module: CUmodule,
-    kernels: BTreeMap<String, Kernel>,
+    modules: Vec<CUmodule>,
+    /// Each kernel's compilations, the one with more registers first.
+    kernels: BTreeMap<String, Vec<Kernel>>,
 }
 
 // SAFETY: the driver's handles may be used from any thread.
@@ -53,9 +62,8 @@ impl Loaded {
         max_shared: u32,
         copier: &mut Copier,
     ) -> Result<Self, GpuError> {
-        let module = compile(name, ptx)?;
-        let mut loaded = Self { ptx, module, kernels: BTreeMap::new() };
-        match loaded.inspect(name, max_shared, copier) {
+        let mut loaded = Self { ptx, modules: Vec::new(), kernels: BTreeMap::new() };
+        match loaded.compile(name, max_shared, copier) {
             Ok(()) => Ok(loaded),
             Err(error) => {
                 loaded.unload();
@@ -66,38 +74,63 @@ impl Loaded {
 
     /// No kernel may run.
     pub(super) fn unload(self) {
-        // SAFETY: the module was loaded by `new`, and its functions are forgotten with `self`.
-        let _ = unsafe { call!(cuModuleUnload(self.module)) };
+        for module in self.modules {
+            // SAFETY: loaded by `compile`, and its functions are forgotten with `self`.
+            let _ = unsafe { call!(cuModuleUnload(module)) };
+        }
     }
 
-    /// The kernel of that name.
-    pub(super) fn kernel(&self, module: &str, kernel: &str) -> Result<&Kernel, GpuError> {
-        self.kernels.get(kernel).ok_or_else(|| GpuError::UnknownKernel {
+    /// The kernel of that name, in the compilation that serves blocks of so many threads best.
+    pub(super) fn kernel(
+        &self,
+        module: &str,
+        kernel: &str,
+        threads: u128,
+    ) -> Result<&Kernel, GpuError> {
+        let compilations = self.kernels.get(kernel);
+        let fitting = compilations.and_then(|all| {
+            let fits = |kernel: &&Kernel| u128::from(kernel.max_threads) >= threads;
+            all.iter().find(fits).or(all.last())
+        });
+        fitting.ok_or_else(|| GpuError::UnknownKernel {
             module: module.to_owned(),
             kernel: kernel.to_owned(),
             known: self.kernels.keys().cloned().collect::<Vec<_>>().join(", "),
         })
     }
 
-    fn inspect(
+    fn compile(
         &mut self,
         name: &str,
         max_shared: u32,
         copier: &mut Copier,
     ) -> Result<(), GpuError> {
-        self.check_abi(name, copier)?;
-        for entry in entries(self.ptx) {
-            let symbol = CString::new(entry).unwrap_or_default();
-            let mut function = ptr::null_mut();
-            // SAFETY: writes one handle; the name is a C string.
-            unsafe { call!(cuModuleGetFunction(&mut function, self.module, symbol.as_ptr())) }?;
-            let kernel = Kernel::inspect(function, max_shared)?;
-            self.kernels.insert(entry.to_owned(), kernel);
+        let module = compile(name, self.ptx, None)?;
+        self.modules.push(module);
+        Self::check_abi(module, name, copier)?;
+        self.inspect(module, max_shared)?;
+        let smallest = self.kernels.values().flatten().map(|kernel| kernel.max_threads).min();
+        if smallest.is_some_and(|threads| threads < LARGEST_BLOCK) {
+            let module = compile(name, self.ptx, Some(TIGHT_REGISTERS))?;
+            self.modules.push(module);
+            self.inspect(module, max_shared)?;
         }
         Ok(())
     }
 
-    fn check_abi(&self, name: &str, copier: &mut Copier) -> Result<(), GpuError> {
+    fn inspect(&mut self, module: CUmodule, max_shared: u32) -> Result<(), GpuError> {
+        for entry in entries(self.ptx) {
+            let symbol = CString::new(entry).unwrap_or_default();
+            let mut function = ptr::null_mut();
+            // SAFETY: writes one handle; the name is a C string.
+            unsafe { call!(cuModuleGetFunction(&mut function, module, symbol.as_ptr())) }?;
+            let kernel = Kernel::inspect(function, max_shared)?;
+            self.kernels.entry(entry.to_owned()).or_default().push(kernel);
+        }
+        Ok(())
+    }
+
+    fn check_abi(module: CUmodule, name: &str, copier: &mut Copier) -> Result<(), GpuError> {
         let mismatch = |found: String| GpuError::AbiMismatch {
             module: name.to_owned(),
             expected: describe(ABI),
@@ -106,8 +139,7 @@ impl Loaded {
         let (mut address, mut bytes) = (0, 0);
         let symbol = ABI_SYMBOL.as_ptr();
         // SAFETY: writes an address and a size; the name is a C string.
-        match unsafe { call!(cuModuleGetGlobal_v2(&mut address, &mut bytes, self.module, symbol)) }
-        {
+        match unsafe { call!(cuModuleGetGlobal_v2(&mut address, &mut bytes, module, symbol)) } {
             Err(Failed { code: CUresult::CUDA_ERROR_NOT_FOUND, .. }) => {
                 return Err(mismatch("it does not say which".to_owned()));
             }
@@ -188,7 +220,7 @@ fn parameters(function: CUfunction) -> Option<Vec<usize>> {
     }
 }
 
-fn compile(name: &str, ptx: &'static str) -> Result<CUmodule, GpuError> {
+fn compile(name: &str, ptx: &'static str, registers: Option<usize>) -> Result<CUmodule, GpuError> {
     let refused = |error: String, log: String| GpuError::ModuleRefused {
         module: name.to_owned(),
         name: error,
@@ -197,10 +229,16 @@ fn compile(name: &str, ptx: &'static str) -> Result<CUmodule, GpuError> {
     let image = CString::new(ptx)
         .map_err(|_| refused("no PTX".to_owned(), "it holds a zero byte".to_owned()))?;
     let mut log = vec![0_u8; LOG_BYTES];
-    let mut options =
-        [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
-    let mut values: [*mut c_void; 2] =
-        [log.as_mut_ptr().cast(), ptr::without_provenance_mut(LOG_BYTES)];
+    let mut options = [
+        CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
+        CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+        CUjit_option::CU_JIT_MAX_REGISTERS,
+    ];
+    let mut values: [*mut c_void; 3] = [
+        log.as_mut_ptr().cast(),
+        ptr::without_provenance_mut(LOG_BYTES),
+        ptr::without_provenance_mut(registers.unwrap_or(0)),
+    ];
     let mut module = ptr::null_mut();
     // SAFETY: the image is a C string, options and values go in pairs, and the log has the size
     // given; all outlive the call.
@@ -208,7 +246,7 @@ fn compile(name: &str, ptx: &'static str) -> Result<CUmodule, GpuError> {
         call!(cuModuleLoadDataEx(
             &mut module,
             image.as_ptr().cast(),
-            2,
+            if registers.is_some() { 3 } else { 2 },
             options.as_mut_ptr(),
             values.as_mut_ptr(),
         ))

@@ -1,0 +1,281 @@
+//! The three things the program does: all pairings, a server, a client.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use gpunet_device::SocketAddr;
+use gpunet_host::Gpu;
+
+use crate::cpu::CpuEnd;
+use crate::end::{End, Place, Server, Service};
+use crate::failure::Failure;
+use crate::gpu::{self, GpuEnd};
+use crate::loopback::Loopback;
+use crate::machine::Machine;
+use crate::options::{ClientOptions, GpuOptions, MeasureOptions, RunOptions, ServerOptions};
+use crate::print::{print, say};
+use crate::progress::Progress;
+use crate::report::{
+    ClientReport, Figures, GpuFacts, Pairing, RunReport, Settings, StreamFigure, human_bytes,
+};
+use crate::{measure, stop::Stop};
+
+/// How long connections may take to send their last bytes once the server was interrupted.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Runs all pairings; whether all bytes were right.
+pub(crate) fn pairings(options: &RunOptions, stop: &Stop) -> Result<bool, Failure> {
+    options.check()?;
+    let begin = Instant::now();
+    let measure = &options.measure;
+    let (gpu, reason) = gpu::open(&options.gpu.choice())?;
+    let shape = shape(&gpu, &options.gpu, options.blocks(), measure);
+    let place = Loopback::new(options.transport)?;
+    let gpu_end = GpuEnd::new(&gpu, shape, stop)?;
+    let cpu_end = CpuEnd::new(stop);
+    let end = |place| -> &dyn End {
+        match place {
+            Place::Gpu => &gpu_end,
+            Place::Cpu => &cpu_end,
+        }
+    };
+
+    let order = [Place::Gpu, Place::Cpu];
+    let mut progress = Progress::new(4 * (measure.sizes.len() + 1));
+    let mut all = Vec::new();
+    for (client, server) in order.iter().flat_map(|c| order.iter().map(move |s| (*c, *s))) {
+        let name = format!("{} client, {} server", client.name(), server.name());
+        let mut watched = Watched { progress: &mut progress, name: &name, failed: None };
+        let mut figures = Figures { verified: false, error: None, rtt_us: Vec::new() };
+        let mut stream: Option<StreamFigure> = None;
+        let (client_end, server_end) = (end(client), end(server));
+
+        let echo = server_end.serve(Service::Echo, &place.address("echo")?)?;
+        figures.rtt_us = watched.round_trips(client_end, &echo.address(), measure)?;
+        echo.stop()?;
+        if watched.failed.is_none() {
+            let sink = server_end.serve(Service::Sink, &place.address("sink")?)?;
+            let asked = options.stream_bytes;
+            stream = watched.stream(client_end, &sink.address(), asked, measure)?;
+            sink.stop()?;
+        } else {
+            watched.progress.skip(1);
+        }
+        figures.error = watched.failed.as_ref().map(Failure::to_string);
+        figures.verified = figures.error.is_none();
+        all.push(Pairing {
+            client,
+            server,
+            figures,
+            stream_gbps: stream.map(|stream| (stream.gbps * 1e4).round() / 1e4),
+            stream_bytes: stream.map(|stream| stream.bytes),
+        });
+    }
+    drop(progress);
+    let report = RunReport {
+        gpu: facts(&gpu, &reason),
+        transport: options.transport.name(),
+        verified: all.iter().all(|pairing| pairing.figures.verified),
+        pairings: all,
+        machine: Machine::read(),
+        settings: settings(Some(&shape), measure, true),
+        elapsed_s: (begin.elapsed().as_secs_f64() * 100.0).round() / 100.0,
+    };
+    let text = if measure.json { json(&report) } else { report.table(&measure.sizes) };
+    print(&text)?;
+    for pairing in &report.pairings {
+        if let Some(error) = &pairing.figures.error {
+            let (client, server) = (pairing.client.name(), pairing.server.name());
+            say(&format!("echo: {client} client, {server} server: {error}"));
+        }
+    }
+    Ok(report.verified)
+}
+
+/// Serves until interrupted.
+pub(crate) fn server(options: &ServerOptions, stop: &Stop) -> Result<bool, Failure> {
+    options.check()?;
+    let at = options.listen.resolve()?;
+    let path = at.to_path();
+    match options.on {
+        Place::Cpu => {
+            let end = CpuEnd::new(stop);
+            serve(end.serve(Service::Echo, &at)?, "CPU", path, stop)?;
+        }
+        Place::Gpu => {
+            let (gpu, reason) = gpu::open(&options.gpu.choice())?;
+            let shape = gpu::Settings {
+                blocks: options.blocks.unwrap_or(8),
+                threads: options.gpu.threads.unwrap_or(gpu::default_threads(gpu.info())),
+                proxy_threads: options.gpu.proxy_threads(),
+                ring: options.gpu.ring(),
+                connections: 0,
+                largest: gpu::MOST_SHARED,
+            };
+            let end = GpuEnd::new(&gpu, shape, stop)?;
+            let on = format!("GPU: {} ({reason})", gpu.info().name);
+            serve(end.serve(Service::Echo, &at)?, &on, path, stop)?;
+        }
+    }
+    Ok(true)
+}
+
+fn serve(
+    server: Box<dyn Server + '_>,
+    on: &str,
+    path: Option<PathBuf>,
+    stop: &Stop,
+) -> Result<(), Failure> {
+    print(&format!("listening on {}\n", server.address()))?;
+    say(&format!("{on}; Ctrl-C ends it"));
+    while !stop.is_set() {
+        server.watch()?;
+    }
+    // A peer that does not read could hold the last bytes, and us, for long.
+    std::thread::spawn(move || {
+        std::thread::sleep(FAREWELL);
+        if let Some(path) = path {
+            let _ = std::fs::remove_file(path);
+        }
+        std::process::exit(0);
+    });
+    server.stop()
+}
+
+/// Measures against a server elsewhere; whether all bytes were right.
+pub(crate) fn client(options: &ClientOptions, stop: &Stop) -> Result<bool, Failure> {
+    options.check()?;
+    let measure = &options.measure;
+    let to = options.connect.resolve()?;
+    let (gpu, shape, end): (_, _, Box<dyn End>) = match options.on {
+        Place::Cpu => (GpuFacts::default(), None, Box::new(CpuEnd::new(stop))),
+        Place::Gpu => {
+            let (gpu, reason) = gpu::open(&options.gpu.choice())?;
+            let shape = shape(&gpu, &options.gpu, 0, measure);
+            let end = GpuEnd::new(&gpu, shape, stop)?;
+            (facts(&gpu, &reason), Some(shape), Box::new(end))
+        }
+    };
+    let mut progress = Progress::new(measure.sizes.len());
+    let name = format!("{} client", options.on.name());
+    let mut watched = Watched { progress: &mut progress, name: &name, failed: None };
+    let rtt_us = watched.round_trips(end.as_ref(), &to, measure)?;
+    let failed = watched.failed.take();
+    drop(progress);
+    let error = failed.map(|failed| failed.to_string());
+    let report = ClientReport {
+        gpu,
+        client: options.on,
+        server: to.to_string(),
+        figures: Figures { verified: error.is_none(), error, rtt_us },
+        machine: Machine::read(),
+        settings: settings(shape.as_ref(), measure, false),
+    };
+    print(&if measure.json { json(&report) } else { report.table(&measure.sizes) })?;
+    if let Some(error) = &report.figures.error {
+        say(&format!("echo: {error}"));
+    }
+    Ok(report.figures.verified)
+}
+
+/// Measurements of one pairing with their progress. One that goes wrong ends the pairing, not the
+/// program.
+struct Watched<'a> {
+    progress: &'a mut Progress,
+    name: &'a str,
+    failed: Option<Failure>,
+}
+
+impl Watched<'_> {
+    fn round_trips(
+        &mut self,
+        end: &dyn End,
+        to: &SocketAddr,
+        measure: &MeasureOptions,
+    ) -> Result<Vec<crate::report::RoundTrip>, Failure> {
+        let mut trips = Vec::new();
+        for (index, size) in measure.sizes.iter().enumerate() {
+            let what = format!("{}: round trips of {}", self.name, human_bytes(*size));
+            self.progress.begin(&what);
+            match measure::round_trips(end, to, *size, measure) {
+                Ok(trip) => {
+                    let result = format!("p50 {:.1} us, p99 {:.1} us", trip.p50_us, trip.p99_us);
+                    self.progress.end(&what, &result);
+                    trips.push(trip);
+                }
+                Err(failure) => {
+                    self.fail(failure)?;
+                    self.progress.skip(measure.sizes.len() - index);
+                    break;
+                }
+            }
+        }
+        Ok(trips)
+    }
+
+    fn stream(
+        &mut self,
+        end: &dyn End,
+        to: &SocketAddr,
+        asked: Option<u64>,
+        measure: &MeasureOptions,
+    ) -> Result<Option<StreamFigure>, Failure> {
+        let what = format!("{}: stream", self.name);
+        self.progress.begin(&what);
+        match measure::stream(end, to, asked, measure) {
+            Ok(stream) => {
+                self.progress.end(&what, &format!("{:.3} GB/s", stream.gbps));
+                Ok(Some(stream))
+            }
+            Err(failure) => {
+                self.fail(failure)?;
+                self.progress.skip(1);
+                Ok(None)
+            }
+        }
+    }
+
+    fn fail(&mut self, failure: Failure) -> Result<(), Failure> {
+        match failure {
+            Failure::Lost(_) => {
+                self.failed = Some(failure);
+                Ok(())
+            }
+            _ => Err(failure),
+        }
+    }
+}
+
+fn shape(gpu: &Gpu, options: &GpuOptions, blocks: u32, measure: &MeasureOptions) -> gpu::Settings {
+    gpu::Settings {
+        blocks,
+        threads: options.threads.unwrap_or(gpu::default_threads(gpu.info())),
+        proxy_threads: options.proxy_threads(),
+        ring: options.ring(),
+        connections: measure.connections,
+        largest: measure.largest(),
+    }
+}
+
+fn facts(gpu: &Gpu, reason: &str) -> GpuFacts {
+    GpuFacts {
+        gpu: Some(gpu.info().kind.to_string()),
+        gpu_name: Some(gpu.info().name.clone()),
+        gpu_reason: Some(reason.to_owned()),
+    }
+}
+
+fn settings(shape: Option<&gpu::Settings>, measure: &MeasureOptions, server: bool) -> Settings {
+    Settings {
+        connections: measure.connections,
+        blocks: shape.filter(|_| server).map(|shape| shape.blocks),
+        threads: shape.map(|shape| shape.threads),
+        proxy_threads: shape.map(|shape| shape.proxy_threads),
+        ring_bytes: shape.map(|shape| shape.ring),
+    }
+}
+
+fn json(report: &impl serde::Serialize) -> String {
+    // Plain data with names for keys: nothing in it can fail to serialize.
+    serde_json::to_string(report).unwrap_or_default() + "\n"
+}

@@ -1,0 +1,173 @@
+//! Bad input: one clear line on standard error, a non-zero exit, nothing left behind.
+
+mod common;
+
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use common::{Folder, SOON, echo, gpu, program, run, skip};
+
+fn assert_refused(command: &mut Command, expected: &str) {
+    let finished = run(command, SOON);
+    let (stdout, stderr) = (finished.stdout, finished.stderr);
+    assert!(!finished.status.success(), "{command:?} succeeded");
+    assert!(finished.status.code().is_some(), "{command:?} was killed: {stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{command:?}: {stderr}");
+    assert!(stderr.starts_with("echo: "), "{stderr}");
+    assert!(stderr.contains(expected), "{command:?}: {stderr}");
+    assert!(!stderr.contains("panicked"), "{stderr}");
+    assert!(stdout.is_empty(), "{stdout}");
+}
+
+#[test]
+fn what_the_command_line_can_tell() {
+    let cases: [(&[&str], &str); 28] = [
+        (&["--gpu", "voodoo"], "use auto, cuda, cuda:N or emulated"),
+        (&["--gpu", "cuda:x"], "use auto, cuda, cuda:N or emulated"),
+        (&["--sizes", "0"], "at least 1 byte"),
+        (&["--sizes", "64,,64"], "number of bytes"),
+        (&["--sizes", "64,64"], "twice"),
+        (&["--sizes", "many"], "number of bytes"),
+        (&["--sizes", "99999G"], "of memory"),
+        (&["--sizes", "99999999999G"], "more than any memory"),
+        (&["--stream-bytes", "0"], "at least 1 byte"),
+        (&["--blocks", "0"], "0 is not in 1..="),
+        (&["--threads", "0"], "0 is not in 1..=1024"),
+        (&["--threads", "1025"], "1025 is not in 1..=1024"),
+        (&["--connections", "0"], "0 is not in 1..="),
+        (&["--messages", "0"], "0 is not in 1.."),
+        (&["--proxy-threads", "0"], "0 is not in 1..="),
+        (&["--ring", "1"], "4K to 1G"),
+        (&["--timeout", "0"], "seconds"),
+        (&["--transport", "pigeon"], "tcp, tcp6, unix"),
+        (&["--blocks", "2", "--connections", "3"], "at least as many blocks"),
+        (&["--on", "gpu"], "--on"),
+        (&["serve"], "serve"),
+        (&["server", "--on", "gpu"], "--listen"),
+        (&["server", "--on", "tpu", "--listen", "127.0.0.1:0"], "gpu, cpu"),
+        (&["server", "--on", "cpu", "--listen", "127.0.0.1:0", "--threads", "1"], "--on cpu"),
+        (&["server", "--on", "cpu", "--listen", "127.0.0.1:0", "--json"], "--json"),
+        (&["client", "--on", "cpu", "--connect", "127.0.0.1:1", "--gpu", "auto"], "--on cpu"),
+        (&["client", "--on", "cpu", "--connect", "127.0.0.1:0"], "port 0"),
+        (&["--json", "server", "--on", "cpu", "--listen", "127.0.0.1:0"], "--json"),
+    ];
+    for (arguments, expected) in cases {
+        assert_refused(&mut echo(arguments), expected);
+    }
+}
+
+#[test]
+fn malformed_addresses() {
+    for address in ["", "localhost", "127.0.0.1:", "127.0.0.1:99999", "::1:80", "[::1:80", "unix:"]
+    {
+        for on in ["gpu", "cpu"] {
+            assert_refused(&mut echo(&["server", "--on", on, "--listen", address]), "HOST:PORT");
+            assert_refused(&mut echo(&["client", "--on", on, "--connect", address]), "HOST:PORT");
+        }
+    }
+    let long = format!("unix:/{}", "x".repeat(200));
+    assert_refused(&mut echo(&["server", "--on", "gpu", "--listen", &long]), "107 bytes");
+    let unknown = ["server", "--on", "cpu", "--listen", "no-such-host.invalid:7000"];
+    assert_refused(&mut echo(&unknown), "cannot resolve");
+}
+
+#[test]
+fn a_gpu_that_is_not_there() {
+    let why = run(&mut echo(&["--gpu", "cuda:77"]), SOON).stderr;
+    // The driver's absence, or the device's, depending on the machine.
+    assert_refused(&mut echo(&["--gpu", "cuda:77"]), "CUDA");
+    assert_refused(
+        &mut echo(&["server", "--on", "gpu", "--listen", "127.0.0.1:0", "--gpu", "cuda:77"]),
+        "CUDA",
+    );
+    if why.contains("no CUDA driver") {
+        assert_refused(&mut echo(&["--gpu", "cuda"]), "install the NVIDIA driver");
+    }
+}
+
+#[test]
+fn more_than_memory_or_the_gpu_holds() {
+    let gpu = gpu();
+    assert_refused(&mut echo(&["--gpu", &gpu, "--ring", "1G", "--connections", "4096"]), "--ring");
+    assert_refused(&mut echo(&["--gpu", &gpu, "--messages", "99999999999999"]), "memory");
+    let many = ["--gpu", &gpu, "--blocks", "65535", "--threads", "1024", "--ring", "4K"];
+    assert_refused(&mut echo(&many), "blocks");
+}
+
+#[test]
+fn addresses_that_are_taken() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = listener.local_addr().unwrap().to_string();
+    let folder = Folder::new();
+    std::fs::write(folder.0.join("socket"), "in the way").unwrap();
+    for on in ["gpu", "cpu"] {
+        assert_refused(&mut echo(&["server", "--on", on, "--listen", &taken]), "another port");
+        let path = folder.socket();
+        assert_refused(&mut echo(&["server", "--on", on, "--listen", &path]), "remove it");
+        let absent = format!("unix:{}/no/socket", folder.0.display());
+        assert_refused(&mut echo(&["server", "--on", on, "--listen", &absent]), "make it");
+    }
+    // What was in the way is still there, and no socket beside it.
+    assert_eq!(std::fs::read_to_string(folder.0.join("socket")).unwrap(), "in the way");
+    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 1);
+}
+
+#[test]
+fn servers_that_are_not_there() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let folder = Folder::new();
+    for on in ["gpu", "cpu"] {
+        assert_refused(&mut echo(&["client", "--on", on, "--connect", &free]), "start a server");
+        let path = folder.socket();
+        assert_refused(&mut echo(&["client", "--on", on, "--connect", &path]), "start a server");
+    }
+}
+
+/// The program under a user without rights: this one, or for root `nobody`.
+fn without_rights(folder: &Folder, arguments: &[&str]) -> Command {
+    const NOBODY: u32 = 65534;
+    if !rustix::process::getuid().is_root() {
+        return echo(arguments);
+    }
+    // Where everybody may run it: the build folder may be closed to others.
+    let copy = folder.0.join("echo");
+    if !copy.exists() {
+        std::fs::copy(program("echo"), &copy).unwrap();
+    }
+    let mut command = Command::new(copy);
+    command.args(arguments).uid(NOBODY).gid(NOBODY).current_dir("/");
+    command
+}
+
+#[test]
+fn addresses_that_need_rights() {
+    let folder = Folder::new();
+    let closed = folder.0.join("closed");
+    std::fs::create_dir(&closed).unwrap();
+    std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o555)).unwrap();
+    let path = format!("unix:{}", closed.join("socket").display());
+    let first_free = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
+    let any_port = first_free.is_ok_and(|text| text.trim() == "0");
+    for on in ["gpu", "cpu"] {
+        let listen = ["server", "--on", on, "--listen", &path];
+        assert_refused(&mut without_rights(&folder, &listen), "that you may write to");
+        if !any_port {
+            let listen = ["server", "--on", on, "--listen", "127.0.0.1:1"];
+            assert_refused(&mut without_rights(&folder, &listen), "for root");
+        }
+    }
+    if any_port {
+        skip("addresses_that_need_rights", "every user may listen at any port here");
+    }
+}
+
+#[test]
+fn a_reader_that_has_left_is_no_panic() {
+    let mut command = Command::new("sh");
+    let program = program("echo");
+    let line = format!("{} --help | true; {0} --version >/dev/full", program.display());
+    let finished = run(command.args(["-c", &line]), SOON);
+    assert!(!finished.stderr.contains("panicked"), "{}", finished.stderr);
+}

@@ -1,0 +1,175 @@
+//! Follows docs/your-first-kernel.md word for word, in an empty folder beside this checkout.
+
+mod common;
+
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// The page is followed up to here: what comes then needs a GPU, or installs something.
+const END: &str = "## On a real GPU";
+
+/// For everything together, on two cores and with nothing built before.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// What the page has its reader do.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    /// Write a file: its path, and what is in it.
+    Write(String, String),
+    /// Run a command; and compare what it prints, where the page shows that.
+    Run(String, Option<String>),
+}
+
+/// The steps of the page, in its order: a heading that names a file makes the block below it that
+/// file, `sh` blocks are commands, and a `text` block right behind a command is its output.
+fn steps(page: &str) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let mut file = None;
+    let mut lines = page.lines().take_while(|line| *line != END);
+    let mut behind_a_command = false;
+    while let Some(line) = lines.next() {
+        if let Some(heading) = line.strip_prefix("### ") {
+            file = heading.strip_prefix('`').and_then(|name| name.strip_suffix('`'));
+        }
+        let Some(language) = line.strip_prefix("```") else { continue };
+        let block: String = lines
+            .by_ref()
+            .take_while(|line| *line != "```")
+            .flat_map(|line| [line, "\n"])
+            .collect();
+        match (language, file.take(), steps.last_mut()) {
+            ("sh", _, _) => steps.push(Step::Run(block, None)),
+            ("text", _, Some(Step::Run(_, output))) if behind_a_command => *output = Some(block),
+            ("text", _, _) => {}
+            (_, Some(name), _) => steps.push(Step::Write(name.to_owned(), block)),
+            (_, None, _) => panic!("the page does not say which file this is: {block}"),
+        }
+        behind_a_command = language == "sh";
+    }
+    steps
+}
+
+/// The reader's folder, the output of commands beside it, and how long it all may take.
+struct Reader {
+    beside: PathBuf,
+    folder: PathBuf,
+    deadline: Instant,
+}
+
+impl Reader {
+    /// An empty folder, beside which this project lies as `gpunet`. It is at the same place in
+    /// every run, so that cargo need not compile everything again.
+    fn new() -> Self {
+        let beside = Path::new(env!("CARGO_TARGET_TMPDIR")).join("first-kernel");
+        let folder = beside.join("shout");
+        if folder.exists() {
+            fs::remove_dir_all(&folder).unwrap();
+        }
+        fs::create_dir_all(&folder).unwrap();
+        let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let link = beside.join("gpunet");
+        // One of an earlier run, perhaps, and perhaps to somewhere else.
+        let _ = fs::remove_file(&link);
+        std::os::unix::fs::symlink(checkout, link).unwrap();
+        Self { beside, folder, deadline: Instant::now() + LIMIT }
+    }
+
+    /// Runs commands in the folder: how they ended, what they printed, what they complained of.
+    fn run(&self, commands: &str, offline: bool) -> (ExitStatus, String, String) {
+        let printed = [self.beside.join("stdout"), self.beside.join("stderr")];
+        let mut shell = Command::new("sh");
+        shell.args(["-e", "-c", commands]).current_dir(&self.folder).process_group(0);
+        shell.env("CARGO_TARGET_DIR", self.beside.join("target")).env("CARGO_TERM_COLOR", "never");
+        if offline {
+            shell.env("CARGO_NET_OFFLINE", "true");
+        }
+        // What the cargo that runs this test has set for it alone.
+        for (name, _) in std::env::vars_os() {
+            let name = name.to_string_lossy();
+            let of_this_test = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"];
+            if of_this_test.iter().any(|prefix| name.starts_with(prefix)) {
+                shell.env_remove(name.as_ref());
+            }
+        }
+        shell.stdin(Stdio::null()).stdout(File::create(&printed[0]).unwrap());
+        shell.stderr(File::create(&printed[1]).unwrap());
+        let mut child = shell.spawn().unwrap();
+        let status = self.wait(&mut child, commands);
+        let [stdout, stderr] = printed.map(|path| fs::read_to_string(path).unwrap());
+        (status, stdout, stderr)
+    }
+
+    /// Waits for the shell; after the deadline it ends with everything that it has started.
+    fn wait(&self, child: &mut Child, commands: &str) -> ExitStatus {
+        loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                return status;
+            }
+            if Instant::now() > self.deadline {
+                let group = Pid::from_raw(child.id().cast_signed()).unwrap();
+                // It may just have ended.
+                let _ = kill_process_group(group, Signal::KILL);
+                let _ = child.wait();
+                panic!("not done within {LIMIT:?}: {commands}");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn follow(&self, step: &Step) {
+        match step {
+            Step::Write(name, content) => {
+                fs::write(self.folder.join(name), content)
+                    .unwrap_or_else(|error| panic!("cannot write {name}: {error}"));
+            }
+            Step::Run(commands, output) => {
+                // What is needed is there, as a rule: it was fetched to build this test.
+                let mut ended = self.run(commands, true);
+                if !ended.0.success() && ended.2.contains("offline") {
+                    ended = self.run(commands, false);
+                }
+                let (status, stdout, stderr) = ended;
+                assert!(status.success(), "{commands}ended with {status}\n{stdout}{stderr}");
+                if let Some(expected) = output {
+                    assert_eq!(stdout, *expected, "{commands}printed something else\n{stderr}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn first_kernel() {
+    if std::env::var_os("GPUNET_BIN_DIR").is_some() {
+        return common::skip("first_kernel", "needs cargo and the source tree");
+    }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/your-first-kernel.md");
+    let steps = steps(&fs::read_to_string(page).unwrap());
+    let count = |which: fn(&Step) -> bool| steps.iter().filter(|step| which(step)).count();
+    // A page that this test no longer understands would be followed in no time.
+    assert_eq!(count(|step| matches!(step, Step::Write(..))), 5);
+    assert_eq!(count(|step| matches!(step, Step::Run(..))), 2);
+    assert_eq!(count(|step| matches!(step, Step::Run(_, Some(_)))), 1);
+    let reader = Reader::new();
+    for step in &steps {
+        reader.follow(step);
+    }
+}
+
+#[test]
+fn steps_are_taken_from_a_page_in_order() {
+    let page = "# Page\n\n```text\na tree\n```\n\n```sh\nmkdir src\n```\n\n### `src/lib.rs`\n\n\
+                Words.\n\n```rust\nfn f() {}\n```\n\n```sh\nrun it\n```\n\nIt prints:\n\n\
+                ```text\nhello\n```\n\n## On a real GPU\n\n```sh\nnot this\n```\n";
+    let expected = [
+        Step::Run("mkdir src\n".into(), None),
+        Step::Write("src/lib.rs".into(), "fn f() {}\n".into()),
+        Step::Run("run it\n".into(), Some("hello\n".into())),
+    ];
+    assert_eq!(steps(page), expected);
+}

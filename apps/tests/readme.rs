@@ -1,0 +1,77 @@
+//! The README shows code that the tests compile and run, not something like it.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A kernel that is longer shows nothing of how short they are.
+const MOST_LINES: usize = 20;
+
+fn checkout() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The lines of the block that stands behind `<!-- file -->`.
+fn shown<'r>(readme: &'r str, file: &str) -> Vec<&'r str> {
+    let mark = format!("<!-- {file} -->");
+    let mut lines = readme.lines().skip_while(|line| *line != mark).skip(1);
+    assert_eq!(lines.next(), Some("```rust"), "no block behind {mark}");
+    lines.take_while(|line| *line != "```").collect()
+}
+
+/// Whether the block is the file, but for its opening comment and one run of lines left out.
+fn is_the_file_but_for_one_gap(block: &[&str], file: &[&str]) -> bool {
+    let body: Vec<_> = file
+        .iter()
+        .copied()
+        .skip_while(|line| line.starts_with("//!") || line.is_empty())
+        .collect();
+    let same = |(a, b): &(&&str, &&str)| a == b;
+    let from_start = block.iter().zip(&body).take_while(same).count();
+    let from_end = block.iter().rev().zip(body.iter().rev()).take_while(same).count();
+    block.len() <= body.len() && from_start + from_end >= block.len()
+}
+
+/// Whether the lines of the block stand in the file in that order, however deep.
+fn are_lines_of_the_file(block: &[&str], file: &[&str]) -> bool {
+    let mut rest = file.iter().map(|line| line.trim());
+    block.iter().all(|line| rest.any(|other| other == line.trim()))
+}
+
+#[test]
+fn readme_shows_what_is_run() {
+    if std::env::var_os("GPUNET_BIN_DIR").is_some() {
+        return common::skip("readme_shows_what_is_run", "needs the source tree");
+    }
+    let read = |name: &str| fs::read_to_string(checkout().join(name)).unwrap();
+    let readme = read("README.md");
+
+    let name = "apps/kernels/src/first.rs";
+    let (block, file) = (shown(&readme, name), read(name));
+    assert!(block.len() <= MOST_LINES, "{} lines of a kernel", block.len());
+    let lines: Vec<_> = file.lines().collect();
+    assert!(is_the_file_but_for_one_gap(&block, &lines), "not {name}:\n{}", block.join("\n"));
+
+    let name = "apps/src/bin/first.rs";
+    let (block, file) = (shown(&readme, name), read(name));
+    let lines: Vec<_> = file.lines().collect();
+    assert!(are_lines_of_the_file(&block, &lines), "not in {name}:\n{}", block.join("\n"));
+
+    // That program is run by the tests: here.
+    let mut first = std::process::Command::new(common::program("first"));
+    let finished = common::run(&mut first, common::SOON);
+    assert!(finished.status.success(), "{}", finished.stderr);
+    assert!(finished.stdout.contains("said hello"), "{}", finished.stdout);
+}
+
+#[test]
+fn a_block_that_differs_is_noticed() {
+    let file = ["//! A file.", "", "use a;", "", "one", "two", "three", "}"];
+    assert!(is_the_file_but_for_one_gap(&file[2..], &file));
+    assert!(is_the_file_but_for_one_gap(&["use a;", "", "one", "}"], &file));
+    assert!(!is_the_file_but_for_one_gap(&["use a;", "", "1", "}"], &file));
+    assert!(!is_the_file_but_for_one_gap(&["use a;", "one", "three", "}"], &file));
+    assert!(are_lines_of_the_file(&["  one", "three"], &file));
+    assert!(!are_lines_of_the_file(&["three", "one"], &file));
+}

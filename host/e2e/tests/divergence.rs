@@ -1,0 +1,71 @@
+//! Threads of a group that disagree: the emulated GPU says so, where hardware would hang.
+
+use std::time::Duration;
+
+use gpunet_e2e::job::Who;
+use gpunet_e2e::{Domain, Job, Script, is_cuda, net, peer};
+use gpunet_host::{KernelError, LaunchError};
+
+/// How a script ends in which the threads of a group disagree.
+fn end_of(who: Who, how: u64) -> KernelError {
+    let net = net();
+    let mut script = Script::new();
+    script.socket(1, Domain::V4).stream(0, peer::echo_server());
+    script.diverge(if how == 5 { 1 } else { 0 }, how).send(0, 10);
+    let kernel = Job::new(who, 32).script(&script).start(&net).detach();
+    match kernel.launch().wait_for(Duration::from_secs(20)) {
+        Err(LaunchError::Kernel(error)) => error,
+        other => panic!("the launch must fail: {other:?}"),
+    }
+}
+
+#[test]
+fn differing_arguments() {
+    if is_cuda() {
+        return gpunet_e2e::skip("differing_arguments", "hardware does not compare arguments");
+    }
+    for (how, call) in [(0, "glisten"), (4, "gsend"), (5, "gconnect")] {
+        for who in [Who::Block, Who::Warp] {
+            let error = end_of(who, how);
+            match &error {
+                KernelError::DivergentCall { kernel, block: 0, first, second, .. } => {
+                    assert!(kernel.starts_with("script_"), "{kernel}");
+                    assert!(first.contains(call) && second.contains(call), "{error}");
+                }
+                other => panic!("{call}: another error: {other}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn differing_calls() {
+    if is_cuda() {
+        return gpunet_e2e::skip("differing_calls", "hardware does not compare calls");
+    }
+    let error = end_of(Who::Block, 1);
+    match &error {
+        KernelError::DivergentCall { first, second, .. } => {
+            let both = format!("{first} {second}");
+            assert!(both.contains("gclose") && both.contains("gshutdown"), "{error}");
+        }
+        other => panic!("another error: {other}"),
+    }
+}
+
+#[test]
+fn divergent_barriers() {
+    if is_cuda() {
+        return gpunet_e2e::skip("divergent_barriers", "hardware hangs at divergent barriers");
+    }
+    for how in [2, 3] {
+        let error = end_of(Who::Block, how);
+        assert!(
+            matches!(
+                error,
+                KernelError::DivergentBarrier { .. } | KernelError::DivergentCall { .. }
+            ),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,177 @@
+//! Pollers: the proxy tells which of many sockets are ready.
+
+use std::io::{Read as _, Write as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use gpunet_device::calls::{POLLHUP, POLLIN, POLLOUT, POLLRDHUP};
+use gpunet_e2e::{
+    ANY_PORT, Errno, Flags, Job, PATIENCE, Peer, Script, SocketAddr, flags, net, net_builder, peer,
+    seeded_net,
+};
+use gpunet_host::Net;
+
+const MS: Duration = Duration::from_millis(1);
+
+#[test]
+fn tokens_come_with_events() {
+    let (net, server) = (net(), peer::echo_server());
+    let token = 0x1234_5678_9ABC;
+    let mut script = Script::new();
+    script.stream(0, server).poller().poller_add(0, POLLIN, token);
+    script.poller_wait(4, 50 * MS).errno(Errno::ETIMEDOUT);
+    script.send(0, 10).poller_wait(4, PATIENCE).expect(1).event(0, token, POLLIN);
+    script.recv_all(0, 10, 10);
+    // Nothing has happened since.
+    script.poller_wait(4, 50 * MS).errno(Errno::ETIMEDOUT);
+    // Adding it again changes what it is called and what is looked for.
+    script.poller_add(0, POLLOUT, 7).poller_wait(4, PATIENCE).expect(1).event(0, 7, POLLOUT);
+    script.poller_add(0, POLLIN, 8);
+    script.send(0, 10).poller_wait(4, PATIENCE).expect(1).event(0, 8, POLLIN);
+    script.recv_all(0, 10, 10).close(0).poller_close();
+    for threads in [1, 64] {
+        Job::blocks(threads).script(&script).run(&net);
+    }
+    Job::warps(40).script(&script).run(&net);
+    Job::threads(1).script(&script).run(&net);
+}
+
+#[test]
+fn what_was_there_before_it_was_added() {
+    let (net, server) = (net(), peer::echo_server());
+    let mut script = Script::new();
+    script.stream(0, server).send(0, 10).look(0, 10, 0).poller();
+    script.poller_add(0, POLLIN | POLLOUT, 1);
+    script.poller_wait(4, PATIENCE).expect(1).event(0, 1, POLLIN | POLLOUT);
+    Job::blocks(64).script(&script).run(&net);
+}
+
+#[test]
+fn nothing_comes_of_what_was_removed_or_closed() {
+    let (net, server) = (net(), peer::echo_server());
+    let mut script = Script::new();
+    script.stream(0, server).stream(1, server).stream(2, server).poller();
+    for register in 0..3 {
+        script.poller_add(register, POLLIN, register.into());
+    }
+    script.poller_remove(0).send(0, 10).look(0, 10, 0);
+    script.close(1);
+    script.poller_wait(4, 100 * MS).errno(Errno::ETIMEDOUT);
+    script.send(2, 10).poller_wait(4, PATIENCE).expect(1).event(0, 2, POLLIN);
+    script.poller_add(1, POLLIN, 1).errno(Errno::EBADF);
+    script.poller_remove(1).errno(Errno::EBADF);
+    Job::blocks(64).script(&script).run(&net);
+}
+
+#[test]
+fn events_that_wait_are_dropped_when_the_socket_is_removed() {
+    let (net, server) = (net(), peer::echo_server());
+    let mut script = Script::new();
+    script.stream(0, server).stream(1, server).poller();
+    script.poller_add(0, POLLIN, 5).poller_remove(0).send(0, 10).look(0, 10, 0);
+    script.poller_add(1, POLLIN, 6).send(1, 10);
+    script.poller_wait(4, PATIENCE).expect(1).event(0, 6, POLLIN);
+    Job::blocks(64).script(&script).run(&net);
+}
+
+#[test]
+fn a_peer_that_closes_and_a_listener() {
+    let net = net();
+    let (listener, address) = net.listen(ANY_PORT).expect("a port");
+    let peer = Peer::serve(drop);
+    let flags = flags();
+    let mut script = Script::new();
+    script.given(0, listener).poller().poller_add(0, POLLIN, 100).set_flag(0);
+    script.poller_wait(1, PATIENCE).expect(1).event(0, 100, POLLIN).accept(0, 1);
+    script.poller_remove(0).stream(2, peer.address);
+    script.poller_add(2, POLLRDHUP, 2).poller_wait(4, PATIENCE).expect(1).event(0, 2, POLLRDHUP);
+    script.recv(2, 1).expect(0).close(2).close(1).poller_close();
+    let started = Job::blocks(64).script(&script).flags(&flags).start(&net);
+    started.until(&flags, 0);
+    let mut stream = peer::connect(address);
+    assert_eq!(peer::receive_rest(&mut stream, 0), 0);
+    started.finish();
+    peer.result();
+}
+
+#[test]
+fn a_reset_is_told_unasked() {
+    let net = net();
+    let (go, gone) = std::sync::mpsc::channel();
+    let peer = Peer::serve(move |stream| {
+        let _: Result<(), _> = gone.recv();
+        peer::reset(stream);
+    });
+    let flags = flags();
+    let mut script = Script::new();
+    script.stream(0, peer.address).poller().poller_add(0, POLLOUT, 3);
+    script.poller_wait(4, PATIENCE).expect(1).event(0, 3, POLLOUT).set_flag(0);
+    script.poller_wait(4, PATIENCE).expect(1);
+    let hung_up = i64::from(POLLHUP | gpunet_device::calls::POLLERR);
+    script.event(0, 3, 0).between(3 << 16 | hung_up, 3 << 16 | hung_up | i64::from(POLLOUT));
+    script.recv(0, 1).errno(Errno::ECONNRESET);
+    let started = Job::blocks(64).script(&script).flags(&flags).start(&net);
+    started.until(&flags, 0);
+    go.send(()).expect("the peer waits");
+    started.finish();
+    peer.result();
+}
+
+/// Has a kernel serve so many connections, each for several rounds of messages of various sizes.
+fn serve_many(net: &Net, blocks: u64, connections: u64, rounds: u64, threads: u32) {
+    let (listener, address) = net.listen(ANY_PORT).expect("a port");
+    let each = connections / blocks;
+    let mut script = Script::new();
+    script.given(0, listener).poller().poller_accept(0, 1, each, POLLIN | POLLRDHUP);
+    script.poller_serve(each, 1024).poller_close();
+    let mut job = Job::blocks(threads);
+    for _ in 0..blocks {
+        job = job.script(&script);
+    }
+    let flags = Arc::new(Flags::new(net.gpu()));
+    let started = job.flags(&flags).start(net);
+    let bytes = talk(address, connections, rounds);
+    let finished = started.finish();
+    let place = script.mark() - 1;
+    let echoed: i64 = (0..blocks as usize).map(|block| finished.result(block, place)).sum();
+    assert_eq!(echoed, bytes as i64);
+}
+
+/// Opens connections, sends on all, receives on all, several times; how many bytes went.
+fn talk(address: SocketAddr, connections: u64, rounds: u64) -> u64 {
+    let mut streams: Vec<_> = (0..connections).map(|_| peer::connect(address)).collect();
+    let mut sum = 0;
+    for round in 0..rounds {
+        let length = |at: usize| (at * 37 + round as usize * 101) % 3000 + 1;
+        for (at, stream) in streams.iter_mut().enumerate() {
+            stream.write_all(&vec![at as u8; length(at)]).expect("the kernel receives");
+        }
+        for (at, stream) in streams.iter_mut().enumerate() {
+            let mut back = vec![0; length(at)];
+            stream.read_exact(&mut back).expect("the kernel sends");
+            assert!(back.iter().all(|byte| *byte == at as u8));
+            sum += back.len() as u64;
+        }
+    }
+    sum
+}
+
+#[test]
+fn no_event_is_lost_among_two_hundred_sockets() {
+    let net = net_builder().sockets(256).build().expect("a net");
+    serve_many(&net, 1, 200, 20, 64);
+    assert_eq!(net.statistics().violations, 0);
+}
+
+#[test]
+fn no_event_is_lost_between_proxy_threads() {
+    let net = net_builder().sockets(256).proxy_threads(3).build().expect("a net");
+    serve_many(&net, 2, 120, 20, 64);
+}
+
+#[test]
+fn no_event_is_lost_in_each_order_of_threads() {
+    for seed in 0..3 {
+        serve_many(&seeded_net(seed), 2, 30, 10, 33);
+    }
+}

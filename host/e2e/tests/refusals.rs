@@ -1,0 +1,228 @@
+//! What is refused, and how: by peers, by the system, for want of memory, for bad arguments.
+
+use gpunet_device::calls::{SHUT_WR, SOCK_NONBLOCK, SOCK_STREAM};
+use gpunet_e2e::{
+    ANY_PORT, Domain, Errno, Folder, Job, RING, Script, SocketAddr, SocketOption, net, net_builder,
+    peer,
+};
+
+const DATAGRAM: i32 = 2;
+const TCP: i32 = 6;
+const UDP: i32 = 17;
+
+/// A port at which nobody listens, as long as the socket lives.
+fn closed_port() -> (socket2::Socket, SocketAddr) {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+    let socket = socket.expect("a socket");
+    let any: std::net::SocketAddr = ([127, 0, 0, 1], 0).into();
+    socket.bind(&any.into()).expect("a port");
+    let address = socket.local_addr().expect("its address").as_socket().expect("an IP address");
+    (socket, address.into())
+}
+
+#[test]
+fn a_connection_that_is_refused() {
+    let (net, folder) = (net(), Folder::new("refused"));
+    let (_held, address) = closed_port();
+    std::fs::write(folder.path("file"), "").expect("a file");
+    let mut script = Script::new();
+    script.stream(0, address).errno(Errno::ECONNREFUSED);
+    script.socket(0, Domain::V4).connect(0, address).errno(Errno::ECONNREFUSED);
+    script.send(0, 1).between(Errno::ECONNREFUSED.negative(), -1);
+    script.recv(0, 1).between(Errno::ECONNREFUSED.negative(), -1).close(0);
+    script.socket(0, Domain::Unix).connect(0, folder.address("file"));
+    script.errno(Errno::ECONNREFUSED).close(0);
+    script.socket(0, Domain::Unix).connect(0, folder.address("nothing"));
+    script.errno(Errno(2)).close(0);
+    Job::blocks(64).script(&script).run(&net);
+    assert_eq!(net.statistics().sockets, 0);
+}
+
+#[test]
+fn an_address_that_is_in_use() {
+    let (net, folder) = (net(), Folder::new("in-use"));
+    let holder = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken: SocketAddr = holder.local_addr().expect("its address").into();
+    std::fs::write(folder.path("file"), "").expect("a file");
+    let mut script = Script::new();
+    script.socket(0, Domain::V4).bind(0, taken).errno(Errno::EADDRINUSE).close(0);
+    script.listener(0, taken).errno(Errno::EADDRINUSE);
+    script.socket(0, Domain::Unix).bind(0, folder.address("file"));
+    script.errno(Errno::EADDRINUSE).close(0);
+    script.socket(0, Domain::V4).bind(0, SocketAddr::v4([192, 0, 2, 1], 0));
+    script.errno(Errno::EADDRNOTAVAIL).close(0);
+    Job::blocks(64).script(&script).run(&net);
+    assert!(folder.path("file").exists(), "the file of somebody else stays");
+    let refused = net.listen(taken).expect_err("the port is taken");
+    assert!(matches!(
+        refused,
+        gpunet_host::NetError::Socket { call: "bind" | "listen", errno: Errno::EADDRINUSE }
+    ));
+}
+
+#[test]
+fn a_full_table() {
+    let net = net_builder().sockets(3).build().expect("a net");
+    let mut script = Script::new();
+    for register in 0..3 {
+        script.socket(register, Domain::V4);
+    }
+    script.socket(3, Domain::V4).errno(Errno::ENFILE).poller().errno(Errno::ENFILE);
+    script.close(1).socket(3, Domain::V6).socket(4, Domain::V4).errno(Errno::ENFILE);
+    Job::blocks(32).script(&script).run(&net);
+    let (handed, _keep) = std::os::unix::net::UnixStream::pair().expect("a pair");
+    let handle = net.hand_over(handed).expect("the kernel's sockets went with it");
+    net.take_back(handle).expect("it comes back");
+}
+
+#[test]
+fn a_closed_socket_makes_room_at_once() {
+    let net = net_builder().sockets(1).build().expect("a net");
+    let server = peer::echo_server();
+    let mut script = Script::new();
+    for _ in 0..100 {
+        script.socket(0, Domain::V4).close(0);
+        script.stream(0, server).close(0);
+    }
+    Job::blocks(32).script(&script).run(&net);
+}
+
+#[test]
+fn no_ring_memory_left() {
+    let server = peer::echo_server();
+    let net = net_builder().ring_memory(2 * u64::from(RING)).build().expect("a net");
+    let mut script = Script::new();
+    script.stream(0, server).send(0, 100).recv_all(0, 100, 100);
+    script.stream(1, server).errno(Errno::ENOBUFS);
+    script.listener(1, ANY_PORT).errno(Errno::ENOBUFS);
+    // The one that has its rings goes on, and another follows when it has gone.
+    script.send(0, 100).recv_all(0, 100, 100).close(0);
+    script.stream(1, server).send(1, 100).recv_all(1, 100, 100).close(1);
+    script.stream_with_rings(1, server, 2 * RING).errno(Errno::ENOBUFS);
+    Job::blocks(32).script(&script).run(&net);
+    assert_eq!(net.statistics().free_ring_bytes, 2 * u64::from(RING));
+}
+
+#[test]
+fn a_connect_without_memory_can_be_tried_again() {
+    let server = peer::echo_server();
+    let net = net_builder().ring_memory(2 * u64::from(RING)).build().expect("a net");
+    let mut script = Script::new();
+    script.stream(0, server).socket(1, Domain::V4);
+    script.connect(1, server).errno(Errno::ENOBUFS).close(0);
+    script.connect(1, server).send(1, 100).recv_all(1, 100, 100).close(1);
+    Job::blocks(32).script(&script).run(&net);
+}
+
+#[test]
+fn bad_sockets() {
+    let net = net();
+    let mut script = Script::new();
+    for domain in [0, 3, 99, -1, 65_538] {
+        script.socket_of(0, domain, SOCK_STREAM, 0).errno(Errno::EAFNOSUPPORT);
+    }
+    for (kind, protocol) in [(DATAGRAM, 0), (0, 0), (-1, 0), (SOCK_STREAM, UDP), (SOCK_STREAM, -1)]
+    {
+        script.socket_of(0, 2, kind, protocol).errno(Errno::EPROTONOSUPPORT);
+    }
+    script.socket_of(0, 1, SOCK_STREAM, TCP).errno(Errno::EPROTONOSUPPORT);
+    script.socket_of(0, 2, SOCK_STREAM, TCP).close(0);
+    script.socket_of(0, 2, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    script.get(0, SocketOption::NonBlocking, 1).close(0);
+    Job::blocks(32).script(&script).run(&net);
+}
+
+#[test]
+fn bad_addresses() {
+    let (net, server) = (net(), peer::echo_server());
+    let unix = SocketAddr::unix(b"/tmp/x").expect("a path");
+    let v6 = SocketAddr::v6([0; 16], 0, 0, 0);
+    let unnamed = SocketAddr::unix(b"").expect("the unnamed address");
+    let mut script = Script::new();
+    script.socket(0, Domain::V4);
+    for address in [unix, v6, SocketAddr::NONE] {
+        script.bind(0, address).errno(Errno::EAFNOSUPPORT);
+        script.connect(0, address).errno(Errno::EAFNOSUPPORT);
+    }
+    // None of this has harmed the socket.
+    script.connect(0, server).send(0, 9).recv_all(0, 9, 9).close(0);
+    script.socket(0, Domain::Unix).bind(0, unnamed).errno(Errno::EINVAL);
+    script.connect(0, unnamed).errno(Errno::EINVAL).bind(0, ANY_PORT).errno(Errno::EAFNOSUPPORT);
+    script.close(0);
+    script.stream(0, SocketAddr::NONE).errno(Errno::EAFNOSUPPORT);
+    script.listener(0, SocketAddr::NONE).errno(Errno::EAFNOSUPPORT);
+    Job::blocks(32).script(&script).run(&net);
+    assert_eq!(net.statistics().sockets, 0);
+}
+
+#[test]
+fn calls_in_the_wrong_state() {
+    let (net, server) = (net(), peer::echo_server());
+    let mut script = Script::new();
+    // Neither connected nor listening.
+    script.socket(0, Domain::V4);
+    script.send(0, 1).errno(Errno::ENOTCONN).recv(0, 1).errno(Errno::ENOTCONN);
+    script.look(0, 1, 1).errno(Errno::ENOTCONN).reserve(0, 1, 1, 1).errno(Errno::ENOTCONN);
+    script.accept(0, 1).errno(Errno::EINVAL).shutdown(0, SHUT_WR).errno(Errno::ENOTCONN);
+    script.peer_name(0, server).errno(Errno::ENOTCONN);
+    script.bind(0, ANY_PORT).bind(0, ANY_PORT).errno(Errno::EINVAL);
+    // Connected.
+    script.connect(0, server).connect(0, server).errno(Errno::EISCONN);
+    script.bind(0, ANY_PORT).errno(Errno::EINVAL).listen(0, 1).errno(Errno::EINVAL);
+    script.accept(0, 1).errno(Errno::EINVAL);
+    for how in [-1, 3, 1000] {
+        script.shutdown(0, how).errno(Errno::EINVAL);
+    }
+    script.send(0, 9).recv_all(0, 9, 9).close(0);
+    Job::blocks(32).script(&script).run(&net);
+}
+
+#[test]
+fn a_listener_is_no_stream() {
+    let net = net();
+    let (listener, address) = net.listen(ANY_PORT).expect("a port");
+    // A connection waits, so that there is something a wrong call could take.
+    let mut waiting = peer::connect(address);
+    assert!(gpunet_e2e::eventually(gpunet_e2e::PATIENCE, || net.statistics().accepted == 1));
+    let mut script = Script::new();
+    script.given(0, listener);
+    script.recv(0, 8).errno(Errno::ENOTCONN).look(0, 1, 1).errno(Errno::ENOTCONN);
+    script.send(0, 8).errno(Errno::ENOTCONN).reserve(0, 1, 1, 1).errno(Errno::ENOTCONN);
+    script.connect(0, address).errno(Errno::EOPNOTSUPP);
+    script.peer_name(0, address).errno(Errno::ENOTCONN);
+    script.accept(0, 1).recv_all(1, 10, 10).send(1, 10).close(1);
+    peer::send(&mut waiting, 0, 10);
+    Job::blocks(32).script(&script).run(&net);
+    assert_eq!(peer::receive_rest(&mut waiting, 0), 10);
+    assert_eq!(net.statistics().violations, 0);
+}
+
+#[test]
+fn bad_flags_and_options() {
+    let (net, server) = (net(), peer::echo_server());
+    let mut script = Script::new();
+    script.stream(0, server);
+    for flags in [1, 2, 4, 0x8000_0000] {
+        script.send_flags(0, flags).errno(Errno::EINVAL);
+    }
+    for flags in [1, 4, 0x100, 0x8000_0000] {
+        script.recv_flags(0, flags).errno(Errno::EINVAL);
+    }
+    script.send_flags(0, 0).recv_flags(0, 0);
+    for option in [SocketOption::NonBlocking, SocketOption::NoDelay, SocketOption::KeepAlive] {
+        script.set(0, option, 2).errno(Errno::EINVAL);
+    }
+    script.set(0, SocketOption::Detached, 7).errno(Errno::EINVAL);
+    script.set(0, SocketOption::ReceiveRing, 8192).errno(Errno::EISCONN);
+    script.set(0, SocketOption::SendRing, 8192).errno(Errno::EISCONN);
+    script.set(0, SocketOption::Error, 0).errno(Errno::ENOPROTOOPT);
+    script.send(0, 9).recv_all(0, 9, 9).close(0);
+    script.socket(0, Domain::V4);
+    for bytes in [0, (1 << 30) + 1, u64::MAX] {
+        script.set(0, SocketOption::ReceiveRing, bytes).errno(Errno::EINVAL);
+        script.set(0, SocketOption::SendRing, bytes).errno(Errno::EINVAL);
+    }
+    script.close(0).socket(0, Domain::Unix);
+    script.set(0, SocketOption::NoDelay, 1).errno(Errno::EOPNOTSUPP).close(0);
+    Job::blocks(32).script(&script).run(&net);
+}
