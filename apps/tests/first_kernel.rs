@@ -73,9 +73,12 @@ impl Reader {
         fs::create_dir_all(&folder).unwrap();
         let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let link = beside.join("gpunet");
-        // One of an earlier run, perhaps, and perhaps to somewhere else.
-        let _ = fs::remove_file(&link);
-        std::os::unix::fs::symlink(checkout, link).unwrap();
+        if fs::read_link(&link).ok().as_deref() != Some(checkout) {
+            // Neither may be there. Cargo would take what it built of another checkout for ours.
+            let _ = fs::remove_file(&link);
+            let _ = fs::remove_dir_all(beside.join("target"));
+            std::os::unix::fs::symlink(checkout, link).unwrap();
+        }
         Self { beside, folder, deadline: Instant::now() + LIMIT }
     }
 

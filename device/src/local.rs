@@ -50,9 +50,23 @@ const CLOSING: u64 = 3;
 /// How long a record may be in the making: a few loads by another group.
 const INSTALL_NS: u64 = 5_000_000_000;
 
+/// The STATE word without its epoch: generation and state.
 #[inline(always)]
 const fn state(handle: Handle, state: u64) -> u64 {
-    (handle.generation() as u64) << 8 | state
+    (handle.generation() as u64) << 24 | state
+}
+
+/// In the STATE word: the launch in which the socket was last seen to be alive. What another
+/// launch left may have been closed, or given back to the program, since.
+#[inline(always)]
+const fn epoch(net: Net) -> u64 {
+    net.epoch() << 8
+}
+
+/// A STATE word without its epoch.
+#[inline(always)]
+const fn bare(word: u64) -> u64 {
+    word & !(0x3FFF << 8)
 }
 
 /// A direction of a socket, with the words that belong to it.
@@ -78,7 +92,7 @@ impl Socket {
     pub(crate) fn open(net: Net, handle: Handle) -> Result<Self, Errno> {
         let socket = Self::named(net, handle)?;
         // Acquire: who sees OPEN sees the record.
-        if socket.record.get(STATE).load_acquire() != state(handle, OPEN) {
+        if socket.record.get(STATE).load_acquire() != state(handle, OPEN) | epoch(net) {
             Errno::check(install(net, handle))?;
         }
         Ok(socket)
@@ -115,7 +129,8 @@ impl Socket {
             (RECEIVE_SEEN, card.receive.base),
             (SEND, card.send.base),
             (SEND_SEEN, card.send.base),
-            (SEND_PROGRESS, Progress::new(card.send.base, 0).0),
+            // As if it were over: the first send looks whether it is.
+            (SEND_PROGRESS, Progress::new(card.send.base, Progress::ENDED).0),
             (RECEIVE_RING, self.net.ring(&card.receive)),
             (SEND_RING, self.net.ring(&card.send)),
             (CAPACITIES, capacities),
@@ -127,7 +142,7 @@ impl Socket {
             self.record.get(word).store(value);
         }
         // Release: who sees OPEN sees the record.
-        self.record.get(STATE).store_release(state(self.handle, OPEN));
+        self.record.get(STATE).store_release(state(self.handle, OPEN) | epoch(self.net));
     }
 
     /// The card, if it is this generation's.
@@ -166,7 +181,7 @@ impl Socket {
     /// Whether no group has begun to close it.
     #[inline(always)]
     pub(crate) fn is_open(&self) -> bool {
-        self.record.get(STATE).load() == state(self.handle, OPEN)
+        bare(self.record.get(STATE).load()) == state(self.handle, OPEN)
     }
 
     /// What the proxy says of a direction: how far it is, and whether it is over.
@@ -303,17 +318,21 @@ fn install(net: Net, handle: Handle) -> i64 {
         let deadline = Deadline::after(INSTALL_NS);
         wait_until(net, socket.shard(), deadline, Watch::Stop, || {
             let seen = word.load_acquire();
-            if seen == state(handle, OPEN) {
+            if seen == state(handle, OPEN) | epoch(net) {
                 return Some(Ok(()));
             }
-            if seen == state(handle, CLOSING) {
+            if bare(seen) == state(handle, CLOSING) {
                 return Some(Err(Errno::EBADF));
             }
-            if seen == state(handle, INSTALLING) {
+            if bare(seen) == state(handle, INSTALLING) {
                 return None;
             }
-            // Another generation. The card tells whether ours is the living one.
+            // Another launch or another generation. The card tells whether ours is alive.
             let Some(card) = socket.card() else { return Some(Err(Errno::EBADF)) };
+            if bare(seen) == state(handle, OPEN) {
+                let known = word.compare_exchange(seen, state(handle, OPEN) | epoch(net));
+                return known.then_some(Ok(()));
+            }
             if !word.compare_exchange(seen, state(handle, INSTALLING)) {
                 return None;
             }
@@ -331,7 +350,9 @@ fn install(net: Net, handle: Handle) -> i64 {
 pub(crate) fn reinstall(net: Net, handle: Handle) -> Result<(), Errno> {
     let socket = Socket::named(net, handle)?;
     let word = socket.record.get(STATE);
-    if !word.compare_exchange(state(handle, OPEN), state(handle, INSTALLING)) {
+    let seen = word.load();
+    let open = bare(seen) == state(handle, OPEN);
+    if !open || !word.compare_exchange(seen, state(handle, INSTALLING)) {
         return Err(Errno::EBADF);
     }
     match socket.card() {
@@ -375,7 +396,9 @@ fn lock_slowly(net: Net, handle: Handle, side: Side, wait: bool) -> i64 {
 pub(crate) fn begin_close(net: Net, handle: Handle, deadline: Deadline) -> Result<(), Errno> {
     let socket = Socket::named(net, handle)?;
     let word = socket.record.get(STATE);
-    if !word.compare_exchange(state(handle, OPEN), state(handle, CLOSING)) {
+    let seen = word.load();
+    let open = bare(seen) == state(handle, OPEN);
+    if !open || !word.compare_exchange(seen, state(handle, CLOSING)) {
         return Err(Errno::EBADF);
     }
     for side in [Side::Receive, Side::Send] {
@@ -388,7 +411,7 @@ pub(crate) fn begin_close(net: Net, handle: Handle, deadline: Deadline) -> Resul
             if side == Side::Send {
                 socket.unlock(Side::Receive, socket.position(Side::Receive));
             }
-            word.store_release(state(handle, OPEN));
+            word.store_release(seen);
             return Err(Errno::EBUSY);
         }
     }

@@ -4,6 +4,7 @@
 //! all threads use it, and the group closes it, which publishes how far it went. Receiving and
 //! sending are a window and a copy.
 
+use crate::abi::card::{Kind, Progress};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
@@ -42,88 +43,25 @@ impl Window {
         (least, most): (usize, usize),
         wait: bool,
     ) -> Result<Opened, Errno> {
-        let words =
-            if group.is_leader() { Self::lead(net, handle, side, least, wait) } else { [0; 4] };
+        let mut words = [0; 4];
+        if group.is_leader() {
+            let found = find(net, handle, side, least, wait);
+            words = [0, 0, found.position, found.length as u64];
+            if let (1.., Ok(socket)) = (found.length, Socket::named(net, handle)) {
+                let (ring, capacity) = socket.ring(side);
+                (words[0], words[1]) = (ring, capacity as u64);
+            }
+        }
         let [ring, capacity, position, length] = group.broadcast(words);
         if ring == 0 {
-            return if position == 0 { Ok(Opened::End) } else { Err(Errno(position as i32)) };
+            return match -(length as i64) as i32 {
+                0 => Ok(Opened::End),
+                errno => Err(Errno(errno)),
+            };
         }
         let ring = core::ptr::with_exposed_provenance_mut(ring as usize);
         let (capacity, length) = (capacity as usize, (length as usize).min(most));
         Ok(Opened::Window(Self { ring, capacity, position, length }))
-    }
-
-    /// The leader's part, as words to broadcast: ring, capacity, position, length; or without a
-    /// ring, the error in the position's place.
-    #[inline(always)]
-    fn lead(net: Net, handle: Handle, side: Side, least: usize, wait: bool) -> [u64; 4] {
-        match Self::find(net, handle, side, least, wait) {
-            Ok(Self { ring, capacity, position, length }) => {
-                [ring.expose_provenance() as u64, capacity as u64, position, length as u64]
-            }
-            Err(errno) => [0, 0, errno.0 as u64, 0],
-        }
-    }
-
-    /// Lock, wait, see how much there is. Errno(0) is the end of the stream.
-    #[inline(always)]
-    fn find(net: Net, handle: Handle, side: Side, least: usize, wait: bool) -> Result<Self, Errno> {
-        let socket = Socket::open(net, handle)?;
-        // All of these are on their way to GPU memory before the first is looked at.
-        let (ring, capacity) = socket.ring(side);
-        let known = socket.known_send_progress();
-        let wait = wait & !socket.non_blocking();
-        let position = socket.lock(side, wait)?;
-        if ring == 0 || least > capacity {
-            socket.unlock(side, position);
-            return Err(if ring == 0 { Errno::ENOTCONN } else { Errno::EMSGSIZE });
-        }
-        let ring = core::ptr::with_exposed_provenance_mut(ring as usize);
-        let window = |length| Self { ring, capacity, position, length };
-        if side == Side::Send {
-            // What is known may be old, and then there is more space, never less.
-            let free = capacity.wrapping_sub(position.wrapping_sub(known.count()) as usize);
-            if !known.is_over() && free >= least {
-                return Ok(window(free));
-            }
-        }
-        let ready = || {
-            let progress = socket.progress(side);
-            let available = match side {
-                Side::Receive => progress.count().wrapping_sub(position) as usize,
-                Side::Send => {
-                    capacity.wrapping_sub(position.wrapping_sub(progress.count()) as usize)
-                }
-            };
-            let over = progress.is_over();
-            match side {
-                Side::Receive if available >= least || (over && available > 0) => {
-                    Some(Ok(available))
-                }
-                Side::Send if !over && available >= least => {
-                    socket.remember_send_progress(progress);
-                    Some(Ok(available))
-                }
-                _ if progress.has_failed() => Some(Err(socket.failure())),
-                Side::Receive if over => Some(Err(Errno(0))),
-                Side::Send if over => Some(Err(Errno::EPIPE)),
-                _ if !socket.is_open() => Some(Err(Errno::EBADF)),
-                _ => None,
-            }
-        };
-        let outcome = if wait {
-            let deadline = Deadline::after_or_never(socket.timeout(side));
-            wait_until(net, socket.shard(), deadline, Watch::Stop, ready).and_then(|inner| inner)
-        } else {
-            ready().unwrap_or(Err(Errno::EAGAIN))
-        };
-        match outcome {
-            Ok(available) => Ok(window(available)),
-            Err(errno) => {
-                socket.unlock(side, position);
-                Err(errno)
-            }
-        }
     }
 
     /// Publishes that `used` bytes of the window were consumed or filled, and closes it; all
@@ -143,23 +81,7 @@ impl Window {
         // call begins while this one's counter is still on its way.
         if group.rank() + 1 == group.size() {
             let used = used.min(self.length);
-            Self::settle(net, handle, side, used > 0, self.position + used as u64);
-        }
-    }
-
-    #[inline(always)]
-    fn settle(net: Net, handle: Handle, side: Side, moved: bool, position: u64) {
-        let Ok(socket) = Socket::named(net, handle) else { return };
-        if moved {
-            // ... before the counter moves, for the proxy and for the next group.
-            simt::release_fence();
-            socket.publish(side, position);
-        }
-        socket.unlock(side, position);
-        if side == Side::Send {
-            // For the next call: it then knows of space and of a broken connection without a
-            // read across PCIe while it has bytes to send.
-            socket.remember_send_progress(socket.progress(side));
+            settle(net, handle, side, used > 0, self.position + used as u64);
         }
     }
 
@@ -211,5 +133,107 @@ impl Window {
                 copy::to_ring(group.rank(), group.size(), from.add(n), second, m);
             }
         }
+    }
+}
+
+/// What a leader found: where its side stands, and how many bytes there are, 0 at the end of the
+/// stream, or a negative error number. Two words, which a function returns in registers.
+struct Found {
+    position: u64,
+    length: i64,
+}
+
+/// The leader's part of opening a window: lock, wait, see how much there is.
+#[inline(never)]
+fn find(net: Net, handle: Handle, side: Side, least: usize, wait: bool) -> Found {
+    look(net, handle, side, least, wait)
+        .unwrap_or_else(|errno| Found { position: 0, length: errno.negative() })
+}
+
+#[inline(always)]
+fn look(net: Net, handle: Handle, side: Side, least: usize, wait: bool) -> Result<Found, Errno> {
+    let socket = Socket::open(net, handle)?;
+    // All of these are on their way to GPU memory before the first is looked at.
+    let (ring, capacity) = socket.ring(side);
+    let kind = socket.kind();
+    let wait = wait & !socket.non_blocking();
+    let position = socket.lock(side, wait)?;
+    let refused = |errno| {
+        socket.unlock(side, position);
+        Err(errno)
+    };
+    // A listener's ring holds no bytes.
+    if ring == 0 || kind == Some(Kind::Listener) {
+        return refused(Errno::ENOTCONN);
+    }
+    if least > capacity {
+        return refused(Errno::EMSGSIZE);
+    }
+    let found = |available: usize| Found { position, length: available as i64 };
+    if side == Side::Send {
+        // What is known may be old, and then there is more space, never less.
+        let known = socket.known_send_progress();
+        let used = position.wrapping_sub(known.count()) as usize;
+        if !known.is_over() && used <= capacity && capacity - used >= least {
+            return Ok(found(capacity - used));
+        }
+    }
+    let ready = || {
+        let progress = socket.progress(side);
+        // How far the proxy is ahead of the kernel, or behind it.
+        let distance = match side {
+            Side::Receive => progress.count().wrapping_sub(position) as usize,
+            Side::Send => position.wrapping_sub(progress.count()) as usize,
+        };
+        if distance > capacity {
+            // Counters of another socket, which has the place by now.
+            return Some(Err(Errno::EBADF));
+        }
+        let available = if side == Side::Receive { distance } else { capacity - distance };
+        let over = progress.is_over();
+        if progress.has_failed() {
+            // The next send must not go by what was known before.
+            socket.remember_send_progress(Progress::new(0, Progress::FAILED));
+        }
+        match side {
+            Side::Receive if available >= least || (over && available > 0) => Some(Ok(available)),
+            Side::Send if !over && available >= least => {
+                socket.remember_send_progress(progress);
+                Some(Ok(available))
+            }
+            _ if progress.has_failed() => Some(Err(socket.failure())),
+            Side::Receive if over => Some(Ok(0)),
+            Side::Send if over => Some(Err(Errno::EPIPE)),
+            _ if !socket.is_open() => Some(Err(Errno::EBADF)),
+            _ => None,
+        }
+    };
+    let outcome = if wait {
+        let deadline = Deadline::after_or_never(socket.timeout(side));
+        wait_until(net, socket.shard(), deadline, Watch::Stop, ready).and_then(|inner| inner)
+    } else {
+        ready().unwrap_or(Err(Errno::EAGAIN))
+    };
+    match outcome {
+        Ok(0) if side == Side::Receive => refused(Errno(0)),
+        Ok(available) => Ok(found(available)),
+        Err(errno) => refused(errno),
+    }
+}
+
+/// The last thread's part of closing a window: publish, unlock.
+#[inline(never)]
+fn settle(net: Net, handle: Handle, side: Side, moved: bool, position: u64) {
+    let Ok(socket) = Socket::named(net, handle) else { return };
+    if moved {
+        // All threads' accesses before the counter moves, for the proxy and for the next group.
+        simt::release_fence();
+        socket.publish(side, position);
+    }
+    socket.unlock(side, position);
+    if side == Side::Send {
+        // For the next call: it then knows of space and of a broken connection without a read
+        // across PCIe while it has bytes to send.
+        socket.remember_send_progress(socket.progress(side));
     }
 }

@@ -54,10 +54,10 @@ impl Memory {
     }
 
     /// The argument for a launch.
-    pub(crate) fn device_net(&self, launch: u32) -> DeviceNet {
+    pub(crate) fn device_net(&self, launch: u32, epoch: u64) -> DeviceNet {
         // SAFETY: the regions were made for this layout, page aligned, and `new` wrote the
         // header. They outlive the kernels: the GPU gives memory back only when none runs.
-        unsafe { DeviceNet::new(self.layout, launch, self.local.device_ptr().cast()) }
+        unsafe { DeviceNet::new(self.layout, launch, epoch, self.local.device_ptr().cast()) }
     }
 
     fn gpu_word(&self, at: usize) -> *mut u64 {

@@ -16,7 +16,7 @@ use super::{MAGIC, VERSION};
 #[repr(C)]
 pub struct Net {
     local: *mut u64,
-    /// Launch (8 bits), shards (8), places (24), slots (16).
+    /// Launch (8 bits), shards (8), places (21), slots (13), epoch (14).
     shape: u64,
 }
 
@@ -73,11 +73,12 @@ impl Net {
     /// `local` leads to the local words of the layout, 16-byte aligned, which begin with the
     /// [`header`] of regions that are as large as the layout says; all of them outlive every
     /// kernel that is given the net.
-    pub unsafe fn new(layout: Layout, launch: u32, local: *mut u64) -> Self {
+    pub unsafe fn new(layout: Layout, launch: u32, epoch: u64, local: *mut u64) -> Self {
         let shape = u64::from(launch)
             | u64::from(layout.shards) << 8
             | u64::from(layout.places) << 16
-            | u64::from(layout.slots) << 40;
+            | u64::from(layout.slots) << 37
+            | epoch << 50;
         Self { local, shape }
     }
 
@@ -92,9 +93,15 @@ impl Net {
     pub const fn layout(self) -> Layout {
         Layout {
             shards: (self.shape >> 8) as u8 as u32,
-            places: (self.shape >> 16) as u32 & 0xFF_FFFF,
-            slots: (self.shape >> 40) as u16 as u32,
+            places: (self.shape >> 16) as u32 & 0x1F_FFFF,
+            slots: (self.shape >> 37) as u32 & 0x1FFF,
         }
+    }
+
+    /// The launch's number among all of the net, as far as 14 bits tell.
+    #[inline(always)]
+    pub(crate) const fn epoch(self) -> u64 {
+        self.shape >> 50
     }
 
     /// Whether the header is one that this code understands.

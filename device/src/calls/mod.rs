@@ -59,6 +59,13 @@ fn led<G: Group>(
     group.broadcast([result as u64])[0] as i64
 }
 
+/// A handle and an address, for threads to compare.
+#[inline(always)]
+fn with_address(handle: Handle, address: &SocketAddr) -> [u64; 15] {
+    let words = address.to_words();
+    core::array::from_fn(|at| if at == 0 { handle.0 } else { words[at - 1] })
+}
+
 /// Asks the proxy about a socket and an address.
 #[inline(never)]
 fn ask_with_address(
@@ -117,7 +124,7 @@ pub fn gsocket<G: Group>(net: Net, group: G, domain: i32, kind: i32, protocol: i
 /// Gives the socket its own address.
 #[inline(always)]
 pub fn gbind<G: Group>(net: Net, group: G, handle: Handle, address: &SocketAddr) -> i64 {
-    led(group, "gbind", &[handle.0], || {
+    led(group, "gbind", &with_address(handle, address), || {
         ask_with_address(net, handle, Operation::Bind, address)?;
         Ok(0)
     })
@@ -191,7 +198,7 @@ fn accept(net: Net, handle: Handle) -> Result<u64, Errno> {
 /// connected.
 #[inline(always)]
 pub fn gconnect<G: Group>(net: Net, group: G, handle: Handle, address: &SocketAddr) -> i64 {
-    led(group, "gconnect", &[handle.0], || connect(net, handle, address))
+    led(group, "gconnect", &with_address(handle, address), || connect(net, handle, address))
 }
 
 #[inline(never)]
@@ -224,6 +231,10 @@ pub fn gshutdown<G: Group>(net: Net, group: G, handle: Handle, how: i32) -> i64 
         let position = socket.lock(Side::Send, true)?;
         socket.unlock(Side::Send, position);
         ask_about(net, handle, Operation::Shutdown, [how as u64, 0, 0, 0])?;
+        if how != SHUT_RD {
+            // The next send must not go by what was known before.
+            socket.remember_send_progress(socket.progress(Side::Send));
+        }
         Ok(0)
     })
 }

@@ -1,5 +1,6 @@
 //! Launches: a kernel that runs on a net.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -38,11 +39,20 @@ pub(crate) struct LaunchState {
     pub(crate) shared: Arc<Shared>,
     outcome: Mutex<Option<Result<(), KernelError>>>,
     ended: Condvar,
+    /// Its net is gone, and nobody calls `finish`.
+    orphaned: AtomicBool,
 }
 
 impl LaunchState {
     pub(crate) fn new(slot: u32, running: Running, shared: Arc<Shared>) -> Self {
-        Self { slot, running, shared, outcome: Mutex::new(None), ended: Condvar::new() }
+        Self {
+            slot,
+            running,
+            shared,
+            outcome: Mutex::new(None),
+            ended: Condvar::new(),
+            orphaned: AtomicBool::new(false),
+        }
     }
 
     fn outcome(&self) -> MutexGuard<'_, Option<Result<(), KernelError>>> {
@@ -52,6 +62,12 @@ impl LaunchState {
     /// Called by the supervisor once the kernel has ended and its sockets are closing.
     pub(crate) fn finish(&self, outcome: Result<(), KernelError>) {
         *self.outcome() = Some(outcome);
+        self.ended.notify_all();
+    }
+
+    /// Leaves the launch to those who hold it: its net goes before its kernel.
+    pub(crate) fn orphan(&self) {
+        self.orphaned.store(true, Ordering::Release);
         self.ended.notify_all();
     }
 
@@ -109,7 +125,13 @@ impl Launch {
             if left.is_zero() {
                 return Err(LaunchError::StillRunning(timeout));
             }
-            let waited = self.state.ended.wait_timeout(outcome, left);
+            let orphaned = self.state.orphaned.load(Ordering::Acquire);
+            if orphaned && let Some(ended) = self.state.running.poll() {
+                *outcome = Some(ended);
+                continue;
+            }
+            let nap = if orphaned { left.min(Duration::from_millis(5)) } else { left };
+            let waited = self.state.ended.wait_timeout(outcome, nap);
             outcome = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -121,8 +143,12 @@ impl Launch {
     }
 
     /// Tells the kernel to stop: its waits return ECANCELED. It may still close its sockets.
+    /// Nothing happens to one that has ended.
     pub fn abort(&self) {
-        self.state.stop(Errno::ECANCELED);
+        let outcome = self.state.outcome();
+        if outcome.is_none() {
+            self.state.stop(Errno::ECANCELED);
+        }
     }
 }
 

@@ -148,9 +148,9 @@ impl Net {
         arguments: A,
     ) -> Result<Launch, NetError> {
         self.check_alive()?;
-        let slot = self.take_slot()?;
+        let (slot, epoch) = self.take_slot()?;
         self.shared.memory.stop(slot as usize).store_release(0);
-        let device_net = self.shared.memory.device_net(slot);
+        let device_net = self.shared.memory.device_net(slot, epoch);
         let mut params = vec![crate::memory::bytes_of(&device_net)];
         arguments.each(&mut |address, bytes| params.push(crate::memory::bytes_at(address, bytes)));
         let entry = kernel.entry();
@@ -182,7 +182,8 @@ impl Net {
         }
     }
 
-    fn take_slot(&self) -> Result<u32, NetError> {
+    /// A place for a launch, and its number among all launches of the net.
+    fn take_slot(&self) -> Result<(u32, u64), NetError> {
         let mut running = self.launches.lock();
         if running.faulted {
             return Err(NetError::Faulted);
@@ -191,7 +192,8 @@ impl Net {
             .find(|slot| !running.taken.contains(slot))
             .ok_or(NetError::TooManyLaunches(MAX_LAUNCHES))?;
         running.taken.insert(slot);
-        Ok(slot)
+        running.launched += 1;
+        Ok((slot, running.launched))
     }
 
     fn check_alive(&self) -> Result<(), NetError> {
@@ -265,6 +267,9 @@ impl Net {
     pub fn take_back(&self, handle: Handle) -> Result<Released, NetError> {
         if self.control.running.load(Ordering::Acquire) > 0 {
             return Err(NetError::Busy);
+        }
+        if handle.shard() as usize >= self.shared.inboxes.len() {
+            return Err(NetError::Socket { call: "take_back", errno: Errno::EBADF });
         }
         let deadline = Instant::now() + Duration::from_nanos(self.shared.config.linger_ns);
         loop {
@@ -345,6 +350,8 @@ impl Drop for Net {
                 "a kernel did not stop with its net"
             );
             launch.stop(Errno::ENETDOWN);
+            // The supervisor no longer looks after it: who holds the launch does.
+            launch.orphan();
         }
         self.control.stopping.store(true, Ordering::Release);
         for inbox in &self.shared.inboxes {

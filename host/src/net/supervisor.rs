@@ -29,6 +29,8 @@ pub(crate) struct Running {
     pub(crate) launches: Vec<Arc<LaunchState>>,
     /// Slots whose launch is being made or has not been cleaned up.
     pub(crate) taken: std::collections::BTreeSet<u32>,
+    /// Launches so far.
+    pub(crate) launched: u64,
     /// A kernel has faulted.
     pub(crate) faulted: bool,
 }
@@ -98,7 +100,8 @@ fn finish(
     if let Err(error) = &outcome {
         tracing::error!(kernel = state.running.kernel(), %error, "kernel failed");
     }
-    launches.lock().taken.remove(&state.slot);
     control.running.fetch_sub(1, Ordering::AcqRel);
+    // Before the slot is free: an abort that finds no outcome stops this launch and no other.
     state.finish(outcome);
+    launches.lock().taken.remove(&state.slot);
 }

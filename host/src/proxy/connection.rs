@@ -205,7 +205,9 @@ impl Connection {
 
     /// Release: what was sent may be overwritten.
     pub(crate) fn publish_send(&self, memory: &Memory) {
-        let progress = Progress::new(self.send.ours, self.ending(self.send_ended));
+        // Over for the kernel as soon as it said so, though bytes may still be on their way.
+        let ended = self.send_ended || self.finish_send;
+        let progress = Progress::new(self.send.ours, self.ending(ended));
         memory.live(self.index).get(1).store_release(progress.0);
     }
 
@@ -248,6 +250,10 @@ impl Connection {
 
     /// Looks at the GPU's receive head.
     pub(crate) fn look_at_head(&mut self, memory: &Memory, counters: &Counters) {
+        // Without a ring, the word is still that of the socket which had the place before.
+        if self.receive.place.capacity == 0 {
+            return;
+        }
         // Acquire: the GPU has read the bytes before the counter, so they may be overwritten.
         let word = memory.receive_head(self.index).load_acquire();
         let limit = self.receive.ours;
@@ -258,6 +264,10 @@ impl Connection {
 
     /// Takes a new value of the GPU's send tail.
     pub(crate) fn take_tail(&mut self, word: u64, memory: &Memory, counters: &Counters) {
+        // As in look_at_head.
+        if self.send.place.capacity == 0 {
+            return;
+        }
         let limit = self.send.ours + u64::from(self.send.place.capacity);
         if self.send.update(word, limit).is_err() {
             self.violate("send tail", word, memory, counters);

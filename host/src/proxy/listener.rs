@@ -111,10 +111,15 @@ impl Connection {
     /// Gives rings and place back to the pool; the descriptor closes with the connection.
     pub(crate) fn give_back(&mut self, shared: &Shared) {
         shared.memory.withdraw_card(self.index);
+        self.give_rings(shared);
+        shared.pool.give_handle(self.handle);
+    }
+
+    /// Gives both rings back to the pool.
+    pub(crate) fn give_rings(&mut self, shared: &Shared) {
         shared.pool.give_ring(&self.receive.place);
         shared.pool.give_ring(&self.send.place);
         self.receive = Counted::default();
         self.send = Counted::default();
-        shared.pool.give_handle(self.handle);
     }
 }

@@ -60,6 +60,8 @@ impl Shard {
             Operation::Close => {
                 self.open(handle)?;
                 self.close(handle, now_ns, io);
+                // The kernel's next request may need the place.
+                self.finish_closing(now_ns, io);
                 NOTHING
             }
             Operation::PeerName => {
@@ -212,12 +214,19 @@ impl Shard {
             Phase::Open => return Err(Errno::EISCONN),
             _ => return Err(Errno::EOPNOTSUPP),
         }
-        let socket = connection.socket.as_mut().ok_or(Errno::EOPNOTSUPP)?;
-        let done = socket.connect(address)?;
-        if let Err(errno) = connection.take_rings(&shared) {
-            connection.fail(errno, &shared.memory, &counters);
-            return Err(errno);
-        }
+        // The rings first: a connect that finds none can be tried again.
+        connection.take_rings(&shared)?;
+        let connected = match &mut connection.socket {
+            Some(socket) => socket.connect(address),
+            None => Err(Errno::EOPNOTSUPP),
+        };
+        let done = match connected {
+            Ok(done) => done,
+            Err(errno) => {
+                connection.give_rings(&shared);
+                return Err(errno);
+            }
+        };
         connection.phase = if done { Phase::Open } else { Phase::Connecting };
         if done {
             counters.connected.add(1);
@@ -260,6 +269,7 @@ impl Shard {
             let word = shared.memory.send_tail(connection.index).load_acquire();
             connection.take_tail(word, &shared.memory, &counters);
             connection.finish_send = true;
+            connection.publish_send(&shared.memory);
             self.send_now(handle);
         }
         NOTHING

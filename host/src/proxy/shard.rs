@@ -182,6 +182,8 @@ impl Shard {
             }
             Message::LaunchEnded { launch, last, done } => {
                 self.close_for_launch(launch, last, now_ns, io);
+                // Who has waited for the kernel finds its places free.
+                self.finish_closing(now_ns, io);
                 // Whoever asked may have stopped waiting.
                 let _ = done.send(());
             }
@@ -568,7 +570,7 @@ impl Shard {
         true
     }
 
-    fn finish_closing(&mut self, now_ns: u64, io: &mut dyn Readiness) -> bool {
+    pub(crate) fn finish_closing(&mut self, now_ns: u64, io: &mut dyn Readiness) -> bool {
         let mut worked = false;
         let mut at = 0;
         while at < self.closing.len() {
