@@ -148,12 +148,15 @@ impl Socket {
     /// The card, if it is this generation's.
     fn card(&self) -> Option<Card> {
         let words = self.net.card(self.index());
-        // Acquire: the proxy writes this word last.
+        // Acquire: the proxy clears this word first and writes it last, so a card whose word 0 is
+        // the same before and after was not changed in between.
         let identity = words.get(0).load_acquire();
         let card = Card::from_words(&words.read())?;
-        let mine = identity >> 8 == u64::from(self.handle.generation())
+        simt::acquire_fence();
+        let same = words.get(0).load() == identity;
+        let mine = Card::identity(card.generation, card.kind) == identity
             && card.generation == self.handle.generation();
-        mine.then_some(card)
+        (same && mine).then_some(card)
     }
 
     /// The word `index` places behind the address in the record's word `at`.

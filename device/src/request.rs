@@ -28,6 +28,9 @@ const REPLY_NS: u64 = 60_000_000_000;
 /// Asks the shard's proxy and waits for its reply.
 #[inline(never)]
 pub(crate) fn ask(net: Net, shard: usize, request: &Request) -> Result<Reply, Errno> {
+    if !net.is_understood() {
+        return Err(Errno::ENODEV);
+    }
     let deadline = Deadline::after(REPLY_NS);
     let slot = wait_until(net, shard, deadline, Watch::Proxy, claimer(net, shard))?;
     let local = net.slot_local(slot);

@@ -169,7 +169,9 @@ impl Memory {
         let place: Words<CARD_WORDS> =
             unsafe { Words::at(self.cpu_word(self.layout.card(socket), CARD_WORDS)) };
         let words = card.to_words();
-        place.get(0).store_release(0);
+        place.get(0).store(0);
+        // No word of the new card is seen with the old word 0.
+        std::sync::atomic::fence(std::sync::atomic::Ordering::Release);
         for (index, word) in words.iter().enumerate().skip(1) {
             place.get(index).store(*word);
         }

@@ -6,4 +6,5 @@
 pub mod bench;
 pub mod echo;
 pub mod first;
+pub mod first_client;
 pub mod pattern;

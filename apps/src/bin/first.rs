@@ -2,7 +2,8 @@
 
 use gpunet_device::SocketAddr;
 use gpunet_host::{Gpu, GpuChoice, Net, Shape};
-use gpunet_kernels::first::{first_client, first_server};
+use gpunet_kernels::first::first_server;
+use gpunet_kernels::first_client::first_client;
 
 fn main() -> anyhow::Result<()> {
     let gpu = Gpu::open(GpuChoice::Auto)?;

@@ -151,6 +151,12 @@ pub(crate) unsafe fn store_line(to: *mut [u64; 2], line: [u64; 2]) {
     unsafe { backend::store_line(to, line) }
 }
 
+/// What this thread reads next is no older than what it has read.
+#[inline(always)]
+pub(crate) fn acquire_fence() {
+    core::sync::atomic::fence(core::sync::atomic::Ordering::Acquire);
+}
+
 /// Makes everything this thread has seen and done visible, system-wide, before its next stores.
 #[inline(always)]
 pub(crate) fn release_fence() {

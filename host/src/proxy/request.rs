@@ -59,7 +59,7 @@ impl Shard {
             Operation::Shutdown => self.shutdown(handle, request.number(0)),
             Operation::Close => {
                 self.open(handle)?;
-                self.close(handle, now_ns, io);
+                self.close(handle, now_ns);
                 // The kernel's next request may need the place.
                 self.finish_closing(now_ns, io);
                 NOTHING

@@ -181,14 +181,14 @@ impl Shard {
                 }
             }
             Message::LaunchEnded { launch, last, done } => {
-                self.close_for_launch(launch, last, now_ns, io);
+                self.close_for_launch(launch, last, now_ns);
                 // Who has waited for the kernel finds its places free.
                 self.finish_closing(now_ns, io);
                 // Whoever asked may have stopped waiting.
                 let _ = done.send(());
             }
             Message::Close(handle) => {
-                self.close(handle, now_ns, io);
+                self.close(handle, now_ns);
             }
             Message::Release { handle, to } => {
                 let _ = to.send(self.release(handle, io));
@@ -207,7 +207,7 @@ impl Shard {
     }
 
     /// The descriptor of a socket has something to say.
-    pub(crate) fn ready(&mut self, key: u64, now_ns: u64) {
+    pub(crate) fn ready(&mut self, key: u64) {
         let Some(connection) = self.find(Handle(key)) else { return };
         if connection.phase == Phase::Connecting {
             self.try_connected(Handle(key));
@@ -220,7 +220,6 @@ impl Shard {
         }
         // Writable, perhaps: what waits can go.
         self.pump_send(Handle(key).place() as usize);
-        let _ = now_ns;
     }
 
     /// Whatever the GPU's send tail is now belongs to an earlier socket.
@@ -530,7 +529,7 @@ impl Shard {
 
     /// Begins to close a socket: its handle is dead at once, what is unsent still goes. False for
     /// a handle that names none.
-    pub(crate) fn close(&mut self, handle: Handle, now_ns: u64, io: &mut dyn Readiness) -> bool {
+    pub(crate) fn close(&mut self, handle: Handle, now_ns: u64) -> bool {
         let shared = Arc::clone(&self.shared);
         let counters = Arc::clone(&self.counters);
         let Some(connection) = self.find(handle) else { return false };
@@ -561,7 +560,7 @@ impl Shard {
         for orphan in orphans {
             let shard = orphan.shard() as usize;
             if shard == self.id {
-                self.close(orphan, now_ns, io);
+                self.close(orphan, now_ns);
             } else {
                 shared.tell(shard, Message::Close(orphan));
             }
@@ -606,7 +605,7 @@ impl Shard {
         worked
     }
 
-    fn close_for_launch(&mut self, launch: u32, last: bool, now_ns: u64, io: &mut dyn Readiness) {
+    fn close_for_launch(&mut self, launch: u32, last: bool, now_ns: u64) {
         let mine =
             |owner: Owner| owner == Owner::Launch(launch) || (last && owner == Owner::AnyLaunch);
         let left: Vec<Handle> = self
@@ -617,17 +616,17 @@ impl Shard {
             .map(|connection| connection.handle)
             .collect();
         for handle in left {
-            if self.close(handle, now_ns, io) {
+            if self.close(handle, now_ns) {
                 self.counters.closed_for_kernels.add(1);
             }
         }
     }
 
     /// Closes everything, for a net that goes.
-    pub(crate) fn close_all(&mut self, now_ns: u64, io: &mut dyn Readiness) {
+    pub(crate) fn close_all(&mut self, now_ns: u64) {
         let all: Vec<Handle> = self.places.iter().flatten().map(|c| c.handle).collect();
         for handle in all {
-            self.close(handle, now_ns, io);
+            self.close(handle, now_ns);
         }
     }
 

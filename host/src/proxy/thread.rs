@@ -101,13 +101,13 @@ impl ProxyThread {
             let now = start.elapsed().as_nanos() as u64;
             let mut worked = false;
             if !self.shard.is_hot() || turn.is_multiple_of(HOT_LOOK) {
-                worked |= self.look(Duration::ZERO, now);
+                worked |= self.look(Duration::ZERO);
             }
             worked |= self.shard.take_messages(now, &mut self.epoll);
             worked |= self.shard.turn(now, &mut self.epoll);
             if self.control.stopping.load(Ordering::Acquire) {
                 let deadline = *stop_at.get_or_insert_with(|| {
-                    self.shard.close_all(now, &mut self.epoll);
+                    self.shard.close_all(now);
                     now + config.linger_ns.min(config.shutdown_ns)
                 });
                 if self.shard.is_empty() || now >= deadline {
@@ -130,12 +130,12 @@ impl ProxyThread {
             let quiet = !running && !self.shard.has_timers() && stop_at.is_none();
             let nap = if quiet { config.rest_ns } else { config.nap_ns };
             self.shard.counters.sleeps.add(1);
-            self.look(Duration::from_nanos(nap), now);
+            self.look(Duration::from_nanos(nap));
         }
     }
 
     /// Takes what epoll has, waiting at most so long. Whether there was anything.
-    fn look(&mut self, wait: Duration, now: u64) -> bool {
+    fn look(&mut self, wait: Duration) -> bool {
         let mut events = [const { std::mem::MaybeUninit::uninit() }; EVENTS];
         if !wait.is_zero() {
             // epoll_wait counts in milliseconds; ppoll on the epoll descriptor does not.
@@ -157,7 +157,7 @@ impl ProxyThread {
                 // Resets the counter; it is there to be read.
                 let _ = rustix::io::read(&self.waker, &mut [0_u8; 8]);
             } else {
-                self.shard.ready(key, now);
+                self.shard.ready(key);
             }
         }
         !events.is_empty()

@@ -83,7 +83,7 @@ impl<G: Receiver> Script<'_, G> {
         self.set_register(op.register, register);
     }
 
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn send(&self, op: &Op) -> i64 {
         let register = self.register(op.register);
         let handle = Handle(register.handle);
@@ -106,7 +106,7 @@ impl<G: Receiver> Script<'_, G> {
         sent
     }
 
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn receive(&self, op: &Op) -> i64 {
         let register = self.register(op.register);
         let handle = Handle(register.handle);
@@ -158,7 +158,7 @@ impl<G: Receiver> Script<'_, G> {
         got
     }
 
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn send_all(&self, op: &Op) -> i64 {
         let stream = self.stream(op);
         let begin = self.register(op.register).sent;
@@ -179,7 +179,7 @@ impl<G: Receiver> Script<'_, G> {
         outcome.map_or_else(Errno::negative, |()| done as i64)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn receive_all(&self, op: &Op) -> i64 {
         let register = self.register(op.register);
         let mut done = 0;
@@ -204,7 +204,7 @@ impl<G: Receiver> Script<'_, G> {
         if failure < 0 { failure } else { done as i64 }
     }
 
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn read_exact(&self, op: &Op) -> i64 {
         let received = self.register(op.register).received;
         let buffer = self.buffer(op);
@@ -221,7 +221,7 @@ impl<G: Receiver> Script<'_, G> {
         buffer.len() as i64
     }
 
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn look(&self, op: &Op) -> i64 {
         let position = self.register(op.register).received;
         let stream = self.stream(op);
@@ -249,7 +249,7 @@ impl<G: Receiver> Script<'_, G> {
         result
     }
 
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn reserve(&self, op: &Op) -> i64 {
         let position = self.register(op.register).sent;
         let stream = self.stream(op);
@@ -275,7 +275,7 @@ impl<G: Receiver> Script<'_, G> {
         result
     }
 
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn hold(&self, op: &Op) -> i64 {
         let stream = self.stream(op);
         let until = simt::now_ns() + op.b;
@@ -302,7 +302,7 @@ impl<G: Receiver> Script<'_, G> {
         result
     }
 
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn echo(&self, op: &Op) -> i64 {
         let stream = self.stream(op);
         let buffer = self.buffer(op);
@@ -346,7 +346,7 @@ impl<G: Receiver> Script<'_, G> {
         }
     }
 
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn with_flags(&self, op: &Op, sending: bool) -> i64 {
         let handle = Handle(self.register(op.register).handle);
         let nothing = self.memory.first(0);
@@ -358,7 +358,7 @@ impl<G: Receiver> Script<'_, G> {
         }
     }
 
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn connect_stream(&self, op: &Op) -> i64 {
         let address = self.address(op.a);
         let made = Stream::connect_with_rings(self.on, &address, op.b, op.b);

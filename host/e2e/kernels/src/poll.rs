@@ -8,7 +8,7 @@ use crate::op::Op;
 use crate::script::{Script, number};
 
 impl<G: Receiver> Script<'_, G> {
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn poll_set(&self, op: &Op) -> i64 {
         let handle = Handle(self.register(op.register).handle);
         if self.group.is_leader() {
@@ -21,17 +21,17 @@ impl<G: Receiver> Script<'_, G> {
         0
     }
 
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn poll(&self, op: &Op) -> i64 {
         calls::gpoll(self.net, self.group, self.polls.first(op.a as usize), op.b as i64)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn poll_result(&self, op: &Op) -> i64 {
         self.polls.get(op.a as usize).map_or(Errno::EFAULT.negative(), |p| i64::from(p.revents))
     }
 
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn poller_new(&mut self) -> i64 {
         match Poller::new(self.on) {
             Ok(poller) => {
@@ -43,7 +43,7 @@ impl<G: Receiver> Script<'_, G> {
         }
     }
 
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn poller_watch(&self, op: &Op, add: bool) -> i64 {
         let Some(poller) = &self.poller else { return Errno::EBADF.negative() };
         let socket = Handle(self.register(op.register).handle);
@@ -51,20 +51,20 @@ impl<G: Receiver> Script<'_, G> {
         number(done.map(|()| 0))
     }
 
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn poller_wait(&self, op: &Op) -> i64 {
         let Some(poller) = &self.poller else { return Errno::EBADF.negative() };
         number(poller.wait(self.events.first(op.a as usize), op.b).map(|count| count as u64))
     }
 
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn poller_event(&self, op: &Op) -> i64 {
         self.events
             .get(op.a as usize)
             .map_or(Errno::EFAULT.negative(), |event| (event.token << 16 | event.events) as i64)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn poller_accept(&self, op: &Op) -> i64 {
         let Some(poller) = &self.poller else { return Errno::EBADF.negative() };
         let listener = Handle(self.register(op.register).handle);
@@ -81,7 +81,7 @@ impl<G: Receiver> Script<'_, G> {
         op.b as i64
     }
 
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn poller_serve(&self, op: &Op) -> i64 {
         let Some(poller) = &self.poller else { return Errno::EBADF.negative() };
         let mut echoed = 0;

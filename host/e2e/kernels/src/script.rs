@@ -221,7 +221,7 @@ impl<G: Receiver> Script<'_, G> {
         }
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn keep_name(&self, op: &Op, handle: Handle) -> i64 {
         match calls::ggetsockname(self.net, self.group, handle) {
             Ok(name) => {
@@ -235,7 +235,7 @@ impl<G: Receiver> Script<'_, G> {
         }
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn print(&self, op: &Op) -> i64 {
         let mut letters = [0_u8; MAX_LETTERS];
         for (at, letter) in letters.iter_mut().enumerate() {

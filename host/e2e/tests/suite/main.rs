@@ -1,0 +1,17 @@
+//! The end-to-end suite, one theme a file, in one program: on CUDA its kernels are compiled once.
+//!
+//! What ends a GPU or a net for good (`fault`, `proxy_panic`) and what only the emulated GPU can
+//! tell (`divergence`) has a program of its own.
+
+mod endings;
+mod groups;
+mod handover;
+mod nets;
+mod pollers;
+mod polls;
+mod refusals;
+mod streams;
+mod system;
+mod thousand;
+mod waiting;
+mod windows;
