@@ -1,7 +1,7 @@
 //! The end-to-end suite, one theme a file, in one program: on CUDA its kernels are compiled once.
 //!
 //! What ends a GPU or a net for good (`fault`, `proxy_panic`) and what only the emulated GPU can
-//! tell (`divergence`) has a program of its own.
+//! tell (`divergence`) has a program of its own, as has what measures the process (`thousand`).
 
 mod endings;
 mod groups;
@@ -12,6 +12,5 @@ mod polls;
 mod refusals;
 mod streams;
 mod system;
-mod thousand;
 mod waiting;
 mod windows;
