@@ -2,7 +2,8 @@
 //!
 //! The ring's side is always reached with aligned 16-byte accesses (it lies across PCIe or is
 //! read by the CPU); the buffer's side with the widest that its alignment allows. Each thread
-//! keeps several loads in flight: one alone would leave the link idle.
+//! keeps several loads in flight: one alone would leave the link idle. Counts are 32 bits wide, as
+//! a GPU's registers are.
 
 #![allow(unsafe_code, reason = "the copy loops")]
 
@@ -12,7 +13,7 @@ use crate::simt::{load_line, store_line};
 type Line = [u64; 2];
 
 /// Loads a thread has in flight.
-const IN_FLIGHT: usize = 4;
+const IN_FLIGHT: u32 = 4;
 
 /// Copies `length` bytes from a ring, thread `rank` of `size` doing its share.
 ///
@@ -20,32 +21,33 @@ const IN_FLIGHT: usize = 4;
 /// Both ranges are valid for their access and do not overlap.
 #[inline(never)]
 pub(crate) unsafe fn from_ring(
-    rank: usize,
-    size: usize,
+    rank: u32,
+    size: u32,
     ring: *const u8,
     buffer: *mut u8,
-    length: usize,
+    length: u32,
 ) {
-    let head = ring.align_offset(16).min(length);
+    let head = (ring.addr() as u32).wrapping_neg() % 16;
+    let head = head.min(length);
     let lines = (length - head) / 16;
     // SAFETY: all offsets below stay under `length`.
     unsafe {
-        let (from, to) = (ring.add(head).cast::<Line>(), buffer.add(head));
-        let load = |at: usize| load_line(from.add(at));
+        let (from, to) = (ring.add(head as usize).cast::<Line>(), buffer.add(head as usize));
+        let load = |at: u32| load_line(from.add(at as usize));
         match to.addr() % 16 {
             0 => share(rank, size, lines, load, |at, line| {
-                store_line(to.cast::<Line>().add(at), line)
+                store_line(to.cast::<Line>().add(at as usize), line)
             }),
             8 => share(rank, size, lines, load, |at, line| {
-                to.add(16 * at).cast::<Line>().write(line);
+                to.add(16 * at as usize).cast::<Line>().write(line);
             }),
             4 | 12 => share(rank, size, lines, load, |at, line| {
-                to.add(16 * at)
+                to.add(16 * at as usize)
                     .cast::<[u32; 4]>()
                     .write(core::mem::transmute::<Line, [u32; 4]>(line));
             }),
             _ => share(rank, size, lines, load, |at, line| {
-                to.add(16 * at)
+                to.add(16 * at as usize)
                     .cast::<[u8; 16]>()
                     .write(core::mem::transmute::<Line, [u8; 16]>(line));
             }),
@@ -59,29 +61,36 @@ pub(crate) unsafe fn from_ring(
 /// # Safety
 /// Both ranges are valid for their access and do not overlap.
 #[inline(never)]
-pub(crate) unsafe fn to_ring(
-    rank: usize,
-    size: usize,
-    buffer: *const u8,
-    ring: *mut u8,
-    length: usize,
-) {
-    let head = ring.align_offset(16).min(length);
+pub(crate) unsafe fn to_ring(rank: u32, size: u32, buffer: *const u8, ring: *mut u8, length: u32) {
+    let head = (ring.addr() as u32).wrapping_neg() % 16;
+    let head = head.min(length);
     let lines = (length - head) / 16;
     // SAFETY: all offsets below stay under `length`.
     unsafe {
-        let (from, to) = (buffer.add(head), ring.add(head).cast::<Line>());
-        let store = |at: usize, line: Line| store_line(to.add(at), line);
+        let (from, to) = (buffer.add(head as usize), ring.add(head as usize).cast::<Line>());
+        let store = |at: u32, line: Line| store_line(to.add(at as usize), line);
         match from.addr() % 16 {
-            0 => share(rank, size, lines, |at| load_line(from.cast::<Line>().add(at)), store),
-            8 => share(rank, size, lines, |at| from.add(16 * at).cast::<Line>().read(), store),
+            0 => share(
+                rank,
+                size,
+                lines,
+                |at| load_line(from.cast::<Line>().add(at as usize)),
+                store,
+            ),
+            8 => share(
+                rank,
+                size,
+                lines,
+                |at| from.add(16 * at as usize).cast::<Line>().read(),
+                store,
+            ),
             4 | 12 => share(
                 rank,
                 size,
                 lines,
                 |at| {
                     core::mem::transmute::<[u32; 4], Line>(
-                        from.add(16 * at).cast::<[u32; 4]>().read(),
+                        from.add(16 * at as usize).cast::<[u32; 4]>().read(),
                     )
                 },
                 store,
@@ -92,7 +101,7 @@ pub(crate) unsafe fn to_ring(
                 lines,
                 |at| {
                     core::mem::transmute::<[u8; 16], Line>(
-                        from.add(16 * at).cast::<[u8; 16]>().read(),
+                        from.add(16 * at as usize).cast::<[u8; 16]>().read(),
                     )
                 },
                 store,
@@ -104,18 +113,13 @@ pub(crate) unsafe fn to_ring(
 
 /// The thread's share of `lines`, [`IN_FLIGHT`] loads before their stores.
 #[inline(always)]
-fn share(
-    rank: usize,
-    size: usize,
-    lines: usize,
-    load: impl Fn(usize) -> Line,
-    store: impl Fn(usize, Line),
-) {
+fn share(rank: u32, size: u32, lines: u32, load: impl Fn(u32) -> Line, store: impl Fn(u32, Line)) {
     let mut at = rank;
     while at + (IN_FLIGHT - 1) * size < lines {
-        let loaded: [Line; IN_FLIGHT] = core::array::from_fn(|turn| load(at + turn * size));
+        let loaded: [Line; IN_FLIGHT as usize] =
+            core::array::from_fn(|turn| load(at + turn as u32 * size));
         for (turn, line) in loaded.into_iter().enumerate() {
-            store(at + turn * size, line);
+            store(at + turn as u32 * size, line);
         }
         at += IN_FLIGHT * size;
     }
@@ -128,24 +132,24 @@ fn share(
 /// The bytes before the first line and behind the last.
 #[inline(always)]
 unsafe fn edges(
-    rank: usize,
-    size: usize,
+    rank: u32,
+    size: u32,
     from: *const u8,
     to: *mut u8,
-    head: usize,
-    tail: usize,
-    length: usize,
+    head: u32,
+    tail: u32,
+    length: u32,
 ) {
     let mut at = rank;
     while at < head {
         // SAFETY: the caller's promise: below `length`.
-        unsafe { to.add(at).write(from.add(at).read()) };
+        unsafe { to.add(at as usize).write(from.add(at as usize).read()) };
         at += size;
     }
     at = tail + rank;
     while at < length {
         // SAFETY: as above.
-        unsafe { to.add(at).write(from.add(at).read()) };
+        unsafe { to.add(at as usize).write(from.add(at as usize).read()) };
         at += size;
     }
 }

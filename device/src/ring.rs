@@ -111,12 +111,14 @@ impl Window {
     #[inline(always)]
     #[allow(unsafe_code, reason = "calls the copy loops")]
     pub(crate) fn copy_out<G: Group>(self, group: G, to: *mut u8) {
+        let (rank, size) = (group.rank() as u32, group.size() as u32);
         let [(first, n), (second, m)] = self.pieces();
-        // SAFETY: the caller's buffer holds `length` bytes, the pieces lie in the ring.
+        // SAFETY: the caller's buffer holds `length` bytes, the pieces lie in the ring, whose
+        // capacity fits 32 bits.
         unsafe {
-            copy::from_ring(group.rank(), group.size(), first, to, n);
+            copy::from_ring(rank, size, first, to, n as u32);
             if m > 0 {
-                copy::from_ring(group.rank(), group.size(), second, to.add(n), m);
+                copy::from_ring(rank, size, second, to.add(n), m as u32);
             }
         }
     }
@@ -125,12 +127,13 @@ impl Window {
     #[inline(always)]
     #[allow(unsafe_code, reason = "calls the copy loops")]
     pub(crate) fn copy_in<G: Group>(self, group: G, from: *const u8) {
+        let (rank, size) = (group.rank() as u32, group.size() as u32);
         let [(first, n), (second, m)] = self.pieces();
         // SAFETY: as in copy_out.
         unsafe {
-            copy::to_ring(group.rank(), group.size(), from, first, n);
+            copy::to_ring(rank, size, from, first, n as u32);
             if m > 0 {
-                copy::to_ring(group.rank(), group.size(), from.add(n), second, m);
+                copy::to_ring(rank, size, from.add(n), second, m as u32);
             }
         }
     }

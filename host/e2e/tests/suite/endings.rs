@@ -301,6 +301,43 @@ fn groups_that_send_on_one_stream_overwrite_nothing() {
     assert_eq!(net.statistics().violations, 0);
 }
 
+/// Blocks run on threads of their own, so what one knows of the ring is old when the other has
+/// sent since.
+#[test]
+fn blocks_that_send_on_one_stream_overwrite_nothing() {
+    let (net, blocks, turns, length) = (net(), 2, 400, 3000);
+    let total = blocks as u64 * turns * length;
+    let peer = Peer::serve(move |mut stream| {
+        let (mut piece, mut got) = (vec![0; 64 << 10], 0);
+        loop {
+            match stream.read(&mut piece).expect("the kernel sends") {
+                0 => return got,
+                bytes => got += bytes as u64,
+            }
+        }
+    });
+    let mut owner = Script::new();
+    owner.socket(0, gpunet_e2e::Domain::V4);
+    owner.connect(0, peer.address).give_handle(0, 0);
+    for flag in 1..=blocks {
+        owner.wait_flag(flag);
+    }
+    owner.close(0);
+    let mut job = Job::blocks(32).script(&owner);
+    for flag in 1..=blocks {
+        let mut sender = Script::new();
+        sender.take_handle(0, 0);
+        for _ in 0..turns {
+            sender.send(0, length);
+        }
+        sender.set_flag(flag);
+        job = job.script(&sender);
+    }
+    job.run(&net);
+    assert_eq!(peer.result(), total);
+    assert_eq!(net.statistics().violations, 0);
+}
+
 #[test]
 fn endings_in_each_order_of_threads() {
     for seed in 0..4 {
