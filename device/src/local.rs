@@ -348,15 +348,34 @@ fn install(net: Net, handle: Handle) -> i64 {
     installed.map_or_else(Errno::negative, |()| 0)
 }
 
+/// Takes an open socket into another state; the word that stood there. Another launch that uses
+/// the socket may write its epoch at any time, which is no reason to fail.
+#[inline(never)]
+fn leave_open(net: Net, socket: Socket, to: u64) -> Result<u64, Errno> {
+    let word = socket.record.get(STATE);
+    let deadline = Deadline::after(INSTALL_NS);
+    wait_until(net, socket.shard(), deadline, Watch::Proxy, || {
+        let seen = word.load();
+        if bare(seen) != state(socket.handle, OPEN) {
+            return Some(Err(Errno::EBADF));
+        }
+        word.compare_exchange(seen, state(socket.handle, to)).then_some(Ok(seen))
+    })?
+}
+
 /// Takes over the rings that a connect or listen of this group has just brought.
 #[inline(never)]
 pub(crate) fn reinstall(net: Net, handle: Handle) -> Result<(), Errno> {
     let socket = Socket::named(net, handle)?;
     let word = socket.record.get(STATE);
-    let seen = word.load();
-    let open = bare(seen) == state(handle, OPEN);
-    if !open || !word.compare_exchange(seen, state(handle, INSTALLING)) {
-        return Err(Errno::EBADF);
+    leave_open(net, socket, INSTALLING)?;
+    // A group that has just learnt that there is no connection yet is about to put its position
+    // back, which must not come behind the new one.
+    for side in [Side::Receive, Side::Send] {
+        let _ = wait_until(net, socket.shard(), Deadline::after(INSTALL_NS), Watch::Proxy, || {
+            let free = socket.position_word(side).load() != TAKEN;
+            if free { socket.try_lock(side) } else { None }
+        });
     }
     match socket.card() {
         Some(card) => {
@@ -399,11 +418,7 @@ fn lock_slowly(net: Net, handle: Handle, side: Side, wait: bool) -> i64 {
 pub(crate) fn begin_close(net: Net, handle: Handle, deadline: Deadline) -> Result<(), Errno> {
     let socket = Socket::named(net, handle)?;
     let word = socket.record.get(STATE);
-    let seen = word.load();
-    let open = bare(seen) == state(handle, OPEN);
-    if !open || !word.compare_exchange(seen, state(handle, CLOSING)) {
-        return Err(Errno::EBADF);
-    }
+    let seen = leave_open(net, socket, CLOSING)?;
     for side in [Side::Receive, Side::Send] {
         let held = wait_until(net, socket.shard(), deadline, Watch::Proxy, || {
             let free = socket.position_word(side).load() != TAKEN;

@@ -160,7 +160,14 @@ fn look(net: Net, handle: Handle, side: Side, least: usize, wait: bool) -> Resul
     let (ring, capacity) = socket.ring(side);
     let kind = socket.kind();
     let wait = wait & !socket.non_blocking();
-    let position = socket.lock(side, wait)?;
+    let (position, begun) = match socket.try_lock(side) {
+        Some(position) => (position, None),
+        None => {
+            // The wait for the side and the wait for bytes share one time-out.
+            let deadline = Deadline::after_or_never(socket.timeout(side));
+            (socket.lock(side, wait)?, Some(deadline))
+        }
+    };
     let refused = |errno| {
         socket.unlock(side, position);
         Err(errno)
@@ -177,7 +184,7 @@ fn look(net: Net, handle: Handle, side: Side, least: usize, wait: bool) -> Resul
         // What is known may be old, and then there is more space, never less.
         let known = socket.known_send_progress();
         let used = position.wrapping_sub(known.count()) as usize;
-        if !known.is_over() && used <= capacity && capacity - used >= least {
+        if !known.is_over() && used <= capacity && capacity - used >= least.max(1) {
             return Ok(found(capacity - used));
         }
     }
@@ -212,13 +219,14 @@ fn look(net: Net, handle: Handle, side: Side, least: usize, wait: bool) -> Resul
         }
     };
     let outcome = if wait {
-        let deadline = Deadline::after_or_never(socket.timeout(side));
+        let deadline = begun.unwrap_or_else(|| Deadline::after_or_never(socket.timeout(side)));
         wait_until(net, socket.shard(), deadline, Watch::Stop, ready).and_then(|inner| inner)
     } else {
         ready().unwrap_or(Err(Errno::EAGAIN))
     };
     match outcome {
-        Ok(0) if side == Side::Receive => refused(Errno(0)),
+        // The end of the stream, or no bytes were asked for and there are none.
+        Ok(0) => refused(Errno(0)),
         Ok(available) => Ok(found(available)),
         Err(errno) => refused(errno),
     }
@@ -228,9 +236,10 @@ fn look(net: Net, handle: Handle, side: Side, least: usize, wait: bool) -> Resul
 #[inline(never)]
 fn settle(net: Net, handle: Handle, side: Side, moved: bool, position: u64) {
     let Ok(socket) = Socket::named(net, handle) else { return };
+    // All threads' accesses before the counter moves, for the proxy, and before the next group has
+    // the side: what was written into space that was not committed must not land behind its bytes.
+    simt::release_fence();
     if moved {
-        // All threads' accesses before the counter moves, for the proxy and for the next group.
-        simt::release_fence();
         socket.publish(side, position);
     }
     socket.unlock(side, position);

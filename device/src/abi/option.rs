@@ -27,7 +27,7 @@ pub enum SocketOption {
     KeepAliveCount = 10,
     /// TCP_USER_TIMEOUT, milliseconds.
     UserTimeout = 11,
-    /// SO_REUSEADDR (0 or 1; 1 for listeners unless told otherwise).
+    /// SO_REUSEADDR (0 or 1; 1 for TCP unless told otherwise).
     ReuseAddress = 12,
     /// SO_REUSEPORT (0 or 1).
     ReusePort = 13,

@@ -73,7 +73,7 @@ pub(crate) fn send_from<G: Group>(
                 window.close(net, group, handle, Side::Send, window.len());
                 sent += window.len();
             }
-            Ok(Opened::End) => return Err(Errno::EPIPE),
+            Ok(Opened::End) => return if length == 0 { Ok(0) } else { Err(Errno::EPIPE) },
             Err(Errno::EAGAIN) if sent > 0 => return Ok(sent),
             Err(errno) => return if sent > 0 { Ok(sent) } else { Err(errno) },
         }

@@ -42,6 +42,9 @@ pub const SHUT_RDWR: i32 = 2;
 /// How long a close waits for other groups to leave the socket.
 const CLOSE_NS: u64 = 2_000_000_000;
 
+/// How long a shutdown waits for the group's own last send to be published.
+const SETTLE_NS: u64 = 10_000_000;
+
 /// The leader does it; all threads get the result.
 #[inline(always)]
 fn led<G: Group>(
@@ -227,9 +230,15 @@ pub fn gshutdown<G: Group>(net: Net, group: G, handle: Handle, how: i32) -> i64 
         if !(SHUT_RD..=SHUT_RDWR).contains(&how) {
             return Err(Errno::EINVAL);
         }
-        // What was sent before is published once the direction is free again.
-        let position = socket.lock(Side::Send, true)?;
-        socket.unlock(Side::Send, position);
+        if how != SHUT_RD {
+            // What this group sent before is published once the direction is free again. Another
+            // group that waits for space does not keep the direction from ending: that ends it.
+            let deadline = Deadline::after(SETTLE_NS);
+            let free = || socket.try_lock(Side::Send);
+            if let Ok(position) = wait_until(net, socket.shard(), deadline, Watch::Proxy, free) {
+                socket.unlock(Side::Send, position);
+            }
+        }
         ask_about(net, handle, Operation::Shutdown, [how as u64, 0, 0, 0])?;
         if how != SHUT_RD {
             // The next send must not go by what was known before.

@@ -1,5 +1,6 @@
 //! What a net is made with: the builder and its defaults.
 
+use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,7 +66,10 @@ impl NetBuilder {
             silence: Duration::from_secs(10),
             spin: None,
             nap: Duration::from_micros(50),
-            printer: Arc::new(|launch, line| println!("[launch {launch}] {line}")),
+            printer: Arc::new(|launch, line| {
+                // Nobody who reads it is no reason to panic, as println would.
+                let _ = writeln!(std::io::stdout(), "[launch {launch}] {line}");
+            }),
         }
     }
 
@@ -151,6 +155,8 @@ impl NetBuilder {
         check((1..=4096).contains(&self.request_slots), "request slots: 1 to 4096")?;
         check((1..=LARGEST_RING).contains(&self.ring), "ring: 1 byte to 1 GiB")?;
         check(!self.silence.is_zero(), "silence: more than zero")?;
+        // The heart does not beat in a nap.
+        check(self.nap < self.silence, "nap: shorter than the silence")?;
         let layout = Layout { shards: self.proxy_threads, places, slots: self.request_slots };
         let ring = ring_capacity(self.ring);
         let events = (layout.sockets() as u64 * 16).next_power_of_two();
@@ -164,7 +170,10 @@ impl NetBuilder {
             GpuKind::Emulated => Duration::from_micros(20),
             _ => Duration::from_millis(1),
         });
-        let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 2);
+        // Half of what a word holds: a time can be added to any clock.
+        let ns = |duration: Duration| {
+            u64::try_from(duration.as_nanos()).map_or(u64::MAX / 2, |ns| ns.min(u64::MAX / 2))
+        };
         let config = Config {
             receive_ring: ring,
             send_ring: ring,

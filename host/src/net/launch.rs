@@ -115,13 +115,16 @@ impl Launch {
     /// # Errors
     /// As [`wait`](Self::wait), or [`LaunchError::StillRunning`].
     pub fn wait_for(&self, timeout: Duration) -> Result<(), LaunchError> {
-        let deadline = Instant::now() + timeout;
+        // None: later than a clock can say.
+        let deadline = Instant::now().checked_add(timeout);
         let mut outcome = self.state.outcome();
         loop {
             if let Some(outcome) = outcome.clone() {
                 return Ok(outcome?);
             }
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.map_or(Duration::from_secs(3600), |deadline| {
+                deadline.saturating_duration_since(Instant::now())
+            });
             if left.is_zero() {
                 return Err(LaunchError::StillRunning(timeout));
             }

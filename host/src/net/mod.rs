@@ -98,6 +98,7 @@ impl Net {
             pool: Pool::new(&layout, ring_memory),
             config,
             inboxes,
+            waiting: Mutex::default(),
             printer: Mutex::new(print),
         });
         let control = Arc::new(Control::default());

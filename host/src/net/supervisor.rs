@@ -62,16 +62,24 @@ pub(crate) fn run(
         }
         let busy = control.running.load(Ordering::Acquire) > 0;
         match lines.recv_timeout(if busy { BUSY } else { QUIET }) {
-            Ok((launch, line)) => printer(launch, &line),
+            Ok((launch, line)) => print(printer, launch, &line),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
         if control.stopping.load(Ordering::Acquire) && launches.lock().launches.is_empty() {
             while let Ok((launch, line)) = lines.try_recv() {
-                printer(launch, &line);
+                print(printer, launch, &line);
             }
             return;
         }
+    }
+}
+
+/// Hands a line to the program. Its panic must not end the one thread that sees kernels end.
+fn print(printer: &Printer, launch: u32, line: &str) {
+    let printed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| printer(launch, line)));
+    if printed.is_err() {
+        tracing::error!(launch, "the printer panicked; its line is lost");
     }
 }
 
@@ -87,16 +95,23 @@ fn finish(
         let mut running = launches.lock();
         running.launches.retain(|other| other.slot != state.slot);
         running.faulted |= outcome.is_err();
-        running.launches.is_empty()
+        // Slots rather than launches: one that is being made may have accepted already.
+        running.taken.iter().all(|slot| *slot == state.slot)
     };
-    let (done, closed) = mpsc::channel();
-    for shard in 0..shared.inboxes.len() {
-        let done = done.clone();
-        shared.tell(shard, Message::LaunchEnded { launch: state.slot, last, done });
+    let tell_all = |message: &dyn Fn(mpsc::Sender<()>) -> Message| {
+        let (done, closed) = mpsc::channel();
+        for shard in 0..shared.inboxes.len() {
+            shared.tell(shard, message(done.clone()));
+        }
+        drop(done);
+        // Each shard answers once; a dead one drops its end, which counts, too.
+        while let Ok(()) = closed.recv_timeout(CLOSE) {}
+    };
+    if last && shared.inboxes.len() > 1 {
+        // What the kernel accepted, and in which shard it is, before any shard closes its part.
+        tell_all(&Message::Settle);
     }
-    drop(done);
-    // Each shard answers once; a dead one drops its end, which counts, too.
-    while let Ok(()) = closed.recv_timeout(CLOSE) {}
+    tell_all(&|done| Message::LaunchEnded { launch: state.slot, last, done });
     if let Err(error) = &outcome {
         tracing::error!(kernel = state.running.kernel(), %error, "kernel failed");
     }

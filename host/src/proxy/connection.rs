@@ -10,6 +10,7 @@ use gpunet_device::abi::card::{Card, Kind, Place, Progress, Status};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::calls::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDHUP};
 
+use super::shard::Shared;
 use super::statistics::{Counters, SocketState};
 use super::watch::{Watch, Watched};
 use crate::memory::Memory;
@@ -188,12 +189,10 @@ impl Connection {
     }
 
     fn ending(&self, ended: bool) -> u64 {
-        if self.failure.is_some() {
-            Progress::ENDED | Progress::FAILED
-        } else if ended {
-            Progress::ENDED
-        } else {
-            0
+        match (ended, self.failure) {
+            (false, _) => 0,
+            (true, None) => Progress::ENDED,
+            (true, Some(_)) => Progress::ENDED | Progress::FAILED,
         }
     }
 
@@ -223,15 +222,20 @@ impl Connection {
 
     /// Ends the socket with an error; bytes that have arrived can still be read.
     pub(crate) fn fail(&mut self, errno: Errno, memory: &Memory, counters: &Counters) {
-        if self.failure.is_some() {
-            return;
-        }
-        counters.failed.add(1);
-        tracing::debug!(handle = self.handle.0, %errno, "socket failed");
-        self.failure = Some(errno);
         self.receive_ended = true;
-        self.send_ended = true;
         self.hot = 0;
+        self.fail_send(errno, memory, counters);
+    }
+
+    /// Ends sending with an error. What the peer sent before it left may still be in the system's
+    /// hands: receiving goes on to its own end.
+    fn fail_send(&mut self, errno: Errno, memory: &Memory, counters: &Counters) {
+        self.send_ended = true;
+        if self.failure.is_none() {
+            counters.failed.add(1);
+            tracing::debug!(handle = self.handle.0, %errno, "socket failed");
+            self.failure = Some(errno);
+        }
         self.publish_status(memory);
         self.publish_receive(memory);
         self.publish_send(memory);
@@ -342,27 +346,37 @@ impl Connection {
             }
             Ok(Moved::Later | Moved::End) => Turn::Idle,
             Err(errno) => {
-                self.fail(errno, memory, counters);
+                self.fail_send(errno, memory, counters);
                 Turn::Moved
             }
         }
     }
 
-    /// Notes a handle that was put into the accept ring.
-    pub(crate) fn note_pending(&mut self, handle: Handle) {
+    /// Notes a handle that goes into the accept ring.
+    pub(crate) fn note_pending(&mut self, shared: &Shared, handle: Handle) {
+        shared.waiting().insert(handle.0);
         self.pending.push_back(handle);
     }
 
     /// Forgets the handles that kernels have taken from the accept ring.
-    pub(crate) fn forget_taken(&mut self) {
+    pub(crate) fn forget_taken(&mut self, shared: &Shared) {
         let waiting = ((self.receive.ours - self.receive.theirs) / 8) as usize;
         let taken = self.pending.len().saturating_sub(waiting);
-        self.pending.drain(..taken);
+        if taken > 0 {
+            let mut waiting = shared.waiting();
+            self.pending.drain(..taken).for_each(|handle| {
+                waiting.remove(&handle.0);
+            });
+        }
     }
 
     /// The handles that no kernel has taken from the accept ring.
-    pub(crate) fn take_pending(&mut self) -> VecDeque<Handle> {
-        self.forget_taken();
+    pub(crate) fn take_pending(&mut self, shared: &Shared) -> VecDeque<Handle> {
+        self.forget_taken(shared);
+        let mut waiting = shared.waiting();
+        for handle in &self.pending {
+            waiting.remove(&handle.0);
+        }
         std::mem::take(&mut self.pending)
     }
 

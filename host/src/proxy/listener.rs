@@ -28,7 +28,7 @@ impl Connection {
         let mut moved = false;
         for _ in 0..A_TURN {
             self.look_at_head(&shared.memory, counters);
-            self.forget_taken();
+            self.forget_taken(shared);
             if self.receive_ended || self.is_full() {
                 break;
             }
@@ -36,6 +36,8 @@ impl Connection {
                 Ok(Some(connection)) => {
                     counters.accepted.add(1);
                     let handle = connection.handle;
+                    // Before its shard has it, which may close it for a launch.
+                    self.note_pending(shared, handle);
                     place(connection);
                     self.push_handle(shared, handle);
                     moved = true;
@@ -89,7 +91,6 @@ impl Connection {
         let at = self.receive.ours;
         shared.memory.ring_word(&self.receive.place, at).store(handle.0);
         self.receive.ours += 8;
-        self.note_pending(handle);
         self.publish_receive(&shared.memory);
     }
 

@@ -24,6 +24,8 @@ pub(crate) enum Message {
         /// What happened; 0: the socket is gone.
         events: u16,
     },
+    /// See which connections kernels have taken from the accept rings; told when it is done.
+    Settle(mpsc::Sender<()>),
     /// A launch has ended: close what it left open.
     LaunchEnded {
         /// Which.

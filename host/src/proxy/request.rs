@@ -220,8 +220,10 @@ impl Shard {
             Some(socket) => socket.connect(address),
             None => Err(Errno::EOPNOTSUPP),
         };
+        let again = connected == Err(Errno::EAGAIN);
         let done = match connected {
             Ok(done) => done,
+            Err(_) if again => false,
             Err(errno) => {
                 connection.give_rings(&shared);
                 return Err(errno);
@@ -234,6 +236,9 @@ impl Shard {
         connection.publish(&shared.memory);
         self.forget_tail(handle);
         self.watch_descriptor(handle, io);
+        if again {
+            self.connect_again(handle, *address);
+        }
         NOTHING
     }
 

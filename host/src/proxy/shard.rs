@@ -3,14 +3,15 @@
 //! It is told of the outside through [`Shard::ready`] and its inbox, and takes [`Shard::turn`]s;
 //! it neither waits nor reads a clock. Only its own thread touches it.
 
+use std::collections::HashSet;
 use std::os::fd::BorrowedFd;
 use std::sync::mpsc::{Receiver, Sender};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gpunet_device::Handle;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::message::Request;
 use gpunet_device::calls::{POLLIN, POLLOUT};
+use gpunet_device::{Handle, SocketAddr};
 
 use super::connection::{Connection, Counted, Owner, Phase, Turn};
 use super::message::{Message, Released};
@@ -24,12 +25,17 @@ const HOT_TURNS: u32 = 256;
 /// So many are few.
 const FEW_HOT: usize = 4;
 
+/// Between two attempts to connect to a UNIX listener whose queue is full.
+const AGAIN_NS: u64 = 1_000_000;
+
 /// What the shards of a net have in common.
 pub(crate) struct Shared {
     pub(crate) memory: Memory,
     pub(crate) pool: Pool,
     pub(crate) config: Config,
     pub(crate) inboxes: Vec<Inbox>,
+    /// Accepted connections that no kernel has taken yet, by handle. They belong to no launch.
+    pub(crate) waiting: Mutex<HashSet<u64>>,
     /// Where lines that kernels print go.
     pub(crate) printer: Mutex<std::sync::mpsc::SyncSender<(u32, String)>>,
 }
@@ -45,6 +51,11 @@ impl Shared {
     pub(crate) fn ring(&self, capacity: u32, word: u64) -> Result<Counted, Errno> {
         let place = self.pool.take_ring(capacity, Counted::base_after(word))?;
         Ok(Counted::new(place, word))
+    }
+
+    /// The accepted connections that no kernel has taken yet.
+    pub(crate) fn waiting(&self) -> MutexGuard<'_, HashSet<u64>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends a message to a shard and wakes it.
@@ -102,6 +113,9 @@ pub(crate) struct Shard {
     /// Places of pollers, and of listeners that pause.
     pollers: Vec<u32>,
     paused: Vec<u32>,
+    /// Sockets whose peer's queue was full, and when they try again.
+    again: Vec<(Handle, SocketAddr)>,
+    again_at_ns: u64,
     beat: u64,
 }
 
@@ -128,6 +142,8 @@ impl Shard {
             closing: Vec::new(),
             pollers: Vec::new(),
             paused: Vec::new(),
+            again: Vec::new(),
+            again_at_ns: 0,
             beat: 0,
         }
     }
@@ -137,9 +153,10 @@ impl Shard {
         !self.hot.is_empty()
     }
 
-    /// Whether something waits for a time rather than for an event.
-    pub(crate) fn has_timers(&self) -> bool {
-        !(self.closing.is_empty() && self.paused.is_empty() && self.full.is_empty())
+    /// Whether something waits for a time rather than for an event. Full rings wait for kernels.
+    pub(crate) fn has_timers(&self, kernels: bool) -> bool {
+        !(self.closing.is_empty() && self.again.is_empty())
+            || kernels && !(self.paused.is_empty() && self.full.is_empty())
     }
 
     /// Whether any socket is left.
@@ -157,6 +174,7 @@ impl Shard {
         worked |= self.try_hot(now_ns, io);
         worked |= self.retry_full();
         worked |= self.resume_paused(now_ns, io);
+        worked |= self.try_again(now_ns);
         worked |= self.write_events();
         worked |= self.finish_closing(now_ns, io);
         worked
@@ -180,6 +198,10 @@ impl Shard {
                     poller.notify(socket, token, events);
                 }
             }
+            Message::Settle(done) => {
+                self.settle_listeners();
+                let _ = done.send(());
+            }
             Message::LaunchEnded { launch, last, done } => {
                 self.close_for_launch(launch, last, now_ns);
                 // Who has waited for the kernel finds its places free.
@@ -191,7 +213,15 @@ impl Shard {
                 self.close(handle, now_ns);
             }
             Message::Release { handle, to } => {
-                let _ = to.send(self.release(handle, io));
+                let released = self.release(handle, io);
+                if matches!(released, Err(errno) if errno != Errno::EAGAIN)
+                    && self.has_failed(handle)
+                {
+                    // Nobody could close it but a kernel.
+                    self.close(handle, now_ns);
+                    self.finish_closing(now_ns, io);
+                }
+                let _ = to.send(released);
             }
             Message::Dump(to) => {
                 let (memory, counters) = (&self.shared.memory, &self.counters);
@@ -239,6 +269,10 @@ impl Shard {
     pub(crate) fn find(&mut self, handle: Handle) -> Option<&mut Connection> {
         let found = self.places.get_mut(handle.place() as usize)?.as_deref_mut()?;
         (found.handle == handle).then_some(found)
+    }
+
+    fn has_failed(&mut self, handle: Handle) -> bool {
+        self.find(handle).is_some_and(|connection| connection.failure.is_some())
     }
 
     /// Takes a connection into its place, published already, and starts to serve it.
@@ -474,6 +508,44 @@ impl Shard {
         self.pump_send(place);
     }
 
+    /// Tries to connect again, later.
+    pub(crate) fn connect_again(&mut self, handle: Handle, address: SocketAddr) {
+        self.again.push((handle, address));
+    }
+
+    fn try_again(&mut self, now_ns: u64) -> bool {
+        if self.again.is_empty() || now_ns < self.again_at_ns {
+            return false;
+        }
+        self.again_at_ns = now_ns + AGAIN_NS;
+        let (shared, counters) = (Arc::clone(&self.shared), Arc::clone(&self.counters));
+        let mut worked = false;
+        for (handle, address) in std::mem::take(&mut self.again) {
+            let Some(connection) = self.find(handle) else { continue };
+            let (Phase::Connecting, Some(socket)) = (connection.phase, &mut connection.socket)
+            else {
+                continue;
+            };
+            match socket.connect(&address) {
+                Err(Errno::EAGAIN) => {
+                    self.again.push((handle, address));
+                    continue;
+                }
+                Err(errno) => {
+                    connection.fail(errno, &shared.memory, &counters);
+                    let ready = connection.readiness();
+                    self.tell_watcher(handle.place() as usize, ready);
+                }
+                Ok(_) => {
+                    self.try_connected(handle);
+                    self.heat(handle.place());
+                }
+            }
+            worked = true;
+        }
+        worked
+    }
+
     fn retry_full(&mut self) -> bool {
         let mut worked = false;
         let mut at = 0;
@@ -541,7 +613,7 @@ impl Shard {
         if phase == Phase::Listening {
             connection.look_at_head(&shared.memory, &counters);
         }
-        let orphans = connection.take_pending();
+        let orphans = connection.take_pending(&shared);
         if phase == Phase::Open {
             let word = shared.memory.send_tail(connection.index).load_acquire();
             connection.take_tail(word, &shared.memory, &counters);
@@ -605,16 +677,31 @@ impl Shard {
         worked
     }
 
+    /// Sees which connections kernels have taken from the accept rings.
+    fn settle_listeners(&mut self) {
+        let (shared, counters) = (&self.shared, &self.counters);
+        for listener in self.places.iter_mut().flatten() {
+            if listener.phase == Phase::Listening {
+                listener.look_at_head(&shared.memory, counters);
+                listener.forget_taken(shared);
+            }
+        }
+    }
+
     fn close_for_launch(&mut self, launch: u32, last: bool, now_ns: u64) {
+        self.settle_listeners();
         let mine =
             |owner: Owner| owner == Owner::Launch(launch) || (last && owner == Owner::AnyLaunch);
-        let left: Vec<Handle> = self
-            .places
-            .iter()
-            .flatten()
-            .filter(|connection| mine(connection.owner))
-            .map(|connection| connection.handle)
-            .collect();
+        let shared = Arc::clone(&self.shared);
+        let mut left = Vec::new();
+        for connection in self.places.iter_mut().flatten().filter(|c| mine(c.owner)) {
+            if shared.waiting().contains(&connection.handle.0) {
+                // It goes with its listener, or to whoever accepts it.
+                connection.owner = Owner::AnyLaunch;
+            } else {
+                left.push(connection.handle);
+            }
+        }
         for handle in left {
             if self.close(handle, now_ns) {
                 self.counters.closed_for_kernels.add(1);
@@ -659,11 +746,12 @@ impl Shard {
         let mut connection = self.places[place].take().ok_or(Errno::EBADF)?;
         self.hot.retain(|hot| *hot as usize != place);
         self.full.retain(|full| *full as usize != place);
+        self.paused.retain(|paused| *paused as usize != place);
         let socket = connection.socket.take().ok_or(Errno::EBADF)?;
         if let Some(descriptor) = socket.descriptor() {
             io.remove(descriptor);
         }
-        for orphan in connection.take_pending() {
+        for orphan in connection.take_pending(&shared) {
             shared.tell(orphan.shard() as usize, Message::Close(orphan));
         }
         connection.give_back(&shared);

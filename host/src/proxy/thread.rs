@@ -127,7 +127,7 @@ impl ProxyThread {
                 }
                 continue;
             }
-            let quiet = !running && !self.shard.has_timers() && stop_at.is_none();
+            let quiet = !running && !self.shard.has_timers(running) && stop_at.is_none();
             let nap = if quiet { config.rest_ns } else { config.nap_ns };
             self.shard.counters.sleeps.add(1);
             self.look(Duration::from_nanos(nap));

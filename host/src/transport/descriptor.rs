@@ -162,8 +162,6 @@ impl Socket for Descriptor {
         match check(self.socket.connect(&target)) {
             Ok(()) => Ok(true),
             Err(Errno::EINPROGRESS) => Ok(false),
-            // A UNIX listener whose queue is full: the peer is not ready for us.
-            Err(Errno::EAGAIN) => Err(Errno::ECONNREFUSED),
             Err(error) => Err(error),
         }
     }

@@ -57,7 +57,8 @@ pub trait Socket: Send {
     /// Turns it into a listener.
     fn listen(&mut self, backlog: u32) -> Result<(), Errno>;
 
-    /// Begins to connect; whether it is done already.
+    /// Begins to connect; whether it is done already. EAGAIN: the listener's queue is full (UNIX),
+    /// so try again.
     fn connect(&mut self, address: &SocketAddr) -> Result<bool, Errno>;
 
     /// Asks, after the descriptor became writable, whether the connect is done.

@@ -12,6 +12,8 @@ pub(super) fn make(domain: Domain) -> Result<Box<dyn Socket>, Errno> {
     let kind = if domain == Domain::V6 { socket2::Domain::IPV6 } else { socket2::Domain::IPV4 };
     let socket = descriptor::open(kind)?;
     prepare(&socket)?;
+    // As the standard library does for listeners: a server can be started again at once.
+    socket.set_reuse_address(true).map_err(|error| descriptor::errno(&error))?;
     Ok(Box::new(Descriptor::new(socket, domain)))
 }
 
