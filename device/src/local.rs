@@ -424,13 +424,13 @@ pub(crate) fn begin_close(net: Net, handle: Handle, deadline: Deadline) -> Resul
             let free = socket.position_word(side).load() != TAKEN;
             if free { socket.try_lock(side) } else { None }
         });
-        if held.is_err() {
+        if let Err(errno) = held {
             // A group keeps a window open: it may go on, and the close be tried again.
             if side == Side::Send {
                 socket.unlock(Side::Receive, socket.position(Side::Receive));
             }
             word.store_release(seen);
-            return Err(Errno::EBUSY);
+            return Err(if errno == Errno::ENETDOWN { errno } else { Errno::EBUSY });
         }
     }
     Ok(())

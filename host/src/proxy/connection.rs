@@ -122,7 +122,7 @@ pub(crate) struct Connection {
     pub(crate) failure: Option<Errno>,
     pub(crate) watch: Option<Watch>,
     /// For pollers: what is watched.
-    pub(crate) watched: Vec<Watched>,
+    pub(crate) watched: Watched,
     /// Turns left in which the socket is tried without asking epoll.
     pub(crate) hot: u32,
     /// For listeners: how many may wait, and the handles that do (the ring's own may be
@@ -155,7 +155,7 @@ impl Connection {
             finish_send: false,
             failure: None,
             watch: None,
-            watched: Vec::new(),
+            watched: Watched::default(),
             hot: 0,
             backlog: 0,
             pending: VecDeque::new(),

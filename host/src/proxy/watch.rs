@@ -4,6 +4,8 @@
 //! is owed, and written once the GPU has taken it: nothing is lost, and the ring, which has room
 //! for one event of every socket of the net, cannot overflow.
 
+use std::collections::{HashMap, VecDeque};
+
 use gpunet_device::Handle;
 use gpunet_device::calls::{POLLERR, POLLHUP};
 use gpunet_device::poller::EVENT_BYTES;
@@ -30,10 +32,17 @@ impl Watch {
     }
 }
 
-/// At a poller: what it watches.
-#[derive(Clone, Copy, Debug)]
+/// At a poller: what it watches, and whom it owes an event.
+#[derive(Debug, Default)]
 pub(crate) struct Watched {
-    socket: Handle,
+    sockets: HashMap<u64, Seen>,
+    /// Handles of those that are owed an event, in the order in which it happened.
+    owed: VecDeque<u64>,
+}
+
+/// A watched socket.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
     token: u64,
     owed: u16,
     /// The ring's counter behind the event that was written last.
@@ -44,35 +53,43 @@ impl Connection {
     /// Something happened on a watched socket (0: it is gone).
     pub(crate) fn notify(&mut self, socket: Handle, token: u64, events: u16) {
         if events == 0 {
-            self.watched.retain(|watched| watched.socket != socket);
-        } else if let Some(found) = self.watched.iter_mut().find(|w| w.socket == socket) {
-            found.token = token;
-            found.owed |= events;
-        } else {
-            self.watched.push(Watched { socket, token, owed: events, written: 0 });
+            self.watched.sockets.remove(&socket.0);
+            return;
         }
+        let seen = self.watched.sockets.entry(socket.0).or_default();
+        if seen.owed == 0 {
+            self.watched.owed.push_back(socket.0);
+        }
+        seen.token = token;
+        seen.owed |= events;
     }
 
     /// Writes the events that are owed and whose sockets have none in the ring.
     pub(crate) fn write_events(&mut self, memory: &Memory, counters: &Counters) -> bool {
-        if self.phase != Phase::Polling || self.watched.iter().all(|watched| watched.owed == 0) {
+        if self.phase != Phase::Polling || self.watched.owed.is_empty() {
             return false;
         }
         self.look_at_head(memory, counters);
         let room = u64::from(self.receive.place.capacity);
         let before = self.receive.ours;
-        for watched in &mut self.watched {
-            let taken = watched.written <= self.receive.theirs;
+        for socket in std::mem::take(&mut self.watched.owed) {
+            // One that is gone, or that came back and was written, is owed nothing.
+            let Some(seen) = self.watched.sockets.get_mut(&socket).filter(|seen| seen.owed != 0)
+            else {
+                continue;
+            };
+            let taken = seen.written <= self.receive.theirs;
             let full = self.receive.ours - self.receive.theirs + EVENT_BYTES as u64 > room;
-            if watched.owed == 0 || !taken || full {
+            if !taken || full {
+                self.watched.owed.push_back(socket);
                 continue;
             }
             let at = self.receive.ours;
-            memory.ring_word(&self.receive.place, at).store(watched.token);
-            memory.ring_word(&self.receive.place, at + 8).store(u64::from(watched.owed));
+            memory.ring_word(&self.receive.place, at).store(seen.token);
+            memory.ring_word(&self.receive.place, at + 8).store(u64::from(seen.owed));
             self.receive.ours += EVENT_BYTES as u64;
-            watched.written = self.receive.ours;
-            watched.owed = 0;
+            seen.written = self.receive.ours;
+            seen.owed = 0;
         }
         if self.receive.ours == before {
             return false;

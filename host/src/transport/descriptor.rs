@@ -179,11 +179,14 @@ impl Socket for Descriptor {
 
     fn accept(&mut self) -> Result<Option<Box<dyn Socket>>, Errno> {
         let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        let accepted = match check(self.socket.accept4(flags)) {
-            Ok((socket, _)) => socket,
-            // The peer was quicker to leave than we to answer: look again later.
-            Err(Errno::EAGAIN | Errno::EINTR | Errno::ECONNABORTED) => return Ok(None),
-            Err(error) => return Err(error),
+        let accepted = loop {
+            match check(self.socket.accept4(flags)) {
+                Ok((socket, _)) => break socket,
+                Err(Errno::EAGAIN) => return Ok(None),
+                // A peer that was quicker to leave than we to answer: others wait behind it.
+                Err(Errno::EINTR | Errno::ECONNABORTED) => {}
+                Err(error) => return Err(error),
+            }
         };
         if self.domain != Domain::Unix {
             tcp::prepare(&accepted)?;
