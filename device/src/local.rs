@@ -78,6 +78,24 @@ pub(crate) enum Side {
     Send,
 }
 
+/// The KIND word of a socket.
+#[derive(Clone, Copy)]
+pub(crate) struct Traits(u64);
+
+impl Traits {
+    /// What the socket is.
+    #[inline(always)]
+    pub(crate) fn kind(self) -> Option<Kind> {
+        Kind::from_number(self.0 as u8)
+    }
+
+    /// Whether calls that would wait return EAGAIN.
+    #[inline(always)]
+    pub(crate) fn non_blocking(self) -> bool {
+        self.0 & NON_BLOCKING != 0
+    }
+}
+
 /// An open socket.
 #[derive(Clone, Copy)]
 pub(crate) struct Socket {
@@ -175,10 +193,16 @@ impl Socket {
         self.handle.shard() as usize
     }
 
+    /// What it is, and whether calls on it wait.
+    #[inline(always)]
+    pub(crate) fn traits(&self) -> Traits {
+        Traits(self.record.get(KIND).load())
+    }
+
     /// What it is.
     #[inline(always)]
     pub(crate) fn kind(&self) -> Option<Kind> {
-        Kind::from_number(self.record.get(KIND).load() as u8)
+        self.traits().kind()
     }
 
     /// Whether no group has begun to close it.
@@ -187,11 +211,17 @@ impl Socket {
         bare(self.record.get(STATE).load()) == state(self.handle, OPEN)
     }
 
-    /// What the proxy says of a direction: how far it is, and whether it is over.
+    /// Where the proxy says how far a direction is, and whether it is over.
+    #[inline(always)]
+    pub(crate) fn progress_word(&self, side: Side) -> Word {
+        self.word_at(LIVE_AT, side as usize)
+    }
+
+    /// What it says there.
     #[inline(always)]
     pub(crate) fn progress(&self, side: Side) -> Progress {
         // Acquire: who sees the counter sees the bytes (receive), or may overwrite them (send).
-        Progress(self.word_at(LIVE_AT, side as usize).load_acquire())
+        Progress(self.progress_word(side).load_acquire())
     }
 
     /// The send side's progress as last seen, without a read across PCIe.
@@ -273,17 +303,16 @@ impl Socket {
         self.position_word(side).store(position);
     }
 
-    /// Tells the proxy where a direction stands. Call a release fence first.
+    /// Where the proxy is told how far a direction is. Call a release fence before a store.
     #[inline(always)]
-    pub(crate) fn publish(&self, side: Side, position: u64) {
-        let at = if side == Side::Receive { RECEIVE_HEAD_AT } else { SEND_TAIL_AT };
-        self.word_at(at, 0).store(position);
+    pub(crate) fn counter(&self, side: Side) -> Word {
+        self.word_at(if side == Side::Receive { RECEIVE_HEAD_AT } else { SEND_TAIL_AT }, 0)
     }
 
     /// Whether calls that would wait return EAGAIN.
     #[inline(always)]
     pub(crate) fn non_blocking(&self) -> bool {
-        self.record.get(KIND).load() & NON_BLOCKING != 0
+        self.traits().non_blocking()
     }
 
     /// Sets that.

@@ -20,7 +20,8 @@ use crate::wait::{Deadline, Watch, wait_until};
 pub(crate) struct Window {
     ring: *mut u8,
     capacity: usize,
-    position: u64,
+    /// Where in the ring it begins.
+    start: usize,
     length: usize,
 }
 
@@ -43,25 +44,25 @@ impl Window {
         (least, most): (usize, usize),
         wait: bool,
     ) -> Result<Opened, Errno> {
-        let mut words = [0; 4];
+        let mut words = [0; 2];
         if group.is_leader() {
             let found = find(net, handle, side, least, wait);
-            words = [0, 0, found.position, found.length as u64];
-            if let (1.., Ok(socket)) = (found.length, Socket::named(net, handle)) {
-                let (ring, capacity) = socket.ring(side);
-                (words[0], words[1]) = (ring, capacity as u64);
+            words = [found.place, found.span as u64];
+        }
+        let [place, span] = group.broadcast(words);
+        match Errno::check(span as i64)? {
+            0 => Ok(Opened::End),
+            span => {
+                let (start, length) = ((span >> 32) as usize, span as u32 as usize);
+                let ring = (place & !LOG_MASK) as usize;
+                Ok(Opened::Window(Self {
+                    ring: core::ptr::with_exposed_provenance_mut(ring),
+                    capacity: 1 << (place & LOG_MASK),
+                    start,
+                    length: length.min(most),
+                }))
             }
         }
-        let [ring, capacity, position, length] = group.broadcast(words);
-        if ring == 0 {
-            return match -(length as i64) as i32 {
-                0 => Ok(Opened::End),
-                errno => Err(Errno(errno)),
-            };
-        }
-        let ring = core::ptr::with_exposed_provenance_mut(ring as usize);
-        let (capacity, length) = (capacity as usize, (length as usize).min(most));
-        Ok(Opened::Window(Self { ring, capacity, position, length }))
     }
 
     /// Publishes that `used` bytes of the window were consumed or filled, and closes it; all
@@ -80,8 +81,7 @@ impl Window {
         // The last thread, in larger groups of another warp than the leader: the group's next
         // call begins while this one's counter is still on its way.
         if group.rank() + 1 == group.size() {
-            let used = used.min(self.length);
-            settle(net, handle, side, used > 0, self.position + used as u64);
+            settle(net, handle, side, used.min(self.length));
         }
     }
 
@@ -94,9 +94,8 @@ impl Window {
     /// The window's two pieces; the second is empty unless it wraps.
     #[inline(always)]
     pub(crate) fn pieces(self) -> [(*mut u8, usize); 2] {
-        let start = self.position as usize & (self.capacity - 1);
-        let first = self.length.min(self.capacity - start);
-        [(self.ring.wrapping_add(start), first), (self.ring, self.length - first)]
+        let first = self.length.min(self.capacity - self.start);
+        [(self.ring.wrapping_add(self.start), first), (self.ring, self.length - first)]
     }
 
     /// The pieces as buffers.
@@ -139,18 +138,24 @@ impl Window {
     }
 }
 
-/// What a leader found: where its side stands, and how many bytes there are, 0 at the end of the
-/// stream, or a negative error number. Two words, which a function returns in registers.
+/// What a leader found, in two words, which a function returns in registers.
 struct Found {
-    position: u64,
-    length: i64,
+    /// The ring's address, with the logarithm of its capacity in the bits that are zero since
+    /// rings begin at pages.
+    place: u64,
+    /// Where the window begins in the ring (upper half) and its length; 0 at the end of the
+    /// stream, or a negative error number.
+    span: i64,
 }
+
+/// The bits of [`Found::place`] that hold the logarithm.
+const LOG_MASK: u64 = 63;
 
 /// The leader's part of opening a window: lock, wait, see how much there is.
 #[inline(never)]
 fn find(net: Net, handle: Handle, side: Side, least: usize, wait: bool) -> Found {
     look(net, handle, side, least, wait)
-        .unwrap_or_else(|errno| Found { position: 0, length: errno.negative() })
+        .unwrap_or_else(|errno| Found { place: 0, span: errno.negative() })
 }
 
 #[inline(always)]
@@ -158,9 +163,12 @@ fn look(net: Net, handle: Handle, side: Side, least: usize, wait: bool) -> Resul
     let socket = Socket::open(net, handle)?;
     // All of these are on their way to GPU memory before the first is looked at.
     let (ring, capacity) = socket.ring(side);
-    let kind = socket.kind();
-    let wait = wait & !socket.non_blocking();
-    let (position, begun) = match socket.try_lock(side) {
+    let traits = socket.traits();
+    let known = socket.known_send_progress();
+    let live = socket.progress_word(side);
+    let first_try = socket.try_lock(side);
+    let wait = wait & !traits.non_blocking();
+    let (position, begun) = match first_try {
         Some(position) => (position, None),
         None => {
             // The wait for the side and the wait for bytes share one time-out.
@@ -173,23 +181,31 @@ fn look(net: Net, handle: Handle, side: Side, least: usize, wait: bool) -> Resul
         Err(errno)
     };
     // A listener's ring holds no bytes.
-    if ring == 0 || kind == Some(Kind::Listener) {
+    if ring == 0 || traits.kind() == Some(Kind::Listener) {
         return refused(Errno::ENOTCONN);
     }
     if least > capacity {
         return refused(Errno::EMSGSIZE);
     }
-    let found = |available: usize| Found { position, length: available as i64 };
+    let found = |available: usize| {
+        let start = position & (capacity as u64 - 1);
+        Found {
+            place: ring | u64::from(capacity.trailing_zeros()),
+            span: (start << 32 | available as u64) as i64,
+        }
+    };
     if side == Side::Send {
         // What is known may be old, and then there is more space, never less.
-        let known = socket.known_send_progress();
         let used = position.wrapping_sub(known.count()) as usize;
         if !known.is_over() && used <= capacity && capacity - used >= least.max(1) {
             return Ok(found(capacity - used));
         }
     }
     let ready = || {
-        let progress = socket.progress(side);
+        // Asked for first, so that it comes while the read across PCIe is under way.
+        let open = socket.is_open();
+        // Acquire: who sees the counter sees the bytes (receive), or may overwrite them (send).
+        let progress = Progress(live.load_acquire());
         // How far the proxy is ahead of the kernel, or behind it.
         let distance = match side {
             Side::Receive => progress.count().wrapping_sub(position) as usize,
@@ -214,7 +230,7 @@ fn look(net: Net, handle: Handle, side: Side, least: usize, wait: bool) -> Resul
             _ if progress.has_failed() => Some(Err(socket.failure())),
             Side::Receive if over => Some(Ok(0)),
             Side::Send if over => Some(Err(Errno::EPIPE)),
-            _ if !socket.is_open() => Some(Err(Errno::EBADF)),
+            _ if !open => Some(Err(Errno::EBADF)),
             _ => None,
         }
     };
@@ -234,13 +250,16 @@ fn look(net: Net, handle: Handle, side: Side, least: usize, wait: bool) -> Resul
 
 /// The last thread's part of closing a window: publish, unlock.
 #[inline(never)]
-fn settle(net: Net, handle: Handle, side: Side, moved: bool, position: u64) {
+fn settle(net: Net, handle: Handle, side: Side, used: usize) {
     let Ok(socket) = Socket::named(net, handle) else { return };
+    // Both on their way before the fence.
+    let counter = socket.counter(side);
+    let position = socket.position(side) + used as u64;
     // All threads' accesses before the counter moves, for the proxy, and before the next group has
     // the side: what was written into space that was not committed must not land behind its bytes.
     simt::release_fence();
-    if moved {
-        socket.publish(side, position);
+    if used > 0 {
+        counter.store(position);
     }
     socket.unlock(side, position);
     if side == Side::Send {

@@ -192,7 +192,7 @@ fn accept(net: Net, handle: Handle) -> Result<u64, Errno> {
     let accepted = unsafe { Word::at(ring.add(offset).cast()) }.load();
     // The handle was read before the proxy may write there again, and the next group starts here.
     simt::release_fence();
-    socket.publish(Side::Receive, position + 8);
+    socket.counter(Side::Receive).store(position + 8);
     socket.unlock(Side::Receive, position + 8);
     Socket::open(net, Handle(accepted)).map(|_| accepted)
 }
