@@ -8,7 +8,7 @@ use gpunet_device::abi::errno::Errno;
 
 use super::LaunchError;
 use crate::gpu::{Dim3, KernelError, Running};
-use crate::proxy::shard::Shared;
+use crate::proxy::shared::Shared;
 
 /// How a launch is laid out: blocks, threads, shared memory.
 #[derive(Clone, Copy, Debug)]

@@ -9,7 +9,7 @@ use super::config::Printer;
 use super::launch::LaunchState;
 use crate::gpu::KernelError;
 use crate::proxy::message::Message;
-use crate::proxy::shard::Shared;
+use crate::proxy::shared::Shared;
 use crate::proxy::thread::Control;
 
 /// Between two looks at the kernels, while some run and while none does.

@@ -10,7 +10,7 @@ use gpunet_device::abi::card::{Card, Kind, Place, Progress, Status};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::calls::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDHUP};
 
-use super::shard::Shared;
+use super::shared::Shared;
 use super::statistics::{Counters, SocketState};
 use super::watch::{Watch, Watched};
 use crate::memory::Memory;

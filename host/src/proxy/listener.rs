@@ -4,7 +4,7 @@ use gpunet_device::Handle;
 use gpunet_device::abi::errno::Errno;
 
 use super::connection::{Connection, Counted, Owner, Phase};
-use super::shard::Shared;
+use super::shared::Shared;
 use super::statistics::Counters;
 
 /// Connections accepted in one turn, so that other sockets get theirs.

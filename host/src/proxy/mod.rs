@@ -9,14 +9,17 @@
 //!   thread ── turn(now) ──▶ shard ──┬─▶ request   answers request slots
 //!     │                             ├─▶ connection  rings, counters, endings
 //!   epoll ── ready(place) ──▶       ├─▶ listener  accept rings
-//!   inbox ── message(..) ──▶        └─▶ watch     pollers' event rings
+//!   inbox ── message(..) ──▶        ├─▶ watch     pollers' event rings
+//!                                   └─▶ closing   how sockets go
 //! ```
 
+pub(crate) mod closing;
 pub(crate) mod connection;
 pub(crate) mod listener;
 pub(crate) mod message;
 pub(crate) mod request;
 pub(crate) mod shard;
+pub(crate) mod shared;
 pub(crate) mod statistics;
 pub(crate) mod thread;
 pub(crate) mod watch;

@@ -11,7 +11,8 @@ use gpunet_device::poller::EVENT_BYTES;
 use gpunet_device::{Domain, Handle, SocketAddr};
 
 use super::connection::{Connection, Owner, Phase, Wishes};
-use super::shard::{Readiness, Shard};
+use super::shard::Shard;
+use super::shared::Readiness;
 use super::watch::Watch;
 use crate::pool::LARGEST_RING;
 use crate::transport::{self, Direction};

@@ -3,22 +3,18 @@
 //! It is told of the outside through [`Shard::ready`] and its inbox, and takes [`Shard::turn`]s;
 //! it neither waits nor reads a clock. Only its own thread touches it.
 
-use std::collections::HashSet;
-use std::os::fd::BorrowedFd;
-use std::sync::mpsc::{Receiver, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::message::Request;
 use gpunet_device::calls::{POLLIN, POLLOUT};
 use gpunet_device::{Handle, SocketAddr};
 
-use super::connection::{Connection, Counted, Owner, Phase, Turn};
-use super::message::{Message, Released};
+use super::connection::{Connection, Phase, Turn};
+use super::message::Message;
+use super::shared::{Readiness, Shared};
 use super::statistics::Counters;
-use crate::memory::Memory;
-use crate::net::config::Config;
-use crate::pool::Pool;
 
 /// Turns in which a busy socket is tried without asking epoll first, when few are busy.
 const HOT_TURNS: u32 = 256;
@@ -28,76 +24,13 @@ const FEW_HOT: usize = 4;
 /// Between two attempts to connect to a UNIX listener whose queue is full.
 const AGAIN_NS: u64 = 1_000_000;
 
-/// What the shards of a net have in common.
-pub(crate) struct Shared {
-    pub(crate) memory: Memory,
-    pub(crate) pool: Pool,
-    pub(crate) config: Config,
-    pub(crate) inboxes: Vec<Inbox>,
-    /// Accepted connections that no kernel has taken yet, by handle. They belong to no launch.
-    pub(crate) waiting: Mutex<HashSet<u64>>,
-    /// Where lines that kernels print go.
-    pub(crate) printer: Mutex<std::sync::mpsc::SyncSender<(u32, String)>>,
-}
-
-impl Shared {
-    /// A handle's place in the net's tables.
-    pub(crate) fn index(&self, handle: Handle) -> usize {
-        let places = self.memory.layout().places as usize;
-        handle.shard() as usize * places + handle.place() as usize
-    }
-
-    /// A ring whose counters begin behind the GPU's `word`.
-    pub(crate) fn ring(&self, capacity: u32, word: u64) -> Result<Counted, Errno> {
-        let place = self.pool.take_ring(capacity, Counted::base_after(word))?;
-        Ok(Counted::new(place, word))
-    }
-
-    /// The accepted connections that no kernel has taken yet.
-    pub(crate) fn waiting(&self) -> MutexGuard<'_, HashSet<u64>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Sends a message to a shard and wakes it.
-    pub(crate) fn tell(&self, shard: usize, message: Message) {
-        if let Some(inbox) = self.inboxes.get(shard) {
-            // A shard that is gone has closed everything it had.
-            if inbox.sender.send(message).is_ok() {
-                inbox.wake();
-            }
-        }
-    }
-}
-
-/// The way into a shard.
-pub(crate) struct Inbox {
-    pub(crate) sender: Sender<Message>,
-    pub(crate) waker: std::os::fd::OwnedFd,
-}
-
-impl Inbox {
-    /// Ends the thread's sleep.
-    pub(crate) fn wake(&self) {
-        // It fails only when the counter is at its limit, and then the thread is awake.
-        let _ = rustix::io::write(&self.waker, &1_u64.to_ne_bytes());
-    }
-}
-
-/// What the thread does for the shard: wait for descriptors.
-pub(crate) trait Readiness {
-    /// Reports what happens on the descriptor from now on, edge by edge, under the key.
-    fn add(&mut self, descriptor: BorrowedFd<'_>, key: u64) -> Result<(), Errno>;
-    /// No longer.
-    fn remove(&mut self, descriptor: BorrowedFd<'_>);
-}
-
 /// The sockets of one proxy thread.
 pub(crate) struct Shard {
     pub(crate) id: usize,
     pub(crate) shared: Arc<Shared>,
     pub(crate) counters: Arc<Counters>,
     inbox: Receiver<Message>,
-    places: Vec<Option<Box<Connection>>>,
+    pub(super) places: Vec<Option<Box<Connection>>>,
     /// The GPU's send tails, as last seen.
     tails: Vec<u64>,
     /// Request numbers, as last seen.
@@ -105,14 +38,14 @@ pub(crate) struct Shard {
     /// Places from here on were never used.
     used: usize,
     /// Places to try without asking epoll.
-    hot: Vec<u32>,
+    pub(super) hot: Vec<u32>,
     /// Places whose receive ring was full.
-    full: Vec<u32>,
+    pub(super) full: Vec<u32>,
     /// Places that are closing.
-    closing: Vec<u32>,
+    pub(super) closing: Vec<u32>,
     /// Places of pollers, and of listeners that pause.
-    pollers: Vec<u32>,
-    paused: Vec<u32>,
+    pub(super) pollers: Vec<u32>,
+    pub(super) paused: Vec<u32>,
     /// Sockets whose peer's queue was full, and when they try again.
     again: Vec<(Handle, SocketAddr)>,
     again_at_ns: u64,
@@ -359,7 +292,7 @@ impl Shard {
     }
 
     /// Sends until nothing moves; a socket whose peer is slow is heard of through epoll.
-    fn pump_send(&mut self, place: usize) {
+    pub(super) fn pump_send(&mut self, place: usize) {
         let Some(connection) = &mut self.places[place] else { return };
         let mut moved = false;
         while connection.pump_send(&self.shared.memory, &self.counters) == Turn::Moved {
@@ -597,165 +530,5 @@ impl Shard {
             }
         }
         worked
-    }
-
-    /// Begins to close a socket: its handle is dead at once, what is unsent still goes. False for
-    /// a handle that names none.
-    pub(crate) fn close(&mut self, handle: Handle, now_ns: u64) -> bool {
-        let shared = Arc::clone(&self.shared);
-        let counters = Arc::clone(&self.counters);
-        let Some(connection) = self.find(handle) else { return false };
-        if matches!(connection.phase, Phase::Closing { .. }) {
-            return false;
-        }
-        shared.memory.withdraw_card(connection.index);
-        let (watch, phase) = (connection.watch.take(), connection.phase);
-        if phase == Phase::Listening {
-            connection.look_at_head(&shared.memory, &counters);
-        }
-        let orphans = connection.take_pending(&shared);
-        if phase == Phase::Open {
-            let word = shared.memory.send_tail(connection.index).load_acquire();
-            connection.take_tail(word, &shared.memory, &counters);
-        } else {
-            connection.send_ended = true;
-        }
-        connection.receive_ended = true;
-        connection.finish_send = true;
-        connection.phase = Phase::Closing { deadline_ns: now_ns + shared.config.linger_ns };
-        let place = handle.place();
-        self.pollers.retain(|poller| *poller != place);
-        self.closing.push(place);
-        if let Some(watch) = watch {
-            self.notify(watch.poller, handle, watch.token, 0);
-        }
-        for orphan in orphans {
-            let shard = orphan.shard() as usize;
-            if shard == self.id {
-                self.close(orphan, now_ns);
-            } else {
-                shared.tell(shard, Message::Close(orphan));
-            }
-        }
-        self.pump_send(place as usize);
-        true
-    }
-
-    pub(crate) fn finish_closing(&mut self, now_ns: u64, io: &mut dyn Readiness) -> bool {
-        let mut worked = false;
-        let mut at = 0;
-        while at < self.closing.len() {
-            let place = self.closing[at] as usize;
-            let done = self.places[place].as_ref().is_none_or(|c| c.is_done(now_ns));
-            if !done {
-                at += 1;
-                continue;
-            }
-            self.closing.swap_remove(at);
-            worked = true;
-            if let Some(mut connection) = self.places[place].take() {
-                if let Some(socket) = &mut connection.socket {
-                    // Bytes left unread would turn the close into a reset, which may destroy
-                    // what was sent last.
-                    for _ in 0..64 {
-                        if !matches!(socket.discard(), Ok(crate::transport::Moved::Bytes(_))) {
-                            break;
-                        }
-                    }
-                    if let Some(descriptor) = socket.descriptor() {
-                        io.remove(descriptor);
-                    }
-                }
-                self.hot.retain(|hot| *hot as usize != place);
-                self.full.retain(|full| *full as usize != place);
-                self.paused.retain(|paused| *paused as usize != place);
-                // The descriptor closes before the place is free: a path can be bound again.
-                connection.socket = None;
-                connection.give_back(&self.shared);
-            }
-        }
-        worked
-    }
-
-    /// Sees which connections kernels have taken from the accept rings.
-    fn settle_listeners(&mut self) {
-        let (shared, counters) = (&self.shared, &self.counters);
-        for listener in self.places.iter_mut().flatten() {
-            if listener.phase == Phase::Listening {
-                listener.look_at_head(&shared.memory, counters);
-                listener.forget_taken(shared);
-            }
-        }
-    }
-
-    fn close_for_launch(&mut self, launch: u32, last: bool, now_ns: u64) {
-        self.settle_listeners();
-        let mine =
-            |owner: Owner| owner == Owner::Launch(launch) || (last && owner == Owner::AnyLaunch);
-        let shared = Arc::clone(&self.shared);
-        let mut left = Vec::new();
-        for connection in self.places.iter_mut().flatten().filter(|c| mine(c.owner)) {
-            if shared.waiting().contains(&connection.handle.0) {
-                // It goes with its listener, or to whoever accepts it.
-                connection.owner = Owner::AnyLaunch;
-            } else {
-                left.push(connection.handle);
-            }
-        }
-        for handle in left {
-            if self.close(handle, now_ns) {
-                self.counters.closed_for_kernels.add(1);
-            }
-        }
-    }
-
-    /// Closes everything, for a net that goes.
-    pub(crate) fn close_all(&mut self, now_ns: u64) {
-        let all: Vec<Handle> = self.places.iter().flatten().map(|c| c.handle).collect();
-        for handle in all {
-            self.close(handle, now_ns);
-        }
-    }
-
-    /// Gives a socket back to the program: EAGAIN while bytes are still to be sent.
-    fn release(&mut self, handle: Handle, io: &mut dyn Readiness) -> Result<Released, Errno> {
-        let shared = Arc::clone(&self.shared);
-        let counters = Arc::clone(&self.counters);
-        let connection = self.find(handle).ok_or(Errno::EBADF)?;
-        if !matches!(connection.phase, Phase::Open | Phase::Listening) {
-            return Err(Errno::ENOTCONN);
-        }
-        if connection.phase == Phase::Open {
-            let word = shared.memory.send_tail(connection.index).load_acquire();
-            connection.take_tail(word, &shared.memory, &counters);
-        }
-        if let Some(errno) = connection.failure {
-            return Err(errno);
-        }
-        if connection.send.theirs != connection.send.ours {
-            return Err(Errno::EAGAIN);
-        }
-        connection.look_at_head(&shared.memory, &counters);
-        let (from, to) = (connection.receive.theirs, connection.receive.ours);
-        let unread = if connection.phase == Phase::Open {
-            shared.memory.window(&connection.receive.place, from, (to - from) as usize).copy()
-        } else {
-            Vec::new()
-        };
-        let place = handle.place() as usize;
-        let mut connection = self.places[place].take().ok_or(Errno::EBADF)?;
-        self.hot.retain(|hot| *hot as usize != place);
-        self.full.retain(|full| *full as usize != place);
-        self.paused.retain(|paused| *paused as usize != place);
-        let socket = connection.socket.take().ok_or(Errno::EBADF)?;
-        if let Some(descriptor) = socket.descriptor() {
-            io.remove(descriptor);
-        }
-        for orphan in connection.take_pending(&shared) {
-            shared.tell(orphan.shard() as usize, Message::Close(orphan));
-        }
-        connection.give_back(&shared);
-        let socket = socket.into_descriptor().ok_or(Errno::EOPNOTSUPP)?;
-        Ok(Released { socket, unread })
     }
 }

@@ -14,7 +14,8 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::MAX_LAUNCHES;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 
-use super::shard::{Readiness, Shard};
+use super::shard::Shard;
+use super::shared::Readiness;
 
 /// The key of the eventfd that wakes the thread.
 const WAKER: u64 = u64::MAX;

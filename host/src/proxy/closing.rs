@@ -1,0 +1,177 @@
+//! How sockets go: closed by a kernel, by its end or by the net's, or given back to the program.
+
+use std::sync::Arc;
+
+use gpunet_device::Handle;
+use gpunet_device::abi::errno::Errno;
+
+use super::connection::{Owner, Phase};
+use super::message::{Message, Released};
+use super::shard::Shard;
+use super::shared::Readiness;
+
+impl Shard {
+    /// Begins to close a socket: its handle is dead at once, what is unsent still goes. False for
+    /// a handle that names none.
+    pub(crate) fn close(&mut self, handle: Handle, now_ns: u64) -> bool {
+        let shared = Arc::clone(&self.shared);
+        let counters = Arc::clone(&self.counters);
+        let Some(connection) = self.find(handle) else { return false };
+        if matches!(connection.phase, Phase::Closing { .. }) {
+            return false;
+        }
+        shared.memory.withdraw_card(connection.index);
+        let (watch, phase) = (connection.watch.take(), connection.phase);
+        if phase == Phase::Listening {
+            connection.look_at_head(&shared.memory, &counters);
+        }
+        let orphans = connection.take_pending(&shared);
+        if phase == Phase::Open {
+            let word = shared.memory.send_tail(connection.index).load_acquire();
+            connection.take_tail(word, &shared.memory, &counters);
+        } else {
+            connection.send_ended = true;
+        }
+        connection.receive_ended = true;
+        connection.finish_send = true;
+        connection.phase = Phase::Closing { deadline_ns: now_ns + shared.config.linger_ns };
+        let place = handle.place();
+        self.pollers.retain(|poller| *poller != place);
+        self.closing.push(place);
+        if let Some(watch) = watch {
+            self.notify(watch.poller, handle, watch.token, 0);
+        }
+        for orphan in orphans {
+            let shard = orphan.shard() as usize;
+            if shard == self.id {
+                self.close(orphan, now_ns);
+            } else {
+                shared.tell(shard, Message::Close(orphan));
+            }
+        }
+        self.pump_send(place as usize);
+        true
+    }
+
+    pub(crate) fn finish_closing(&mut self, now_ns: u64, io: &mut dyn Readiness) -> bool {
+        let mut worked = false;
+        let mut at = 0;
+        while at < self.closing.len() {
+            let place = self.closing[at] as usize;
+            let done = self.places[place].as_ref().is_none_or(|c| c.is_done(now_ns));
+            if !done {
+                at += 1;
+                continue;
+            }
+            self.closing.swap_remove(at);
+            worked = true;
+            if let Some(mut connection) = self.places[place].take() {
+                if let Some(socket) = &mut connection.socket {
+                    // Bytes left unread would turn the close into a reset, which may destroy
+                    // what was sent last.
+                    for _ in 0..64 {
+                        if !matches!(socket.discard(), Ok(crate::transport::Moved::Bytes(_))) {
+                            break;
+                        }
+                    }
+                    if let Some(descriptor) = socket.descriptor() {
+                        io.remove(descriptor);
+                    }
+                }
+                self.hot.retain(|hot| *hot as usize != place);
+                self.full.retain(|full| *full as usize != place);
+                self.paused.retain(|paused| *paused as usize != place);
+                // The descriptor closes before the place is free: a path can be bound again.
+                connection.socket = None;
+                connection.give_back(&self.shared);
+            }
+        }
+        worked
+    }
+
+    /// Sees which connections kernels have taken from the accept rings.
+    pub(super) fn settle_listeners(&mut self) {
+        let (shared, counters) = (&self.shared, &self.counters);
+        for listener in self.places.iter_mut().flatten() {
+            if listener.phase == Phase::Listening {
+                listener.look_at_head(&shared.memory, counters);
+                listener.forget_taken(shared);
+            }
+        }
+    }
+
+    pub(super) fn close_for_launch(&mut self, launch: u32, last: bool, now_ns: u64) {
+        self.settle_listeners();
+        let mine =
+            |owner: Owner| owner == Owner::Launch(launch) || (last && owner == Owner::AnyLaunch);
+        let shared = Arc::clone(&self.shared);
+        let mut left = Vec::new();
+        for connection in self.places.iter_mut().flatten().filter(|c| mine(c.owner)) {
+            if shared.waiting().contains(&connection.handle.0) {
+                // It goes with its listener, or to whoever accepts it.
+                connection.owner = Owner::AnyLaunch;
+            } else {
+                left.push(connection.handle);
+            }
+        }
+        for handle in left {
+            if self.close(handle, now_ns) {
+                self.counters.closed_for_kernels.add(1);
+            }
+        }
+    }
+
+    /// Closes everything, for a net that goes.
+    pub(crate) fn close_all(&mut self, now_ns: u64) {
+        let all: Vec<Handle> = self.places.iter().flatten().map(|c| c.handle).collect();
+        for handle in all {
+            self.close(handle, now_ns);
+        }
+    }
+
+    /// Gives a socket back to the program: EAGAIN while bytes are still to be sent.
+    pub(super) fn release(
+        &mut self,
+        handle: Handle,
+        io: &mut dyn Readiness,
+    ) -> Result<Released, Errno> {
+        let shared = Arc::clone(&self.shared);
+        let counters = Arc::clone(&self.counters);
+        let connection = self.find(handle).ok_or(Errno::EBADF)?;
+        if !matches!(connection.phase, Phase::Open | Phase::Listening) {
+            return Err(Errno::ENOTCONN);
+        }
+        if connection.phase == Phase::Open {
+            let word = shared.memory.send_tail(connection.index).load_acquire();
+            connection.take_tail(word, &shared.memory, &counters);
+        }
+        if let Some(errno) = connection.failure {
+            return Err(errno);
+        }
+        if connection.send.theirs != connection.send.ours {
+            return Err(Errno::EAGAIN);
+        }
+        connection.look_at_head(&shared.memory, &counters);
+        let (from, to) = (connection.receive.theirs, connection.receive.ours);
+        let unread = if connection.phase == Phase::Open {
+            shared.memory.window(&connection.receive.place, from, (to - from) as usize).copy()
+        } else {
+            Vec::new()
+        };
+        let place = handle.place() as usize;
+        let mut connection = self.places[place].take().ok_or(Errno::EBADF)?;
+        self.hot.retain(|hot| *hot as usize != place);
+        self.full.retain(|full| *full as usize != place);
+        self.paused.retain(|paused| *paused as usize != place);
+        let socket = connection.socket.take().ok_or(Errno::EBADF)?;
+        if let Some(descriptor) = socket.descriptor() {
+            io.remove(descriptor);
+        }
+        for orphan in connection.take_pending(&shared) {
+            shared.tell(orphan.shard() as usize, Message::Close(orphan));
+        }
+        connection.give_back(&shared);
+        let socket = socket.into_descriptor().ok_or(Errno::EOPNOTSUPP)?;
+        Ok(Released { socket, unread })
+    }
+}
