@@ -6,6 +6,8 @@
 
 #![allow(unsafe_code, reason = "reads and writes memory that several threads share")]
 
+use core::marker::PhantomData;
+
 use crate::group::{Group, Thread};
 
 /// A buffer of `T` that all threads of a group see: address and length.
@@ -115,6 +117,82 @@ impl SharedBuf {
         let skip = self.address.align_offset(align_of::<T>()).min(self.length);
         let rest = self.slice(skip, self.length);
         Shared { address: rest.address.cast(), length: rest.length / size_of::<T>() }
+    }
+}
+
+/// A piece of a receive ring, to be read while its window is open.
+#[derive(Clone, Copy, Debug)]
+pub struct Received<'w> {
+    bytes: SharedBuf,
+    window: PhantomData<&'w ()>,
+}
+
+/// A piece of a send ring, to be written while its window is open.
+#[derive(Clone, Copy, Debug)]
+pub struct Space<'w> {
+    bytes: SharedBuf,
+    window: PhantomData<&'w ()>,
+}
+
+impl Received<'_> {
+    #[inline(always)]
+    pub(crate) const fn new(bytes: SharedBuf) -> Self {
+        Self { bytes, window: PhantomData }
+    }
+
+    /// How many bytes.
+    #[inline(always)]
+    pub const fn len(self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether there are none.
+    #[inline(always)]
+    pub const fn is_empty(self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The byte at `index`; none beyond the end.
+    #[inline(always)]
+    pub fn get(self, index: usize) -> Option<u8> {
+        self.bytes.get(index)
+    }
+
+    /// Where it begins, for wider loads.
+    #[inline(always)]
+    pub const fn as_ptr(self) -> *const u8 {
+        self.bytes.as_ptr()
+    }
+}
+
+impl Space<'_> {
+    #[inline(always)]
+    pub(crate) const fn new(bytes: SharedBuf) -> Self {
+        Self { bytes, window: PhantomData }
+    }
+
+    /// How many bytes.
+    #[inline(always)]
+    pub const fn len(self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether there are none.
+    #[inline(always)]
+    pub const fn is_empty(self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Sets the byte at `index`; nothing happens beyond the end.
+    #[inline(always)]
+    pub fn set(self, index: usize, byte: u8) {
+        self.bytes.set(index, byte);
+    }
+
+    /// Where it begins, for wider stores.
+    #[inline(always)]
+    pub const fn as_ptr(self) -> *mut u8 {
+        self.bytes.as_ptr()
     }
 }
 

@@ -50,7 +50,7 @@ pub use abi::address::{Domain, SocketAddr};
 pub use abi::errno::Errno;
 pub use abi::handle::Handle;
 pub use abi::net::Net;
-pub use buf::{Shared, SharedBuf};
+pub use buf::{Received, Shared, SharedBuf, Space};
 pub use group::{Block, Group, Thread, Warp};
 pub use kernel::{Kernel, KernelArg};
 pub use poller::{Event, Poller};

@@ -102,7 +102,8 @@ impl Window {
     #[inline(always)]
     #[allow(unsafe_code, reason = "names ring memory")]
     pub(crate) fn buffers(self) -> [SharedBuf; 2] {
-        // SAFETY: the pieces lie in the ring, and until the window closes they are the group's.
+        // SAFETY: the pieces lie in the ring, and until the window closes they are the group's;
+        // the types that programs get of them borrow the window.
         self.pieces().map(|(address, length)| unsafe { SharedBuf::from_raw(address, length) })
     }
 

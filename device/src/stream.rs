@@ -8,7 +8,7 @@ use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::abi::option::SocketOption;
-use crate::buf::{self, SharedBuf};
+use crate::buf::{self, Received, SharedBuf, Space};
 use crate::calls::{self, SOCK_STREAM};
 use crate::group::{Block, Group, Thread, Warp};
 use crate::local::Side;
@@ -330,10 +330,10 @@ pub struct Look<'s, G: Group> {
 }
 
 impl<G: Group> Look<'_, G> {
-    /// The bytes, in two pieces; the second is empty unless they wrap. Read only.
+    /// The bytes, in two pieces; the second is empty unless they wrap.
     #[inline(always)]
-    pub fn pieces(&self) -> [SharedBuf; 2] {
-        self.window.buffers()
+    pub fn pieces(&self) -> [Received<'_>; 2] {
+        self.window.buffers().map(Received::new)
     }
 
     /// How many there are.
@@ -370,8 +370,8 @@ pub struct Reserve<'s, G: Group> {
 impl<G: Group> Reserve<'_, G> {
     /// The space, in two pieces; the second is empty unless it wraps.
     #[inline(always)]
-    pub fn pieces(&self) -> [SharedBuf; 2] {
-        self.window.buffers()
+    pub fn pieces(&self) -> [Space<'_>; 2] {
+        self.window.buffers().map(Space::new)
     }
 
     /// How much there is.

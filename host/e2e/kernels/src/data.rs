@@ -40,9 +40,14 @@ impl Receiver for Block {
 /// Fills a buffer with the pattern, all threads together.
 #[inline(always)]
 fn fill<G: Group>(group: G, buffer: SharedBuf, seed: u64, position: u64) {
+    fill_at(group, buffer.len(), seed, position, |at, byte| buffer.set(at, byte));
+}
+
+#[inline(always)]
+fn fill_at<G: Group>(group: G, length: usize, seed: u64, position: u64, set: impl Fn(usize, u8)) {
     let mut at = group.rank();
-    while at < buffer.len() {
-        buffer.set(at, pattern::byte(seed, position + at as u64));
+    while at < length {
+        set(at, pattern::byte(seed, position + at as u64));
         at += group.size();
     }
 }
@@ -50,10 +55,21 @@ fn fill<G: Group>(group: G, buffer: SharedBuf, seed: u64, position: u64) {
 /// Whether a buffer differs from the pattern, in the calling thread's share.
 #[inline(always)]
 fn differs<G: Group>(group: G, buffer: SharedBuf, seed: u64, position: u64) -> bool {
+    differs_at(group, buffer.len(), seed, position, |at| buffer.get(at))
+}
+
+#[inline(always)]
+fn differs_at<G: Group>(
+    group: G,
+    length: usize,
+    seed: u64,
+    position: u64,
+    get: impl Fn(usize) -> Option<u8>,
+) -> bool {
     let mut different = false;
     let mut at = group.rank();
-    while at < buffer.len() {
-        different |= buffer.get(at) != Some(pattern::byte(seed, position + at as u64));
+    while at < length {
+        different |= get(at) != Some(pattern::byte(seed, position + at as u64));
         at += group.size();
     }
     different
@@ -229,16 +245,20 @@ impl<G: Receiver> Script<'_, G> {
         let result = match stream.look(op.a as usize) {
             Ok(Some(look)) => {
                 let [first, second] = look.pieces();
-                let wrong = differs(self.group, first, op.seed, position)
-                    | differs(self.group, second, op.seed, position + first.len() as u64);
+                let behind = position + first.len() as u64;
+                let wrong =
+                    differs_at(self.group, first.len(), op.seed, position, |at| first.get(at))
+                        | differs_at(self.group, second.len(), op.seed, behind, |at| {
+                            second.get(at)
+                        });
                 let length = look.len();
+                let whole = first.len() + second.len() == length;
                 if op.b > 0 {
                     used = op.b.min(length as u64);
                     look.consume(used as usize);
                 } else {
                     drop(look);
                 }
-                let whole = first.len() + second.len() == length;
                 if self.group.any(wrong || !whole) { WRONG_BYTES } else { length as i64 }
             }
             Ok(None) => 0,
@@ -257,8 +277,9 @@ impl<G: Receiver> Script<'_, G> {
         let result = match stream.reserve(op.a as usize, op.b as usize) {
             Ok(space) => {
                 let [first, second] = space.pieces();
-                fill(self.group, first, op.seed, position);
-                fill(self.group, second, op.seed, position + first.len() as u64);
+                let behind = position + first.len() as u64;
+                fill_at(self.group, first.len(), op.seed, position, |at, byte| first.set(at, byte));
+                fill_at(self.group, second.len(), op.seed, behind, |at, byte| second.set(at, byte));
                 let length = space.len();
                 if op.c > 0 {
                     used = op.c.min(length as u64);
