@@ -1,11 +1,11 @@
 //! The NVIDIA half of [`simt`](super): intrinsics and inline assembly, and nothing else is here.
 //!
 //! Barriers, shuffles and votes come from convergent intrinsics alone: inline assembly is not
-//! marked convergent, and LLVM merges divergent calls of it. The intrinsics carry the mark only
-//! under the names that this LLVM knows: `core::arch::nvptx::_syncthreads` names its barrier as
-//! LLVM did before version 20, so that until link time it is an ordinary function, which LLVM
-//! copies into both arms of a branch; kernels then hang. Nor are barriers `.aligned`: the leader
-//! of a group comes to them from code that the rest of its warp does not run.
+//! marked convergent, and LLVM merges divergent calls of it. They are named as LLVM 22 names them;
+//! `core::arch::nvptx::_syncthreads` uses an older name, which that LLVM does not list. Barriers are
+//! not `.aligned`: the leader of a group comes to them from code that the rest of its warp does not
+//! run, and LLVM also copies them into both arms of a branch (seen under either name), which only
+//! the non-aligned form permits.
 
 #![allow(unsafe_code, reason = "the one place of intrinsics and assembly")]
 

@@ -41,8 +41,7 @@ pub(super) struct Kernel {
 /// A loaded module.
 ///
 /// It is compiled twice where that is needed: with as many registers as the code wants, for small
-/// blocks, and with few, for blocks up to the largest. Registers that do not suffice spill into
-/// memory, which every acquire of the data path drops from the cache.
+/// blocks, and with few, for blocks up to the largest, where the data path spills into memory.
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) ptx: &'static str,
