@@ -9,7 +9,7 @@ use std::ffi::{CStr, CString, c_void};
 use std::ptr;
 
 use cudarc::driver::sys::{
-    self, CUfunction, CUfunction_attribute, CUjit_option, CUmodule, CUresult,
+    self, CUfunction, CUfunction_attribute, CUjit_option, CUlimit, CUmodule, CUresult,
 };
 use gpunet_device::abi::ABI;
 
@@ -34,6 +34,8 @@ pub(super) struct Kernel {
     pub(super) max_threads: u32,
     /// Shared memory that the kernel declares itself.
     pub(super) static_shared: u32,
+    /// Bytes of stack of a thread.
+    stack: u32,
     /// Bytes of each parameter, where the driver tells.
     parameters: Option<Vec<usize>>,
 }
@@ -114,6 +116,7 @@ impl Loaded {
             self.modules.push(module);
             self.inspect(module, max_shared)?;
         }
+        reserve_stacks(self.kernels.values().flatten().map(|kernel| kernel.stack).max())?;
         Ok(())
     }
 
@@ -161,6 +164,7 @@ impl Loaded {
 impl Kernel {
     fn inspect(function: CUfunction, max_shared: u32) -> Result<Self, Failed> {
         use CUfunction_attribute::{
+            CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES as STACK,
             CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as DYNAMIC_SHARED,
             CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK as MAX_THREADS,
             CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES as STATIC_SHARED,
@@ -180,6 +184,7 @@ impl Kernel {
             function,
             max_threads: ask(MAX_THREADS)?,
             static_shared,
+            stack: ask(STACK)?,
             parameters: parameters(function),
         })
     }
@@ -199,6 +204,21 @@ impl Kernel {
             given: format!("{given:?}"),
         })
     }
+}
+
+/// Has the driver set stacks of that size aside now, while no kernel runs. Otherwise the first
+/// launch of a kernel that needs more than any before waits for every kernel that runs and has a
+/// stack, for ever if that is a server.
+fn reserve_stacks(largest: Option<u32>) -> Result<(), Failed> {
+    let wanted = largest.unwrap_or(0) as usize;
+    let mut reserved = 0;
+    // SAFETY: writes one number.
+    unsafe { call!(cuCtxGetLimit(&mut reserved, CUlimit::CU_LIMIT_STACK_SIZE)) }?;
+    if wanted > reserved {
+        // SAFETY: takes two numbers.
+        unsafe { call!(cuCtxSetLimit(CUlimit::CU_LIMIT_STACK_SIZE, wanted)) }?;
+    }
+    Ok(())
 }
 
 /// Sizes of a kernel's parameters; drivers before CUDA 12.4 do not tell.
