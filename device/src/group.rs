@@ -14,6 +14,11 @@ pub trait Group: Copy + sealed::Sealed {
     fn size(self) -> usize;
     /// Waits for all threads of the group.
     fn barrier(self);
+    /// Whether its first warp has all its lanes, so that [`Self::lead`] may count on them.
+    fn has_whole_warp(self) -> bool;
+    /// Once all threads have come, runs `f` in the first warp, and gives all threads what the
+    /// leader's `f` brought.
+    fn lead<const N: usize>(self, f: impl FnOnce() -> [u64; N]) -> [u64; N];
     /// Gives all threads what the leader brought.
     fn broadcast<const N: usize>(self, words: [u64; N]) -> [u64; N];
     /// Whether any thread said yes.
@@ -72,6 +77,16 @@ impl Group for Block {
     }
 
     #[inline(always)]
+    fn has_whole_warp(self) -> bool {
+        simt::position().threads >= WARP
+    }
+
+    #[inline(always)]
+    fn lead<const N: usize>(self, f: impl FnOnce() -> [u64; N]) -> [u64; N] {
+        simt::lead(Scope::Block, f)
+    }
+
+    #[inline(always)]
     fn broadcast<const N: usize>(self, words: [u64; N]) -> [u64; N] {
         simt::broadcast(Scope::Block, words)
     }
@@ -105,6 +120,16 @@ impl Group for Warp {
     }
 
     #[inline(always)]
+    fn has_whole_warp(self) -> bool {
+        self.size() == WARP as usize
+    }
+
+    #[inline(always)]
+    fn lead<const N: usize>(self, f: impl FnOnce() -> [u64; N]) -> [u64; N] {
+        simt::lead(Scope::Warp, f)
+    }
+
+    #[inline(always)]
     fn broadcast<const N: usize>(self, words: [u64; N]) -> [u64; N] {
         simt::broadcast(Scope::Warp, words)
     }
@@ -133,6 +158,16 @@ impl Group for Thread {
 
     #[inline(always)]
     fn barrier(self) {}
+
+    #[inline(always)]
+    fn has_whole_warp(self) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn lead<const N: usize>(self, f: impl FnOnce() -> [u64; N]) -> [u64; N] {
+        f()
+    }
 
     #[inline(always)]
     fn broadcast<const N: usize>(self, words: [u64; N]) -> [u64; N] {

@@ -8,7 +8,7 @@
 use crate::abi::card::{Card, Kind, Progress, Status};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
-use crate::abi::layout::LOCAL_WORDS;
+use crate::abi::layout::{LIVE_AT, LOCAL_WORDS};
 use crate::abi::net::Net;
 use crate::abi::word::{Word, Words};
 use crate::simt;
@@ -21,7 +21,8 @@ const SEND: usize = 2;
 const SEND_PROGRESS: usize = 3;
 const RECEIVE_RING: usize = 4;
 const SEND_RING: usize = 5;
-const CAPACITIES: usize = 6;
+/// Number of the last message that went into the express words of the send side.
+const EXPRESS_NUMBER: usize = 6;
 /// Kind in the lowest byte, bit 8: non-blocking.
 const KIND: usize = 7;
 const RECEIVE_TIMEOUT: usize = 8;
@@ -29,9 +30,10 @@ const SEND_TIMEOUT: usize = 9;
 const RECEIVE_SEEN: usize = 10;
 const SEND_SEEN: usize = 11;
 // Addresses of the socket's words in host memory.
-const LIVE_AT: usize = 12;
+const RECORD_AT: usize = 12;
 const RECEIVE_HEAD_AT: usize = 13;
 const SEND_TAIL_AT: usize = 14;
+const SEND_EXPRESS_AT: usize = 15;
 
 /// In the KIND word.
 const NON_BLOCKING: u64 = 1 << 8;
@@ -76,6 +78,39 @@ pub(crate) enum Side {
     Receive,
     /// Sending.
     Send,
+}
+
+/// Where a ring lies: the address of its first byte, with the logarithm of its capacity in the
+/// bits that are zero since rings begin at pages; 0: there is none.
+#[derive(Clone, Copy)]
+pub(crate) struct RingPlace(pub(crate) u64);
+
+impl RingPlace {
+    /// The bits of the logarithm.
+    const LOG_MASK: u64 = 63;
+
+    #[inline(always)]
+    fn new(address: u64, capacity: u32) -> Self {
+        Self(if address == 0 { 0 } else { address | u64::from(capacity.trailing_zeros()) })
+    }
+
+    /// Whether there is none.
+    #[inline(always)]
+    pub(crate) fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The first byte.
+    #[inline(always)]
+    pub(crate) fn start(self) -> *mut u8 {
+        core::ptr::with_exposed_provenance_mut((self.0 & !Self::LOG_MASK) as usize)
+    }
+
+    /// Bytes that it holds, a power of two.
+    #[inline(always)]
+    pub(crate) fn capacity(self) -> usize {
+        1 << (self.0 & Self::LOG_MASK)
+    }
 }
 
 /// The KIND word of a socket.
@@ -141,7 +176,6 @@ impl Socket {
     /// Makes the record of what the card says and opens it.
     fn fill(&self, card: &Card, non_blocking: u64) {
         let index = self.index();
-        let capacities = u64::from(card.receive.capacity) | u64::from(card.send.capacity) << 32;
         for (word, value) in [
             (RECEIVE, card.receive.base),
             (RECEIVE_SEEN, card.receive.base),
@@ -149,13 +183,13 @@ impl Socket {
             (SEND_SEEN, card.send.base),
             // As if it were over: the first send looks whether it is.
             (SEND_PROGRESS, Progress::new(card.send.base, Progress::ENDED).0),
-            (RECEIVE_RING, self.net.ring(&card.receive)),
-            (SEND_RING, self.net.ring(&card.send)),
-            (CAPACITIES, capacities),
+            (RECEIVE_RING, RingPlace::new(self.net.ring(&card.receive), card.receive.capacity).0),
+            (SEND_RING, RingPlace::new(self.net.ring(&card.send), card.send.capacity).0),
             (KIND, card.kind as u64 | non_blocking),
-            (LIVE_AT, self.net.live(index).expose_provenance() as u64),
+            (RECORD_AT, self.net.record(index).expose_provenance() as u64),
             (RECEIVE_HEAD_AT, self.net.receive_head(index).expose_provenance() as u64),
             (SEND_TAIL_AT, self.net.send_tail(index).expose_provenance() as u64),
+            (SEND_EXPRESS_AT, self.net.send_express(index).expose_provenance() as u64),
         ] {
             self.record.get(word).store(value);
         }
@@ -208,13 +242,13 @@ impl Socket {
     /// Whether no group has begun to close it.
     #[inline(always)]
     pub(crate) fn is_open(&self) -> bool {
-        bare(self.record.get(STATE).load()) == state(self.handle, OPEN)
+        self.says_open(self.record.get(STATE).load())
     }
 
     /// Where the proxy says how far a direction is, and whether it is over.
     #[inline(always)]
     pub(crate) fn progress_word(&self, side: Side) -> Word {
-        self.word_at(LIVE_AT, side as usize)
+        self.word_at(RECORD_AT, LIVE_AT + side as usize)
     }
 
     /// What it says there.
@@ -239,7 +273,7 @@ impl Socket {
     /// State of the connection and last error.
     #[inline(always)]
     pub(crate) fn status(&self) -> Status {
-        Status(self.word_at(LIVE_AT, 2).load_acquire())
+        Status(self.word_at(RECORD_AT, LIVE_AT + 2).load_acquire())
     }
 
     /// The error that ended a direction.
@@ -251,15 +285,43 @@ impl Socket {
         }
     }
 
-    /// The ring of a direction: the address of its first byte and its capacity; 0 and 0 where
-    /// there is none.
+    /// The ring of a direction.
     #[inline(always)]
-    pub(crate) fn ring(&self, side: Side) -> (u64, usize) {
-        let capacities = self.record.get(CAPACITIES).load();
-        match side {
-            Side::Receive => (self.record.get(RECEIVE_RING).load(), capacities as u32 as usize),
-            Side::Send => (self.record.get(SEND_RING).load(), (capacities >> 32) as usize),
-        }
+    pub(crate) fn ring(&self, side: Side) -> RingPlace {
+        RingPlace(
+            self.record.get(if side == Side::Receive { RECEIVE_RING } else { SEND_RING }).load(),
+        )
+    }
+
+    /// A word of what the proxy tells of the socket; the express words of the receive side come
+    /// first, `LIVE_AT` leads to the rest.
+    #[inline(always)]
+    pub(crate) fn told(&self, index: usize) -> Word {
+        self.word_at(RECORD_AT, index)
+    }
+
+    /// An express word of the send side.
+    #[inline(always)]
+    pub(crate) fn send_express(&self, index: usize) -> Word {
+        self.word_at(SEND_EXPRESS_AT, index)
+    }
+
+    /// The number of the last message in the express words of the send side.
+    #[inline(always)]
+    pub(crate) fn express_number(&self) -> Word {
+        self.record.get(EXPRESS_NUMBER)
+    }
+
+    /// The word that says whether the socket is open; see [`Self::says_open`].
+    #[inline(always)]
+    pub(crate) fn state_word(&self) -> Word {
+        self.record.get(STATE)
+    }
+
+    /// Whether that word, read, says so.
+    #[inline(always)]
+    pub(crate) fn says_open(&self, word: u64) -> bool {
+        bare(word) == state(self.handle, OPEN)
     }
 
     #[inline(always)]

@@ -8,18 +8,18 @@ use crate::abi::card::{Kind, Progress};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
+use crate::abi::word::Word;
 use crate::buf::SharedBuf;
 use crate::copy;
 use crate::group::Group;
-use crate::local::{Side, Socket};
+use crate::local::{RingPlace, Side, Socket};
 use crate::simt;
 use crate::wait::{Deadline, Watch, wait_until};
 
 /// An open window, the same in every thread of the group.
 #[derive(Clone, Copy)]
 pub(crate) struct Window {
-    ring: *mut u8,
-    capacity: usize,
+    ring: RingPlace,
     /// Where in the ring it begins.
     start: usize,
     length: usize,
@@ -46,21 +46,20 @@ impl Window {
     ) -> Result<Opened, Errno> {
         let mut words = [0; 2];
         if group.is_leader() {
-            let found = find(net, handle, side, least, wait);
-            words = [found.place, found.span as u64];
+            words = find(net, handle, side, least, wait).words();
         }
-        let [place, span] = group.broadcast(words);
+        Self::of(group.broadcast(words), most)
+    }
+
+    /// What the words of a [`Found`] say; at most `most` bytes.
+    #[inline(always)]
+    pub(crate) fn of([ring, span]: [u64; 2], most: usize) -> Result<Opened, Errno> {
         match Errno::check(span as i64)? {
             0 => Ok(Opened::End),
             span => {
                 let (start, length) = ((span >> 32) as usize, span as u32 as usize);
-                let ring = (place & !LOG_MASK) as usize;
-                Ok(Opened::Window(Self {
-                    ring: core::ptr::with_exposed_provenance_mut(ring),
-                    capacity: 1 << (place & LOG_MASK),
-                    start,
-                    length: length.min(most),
-                }))
+                let length = length.min(most);
+                Ok(Opened::Window(Self { ring: RingPlace(ring), start, length }))
             }
         }
     }
@@ -78,11 +77,7 @@ impl Window {
     ) {
         // All threads' loads and stores in the window are done ...
         group.barrier();
-        // The last thread, in larger groups of another warp than the leader: the group's next
-        // call begins while this one's counter is still on its way.
-        if group.rank() + 1 == group.size() {
-            settle(net, handle, side, used.min(self.length));
-        }
+        finish(net, group, handle, side, used.min(self.length));
     }
 
     /// Bytes in the window.
@@ -94,8 +89,9 @@ impl Window {
     /// The window's two pieces; the second is empty unless it wraps.
     #[inline(always)]
     pub(crate) fn pieces(self) -> [(*mut u8, usize); 2] {
-        let first = self.length.min(self.capacity - self.start);
-        [(self.ring.wrapping_add(self.start), first), (self.ring, self.length - first)]
+        let first = self.length.min(self.ring.capacity() - self.start);
+        let ring = self.ring.start();
+        [(ring.wrapping_add(self.start), first), (ring, self.length - first)]
     }
 
     /// The pieces as buffers.
@@ -140,112 +136,190 @@ impl Window {
 }
 
 /// What a leader found, in two words, which a function returns in registers.
-struct Found {
-    /// The ring's address, with the logarithm of its capacity in the bits that are zero since
-    /// rings begin at pages.
-    place: u64,
+pub(crate) struct Found {
+    /// The ring.
+    pub(crate) ring: u64,
     /// Where the window begins in the ring (upper half) and its length; 0 at the end of the
     /// stream, or a negative error number.
-    span: i64,
+    pub(crate) span: i64,
 }
 
-/// The bits of [`Found::place`] that hold the logarithm.
-const LOG_MASK: u64 = 63;
+impl Found {
+    /// That went wrong.
+    #[inline(always)]
+    pub(crate) fn error(errno: Errno) -> Self {
+        Self { ring: 0, span: errno.negative() }
+    }
+
+    /// As the group passes it on.
+    #[inline(always)]
+    pub(crate) fn words(self) -> [u64; 2] {
+        [self.ring, self.span as u64]
+    }
+}
 
 /// The leader's part of opening a window: lock, wait, see how much there is.
 #[inline(never)]
 fn find(net: Net, handle: Handle, side: Side, least: usize, wait: bool) -> Found {
-    look(net, handle, side, least, wait)
-        .unwrap_or_else(|errno| Found { place: 0, span: errno.negative() })
+    Search::begin(net, handle, side, least, wait)
+        .and_then(Search::finish)
+        .unwrap_or_else(Found::error)
 }
 
-#[inline(always)]
-fn look(net: Net, handle: Handle, side: Side, least: usize, wait: bool) -> Result<Found, Errno> {
-    let socket = Socket::open(net, handle)?;
-    // All of these are on their way to GPU memory before the first is looked at.
-    let (ring, capacity) = socket.ring(side);
-    let traits = socket.traits();
-    let known = socket.known_send_progress();
-    let live = socket.progress_word(side);
-    let first_try = socket.try_lock(side);
-    let wait = wait & !traits.non_blocking();
-    let (position, begun) = match first_try {
-        Some(position) => (position, None),
-        None => {
-            // The wait for the side and the wait for bytes share one time-out.
-            let deadline = Deadline::after_or_never(socket.timeout(side));
-            (socket.lock(side, wait)?, Some(deadline))
+/// A leader's search for bytes or space, with the direction's lock taken.
+pub(crate) struct Search {
+    pub(crate) socket: Socket,
+    pub(crate) position: u64,
+    pub(crate) ring: RingPlace,
+    /// The proxy's counter of the direction.
+    pub(crate) live: Word,
+    /// How long it may take; none: no time at all.
+    pub(crate) deadline: Option<Deadline>,
+    side: Side,
+    net: Net,
+    least: usize,
+    known: Progress,
+}
+
+impl Search {
+    /// Takes the direction. On an error it is free.
+    #[inline(always)]
+    pub(crate) fn begin(
+        net: Net,
+        handle: Handle,
+        side: Side,
+        least: usize,
+        wait: bool,
+    ) -> Result<Self, Errno> {
+        let socket = Socket::open(net, handle)?;
+        // All of these are on their way to GPU memory before the first is looked at.
+        let ring = socket.ring(side);
+        let traits = socket.traits();
+        let known = socket.known_send_progress();
+        let live = socket.progress_word(side);
+        let timeout = socket.timeout(side);
+        let first_try = socket.try_lock(side);
+        let wait = wait & !traits.non_blocking();
+        // The wait for the side and the wait for bytes share one time-out.
+        let deadline = wait.then(|| Deadline::after_or_never(timeout));
+        let position = match first_try {
+            Some(position) => position,
+            None => socket.lock(side, wait)?,
+        };
+        let this = Self { socket, position, ring, live, deadline, side, net, least, known };
+        // A listener's ring holds no bytes.
+        if ring.is_none() || traits.kind() == Some(Kind::Listener) {
+            return Err(this.refuse(Errno::ENOTCONN));
         }
-    };
-    let refused = |errno| {
-        socket.unlock(side, position);
-        Err(errno)
-    };
-    // A listener's ring holds no bytes.
-    if ring == 0 || traits.kind() == Some(Kind::Listener) {
-        return refused(Errno::ENOTCONN);
-    }
-    if least > capacity {
-        return refused(Errno::EMSGSIZE);
-    }
-    let found = |available: usize| {
-        let start = position & (capacity as u64 - 1);
-        Found {
-            place: ring | u64::from(capacity.trailing_zeros()),
-            span: (start << 32 | available as u64) as i64,
+        if least > ring.capacity() {
+            return Err(this.refuse(Errno::EMSGSIZE));
         }
-    };
-    if side == Side::Send {
-        // What is known may be old, and then there is more space, never less.
-        let used = position.wrapping_sub(known.count()) as usize;
-        if !known.is_over() && used <= capacity && capacity - used >= least.max(1) {
-            return Ok(found(capacity - used));
+        Ok(this)
+    }
+
+    /// Gives the direction back as it was.
+    #[inline(always)]
+    fn refuse(&self, errno: Errno) -> Errno {
+        self.socket.unlock(self.side, self.position);
+        errno
+    }
+
+    /// Whether the proxy is known to have taken all that was sent, with the connection alive.
+    #[inline(always)]
+    pub(crate) fn all_taken(&self) -> bool {
+        !self.known.is_over() && self.known.count() == self.position
+    }
+
+    /// Waits for bytes or space.
+    #[inline(always)]
+    pub(crate) fn finish(self) -> Result<Found, Errno> {
+        if self.side == Side::Send {
+            // What is known may be old, and then there is more space, never less.
+            let (known, capacity) = (self.known, self.ring.capacity());
+            let used = self.position.wrapping_sub(known.count()) as usize;
+            if !known.is_over() && used <= capacity && capacity - used >= self.least.max(1) {
+                return Ok(self.found(capacity - used));
+            }
+        }
+        let ready = || {
+            // Asked for first, so that it comes while the read across PCIe is under way.
+            let open = self.socket.is_open();
+            // Acquire: who sees the counter sees the bytes (receive), or may overwrite them
+            // (send).
+            self.judge(Progress(self.live.load_acquire()), open)
+        };
+        let outcome = match self.deadline {
+            Some(deadline) => {
+                wait_until(self.net, self.socket.shard(), deadline, Watch::Stop, ready)
+                    .and_then(|inner| inner)
+            }
+            None => ready().unwrap_or(Err(Errno::EAGAIN)),
+        };
+        self.end(outcome)
+    }
+
+    /// What it came to.
+    #[inline(always)]
+    pub(crate) fn end(&self, outcome: Result<usize, Errno>) -> Result<Found, Errno> {
+        match outcome {
+            // The end of the stream, or no bytes were asked for and there are none.
+            Ok(0) => Err(self.refuse(Errno(0))),
+            Ok(available) => Ok(self.found(available)),
+            Err(errno) => Err(self.refuse(errno)),
         }
     }
-    let ready = || {
-        // Asked for first, so that it comes while the read across PCIe is under way.
-        let open = socket.is_open();
-        // Acquire: who sees the counter sees the bytes (receive), or may overwrite them (send).
-        let progress = Progress(live.load_acquire());
+
+    #[inline(always)]
+    fn found(&self, available: usize) -> Found {
+        let start = self.position & (self.ring.capacity() as u64 - 1);
+        Found { ring: self.ring.0, span: (start << 32 | available as u64) as i64 }
+    }
+
+    /// What a counter of the proxy means: so many bytes or so much space, an error, or nothing
+    /// yet. `open`: no group has begun to close the socket.
+    #[inline(always)]
+    pub(crate) fn judge(&self, progress: Progress, open: bool) -> Option<Result<usize, Errno>> {
+        let capacity = self.ring.capacity();
         // How far the proxy is ahead of the kernel, or behind it.
-        let distance = match side {
-            Side::Receive => progress.count().wrapping_sub(position) as usize,
-            Side::Send => position.wrapping_sub(progress.count()) as usize,
+        let distance = match self.side {
+            Side::Receive => progress.count().wrapping_sub(self.position) as usize,
+            Side::Send => self.position.wrapping_sub(progress.count()) as usize,
         };
         if distance > capacity {
             // Counters of another socket, which has the place by now.
             return Some(Err(Errno::EBADF));
         }
-        let available = if side == Side::Receive { distance } else { capacity - distance };
+        let available = if self.side == Side::Receive { distance } else { capacity - distance };
         let over = progress.is_over();
         if progress.has_failed() {
             // The next send must not go by what was known before.
-            socket.remember_send_progress(Progress::new(0, Progress::FAILED));
+            self.socket.remember_send_progress(Progress::new(0, Progress::FAILED));
         }
-        match side {
-            Side::Receive if available >= least || (over && available > 0) => Some(Ok(available)),
-            Side::Send if !over && available >= least => {
-                socket.remember_send_progress(progress);
+        match self.side {
+            Side::Receive if available >= self.least || (over && available > 0) => {
                 Some(Ok(available))
             }
-            _ if progress.has_failed() => Some(Err(socket.failure())),
+            Side::Send if !over && available >= self.least => {
+                self.socket.remember_send_progress(progress);
+                Some(Ok(available))
+            }
+            _ if progress.has_failed() => Some(Err(self.socket.failure())),
             Side::Receive if over => Some(Ok(0)),
             Side::Send if over => Some(Err(Errno::EPIPE)),
             _ if !open => Some(Err(Errno::EBADF)),
             _ => None,
         }
-    };
-    let outcome = if wait {
-        let deadline = begun.unwrap_or_else(|| Deadline::after_or_never(socket.timeout(side)));
-        wait_until(net, socket.shard(), deadline, Watch::Stop, ready).and_then(|inner| inner)
-    } else {
-        ready().unwrap_or(Err(Errno::EAGAIN))
-    };
-    match outcome {
-        // The end of the stream, or no bytes were asked for and there are none.
-        Ok(0) => refused(Errno(0)),
-        Ok(available) => Ok(found(available)),
-        Err(errno) => refused(errno),
+    }
+}
+
+/// Publishes that `used` bytes were consumed or filled, and gives the direction back; all threads
+/// of the group call it, behind a barrier.
+#[inline(always)]
+pub(crate) fn finish<G: Group>(net: Net, group: G, handle: Handle, side: Side, used: usize) {
+    // The last thread, in larger groups of another warp than the leader: the group's next call
+    // begins while this one's counter is still on its way.
+    if group.rank() + 1 == group.size() {
+        settle(net, handle, side, used);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::abi::errno::Errno;
 use crate::abi::net::Net;
 use crate::abi::word::Word;
 use crate::group::Group;
-use crate::simt;
+use crate::simt::{self, Scope};
 
 /// Turns between two looks at the clock and the stop word: some 30 us on hardware.
 const TURNS: u32 = 32;
@@ -27,6 +27,18 @@ impl Deadline {
     #[inline(always)]
     pub(crate) fn after_or_never(ns: u64) -> Self {
         if ns == 0 { Self::NEVER } else { Self(simt::now_ns().saturating_add(ns)) }
+    }
+
+    /// As a word that is not 0.
+    #[inline(always)]
+    pub(crate) fn to_word(self) -> u64 {
+        self.0
+    }
+
+    /// From such a word; none from 0.
+    #[inline(always)]
+    pub(crate) fn from_word(word: u64) -> Option<Self> {
+        (word != 0).then_some(Self(word))
     }
 
     /// That many nanoseconds from now.
@@ -133,6 +145,38 @@ pub(crate) fn wait_until<T>(
             pulse = seen;
             if let Some(errno) = end {
                 return Err(errno);
+            }
+        }
+    }
+}
+
+/// Waits until `ready`, which is told how many turns have passed, gives something to all lanes;
+/// all lanes of a warp call it.
+#[inline(always)]
+pub(crate) fn warp_until<T>(
+    net: Net,
+    shard: usize,
+    deadline: Deadline,
+    watch: Watch,
+    mut ready: impl FnMut(u32) -> Option<T>,
+) -> Result<T, Errno> {
+    let mut pulse = Pulse::default();
+    let mut turns = 0_u32;
+    loop {
+        if let Some(value) = ready(turns) {
+            simt::progress();
+            return Ok(value);
+        }
+        simt::pause();
+        turns = turns.wrapping_add(1);
+        if turns.is_multiple_of(TURNS) {
+            let mut end = None;
+            if simt::lane() == 0 {
+                (pulse, end) = Limits::new(net, shard, deadline, watch).look(pulse);
+            }
+            let [end] = simt::broadcast(Scope::Warp, [end.map_or(0, |errno| errno.0 as u64)]);
+            if end != 0 {
+                return Err(Errno(end as i32));
             }
         }
     }

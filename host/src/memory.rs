@@ -6,6 +6,7 @@
 #![allow(unsafe_code, reason = "makes words and windows from the regions' addresses")]
 
 use gpunet_device::abi::card::{CARD_WORDS, Card, Place};
+use gpunet_device::abi::express::{self, EXPRESS_WORDS};
 use gpunet_device::abi::layout::{LIVE_WORDS, Layout};
 use gpunet_device::abi::message::{REPLY_WORDS, REQUEST_WORDS};
 use gpunet_device::abi::net::{Net as DeviceNet, Regions, header};
@@ -198,6 +199,42 @@ impl Memory {
         }
     }
 
+    /// Puts a small message, which stands in the receive ring, into the socket's express words
+    /// under that tag.
+    pub(crate) fn put_express(&self, socket: usize, window: &Window, tag: u32) {
+        let words = self.receive_express(socket);
+        let mut bytes = window.bytes();
+        for index in 0..EXPRESS_WORDS {
+            let four = std::array::from_fn(|_| bytes.next().unwrap_or(0));
+            words.get(index).store(express::word(four, tag));
+        }
+    }
+
+    /// Clears a socket's express words: no earlier socket's are left there.
+    pub(crate) fn clear_express(&self, socket: usize) {
+        self.receive_express(socket).write(&[0; EXPRESS_WORDS]);
+    }
+
+    /// Written by the proxy: the express words of the receive side.
+    fn receive_express(&self, socket: usize) -> Words<EXPRESS_WORDS> {
+        // SAFETY: as send_tail.
+        unsafe { Words::at(self.cpu_word(self.layout.record(socket), EXPRESS_WORDS)) }
+    }
+
+    /// Copies the bytes of a socket's send express words into the ring, if all of them are there.
+    pub(crate) fn take_express(&self, socket: usize, window: &Window, tag: u32) -> bool {
+        self.gpu_word(self.layout.send_express(socket) + EXPRESS_WORDS - 1);
+        // SAFETY: as send_tail; the last word was checked too.
+        let words: Words<EXPRESS_WORDS> =
+            unsafe { Words::at(self.gpu_word(self.layout.send_express(socket))) };
+        let words = words.read();
+        if words.iter().any(|word| express::tag_of(*word) != tag) {
+            return false;
+        }
+        window.fill(words.iter().flat_map(|word| express::bytes_of(*word)));
+        true
+    }
+
     /// The word of a ring at the counter `position`.
     pub(crate) fn ring_word(&self, ring: &Place, position: u64) -> Word {
         assert!(position.is_multiple_of(8) && ring.offset.is_multiple_of(8));
@@ -246,16 +283,29 @@ impl Window {
         self.len() == 0
     }
 
+    /// The bytes, each read once: nobody promises that they stand still.
+    fn bytes(&self) -> impl Iterator<Item = u8> {
+        self.pieces.into_iter().flat_map(|(address, length)| {
+            (0..length).map(move |at| {
+                // SAFETY: `Memory::window` made the piece inside a ring, which its owner keeps.
+                unsafe { address.add(at).read_volatile() }
+            })
+        })
+    }
+
+    /// Writes bytes, as many as there are and fit.
+    fn fill(&self, mut bytes: impl Iterator<Item = u8>) {
+        for (address, length) in self.pieces {
+            for (at, byte) in (0..length).zip(&mut bytes) {
+                // SAFETY: as in `bytes`.
+                unsafe { address.add(at).write_volatile(byte) };
+            }
+        }
+    }
+
     /// A copy of the bytes, made without trusting them to stand still.
     #[must_use]
     pub fn copy(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.len());
-        for (address, length) in self.pieces {
-            for at in 0..length {
-                // SAFETY: `Memory::window` made the piece inside a ring, which its owner keeps.
-                bytes.push(unsafe { address.add(at).read_volatile() });
-            }
-        }
-        bytes
+        self.bytes().collect()
     }
 }

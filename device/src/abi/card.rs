@@ -1,5 +1,7 @@
 //! What the proxy tells the GPU of a socket: its card (fixed when made) and its live words.
 
+use super::express;
+
 /// Words of a card.
 pub const CARD_WORDS: usize = 8;
 
@@ -101,7 +103,8 @@ impl Card {
     }
 }
 
-/// A counter that the proxy publishes, with how that direction ended in its lowest bits.
+/// A counter that the proxy publishes, with how that direction ended in its lowest bits and the
+/// number of the message in the express words in its highest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress(pub u64);
 
@@ -120,7 +123,19 @@ impl Progress {
     /// The counter.
     #[inline(always)]
     pub const fn count(self) -> u64 {
-        self.0 >> 2
+        express::without_number(self.0) >> 2
+    }
+
+    /// The same with the number of the message that the express words hold.
+    #[inline(always)]
+    pub const fn with_express(self, number: u64) -> Self {
+        Self(express::with_number(self.0, number))
+    }
+
+    /// The number of the message that the express words hold; 0: none.
+    #[inline(always)]
+    pub const fn express(self) -> u64 {
+        express::number_of(self.0)
     }
 
     /// Whether no more progress will come.

@@ -2,20 +2,29 @@
 //!
 //! | region | memory | written by |
 //! | --- | --- | --- |
-//! | GPU words | pinned host | GPU: send tails, receive heads, requests |
-//! | CPU words | pinned host | proxy: stop words, heartbeats, live words, cards, replies |
+//! | GPU words | pinned host | GPU: send tails, receive heads, requests, express words |
+//! | CPU words | pinned host | proxy: stop words, heartbeats, sockets' records, replies |
 //! | rings | pinned host or GPU | one side each |
 //! | local | GPU | GPU alone: locks, positions, options |
 //!
 //! Regions are separate mappings, so words of the GPU and of the CPU never share a page.
 
 use super::card::CARD_WORDS;
+use super::express::EXPRESS_WORDS;
 use super::message::{REPLY_WORDS, REQUEST_WORDS};
 
 /// Launches of a net that can run at once.
 pub const MAX_LAUNCHES: u32 = 256;
-/// Words of a socket's live record: receive tail, send head, status, unused.
+/// Words of a socket's record in the CPU words: express words, live words, card. A warp reads them
+/// in one go.
+pub const RECORD_WORDS: usize = 32;
+/// Words of a socket that change while it lives: receive tail, send head, status, unused.
 pub const LIVE_WORDS: usize = 4;
+/// Where in the record they stand.
+pub const LIVE_AT: usize = EXPRESS_WORDS;
+/// Where in the record the card stands.
+pub const CARD_AT: usize = RECORD_WORDS - CARD_WORDS;
+const _: () = assert!(LIVE_AT + LIVE_WORDS <= CARD_AT);
 /// Words before the sockets' records in GPU memory: what kernels must know of their net.
 pub const HEADER_WORDS: usize = 16;
 /// Words of a socket's record in GPU memory: a line of its cache.
@@ -71,9 +80,16 @@ impl Layout {
         2 * self.sockets() + self.all_slots() + slot * REQUEST_WORDS
     }
 
+    /// GPU words: the express words of a socket's send side.
+    #[inline(always)]
+    pub const fn send_express(&self, socket: usize) -> usize {
+        let first = self.request(self.all_slots()).next_multiple_of(EXPRESS_WORDS);
+        first + socket * EXPRESS_WORDS
+    }
+
     /// Size of the GPU words.
     pub const fn gpu_words(&self) -> usize {
-        self.request(self.all_slots())
+        self.send_express(self.sockets())
     }
 
     /// CPU words: tells a launch to stop; not zero: the error number its waits return.
@@ -88,22 +104,28 @@ impl Layout {
         MAX_LAUNCHES as usize + shard
     }
 
-    /// CPU words: a socket's live record.
+    /// CPU words: a socket's record, which begins with the express words of its receive side.
+    #[inline(always)]
+    pub const fn record(&self, socket: usize) -> usize {
+        2 * MAX_LAUNCHES as usize + socket * RECORD_WORDS
+    }
+
+    /// CPU words: a socket's live words.
     #[inline(always)]
     pub const fn live(&self, socket: usize) -> usize {
-        2 * MAX_LAUNCHES as usize + socket * LIVE_WORDS
+        self.record(socket) + LIVE_AT
     }
 
     /// CPU words: a socket's card.
     #[inline(always)]
     pub const fn card(&self, socket: usize) -> usize {
-        self.live(self.sockets()) + socket * CARD_WORDS
+        self.record(socket) + CARD_AT
     }
 
     /// CPU words: the sequence number of the reply in a slot.
     #[inline(always)]
     pub const fn reply_sequence(&self, slot: usize) -> usize {
-        self.card(self.sockets()) + slot
+        self.record(self.sockets()) + slot
     }
 
     /// CPU words: the reply in a slot.

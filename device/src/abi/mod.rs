@@ -6,6 +6,7 @@
 pub mod address;
 pub mod card;
 pub mod errno;
+pub mod express;
 pub mod handle;
 pub mod layout;
 pub mod message;
@@ -14,7 +15,7 @@ pub mod option;
 pub mod word;
 
 /// Changes with every change of anything in this module.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// "gnet", little-endian: the first word of every [`net::Net`].
 pub const MAGIC: u32 = u32::from_le_bytes(*b"gnet");

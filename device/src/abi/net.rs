@@ -148,10 +148,16 @@ impl Net {
         self.gpu_word(self.layout().receive_head(socket))
     }
 
-    /// Address of a socket's live words.
+    /// Address of the express words of a socket's send side.
     #[inline(always)]
-    pub(crate) fn live(self, socket: usize) -> *mut u64 {
-        self.cpu_word(self.layout().live(socket))
+    pub(crate) fn send_express(self, socket: usize) -> *mut u64 {
+        self.gpu_word(self.layout().send_express(socket))
+    }
+
+    /// Address of a socket's record in the CPU words.
+    #[inline(always)]
+    pub(crate) fn record(self, socket: usize) -> *mut u64 {
+        self.cpu_word(self.layout().record(socket))
     }
 
     #[inline(always)]

@@ -1,9 +1,12 @@
-//! Sending and receiving: a window of the ring and a copy.
+//! Sending and receiving: by express where a message is small, else a window of the ring and a
+//! copy.
 
 use crate::abi::errno::Errno;
+use crate::abi::express::EXPRESS_BYTES;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::buf;
+use crate::express::{self, Outcome};
 use crate::group::Group;
 use crate::local::Side;
 use crate::ring::{Opened, Window};
@@ -62,6 +65,39 @@ pub(crate) fn send_from<G: Group>(
         return Err(Errno::EINVAL);
     }
     let wait = flags & MSG_DONTWAIT == 0;
+    if group.has_whole_warp() && (1..=EXPRESS_BYTES).contains(&length) {
+        return match express::send(net, group, handle, (from, length), wait)? {
+            Outcome::Copied(sent) => Ok(sent),
+            Outcome::Ring(Opened::Window(window)) => {
+                fill(net, group, handle, window, from);
+                let sent = window.len();
+                let rest = (from.wrapping_add(sent), length - sent);
+                if sent == length || !wait {
+                    return Ok(sent);
+                }
+                send_by_ring(net, group, handle, rest, wait)
+                    .map_or(Ok(sent), |more| Ok(sent + more))
+            }
+            Outcome::Ring(Opened::End) => Err(Errno::EPIPE),
+        };
+    }
+    send_by_ring(net, group, handle, (from, length), wait)
+}
+
+#[inline(always)]
+fn fill<G: Group>(net: Net, group: G, handle: Handle, window: Window, from: *const u8) {
+    window.copy_in(group, from);
+    window.close(net, group, handle, Side::Send, window.len());
+}
+
+#[inline(always)]
+fn send_by_ring<G: Group>(
+    net: Net,
+    group: G,
+    handle: Handle,
+    (from, length): (*const u8, usize),
+    wait: bool,
+) -> Result<usize, Errno> {
     let least = usize::from(length > 0);
     let mut sent = 0;
     // A counted copy: each turn sends a byte or more, or is the last.
@@ -69,8 +105,7 @@ pub(crate) fn send_from<G: Group>(
         let want = (least, length - sent);
         match Window::open(net, group, handle, Side::Send, want, wait) {
             Ok(Opened::Window(window)) => {
-                window.copy_in(group, from.wrapping_add(sent));
-                window.close(net, group, handle, Side::Send, window.len());
+                fill(net, group, handle, window, from.wrapping_add(sent));
                 sent += window.len();
             }
             Ok(Opened::End) => return if length == 0 { Ok(0) } else { Err(Errno::EPIPE) },
@@ -97,8 +132,16 @@ pub(crate) fn receive<G: Group>(
         return Err(Errno::EINVAL);
     }
     let wait = flags & MSG_DONTWAIT == 0;
-    let want = (usize::from(length > 0), length);
-    match Window::open(net, group, handle, Side::Receive, want, wait)? {
+    let opened = if group.has_whole_warp() && length > 0 && flags & MSG_PEEK == 0 {
+        match express::receive(net, group, handle, (to, length), wait)? {
+            Outcome::Copied(got) => return Ok(got),
+            Outcome::Ring(opened) => opened,
+        }
+    } else {
+        let want = (usize::from(length > 0), length);
+        Window::open(net, group, handle, Side::Receive, want, wait)?
+    };
+    match opened {
         Opened::End => Ok(0),
         Opened::Window(window) => {
             window.copy_out(group, to);

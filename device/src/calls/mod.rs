@@ -157,11 +157,10 @@ fn accept(net: Net, handle: Handle) -> Result<u64, Errno> {
     if socket.kind() != Some(Kind::Listener) {
         return Err(Errno::EINVAL);
     }
-    let (ring, capacity) = socket.ring(Side::Receive);
-    if ring == 0 {
+    let ring = socket.ring(Side::Receive);
+    if ring.is_none() {
         return Err(Errno::EINVAL);
     }
-    let ring: *mut u8 = core::ptr::with_exposed_provenance_mut(ring as usize);
     let wait = !socket.non_blocking();
     let deadline = Deadline::after_or_never(socket.timeout(Side::Receive));
     let position = socket.lock(Side::Receive, wait)?;
@@ -186,10 +185,10 @@ fn accept(net: Net, handle: Handle) -> Result<u64, Errno> {
         socket.unlock(Side::Receive, position);
         return Err(errno);
     }
-    let offset = position as usize & (capacity - 1);
+    let offset = position as usize & (ring.capacity() - 1);
     // SAFETY: positions of a listener move by 8 from an aligned base, so the word lies in the
     // ring and is aligned; the proxy wrote it before it published the counter.
-    let accepted = unsafe { Word::at(ring.add(offset).cast()) }.load();
+    let accepted = unsafe { Word::at(ring.start().add(offset).cast()) }.load();
     // The handle was read before the proxy may write there again, and the next group starts here.
     simt::release_fence();
     socket.counter(Side::Receive).store(position + 8);

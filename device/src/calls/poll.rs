@@ -92,24 +92,28 @@ fn look(net: Net, handle: Handle, events: u16) -> u16 {
             failed | if waiting(progress.count()) || progress.is_over() { POLLIN } else { 0 }
         }
         Some(Kind::Stream) => {
-            let status = socket.status();
             let (incoming, outgoing) = (incoming(), socket.progress(Side::Send));
+            // Read last and written first: a socket that failed as a whole is never seen half so.
+            let status = socket.status();
+            let gone = status.state() == Status::FAILED;
+            let (no_more_in, no_more_out) = (incoming.is_over() | gone, outgoing.is_over() | gone);
             let mut found = 0;
-            if waiting(incoming.count()) || incoming.is_over() {
+            if waiting(incoming.count()) || no_more_in {
                 found |= POLLIN;
             }
-            if incoming.is_over() {
+            if no_more_in {
                 found |= POLLRDHUP;
             }
-            let capacity = socket.ring(Side::Send).1 as u64;
+            let ring = socket.ring(Side::Send);
+            let capacity = if ring.is_none() { 0 } else { ring.capacity() as u64 };
             let used = socket.position(Side::Send).wrapping_sub(outgoing.count());
-            if status.state() != Status::CONNECTING && (used < capacity || outgoing.is_over()) {
+            if status.state() != Status::CONNECTING && (used < capacity || no_more_out) {
                 found |= POLLOUT;
             }
-            if incoming.has_failed() || outgoing.has_failed() || status.state() == Status::FAILED {
+            if incoming.has_failed() || outgoing.has_failed() || gone {
                 found |= POLLERR;
             }
-            if incoming.is_over() && outgoing.is_over() {
+            if no_more_in && no_more_out {
                 found |= POLLHUP;
             }
             found

@@ -31,6 +31,9 @@ pub trait EmulatedThread {
     /// A wait has ended: what the thread does next is no polling.
     fn progress(&self);
 
+    /// Whether all lanes of a warp poll while it waits, as on hardware, or one for all of them.
+    fn polls_by_warp(&self) -> bool;
+
     /// Nanoseconds on a monotonic clock.
     fn now_ns(&self) -> u64;
 
@@ -122,6 +125,33 @@ pub(crate) fn broadcast<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; 
     barrier(scope);
     // SAFETY: as above; nobody writes before the next broadcast's first barrier.
     unsafe { scratch.read() }
+}
+
+/// Each lane's turn would be a switch.
+pub(crate) fn polls_by_warp() -> bool {
+    with(|thread| thread.polls_by_warp())
+}
+
+/// As a broadcast, with another thread's word.
+#[track_caller]
+#[expect(unsafe_code, reason = "scratch memory is a raw pointer")]
+pub(crate) fn from_lane(word: u64, lane: u32) -> u64 {
+    let scratch = with(|thread| thread.scratch(Scope::Warp));
+    barrier(Scope::Warp);
+    if super::lane() == lane {
+        // SAFETY: as in `broadcast`.
+        unsafe { scratch.write(word) };
+    }
+    barrier(Scope::Warp);
+    // SAFETY: as in `broadcast`.
+    unsafe { scratch.read() }
+}
+
+#[track_caller]
+pub(crate) fn lead<const N: usize>(scope: Scope, f: impl FnOnce() -> [u64; N]) -> [u64; N] {
+    barrier(scope);
+    let leads = scope == Scope::Warp || position().thread < WARP;
+    broadcast(scope, if leads { f() } else { [0; N] })
 }
 
 /// Whether any thread of the scope said yes.

@@ -123,6 +123,33 @@ pub(crate) fn broadcast<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; 
     backend::broadcast(scope, words)
 }
 
+/// The calling thread's place in its warp.
+#[inline(always)]
+pub(crate) fn lane() -> u32 {
+    position().thread % WARP
+}
+
+/// Whether a warp that waits polls as one, rather than its first thread for all of them.
+#[inline(always)]
+pub(crate) fn polls_by_warp() -> bool {
+    backend::polls_by_warp()
+}
+
+/// The word that a lane of the caller's warp brought; all its lanes call this.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub(crate) fn from_lane(word: u64, lane: u32) -> u64 {
+    backend::from_lane(word, lane)
+}
+
+/// Once all threads of the scope have come, runs `f` in its first warp, and gives all threads the
+/// words that the first thread's `f` brought.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub(crate) fn lead<const N: usize>(scope: Scope, f: impl FnOnce() -> [u64; N]) -> [u64; N] {
+    backend::lead(scope, f)
+}
+
 /// Whether any thread of the scope said yes.
 #[inline(always)]
 pub(crate) fn any(scope: Scope, yes: bool) -> bool {

@@ -89,16 +89,45 @@ pub(crate) fn broadcast<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; 
             // SAFETY: nobody writes before the next broadcast's first barrier.
             unsafe { scratch.read() }
         }
-        Scope::Warp => {
-            let mask = lanes();
-            words.map(|word| {
-                // SAFETY: all lanes in the mask are here: the call is cooperative.
-                let low = unsafe { shfl_sync_idx(mask, word as u32, 0, 31) };
-                // SAFETY: as above.
-                let high = unsafe { shfl_sync_idx(mask, (word >> 32) as u32, 0, 31) };
-                u64::from(high) << 32 | u64::from(low)
-            })
+        Scope::Warp => words.map(|word| from_lane(word, 0)),
+    }
+}
+
+#[inline(always)]
+pub(crate) fn polls_by_warp() -> bool {
+    true
+}
+
+#[inline(always)]
+pub(crate) fn from_lane(word: u64, lane: u32) -> u64 {
+    let mask = lanes();
+    // SAFETY: all lanes in the mask are here: the call is cooperative.
+    let low = unsafe { shfl_sync_idx(mask, word as u32, lane, 31) };
+    // SAFETY: as above.
+    let high = unsafe { shfl_sync_idx(mask, (word >> 32) as u32, lane, 31) };
+    u64::from(high) << 32 | u64::from(low)
+}
+
+#[inline(always)]
+pub(crate) fn lead<const N: usize>(scope: Scope, f: impl FnOnce() -> [u64; N]) -> [u64; N] {
+    const { assert!(N <= SCRATCH_WORDS) };
+    barrier(scope);
+    match scope {
+        Scope::Block => {
+            let scratch = scratch().cast::<[u64; N]>();
+            let thread = position().thread;
+            if thread < WARP {
+                let words = f();
+                if thread == 0 {
+                    // SAFETY: between these barriers only this thread touches the scratch words.
+                    unsafe { scratch.write(words) };
+                }
+            }
+            barrier(scope);
+            // SAFETY: nobody writes before the next barrier.
+            unsafe { scratch.read() }
         }
+        Scope::Warp => f().map(|word| from_lane(word, 0)),
     }
 }
 

@@ -24,6 +24,7 @@ use gpunet_host::{Gpu, GpuChoice, GpuKind, Net, NetBuilder};
 
 pub use gpunet_device::abi::option::SocketOption;
 pub use gpunet_device::{Domain, Errno, Handle, SocketAddr};
+pub use gpunet_e2e_kernels::idle;
 pub use gpunet_e2e_kernels::op::{Outcome, Space};
 pub use job::{Finished, Job, Started};
 pub use memory::Flags;

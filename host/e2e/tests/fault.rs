@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use gpunet_e2e::{Job, Peer, Script, eventually, is_cuda, net, peer};
-use gpunet_host::{KernelError, LaunchError, Net, NetError};
+use gpunet_e2e::{Job, Peer, Script, eventually, idle, is_cuda, net, peer};
+use gpunet_host::{KernelError, LaunchError, Net, NetError, Shape};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -40,7 +40,7 @@ fn fault(net: &Net, how: u64, blocks: usize) -> KernelError {
 
 /// A net whose kernel faulted launches no more.
 fn is_refused(net: &Net) {
-    let refused = Job::blocks(32).script(&Script::new()).try_start(net).err();
+    let refused = net.launch(idle, Shape::new(1, 32), ()).err();
     assert!(matches!(refused, Some(NetError::Faulted)), "{refused:?}");
     assert!(net.dump().expect("the proxy lives on").is_empty());
 }

@@ -243,8 +243,7 @@ impl Net {
         let index = shared.index(handle);
         let mut made = Connection::new(handle, index, Owner::Host, wishes, Some(socket));
         let rings = if listens {
-            made.phase = Phase::Listening;
-            made.backlog = config::BACKLOG;
+            made.start_listening(config::BACKLOG);
             let word = shared.memory.receive_head(index).load();
             shared.ring(config::BACKLOG * 8, word).map(|ring| made.receive = ring)
         } else {

@@ -3,14 +3,13 @@
 //! Counters only grow. What the GPU writes is looked at once and checked against what the proxy
 //! itself knows; what makes no sense ends this socket with EPROTO, never more than that.
 
-use std::collections::VecDeque;
-
 use gpunet_device::Handle;
 use gpunet_device::abi::card::{Card, Kind, Place, Progress, Status};
 use gpunet_device::abi::errno::Errno;
+use gpunet_device::abi::express::{self, EXPRESS_BYTES};
 use gpunet_device::calls::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDHUP};
 
-use super::shared::Shared;
+use super::listener::Accepting;
 use super::statistics::{Counters, SocketState};
 use super::watch::{Watch, Watched};
 use crate::memory::Memory;
@@ -75,6 +74,11 @@ impl Counted {
         (word & (u64::MAX >> 8)).next_multiple_of(128) + 128
     }
 
+    /// Bytes that the ring holds.
+    fn capacity(&self) -> u64 {
+        u64::from(self.place.capacity)
+    }
+
     /// The GPU's word before this socket had the place.
     pub(crate) fn stale_word(&self) -> u64 {
         self.stale
@@ -115,22 +119,22 @@ pub(crate) struct Connection {
     pub(crate) socket: Option<Box<dyn Socket>>,
     pub(crate) receive: Counted,
     pub(crate) send: Counted,
+    /// Number of the last small message that was put into the express words, and whether it is
+    /// the last that was received.
+    express_number: u64,
+    express_holds: bool,
     pub(crate) receive_ended: bool,
     pub(crate) send_ended: bool,
     /// The kernel will send no more: end the direction once all is sent.
     pub(crate) finish_send: bool,
     pub(crate) failure: Option<Errno>,
     pub(crate) watch: Option<Watch>,
-    /// For pollers: what is watched.
-    pub(crate) watched: Watched,
+    /// For pollers: what is watched. In a box, since few sockets are pollers.
+    pub(super) watched: Option<Box<Watched>>,
     /// Turns left in which the socket is tried without asking epoll.
     pub(crate) hot: u32,
-    /// For listeners: how many may wait, and the handles that do (the ring's own may be
-    /// overwritten by a kernel).
-    pub(crate) backlog: u32,
-    pending: VecDeque<Handle>,
-    /// For listeners: accepting pauses until then, since something ran out.
-    pub(crate) pause_until_ns: u64,
+    /// For listeners: what accepting needs. In a box, for the same reason.
+    pub(super) accepting: Option<Box<Accepting>>,
 }
 
 impl Connection {
@@ -150,16 +154,16 @@ impl Connection {
             socket,
             receive: Counted::default(),
             send: Counted::default(),
+            express_number: 0,
+            express_holds: false,
             receive_ended: false,
             send_ended: false,
             finish_send: false,
             failure: None,
             watch: None,
-            watched: Watched::default(),
+            watched: None,
             hot: 0,
-            backlog: 0,
-            pending: VecDeque::new(),
-            pause_until_ns: 0,
+            accepting: None,
         }
     }
 
@@ -175,6 +179,7 @@ impl Connection {
 
     /// Publishes everything the GPU may read of it; the card last.
     pub(crate) fn publish(&self, memory: &Memory) {
+        memory.clear_express(self.index);
         self.publish_status(memory);
         self.publish_receive(memory);
         self.publish_send(memory);
@@ -198,7 +203,8 @@ impl Connection {
 
     /// Release: bytes before the counter, status before its failure bit.
     pub(crate) fn publish_receive(&self, memory: &Memory) {
-        let progress = Progress::new(self.receive.ours, self.ending(self.receive_ended));
+        let progress = Progress::new(self.receive.ours, self.ending(self.receive_ended))
+            .with_express(if self.express_holds { self.express_number } else { 0 });
         memory.live(self.index).get(0).store_release(progress.0);
     }
 
@@ -212,6 +218,10 @@ impl Connection {
 
     pub(crate) fn publish_status(&self, memory: &Memory) {
         let status = match (self.failure, self.phase) {
+            // What the peer sent before may still come: the socket has failed when all is over.
+            (Some(errno), Phase::Open) if !self.receive_ended => {
+                Status::new(Status::CONNECTED, errno.0)
+            }
             (Some(errno), _) => Status::new(Status::FAILED, errno.0),
             (None, Phase::Connecting) => Status::new(Status::CONNECTING, 0),
             (None, Phase::Open) => Status::new(Status::CONNECTED, 0),
@@ -266,16 +276,33 @@ impl Connection {
         }
     }
 
-    /// Takes a new value of the GPU's send tail.
-    pub(crate) fn take_tail(&mut self, word: u64, memory: &Memory, counters: &Counters) {
+    /// Takes a new value of the GPU's send tail. False: its bytes are still on their way, and it
+    /// is to be looked at again.
+    pub(crate) fn take_tail(&mut self, word: u64, memory: &Memory, counters: &Counters) -> bool {
         // As in look_at_head.
-        if self.send.place.capacity == 0 {
-            return;
+        if self.send.place.capacity == 0 || word == self.send.stale {
+            return true;
         }
-        let limit = self.send.ours + u64::from(self.send.place.capacity);
-        if self.send.update(word, limit).is_err() {
+        let (tail, number) = (express::without_number(word), express::number_of(word));
+        let (from, limit) = (self.send.theirs, self.send.ours + self.send.capacity());
+        if number != 0 && tail != from {
+            // By express, and to be had from there: the ring's bytes are behind no fence.
+            let length = tail.wrapping_sub(from);
+            if length <= EXPRESS_BYTES as u64 && tail <= limit {
+                let window = memory.window(&self.send.place, from, length as usize);
+                if !memory.take_express(self.index, &window, express::tag(from, length, number)) {
+                    return false;
+                }
+                counters.sent_express.add(1);
+            } else {
+                self.violate("send tail", word, memory, counters);
+                return true;
+            }
+        }
+        if self.send.update(tail, limit).is_err() {
             self.violate("send tail", word, memory, counters);
         }
+        true
     }
 
     /// Receives once, as much as fits.
@@ -299,6 +326,10 @@ impl Connection {
         match socket.receive(&window) {
             Ok(Moved::Bytes(bytes)) => {
                 let bytes = (bytes as u64).min(free);
+                self.express_holds = false;
+                if bytes <= EXPRESS_BYTES as u64 {
+                    self.put_express(bytes, memory, counters);
+                }
                 self.receive.ours += bytes;
                 self.publish_receive(memory);
                 counters.received_bytes.add(bytes);
@@ -315,6 +346,21 @@ impl Connection {
                 Turn::Moved
             }
         }
+    }
+
+    /// Puts a small message that was just received into the express words, if the kernel has
+    /// taken everything before it: it may still be reading them otherwise.
+    fn put_express(&mut self, length: u64, memory: &Memory, counters: &Counters) {
+        self.look_at_head(memory, counters);
+        if self.receive.theirs != self.receive.ours {
+            return;
+        }
+        self.express_number = express::next_number(self.express_number);
+        self.express_holds = true;
+        let window = memory.window(&self.receive.place, self.receive.ours, length as usize);
+        let tag = express::tag(self.receive.ours, length, self.express_number);
+        memory.put_express(self.index, &window, tag);
+        counters.received_express.add(1);
     }
 
     /// Sends once, as much as there is; then ends the direction if the kernel has.
@@ -350,39 +396,6 @@ impl Connection {
                 Turn::Moved
             }
         }
-    }
-
-    /// Notes a handle that goes into the accept ring.
-    pub(crate) fn note_pending(&mut self, shared: &Shared, handle: Handle) {
-        shared.waiting().insert(handle.0);
-        self.pending.push_back(handle);
-    }
-
-    /// Forgets the handles that kernels have taken from the accept ring.
-    pub(crate) fn forget_taken(&mut self, shared: &Shared) {
-        let waiting = ((self.receive.ours - self.receive.theirs) / 8) as usize;
-        let taken = self.pending.len().saturating_sub(waiting);
-        if taken > 0 {
-            let mut waiting = shared.waiting();
-            self.pending.drain(..taken).for_each(|handle| {
-                waiting.remove(&handle.0);
-            });
-        }
-    }
-
-    /// The handles that no kernel has taken from the accept ring.
-    pub(crate) fn take_pending(&mut self, shared: &Shared) -> VecDeque<Handle> {
-        self.forget_taken(shared);
-        let mut waiting = shared.waiting();
-        for handle in &self.pending {
-            waiting.remove(&handle.0);
-        }
-        std::mem::take(&mut self.pending)
-    }
-
-    /// Whether a listener's accept ring takes no more.
-    pub(crate) fn is_full(&self) -> bool {
-        self.phase == Phase::Listening && self.pending.len() >= self.backlog as usize
     }
 
     /// Whether a closing socket has nothing left to do.

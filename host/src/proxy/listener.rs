@@ -1,5 +1,7 @@
 //! Listeners: accepted connections go into the accept ring as handles.
 
+use std::collections::VecDeque;
+
 use gpunet_device::Handle;
 use gpunet_device::abi::errno::Errno;
 
@@ -12,7 +14,66 @@ const A_TURN: usize = 16;
 /// How long a listener rests when something ran out; its peers wait in the system's queue.
 const PAUSE_NS: u64 = 2_000_000;
 
+/// What a listener has beside a socket.
+#[derive(Default)]
+pub(crate) struct Accepting {
+    /// How many connections may wait for a kernel.
+    backlog: usize,
+    /// The handles of those that do; those in the ring may be overwritten by a kernel.
+    pending: VecDeque<Handle>,
+    /// Accepting pauses until then, since something ran out.
+    pause_until_ns: u64,
+}
+
 impl Connection {
+    /// Makes it a listener.
+    pub(crate) fn start_listening(&mut self, backlog: u32) {
+        let accepting = Accepting { backlog: backlog as usize, ..Accepting::default() };
+        self.accepting = Some(Box::new(accepting));
+        self.phase = Phase::Listening;
+    }
+
+    /// Whether a listener accepts nothing for the time being.
+    pub(crate) fn pauses(&self, now_ns: u64) -> bool {
+        self.accepting.as_ref().is_some_and(|accepting| now_ns < accepting.pause_until_ns)
+    }
+
+    /// Notes a handle that goes into the accept ring.
+    fn note_pending(&mut self, shared: &Shared, handle: Handle) {
+        shared.waiting().insert(handle.0);
+        self.accepting.get_or_insert_default().pending.push_back(handle);
+    }
+
+    /// Forgets the handles that kernels have taken from the accept ring.
+    pub(crate) fn forget_taken(&mut self, shared: &Shared) {
+        let Some(accepting) = &mut self.accepting else { return };
+        let waiting = ((self.receive.ours - self.receive.theirs) / 8) as usize;
+        let taken = accepting.pending.len().saturating_sub(waiting);
+        if taken > 0 {
+            let mut waiting = shared.waiting();
+            accepting.pending.drain(..taken).for_each(|handle| {
+                waiting.remove(&handle.0);
+            });
+        }
+    }
+
+    /// The handles that no kernel has taken from the accept ring.
+    pub(crate) fn take_pending(&mut self, shared: &Shared) -> VecDeque<Handle> {
+        self.forget_taken(shared);
+        let Some(accepting) = &mut self.accepting else { return VecDeque::new() };
+        let mut waiting = shared.waiting();
+        for handle in &accepting.pending {
+            waiting.remove(&handle.0);
+        }
+        std::mem::take(&mut accepting.pending)
+    }
+
+    /// Whether a listener's accept ring takes no more.
+    pub(crate) fn is_full(&self) -> bool {
+        let full = |accepting: &Accepting| accepting.pending.len() >= accepting.backlog;
+        self.phase == Phase::Listening && self.accepting.as_deref().is_some_and(full)
+    }
+
     /// Accepts what waits, as far as the accept ring, the table and the ring memory allow, and
     /// hands each new connection to `place`, before its handle can be seen.
     pub(crate) fn accept(
@@ -22,7 +83,7 @@ impl Connection {
         now_ns: u64,
         place: &mut dyn FnMut(Connection),
     ) -> bool {
-        if self.phase != Phase::Listening || self.receive_ended || now_ns < self.pause_until_ns {
+        if self.phase != Phase::Listening || self.receive_ended || self.pauses(now_ns) {
             return false;
         }
         let mut moved = false;
@@ -50,7 +111,9 @@ impl Connection {
                     // The table, ring memory or descriptors have run out, or the system is short
                     // of something: the peer waits in its queue.
                     tracing::debug!(handle = self.handle.0, %errno, "accepting pauses");
-                    self.pause_until_ns = now_ns + PAUSE_NS;
+                    if let Some(accepting) = &mut self.accepting {
+                        accepting.pause_until_ns = now_ns + PAUSE_NS;
+                    }
                     break;
                 }
             }

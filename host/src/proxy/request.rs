@@ -198,8 +198,7 @@ impl Shard {
             return Err(errno);
         }
         connection.receive = ring;
-        connection.backlog = backlog;
-        connection.phase = Phase::Listening;
+        connection.start_listening(backlog);
         connection.publish(&shared.memory);
         self.watch_descriptor(handle, io);
         NOTHING

@@ -284,8 +284,12 @@ impl Shard {
         let worked = !changed.is_empty();
         for (place, word) in changed {
             if let Some(connection) = &mut self.places[place] {
-                connection.take_tail(word, &shared.memory, &self.counters);
-                self.pump_send(place);
+                if connection.take_tail(word, &shared.memory, &self.counters) {
+                    self.pump_send(place);
+                } else {
+                    // Seen as changed in the next turn, too.
+                    self.tails[place] = !word;
+                }
             }
         }
         worked
@@ -364,7 +368,7 @@ impl Shard {
         let moved = listener.accept(&shared, &counters, now_ns, &mut |connection| {
             self.place(connection, io);
         });
-        let paused = listener.pause_until_ns > now_ns;
+        let paused = listener.pauses(now_ns);
         let full = listener.is_full();
         self.places[place] = Some(listener);
         if paused || full {
@@ -399,7 +403,7 @@ impl Shard {
         let mut worked = false;
         for place in std::mem::take(&mut self.paused) {
             let ready = self.places[place as usize].as_ref().is_some_and(|listener| {
-                listener.phase == Phase::Listening && listener.pause_until_ns <= now_ns
+                listener.phase == Phase::Listening && !listener.pauses(now_ns)
             });
             if ready {
                 worked |= self.try_accept(place as usize, now_ns, io) == Turn::Moved;

@@ -49,6 +49,10 @@ counters! {
     received_bytes,
     /// Bytes sent to peers.
     sent_bytes,
+    /// Small messages that reached a kernel by express, ahead of the ring.
+    received_express,
+    /// Small messages that came from a kernel by express.
+    sent_express,
     /// Requests answered.
     requests,
     /// Requests that were refused with an error.

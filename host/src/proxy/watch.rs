@@ -52,13 +52,14 @@ struct Seen {
 impl Connection {
     /// Something happened on a watched socket (0: it is gone).
     pub(crate) fn notify(&mut self, socket: Handle, token: u64, events: u16) {
+        let watched = self.watched.get_or_insert_default();
         if events == 0 {
-            self.watched.sockets.remove(&socket.0);
+            watched.sockets.remove(&socket.0);
             return;
         }
-        let seen = self.watched.sockets.entry(socket.0).or_default();
+        let seen = watched.sockets.entry(socket.0).or_default();
         if seen.owed == 0 {
-            self.watched.owed.push_back(socket.0);
+            watched.owed.push_back(socket.0);
         }
         seen.token = token;
         seen.owed |= events;
@@ -66,22 +67,23 @@ impl Connection {
 
     /// Writes the events that are owed and whose sockets have none in the ring.
     pub(crate) fn write_events(&mut self, memory: &Memory, counters: &Counters) -> bool {
-        if self.phase != Phase::Polling || self.watched.owed.is_empty() {
+        let owes = self.watched.as_ref().is_some_and(|watched| !watched.owed.is_empty());
+        if self.phase != Phase::Polling || !owes {
             return false;
         }
         self.look_at_head(memory, counters);
+        let Some(watched) = &mut self.watched else { return false };
         let room = u64::from(self.receive.place.capacity);
         let before = self.receive.ours;
-        for socket in std::mem::take(&mut self.watched.owed) {
+        for socket in std::mem::take(&mut watched.owed) {
             // One that is gone, or that came back and was written, is owed nothing.
-            let Some(seen) = self.watched.sockets.get_mut(&socket).filter(|seen| seen.owed != 0)
-            else {
+            let Some(seen) = watched.sockets.get_mut(&socket).filter(|seen| seen.owed != 0) else {
                 continue;
             };
             let taken = seen.written <= self.receive.theirs;
             let full = self.receive.ours - self.receive.theirs + EVENT_BYTES as u64 > room;
             if !taken || full {
-                self.watched.owed.push_back(socket);
+                watched.owed.push_back(socket);
                 continue;
             }
             let at = self.receive.ours;

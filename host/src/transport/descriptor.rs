@@ -23,7 +23,8 @@ use crate::memory::Window;
 pub(super) struct Descriptor {
     socket: socket2::Socket,
     domain: Domain,
-    path: Option<BoundPath>,
+    /// In a box, since few sockets have one.
+    path: Option<Box<BoundPath>>,
 }
 
 /// A new non-blocking stream socket.
@@ -149,7 +150,7 @@ impl Socket for Descriptor {
     fn bind(&mut self, address: &SocketAddr) -> Result<(), Errno> {
         let target = self.address(address)?;
         check(self.socket.bind(&target))?;
-        self.path = address.to_path().map(BoundPath::new);
+        self.path = address.to_path().map(|path| Box::new(BoundPath::new(path)));
         Ok(())
     }
 

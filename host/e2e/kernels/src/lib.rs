@@ -22,4 +22,4 @@ mod script;
 mod wrong;
 
 #[cfg(not(target_arch = "nvptx64"))]
-pub use script::{script_block, script_thread, script_warp};
+pub use script::{idle, script_block, script_thread, script_warp};

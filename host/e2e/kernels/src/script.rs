@@ -11,6 +11,11 @@ use crate::data::Receiver;
 use crate::op::{Code, Op, Outcome, Program, Register};
 
 kernels! {
+    /// Does nothing, and needs no memory for it.
+    pub fn idle(net: Net) {
+        let _ = net;
+    }
+
     /// A script for each block.
     pub fn script_block(net: Net, program: Program) {
         let block = simt::position().block as usize;

@@ -4,7 +4,9 @@ use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
 use gpunet_e2e::script::SEED;
-use gpunet_e2e::{Domain, Flags, Folder, Job, Peer, RING, Script, gpu, net, net_builder, peer};
+use gpunet_e2e::{
+    Domain, Flags, Folder, Job, Peer, RING, Script, gpu, is_cuda, net, net_builder, peer,
+};
 
 /// From one byte to beyond the ring, and every power of two on the way with its neighbours.
 fn sizes() -> Vec<u64> {
@@ -49,6 +51,24 @@ fn every_size_in_each_order_of_threads() {
         script.close(0);
         Job::blocks(48).script(&script).script(&script).run(&net);
     }
+}
+
+#[test]
+fn small_messages_go_by_express() {
+    let net = net();
+    let mut script = Script::new();
+    script.stream(0, peer::echo_server());
+    for length in 1..=64 {
+        script.send(0, length).recv_all(0, length, 64);
+    }
+    script.close(0);
+    Job::blocks(64).script(&script).run(&net);
+    let statistics = net.statistics();
+    // All of them come so, since each is taken before the next is sent.
+    assert!(statistics.received_express >= 60, "{statistics:?}");
+    // They are sent so, too. On the emulated GPU the ring is ready as soon, and nobody can tell
+    // which of the two the proxy finds first.
+    assert!(!is_cuda() || statistics.sent_express >= 48, "{statistics:?}");
 }
 
 #[test]

@@ -1,0 +1,70 @@
+//! Small messages beside the ring: what both sides put into a socket's express words.
+//!
+//! Through the ring, a message costs its reader two reads one after the other, the counter and
+//! then the bytes, and its writer a fence between them. A message of at most [`EXPRESS_BYTES`]
+//! also goes into express words: each carries four bytes and a tag, so it tells by itself whether
+//! it belongs to the message, and counter and bytes are read at once and written in any order.
+//!
+//! The ring stays the truth. Express words are a copy that comes earlier; who cannot use them
+//! reads the ring. A counter names the message that the express words hold by its number, and 0
+//! stands for none. A writer puts a message there only once the other side has taken everything
+//! before it, so a reader sees words of this message or of the one before, whose number differs.
+
+/// Express words of a direction.
+pub const EXPRESS_WORDS: usize = 16;
+/// The largest message that fits.
+pub const EXPRESS_BYTES: usize = 4 * EXPRESS_WORDS;
+
+/// Numbers of messages go round from 1 to this.
+const LAST_NUMBER: u64 = 15;
+/// Where in a counter's word the number stands.
+const NUMBER_SHIFT: u32 = 60;
+
+/// The number after that one.
+#[inline(always)]
+pub const fn next_number(number: u64) -> u64 {
+    if number >= LAST_NUMBER { 1 } else { number + 1 }
+}
+
+/// The number in a counter's word.
+#[inline(always)]
+pub const fn number_of(word: u64) -> u64 {
+    word >> NUMBER_SHIFT
+}
+
+/// A counter's word without its number.
+#[inline(always)]
+pub const fn without_number(word: u64) -> u64 {
+    word & (u64::MAX >> (u64::BITS - NUMBER_SHIFT))
+}
+
+/// A counter's word with a number.
+#[inline(always)]
+pub const fn with_number(word: u64, number: u64) -> u64 {
+    without_number(word) | number << NUMBER_SHIFT
+}
+
+/// The tag of every word of a message: where it begins, its length (1 to [`EXPRESS_BYTES`]), its
+/// number.
+#[inline(always)]
+pub const fn tag(position: u64, length: u64, number: u64) -> u32 {
+    (position << 10 | number << 6 | (length - 1)) as u32
+}
+
+/// An express word.
+#[inline(always)]
+pub const fn word(bytes: [u8; 4], tag: u32) -> u64 {
+    u32::from_le_bytes(bytes) as u64 | (tag as u64) << 32
+}
+
+/// The tag in an express word.
+#[inline(always)]
+pub const fn tag_of(word: u64) -> u32 {
+    (word >> 32) as u32
+}
+
+/// The bytes in an express word.
+#[inline(always)]
+pub const fn bytes_of(word: u64) -> [u8; 4] {
+    (word as u32).to_le_bytes()
+}

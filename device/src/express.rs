@@ -1,0 +1,269 @@
+//! Small messages by express: the first warp of a group reads counter and bytes at once, and
+//! writes bytes and counter without a fence in between. See [`abi::express`](crate::abi::express).
+//!
+//! For groups whose first warp is whole; others go by the ring. All lanes of that warp run this
+//! code together. Whatever came of it, the group ends the call as it ends one by the ring.
+
+#![allow(unsafe_code, reason = "copies a small message from and to the caller's buffer")]
+
+use crate::abi::card::Progress;
+use crate::abi::errno::Errno;
+use crate::abi::express::{self, EXPRESS_BYTES, EXPRESS_WORDS};
+use crate::abi::handle::Handle;
+use crate::abi::layout::LIVE_AT;
+use crate::abi::net::Net;
+use crate::group::Group;
+use crate::local::{RingPlace, Side, Socket};
+use crate::ring::{self, Found, Opened, Search, Window};
+use crate::simt::{self, Scope};
+use crate::wait::{Deadline, Watch, wait_until, warp_until};
+
+/// Stands where a [`Found`] has its ring: the bytes have been copied already. No ring lies there.
+const COPIED: u64 = 1;
+
+/// What a call by express came to.
+pub(crate) enum Outcome {
+    /// So many bytes are where they belong; the call is over.
+    Copied(usize),
+    /// The rest goes by the ring.
+    Ring(Opened),
+}
+
+/// Lanes that wait for something else than express words.
+const COUNTER_LANE: u32 = LIVE_AT as u32;
+const SEND_PROGRESS_LANE: u32 = COUNTER_LANE + 1;
+const STATE_LANE: u32 = simt::WARP - 1;
+const _: () = assert!(EXPRESS_WORDS as u32 <= COUNTER_LANE && SEND_PROGRESS_LANE < STATE_LANE);
+
+/// Turns of a wait in which the express words are read along with the counter, about a
+/// millisecond. Who waits longer leaves the link to others, and reads them once the counter moves.
+const EAGER_TURNS: u32 = 1000;
+
+/// Receives a small message whole, or opens a window of the ring; all threads of the group call
+/// it. The buffer holds `most` bytes.
+#[inline(always)]
+pub(crate) fn receive<G: Group>(
+    net: Net,
+    group: G,
+    handle: Handle,
+    (to, most): (*mut u8, usize),
+    wait: bool,
+) -> Result<Outcome, Errno> {
+    let words = group.lead(|| take(net, handle, to, most, wait).words());
+    conclude(net, group, handle, Side::Receive, words, most)
+}
+
+/// Sends a message of at most [`EXPRESS_BYTES`] whole, or opens a window of the ring; all threads
+/// of the group call it.
+#[inline(always)]
+pub(crate) fn send<G: Group>(
+    net: Net,
+    group: G,
+    handle: Handle,
+    (from, length): (*const u8, usize),
+    wait: bool,
+) -> Result<Outcome, Errno> {
+    let words = group.lead(|| put(net, handle, from, length, wait).words());
+    conclude(net, group, handle, Side::Send, words, length)
+}
+
+#[inline(always)]
+fn conclude<G: Group>(
+    net: Net,
+    group: G,
+    handle: Handle,
+    side: Side,
+    words: [u64; 2],
+    most: usize,
+) -> Result<Outcome, Errno> {
+    if words[0] == COPIED {
+        let length = words[1] as usize;
+        ring::finish(net, group, handle, side, length);
+        return Ok(Outcome::Copied(length));
+    }
+    Window::of(words, most).map(Outcome::Ring)
+}
+
+/// The first warp's part of receiving.
+#[inline(never)]
+fn take(net: Net, handle: Handle, to: *mut u8, most: usize, wait: bool) -> Found {
+    let lane = simt::lane();
+    let mut search = None;
+    let mut plan = [0; 3];
+    if lane == 0 {
+        match Search::begin(net, handle, Side::Receive, 1, wait) {
+            Ok(begun) => {
+                let deadline = begun.deadline.map_or(0, Deadline::to_word);
+                plan = [begun.position, deadline, 0];
+                search = Some(begun);
+            }
+            Err(errno) => plan[2] = errno.negative() as u64,
+        }
+    }
+    let [position, deadline, error] = simt::broadcast(Scope::Warp, plan);
+    if error != 0 {
+        return Found { ring: 0, span: error as i64 };
+    }
+    // All lanes: the leader, who has checked the handle, and those who heard of it.
+    let Ok(socket) = Socket::named(net, handle) else { return Found::error(Errno::EBADF) };
+    let at = match lane {
+        STATE_LANE => socket.state_word(),
+        lane => socket.told(lane.min(SEND_PROGRESS_LANE) as usize),
+    };
+    let moved = |word: u64| {
+        let progress = Progress(word);
+        progress.count() != position || progress.is_over()
+    };
+    let mut word = 0;
+    let mut eager = true;
+    let news = |turns: u32| {
+        eager = turns < EAGER_TURNS;
+        if eager || lane >= COUNTER_LANE {
+            // Acquire: who sees the counter sees the ring's bytes, too.
+            word = at.load_acquire();
+        }
+        let mine = match lane {
+            COUNTER_LANE => moved(word),
+            STATE_LANE => !socket.says_open(word),
+            _ => false,
+        };
+        simt::any(Scope::Warp, mine).then_some(())
+    };
+    let deadline = Deadline::from_word(deadline);
+    let waited = match deadline {
+        Some(deadline) => {
+            // A warp polls as one; where that costs a switch for each lane, one polls for all.
+            let mut alone = Ok(());
+            if !simt::polls_by_warp() && lane == 0 {
+                let counter = socket.progress_word(Side::Receive);
+                alone = wait_until(net, socket.shard(), deadline, Watch::Stop, || {
+                    (moved(counter.load()) || !socket.is_open()).then_some(())
+                });
+            }
+            let [alone] =
+                simt::broadcast(Scope::Warp, [alone.map_or_else(|errno| errno.0, |()| 0) as u64]);
+            match alone {
+                0 => warp_until(net, socket.shard(), deadline, Watch::Stop, news),
+                errno => Err(Errno(errno as i32)),
+            }
+        }
+        None => {
+            let mut news = news;
+            news(0).ok_or(Errno::EAGAIN)
+        }
+    };
+    if waited.is_ok() && !eager && lane < COUNTER_LANE {
+        word = at.load_acquire();
+    }
+    let counter = Progress(simt::from_lane(word, COUNTER_LANE));
+    let length = counter.count().wrapping_sub(position);
+    let fits = (1..=EXPRESS_BYTES.min(most) as u64).contains(&length) && counter.express() != 0;
+    let tag = express::tag(position, length, counter.express());
+    let strange = lane < EXPRESS_WORDS as u32 && express::tag_of(word) != tag;
+    let other = !fits || simt::any(Scope::Warp, strange);
+    let sent = Progress(simt::from_lane(word, SEND_PROGRESS_LANE));
+    let open = socket.says_open(simt::from_lane(word, STATE_LANE));
+    if other || waited.is_err() {
+        let Some(search) = search else { return Found { ring: 0, span: 0 } };
+        // As for any group: bytes, the end, an error.
+        let outcome =
+            waited.and_then(|()| search.judge(counter, open).unwrap_or(Err(Errno::EAGAIN)));
+        return search.end(outcome).unwrap_or_else(Found::error);
+    }
+    let first = 4 * lane as usize;
+    if first < length as usize {
+        // SAFETY: the caller's buffer holds `most` bytes, and `length` is at most that.
+        unsafe { store_bytes(to.add(first), express::bytes_of(word), length as usize - first) };
+    }
+    if lane == 0 {
+        // It came with the rest, and spares the answer a read across PCIe.
+        socket.remember_send_progress(sent);
+    }
+    Found { ring: COPIED, span: length as i64 }
+}
+
+/// The first warp's part of sending.
+#[inline(never)]
+fn put(net: Net, handle: Handle, from: *const u8, length: usize, wait: bool) -> Found {
+    let lane = simt::lane();
+    let mut plan = [0; 4];
+    let mut found = Found { ring: 0, span: 0 };
+    if lane == 0 {
+        match Search::begin(net, handle, Side::Send, 1, wait) {
+            // The express words are free, and so is the ring.
+            Ok(search) if search.all_taken() && length <= search.ring.capacity() => {
+                let number = express::next_number(search.socket.express_number().load());
+                search.socket.express_number().store(number);
+                plan = [number, search.position, search.ring.0, 0];
+            }
+            other => found = other.and_then(Search::finish).unwrap_or_else(Found::error),
+        }
+    }
+    let [number, position, ring, _] = simt::broadcast(Scope::Warp, plan);
+    if number == 0 {
+        return found;
+    }
+    let Ok(socket) = Socket::named(net, handle) else { return Found::error(Errno::EBADF) };
+    let first = 4 * lane as usize;
+    let mut bytes = [0; 4];
+    if first < length {
+        // SAFETY: the caller's buffer holds `length` bytes.
+        bytes = unsafe { load_bytes(from.add(first), length - first) };
+    }
+    if lane < EXPRESS_WORDS as u32 {
+        let tag = express::tag(position, length as u64, number);
+        socket.send_express(lane as usize).store(express::word(bytes, tag));
+    }
+    if lane == 0 {
+        // No fence: the proxy takes the words for what their tags say, and waits for the rest.
+        let tail = position + length as u64;
+        socket.counter(Side::Send).store(express::with_number(tail, number));
+    }
+    let ring = RingPlace(ring);
+    for (at, byte) in bytes.into_iter().enumerate() {
+        if first + at < length {
+            let offset = (position as usize + first + at) & (ring.capacity() - 1);
+            // SAFETY: inside the ring, whose lock the group has.
+            unsafe { ring.start().add(offset).write(byte) };
+        }
+    }
+    Found { ring: COPIED, span: length as i64 }
+}
+
+/// Up to four bytes of the `left` that follow.
+///
+/// # Safety
+/// `from` is valid for `left` bytes.
+#[inline(always)]
+unsafe fn load_bytes(from: *const u8, left: usize) -> [u8; 4] {
+    if left >= 4 && from.addr().is_multiple_of(4) {
+        // SAFETY: the caller's promise, and aligned.
+        return unsafe { from.cast::<u32>().read() }.to_le_bytes();
+    }
+    let mut bytes = [0; 4];
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        if at < left {
+            // SAFETY: the caller's promise.
+            *byte = unsafe { from.add(at).read() };
+        }
+    }
+    bytes
+}
+
+/// Stores up to four bytes into the `left` that follow.
+///
+/// # Safety
+/// `to` is valid for `left` bytes.
+#[inline(always)]
+unsafe fn store_bytes(to: *mut u8, bytes: [u8; 4], left: usize) {
+    if left >= 4 && to.addr().is_multiple_of(4) {
+        // SAFETY: the caller's promise, and aligned.
+        return unsafe { to.cast::<u32>().write(u32::from_le_bytes(bytes)) };
+    }
+    for (at, byte) in bytes.into_iter().enumerate() {
+        if at < left {
+            // SAFETY: the caller's promise.
+            unsafe { to.add(at).write(byte) };
+        }
+    }
+}
