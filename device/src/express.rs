@@ -13,8 +13,8 @@ use crate::abi::handle::Handle;
 use crate::abi::layout::LIVE_AT;
 use crate::abi::net::Net;
 use crate::group::Group;
-use crate::local::{RingPlace, Side, Socket};
-use crate::ring::{self, Found, Opened, Search, Window};
+use crate::local::{Side, Socket};
+use crate::ring::{self, Ending, Found, Opened, Search, Window};
 use crate::simt::{self, Scope};
 use crate::wait::{Deadline, Watch, wait_until, warp_until};
 
@@ -50,7 +50,7 @@ pub(crate) fn receive<G: Group>(
     wait: bool,
 ) -> Result<Outcome, Errno> {
     let words = group.lead(|| take(net, handle, to, most, wait).words());
-    conclude(net, group, handle, Side::Receive, words, most)
+    conclude(net, group, handle, Ending::Copied, words, most)
 }
 
 /// Sends a message of at most [`EXPRESS_BYTES`] whole, or opens a window of the ring; all threads
@@ -64,7 +64,7 @@ pub(crate) fn send<G: Group>(
     wait: bool,
 ) -> Result<Outcome, Errno> {
     let words = group.lead(|| put(net, handle, from, length, wait).words());
-    conclude(net, group, handle, Side::Send, words, length)
+    conclude(net, group, handle, Ending::Expressed, words, length)
 }
 
 #[inline(always)]
@@ -72,13 +72,13 @@ fn conclude<G: Group>(
     net: Net,
     group: G,
     handle: Handle,
-    side: Side,
+    ending: Ending,
     words: [u64; 2],
     most: usize,
 ) -> Result<Outcome, Errno> {
     if words[0] == COPIED {
         let length = words[1] as usize;
-        ring::finish(net, group, handle, side, length);
+        ring::finish(net, group, handle, length, ending);
         return Ok(Outcome::Copied(length));
     }
     Window::of(words, most).map(Outcome::Ring)
@@ -112,7 +112,7 @@ fn take(net: Net, handle: Handle, to: *mut u8, most: usize, wait: bool) -> Found
     };
     let moved = |word: u64| {
         let progress = Progress(word);
-        progress.count() != position || progress.is_over()
+        progress.count().wrapping_sub(position) as i64 > 0 || progress.is_over()
     };
     let mut word = 0;
     let mut eager = true;
@@ -186,40 +186,43 @@ fn take(net: Net, handle: Handle, to: *mut u8, most: usize, wait: bool) -> Found
 #[inline(never)]
 fn put(net: Net, handle: Handle, from: *const u8, length: usize, wait: bool) -> Found {
     let lane = simt::lane();
-    let mut plan = [0; 4];
-    let mut found = Found { ring: 0, span: 0 };
-    if lane == 0 {
-        match Search::begin(net, handle, Side::Send, 1, wait) {
-            // The express words are free, and so is the ring.
-            Ok(search) if search.all_taken() && length <= search.ring.capacity() => {
-                let number = express::next_number(search.socket.express_number().load());
-                search.socket.express_number().store(number);
-                plan = [number, search.position, search.ring.0, 0];
-            }
-            other => found = other.and_then(Search::finish).unwrap_or_else(Found::error),
-        }
-    }
-    let [number, position, ring, _] = simt::broadcast(Scope::Warp, plan);
-    if number == 0 {
-        return found;
-    }
     let Ok(socket) = Socket::named(net, handle) else { return Found::error(Errno::EBADF) };
+    // Addresses and bytes are on their way while the leader takes the direction.
+    let (words, tail) = socket.send_words();
     let first = 4 * lane as usize;
     let mut bytes = [0; 4];
     if first < length {
         // SAFETY: the caller's buffer holds `length` bytes.
         bytes = unsafe { load_bytes(from.add(first), length - first) };
     }
+    // Where the message begins, with its number.
+    let mut plan = 0;
+    let mut found = Found { ring: 0, span: 0 };
+    if lane == 0 {
+        match Search::begin(net, handle, Side::Send, 1, wait) {
+            // The express words are free, and so is the ring.
+            Ok(search) if search.all_taken() && length <= search.ring.capacity() => {
+                let number = express::next_number(search.express_number);
+                plan = express::with_number(search.position, number);
+            }
+            other => found = other.and_then(Search::finish).unwrap_or_else(Found::error),
+        }
+    }
+    let plan = simt::from_lane(plan, 0);
+    let (position, number) = (express::without_number(plan), express::number_of(plan));
+    if number == 0 {
+        return found;
+    }
     if lane < EXPRESS_WORDS as u32 {
         let tag = express::tag(position, length as u64, number);
-        socket.send_express(lane as usize).store(express::word(bytes, tag));
+        words.get(lane as usize).store(express::word(bytes, tag));
     }
     if lane == 0 {
         // No fence: the proxy takes the words for what their tags say, and waits for the rest.
-        let tail = position + length as u64;
-        socket.counter(Side::Send).store(express::with_number(tail, number));
+        tail.store(plan + length as u64);
+        socket.express_number().store(number);
     }
-    let ring = RingPlace(ring);
+    let ring = socket.ring(Side::Send);
     for (at, byte) in bytes.into_iter().enumerate() {
         if first + at < length {
             let offset = (position as usize + first + at) & (ring.capacity() - 1);

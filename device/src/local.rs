@@ -7,6 +7,7 @@
 
 use crate::abi::card::{Card, Kind, Progress, Status};
 use crate::abi::errno::Errno;
+use crate::abi::express::EXPRESS_WORDS;
 use crate::abi::handle::Handle;
 use crate::abi::layout::{LIVE_AT, LOCAL_WORDS};
 use crate::abi::net::Net;
@@ -33,7 +34,6 @@ const SEND_SEEN: usize = 11;
 const RECORD_AT: usize = 12;
 const RECEIVE_HEAD_AT: usize = 13;
 const SEND_TAIL_AT: usize = 14;
-const SEND_EXPRESS_AT: usize = 15;
 
 /// In the KIND word.
 const NON_BLOCKING: u64 = 1 << 8;
@@ -189,7 +189,6 @@ impl Socket {
             (RECORD_AT, self.net.record(index).expose_provenance() as u64),
             (RECEIVE_HEAD_AT, self.net.receive_head(index).expose_provenance() as u64),
             (SEND_TAIL_AT, self.net.send_tail(index).expose_provenance() as u64),
-            (SEND_EXPRESS_AT, self.net.send_express(index).expose_provenance() as u64),
         ] {
             self.record.get(word).store(value);
         }
@@ -300,10 +299,11 @@ impl Socket {
         self.word_at(RECORD_AT, index)
     }
 
-    /// An express word of the send side.
+    /// The express words of the send side, and where the proxy is told of them. By the net's
+    /// layout: unlike what the record says, that is true before anybody has seen it open.
     #[inline(always)]
-    pub(crate) fn send_express(&self, index: usize) -> Word {
-        self.word_at(SEND_EXPRESS_AT, index)
+    pub(crate) fn send_words(&self) -> (Words<EXPRESS_WORDS>, Word) {
+        self.net.send_words(self.index())
     }
 
     /// The number of the last message in the express words of the send side.

@@ -77,7 +77,7 @@ impl Window {
     ) {
         // All threads' loads and stores in the window are done ...
         group.barrier();
-        finish(net, group, handle, side, used.min(self.length));
+        finish(net, group, handle, used.min(self.length), Ending::of_window(side));
     }
 
     /// Bytes in the window.
@@ -101,6 +101,13 @@ impl Window {
         // SAFETY: the pieces lie in the ring, and until the window closes they are the group's;
         // the types that programs get of them borrow the window.
         self.pieces().map(|(address, length)| unsafe { SharedBuf::from_raw(address, length) })
+    }
+
+    /// The same for a window whose bytes were all copied out.
+    #[inline(always)]
+    pub(crate) fn close_copied<G: Group>(self, net: Net, group: G, handle: Handle, used: usize) {
+        group.barrier();
+        finish(net, group, handle, used.min(self.length), Ending::Copied);
     }
 
     /// Copies the window's bytes out; all threads of the group call it.
@@ -175,6 +182,8 @@ pub(crate) struct Search {
     pub(crate) live: Word,
     /// How long it may take; none: no time at all.
     pub(crate) deadline: Option<Deadline>,
+    /// Number of the last message that was sent by express.
+    pub(crate) express_number: u64,
     side: Side,
     net: Net,
     least: usize,
@@ -198,6 +207,7 @@ impl Search {
         let known = socket.known_send_progress();
         let live = socket.progress_word(side);
         let timeout = socket.timeout(side);
+        let express_number = socket.express_number().load();
         let first_try = socket.try_lock(side);
         let wait = wait & !traits.non_blocking();
         // The wait for the side and the wait for bytes share one time-out.
@@ -206,7 +216,18 @@ impl Search {
             Some(position) => position,
             None => socket.lock(side, wait)?,
         };
-        let this = Self { socket, position, ring, live, deadline, side, net, least, known };
+        let this = Self {
+            socket,
+            position,
+            ring,
+            live,
+            deadline,
+            express_number,
+            side,
+            net,
+            least,
+            known,
+        };
         // A listener's ring holds no bytes.
         if ring.is_none() || traits.kind() == Some(Kind::Listener) {
             return Err(this.refuse(Errno::ENOTCONN));
@@ -282,7 +303,8 @@ impl Search {
         let capacity = self.ring.capacity();
         // How far the proxy is ahead of the kernel, or behind it.
         let distance = match self.side {
-            Side::Receive => progress.count().wrapping_sub(self.position) as usize,
+            // What another group has received may be news to this one.
+            Side::Receive => (progress.count().wrapping_sub(self.position) as i64).max(0) as usize,
             Side::Send => self.position.wrapping_sub(progress.count()) as usize,
         };
         if distance > capacity {
@@ -312,34 +334,63 @@ impl Search {
     }
 }
 
+/// How a call ends, which decides what it must wait for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Bytes were copied out of the ring, or came by express. Each load was complete before the
+    /// barrier, since its bytes had been stored elsewhere: no fence.
+    Copied,
+    /// The program itself has read the window.
+    Read,
+    /// The window was filled.
+    Filled,
+    /// The bytes were sent by express, and the ring follows.
+    Expressed,
+}
+
+impl Ending {
+    const fn of_window(side: Side) -> Self {
+        match side {
+            Side::Receive => Self::Read,
+            Side::Send => Self::Filled,
+        }
+    }
+}
+
 /// Publishes that `used` bytes were consumed or filled, and gives the direction back; all threads
 /// of the group call it, behind a barrier.
 #[inline(always)]
-pub(crate) fn finish<G: Group>(net: Net, group: G, handle: Handle, side: Side, used: usize) {
+pub(crate) fn finish<G: Group>(net: Net, group: G, handle: Handle, used: usize, ending: Ending) {
     // The last thread, in larger groups of another warp than the leader: the group's next call
     // begins while this one's counter is still on its way.
     if group.rank() + 1 == group.size() {
-        settle(net, handle, side, used);
+        settle(net, handle, used, ending);
     }
 }
 
 /// The last thread's part of closing a window: publish, unlock.
 #[inline(never)]
-fn settle(net: Net, handle: Handle, side: Side, used: usize) {
+fn settle(net: Net, handle: Handle, used: usize, ending: Ending) {
     let Ok(socket) = Socket::named(net, handle) else { return };
+    let side = match ending {
+        Ending::Copied | Ending::Read => Side::Receive,
+        Ending::Filled | Ending::Expressed => Side::Send,
+    };
     // Both on their way before the fence.
     let counter = socket.counter(side);
     let position = socket.position(side) + used as u64;
     // All threads' accesses before the counter moves, for the proxy, and before the next group has
     // the side: what was written into space that was not committed must not land behind its bytes.
-    simt::release_fence();
+    if ending != Ending::Copied {
+        simt::release_fence();
+    }
     if used > 0 {
         counter.store(position);
     }
     socket.unlock(side, position);
-    if side == Side::Send {
+    if ending == Ending::Filled {
         // For the next call: it then knows of space and of a broken connection without a read
-        // across PCIe while it has bytes to send.
+        // across PCIe while it has bytes to send. After an express the answer brings that.
         socket.remember_send_progress(socket.progress(side));
     }
 }

@@ -6,6 +6,7 @@
 #![allow(unsafe_code, reason = "turns the net's pointers into words, bounds checked")]
 
 use super::card::{CARD_WORDS, Place};
+use super::express::EXPRESS_WORDS;
 use super::layout::{HEADER_WORDS, LOCAL_WORDS, Layout, SLOT_LOCAL_WORDS};
 use super::message::{REPLY_WORDS, REQUEST_WORDS};
 use super::word::{Word, Words};
@@ -148,10 +149,15 @@ impl Net {
         self.gpu_word(self.layout().receive_head(socket))
     }
 
-    /// Address of the express words of a socket's send side.
+    /// The express words of a socket's send side, and its send tail.
     #[inline(always)]
-    pub(crate) fn send_express(self, socket: usize) -> *mut u64 {
-        self.gpu_word(self.layout().send_express(socket))
+    pub(crate) fn send_words(self, socket: usize) -> (Words<EXPRESS_WORDS>, Word) {
+        let (layout, start) = (self.layout(), self.gpu_word(0));
+        let at = |word: usize| start.wrapping_add(word);
+        // SAFETY: as request_sequence.
+        unsafe {
+            (Words::at(at(layout.send_express(socket))), Word::at(at(layout.send_tail(socket))))
+        }
     }
 
     /// Address of a socket's record in the CPU words.

@@ -147,7 +147,7 @@ pub(crate) fn receive<G: Group>(
             window.copy_out(group, to);
             let used = if flags & MSG_PEEK == 0 { window.len() } else { 0 };
             // Begins with a barrier: what other threads copied is there for all.
-            window.close(net, group, handle, Side::Receive, used);
+            window.close_copied(net, group, handle, used);
             Ok(window.len())
         }
     }

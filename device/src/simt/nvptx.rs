@@ -71,6 +71,14 @@ pub(crate) fn barrier(scope: Scope) {
     }
 }
 
+/// Brings a warp together whose lanes took different ways. Shuffles and votes need not have it,
+/// but take some 400 cycles each in a warp that has come apart.
+#[inline(always)]
+fn converge(mask: u32) {
+    // SAFETY: all lanes in the mask are here: callers are cooperative.
+    unsafe { bar_warp_sync(mask) };
+}
+
 #[inline(always)]
 pub(crate) fn agree(_scope: Scope, _call: &'static str, _arguments: u64) {}
 
@@ -101,6 +109,7 @@ pub(crate) fn polls_by_warp() -> bool {
 #[inline(always)]
 pub(crate) fn from_lane(word: u64, lane: u32) -> u64 {
     let mask = lanes();
+    converge(mask);
     // SAFETY: all lanes in the mask are here: the call is cooperative.
     let low = unsafe { shfl_sync_idx(mask, word as u32, lane, 31) };
     // SAFETY: as above.
@@ -137,7 +146,11 @@ pub(crate) fn any(scope: Scope, yes: bool) -> bool {
     unsafe {
         match scope {
             Scope::Block => barrier_cta_or(0, yes),
-            Scope::Warp => vote_any_sync(lanes(), yes),
+            Scope::Warp => {
+                let mask = lanes();
+                converge(mask);
+                vote_any_sync(mask, yes)
+            }
         }
     }
 }
