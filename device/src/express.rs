@@ -15,7 +15,7 @@ use crate::abi::net::Net;
 use crate::group::Group;
 use crate::local::{Side, Socket};
 use crate::ring::{self, Ending, Found, Opened, Search, Window};
-use crate::simt::{self, Scope};
+use crate::simt;
 use crate::wait::{Deadline, Watch, wait_until, warp_until};
 
 /// Stands where a [`Found`] has its ring: the bytes have been copied already. No ring lies there.
@@ -50,7 +50,10 @@ pub(crate) fn receive<G: Group>(
     wait: bool,
 ) -> Result<Outcome, Errno> {
     let words = group.lead(|| take(net, handle, to, most, wait).words());
-    conclude(net, group, handle, Ending::Copied, words, most)
+    if words[0] == COPIED {
+        return Ok(Outcome::Copied(words[1] as usize));
+    }
+    Window::of(words, most).map(Outcome::Ring)
 }
 
 /// Sends a message of at most [`EXPRESS_BYTES`] whole, or opens a window of the ring; all threads
@@ -64,24 +67,11 @@ pub(crate) fn send<G: Group>(
     wait: bool,
 ) -> Result<Outcome, Errno> {
     let words = group.lead(|| put(net, handle, from, length, wait).words());
-    conclude(net, group, handle, Ending::Expressed, words, length)
-}
-
-#[inline(always)]
-fn conclude<G: Group>(
-    net: Net,
-    group: G,
-    handle: Handle,
-    ending: Ending,
-    words: [u64; 2],
-    most: usize,
-) -> Result<Outcome, Errno> {
     if words[0] == COPIED {
-        let length = words[1] as usize;
-        ring::finish(net, group, handle, length, ending);
+        ring::finish(net, group, handle, length, Ending::Expressed);
         return Ok(Outcome::Copied(length));
     }
-    Window::of(words, most).map(Outcome::Ring)
+    Window::of(words, length).map(Outcome::Ring)
 }
 
 /// The first warp's part of receiving.
@@ -100,12 +90,13 @@ fn take(net: Net, handle: Handle, to: *mut u8, most: usize, wait: bool) -> Found
             Err(errno) => plan[2] = errno.negative() as u64,
         }
     }
-    let [position, deadline, error] = simt::broadcast(Scope::Warp, plan);
+    let [position, deadline, error] = plan.map(|word| simt::from_lane(word, 0));
     if error != 0 {
         return Found { ring: 0, span: error as i64 };
     }
     // All lanes: the leader, who has checked the handle, and those who heard of it.
     let Ok(socket) = Socket::named(net, handle) else { return Found::error(Errno::EBADF) };
+    let head = socket.receive_head();
     let at = match lane {
         STATE_LANE => socket.state_word(),
         lane => socket.told(lane.min(SEND_PROGRESS_LANE) as usize),
@@ -127,21 +118,14 @@ fn take(net: Net, handle: Handle, to: *mut u8, most: usize, wait: bool) -> Found
             STATE_LANE => !socket.says_open(word),
             _ => false,
         };
-        simt::any(Scope::Warp, mine).then_some(())
+        simt::any_lane(mine).then_some(())
     };
     let deadline = Deadline::from_word(deadline);
     let waited = match deadline {
         Some(deadline) => {
             // A warp polls as one; where that costs a switch for each lane, one polls for all.
-            let mut alone = Ok(());
-            if !simt::polls_by_warp() && lane == 0 {
-                let counter = socket.progress_word(Side::Receive);
-                alone = wait_until(net, socket.shard(), deadline, Watch::Stop, || {
-                    (moved(counter.load()) || !socket.is_open()).then_some(())
-                });
-            }
-            let [alone] =
-                simt::broadcast(Scope::Warp, [alone.map_or_else(|errno| errno.0, |()| 0) as u64]);
+            let alone =
+                if simt::polls_by_warp() { 0 } else { wait_alone(net, socket, deadline, moved) };
             match alone {
                 0 => warp_until(net, socket.shard(), deadline, Watch::Stop, news),
                 errno => Err(Errno(errno as i32)),
@@ -160,7 +144,7 @@ fn take(net: Net, handle: Handle, to: *mut u8, most: usize, wait: bool) -> Found
     let fits = (1..=EXPRESS_BYTES.min(most) as u64).contains(&length) && counter.express() != 0;
     let tag = express::tag(position, length, counter.express());
     let strange = lane < EXPRESS_WORDS as u32 && express::tag_of(word) != tag;
-    let other = !fits || simt::any(Scope::Warp, strange);
+    let other = !fits || simt::any_lane(strange);
     let sent = Progress(simt::from_lane(word, SEND_PROGRESS_LANE));
     let open = socket.says_open(simt::from_lane(word, STATE_LANE));
     if other || waited.is_err() {
@@ -176,10 +160,28 @@ fn take(net: Net, handle: Handle, to: *mut u8, most: usize, wait: bool) -> Found
         unsafe { store_bytes(to.add(first), express::bytes_of(word), length as usize - first) };
     }
     if lane == 0 {
+        // No fence: nobody has read the ring.
+        head.store(position + length);
+        socket.unlock(Side::Receive, position + length);
         // It came with the rest, and spares the answer a read across PCIe.
         socket.remember_send_progress(sent);
     }
     Found { ring: COPIED, span: length as i64 }
+}
+
+/// One lane waits until the counter has moved or the socket is being closed; all get an error
+/// number, or 0.
+#[cold]
+fn wait_alone(net: Net, socket: Socket, deadline: Deadline, moved: impl Fn(u64) -> bool) -> u64 {
+    let mut error = 0;
+    if simt::lane() == 0 {
+        let counter = socket.progress_word(Side::Receive);
+        let waited = wait_until(net, socket.shard(), deadline, Watch::Stop, || {
+            (moved(counter.load()) || !socket.is_open()).then_some(())
+        });
+        error = waited.map_or_else(|errno| errno.0, |()| 0) as u64;
+    }
+    simt::from_lane(error, 0)
 }
 
 /// The first warp's part of sending.
@@ -199,13 +201,11 @@ fn put(net: Net, handle: Handle, from: *const u8, length: usize, wait: bool) -> 
     let mut plan = 0;
     let mut found = Found { ring: 0, span: 0 };
     if lane == 0 {
-        match Search::begin(net, handle, Side::Send, 1, wait) {
-            // The express words are free, and so is the ring.
-            Ok(search) if search.all_taken() && length <= search.ring.capacity() => {
-                let number = express::next_number(search.express_number);
-                plan = express::with_number(search.position, number);
-            }
-            other => found = other.and_then(Search::finish).unwrap_or_else(Found::error),
+        plan = claim(socket).unwrap_or(0);
+        if plan == 0 {
+            found = Search::begin(net, handle, Side::Send, 1, wait)
+                .and_then(Search::finish)
+                .unwrap_or_else(Found::error);
         }
     }
     let plan = simt::from_lane(plan, 0);
@@ -220,17 +220,45 @@ fn put(net: Net, handle: Handle, from: *const u8, length: usize, wait: bool) -> 
     if lane == 0 {
         // No fence: the proxy takes the words for what their tags say, and waits for the rest.
         tail.store(plan + length as u64);
-        socket.express_number().store(number);
+        socket.set_numbered_position(plan);
     }
     let ring = socket.ring(Side::Send);
-    for (at, byte) in bytes.into_iter().enumerate() {
-        if first + at < length {
-            let offset = (position as usize + first + at) & (ring.capacity() - 1);
-            // SAFETY: inside the ring, whose lock the group has.
-            unsafe { ring.start().add(offset).write(byte) };
+    let offset = |at: usize| (position as usize + first + at) & (ring.capacity() - 1);
+    if first + 4 <= length && offset(0).is_multiple_of(4) {
+        // SAFETY: inside the ring, whose lock the group has.
+        unsafe { ring.start().add(offset(0)).cast::<u32>().write(u32::from_le_bytes(bytes)) };
+    } else {
+        for (at, byte) in bytes.into_iter().enumerate() {
+            if first + at < length {
+                // SAFETY: as above.
+                unsafe { ring.start().add(offset(at)).write(byte) };
+            }
         }
     }
     Found { ring: COPIED, span: length as i64 }
+}
+
+/// Takes the send side for a message by express: where it begins, with its number. None where the
+/// proxy is not known to have taken all that was sent, or the connection not to be alive.
+#[inline(always)]
+fn claim(socket: Socket) -> Option<u64> {
+    // All of these are on their way before the first is looked at.
+    let state = socket.state_word().load();
+    let known = socket.known_send_progress();
+    let before = socket.numbered_position(Side::Send);
+    let free = known.count() == express::without_number(before) && !known.is_over();
+    if !socket.says_in_use(state) || !free {
+        return None;
+    }
+    let numbered = socket.try_lock(Side::Send)?;
+    let position = express::without_number(numbered);
+    if known.count() != position {
+        // Another group was quicker.
+        simt::release_fence();
+        socket.unlock(Side::Send, numbered);
+        return None;
+    }
+    Some(express::with_number(position, express::next_number(express::number_of(numbered))))
 }
 
 /// Up to four bytes of the `left` that follow.

@@ -2,12 +2,13 @@
 //!
 //! The record is made from the socket's card when a kernel first names the handle, by whichever
 //! group comes first. One reading and one writing group at a time: who takes a direction's
-//! position out of its word has it, and puts the new one back. One thread calls this, for its
+//! position out of its word has it, and puts the new one back. With the position of the send side
+//! goes the number of the last message that was sent by express. One thread calls this, for its
 //! group.
 
 use crate::abi::card::{Card, Kind, Progress, Status};
 use crate::abi::errno::Errno;
-use crate::abi::express::EXPRESS_WORDS;
+use crate::abi::express::{self, EXPRESS_WORDS};
 use crate::abi::handle::Handle;
 use crate::abi::layout::{LIVE_AT, LOCAL_WORDS};
 use crate::abi::net::Net;
@@ -22,8 +23,6 @@ const SEND: usize = 2;
 const SEND_PROGRESS: usize = 3;
 const RECEIVE_RING: usize = 4;
 const SEND_RING: usize = 5;
-/// Number of the last message that went into the express words of the send side.
-const EXPRESS_NUMBER: usize = 6;
 /// Kind in the lowest byte, bit 8: non-blocking.
 const KIND: usize = 7;
 const RECEIVE_TIMEOUT: usize = 8;
@@ -145,7 +144,7 @@ impl Socket {
     pub(crate) fn open(net: Net, handle: Handle) -> Result<Self, Errno> {
         let socket = Self::named(net, handle)?;
         // Acquire: who sees OPEN sees the record.
-        if socket.record.get(STATE).load_acquire() != state(handle, OPEN) | epoch(net) {
+        if !socket.says_in_use(socket.record.get(STATE).load_acquire()) {
             Errno::check(install(net, handle))?;
         }
         Ok(socket)
@@ -176,11 +175,12 @@ impl Socket {
     /// Makes the record of what the card says and opens it.
     fn fill(&self, card: &Card, non_blocking: u64) {
         let index = self.index();
+        // Numbers go on: the words of an earlier socket's last message are still there.
+        let number = express::number_of(self.numbered_position(Side::Send));
+        let send = express::with_number(card.send.base, number);
         for (word, value) in [
-            (RECEIVE, card.receive.base),
             (RECEIVE_SEEN, card.receive.base),
-            (SEND, card.send.base),
-            (SEND_SEEN, card.send.base),
+            (SEND_SEEN, send),
             // As if it were over: the first send looks whether it is.
             (SEND_PROGRESS, Progress::new(card.send.base, Progress::ENDED).0),
             (RECEIVE_RING, RingPlace::new(self.net.ring(&card.receive), card.receive.capacity).0),
@@ -192,8 +192,11 @@ impl Socket {
         ] {
             self.record.get(word).store(value);
         }
-        // Release: who sees OPEN sees the record.
-        self.record.get(STATE).store_release(state(self.handle, OPEN) | epoch(self.net));
+        // Release: who sees OPEN, or takes the send side, sees the record.
+        simt::release_fence();
+        self.record.get(RECEIVE).store(card.receive.base);
+        self.record.get(SEND).store(send);
+        self.record.get(STATE).store(state(self.handle, OPEN) | epoch(self.net));
     }
 
     /// The card, if it is this generation's.
@@ -299,6 +302,12 @@ impl Socket {
         self.word_at(RECORD_AT, index)
     }
 
+    /// Where the proxy is told how much was received, by the net's layout.
+    #[inline(always)]
+    pub(crate) fn receive_head(&self) -> Word {
+        self.net.head_word(self.index())
+    }
+
     /// The express words of the send side, and where the proxy is told of them. By the net's
     /// layout: unlike what the record says, that is true before anybody has seen it open.
     #[inline(always)]
@@ -306,16 +315,16 @@ impl Socket {
         self.net.send_words(self.index())
     }
 
-    /// The number of the last message in the express words of the send side.
-    #[inline(always)]
-    pub(crate) fn express_number(&self) -> Word {
-        self.record.get(EXPRESS_NUMBER)
-    }
-
     /// The word that says whether the socket is open; see [`Self::says_open`].
     #[inline(always)]
     pub(crate) fn state_word(&self) -> Word {
         self.record.get(STATE)
+    }
+
+    /// Whether that word, read, says that this launch has used the socket and it is open.
+    #[inline(always)]
+    pub(crate) fn says_in_use(&self, word: u64) -> bool {
+        word == state(self.handle, OPEN) | epoch(self.net)
     }
 
     /// Whether that word, read, says so.
@@ -337,28 +346,45 @@ impl Socket {
     /// Where a direction stood last, whether or not a group has it.
     #[inline(always)]
     pub(crate) fn position(&self, side: Side) -> u64 {
+        express::without_number(self.numbered_position(side))
+    }
+
+    /// The same with the number of the last express message.
+    #[inline(always)]
+    pub(crate) fn numbered_position(&self, side: Side) -> u64 {
         self.seen_word(side).load()
     }
 
-    /// Takes a direction for the calling group, if no other has it, and tells where it stands.
+    /// Has the group that holds the send side settle with this position and number.
+    #[inline(always)]
+    pub(crate) fn set_numbered_position(&self, word: u64) {
+        self.record.get(SEND_SEEN).store(word);
+    }
+
+    /// Takes a direction for the calling group, if no other has it, and tells where it stands, with
+    /// the number of the last express message.
     #[inline(always)]
     pub(crate) fn try_lock(&self, side: Side) -> Option<u64> {
         let position = self.position_word(side).swap_on_gpu(TAKEN);
         (position != TAKEN).then_some(position)
     }
 
-    /// Takes a direction for the calling group and tells where it stands. Where another group has
-    /// it, it waits, or is told not to and gets EBUSY.
+    /// The same; where another group has it, it waits, or is told not to and gets EBUSY.
     #[inline(always)]
     pub(crate) fn lock(&self, side: Side, wait: bool) -> Result<u64, Errno> {
         match self.try_lock(side) {
             Some(position) => Ok(position),
-            None => Errno::check(lock_slowly(self.net, self.handle, side, wait)),
+            None => match lock_slowly(self.net, self.handle, side, wait) {
+                error if error as i64 > -4096 && (error as i64) < 0 => {
+                    Err(Errno(-(error as i64) as i32))
+                }
+                position => Ok(position),
+            },
         }
     }
 
-    /// Gives a direction back, standing at `position`. Call a release fence first if the position
-    /// has moved.
+    /// Gives a direction back, standing at `position` (with its number). Call a release fence first
+    /// if bytes were sent or seen.
     #[inline(always)]
     pub(crate) fn unlock(&self, side: Side, position: u64) {
         self.seen_word(side).store(position);
@@ -484,7 +510,7 @@ pub(crate) fn reinstall(net: Net, handle: Handle) -> Result<(), Errno> {
 /// Takes a direction that another group has.
 #[cold]
 #[inline(never)]
-fn lock_slowly(net: Net, handle: Handle, side: Side, wait: bool) -> i64 {
+fn lock_slowly(net: Net, handle: Handle, side: Side, wait: bool) -> u64 {
     let taken = Socket::named(net, handle).and_then(|socket| {
         let patience = if wait { socket.timeout(side) } else { BRIEFLY_NS };
         let deadline = Deadline::after_or_never(patience);
@@ -498,9 +524,9 @@ fn lock_slowly(net: Net, handle: Handle, side: Side, wait: bool) -> i64 {
         })
     });
     match taken {
-        Ok(Ok(position)) => position as i64,
-        Err(Errno::ETIMEDOUT) if !wait => Errno::EBUSY.negative(),
-        Ok(Err(errno)) | Err(errno) => errno.negative(),
+        Ok(Ok(position)) => position,
+        Err(Errno::ETIMEDOUT) if !wait => Errno::EBUSY.negative() as u64,
+        Ok(Err(errno)) | Err(errno) => errno.negative() as u64,
     }
 }
 
@@ -518,7 +544,7 @@ pub(crate) fn begin_close(net: Net, handle: Handle, deadline: Deadline) -> Resul
         if let Err(errno) = held {
             // A group keeps a window open: it may go on, and the close be tried again.
             if side == Side::Send {
-                socket.unlock(Side::Receive, socket.position(Side::Receive));
+                socket.unlock(Side::Receive, socket.numbered_position(Side::Receive));
             }
             word.store_release(seen);
             return Err(if errno == Errno::ENETDOWN { errno } else { Errno::EBUSY });

@@ -6,6 +6,7 @@
 
 use crate::abi::card::{Kind, Progress};
 use crate::abi::errno::Errno;
+use crate::abi::express;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::abi::word::Word;
@@ -177,13 +178,13 @@ fn find(net: Net, handle: Handle, side: Side, least: usize, wait: bool) -> Found
 pub(crate) struct Search {
     pub(crate) socket: Socket,
     pub(crate) position: u64,
+    /// The position with the number of the last express message, as the socket keeps it.
+    numbered: u64,
     pub(crate) ring: RingPlace,
     /// The proxy's counter of the direction.
     pub(crate) live: Word,
     /// How long it may take; none: no time at all.
     pub(crate) deadline: Option<Deadline>,
-    /// Number of the last message that was sent by express.
-    pub(crate) express_number: u64,
     side: Side,
     net: Net,
     least: usize,
@@ -207,27 +208,17 @@ impl Search {
         let known = socket.known_send_progress();
         let live = socket.progress_word(side);
         let timeout = socket.timeout(side);
-        let express_number = socket.express_number().load();
         let first_try = socket.try_lock(side);
         let wait = wait & !traits.non_blocking();
         // The wait for the side and the wait for bytes share one time-out.
         let deadline = wait.then(|| Deadline::after_or_never(timeout));
-        let position = match first_try {
+        let numbered = match first_try {
             Some(position) => position,
             None => socket.lock(side, wait)?,
         };
-        let this = Self {
-            socket,
-            position,
-            ring,
-            live,
-            deadline,
-            express_number,
-            side,
-            net,
-            least,
-            known,
-        };
+        let position = express::without_number(numbered);
+        let this =
+            Self { socket, position, numbered, ring, live, deadline, side, net, least, known };
         // A listener's ring holds no bytes.
         if ring.is_none() || traits.kind() == Some(Kind::Listener) {
             return Err(this.refuse(Errno::ENOTCONN));
@@ -241,14 +232,8 @@ impl Search {
     /// Gives the direction back as it was.
     #[inline(always)]
     fn refuse(&self, errno: Errno) -> Errno {
-        self.socket.unlock(self.side, self.position);
+        self.socket.unlock(self.side, self.numbered);
         errno
-    }
-
-    /// Whether the proxy is known to have taken all that was sent, with the connection alive.
-    #[inline(always)]
-    pub(crate) fn all_taken(&self) -> bool {
-        !self.known.is_over() && self.known.count() == self.position
     }
 
     /// Waits for bytes or space.
@@ -337,8 +322,8 @@ impl Search {
 /// How a call ends, which decides what it must wait for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Bytes were copied out of the ring, or came by express. Each load was complete before the
-    /// barrier, since its bytes had been stored elsewhere: no fence.
+    /// Bytes were copied out of the ring. Each load was complete before the barrier, since its
+    /// bytes had been stored elsewhere: no fence.
     Copied,
     /// The program itself has read the window.
     Read,
@@ -378,14 +363,14 @@ fn settle(net: Net, handle: Handle, used: usize, ending: Ending) {
     };
     // Both on their way before the fence.
     let counter = socket.counter(side);
-    let position = socket.position(side) + used as u64;
+    let position = socket.numbered_position(side) + used as u64;
     // All threads' accesses before the counter moves, for the proxy, and before the next group has
     // the side: what was written into space that was not committed must not land behind its bytes.
     if ending != Ending::Copied {
         simt::release_fence();
     }
     if used > 0 {
-        counter.store(position);
+        counter.store(express::without_number(position));
     }
     socket.unlock(side, position);
     if ending == Ending::Filled {

@@ -8,7 +8,7 @@ use crate::abi::errno::Errno;
 use crate::abi::net::Net;
 use crate::abi::word::Word;
 use crate::group::Group;
-use crate::simt::{self, Scope};
+use crate::simt;
 
 /// Turns between two looks at the clock and the stop word: some 30 us on hardware.
 const TURNS: u32 = 32;
@@ -151,7 +151,7 @@ pub(crate) fn wait_until<T>(
 }
 
 /// Waits until `ready`, which is told how many turns have passed, gives something to all lanes;
-/// all lanes of a warp call it.
+/// all lanes of a whole warp call it.
 #[inline(always)]
 pub(crate) fn warp_until<T>(
     net: Net,
@@ -174,7 +174,7 @@ pub(crate) fn warp_until<T>(
             if simt::lane() == 0 {
                 (pulse, end) = Limits::new(net, shard, deadline, watch).look(pulse);
             }
-            let [end] = simt::broadcast(Scope::Warp, [end.map_or(0, |errno| errno.0 as u64)]);
+            let end = simt::from_lane(end.map_or(0, |errno| errno.0 as u64), 0);
             if end != 0 {
                 return Err(Errno(end as i32));
             }

@@ -6,7 +6,7 @@
 #![allow(unsafe_code, reason = "makes words and windows from the regions' addresses")]
 
 use gpunet_device::abi::card::{CARD_WORDS, Card, Place};
-use gpunet_device::abi::express::{self, EXPRESS_WORDS};
+use gpunet_device::abi::express::{self, EXPRESS_BYTES, EXPRESS_WORDS};
 use gpunet_device::abi::layout::{LIVE_WORDS, Layout};
 use gpunet_device::abi::message::{REPLY_WORDS, REQUEST_WORDS};
 use gpunet_device::abi::net::{Net as DeviceNet, Regions, header};
@@ -221,18 +221,15 @@ impl Memory {
         unsafe { Words::at(self.cpu_word(self.layout.record(socket), EXPRESS_WORDS)) }
     }
 
-    /// Copies the bytes of a socket's send express words into the ring, if all of them are there.
-    pub(crate) fn take_express(&self, socket: usize, window: &Window, tag: u32) -> bool {
+    /// The bytes in a socket's send express words, if all of them are there under that tag.
+    pub(crate) fn take_express(&self, socket: usize, tag: u32) -> Option<[u8; EXPRESS_BYTES]> {
         self.gpu_word(self.layout.send_express(socket) + EXPRESS_WORDS - 1);
         // SAFETY: as send_tail; the last word was checked too.
         let words: Words<EXPRESS_WORDS> =
             unsafe { Words::at(self.gpu_word(self.layout.send_express(socket))) };
         let words = words.read();
-        if words.iter().any(|word| express::tag_of(*word) != tag) {
-            return false;
-        }
-        window.fill(words.iter().flat_map(|word| express::bytes_of(*word)));
-        true
+        let whole = words.iter().all(|word| express::tag_of(*word) == tag);
+        whole.then(|| std::array::from_fn(|at| express::bytes_of(words[at / 4])[at % 4]))
     }
 
     /// The word of a ring at the counter `position`.
@@ -293,12 +290,19 @@ impl Window {
         })
     }
 
+    /// Bytes of the proxy's own, to be sent.
+    pub(crate) fn over(bytes: &mut [u8]) -> Self {
+        let address = bytes.as_mut_ptr();
+        Self { pieces: [(address, bytes.len()), (address, 0)] }
+    }
+
     /// Writes bytes, as many as there are and fit.
-    fn fill(&self, mut bytes: impl Iterator<Item = u8>) {
+    pub(crate) fn fill(&self, bytes: &[u8]) {
+        let mut bytes = bytes.iter();
         for (address, length) in self.pieces {
             for (at, byte) in (0..length).zip(&mut bytes) {
                 // SAFETY: as in `bytes`.
-                unsafe { address.add(at).write_volatile(byte) };
+                unsafe { address.add(at).write_volatile(*byte) };
             }
         }
     }

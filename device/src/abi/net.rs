@@ -143,6 +143,13 @@ impl Net {
         self.gpu_word(self.layout().send_tail(socket))
     }
 
+    /// A socket's receive head.
+    #[inline(always)]
+    pub(crate) fn head_word(self, socket: usize) -> Word {
+        // SAFETY: as request_sequence.
+        unsafe { Word::at(self.receive_head(socket)) }
+    }
+
     /// Address of a socket's receive head.
     #[inline(always)]
     pub(crate) fn receive_head(self, socket: usize) -> *mut u64 {

@@ -148,6 +148,11 @@ pub(crate) fn from_lane(word: u64, lane: u32) -> u64 {
 }
 
 #[track_caller]
+pub(crate) fn any_lane(yes: bool) -> bool {
+    any(Scope::Warp, yes)
+}
+
+#[track_caller]
 pub(crate) fn lead<const N: usize>(scope: Scope, f: impl FnOnce() -> [u64; N]) -> [u64; N] {
     barrier(scope);
     let leads = scope == Scope::Warp || position().thread < WARP;

@@ -135,7 +135,14 @@ pub(crate) fn polls_by_warp() -> bool {
     backend::polls_by_warp()
 }
 
-/// The word that a lane of the caller's warp brought; all its lanes call this.
+/// Whether any lane of the caller's warp, a whole one, said yes.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub(crate) fn any_lane(yes: bool) -> bool {
+    backend::any_lane(yes)
+}
+
+/// The word that a lane of the caller's warp, a whole one, brought.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub(crate) fn from_lane(word: u64, lane: u32) -> u64 {

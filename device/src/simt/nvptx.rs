@@ -71,12 +71,12 @@ pub(crate) fn barrier(scope: Scope) {
     }
 }
 
-/// Brings a warp together whose lanes took different ways. Shuffles and votes need not have it,
-/// but take some 400 cycles each in a warp that has come apart.
+/// Brings a whole warp together whose lanes took different ways. Shuffles and votes do without,
+/// but take some 400 cycles each in a warp that has come apart, or whose lanes they must find out.
 #[inline(always)]
-fn converge(mask: u32) {
-    // SAFETY: all lanes in the mask are here: callers are cooperative.
-    unsafe { bar_warp_sync(mask) };
+fn converge() {
+    // SAFETY: all lanes are here: callers are cooperative.
+    unsafe { bar_warp_sync(u32::MAX) };
 }
 
 #[inline(always)]
@@ -97,7 +97,7 @@ pub(crate) fn broadcast<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; 
             // SAFETY: nobody writes before the next broadcast's first barrier.
             unsafe { scratch.read() }
         }
-        Scope::Warp => words.map(|word| from_lane(word, 0)),
+        Scope::Warp => words.map(|word| shuffle(lanes(), word, 0)),
     }
 }
 
@@ -108,8 +108,20 @@ pub(crate) fn polls_by_warp() -> bool {
 
 #[inline(always)]
 pub(crate) fn from_lane(word: u64, lane: u32) -> u64 {
-    let mask = lanes();
-    converge(mask);
+    converge();
+    shuffle(u32::MAX, word, lane)
+}
+
+#[inline(always)]
+pub(crate) fn any_lane(yes: bool) -> bool {
+    converge();
+    // SAFETY: all lanes of a whole warp are here: the call is cooperative.
+    unsafe { vote_any_sync(u32::MAX, yes) }
+}
+
+/// The word of a lane; all lanes in the mask call it.
+#[inline(always)]
+fn shuffle(mask: u32, word: u64, lane: u32) -> u64 {
     // SAFETY: all lanes in the mask are here: the call is cooperative.
     let low = unsafe { shfl_sync_idx(mask, word as u32, lane, 31) };
     // SAFETY: as above.
@@ -136,7 +148,7 @@ pub(crate) fn lead<const N: usize>(scope: Scope, f: impl FnOnce() -> [u64; N]) -
             // SAFETY: nobody writes before the next barrier.
             unsafe { scratch.read() }
         }
-        Scope::Warp => f().map(|word| from_lane(word, 0)),
+        Scope::Warp => f().map(|word| shuffle(lanes(), word, 0)),
     }
 }
 
@@ -146,11 +158,7 @@ pub(crate) fn any(scope: Scope, yes: bool) -> bool {
     unsafe {
         match scope {
             Scope::Block => barrier_cta_or(0, yes),
-            Scope::Warp => {
-                let mask = lanes();
-                converge(mask);
-                vote_any_sync(mask, yes)
-            }
+            Scope::Warp => vote_any_sync(lanes(), yes),
         }
     }
 }

@@ -12,7 +12,7 @@ use gpunet_device::calls::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDHUP};
 use super::listener::Accepting;
 use super::statistics::{Counters, SocketState};
 use super::watch::{Watch, Watched};
-use crate::memory::Memory;
+use crate::memory::{Memory, Window};
 use crate::transport::{Direction, Moved, Socket};
 
 /// Who a socket belongs to.
@@ -72,11 +72,6 @@ impl Counted {
     pub(crate) fn base_after(word: u64) -> u64 {
         // A word that was driven to the end of its range starts over.
         (word & (u64::MAX >> 8)).next_multiple_of(128) + 128
-    }
-
-    /// Bytes that the ring holds.
-    fn capacity(&self) -> u64 {
-        u64::from(self.place.capacity)
     }
 
     /// The GPU's word before this socket had the place.
@@ -283,26 +278,47 @@ impl Connection {
         if self.send.place.capacity == 0 || word == self.send.stale {
             return true;
         }
-        let (tail, number) = (express::without_number(word), express::number_of(word));
-        let (from, limit) = (self.send.theirs, self.send.ours + self.send.capacity());
-        if number != 0 && tail != from {
-            // By express, and to be had from there: the ring's bytes are behind no fence.
-            let length = tail.wrapping_sub(from);
-            if length <= EXPRESS_BYTES as u64 && tail <= limit {
-                let window = memory.window(&self.send.place, from, length as usize);
-                if !memory.take_express(self.index, &window, express::tag(from, length, number)) {
-                    return false;
-                }
-                counters.sent_express.add(1);
-            } else {
-                self.violate("send tail", word, memory, counters);
-                return true;
+        let (from, tail) = (self.send.theirs, express::without_number(word));
+        let (length, number) = (tail.wrapping_sub(from), express::number_of(word));
+        let by_express = number != 0 && length != 0;
+        let sensible = !by_express || length <= EXPRESS_BYTES as u64;
+        let mut bytes = None;
+        if by_express && sensible {
+            bytes = memory.take_express(self.index, express::tag(from, length, number));
+            if bytes.is_none() {
+                return false;
             }
         }
-        if self.send.update(tail, limit).is_err() {
+        let limit = self.send.ours + u64::from(self.send.place.capacity);
+        if !sensible || self.send.update(tail, limit).is_err() {
             self.violate("send tail", word, memory, counters);
+        } else if let Some(mut bytes) = bytes {
+            counters.sent_express.add(1);
+            self.send_express(&mut bytes[..length as usize], memory, counters);
         }
         true
+    }
+
+    /// Sends a small message that came by express, without a look at the ring, where its bytes may
+    /// not have arrived: what cannot be sent now is put there.
+    fn send_express(&mut self, bytes: &mut [u8], memory: &Memory, counters: &Counters) {
+        let first = self.send.theirs - self.send.ours == bytes.len() as u64;
+        if let (true, Phase::Open, false, Some(socket)) =
+            (first, self.phase, self.send_ended, &mut self.socket)
+            && let Ok(Moved::Bytes(sent)) = socket.send(&Window::over(bytes))
+        {
+            self.count_sent(sent.min(bytes.len()) as u64, memory, counters);
+        }
+        let left = (self.send.theirs - self.send.ours).min(bytes.len() as u64) as usize;
+        let window = memory.window(&self.send.place, self.send.theirs - left as u64, left);
+        window.fill(&bytes[bytes.len() - left..]);
+    }
+
+    /// So many bytes were sent.
+    fn count_sent(&mut self, bytes: u64, memory: &Memory, counters: &Counters) {
+        self.send.ours += bytes;
+        self.publish_send(memory);
+        counters.sent_bytes.add(bytes);
     }
 
     /// Receives once, as much as fits.
@@ -335,7 +351,13 @@ impl Connection {
                 counters.received_bytes.add(bytes);
                 Turn::Moved
             }
-            Ok(Moved::Later) => Turn::Idle,
+            Ok(Moved::Later) => {
+                // Now, and not when the next bytes are in a hurry.
+                if self.express_holds && self.receive.theirs != self.receive.ours {
+                    self.look_at_head(memory, counters);
+                }
+                Turn::Idle
+            }
             Ok(Moved::End) => {
                 self.receive_ended = true;
                 self.publish_receive(memory);
@@ -384,10 +406,7 @@ impl Connection {
         let window = memory.window(&self.send.place, self.send.ours, waiting as usize);
         match socket.send(&window) {
             Ok(Moved::Bytes(bytes)) => {
-                let bytes = (bytes as u64).min(waiting);
-                self.send.ours += bytes;
-                self.publish_send(memory);
-                counters.sent_bytes.add(bytes);
+                self.count_sent((bytes as u64).min(waiting), memory, counters);
                 Turn::Moved
             }
             Ok(Moved::Later | Moved::End) => Turn::Idle,
