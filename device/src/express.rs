@@ -201,11 +201,9 @@ fn put(net: Net, handle: Handle, from: *const u8, length: usize, wait: bool) -> 
     let mut plan = 0;
     let mut found = Found { ring: 0, span: 0 };
     if lane == 0 {
-        plan = claim(socket).unwrap_or(0);
-        if plan == 0 {
-            found = Search::begin(net, handle, Side::Send, 1, wait)
-                .and_then(Search::finish)
-                .unwrap_or_else(Found::error);
+        match claim(socket) {
+            Claim::Express(begin) => plan = begin,
+            other => found = by_ring(net, handle, socket, wait, other),
         }
     }
     let plan = simt::from_lane(plan, 0);
@@ -238,27 +236,45 @@ fn put(net: Net, handle: Handle, from: *const u8, length: usize, wait: bool) -> 
     Found { ring: COPIED, span: length as i64 }
 }
 
-/// Takes the send side for a message by express: where it begins, with its number. None where the
-/// proxy is not known to have taken all that was sent, or the connection not to be alive.
+/// What the attempt to send by express came to.
+enum Claim {
+    /// The side is taken; where the message begins, with its number.
+    Express(u64),
+    /// The side is taken and stands there, but the proxy is not known to have taken all that was
+    /// sent.
+    Taken(u64),
+    /// The side is not taken.
+    No,
+}
+
+/// Takes the send side for a message by express.
 #[inline(always)]
-fn claim(socket: Socket) -> Option<u64> {
-    // All of these are on their way before the first is looked at.
+fn claim(socket: Socket) -> Claim {
+    // Both on their way before the first is looked at. The state needs no acquire: the side does.
     let state = socket.state_word().load();
     let known = socket.known_send_progress();
-    let before = socket.numbered_position(Side::Send);
-    let free = known.count() == express::without_number(before) && !known.is_over();
-    if !socket.says_in_use(state) || !free {
-        return None;
+    if !socket.says_in_use(state) || known.is_over() {
+        return Claim::No;
     }
-    let numbered = socket.try_lock(Side::Send)?;
+    let Some(numbered) = socket.try_lock(Side::Send) else { return Claim::No };
     let position = express::without_number(numbered);
     if known.count() != position {
-        // Another group was quicker.
-        simt::release_fence();
-        socket.unlock(Side::Send, numbered);
-        return None;
+        return Claim::Taken(numbered);
     }
-    Some(express::with_number(position, express::next_number(express::number_of(numbered))))
+    let number = express::next_number(express::number_of(numbered));
+    Claim::Express(express::with_number(position, number))
+}
+
+/// Goes on by the ring.
+#[inline(never)]
+fn by_ring(net: Net, handle: Handle, socket: Socket, wait: bool, claim: Claim) -> Found {
+    let search = match claim {
+        Claim::Taken(numbered) => {
+            Search::with_lock(net, socket, Side::Send, 1, wait, Some(numbered))
+        }
+        _ => Search::begin(net, handle, Side::Send, 1, wait),
+    };
+    search.and_then(Search::finish).unwrap_or_else(Found::error)
 }
 
 /// Up to four bytes of the `left` that follow.

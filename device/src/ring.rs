@@ -202,13 +202,26 @@ impl Search {
         wait: bool,
     ) -> Result<Self, Errno> {
         let socket = Socket::open(net, handle)?;
+        Self::with_lock(net, socket, side, least, wait, None)
+    }
+
+    /// The same on an open socket, whose direction may have been taken already.
+    #[inline(always)]
+    pub(crate) fn with_lock(
+        net: Net,
+        socket: Socket,
+        side: Side,
+        least: usize,
+        wait: bool,
+        taken: Option<u64>,
+    ) -> Result<Self, Errno> {
         // All of these are on their way to GPU memory before the first is looked at.
         let ring = socket.ring(side);
         let traits = socket.traits();
         let known = socket.known_send_progress();
         let live = socket.progress_word(side);
         let timeout = socket.timeout(side);
-        let first_try = socket.try_lock(side);
+        let first_try = taken.or_else(|| socket.try_lock(side));
         let wait = wait & !traits.non_blocking();
         // The wait for the side and the wait for bytes share one time-out.
         let deadline = wait.then(|| Deadline::after_or_never(timeout));

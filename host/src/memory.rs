@@ -203,10 +203,11 @@ impl Memory {
     /// under that tag.
     pub(crate) fn put_express(&self, socket: usize, window: &Window, tag: u32) {
         let words = self.receive_express(socket);
-        let mut bytes = window.bytes();
-        for index in 0..EXPRESS_WORDS {
-            let four = std::array::from_fn(|_| bytes.next().unwrap_or(0));
-            words.get(index).store(express::word(four, tag));
+        let mut bytes = [0; EXPRESS_BYTES];
+        window.read(&mut bytes);
+        let (fours, _) = bytes.as_chunks::<4>();
+        for (index, four) in fours.iter().enumerate() {
+            words.get(index).store(express::word(*four, tag));
         }
     }
 
@@ -280,14 +281,16 @@ impl Window {
         self.len() == 0
     }
 
-    /// The bytes, each read once: nobody promises that they stand still.
-    fn bytes(&self) -> impl Iterator<Item = u8> {
-        self.pieces.into_iter().flat_map(|(address, length)| {
-            (0..length).map(move |at| {
+    /// Reads the bytes, as many as `into` has room for, each once: nobody promises that they stand
+    /// still.
+    fn read(&self, into: &mut [u8]) {
+        let mut into = into.iter_mut();
+        for (address, length) in self.pieces {
+            for (at, byte) in (0..length).zip(&mut into) {
                 // SAFETY: `Memory::window` made the piece inside a ring, which its owner keeps.
-                unsafe { address.add(at).read_volatile() }
-            })
-        })
+                *byte = unsafe { address.add(at).read_volatile() };
+            }
+        }
     }
 
     /// Bytes of the proxy's own, to be sent.
@@ -301,7 +304,7 @@ impl Window {
         let mut bytes = bytes.iter();
         for (address, length) in self.pieces {
             for (at, byte) in (0..length).zip(&mut bytes) {
-                // SAFETY: as in `bytes`.
+                // SAFETY: as in `read`.
                 unsafe { address.add(at).write_volatile(*byte) };
             }
         }
@@ -310,6 +313,8 @@ impl Window {
     /// A copy of the bytes, made without trusting them to stand still.
     #[must_use]
     pub fn copy(&self) -> Vec<u8> {
-        self.bytes().collect()
+        let mut bytes = vec![0; self.len()];
+        self.read(&mut bytes);
+        bytes
     }
 }

@@ -197,13 +197,13 @@ pub(crate) fn cycles() -> u64 {
 /// Exchanges a word of GPU memory and acquires.
 ///
 /// # Safety
-/// `at` is 8-byte aligned and valid.
+/// `at` is 8-byte aligned, valid, and in global memory.
 #[inline(always)]
 pub(crate) unsafe fn exchange(at: *mut u64, new: u64) -> u64 {
     let old: u64;
     // SAFETY: the caller's promise. The compiler's own swap comes out relaxed.
     unsafe {
-        asm!("atom.acquire.gpu.exch.b64 {}, [{}], {};", out(reg64) old, in(reg64) at,
+        asm!("atom.acquire.gpu.global.exch.b64 {}, [{}], {};", out(reg64) old, in(reg64) at,
             in(reg64) new, options(nostack));
     }
     old

@@ -276,15 +276,14 @@ impl Shard {
     }
 
     fn look_at_tails(&mut self) -> bool {
-        let shared = Arc::clone(&self.shared);
         let first = self.id * self.places.len();
         let used = self.used;
         let mut changed = Vec::new();
-        shared.memory.changed_tails(first, &mut self.tails[..used], &mut changed);
+        self.shared.memory.changed_tails(first, &mut self.tails[..used], &mut changed);
         let worked = !changed.is_empty();
         for (place, word) in changed {
             if let Some(connection) = &mut self.places[place] {
-                if connection.take_tail(word, &shared.memory, &self.counters) {
+                if connection.take_tail(word, &self.shared.memory, &self.counters) {
                     self.pump_send(place);
                 } else {
                     // Seen as changed in the next turn, too.
@@ -340,7 +339,6 @@ impl Shard {
 
     /// Receives, accepts, or finishes to connect: whatever the socket is there for.
     fn try_place(&mut self, place: usize, now_ns: u64, io: &mut dyn Readiness) -> Turn {
-        let shared = Arc::clone(&self.shared);
         let Some(connection) = &mut self.places[place] else { return Turn::Idle };
         match connection.phase {
             Phase::Listening => self.try_accept(place, now_ns, io),
@@ -350,7 +348,7 @@ impl Shard {
                 Turn::Idle
             }
             Phase::Open => {
-                let turn = connection.pump_receive(&shared.memory, &self.counters);
+                let turn = connection.pump_receive(&self.shared.memory, &self.counters);
                 if turn == Turn::Moved {
                     let ready = connection.readiness() & !POLLOUT;
                     self.tell_watcher(place, ready);

@@ -122,9 +122,10 @@ impl ProxyThread {
             let running = self.control.running.load(Ordering::Acquire) > 0;
             if running && now - worked_at < config.spin_ns {
                 if crowded {
-                    std::thread::yield_now()
-                } else {
-                    std::hint::spin_loop()
+                    std::thread::yield_now();
+                } else if !self.shard.is_hot() {
+                    // A hot socket's system call is pause enough.
+                    std::hint::spin_loop();
                 }
                 continue;
             }
