@@ -37,7 +37,7 @@ struct Options {
     #[arg(long, default_value_t = 20_000)]
     messages: usize,
     /// Rounds of each measurement
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 9)]
     rounds: usize,
     /// Bytes of each stream in each round
     #[arg(long, default_value_t = 2 << 30)]
@@ -45,8 +45,8 @@ struct Options {
     /// Capacity of the rings of streams
     #[arg(long, default_value_t = 1 << 20)]
     ring: u32,
-    /// Threads of a block that echoes
-    #[arg(long, default_value_t = 64)]
+    /// Threads of a block that echoes; a small message is a warp's work
+    #[arg(long, default_value_t = 32)]
     echo_threads: u32,
     /// Threads of a block that receives a stream
     #[arg(long, default_value_t = 512)]
