@@ -121,12 +121,12 @@ impl Loaded {
     }
 
     fn inspect(&mut self, module: CUmodule, max_shared: u32) -> Result<(), GpuError> {
-        for entry in entries(self.ptx) {
+        for (entry, parameters) in entries(self.ptx) {
             let symbol = CString::new(entry).unwrap_or_default();
             let mut function = ptr::null_mut();
             // SAFETY: writes one handle; the name is a C string.
             unsafe { call!(cuModuleGetFunction(&mut function, module, symbol.as_ptr())) }?;
-            let kernel = Kernel::inspect(function, max_shared)?;
+            let kernel = Kernel::inspect(function, parameters, max_shared)?;
             self.kernels.entry(entry.to_owned()).or_default().push(kernel);
         }
         Ok(())
@@ -162,7 +162,7 @@ impl Loaded {
 }
 
 impl Kernel {
-    fn inspect(function: CUfunction, max_shared: u32) -> Result<Self, Failed> {
+    fn inspect(function: CUfunction, count: usize, max_shared: u32) -> Result<Self, Failed> {
         use CUfunction_attribute::{
             CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES as STACK,
             CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as DYNAMIC_SHARED,
@@ -185,7 +185,7 @@ impl Kernel {
             max_threads: ask(MAX_THREADS)?,
             static_shared,
             stack: ask(STACK)?,
-            parameters: parameters(function),
+            parameters: parameters(function, count),
         })
     }
 
@@ -221,22 +221,19 @@ fn reserve_stacks(largest: Option<u32>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Sizes of a kernel's parameters; drivers before CUDA 12.4 do not tell.
-fn parameters(function: CUfunction) -> Option<Vec<usize>> {
+/// Sizes of a kernel's parameters, of which its PTX shows so many; drivers before CUDA 12.4 do not
+/// tell.
+fn parameters(function: CUfunction, count: usize) -> Option<Vec<usize>> {
     if !driver::has("cuFuncGetParamInfo") {
         return None;
     }
-    let mut sizes = Vec::new();
-    loop {
+    let size = |index| {
         let (mut offset, mut size) = (0, 0);
         // SAFETY: writes two numbers; an index behind the last parameter is an error.
-        let code =
-            unsafe { sys::cuFuncGetParamInfo(function, sizes.len(), &mut offset, &mut size) };
-        if code != CUresult::CUDA_SUCCESS {
-            return Some(sizes);
-        }
-        sizes.push(size);
-    }
+        let told = unsafe { call!(cuFuncGetParamInfo(function, index, &mut offset, &mut size)) };
+        told.ok().map(|()| size)
+    };
+    (0..count).map(size).collect()
 }
 
 fn compile(name: &str, ptx: &'static str, registers: Option<usize>) -> Result<CUmodule, GpuError> {
@@ -279,13 +276,23 @@ fn compile(name: &str, ptx: &'static str, registers: Option<usize>) -> Result<CU
     })
 }
 
-/// Names of the kernels in a PTX text.
-fn entries(ptx: &str) -> impl Iterator<Item = &str> {
-    ptx.lines().map(|line| line.split("//").next().unwrap_or("")).filter_map(|line| {
-        let (_, rest) = line.split_once(".entry ")?;
-        let name = rest.trim_start().split(|c: char| c == '(' || c.is_whitespace()).next()?;
-        (!name.is_empty()).then_some(name)
-    })
+/// The kernels in a PTX text: names, and how many parameters they have.
+fn entries(ptx: &str) -> Vec<(&str, usize)> {
+    let mut entries: Vec<(&str, usize)> = Vec::new();
+    // Whether the lines are those of a kernel's parameters.
+    let mut listing = false;
+    for line in ptx.lines().map(|line| line.split("//").next().unwrap_or("")) {
+        if let Some((_, rest)) = line.split_once(".entry ") {
+            let name = rest.trim_start().split(|c: char| c == '(' || c.is_whitespace()).next();
+            entries.extend(name.filter(|name| !name.is_empty()).map(|name| (name, 0)));
+            listing = true;
+        }
+        if let (true, Some((_, parameters))) = (listing, entries.last_mut()) {
+            *parameters += line.matches(".param ").count();
+        }
+        listing &= !line.contains(')');
+    }
+    entries
 }
 
 fn describe([magic, version, net, _]: [u32; 4]) -> String {
@@ -302,9 +309,10 @@ mod tests {
 
     #[test]
     fn kernels_are_found_in_ptx() {
-        let ptx = "// .entry not(\n.visible .entry echo(\n\t.param .b8 x[8]\n)\n{ }\n\
-                   .visible .func helper()\n.entry  spin\n(\n)";
-        assert_eq!(entries(ptx).collect::<Vec<_>>(), ["echo", "spin"]);
+        let ptx = "// .entry not(\n.visible .entry echo(\n\t.param .b8 x[8],\n\t.param .u64 y\n)\n\
+                   { .param .b64 p; }\n.visible .func helper(.param .b32 q)\n\
+                   .entry  spin\n(\n)\n{ .param .b64 p; }";
+        assert_eq!(entries(ptx), [("echo", 2), ("spin", 0)]);
     }
 
     #[test]
