@@ -9,7 +9,7 @@ use std::ffi::{CStr, CString, c_void};
 use std::ptr;
 
 use cudarc::driver::sys::{
-    self, CUfunction, CUfunction_attribute, CUjit_option, CUlimit, CUmodule, CUresult,
+    CUfunction, CUfunction_attribute, CUjit_option, CUlimit, CUmodule, CUresult,
 };
 use gpunet_device::abi::ABI;
 
