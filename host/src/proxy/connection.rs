@@ -128,6 +128,10 @@ pub(crate) struct Connection {
     pub(super) watched: Option<Box<Watched>>,
     /// Turns left in which the socket is tried without asking epoll.
     pub(crate) hot: u32,
+    /// Bytes received since the kernel last sent any.
+    pub(crate) one_way: u64,
+    /// Not tried before then.
+    pub(crate) rests_until_ns: u64,
     /// For listeners: what accepting needs. In a box, for the same reason.
     pub(super) accepting: Option<Box<Accepting>>,
 }
@@ -158,6 +162,8 @@ impl Connection {
             watch: None,
             watched: None,
             hot: 0,
+            one_way: 0,
+            rests_until_ns: 0,
             accepting: None,
         }
     }
@@ -278,6 +284,7 @@ impl Connection {
         if self.send.place.capacity == 0 || word == self.send.stale {
             return true;
         }
+        self.one_way = 0;
         let (from, tail) = (self.send.theirs, express::without_number(word));
         let (length, number) = (tail.wrapping_sub(from), express::number_of(word));
         let by_express = number != 0 && length != 0;
@@ -343,6 +350,7 @@ impl Connection {
             Ok(Moved::Bytes(bytes)) => {
                 let bytes = (bytes as u64).min(free);
                 self.express_holds = false;
+                self.one_way += bytes;
                 if bytes <= EXPRESS_BYTES as u64 {
                     self.put_express(bytes, memory, counters);
                 }

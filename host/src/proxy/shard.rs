@@ -21,6 +21,12 @@ const HOT_TURNS: u32 = 256;
 /// So many are few.
 const FEW_HOT: usize = 4;
 
+/// A socket that has received so many bytes while its kernel sent none receives a stream ...
+const STREAM_BYTES: u64 = 1 << 20;
+/// ... and rests so long when nothing is there: each attempt takes the system's lock away from the
+/// sender, and what comes meanwhile is received in one go.
+const STREAM_REST_NS: u64 = 20_000;
+
 /// Between two attempts to connect to a UNIX listener whose queue is full.
 const AGAIN_NS: u64 = 1_000_000;
 
@@ -348,7 +354,13 @@ impl Shard {
                 Turn::Idle
             }
             Phase::Open => {
+                if now_ns < connection.rests_until_ns {
+                    return Turn::Idle;
+                }
                 let turn = connection.pump_receive(&self.shared.memory, &self.counters);
+                if turn == Turn::Idle && connection.one_way >= STREAM_BYTES {
+                    connection.rests_until_ns = now_ns + STREAM_REST_NS;
+                }
                 if turn == Turn::Moved {
                     let ready = connection.readiness() & !POLLOUT;
                     self.tell_watcher(place, ready);

@@ -49,7 +49,7 @@ struct Options {
     #[arg(long, default_value_t = 32)]
     echo_threads: u32,
     /// Threads of a block that receives a stream
-    #[arg(long, default_value_t = 512)]
+    #[arg(long, default_value_t = 256)]
     stream_threads: u32,
     /// One JSON object on standard output
     #[arg(long)]
