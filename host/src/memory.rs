@@ -222,13 +222,16 @@ impl Memory {
         unsafe { Words::at(self.cpu_word(self.layout.record(socket), EXPRESS_WORDS)) }
     }
 
-    /// The bytes in a socket's send express words, if all of them are there under that tag.
-    pub(crate) fn take_express(&self, socket: usize, tag: u32) -> Option<[u8; EXPRESS_BYTES]> {
+    /// Written by the GPU: the express words of the send side.
+    pub(crate) fn send_express(&self, socket: usize) -> Words<EXPRESS_WORDS> {
         self.gpu_word(self.layout.send_express(socket) + EXPRESS_WORDS - 1);
         // SAFETY: as send_tail; the last word was checked too.
-        let words: Words<EXPRESS_WORDS> =
-            unsafe { Words::at(self.gpu_word(self.layout.send_express(socket))) };
-        let words = words.read();
+        unsafe { Words::at(self.gpu_word(self.layout.send_express(socket))) }
+    }
+
+    /// The bytes in a socket's send express words, if all of them are there under that tag.
+    pub(crate) fn take_express(&self, socket: usize, tag: u32) -> Option<[u8; EXPRESS_BYTES]> {
+        let words = self.send_express(socket).read();
         let whole = words.iter().all(|word| express::tag_of(*word) == tag);
         whole.then(|| std::array::from_fn(|at| express::bytes_of(words[at / 4])[at % 4]))
     }

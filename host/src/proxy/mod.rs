@@ -21,5 +21,7 @@ pub(crate) mod request;
 pub(crate) mod shard;
 pub(crate) mod shared;
 pub(crate) mod statistics;
+#[cfg(test)]
+mod tests;
 pub(crate) mod thread;
 pub(crate) mod watch;

@@ -1,0 +1,197 @@
+//! A connection by itself, with memory that the test writes in place of a GPU.
+
+use std::io::Read as _;
+use std::os::unix::net::UnixStream;
+
+use gpunet_device::Handle;
+use gpunet_device::abi::card::{Place, Progress};
+use gpunet_device::abi::express::{self, EXPRESS_BYTES, EXPRESS_WORDS};
+use gpunet_device::abi::layout::Layout;
+
+use super::connection::{Connection, Counted, Owner, Phase, Turn, Wishes};
+use super::statistics::Counters;
+use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
+use crate::memory::Memory;
+use crate::transport;
+
+const RING: u32 = 4096;
+/// Close to the end of the ring, so that messages wrap.
+const BASE: u64 = 4096 - 24;
+
+/// A connection, its memory, and the peer.
+struct Bench {
+    memory: Memory,
+    counters: Counters,
+    connection: Connection,
+    peer: UnixStream,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
+        let layout = Layout { shards: 1, places: 2, slots: 1 };
+        let memory = Memory::new(&gpu, layout, 2 * RING as usize, 1).expect("memory");
+        let (near, peer) = UnixStream::pair().expect("a pair");
+        peer.set_nonblocking(true).expect("a socket can");
+        let (socket, _) = transport::adopt(near.into()).expect("a stream");
+        let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
+        let mut connection =
+            Connection::new(Handle::new(0, 1, 1), 1, Owner::Host, wishes, Some(socket));
+        let ring = |offset| {
+            let place = Place { region: 0, offset, capacity: RING, base: BASE };
+            Counted::new(place, 0)
+        };
+        (connection.receive, connection.send) = (ring(0), ring(u64::from(RING)));
+        connection.phase = Phase::Open;
+        connection.publish(&memory);
+        Self { memory, counters: Counters::default(), connection, peer }
+    }
+
+    /// Writes express words as a kernel would, those from `first` on.
+    fn express(&self, bytes: &[u8], number: u64, first: usize) {
+        let tag = express::tag(self.connection.send.theirs, bytes.len() as u64, number);
+        for index in first..EXPRESS_WORDS {
+            let four = std::array::from_fn(|at| *bytes.get(4 * index + at).unwrap_or(&0));
+            self.memory.send_express(1).get(index).store(express::word(four, tag));
+        }
+    }
+
+    fn take(&mut self, word: u64) -> bool {
+        self.connection.take_tail(word, &self.memory, &self.counters)
+    }
+
+    fn sent(&mut self) -> Vec<u8> {
+        while self.connection.pump_send(&self.memory, &self.counters) == Turn::Moved {}
+        let mut bytes = vec![0; 2 * RING as usize];
+        let length = self.peer.read(&mut bytes).unwrap_or(0);
+        bytes.truncate(length);
+        bytes
+    }
+}
+
+#[test]
+fn a_small_message_is_sent_when_all_of_it_is_there() {
+    let mut bench = Bench::new();
+    for (turn, length) in (1..=EXPRESS_BYTES).enumerate() {
+        let message: Vec<u8> = (0..length).map(|at| (at + turn) as u8).collect();
+        let number = turn as u64 % 15 + 1;
+        let tail = bench.connection.send.theirs + length as u64;
+        let announced = express::with_number(tail, number);
+        // The last words are there, the first are not.
+        bench.express(&message, number, 1);
+        assert!(!bench.take(announced));
+        assert!(bench.sent().is_empty());
+        bench.express(&message, number, 0);
+        assert!(bench.take(announced));
+        assert_eq!(bench.sent(), message);
+        // What the kernel publishes behind its fence is no news.
+        assert!(bench.take(tail));
+        assert!(bench.sent().is_empty());
+    }
+    assert_eq!(bench.counters.violations.get(), 0);
+    assert_eq!(bench.counters.sent_express.get(), EXPRESS_BYTES as u64);
+}
+
+#[test]
+fn the_ring_is_as_good() {
+    let mut bench = Bench::new();
+    let from = bench.connection.send.theirs;
+    bench.memory.window(&bench.connection.send.place, from, 40).fill(&[7; 40]);
+    assert!(!bench.take(express::with_number(from + 40, 3)), "no express words are there");
+    assert!(bench.take(from + 40));
+    assert_eq!(bench.sent(), [7; 40]);
+}
+
+#[test]
+fn what_cannot_be_sent_at_once_is_kept_in_the_ring() {
+    let mut bench = Bench::new();
+    // Until the system takes no more.
+    let mut filled = 0_usize;
+    loop {
+        let from = bench.connection.send.theirs;
+        let window = bench.memory.window(&bench.connection.send.place, from, 1024);
+        window.fill(&[1; 1024]);
+        assert!(bench.take(from + 1024));
+        while bench.connection.pump_send(&bench.memory, &bench.counters) == Turn::Moved {}
+        filled += 1024;
+        if bench.connection.send.ours != bench.connection.send.theirs {
+            break;
+        }
+    }
+    let message = [9; 50];
+    let tail = bench.connection.send.theirs + 50;
+    bench.express(&message, 1, 0);
+    assert!(bench.take(express::with_number(tail, 1)));
+    let mut all = Vec::new();
+    while all.len() < filled + 50 {
+        let more = bench.sent();
+        assert!(!more.is_empty(), "{} bytes are missing", filled + 50 - all.len());
+        all.extend(more);
+    }
+    assert!(all[..filled].iter().all(|byte| *byte == 1));
+    assert_eq!(all[filled..], message);
+}
+
+#[test]
+fn small_messages_go_into_express_words_while_the_kernel_keeps_up() {
+    use std::io::Write as _;
+    let mut bench = Bench::new();
+    let progress = |bench: &Bench| Progress(bench.memory.live(1).get(0).load());
+    let send = |bench: &mut Bench, bytes: &[u8]| {
+        bench.peer.write_all(bytes).expect("the pair holds it");
+        assert_eq!(bench.connection.pump_receive(&bench.memory, &bench.counters), Turn::Moved);
+    };
+    send(&mut bench, &[5; 10]);
+    let (number, count) = (progress(&bench).express(), progress(&bench).count());
+    assert_eq!((number, count), (1, BASE + 10));
+    // The kernel has not taken it: the next one must leave the words alone.
+    send(&mut bench, &[6; 10]);
+    assert_eq!((progress(&bench).express(), progress(&bench).count()), (0, BASE + 20));
+    bench.memory.receive_head(1).store(BASE + 20);
+    send(&mut bench, &[7; 10]);
+    assert_eq!(progress(&bench).express(), 2);
+    bench.memory.receive_head(1).store(BASE + 30);
+    // Too large.
+    send(&mut bench, &[8; EXPRESS_BYTES + 1]);
+    assert_eq!(progress(&bench).express(), 0);
+    assert_eq!(bench.counters.received_express.get(), 2);
+}
+
+#[test]
+fn tails_that_make_no_sense_end_the_socket_and_nothing_else() {
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut draw = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
+        state ^ state >> 29
+    };
+    let mut bench = Bench::new();
+    let mut violations = 0;
+    for _ in 0..50_000 {
+        let from = bench.connection.send.theirs;
+        // Near the truth, or anything at all.
+        let near = from.wrapping_add(draw() % 200).wrapping_sub(60);
+        let word = match draw() % 4 {
+            0 => draw(),
+            1 => near,
+            _ => express::with_number(near, draw() % 16),
+        };
+        let length = express::without_number(word).wrapping_sub(from);
+        if (1..=EXPRESS_BYTES as u64).contains(&length) && draw().is_multiple_of(2) {
+            bench.express(&vec![1; length as usize], express::number_of(word), 0);
+        } else {
+            let at = (draw() % EXPRESS_WORDS as u64) as usize;
+            bench.memory.send_express(1).get(at).store(draw());
+        }
+        bench.take(word);
+        let sent = bench.sent().len() as u64;
+        let counted = &bench.connection.send;
+        assert!(counted.ours <= counted.theirs && counted.theirs - counted.ours <= RING.into());
+        assert_eq!(counted.theirs - from, sent, "no byte that was not announced");
+        if bench.connection.failure.is_some() {
+            assert_eq!(bench.counters.violations.get(), 1);
+            violations += 1;
+            bench = Bench::new();
+        }
+    }
+    assert!(violations > 1000, "{violations}");
+}
