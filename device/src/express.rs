@@ -162,9 +162,9 @@ fn take(net: Net, handle: Handle, to: *mut u8, most: usize, wait: bool) -> Found
     if lane == 0 {
         // No fence: nobody has read the ring.
         head.store(position + length);
-        socket.unlock(Side::Receive, position + length);
         // It came with the rest, and spares the answer a read across PCIe.
         socket.remember_send_progress(sent);
+        socket.unlock(Side::Receive, position + length);
     }
     Found { ring: COPIED, span: length as i64 }
 }
@@ -250,14 +250,17 @@ enum Claim {
 /// Takes the send side for a message by express.
 #[inline(always)]
 fn claim(socket: Socket) -> Claim {
-    // Both on their way before the first is looked at. The state needs no acquire: the side does.
+    // All on their way before the first is looked at. The state needs no acquire: the side does.
     let state = socket.state_word().load();
     let known = socket.known_send_progress();
-    if !socket.says_in_use(state) || known.is_over() {
+    let shut = socket.send_is_shut();
+    if !socket.says_in_use(state) || known.is_over() || shut {
         return Claim::No;
     }
     let Some(numbered) = socket.try_lock(Side::Send) else { return Claim::No };
     let position = express::without_number(numbered);
+    // Where they agree the side is that of the socket whose state was read: another one in its
+    // place would have begun as over.
     if known.count() != position {
         return Claim::Taken(numbered);
     }

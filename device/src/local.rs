@@ -21,6 +21,8 @@ const STATE: usize = 0;
 const RECEIVE: usize = 1;
 const SEND: usize = 2;
 const SEND_PROGRESS: usize = 3;
+/// Not 0 once sending was shut down.
+const SEND_SHUT: usize = 6;
 const RECEIVE_RING: usize = 4;
 const SEND_RING: usize = 5;
 /// Kind in the lowest byte, bit 8: non-blocking.
@@ -181,6 +183,7 @@ impl Socket {
         for (word, value) in [
             (RECEIVE_SEEN, card.receive.base),
             (SEND_SEEN, send),
+            (SEND_SHUT, 0),
             // As if it were over: the first send looks whether it is.
             (SEND_PROGRESS, Progress::new(card.send.base, Progress::ENDED).0),
             (RECEIVE_RING, RingPlace::new(self.net.ring(&card.receive), card.receive.capacity).0),
@@ -401,6 +404,26 @@ impl Socket {
     #[inline(always)]
     pub(crate) fn non_blocking(&self) -> bool {
         self.traits().non_blocking()
+    }
+
+    /// Whether a kernel has shut sending down. By itself, since what is remembered of the proxy's
+    /// progress may be older than that.
+    #[inline(always)]
+    pub(crate) fn send_is_shut(&self) -> bool {
+        self.record.get(SEND_SHUT).load() != 0
+    }
+
+    /// Notes that.
+    pub(crate) fn shut_send(&self) {
+        self.record.get(SEND_SHUT).store(1);
+    }
+
+    /// Whether the place is still this socket's, and no group has begun to close it: for a group
+    /// that has just got one of its sides, and may have waited for it.
+    #[inline(always)]
+    pub(crate) fn is_still_here(&self) -> bool {
+        let word = bare(self.record.get(STATE).load());
+        word >> 24 == u64::from(self.handle.generation()) && word & 0xFF != CLOSING
     }
 
     /// Sets that.

@@ -221,6 +221,7 @@ impl Search {
         let known = socket.known_send_progress();
         let live = socket.progress_word(side);
         let timeout = socket.timeout(side);
+        let shut = socket.send_is_shut();
         let first_try = taken.or_else(|| socket.try_lock(side));
         let wait = wait & !traits.non_blocking();
         // The wait for the side and the wait for bytes share one time-out.
@@ -232,6 +233,12 @@ impl Search {
         let position = express::without_number(numbered);
         let this =
             Self { socket, position, numbered, ring, live, deadline, side, net, least, known };
+        if !socket.is_still_here() {
+            return Err(this.refuse(Errno::EBADF));
+        }
+        if side == Side::Send && shut {
+            return Err(this.refuse(Errno::EPIPE));
+        }
         // A listener's ring holds no bytes.
         if ring.is_none() || traits.kind() == Some(Kind::Listener) {
             return Err(this.refuse(Errno::ENOTCONN));
@@ -384,6 +391,10 @@ fn settle(net: Net, handle: Handle, used: usize, ending: Ending) {
     }
     if used > 0 {
         counter.store(express::without_number(position));
+    }
+    if side == Side::Send {
+        // The next group's counter must not be overtaken by this one.
+        simt::gpu_release_fence();
     }
     socket.unlock(side, position);
     if ending == Ending::Filled {

@@ -48,7 +48,7 @@ pub const fn with_number(word: u64, number: u64) -> u64 {
 /// number.
 #[inline(always)]
 pub const fn tag(position: u64, length: u64, number: u64) -> u32 {
-    (position << 10 | number << 6 | (length - 1)) as u32
+    (position << 10 | number << 6 | length.wrapping_sub(1) & 63) as u32
 }
 
 /// An express word.

@@ -241,7 +241,7 @@ pub fn gshutdown<G: Group>(net: Net, group: G, handle: Handle, how: i32) -> i64 
         ask_about(net, handle, Operation::Shutdown, [how as u64, 0, 0, 0])?;
         if how != SHUT_RD {
             // The next send must not go by what was known before.
-            socket.remember_send_progress(socket.progress(Side::Send));
+            socket.shut_send();
         }
         Ok(0)
     })

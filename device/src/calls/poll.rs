@@ -105,9 +105,12 @@ fn look(net: Net, handle: Handle, events: u16) -> u16 {
                 found |= POLLRDHUP;
             }
             let ring = socket.ring(Side::Send);
-            let capacity = if ring.is_none() { 0 } else { ring.capacity() as u64 };
-            let used = socket.position(Side::Send).wrapping_sub(outgoing.count());
-            if status.state() != Status::CONNECTING && (used < capacity || no_more_out) {
+            let capacity = if ring.is_none() { 0 } else { ring.capacity() as i64 };
+            // The proxy may be ahead of the position for a moment: a small message is announced
+            // before its group gives the side back.
+            let used = socket.position(Side::Send).wrapping_sub(outgoing.count()) as i64;
+            let writable = used < capacity || no_more_out;
+            if status.state() != Status::CONNECTING && writable {
                 found |= POLLOUT;
             }
             if incoming.has_failed() || outgoing.has_failed() || gone {

@@ -88,6 +88,10 @@ pub(crate) fn opaque(number: usize) -> usize {
     number
 }
 
+pub(crate) fn gpu_release_fence() {
+    super::release_fence();
+}
+
 pub(crate) fn pause() {
     with(|thread| thread.pause());
 }

@@ -191,6 +191,12 @@ pub(crate) fn acquire_fence() {
     core::sync::atomic::fence(core::sync::atomic::Ordering::Acquire);
 }
 
+/// Makes everything this thread has seen and done visible on this GPU before its next stores.
+#[inline(always)]
+pub(crate) fn gpu_release_fence() {
+    backend::gpu_release_fence();
+}
+
 /// Makes everything this thread has seen and done visible, system-wide, before its next stores.
 #[inline(always)]
 pub(crate) fn release_fence() {

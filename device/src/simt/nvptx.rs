@@ -148,7 +148,12 @@ pub(crate) fn lead<const N: usize>(scope: Scope, f: impl FnOnce() -> [u64; N]) -
             // SAFETY: nobody writes before the next barrier.
             unsafe { scratch.read() }
         }
-        Scope::Warp => f().map(|word| shuffle(lanes(), word, 0)),
+        Scope::Warp => {
+            let words = f();
+            // A shuffle orders no memory: what one lane copied is there for all.
+            barrier(scope);
+            words.map(|word| shuffle(lanes(), word, 0))
+        }
     }
 }
 
@@ -170,6 +175,12 @@ pub(crate) fn opaque(number: usize) -> usize {
     // SAFETY: copies a register.
     unsafe { asm!("mov.u64 {}, {};", out(reg64) same, in(reg64) number, options(nostack, nomem)) };
     same
+}
+
+#[inline(always)]
+pub(crate) fn gpu_release_fence() {
+    // SAFETY: orders memory accesses, and needs nothing.
+    unsafe { asm!("fence.acq_rel.gpu;", options(nostack)) };
 }
 
 #[inline(always)]

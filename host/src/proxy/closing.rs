@@ -27,8 +27,7 @@ impl Shard {
         }
         let orphans = connection.take_pending(&shared);
         if phase == Phase::Open {
-            let word = shared.memory.send_tail(connection.index).load_acquire();
-            connection.take_tail(word, &shared.memory, &counters);
+            connection.take_last_tail(&shared.memory, &counters);
         } else {
             connection.send_ended = true;
         }
@@ -142,13 +141,12 @@ impl Shard {
             return Err(Errno::ENOTCONN);
         }
         if connection.phase == Phase::Open {
-            let word = shared.memory.send_tail(connection.index).load_acquire();
-            connection.take_tail(word, &shared.memory, &counters);
+            connection.take_last_tail(&shared.memory, &counters);
         }
         if let Some(errno) = connection.failure {
             return Err(errno);
         }
-        if connection.send.theirs != connection.send.ours {
+        if connection.send.theirs != connection.send.ours && !connection.send_ended {
             return Err(Errno::EAGAIN);
         }
         connection.look_at_head(&shared.memory, &counters);

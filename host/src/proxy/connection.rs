@@ -277,6 +277,14 @@ impl Connection {
         }
     }
 
+    /// Takes the GPU's last send tail, of a kernel that has nothing on its way any more.
+    pub(crate) fn take_last_tail(&mut self, memory: &Memory, counters: &Counters) {
+        let word = memory.send_tail(self.index).load_acquire();
+        if !self.take_tail(word, memory, counters) {
+            self.violate("send tail", word, memory, counters);
+        }
+    }
+
     /// Takes a new value of the GPU's send tail. False: its bytes are still on their way, and it
     /// is to be looked at again.
     pub(crate) fn take_tail(&mut self, word: u64, memory: &Memory, counters: &Counters) -> bool {
@@ -312,9 +320,14 @@ impl Connection {
         let first = self.send.theirs - self.send.ours == bytes.len() as u64;
         if let (true, Phase::Open, false, Some(socket)) =
             (first, self.phase, self.send_ended, &mut self.socket)
-            && let Ok(Moved::Bytes(sent)) = socket.send(&Window::over(bytes))
         {
-            self.count_sent(sent.min(bytes.len()) as u64, memory, counters);
+            match socket.send(&Window::over(bytes)) {
+                Ok(Moved::Bytes(sent)) => {
+                    self.count_sent(sent.min(bytes.len()) as u64, memory, counters);
+                }
+                Ok(Moved::Later | Moved::End) => {}
+                Err(errno) => self.fail_send(errno, memory, counters),
+            }
         }
         let left = (self.send.theirs - self.send.ours).min(bytes.len() as u64) as usize;
         let window = memory.window(&self.send.place, self.send.theirs - left as u64, left);

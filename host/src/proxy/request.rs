@@ -271,8 +271,7 @@ impl Shard {
         }
         if send {
             // The kernel has published all it sent before it asked.
-            let word = shared.memory.send_tail(connection.index).load_acquire();
-            connection.take_tail(word, &shared.memory, &counters);
+            connection.take_last_tail(&shared.memory, &counters);
             connection.finish_send = true;
             connection.publish_send(&shared.memory);
             self.send_now(handle);

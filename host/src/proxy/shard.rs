@@ -286,16 +286,20 @@ impl Shard {
         let used = self.used;
         let mut changed = Vec::new();
         self.shared.memory.changed_tails(first, &mut self.tails[..used], &mut changed);
-        let worked = !changed.is_empty();
+        let mut worked = false;
         for (place, word) in changed {
-            if let Some(connection) = &mut self.places[place] {
-                if connection.take_tail(word, &self.shared.memory, &self.counters) {
-                    self.pump_send(place);
-                } else {
-                    // Seen as changed in the next turn, too.
-                    self.tails[place] = !word;
-                }
+            let Some(connection) = &mut self.places[place] else { continue };
+            let sent = connection.send.ours;
+            if !connection.take_tail(word, &self.shared.memory, &self.counters) {
+                // Seen as changed in the next turn, too. No work: it may never be whole.
+                self.tails[place] = !word;
+                continue;
             }
+            worked = true;
+            if connection.send.ours != sent {
+                self.tell_watcher(place, POLLOUT);
+            }
+            self.pump_send(place);
         }
         worked
     }

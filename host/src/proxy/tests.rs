@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 
 use gpunet_device::Handle;
 use gpunet_device::abi::card::{Place, Progress};
+use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::express::{self, EXPRESS_BYTES, EXPRESS_WORDS};
 use gpunet_device::abi::layout::Layout;
 
@@ -194,4 +195,21 @@ fn tails_that_make_no_sense_end_the_socket_and_nothing_else() {
         }
     }
     assert!(violations > 1000, "{violations}");
+}
+
+#[test]
+fn the_error_of_a_send_by_express_is_the_first_one() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let near = std::net::TcpStream::connect(listener.local_addr().expect("an address"));
+    let (far, _) = listener.accept().expect("it connected");
+    let mut bench = Bench::new();
+    let (socket, _) = transport::adopt(near.expect("it listens").into()).expect("a stream");
+    bench.connection.socket = Some(socket);
+    // With a reset in place of an end.
+    socket2::Socket::from(far).set_linger(Some(std::time::Duration::ZERO)).expect("a socket can");
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let tail = bench.connection.send.theirs + 5;
+    bench.express(&[1; 5], 1, 0);
+    assert!(bench.take(express::with_number(tail, 1)));
+    assert_eq!(bench.connection.failure, Some(Errno::ECONNRESET));
 }

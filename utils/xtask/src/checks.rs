@@ -76,6 +76,9 @@ fn tests(context: &Context) -> Result<Outcome> {
     fs::write(&skip_log, "")?;
     let mut command = context.cargo(&["test", "--workspace", "--release", "--no-fail-fast"]);
     command.env("GPUNET_SKIP_LOG", &skip_log);
+    // As fast as a release, as strict as a debug build.
+    command.env("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true");
+    command.env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true");
     let mut command = shell::bounded(&command, TESTS_LIMIT);
     let finished = shell::run_logged(&mut command, &scratch.join("tests.log"))?;
     let mut outcome =

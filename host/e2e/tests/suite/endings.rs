@@ -409,3 +409,29 @@ fn a_handle_of_an_earlier_kernel_names_nothing() {
     second.reserve(0, 1, 1, 1).errno(Errno::EBADF).close(0).errno(Errno::EBADF);
     Job::blocks(32).script(&second).flags(&flags).run(&net);
 }
+
+#[test]
+fn nothing_small_can_be_sent_after_a_shutdown_either() {
+    for round in 0..20 {
+        let net = if round < 10 { net() } else { seeded_net(round) };
+        // Something to receive all the while: what comes tells of the send side, too, and may be
+        // older than the shutdown.
+        let peer = Peer::serve(|mut stream| {
+            while stream.write_all(&[1; 7]).is_ok() {
+                std::thread::sleep(MS / 50);
+            }
+        });
+        let mut shutter = Script::new();
+        shutter.stream(0, peer.address).give_handle(0, 0).send(0, 5);
+        shutter.sleep(MS * (round as u32 % 3)).shutdown(0, SHUT_WR);
+        shutter.send(0, 5).errno(Errno::EPIPE).wait_flag(1).close(0);
+        let mut receiver = Script::new();
+        receiver.take_handle(0, 0).receive_timeout(0, 2 * MS);
+        for _ in 0..100 {
+            receiver.recv(0, 64).any();
+        }
+        receiver.set_flag(1);
+        Job::blocks(32).script(&shutter).script(&receiver).flags(&flags()).run(&net);
+        peer.result();
+    }
+}

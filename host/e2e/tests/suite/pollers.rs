@@ -175,3 +175,18 @@ fn no_event_is_lost_in_each_order_of_threads() {
         serve_many(&seeded_net(seed), 2, 30, 10, 33);
     }
 }
+
+#[test]
+fn space_is_told_of_after_small_messages_too() {
+    let server = peer::echo_server();
+    for round in 0..8 {
+        let net = if round < 4 { net() } else { seeded_net(round) };
+        let mut script = Script::new();
+        script.stream(0, server).poller().poller_add(0, POLLOUT, 5).poller_wait(4, 1000 * MS);
+        for _ in 0..20 {
+            script.send(0, 10).recv_all(0, 10, 64).poller_wait(4, 1000 * MS).expect(1);
+        }
+        script.close(0);
+        Job::blocks(64).script(&script).run(&net);
+    }
+}

@@ -167,3 +167,21 @@ fn as_many_as_are_ready() {
         }
     }
 }
+
+#[test]
+fn a_socket_stays_writable_while_small_messages_go_out() {
+    let net = net();
+    let mut sender = Script::new();
+    sender.stream(0, peer::echo_server()).give_handle(0, 0);
+    for _ in 0..200 {
+        sender.send(0, 10).recv_all(0, 10, 64);
+    }
+    sender.wait_flag(1).close(0);
+    let mut watcher = Script::new();
+    watcher.take_handle(0, 0).poll_set(0, 0, POLLOUT);
+    for _ in 0..1500 {
+        watcher.poll(1, 0, 1);
+    }
+    watcher.set_flag(1);
+    Job::blocks(64).script(&sender).script(&watcher).flags(&flags()).run(&net);
+}
