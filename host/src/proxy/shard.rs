@@ -119,6 +119,15 @@ impl Shard {
         worked
     }
 
+    /// A round over bytes alone, for the turns between two whole ones while sockets are hot: a
+    /// turn's length is what a message waits.
+    pub(crate) fn brief_turn(&mut self, now_ns: u64, io: &mut dyn Readiness) -> bool {
+        self.counters.turns.add(1);
+        let mut worked = self.look_at_tails();
+        worked |= self.try_hot(now_ns, io);
+        worked
+    }
+
     /// Takes what came in. Called by the thread in each round, and before requests are answered.
     pub(crate) fn take_messages(&mut self, now_ns: u64, io: &mut dyn Readiness) -> bool {
         let mut any = false;

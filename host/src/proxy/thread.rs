@@ -21,6 +21,8 @@ use super::shared::Readiness;
 const WAKER: u64 = u64::MAX;
 /// Turns between two looks at epoll while busy sockets are tried directly.
 const HOT_LOOK: u64 = 16;
+/// Turns between two that look at more than bytes, meanwhile.
+const WHOLE_TURN: u64 = 4;
 /// Events taken at once.
 const EVENTS: usize = 256;
 
@@ -97,9 +99,17 @@ impl ProxyThread {
         let mut worked_at = 0;
         let mut stop_at: Option<u64> = None;
         let mut turn = 0_u64;
+        let mut now = 0;
         loop {
             turn += 1;
-            let now = start.elapsed().as_nanos() as u64;
+            let busy = !crowded && self.shard.is_hot() && now - worked_at < config.spin_ns;
+            if busy && !turn.is_multiple_of(WHOLE_TURN) {
+                if self.shard.brief_turn(now, &mut self.epoll) {
+                    worked_at = now;
+                }
+                continue;
+            }
+            now = start.elapsed().as_nanos() as u64;
             let mut worked = false;
             if !self.shard.is_hot() || turn.is_multiple_of(HOT_LOOK) {
                 worked |= self.look(Duration::ZERO);
