@@ -102,6 +102,8 @@ pub(crate) enum Turn {
     Idle,
     /// The receive ring is full: look at the GPU's counter again.
     Full,
+    /// It was not tried: it rests.
+    Rests,
 }
 
 /// A socket of a shard.

@@ -22,10 +22,10 @@ const HOT_TURNS: u32 = 256;
 const FEW_HOT: usize = 4;
 
 /// A socket that has received so many bytes while its kernel sent none receives a stream ...
-const STREAM_BYTES: u64 = 1 << 20;
+pub(super) const STREAM_BYTES: u64 = 1 << 20;
 /// ... and rests so long when nothing is there: each attempt takes the system's lock away from the
 /// sender, and what comes meanwhile is received in one go.
-const STREAM_REST_NS: u64 = 20_000;
+pub(super) const STREAM_REST_NS: u64 = 20_000;
 
 /// Between two attempts to connect to a UNIX listener whose queue is full.
 const AGAIN_NS: u64 = 1_000_000;
@@ -346,6 +346,8 @@ impl Shard {
                 // The last attempt found nothing, so whatever comes is a new edge.
                 Turn::Idle if !few => connection.hot = 0,
                 Turn::Idle => connection.hot = connection.hot.saturating_sub(1),
+                // There may have been an edge since the last attempt.
+                Turn::Rests => {}
             }
             if connection.hot == 0 {
                 self.hot.swap_remove(at);
@@ -368,7 +370,7 @@ impl Shard {
             }
             Phase::Open => {
                 if now_ns < connection.rests_until_ns {
-                    return Turn::Idle;
+                    return Turn::Rests;
                 }
                 let turn = connection.pump_receive(&self.shared.memory, &self.counters);
                 if turn == Turn::Idle && connection.one_way >= STREAM_BYTES {

@@ -1,7 +1,9 @@
-//! A connection by itself, with memory that the test writes in place of a GPU.
+//! A connection or a shard by itself, with memory that the test writes in place of a GPU.
 
 use std::io::Read as _;
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, mpsc};
 
 use gpunet_device::Handle;
 use gpunet_device::abi::card::{Place, Progress};
@@ -10,9 +12,13 @@ use gpunet_device::abi::express::{self, EXPRESS_BYTES, EXPRESS_WORDS};
 use gpunet_device::abi::layout::Layout;
 
 use super::connection::{Connection, Counted, Owner, Phase, Turn, Wishes};
+use super::shard::{STREAM_BYTES, STREAM_REST_NS, Shard};
+use super::shared::{Readiness, Shared};
 use super::statistics::Counters;
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::Memory;
+use crate::net::config::Config;
+use crate::pool::Pool;
 use crate::transport;
 
 const RING: u32 = 4096;
@@ -212,4 +218,61 @@ fn the_error_of_a_send_by_express_is_the_first_one() {
     bench.express(&[1; 5], 1, 0);
     assert!(bench.take(express::with_number(tail, 1)));
     assert_eq!(bench.connection.failure, Some(Errno::ECONNRESET));
+}
+
+/// Descriptors that nobody waits for: the test says what is ready.
+struct NoEpoll;
+
+impl Readiness for NoEpoll {
+    fn add(&mut self, _descriptor: BorrowedFd<'_>, _key: u64) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn remove(&mut self, _descriptor: BorrowedFd<'_>) {}
+}
+
+#[test]
+fn bytes_that_come_while_a_socket_rests_are_received_afterwards() {
+    let bench = Bench::new();
+    let (mut connection, mut peer) = (bench.connection, bench.peer);
+    connection.one_way = STREAM_BYTES;
+    let handle = connection.handle;
+    let (print, _lines) = mpsc::sync_channel(1);
+    let layout = *bench.memory.layout();
+    let config = Config {
+        receive_ring: RING,
+        send_ring: RING,
+        patience_ns: 0,
+        silence_ns: 1,
+        linger_ns: 1,
+        shutdown_ns: 1,
+        spin_ns: 1,
+        nap_ns: 1,
+        rest_ns: 1,
+    };
+    let shared = Arc::new(Shared {
+        memory: bench.memory,
+        pool: Pool::new(&layout, 2 * u64::from(RING)),
+        config,
+        inboxes: Vec::new(),
+        waiting: Mutex::default(),
+        printer: Mutex::new(print),
+    });
+    let (_sender, inbox) = mpsc::channel();
+    let mut shard = Shard::new(0, shared, Arc::default(), inbox);
+    shard.adopt(connection, &mut NoEpoll);
+    let received = |shard: &Shard| shard.counters.received_bytes.get();
+    for round in 0..3 {
+        let begin = round * 2 * STREAM_REST_NS;
+        // Nothing is there, so the socket rests.
+        shard.turn(begin, &mut NoEpoll);
+        std::io::Write::write_all(&mut peer, &[1; 10]).expect("the pair holds it");
+        shard.ready(handle.0);
+        for _ in 0..1000 {
+            shard.brief_turn(begin + STREAM_REST_NS / 2, &mut NoEpoll);
+        }
+        assert_eq!(received(&shard), 10 * round, "it rests");
+        shard.brief_turn(begin + STREAM_REST_NS, &mut NoEpoll);
+        assert_eq!(received(&shard), 10 * (round + 1));
+    }
 }
