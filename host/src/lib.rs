@@ -20,7 +20,7 @@ pub mod transport;
 
 pub use gpu::{Gpu, GpuChoice, GpuError, GpuKind, KernelError, Module};
 pub use memory::Window;
-pub use net::{Launch, LaunchError, Net, NetBuilder, NetError, Shape};
+pub use net::{Launch, LaunchError, Net, NetBuilder, NetError, Policy, Rule, RuleError, Shape};
 pub use proxy::message::Released;
 pub use proxy::statistics::{SocketState, Statistics};
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use gpunet_device::Handle;
 use gpunet_device::abi::layout::Layout;
 
+use super::policy::Policy;
 use super::{Net, NetError};
 use crate::gpu::{Gpu, GpuKind};
 use crate::pool::{LARGEST_RING, ring_capacity};
@@ -49,6 +50,7 @@ pub struct NetBuilder {
     silence: Duration,
     spin: Option<Duration>,
     nap: Duration,
+    policy: Policy,
     printer: Printer,
 }
 
@@ -66,6 +68,7 @@ impl NetBuilder {
             silence: Duration::from_secs(10),
             spin: None,
             nap: Duration::from_micros(50),
+            policy: Policy::open(),
             printer: Arc::new(|launch, line| {
                 // Nobody who reads it is no reason to panic, as println would.
                 let _ = writeln!(std::io::stdout(), "[launch {launch}] {line}");
@@ -136,6 +139,13 @@ impl NetBuilder {
         self
     }
 
+    /// What kernels may connect to and bind; by default whatever the program's user may. A refused
+    /// call gets EACCES, is counted ([`Statistics::denied`](crate::Statistics::denied)) and logged.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
     /// What happens to lines that kernels print; by default they go to standard output.
     pub fn on_print(mut self, printer: impl Fn(u32, &str) + Send + Sync + 'static) -> Self {
         self.printer = Arc::new(printer);
@@ -185,6 +195,6 @@ impl NetBuilder {
             nap_ns: ns(self.nap),
             rest_ns: 100_000_000,
         };
-        Net::start(self.gpu, layout, ring_memory, config, self.printer)
+        Net::start(self.gpu, layout, ring_memory, config, self.policy, self.printer)
     }
 }

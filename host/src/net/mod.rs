@@ -16,6 +16,7 @@
 pub mod config;
 mod error;
 mod launch;
+pub mod policy;
 mod supervisor;
 
 use std::os::fd::OwnedFd;
@@ -32,6 +33,7 @@ use gpunet_device::{Handle, Kernel, SocketAddr};
 pub use config::NetBuilder;
 pub use error::{LaunchError, NetError};
 pub use launch::{Launch, Shape};
+pub use policy::{Policy, Rule, RuleError};
 
 use crate::gpu::{Gpu, LaunchSpec};
 use crate::memory::Memory;
@@ -77,6 +79,7 @@ impl Net {
         layout: Layout,
         ring_memory: u64,
         config: Config,
+        policy: Policy,
         printer: Printer,
     ) -> Result<Self, NetError> {
         let system = |call| move |source: std::io::Error| NetError::System { call, source };
@@ -98,6 +101,7 @@ impl Net {
             memory,
             pool: Pool::new(&layout, ring_memory),
             config,
+            policy,
             inboxes,
             waiting: Mutex::default(),
             printer: Mutex::new(print),

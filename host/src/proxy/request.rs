@@ -17,6 +17,9 @@ use super::watch::Watch;
 use crate::pool::LARGEST_RING;
 use crate::transport::{self, Direction};
 
+/// Refused calls of a proxy thread that are logged; the rest are counted.
+const LOGGED_DENIALS: u64 = 100;
+
 /// The longest queue a listener may have.
 const MAX_BACKLOG: u64 = 4096;
 
@@ -51,8 +54,10 @@ impl Shard {
                 if connection.phase != Phase::Fresh {
                     return Err(Errno::EINVAL);
                 }
-                let socket = connection.socket.as_mut().ok_or(Errno::EOPNOTSUPP)?;
-                socket.bind(&request.address())?;
+                let address = request.address();
+                self.permit_bind(handle, &address)?;
+                let socket = self.open(handle)?.socket.as_mut().ok_or(Errno::EOPNOTSUPP)?;
+                socket.bind(&address)?;
                 NOTHING
             }
             Operation::Listen => self.listen(handle, request.number(0), io),
@@ -189,6 +194,12 @@ impl Shard {
         if connection.phase != Phase::Fresh {
             return Err(Errno::EINVAL);
         }
+        // One that was not bound is bound by listening, as the system likes.
+        let local = connection.socket.as_ref().ok_or(Errno::EOPNOTSUPP)?.local_addr()?;
+        if local.to_ip().is_some_and(|ip| ip.port() == 0) {
+            self.permit_bind(handle, &local)?;
+        }
+        let connection = self.open(handle)?;
         let backlog = backlog.clamp(1, MAX_BACKLOG) as u32;
         let socket = connection.socket.as_mut().ok_or(Errno::EOPNOTSUPP)?;
         let word = shared.memory.receive_head(connection.index).load();
@@ -204,6 +215,27 @@ impl Shard {
         NOTHING
     }
 
+    /// Whether the net's policy lets a kernel bind the address.
+    fn permit_bind(&mut self, handle: Handle, address: &SocketAddr) -> Result<(), Errno> {
+        let socket = self.open(handle)?.socket.as_ref().ok_or(Errno::EOPNOTSUPP)?;
+        let v6_only = socket.option(SocketOption::V6Only).is_ok_and(|only| only != 0);
+        if self.shared.policy.may_bind(address, v6_only) {
+            Ok(())
+        } else {
+            Err(self.denied("bind", handle, address))
+        }
+    }
+
+    /// Counts and logs a call that the policy refuses.
+    fn denied(&self, call: &str, handle: Handle, address: &SocketAddr) -> Errno {
+        self.counters.denied.add(1);
+        // A kernel that tries for ever does not fill the log.
+        if self.counters.denied.get() <= LOGGED_DENIALS {
+            tracing::warn!(handle = handle.0, %address, "the policy refused a kernel's {call}");
+        }
+        Errno::EACCES
+    }
+
     fn connect(&mut self, handle: Handle, address: &SocketAddr, io: &mut dyn Readiness) -> Answer {
         let shared = Arc::clone(&self.shared);
         let counters = Arc::clone(&self.counters);
@@ -214,6 +246,10 @@ impl Shard {
             Phase::Open => return Err(Errno::EISCONN),
             _ => return Err(Errno::EOPNOTSUPP),
         }
+        if !shared.policy.may_connect(address) {
+            return Err(self.denied("connect", handle, address));
+        }
+        let connection = self.open(handle)?;
         // The rings first: a connect that finds none can be tried again.
         connection.take_rings(&shared)?;
         let connected = match &mut connection.socket {

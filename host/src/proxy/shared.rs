@@ -12,6 +12,7 @@ use super::connection::Counted;
 use super::message::Message;
 use crate::memory::Memory;
 use crate::net::config::Config;
+use crate::net::policy::Policy;
 use crate::pool::Pool;
 
 /// What the shards of a net have in common.
@@ -19,6 +20,7 @@ pub(crate) struct Shared {
     pub(crate) memory: Memory,
     pub(crate) pool: Pool,
     pub(crate) config: Config,
+    pub(crate) policy: Policy,
     pub(crate) inboxes: Vec<Inbox>,
     /// Accepted connections that no kernel has taken yet, by handle. They belong to no launch.
     pub(crate) waiting: Mutex<HashSet<u64>>,

@@ -57,6 +57,8 @@ counters! {
     requests,
     /// Requests that were refused with an error.
     refused_requests,
+    /// Calls that the net's policy refused.
+    denied,
     /// Connections accepted.
     accepted,
     /// Connections made.

@@ -18,6 +18,7 @@ use super::statistics::Counters;
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::Memory;
 use crate::net::config::Config;
+use crate::net::policy::Policy;
 use crate::pool::Pool;
 use crate::transport;
 
@@ -254,6 +255,7 @@ fn bytes_that_come_while_a_socket_rests_are_received_afterwards() {
         memory: bench.memory,
         pool: Pool::new(&layout, 2 * u64::from(RING)),
         config,
+        policy: Policy::open(),
         inboxes: Vec::new(),
         waiting: Mutex::default(),
         printer: Mutex::new(print),

@@ -6,6 +6,8 @@ use gpunet_e2e::{
     peer,
 };
 
+use gpunet_host::{Policy, Rule};
+
 const DATAGRAM: i32 = 2;
 const TCP: i32 = 6;
 const UDP: i32 = 17;
@@ -225,4 +227,44 @@ fn bad_flags_and_options() {
     script.close(0).socket(0, Domain::Unix);
     script.set(0, SocketOption::NoDelay, 1).errno(Errno::EOPNOTSUPP).close(0);
     Job::blocks(32).script(&script).run(&net);
+}
+
+#[test]
+fn a_policy_decides_what_kernels_connect_to_and_bind() {
+    let (server, folder) = (peer::echo_server(), Folder::new("policy"));
+    let port = server.to_ip().expect("it is TCP").port();
+    let rule = |text: String| text.parse::<Rule>().expect("a rule");
+    let policy = Policy::open()
+        .allow_connect(rule(format!("127.0.0.0/8:{port}")))
+        .deny_connect(rule("127.0.0.2".to_owned()))
+        .allow_bind(rule("127.0.0.1:0".to_owned()))
+        .allow_bind(rule(format!("unix:{}/*", folder.path("in").display())));
+    std::fs::create_dir(folder.path("in")).expect("a folder");
+    let net = net_builder().policy(policy).build().expect("a net");
+    let mut script = Script::new();
+    // What is allowed works.
+    script.stream(0, server).send(0, 100).recv_all(0, 100, 100).close(0);
+    script.listener(0, ANY_PORT).close(0);
+    script.listener(0, folder.address("in/a")).close(0);
+    // The rest does not, and the socket can still be used for what is.
+    script.socket(0, Domain::V4);
+    for address in [
+        SocketAddr::v4([127, 0, 0, 2], port),
+        SocketAddr::v4([127, 0, 0, 1], port.wrapping_add(1)),
+        SocketAddr::v4([192, 0, 2, 1], port),
+    ] {
+        script.connect(0, address).errno(Errno::EACCES);
+    }
+    script.bind(0, SocketAddr::v4([0, 0, 0, 0], 0)).errno(Errno::EACCES);
+    script.bind(0, SocketAddr::v4([127, 0, 0, 1], 1)).errno(Errno::EACCES);
+    // Listening would bind it to every address.
+    script.listen(0, 1).errno(Errno::EACCES);
+    script.connect(0, server).send(0, 10).recv_all(0, 10, 10).close(0);
+    script.socket(0, Domain::Unix);
+    script.bind(0, folder.address("out")).errno(Errno::EACCES);
+    script.connect(0, folder.address("in/a")).errno(Errno::EACCES).close(0);
+    Job::blocks(32).script(&script).run(&net);
+    assert_eq!(net.statistics().denied, 8);
+    // The program itself is not asked.
+    net.listen(SocketAddr::v4([127, 0, 0, 3], 0)).expect("it may");
 }
