@@ -115,6 +115,7 @@ pub(crate) unsafe fn to_ring(rank: u32, size: u32, buffer: *const u8, ring: *mut
 #[inline(always)]
 fn share(rank: u32, size: u32, lines: u32, load: impl Fn(u32) -> Line, store: impl Fn(u32, Line)) {
     let mut at = rank;
+    // Counted: the lines, several at a time.
     while at + (IN_FLIGHT - 1) * size < lines {
         let loaded: [Line; IN_FLIGHT as usize] =
             core::array::from_fn(|turn| load(at + turn as u32 * size));
@@ -123,6 +124,7 @@ fn share(rank: u32, size: u32, lines: u32, load: impl Fn(u32) -> Line, store: im
         }
         at += IN_FLIGHT * size;
     }
+    // Counted: the rest of them.
     while at < lines {
         store(at, load(at));
         at += size;
@@ -141,12 +143,14 @@ unsafe fn edges(
     length: u32,
 ) {
     let mut at = rank;
+    // Counted: the bytes before the first line.
     while at < head {
         // SAFETY: the caller's promise: below `length`.
         unsafe { to.add(at as usize).write(from.add(at as usize).read()) };
         at += size;
     }
     at = tail + rank;
+    // Counted: the bytes behind the last.
     while at < length {
         // SAFETY: as above.
         unsafe { to.add(at as usize).write(from.add(at as usize).read()) };

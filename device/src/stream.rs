@@ -209,7 +209,7 @@ impl<G: Group> Stream<G> {
     #[inline(always)]
     pub fn read_full(&self, buffer: SharedBuf) -> Result<usize, Errno> {
         let mut filled = 0;
-        // A counted copy: each turn receives a byte or more, or is the last.
+        // Counted: each turn fills a byte or more, or is the last.
         while filled < buffer.len() {
             match self.read(buffer.slice(filled, usize::MAX))? {
                 0 => break,

@@ -53,6 +53,7 @@ impl SocketAddr {
     pub const fn v4(ip: [u8; 4], port: u16) -> Self {
         let mut this = Self { family: Domain::V4 as u16, port_or_length: port, ..Self::NONE };
         let mut at = 0;
+        // Counted: four bytes.
         while at < 4 {
             this.bytes[at] = ip[at];
             at += 1;
@@ -65,11 +66,13 @@ impl SocketAddr {
         let mut this = Self { family: Domain::V6 as u16, port_or_length: port, ..Self::NONE };
         let (flow, scope) = (flow.to_le_bytes(), scope.to_le_bytes());
         let mut at = 0;
+        // Counted: sixteen bytes.
         while at < 16 {
             this.bytes[at] = ip[at];
             at += 1;
         }
         at = 0;
+        // Counted: four bytes.
         while at < 4 {
             this.bytes[16 + at] = flow[at];
             this.bytes[20 + at] = scope[at];
@@ -87,6 +90,7 @@ impl SocketAddr {
         let mut this =
             Self { family: Domain::Unix as u16, port_or_length: path.len() as u16, ..Self::NONE };
         let mut at = 0;
+        // Counted: the path.
         while at < path.len() {
             if path[at] == 0 {
                 return None;

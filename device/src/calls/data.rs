@@ -100,7 +100,7 @@ fn send_by_ring<G: Group>(
 ) -> Result<usize, Errno> {
     let least = usize::from(length > 0);
     let mut sent = 0;
-    // A counted copy: each turn sends a byte or more, or is the last.
+    // Counted: each turn sends a byte or more, or is the last.
     loop {
         let want = (least, length - sent);
         match Window::open(net, group, handle, Side::Send, want, wait) {

@@ -56,6 +56,7 @@ pub fn gpoll<G: Group>(net: Net, group: G, sockets: Shared<PollFd>, timeout_ms: 
     let waited = group_until(net, group, deadline, || {
         let mut any = false;
         let mut at = group.rank();
+        // Counted: the entries.
         while let Some(mut entry) = sockets.get(at) {
             entry.revents = look(net, entry.handle, entry.events);
             sockets.set(at, entry);

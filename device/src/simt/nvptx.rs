@@ -278,6 +278,7 @@ fn scratch() -> *mut u64 {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcmp(left: *const u8, right: *const u8, length: usize) -> i32 {
     let mut at = 0;
+    // Counted: the bytes.
     while at < length {
         // SAFETY: the caller's promise.
         let (a, b) = unsafe { (left.add(at).read(), right.add(at).read()) };

@@ -12,7 +12,7 @@ use crate::install::Tools;
 use crate::report::{Outcome, Step};
 use crate::shell;
 use crate::workspace::Workspace;
-use crate::{libtest, licences, ptx};
+use crate::{libtest, licences, ptx, rules};
 
 /// What every step may use.
 pub(crate) struct Context {
@@ -24,6 +24,7 @@ pub(crate) struct Context {
 pub(crate) const STEPS: &[Step] = &[
     Step { name: "formatting", run: formatting },
     Step { name: "licences", run: licences::check },
+    Step { name: "rules", run: rules::check },
     Step { name: "clippy", run: clippy },
     Step { name: "docs", run: docs },
     Step { name: "tests", run: tests },

@@ -15,6 +15,7 @@ mod libtest;
 mod licences;
 mod ptx;
 mod report;
+mod rules;
 mod shell;
 mod workspace;
 

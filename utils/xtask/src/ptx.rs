@@ -9,6 +9,7 @@ use gpunet_builder::{Compiler, KernelCrate, KernelUsage, Ptxas};
 use crate::checks::Context;
 use crate::install;
 use crate::report::Outcome;
+use crate::rules;
 use crate::workspace::{Member, Workspace};
 
 /// The GPUs that all kernels must assemble for: Turing, Ampere, Hopper, Blackwell.
@@ -62,7 +63,12 @@ pub(crate) fn check(context: &Context) -> Result<Outcome> {
         for member in context.workspace.kernel_crates() {
             match build(&context.workspace, &context.tools.compiler, Some(&ptxas), member, cpu) {
                 Ok(built) => {
-                    outcome.passed += 1;
+                    let text = std::fs::read_to_string(&built.path)?;
+                    let wrong = rules::in_ptx(&text)?;
+                    outcome.passed += usize::from(wrong.is_empty());
+                    outcome
+                        .failed
+                        .extend(wrong.iter().map(|wrong| format!("{}: {wrong}", member.name)));
                     table.add(cpu, &member.name, &built.kernels);
                 }
                 Err(error) => {
