@@ -15,6 +15,8 @@ use gpunet_device::SocketAddr;
 ///
 /// A deny rule refuses what it names. Where there are allow rules for a kind of call, what none of
 /// them names is refused, too. Without rules everything is allowed that the program's user may do.
+/// How many sockets kernels may have, and how many bytes on their way, are settings of the net
+/// ([`sockets`](crate::NetBuilder::sockets), [`ring_memory`](crate::NetBuilder::ring_memory)).
 ///
 /// ```
 /// # use gpunet_host::Policy;
