@@ -9,6 +9,8 @@
 //! | barrier, warp | `bar.warp.sync` (convergent intrinsic) | the same over 32 threads |
 //! | broadcast, block | shared scratch words between two barriers | the same |
 //! | broadcast, warp | `shfl.sync.idx` | scratch words between two barriers |
+//! | lead, block | the first warp's work between two barriers | the same, and a broadcast |
+//! | one lane's word, any lane | `shfl.sync.idx`, `vote.any.sync`, whole warps | scratch words |
 //! | [`now_ns`] | `%globaltimer` | monotonic clock or virtual time |
 //! | [`pause`] | nothing | lets other coroutines run |
 
