@@ -17,6 +17,11 @@ use crate::local::{RingPlace, Side, Socket};
 use crate::simt;
 use crate::wait::{Deadline, Watch, wait_until};
 
+/// Bytes that the GPU reads across PCIe at once.
+const RING_LINE: usize = 128;
+/// A window of so many bytes is long: its copy takes longer than another call.
+const LONG: usize = 32 << 10;
+
 /// An open window, the same in every thread of the group.
 #[derive(Clone, Copy)]
 pub(crate) struct Window {
@@ -81,6 +86,13 @@ impl Window {
         finish(net, group, handle, used.min(self.length), Ending::of_window(side));
     }
 
+    /// The same for a window whose bytes were all copied out.
+    #[inline(always)]
+    pub(crate) fn close_copied<G: Group>(self, net: Net, group: G, handle: Handle, used: usize) {
+        group.barrier();
+        finish(net, group, handle, used.min(self.length), Ending::Copied);
+    }
+
     /// Bytes in the window.
     #[inline(always)]
     pub(crate) fn len(self) -> usize {
@@ -104,11 +116,14 @@ impl Window {
         self.pieces().map(|(address, length)| unsafe { SharedBuf::from_raw(address, length) })
     }
 
-    /// The same for a window whose bytes were all copied out.
+    /// A long window that does not fill the buffer of `most` bytes, cut where a line of the ring
+    /// ends: the next one then begins there, and its copy moves 16 bytes at a time. What a peer
+    /// sends comes in odd pieces, and the copy of one that begins anywhere takes twice as long.
     #[inline(always)]
-    pub(crate) fn close_copied<G: Group>(self, net: Net, group: G, handle: Handle, used: usize) {
-        group.barrier();
-        finish(net, group, handle, used.min(self.length), Ending::Copied);
+    pub(crate) fn up_to_a_line(self, most: usize) -> Self {
+        let beyond = (self.start + self.length) % RING_LINE;
+        let cut = self.length >= LONG && self.length < most;
+        Self { length: if cut { self.length - beyond } else { self.length }, ..self }
     }
 
     /// Copies the window's bytes out; all threads of the group call it.

@@ -144,6 +144,7 @@ pub(crate) fn receive<G: Group>(
     match opened {
         Opened::End => Ok(0),
         Opened::Window(window) => {
+            let window = window.up_to_a_line(length);
             window.copy_out(group, to);
             let used = if flags & MSG_PEEK == 0 { window.len() } else { 0 };
             // Begins with a barrier: what other threads copied is there for all.

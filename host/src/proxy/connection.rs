@@ -10,10 +10,14 @@ use gpunet_device::abi::express::{self, EXPRESS_BYTES};
 use gpunet_device::calls::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDHUP};
 
 use super::listener::Accepting;
+use super::shared::Readiness;
 use super::statistics::{Counters, SocketState};
 use super::watch::{Watch, Watched};
 use crate::memory::{Memory, Window};
 use crate::transport::{Direction, Moved, Socket};
+
+/// Turns that moved bytes after which a socket is busy enough to do without epoll.
+pub(super) const OFTEN: u32 = 16;
 
 /// Who a socket belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +134,9 @@ pub(crate) struct Connection {
     pub(super) watched: Option<Box<Watched>>,
     /// Turns left in which the socket is tried without asking epoll.
     pub(crate) hot: u32,
+    /// Such turns that moved bytes, since epoll has watched it; and whether epoll no longer does.
+    pub(crate) moves: u32,
+    pub(crate) off_epoll: bool,
     /// Bytes received since the kernel last sent any.
     pub(crate) one_way: u64,
     /// Not tried before then.
@@ -164,6 +171,8 @@ impl Connection {
             watch: None,
             watched: None,
             hot: 0,
+            moves: 0,
+            off_epoll: false,
             one_way: 0,
             rests_until_ns: 0,
             accepting: None,
@@ -437,6 +446,20 @@ impl Connection {
                 self.fail_send(errno, memory, counters);
                 Turn::Moved
             }
+        }
+    }
+
+    /// A turn has moved bytes without epoll's help. Who does so often is taken off epoll, whose
+    /// callback would be part of each of the peer's sends: it is tried in every turn anyway.
+    pub(crate) fn leave_epoll(&mut self, io: &mut dyn Readiness) {
+        self.moves = self.moves.saturating_add(1);
+        let sends = self.send.theirs != self.send.ours;
+        if self.off_epoll || self.moves < OFTEN || self.phase != Phase::Open || sends {
+            return;
+        }
+        if let Some(descriptor) = self.socket.as_ref().and_then(|socket| socket.descriptor()) {
+            io.remove(descriptor);
+            self.off_epoll = true;
         }
     }
 

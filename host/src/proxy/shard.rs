@@ -45,6 +45,8 @@ pub(crate) struct Shard {
     used: usize,
     /// Places to try without asking epoll.
     pub(super) hot: Vec<u32>,
+    /// Places that epoll is to watch again.
+    unwatched: Vec<u32>,
     /// Places whose receive ring was full.
     pub(super) full: Vec<u32>,
     /// Places that are closing.
@@ -77,6 +79,7 @@ impl Shard {
             sequences: vec![0; slots],
             used: 0,
             hot: Vec::new(),
+            unwatched: Vec::new(),
             full: Vec::new(),
             closing: Vec::new(),
             pollers: Vec::new(),
@@ -116,15 +119,7 @@ impl Shard {
         worked |= self.try_again(now_ns);
         worked |= self.write_events();
         worked |= self.finish_closing(now_ns, io);
-        worked
-    }
-
-    /// A round over bytes alone, for the turns between two whole ones while sockets are hot: a
-    /// turn's length is what a message waits.
-    pub(crate) fn brief_turn(&mut self, now_ns: u64, io: &mut dyn Readiness) -> bool {
-        self.counters.turns.add(1);
-        let mut worked = self.look_at_tails();
-        worked |= self.try_hot(now_ns, io);
+        self.watch_again(io);
         worked
     }
 
@@ -320,9 +315,32 @@ impl Shard {
         while connection.pump_send(&self.shared.memory, &self.counters) == Turn::Moved {
             moved = true;
         }
+        if connection.send.theirs != connection.send.ours {
+            self.unwatched.push(place as u32);
+        }
         if moved {
             self.tell_watcher(place, POLLOUT);
         }
+    }
+
+    /// Has epoll watch those again that are no longer tried in every turn, or wait to send.
+    fn watch_again(&mut self, io: &mut dyn Readiness) {
+        while let Some(place) = self.unwatched.pop() {
+            if let Some(connection) = &mut self.places[place as usize]
+                && connection.off_epoll
+            {
+                connection.off_epoll = false;
+                connection.moves = 0;
+                let handle = connection.handle;
+                self.watch_descriptor(handle, io);
+            }
+        }
+    }
+
+    /// The thread is about to sleep: whatever comes is to wake it.
+    pub(crate) fn watch_before_sleep(&mut self, io: &mut dyn Readiness) {
+        self.unwatched.extend_from_slice(&self.hot);
+        self.watch_again(io);
     }
 
     fn try_hot(&mut self, now_ns: u64, io: &mut dyn Readiness) -> bool {
@@ -349,8 +367,14 @@ impl Shard {
                 // There may have been an edge since the last attempt.
                 Turn::Rests => {}
             }
+            if turn == Turn::Moved && few {
+                connection.leave_epoll(io);
+            }
             if connection.hot == 0 {
                 self.hot.swap_remove(at);
+                if turn != Turn::Full {
+                    self.unwatched.push(place as u32);
+                }
             } else {
                 at += 1;
             }

@@ -11,7 +11,7 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::express::{self, EXPRESS_BYTES, EXPRESS_WORDS};
 use gpunet_device::abi::layout::Layout;
 
-use super::connection::{Connection, Counted, Owner, Phase, Turn, Wishes};
+use super::connection::{Connection, Counted, OFTEN, Owner, Phase, Turn, Wishes};
 use super::shard::{STREAM_BYTES, STREAM_REST_NS, Shard};
 use super::shared::{Readiness, Shared};
 use super::statistics::Counters;
@@ -222,24 +222,29 @@ fn the_error_of_a_send_by_express_is_the_first_one() {
 }
 
 /// Descriptors that nobody waits for: the test says what is ready.
-struct NoEpoll;
+#[derive(Default)]
+struct NoEpoll {
+    watches: bool,
+}
 
 impl Readiness for NoEpoll {
     fn add(&mut self, _descriptor: BorrowedFd<'_>, _key: u64) -> Result<(), Errno> {
+        self.watches = true;
         Ok(())
     }
 
-    fn remove(&mut self, _descriptor: BorrowedFd<'_>) {}
+    fn remove(&mut self, _descriptor: BorrowedFd<'_>) {
+        self.watches = false;
+    }
 }
 
-#[test]
-fn bytes_that_come_while_a_socket_rests_are_received_afterwards() {
-    let bench = Bench::new();
-    let (mut connection, mut peer) = (bench.connection, bench.peer);
-    connection.one_way = STREAM_BYTES;
+/// A shard with one connection that has received `one_way` bytes, and its peer.
+fn shard(one_way: u64, io: &mut NoEpoll) -> (Shard, UnixStream, Handle) {
+    let Bench { memory, mut connection, peer, .. } = Bench::new();
+    connection.one_way = one_way;
     let handle = connection.handle;
     let (print, _lines) = mpsc::sync_channel(1);
-    let layout = *bench.memory.layout();
+    let pool = Pool::new(memory.layout(), 2 * u64::from(RING));
     let config = Config {
         receive_ring: RING,
         send_ring: RING,
@@ -252,8 +257,8 @@ fn bytes_that_come_while_a_socket_rests_are_received_afterwards() {
         rest_ns: 1,
     };
     let shared = Arc::new(Shared {
-        memory: bench.memory,
-        pool: Pool::new(&layout, 2 * u64::from(RING)),
+        memory,
+        pool,
         config,
         policy: Policy::open(),
         inboxes: Vec::new(),
@@ -262,19 +267,86 @@ fn bytes_that_come_while_a_socket_rests_are_received_afterwards() {
     });
     let (_sender, inbox) = mpsc::channel();
     let mut shard = Shard::new(0, shared, Arc::default(), inbox);
-    shard.adopt(connection, &mut NoEpoll);
+    shard.adopt(connection, io);
+    (shard, peer, handle)
+}
+
+fn write(peer: &mut UnixStream, bytes: &[u8]) {
+    std::io::Write::write_all(peer, bytes).expect("the pair holds it");
+}
+
+#[test]
+fn bytes_that_come_while_a_socket_rests_are_received_afterwards() {
+    let mut io = NoEpoll::default();
+    let (mut shard, mut peer, handle) = shard(STREAM_BYTES, &mut io);
     let received = |shard: &Shard| shard.counters.received_bytes.get();
     for round in 0..3 {
         let begin = round * 2 * STREAM_REST_NS;
         // Nothing is there, so the socket rests.
-        shard.turn(begin, &mut NoEpoll);
-        std::io::Write::write_all(&mut peer, &[1; 10]).expect("the pair holds it");
+        shard.turn(begin, &mut io);
+        write(&mut peer, &[1; 10]);
         shard.ready(handle.0);
         for _ in 0..1000 {
-            shard.brief_turn(begin + STREAM_REST_NS / 2, &mut NoEpoll);
+            shard.turn(begin + STREAM_REST_NS / 2, &mut io);
         }
         assert_eq!(received(&shard), 10 * round, "it rests");
-        shard.brief_turn(begin + STREAM_REST_NS, &mut NoEpoll);
+        shard.turn(begin + STREAM_REST_NS, &mut io);
         assert_eq!(received(&shard), 10 * (round + 1));
     }
+}
+
+/// Bytes come in so many turns in a row that epoll is spared; the shard after it.
+fn busy(io: &mut NoEpoll) -> (Shard, UnixStream, Handle) {
+    let (mut shard, mut peer, handle) = shard(0, io);
+    assert!(io.watches);
+    shard.ready(handle.0);
+    for _ in 0..OFTEN {
+        assert!(io.watches);
+        write(&mut peer, &[1]);
+        shard.turn(0, io);
+    }
+    assert!(!io.watches, "it is busy enough");
+    (shard, peer, handle)
+}
+
+#[test]
+fn epoll_watches_a_busy_socket_again_once_it_is_quiet() {
+    let mut io = NoEpoll::default();
+    let (mut shard, _peer, _) = busy(&mut io);
+    let mut turns = 0;
+    while shard.is_hot() && turns < 10_000 {
+        shard.turn(0, &mut io);
+        turns += 1;
+    }
+    assert!(io.watches, "after {turns} turns");
+}
+
+#[test]
+fn epoll_watches_a_busy_socket_again_before_the_thread_sleeps() {
+    let mut io = NoEpoll::default();
+    let (mut shard, _peer, _) = busy(&mut io);
+    shard.watch_before_sleep(&mut io);
+    assert!(io.watches);
+}
+
+#[test]
+fn epoll_watches_a_busy_socket_again_when_its_peer_does_not_read() {
+    let mut io = NoEpoll::default();
+    let (mut shard, mut peer, handle) = busy(&mut io);
+    let tail = shard.shared.memory.send_tail(shard.shared.index(handle));
+    let mut sent = BASE;
+    // What a kernel would send, ring by ring, until the pair holds no more.
+    for _ in 0..1000 {
+        sent += u64::from(RING);
+        tail.store_release(sent);
+        write(&mut peer, &[1]);
+        // Received and taken by the kernel, so that the socket stays busy.
+        shard.turn(0, &mut io);
+        let received = BASE + shard.counters.received_bytes.get();
+        shard.shared.memory.receive_head(shard.shared.index(handle)).store_release(received);
+        if io.watches {
+            return;
+        }
+    }
+    panic!("nothing says when the socket can be written to");
 }

@@ -21,8 +21,6 @@ use super::shared::Readiness;
 const WAKER: u64 = u64::MAX;
 /// Turns between two looks at epoll while busy sockets are tried directly.
 const HOT_LOOK: u64 = 16;
-/// Turns between two that look at more than bytes, meanwhile.
-const WHOLE_TURN: u64 = 4;
 /// Events taken at once.
 const EVENTS: usize = 256;
 
@@ -99,17 +97,9 @@ impl ProxyThread {
         let mut worked_at = 0;
         let mut stop_at: Option<u64> = None;
         let mut turn = 0_u64;
-        let mut now = 0;
         loop {
             turn += 1;
-            let busy = !crowded && self.shard.is_hot() && now - worked_at < config.spin_ns;
-            if busy && !turn.is_multiple_of(WHOLE_TURN) {
-                if self.shard.brief_turn(now, &mut self.epoll) {
-                    worked_at = now;
-                }
-                continue;
-            }
-            now = start.elapsed().as_nanos() as u64;
+            let now = start.elapsed().as_nanos() as u64;
             let mut worked = false;
             if !self.shard.is_hot() || turn.is_multiple_of(HOT_LOOK) {
                 worked |= self.look(Duration::ZERO);
@@ -142,6 +132,7 @@ impl ProxyThread {
             let quiet = !running && !self.shard.has_timers(running) && stop_at.is_none();
             let nap = if quiet { config.rest_ns } else { config.nap_ns };
             self.shard.counters.sleeps.add(1);
+            self.shard.watch_before_sleep(&mut self.epoll);
             self.look(Duration::from_nanos(nap));
         }
     }
