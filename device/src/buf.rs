@@ -73,7 +73,14 @@ impl<T: Copy> Shared<T> {
     pub fn get(self, index: usize) -> Option<T> {
         // SAFETY: in bounds; `from_raw` promises validity. Volatile: other threads may write it
         // at the other side of a barrier.
-        (index < self.length).then(|| unsafe { self.address.add(index).read_volatile() })
+        (index < self.length).then(|| unsafe {
+            let from = self.address.add(index);
+            #[cfg(gpunet_simulation)]
+            if let Some(value) = crate::simulation::read(from) {
+                return value;
+            }
+            from.read_volatile()
+        })
     }
 
     /// Sets the element at `index`; nothing happens beyond the end.
@@ -81,7 +88,14 @@ impl<T: Copy> Shared<T> {
     pub fn set(self, index: usize, value: T) {
         if index < self.length {
             // SAFETY: as in `get`.
-            unsafe { self.address.add(index).write_volatile(value) };
+            unsafe {
+                let to = self.address.add(index);
+                #[cfg(gpunet_simulation)]
+                if crate::simulation::write(to, value) {
+                    return;
+                }
+                to.write_volatile(value);
+            }
         }
     }
 

@@ -7,7 +7,7 @@
 
 #![allow(unsafe_code, reason = "the copy loops")]
 
-use crate::simt::{load_line, store_line};
+use crate::simt::{load_line, load_plain, store_line, store_plain};
 
 /// 16 bytes, moved by one instruction.
 type Line = [u64; 2];
@@ -146,14 +146,14 @@ unsafe fn edges(
     // Counted: the bytes before the first line.
     while at < head {
         // SAFETY: the caller's promise: below `length`.
-        unsafe { to.add(at as usize).write(from.add(at as usize).read()) };
+        unsafe { store_plain(to.add(at as usize), load_plain(from.add(at as usize))) };
         at += size;
     }
     at = tail + rank;
     // Counted: the bytes behind the last.
     while at < length {
         // SAFETY: as above.
-        unsafe { to.add(at as usize).write(from.add(at as usize).read()) };
+        unsafe { store_plain(to.add(at as usize), load_plain(from.add(at as usize))) };
         at += size;
     }
 }

@@ -14,6 +14,7 @@ use crate::abi::layout::LIVE_AT;
 use crate::abi::net::Net;
 use crate::group::Group;
 use crate::local::{Side, Socket};
+use crate::planted::{Bug, planted};
 use crate::ring::{self, Ending, Found, Opened, Search, Window};
 use crate::simt;
 use crate::wait::{Deadline, Watch, wait_until, warp_until};
@@ -111,7 +112,8 @@ fn take(net: Net, handle: Handle, to: *mut u8, most: usize, wait: bool) -> Found
         eager = turns < EAGER_TURNS;
         if eager || lane >= COUNTER_LANE {
             // Acquire: who sees the counter sees the ring's bytes, too.
-            word = at.load_acquire();
+            let acquires = !planted(Bug::ReceiveWithoutAcquire);
+            word = if acquires { at.load_acquire() } else { at.load() };
         }
         let mine = match lane {
             COUNTER_LANE => moved(word),
@@ -218,18 +220,20 @@ fn put(net: Net, handle: Handle, from: *const u8, length: usize, wait: bool) -> 
     if lane == 0 {
         // No fence: the proxy takes the words for what their tags say, and waits for the rest.
         tail.store(plan + length as u64);
-        socket.set_numbered_position(plan);
+        socket.note_position(Side::Send, plan);
     }
     let ring = socket.ring(Side::Send);
     let offset = |at: usize| (position as usize + first + at) & (ring.capacity() - 1);
     if first + 4 <= length && offset(0).is_multiple_of(4) {
         // SAFETY: inside the ring, whose lock the group has.
-        unsafe { ring.start().add(offset(0)).cast::<u32>().write(u32::from_le_bytes(bytes)) };
+        unsafe {
+            simt::store_plain(ring.start().add(offset(0)).cast(), u32::from_le_bytes(bytes));
+        }
     } else {
         for (at, byte) in bytes.into_iter().enumerate() {
             if first + at < length {
                 // SAFETY: as above.
-                unsafe { ring.start().add(offset(at)).write(byte) };
+                unsafe { simt::store_plain(ring.start().add(offset(at)), byte) };
             }
         }
     }

@@ -40,10 +40,14 @@ mod express;
 pub mod group;
 pub mod kernel;
 mod local;
+#[doc(hidden)]
+pub mod planted;
 pub mod poller;
 mod request;
 mod ring;
 pub mod simt;
+#[cfg(gpunet_simulation)]
+pub mod simulation;
 pub mod stream;
 mod wait;
 

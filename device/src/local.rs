@@ -358,10 +358,10 @@ impl Socket {
         self.seen_word(side).load()
     }
 
-    /// Has the group that holds the send side settle with this position and number.
+    /// Has the group that holds the side settle with this position and number.
     #[inline(always)]
-    pub(crate) fn set_numbered_position(&self, word: u64) {
-        self.record.get(SEND_SEEN).store(word);
+    pub(crate) fn note_position(&self, side: Side, word: u64) {
+        self.seen_word(side).store(word);
     }
 
     /// Takes a direction for the calling group, if no other has it, and tells where it stands, with
@@ -559,18 +559,22 @@ pub(crate) fn begin_close(net: Net, handle: Handle, deadline: Deadline) -> Resul
     let socket = Socket::named(net, handle)?;
     let word = socket.record.get(STATE);
     let seen = leave_open(net, socket, CLOSING)?;
+    let mut received = None;
     for side in [Side::Receive, Side::Send] {
         let held = wait_until(net, socket.shard(), deadline, Watch::Proxy, || {
             let free = socket.position_word(side).load() != TAKEN;
             if free { socket.try_lock(side) } else { None }
         });
-        if let Err(errno) = held {
-            // A group keeps a window open: it may go on, and the close be tried again.
-            if side == Side::Send {
-                socket.unlock(Side::Receive, socket.numbered_position(Side::Receive));
+        match held {
+            Ok(position) => received = received.or(Some(position)),
+            Err(errno) => {
+                // A group keeps a window open: it may go on, and the close be tried again.
+                if let Some(position) = received {
+                    socket.unlock(Side::Receive, position);
+                }
+                word.store_release(seen);
+                return Err(if errno == Errno::ENETDOWN { errno } else { Errno::EBUSY });
             }
-            word.store_release(seen);
-            return Err(if errno == Errno::ENETDOWN { errno } else { Errno::EBUSY });
         }
     }
     Ok(())

@@ -7,6 +7,7 @@
 use crate::abi::errno::Errno;
 use crate::abi::message::{Reply, Request};
 use crate::abi::net::Net;
+use crate::planted::{Bug, planted};
 use crate::simt;
 use crate::wait::{Deadline, Watch, wait_until};
 
@@ -43,9 +44,14 @@ pub(crate) fn ask(net: Net, shard: usize, request: &Request) -> Result<Reply, Er
         // Acquire: who sees the number sees the reply.
         (net.reply_sequence(slot).load_acquire() == sequence).then_some(())
     });
+    if planted(Bug::SlotFreedEarly) {
+        local.get(LOCK).store_release(FREE);
+    }
     let reply = answered.map(|()| Reply(net.reply(slot).read()));
     // Release: the next claimer finds the sequence number, and this reply was read before.
-    local.get(LOCK).store_release(if reply.is_ok() { FREE } else { ABANDONED });
+    if !planted(Bug::SlotFreedEarly) {
+        local.get(LOCK).store_release(if reply.is_ok() { FREE } else { ABANDONED });
+    }
     // A proxy that does not answer is gone, whatever the clock says.
     reply.map_err(|_| Errno::ENETDOWN)
 }

@@ -14,6 +14,7 @@ use crate::buf::SharedBuf;
 use crate::copy;
 use crate::group::Group;
 use crate::local::{RingPlace, Side, Socket};
+use crate::planted::{Bug, planted};
 use crate::simt;
 use crate::wait::{Deadline, Watch, wait_until};
 
@@ -104,7 +105,8 @@ impl Window {
     pub(crate) fn pieces(self) -> [(*mut u8, usize); 2] {
         let first = self.length.min(self.ring.capacity() - self.start);
         let ring = self.ring.start();
-        [(ring.wrapping_add(self.start), first), (ring, self.length - first)]
+        let wrong = usize::from(planted(Bug::WrongWrap));
+        [(ring.wrapping_add(self.start), first), (ring.wrapping_add(wrong), self.length - first)]
     }
 
     /// The pieces as buffers.
@@ -246,6 +248,11 @@ impl Search {
             None => socket.lock(side, wait)?,
         };
         let position = express::without_number(numbered);
+        // For the thread that settles: what the last owner wrote there may not have come yet,
+        // since nothing but the position itself tells of it.
+        if !planted(Bug::PositionNotNoted) {
+            socket.note_position(side, numbered);
+        }
         let this =
             Self { socket, position, numbered, ring, live, deadline, side, net, least, known };
         if !socket.is_still_here() {
@@ -287,7 +294,12 @@ impl Search {
             let open = self.socket.is_open();
             // Acquire: who sees the counter sees the bytes (receive), or may overwrite them
             // (send).
-            self.judge(Progress(self.live.load_acquire()), open)
+            let word = if planted(Bug::ReceiveWithoutAcquire) {
+                self.live.load()
+            } else {
+                self.live.load_acquire()
+            };
+            self.judge(Progress(word), open)
         };
         let outcome = match self.deadline {
             Some(deadline) => {
@@ -401,7 +413,7 @@ fn settle(net: Net, handle: Handle, used: usize, ending: Ending) {
     let position = socket.numbered_position(side) + used as u64;
     // All threads' accesses before the counter moves, for the proxy, and before the next group has
     // the side: what was written into space that was not committed must not land behind its bytes.
-    if ending != Ending::Copied {
+    if ending != Ending::Copied && !planted(Bug::SendWithoutFence) {
         simt::release_fence();
     }
     if used > 0 {

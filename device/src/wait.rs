@@ -8,6 +8,7 @@ use crate::abi::errno::Errno;
 use crate::abi::net::Net;
 use crate::abi::word::Word;
 use crate::group::Group;
+use crate::planted::{Bug, planted};
 use crate::simt;
 
 /// Turns between two looks at the clock and the stop word: some 30 us on hardware.
@@ -101,7 +102,7 @@ impl Limits {
             }
         }
         let now = simt::now_ns();
-        if now >= self.deadline {
+        if now >= self.deadline && !planted(Bug::DeadlineIgnored) {
             return (pulse, Some(Errno::ETIMEDOUT));
         }
         if now - pulse.looked_at >= BEAT_NS {

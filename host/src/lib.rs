@@ -16,6 +16,9 @@ mod memory;
 pub mod net;
 mod pool;
 mod proxy;
+#[cfg(gpunet_simulation)]
+#[allow(unsafe_code, reason = "coroutines, and memory by address")]
+mod simulation;
 pub mod transport;
 
 pub use gpu::{Gpu, GpuChoice, GpuError, GpuKind, KernelError, Module};

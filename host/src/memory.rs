@@ -11,6 +11,7 @@ use gpunet_device::abi::layout::{LIVE_WORDS, Layout};
 use gpunet_device::abi::message::{REPLY_WORDS, REQUEST_WORDS};
 use gpunet_device::abi::net::{Net as DeviceNet, Regions, header};
 use gpunet_device::abi::word::{Word, Words};
+use gpunet_device::planted::{Bug, planted};
 
 use crate::gpu::{DeviceMemory, Gpu, GpuError, HostMemory};
 
@@ -116,7 +117,7 @@ impl Memory {
         }
         if !changed.is_empty() {
             // Acquire, for all of them: who sees a counter sees what was written before it.
-            std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
+            Word::fence_acquire();
         }
     }
 
@@ -172,7 +173,7 @@ impl Memory {
         let words = card.to_words();
         place.get(0).store(0);
         // No word of the new card is seen with the old word 0.
-        std::sync::atomic::fence(std::sync::atomic::Ordering::Release);
+        Word::fence_release();
         for (index, word) in words.iter().enumerate().skip(1) {
             place.get(index).store(*word);
         }
@@ -229,10 +230,35 @@ impl Memory {
         unsafe { Words::at(self.gpu_word(self.layout.send_express(socket))) }
     }
 
+    /// Where the rings lie, and how many bytes they are.
+    #[cfg(gpunet_simulation)]
+    pub(crate) fn ring_region(&self) -> (*mut u8, usize) {
+        (self.rings.as_ptr(), self.rings.len())
+    }
+
+    /// Where the GPU's words, the proxy's and those in GPU memory begin.
+    #[cfg(gpunet_simulation)]
+    pub(crate) fn regions(&self) -> [usize; 3] {
+        [self.gpu_words.as_ptr(), self.cpu_words.as_ptr(), self.local.device_ptr()]
+            .map(|start| start.addr())
+    }
+
+    /// Request slots that kernels hold.
+    #[cfg(gpunet_simulation)]
+    pub(crate) fn claimed_slots(&self) -> usize {
+        let claimed = |slot: &usize| {
+            let mut word = [0; 8];
+            let at = self.layout.slot_local(*slot) * 8;
+            self.local.read(at, &mut word).is_ok() && u64::from_ne_bytes(word) != 0
+        };
+        (0..self.layout.all_slots()).filter(claimed).count()
+    }
+
     /// The bytes in a socket's send express words, if all of them are there under that tag.
     pub(crate) fn take_express(&self, socket: usize, tag: u32) -> Option<[u8; EXPRESS_BYTES]> {
         let words = self.send_express(socket).read();
-        let whole = words.iter().all(|word| express::tag_of(*word) == tag);
+        let whole =
+            words.iter().all(|word| express::tag_of(*word) == tag) || planted(Bug::TagNotCompared);
         whole.then(|| std::array::from_fn(|at| express::bytes_of(words[at / 4])[at % 4]))
     }
 
@@ -291,7 +317,7 @@ impl Window {
         for (address, length) in self.pieces {
             for (at, byte) in (0..length).zip(&mut into) {
                 // SAFETY: `Memory::window` made the piece inside a ring, which its owner keeps.
-                *byte = unsafe { address.add(at).read_volatile() };
+                *byte = unsafe { load_volatile(address.add(at)) };
             }
         }
     }
@@ -308,7 +334,7 @@ impl Window {
         for (address, length) in self.pieces {
             for (at, byte) in (0..length).zip(&mut bytes) {
                 // SAFETY: as in `read`.
-                unsafe { address.add(at).write_volatile(*byte) };
+                unsafe { store_volatile(address.add(at), *byte) };
             }
         }
     }
@@ -320,4 +346,32 @@ impl Window {
         self.read(&mut bytes);
         bytes
     }
+}
+
+/// Reads a byte that the GPU may write.
+///
+/// # Safety
+/// Valid to read.
+unsafe fn load_volatile(from: *const u8) -> u8 {
+    #[cfg(gpunet_simulation)]
+    // SAFETY: the caller's promise.
+    if let Some(byte) = unsafe { gpunet_device::simulation::read(from) } {
+        return byte;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { from.read_volatile() }
+}
+
+/// Writes a byte that the GPU may read.
+///
+/// # Safety
+/// Valid to write.
+unsafe fn store_volatile(to: *mut u8, byte: u8) {
+    #[cfg(gpunet_simulation)]
+    // SAFETY: the caller's promise.
+    if unsafe { gpunet_device::simulation::write(to, byte) } {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { to.write_volatile(byte) }
 }

@@ -7,6 +7,7 @@ use gpunet_device::Handle;
 use gpunet_device::abi::card::Place;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::Layout;
+use gpunet_device::planted::{Bug, planted};
 
 /// The smallest ring: a page, so that rings of different writers share none.
 pub(crate) const SMALLEST_RING: u32 = 4096;
@@ -52,7 +53,9 @@ impl Pool {
         let place = places.free.pop().ok_or(Errno::ENFILE)?;
         places.used += 1;
         let generation = &mut places.generations[place as usize];
-        *generation = generation.checked_add(1).unwrap_or(1);
+        if *generation == 0 || !planted(Bug::GenerationNotBumped) {
+            *generation = generation.checked_add(1).unwrap_or(1);
+        }
         Ok(Handle::new(shard as u32, place, *generation))
     }
 

@@ -39,6 +39,12 @@ impl Word {
         Self(address)
     }
 
+    /// The simulation bench, where it runs: it decides what is seen of this word, and when.
+    #[cfg(gpunet_simulation)]
+    fn simulated<R>(&self, f: impl FnOnce(&dyn crate::simulation::Bench) -> R) -> Option<R> {
+        crate::simulation::with(f)
+    }
+
     #[inline(always)]
     fn atomic(&self) -> &AtomicU64 {
         // SAFETY: `at` promises alignment and validity, and all access goes through atomics.
@@ -48,30 +54,51 @@ impl Word {
     /// Reads, with no order implied.
     #[inline(always)]
     pub fn load(&self) -> u64 {
+        #[cfg(gpunet_simulation)]
+        if let Some(outcome) = self.simulated(|bench| bench.load(self.0, false)) {
+            return outcome;
+        }
         self.atomic().load(Ordering::Relaxed)
     }
 
     /// Reads; what the writer did before its release is visible afterwards.
     #[inline(always)]
     pub fn load_acquire(&self) -> u64 {
+        #[cfg(gpunet_simulation)]
+        if let Some(outcome) = self.simulated(|bench| bench.load(self.0, true)) {
+            return outcome;
+        }
         self.atomic().load(Ordering::Acquire)
     }
 
     /// Writes, with no order implied.
     #[inline(always)]
     pub fn store(&self, value: u64) {
+        #[cfg(gpunet_simulation)]
+        if let Some(outcome) = self.simulated(|bench| bench.store(self.0, value, false)) {
+            return outcome;
+        }
         self.atomic().store(value, Ordering::Relaxed);
     }
 
     /// Writes after everything this thread did before.
     #[inline(always)]
     pub fn store_release(&self, value: u64) {
+        #[cfg(gpunet_simulation)]
+        if let Some(outcome) = self.simulated(|bench| bench.store(self.0, value, true)) {
+            return outcome;
+        }
         self.atomic().store(value, Ordering::Release);
     }
 
     /// Replaces `current` by `new`; says whether it did.
     #[inline(always)]
     pub fn compare_exchange(&self, current: u64, new: u64) -> bool {
+        #[cfg(gpunet_simulation)]
+        if let Some(outcome) = self.simulated(|bench| bench.compare_exchange(self.0, current, new))
+        {
+            return outcome;
+        }
         self.atomic().compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
@@ -79,6 +106,10 @@ impl Word {
     /// processor touches: a GPU's exchange is not atomic against the CPU.
     #[inline(always)]
     pub fn swap_on_gpu(&self, new: u64) -> u64 {
+        #[cfg(gpunet_simulation)]
+        if let Some(outcome) = self.simulated(|bench| bench.swap(self.0, new)) {
+            return outcome;
+        }
         #[cfg(target_arch = "nvptx64")]
         {
             // SAFETY: `at` promises alignment and validity.
@@ -86,6 +117,22 @@ impl Word {
         }
         #[cfg(not(target_arch = "nvptx64"))]
         self.atomic().swap(new, Ordering::Acquire)
+    }
+
+    /// What this thread reads next is no older than what it has read.
+    #[inline(always)]
+    pub fn fence_acquire() {
+        #[cfg(gpunet_simulation)]
+        crate::simulation::with(|bench| bench.fence(crate::simulation::Fence::Acquire));
+        core::sync::atomic::fence(Ordering::Acquire);
+    }
+
+    /// What this thread has done is seen before what it stores next.
+    #[inline(always)]
+    pub fn fence_release() {
+        #[cfg(gpunet_simulation)]
+        crate::simulation::with(|bench| bench.fence(crate::simulation::Fence::Release));
+        core::sync::atomic::fence(Ordering::Release);
     }
 
     /// The word `index` places further on.

@@ -196,7 +196,7 @@ fn is_first(scope: Scope) -> bool {
 #[allow(unsafe_code, reason = "a raw load")]
 pub(crate) unsafe fn load_line(from: *const [u64; 2]) -> [u64; 2] {
     // SAFETY: the caller's promise.
-    unsafe { from.read() }
+    unsafe { super::load_plain(from) }
 }
 
 /// # Safety
@@ -204,5 +204,5 @@ pub(crate) unsafe fn load_line(from: *const [u64; 2]) -> [u64; 2] {
 #[allow(unsafe_code, reason = "a raw store")]
 pub(crate) unsafe fn store_line(to: *mut [u64; 2], line: [u64; 2]) {
     // SAFETY: the caller's promise.
-    unsafe { to.write(line) }
+    unsafe { super::store_plain(to, line) }
 }

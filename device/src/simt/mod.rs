@@ -187,10 +187,42 @@ pub(crate) unsafe fn store_line(to: *mut [u64; 2], line: [u64; 2]) {
     unsafe { backend::store_line(to, line) }
 }
 
+/// Reads a plain value.
+///
+/// # Safety
+/// `from` is valid to read.
+#[inline(always)]
+#[allow(unsafe_code, reason = "a raw load")]
+pub(crate) unsafe fn load_plain<T: Copy>(from: *const T) -> T {
+    #[cfg(gpunet_simulation)]
+    // SAFETY: the caller's promise.
+    if let Some(value) = unsafe { crate::simulation::read(from) } {
+        return value;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { from.read() }
+}
+
+/// Writes a plain value.
+///
+/// # Safety
+/// `to` is valid to write.
+#[inline(always)]
+#[allow(unsafe_code, reason = "a raw store")]
+pub(crate) unsafe fn store_plain<T: Copy>(to: *mut T, value: T) {
+    #[cfg(gpunet_simulation)]
+    // SAFETY: the caller's promise.
+    if unsafe { crate::simulation::write(to, value) } {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { to.write(value) }
+}
+
 /// What this thread reads next is no older than what it has read.
 #[inline(always)]
 pub(crate) fn acquire_fence() {
-    core::sync::atomic::fence(core::sync::atomic::Ordering::Acquire);
+    crate::abi::word::Word::fence_acquire();
 }
 
 /// Makes everything this thread has seen and done visible on this GPU before its next stores.
@@ -202,5 +234,5 @@ pub(crate) fn gpu_release_fence() {
 /// Makes everything this thread has seen and done visible, system-wide, before its next stores.
 #[inline(always)]
 pub(crate) fn release_fence() {
-    core::sync::atomic::fence(core::sync::atomic::Ordering::Release);
+    crate::abi::word::Word::fence_release();
 }

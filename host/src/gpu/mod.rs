@@ -32,6 +32,9 @@ pub use launch::{Dim3, Entry, LaunchSpec, Running};
 pub use memory::{DeviceMemory, HostMemory};
 pub use module::Module;
 
+#[cfg(gpunet_simulation)]
+pub(crate) use emulated::{stage::Stage, worker::SplitMix};
+
 /// What each backend supplies.
 trait Backend: Send + Sync {
     fn info(&self) -> &GpuInfo;
@@ -39,6 +42,15 @@ trait Backend: Send + Sync {
     fn host_memory(&self, bytes: usize) -> Result<HostMemory, GpuError>;
     fn device_memory(&self, bytes: usize) -> Result<DeviceMemory, GpuError>;
     fn launch(&self, launch: LaunchSpec<'_>) -> Result<Running, GpuError>;
+    #[cfg(gpunet_simulation)]
+    fn stage(&self, launch: LaunchSpec<'_>) -> Result<Stage, GpuError> {
+        let _ = launch;
+        Err(GpuError::Unsupported {
+            kind: "CUDA",
+            what: "stepping through a kernel",
+            remedy: "use the emulated GPU",
+        })
+    }
 }
 
 /// An open GPU. Clones share it; memory and running kernels keep it open.
@@ -111,6 +123,14 @@ impl Gpu {
     /// whole beside the kernels that run.
     pub fn launch(&self, launch: LaunchSpec<'_>) -> Result<Running, GpuError> {
         self.inner.launch(launch)
+    }
+}
+
+#[cfg(gpunet_simulation)]
+impl Gpu {
+    /// A kernel whose threads take their turns when the caller says.
+    pub(crate) fn stage(&self, launch: LaunchSpec<'_>) -> Result<Stage, GpuError> {
+        self.inner.stage(launch)
     }
 }
 

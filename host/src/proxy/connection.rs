@@ -8,6 +8,7 @@ use gpunet_device::abi::card::{Card, Kind, Place, Progress, Status};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::express::{self, EXPRESS_BYTES};
 use gpunet_device::calls::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDHUP};
+use gpunet_device::planted::{Bug, planted};
 
 use super::listener::Accepting;
 use super::shared::Readiness;
@@ -17,7 +18,7 @@ use crate::memory::{Memory, Window};
 use crate::transport::{Direction, Moved, Socket};
 
 /// Turns that moved bytes after which a socket is busy enough to do without epoll.
-pub(super) const OFTEN: u32 = 16;
+pub(super) const OFTEN: u32 = if cfg!(gpunet_simulation) { 4 } else { 16 };
 
 /// Who a socket belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,7 +218,11 @@ impl Connection {
     pub(crate) fn publish_receive(&self, memory: &Memory) {
         let progress = Progress::new(self.receive.ours, self.ending(self.receive_ended))
             .with_express(if self.express_holds { self.express_number } else { 0 });
-        memory.live(self.index).get(0).store_release(progress.0);
+        let word = memory.live(self.index).get(0);
+        if planted(Bug::ReceiveWithoutRelease) {
+            return word.store(progress.0);
+        }
+        word.store_release(progress.0);
     }
 
     /// Release: what was sent may be overwritten.
@@ -361,7 +366,10 @@ impl Connection {
         if self.receive.ours - self.receive.theirs >= capacity / 2 {
             self.look_at_head(memory, counters);
         }
-        let free = capacity - (self.receive.ours - self.receive.theirs);
+        let mut free = capacity - (self.receive.ours - self.receive.theirs);
+        if free == 0 && planted(Bug::FullTakenForFree) {
+            free = 16;
+        }
         if self.receive_ended {
             return Turn::Idle;
         }
@@ -425,7 +433,7 @@ impl Connection {
         }
         let Some(socket) = &mut self.socket else { return Turn::Idle };
         let waiting = self.send.theirs - self.send.ours;
-        if waiting == 0 {
+        if waiting == 0 || (self.finish_send && planted(Bug::EndedBeforeSent)) {
             if !self.finish_send {
                 return Turn::Idle;
             }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use gpunet_device::Handle;
 use gpunet_device::abi::errno::Errno;
+use gpunet_device::planted::{Bug, planted};
 
 use super::connection::{Connection, Counted, Owner, Phase};
 use super::shared::Shared;
@@ -100,7 +101,9 @@ impl Connection {
                     // Before its shard has it, which may close it for a launch.
                     self.note_pending(shared, handle);
                     place(connection);
-                    self.push_handle(shared, handle);
+                    if !planted(Bug::AcceptedHandleLost) || counters.accepted.get() % 3 != 2 {
+                        self.push_handle(shared, handle);
+                    }
                     moved = true;
                 }
                 Ok(None) => {
@@ -182,7 +185,9 @@ impl Connection {
     /// Gives both rings back to the pool.
     pub(crate) fn give_rings(&mut self, shared: &Shared) {
         shared.pool.give_ring(&self.receive.place);
-        shared.pool.give_ring(&self.send.place);
+        if !planted(Bug::RingLeaked) {
+            shared.pool.give_ring(&self.send.place);
+        }
         self.receive = Counted::default();
         self.send = Counted::default();
     }

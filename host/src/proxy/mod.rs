@@ -2,8 +2,8 @@
 //!
 //! A net has one [`shard`] for each proxy thread, and a socket stays in its shard for life. The
 //! shard is a state machine without a clock and without waiting: it is told what happened
-//! (`ready`, `message`) and takes turns. [`thread`] is the thin loop around it: epoll, clock,
-//! sleep. Everything that the shard reads from the GPU is checked before it is believed.
+//! (`ready`, `message`) and takes turns. [`rounds`] and [`thread`] are the thin loop around it:
+//! epoll, clock, sleep. Everything that the shard reads from the GPU is checked before it is believed.
 //!
 //! ```text
 //!   thread ── turn(now) ──▶ shard ──┬─▶ request   answers request slots
@@ -18,6 +18,7 @@ pub(crate) mod connection;
 pub(crate) mod listener;
 pub(crate) mod message;
 pub(crate) mod request;
+pub(crate) mod rounds;
 pub(crate) mod shard;
 pub(crate) mod shared;
 pub(crate) mod statistics;

@@ -9,6 +9,7 @@ use std::sync::mpsc::Receiver;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::message::Request;
 use gpunet_device::calls::{POLLIN, POLLOUT};
+use gpunet_device::planted::{Bug, planted};
 use gpunet_device::{Handle, SocketAddr};
 
 use super::connection::{Connection, Phase, Turn};
@@ -17,12 +18,12 @@ use super::shared::{Readiness, Shared};
 use super::statistics::Counters;
 
 /// Turns in which a busy socket is tried without asking epoll first, when few are busy.
-const HOT_TURNS: u32 = 256;
+const HOT_TURNS: u32 = if cfg!(gpunet_simulation) { 8 } else { 256 };
 /// So many are few.
 const FEW_HOT: usize = 4;
 
 /// A socket that has received so many bytes while its kernel sent none receives a stream ...
-pub(super) const STREAM_BYTES: u64 = 1 << 20;
+pub(super) const STREAM_BYTES: u64 = if cfg!(gpunet_simulation) { 2 << 10 } else { 1 << 20 };
 /// ... and rests so long when nothing is there: each attempt takes the system's lock away from the
 /// sender, and what comes meanwhile is received in one go.
 pub(super) const STREAM_REST_NS: u64 = 20_000;
@@ -328,6 +329,7 @@ impl Shard {
         while let Some(place) = self.unwatched.pop() {
             if let Some(connection) = &mut self.places[place as usize]
                 && connection.off_epoll
+                && !planted(Bug::NotWatchedAgain)
             {
                 connection.off_epoll = false;
                 connection.moves = 0;
@@ -364,6 +366,9 @@ impl Shard {
                 // The last attempt found nothing, so whatever comes is a new edge.
                 Turn::Idle if !few => connection.hot = 0,
                 Turn::Idle => connection.hot = connection.hot.saturating_sub(1),
+                Turn::Rests if planted(Bug::RestTakenForIdle) => {
+                    connection.hot = connection.hot.saturating_sub(1);
+                }
                 // There may have been an edge since the last attempt.
                 Turn::Rests => {}
             }

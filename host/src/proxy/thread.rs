@@ -1,4 +1,4 @@
-//! The thread around a shard: epoll, a clock, and when to sleep.
+//! The thread around a shard: epoll, a clock, and sleep.
 //!
 //! A GPU cannot wake a thread, so while kernels run the thread polls, and once nothing has
 //! happened for a while it sleeps in short naps; their length is the latency that a quiet
@@ -14,13 +14,12 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::MAX_LAUNCHES;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 
+use super::rounds::{Next, Outside, Rounds};
 use super::shard::Shard;
 use super::shared::Readiness;
 
 /// The key of the eventfd that wakes the thread.
 const WAKER: u64 = u64::MAX;
-/// Turns between two looks at epoll while busy sockets are tried directly.
-const HOT_LOOK: u64 = 16;
 /// Events taken at once.
 const EVENTS: usize = 256;
 
@@ -35,14 +34,17 @@ pub(crate) struct Control {
     pub(crate) down: AtomicBool,
 }
 
-/// epoll, as the shard needs it.
-struct Epoll(OwnedFd);
+/// epoll, as the shard needs it, and the eventfd that ends its sleep.
+struct Epoll {
+    epoll: OwnedFd,
+    waker: OwnedFd,
+}
 
 impl Readiness for Epoll {
     fn add(&mut self, descriptor: BorrowedFd<'_>, key: u64) -> Result<(), Errno> {
         use epoll::EventFlags;
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        match epoll::add(&self.0, descriptor, epoll::EventData::new_u64(key), flags) {
+        match epoll::add(&self.epoll, descriptor, epoll::EventData::new_u64(key), flags) {
             Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
             Err(errno) => Err(Errno(errno.raw_os_error())),
         }
@@ -50,7 +52,39 @@ impl Readiness for Epoll {
 
     fn remove(&mut self, descriptor: BorrowedFd<'_>) {
         // One that was never added is as good as removed.
-        let _ = epoll::delete(&self.0, descriptor);
+        let _ = epoll::delete(&self.epoll, descriptor);
+    }
+}
+
+impl Epoll {
+    /// Waits until something is ready, at most so long. Whether something is.
+    fn wait(&self, wait: Duration) -> bool {
+        // epoll_wait counts in milliseconds; ppoll on the epoll descriptor does not.
+        let timeout =
+            Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
+        let mut one = [PollFd::new(&self.epoll, PollFlags::IN)];
+        matches!(poll(&mut one, Some(&timeout)), Ok(1..))
+    }
+}
+
+impl Outside for Epoll {
+    fn look(&mut self, shard: &mut Shard) -> bool {
+        let mut events = [const { std::mem::MaybeUninit::uninit() }; EVENTS];
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let Ok((events, _)) = epoll::wait(&self.epoll, &mut events, Some(&zero)) else {
+            // Interrupted; there is another turn.
+            return false;
+        };
+        for event in events.iter() {
+            let key = event.data.u64();
+            if key == WAKER {
+                // Resets the counter; it is there to be read.
+                let _ = rustix::io::read(&self.waker, &mut [0_u8; 8]);
+            } else {
+                shard.ready(key);
+            }
+        }
+        !events.is_empty()
     }
 }
 
@@ -58,7 +92,6 @@ impl Readiness for Epoll {
 pub(crate) struct ProxyThread {
     shard: Shard,
     epoll: Epoll,
-    waker: OwnedFd,
     control: Arc<Control>,
 }
 
@@ -71,7 +104,7 @@ impl ProxyThread {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = epoll::EventFlags::IN;
         epoll::add(&epoll, waker.as_fd(), epoll::EventData::new_u64(WAKER), flags)?;
-        Ok(Self { shard, epoll: Epoll(epoll), waker, control })
+        Ok(Self { shard, epoll: Epoll { epoll, waker }, control })
     }
 
     /// Runs until the net stops. A panic ends the net, and every kernel's waits with ENETDOWN.
@@ -91,78 +124,24 @@ impl ProxyThread {
         // Naps are as short as asked for, not rounded up by the usual 50 us.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1000));
         let start = Instant::now();
-        let config = self.shard.shared.config.clone();
         let crowded = std::thread::available_parallelism()
             .is_ok_and(|cores| cores.get() <= self.shard.shared.inboxes.len() + 1);
-        let mut worked_at = 0;
-        let mut stop_at: Option<u64> = None;
-        let mut turn = 0_u64;
+        let mut rounds = Rounds::default();
         loop {
-            turn += 1;
             let now = start.elapsed().as_nanos() as u64;
-            let mut worked = false;
-            if !self.shard.is_hot() || turn.is_multiple_of(HOT_LOOK) {
-                worked |= self.look(Duration::ZERO);
-            }
-            worked |= self.shard.take_messages(now, &mut self.epoll);
-            worked |= self.shard.turn(now, &mut self.epoll);
-            if self.control.stopping.load(Ordering::Acquire) {
-                let deadline = *stop_at.get_or_insert_with(|| {
-                    self.shard.close_all(now);
-                    now + config.linger_ns.min(config.shutdown_ns)
-                });
-                if self.shard.is_empty() || now >= deadline {
-                    return;
+            match rounds.round(&mut self.shard, &self.control, now, &mut self.epoll) {
+                Next::Again => {}
+                Next::Spin if crowded => std::thread::yield_now(),
+                // A hot socket's system call is pause enough.
+                Next::Spin if self.shard.is_hot() => {}
+                Next::Spin => std::hint::spin_loop(),
+                Next::Sleep(ns) => {
+                    if self.epoll.wait(Duration::from_nanos(ns)) {
+                        self.epoll.look(&mut self.shard);
+                    }
                 }
-            }
-            if worked {
-                worked_at = now;
-                continue;
-            }
-            let running = self.control.running.load(Ordering::Acquire) > 0;
-            if running && now - worked_at < config.spin_ns {
-                if crowded {
-                    std::thread::yield_now();
-                } else if !self.shard.is_hot() {
-                    // A hot socket's system call is pause enough.
-                    std::hint::spin_loop();
-                }
-                continue;
-            }
-            let quiet = !running && !self.shard.has_timers(running) && stop_at.is_none();
-            let nap = if quiet { config.rest_ns } else { config.nap_ns };
-            self.shard.counters.sleeps.add(1);
-            self.shard.watch_before_sleep(&mut self.epoll);
-            self.look(Duration::from_nanos(nap));
-        }
-    }
-
-    /// Takes what epoll has, waiting at most so long. Whether there was anything.
-    fn look(&mut self, wait: Duration) -> bool {
-        let mut events = [const { std::mem::MaybeUninit::uninit() }; EVENTS];
-        if !wait.is_zero() {
-            // epoll_wait counts in milliseconds; ppoll on the epoll descriptor does not.
-            let timeout =
-                Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
-            let mut one = [PollFd::new(&self.epoll.0, PollFlags::IN)];
-            if !matches!(poll(&mut one, Some(&timeout)), Ok(1..)) {
-                return false;
+                Next::End => return,
             }
         }
-        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let Ok((events, _)) = epoll::wait(&self.epoll.0, &mut events, Some(&zero)) else {
-            // Interrupted; there is another turn.
-            return false;
-        };
-        for event in events.iter() {
-            let key = event.data.u64();
-            if key == WAKER {
-                // Resets the counter; it is there to be read.
-                let _ = rustix::io::read(&self.waker, &mut [0_u8; 8]);
-            } else {
-                self.shard.ready(key);
-            }
-        }
-        !events.is_empty()
     }
 }

@@ -100,6 +100,10 @@ pub trait Socket: Send {
 
 /// A new socket for a domain.
 pub(crate) fn make(domain: Domain) -> Result<Box<dyn Socket>, Errno> {
+    #[cfg(gpunet_simulation)]
+    if let Some(made) = crate::simulation::network::make(domain) {
+        return made;
+    }
     match domain {
         Domain::V4 | Domain::V6 => tcp::make(domain),
         Domain::Unix => unix::make(),

@@ -13,10 +13,12 @@
 mod block;
 mod panics;
 mod stack;
+#[cfg(gpunet_simulation)]
+pub(super) mod stage;
 #[cfg(test)]
 mod tests;
 mod thread;
-mod worker;
+pub(crate) mod worker;
 
 use std::io;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -154,6 +156,28 @@ impl Backend for Emulated {
     }
 
     fn launch(&self, spec: LaunchSpec<'_>) -> Result<Running, GpuError> {
+        let (launch, workers) = self.admit(&spec)?;
+        for worker in 0..workers {
+            if let Err(error) = launch.spawn(worker, workers, spec.entry.clone()) {
+                launch.request(Stop::Killed);
+                (worker..workers).for_each(|_| launch.leave(Ok(())));
+                return Err(GpuError::System { call: "pthread_create", text: error.to_string() });
+            }
+        }
+        let handle = EmulatedHandle { launch, _keeper: self.keeper.clone() };
+        Ok(Running { handle: Box::new(handle) })
+    }
+
+    #[cfg(gpunet_simulation)]
+    fn stage(&self, spec: LaunchSpec<'_>) -> Result<stage::Stage, GpuError> {
+        let (launch, _) = self.admit(&spec)?;
+        Ok(stage::Stage::new(launch, spec.entry))
+    }
+}
+
+impl Emulated {
+    /// A launch that fits, and the number of its workers.
+    fn admit(&self, spec: &LaunchSpec<'_>) -> Result<(Arc<Launch>, usize), GpuError> {
         let machine = &self.keeper.machine;
         let shape = spec.shape(MAX_THREADS_PER_BLOCK)?;
         if spec.shared_bytes > MAX_SHARED_BYTES {
@@ -182,15 +206,7 @@ impl Backend for Emulated {
             launches.retain(|launch| launch.strong_count() > 0);
             launches.push(Arc::downgrade(&launch));
         }
-        for worker in 0..workers {
-            if let Err(error) = launch.spawn(worker, workers, spec.entry.clone()) {
-                launch.request(Stop::Killed);
-                (worker..workers).for_each(|_| launch.leave(Ok(())));
-                return Err(GpuError::System { call: "pthread_create", text: error.to_string() });
-            }
-        }
-        let handle = EmulatedHandle { launch, _keeper: self.keeper.clone() };
-        Ok(Running { handle: Box::new(handle) })
+        Ok((launch, workers))
     }
 }
 
@@ -253,7 +269,7 @@ impl Launch {
             // The worker is dropped, and its threads are unwound, before the launch counts as
             // ended: kernels touch nothing after that.
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                Worker::new(&launch, entry, worker as u32, workers).run()
+                Worker::new(launch.clone(), entry, worker as u32, workers).run()
             }));
             launch.leave(result.unwrap_or_else(|_| {
                 Err(KernelError::Fault {

@@ -9,6 +9,8 @@ use std::panic::Location;
 use std::rc::Rc;
 
 use corosensei::Yielder;
+#[cfg(gpunet_simulation)]
+use gpunet_device::simt::WARP;
 use gpunet_device::simt::emulated::EmulatedThread;
 use gpunet_device::simt::{Position, Scope};
 use rustix::time::{ClockId, clock_gettime};
@@ -72,6 +74,18 @@ impl Context {
         let wake = |rank| self.round.next.borrow_mut().push(self.first + rank);
         let rank = self.position.thread;
         let met = self.block.arrive(rank, scope, arrival, wake);
+        #[cfg(gpunet_simulation)]
+        if let Ok(Met::Opens { .. }) = met {
+            let (first, threads) = (self.first, self.position.threads);
+            let all = match scope {
+                Scope::Block => first..first + threads,
+                Scope::Warp => {
+                    let warp = first + rank / WARP * WARP;
+                    warp..(warp + WARP).min(first + threads)
+                }
+            };
+            crate::simulation::met(all.start as usize..all.end as usize);
+        }
         if let Ok(Met::Opens { polled: true }) = met {
             self.round.progress.set(true);
         }

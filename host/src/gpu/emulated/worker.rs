@@ -6,6 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -36,8 +37,8 @@ struct Thread {
 }
 
 /// See the module.
-pub(super) struct Worker<'a> {
-    launch: &'a Launch,
+pub(super) struct Worker {
+    launch: Arc<Launch>,
     entry: Entry,
     blocks: Vec<Rc<Block>>,
     threads: Vec<Thread>,
@@ -47,9 +48,9 @@ pub(super) struct Worker<'a> {
     turns: u64,
 }
 
-impl<'a> Worker<'a> {
+impl Worker {
     /// The worker of blocks `first`, `first + step`, and so on.
-    pub(super) fn new(launch: &'a Launch, entry: Entry, first: u32, step: usize) -> Self {
+    pub(super) fn new(launch: Arc<Launch>, entry: Entry, first: u32, step: usize) -> Self {
         let blocks: Vec<Rc<Block>> = (first..launch.blocks)
             .step_by(step)
             .map(|rank| {
@@ -114,8 +115,20 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
+    /// The threads that have become ready to run since the last call.
+    #[cfg(gpunet_simulation)]
+    pub(super) fn take_ready(&self, into: &mut Vec<u32>) {
+        into.append(&mut self.round.next.borrow_mut());
+    }
+
+    /// How many threads it has in all.
+    #[cfg(gpunet_simulation)]
+    pub(super) fn count(&self) -> u32 {
+        self.threads.len() as u32
+    }
+
     /// One turn of one thread.
-    fn turn(&mut self, index: u32) -> Result<(), KernelError> {
+    pub(super) fn turn(&mut self, index: u32) -> Result<(), KernelError> {
         if self.threads[index as usize].coroutine.is_none() {
             self.round.progress.set(true);
             self.start(index)?;
@@ -153,7 +166,7 @@ impl<'a> Worker<'a> {
 
     /// Gives a thread its stack, at its first turn: threads that never wait share one.
     fn start(&mut self, index: u32) -> Result<(), KernelError> {
-        let launch = self.launch;
+        let launch = &self.launch;
         let stack = launch.machine.stacks.take(&mut self.stacks).map_err(|error| {
             KernelError::NoStack { kernel: launch.kernel.to_string(), reason: error.to_string() }
         })?;
@@ -182,7 +195,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-impl Drop for Worker<'_> {
+impl Drop for Worker {
     /// Unwinds the threads that have not ended, so that what they hold is dropped.
     fn drop(&mut self) {
         for thread in &mut self.threads {
@@ -231,10 +244,10 @@ impl Idle {
 
 /// A small generator of numbers (Steele, Lea and Flood, 2014).
 #[derive(Clone, Copy)]
-struct SplitMix(u64);
+pub(crate) struct SplitMix(pub(crate) u64);
 
 impl SplitMix {
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

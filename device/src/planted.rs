@@ -1,0 +1,72 @@
+//! Bugs that can be planted, each at its place in the code, in builds for the simulation bench
+//! (`--cfg gpunet_simulation`): a bench that finds none of them would prove nothing. In every
+//! other build [`planted`] is the constant `false`.
+
+/// A bug that the simulation bench must find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// The proxy publishes received bytes without a release.
+    ReceiveWithoutRelease,
+    /// A kernel reads the proxy's counter without an acquire.
+    ReceiveWithoutAcquire,
+    /// A kernel publishes what it sends without a fence.
+    SendWithoutFence,
+    /// The second piece of a window that wraps begins a byte late.
+    WrongWrap,
+    /// The proxy takes a full ring for one with room.
+    FullTakenForFree,
+    /// A request slot is free again before its late reply has come.
+    SlotFreedEarly,
+    /// A place's next socket has the same handle.
+    GenerationNotBumped,
+    /// An accepted connection is not told to the kernel.
+    AcceptedHandleLost,
+    /// Express words are taken whatever their tags say.
+    TagNotCompared,
+    /// A direction is ended before everything was sent.
+    EndedBeforeSent,
+    /// A socket that rests counts as one that was tried.
+    RestTakenForIdle,
+    /// A socket that epoll left alone is not watched again.
+    NotWatchedAgain,
+    /// A socket's rings are not given back.
+    RingLeaked,
+    /// A wait does not look at its deadline.
+    DeadlineIgnored,
+    /// The thread that settles believes the position that the last owner left behind.
+    PositionNotNoted,
+}
+
+impl Bug {
+    /// All of them.
+    pub const ALL: [Self; 15] = [
+        Self::ReceiveWithoutRelease,
+        Self::ReceiveWithoutAcquire,
+        Self::SendWithoutFence,
+        Self::WrongWrap,
+        Self::FullTakenForFree,
+        Self::SlotFreedEarly,
+        Self::GenerationNotBumped,
+        Self::AcceptedHandleLost,
+        Self::TagNotCompared,
+        Self::EndedBeforeSent,
+        Self::RestTakenForIdle,
+        Self::NotWatchedAgain,
+        Self::RingLeaked,
+        Self::DeadlineIgnored,
+        Self::PositionNotNoted,
+    ];
+}
+
+/// Whether the bug is planted in this run.
+#[inline(always)]
+#[must_use]
+pub fn planted(bug: Bug) -> bool {
+    #[cfg(gpunet_simulation)]
+    return crate::simulation::with(|bench| bench.planted() == Some(bug)).unwrap_or(false);
+    #[cfg(not(gpunet_simulation))]
+    {
+        let _ = bug;
+        false
+    }
+}

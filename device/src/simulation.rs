@@ -1,0 +1,92 @@
+//! The simulation bench's way into the device side, in builds with `--cfg gpunet_simulation`.
+//!
+//! The bench lives in the host crate. While it runs, every access to a shared word and to ring
+//! bytes on its OS thread goes through [`Bench`], from both sides: it decides what is seen, and
+//! who goes on. Without it everything is as in any other build.
+
+#![allow(unsafe_code, reason = "a thread-local pointer to the bench, and plain values by address")]
+
+use core::cell::Cell;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+
+use crate::planted::Bug;
+
+/// A fence of the calling thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fence {
+    /// What is read next is no older than what was read.
+    Acquire,
+    /// What was done is seen before what is stored next.
+    Release,
+}
+
+/// What decides, in place of the memory.
+pub trait Bench {
+    /// A load of the word at that address.
+    fn load(&self, at: *mut u64, acquire: bool) -> u64;
+    /// A store.
+    fn store(&self, at: *mut u64, value: u64, release: bool);
+    /// A compare-and-exchange, acquiring and releasing; whether it did.
+    fn compare_exchange(&self, at: *mut u64, current: u64, new: u64) -> bool;
+    /// An exchange, acquiring.
+    fn swap(&self, at: *mut u64, new: u64) -> u64;
+    /// A fence.
+    fn fence(&self, fence: Fence);
+    /// Reads plain bytes; false where the bench has no say.
+    fn read(&self, at: *const u8, into: &mut [MaybeUninit<u8>]) -> bool;
+    /// Writes plain bytes; false where the bench has no say.
+    fn write(&self, at: *mut u8, from: &[u8]) -> bool;
+    /// The bug that is planted.
+    fn planted(&self) -> Option<Bug>;
+}
+
+std::thread_local! {
+    static BENCH: Cell<Option<NonNull<dyn Bench>>> = const { Cell::new(None) };
+}
+
+/// Puts the bench in charge of this OS thread, or nobody.
+///
+/// # Safety
+/// The bench lives until the next call on this OS thread.
+pub unsafe fn set_bench(bench: Option<NonNull<dyn Bench>>) {
+    BENCH.with(|cell| cell.set(bench));
+}
+
+/// Runs `f` with the bench, if one is in charge.
+pub fn with<R>(f: impl FnOnce(&dyn Bench) -> R) -> Option<R> {
+    let bench = BENCH.with(Cell::get)?;
+    // SAFETY: `set_bench`'s caller keeps it alive.
+    Some(f(unsafe { bench.as_ref() }))
+}
+
+/// Reads a plain value through the bench, where it has a say.
+///
+/// # Safety
+/// `from` is valid to read.
+pub unsafe fn read<T: Copy>(from: *const T) -> Option<T> {
+    with(|bench| {
+        let mut value = MaybeUninit::<T>::uninit();
+        // SAFETY: the bytes of `value`.
+        let bytes =
+            unsafe { core::slice::from_raw_parts_mut(value.as_mut_ptr().cast(), size_of::<T>()) };
+        // SAFETY: the bench has filled it with the bytes of a `T` that stood there.
+        bench.read(from.cast(), bytes).then(|| unsafe { value.assume_init() })
+    })
+    .flatten()
+}
+
+/// Writes a plain value through the bench; false where it has no say.
+///
+/// # Safety
+/// `to` is valid to write, and `T` has no padding.
+pub unsafe fn write<T: Copy>(to: *mut T, value: T) -> bool {
+    with(|bench| {
+        // SAFETY: the bytes of `value`, which has no padding.
+        let bytes = unsafe {
+            core::slice::from_raw_parts(core::ptr::from_ref(&value).cast(), size_of::<T>())
+        };
+        bench.write(to.cast(), bytes)
+    })
+    .unwrap_or(false)
+}

@@ -1,0 +1,81 @@
+//! The proxy's rounds: when to look at the outside, when to rest, when to end.
+//!
+//! [`thread`](super::thread) supplies clock, epoll and sleep; the simulation bench supplies its
+//! own. What happens in between is the same.
+
+use std::sync::atomic::Ordering;
+
+use super::shard::Shard;
+use super::shared::Readiness;
+use super::thread::Control;
+
+/// Rounds between two looks at epoll while busy sockets are tried directly.
+const HOT_LOOK: u64 = 16;
+
+/// What the shard is told of the outside.
+pub(crate) trait Outside: Readiness {
+    /// Tells the shard which sockets are ready, without waiting. Whether any is.
+    fn look(&mut self, shard: &mut Shard) -> bool;
+}
+
+/// What comes after a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Another one, at once.
+    Again,
+    /// Another one, when others had a chance to run.
+    Spin,
+    /// Sleep so many nanoseconds, or until something is ready.
+    Sleep(u64),
+    /// The net is gone, and so are its sockets.
+    End,
+}
+
+/// The state of the rounds.
+#[derive(Default)]
+pub(crate) struct Rounds {
+    number: u64,
+    worked_at: u64,
+    stop_at: Option<u64>,
+}
+
+impl Rounds {
+    /// One round, at that time.
+    pub(crate) fn round(
+        &mut self,
+        shard: &mut Shard,
+        control: &Control,
+        now: u64,
+        outside: &mut dyn Outside,
+    ) -> Next {
+        self.number += 1;
+        let config = shard.shared.config.clone();
+        let mut worked = false;
+        if !shard.is_hot() || self.number.is_multiple_of(HOT_LOOK) {
+            worked |= outside.look(shard);
+        }
+        worked |= shard.take_messages(now, outside);
+        worked |= shard.turn(now, outside);
+        if control.stopping.load(Ordering::Acquire) {
+            let deadline = *self.stop_at.get_or_insert_with(|| {
+                shard.close_all(now);
+                now + config.linger_ns.min(config.shutdown_ns)
+            });
+            if shard.is_empty() || now >= deadline {
+                return Next::End;
+            }
+        }
+        if worked {
+            self.worked_at = now;
+            return Next::Again;
+        }
+        let running = control.running.load(Ordering::Acquire) > 0;
+        if running && now - self.worked_at < config.spin_ns {
+            return Next::Spin;
+        }
+        let quiet = !running && !shard.has_timers(running) && self.stop_at.is_none();
+        shard.counters.sleeps.add(1);
+        shard.watch_before_sleep(outside);
+        Next::Sleep(if quiet { config.rest_ns } else { config.nap_ns })
+    }
+}
