@@ -54,6 +54,17 @@ impl Memory {
         &self.layout
     }
 
+    /// Addresses on the GPU and sizes of GPU words, CPU words, rings and local words.
+    #[cfg(feature = "fault-injection")]
+    pub(crate) fn regions(&self) -> [(*mut u8, usize); 4] {
+        [
+            (self.gpu_words.device_ptr(), self.layout.gpu_words() * 8),
+            (self.cpu_words.device_ptr(), self.layout.cpu_words() * 8),
+            (self.rings.device_ptr(), self.rings.len()),
+            (self.local.device_ptr(), self.layout.local_words() * 8),
+        ]
+    }
+
     /// The argument for a launch.
     pub(crate) fn device_net(&self, launch: u32, epoch: u64) -> DeviceNet {
         // SAFETY: the regions were made for this layout, page aligned, and `new` wrote the

@@ -13,7 +13,7 @@ use gpunet_device::abi::layout::Layout;
 
 use super::connection::{Connection, Counted, OFTEN, Owner, Phase, Turn, Wishes};
 use super::shard::{STREAM_BYTES, STREAM_REST_NS, Shard};
-use super::shared::{Readiness, Shared};
+use super::shared::{Readiness, RunningLaunches, Shared};
 use super::statistics::Counters;
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::Memory;
@@ -262,6 +262,7 @@ fn shard(one_way: u64, io: &mut NoEpoll) -> (Shard, UnixStream, Handle) {
         config,
         policy: Policy::open(),
         inboxes: Vec::new(),
+        launches: RunningLaunches::default(),
         waiting: Mutex::default(),
         printer: Mutex::new(print),
     });
