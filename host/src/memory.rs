@@ -137,6 +137,13 @@ impl Memory {
         unsafe { Word::at(self.gpu_word(self.layout.receive_head(socket))) }
     }
 
+    /// Written by the GPU: the number of the request in a slot.
+    #[cfg(test)]
+    pub(crate) fn request_sequence(&self, slot: usize) -> Word {
+        // SAFETY: as send_tail.
+        unsafe { Word::at(self.gpu_word(self.layout.request_sequence(slot))) }
+    }
+
     /// Written by the GPU: the request in a slot.
     pub(crate) fn request(&self, slot: usize) -> Words<REQUEST_WORDS> {
         self.gpu_word(self.layout.request(slot) + REQUEST_WORDS - 1);

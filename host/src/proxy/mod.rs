@@ -15,6 +15,8 @@
 
 pub(crate) mod closing;
 pub(crate) mod connection;
+#[cfg(test)]
+mod hostile_tests;
 pub(crate) mod listener;
 pub(crate) mod message;
 pub(crate) mod request;

@@ -49,6 +49,14 @@ struct Seen {
     written: u64,
 }
 
+#[cfg(test)]
+impl Watched {
+    /// Sockets that are watched, and events that are owed.
+    pub(super) fn sizes(&self) -> (usize, usize) {
+        (self.sockets.len(), self.owed.len())
+    }
+}
+
 impl Connection {
     /// Something happened on a watched socket (0: it is gone). Nothing to a socket that is no
     /// poller: a kernel of another shard may call any handle one.
