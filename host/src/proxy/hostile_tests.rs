@@ -256,9 +256,10 @@ fn what_is_written_after_a_close_is_not_sent() {
     bench.shard.close(handle, u64::MAX / 2);
     let theirs = bench.shard.find(handle).expect("it has bytes to send").send.theirs;
     let mut sink = vec![0; 1 << 16];
+    let mut arrived = 0;
     for more in 1..100 {
         tail.store_release(sent + more * 8);
-        let _ = std::io::Read::read(&mut far, &mut sink);
+        arrived += std::io::Read::read(&mut far, &mut sink).unwrap_or(0) as u64;
         bench.shard.ready(handle.0);
         bench.turn();
         if let Some(connection) = bench.shard.find(handle) {
@@ -266,6 +267,8 @@ fn what_is_written_after_a_close_is_not_sent() {
         }
     }
     assert!(bench.shard.find(handle).is_none(), "it ends once its bytes are sent");
+    assert_eq!(bench.shard.counters.violations.get(), 0);
+    assert_eq!(arrived, sent - base);
     bench.is_whole();
 }
 
@@ -302,8 +305,13 @@ fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// More where there is time, as in `cargo xtask test --long`.
+fn cases() -> u32 {
+    if std::env::var_os("GPUNET_LONG").is_some() { 200_000 } else { 2000 }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
 
     /// Whatever is written, in whatever order: a shard stays in bounds, and everything comes back.
     #[test]

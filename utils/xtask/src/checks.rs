@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Result;
+use clap::Args;
 
 use crate::install::Tools;
 use crate::report::{Outcome, Step};
@@ -14,10 +15,19 @@ use crate::shell;
 use crate::workspace::Workspace;
 use crate::{libtest, licences, ptx, rules};
 
+/// Options of `cargo xtask test`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Gives tests that draw their cases hours in place of seconds, and shows how far they are.
+    #[arg(long)]
+    pub(crate) long: bool,
+}
+
 /// What every step may use.
 pub(crate) struct Context {
     pub(crate) workspace: Workspace,
     pub(crate) tools: Tools,
+    pub(crate) options: Options,
 }
 
 /// Every step. A new one is a line here and a function.
@@ -33,6 +43,8 @@ pub(crate) const STEPS: &[Step] = &[
 
 /// Longer than all tests take; a test that hangs must not hang the whole run.
 const TESTS_LIMIT: Duration = Duration::from_secs(15 * 60);
+/// The same for long runs.
+const LONG_LIMIT: Duration = Duration::from_secs(6 * 3600);
 
 impl Context {
     /// Cargo, with the tools that were found or installed.
@@ -80,8 +92,17 @@ fn tests(context: &Context) -> Result<Outcome> {
     // As fast as a release, as strict as a debug build.
     command.env("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true");
     command.env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true");
-    let mut command = shell::bounded(&command, TESTS_LIMIT);
-    let finished = shell::run_logged(&mut command, &scratch.join("tests.log"))?;
+    let long = context.options.long;
+    let progress = scratch.join("progress.log");
+    fs::write(&progress, "")?;
+    if long {
+        command.env("GPUNET_LONG", "1").env("GPUNET_PROGRESS", &progress);
+    }
+    let mut command = shell::bounded(&command, if long { LONG_LIMIT } else { TESTS_LIMIT });
+    let shown = long.then(|| shell::Follower::start(&progress));
+    let finished = shell::run_logged(&mut command, &scratch.join("tests.log"));
+    drop(shown);
+    let finished = finished?;
     let mut outcome =
         libtest::count(&finished.printed, finished.success, &fs::read_to_string(&skip_log)?);
     outcome.output = finished.printed;
