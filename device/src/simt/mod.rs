@@ -190,7 +190,7 @@ pub(crate) unsafe fn store_line(to: *mut [u64; 2], line: [u64; 2]) {
 /// What this thread reads next is no older than what it has read.
 #[inline(always)]
 pub(crate) fn acquire_fence() {
-    core::sync::atomic::fence(core::sync::atomic::Ordering::Acquire);
+    crate::abi::word::acquire_fence();
 }
 
 /// Makes everything this thread has seen and done visible on this GPU before its next stores.
@@ -202,5 +202,5 @@ pub(crate) fn gpu_release_fence() {
 /// Makes everything this thread has seen and done visible, system-wide, before its next stores.
 #[inline(always)]
 pub(crate) fn release_fence() {
-    core::sync::atomic::fence(core::sync::atomic::Ordering::Release);
+    crate::abi::word::release_fence();
 }

@@ -19,6 +19,8 @@ pub(crate) mod connection;
 mod hostile_tests;
 pub(crate) mod listener;
 pub(crate) mod message;
+#[cfg(all(test, feature = "loom"))]
+mod models;
 pub(crate) mod request;
 pub(crate) mod shard;
 pub(crate) mod shared;
