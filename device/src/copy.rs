@@ -7,6 +7,7 @@
 
 #![allow(unsafe_code, reason = "the copy loops")]
 
+use crate::abi::word::{reads_bytes, writes_bytes};
 use crate::simt::{load_line, load_plain, store_line, store_plain};
 
 /// 16 bytes, moved by one instruction.
@@ -27,6 +28,7 @@ pub(crate) unsafe fn from_ring(
     buffer: *mut u8,
     length: u32,
 ) {
+    reads_bytes(ring, length as usize);
     let head = (ring.addr() as u32).wrapping_neg() % 16;
     let head = head.min(length);
     let lines = (length - head) / 16;
@@ -62,6 +64,7 @@ pub(crate) unsafe fn from_ring(
 /// Both ranges are valid for their access and do not overlap.
 #[inline(never)]
 pub(crate) unsafe fn to_ring(rank: u32, size: u32, buffer: *const u8, ring: *mut u8, length: u32) {
+    writes_bytes(ring, length as usize);
     let head = (ring.addr() as u32).wrapping_neg() % 16;
     let head = head.min(length);
     let lines = (length - head) / 16;

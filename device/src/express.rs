@@ -12,6 +12,7 @@ use crate::abi::express::{self, EXPRESS_BYTES, EXPRESS_WORDS};
 use crate::abi::handle::Handle;
 use crate::abi::layout::LIVE_AT;
 use crate::abi::net::Net;
+use crate::abi::word::{Word, Words, writes_bytes};
 use crate::group::Group;
 use crate::local::{Side, Socket};
 use crate::planted::{Bug, planted};
@@ -142,10 +143,8 @@ fn take(net: Net, handle: Handle, to: *mut u8, most: usize, wait: bool) -> Found
         word = at.load_acquire();
     }
     let counter = Progress(simt::from_lane(word, COUNTER_LANE));
-    let length = counter.count().wrapping_sub(position);
-    let fits = (1..=EXPRESS_BYTES.min(most) as u64).contains(&length) && counter.express() != 0;
-    let tag = express::tag(position, length, counter.express());
-    let strange = lane < EXPRESS_WORDS as u32 && express::tag_of(word) != tag;
+    let Announced { length, tag, fits } = Announced::by(counter, position, most);
+    let strange = lane < EXPRESS_WORDS as u32 && !express::belongs(word, tag);
     let other = !fits || simt::any_lane(strange);
     let sent = Progress(simt::from_lane(word, SEND_PROGRESS_LANE));
     let open = socket.says_open(simt::from_lane(word, STATE_LANE));
@@ -169,6 +168,23 @@ fn take(net: Net, handle: Handle, to: *mut u8, most: usize, wait: bool) -> Found
         socket.unlock(Side::Receive, position + length);
     }
     Found { ring: COPIED, span: length as i64 }
+}
+
+/// What a counter says of the message in the express words.
+struct Announced {
+    length: u64,
+    tag: u32,
+    /// Whether there is one, and the buffer takes it.
+    fits: bool,
+}
+
+impl Announced {
+    #[inline(always)]
+    fn by(counter: Progress, position: u64, most: usize) -> Self {
+        let length = counter.count().wrapping_sub(position);
+        let fits = (1..=EXPRESS_BYTES.min(most) as u64).contains(&length) && counter.express() != 0;
+        Self { length, tag: express::tag(position, length, counter.express()), fits }
+    }
 }
 
 /// One lane waits until the counter has moved or the socket is being closed; all get an error
@@ -209,10 +225,24 @@ fn put(net: Net, handle: Handle, from: *const u8, length: usize, wait: bool) -> 
         }
     }
     let plan = simt::from_lane(plan, 0);
-    let (position, number) = (express::without_number(plan), express::number_of(plan));
-    if number == 0 {
+    if express::number_of(plan) == 0 {
         return found;
     }
+    put_lane(socket, (words, tail), plan, length, (lane, bytes));
+    Found { ring: COPIED, span: length as i64 }
+}
+
+/// A lane's part of putting a message of `length` bytes, which begins at `plan`, into the express
+/// words, announcing it, and putting it into the ring.
+#[inline(always)]
+fn put_lane(
+    socket: Socket,
+    (words, tail): (Words<EXPRESS_WORDS>, Word),
+    plan: u64,
+    length: usize,
+    (lane, bytes): (u32, [u8; 4]),
+) {
+    let (position, number) = (express::without_number(plan), express::number_of(plan));
     if lane < EXPRESS_WORDS as u32 {
         let tag = express::tag(position, length as u64, number);
         words.get(lane as usize).store(express::word(bytes, tag));
@@ -222,9 +252,11 @@ fn put(net: Net, handle: Handle, from: *const u8, length: usize, wait: bool) -> 
         tail.store(plan + length as u64);
         socket.note_position(Side::Send, plan);
     }
+    let first = 4 * lane as usize;
     let ring = socket.ring(Side::Send);
     let offset = |at: usize| (position as usize + first + at) & (ring.capacity() - 1);
     if first + 4 <= length && offset(0).is_multiple_of(4) {
+        writes_bytes(ring.start().wrapping_add(offset(0)), 4);
         // SAFETY: inside the ring, whose lock the group has.
         unsafe {
             simt::store_plain(ring.start().add(offset(0)).cast(), u32::from_le_bytes(bytes));
@@ -232,12 +264,12 @@ fn put(net: Net, handle: Handle, from: *const u8, length: usize, wait: bool) -> 
     } else {
         for (at, byte) in bytes.into_iter().enumerate() {
             if first + at < length {
+                writes_bytes(ring.start().wrapping_add(offset(at)), 1);
                 // SAFETY: as above.
                 unsafe { simt::store_plain(ring.start().add(offset(at)), byte) };
             }
         }
     }
-    Found { ring: COPIED, span: length as i64 }
 }
 
 /// What the attempt to send by express came to.
@@ -319,5 +351,72 @@ unsafe fn store_bytes(to: *mut u8, bytes: [u8; 4], left: usize) {
             // SAFETY: the caller's promise.
             unsafe { to.add(at).write(byte) };
         }
+    }
+}
+
+/// A warp's part in models: lane after lane, by one thread.
+#[cfg(feature = "loom")]
+pub mod model {
+    use super::*;
+    use crate::group::Thread;
+
+    /// Sends a message by express, once the proxy has taken all that was sent before; waits for
+    /// that.
+    ///
+    /// # Errors
+    /// A handle that names no open socket.
+    pub fn put(net: Net, handle: Handle, message: &[u8]) -> Result<(), Errno> {
+        let socket = Socket::open(net, handle)?;
+        let plan = wait_until(net, socket.shard(), Deadline::NEVER, Watch::Stop, || {
+            socket.remember_send_progress(socket.progress(Side::Send));
+            match claim(socket) {
+                Claim::Express(plan) => Some(plan),
+                Claim::Taken(numbered) => {
+                    socket.unlock(Side::Send, numbered);
+                    None
+                }
+                Claim::No => None,
+            }
+        })?;
+        for lane in 0..EXPRESS_WORDS {
+            let four = core::array::from_fn(|at| *message.get(4 * lane + at).unwrap_or(&0));
+            put_lane(socket, socket.send_words(), plan, message.len(), (lane as u32, four));
+        }
+        ring::finish(net, Thread, handle, message.len(), Ending::Expressed);
+        Ok(())
+    }
+
+    /// Takes a message by express if one is there as a whole; how long it is.
+    ///
+    /// # Errors
+    /// A handle that names no open socket, or a side that another group has.
+    pub fn take(net: Net, handle: Handle, to: &mut [u8]) -> Result<usize, Errno> {
+        let search = Search::begin(net, handle, Side::Receive, 1, true)?;
+        let (socket, position) = (search.socket, search.position);
+        // The counter last: it may be newer than the words.
+        let words: [u64; EXPRESS_WORDS] =
+            core::array::from_fn(|lane| socket.told(lane).load_acquire());
+        let counter = Progress(socket.told(LIVE_AT).load_acquire());
+        let Announced { length, tag, fits } = Announced::by(counter, position, to.len());
+        if !fits || !words.iter().all(|word| express::belongs(*word, tag)) {
+            socket.unlock(Side::Receive, position);
+            return Ok(0);
+        }
+        for (at, byte) in to[..length as usize].iter_mut().enumerate() {
+            *byte = express::bytes_of(words[at / 4])[at % 4];
+        }
+        socket.receive_head().store(position + length);
+        socket.unlock(Side::Receive, position + length);
+        Ok(length as usize)
+    }
+
+    /// Where the record of a socket says that its rings are, and the receive side's position.
+    ///
+    /// # Errors
+    /// A handle that names no open socket.
+    pub fn rings(net: Net, handle: Handle) -> Result<[u64; 3], Errno> {
+        let socket = Socket::open(net, handle)?;
+        let (receive, send) = (socket.ring(Side::Receive), socket.ring(Side::Send));
+        Ok([receive.0, send.0, socket.position(Side::Receive)])
     }
 }

@@ -36,7 +36,10 @@ pub mod abi;
 pub mod buf;
 pub mod calls;
 mod copy;
+#[cfg(not(feature = "loom"))]
 mod express;
+#[cfg(feature = "loom")]
+pub mod express;
 pub mod group;
 pub mod kernel;
 mod local;

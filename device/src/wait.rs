@@ -12,7 +12,11 @@ use crate::planted::{Bug, planted};
 use crate::simt;
 
 /// Turns between two looks at the clock and the stop word: some 30 us on hardware.
+#[cfg(not(feature = "loom"))]
 const TURNS: u32 = 32;
+/// In a model every turn counts.
+#[cfg(feature = "loom")]
+const TURNS: u32 = 1;
 /// Time between two looks at the heartbeat.
 const BEAT_NS: u64 = 100_000_000;
 

@@ -10,7 +10,7 @@ use gpunet_device::abi::express::{self, EXPRESS_BYTES, EXPRESS_WORDS};
 use gpunet_device::abi::layout::{LIVE_WORDS, Layout};
 use gpunet_device::abi::message::{REPLY_WORDS, REQUEST_WORDS};
 use gpunet_device::abi::net::{Net as DeviceNet, Regions, header};
-use gpunet_device::abi::word::{Word, Words};
+use gpunet_device::abi::word::{self, Word, Words};
 use gpunet_device::planted::{Bug, planted};
 
 use crate::gpu::{DeviceMemory, Gpu, GpuError, HostMemory};
@@ -53,6 +53,41 @@ impl Memory {
     /// The net's shape.
     pub(crate) fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    /// Has a model know a ring.
+    #[cfg(all(test, feature = "loom"))]
+    pub(crate) fn model_knows_ring(&self, ring: &Place) {
+        use gpunet_device::abi::model;
+        let [(address, length), _] = self.window(ring, 0, ring.capacity as usize).pieces();
+        model::knows_words(address.cast(), length / 8);
+        model::knows_bytes(address, length);
+    }
+
+    /// Has a model know all words there are.
+    #[cfg(all(test, feature = "loom"))]
+    pub(crate) fn known_to_the_model(&self) {
+        use gpunet_device::abi::model;
+        model::knows_words(self.gpu_words.as_ptr().cast(), self.layout.gpu_words());
+        // One stop word and one heartbeat, and all from the first record on.
+        let cpu_words: *mut u64 = self.cpu_words.as_ptr().cast();
+        let first = self.layout.record(0);
+        for at in [self.layout.stop(0), self.layout.heartbeat(0)] {
+            model::knows_words(cpu_words.wrapping_add(at), 1);
+        }
+        model::knows_words(cpu_words.wrapping_add(first), self.layout.cpu_words() - first);
+        model::knows_words(self.local.device_ptr().cast(), self.layout.local_words());
+    }
+
+    /// Addresses on the GPU and sizes of GPU words, CPU words, rings and local words.
+    #[cfg(feature = "fault-injection")]
+    pub(crate) fn regions(&self) -> [(*mut u8, usize); 4] {
+        [
+            (self.gpu_words.device_ptr(), self.layout.gpu_words() * 8),
+            (self.cpu_words.device_ptr(), self.layout.cpu_words() * 8),
+            (self.rings.device_ptr(), self.rings.len()),
+            (self.local.device_ptr(), self.layout.local_words() * 8),
+        ]
     }
 
     /// The argument for a launch.
@@ -109,15 +144,15 @@ impl Memory {
         let start = self.gpu_word(first);
         for (index, seen) in seen.iter_mut().enumerate() {
             // SAFETY: as send_tail: the last word was checked, and they stand in one array.
-            let word = unsafe { Word::at(start.add(index)) }.load();
-            if word != *seen {
-                *seen = word;
-                changed.push((index, word));
+            let now = unsafe { Word::at(start.add(index)) }.load();
+            if now != *seen {
+                *seen = now;
+                changed.push((index, now));
             }
         }
         if !changed.is_empty() {
             // Acquire, for all of them: who sees a counter sees what was written before it.
-            Word::fence_acquire();
+            word::acquire_fence();
         }
     }
 
@@ -125,6 +160,13 @@ impl Memory {
     pub(crate) fn receive_head(&self, socket: usize) -> Word {
         // SAFETY: as send_tail.
         unsafe { Word::at(self.gpu_word(self.layout.receive_head(socket))) }
+    }
+
+    /// Written by the GPU: the number of the request in a slot.
+    #[cfg(test)]
+    pub(crate) fn request_sequence(&self, slot: usize) -> Word {
+        // SAFETY: as send_tail.
+        unsafe { Word::at(self.gpu_word(self.layout.request_sequence(slot))) }
     }
 
     /// Written by the GPU: the request in a slot.
@@ -173,7 +215,7 @@ impl Memory {
         let words = card.to_words();
         place.get(0).store(0);
         // No word of the new card is seen with the old word 0.
-        Word::fence_release();
+        word::release_fence();
         for (index, word) in words.iter().enumerate().skip(1) {
             place.get(index).store(*word);
         }
@@ -258,7 +300,7 @@ impl Memory {
     pub(crate) fn take_express(&self, socket: usize, tag: u32) -> Option<[u8; EXPRESS_BYTES]> {
         let words = self.send_express(socket).read();
         let whole =
-            words.iter().all(|word| express::tag_of(*word) == tag) || planted(Bug::TagNotCompared);
+            words.iter().all(|word| express::belongs(*word, tag)) || planted(Bug::TagNotCompared);
         whole.then(|| std::array::from_fn(|at| express::bytes_of(words[at / 4])[at % 4]))
     }
 
@@ -315,6 +357,7 @@ impl Window {
     fn read(&self, into: &mut [u8]) {
         let mut into = into.iter_mut();
         for (address, length) in self.pieces {
+            word::reads_bytes(address, length.min(into.len()));
             for (at, byte) in (0..length).zip(&mut into) {
                 // SAFETY: `Memory::window` made the piece inside a ring, which its owner keeps.
                 *byte = unsafe { load_volatile(address.add(at)) };
@@ -332,6 +375,7 @@ impl Window {
     pub(crate) fn fill(&self, bytes: &[u8]) {
         let mut bytes = bytes.iter();
         for (address, length) in self.pieces {
+            word::writes_bytes(address, length.min(bytes.len()));
             for (at, byte) in (0..length).zip(&mut bytes) {
                 // SAFETY: as in `read`.
                 unsafe { store_volatile(address.add(at), *byte) };

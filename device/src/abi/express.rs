@@ -11,7 +11,11 @@
 //! before it, so a reader sees words of this message or of the one before, whose number differs.
 
 /// Express words of a direction.
+#[cfg(not(feature = "loom"))]
 pub const EXPRESS_WORDS: usize = 16;
+/// As many as a model can try all orders of.
+#[cfg(feature = "loom")]
+pub const EXPRESS_WORDS: usize = 2;
 /// The largest message that fits.
 pub const EXPRESS_BYTES: usize = 4 * EXPRESS_WORDS;
 
@@ -61,6 +65,16 @@ pub const fn word(bytes: [u8; 4], tag: u32) -> u64 {
 #[inline(always)]
 pub const fn tag_of(word: u64) -> u32 {
     (word >> 32) as u32
+}
+
+/// Whether an express word belongs to the message with that tag.
+#[inline(always)]
+pub fn belongs(word: u64, tag: u32) -> bool {
+    #[cfg(feature = "loom")]
+    if super::model::lacks(super::model::Weakness::Tags) {
+        return true;
+    }
+    tag_of(word) == tag
 }
 
 /// The bytes in an express word.

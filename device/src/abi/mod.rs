@@ -10,6 +10,8 @@ pub mod express;
 pub mod handle;
 pub mod layout;
 pub mod message;
+#[cfg(feature = "loom")]
+pub mod model;
 pub mod net;
 pub mod option;
 pub mod word;

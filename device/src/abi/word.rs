@@ -15,10 +15,16 @@
 //! There is no fetch-and-add on purpose: for nvptx it compiles to a relaxed, GPU-scoped
 //! instruction whatever ordering is asked for. The same holds for the compiler's own swap, so
 //! ours is written out; it is for words that only the GPU touches.
+//!
+//! With the feature `loom` every access goes to an atomic of loom's that stands for the address
+//! (`model.rs`), and models run the code of both sides through all orders in which they may see one
+//! another's words.
 
 #![allow(unsafe_code, reason = "shared memory is reached through raw pointers, here alone")]
 
-use core::sync::atomic::{AtomicU64, Ordering};
+#[cfg(not(feature = "loom"))]
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering;
 
 /// A shared 64-bit word.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +51,12 @@ impl Word {
         crate::simulation::with(f)
     }
 
+    #[cfg(feature = "loom")]
+    fn atomic(&self) -> super::model::Atomic {
+        super::model::atomic(self.0)
+    }
+
+    #[cfg(not(feature = "loom"))]
     #[inline(always)]
     fn atomic(&self) -> &AtomicU64 {
         // SAFETY: `at` promises alignment and validity, and all access goes through atomics.
@@ -119,22 +131,6 @@ impl Word {
         self.atomic().swap(new, Ordering::Acquire)
     }
 
-    /// What this thread reads next is no older than what it has read.
-    #[inline(always)]
-    pub fn fence_acquire() {
-        #[cfg(gpunet_simulation)]
-        crate::simulation::with(|bench| bench.fence(crate::simulation::Fence::Acquire));
-        core::sync::atomic::fence(Ordering::Acquire);
-    }
-
-    /// What this thread has done is seen before what it stores next.
-    #[inline(always)]
-    pub fn fence_release() {
-        #[cfg(gpunet_simulation)]
-        crate::simulation::with(|bench| bench.fence(crate::simulation::Fence::Release));
-        core::sync::atomic::fence(Ordering::Release);
-    }
-
     /// The word `index` places further on.
     ///
     /// # Safety
@@ -144,6 +140,44 @@ impl Word {
         // SAFETY: the caller's promise.
         Self(unsafe { self.0.add(index) })
     }
+}
+
+/// What this thread reads next is no older than what it has read.
+#[inline(always)]
+pub fn acquire_fence() {
+    #[cfg(gpunet_simulation)]
+    crate::simulation::with(|bench| bench.fence(crate::simulation::Fence::Acquire));
+    #[cfg(feature = "loom")]
+    super::model::fence(Ordering::Acquire);
+    #[cfg(not(feature = "loom"))]
+    core::sync::atomic::fence(Ordering::Acquire);
+}
+
+/// Makes everything this thread has seen and done visible before its next stores.
+#[inline(always)]
+pub fn release_fence() {
+    #[cfg(gpunet_simulation)]
+    crate::simulation::with(|bench| bench.fence(crate::simulation::Fence::Release));
+    #[cfg(feature = "loom")]
+    super::model::fence(Ordering::Release);
+    #[cfg(not(feature = "loom"))]
+    core::sync::atomic::fence(Ordering::Release);
+}
+
+/// Says that these bytes of a ring are read now. Nothing, but in a model, which finds whether
+/// anybody may be writing them.
+#[inline(always)]
+pub fn reads_bytes(_address: *const u8, _length: usize) {
+    #[cfg(feature = "loom")]
+    super::model::reads_bytes(_address, _length);
+}
+
+/// Says that these bytes of a ring are written now. Nothing, but in a model, which finds whether
+/// anybody may be reading them.
+#[inline(always)]
+pub fn writes_bytes(_address: *const u8, _length: usize) {
+    #[cfg(feature = "loom")]
+    super::model::writes_bytes(_address, _length);
 }
 
 /// `N` consecutive shared words: a request, a reply, a card.

@@ -222,7 +222,7 @@ pub(crate) unsafe fn store_plain<T: Copy>(to: *mut T, value: T) {
 /// What this thread reads next is no older than what it has read.
 #[inline(always)]
 pub(crate) fn acquire_fence() {
-    crate::abi::word::Word::fence_acquire();
+    crate::abi::word::acquire_fence();
 }
 
 /// Makes everything this thread has seen and done visible on this GPU before its next stores.
@@ -234,5 +234,5 @@ pub(crate) fn gpu_release_fence() {
 /// Makes everything this thread has seen and done visible, system-wide, before its next stores.
 #[inline(always)]
 pub(crate) fn release_fence() {
-    crate::abi::word::Word::fence_release();
+    crate::abi::word::release_fence();
 }

@@ -4,15 +4,21 @@
 //!   tests/*.rs ─┬─ script  what a group of GPU threads does, and what each step must come to
 //!               ├─ job     launches scripts on a net, waits with a deadline, checks
 //!               ├─ peer    ordinary sockets on the CPU
-//!               └─ memory  arrays in GPU memory, flags that host and kernels share
+//!               ├─ memory  arrays in GPU memory, flags that host and kernels share
+//!               ├─ attack  launches kernels that spoil what they share with the proxy
+//!               ├─ process what this process has: descriptors, memory
+//!               └─ long    how much a run does: a test, or `cargo xtask test --long`
 //! ```
 //!
 //! The suites run on the GPU that `GPUNET_GPU` names (`emulated` unless set). A test that cannot
 //! run there adds a line to the file that `GPUNET_SKIP_LOG` names and counts as skipped.
 
+pub mod attack;
 pub mod job;
+pub mod long;
 pub mod memory;
 pub mod peer;
+pub mod process;
 pub mod script;
 
 use std::io::Write as _;

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use gpunet_device::Shared;
 use gpunet_device::calls::PollFd;
 use gpunet_device::{Event, SocketAddr};
+use gpunet_e2e_kernels::hostile::Mutation;
 use gpunet_e2e_kernels::op::{Op, Outcome, Register, Span};
-use gpunet_host::Gpu;
 use gpunet_host::gpu::{DeviceMemory, HostMemory};
+use gpunet_host::{Gpu, Net};
 
 /// Types without padding, for which any bytes are a value.
 ///
@@ -24,7 +25,7 @@ macro_rules! plain {
         unsafe impl Plain for $t {}
     )* };
 }
-plain!(u8, Op, Outcome, Register, Span, PollFd, Event, SocketAddr);
+plain!(u8, u64, Mutation, Op, Outcome, Register, Span, PollFd, Event, SocketAddr);
 
 /// Values in GPU memory.
 pub(crate) struct Array<T> {
@@ -60,6 +61,13 @@ impl<T: Plain> Array<T> {
         let value = |chunk: &[u8]| unsafe { chunk.as_ptr().cast::<T>().read_unaligned() };
         bytes.chunks_exact(size).map(value).collect()
     }
+}
+
+/// The regions of a net, as a hostile kernel gets them: GPU words, CPU words, rings, local words.
+pub(crate) fn regions(net: &Net) -> [Shared<u64>; 4] {
+    // SAFETY: none that holds for what is written there, which is the point; the memory itself is
+    // the net's, is made of whole words, and outlives its kernels.
+    net.regions().map(|(address, bytes)| unsafe { Shared::from_raw(address.cast(), bytes / 8) })
 }
 
 /// A place that is not there.

@@ -9,14 +9,6 @@ use gpunet_e2e::{ANY_PORT, Job, RING, Script, net_builder, peer, raise_file_limi
 
 const BLOCKS: usize = 2;
 
-/// Bytes of this process that are in memory.
-fn resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("a process has a status");
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("its size");
-    let number = line.split_whitespace().nth(1).expect("a number");
-    number.parse::<u64>().expect("a number") * 1024
-}
-
 /// The environment variable that makes the test serve so many connections and tell its size.
 const SERVE: &str = "GPUNET_TEST_SERVE";
 
@@ -90,7 +82,7 @@ fn serve(connections: usize) -> u64 {
             assert_eq!(back, message, "connection {at}, round {round}");
         }
     }
-    let size = resident();
+    let size = gpunet_e2e::process::resident();
     drop(streams);
     let finished = started.finish();
     let place = script.mark() - 1;

@@ -41,7 +41,7 @@ use crate::pool::Pool;
 use crate::proxy::connection::{Connection, Owner, Phase, Wishes};
 use crate::proxy::message::{Message, Released};
 use crate::proxy::shard::Shard;
-use crate::proxy::shared::{Inbox, Shared};
+use crate::proxy::shared::{Inbox, RunningLaunches, Shared};
 use crate::proxy::statistics::{Counters, SocketState, Statistics};
 use crate::proxy::thread::{Control, ProxyThread};
 use crate::transport;
@@ -103,6 +103,7 @@ impl Net {
             config,
             policy,
             inboxes,
+            launches: RunningLaunches::default(),
             waiting: Mutex::default(),
             printer: Mutex::new(print),
         });
@@ -182,6 +183,7 @@ impl Net {
             }
             Err(error) => {
                 self.control.running.fetch_sub(1, Ordering::AcqRel);
+                self.shared.launches.set(slot, false);
                 self.launches.lock().taken.remove(&slot);
                 Err(error.into())
             }
@@ -199,6 +201,7 @@ impl Net {
             .ok_or(NetError::TooManyLaunches(MAX_LAUNCHES))?;
         running.taken.insert(slot);
         running.launched += 1;
+        self.shared.launches.set(slot, true);
         Ok((slot, running.launched))
     }
 
@@ -329,6 +332,14 @@ impl Net {
         for launch in &self.launches.lock().launches {
             launch.stop(Errno::ECANCELED);
         }
+    }
+
+    /// Where everything lies that kernels of this net can reach, for kernels that do harm: address
+    /// on the GPU and bytes of GPU words, CPU words, rings and local words.
+    #[cfg(feature = "fault-injection")]
+    #[must_use]
+    pub fn regions(&self) -> [(*mut u8, usize); 4] {
+        self.shared.memory.regions()
     }
 
     /// Makes a proxy thread panic, to see what kernels make of it.

@@ -98,6 +98,8 @@ fn finish(
         // Slots rather than launches: one that is being made may have accepted already.
         running.taken.iter().all(|slot| *slot == state.slot)
     };
+    // Before the shards are told: none of them takes in a socket of this launch afterwards.
+    shared.launches.set(state.slot, false);
     let tell_all = |message: &dyn Fn(mpsc::Sender<()>) -> Message| {
         let (done, closed) = mpsc::channel();
         for shard in 0..shared.inboxes.len() {

@@ -17,6 +17,9 @@ use super::watch::{Watch, Watched};
 use crate::memory::{Memory, Window};
 use crate::transport::{Direction, Moved, Socket};
 
+/// Sockets of a proxy thread that ended with EPROTO and are logged; the rest are counted.
+const LOGGED_VIOLATIONS: u64 = 100;
+
 /// Turns that moved bytes after which a socket is busy enough to do without epoll.
 pub(super) const OFTEN: u32 = if cfg!(gpunet_simulation) { 4 } else { 16 };
 
@@ -130,6 +133,8 @@ pub(crate) struct Connection {
     /// The kernel will send no more: end the direction once all is sent.
     pub(crate) finish_send: bool,
     pub(crate) failure: Option<Errno>,
+    /// The GPU wrote a word that makes no sense, which was told once.
+    violated: bool,
     pub(crate) watch: Option<Watch>,
     /// For pollers: what is watched. In a box, since few sockets are pollers.
     pub(super) watched: Option<Box<Watched>>,
@@ -142,6 +147,8 @@ pub(crate) struct Connection {
     pub(crate) one_way: u64,
     /// Not tried before then.
     pub(crate) rests_until_ns: u64,
+    /// Its ring was full, and it waits among those that were.
+    pub(crate) waits_for_room: bool,
     /// For listeners: what accepting needs. In a box, for the same reason.
     pub(super) accepting: Option<Box<Accepting>>,
 }
@@ -169,6 +176,7 @@ impl Connection {
             send_ended: false,
             finish_send: false,
             failure: None,
+            violated: false,
             watch: None,
             watched: None,
             hot: 0,
@@ -176,6 +184,7 @@ impl Connection {
             off_epoll: false,
             one_way: 0,
             rests_until_ns: 0,
+            waits_for_room: false,
             accepting: None,
         }
     }
@@ -268,14 +277,22 @@ impl Connection {
         self.publish_send(memory);
     }
 
-    /// Ends the socket because the GPU wrote a word that makes no sense.
+    /// Ends the socket because the GPU wrote a word that makes no sense. One that goes on writing
+    /// is not told of again: it has ended, and neither the count nor the log is the kernel's to
+    /// fill.
     pub(crate) fn violate(&mut self, what: &str, word: u64, memory: &Memory, counters: &Counters) {
+        if self.violated {
+            return;
+        }
+        self.violated = true;
         counters.violations.add(1);
-        tracing::warn!(
-            handle = self.handle.0,
-            word,
-            "a kernel wrote a bad {what}; its socket ends"
-        );
+        if counters.violations.get() <= LOGGED_VIOLATIONS {
+            tracing::warn!(
+                handle = self.handle.0,
+                word,
+                "a kernel wrote a bad {what}; its socket ends"
+            );
+        }
         self.fail(Errno::EPROTO, memory, counters);
     }
 
@@ -304,8 +321,10 @@ impl Connection {
     /// Takes a new value of the GPU's send tail. False: its bytes are still on their way, and it
     /// is to be looked at again.
     pub(crate) fn take_tail(&mut self, word: u64, memory: &Memory, counters: &Counters) -> bool {
-        // As in look_at_head.
-        if self.send.place.capacity == 0 || word == self.send.stale {
+        // As in look_at_head. And once it was closed nobody has the handle: what is written from
+        // then on is not sent, and does not keep the socket.
+        let closed = matches!(self.phase, Phase::Closing { .. });
+        if self.send.place.capacity == 0 || word == self.send.stale || closed {
             return true;
         }
         self.one_way = 0;

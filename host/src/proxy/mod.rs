@@ -15,8 +15,12 @@
 
 pub(crate) mod closing;
 pub(crate) mod connection;
+#[cfg(test)]
+mod hostile_tests;
 pub(crate) mod listener;
 pub(crate) mod message;
+#[cfg(all(test, feature = "loom"))]
+mod models;
 pub(crate) mod request;
 pub(crate) mod rounds;
 pub(crate) mod shard;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use gpunet_device::abi::errno::Errno;
-use gpunet_device::abi::layout::MAX_LAUNCHES;
 use gpunet_device::abi::message::{MAX_TEXT, Operation, Reply, Request};
 use gpunet_device::abi::option::SocketOption;
 use gpunet_device::poller::EVENT_BYTES;
@@ -116,9 +115,14 @@ impl Shard {
         }
     }
 
-    fn owner(request: &Request) -> Result<Owner, Errno> {
+    /// The launch that asks; EINVAL for one that does not run, which would own the socket for ever.
+    fn owner(&self, request: &Request) -> Result<Owner, Errno> {
         let launch = request.launch();
-        if launch < MAX_LAUNCHES { Ok(Owner::Launch(launch)) } else { Err(Errno::EINVAL) }
+        if self.shared.launches.runs(launch) {
+            Ok(Owner::Launch(launch))
+        } else {
+            Err(Errno::EINVAL)
+        }
     }
 
     fn make_socket(&mut self, request: &Request, io: &mut dyn Readiness) -> Answer {
@@ -131,7 +135,7 @@ impl Shard {
         if request.number(1) != STREAM || !known {
             return Err(Errno::EPROTONOSUPPORT);
         }
-        let owner = Self::owner(request)?;
+        let owner = self.owner(request)?;
         let socket = transport::make(domain)?;
         let handle = self.shared.pool.take_handle()?;
         let index = self.shared.index(handle);
@@ -142,7 +146,7 @@ impl Shard {
     }
 
     fn make_poller(&mut self, request: &Request, io: &mut dyn Readiness) -> Answer {
-        let owner = Self::owner(request)?;
+        let owner = self.owner(request)?;
         let shared = Arc::clone(&self.shared);
         let handle = shared.pool.take_handle()?;
         let index = shared.index(handle);
@@ -177,13 +181,20 @@ impl Shard {
         if connection.phase == Phase::Polling {
             return Err(Errno::EINVAL);
         }
+        let before = connection.watch;
         if events == 0 {
-            connection.watch = None;
+            if before.is_some_and(|watch| watch.poller == poller) {
+                connection.watch = None;
+            }
             self.notify(poller, socket, token, 0);
             return NOTHING;
         }
         connection.watch = Some(Watch { poller, events, token });
         let ready = connection.readiness();
+        // A socket has one watcher. The one before would keep it in its table for ever.
+        if let Some(before) = before.filter(|watch| watch.poller != poller) {
+            self.notify(before.poller, socket, before.token, 0);
+        }
         self.tell_watcher(socket.place() as usize, ready);
         NOTHING
     }

@@ -12,7 +12,7 @@ use gpunet_device::calls::{POLLIN, POLLOUT};
 use gpunet_device::planted::{Bug, planted};
 use gpunet_device::{Handle, SocketAddr};
 
-use super::connection::{Connection, Phase, Turn};
+use super::connection::{Connection, Owner, Phase, Turn};
 use super::message::Message;
 use super::shared::{Readiness, Shared};
 use super::statistics::Counters;
@@ -237,6 +237,30 @@ impl Shard {
         if phase != Phase::Fresh {
             self.watch_descriptor(handle, io);
         }
+        if self.is_left_over(handle) {
+            // Its launch has ended, and this shard may have cleared up after it already.
+            self.close(handle, 0);
+        }
+    }
+
+    /// Whether a socket belongs to a launch that does not run: a kernel may ask for one and end
+    /// without waiting for it. Connections that wait in an accept ring belong to none.
+    fn is_left_over(&mut self, handle: Handle) -> bool {
+        let shared = Arc::clone(&self.shared);
+        let Some(connection) = self.find(handle) else { return false };
+        let runs = match connection.owner {
+            Owner::Host => true,
+            Owner::AnyLaunch => shared.launches.any_runs(),
+            Owner::Launch(launch) => shared.launches.runs(launch),
+        };
+        if runs {
+            return false;
+        }
+        let waits = shared.waiting().contains(&handle.0);
+        if waits {
+            connection.owner = Owner::AnyLaunch;
+        }
+        !waits
     }
 
     /// Has the descriptor reported from now on, and tries it at once.
@@ -361,7 +385,11 @@ impl Shard {
                 Turn::Moved => connection.hot = HOT_TURNS,
                 Turn::Full => {
                     connection.hot = 0;
-                    self.full.push(place as u32);
+                    // It is heated by every edge of its descriptor, but waits once.
+                    if !connection.waits_for_room {
+                        connection.waits_for_room = true;
+                        self.full.push(place as u32);
+                    }
                 }
                 // The last attempt found nothing, so whatever comes is a new edge.
                 Turn::Idle if !few => connection.hot = 0,
@@ -551,6 +579,9 @@ impl Shard {
                 continue;
             }
             self.full.swap_remove(at);
+            if let Some(connection) = &mut self.places[place as usize] {
+                connection.waits_for_room = false;
+            }
             if turn == Turn::Moved {
                 worked = true;
                 self.tell_watcher(place as usize, POLLIN);

@@ -2,11 +2,13 @@
 
 use std::collections::HashSet;
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpunet_device::Handle;
 use gpunet_device::abi::errno::Errno;
+use gpunet_device::abi::layout::MAX_LAUNCHES;
 
 use super::connection::Counted;
 use super::message::Message;
@@ -15,6 +17,35 @@ use crate::net::config::Config;
 use crate::net::policy::Policy;
 use crate::pool::Pool;
 
+/// Which launches of a net run, from before their kernel starts until it has ended.
+#[derive(Debug, Default)]
+pub(crate) struct RunningLaunches([AtomicU64; MAX_LAUNCHES as usize / 64]);
+
+impl RunningLaunches {
+    /// Notes that a launch runs, or no longer does.
+    pub(crate) fn set(&self, launch: u32, runs: bool) {
+        let Some(word) = self.0.get(launch as usize / 64) else { return };
+        let bit = 1 << (launch % 64);
+        // Release and acquire: who is told that a launch has ended finds it so here.
+        if runs {
+            word.fetch_or(bit, Ordering::AcqRel);
+        } else {
+            word.fetch_and(!bit, Ordering::AcqRel);
+        }
+    }
+
+    /// Whether a launch runs.
+    pub(crate) fn runs(&self, launch: u32) -> bool {
+        let word = self.0.get(launch as usize / 64);
+        word.is_some_and(|word| word.load(Ordering::Acquire) & 1 << (launch % 64) != 0)
+    }
+
+    /// Whether any launch runs.
+    pub(crate) fn any_runs(&self) -> bool {
+        self.0.iter().any(|word| word.load(Ordering::Acquire) != 0)
+    }
+}
+
 /// What the shards of a net have in common.
 pub(crate) struct Shared {
     pub(crate) memory: Memory,
@@ -22,6 +53,7 @@ pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) policy: Policy,
     pub(crate) inboxes: Vec<Inbox>,
+    pub(crate) launches: RunningLaunches,
     /// Accepted connections that no kernel has taken yet, by handle. They belong to no launch.
     pub(crate) waiting: Mutex<HashSet<u64>>,
     /// Where lines that kernels print go.

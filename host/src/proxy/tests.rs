@@ -13,7 +13,7 @@ use gpunet_device::abi::layout::Layout;
 
 use super::connection::{Connection, Counted, OFTEN, Owner, Phase, Turn, Wishes};
 use super::shard::{STREAM_BYTES, STREAM_REST_NS, Shard};
-use super::shared::{Readiness, Shared};
+use super::shared::{Readiness, RunningLaunches, Shared};
 use super::statistics::Counters;
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::Memory;
@@ -223,7 +223,7 @@ fn the_error_of_a_send_by_express_is_the_first_one() {
 
 /// Descriptors that nobody waits for: the test says what is ready.
 #[derive(Default)]
-struct NoEpoll {
+pub(super) struct NoEpoll {
     watches: bool,
 }
 
@@ -243,8 +243,15 @@ fn shard(one_way: u64, io: &mut NoEpoll) -> (Shard, UnixStream, Handle) {
     let Bench { memory, mut connection, peer, .. } = Bench::new();
     connection.one_way = one_way;
     let handle = connection.handle;
+    let mut shard = empty_shard(memory, 2 * u64::from(RING), Policy::open());
+    shard.adopt(connection, io);
+    (shard, peer, handle)
+}
+
+/// A shard without sockets, of a net with that much ring memory.
+pub(super) fn empty_shard(memory: Memory, ring_bytes: u64, policy: Policy) -> Shard {
     let (print, _lines) = mpsc::sync_channel(1);
-    let pool = Pool::new(memory.layout(), 2 * u64::from(RING));
+    let pool = Pool::new(memory.layout(), ring_bytes);
     let config = Config {
         receive_ring: RING,
         send_ring: RING,
@@ -260,15 +267,14 @@ fn shard(one_way: u64, io: &mut NoEpoll) -> (Shard, UnixStream, Handle) {
         memory,
         pool,
         config,
-        policy: Policy::open(),
+        policy,
         inboxes: Vec::new(),
+        launches: RunningLaunches::default(),
         waiting: Mutex::default(),
         printer: Mutex::new(print),
     });
     let (_sender, inbox) = mpsc::channel();
-    let mut shard = Shard::new(0, shared, Arc::default(), inbox);
-    shard.adopt(connection, io);
-    (shard, peer, handle)
+    Shard::new(0, shared, Arc::default(), inbox)
 }
 
 fn write(peer: &mut UnixStream, bytes: &[u8]) {

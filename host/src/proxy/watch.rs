@@ -49,12 +49,28 @@ struct Seen {
     written: u64,
 }
 
+#[cfg(test)]
+impl Watched {
+    /// Sockets that are watched, and events that are owed.
+    pub(super) fn sizes(&self) -> (usize, usize) {
+        (self.sockets.len(), self.owed.len())
+    }
+}
+
 impl Connection {
-    /// Something happened on a watched socket (0: it is gone).
+    /// Something happened on a watched socket (0: it is gone). Nothing to a socket that is no
+    /// poller: a kernel of another shard may call any handle one.
     pub(crate) fn notify(&mut self, socket: Handle, token: u64, events: u16) {
+        if self.phase != Phase::Polling {
+            return;
+        }
         let watched = self.watched.get_or_insert_default();
         if events == 0 {
-            watched.sockets.remove(&socket.0);
+            let gone = watched.sockets.remove(&socket.0);
+            if gone.is_some_and(|seen| seen.owed != 0) {
+                // One that comes and goes while the ring is full is owed one event, not many.
+                watched.owed.retain(|owed| *owed != socket.0);
+            }
             return;
         }
         let seen = watched.sockets.entry(socket.0).or_default();

@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Result;
+use clap::Args;
 
 use crate::install::Tools;
 use crate::report::{Outcome, Step};
@@ -14,10 +15,19 @@ use crate::shell;
 use crate::workspace::Workspace;
 use crate::{libtest, licences, ptx, rules};
 
+/// Options of `cargo xtask test`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Gives tests that draw their cases hours in place of seconds, and shows how far they are.
+    #[arg(long)]
+    pub(crate) long: bool,
+}
+
 /// What every step may use.
 pub(crate) struct Context {
     pub(crate) workspace: Workspace,
     pub(crate) tools: Tools,
+    pub(crate) options: Options,
 }
 
 /// Every step. A new one is a line here and a function.
@@ -28,11 +38,14 @@ pub(crate) const STEPS: &[Step] = &[
     Step { name: "clippy", run: clippy },
     Step { name: "docs", run: docs },
     Step { name: "tests", run: tests },
+    Step { name: "models", run: models },
     Step { name: "ptx", run: ptx::check },
 ];
 
 /// Longer than all tests take; a test that hangs must not hang the whole run.
 const TESTS_LIMIT: Duration = Duration::from_secs(15 * 60);
+/// The same for long runs.
+const LONG_LIMIT: Duration = Duration::from_secs(6 * 3600);
 
 impl Context {
     /// Cargo, with the tools that were found or installed.
@@ -41,6 +54,23 @@ impl Context {
         command.args(arguments);
         command.env(gpunet_builder::ptxas::PTXAS_VARIABLE, &self.tools.ptxas);
         command
+    }
+
+    /// Tests that are as fast as a release, as strict as a debug build, and long if they shall be.
+    fn strict_tests(&self, which: &[&str]) -> Command {
+        let mut command = self.cargo(&["test", "--release"]);
+        command.args(which);
+        command.env("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true");
+        command.env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true");
+        if self.options.long {
+            command.env("GPUNET_LONG", "1");
+        }
+        command
+    }
+
+    /// How long all tests of a step may take.
+    fn limit(&self) -> Duration {
+        if self.options.long { LONG_LIMIT } else { TESTS_LIMIT }
     }
 
     /// Runs a command that is one check, succeeding or failing as a whole.
@@ -75,15 +105,35 @@ fn tests(context: &Context) -> Result<Outcome> {
     fs::create_dir_all(&scratch)?;
     let skip_log = scratch.join("skipped.log");
     fs::write(&skip_log, "")?;
-    let mut command = context.cargo(&["test", "--workspace", "--release", "--no-fail-fast"]);
+    let mut command = context.strict_tests(&["--workspace", "--no-fail-fast"]);
     command.env("GPUNET_SKIP_LOG", &skip_log);
-    // As fast as a release, as strict as a debug build.
-    command.env("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true");
-    command.env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true");
-    let mut command = shell::bounded(&command, TESTS_LIMIT);
-    let finished = shell::run_logged(&mut command, &scratch.join("tests.log"))?;
+    let long = context.options.long;
+    let progress = scratch.join("progress.log");
+    fs::write(&progress, "")?;
+    if long {
+        command.env("GPUNET_PROGRESS", &progress);
+    }
+    let mut command = shell::bounded(&command, context.limit());
+    let shown = long.then(|| shell::Follower::start(&progress));
+    let finished = shell::run_logged(&mut command, &scratch.join("tests.log"));
+    drop(shown);
+    let finished = finished?;
     let mut outcome =
         libtest::count(&finished.printed, finished.success, &fs::read_to_string(&skip_log)?);
+    outcome.output = finished.printed;
+    Ok(outcome)
+}
+
+/// The models of the protocol, which want the whole host crate built for loom.
+fn models(context: &Context) -> Result<Outcome> {
+    let log = context.workspace.scratch().join("models.log");
+    let which = ["--package", "gpunet-host", "--features", "loom", "--lib", "models::"];
+    let mut command = shell::bounded(&context.strict_tests(&which), context.limit());
+    let finished = shell::run_logged(&mut command, &log)?;
+    let mut outcome = libtest::count(&finished.printed, finished.success, "");
+    if outcome.passed == 0 && outcome.failed.is_empty() {
+        outcome.failed.push("there are no models".into());
+    }
     outcome.output = finished.printed;
     Ok(outcome)
 }

@@ -44,7 +44,7 @@ enum Command {
     ///
     /// The last line is `N passed, N failed, N skipped`; the reasons stand above it. The exit
     /// code is 0 if nothing failed.
-    Test,
+    Test(checks::Options),
     /// Builds the PTX of every kernel crate and shows what each kernel uses of a GPU.
     ///
     /// A kernel crate is a workspace member with `kernel = true` under `[package.metadata.gpunet]`.
@@ -74,9 +74,10 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<bool> {
     let workspace = Workspace::load()?;
     match command {
-        Command::Test => {
+        Command::Test(options) => {
             let tools = install::everything(&workspace)?;
-            Ok(report::run_all(&checks::Context { workspace, tools }, checks::STEPS))
+            let context = checks::Context { workspace, tools, options };
+            Ok(report::run_all(&context, checks::STEPS))
         }
         Command::Ptx(options) => ptx::show(&workspace, &options),
         Command::Dist(options) => dist::make(&workspace, &options),
@@ -96,8 +97,14 @@ mod tests {
 
     #[test]
     fn unknown_options_are_refused() {
-        assert!(Arguments::try_parse_from(["cargo xtask", "test", "--long"]).is_err());
+        assert!(Arguments::try_parse_from(["cargo xtask", "test", "--longer"]).is_err());
         assert!(Arguments::try_parse_from(["cargo xtask"]).is_err());
+    }
+
+    #[test]
+    fn a_test_may_be_long() {
+        let parsed = Arguments::try_parse_from(["cargo xtask", "test", "--long"]).unwrap();
+        assert!(matches!(parsed.command, Command::Test(options) if options.long));
     }
 
     #[test]

@@ -2,8 +2,11 @@
 
 use std::env;
 use std::fs::File;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -42,6 +45,50 @@ pub(crate) fn run_logged(command: &mut Command, log: &Path) -> Result<Finished> 
         .with_context(|| format!("cannot run {}", command.get_program().display()))?;
     let printed = String::from_utf8_lossy(&std::fs::read(log)?).into_owned();
     Ok(Finished { success: status.success(), printed })
+}
+
+/// Shows what is added to a file, line by line, until it is dropped.
+pub(crate) struct Follower {
+    ended: mpsc::Sender<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Follower {
+    /// Starts with an empty file.
+    pub(crate) fn start(path: &Path) -> Self {
+        let path = path.to_owned();
+        let (ended, end) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let mut shown = 0;
+            loop {
+                let over =
+                    end.recv_timeout(Duration::from_secs(1)) != Err(RecvTimeoutError::Timeout);
+                // A file that cannot be read now may be in a second.
+                let text = std::fs::read_to_string(&path).unwrap_or_default();
+                let new = text.get(shown..).unwrap_or_default();
+                let whole = new.rfind('\n').map_or(0, |at| at + 1);
+                for line in new[..whole].lines() {
+                    print!("\n  {line}");
+                    let _ = std::io::stdout().flush();
+                }
+                shown += whole;
+                if over {
+                    return;
+                }
+            }
+        });
+        Self { ended, thread: Some(thread) }
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        // Either it hears this, or it has ended.
+        let _ = self.ended.send(());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
 }
 
 /// The same command, ended with all its children after `limit`.

@@ -10,11 +10,14 @@
 //!                                                           ├─ poll   gpoll, pollers
 //!                                                           └─ wrong  faults, divergence
 //! ```
+//!
+//! Beside it stand the kernels of [`hostile`], which spoil what they share with the proxy.
 
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
 
 mod data;
+pub mod hostile;
 pub mod op;
 pub mod pattern;
 mod poll;

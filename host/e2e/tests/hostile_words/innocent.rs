@@ -1,0 +1,148 @@
+//! Streams that have nothing to do with an attack, on the same net: a kernel echoes, threads send
+//! and check every byte.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use gpunet_e2e::{Handle, Job, Script, Started, eventually, peer};
+use gpunet_host::Net;
+
+/// Bytes of the messages of each stream: by express, at its limit, beyond it, beyond the ring.
+const LENGTHS: [usize; 4] = [16, 64, 900, 30_000];
+
+/// What the threads are to do.
+const RUN: u32 = 0;
+const PAUSE: u32 = 1;
+const END: u32 = 2;
+
+struct Order {
+    what: AtomicU32,
+    /// Messages that came back in order.
+    rounds: [AtomicU64; LENGTHS.len()],
+    /// Threads that wait.
+    waiting: AtomicU32,
+}
+
+/// Innocent streams.
+pub(crate) struct Innocents<'n> {
+    started: Started<'n>,
+    order: Arc<Order>,
+    threads: Vec<JoinHandle<u64>>,
+    handles: Vec<Handle>,
+    script: Script,
+}
+
+impl<'n> Innocents<'n> {
+    /// Starts them; each byte comes back within so long.
+    pub(crate) fn start(net: &'n Net, patience: Duration) -> Self {
+        let order = Arc::new(Order {
+            what: AtomicU32::new(RUN),
+            rounds: Default::default(),
+            waiting: AtomicU32::new(0),
+        });
+        let mut job = Job::blocks(32);
+        let mut script = Script::new();
+        let (mut threads, mut handles) = (Vec::new(), Vec::new());
+        for (at, length) in LENGTHS.into_iter().enumerate() {
+            let (near, far) = pair(patience);
+            let handle = net.hand_over(near).expect("it is taken");
+            handles.push(handle);
+            script = Script::new();
+            script.given(0, handle).echo(0, 4096).close(0);
+            job = job.script(&script);
+            let order = Arc::clone(&order);
+            threads.push(std::thread::spawn(move || drive(far, length, at, &order)));
+        }
+        let this = Self { started: job.start(net), order, threads, handles, script };
+        assert!(this.moved_on(), "the streams work before anybody harms them");
+        this
+    }
+
+    pub(crate) fn handles(&self) -> Vec<Handle> {
+        self.handles.clone()
+    }
+
+    /// Each stream has a message come back from now on.
+    fn moved_on(&self) -> bool {
+        let rounds = || self.order.rounds.each_ref().map(|rounds| rounds.load(Ordering::Relaxed));
+        let before = rounds();
+        let moved = || rounds().iter().zip(&before).all(|(now, before)| now > before);
+        eventually(Duration::from_secs(10), moved)
+    }
+
+    /// They are as alive as before; then they are quiet until they are finished.
+    pub(crate) fn pause(&self) {
+        assert!(self.moved_on(), "all streams go on");
+        self.order.what.store(PAUSE, Ordering::Release);
+        let quiet = || self.order.waiting.load(Ordering::Acquire) == LENGTHS.len() as u32;
+        assert!(eventually(Duration::from_secs(10), quiet), "all streams come to an end");
+    }
+
+    /// They go on a little, and end in order.
+    pub(crate) fn finish(self) {
+        self.order.what.store(RUN, Ordering::Release);
+        assert!(self.moved_on(), "all streams go on");
+        self.order.what.store(END, Ordering::Release);
+        let sent: Vec<u64> =
+            self.threads.into_iter().map(|thread| thread.join().expect("every byte")).collect();
+        let finished = self.started.finish();
+        for (at, sent) in sent.into_iter().enumerate() {
+            let echoed = finished.result(at, self.script.mark() - 1);
+            assert_eq!(echoed as u64, sent, "stream {at}");
+        }
+    }
+
+    /// Whether any of them did not survive.
+    pub(crate) fn was_harmed(self) -> bool {
+        self.order.what.store(END, Ordering::Release);
+        let threads: Vec<bool> =
+            self.threads.into_iter().map(|thread| thread.join().is_err()).collect();
+        self.started.launch().abort();
+        let _ = self.started.end();
+        threads.contains(&true)
+    }
+}
+
+fn pair(patience: Duration) -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let near = TcpStream::connect(listener.local_addr().expect("its address")).expect("it listens");
+    let (far, _) = listener.accept().expect("it connected");
+    far.set_read_timeout(Some(patience)).expect("a time-out can be set");
+    far.set_nodelay(true).expect("it is TCP");
+    (near, far)
+}
+
+/// Sends messages and checks what comes back; how many bytes it was in all.
+fn drive(mut stream: TcpStream, length: usize, at: usize, order: &Order) -> u64 {
+    let seed = 100 + at as u64;
+    let mut position = 0;
+    let mut back = vec![0; length];
+    loop {
+        match order.what.load(Ordering::Acquire) {
+            RUN => {
+                let message = peer::bytes(seed, position, length);
+                stream.write_all(&message).expect("the kernel receives");
+                stream.read_exact(&mut back).expect("the kernel sends");
+                peer::check(&back, seed, position);
+                position += length as u64;
+                order.rounds[at].fetch_add(1, Ordering::Relaxed);
+                // The attack is to have a core, too.
+                std::thread::sleep(Duration::from_micros(500));
+            }
+            PAUSE => {
+                order.waiting.fetch_add(1, Ordering::AcqRel);
+                while order.what.load(Ordering::Acquire) == PAUSE {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+            _ => break,
+        }
+    }
+    stream.shutdown(std::net::Shutdown::Write).expect("it is open");
+    assert_eq!(stream.read(&mut back).expect("the kernel closes"), 0);
+    position
+}

@@ -1,0 +1,201 @@
+//! Kernels that write nonsense into the words they share with the proxy, thousands of them.
+//!
+//! What is written only to a socket's own words, and to request slots that the kernel has claimed,
+//! harms only that socket: others on the same net go on, checked byte by byte. What is written
+//! anywhere leaves the proxy alive, in bounds and in its sockets' accounts.
+//!
+//! | variable | meaning |
+//! | --- | --- |
+//! | `GPUNET_HOSTILE_WORDS` | words that each test writes at least: 25,000, in a long run 500,000 |
+//! | `GPUNET_SEED` | run one case, as a failure names it |
+
+mod innocent;
+mod world;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use gpunet_e2e::attack::{Attack, Report};
+use gpunet_e2e::{Job, Script, eventually, long, process};
+use gpunet_e2e_kernels::hostile::{How, Mutation, What};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+use innocent::Innocents;
+use world::{SINK_BYTES, World};
+
+/// Words of a case that the kernel draws.
+const DRAWN: u64 = 12_000;
+/// Words of a case whose program proptest draws.
+const PROGRAMMED: u64 = 1_500;
+/// How much larger the process may be after the last case than after the first.
+const GROWTH: u64 = 24 << 20;
+
+/// Descriptors and memory are the whole process's: one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn words() -> u64 {
+    long::count("GPUNET_HOSTILE_WORDS", 25_000, 500_000)
+}
+
+/// A program of mutations of these kinds, drawn from a seed.
+fn program(seed: u64, kinds: usize) -> Vec<Mutation> {
+    let mutation =
+        (0..kinds as u32, 0..How::ALL.len() as u32, any::<u32>(), any::<u32>(), values())
+            .prop_map(|(what, how, target, at, value)| Mutation { what, how, target, at, value });
+    let programs = prop::collection::vec(mutation, 1..60);
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    programs.new_tree(&mut runner).expect("nothing is refused").current()
+}
+
+/// Numbers near those that mean something, or any.
+fn values() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        any::<u64>(),
+        0..5000_u64,
+        (0..64_u32, any::<bool>()).prop_map(|(bit, below)| (1_u64 << bit) - u64::from(below)),
+    ]
+}
+
+fn attack(world: &World, seed: u64, program: Vec<Mutation>, words: u64) -> Attack {
+    Attack {
+        blocks: 2,
+        seed,
+        program,
+        words,
+        limit: Duration::from_secs(30),
+        given: world.given(),
+        sink: world::sink(),
+        home: world::HOME,
+    }
+}
+
+/// Runs cases until there are enough words, and looks at what is left of them.
+fn campaign(test: &str, mut case: impl FnMut(u64) -> u64) {
+    let _alone = alone();
+    world::sink();
+    // The first case opens the GPU, and makes what the process keeps.
+    let mut first = None;
+    long::cases(test, words(), |seed| {
+        let written = case(seed);
+        let (descriptors, _) =
+            *first.get_or_insert_with(|| (process::descriptors(), process::resident()));
+        let back = || process::descriptors() <= descriptors;
+        assert!(
+            eventually(Duration::from_secs(5), back),
+            "{} descriptors, {descriptors} before",
+            process::descriptors()
+        );
+        written
+    });
+    let (_, before) = first.unwrap_or_default();
+    let now = process::resident();
+    assert!(now <= before + GROWTH, "the process grew from {before} to {now} bytes");
+}
+
+/// One attack on the kernel's own words, beside streams that must not notice.
+fn own_case(seed: u64, program: Vec<Mutation>, words: u64) -> u64 {
+    let world = World::new();
+    let innocents = Innocents::start(&world.net, Duration::from_secs(10));
+    let attack = attack(&world, seed, program, words);
+    let report = attack.own(&world.net);
+    assert!(report.words >= words, "{report:?}");
+    assert_eq!(report.silence, 0, "every request is answered: {report:?}");
+    // The bad words still stand there, and nothing happens any more.
+    innocents.pause();
+    world.naps_while_kernels_run();
+    innocents.finish();
+    world.answers(&attack);
+    let statistics = world.net.statistics();
+    let opened = report.sockets + world.given().len() as u64 + statistics.accepted;
+    assert!(statistics.violations <= opened, "{report:?} {statistics:?}");
+    // A program may be so tame that nothing was wrong with it; in thousands of words something is.
+    assert!(statistics.violations > 0 || words < DRAWN, "{report:?} {statistics:?}");
+    world.serves();
+    world.all_comes_back();
+    report.words
+}
+
+#[test]
+fn own_words_drawn_by_the_kernel_harm_nobody_else() {
+    campaign("own words, drawn by the kernel", |seed| own_case(seed, Vec::new(), DRAWN));
+}
+
+#[test]
+fn own_words_of_drawn_programs_harm_nobody_else() {
+    campaign("own words, drawn programs", |seed| {
+        let program = program(seed, What::OWN.len());
+        let shown = format!("{program:?}");
+        told(&shown, || own_case(seed, program, PROGRAMMED))
+    });
+}
+
+/// One attack on all words.
+fn any_case(seed: u64, program: Vec<Mutation>, words: u64) -> u64 {
+    let world = World::new();
+    world.send_to_all();
+    let attack = attack(&world, seed, program, words);
+    let report: Report = attack.any(&world.net);
+    assert!(report.words >= words, "{report:?}");
+    world.answers(&attack);
+    world.all_comes_back();
+    report.words
+}
+
+#[test]
+fn any_word_drawn_by_the_kernel_leaves_the_proxy_alive() {
+    campaign("any word, drawn by the kernel", |seed| any_case(seed, Vec::new(), DRAWN));
+}
+
+#[test]
+fn any_word_of_drawn_programs_leaves_the_proxy_alive() {
+    campaign("any word, drawn programs", |seed| {
+        let program = program(seed, What::ANY.len());
+        let shown = format!("{program:?}");
+        told(&shown, || any_case(seed, program, PROGRAMMED))
+    });
+}
+
+/// Shows the program of a case that fails.
+fn told<T>(program: &str, case: impl FnOnce() -> T) -> T {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(case)).unwrap_or_else(|panic| {
+        eprintln!("the program was {program}");
+        std::panic::resume_unwind(panic)
+    })
+}
+
+#[test]
+fn a_seed_stands_for_a_program() {
+    let shown = |seed| format!("{:?}", program(seed, What::OWN.len()));
+    assert_eq!(shown(5), shown(5));
+    assert_ne!(shown(5), shown(6));
+}
+
+/// The harness can fail: an attack on the words of an innocent stream is seen.
+#[test]
+fn an_innocent_that_is_attacked_is_seen() {
+    let _alone = alone();
+    world::sink();
+    let world = World::new();
+    let innocents = Innocents::start(&world.net, Duration::from_secs(1));
+    let mut attack = attack(&world, 1, Vec::new(), 2000);
+    attack.given = innocents.handles();
+    let _ = attack.own(&world.net);
+    assert!(innocents.was_harmed());
+}
+
+/// The sink's bytes reach an honest kernel, so that heads move in an attack.
+#[test]
+fn the_sink_sends_and_takes() {
+    let net = gpunet_e2e::net();
+    let mut script = Script::new();
+    script.stream(0, world::sink()).recv_all(0, SINK_BYTES as u64, 64).send(0, 100).close(0);
+    Job::blocks(32).script(&script).run(&net);
+}
