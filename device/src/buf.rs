@@ -75,7 +75,7 @@ impl<T: Copy> Shared<T> {
         // at the other side of a barrier.
         (index < self.length).then(|| unsafe {
             let from = self.address.add(index);
-            #[cfg(gpunet_simulation)]
+            #[cfg(feature = "simulation")]
             if let Some(value) = crate::simulation::read(from) {
                 return value;
             }
@@ -90,7 +90,7 @@ impl<T: Copy> Shared<T> {
             // SAFETY: as in `get`.
             unsafe {
                 let to = self.address.add(index);
-                #[cfg(gpunet_simulation)]
+                #[cfg(feature = "simulation")]
                 if crate::simulation::write(to, value) {
                     return;
                 }

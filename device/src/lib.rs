@@ -49,7 +49,7 @@ pub mod poller;
 mod request;
 mod ring;
 pub mod simt;
-#[cfg(gpunet_simulation)]
+#[cfg(feature = "simulation")]
 pub mod simulation;
 pub mod stream;
 mod wait;

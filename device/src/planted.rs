@@ -1,5 +1,5 @@
 //! Bugs that can be planted, each at its place in the code, in builds for the simulation bench
-//! (`--cfg gpunet_simulation`): a bench that finds none of them would prove nothing. In every
+//! (the feature `simulation`): a bench that finds none of them would prove nothing. In every
 //! other build [`planted`] is the constant `false`.
 
 /// A bug that the simulation bench must find.
@@ -62,9 +62,9 @@ impl Bug {
 #[inline(always)]
 #[must_use]
 pub fn planted(bug: Bug) -> bool {
-    #[cfg(gpunet_simulation)]
+    #[cfg(feature = "simulation")]
     return crate::simulation::with(|bench| bench.planted() == Some(bug)).unwrap_or(false);
-    #[cfg(not(gpunet_simulation))]
+    #[cfg(not(feature = "simulation"))]
     {
         let _ = bug;
         false

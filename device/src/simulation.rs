@@ -1,4 +1,4 @@
-//! The simulation bench's way into the device side, in builds with `--cfg gpunet_simulation`.
+//! The simulation bench's way into the device side, in builds with the feature `simulation`.
 //!
 //! The bench lives in the host crate. While it runs, every access to a shared word and to ring
 //! bytes on its OS thread goes through [`Bench`], from both sides: it decides what is seen, and

@@ -16,7 +16,7 @@ mod memory;
 pub mod net;
 mod pool;
 mod proxy;
-#[cfg(gpunet_simulation)]
+#[cfg(feature = "simulation")]
 #[allow(unsafe_code, reason = "coroutines, and memory by address")]
 mod simulation;
 pub mod transport;

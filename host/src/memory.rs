@@ -273,20 +273,20 @@ impl Memory {
     }
 
     /// Where the rings lie, and how many bytes they are.
-    #[cfg(gpunet_simulation)]
+    #[cfg(feature = "simulation")]
     pub(crate) fn ring_region(&self) -> (*mut u8, usize) {
         (self.rings.as_ptr(), self.rings.len())
     }
 
     /// Where the GPU's words, the proxy's and those in GPU memory begin.
-    #[cfg(gpunet_simulation)]
+    #[cfg(feature = "simulation")]
     pub(crate) fn regions(&self) -> [usize; 3] {
         [self.gpu_words.as_ptr(), self.cpu_words.as_ptr(), self.local.device_ptr()]
             .map(|start| start.addr())
     }
 
     /// Request slots that kernels hold.
-    #[cfg(gpunet_simulation)]
+    #[cfg(feature = "simulation")]
     pub(crate) fn claimed_slots(&self) -> usize {
         let claimed = |slot: &usize| {
             let mut word = [0; 8];
@@ -397,7 +397,7 @@ impl Window {
 /// # Safety
 /// Valid to read.
 unsafe fn load_volatile(from: *const u8) -> u8 {
-    #[cfg(gpunet_simulation)]
+    #[cfg(feature = "simulation")]
     // SAFETY: the caller's promise.
     if let Some(byte) = unsafe { gpunet_device::simulation::read(from) } {
         return byte;
@@ -411,7 +411,7 @@ unsafe fn load_volatile(from: *const u8) -> u8 {
 /// # Safety
 /// Valid to write.
 unsafe fn store_volatile(to: *mut u8, byte: u8) {
-    #[cfg(gpunet_simulation)]
+    #[cfg(feature = "simulation")]
     // SAFETY: the caller's promise.
     if unsafe { gpunet_device::simulation::write(to, byte) } {
         return;

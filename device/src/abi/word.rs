@@ -46,7 +46,7 @@ impl Word {
     }
 
     /// The simulation bench, where it runs: it decides what is seen of this word, and when.
-    #[cfg(gpunet_simulation)]
+    #[cfg(feature = "simulation")]
     fn simulated<R>(&self, f: impl FnOnce(&dyn crate::simulation::Bench) -> R) -> Option<R> {
         crate::simulation::with(f)
     }
@@ -66,7 +66,7 @@ impl Word {
     /// Reads, with no order implied.
     #[inline(always)]
     pub fn load(&self) -> u64 {
-        #[cfg(gpunet_simulation)]
+        #[cfg(feature = "simulation")]
         if let Some(outcome) = self.simulated(|bench| bench.load(self.0, false)) {
             return outcome;
         }
@@ -76,7 +76,7 @@ impl Word {
     /// Reads; what the writer did before its release is visible afterwards.
     #[inline(always)]
     pub fn load_acquire(&self) -> u64 {
-        #[cfg(gpunet_simulation)]
+        #[cfg(feature = "simulation")]
         if let Some(outcome) = self.simulated(|bench| bench.load(self.0, true)) {
             return outcome;
         }
@@ -86,7 +86,7 @@ impl Word {
     /// Writes, with no order implied.
     #[inline(always)]
     pub fn store(&self, value: u64) {
-        #[cfg(gpunet_simulation)]
+        #[cfg(feature = "simulation")]
         if let Some(outcome) = self.simulated(|bench| bench.store(self.0, value, false)) {
             return outcome;
         }
@@ -96,7 +96,7 @@ impl Word {
     /// Writes after everything this thread did before.
     #[inline(always)]
     pub fn store_release(&self, value: u64) {
-        #[cfg(gpunet_simulation)]
+        #[cfg(feature = "simulation")]
         if let Some(outcome) = self.simulated(|bench| bench.store(self.0, value, true)) {
             return outcome;
         }
@@ -106,7 +106,7 @@ impl Word {
     /// Replaces `current` by `new`; says whether it did.
     #[inline(always)]
     pub fn compare_exchange(&self, current: u64, new: u64) -> bool {
-        #[cfg(gpunet_simulation)]
+        #[cfg(feature = "simulation")]
         if let Some(outcome) = self.simulated(|bench| bench.compare_exchange(self.0, current, new))
         {
             return outcome;
@@ -118,7 +118,7 @@ impl Word {
     /// processor touches: a GPU's exchange is not atomic against the CPU.
     #[inline(always)]
     pub fn swap_on_gpu(&self, new: u64) -> u64 {
-        #[cfg(gpunet_simulation)]
+        #[cfg(feature = "simulation")]
         if let Some(outcome) = self.simulated(|bench| bench.swap(self.0, new)) {
             return outcome;
         }
@@ -145,7 +145,7 @@ impl Word {
 /// What this thread reads next is no older than what it has read.
 #[inline(always)]
 pub fn acquire_fence() {
-    #[cfg(gpunet_simulation)]
+    #[cfg(feature = "simulation")]
     crate::simulation::with(|bench| bench.fence(crate::simulation::Fence::Acquire));
     #[cfg(feature = "loom")]
     super::model::fence(Ordering::Acquire);
@@ -156,7 +156,7 @@ pub fn acquire_fence() {
 /// Makes everything this thread has seen and done visible before its next stores.
 #[inline(always)]
 pub fn release_fence() {
-    #[cfg(gpunet_simulation)]
+    #[cfg(feature = "simulation")]
     crate::simulation::with(|bench| bench.fence(crate::simulation::Fence::Release));
     #[cfg(feature = "loom")]
     super::model::fence(Ordering::Release);

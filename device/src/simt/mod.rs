@@ -194,7 +194,7 @@ pub(crate) unsafe fn store_line(to: *mut [u64; 2], line: [u64; 2]) {
 #[inline(always)]
 #[allow(unsafe_code, reason = "a raw load")]
 pub(crate) unsafe fn load_plain<T: Copy>(from: *const T) -> T {
-    #[cfg(gpunet_simulation)]
+    #[cfg(feature = "simulation")]
     // SAFETY: the caller's promise.
     if let Some(value) = unsafe { crate::simulation::read(from) } {
         return value;
@@ -210,7 +210,7 @@ pub(crate) unsafe fn load_plain<T: Copy>(from: *const T) -> T {
 #[inline(always)]
 #[allow(unsafe_code, reason = "a raw store")]
 pub(crate) unsafe fn store_plain<T: Copy>(to: *mut T, value: T) {
-    #[cfg(gpunet_simulation)]
+    #[cfg(feature = "simulation")]
     // SAFETY: the caller's promise.
     if unsafe { crate::simulation::write(to, value) } {
         return;

@@ -32,7 +32,7 @@ pub use launch::{Dim3, Entry, LaunchSpec, Running};
 pub use memory::{DeviceMemory, HostMemory};
 pub use module::Module;
 
-#[cfg(gpunet_simulation)]
+#[cfg(feature = "simulation")]
 pub(crate) use emulated::{stage::Stage, worker::SplitMix};
 
 /// What each backend supplies.
@@ -42,7 +42,7 @@ trait Backend: Send + Sync {
     fn host_memory(&self, bytes: usize) -> Result<HostMemory, GpuError>;
     fn device_memory(&self, bytes: usize) -> Result<DeviceMemory, GpuError>;
     fn launch(&self, launch: LaunchSpec<'_>) -> Result<Running, GpuError>;
-    #[cfg(gpunet_simulation)]
+    #[cfg(feature = "simulation")]
     fn stage(&self, launch: LaunchSpec<'_>) -> Result<Stage, GpuError> {
         let _ = launch;
         Err(GpuError::Unsupported {
@@ -126,7 +126,7 @@ impl Gpu {
     }
 }
 
-#[cfg(gpunet_simulation)]
+#[cfg(feature = "simulation")]
 impl Gpu {
     /// A kernel whose threads take their turns when the caller says.
     pub(crate) fn stage(&self, launch: LaunchSpec<'_>) -> Result<Stage, GpuError> {

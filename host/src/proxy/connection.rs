@@ -21,7 +21,7 @@ use crate::transport::{Direction, Moved, Socket};
 const LOGGED_VIOLATIONS: u64 = 100;
 
 /// Turns that moved bytes after which a socket is busy enough to do without epoll.
-pub(super) const OFTEN: u32 = if cfg!(gpunet_simulation) { 4 } else { 16 };
+pub(super) const OFTEN: u32 = if cfg!(feature = "simulation") { 4 } else { 16 };
 
 /// Who a socket belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,12 +18,12 @@ use super::shared::{Readiness, Shared};
 use super::statistics::Counters;
 
 /// Turns in which a busy socket is tried without asking epoll first, when few are busy.
-const HOT_TURNS: u32 = if cfg!(gpunet_simulation) { 8 } else { 256 };
+const HOT_TURNS: u32 = if cfg!(feature = "simulation") { 8 } else { 256 };
 /// So many are few.
 const FEW_HOT: usize = 4;
 
 /// A socket that has received so many bytes while its kernel sent none receives a stream ...
-pub(super) const STREAM_BYTES: u64 = if cfg!(gpunet_simulation) { 2 << 10 } else { 1 << 20 };
+pub(super) const STREAM_BYTES: u64 = if cfg!(feature = "simulation") { 2 << 10 } else { 1 << 20 };
 /// ... and rests so long when nothing is there: each attempt takes the system's lock away from the
 /// sender, and what comes meanwhile is received in one go.
 pub(super) const STREAM_REST_NS: u64 = 20_000;

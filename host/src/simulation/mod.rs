@@ -1,5 +1,5 @@
 //! The simulation bench: emulated blocks, the proxy and a simulated network in one OS thread, on
-//! virtual time, everything drawn from one seed. Built with `--cfg gpunet_simulation` alone.
+//! virtual time, everything drawn from one seed. Built with the feature `simulation` alone.
 //!
 //! ```text
 //!   scene ──┬─▶ kernels   threads of blocks, turn by turn      ┐

@@ -26,7 +26,7 @@ use crate::proxy::connection::{Connection, Owner, Wishes};
 use crate::proxy::message::Message;
 use crate::proxy::rounds::{Next, Rounds};
 use crate::proxy::shard::Shard;
-use crate::proxy::shared::{Inbox, Shared};
+use crate::proxy::shared::{Inbox, RunningLaunches, Shared};
 use crate::proxy::statistics::Counters;
 use crate::proxy::thread::Control;
 use crate::transport;
@@ -249,6 +249,7 @@ impl Scene {
             config,
             policy: Policy::open(),
             inboxes,
+            launches: RunningLaunches::default(),
             waiting: Mutex::default(),
             printer: Mutex::new(print),
         });
@@ -420,6 +421,7 @@ impl Scene {
         for actor in first_actor..first_actor + (blocks * threads) as usize {
             self.memory.knows_all(actor);
         }
+        self.shared.launches.set(slot, true);
         self.control.running.fetch_add(1, Ordering::AcqRel);
         let stalled = Vec::new();
         self.kernels.push(Kernel { stage, stalled, first_actor, slot, told: false });
@@ -537,6 +539,7 @@ impl Scene {
                 continue;
             }
             self.kernels[at].told = true;
+            self.shared.launches.set(self.kernels[at].slot, false);
             // Who is told of a kernel's end knows what it has written.
             for proxy in 0..self.proxies.len() {
                 self.memory.knows_all(proxy);

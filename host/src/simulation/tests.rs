@@ -3,6 +3,7 @@
 //! | variable | meaning |
 //! | --- | --- |
 //! | `GPUNET_SIMULATION_SEEDS` | how many seeds are played, from 0 on; 1,000 unless told |
+//! | `GPUNET_LONG` | 100,000 seeds |
 //! | `GPUNET_SIMULATION_SEED` | play this one alone |
 //! | `GPUNET_SIMULATION_BUG` | plant this bug alone |
 
@@ -19,7 +20,8 @@ fn number(name: &str) -> Option<u64> {
 }
 
 fn seeds() -> u64 {
-    number("GPUNET_SIMULATION_SEEDS").unwrap_or(1000)
+    let long = std::env::var_os("GPUNET_LONG").is_some();
+    number("GPUNET_SIMULATION_SEEDS").unwrap_or(if long { 100_000 } else { 1000 })
 }
 
 /// Plays seeds on all cores until one fails; the first that does, and why.

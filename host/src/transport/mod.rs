@@ -100,7 +100,7 @@ pub trait Socket: Send {
 
 /// A new socket for a domain.
 pub(crate) fn make(domain: Domain) -> Result<Box<dyn Socket>, Errno> {
-    #[cfg(gpunet_simulation)]
+    #[cfg(feature = "simulation")]
     if let Some(made) = crate::simulation::network::make(domain) {
         return made;
     }

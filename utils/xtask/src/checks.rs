@@ -39,6 +39,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step { name: "docs", run: docs },
     Step { name: "tests", run: tests },
     Step { name: "models", run: models },
+    Step { name: "simulation", run: simulation },
     Step { name: "ptx", run: ptx::check },
 ];
 
@@ -126,13 +127,23 @@ fn tests(context: &Context) -> Result<Outcome> {
 
 /// The models of the protocol, which want the whole host crate built for loom.
 fn models(context: &Context) -> Result<Outcome> {
-    let log = context.workspace.scratch().join("models.log");
-    let which = ["--package", "gpunet-host", "--features", "loom", "--lib", "models::"];
+    featured(context, "loom", "models::", "models.log")
+}
+
+/// The simulation bench: its seeds, and the planted bugs that they must find.
+fn simulation(context: &Context) -> Result<Outcome> {
+    featured(context, "simulation", "simulation::", "simulation.log")
+}
+
+/// Tests of the host crate that want it built in another way.
+fn featured(context: &Context, feature: &str, which: &str, log: &str) -> Result<Outcome> {
+    let log = context.workspace.scratch().join(log);
+    let which = ["--package", "gpunet-host", "--features", feature, "--lib", which];
     let mut command = shell::bounded(&context.strict_tests(&which), context.limit());
     let finished = shell::run_logged(&mut command, &log)?;
     let mut outcome = libtest::count(&finished.printed, finished.success, "");
     if outcome.passed == 0 && outcome.failed.is_empty() {
-        outcome.failed.push("there are no models".into());
+        outcome.failed.push(format!("no test of the feature {feature} has run"));
     }
     outcome.output = finished.printed;
     Ok(outcome)

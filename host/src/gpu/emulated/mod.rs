@@ -13,7 +13,7 @@
 mod block;
 mod panics;
 mod stack;
-#[cfg(gpunet_simulation)]
+#[cfg(feature = "simulation")]
 pub(super) mod stage;
 #[cfg(test)]
 mod tests;
@@ -168,7 +168,7 @@ impl Backend for Emulated {
         Ok(Running { handle: Box::new(handle) })
     }
 
-    #[cfg(gpunet_simulation)]
+    #[cfg(feature = "simulation")]
     fn stage(&self, spec: LaunchSpec<'_>) -> Result<stage::Stage, GpuError> {
         let (launch, _) = self.admit(&spec)?;
         Ok(stage::Stage::new(launch, spec.entry))

@@ -9,7 +9,7 @@ use std::panic::Location;
 use std::rc::Rc;
 
 use corosensei::Yielder;
-#[cfg(gpunet_simulation)]
+#[cfg(feature = "simulation")]
 use gpunet_device::simt::WARP;
 use gpunet_device::simt::emulated::EmulatedThread;
 use gpunet_device::simt::{Position, Scope};
@@ -74,7 +74,7 @@ impl Context {
         let wake = |rank| self.round.next.borrow_mut().push(self.first + rank);
         let rank = self.position.thread;
         let met = self.block.arrive(rank, scope, arrival, wake);
-        #[cfg(gpunet_simulation)]
+        #[cfg(feature = "simulation")]
         if let Ok(Met::Opens { .. }) = met {
             let (first, threads) = (self.first, self.position.threads);
             let all = match scope {

@@ -116,13 +116,13 @@ impl Worker {
     }
 
     /// The threads that have become ready to run since the last call.
-    #[cfg(gpunet_simulation)]
+    #[cfg(feature = "simulation")]
     pub(super) fn take_ready(&self, into: &mut Vec<u32>) {
         into.append(&mut self.round.next.borrow_mut());
     }
 
     /// How many threads it has in all.
-    #[cfg(gpunet_simulation)]
+    #[cfg(feature = "simulation")]
     pub(super) fn count(&self) -> u32 {
         self.threads.len() as u32
     }
