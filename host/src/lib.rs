@@ -11,6 +11,11 @@
 //!
 //! A program opens a [`Gpu`], loads the [`Module`] with its kernels, makes a [`Net`], launches.
 
+#![cfg_attr(
+    all(feature = "simulation", not(test)),
+    allow(dead_code, reason = "tests play the bench")
+)]
+
 pub mod gpu;
 mod memory;
 pub mod net;
