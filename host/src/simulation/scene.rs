@@ -104,9 +104,9 @@ struct Switcher {
 impl Switch for Switcher {
     fn switch(&self, actor: usize) {
         match self.yielders.get(actor) {
-            // SAFETY: set by the proxy's coroutine, which is running: it is the current actor.
             Some(yielder) if !yielder.get().is_null() => {
-                unsafe { &*yielder.get() }.suspend(Yield::Switch)
+                // SAFETY: set by the proxy's coroutine, which is running: it is the current actor.
+                unsafe { &*yielder.get() }.suspend(Yield::Switch);
             }
             Some(_) => {}
             None => simt::pause(),
@@ -177,9 +177,8 @@ impl Scene {
             let now = now.clone();
             Arc::new(move || now.get())
         };
-        let mut options = EmulatedOptions::default();
-        options.seed = Some(0);
-        options.clock = Some(clock);
+        let options =
+            EmulatedOptions { seed: Some(0), clock: Some(clock), ..EmulatedOptions::default() };
         let gpu = Gpu::open(GpuChoice::Emulated(options)).map_err(|error| fail(&error))?;
         let silence_ns = 2_000_000_000;
         let memory = Memory::new(&gpu, layout, ring_bytes as usize, silence_ns)
