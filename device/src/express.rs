@@ -225,34 +225,42 @@ fn put(net: Net, handle: Handle, from: *const u8, length: usize, wait: bool) -> 
         }
     }
     let plan = simt::from_lane(plan, 0);
+    let position = express::without_number(plan);
     if express::number_of(plan) == 0 {
         return found;
     }
-    put_lane(socket, (words, tail), plan, length, (lane, bytes));
+    announce(socket, (words, tail), lane, plan, length as u64, bytes);
+    copy_in(socket, position, length, first, bytes);
     Found { ring: COPIED, span: length as i64 }
 }
 
 /// A lane's part of putting a message of `length` bytes, which begins at `plan`, into the express
-/// words, announcing it, and putting it into the ring.
+/// words, and announcing it.
 #[inline(always)]
-fn put_lane(
+fn announce(
     socket: Socket,
-    (words, tail): (Words<EXPRESS_WORDS>, Word),
+    (express, tail): (Words<EXPRESS_WORDS>, Word),
+    lane: u32,
     plan: u64,
-    length: usize,
-    (lane, bytes): (u32, [u8; 4]),
+    length: u64,
+    bytes: [u8; 4],
 ) {
-    let (position, number) = (express::without_number(plan), express::number_of(plan));
     if lane < EXPRESS_WORDS as u32 {
-        let tag = express::tag(position, length as u64, number);
-        words.get(lane as usize).store(express::word(bytes, tag));
+        let (position, number) = (express::without_number(plan), express::number_of(plan));
+        let tag = express::tag(position, length, number);
+        express.get(lane as usize).store(express::word(bytes, tag));
     }
     if lane == 0 {
         // No fence: the proxy takes the words for what their tags say, and waits for the rest.
-        tail.store(plan + length as u64);
+        tail.store(plan + length);
         socket.note_position(Side::Send, plan);
     }
-    let first = 4 * lane as usize;
+}
+
+/// A lane's part of putting a message, which begins at `position`, into the ring: the bytes from
+/// `first` on.
+#[inline(always)]
+fn copy_in(socket: Socket, position: u64, length: usize, first: usize, bytes: [u8; 4]) {
     let ring = socket.ring(Side::Send);
     let offset = |at: usize| (position as usize + first + at) & (ring.capacity() - 1);
     if first + 4 <= length && offset(0).is_multiple_of(4) {
@@ -380,7 +388,11 @@ pub mod model {
         })?;
         for lane in 0..EXPRESS_WORDS {
             let four = core::array::from_fn(|at| *message.get(4 * lane + at).unwrap_or(&0));
-            put_lane(socket, socket.send_words(), plan, message.len(), (lane as u32, four));
+            announce(socket, socket.send_words(), lane as u32, plan, message.len() as u64, four);
+        }
+        for lane in 0..EXPRESS_WORDS {
+            let four = core::array::from_fn(|at| *message.get(4 * lane + at).unwrap_or(&0));
+            copy_in(socket, express::without_number(plan), message.len(), 4 * lane, four);
         }
         ring::finish(net, Thread, handle, message.len(), Ending::Expressed);
         Ok(())

@@ -307,7 +307,7 @@ fn steps() -> impl Strategy<Value = Step> {
 
 /// More where there is time, as in `cargo xtask test --long`.
 fn cases() -> u32 {
-    if std::env::var_os("GPUNET_LONG").is_some() { 200_000 } else { 2000 }
+    if std::env::var_os("GPUNET_LONG").is_some() { 100_000 } else { 2000 }
 }
 
 proptest! {

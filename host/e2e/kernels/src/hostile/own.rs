@@ -184,7 +184,11 @@ impl Attacker<'_> {
     /// Does what a mutation says; how many words were written.
     fn carry_out(&mut self, mutation: &Mutation) -> Option<u64> {
         let at = mutation.target as usize % OWN;
-        let handle = self.sockets[at];
+        let mut handle = self.sockets[at];
+        if mutation.at.is_multiple_of(5) && self.asked_for != Handle::NONE {
+            // A poller, it may be.
+            handle = self.asked_for;
+        }
         let what = mutate::what(mutation);
         if what == What::Turnover {
             self.close(at);
