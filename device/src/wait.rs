@@ -12,8 +12,10 @@ use crate::simt;
 
 /// Turns between two looks at the clock and the stop word: some 30 us on hardware.
 const TURNS: u32 = 32;
-/// Time between two looks at the heartbeat.
+/// Time between two looks at the heartbeat, at most ...
 const BEAT_NS: u64 = 100_000_000;
+/// ... and so many looks in a silence: a dead proxy is noticed not much later than it should be.
+const LOOKS: u64 = 16;
 
 /// When a wait gives up.
 #[derive(Clone, Copy, Debug)]
@@ -104,7 +106,7 @@ impl Limits {
         if now >= self.deadline {
             return (pulse, Some(Errno::ETIMEDOUT));
         }
-        if now - pulse.looked_at >= BEAT_NS {
+        if now - pulse.looked_at >= BEAT_NS.min(self.silence_ns / LOOKS) {
             pulse.looked_at = now;
             let beat = self.heartbeat.load();
             if pulse.changed_at == 0 || beat != pulse.beat {

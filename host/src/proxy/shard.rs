@@ -176,6 +176,8 @@ impl Shard {
             }
             #[cfg(feature = "fault-injection")]
             Message::Panic => panic!("a panic was asked for"),
+            #[cfg(feature = "fault-injection")]
+            Message::Stall(time) => std::thread::sleep(time),
         }
     }
 

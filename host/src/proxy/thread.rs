@@ -33,6 +33,9 @@ pub(crate) struct Control {
     pub(crate) stopping: AtomicBool,
     /// A thread has panicked: the net is of no more use.
     pub(crate) down: AtomicBool,
+    /// The supervisor is not to look at heartbeats.
+    #[cfg(feature = "fault-injection")]
+    pub(crate) blind: AtomicBool,
 }
 
 /// epoll, as the shard needs it.
