@@ -77,6 +77,9 @@ fn tests(context: &Context) -> Result<Outcome> {
     fs::write(&skip_log, "")?;
     let mut command = context.cargo(&["test", "--workspace", "--release", "--no-fail-fast"]);
     command.env("GPUNET_SKIP_LOG", &skip_log);
+    let faults = scratch.join("faults.tsv");
+    fs::write(&faults, "")?;
+    command.env("GPUNET_FAULT_TABLE", &faults);
     // As fast as a release, as strict as a debug build.
     command.env("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true");
     command.env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true");
@@ -85,5 +88,6 @@ fn tests(context: &Context) -> Result<Outcome> {
     let mut outcome =
         libtest::count(&finished.printed, finished.success, &fs::read_to_string(&skip_log)?);
     outcome.output = finished.printed;
+    outcome.remark = format!("times of faults in {}", faults.display());
     Ok(outcome)
 }
