@@ -16,6 +16,7 @@
 pub mod config;
 mod error;
 mod launch;
+pub(crate) mod limits;
 pub mod policy;
 mod supervisor;
 mod watchdog;

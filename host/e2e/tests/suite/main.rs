@@ -7,6 +7,7 @@ mod endings;
 mod faults;
 mod groups;
 mod handover;
+mod limits;
 mod nets;
 mod pollers;
 mod polls;
