@@ -389,6 +389,10 @@ impl Connection {
         }
         let Some(socket) = &mut self.socket else { return Turn::Idle };
         let free = free.min(self.cap);
+        if free == 0 {
+            // To ask for nothing would look like the end.
+            return Turn::Idle;
+        }
         let window = memory.window(&self.receive.place, self.receive.ours, free as usize);
         match socket.receive(&window) {
             Ok(Moved::Bytes(bytes)) => {
@@ -477,6 +481,9 @@ impl Connection {
             return Turn::Moved;
         }
         let waiting = waiting.min(self.cap);
+        if waiting == 0 {
+            return Turn::Idle;
+        }
         let window = memory.window(&self.send.place, self.send.ours, waiting as usize);
         match socket.send(&window) {
             Ok(Moved::Bytes(bytes)) => {

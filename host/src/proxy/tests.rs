@@ -416,3 +416,19 @@ fn bytes_in_flight_are_counted_until_they_are_read() {
     shard.shared.memory.receive_head(index).store_release(BASE + second);
     assert_eq!(turns(&mut shard, 1 << 31), 4000);
 }
+
+#[test]
+fn nothing_granted_is_no_end() {
+    let mut bench = Bench::new();
+    bench.connection.cap = 0;
+    write(&mut bench.peer, &[1; 10]);
+    assert_eq!(bench.connection.pump_receive(&bench.memory, &bench.counters), Turn::Idle);
+    assert!(!bench.connection.receive_ended);
+    let tail = bench.connection.send.theirs + 5;
+    bench.express(&[1; 5], 1, 0);
+    assert!(bench.take(express::with_number(tail, 1)));
+    assert!(bench.sent().is_empty());
+    bench.connection.cap = u64::MAX;
+    assert_eq!(bench.sent(), [1; 5]);
+    assert_eq!(bench.connection.pump_receive(&bench.memory, &bench.counters), Turn::Moved);
+}

@@ -56,10 +56,13 @@ impl Shard {
         let shared = Arc::clone(&self.shared);
         let Some(connection) = &mut self.places[place] else { return Ok(Turn::Idle) };
         connection.look_at_head(&shared.memory, &self.counters);
-        let free = connection.receive_space();
-        if free == 0 || connection.phase != Phase::Open {
-            // Full or over, which costs no bytes.
-            return Ok(connection.pump_receive(&shared.memory, &self.counters));
+        if connection.receive_ended || connection.phase != Phase::Open {
+            return Ok(Turn::Idle);
+        }
+        let used = connection.receive.ours - connection.receive.theirs;
+        let free = u64::from(connection.receive.place.capacity) - used;
+        if free == 0 {
+            return Ok(Turn::Full);
         }
         let limits = &shared.policy.limits;
         let granted = match limits.take(Direction::Receive, free, connection.flying_in) {
@@ -193,12 +196,6 @@ impl Shard {
 }
 
 impl Connection {
-    /// Free bytes of the receive ring.
-    fn receive_space(&self) -> u64 {
-        let used = self.receive.ours - self.receive.theirs;
-        if self.receive_ended { 0 } else { u64::from(self.receive.place.capacity) - used }
-    }
-
     /// Whether a direction is in the queue.
     fn queued(&mut self, direction: Direction) -> &mut bool {
         match direction {

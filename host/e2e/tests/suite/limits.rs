@@ -149,8 +149,13 @@ fn calls_that_a_limit_delays_keep_their_time_outs() {
     // The first KiB goes, and nothing after it.
     let net = limited(Policy::open().max_rate(0));
     let limit = 300 * MS;
+    let peer = Peer::serve(|mut stream| {
+        peer::receive(&mut stream, 0, 1024);
+        peer::send(&mut stream, 0, 100);
+        peer::receive_rest(&mut stream, 1024)
+    });
     let mut script = Script::new();
-    script.stream_with_rings(0, peer::echo_server(), 64 << 10);
+    script.stream_with_rings(0, peer.address, 64 << 10);
     script.send_timeout(0, limit).receive_timeout(0, limit);
     // The ring takes 64 KiB more.
     script.send(0, 1 << 20).between(64 << 10, 66 << 10);
@@ -159,6 +164,7 @@ fn calls_that_a_limit_delays_keep_their_time_outs() {
     script.recv(0, 10).errno(Errno::ETIMEDOUT).takes(limit..2 * limit);
     script.recv(0, 10).flags(MSG_DONTWAIT).errno(Errno::EAGAIN).close(0);
     Job::blocks(32).script(&script).run(&net);
+    peer.result();
     assert_eq!(net.statistics().sent_bytes, 1024);
     assert_eq!(net.statistics().received_bytes, 0);
 }
