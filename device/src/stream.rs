@@ -231,12 +231,12 @@ impl<G: Group> Stream<G> {
         calls::send(self.0.on.net, self.0.on.group, self.0.handle, buffer, 0)
     }
 
-    /// Sends all of it; EAGAIN where a non-blocking socket or a time-out left some unsent.
+    /// Sends all of it, or says why not: EAGAIN on a non-blocking socket, else what ended the wait
+    /// for space. Part of it may have been sent.
     #[inline(always)]
     pub fn write_all(&self, buffer: impl buf::From<G>) -> Result<(), Errno> {
-        let source = buffer.source();
-        let sent = calls::send_from(self.0.on.net, self.0.on.group, self.0.handle, source, 0)?;
-        if sent == source.1 { Ok(()) } else { Err(Errno::EAGAIN) }
+        let (on, handle) = (self.0.on, self.0.handle);
+        calls::send_from(on.net, on.group, handle, buffer.source(), 0).all()
     }
 
     /// Looks at received bytes in the ring itself: at least `least`, all there are.

@@ -17,8 +17,10 @@ const TURNS: u32 = 32;
 /// In a model every turn counts.
 #[cfg(feature = "loom")]
 const TURNS: u32 = 1;
-/// Time between two looks at the heartbeat.
+/// Time between two looks at the heartbeat, at most ...
 const BEAT_NS: u64 = 100_000_000;
+/// ... and so many looks in a silence: a dead proxy is noticed not much later than it should be.
+const LOOKS: u64 = 16;
 
 /// When a wait gives up.
 #[derive(Clone, Copy, Debug)]
@@ -109,7 +111,7 @@ impl Limits {
         if now >= self.deadline && !planted(Bug::DeadlineIgnored) {
             return (pulse, Some(Errno::ETIMEDOUT));
         }
-        if now - pulse.looked_at >= BEAT_NS {
+        if now - pulse.looked_at >= BEAT_NS.min(self.silence_ns / LOOKS) {
             pulse.looked_at = now;
             let beat = self.heartbeat.load();
             if pulse.changed_at == 0 || beat != pulse.beat {

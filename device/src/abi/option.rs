@@ -8,7 +8,8 @@ pub enum SocketOption {
     NonBlocking = 1,
     /// How long accept and receive may wait, in nanoseconds; 0: no limit. Kept on the GPU.
     ReceiveTimeout = 2,
-    /// How long connect and send may wait, in nanoseconds; 0: no limit. Kept on the GPU.
+    /// How long connect and send may wait, in nanoseconds; 0: no limit. A long send may wait as
+    /// often as the ring is full: the time counts from the last progress. Kept on the GPU.
     SendTimeout = 3,
     /// Capacity of the receive ring; before connect or listen (accepted sockets inherit it).
     /// Rounded up to a power of two. Kept by the proxy, as are those that follow.

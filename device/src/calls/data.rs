@@ -48,7 +48,35 @@ pub(crate) fn send<G: Group>(
     buffer: impl buf::From<G>,
     flags: u32,
 ) -> Result<usize, Errno> {
-    send_from(net, group, handle, buffer.source(), flags)
+    send_from(net, group, handle, buffer.source(), flags).count()
+}
+
+/// How far a send came, and what ended it before it had sent all.
+pub(crate) struct Sent {
+    bytes: usize,
+    stopped: Option<Errno>,
+}
+
+impl Sent {
+    #[inline(always)]
+    const fn nothing(errno: Errno) -> Self {
+        Self { bytes: 0, stopped: Some(errno) }
+    }
+
+    /// As sockets say it: the error only if nothing was sent; the next call will meet it.
+    #[inline(always)]
+    fn count(self) -> Result<usize, Errno> {
+        match self.stopped {
+            Some(errno) if self.bytes == 0 => Err(errno),
+            _ => Ok(self.bytes),
+        }
+    }
+
+    /// For who wants all to be sent.
+    #[inline(always)]
+    pub(crate) fn all(self) -> Result<(), Errno> {
+        self.stopped.map_or(Ok(()), Err)
+    }
 }
 
 /// Sends from what [`buf::From::source`] gave.
@@ -59,26 +87,28 @@ pub(crate) fn send_from<G: Group>(
     handle: Handle,
     (from, length, same): (*const u8, usize, u64),
     flags: u32,
-) -> Result<usize, Errno> {
+) -> Sent {
     group.agree("gsend", &[handle.0, same, length as u64, u64::from(flags)]);
     if flags & !MSG_DONTWAIT != 0 {
-        return Err(Errno::EINVAL);
+        return Sent::nothing(Errno::EINVAL);
     }
     let wait = flags & MSG_DONTWAIT == 0;
     if group.has_whole_warp() && (1..=EXPRESS_BYTES).contains(&length) {
-        return match express::send(net, group, handle, (from, length), wait)? {
-            Outcome::Copied(sent) => Ok(sent),
-            Outcome::Ring(Opened::Window(window)) => {
+        return match express::send(net, group, handle, (from, length), wait) {
+            Ok(Outcome::Copied(bytes)) => Sent { bytes, stopped: None },
+            Ok(Outcome::Ring(Opened::Window(window))) => {
                 fill(net, group, handle, window, from);
                 let sent = window.len();
-                let rest = (from.wrapping_add(sent), length - sent);
                 if sent == length || !wait {
-                    return Ok(sent);
+                    let stopped = (sent < length).then_some(Errno::EAGAIN);
+                    return Sent { bytes: sent, stopped };
                 }
-                send_by_ring(net, group, handle, rest, wait)
-                    .map_or(Ok(sent), |more| Ok(sent + more))
+                let rest = (from.wrapping_add(sent), length - sent);
+                let more = send_by_ring(net, group, handle, rest, wait);
+                Sent { bytes: sent + more.bytes, ..more }
             }
-            Outcome::Ring(Opened::End) => Err(Errno::EPIPE),
+            Ok(Outcome::Ring(Opened::End)) => Sent::nothing(Errno::EPIPE),
+            Err(errno) => Sent::nothing(errno),
         };
     }
     send_by_ring(net, group, handle, (from, length), wait)
@@ -97,23 +127,23 @@ fn send_by_ring<G: Group>(
     handle: Handle,
     (from, length): (*const u8, usize),
     wait: bool,
-) -> Result<usize, Errno> {
+) -> Sent {
     let least = usize::from(length > 0);
-    let mut sent = 0;
+    let mut bytes = 0;
     // Counted: each turn sends a byte or more, or is the last.
     loop {
-        let want = (least, length - sent);
-        match Window::open(net, group, handle, Side::Send, want, wait) {
+        let want = (least, length - bytes);
+        let stopped = match Window::open(net, group, handle, Side::Send, want, wait) {
             Ok(Opened::Window(window)) => {
-                fill(net, group, handle, window, from.wrapping_add(sent));
-                sent += window.len();
+                fill(net, group, handle, window, from.wrapping_add(bytes));
+                bytes += window.len();
+                None
             }
-            Ok(Opened::End) => return if length == 0 { Ok(0) } else { Err(Errno::EPIPE) },
-            Err(Errno::EAGAIN) if sent > 0 => return Ok(sent),
-            Err(errno) => return if sent > 0 { Ok(sent) } else { Err(errno) },
-        }
-        if sent == length {
-            return Ok(sent);
+            Ok(Opened::End) => (length > 0).then_some(Errno::EPIPE),
+            Err(errno) => Some(errno),
+        };
+        if stopped.is_some() || bytes == length {
+            return Sent { bytes, stopped };
         }
     }
 }

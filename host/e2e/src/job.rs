@@ -395,7 +395,8 @@ impl Finished {
     }
 }
 
-fn in_words(result: i64) -> String {
+/// An op's result.
+pub(crate) fn in_words(result: i64) -> String {
     match result {
         NOT_RUN => "nothing (it was not reached)".to_owned(),
         WRONG_BYTES => "wrong bytes".to_owned(),

@@ -3,6 +3,7 @@
 //! ```text
 //!   tests/*.rs ─┬─ script  what a group of GPU threads does, and what each step must come to
 //!               ├─ job     launches scripts on a net, waits with a deadline, checks
+//!               ├─ faults  how long calls still wait when something goes wrong
 //!               ├─ peer    ordinary sockets on the CPU
 //!               ├─ memory  arrays in GPU memory, flags that host and kernels share
 //!               ├─ attack  launches kernels that spoil what they share with the proxy
@@ -14,6 +15,7 @@
 //! run there adds a line to the file that `GPUNET_SKIP_LOG` names and counts as skipped.
 
 pub mod attack;
+pub mod faults;
 pub mod job;
 pub mod long;
 pub mod memory;
@@ -32,6 +34,7 @@ pub use gpunet_device::abi::option::SocketOption;
 pub use gpunet_device::{Domain, Errno, Handle, SocketAddr};
 pub use gpunet_e2e_kernels::idle;
 pub use gpunet_e2e_kernels::op::{Outcome, Space};
+pub use gpunet_host::Launch;
 pub use job::{Finished, Job, Started};
 pub use memory::Flags;
 pub use peer::Peer;

@@ -97,6 +97,41 @@ pub fn reset(stream: TcpStream) {
     socket.set_linger(Some(Duration::ZERO)).expect("linger can be set");
 }
 
+/// Has the peer vanish without a word: whatever reaches the stream is dropped, and nothing is said
+/// about it, until it is dropped. Why, when the system cannot do so.
+///
+/// # Errors
+/// A system without filters for sockets.
+pub fn vanish(stream: &TcpStream) -> io::Result<()> {
+    // BPF_RET with 0: keep no byte of any packet.
+    let drop_all = socket2::SockFilter::new(0x06, 0, 0, 0);
+    socket2::SockRef::from(stream).attach_filter(&[drop_all])
+}
+
+/// A UNIX listener whose queue is full, as long as the sockets that come with it live.
+///
+/// # Panics
+/// When the system does not let us.
+#[must_use]
+pub fn full_unix_listener(path: &Path) -> Vec<socket2::Socket> {
+    let socket = || {
+        let made = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None);
+        made.expect("a socket")
+    };
+    let address = socket2::SockAddr::unix(path).expect("a path");
+    let listener = socket();
+    listener.bind(&address).and_then(|()| listener.listen(0)).expect("it listens");
+    let mut sockets = vec![listener];
+    for _ in 0..4 {
+        let filler = socket();
+        filler.set_nonblocking(true).expect("it can be non-blocking");
+        // As for TCP: some connect, the others are refused for the time being.
+        let _ = filler.connect(&address);
+        sockets.push(filler);
+    }
+    sockets
+}
+
 /// Sends everything back.
 fn echo(stream: &mut (impl Read + Write)) -> io::Result<()> {
     let mut piece = vec![0; 64 << 10];
@@ -151,6 +186,20 @@ pub fn black_hole() -> (Vec<socket2::Socket>, SocketAddr) {
         sockets.push(filler);
     }
     (sockets, address.as_socket().expect("an IP address").into())
+}
+
+/// A port at which nobody listens, as long as the socket lives.
+///
+/// # Panics
+/// When the system does not let us.
+#[must_use]
+pub fn closed_port() -> (socket2::Socket, SocketAddr) {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+    let socket = socket.expect("a socket");
+    let any: std::net::SocketAddr = ([127, 0, 0, 1], 0).into();
+    socket.bind(&any.into()).expect("a port");
+    let address = socket.local_addr().expect("its address").as_socket().expect("an IP address");
+    (socket, address.into())
 }
 
 /// A peer with a thread of its own, which serves one connection after the other.

@@ -139,7 +139,8 @@ impl NetBuilder {
         self
     }
 
-    /// What kernels may connect to and bind; by default whatever the program's user may. A refused
+    /// What kernels may connect to and bind, how many sockets they may have, and how many bytes they
+    /// may move; by default whatever the program's user may, and the net has room for. A refused
     /// call gets EACCES, is counted ([`Statistics::denied`](crate::Statistics::denied)) and logged.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;

@@ -16,8 +16,10 @@
 pub mod config;
 mod error;
 mod launch;
+pub(crate) mod limits;
 pub mod policy;
 mod supervisor;
+mod watchdog;
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
@@ -53,6 +55,8 @@ use supervisor::Launches;
 const ANSWER: Duration = Duration::from_secs(5);
 /// How long kernels may take to end after the net told them to stop.
 const STOP: Duration = Duration::from_secs(5);
+/// How long the net's threads may take to end: longer than they send what is unsent.
+const LEAVE: Duration = Duration::from_secs(7);
 /// Lines of kernels that wait to be printed.
 const LINES: usize = 1024;
 
@@ -347,6 +351,18 @@ impl Net {
     pub fn inject_panic(&self) {
         self.shared.tell(0, Message::Panic);
     }
+
+    /// Has the supervisor overlook proxy threads that hang, as if it were stopped with them.
+    #[cfg(feature = "fault-injection")]
+    pub fn inject_blindness(&self) {
+        self.control.blind.store(true, Ordering::Release);
+    }
+
+    /// Makes a proxy thread hang for so long, to see what kernels make of it.
+    #[cfg(feature = "fault-injection")]
+    pub fn inject_stall(&self, thread: usize, time: Duration) {
+        self.shared.tell(thread, Message::Stall(time));
+    }
 }
 
 impl Drop for Net {
@@ -373,9 +389,19 @@ impl Drop for Net {
         for inbox in &self.shared.inboxes {
             inbox.wake();
         }
+        let deadline = Instant::now() + LEAVE;
         for thread in self.threads.drain(..).chain(self.supervisor.take()) {
-            // A panic was caught and reported where it happened.
-            let _ = thread.join();
+            while !thread.is_finished() && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_micros(200));
+            }
+            if thread.is_finished() {
+                // A panic was caught and reported where it happened.
+                let _ = thread.join();
+            } else {
+                // It hangs in a call of the system. What it uses lives as long as it does.
+                let name = thread.thread().name().unwrap_or_default();
+                tracing::error!(name, "a thread did not end with its net, and is left behind");
+            }
         }
     }
 }

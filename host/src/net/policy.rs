@@ -1,4 +1,5 @@
-//! What kernels may do: which addresses they may connect to and bind.
+//! What kernels may do: which addresses they may connect to and bind, how much they may have and
+//! move.
 //!
 //! A policy belongs to a net and is asked by the proxy, so that no kernel gets round it. It says
 //! nothing about sockets that the program itself makes and hands over.
@@ -11,12 +12,18 @@ use std::str::FromStr;
 
 use gpunet_device::SocketAddr;
 
-/// What the kernels of a net may connect to and bind.
+use super::limits::{InFlight, Limits, Quota, Rate};
+
+/// What the kernels of a net may connect to and bind, and how much they may have and move.
 ///
 /// A deny rule refuses what it names. Where there are allow rules for a kind of call, what none of
 /// them names is refused, too. Without rules everything is allowed that the program's user may do.
-/// How many sockets kernels may have, and how many bytes on their way, are settings of the net
-/// ([`sockets`](crate::NetBuilder::sockets), [`ring_memory`](crate::NetBuilder::ring_memory)).
+///
+/// Limits are for all kernels of the net together; by default there is none beside what the net is
+/// made with ([`sockets`](crate::NetBuilder::sockets),
+/// [`ring_memory`](crate::NetBuilder::ring_memory)). A call that would exceed the number of sockets
+/// is refused. Bytes that would exceed a limit are not refused but wait: the kernel's ring stays full
+/// or empty, so that its calls wait as long as their time-outs allow, or say EAGAIN.
 ///
 /// ```
 /// # use gpunet_host::Policy;
@@ -24,7 +31,9 @@ use gpunet_device::SocketAddr;
 /// let policy = Policy::open()
 ///     .allow_connect("10.0.0.0/8:8000-8999".parse()?)
 ///     .deny_connect("10.9.0.0/16".parse()?)
-///     .allow_bind("unix:/run/my-app/*".parse()?);
+///     .allow_bind("unix:/run/my-app/*".parse()?)
+///     .max_sockets(100)
+///     .max_rate(50_000_000);
 /// # Ok(())
 /// # }
 /// ```
@@ -32,6 +41,7 @@ use gpunet_device::SocketAddr;
 pub struct Policy {
     connect: Rules,
     bind: Rules,
+    pub(crate) limits: Limits,
 }
 
 /// The rules for one kind of call.
@@ -53,7 +63,7 @@ impl Policy {
     #[must_use]
     pub fn closed() -> Self {
         let rules = || Rules { allow: Some(Vec::new()), deny: Vec::new() };
-        Self { connect: rules(), bind: rules() }
+        Self { connect: rules(), bind: rules(), limits: Limits::default() }
     }
 
     /// Kernels may connect to these addresses, and to those of other such rules, and no others.
@@ -81,6 +91,34 @@ impl Policy {
     #[must_use]
     pub fn deny_bind(mut self, rule: Rule) -> Self {
         self.bind.deny.push(rule);
+        self
+    }
+
+    /// Kernels may have so many sockets at once: those that they make (one more gets EACCES),
+    /// pollers, and those that they accept (peers beyond wait in the system's queue). What the
+    /// program makes and hands over does not count.
+    #[must_use]
+    pub fn max_sockets(mut self, sockets: u32) -> Self {
+        self.limits.sockets = Some(Quota::new(sockets.into()));
+        self
+    }
+
+    /// So many bytes may be on their way at once, in each direction: received and not yet read by a
+    /// kernel; sent and not yet taken by the peer (acknowledged, for TCP). A socket that has none may
+    /// have 1 KiB beyond, so that none is starved by others that nobody reads. What stands in
+    /// kernels' send rings does not count; [`ring_memory`](crate::NetBuilder::ring_memory) limits
+    /// that.
+    #[must_use]
+    pub fn max_in_flight(mut self, bytes: u64) -> Self {
+        self.limits.in_flight = Some(InFlight::new(bytes));
+        self
+    }
+
+    /// So many bytes may be moved in a second, in both directions together. After a pause a
+    /// twentieth of that, or 1 KiB if that is more, may go at once.
+    #[must_use]
+    pub fn max_rate(mut self, bytes_per_second: u64) -> Self {
+        self.limits.rate = Some(Rate::new(bytes_per_second));
         self
     }
 

@@ -1,12 +1,14 @@
-//! The supervisor: a thread of each net that notices when kernels end and prints their lines.
+//! The supervisor: a thread of each net that notices when kernels end or proxy threads hang, and
+//! prints kernels' lines.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::config::Printer;
 use super::launch::LaunchState;
+use super::watchdog::Watchdog;
 use crate::gpu::KernelError;
 use crate::proxy::message::Message;
 use crate::proxy::shared::Shared;
@@ -49,6 +51,7 @@ pub(crate) fn run(
     lines: &Receiver<(u32, String)>,
     printer: &Printer,
 ) {
+    let mut watchdog = Watchdog::new(shared);
     loop {
         let ended: Vec<_> = {
             let running = launches.lock();
@@ -58,9 +61,15 @@ pub(crate) fn run(
             running.launches.iter().filter_map(poll).collect()
         };
         for (state, outcome) in ended {
-            finish(shared, control, launches, &state, outcome);
+            finish(shared, control, launches, &mut watchdog, &state, outcome);
         }
         let busy = control.running.load(Ordering::Acquire) > 0;
+        // Threads that have nothing to do sleep longer than some silences are.
+        if busy && !is_blind(control) {
+            watchdog.look(shared, launches);
+        } else {
+            watchdog.rest();
+        }
         match lines.recv_timeout(if busy { BUSY } else { QUIET }) {
             Ok((launch, line)) => print(printer, launch, &line),
             Err(RecvTimeoutError::Timeout) => {}
@@ -73,6 +82,17 @@ pub(crate) fn run(
             return;
         }
     }
+}
+
+/// Whether heartbeats are not to be looked at, for a test.
+#[cfg(feature = "fault-injection")]
+fn is_blind(control: &Control) -> bool {
+    control.blind.load(Ordering::Acquire)
+}
+
+#[cfg(not(feature = "fault-injection"))]
+const fn is_blind(_: &Control) -> bool {
+    false
 }
 
 /// Hands a line to the program. Its panic must not end the one thread that sees kernels end.
@@ -88,6 +108,7 @@ fn finish(
     shared: &Shared,
     control: &Control,
     launches: &Launches,
+    watchdog: &mut Watchdog,
     state: &Arc<LaunchState>,
     outcome: Result<(), KernelError>,
 ) {
@@ -100,14 +121,21 @@ fn finish(
     };
     // Before the shards are told: none of them takes in a socket of this launch afterwards.
     shared.launches.set(state.slot, false);
-    let tell_all = |message: &dyn Fn(mpsc::Sender<()>) -> Message| {
+    let mut tell_all = |message: &dyn Fn(mpsc::Sender<()>) -> Message| {
         let (done, closed) = mpsc::channel();
         for shard in 0..shared.inboxes.len() {
             shared.tell(shard, message(done.clone()));
         }
         drop(done);
-        // Each shard answers once; a dead one drops its end, which counts, too.
-        while let Ok(()) = closed.recv_timeout(CLOSE) {}
+        // Each shard answers once; a dead one drops its end, which counts, too. One that hangs
+        // finds the message when it goes on, before anything of a later launch.
+        let deadline = Instant::now() + CLOSE;
+        let hangs = |watchdog: &mut Watchdog| !is_blind(control) && watchdog.look(shared, launches);
+        while !hangs(watchdog) && Instant::now() < deadline {
+            if let Err(RecvTimeoutError::Disconnected) = closed.recv_timeout(BUSY) {
+                break;
+            }
+        }
     };
     if last && shared.inboxes.len() > 1 {
         // What the kernel accepted, and in which shard it is, before any shard closes its part.

@@ -82,6 +82,7 @@ impl Shard {
                 self.paused.retain(|paused| *paused as usize != place);
                 // The descriptor closes before the place is free: a path can be bound again.
                 connection.socket = None;
+                self.leave_queue(connection.handle);
                 connection.give_back(&self.shared);
             }
         }
@@ -168,6 +169,7 @@ impl Shard {
         for orphan in connection.take_pending(&shared) {
             shared.tell(orphan.shard() as usize, Message::Close(orphan));
         }
+        self.leave_queue(handle);
         connection.give_back(&shared);
         let socket = socket.into_descriptor().ok_or(Errno::EOPNOTSUPP)?;
         Ok(Released { socket, unread })

@@ -112,6 +112,8 @@ pub(crate) enum Turn {
     Full,
     /// It was not tried: it rests.
     Rests,
+    /// It was not tried: the net's limits leave it nothing now, and it is in the queue.
+    Throttled,
 }
 
 /// A socket of a shard.
@@ -149,6 +151,16 @@ pub(crate) struct Connection {
     pub(crate) rests_until_ns: u64,
     /// Its ring was full, and it waits among those that were.
     pub(crate) waits_for_room: bool,
+    /// Bytes that an attempt may move; in a net without limits of bytes, any number.
+    pub(crate) cap: u64,
+    /// Its bytes that count as in flight: received, and sent.
+    pub(crate) flying_in: u64,
+    pub(crate) flying_out: u64,
+    /// Whether a direction waits for the net's limits.
+    pub(crate) queued_receive: bool,
+    pub(crate) queued_send: bool,
+    /// Whether it counts as a socket of a kernel.
+    pub(crate) counted: bool,
     /// For listeners: what accepting needs. In a box, for the same reason.
     pub(super) accepting: Option<Box<Accepting>>,
 }
@@ -185,6 +197,12 @@ impl Connection {
             one_way: 0,
             rests_until_ns: 0,
             waits_for_room: false,
+            cap: u64::MAX,
+            flying_in: 0,
+            flying_out: 0,
+            queued_receive: false,
+            queued_send: false,
+            counted: false,
             accepting: None,
         }
     }
@@ -352,7 +370,8 @@ impl Connection {
     /// Sends a small message that came by express, without a look at the ring, where its bytes may
     /// not have arrived: what cannot be sent now is put there.
     fn send_express(&mut self, bytes: &mut [u8], memory: &Memory, counters: &Counters) {
-        let first = self.send.theirs - self.send.ours == bytes.len() as u64;
+        let length = bytes.len() as u64;
+        let first = self.send.theirs - self.send.ours == length && length <= self.cap;
         if let (true, Phase::Open, false, Some(socket)) =
             (first, self.phase, self.send_ended, &mut self.socket)
         {
@@ -396,6 +415,11 @@ impl Connection {
             return Turn::Full;
         }
         let Some(socket) = &mut self.socket else { return Turn::Idle };
+        let free = free.min(self.cap);
+        if free == 0 {
+            // To ask for nothing would look like the end.
+            return Turn::Idle;
+        }
         let window = memory.window(&self.receive.place, self.receive.ours, free as usize);
         match socket.receive(&window) {
             Ok(Moved::Bytes(bytes)) => {
@@ -417,6 +441,27 @@ impl Connection {
                 }
                 Turn::Idle
             }
+            Ok(Moved::End) => {
+                self.receive_ended = true;
+                self.publish_receive(memory);
+                Turn::Moved
+            }
+            Err(errno) => {
+                self.fail(errno, memory, counters);
+                Turn::Moved
+            }
+        }
+    }
+
+    /// Sees whether the stream has ended or failed, of a socket that may not receive now.
+    pub(super) fn probe(&mut self, memory: &Memory, counters: &Counters) -> Turn {
+        if self.receive_ended || self.phase != Phase::Open {
+            return Turn::Idle;
+        }
+        let Some(socket) = &mut self.socket else { return Turn::Idle };
+        match socket.peek() {
+            Ok(Moved::Bytes(_)) => Turn::Throttled,
+            Ok(Moved::Later) => Turn::Idle,
             Ok(Moved::End) => {
                 self.receive_ended = true;
                 self.publish_receive(memory);
@@ -461,6 +506,10 @@ impl Connection {
             self.send_ended = true;
             self.publish_send(memory);
             return Turn::Moved;
+        }
+        let waiting = waiting.min(self.cap);
+        if waiting == 0 {
+            return Turn::Idle;
         }
         let window = memory.window(&self.send.place, self.send.ours, waiting as usize);
         match socket.send(&window) {

@@ -9,6 +9,7 @@ use gpunet_device::planted::{Bug, planted};
 use super::connection::{Connection, Counted, Owner, Phase};
 use super::shared::Shared;
 use super::statistics::Counters;
+use crate::transport::Direction;
 
 /// Connections accepted in one turn, so that other sockets get theirs.
 const A_TURN: usize = 16;
@@ -134,6 +135,11 @@ impl Connection {
             Owner::Host | Owner::AnyLaunch => Owner::AnyLaunch,
         };
         let mut made = Connection::new(handle, index, owner, self.wishes, None);
+        made.counted = shared.policy.limits.take_socket();
+        if !made.counted {
+            made.give_back(shared);
+            return Err(Errno::EACCES);
+        }
         let accepted = made.take_rings(shared).and_then(|()| listener.accept());
         match accepted {
             Ok(Some(socket)) => {
@@ -179,6 +185,12 @@ impl Connection {
     pub(crate) fn give_back(&mut self, shared: &Shared) {
         shared.memory.withdraw_card(self.index);
         self.give_rings(shared);
+        let limits = &shared.policy.limits;
+        limits.land(Direction::Receive, std::mem::take(&mut self.flying_in));
+        limits.land(Direction::Send, std::mem::take(&mut self.flying_out));
+        if std::mem::take(&mut self.counted) {
+            limits.give_socket();
+        }
         shared.pool.give_handle(self.handle);
     }
 

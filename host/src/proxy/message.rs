@@ -49,6 +49,9 @@ pub(crate) enum Message {
     /// Panic, to show what happens then.
     #[cfg(feature = "fault-injection")]
     Panic,
+    /// Do nothing for so long, as a thread does that hangs in a call of the system.
+    #[cfg(feature = "fault-injection")]
+    Stall(std::time::Duration),
 }
 
 /// A socket that a program took back.

@@ -10,6 +10,7 @@
 //!     │                             ├─▶ connection  rings, counters, endings
 //!   epoll ── ready(place) ──▶       ├─▶ listener  accept rings
 //!   inbox ── message(..) ──▶        ├─▶ watch     pollers' event rings
+//!                                   ├─▶ throttle  bytes that wait for the net's limits
 //!                                   └─▶ closing   how sockets go
 //! ```
 
@@ -29,4 +30,5 @@ pub(crate) mod statistics;
 #[cfg(test)]
 mod tests;
 pub(crate) mod thread;
+mod throttle;
 pub(crate) mod watch;

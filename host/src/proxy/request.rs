@@ -125,6 +125,15 @@ impl Shard {
         }
     }
 
+    /// A place for a kernel's socket, if the net's policy lets it have one more.
+    fn take_handle(&self) -> Result<Handle, Errno> {
+        let limits = &self.shared.policy.limits;
+        if !limits.take_socket() {
+            return Err(self.denied("socket", Handle::NONE, &SocketAddr::NONE));
+        }
+        self.shared.pool.take_handle().inspect_err(|_| limits.give_socket())
+    }
+
     fn make_socket(&mut self, request: &Request, io: &mut dyn Readiness) -> Answer {
         const STREAM: u64 = 1;
         const TCP: u64 = 6;
@@ -137,9 +146,10 @@ impl Shard {
         }
         let owner = self.owner(request)?;
         let socket = transport::make(domain)?;
-        let handle = self.shared.pool.take_handle()?;
+        let handle = self.take_handle()?;
         let index = self.shared.index(handle);
-        let connection = Connection::new(handle, index, owner, self.wishes(), Some(socket));
+        let mut connection = Connection::new(handle, index, owner, self.wishes(), Some(socket));
+        connection.counted = true;
         connection.publish(&self.shared.memory);
         self.place(connection, io);
         Ok((handle.0, SocketAddr::NONE))
@@ -148,16 +158,17 @@ impl Shard {
     fn make_poller(&mut self, request: &Request, io: &mut dyn Readiness) -> Answer {
         let owner = self.owner(request)?;
         let shared = Arc::clone(&self.shared);
-        let handle = shared.pool.take_handle()?;
+        let handle = self.take_handle()?;
         let index = shared.index(handle);
         let mut poller = Connection::new(handle, index, owner, self.wishes(), None);
+        poller.counted = true;
         poller.phase = Phase::Polling;
         let events = shared.memory.layout().sockets() * EVENT_BYTES;
         let capacity = u32::try_from(events).map_err(|_| Errno::ENOBUFS)?;
         match shared.ring(capacity, shared.memory.receive_head(index).load()) {
             Ok(ring) => poller.receive = ring,
             Err(errno) => {
-                shared.pool.give_handle(handle);
+                poller.give_back(&shared);
                 return Err(errno);
             }
         }

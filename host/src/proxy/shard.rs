@@ -3,6 +3,7 @@
 //! It is told of the outside through [`Shard::ready`] and its inbox, and takes [`Shard::turn`]s;
 //! it neither waits nor reads a clock. Only its own thread touches it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
@@ -16,6 +17,7 @@ use super::connection::{Connection, Owner, Phase, Turn};
 use super::message::Message;
 use super::shared::{Readiness, Shared};
 use super::statistics::Counters;
+use crate::transport::Direction;
 
 /// Turns in which a busy socket is tried without asking epoll first, when few are busy.
 const HOT_TURNS: u32 = if cfg!(feature = "simulation") { 8 } else { 256 };
@@ -47,9 +49,12 @@ pub(crate) struct Shard {
     /// Places to try without asking epoll.
     pub(super) hot: Vec<u32>,
     /// Places that epoll is to watch again.
-    unwatched: Vec<u32>,
+    pub(super) unwatched: Vec<u32>,
     /// Places whose receive ring was full.
     pub(super) full: Vec<u32>,
+    /// Directions of sockets that wait for the net's limits, in their order.
+    pub(super) throttled: VecDeque<(Handle, Direction)>,
+    pub(super) settle_at_ns: u64,
     /// Places that are closing.
     pub(super) closing: Vec<u32>,
     /// Places of pollers, and of listeners that pause.
@@ -82,6 +87,8 @@ impl Shard {
             hot: Vec::new(),
             unwatched: Vec::new(),
             full: Vec::new(),
+            throttled: VecDeque::new(),
+            settle_at_ns: 0,
             closing: Vec::new(),
             pollers: Vec::new(),
             paused: Vec::new(),
@@ -98,7 +105,7 @@ impl Shard {
 
     /// Whether something waits for a time rather than for an event. Full rings wait for kernels.
     pub(crate) fn has_timers(&self, kernels: bool) -> bool {
-        !(self.closing.is_empty() && self.again.is_empty())
+        !(self.closing.is_empty() && self.again.is_empty() && self.throttled.is_empty())
             || kernels && !(self.paused.is_empty() && self.full.is_empty())
     }
 
@@ -113,6 +120,7 @@ impl Shard {
         self.shared.memory.heartbeat(self.id).store(self.beat);
         self.counters.turns.add(1);
         let mut worked = self.answer_requests(now_ns, io);
+        worked |= self.retry_throttled(now_ns);
         worked |= self.look_at_tails();
         worked |= self.try_hot(now_ns, io);
         worked |= self.retry_full();
@@ -177,6 +185,8 @@ impl Shard {
             }
             #[cfg(feature = "fault-injection")]
             Message::Panic => panic!("a panic was asked for"),
+            #[cfg(feature = "fault-injection")]
+            Message::Stall(time) => std::thread::sleep(time),
         }
     }
 
@@ -230,7 +240,10 @@ impl Shard {
             connection.send.stale_word()
         };
         let (handle, phase) = (connection.handle, connection.phase);
-        self.places[place] = Some(Box::new(connection));
+        let connection = self.places[place].insert(Box::new(connection));
+        if self.shared.policy.limits.slow() {
+            connection.cap = 0;
+        }
         if phase == Phase::Polling {
             self.pollers.push(place as u32);
         }
@@ -335,6 +348,9 @@ impl Shard {
 
     /// Sends until nothing moves; a socket whose peer is slow is heard of through epoll.
     pub(super) fn pump_send(&mut self, place: usize) {
+        if self.shared.policy.limits.slow() {
+            return self.send_at(place);
+        }
         let Some(connection) = &mut self.places[place] else { return };
         let mut moved = false;
         while connection.pump_send(&self.shared.memory, &self.counters) == Turn::Moved {
@@ -399,6 +415,8 @@ impl Shard {
                 }
                 // There may have been an edge since the last attempt.
                 Turn::Rests => {}
+                // The queue brings it back.
+                Turn::Throttled => connection.hot = 0,
             }
             if turn == Turn::Moved && few {
                 connection.leave_epoll(io);
@@ -429,7 +447,8 @@ impl Shard {
                 if now_ns < connection.rests_until_ns {
                     return Turn::Rests;
                 }
-                let turn = connection.pump_receive(&self.shared.memory, &self.counters);
+                let turn = self.receive_at(place);
+                let Some(connection) = &mut self.places[place] else { return Turn::Idle };
                 if turn == Turn::Idle && connection.one_way >= STREAM_BYTES {
                     connection.rests_until_ns = now_ns + STREAM_REST_NS;
                 }
@@ -570,10 +589,7 @@ impl Shard {
         let mut at = 0;
         while at < self.full.len() {
             let place = self.full[at];
-            let turn = match &mut self.places[place as usize] {
-                Some(connection) => connection.pump_receive(&self.shared.memory, &self.counters),
-                None => Turn::Idle,
-            };
+            let turn = self.receive_at(place as usize);
             if turn == Turn::Full {
                 at += 1;
                 continue;

@@ -59,6 +59,8 @@ counters! {
     refused_requests,
     /// Calls that the net's policy refused.
     denied,
+    /// Times a socket's bytes had to wait because of the net's limits.
+    throttled,
     /// Connections accepted.
     accepted,
     /// Connections made.

@@ -240,10 +240,15 @@ impl Readiness for NoEpoll {
 
 /// A shard with one connection that has received `one_way` bytes, and its peer.
 fn shard(one_way: u64, io: &mut NoEpoll) -> (Shard, UnixStream, Handle) {
+    shard_with(Policy::open(), one_way, io)
+}
+
+/// The same under a policy.
+fn shard_with(policy: Policy, one_way: u64, io: &mut NoEpoll) -> (Shard, UnixStream, Handle) {
     let Bench { memory, mut connection, peer, .. } = Bench::new();
     connection.one_way = one_way;
     let handle = connection.handle;
-    let mut shard = empty_shard(memory, 2 * u64::from(RING), Policy::open());
+    let mut shard = empty_shard(memory, 2 * u64::from(RING), policy);
     shard.adopt(connection, io);
     (shard, peer, handle)
 }
@@ -355,4 +360,81 @@ fn epoll_watches_a_busy_socket_again_when_its_peer_does_not_read() {
         }
     }
     panic!("nothing says when the socket can be written to");
+}
+
+#[test]
+fn a_limited_shard_moves_what_time_brings_and_hears_of_ends() {
+    let mut io = NoEpoll::default();
+    let rate = 100_000;
+    let (mut shard, mut peer, handle) = shard_with(Policy::open().max_rate(rate), 0, &mut io);
+    let index = shard.shared.index(handle);
+    let received = |shard: &Shard| shard.counters.received_bytes.get();
+    let mut written = 0_u64;
+    shard.ready(handle.0);
+    for turn in 0..10_000 {
+        // A tenth of a millisecond each; the peer is always ahead, the kernel reads everything.
+        while written < received(&shard) + 5_000 {
+            write(&mut peer, &[1; 1000]);
+            written += 1000;
+        }
+        shard.turn(turn * 100_000, &mut io);
+        shard.shared.memory.receive_head(index).store_release(BASE + received(&shard));
+    }
+    let moved = received(&shard);
+    assert!((95_000..=106_000).contains(&moved), "{moved} bytes in a second");
+    assert!(shard.has_timers(false), "the thread does not sleep long");
+    // With no time passing nothing moves, but the end is seen.
+    let (moved, now) = (received(&shard), 10_000 * 100_000);
+    for _ in 0..100 {
+        shard.turn(now, &mut io);
+    }
+    assert!(received(&shard) <= moved + 5_000);
+    let moved = received(&shard);
+    for _ in 0..100 {
+        shard.turn(now, &mut io);
+    }
+    assert_eq!(received(&shard), moved);
+    shard.close(handle, now);
+    shard.turn(now + 2, &mut io);
+    assert!(shard.is_empty() && !shard.has_timers(true), "nothing is left in the queue");
+}
+
+#[test]
+fn bytes_in_flight_are_counted_until_they_are_read() {
+    let mut io = NoEpoll::default();
+    let policy = Policy::open().max_in_flight(2000);
+    let (mut shard, mut peer, handle) = shard_with(policy, 0, &mut io);
+    let index = shard.shared.index(handle);
+    write(&mut peer, &[1; 4000]);
+    shard.ready(handle.0);
+    let mut turns = |shard: &mut Shard, from: u64| {
+        for turn in 0..20 {
+            shard.turn(from + turn * 1_000_000, &mut io);
+        }
+        shard.counters.received_bytes.get()
+    };
+    let first = turns(&mut shard, 0);
+    assert!((1500..=2000).contains(&first), "{first}");
+    assert!(shard.counters.throttled.get() > 0);
+    shard.shared.memory.receive_head(index).store_release(BASE + first);
+    let second = turns(&mut shard, 1 << 30);
+    assert!((first + 1500..=first + 2000).contains(&second), "{second}");
+    shard.shared.memory.receive_head(index).store_release(BASE + second);
+    assert_eq!(turns(&mut shard, 1 << 31), 4000);
+}
+
+#[test]
+fn nothing_granted_is_no_end() {
+    let mut bench = Bench::new();
+    bench.connection.cap = 0;
+    write(&mut bench.peer, &[1; 10]);
+    assert_eq!(bench.connection.pump_receive(&bench.memory, &bench.counters), Turn::Idle);
+    assert!(!bench.connection.receive_ended);
+    let tail = bench.connection.send.theirs + 5;
+    bench.express(&[1; 5], 1, 0);
+    assert!(bench.take(express::with_number(tail, 1)));
+    assert!(bench.sent().is_empty());
+    bench.connection.cap = u64::MAX;
+    assert_eq!(bench.sent(), [1; 5]);
+    assert_eq!(bench.connection.pump_receive(&bench.memory, &bench.counters), Turn::Moved);
 }

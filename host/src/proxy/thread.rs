@@ -6,8 +6,8 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use gpunet_device::abi::errno::Errno;
@@ -32,6 +32,9 @@ pub(crate) struct Control {
     pub(crate) stopping: AtomicBool,
     /// A thread has panicked: the net is of no more use.
     pub(crate) down: AtomicBool,
+    /// The supervisor is not to look at heartbeats.
+    #[cfg(feature = "fault-injection")]
+    pub(crate) blind: AtomicBool,
 }
 
 /// epoll, as the shard needs it, and the eventfd that ends its sleep.
@@ -123,7 +126,9 @@ impl ProxyThread {
     fn turns(&mut self) {
         // Naps are as short as asked for, not rounded up by the usual 50 us.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1000));
-        let start = Instant::now();
+        // One clock for all threads, as what they share needs it.
+        static START: OnceLock<Instant> = OnceLock::new();
+        let start = *START.get_or_init(Instant::now);
         let crowded = std::thread::available_parallelism()
             .is_ok_and(|cores| cores.get() <= self.shard.shared.inboxes.len() + 1);
         let mut rounds = Rounds::default();

@@ -212,6 +212,24 @@ impl Socket for Descriptor {
         }
     }
 
+    fn peek(&mut self) -> Result<Moved, Errno> {
+        let mut one = [MaybeUninit::uninit(); 1];
+        match check(self.socket.peek(&mut one)) {
+            Ok(0) => Ok(Moved::End),
+            Ok(bytes) => Ok(Moved::Bytes(bytes)),
+            Err(Errno::EAGAIN | Errno::EINTR) => Ok(Moved::Later),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn untaken(&self) -> u64 {
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: SIOCOUTQ, which has the number of TIOCOUTQ, writes one int where it is told to.
+        let asked = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+        // A socket that cannot say holds nothing up.
+        if asked == 0 { bytes.try_into().unwrap_or(0) } else { 0 }
+    }
+
     fn discard(&mut self) -> Result<Moved, Errno> {
         let mut bin = [MaybeUninit::uninit(); 16 << 10];
         match check(self.socket.recv(&mut bin)) {

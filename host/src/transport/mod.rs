@@ -70,6 +70,16 @@ pub trait Socket: Send {
     /// Receives into ring memory.
     fn receive(&mut self, window: &Window) -> Result<Moved, Errno>;
 
+    /// Whether bytes are there to be received, or the end, without receiving any.
+    fn peek(&mut self) -> Result<Moved, Errno> {
+        Ok(Moved::Bytes(1))
+    }
+
+    /// Bytes that were sent and that the peer's side has not taken, as far as the system knows.
+    fn untaken(&self) -> u64 {
+        0
+    }
+
     /// Sends from ring memory.
     fn send(&mut self, window: &Window) -> Result<Moved, Errno>;
 

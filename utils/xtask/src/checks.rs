@@ -111,6 +111,9 @@ fn tests(context: &Context) -> Result<Outcome> {
     fs::write(&skip_log, "")?;
     let mut command = context.strict_tests(&["--workspace", "--no-fail-fast"]);
     command.env("GPUNET_SKIP_LOG", &skip_log);
+    let faults = scratch.join("faults.tsv");
+    fs::write(&faults, "")?;
+    command.env("GPUNET_FAULT_TABLE", &faults);
     let long = context.options.long;
     let progress = scratch.join("progress.log");
     fs::write(&progress, "")?;
@@ -125,6 +128,7 @@ fn tests(context: &Context) -> Result<Outcome> {
     let mut outcome =
         libtest::count(&finished.printed, finished.success, &fs::read_to_string(&skip_log)?);
     outcome.output = finished.printed;
+    outcome.remark = format!("times of faults in {}", faults.display());
     Ok(outcome)
 }
 

@@ -21,6 +21,7 @@ const TESTS_PACKAGE: &str = "gpunet-e2e";
 const SIZE_LIMIT: u64 = 48 << 20;
 
 const RUN_TESTS: &str = include_str!("run-tests.sh");
+const FAULT_TABLE: &str = include_str!("fault-table.awk");
 const RUN_BENCH: &str = include_str!("run-bench.sh");
 
 /// Options of `cargo xtask dist`.
@@ -53,6 +54,7 @@ pub(crate) fn make(workspace: &Workspace, options: &Options) -> Result<bool> {
     }
     if !suites.is_empty() {
         size += script(&dist.join("run-tests"), RUN_TESTS)?;
+        size += script(&dist.join("fault-table.awk"), FAULT_TABLE)?;
     }
     if programs.iter().any(|program| program.name == bench::PROGRAM) {
         size += script(&dist.join("run-bench"), RUN_BENCH)?;
@@ -174,6 +176,7 @@ not json
             std::env::temp_dir().join(format!("gpunet-dist-{name}-{}", std::process::id()));
         fs::create_dir_all(folder.join("tests")).unwrap();
         fs::write(folder.join("run-tests"), RUN_TESTS).unwrap();
+        fs::write(folder.join("fault-table.awk"), FAULT_TABLE).unwrap();
         for (suite, text) in suites {
             script(&folder.join("tests").join(suite), &format!("#!/bin/sh\n{text}\n")).unwrap();
         }
@@ -203,6 +206,24 @@ not json
         assert!(printed.contains("skipped  a: x: no RDMA"), "{printed}");
         assert!(printed.contains("skipped  b: y: no GPU"), "{printed}");
         assert_eq!(status, Some(0));
+    }
+
+    #[test]
+    fn run_tests_prints_the_table_of_faults() {
+        let row = |call: &str, time: u32| {
+            format!(
+                "printf 'reset\\t{call}\\tECONNRESET\\t0\\t{time}\\tt\\n' >>$GPUNET_FAULT_TABLE"
+            )
+        };
+        let suite = format!(
+            "{}; {}; {}; echo 'test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured'",
+            row("grecv", 1200),
+            row("gsend", 3400),
+            row("grecv", 900),
+        );
+        let (printed, _) = run_tests_with("faults", &[("a", &suite)]);
+        let wanted = "| reset | grecv, gsend | ECONNRESET | at once | 3.4 ms | t |";
+        assert!(printed.contains(wanted), "{printed}");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 # GPUNET_GPU           the GPU to run on: cuda (default) or emulated
 # GPUNET_TEST_THREADS  tests at the same time, in one suite (default 2)
 # GPUNET_TEST_LIMIT    seconds after which a suite is ended (default 300)
+# GPUNET_FAULT_TABLE   file to which the suites add how long each fault took to reach its kernel
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 export GPUNET_GPU="${GPUNET_GPU:-cuda}"
@@ -15,6 +16,7 @@ limit=${GPUNET_TEST_LIMIT:-300}
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 export GPUNET_SKIP_LOG="$scratch/skipped"
+export GPUNET_FAULT_TABLE="${GPUNET_FAULT_TABLE:-$scratch/faults}"
 
 passed=0 failed=0 skipped=0
 reasons=$scratch/reasons
@@ -50,6 +52,11 @@ COUNTS
     [ "$f" -eq 0 ] || cat "$log"
     passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + i))
 done
+if [ -s "$GPUNET_FAULT_TABLE" ] && [ -f "$here/fault-table.awk" ]; then
+    echo "| fault | calls that wait | result | due after | longest | test |"
+    echo "| --- | --- | --- | --- | --- | --- |"
+    awk -f "$here/fault-table.awk" "$GPUNET_FAULT_TABLE" | sort
+fi
 cat "$reasons"
 if [ $((passed + failed + skipped)) -eq 0 ]; then
     echo "failed   no test ran"

@@ -121,25 +121,6 @@ fn bytes_that_came_before_a_reset_can_be_read() {
 }
 
 #[test]
-fn a_send_that_waits_ends_with_a_reset() {
-    let net = net();
-    let peer = Peer::serve(|mut stream| {
-        let mut one = [0];
-        stream.read_exact(&mut one).expect("the kernel sends");
-        std::thread::sleep(50 * MS);
-        peer::reset(stream);
-    });
-    let mut script = Script::new();
-    script.stream(0, peer.address);
-    // More than the system holds for a peer that does not read.
-    script.send_all(0, 64 << 20, 64 << 10).any();
-    let [reset, broken] = [Errno::ECONNRESET, Errno::EPIPE].map(Errno::negative);
-    script.send(0, 1).between(reset, broken);
-    Job::blocks(64).script(&script).run(&net);
-    peer.result();
-}
-
-#[test]
 fn what_is_unsent_at_a_close_is_sent() {
     let total = 1 << 20;
     let net = net_builder().ring(total).build().expect("a net");

@@ -1,11 +1,13 @@
 //! The end-to-end suite, one theme a file, in one program: on CUDA its kernels are compiled once.
 //!
-//! What ends a GPU or a net for good (`fault`, `proxy_panic`) and what only the emulated GPU can
+//! What ends a GPU, a net or a process for good (`fault`, `proxy_panic`, `interrupt`) and what only the emulated GPU can
 //! tell (`divergence`) has a program of its own, as has what measures the process (`thousand`).
 
 mod endings;
+mod faults;
 mod groups;
 mod handover;
+mod limits;
 mod nets;
 mod pollers;
 mod polls;

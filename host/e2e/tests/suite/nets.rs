@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use gpunet_device::calls::POLLIN;
+use gpunet_e2e::faults::{self, CALLS, Waiting};
 use gpunet_e2e::{
     ANY_PORT, Domain, Errno, Handle, Job, Peer, Script, eventually, flags, is_cuda, net,
     net_builder, peer,
@@ -170,24 +171,6 @@ fn nets_that_cannot_be() {
     assert!(matches!(refused, Some(NetError::Gpu(GpuError::Memory { .. }))), "{refused:?}");
 }
 
-/// Scripts that wait for ever, each in another call, and what they do when told to stop.
-fn waiting_scripts(error: Errno, nowhere: gpunet_e2e::SocketAddr) -> Vec<Script> {
-    let server = peer::echo_server();
-    let mut scripts = vec![Script::new(); 7];
-    scripts[0].stream(0, server).set_flag(0).recv(0, 10).errno(error);
-    scripts[1].stream(0, server).set_flag(1).look(0, 1, 1).errno(error);
-    scripts[2].listener(0, ANY_PORT).set_flag(2).accept(0, 1).errno(error);
-    scripts[3].socket(0, Domain::V4).set_flag(3).connect(0, nowhere).errno(error);
-    scripts[4].stream(0, server).poll_set(0, 0, POLLIN).set_flag(4).poll(1, -1, 0).errno(error);
-    scripts[5].stream(0, server).poller().poller_add(0, POLLIN, 1).set_flag(5);
-    scripts[5].poller_wait(1, Duration::ZERO).errno(error);
-    let (listener, address) = peer::narrow_listener();
-    // It stays open, unread, as long as the process.
-    std::mem::forget(listener);
-    scripts[6].stream(0, address).set_flag(6).send_all(0, 64 << 20, 1 << 20).any();
-    scripts
-}
-
 /// A net whose calls wait as long as it takes.
 fn patient_net() -> Net {
     net_builder().timeout(Duration::ZERO).linger(MS).build().expect("a net")
@@ -195,57 +178,46 @@ fn patient_net() -> Net {
 
 #[test]
 fn an_abort_ends_every_wait() {
-    let (_held, nowhere) = peer::black_hole();
-    for by_net in [false, true] {
-        let (net, flags) = (patient_net(), flags());
-        let mut job = Job::blocks(32);
-        let scripts = waiting_scripts(Errno::ECANCELED, nowhere);
-        for script in &scripts {
-            let mut script = script.clone();
+    for (by_net, fault) in [(false, "Launch::abort"), (true, "Net::abort")] {
+        faults::measure("nets::an_abort_ends_every_wait", || {
+            let (net, flags) = (patient_net(), flags());
+            let mut waiting = Waiting::new(Errno::ECANCELED);
             // A kernel that stops can still close its sockets.
-            script.close(0);
-            job = job.script(&script);
-        }
-        let started = job.flags(&flags).start(&net);
-        for flag in 0..scripts.len() {
-            started.until(&flags, flag);
-        }
-        std::thread::sleep(100 * MS);
-        assert!(!started.launch().is_finished());
-        let begin = Instant::now();
-        if by_net {
-            net.abort()
-        } else {
-            started.launch().abort()
-        }
-        started.finish();
-        assert!(begin.elapsed() < 2 * SECOND, "it took {:?}", begin.elapsed());
-        // The next kernel of the net is not told to stop.
-        Job::blocks(32).script(&conversation(peer::echo_server())).run(&net);
+            waiting.scripts.iter_mut().for_each(|script| {
+                script.close(0);
+            });
+            let started = waiting.job(&flags).start(&net);
+            let times = faults::times(&started, &flags, CALLS.len(), || {
+                assert!(!started.launch().is_finished());
+                if by_net { net.abort() } else { started.launch().abort() }
+            });
+            started.finish();
+            // The next kernel of the net is not told to stop.
+            Job::blocks(32).script(&conversation(peer::echo_server())).run(&net);
+            Waiting::rows(fault, Errno::ECANCELED, Duration::ZERO, &times)
+        });
     }
 }
 
 #[test]
 fn a_net_that_goes_while_a_kernel_waits() {
-    let (_held, nowhere) = peer::black_hole();
-    let (net, flags) = (patient_net(), flags());
-    let mut job = Job::blocks(32);
-    let scripts = waiting_scripts(Errno::ECANCELED, nowhere);
-    for script in &scripts {
-        job = job.script(script);
-    }
-    let started = job.flags(&flags).start(&net);
-    for flag in 0..scripts.len() {
-        started.until(&flags, flag);
-    }
-    let kernel = started.detach();
-    let begin = Instant::now();
-    drop(net);
-    assert!(begin.elapsed() < 3 * SECOND, "it took {:?}", begin.elapsed());
-    assert!(kernel.launch().is_finished());
-    let (ended, finished) = kernel.end();
-    ended.expect("the kernel ends by itself");
-    finished.check();
+    faults::measure("nets::a_net_that_goes_while_a_kernel_waits", || {
+        let (net, flags) = (patient_net(), flags());
+        let waiting = Waiting::new(Errno::ECANCELED);
+        let started = waiting.job(&flags).start(&net);
+        faults::begin(&started, &flags, CALLS.len());
+        let kernel = started.detach();
+        let times = faults::watch(kernel.launch(), &flags, CALLS.len());
+        let begin = Instant::now();
+        drop(net);
+        assert!(begin.elapsed() < 3 * SECOND, "it took {:?}", begin.elapsed());
+        assert!(kernel.launch().is_finished());
+        let times = times();
+        let (ended, finished) = kernel.end();
+        ended.expect("the kernel ends by itself");
+        finished.check();
+        Waiting::rows("the net is dropped", Errno::ECANCELED, Duration::ZERO, &times)
+    });
 }
 
 #[test]

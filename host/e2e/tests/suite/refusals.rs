@@ -12,20 +12,10 @@ const DATAGRAM: i32 = 2;
 const TCP: i32 = 6;
 const UDP: i32 = 17;
 
-/// A port at which nobody listens, as long as the socket lives.
-fn closed_port() -> (socket2::Socket, SocketAddr) {
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
-    let socket = socket.expect("a socket");
-    let any: std::net::SocketAddr = ([127, 0, 0, 1], 0).into();
-    socket.bind(&any.into()).expect("a port");
-    let address = socket.local_addr().expect("its address").as_socket().expect("an IP address");
-    (socket, address.into())
-}
-
 #[test]
 fn a_connection_that_is_refused() {
     let (net, folder) = (net(), Folder::new("refused"));
-    let (_held, address) = closed_port();
+    let (_held, address) = peer::closed_port();
     std::fs::write(folder.path("file"), "").expect("a file");
     let mut script = Script::new();
     script.stream(0, address).errno(Errno::ECONNREFUSED);

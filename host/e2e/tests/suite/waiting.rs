@@ -4,8 +4,10 @@ use std::ops::Range;
 use std::time::Duration;
 
 use gpunet_device::calls::{MSG_DONTWAIT, POLLERR, POLLHUP, POLLIN, POLLOUT, SOCK_NONBLOCK};
+use gpunet_e2e::faults::{self, Row};
 use gpunet_e2e::{
-    ANY_PORT, Domain, Errno, Job, Peer, RING, Script, SocketOption, flags, net, net_builder, peer,
+    ANY_PORT, Domain, Errno, Finished, Job, Peer, RING, Script, SocketOption, flags, net,
+    net_builder, peer,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -16,6 +18,13 @@ const LIMIT: Duration = Duration::from_millis(400);
 /// That, and 20 % of it at most beside.
 fn about_the_limit() -> Range<Duration> {
     LIMIT..LIMIT * 6 / 5
+}
+
+/// Records how long the script's call waited.
+fn row(test: &str, call: &'static str, finished: &Finished, place: usize) {
+    faults::measure(&format!("waiting::{test}"), || {
+        vec![Row::of_op("the call's own time-out", call, LIMIT, finished, (0, place))]
+    });
 }
 
 #[test]
@@ -93,9 +102,11 @@ fn a_connect_that_hangs() {
     script.poll_set(0, 0, POLLIN | POLLOUT).poll(1, 100, 0).found(0, 0).close(0);
     script.socket(0, Domain::V4).send_timeout(0, LIMIT);
     script.connect(0, nowhere).errno(Errno::ETIMEDOUT).takes(about_the_limit());
+    let wait = script.mark();
     // A call that timed out leaves nothing behind.
     script.close(0).stream(0, peer::echo_server()).send(0, 9).recv_all(0, 9, 9).close(0);
-    Job::blocks(64).script(&script).run(&net);
+    let finished = Job::blocks(64).script(&script).run(&net);
+    row("a_connect_that_hangs", "gconnect", &finished, wait);
     assert!(gpunet_e2e::eventually(5000 * MS, || net.statistics().sockets == 0));
 }
 
@@ -105,13 +116,17 @@ fn a_receive_that_takes_too_long() {
     let mut script = Script::new();
     script.stream(0, server).receive_timeout(0, LIMIT);
     script.recv(0, 10).errno(Errno::ETIMEDOUT).takes(about_the_limit());
+    let receive = script.mark();
     script.look(0, 1, 1).errno(Errno::ETIMEDOUT).takes(about_the_limit());
+    let look = script.mark();
     // Enough for half of what is looked for.
     script.send(0, 10).look(0, 20, 0).errno(Errno::ETIMEDOUT).recv_all(0, 10, 10).close(0);
     for threads in [1, 64] {
         Job::blocks(threads).script(&script).run(&net);
     }
-    Job::warps(32).script(&script).run(&net);
+    let finished = Job::warps(32).script(&script).run(&net);
+    row("a_receive_that_takes_too_long", "grecv", &finished, receive);
+    row("a_receive_that_takes_too_long", "Stream::look", &finished, look);
 }
 
 #[test]
@@ -124,10 +139,14 @@ fn a_send_that_takes_too_long() {
     // Some goes, then the peer takes no more.
     script.send(0, 4 << 20).between(1, (4 << 20) - 1);
     script.send(0, 10).errno(Errno::ETIMEDOUT).takes(about_the_limit());
+    let send = script.mark();
     script.send_all(0, 10, 10).errno(Errno::ETIMEDOUT);
     script.reserve(0, u64::from(RING), u64::from(RING), 1);
     script.errno(Errno::ETIMEDOUT).takes(about_the_limit());
-    Job::blocks(64).script(&script).run(&net);
+    let reserve = script.mark();
+    let finished = Job::blocks(64).script(&script).run(&net);
+    row("a_send_that_takes_too_long", "gsend", &finished, send);
+    row("a_send_that_takes_too_long", "Stream::reserve", &finished, reserve);
 }
 
 #[test]
@@ -135,8 +154,10 @@ fn an_accept_that_takes_too_long() {
     let net = net();
     let mut script = Script::new();
     script.listener(0, ANY_PORT).receive_timeout(0, LIMIT);
-    script.accept(0, 1).errno(Errno::ETIMEDOUT).takes(about_the_limit()).close(0);
-    Job::blocks(64).script(&script).run(&net);
+    script.accept(0, 1).errno(Errno::ETIMEDOUT).takes(about_the_limit());
+    let wait = script.mark();
+    let finished = Job::blocks(64).script(script.close(0)).run(&net);
+    row("an_accept_that_takes_too_long", "gaccept", &finished, wait);
 }
 
 #[test]
@@ -145,10 +166,13 @@ fn polls_that_take_too_long() {
     let mut script = Script::new();
     let ms = i64::try_from(LIMIT.as_millis()).expect("it is short");
     script.stream(0, server).poll_set(0, 0, POLLIN).poll(1, ms, 0).takes(about_the_limit());
+    let poll = script.mark();
     script.found(0, 0).poller().poller_add(0, POLLIN, 1);
     script.poller_wait(4, LIMIT).errno(Errno::ETIMEDOUT).takes(about_the_limit());
-    script.close(0);
-    Job::blocks(64).script(&script).run(&net);
+    let wait = script.mark();
+    let finished = Job::blocks(64).script(script.close(0)).run(&net);
+    row("polls_that_take_too_long", "gpoll", &finished, poll);
+    row("polls_that_take_too_long", "Poller::wait", &finished, wait);
 }
 
 #[test]

@@ -1,0 +1,292 @@
+//! What goes wrong around a kernel: its calls return, with the right error, in time.
+//!
+//! Other faults are measured where they are tested: aborts and nets that go in `nets`, time-outs in
+//! `waiting`, and in programs of their own proxy threads that panic, kernels that fault, interrupts,
+//! descriptors that run out and hosts that cannot be reached.
+
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use gpunet_device::calls::POLLIN;
+use gpunet_e2e::faults::{self, CALLS, Row, Waiting};
+use gpunet_e2e::{
+    ANY_PORT, Domain, Errno, Folder, Job, Script, SocketAddr, SocketOption, flags, net,
+    net_builder, peer, skip,
+};
+
+const MS: Duration = Duration::from_millis(1);
+const AT_ONCE: Duration = Duration::ZERO;
+
+/// How long calls wait that nothing else ends.
+const LIMIT: Duration = Duration::from_millis(400);
+
+#[test]
+fn a_peer_that_resets_ends_each_wait() {
+    let reset = Errno::ECONNRESET;
+    faults::measure("faults::a_peer_that_resets_ends_each_wait", || {
+        let (net, flags) = (net(), flags());
+        let (listener, address) = peer::narrow_listener();
+        let mut scripts = vec![Script::new(); 5];
+        scripts[0].stream(0, address).waits(0).recv(0, 10).errno(reset).returned(0);
+        scripts[1].stream(0, address).waits(1).look(0, 1, 1).errno(reset).returned(1);
+        scripts[2].stream(0, address).poll_set(0, 0, POLLIN).waits(2).poll(1, -1, 1).returned(2);
+        scripts[2].recv(0, 10).errno(reset);
+        scripts[3].stream(0, address).poller().poller_add(0, POLLIN, 1).waits(3);
+        scripts[3].poller_wait(1, Duration::ZERO).returned(3).recv(0, 10).errno(reset);
+        // The peer does not read, so that a send waits in the end.
+        scripts[4].socket(0, Domain::V4).set(0, SocketOption::SystemSendBuffer, 4096);
+        scripts[4].connect(0, address).waits(4);
+        scripts[4].send_all(0, 64 << 20, u64::from(gpunet_e2e::RING)).errno(reset).returned(4);
+        let mut job = Job::blocks(32).flags(&flags);
+        for script in &scripts {
+            job = job.script(script);
+        }
+        let started = job.start(&net);
+        let streams: Vec<TcpStream> =
+            scripts.iter().map(|_| listener.accept().expect("the kernel connects").0).collect();
+        let times = faults::times(&started, &flags, scripts.len(), || {
+            streams.into_iter().for_each(peer::reset);
+        });
+        started.finish();
+        let ready = format!("ready; then {reset:?}");
+        let results = [format!("{reset:?}"), format!("{reset:?}"), ready.clone(), ready];
+        let mut rows = Vec::new();
+        for (at, call) in
+            ["grecv", "Stream::look", "gpoll", "Poller::wait", "gsend"].into_iter().enumerate()
+        {
+            let result = results.get(at).unwrap_or(&results[0]).clone();
+            let fault = "reset by the peer";
+            rows.push(Row { fault, call, result, due: AT_ONCE, elapsed: times[at] });
+        }
+        rows
+    });
+}
+
+#[test]
+fn nobody_is_there() {
+    let (_held, closed) = peer::closed_port();
+    // No route leads to a broadcast address, for a stream.
+    let nowhere = SocketAddr::v4([255, 255, 255, 255], 9);
+    for (fault, address, errno) in [
+        ("connection refused", closed, Errno::ECONNREFUSED),
+        ("network unreachable", nowhere, Errno::ENETUNREACH),
+    ] {
+        faults::measure("faults::nobody_is_there", || {
+            let net = net();
+            let mut script = Script::new();
+            script.socket(0, Domain::V4).connect(0, address).errno(errno);
+            let finished = Job::blocks(64).script(&script).run(&net);
+            vec![Row::of_op(fault, "gconnect", AT_ONCE, &finished, (0, 1))]
+        });
+    }
+}
+
+#[test]
+fn a_backlog_that_is_full() {
+    let folder = Folder::new("backlog");
+    let _unix = peer::full_unix_listener(&folder.path("full"));
+    let (_held, tcp) = peer::black_hole();
+    for (fault, domain, address) in [
+        ("the peer's backlog is full (TCP)", Domain::V4, tcp),
+        ("the peer's backlog is full (UNIX)", Domain::Unix, folder.address("full")),
+    ] {
+        faults::measure("faults::a_backlog_that_is_full", || {
+            let net = net();
+            let mut script = Script::new();
+            script.socket(0, domain).send_timeout(0, LIMIT);
+            script.connect(0, address).errno(Errno::ETIMEDOUT);
+            let wait = (0, script.mark());
+            script.close(0);
+            let finished = Job::blocks(64).script(&script).run(&net);
+            vec![Row::of_op(fault, "gconnect", LIMIT, &finished, wait)]
+        });
+    }
+}
+
+#[test]
+fn a_backlog_that_is_full_and_then_is_not() {
+    let (net, folder, flags) = (net(), Folder::new("drained"), flags());
+    let held = peer::full_unix_listener(&folder.path("full"));
+    let mut script = Script::new();
+    script.socket(0, Domain::Unix).waits(0).connect(0, folder.address("full")).returned(0);
+    script.close(0);
+    let started = Job::blocks(32).script(&script).flags(&flags).start(&net);
+    let times = faults::times(&started, &flags, 1, || {
+        // Whoever has a place in the queue is served.
+        held[0].set_nonblocking(true).expect("it can be");
+        while held[0].accept().is_ok() {}
+    });
+    started.finish();
+    assert!(times[0] < 1000 * MS, "it took {:?}", times[0]);
+}
+
+#[test]
+fn a_table_that_is_full() {
+    faults::measure("faults::a_table_that_is_full", || {
+        let net = net_builder().sockets(2).build().expect("a net");
+        let (listener, address) = net.listen(ANY_PORT).expect("a port");
+        let flags = flags();
+        let mut script = Script::new();
+        script.given(0, listener).receive_timeout(0, LIMIT).socket(1, Domain::V4);
+        script.set_flag(0).wait_flag(1).socket(2, Domain::V4).errno(Errno::ENFILE);
+        let refused = (0, script.mark());
+        // A peer waits in the system's queue until there is room.
+        script.accept(0, 2).errno(Errno::ETIMEDOUT);
+        let waited = (0, script.mark());
+        script.close(1).accept(0, 2).close(2);
+        let started = Job::blocks(64).script(&script).flags(&flags).start(&net);
+        started.until(&flags, 0);
+        let _peer = peer::connect(address);
+        flags.set(1, 1);
+        let finished = started.finish();
+        let fault = "the net's table is full";
+        vec![
+            Row::of_op(fault, "gsocket", AT_ONCE, &finished, refused),
+            Row::of_op(fault, "gaccept", LIMIT, &finished, waited),
+        ]
+    });
+    faults::measure("faults::a_table_that_is_full", || {
+        let ring = u64::from(gpunet_e2e::RING);
+        let net = net_builder().ring_memory(2 * ring).build().expect("a net");
+        let mut script = Script::new();
+        script.stream(0, peer::echo_server()).socket(1, Domain::V4);
+        script.connect(1, peer::echo_server()).errno(Errno::ENOBUFS);
+        let refused = (0, script.mark());
+        let finished = Job::blocks(64).script(&script).run(&net);
+        vec![Row::of_op("no ring memory is left", "gconnect", AT_ONCE, &finished, refused)]
+    });
+}
+
+/// A kernel that is connected to a peer which then vanishes, and the row for its receive.
+fn vanishing(
+    fault: &'static str,
+    options: &[(SocketOption, u64)],
+    sends: bool,
+    due: Duration,
+) -> Row {
+    let (net, flags) = (net(), flags());
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address").into();
+    let mut script = Script::new();
+    script.socket(0, Domain::V4).connect(0, address);
+    for (option, value) in options {
+        script.set(0, *option, *value);
+    }
+    script.send(0, 10).set_flag(2).wait_flag(1);
+    if sends {
+        script.send(0, 10);
+    }
+    script.waits(0).recv(0, 10).errno(Errno::ETIMEDOUT).returned(0);
+    script.send(0, 10).errno(Errno::ETIMEDOUT).close(0);
+    let started = Job::blocks(64).script(&script).flags(&flags).start(&net);
+    let (mut stream, _) = listener.accept().expect("the kernel connects");
+    peer::receive(&mut stream, 0, 10);
+    started.until(&flags, 2);
+    peer::vanish(&stream).expect("the system did so a moment ago");
+    let watch = faults::watch(started.launch(), &flags, 1);
+    flags.set(1, 1);
+    let elapsed = watch()[0];
+    started.finish();
+    Row::new(fault, "grecv", Errno::ETIMEDOUT, due, elapsed)
+}
+
+#[test]
+fn a_peer_that_vanishes_without_a_word() {
+    let name = "faults::a_peer_that_vanishes_without_a_word";
+    let probe = peer::connect(peer::echo_server());
+    if let Err(error) = peer::vanish(&probe) {
+        return skip(name, &format!("packets cannot be dropped here: {error}"));
+    }
+    // Linux counts the first of its attempts to send again only: some 400 ms more.
+    let patience = 3000 * MS;
+    let user = [(SocketOption::UserTimeout, patience.as_millis() as u64)];
+    let alive = [
+        (SocketOption::KeepAliveIdle, 1),
+        (SocketOption::KeepAliveInterval, 1),
+        (SocketOption::KeepAliveCount, 1),
+        (SocketOption::KeepAlive, 1),
+    ];
+    // One second of silence, and one for an answer that does not come.
+    let cases = [
+        ("the peer vanishes, UserTimeout", &user[..], true, patience),
+        ("the peer vanishes, KeepAlive", &alive[..], false, 2000 * MS),
+    ];
+    for (fault, options, sends, due) in cases {
+        faults::measure(name, || vec![vanishing(fault, options, sends, due)]);
+    }
+}
+
+#[test]
+fn a_proxy_thread_that_hangs() {
+    let (down, silence) = (Errno::ENETDOWN, LIMIT);
+    let stall = 3 * silence;
+    // Seen by the net's supervisor; or, if that is stopped as well, by the kernels themselves.
+    for (threads, stuck, alone, fault) in [
+        (1, 0, false, "the proxy thread hangs"),
+        (2, 1, false, "one of two proxy threads hangs"),
+        (1, 0, true, "proxy and supervisor hang"),
+    ] {
+        faults::measure("faults::a_proxy_thread_that_hangs", || {
+            let builder = net_builder().timeout(Duration::ZERO).silence(silence).linger(MS);
+            let net = builder.proxy_threads(threads).build().expect("a net");
+            if alone {
+                net.inject_blindness();
+            }
+            let flags = flags();
+            let mut waiting = Waiting::new(down);
+            let ask = CALLS.len();
+            let mut asking = Script::new();
+            asking.waits(ask).wait_flag(ask + 1).socket(0, Domain::V4).errno(down).returned(ask);
+            if threads == 1 {
+                waiting.scripts.push(asking);
+            }
+            let count = waiting.scripts.len();
+            let started = waiting.job(&flags).start(&net);
+            let times = faults::times(&started, &flags, count, || {
+                net.inject_stall(stuck, stall);
+                // A moment later, so that the thread does not answer before it hangs.
+                std::thread::sleep(5 * MS);
+                flags.set(ask + 1, 1);
+            });
+            started.finish();
+            // Once the thread goes on, so does the net.
+            for _ in 0..2 {
+                // Who answers twice has beaten in between.
+                net.dump().expect("it goes on");
+            }
+            let mut script = Script::new();
+            script.stream(0, peer::echo_server()).send(0, 10).recv_all(0, 10, 10).close(0);
+            Job::blocks(32).script(&script).run(&net);
+            assert_eq!(net.statistics().sockets, 0);
+            let mut rows = Waiting::rows(fault, down, silence, &times);
+            if let Some(time) = times.get(ask) {
+                rows.push(Row::new(fault, "gsocket", down, silence, *time));
+            }
+            rows
+        });
+    }
+}
+
+#[test]
+fn a_proxy_thread_that_hangs_for_good() {
+    let net = net();
+    net.inject_stall(0, 60_000 * MS);
+    let begin = Instant::now();
+    // The thread is left behind.
+    drop(net);
+    let elapsed = begin.elapsed();
+    let (fault, due) = ("the proxy thread hangs for good", 7000 * MS);
+    let result = "the thread is left behind".to_owned();
+    faults::measure("faults::a_proxy_thread_that_hangs_for_good", || {
+        vec![Row { fault, call: "drop(net)", result: result.clone(), due, elapsed }]
+    });
+}
+
+#[test]
+fn rows_that_are_late_or_early_are_seen() {
+    let row =
+        |due: u32, elapsed: u32| Row::new("", "", Errno::EIO, due * MS, elapsed * MS).is_in_time();
+    assert!(row(0, 0) && row(0, 50) && !row(0, 51));
+    assert!(row(1000, 1000) && row(1000, 1200) && !row(1000, 1201) && !row(1000, 900));
+    assert!(row(100, 150) && !row(100, 151));
+}

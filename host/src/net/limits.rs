@@ -1,0 +1,332 @@
+//! How much the kernels of a net may have and move: sockets, bytes in flight, bytes a second.
+//!
+//! Part of a net's policy, shared by its proxy threads, which ask before they make a socket or move
+//! bytes. A socket too many is refused; bytes too many wait where they are: in the system's buffers,
+//! or in a kernel's send ring.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::transport::Direction;
+
+/// A bucket of tokens holds what a net may move in so small a part of a second ...
+const BURST: u64 = 20;
+/// ... but no fewer bytes than this.
+const SMALLEST_BURST: u64 = 1024;
+/// A socket is granted such a part of the bucket at once, and no less unless it wants less: sockets
+/// take turns, and bytes do not trickle.
+const SHARE: u64 = 4;
+
+/// A socket that has nothing in flight in a direction may always have so much: what nobody reads on
+/// other sockets does not starve it.
+const ALLOWANCE: u64 = 1024;
+
+/// The limits of a net. A copy has the same limits, and counts by itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Limits {
+    pub(crate) sockets: Option<Quota>,
+    pub(crate) in_flight: Option<InFlight>,
+    pub(crate) rate: Option<Rate>,
+}
+
+impl Limits {
+    /// Whether bytes are limited at all: the only question for nets without such limits.
+    #[inline]
+    pub(crate) fn slow(&self) -> bool {
+        self.rate.is_some() || self.in_flight.is_some()
+    }
+
+    /// Time has come to `now_ns`.
+    pub(crate) fn refill(&self, now_ns: u64) {
+        if let Some(rate) = &self.rate {
+            rate.lock().refill(now_ns);
+        }
+    }
+
+    /// How many of `want` bytes may be moved now, by a socket that has `flying` in flight.
+    pub(crate) fn take(&self, direction: Direction, want: u64, flying: u64) -> Grant {
+        let fly = match self.quota(direction) {
+            None => want,
+            Some(quota) => match quota.take_some(want) {
+                0 if flying == 0 => quota.lift(want.min(ALLOWANCE)),
+                0 => return Grant::NotThisOne,
+                some => some,
+            },
+        };
+        let granted = self.rate.as_ref().map_or(fly, |rate| rate.lock().take(fly));
+        self.land(direction, fly - granted);
+        if granted == 0 { Grant::Nobody } else { Grant::Bytes(granted) }
+    }
+
+    /// So many bytes that were granted have not moved.
+    pub(crate) fn give(&self, direction: Direction, unused: u64) {
+        if let Some(rate) = &self.rate {
+            rate.lock().give(unused);
+        }
+        self.land(direction, unused);
+    }
+
+    /// So many bytes are no longer in flight.
+    pub(crate) fn land(&self, direction: Direction, bytes: u64) {
+        if let Some(quota) = self.quota(direction) {
+            quota.give(bytes);
+        }
+    }
+
+    fn quota(&self, direction: Direction) -> Option<&Quota> {
+        self.in_flight.as_ref().map(|quotas| match direction {
+            Direction::Receive => &quotas.receive,
+            Direction::Send => &quotas.send,
+        })
+    }
+
+    /// One more socket of a kernel; whether it may have it.
+    pub(crate) fn take_socket(&self) -> bool {
+        self.sockets.as_ref().is_none_or(Quota::take_one)
+    }
+
+    /// One socket less.
+    pub(crate) fn give_socket(&self) {
+        if let Some(quota) = &self.sockets {
+            quota.give(1);
+        }
+    }
+}
+
+/// What the limits leave a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grant {
+    /// So many bytes, at least one.
+    Bytes(u64),
+    /// None: those that are in flight must land first.
+    NotThisOne,
+    /// None, and none to those behind it: time must pass first.
+    Nobody,
+}
+
+/// Bytes in flight, by direction.
+#[derive(Clone, Debug)]
+pub(crate) struct InFlight {
+    receive: Quota,
+    send: Quota,
+}
+
+impl InFlight {
+    pub(crate) fn new(bytes: u64) -> Self {
+        Self { receive: Quota::new(bytes), send: Quota::new(bytes) }
+    }
+}
+
+/// A number that may be used up and is given back.
+#[derive(Debug)]
+pub(crate) struct Quota {
+    limit: u64,
+    used: AtomicU64,
+}
+
+impl Quota {
+    pub(crate) fn new(limit: u64) -> Self {
+        Self { limit, used: AtomicU64::new(0) }
+    }
+
+    fn take_one(&self) -> bool {
+        let taken = |used: u64| (used < self.limit).then_some(used + 1);
+        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).is_ok()
+    }
+
+    /// As many as there are; none if those are few and more are wanted.
+    fn take_some(&self, want: u64) -> u64 {
+        let mut granted = 0;
+        let taken = |used: u64| {
+            let left = self.limit.saturating_sub(used);
+            let few = left < want && left < (self.limit / SHARE).max(1);
+            granted = if few { 0 } else { left.min(want) };
+            Some(used + granted)
+        };
+        // It always gives something, so it cannot fail.
+        let _ = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken);
+        granted
+    }
+
+    /// Takes so many, whether there are any or not.
+    fn lift(&self, number: u64) -> u64 {
+        self.used.fetch_add(number, Ordering::Relaxed);
+        number
+    }
+
+    fn give(&self, number: u64) {
+        // Never below zero, whatever was counted.
+        let given = |used: u64| Some(used.saturating_sub(number));
+        let _ = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, given);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+}
+
+impl Clone for Quota {
+    fn clone(&self) -> Self {
+        Self::new(self.limit)
+    }
+}
+
+/// Bytes a second.
+#[derive(Debug)]
+pub(crate) struct Rate(Mutex<Bucket>);
+
+impl Rate {
+    pub(crate) fn new(bytes_per_second: u64) -> Self {
+        Self(Mutex::new(Bucket::new(bytes_per_second)))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Bucket> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Clone for Rate {
+    fn clone(&self) -> Self {
+        Self::new(self.lock().rate)
+    }
+}
+
+/// A bucket of tokens, one a byte, that fills as time passes.
+#[derive(Debug)]
+struct Bucket {
+    rate: u64,
+    burst: u64,
+    tokens: u64,
+    /// Up to when time has been turned into tokens.
+    at_ns: u64,
+}
+
+impl Bucket {
+    fn new(rate: u64) -> Self {
+        let burst = (rate / BURST).max(SMALLEST_BURST);
+        Self { rate, burst, tokens: burst, at_ns: 0 }
+    }
+
+    fn refill(&mut self, now_ns: u64) {
+        const SECOND: u128 = 1_000_000_000;
+        let passed = now_ns.saturating_sub(self.at_ns);
+        let earned = u128::from(passed) * u128::from(self.rate) / SECOND;
+        if earned >= u128::from(self.burst - self.tokens) {
+            // What does not fit is lost: a net that was quiet may not make up for it.
+            self.tokens = self.burst;
+            self.at_ns = self.at_ns.max(now_ns);
+        } else if earned > 0 {
+            self.tokens += earned as u64;
+            // The time that these tokens took, no more: what is left of it counts next time.
+            self.at_ns += (earned * SECOND).div_ceil(u128::from(self.rate)) as u64;
+        }
+    }
+
+    fn take(&mut self, want: u64) -> u64 {
+        let share = want.min(self.burst / SHARE);
+        if self.tokens < share {
+            return 0;
+        }
+        self.tokens -= share;
+        share
+    }
+
+    fn give(&mut self, unused: u64) {
+        self.tokens = (self.tokens + unused).min(self.burst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_bucket_gives_what_time_brings_and_no_more_than_a_burst_beside() {
+        for (rate, step_ns) in
+            [(1_000_000, 50_000), (3_333_333, 7_001), (5_000, MS), (1 << 30, 999)]
+        {
+            let mut bucket = Bucket::new(rate);
+            let (mut now, mut moved) = (7 * MS, 0);
+            bucket.refill(now);
+            while now < 1007 * MS {
+                now += step_ns;
+                bucket.refill(now);
+                moved += bucket.take(1 << 20);
+            }
+            let most = rate + bucket.burst;
+            assert!((rate - rate / 100..=most).contains(&moved), "{rate}: {moved}");
+        }
+    }
+
+    #[test]
+    fn a_quiet_bucket_saves_a_burst_and_clocks_may_differ() {
+        let mut bucket = Bucket::new(1_000_000);
+        bucket.refill(10_000 * MS);
+        assert_eq!(bucket.tokens, 50_000);
+        assert_eq!(bucket.take(1_000_000), 12_500, "a share");
+        assert_eq!(bucket.take(10), 10);
+        bucket.give(10);
+        // Another thread's clock is behind: nothing is earned twice.
+        bucket.refill(9_999 * MS);
+        assert_eq!(bucket.tokens, 37_500);
+        bucket.refill(10_001 * MS);
+        assert_eq!(bucket.tokens, 38_500);
+        bucket.give(1 << 40);
+        assert_eq!(bucket.tokens, 50_000);
+    }
+
+    #[test]
+    fn what_is_granted_keeps_both_limits() {
+        let limits = Limits {
+            sockets: Some(Quota::new(2)),
+            in_flight: Some(InFlight::new(1000)),
+            rate: Some(Rate::new(20_480)),
+        };
+        let take = |limits: &Limits, want| match limits.take(Direction::Send, want, 1) {
+            Grant::Bytes(bytes) => bytes,
+            Grant::NotThisOne | Grant::Nobody => 0,
+        };
+        let flying = || limits.in_flight.as_ref().map(|quotas| quotas.send.used());
+        assert!(limits.slow() && !Limits::default().slow());
+        // The rate's share is 256 of 1024 bytes.
+        assert_eq!(take(&limits, 900), 256);
+        limits.give(Direction::Send, 56);
+        assert_eq!([256; 3].map(|want| take(&limits, want)), [256; 3]);
+        assert_eq!(flying(), Some(968));
+        assert_eq!(take(&limits, 256), 0, "32 are few");
+        assert_eq!(take(&limits, 32), 32, "who wants no more gets it");
+        assert_eq!(take(&limits, 1), 0);
+        limits.land(Direction::Send, 1000);
+        assert_eq!(take(&limits, 256), 0, "no tokens are left");
+        assert_eq!(flying(), Some(0));
+        let copy = limits.clone();
+        assert_eq!(take(&copy, 256), 256, "a copy counts by itself");
+        assert!(limits.take_socket() && limits.take_socket() && !limits.take_socket());
+        limits.give_socket();
+        assert!(limits.take_socket());
+        assert!(Limits::default().take_socket());
+    }
+
+    #[test]
+    fn limits_of_nothing_and_of_everything() {
+        let nothing = Limits { in_flight: Some(InFlight::new(0)), ..Limits::default() };
+        assert_eq!(nothing.take(Direction::Receive, 100, 1), Grant::NotThisOne);
+        let little = nothing.take(Direction::Receive, 5000, 0);
+        assert_eq!(little, Grant::Bytes(ALLOWANCE), "nobody is starved");
+        let everything = Limits {
+            rate: Some(Rate::new(u64::MAX)),
+            in_flight: Some(InFlight::new(u64::MAX)),
+            ..Limits::default()
+        };
+        everything.refill(u64::MAX);
+        assert_eq!(everything.take(Direction::Send, 1 << 30, 0), Grant::Bytes(1 << 30));
+        let stopped = Limits { rate: Some(Rate::new(0)), ..Limits::default() };
+        stopped.refill(u64::MAX);
+        while stopped.take(Direction::Send, 256, 0) != Grant::Nobody {}
+        stopped.refill(u64::MAX);
+        assert_eq!(stopped.take(Direction::Send, 1024, 0), Grant::Nobody);
+    }
+}

@@ -1,0 +1,113 @@
+//! The watchdog: whether the proxy threads still turn.
+//!
+//! A kernel that waits watches the heartbeat of its socket's proxy thread by itself. What it cannot
+//! see is a thread that it does not wait for alone: a poll over sockets of several threads, or a
+//! poller whose sockets others serve. So the supervisor looks at all heartbeats, and ends the waits
+//! of all kernels when one stands still for as long as the net's silence allows.
+
+use std::time::{Duration, Instant};
+
+use gpunet_device::abi::errno::Errno;
+
+use super::supervisor::Launches;
+use crate::proxy::shared::Shared;
+
+/// What a gap between two looks counts for at most: the supervisor may have been stopped itself,
+/// and the proxy threads with it.
+const GAP: Duration = Duration::from_millis(20);
+
+/// The heartbeats of a net as the supervisor has seen them.
+pub(super) struct Watchdog {
+    threads: Vec<Seen>,
+    looked_at: Instant,
+    silence: Duration,
+}
+
+#[derive(Default)]
+struct Seen {
+    beat: u64,
+    /// How long it has been so.
+    quiet: Duration,
+    hangs: bool,
+}
+
+impl Watchdog {
+    pub(super) fn new(shared: &Shared) -> Self {
+        Self {
+            threads: shared.inboxes.iter().map(|_| Seen::default()).collect(),
+            looked_at: Instant::now(),
+            silence: Duration::from_nanos(shared.config.silence_ns),
+        }
+    }
+
+    /// No kernel runs, and threads may sleep.
+    pub(super) fn rest(&mut self) {
+        self.looked_at = Instant::now();
+        self.threads.iter_mut().for_each(|seen| seen.quiet = Duration::ZERO);
+    }
+
+    /// Looks at all heartbeats, while kernels run; ends the waits of all kernels if a thread
+    /// hangs. Whether one does.
+    pub(super) fn look(&mut self, shared: &Shared, launches: &Launches) -> bool {
+        let gap = self.looked_at.elapsed().min(GAP);
+        self.looked_at = Instant::now();
+        let beat = |thread| shared.memory.heartbeat(thread).load();
+        let hangs = self.judge(gap, &beat);
+        if hangs {
+            for launch in &launches.lock().launches {
+                launch.stop(Errno::ENETDOWN);
+            }
+        }
+        hangs
+    }
+
+    fn judge(&mut self, gap: Duration, beat: &dyn Fn(usize) -> u64) -> bool {
+        for (thread, seen) in self.threads.iter_mut().enumerate() {
+            let beat = beat(thread);
+            if beat != seen.beat {
+                if seen.hangs {
+                    tracing::warn!(thread, "a proxy thread goes on");
+                }
+                *seen = Seen { beat, ..Seen::default() };
+                continue;
+            }
+            seen.quiet += gap;
+            if seen.quiet >= self.silence && !seen.hangs {
+                seen.hangs = true;
+                let silence = self.silence;
+                tracing::error!(thread, ?silence, "a proxy thread hangs; kernels are told to end");
+            }
+        }
+        self.threads.iter().any(|seen| seen.hangs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_thread_hangs_after_the_silence_and_until_it_beats_again() {
+        let threads = vec![Seen::default(), Seen::default()];
+        let mut watchdog = Watchdog { threads, looked_at: Instant::now(), silence: 100 * MS };
+        let mut turn = 0;
+        let mut look = |stuck: bool| {
+            turn += 1;
+            watchdog.judge(10 * MS, &|thread| if thread == 1 && stuck { 7 } else { turn })
+        };
+        // The first look sees a new beat.
+        assert!(!look(true));
+        for _ in 0..9 {
+            assert!(!look(true));
+        }
+        for _ in 0..3 {
+            assert!(look(true), "100 ms have passed");
+        }
+        assert!(!look(false), "it goes on");
+        for _ in 0..50 {
+            assert!(!look(false));
+        }
+    }
+}

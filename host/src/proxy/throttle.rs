@@ -1,0 +1,220 @@
+//! Sockets whose bytes must wait because of their net's limits.
+//!
+//! In a net with such limits each attempt to move bytes is granted a number of them first. Who gets
+//! none queues up, and the queue is served in order when there is something to grant again. How a
+//! connection ends is no matter of bytes, and is seen even so.
+
+use std::sync::Arc;
+
+use gpunet_device::Handle;
+use gpunet_device::calls::{POLLIN, POLLOUT};
+
+use super::connection::{Connection, Phase, Turn};
+use super::shard::Shard;
+use crate::net::limits::Grant;
+use crate::transport::Direction;
+
+/// Between two looks at what has left the system's buffers, for each of which it is asked.
+const SETTLE_NS: u64 = 200_000;
+
+impl Shard {
+    /// Receives once at a place, as much as fits and is granted.
+    pub(super) fn receive_at(&mut self, place: usize) -> Turn {
+        let limited = self.shared.policy.limits.slow();
+        let Some(connection) = &mut self.places[place] else { return Turn::Idle };
+        if !limited {
+            return connection.pump_receive(&self.shared.memory, &self.counters);
+        }
+        // No overtaking.
+        if self.throttled.is_empty()
+            && let Ok(turn) = self.receive_granted(place)
+        {
+            return turn;
+        }
+        // An end or an error is not held up by those who move bytes.
+        let Some(connection) = &mut self.places[place] else { return Turn::Idle };
+        let turn = connection.probe(&self.shared.memory, &self.counters);
+        if turn == Turn::Throttled {
+            self.queue_up(place, Direction::Receive);
+        }
+        turn
+    }
+
+    /// Sends at a place, as much as there is and is granted.
+    pub(super) fn send_at(&mut self, place: usize) {
+        let waits = |c: &Connection| c.send.theirs != c.send.ours && !c.send_ended;
+        let queues = !self.throttled.is_empty();
+        if queues && self.places[place].as_deref().is_some_and(waits)
+            || self.send_granted(place).is_err()
+        {
+            self.queue_up(place, Direction::Send);
+        }
+    }
+
+    /// Receives once, if that is granted.
+    fn receive_granted(&mut self, place: usize) -> Result<Turn, Grant> {
+        let shared = Arc::clone(&self.shared);
+        let Some(connection) = &mut self.places[place] else { return Ok(Turn::Idle) };
+        connection.look_at_head(&shared.memory, &self.counters);
+        if connection.receive_ended || connection.phase != Phase::Open {
+            return Ok(Turn::Idle);
+        }
+        let used = connection.receive.ours - connection.receive.theirs;
+        let free = u64::from(connection.receive.place.capacity) - used;
+        if free == 0 {
+            return Ok(Turn::Full);
+        }
+        let limits = &shared.policy.limits;
+        let granted = match limits.take(Direction::Receive, free, connection.flying_in) {
+            Grant::Bytes(bytes) => bytes,
+            none => return Err(none),
+        };
+        let before = connection.receive.ours;
+        connection.cap = granted;
+        let turn = connection.pump_receive(&shared.memory, &self.counters);
+        connection.cap = 0;
+        let moved = connection.receive.ours - before;
+        connection.flying_in += moved;
+        limits.give(Direction::Receive, granted - moved);
+        Ok(turn)
+    }
+
+    /// Sends once, if that is granted. Who has more to send queues up behind the others.
+    fn send_granted(&mut self, place: usize) -> Result<Turn, Grant> {
+        let shared = Arc::clone(&self.shared);
+        let Some(connection) = &mut self.places[place] else { return Ok(Turn::Idle) };
+        let waiting = connection.send.theirs - connection.send.ours;
+        if waiting == 0 || connection.send_ended {
+            // Ending the direction costs no bytes.
+            return Ok(connection.pump_send(&shared.memory, &self.counters));
+        }
+        let limits = &shared.policy.limits;
+        let granted = match limits.take(Direction::Send, waiting, connection.flying_out) {
+            Grant::Bytes(bytes) => bytes,
+            none => return Err(none),
+        };
+        let before = connection.send.ours;
+        connection.cap = granted;
+        let turn = connection.pump_send(&shared.memory, &self.counters);
+        connection.cap = 0;
+        let moved = connection.send.ours - before;
+        connection.flying_out += moved;
+        limits.give(Direction::Send, granted - moved);
+        let more = connection.send.theirs != connection.send.ours && !connection.send_ended;
+        if !more {
+            // The kernel may have ended the direction.
+            connection.pump_send(&shared.memory, &self.counters);
+        }
+        if turn == Turn::Moved {
+            self.tell_watcher(place, POLLOUT);
+        }
+        match (turn, more) {
+            (Turn::Moved, true) => self.queue_up(place, Direction::Send),
+            // The descriptor will tell.
+            (_, true) => self.unwatched.push(place as u32),
+            _ => {}
+        }
+        Ok(turn)
+    }
+
+    /// Puts a direction of a socket into the queue, once.
+    fn queue_up(&mut self, place: usize, direction: Direction) {
+        let Some(connection) = &mut self.places[place] else { return };
+        let queued = connection.queued(direction);
+        if !*queued {
+            *queued = true;
+            self.throttled.push_back((connection.handle, direction));
+            self.counters.throttled.add(1);
+        }
+    }
+
+    /// Serves the queue as far as there is something to grant.
+    pub(super) fn retry_throttled(&mut self, now_ns: u64) -> bool {
+        if !self.shared.policy.limits.slow() {
+            return false;
+        }
+        self.shared.policy.limits.refill(now_ns);
+        self.settle(now_ns);
+        let mut worked = false;
+        // Who is served may queue up again, for the next turn.
+        for _ in 0..self.throttled.len() {
+            let Some((handle, direction)) = self.throttled.pop_front() else { break };
+            let Some(connection) = self.find(handle) else { continue };
+            *connection.queued(direction) = false;
+            let place = handle.place() as usize;
+            let served = match direction {
+                Direction::Receive => self.receive_granted(place),
+                Direction::Send => self.send_granted(place),
+            };
+            match (direction, served) {
+                (_, Err(grant)) => {
+                    self.queue_up(place, direction);
+                    if grant == Grant::Nobody {
+                        // Its turn has not passed.
+                        self.throttled.rotate_right(1);
+                        break;
+                    }
+                }
+                (Direction::Receive, Ok(Turn::Moved)) => {
+                    worked = true;
+                    let ready = self.find(handle).map_or(POLLIN, |c| c.readiness() & !POLLOUT);
+                    self.tell_watcher(place, ready);
+                    // There may be more.
+                    self.queue_up(place, Direction::Receive);
+                }
+                (Direction::Receive, Ok(Turn::Full)) => self.full.push(place as u32),
+                // Nothing is there: whatever comes is a new edge, for who is watched.
+                (Direction::Receive, Ok(_)) => self.unwatched.push(place as u32),
+                (Direction::Send, Ok(turn)) => worked |= turn == Turn::Moved,
+            }
+        }
+        worked
+    }
+
+    /// Sees which bytes are no longer in flight: read by kernels, or taken by peers.
+    fn settle(&mut self, now_ns: u64) {
+        let limits = &self.shared.policy.limits;
+        if limits.in_flight.is_none() || now_ns < self.settle_at_ns {
+            return;
+        }
+        self.settle_at_ns = now_ns + SETTLE_NS;
+        let all = self.places.iter_mut().flatten();
+        for connection in all.filter(|c| c.flying_in + c.flying_out > 0) {
+            connection.look_at_head(&self.shared.memory, &self.counters);
+            let (unread, untaken) = (connection.unread(), connection.untaken());
+            limits.land(Direction::Receive, connection.flying_in.saturating_sub(unread));
+            limits.land(Direction::Send, connection.flying_out.saturating_sub(untaken));
+            connection.flying_in = unread.min(connection.flying_in);
+            connection.flying_out = untaken.min(connection.flying_out);
+        }
+    }
+
+    /// Takes what is left of a socket out of the queue.
+    pub(super) fn leave_queue(&mut self, handle: Handle) {
+        self.throttled.retain(|(queued, _)| *queued != handle);
+    }
+}
+
+impl Connection {
+    /// Whether a direction is in the queue.
+    fn queued(&mut self, direction: Direction) -> &mut bool {
+        match direction {
+            Direction::Receive => &mut self.queued_receive,
+            Direction::Send => &mut self.queued_send,
+        }
+    }
+
+    /// Bytes that a kernel has received and will read.
+    fn unread(&self) -> u64 {
+        let open = self.phase == Phase::Open;
+        if open { self.receive.ours - self.receive.theirs } else { 0 }
+    }
+
+    /// Bytes that were sent and that the peer has not taken.
+    fn untaken(&self) -> u64 {
+        match &self.socket {
+            Some(socket) if self.flying_out > 0 => socket.untaken(),
+            _ => 0,
+        }
+    }
+}
