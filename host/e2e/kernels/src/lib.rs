@@ -10,6 +10,8 @@
 //!                                                           ├─ poll   gpoll, pollers
 //!                                                           └─ wrong  faults, divergence
 //! ```
+//!
+//! Beside it, in [`soak`], the kernel of the soak: one plan, many connections.
 
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
@@ -19,6 +21,7 @@ pub mod op;
 pub mod pattern;
 mod poll;
 mod script;
+pub mod soak;
 mod wrong;
 
 #[cfg(not(target_arch = "nvptx64"))]
