@@ -89,9 +89,9 @@ pub(crate) fn be_answerer(at: &Address) -> Result<()> {
     // Nobody may have killed it: then it ends by itself.
     for _ in 0..60_000 {
         match acceptor.accept()? {
-            Some(mut stream) => {
+            Some(stream) => {
                 std::thread::spawn(move || {
-                    if let Ok(terms) = end::greet(&mut stream) {
+                    if let Ok(terms) = end::greet(&stream) {
                         end::answer(stream, &terms, Manner::default());
                     }
                 });

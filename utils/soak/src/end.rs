@@ -2,15 +2,18 @@
 //! `gpunet_e2e_kernels::soak`), makes and checks every byte, and breaks off where it was told to.
 
 use std::io::{self, Read as _, Write as _};
+use std::time::Duration;
 
 use gpunet_e2e_kernels::pattern;
-use gpunet_e2e_kernels::soak::{ANSWERER_ENDS, GONE, HALF_CLOSE, TERMS_BYTES, Terms};
+use gpunet_e2e_kernels::soak::{ANSWERER_ENDS, ECHO, GONE, HALF_CLOSE, TERMS_BYTES, Terms};
 
 use crate::draw::Draw;
 use crate::socket::{Stream, is_time_out};
 
 /// Most bytes of one read or write.
 const PIECE: u64 = 48 << 10;
+/// How much longer than the other end waits a deaf one stays.
+const OUTLAST: Duration = Duration::from_millis(100);
 
 /// How an end breaks off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,12 +24,14 @@ pub(crate) enum Break {
     Vanish,
     /// By saying nothing more, until the other end has given up.
     Silence,
+    /// By reading nothing more, for longer than the other end waits.
+    Deafness,
 }
 
 /// What an end does beside its terms.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Manner {
-    /// Breaks off once it has sent so many bytes.
+    /// Breaks off once it has sent so many bytes (received, before it falls deaf).
     pub(crate) breaks: Option<(Break, u64)>,
     /// For the self-check: leaves this byte out.
     pub(crate) omits: Option<u64>,
@@ -71,19 +76,19 @@ fn stopped(error: &io::Error) -> Ended {
 }
 
 /// Calls: sends the terms and follows them.
-pub(crate) fn call(mut stream: Stream, terms: &Terms, manner: Manner) -> Report {
+pub(crate) fn call(stream: Stream, terms: &Terms, manner: Manner) -> Report {
     let mut bytes = Vec::with_capacity(TERMS_BYTES);
     for word in terms.to_words() {
         bytes.extend(word.to_le_bytes());
     }
-    if let Err(error) = stream.write_all(&bytes) {
+    if let Err(error) = (&stream).write_all(&bytes) {
         return Report::unmade(&error);
     }
     End::new(stream, terms, true, manner).run()
 }
 
 /// Receives the terms of a connection.
-pub(crate) fn greet(stream: &mut Stream) -> Result<Terms, Ended> {
+pub(crate) fn greet(mut stream: &Stream) -> Result<Terms, Ended> {
     let mut bytes = [0; TERMS_BYTES];
     stream.read_exact(&mut bytes).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => Ended::Early,
@@ -132,6 +137,9 @@ impl<'t> End<'t> {
                         ended = Ended::TimedOut;
                     }
                 }
+                Some((Break::Deafness, _)) => {
+                    std::thread::sleep(Duration::from_nanos(self.terms.patience_ns) + OUTLAST);
+                }
                 _ => {}
             }
         }
@@ -148,6 +156,10 @@ impl<'t> End<'t> {
             (ANSWERER_ENDS, true) => self.receive_end(),
             (ANSWERER_ENDS, false) => {
                 self.shut()?;
+                self.receive_end()
+            }
+            (ECHO, true) => {
+                self.send_and_receive(terms.tail())?;
                 self.receive_end()
             }
             (GONE, true) => self.send(terms.tail()),
@@ -182,7 +194,10 @@ impl<'t> End<'t> {
 
     fn send(&mut self, bytes: u64) -> Result<(), Ended> {
         let seed = if self.is_caller { self.terms.up_seed() } else { self.terms.down_seed() };
-        let cut = self.manner.breaks.map_or(u64::MAX, |(_, cut)| cut);
+        let cut = match self.manner.breaks {
+            Some((Break::Deafness, _)) | None => u64::MAX,
+            Some((_, cut)) => cut,
+        };
         let end = self.sent + bytes;
         while self.sent < end {
             if self.sent >= cut {
@@ -194,7 +209,7 @@ impl<'t> End<'t> {
             let omitted = self.manner.omits;
             self.piece
                 .extend(range.filter(|at| Some(*at) != omitted).map(|at| pattern::byte(seed, at)));
-            self.stream.write_all(&self.piece).map_err(|error| stopped(&error))?;
+            (&self.stream).write_all(&self.piece).map_err(|error| stopped(&error))?;
             self.sent += most;
         }
         Ok(())
@@ -204,26 +219,56 @@ impl<'t> End<'t> {
         let seed = if self.is_caller { self.terms.down_seed() } else { self.terms.up_seed() };
         let end = self.received + bytes;
         while self.received < end {
+            if let Some((Break::Deafness, after)) = self.manner.breaks
+                && self.received >= after
+            {
+                return Err(Ended::Broken);
+            }
             let most = self.draw.between(1, PIECE).min(end - self.received);
             self.piece.resize(most as usize, 0);
-            let got = self.stream.read(&mut self.piece).map_err(|error| stopped(&error))?;
-            if got == 0 {
-                return Err(Ended::Early);
-            }
-            let right = (self.received..)
-                .zip(&self.piece[..got])
-                .take_while(|(at, byte)| **byte == pattern::byte(seed, *at))
-                .count();
-            self.received += right as u64;
-            if right < got {
-                return Err(Ended::Wrong);
-            }
+            let (position, stream) = (self.received, &self.stream);
+            self.received += receive_piece(stream, &mut self.piece, seed, position)?;
         }
         Ok(())
     }
 
+    /// Sends the tail and receives it back at the same time.
+    fn send_and_receive(&mut self, bytes: u64) -> Result<(), Ended> {
+        let seed = self.terms.up_seed();
+        let begin = self.sent;
+        let mut back = begin;
+        let (stream, mut draw) = (&self.stream, self.draw.clone());
+        let (sent, received) = std::thread::scope(|scope| {
+            let sender = scope.spawn(move || {
+                let mut writer = stream;
+                let mut at = begin;
+                while at < begin + bytes {
+                    let next = (at + draw.between(1, PIECE)).min(begin + bytes);
+                    let piece: Vec<_> = (at..next).map(|at| pattern::byte(seed, at)).collect();
+                    writer.write_all(&piece).map_err(|error| stopped(&error))?;
+                    at = next;
+                }
+                stream.shut().map_err(|error| stopped(&error))
+            });
+            let mut receive = || -> Result<(), Ended> {
+                while back < begin + bytes {
+                    let most = self.draw.between(1, PIECE).min(begin + bytes - back);
+                    self.piece.resize(most as usize, 0);
+                    back += receive_piece(stream, &mut self.piece, seed, back)?;
+                }
+                Ok(())
+            };
+            let received = receive();
+            (sender.join().unwrap_or(Err(Ended::Gone(io::ErrorKind::Other))), received)
+        });
+        self.received += back - begin;
+        received.and(sent)?;
+        self.sent += bytes;
+        Ok(())
+    }
+
     fn receive_end(&mut self) -> Result<(), Ended> {
-        match self.stream.read(&mut [0]) {
+        match (&self.stream).read(&mut [0]) {
             Ok(0) => Ok(()),
             Ok(_) => Err(Ended::TooMany),
             Err(error) => Err(stopped(&error)),
@@ -233,7 +278,22 @@ impl<'t> End<'t> {
     /// Reads whatever comes, to the end.
     fn drain(&mut self) -> Result<(), Ended> {
         self.piece.resize(PIECE as usize, 0);
-        while self.stream.read(&mut self.piece).map_err(|error| stopped(&error))? > 0 {}
+        while (&self.stream).read(&mut self.piece).map_err(|error| stopped(&error))? > 0 {}
         Ok(())
     }
+}
+
+/// Receives what comes, up to a whole piece, and checks it; how much it was.
+fn receive_piece(
+    mut stream: &Stream,
+    piece: &mut [u8],
+    seed: u64,
+    position: u64,
+) -> Result<u64, Ended> {
+    let got = stream.read(piece).map_err(|error| stopped(&error))?;
+    if got == 0 {
+        return Err(Ended::Early);
+    }
+    let right = (position..).zip(&piece[..got]).all(|(at, byte)| *byte == pattern::byte(seed, at));
+    if right { Ok(got as u64) } else { Err(Ended::Wrong) }
 }

@@ -139,9 +139,11 @@ impl Case<'_> {
         }
     }
 
-    /// A kernel whose peer falls silent gives up; nobody else waits for longer than it may.
+    /// A kernel whose peer falls silent or deaf gives up; nobody else waits in vain.
     fn may_time_out(&self, side: &Side) -> bool {
-        matches!(self.talk.fate, Fate::Broken(Break::Silence, _)) && side.longest_ns.is_some()
+        let fate = self.talk.fate;
+        matches!(fate, Fate::Broken(Break::Silence | Break::Deafness, _))
+            && side.longest_ns.is_some()
     }
 
     fn judge_bytes(&self, who: &str, side: &Side, faults: &mut Vec<Fault>) {
@@ -162,7 +164,8 @@ impl Case<'_> {
             ))),
             _ => {}
         }
-        // A peer that falls silent must be given up, and by a time-out.
+        // A peer that falls silent must be given up, and by a time-out. (One that falls deaf may
+        // find that the system has taken all there was.)
         if let (Fate::Broken(Break::Silence, _), None, Some(_)) =
             (self.talk.fate, self.upset, side.longest_ns)
             && !matches!(side.end, End::TimedOut | End::Wrong)

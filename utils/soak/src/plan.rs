@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gpunet_e2e_kernels::soak::{ANSWERER_ENDS, CALLER_ENDS, GONE, HALF_CLOSE, Terms};
+use gpunet_e2e_kernels::soak::{ANSWERER_ENDS, CALLER_ENDS, ECHO, GONE, HALF_CLOSE, Terms};
 use gpunet_host::GpuKind;
 
 use crate::draw::Draw;
@@ -13,6 +13,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// How much longer than it may a call can take before it counts as hung: what a loaded machine
 /// with few cores may keep a thread from running.
 pub(crate) const MARGIN: Duration = Duration::from_secs(2);
+/// More than a UNIX socket and the largest ring take from a kernel whose peer does not read.
+const DEAFENING: u64 = 1 << 20;
 /// Turns of a connection that goes on until its peer is killed.
 const ENDLESS: u64 = 1 << 40;
 
@@ -94,7 +96,7 @@ pub(crate) enum Fate {
     Orderly,
     /// The same, but the calling kernel leaves its socket open when it ends.
     Left,
-    /// The program's end breaks off once it has sent so many bytes.
+    /// The program's end breaks off once it has sent so many bytes (received, for deafness).
     Broken(Break, u64),
     /// The program's end is a process of its own, which is killed after so long.
     Killed(Duration),
@@ -128,10 +130,31 @@ impl Talk {
         let (up, down) = match terms.ending {
             GONE => (terms.tail(), 0),
             HALF_CLOSE => (0, terms.tail()),
+            ECHO => (terms.tail(), terms.tail()),
             _ => (0, 0),
         };
         let up = up + turns().map(|turn| terms.up(turn)).sum::<u64>();
         (up, down + turns().map(|turn| terms.down(turn)).sum::<u64>())
+    }
+
+    /// Has the program read nothing more while the kernel sends more than a UNIX socket takes.
+    /// (A TCP socket would take megabytes.)
+    fn fall_deaf(&mut self, draw: &mut Draw, pairing: Pairing) {
+        let terms = &mut self.terms;
+        let most = match pairing {
+            Pairing::ProgramCalls => &mut terms.most_down,
+            Pairing::KernelsCall => &mut terms.most_up,
+            Pairing::Kernels => return,
+        };
+        *most = 4 * DEAFENING;
+        terms.turns = 1;
+        while (pairing == Pairing::ProgramCalls && terms.down(0) < DEAFENING)
+            || (pairing == Pairing::KernelsCall && terms.up(0) < DEAFENING)
+        {
+            terms.seed = draw.next() >> 32;
+        }
+        terms.patience_ns = nanoseconds(milliseconds(draw, 20, 300));
+        self.fate = Fate::Broken(Break::Deafness, draw.between(0, 5000));
     }
 
     /// In a word or two, as it is counted.
@@ -142,12 +165,14 @@ impl Talk {
             (_, Fate::Left) => "left by kernel",
             (_, Fate::Broken(Break::Reset, _)) => "reset",
             (_, Fate::Broken(Break::Vanish, _)) => "vanished",
-            (_, Fate::Broken(Break::Silence, _)) => "timed out",
+            (_, Fate::Broken(Break::Silence, _)) => "receive timed out",
+            (_, Fate::Broken(Break::Deafness, _)) => "send timed out",
             (_, Fate::Killed(_)) => "killed",
             (_, Fate::Orderly) => match self.terms.ending {
                 ANSWERER_ENDS => "server ended",
                 HALF_CLOSE => "half-closed",
                 GONE => "sent and closed",
+                ECHO => "echoed",
                 _ => "client ended",
             },
         }
@@ -188,7 +213,11 @@ impl Plan {
         let connections = draw.between(1, load.connections);
         let mut talks = Vec::new();
         for place in 0..connections {
-            talks.push(talk(draw, place, pairing, upset, load));
+            let mut talk = talk(draw, place, pairing, upset, load);
+            if transport == Transport::Unix && draw.once_in(12) {
+                talk.fall_deaf(draw, pairing);
+            }
+            talks.push(talk);
         }
         Self {
             number,
@@ -339,6 +368,9 @@ fn talk(draw: &mut Draw, place: u64, pairing: Pairing, upset: Option<Upset>, loa
     if talk.fate == Fate::Left {
         talk.terms.ending = GONE;
     }
+    if talk.fate == Fate::Orderly && pairing == Pairing::ProgramCalls && draw.once_in(4) {
+        talk.terms.ending = ECHO;
+    }
     talk
 }
 
@@ -357,7 +389,9 @@ mod tests {
             for (talk, twin) in plan.talks.iter().zip(&again.talks) {
                 assert_eq!(talk.terms.to_words(), twin.terms.to_words());
                 seen.insert(talk.ending(plan.upset));
-                if let Fate::Broken(_, after) = talk.fate {
+                if let Fate::Broken(how, after) = talk.fate
+                    && how != Break::Deafness
+                {
                     let (up, down) = talk.totals();
                     let sends = if plan.pairing == Pairing::KernelsCall { down } else { up };
                     assert!(after < sends, "it breaks off before all is sent");
@@ -368,6 +402,6 @@ mod tests {
             }
         }
         let names: Vec<_> = seen.into_iter().collect();
-        assert_eq!(names.len(), 11, "{names:?}");
+        assert_eq!(names.len(), 13, "{names:?}");
     }
 }

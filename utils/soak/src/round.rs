@@ -255,8 +255,8 @@ impl Round<'_> {
     }
 
     /// Answers a kernel's call.
-    fn answer_as_program(&self, mut stream: Stream, reports: &Mutex<Vec<Option<Report>>>) {
-        match end::greet(&mut stream) {
+    fn answer_as_program(&self, stream: Stream, reports: &Mutex<Vec<Option<Report>>>) {
+        match end::greet(&stream) {
             Ok(terms) => match self.plan.talks.get(terms.place as usize) {
                 Some(talk) if talk.terms.to_words() == terms.to_words() => {
                     let report = end::answer(stream, &terms, talk.manner());

@@ -71,7 +71,7 @@ impl Stream {
     pub(crate) fn connect(to: &Address) -> io::Result<Self> {
         let this = match to {
             Address::Ip(address) => Self::Tcp(TcpStream::connect_timeout(address, PATIENCE)?),
-            // Connects at once or waits for room in the queue, which a kernel makes.
+            // Waits only where the listener's queue is full, which a round never fills.
             Address::Path(path) => Self::Unix(UnixStream::connect(path)?),
         };
         this.prepare()?;
@@ -111,20 +111,21 @@ impl Stream {
     }
 }
 
-impl Read for Stream {
+/// Through a reference: one thread may read while another writes.
+impl Read for &Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::Tcp(stream) => stream.read(buffer),
-            Self::Unix(stream) => stream.read(buffer),
+            Stream::Tcp(stream) => (&*stream).read(buffer),
+            Stream::Unix(stream) => (&*stream).read(buffer),
         }
     }
 }
 
-impl Write for Stream {
+impl Write for &Stream {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         match self {
-            Self::Tcp(stream) => stream.write(buffer),
-            Self::Unix(stream) => stream.write(buffer),
+            Stream::Tcp(stream) => (&*stream).write(buffer),
+            Stream::Unix(stream) => (&*stream).write(buffer),
         }
     }
 

@@ -40,8 +40,11 @@ pub const ANSWERER_ENDS: u64 = 1;
 pub const HALF_CLOSE: u64 = 2;
 /// The caller sends the tail and closes at once, without waiting for anything.
 pub const GONE: u64 = 3;
+/// The caller, a program, sends the tail and ends its side; all the while the answerer sends back
+/// what comes. Then the answerer closes.
+pub const ECHO: u64 = 4;
 /// No connection: the group that gets these terms has done its duty.
-pub const QUIT: u64 = 4;
+pub const QUIT: u64 = 5;
 
 kernel_arg! {
     /// What both ends of a connection know.
@@ -430,6 +433,10 @@ impl<'s, G: Group> End<'s, G> {
                 self.receive_end()?;
                 self.send(terms.tail())
             }
+            ECHO if !self.is_caller => {
+                self.echo(terms.tail())?;
+                self.receive_end()
+            }
             _ if self.is_caller => {
                 shut(self)?;
                 self.receive_end()
@@ -530,6 +537,41 @@ impl<'s, G: Group> End<'s, G> {
                 return Err(EARLY_END);
             }
             self.outcome.received += got as u64;
+        }
+        Ok(())
+    }
+
+    /// Receives so many bytes, and sends each piece back before it takes the next.
+    #[inline(never)]
+    fn echo(&mut self, bytes: u64) -> Result<(), i64> {
+        let seed = self.terms.up_seed();
+        let end = self.outcome.received + bytes;
+        while self.outcome.received < end {
+            let position = self.outcome.received;
+            let piece = self.piece(position, end - position);
+            let begin = simt::now_ns();
+            let got = self.stream.read(piece);
+            self.took(begin);
+            let piece = piece.first(got.map_err(Errno::negative)?);
+            if piece.is_empty() {
+                return Err(EARLY_END);
+            }
+            let mut wrong = false;
+            each(self.group, piece.len(), |at| {
+                wrong |= piece.get(at) != Some(byte(seed, position, at));
+            });
+            if self.group.any(wrong) {
+                return Err(WRONG_BYTES);
+            }
+            self.outcome.received += piece.len() as u64;
+            let mut back = 0;
+            while back < piece.len() {
+                let begin = simt::now_ns();
+                let sent = self.stream.write(piece.slice(back, usize::MAX));
+                self.took(begin);
+                back += sent.map_err(Errno::negative)?;
+            }
+            self.outcome.sent += piece.len() as u64;
         }
         Ok(())
     }
