@@ -113,6 +113,14 @@ impl Case<'_> {
         }
         if self.is_orderly() {
             self.judge_totals(&mut faults);
+        } else if self.upset.is_none() && self.is_quiet() {
+            // Nothing broke before the kernel gave up, so both have been there.
+            for (who, side) in [("client", &self.caller), ("server", &self.answerer)] {
+                if side.is_none() {
+                    let what = format!("{}: the {who} never had it", self.name);
+                    faults.push(Fault::Lost { bytes: 1, what });
+                }
+            }
         }
         faults
     }
@@ -139,11 +147,14 @@ impl Case<'_> {
         }
     }
 
-    /// A kernel whose peer falls silent or deaf gives up; nobody else waits in vain.
+    /// Whether the program's end falls silent or deaf.
+    fn is_quiet(&self) -> bool {
+        matches!(self.talk.fate, Fate::Broken(Break::Silence | Break::Deafness, _))
+    }
+
+    /// A kernel with such a peer gives up; nobody else waits in vain.
     fn may_time_out(&self, side: &Side) -> bool {
-        let fate = self.talk.fate;
-        matches!(fate, Fate::Broken(Break::Silence | Break::Deafness, _))
-            && side.longest_ns.is_some()
+        self.is_quiet() && side.longest_ns.is_some()
     }
 
     fn judge_bytes(&self, who: &str, side: &Side, faults: &mut Vec<Fault>) {
@@ -295,6 +306,8 @@ mod tests {
         assert_eq!(judge(silence, None, |kernel, _| kernel.result = timed_out), []);
         let found = judge(silence, None, |kernel, _| kernel.result = EARLY_END);
         assert!(matches!(found[..], [Fault::Failed(_)]), "{found:?}");
+        let found = judge(silence, None, |kernel, _| kernel.is_over = 0);
+        assert!(matches!(found[..], [Fault::Lost { bytes: 1, .. }]), "{found:?}");
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl Round<'_> {
                 }
                 Some(upset) => {
                     self.upset(upset, &[&kernels], net);
-                    self.end(&kernels)?;
+                    self.end(&kernels, net)?;
                     // Who has connected and was not accepted hears of it.
                     take_back(net, listener)?;
                     join(workers)?;
@@ -125,7 +125,7 @@ impl Round<'_> {
             }
             Ok(())
         })?;
-        self.end(&kernels)?;
+        self.end(&kernels, net)?;
         if plan.upset.is_none() {
             take_back(net, listener)?;
         }
@@ -230,7 +230,7 @@ impl Round<'_> {
                     self.upset(upset, &[&kernels], net);
                 }
                 self.step("waiting for the kernels");
-                self.end(&kernels)?;
+                self.end(&kernels, net)?;
                 Ok(kernels)
             };
             let kernels = started();
@@ -289,13 +289,13 @@ impl Round<'_> {
             self.upset(upset, &[&calling, &answering], net);
         }
         self.step("waiting for the calling kernels");
-        self.end(&calling)?;
+        self.end(&calling, net)?;
         if plan.upset.is_none() {
             self.step("telling kernels to quit");
             self.quit(&at, plan.answering.groups)?;
         }
         self.step("waiting for the answering kernels");
-        self.end(&answering)?;
+        self.end(&answering, net)?;
         take_back(net, listener)?;
         at.remove();
         let (called, answered) = (calling.results()?, answering.results()?);
@@ -332,7 +332,7 @@ impl Round<'_> {
     }
 
     /// Waits for the end of a launch; one that does not end in time hung.
-    fn end(&self, kernels: &Kernels) -> Result<()> {
+    fn end(&self, kernels: &Kernels, net: &Option<Net>) -> Result<()> {
         let time = if self.plan.upset.is_some() { STOP } else { ROUND };
         match kernels.wait_for(time) {
             Ok(()) => return Ok(()),
@@ -340,6 +340,10 @@ impl Round<'_> {
             Err(error) => bail!("a kernel failed: {error}"),
         }
         self.hung(&format!("a launch has not ended within {time:?}"));
+        // For whoever looks into it: what the proxy knows of each socket.
+        for socket in net.iter().flat_map(|net| net.dump().unwrap_or_default()) {
+            eprintln!("{socket:?}");
+        }
         kernels.abort();
         match kernels.wait_for(STOP) {
             Err(LaunchError::StillRunning(_)) => {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::judge::Fault;
-use crate::watch::{Holdings, MEMORY_TOLERANCE};
+use crate::watch::{Holdings, memory_tolerance};
 
 /// Faults that are kept in words; the others are counted.
 const KEPT: usize = 40;
@@ -231,7 +231,7 @@ impl Tally {
             "endings": state.endings,
             "held_after_warm_up": state.after_warm_up,
             "held_at_the_end": state.last,
-            "memory_tolerance": MEMORY_TOLERANCE,
+            "memory_tolerance": state.after_warm_up.as_ref().map(memory_tolerance),
             "faults": state.faults,
         })
     }
