@@ -24,7 +24,7 @@ const WARM_UP: Duration = Duration::from_secs(60);
 const LINGER: Duration = Duration::from_secs(5);
 /// How long places and rings may take to be free once all is closed.
 const FREEING: Duration = Duration::from_secs(7);
-/// Rounds on one net, at most; and at most so long without a rest.
+/// Rounds on one net, at most.
 const ROUNDS_A_NET: u64 = 12;
 
 /// Runs it; whether nothing was lost, hung or leaked.
@@ -111,20 +111,23 @@ impl Soak {
             let before = self.tally.after_warm_up();
             let mut held = Holdings::settled(before)?;
             self.tally.rested(held);
-            if before.is_none() {
+            if held.children > 0 {
+                // Now: they have been waited for, and will not be found again.
+                let what = format!("{} child processes that nobody waited for", held.children);
+                self.tally.fault(Fault::Leak(what));
+            }
+            let Some(before) = before else {
                 // Of several rests the largest: what one kind of round needs, the allocator keeps.
                 most_resident = held.resident.max(most_resident);
                 held.resident = most_resident;
                 if self.tally.elapsed() > warm_up {
                     self.tally.warmed_up(held);
                 }
-            }
-            // A planted fault may have to wait for the first round behind the warm-up.
-            if self.tally.elapsed() > self.time && (planted || self.plant.is_none()) {
-                if let Some(before) = self.tally.after_warm_up() {
-                    for grown in held.growth_since(&before) {
-                        self.tally.fault(Fault::Leak(grown));
-                    }
+                continue;
+            };
+            if self.tally.elapsed() > self.time {
+                for grown in held.growth_since(&before) {
+                    self.tally.fault(Fault::Leak(grown));
                 }
                 return Ok(());
             }
@@ -145,6 +148,7 @@ impl Soak {
                 plan.stall = MARGIN + Duration::from_secs(1);
                 plan
             }
+            Some(Plant::Leak) if plants => Plan::plain(self.seed, number, self.load),
             _ => Plan::draw(self.seed, number, self.load, self.v6),
         }
     }
