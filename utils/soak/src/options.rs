@@ -40,6 +40,9 @@ pub(crate) struct Options {
     /// Draws the same rounds again; another each time unless given
     #[arg(long)]
     pub(crate) seed: Option<u64>,
+    /// This round of the seed alone, again and again: to look into what a soak has found
+    #[arg(long, requires = "seed", value_name = "NUMBER")]
+    pub(crate) round: Option<u64>,
     /// One JSON object on standard output instead of the table
     #[arg(long)]
     pub(crate) json: bool,

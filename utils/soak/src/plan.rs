@@ -13,6 +13,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// How much longer than it may a call can take before it counts as hung: what a loaded machine
 /// with few cores may keep a thread from running.
 pub(crate) const MARGIN: Duration = Duration::from_secs(2);
+/// Calls that a connection takes at most, more or less. Who waits for a group that answers waits
+/// for all that the group has to do before, and must not wait in vain for that alone.
+const CALLS: u64 = 300;
 /// More than a UNIX socket and the largest ring take from a kernel whose peer does not read.
 const DEAFENING: u64 = 1 << 20;
 /// Turns of a connection that goes on until its peer is killed.
@@ -211,10 +214,18 @@ impl Plan {
             _ => None,
         };
         let connections = draw.between(1, load.connections);
+        let (answering, calling) =
+            (layout(draw, load, connections), layout(draw, load, connections));
+        let smallest = u64::from(match pairing {
+            Pairing::ProgramCalls => answering.shared_each,
+            Pairing::KernelsCall => calling.shared_each,
+            Pairing::Kernels => answering.shared_each.min(calling.shared_each),
+        });
+        let load = Load { bytes: load.bytes.min(smallest / 2 * CALLS), ..load };
         let mut talks = Vec::new();
         for place in 0..connections {
             let mut talk = talk(draw, place, pairing, upset, load);
-            if transport == Transport::Unix && draw.once_in(12) {
+            if transport == Transport::Unix && smallest >= 4096 && draw.once_in(8) {
                 talk.fall_deaf(draw, pairing);
             }
             talks.push(talk);
@@ -223,8 +234,8 @@ impl Plan {
             number,
             pairing,
             transport,
-            answering: layout(draw, load, connections),
-            calling: layout(draw, load, connections),
+            answering,
+            calling,
             talks,
             at_once: draw.between(1, load.connections.min(12)) as usize,
             upset,

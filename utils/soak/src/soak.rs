@@ -46,6 +46,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         gpu,
         seed,
         plant: options.plant,
+        only: options.round,
         time: options.time(),
         v6: Acceptor::bind(&Address::Ip("[::1]:0".parse()?)).is_ok(),
         folder: Folder::new()?,
@@ -72,6 +73,8 @@ struct Soak {
     load: Load,
     seed: u64,
     plant: Option<Plant>,
+    /// The one round that is repeated.
+    only: Option<u64>,
     time: Duration,
     v6: bool,
     folder: Folder,
@@ -92,7 +95,7 @@ impl Soak {
                 let warm = self.tally.after_warm_up().is_some();
                 let plants = warm && !planted;
                 planted |= plants;
-                let plan = self.plan(number, plants);
+                let plan = self.plan(self.only.unwrap_or(number), plants);
                 number += 1;
                 let round = Round { plan: &plan, tally: &self.tally, folder: &self.folder.0 };
                 round.run(&mut net)?;
