@@ -11,12 +11,10 @@ use crate::group::Group;
 use crate::planted::{Bug, planted};
 use crate::simt;
 
-/// Turns between two looks at the clock and the stop word: some 30 us on hardware.
-#[cfg(not(feature = "loom"))]
-const TURNS: u32 = 32;
-/// In a model every turn counts.
-#[cfg(feature = "loom")]
-const TURNS: u32 = 1;
+/// Turns between two looks at the clock and the stop word: some 30 us on hardware. A turn on the
+/// emulated GPU may be a sleep, and on a machine with more to do than cores a long one, so it looks
+/// in each, and so does a model.
+const TURNS: u32 = if cfg!(target_arch = "nvptx64") { 32 } else { 1 };
 /// Time between two looks at the heartbeat, at most ...
 const BEAT_NS: u64 = 100_000_000;
 /// ... and so many looks in a silence: a dead proxy is noticed not much later than it should be.

@@ -21,14 +21,24 @@ pub(crate) struct Options {
 
 /// `cargo xtask bench`.
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<bool> {
+    run_program(workspace, PACKAGE, PROGRAM, &options.arguments)
+}
+
+/// Builds a program of the workspace in release mode and runs it; whether it succeeded.
+pub(crate) fn run_program(
+    workspace: &Workspace,
+    package: &str,
+    program: &str,
+    arguments: &[String],
+) -> Result<bool> {
     ensure!(
-        workspace.member(PACKAGE).is_some(),
-        "the workspace has no package {PACKAGE}: nothing to measure with"
+        workspace.member(package).is_some(),
+        "the workspace has no package {package}: nothing to run"
     );
     let mut command = workspace.cargo();
     command
-        .args(["run", "--release", "--quiet", "--package", PACKAGE, "--bin", PROGRAM, "--"])
-        .args(&options.arguments)
+        .args(["run", "--release", "--quiet", "--package", package, "--bin", program, "--"])
+        .args(arguments)
         .env_remove("CARGO_TERM_COLOR")
         .stdin(Stdio::inherit());
     let status = command.status().context("cannot run cargo")?;

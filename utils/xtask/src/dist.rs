@@ -12,7 +12,7 @@ use gpunet_builder::Compiler;
 use serde_json::Value;
 
 use crate::workspace::Workspace;
-use crate::{bench, shell};
+use crate::{bench, shell, soak};
 
 /// The package whose integration tests are the end-to-end suites.
 const TESTS_PACKAGE: &str = "gpunet-e2e";
@@ -23,6 +23,7 @@ const SIZE_LIMIT: u64 = 48 << 20;
 const RUN_TESTS: &str = include_str!("run-tests.sh");
 const FAULT_TABLE: &str = include_str!("fault-table.awk");
 const RUN_BENCH: &str = include_str!("run-bench.sh");
+const RUN_SOAK: &str = include_str!("run-soak.sh");
 
 /// Options of `cargo xtask dist`.
 #[derive(Args)]
@@ -56,8 +57,12 @@ pub(crate) fn make(workspace: &Workspace, options: &Options) -> Result<bool> {
         size += script(&dist.join("run-tests"), RUN_TESTS)?;
         size += script(&dist.join("fault-table.awk"), FAULT_TABLE)?;
     }
-    if programs.iter().any(|program| program.name == bench::PROGRAM) {
-        size += script(&dist.join("run-bench"), RUN_BENCH)?;
+    for (program, name, text) in
+        [(bench::PROGRAM, "run-bench", RUN_BENCH), (soak::PROGRAM, "run-soak", RUN_SOAK)]
+    {
+        if programs.iter().any(|made| made.name == program) {
+            size += script(&dist.join(name), text)?;
+        }
     }
     ensure!(
         size > 0,
@@ -76,15 +81,17 @@ struct Executable {
     path: PathBuf,
 }
 
-/// The programs below apps/, and the benchmark program.
+/// The programs below apps/, the benchmark program and the soak program.
 fn programs(workspace: &Workspace) -> Result<Vec<Executable>> {
     let apps = workspace.root.join("apps");
     let mut arguments: Vec<&str> = vec!["build", "--release"];
     let mut any = false;
     for member in &workspace.members {
-        let of_the_benchmark = member.name == bench::PACKAGE;
         for program in &member.programs {
-            if member.folder.starts_with(&apps) || (of_the_benchmark && program == bench::PROGRAM) {
+            let this = (member.name.as_str(), program.as_str());
+            let of_ours =
+                [(bench::PACKAGE, bench::PROGRAM), (soak::PACKAGE, soak::PROGRAM)].contains(&this);
+            if member.folder.starts_with(&apps) || of_ours {
                 arguments.extend(["--package", &member.name, "--bin", program]);
                 any = true;
             }

@@ -5,6 +5,7 @@
 //! ptx    the PTX of every kernel crate, and what each kernel uses of a GPU
 //! dist   a folder of stripped programs and test suites for GPU machines without a toolchain
 //! bench  the benchmark program
+//! soak   the soak program: everything at once, for as long as wanted
 //! ```
 
 mod bench;
@@ -17,6 +18,7 @@ mod ptx;
 mod report;
 mod rules;
 mod shell;
+mod soak;
 mod workspace;
 
 use std::process::ExitCode;
@@ -26,7 +28,7 @@ use clap::{Parser, Subcommand};
 
 use crate::workspace::Workspace;
 
-/// The project's own commands: tests, PTX, distribution, benchmarks.
+/// The project's own commands: tests, PTX, distribution, benchmarks, soak.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Arguments {
@@ -51,11 +53,18 @@ enum Command {
     Ptx(ptx::Options),
     /// Builds the folder `dist` for GPU machines that have no toolchain.
     ///
-    /// It holds the programs of apps/, the end-to-end test suites, the benchmark program, all
-    /// stripped and with the PTX inside, and the scripts `run-tests` and `run-bench`.
+    /// It holds the programs of apps/, the end-to-end test suites, the benchmark and
+    /// the soak program, all stripped and with the PTX inside, and the scripts `run-tests`,
+    /// `run-bench` and `run-soak`.
     Dist(dist::Options),
     /// Runs the benchmark program in release mode.
     Bench(bench::Options),
+    /// Runs the soak program in release mode: mixed connections, endings and kills for a while.
+    ///
+    /// Without a fault the summary says lost bytes 0, hung calls 0, leaks 0, and the exit code is
+    /// 0. Takes `--minutes N`, `--gpu auto|cuda|emulated`, `--seed S`, `--json`.
+    #[command(disable_help_flag = true)]
+    Soak(soak::Options),
 }
 
 fn main() -> ExitCode {
@@ -82,6 +91,7 @@ fn run(command: Command) -> Result<bool> {
         Command::Ptx(options) => ptx::show(&workspace, &options),
         Command::Dist(options) => dist::make(&workspace, &options),
         Command::Bench(options) => bench::run(&workspace, &options),
+        Command::Soak(options) => soak::run(&workspace, &options),
     }
 }
 
@@ -112,5 +122,15 @@ mod tests {
         let parsed = Arguments::try_parse_from(["cargo xtask", "bench", "--json", "rtt"]).unwrap();
         let Command::Bench(options) = parsed.command else { panic!("another command") };
         assert_eq!(options.arguments, ["--json", "rtt"]);
+    }
+
+    #[test]
+    fn options_of_the_soak_pass_through() {
+        for arguments in [["--minutes", "2"], ["--help", "--json"]] {
+            let line = ["cargo xtask", "soak"].into_iter().chain(arguments);
+            let parsed = Arguments::try_parse_from(line).unwrap();
+            let Command::Soak(options) = parsed.command else { panic!("another command") };
+            assert_eq!(options.arguments, arguments);
+        }
     }
 }

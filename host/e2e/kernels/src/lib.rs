@@ -12,6 +12,7 @@
 //! ```
 //!
 //! Beside it stand the kernels of [`hostile`], which spoil what they share with the proxy.
+//! In [`soak`] is the kernel of the soak: one plan, many connections.
 
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
@@ -22,6 +23,7 @@ pub mod op;
 pub mod pattern;
 mod poll;
 mod script;
+pub mod soak;
 mod wrong;
 
 #[cfg(not(target_arch = "nvptx64"))]

@@ -1,0 +1,57 @@
+//! The soak: connections of every kind between kernels and programs, for as long as wanted, with
+//! what the process holds watched. It must end with nothing lost, nothing hung, nothing leaked.
+//!
+//! ```text
+//!   soak ── rounds, one after the other, drawn from the seed (plan)
+//!     ├─ round    kernels on a net, peers in threads and in processes that get killed
+//!     │    ├─ kernels  launches; the kernel itself is in host/e2e/kernels/src/soak.rs
+//!     │    ├─ end      the program's end of a connection
+//!     │    └─ judge    what was to happen and what did
+//!     ├─ watch    memory, descriptors, threads, children, while nothing is open
+//!     └─ tally    sums; read by a watchdog, which ends the program if nothing else does
+//! ```
+
+mod child;
+mod draw;
+mod end;
+mod judge;
+mod kernels;
+mod memory;
+mod options;
+mod plan;
+mod round;
+mod soak;
+mod socket;
+mod tally;
+mod watch;
+mod watchdog;
+
+use std::process::ExitCode;
+
+use options::Options;
+
+fn main() -> ExitCode {
+    let options = match options::parse() {
+        Ok(options) => options,
+        Err(status) => return status,
+    };
+    match act(&options) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("soak: {}", format!("{error:#}").replace('\n', " "));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether nothing was lost, hung or leaked.
+fn act(options: &Options) -> anyhow::Result<bool> {
+    if let Some(to) = &options.peer_calls {
+        return child::be_caller(to, &options.terms).map(|()| true);
+    }
+    if let Some(at) = &options.peer_answers {
+        return child::be_answerer(at).map(|()| true);
+    }
+    soak::run(options)
+}

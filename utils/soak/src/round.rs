@@ -1,0 +1,435 @@
+//! A round: kernels and peers as the plan has them, from the first connection to the last, then
+//! judged. Everything that a round opens is closed when it is over.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use gpunet_device::{Errno, Handle};
+use gpunet_e2e_kernels::soak::{Call, QUIT, Terms};
+use gpunet_host::{LaunchError, Net};
+
+use crate::child::Child;
+use crate::end::{self, Ended, Report};
+use crate::judge::{Case, Fault, Side};
+use crate::kernels::{Kernels, Results};
+use crate::plan::{Fate, Pairing, Plan, Transport, Upset};
+use crate::socket::{Acceptor, Address, Stream};
+use crate::tally::Tally;
+
+/// How long a round's kernels may run, and how long after they were told to stop.
+const ROUND: Duration = Duration::from_secs(30);
+const STOP: Duration = Duration::from_secs(10);
+/// How long the dropping of a net may take: it gives kernels and sockets 5 s each.
+const DROP: Duration = Duration::from_secs(12);
+
+/// A round on its way.
+pub(crate) struct Round<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) tally: &'a Tally,
+    /// Where UNIX listeners are made.
+    pub(crate) folder: &'a std::path::Path,
+}
+
+/// What the two ends came to, by place.
+#[derive(Default)]
+struct Ends {
+    kernel_called: Vec<Option<Side>>,
+    kernel_answered: Vec<Option<Side>>,
+    program: Vec<Option<Side>>,
+}
+
+impl Round<'_> {
+    /// Carries it out. The net is none afterwards if the plan drops it.
+    ///
+    /// # Errors
+    /// What the soak cannot go on after; what is wrong with gpunet goes into the tally.
+    pub(crate) fn run(&self, net: &mut Option<Net>) -> Result<()> {
+        let ends = match self.plan.pairing {
+            Pairing::ProgramCalls => self.program_calls(net),
+            Pairing::KernelsCall => self.kernels_call(net),
+            Pairing::Kernels => self.kernels_alone(net),
+        };
+        let ends = ends.with_context(|| self.plan.describe())?;
+        self.judge(&ends);
+        Ok(())
+    }
+
+    fn step(&self, what: &str) {
+        self.tally.step(format!("{}: {what}", self.plan.describe()));
+    }
+
+    fn hung(&self, what: &str) {
+        self.tally.fault(Fault::Hung(format!("{}: {what}", self.plan.describe())));
+    }
+
+    fn failed(&self, what: &str) {
+        self.tally.fault(Fault::Failed(format!("{}: {what}", self.plan.describe())));
+    }
+
+    /// An address to listen at.
+    fn address(&self, name: &str) -> Result<Address> {
+        Ok(match self.plan.transport {
+            Transport::V4 => "127.0.0.1:0".parse()?,
+            Transport::V6 => "[::1]:0".parse()?,
+            Transport::Unix => {
+                let address = Address::Path(self.folder.join(name));
+                address.remove();
+                address
+            }
+        })
+    }
+
+    fn listen(&self, net: &Net) -> Result<(Handle, Address)> {
+        let at = self.address("kernel")?.for_kernels().context("an address for kernels")?;
+        let (listener, at) = net.listen(at).context("listening")?;
+        Ok((listener, Address::of_kernels(&at).context("a listener's address")?))
+    }
+
+    fn program_calls(&self, net: &mut Option<Net>) -> Result<Ends> {
+        let plan = self.plan;
+        self.step("starting");
+        let on = net.as_ref().context("a net")?;
+        let (listener, at) = self.listen(on)?;
+        let places = plan.talks.len();
+        let kernels = Kernels::answer(on, &plan.answering, listener, places, plan.stall)?;
+        self.tally.count(|counts| counts.launches += 1);
+        let reports = Mutex::new(vec![None; places]);
+        let next = AtomicUsize::new(0);
+        self.step("connections");
+        std::thread::scope(|scope| -> Result<()> {
+            let mut workers = Vec::new();
+            for _ in 0..plan.at_once.min(places) {
+                workers.push(scope.spawn(|| -> Result<()> {
+                    while let Some(talk) = plan.talks.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let report = self.call_as_program(talk, &at)?;
+                        set(&reports, talk.terms.place, report);
+                    }
+                    Ok(())
+                }));
+            }
+            match plan.upset {
+                None => {
+                    join(workers)?;
+                    self.step("telling kernels to quit");
+                    self.quit(&at, plan.answering.groups)?;
+                }
+                Some(upset) => {
+                    self.upset(upset, &[&kernels], net);
+                    self.end(&kernels, net)?;
+                    // Who has connected and was not accepted hears of it.
+                    take_back(net, listener)?;
+                    join(workers)?;
+                }
+            }
+            Ok(())
+        })?;
+        self.end(&kernels, net)?;
+        if plan.upset.is_none() {
+            take_back(net, listener)?;
+        }
+        at.remove();
+        let results = kernels.results()?;
+        self.judge_duties(&results);
+        let reports = reports.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        Ok(Ends {
+            kernel_answered: sides(&results.answered),
+            program: reports.iter().map(|report| report.as_ref().map(Side::of_program)).collect(),
+            ..Ends::default()
+        })
+    }
+
+    /// Calls a kernel; none where a process of its own did and was killed.
+    fn call_as_program(&self, talk: &crate::plan::Talk, at: &Address) -> Result<Option<Report>> {
+        if let Fate::Killed(after) = talk.fate {
+            let child = Child::caller(at, &talk.terms)?;
+            std::thread::sleep(after);
+            child.kill()?;
+            self.tally.count(|counts| counts.killed += 1);
+            return Ok(None);
+        }
+        Ok(Some(match Stream::connect(at) {
+            Ok(stream) => end::call(stream, &talk.terms, talk.manner()),
+            Err(error) => Report::unmade(&error),
+        }))
+    }
+
+    /// Tells so many groups that their duty is done: the listener's queue is in order, so all
+    /// connections before these are taken first.
+    fn quit(&self, at: &Address, groups: u64) -> Result<()> {
+        let terms = Terms {
+            place: u64::MAX,
+            seed: 0,
+            turns: 0,
+            most_up: 0,
+            most_down: 0,
+            most_tail: 0,
+            ending: QUIT,
+            patience_ns: 1,
+        };
+        for _ in 0..groups {
+            let stream = Stream::connect(at).context("telling a group to quit")?;
+            end::call(stream, &terms, end::Manner::default());
+        }
+        Ok(())
+    }
+
+    fn kernels_call(&self, net: &mut Option<Net>) -> Result<Ends> {
+        let plan = self.plan;
+        self.step("starting");
+        let (acceptor, at) = Acceptor::bind(&self.address("program")?).context("listening")?;
+        let places = plan.talks.len();
+        let mut children = Vec::new();
+        let mut calls = Vec::new();
+        for talk in &plan.talks {
+            let mut to = at.clone();
+            if let Fate::Killed(after) = talk.fate {
+                let name = format!("child-{}", talk.terms.place);
+                let (child, child_at) = Child::answerer(&self.address(&name)?)?;
+                to = child_at;
+                children.push((after, child));
+            }
+            calls.push(Call {
+                to: to.for_kernels().context("an address for kernels")?,
+                terms: talk.terms,
+                ring: talk.ring,
+                leaves: u64::from(talk.fate == Fate::Left),
+            });
+        }
+        children.sort_by_key(|(after, _)| *after);
+        let reports = Mutex::new(vec![None; places]);
+        let over = AtomicBool::new(false);
+        self.step("connections");
+        let kernels = std::thread::scope(|scope| -> Result<Kernels> {
+            let (over, reports, acceptor) = (&over, &reports, &acceptor);
+            let server = scope.spawn(move || -> Result<()> {
+                loop {
+                    // Asked before the queue is looked at: what was in it then is still served.
+                    let last = over.load(Ordering::Acquire);
+                    match acceptor.accept().context("accepting")? {
+                        Some(stream) => {
+                            scope.spawn(move || self.answer_as_program(stream, reports));
+                        }
+                        None if last => return Ok(()),
+                        None => std::thread::sleep(Duration::from_millis(1)),
+                    }
+                }
+            });
+            let started = || -> Result<Kernels> {
+                let on = net.as_ref().context("a net")?;
+                let kernels = Kernels::call(on, &plan.calling, &calls, places)?;
+                self.tally.count(|counts| counts.launches += 1);
+                let begin = Instant::now();
+                for (after, child) in children {
+                    std::thread::sleep(after.saturating_sub(begin.elapsed()));
+                    child.kill()?;
+                    self.tally.count(|counts| counts.killed += 1);
+                }
+                if let Some(upset) = plan.upset {
+                    self.upset(upset, &[&kernels], net);
+                }
+                self.step("waiting for the kernels");
+                self.end(&kernels, net)?;
+                Ok(kernels)
+            };
+            let kernels = started();
+            // Whatever became of them, the server must end.
+            over.store(true, Ordering::Release);
+            self.step("waiting for peers");
+            join(vec![server])?;
+            kernels
+        })?;
+        at.remove();
+        for talk in &plan.talks {
+            self.address(&format!("child-{}", talk.terms.place))?.remove();
+        }
+        let results = kernels.results()?;
+        self.judge_duties(&results);
+        let reports = reports.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        Ok(Ends {
+            kernel_called: sides(&results.called),
+            program: reports.iter().map(|report| report.as_ref().map(Side::of_program)).collect(),
+            ..Ends::default()
+        })
+    }
+
+    /// Answers a kernel's call.
+    fn answer_as_program(&self, stream: Stream, reports: &Mutex<Vec<Option<Report>>>) {
+        match end::greet(&stream) {
+            Ok(terms) => match self.plan.talks.get(terms.place as usize) {
+                Some(talk) if talk.terms.to_words() == terms.to_words() => {
+                    let report = end::answer(stream, &terms, talk.manner());
+                    set(reports, terms.place, Some(report));
+                }
+                _ => self.failed("a kernel sent terms that nobody gave it"),
+            },
+            Err(Ended::TimedOut) => self.hung("a kernel connected and sent nothing"),
+            Err(Ended::Wrong) => self.failed("a kernel sent what are no terms"),
+            // It was told to stop before it had sent them; in any other round the caller's own
+            // outcome says what happened.
+            Err(_) => {}
+        }
+    }
+
+    fn kernels_alone(&self, net: &mut Option<Net>) -> Result<Ends> {
+        let plan = self.plan;
+        self.step("starting");
+        let on = net.as_ref().context("a net")?;
+        let (listener, at) = self.listen(on)?;
+        let places = plan.talks.len();
+        let to = at.for_kernels().context("an address for kernels")?;
+        let answering = Kernels::answer(on, &plan.answering, listener, places, plan.stall)?;
+        let call =
+            |talk: &crate::plan::Talk| Call { to, terms: talk.terms, ring: talk.ring, leaves: 0 };
+        let calls: Vec<_> = plan.talks.iter().map(call).collect();
+        let calling = Kernels::call(on, &plan.calling, &calls, places)?;
+        self.tally.count(|counts| counts.launches += 2);
+        if let Some(upset) = plan.upset {
+            self.upset(upset, &[&calling, &answering], net);
+        }
+        self.step("waiting for the calling kernels");
+        self.end(&calling, net)?;
+        if plan.upset.is_none() {
+            self.step("telling kernels to quit");
+            self.quit(&at, plan.answering.groups)?;
+        }
+        self.step("waiting for the answering kernels");
+        self.end(&answering, net)?;
+        take_back(net, listener)?;
+        at.remove();
+        let (called, answered) = (calling.results()?, answering.results()?);
+        self.judge_duties(&called);
+        self.judge_duties(&answered);
+        Ok(Ends {
+            kernel_called: sides(&called.called),
+            kernel_answered: sides(&answered.answered),
+            ..Ends::default()
+        })
+    }
+
+    /// Does what the plan has in store for the round.
+    fn upset(&self, upset: Upset, kernels: &[&Kernels], net: &mut Option<Net>) {
+        match upset {
+            Upset::Abort(after) => {
+                std::thread::sleep(after);
+                self.step("aborting");
+                for kernels in kernels {
+                    kernels.abort();
+                }
+            }
+            Upset::DropNet(after) => {
+                std::thread::sleep(after);
+                self.step("dropping the net");
+                let begin = Instant::now();
+                drop(net.take());
+                let took = begin.elapsed();
+                if took > DROP {
+                    self.hung(&format!("dropping the net took {took:?}"));
+                }
+            }
+        }
+    }
+
+    /// Waits for the end of a launch; one that does not end in time hung.
+    fn end(&self, kernels: &Kernels, net: &Option<Net>) -> Result<()> {
+        let time = if self.plan.upset.is_some() { STOP } else { ROUND };
+        match kernels.wait_for(time) {
+            Ok(()) => return Ok(()),
+            Err(LaunchError::StillRunning(_)) => {}
+            Err(error) => bail!("a kernel failed: {error}"),
+        }
+        self.hung(&format!("a launch has not ended within {time:?}"));
+        // For whoever looks into it: what the proxy knows of each socket.
+        for socket in net.iter().flat_map(|net| net.dump().unwrap_or_default()) {
+            eprintln!("{socket:?}");
+        }
+        kernels.abort();
+        match kernels.wait_for(STOP) {
+            Err(LaunchError::StillRunning(_)) => {
+                bail!("a launch has not ended {STOP:?} after it was told to stop")
+            }
+            Err(error) => bail!("a kernel failed: {error}"),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Groups end as they must, and no connection broke that should not have.
+    fn judge_duties(&self, results: &Results) {
+        let plan = self.plan;
+        let strays: u64 = results.done.iter().map(|done| done.strays).sum();
+        // Who is killed early has sent nothing yet, and an early reset destroys what was sent.
+        let may_break = |fate| matches!(fate, Fate::Killed(_) | Fate::Broken(..));
+        let allowed = plan.talks.iter().filter(|talk| may_break(talk.fate)).count() as u64;
+        if plan.upset.is_none() && strays > allowed {
+            self.failed(&format!("{strays} connections broke before their terms had come"));
+        }
+        for done in &results.done {
+            let canceled = done.result == Errno::ECANCELED.negative() && plan.upset.is_some();
+            if done.is_over == 0 {
+                self.failed("a group ended without a word");
+            } else if done.result != 0 && !canceled {
+                self.failed(&format!("a group ended with {}", done.result));
+            }
+        }
+    }
+
+    fn judge(&self, ends: &Ends) {
+        let plan = self.plan;
+        let side = |list: &[Option<Side>], place: usize| list.get(place).cloned().flatten();
+        for (place, talk) in plan.talks.iter().enumerate() {
+            let (caller, answerer) = match plan.pairing {
+                Pairing::ProgramCalls => {
+                    (side(&ends.program, place), side(&ends.kernel_answered, place))
+                }
+                Pairing::KernelsCall => {
+                    (side(&ends.kernel_called, place), side(&ends.program, place))
+                }
+                Pairing::Kernels => {
+                    (side(&ends.kernel_called, place), side(&ends.kernel_answered, place))
+                }
+            };
+            let received = |side: &Option<Side>| side.as_ref().map_or(0, Side::received);
+            let bytes = received(&caller) + received(&answerer);
+            self.tally.count(|counts| counts.bytes += bytes);
+            let name = format!("{}, connection {place}, {:?}", plan.describe(), talk.fate);
+            let case = Case { talk, upset: plan.upset, name, caller, answerer };
+            for fault in case.judge() {
+                self.tally.fault(fault);
+            }
+            let pairing = match plan.pairing {
+                Pairing::ProgramCalls => "CPU to GPU",
+                Pairing::KernelsCall => "GPU to CPU",
+                Pairing::Kernels => "GPU to GPU",
+            };
+            self.tally.connection(pairing, talk.ending(plan.upset));
+        }
+        self.tally.count(|counts| counts.rounds += 1);
+    }
+}
+
+fn sides(outcomes: &[gpunet_e2e_kernels::soak::Outcome]) -> Vec<Option<Side>> {
+    outcomes.iter().map(Side::of_kernel).collect()
+}
+
+fn set(reports: &Mutex<Vec<Option<Report>>>, place: u64, report: Option<Report>) {
+    let mut reports = reports.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some(slot) = reports.get_mut(place as usize) {
+        *slot = report;
+    }
+}
+
+fn join(workers: Vec<std::thread::ScopedJoinHandle<'_, Result<()>>>) -> Result<()> {
+    for worker in workers {
+        worker.join().map_err(|_| anyhow::anyhow!("a peer's thread panicked"))??;
+    }
+    Ok(())
+}
+
+/// Takes a listener back from the net, if that is still there, and closes it.
+fn take_back(net: &Option<Net>, listener: Handle) -> Result<()> {
+    if let Some(net) = net {
+        net.take_back(listener).context("taking the listener back")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! The watchdog: tells how it goes, and ends the program when nothing else does.
+
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::judge::Fault;
+use crate::tally::{Heading, Tally};
+
+/// Between two lines of progress.
+const PROGRESS: Duration = Duration::from_secs(5);
+/// How long one step of a round may take: longer than every wait in it.
+const STEP: Duration = Duration::from_secs(45);
+/// How long after its time the soak may end: a round that began in time, and the last rest.
+pub(crate) const OVERTIME: Duration = Duration::from_secs(60);
+
+/// A thread that watches a tally until it is dropped.
+pub(crate) struct Watchdog {
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watchdog {
+    /// Watches a soak that should be over after `time`.
+    pub(crate) fn start(
+        tally: &Arc<Tally>,
+        heading: &Arc<Heading>,
+        time: Duration,
+        json: bool,
+    ) -> std::io::Result<Self> {
+        let over = Arc::new(AtomicBool::new(false));
+        let (tally, heading, ended) = (Arc::clone(tally), Arc::clone(heading), Arc::clone(&over));
+        let thread = std::thread::Builder::new().name("watchdog".to_owned()).spawn(move || {
+            let mut told = Instant::now();
+            while !ended.load(Ordering::Acquire) {
+                std::thread::park_timeout(Duration::from_millis(100));
+                if told.elapsed() >= PROGRESS {
+                    told = Instant::now();
+                    eprintln!("{}", tally.progress());
+                }
+                let stuck = tally.stuck(STEP).or_else(|| {
+                    let late = tally.elapsed() > time + OVERTIME;
+                    late.then(|| tally.stuck(Duration::ZERO).unwrap_or_default())
+                });
+                if let Some(what) = stuck
+                    && !ended.load(Ordering::Acquire)
+                {
+                    tally.fault(Fault::Hung(what));
+                    tell(&tally, &heading, json);
+                    // Whatever hangs would hang every orderly end, too.
+                    std::process::exit(1);
+                }
+            }
+        })?;
+        Ok(Self { over, thread: Some(thread) })
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A panic there is no reason for one here.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Prints the summary.
+pub(crate) fn tell(tally: &Tally, heading: &Heading, json: bool) {
+    let text = if json { format!("{:#}\n", tally.json(heading)) } else { tally.table(heading) };
+    // Nobody may be left to read it; the exit status still tells.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
