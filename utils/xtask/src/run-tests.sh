@@ -6,6 +6,7 @@
 # GPUNET_GPU           the GPU to run on: cuda (default) or emulated
 # GPUNET_TEST_THREADS  tests at the same time, in one suite (default 2)
 # GPUNET_TEST_LIMIT    seconds after which a suite is ended (default 300)
+# GPUNET_LONG          set to 1: tests that draw their cases draw many more; raise the limit, too
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 export GPUNET_GPU="${GPUNET_GPU:-cuda}"
