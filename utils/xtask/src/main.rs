@@ -1,7 +1,7 @@
 //! The project's own commands, run as `cargo xtask <command>`.
 //!
 //! ```text
-//! test   install (what is missing) ─> checks: formatting, clippy, docs, licences, tests, PTX
+//! test   install (what is missing) ─> checks: formatting, clippy, docs, licences, tests, models, PTX
 //! ptx    the PTX of every kernel crate, and what each kernel uses of a GPU
 //! dist   a folder of stripped programs and test suites for GPU machines without a toolchain
 //! bench  the benchmark program

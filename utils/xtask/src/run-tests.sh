@@ -7,6 +7,7 @@
 # GPUNET_TEST_THREADS  tests at the same time, in one suite (default 2)
 # GPUNET_TEST_LIMIT    seconds after which a suite is ended (default 300)
 # GPUNET_FAULT_TABLE   file to which the suites add how long each fault took to reach its kernel
+# GPUNET_LONG          set to 1: tests that draw their cases draw many more; raise the limit, too
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 export GPUNET_GPU="${GPUNET_GPU:-cuda}"
