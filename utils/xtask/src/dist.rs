@@ -18,7 +18,7 @@ use crate::{bench, shell, soak};
 const TESTS_PACKAGE: &str = "gpunet-e2e";
 
 /// What a machine that receives the folder may be asked to take.
-const SIZE_LIMIT: u64 = 48 << 20;
+const SIZE_LIMIT: u64 = 62 << 20;
 
 const RUN_TESTS: &str = include_str!("run-tests.sh");
 const FAULT_TABLE: &str = include_str!("fault-table.awk");
