@@ -13,8 +13,8 @@ use crate::simt;
 
 /// Turns between two looks at the clock and the stop word: some 30 us on hardware. A turn on the
 /// emulated GPU may be a sleep, and on a machine with more to do than cores a long one, so it looks
-/// in each, and so does a model.
-const TURNS: u32 = if cfg!(target_arch = "nvptx64") { 32 } else { 1 };
+/// in each, and so does a model. Virtual time does not sleep.
+const TURNS: u32 = if cfg!(any(target_arch = "nvptx64", feature = "simulation")) { 32 } else { 1 };
 /// Time between two looks at the heartbeat, at most ...
 const BEAT_NS: u64 = 100_000_000;
 /// ... and so many looks in a silence: a dead proxy is noticed not much later than it should be.
