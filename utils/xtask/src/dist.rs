@@ -188,8 +188,9 @@ not json
             script(&folder.join("tests").join(suite), &format!("#!/bin/sh\n{text}\n")).unwrap();
         }
         let mut command = Command::new("sh");
-        let output =
-            command.arg(folder.join("run-tests")).env("GPUNET_TEST_LIMIT", "1").output().unwrap();
+        command.arg(folder.join("run-tests")).env("GPUNET_TEST_LIMIT", "1");
+        // What these suites write is not to be found in the table of a real run.
+        let output = command.env_remove("GPUNET_FAULT_TABLE").output().unwrap();
         fs::remove_dir_all(&folder).unwrap();
         (String::from_utf8_lossy(&output.stdout).into_owned(), output.status.code())
     }

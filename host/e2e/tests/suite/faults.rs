@@ -197,7 +197,7 @@ fn a_peer_that_vanishes_without_a_word() {
     if let Err(error) = peer::vanish(&probe) {
         return skip(name, &format!("packets cannot be dropped here: {error}"));
     }
-    // Linux counts the first of its attempts to send again only: some 400 ms more.
+    // Long enough that the 400 ms which Linux takes beside it are no fifth.
     let patience = 3000 * MS;
     let user = [(SocketOption::UserTimeout, patience.as_millis() as u64)];
     let alive = [
