@@ -53,7 +53,7 @@ pub(crate) fn receive<G: Group>(
 ) -> Result<Outcome, Errno> {
     let words = group.lead(|| take(net, handle, to, most, wait).words());
     if words[0] == COPIED {
-        return Ok(Outcome::Copied(words[1] as usize));
+        return Ok(Outcome::Copied((words[1] >> 32) as usize));
     }
     Window::of(words, most).map(Outcome::Ring)
 }
@@ -70,7 +70,7 @@ pub(crate) fn send<G: Group>(
 ) -> Result<Outcome, Errno> {
     let words = group.lead(|| put(net, handle, from, length, wait).words());
     if words[0] == COPIED {
-        ring::finish(net, group, handle, length, Ending::Expressed);
+        ring::finish(net, group, handle, (words[1] as u32, length), Ending::Expressed);
         return Ok(Outcome::Copied(length));
     }
     Window::of(words, length).map(Outcome::Ring)
@@ -165,9 +165,10 @@ fn take(net: Net, handle: Handle, to: *mut u8, most: usize, wait: bool) -> Found
         head.store(position + length);
         // It came with the rest, and spares the answer a read across PCIe.
         socket.remember_send_progress(sent);
+        socket.note_position(Side::Receive, position + length);
         socket.unlock(Side::Receive, position + length);
     }
-    Found { ring: COPIED, span: length as i64 }
+    Found { ring: COPIED, span: Found::span(position, length as usize) }
 }
 
 /// What a counter says of the message in the express words.
@@ -231,7 +232,7 @@ fn put(net: Net, handle: Handle, from: *const u8, length: usize, wait: bool) -> 
     }
     announce(socket, (words, tail), lane, plan, length as u64, bytes);
     copy_in(socket, position, length, first, bytes);
-    Found { ring: COPIED, span: length as i64 }
+    Found { ring: COPIED, span: Found::span(position, length) }
 }
 
 /// A lane's part of putting a message of `length` bytes, which begins at `plan`, into the express
@@ -394,7 +395,7 @@ pub mod model {
             let four = core::array::from_fn(|at| *message.get(4 * lane + at).unwrap_or(&0));
             copy_in(socket, express::without_number(plan), message.len(), 4 * lane, four);
         }
-        ring::finish(net, Thread, handle, message.len(), Ending::Expressed);
+        ring::finish(net, Thread, handle, (plan as u32, message.len()), Ending::Expressed);
         Ok(())
     }
 
@@ -418,6 +419,7 @@ pub mod model {
             *byte = express::bytes_of(words[at / 4])[at % 4];
         }
         socket.receive_head().store(position + length);
+        socket.note_position(Side::Receive, position + length);
         socket.unlock(Side::Receive, position + length);
         Ok(length as usize)
     }

@@ -13,6 +13,7 @@ use crate::abi::handle::Handle;
 use crate::abi::layout::{LIVE_AT, LOCAL_WORDS};
 use crate::abi::net::Net;
 use crate::abi::word::{Word, Words};
+use crate::planted::{Bug, planted};
 use crate::simt;
 use crate::wait::{Deadline, Watch, wait_until};
 
@@ -35,6 +36,8 @@ const SEND_SEEN: usize = 11;
 const RECORD_AT: usize = 12;
 const RECEIVE_HEAD_AT: usize = 13;
 const SEND_TAIL_AT: usize = 14;
+/// The group that had the receive side last; 0: none yet.
+const RECEIVER: usize = 15;
 
 /// In the KIND word.
 const NON_BLOCKING: u64 = 1 << 8;
@@ -184,6 +187,7 @@ impl Socket {
             (RECEIVE_SEEN, card.receive.base),
             (SEND_SEEN, send),
             (SEND_SHUT, 0),
+            (RECEIVER, 0),
             // As if it were over: the first send looks whether it is.
             (SEND_PROGRESS, Progress::new(card.send.base, Progress::ENDED).0),
             (RECEIVE_RING, RingPlace::new(self.net.ring(&card.receive), card.receive.capacity).0),
@@ -358,7 +362,8 @@ impl Socket {
         self.seen_word(side).load()
     }
 
-    /// Has the group that holds the side settle with this position and number.
+    /// Notes where a direction stands that the calling thread's group has: for the thread that
+    /// settles, and for `gpoll`.
     #[inline(always)]
     pub(crate) fn note_position(&self, side: Side, word: u64) {
         self.seen_word(side).store(word);
@@ -390,8 +395,18 @@ impl Socket {
     /// if bytes were sent or seen.
     #[inline(always)]
     pub(crate) fn unlock(&self, side: Side, position: u64) {
-        self.seen_word(side).store(position);
         self.position_word(side).store(position);
+    }
+
+    /// Notes that the calling thread's group, which holds the receive side, has it now: this
+    /// group, and the one that had it last. An exchange, since nothing else tells of what the last
+    /// one has written there.
+    #[inline(always)]
+    pub(crate) fn change_receiver(&self) -> (u64, u64) {
+        let position = simt::position();
+        let leader = u64::from(position.block) << 10 | u64::from(position.thread);
+        let group = self.net.epoch() << 42 | (leader + 1);
+        (group, self.record.get(RECEIVER).swap_on_gpu(group))
     }
 
     /// Where the proxy is told how far a direction is. Call a release fence before a store.
@@ -551,6 +566,31 @@ fn lock_slowly(net: Net, handle: Handle, side: Side, wait: bool) -> u64 {
         Err(Errno::ETIMEDOUT) if !wait => Errno::EBUSY.negative() as u64,
         Ok(Err(errno)) | Err(errno) => errno.negative() as u64,
     }
+}
+
+/// The calling thread's group has got the receive side from another: sees that the other's head has
+/// reached the proxy, before its own can. The side is given back without a fence, which would cost
+/// every group that receives alone; so it is for those who share a socket to wait for one another.
+#[cold]
+#[inline(never)]
+pub(crate) fn follow_receiver(
+    net: Net,
+    socket: Socket,
+    position: u64,
+    last: u64,
+) -> Result<(), Errno> {
+    if planted(Bug::HeadsOvertake) {
+        return Ok(());
+    }
+    let head = socket.counter(Side::Receive);
+    if last == 0 {
+        // For the next one to see: until now an earlier socket's head stands there.
+        head.store(position);
+        return Ok(());
+    }
+    let arrived = || (head.load() == position).then_some(());
+    wait_until(net, socket.shard(), Deadline::after(INSTALL_NS), Watch::Proxy, arrived)
+        .map_err(|errno| if errno == Errno::ETIMEDOUT { Errno::EBUSY } else { errno })
 }
 
 /// Makes every call on the socket fail from now on, and waits until no group uses it.

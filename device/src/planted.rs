@@ -34,12 +34,14 @@ pub enum Bug {
     /// A wait does not look at its deadline.
     DeadlineIgnored,
     /// The thread that settles believes the position that the last owner left behind.
-    PositionNotNoted,
+    PositionBelieved,
+    /// A group's progress is published while the last group's may still be on its way.
+    HeadsOvertake,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::ReceiveWithoutRelease,
         Self::ReceiveWithoutAcquire,
         Self::SendWithoutFence,
@@ -54,7 +56,8 @@ impl Bug {
         Self::NotWatchedAgain,
         Self::RingLeaked,
         Self::DeadlineIgnored,
-        Self::PositionNotNoted,
+        Self::PositionBelieved,
+        Self::HeadsOvertake,
     ];
 }
 

@@ -13,7 +13,7 @@ use crate::abi::word::Word;
 use crate::buf::SharedBuf;
 use crate::copy;
 use crate::group::Group;
-use crate::local::{RingPlace, Side, Socket};
+use crate::local::{self, RingPlace, Side, Socket};
 use crate::planted::{Bug, planted};
 use crate::simt;
 use crate::wait::{Deadline, Watch, wait_until};
@@ -27,8 +27,8 @@ const LONG: usize = 32 << 10;
 #[derive(Clone, Copy)]
 pub(crate) struct Window {
     ring: RingPlace,
-    /// Where in the ring it begins.
-    start: usize,
+    /// Where it begins: the lowest bits of the position.
+    low: u32,
     length: usize,
 }
 
@@ -64,9 +64,8 @@ impl Window {
         match Errno::check(span as i64)? {
             0 => Ok(Opened::End),
             span => {
-                let (start, length) = ((span >> 32) as usize, span as u32 as usize);
-                let length = length.min(most);
-                Ok(Opened::Window(Self { ring: RingPlace(ring), start, length }))
+                let length = ((span >> 32) as usize).min(most);
+                Ok(Opened::Window(Self { ring: RingPlace(ring), low: span as u32, length }))
             }
         }
     }
@@ -84,14 +83,20 @@ impl Window {
     ) {
         // All threads' loads and stores in the window are done ...
         group.barrier();
-        finish(net, group, handle, used.min(self.length), Ending::of_window(side));
+        finish(net, group, handle, (self.low, used.min(self.length)), Ending::of_window(side));
     }
 
     /// The same for a window whose bytes were all copied out.
     #[inline(always)]
     pub(crate) fn close_copied<G: Group>(self, net: Net, group: G, handle: Handle, used: usize) {
         group.barrier();
-        finish(net, group, handle, used.min(self.length), Ending::Copied);
+        finish(net, group, handle, (self.low, used.min(self.length)), Ending::Copied);
+    }
+
+    /// Where in the ring it begins.
+    #[inline(always)]
+    fn start(self) -> usize {
+        self.low as usize & (self.ring.capacity() - 1)
     }
 
     /// Bytes in the window.
@@ -103,10 +108,11 @@ impl Window {
     /// The window's two pieces; the second is empty unless it wraps.
     #[inline(always)]
     pub(crate) fn pieces(self) -> [(*mut u8, usize); 2] {
-        let first = self.length.min(self.ring.capacity() - self.start);
+        let start = self.start();
+        let first = self.length.min(self.ring.capacity() - start);
         let ring = self.ring.start();
         let wrong = usize::from(planted(Bug::WrongWrap));
-        [(ring.wrapping_add(self.start), first), (ring.wrapping_add(wrong), self.length - first)]
+        [(ring.wrapping_add(start), first), (ring.wrapping_add(wrong), self.length - first)]
     }
 
     /// The pieces as buffers.
@@ -123,7 +129,7 @@ impl Window {
     /// sends comes in odd pieces, and the copy of one that begins anywhere takes twice as long.
     #[inline(always)]
     pub(crate) fn up_to_a_line(self, most: usize) -> Self {
-        let beyond = (self.start + self.length) % RING_LINE;
+        let beyond = (self.start() + self.length) % RING_LINE;
         let cut = self.length >= LONG && self.length < most;
         Self { length: if cut { self.length - beyond } else { self.length }, ..self }
     }
@@ -164,12 +170,18 @@ impl Window {
 pub(crate) struct Found {
     /// The ring.
     pub(crate) ring: u64,
-    /// Where the window begins in the ring (upper half) and its length; 0 at the end of the
-    /// stream, or a negative error number.
+    /// The window's length (upper half), and the lowest bits of the position where it begins; 0 at
+    /// the end of the stream, or a negative error number.
     pub(crate) span: i64,
 }
 
 impl Found {
+    /// So many bytes from a position on. A ring's capacity has 31 bits.
+    #[inline(always)]
+    pub(crate) fn span(position: u64, length: usize) -> i64 {
+        (length as i64) << 32 | i64::from(position as u32)
+    }
+
     /// That went wrong.
     #[inline(always)]
     pub(crate) fn error(errno: Errno) -> Self {
@@ -248,11 +260,6 @@ impl Search {
             None => socket.lock(side, wait)?,
         };
         let position = express::without_number(numbered);
-        // For the thread that settles: what the last owner wrote there may not have come yet,
-        // since nothing but the position itself tells of it.
-        if !planted(Bug::PositionNotNoted) {
-            socket.note_position(side, numbered);
-        }
         let this =
             Self { socket, position, numbered, ring, live, deadline, side, net, least, known };
         if !socket.is_still_here() {
@@ -267,6 +274,13 @@ impl Search {
         }
         if least > ring.capacity() {
             return Err(this.refuse(Errno::EMSGSIZE));
+        }
+        if side == Side::Receive {
+            let (group, last) = socket.change_receiver();
+            if group != last {
+                let followed = local::follow_receiver(net, socket, position, last);
+                followed.map_err(|errno| this.refuse(errno))?;
+            }
         }
         Ok(this)
     }
@@ -324,8 +338,7 @@ impl Search {
 
     #[inline(always)]
     fn found(&self, available: usize) -> Found {
-        let start = self.position & (self.ring.capacity() as u64 - 1);
-        Found { ring: self.ring.0, span: (start << 32 | available as u64) as i64 }
+        Found { ring: self.ring.0, span: Found::span(self.position, available) }
     }
 
     /// What a counter of the proxy means: so many bytes or so much space, an error, or nothing
@@ -389,20 +402,26 @@ impl Ending {
     }
 }
 
-/// Publishes that `used` bytes were consumed or filled, and gives the direction back; all threads
-/// of the group call it, behind a barrier.
+/// Publishes that `used` bytes from a position on (its lowest bits are `low`) were consumed or
+/// filled, and gives the direction back; all threads of the group call it, behind a barrier.
 #[inline(always)]
-pub(crate) fn finish<G: Group>(net: Net, group: G, handle: Handle, used: usize, ending: Ending) {
+pub(crate) fn finish<G: Group>(
+    net: Net,
+    group: G,
+    handle: Handle,
+    (low, used): (u32, usize),
+    ending: Ending,
+) {
     // The last thread, in larger groups of another warp than the leader: the group's next call
     // begins while this one's counter is still on its way.
     if group.rank() + 1 == group.size() {
-        settle(net, handle, used, ending);
+        settle(net, handle, low, used, ending);
     }
 }
 
 /// The last thread's part of closing a window: publish, unlock.
 #[inline(never)]
-fn settle(net: Net, handle: Handle, used: usize, ending: Ending) {
+fn settle(net: Net, handle: Handle, low: u32, used: usize, ending: Ending) {
     let Ok(socket) = Socket::named(net, handle) else { return };
     let side = match ending {
         Ending::Copied | Ending::Read => Side::Receive,
@@ -410,7 +429,11 @@ fn settle(net: Net, handle: Handle, used: usize, ending: Ending) {
     };
     // Both on their way before the fence.
     let counter = socket.counter(side);
-    let position = socket.numbered_position(side) + used as u64;
+    let seen = socket.numbered_position(side);
+    // What the last owner of a receive side wrote there may not have come yet, since nothing but
+    // the position itself tells of it. Its lowest bits came with the window.
+    let behind = if planted(Bug::PositionBelieved) { 0 } else { low.wrapping_sub(seen as u32) };
+    let position = seen + u64::from(behind) + used as u64;
     // All threads' accesses before the counter moves, for the proxy, and before the next group has
     // the side: what was written into space that was not committed must not land behind its bytes.
     // A model knows of no load that is complete, and finds a race where there is none.
@@ -421,6 +444,7 @@ fn settle(net: Net, handle: Handle, used: usize, ending: Ending) {
     if used > 0 {
         counter.store(express::without_number(position));
     }
+    socket.note_position(side, position);
     if side == Side::Send {
         // The next group's counter must not be overtaken by this one.
         simt::gpu_release_fence();

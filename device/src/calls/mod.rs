@@ -24,6 +24,7 @@ use crate::abi::net::Net;
 use crate::abi::word::Word;
 use crate::group::Group;
 use crate::local::{Side, Socket, begin_close, reinstall};
+use crate::planted::{Bug, planted};
 use crate::request::ask;
 use crate::simt;
 use crate::wait::{Deadline, Watch, wait_until};
@@ -192,6 +193,11 @@ fn accept(net: Net, handle: Handle) -> Result<u64, Errno> {
     // The handle was read before the proxy may write there again, and the next group starts here.
     simt::release_fence();
     socket.counter(Side::Receive).store(position + 8);
+    socket.note_position(Side::Receive, position + 8);
+    if !planted(Bug::HeadsOvertake) {
+        // The next group's counter must not be overtaken by this one.
+        simt::gpu_release_fence();
+    }
     socket.unlock(Side::Receive, position + 8);
     Socket::open(net, Handle(accepted)).map(|_| accepted)
 }

@@ -26,6 +26,8 @@ use crate::gpu::SplitMix;
 const LATEST_NS: u64 = 20_000;
 /// Messages of a word that are kept.
 const KEPT: usize = 8;
+/// Between the numbers of two messages, for those that come in between.
+const APART: u64 = 1 << 20;
 
 /// A map by address. What Rust's own maps do against hostile keys would be half of the work here.
 pub(crate) type ByAddress<K, V> = HashMap<K, V, BuildHasherDefault<Mixed>>;
@@ -64,8 +66,10 @@ fn join(into: &mut Clock, other: &[u32]) {
 #[derive(Clone)]
 struct Message {
     value: u64,
-    /// Its number in the word's history.
+    /// Its place in the word's history.
     number: u64,
+    /// It was written by an exchange, which has read the one before it.
+    exchanged: bool,
     at_ns: u64,
     writer: usize,
     /// The writer's own clock when it wrote.
@@ -84,6 +88,23 @@ struct Actor {
     pending: Option<Clock>,
     /// The last message it has read or written, by word.
     seen: ByAddress<usize, u64>,
+    /// Those of them that threads it meets at barriers have not been told of.
+    fresh: Vec<(usize, u64)>,
+    /// Whether it meets others at all.
+    meets: bool,
+}
+
+impl Actor {
+    /// It has read or written that message of a word.
+    fn sees(&mut self, at: usize, number: u64) {
+        let last = self.seen.entry(at).or_insert(0);
+        if *last < number {
+            *last = number;
+            if self.meets {
+                self.fresh.push((at, number));
+            }
+        }
+    }
 }
 
 /// What a switch at an access needs: the bench decides who goes on.
@@ -97,8 +118,11 @@ pub(crate) struct SharedMemory {
     words: RefCell<ByAddress<usize, Vec<Message>>>,
     actors: RefCell<Vec<Actor>>,
     random: RefCell<SplitMix>,
-    /// Who runs.
+    /// Who runs. The proxies come first ...
     pub(crate) current: Cell<usize>,
+    /// ... and so many there are. They are one to the memory: what they have of one another goes
+    /// through locks and channels of the standard library.
+    proxies: usize,
     pub(crate) now_ns: Now,
     /// Stores so far, but for heartbeats.
     pub(crate) stores: Cell<u64>,
@@ -124,6 +148,7 @@ struct Counter {
 
 impl SharedMemory {
     pub(crate) fn new(
+        proxies: usize,
         actors: usize,
         random: SplitMix,
         now_ns: Now,
@@ -138,6 +163,7 @@ impl SharedMemory {
             actors: RefCell::new(vec![actor; actors]),
             random: RefCell::new(random),
             current: Cell::new(0),
+            proxies,
             now_ns,
             stores: Cell::new(0),
             rings: 0..0,
@@ -172,31 +198,33 @@ impl SharedMemory {
         }
     }
 
-    /// Sees whether a counter goes backwards.
-    fn check_growth(&self, at: usize, value: u64) {
-        let Some(counter) = self.counters.get(&at) else { return };
-        let last = |at| self.history(at, |history| history.last().map_or(0, |last| last.value));
-        let (old, new) = (last(at) & counter.mask, value & counter.mask);
-        if new < old && counter.card.is_none_or(|card| last(card) != 0) {
-            self.backwards.set(Some((at, old, new)));
-        }
-    }
-
     pub(crate) fn set_switcher(&self, switcher: Option<Rc<dyn Switch>>) {
         *self.switcher.borrow_mut() = switcher;
     }
 
-    /// All of them have met at a barrier: each knows what all know.
-    pub(crate) fn meet(&self, actors: Range<usize>) {
+    /// All of them have met at a barrier: each knows what all know. `whole`: they are all that will
+    /// ever meet at one.
+    pub(crate) fn meet(&self, actors: Range<usize>, whole: bool) {
         let mut all = self.actors.borrow_mut();
         let Some(mut clock) = all.get(actors.start).map(|actor| actor.clock.clone()) else {
             return;
         };
-        for actor in &all[actors.clone()] {
+        let mut fresh = Vec::new();
+        for actor in &mut all[actors.clone()] {
+            actor.meets = true;
             join(&mut clock, &actor.clock);
+            fresh.append(&mut actor.fresh);
         }
+        fresh.sort_unstable();
+        fresh.dedup();
         for actor in &mut all[actors] {
             actor.clock.copy_from_slice(&clock);
+            for (at, number) in &fresh {
+                actor.sees(*at, *number);
+            }
+            if whole {
+                actor.fresh.clear();
+            }
         }
     }
 
@@ -208,6 +236,12 @@ impl SharedMemory {
             join(&mut clock, &other.clock);
         }
         all[actor].clock = clock;
+    }
+
+    /// Whose clock the running actor has.
+    fn me(&self) -> usize {
+        let current = self.current.get();
+        if current < self.proxies { 0 } else { current }
     }
 
     /// No switches for a while: the host itself does something.
@@ -235,7 +269,16 @@ impl SharedMemory {
             // SAFETY: the address of a shared word or of ring bytes, aligned by the callers; all
             // actors run on this OS thread.
             let value = unsafe { std::ptr::with_exposed_provenance::<u64>(at).read_volatile() };
-            vec![Message { value, number: 0, at_ns: 0, writer: 0, tick: 0, clock: None }]
+            let (at_ns, tick) = (0, 0);
+            vec![Message {
+                value,
+                number: 0,
+                exchanged: false,
+                at_ns,
+                writer: 0,
+                tick,
+                clock: None,
+            }]
         });
         f(history)
     }
@@ -244,7 +287,7 @@ impl SharedMemory {
     fn pick(&self, at: usize, newest: bool) -> Message {
         let now = self.now_ns.get();
         let actors = self.actors.borrow();
-        let actor = &actors[self.current.get()];
+        let actor = &actors[self.me()];
         let seen = actor.seen.get(&at).copied().unwrap_or(0);
         let mut random = self.random.borrow_mut();
         self.history(at, |history| {
@@ -263,43 +306,92 @@ impl SharedMemory {
         })
     }
 
-    /// Adds a message; `clock`: what an acquire learns from it.
-    fn append(&self, at: usize, value: u64, clock: Option<Rc<Clock>>) {
-        let writer = self.current.get();
+    /// Adds a message; `clock`: what an acquire learns from it. `last`: it stands behind all others,
+    /// as an exchange does that has read the last one; otherwise it may end up before messages of
+    /// which its writer does not know, as stores of two processors do that nothing orders.
+    fn append(&self, at: usize, value: u64, clock: Option<Rc<Clock>>, last: bool) {
+        let writer = self.me();
+        let place = if last { usize::MAX } else { self.place(at) };
         let mut actors = self.actors.borrow_mut();
         let tick = actors[writer].clock[writer];
         let at_ns = self.now_ns.get();
-        let number = self.history(at, |history| {
-            let number = history.last().map_or(0, |last| last.number) + 1;
-            history.push(Message { value, number, at_ns, writer, tick, clock });
+        let counter = self.counters.get(&at);
+        let (number, old, new) = self.history(at, |history| {
+            let place = place.min(history.len());
+            let before = history.get(place.wrapping_sub(1)).map_or(0, |before| before.number);
+            let after = history.get(place).map_or(before + 2 * APART, |after| after.number);
+            let number = before + (after - before) / 2;
+            let exchanged = last;
+            history.insert(place, Message { value, number, exchanged, at_ns, writer, tick, clock });
+            // Somewhere around it a counter may have gone back.
+            let mask = counter.map_or(0, |counter| counter.mask);
+            let around = &history[place.saturating_sub(1)..(place + 2).min(history.len())];
+            let back = around.windows(2).find(|pair| pair[1].value & mask < pair[0].value & mask);
+            let (old, new) =
+                back.map_or((0, 0), |pair| (pair[0].value & mask, pair[1].value & mask));
             if history.len() > KEPT {
                 history.remove(0);
             }
             // For what looks at memory without the bench.
             // SAFETY: as in `history`.
             unsafe {
-                std::ptr::with_exposed_provenance_mut::<u64>(at).write_volatile(value);
+                std::ptr::with_exposed_provenance_mut::<u64>(at)
+                    .write_volatile(history.last().map_or(value, |last| last.value));
             }
-            number
+            (number, old, new)
         });
-        actors[writer].seen.insert(at, number);
+        actors[writer].sees(at, number);
+        let stands = |card| self.history(card, |h| h.last().is_some_and(|last| last.value != 0));
+        if new < old && counter.is_some_and(|counter| counter.card.is_none_or(stands)) {
+            self.backwards.set(Some((at, old, new)));
+        }
+    }
+
+    /// Where in a word's history a store of the running actor ends up.
+    fn place(&self, at: usize) -> usize {
+        let now = self.now_ns.get();
+        let actors = self.actors.borrow();
+        let actor = &actors[self.me()];
+        let seen = actor.seen.get(&at).copied().unwrap_or(0);
+        let mut random = self.random.borrow_mut();
+        self.history(at, |history| {
+            let known = |message: &Message| {
+                message.number <= seen
+                    || actor.clock[message.writer] >= message.tick
+                    || message.at_ns + LATEST_NS <= now
+            };
+            let first = history.iter().rposition(known).map_or(0, |last| last + 1);
+            // Nothing comes between an exchange and what it has read. And numbers run out where
+            // many came in between.
+            let room = |place: &usize| {
+                let Some(after) = history.get(*place) else { return true };
+                !after.exchanged && after.number - history[*place - 1].number >= 2
+            };
+            match random.next() % 4 {
+                0 if first >= 1 && first < history.len() => {
+                    let place = first + (random.next() as usize) % (history.len() - first + 1);
+                    if room(&place) { place } else { history.len() }
+                }
+                _ => history.len(),
+            }
+        })
     }
 
     /// The running actor does something that others may learn of.
     fn tick(&self) {
-        let me = self.current.get();
+        let me = self.me();
         self.actors.borrow_mut()[me].clock[me] += 1;
     }
 
     /// All that it knows.
     fn knowledge(&self) -> Rc<Clock> {
-        Rc::new(self.actors.borrow()[self.current.get()].clock.clone())
+        Rc::new(self.actors.borrow()[self.me()].clock.clone())
     }
 
     fn learn(&self, message: &Message, acquire: bool) {
         let Some(clock) = &message.clock else { return };
         let mut actors = self.actors.borrow_mut();
-        let actor = &mut actors[self.current.get()];
+        let actor = &mut actors[self.me()];
         if acquire {
             join(&mut actor.clock, clock);
         } else {
@@ -337,7 +429,7 @@ impl SharedMemory {
                 .history(word, |history| history.last().map_or(0, |last| last.value))
                 .to_ne_bytes();
             bytes[first..first + count].copy_from_slice(&from[offset..offset + count]);
-            self.append(word, u64::from_ne_bytes(bytes), None);
+            self.append(word, u64::from_ne_bytes(bytes), None, true);
             offset += count;
         }
     }
@@ -349,8 +441,8 @@ impl Bench for SharedMemory {
         let at = at.expose_provenance();
         let message = self.pick(at, false);
         self.learn(&message, acquire);
-        let me = self.current.get();
-        self.actors.borrow_mut()[me].seen.insert(at, message.number);
+        let me = self.me();
+        self.actors.borrow_mut()[me].sees(at, message.number);
         self.note(Entry::Load { at, value: message.value, acquire });
         message.value
     }
@@ -358,11 +450,10 @@ impl Bench for SharedMemory {
     fn store(&self, at: *mut u64, value: u64, release: bool) {
         self.maybe_switch();
         let at = at.expose_provenance();
-        self.check_growth(at, value);
         self.tick();
-        let released = self.actors.borrow()[self.current.get()].released.clone();
+        let released = self.actors.borrow()[self.me()].released.clone();
         let clock = if release { Some(self.knowledge()) } else { released };
-        self.append(at, value, clock);
+        self.append(at, value, clock, false);
         // A heart that beats is no news.
         if !self.trace.is_heartbeat(at) {
             self.stores.set(self.stores.get() + 1);
@@ -377,7 +468,7 @@ impl Bench for SharedMemory {
         self.learn(&message, true);
         if message.value == current {
             self.tick();
-            self.append(at, new, Some(self.knowledge()));
+            self.append(at, new, Some(self.knowledge()), true);
         }
         self.note(Entry::Exchange { at, found: message.value, new });
         message.value == current
@@ -390,14 +481,14 @@ impl Bench for SharedMemory {
         self.learn(&message, true);
         self.tick();
         // An exchange goes on with the release that it has read.
-        self.append(at, new, message.clock);
+        self.append(at, new, message.clock, true);
         self.note(Entry::Exchange { at, found: message.value, new });
         message.value
     }
 
     fn fence(&self, fence: Fence) {
         let mut actors = self.actors.borrow_mut();
-        let actor = &mut actors[self.current.get()];
+        let actor = &mut actors[self.me()];
         match fence {
             Fence::Acquire => {
                 if let Some(pending) = actor.pending.take() {

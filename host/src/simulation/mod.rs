@@ -52,12 +52,12 @@ std::thread_local! {
 }
 
 /// The emulated GPU tells that these threads of the running launch have met at a barrier.
-pub(crate) fn met(threads: Range<usize>) {
+pub(crate) fn met(threads: Range<usize>, whole_block: bool) {
     if let Some(memory) = MEMORY.with(Cell::get) {
         let first = FIRST_ACTOR.with(Cell::get);
         // SAFETY: `Scene` keeps the memory alive while it is set, on this OS thread.
         let memory = unsafe { memory.as_ref() };
-        memory.meet(first + threads.start..first + threads.end);
+        memory.meet(first + threads.start..first + threads.end, whole_block);
     }
 }
 

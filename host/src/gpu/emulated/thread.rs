@@ -84,7 +84,7 @@ impl Context {
                     warp..(warp + WARP).min(first + threads)
                 }
             };
-            crate::simulation::met(all.start as usize..all.end as usize);
+            crate::simulation::met(all.start as usize..all.end as usize, scope == Scope::Block);
         }
         if let Ok(Met::Opens { polled: true }) = met {
             self.round.progress.set(true);
