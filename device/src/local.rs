@@ -53,6 +53,9 @@ const INSTALLING: u64 = 1;
 const OPEN: u64 = 2;
 const CLOSING: u64 = 3;
 
+/// How long a close waits for the last head to arrive in host memory: a microsecond is enough.
+const HEAD_NS: u64 = 100_000_000;
+
 /// How long a record may be in the making: a few loads by another group.
 const INSTALL_NS: u64 = 5_000_000_000;
 
@@ -409,6 +412,12 @@ impl Socket {
         (group, self.record.get(RECEIVER).swap_on_gpu(group))
     }
 
+    /// Takes that back.
+    #[cold]
+    pub(crate) fn restore_receiver(&self, last: u64) {
+        self.record.get(RECEIVER).swap_on_gpu(last);
+    }
+
     /// Where the proxy is told how far a direction is. Call a release fence before a store.
     #[inline(always)]
     pub(crate) fn counter(&self, side: Side) -> Word {
@@ -616,6 +625,13 @@ pub(crate) fn begin_close(net: Net, handle: Handle, deadline: Deadline) -> Resul
                 return Err(if errno == Errno::ENETDOWN { errno } else { Errno::EBUSY });
             }
         }
+    }
+    if let (Some(position), 1..) = (received, socket.record.get(RECEIVER).load()) {
+        // The last head must not arrive when the place is another socket's. A hostile one may
+        // never be right, which is no reason to keep the socket.
+        let head = socket.counter(Side::Receive);
+        let arrived = || (head.load() == position).then_some(());
+        let _ = wait_until(net, socket.shard(), Deadline::after(HEAD_NS), Watch::Proxy, arrived);
     }
     Ok(())
 }

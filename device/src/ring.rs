@@ -279,7 +279,10 @@ impl Search {
             let (group, last) = socket.change_receiver();
             if group != last {
                 let followed = local::follow_receiver(net, socket, position, last);
-                followed.map_err(|errno| this.refuse(errno))?;
+                if let Err(errno) = followed {
+                    socket.restore_receiver(last);
+                    return Err(this.refuse(errno));
+                }
             }
         }
         Ok(this)
@@ -288,6 +291,10 @@ impl Search {
     /// Gives the direction back as it was.
     #[inline(always)]
     fn refuse(&self, errno: Errno) -> Errno {
+        if self.side == Side::Send {
+            // Who takes the side next knows what was sent before.
+            simt::gpu_release_fence();
+        }
         self.socket.unlock(self.side, self.numbered);
         errno
     }

@@ -109,13 +109,13 @@ impl Limits {
         if now >= self.deadline && !planted(Bug::DeadlineIgnored) {
             return (pulse, Some(Errno::ETIMEDOUT));
         }
-        if now - pulse.looked_at >= BEAT_NS.min(self.silence_ns / LOOKS) {
+        if now.saturating_sub(pulse.looked_at) >= BEAT_NS.min(self.silence_ns / LOOKS) {
             pulse.looked_at = now;
             let beat = self.heartbeat.load();
             if pulse.changed_at == 0 || beat != pulse.beat {
                 pulse.beat = beat;
                 pulse.changed_at = now;
-            } else if now - pulse.changed_at >= self.silence_ns {
+            } else if now.saturating_sub(pulse.changed_at) >= self.silence_ns {
                 return (pulse, Some(Errno::ENETDOWN));
             }
         }

@@ -165,6 +165,11 @@ fn accept(net: Net, handle: Handle) -> Result<u64, Errno> {
     let wait = !socket.non_blocking();
     let deadline = Deadline::after_or_never(socket.timeout(Side::Receive));
     let position = socket.lock(Side::Receive, wait)?;
+    if !socket.is_still_here() {
+        // Another socket has the place by now, and this is its side.
+        socket.unlock(Side::Receive, position);
+        return Err(Errno::EBADF);
+    }
     let ready = || {
         let progress = socket.progress(Side::Receive);
         if progress.count() > position {
@@ -241,6 +246,8 @@ pub fn gshutdown<G: Group>(net: Net, group: G, handle: Handle, how: i32) -> i64 
             let deadline = Deadline::after(SETTLE_NS);
             let free = || socket.try_lock(Side::Send);
             if let Ok(position) = wait_until(net, socket.shard(), deadline, Watch::Proxy, free) {
+                // Who takes the side next knows what was sent before.
+                simt::gpu_release_fence();
                 socket.unlock(Side::Send, position);
             }
         }

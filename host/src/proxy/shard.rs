@@ -25,7 +25,7 @@ const HOT_TURNS: u32 = if cfg!(feature = "simulation") { 8 } else { 256 };
 const FEW_HOT: usize = 4;
 
 /// A socket that has received so many bytes while its kernel sent none receives a stream ...
-pub(super) const STREAM_BYTES: u64 = if cfg!(feature = "simulation") { 2 << 10 } else { 1 << 20 };
+pub(super) const STREAM_BYTES: u64 = if cfg!(feature = "simulation") { 64 } else { 1 << 20 };
 /// ... and rests so long when nothing is there: each attempt takes the system's lock away from the
 /// sender, and what comes meanwhile is received in one go.
 pub(super) const STREAM_REST_NS: u64 = 20_000;
@@ -63,6 +63,8 @@ pub(crate) struct Shard {
     /// Sockets whose peer's queue was full, and when they try again.
     again: Vec<(Handle, SocketAddr)>,
     again_at_ns: u64,
+    /// The time, as last told.
+    now_ns: u64,
     beat: u64,
 }
 
@@ -94,6 +96,7 @@ impl Shard {
             paused: Vec::new(),
             again: Vec::new(),
             again_at_ns: 0,
+            now_ns: 0,
             beat: 0,
         }
     }
@@ -116,6 +119,7 @@ impl Shard {
 
     /// One round over everything that may have work. Whether there was any.
     pub(crate) fn turn(&mut self, now_ns: u64, io: &mut dyn Readiness) -> bool {
+        self.now_ns = now_ns;
         self.beat += 1;
         self.shared.memory.heartbeat(self.id).store(self.beat);
         self.counters.turns.add(1);
@@ -134,6 +138,7 @@ impl Shard {
 
     /// Takes what came in. Called by the thread in each round, and before requests are answered.
     pub(crate) fn take_messages(&mut self, now_ns: u64, io: &mut dyn Readiness) -> bool {
+        self.now_ns = now_ns;
         let mut any = false;
         while let Ok(message) = self.inbox.try_recv() {
             any = true;
@@ -252,7 +257,7 @@ impl Shard {
         }
         if self.is_left_over(handle) {
             // Its launch has ended, and this shard may have cleared up after it already.
-            self.close(handle, 0);
+            self.close(handle, self.now_ns);
         }
     }
 

@@ -171,7 +171,7 @@ impl Scene {
         now.advance(1_000_000_000);
         let trace = Rc::new(Trace::default());
         let shards = draw.of(&[1, 1, 2]);
-        let layout = Layout { shards, places: 8, slots: draw.of(&[1, 2, 4]) };
+        let layout = Layout { shards, places: 8, slots: draw.of(&[1, 1, 1, 2, 4]) };
         let ring_bytes = u64::from(RING) * 64;
         let clock = {
             let now = now.clone();
@@ -352,7 +352,7 @@ impl Scene {
                 });
             }
             let total = self.draw.of(&[1, 64, 65, 300, 3000]).min(piece * CALLS);
-            let work = if self.draw.one_in(4) {
+            let work = if self.draw.one_in(3) {
                 // All of it has to fit, since nobody receives before all have sent.
                 Work::Share { port, total: total.min(600) }
             } else {
@@ -527,7 +527,7 @@ impl Scene {
         }
         let kernel = &mut self.kernels[self.draw.of(&live)];
         let at = self.draw.below(kernel.stage.ready.len() as u64) as usize;
-        if self.draw.one_in(50 * kernel.stage.ready.len() as u64) {
+        if self.draw.one_in(20 + 10 * kernel.stage.ready.len() as u64) {
             let thread = kernel.stage.ready.swap_remove(at);
             kernel.stalled.push((now + self.draw.below(100_000), thread));
             return Ok(());
