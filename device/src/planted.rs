@@ -15,7 +15,7 @@ pub enum Bug {
     WrongWrap,
     /// The proxy takes a full ring for one with room.
     FullTakenForFree,
-    /// A request slot is free again before its late reply has come.
+    /// A request slot is free again before its reply was read.
     SlotFreedEarly,
     /// A place's next socket has the same handle.
     GenerationNotBumped,

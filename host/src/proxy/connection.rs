@@ -441,16 +441,26 @@ impl Connection {
                 }
                 Turn::Idle
             }
-            Ok(Moved::End) => {
+            Ok(Moved::End) => self.end_receive(None, memory, counters),
+            Err(errno) => self.end_receive(Some(errno), memory, counters),
+        }
+    }
+
+    /// Nothing more will be received: the peer has ended its stream, or it failed.
+    fn end_receive(
+        &mut self,
+        failure: Option<Errno>,
+        memory: &Memory,
+        counters: &Counters,
+    ) -> Turn {
+        match failure {
+            Some(errno) => self.fail(errno, memory, counters),
+            None => {
                 self.receive_ended = true;
                 self.publish_receive(memory);
-                Turn::Moved
-            }
-            Err(errno) => {
-                self.fail(errno, memory, counters);
-                Turn::Moved
             }
         }
+        Turn::Moved
     }
 
     /// Sees whether the stream has ended or failed, of a socket that may not receive now.
@@ -462,15 +472,8 @@ impl Connection {
         match socket.peek() {
             Ok(Moved::Bytes(_)) => Turn::Throttled,
             Ok(Moved::Later) => Turn::Idle,
-            Ok(Moved::End) => {
-                self.receive_ended = true;
-                self.publish_receive(memory);
-                Turn::Moved
-            }
-            Err(errno) => {
-                self.fail(errno, memory, counters);
-                Turn::Moved
-            }
+            Ok(Moved::End) => self.end_receive(None, memory, counters),
+            Err(errno) => self.end_receive(Some(errno), memory, counters),
         }
     }
 

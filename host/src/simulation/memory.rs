@@ -95,6 +95,16 @@ struct Actor {
 }
 
 impl Actor {
+    /// Which messages of a word it knows to have been written, at that time.
+    fn knows(&self, at: usize, now_ns: u64) -> impl Fn(&Message) -> bool {
+        let seen = self.seen.get(&at).copied().unwrap_or(0);
+        move |message| {
+            message.number <= seen
+                || self.clock[message.writer] >= message.tick
+                || message.at_ns + LATEST_NS <= now_ns
+        }
+    }
+
     /// It has read or written that message of a word.
     fn sees(&mut self, at: usize, number: u64) {
         let last = self.seen.entry(at).or_insert(0);
@@ -288,14 +298,9 @@ impl SharedMemory {
         let now = self.now_ns.get();
         let actors = self.actors.borrow();
         let actor = &actors[self.me()];
-        let seen = actor.seen.get(&at).copied().unwrap_or(0);
+        let known = actor.knows(at, now);
         let mut random = self.random.borrow_mut();
         self.history(at, |history| {
-            let known = |message: &Message| {
-                message.number <= seen
-                    || actor.clock[message.writer] >= message.tick
-                    || message.at_ns + LATEST_NS <= now
-            };
             let first = history.iter().rposition(known).unwrap_or(0);
             let last = history.len() - 1;
             let pick = match random.next() % 4 {
@@ -352,14 +357,9 @@ impl SharedMemory {
         let now = self.now_ns.get();
         let actors = self.actors.borrow();
         let actor = &actors[self.me()];
-        let seen = actor.seen.get(&at).copied().unwrap_or(0);
+        let known = actor.knows(at, now);
         let mut random = self.random.borrow_mut();
         self.history(at, |history| {
-            let known = |message: &Message| {
-                message.number <= seen
-                    || actor.clock[message.writer] >= message.tick
-                    || message.at_ns + LATEST_NS <= now
-            };
             let first = history.iter().rposition(known).map_or(0, |last| last + 1);
             // Nothing comes between an exchange and what it has read. And numbers run out where
             // many came in between.
