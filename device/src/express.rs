@@ -13,7 +13,7 @@ use crate::abi::handle::Handle;
 use crate::abi::layout::LIVE_AT;
 use crate::abi::net::Net;
 use crate::abi::word::{Word, Words, writes_bytes};
-use crate::group::Group;
+use crate::group::{Group, GroupKind};
 use crate::local::{Side, Socket};
 use crate::planted::{Bug, planted};
 use crate::ring::{self, Ending, Found, Opened, Search, Window};
@@ -51,7 +51,7 @@ pub(crate) fn receive<G: Group>(
     (to, most): (*mut u8, usize),
     wait: bool,
 ) -> Result<Outcome, Errno> {
-    let words = group.lead(|| take(net, handle, to, most, wait).words());
+    let words = group.lead(|| take(net, G::KIND, handle, to, most, wait).words());
     if words[0] == COPIED {
         return Ok(Outcome::Copied((words[1] >> 32) as usize));
     }
@@ -78,12 +78,13 @@ pub(crate) fn send<G: Group>(
 
 /// The first warp's part of receiving.
 #[inline(never)]
-fn take(net: Net, handle: Handle, to: *mut u8, most: usize, wait: bool) -> Found {
+fn take(net: Net, kind: GroupKind, handle: Handle, to: *mut u8, most: usize, wait: bool) -> Found {
     let lane = simt::lane();
     let mut search = None;
     let mut plan = [0; 3];
     if lane == 0 {
-        match Search::begin(net, handle, Side::Receive, 1, wait) {
+        let begun = Search::begin(net, handle, Side::Receive, 1, wait);
+        match begun.and_then(|search| search.by(kind)) {
             Ok(begun) => {
                 let deadline = begun.deadline.map_or(0, Deadline::to_word);
                 plan = [begun.position, deadline, 0];
@@ -404,7 +405,7 @@ pub mod model {
     /// # Errors
     /// A handle that names no open socket, or a side that another group has.
     pub fn take(net: Net, handle: Handle, to: &mut [u8]) -> Result<usize, Errno> {
-        let search = Search::begin(net, handle, Side::Receive, 1, true)?;
+        let search = Search::begin(net, handle, Side::Receive, 1, true)?.by(GroupKind::Thread)?;
         let (socket, position) = (search.socket, search.position);
         // The counter last: it may be newer than the words.
         let words: [u64; EXPRESS_WORDS] =

@@ -8,6 +8,9 @@ use crate::simt::{self, Scope, WARP};
 
 /// Threads that act as one.
 pub trait Group: Copy + sealed::Sealed {
+    /// Tells groups apart that have the same leader.
+    #[doc(hidden)]
+    const KIND: GroupKind;
     /// The calling thread's place in the group, from 0.
     fn rank(self) -> usize;
     /// Threads of the group.
@@ -31,6 +34,18 @@ pub trait Group: Copy + sealed::Sealed {
     fn is_leader(self) -> bool {
         self.rank() == 0
     }
+}
+
+/// What a group is.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupKind {
+    /// A single thread.
+    Thread,
+    /// A warp.
+    Warp,
+    /// A block.
+    Block,
 }
 
 /// All threads of the block: the default.
@@ -61,6 +76,8 @@ fn digest(arguments: &[u64]) -> u64 {
 }
 
 impl Group for Block {
+    const KIND: GroupKind = GroupKind::Block;
+
     #[inline(always)]
     fn rank(self) -> usize {
         simt::position().thread as usize
@@ -103,6 +120,8 @@ impl Group for Block {
 }
 
 impl Group for Warp {
+    const KIND: GroupKind = GroupKind::Warp;
+
     #[inline(always)]
     fn rank(self) -> usize {
         (simt::position().thread % WARP) as usize
@@ -146,6 +165,8 @@ impl Group for Warp {
 }
 
 impl Group for Thread {
+    const KIND: GroupKind = GroupKind::Thread;
+
     #[inline(always)]
     fn rank(self) -> usize {
         0

@@ -13,6 +13,7 @@ use crate::abi::handle::Handle;
 use crate::abi::layout::{LIVE_AT, LOCAL_WORDS};
 use crate::abi::net::Net;
 use crate::abi::word::{Word, Words};
+use crate::group::GroupKind;
 use crate::planted::{Bug, planted};
 use crate::simt;
 use crate::wait::{Deadline, Watch, wait_until};
@@ -401,14 +402,17 @@ impl Socket {
         self.position_word(side).store(position);
     }
 
-    /// Notes that the calling thread's group, which holds the receive side, has it now: this
-    /// group, and the one that had it last. An exchange, since nothing else tells of what the last
-    /// one has written there.
+    /// Notes that the group of that kind which the calling thread leads, and which holds the
+    /// receive side, has it now: this group, and the one that had it last. An exchange, since
+    /// nothing else tells of what the last one has written there.
     #[inline(always)]
-    pub(crate) fn change_receiver(&self) -> (u64, u64) {
+    pub(crate) fn change_receiver(&self, kind: GroupKind) -> (u64, u64) {
+        let kind = if planted(Bug::LeadersAlike) { 0 } else { kind as u64 };
         let position = simt::position();
         let leader = u64::from(position.block) << 10 | u64::from(position.thread);
-        let group = self.net.epoch() << 42 | (leader + 1);
+        // Heads of one group come in order, since its calls do. Those of a block and of its first
+        // warp do not: different threads store them, and nothing makes one wait for the other.
+        let group = self.net.epoch() << 44 | (leader + 1) << 2 | kind;
         (group, self.record.get(RECEIVER).swap_on_gpu(group))
     }
 

@@ -15,7 +15,7 @@ pub enum Bug {
     WrongWrap,
     /// The proxy takes a full ring for one with room.
     FullTakenForFree,
-    /// A request slot is free again before its reply was read.
+    /// A request slot is free again before its reply has come.
     SlotFreedEarly,
     /// A place's next socket has the same handle.
     GenerationNotBumped,
@@ -37,11 +37,13 @@ pub enum Bug {
     PositionBelieved,
     /// A group's progress is published while the last group's may still be on its way.
     HeadsOvertake,
+    /// A block and its first thread or warp count as one group.
+    LeadersAlike,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::ReceiveWithoutRelease,
         Self::ReceiveWithoutAcquire,
         Self::SendWithoutFence,
@@ -58,6 +60,7 @@ impl Bug {
         Self::DeadlineIgnored,
         Self::PositionBelieved,
         Self::HeadsOvertake,
+        Self::LeadersAlike,
     ];
 }
 

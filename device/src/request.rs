@@ -40,13 +40,13 @@ pub(crate) fn ask(net: Net, shard: usize, request: &Request) -> Result<Reply, Er
     net.request(slot).write(&request.0);
     // Release: the proxy that sees the number sees the request.
     net.request_sequence(slot).store_release(sequence);
+    if planted(Bug::SlotFreedEarly) {
+        local.get(LOCK).store_release(FREE);
+    }
     let answered = wait_until(net, shard, deadline, Watch::Proxy, || {
         // Acquire: who sees the number sees the reply.
         (net.reply_sequence(slot).load_acquire() == sequence).then_some(())
     });
-    if planted(Bug::SlotFreedEarly) {
-        local.get(LOCK).store_release(FREE);
-    }
     let reply = answered.map(|()| Reply(net.reply(slot).read()));
     // Release: the next claimer finds the sequence number, and this reply was read before.
     if !planted(Bug::SlotFreedEarly) {

@@ -12,7 +12,7 @@ use crate::abi::net::Net;
 use crate::abi::word::Word;
 use crate::buf::SharedBuf;
 use crate::copy;
-use crate::group::Group;
+use crate::group::{Group, GroupKind};
 use crate::local::{self, RingPlace, Side, Socket};
 use crate::planted::{Bug, planted};
 use crate::simt;
@@ -53,7 +53,7 @@ impl Window {
     ) -> Result<Opened, Errno> {
         let mut words = [0; 2];
         if group.is_leader() {
-            words = find(net, handle, side, least, wait).words();
+            words = find(net, G::KIND, handle, side, least, wait).words();
         }
         Self::of(group.broadcast(words), most)
     }
@@ -197,8 +197,9 @@ impl Found {
 
 /// The leader's part of opening a window: lock, wait, see how much there is.
 #[inline(never)]
-fn find(net: Net, handle: Handle, side: Side, least: usize, wait: bool) -> Found {
+fn find(net: Net, kind: GroupKind, handle: Handle, side: Side, least: usize, wait: bool) -> Found {
     Search::begin(net, handle, side, least, wait)
+        .and_then(|search| search.by(kind))
         .and_then(Search::finish)
         .unwrap_or_else(Found::error)
 }
@@ -275,17 +276,23 @@ impl Search {
         if least > ring.capacity() {
             return Err(this.refuse(Errno::EMSGSIZE));
         }
-        if side == Side::Receive {
-            let (group, last) = socket.change_receiver();
-            if group != last {
-                let followed = local::follow_receiver(net, socket, position, last);
-                if let Err(errno) = followed {
-                    socket.restore_receiver(last);
-                    return Err(this.refuse(errno));
-                }
-            }
-        }
         Ok(this)
+    }
+
+    /// Tells what kind of group searches; those that receive follow the one that did before.
+    #[inline(always)]
+    pub(crate) fn by(self, kind: GroupKind) -> Result<Self, Errno> {
+        if self.side == Side::Send {
+            return Ok(self);
+        }
+        let (group, last) = self.socket.change_receiver(kind);
+        if group != last
+            && let Err(errno) = local::follow_receiver(self.net, self.socket, self.position, last)
+        {
+            self.socket.restore_receiver(last);
+            return Err(self.refuse(errno));
+        }
+        Ok(self)
     }
 
     /// Gives the direction back as it was.

@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
-use gpunet_device::{Group, Handle, Listener, Net, On, SharedBuf, SocketAddr, Stream, calls, simt};
+use gpunet_device::{
+    Group, Handle, Listener, Net, On, SharedBuf, SocketAddr, Stream, Thread, Warp, calls, simt,
+};
 
 use super::peers::pattern;
 use super::{say, was_told};
@@ -17,6 +19,8 @@ use super::{say, was_told};
 /// Bytes of shared memory that a block needs, and of it a group that shares the block with others.
 pub(crate) const SHARED_BYTES: u32 = 8 << 10;
 const GROUP_BYTES: usize = 1 << 10;
+/// Where threads receive by themselves that otherwise receive with their block.
+const ALONE_AT: usize = 7 << 10;
 
 /// Who makes calls together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +56,9 @@ pub(crate) struct Plan {
     pub(crate) piece: usize,
     pub(crate) offset: usize,
     pub(crate) in_place: bool,
+    /// Where a block shares a socket, what part of it also receives by itself, with no barrier in
+    /// between.
+    pub(crate) alone: Option<Grouping>,
     /// Errors may come: a peer breaks off, or the launch is stopped.
     pub(crate) excused: bool,
     pub(crate) complaints: Arc<Mutex<Vec<String>>>,
@@ -385,8 +392,10 @@ fn share_stream<G: Group>(
         if got == 0 {
             return Ok(());
         }
+        let (alone, more) = receive_alone(on, plan, stream);
         on.group().barrier();
-        for byte in (0..got).filter_map(|index| buffer.get(index)) {
+        let bytes = (0..got).filter_map(|index| buffer.get(index));
+        for byte in bytes.chain((0..more).filter_map(|index| alone.get(index))) {
             match common.received.get(usize::from(byte).wrapping_sub(1)) {
                 Some(count) if leads => drop(count.fetch_add(1, Ordering::Relaxed)),
                 Some(_) => {}
@@ -395,4 +404,25 @@ fn share_stream<G: Group>(
         }
         on.group().barrier();
     }
+}
+
+/// The block's first warp or thread receives what is there; how much, in all threads.
+fn receive_alone<G: Group>(on: On<G>, plan: &Plan, stream: &Stream<G>) -> (SharedBuf, usize) {
+    let buffer = simt::shared_memory().slice(ALONE_AT, GROUP_BYTES).first(plan.piece);
+    let (net, handle, thread) = (on.net(), stream.handle(), simt::position().thread);
+    let got = match plan.alone {
+        Some(Grouping::Warps) if thread < simt::WARP => {
+            calls::grecv(net, Warp, handle, buffer, calls::MSG_DONTWAIT)
+        }
+        Some(Grouping::Threads) if thread == 0 => {
+            calls::grecv(net, Thread, handle, buffer, calls::MSG_DONTWAIT)
+        }
+        _ => 0,
+    };
+    // Nothing there, or the side is taken.
+    let idle = [Errno::EAGAIN, Errno::EBUSY].map(|errno| i64::from(-errno.0));
+    if got < 0 && !idle.contains(&got) && !plan.excused && thread == 0 {
+        plan.complain(on, &format!("a part of a block that receives got {got}"));
+    }
+    (buffer, on.group().broadcast([got.max(0) as u64])[0] as usize)
 }

@@ -42,6 +42,8 @@ const LIMIT_NS: u64 = 60_000_000_000;
 const LIMIT_STEPS: u64 = 20_000_000;
 /// Calls that move a stream's bytes: more would show nothing new.
 const CALLS: u64 = 40;
+/// Peers that connect to the kernels.
+const MOST_PEERS: u64 = 4;
 /// The port of the kernels' listener, and of the remote one.
 const KERNELS_PORT: u16 = 1000;
 const REMOTE_PORT: u16 = 2000;
@@ -65,6 +67,11 @@ impl Draw {
     fn split(&mut self) -> SplitMix {
         SplitMix(self.0.next())
     }
+}
+
+/// Groups that a block of so many threads may be, as [`Scene::launch`] draws them.
+fn most_groups(threads: u32) -> u32 {
+    if threads > 3 { threads.div_ceil(simt::WARP) } else { threads }
 }
 
 /// What a proxy's coroutine says when it lets others run.
@@ -171,7 +178,21 @@ impl Scene {
         now.advance(1_000_000_000);
         let trace = Rc::new(Trace::default());
         let shards = draw.of(&[1, 1, 2]);
-        let layout = Layout { shards, places: 8, slots: draw.of(&[1, 1, 1, 2, 4]) };
+        // Who there is: servers and clients of all kinds.
+        let serves = !draw.one_in(4);
+        let asks = !serves || draw.one_in(2);
+        let mut shapes: Vec<(u32, u32)> = Vec::new();
+        for wanted in [serves, asks] {
+            let threads = draw.of(&[1, 1, 3, 32, 40, 64]);
+            let blocks = if threads > 3 { draw.of(&[1, 1, 2]) } else { draw.of(&[1, 2, 3]) };
+            shapes.push(if wanted { (blocks, threads) } else { (0, 0) });
+        }
+        // Few, so that they are used again; but clients that hold them all would wait for ever for
+        // a server that finds none.
+        let groups: u32 =
+            shapes.iter().map(|(blocks, threads)| blocks * most_groups(*threads)).sum();
+        let places = (1 + MOST_PEERS as u32 + 2 * groups).max(8);
+        let layout = Layout { shards, places, slots: draw.of(&[1, 1, 1, 2, 4]) };
         let ring_bytes = u64::from(RING) * 64;
         let clock = {
             let now = now.clone();
@@ -187,15 +208,6 @@ impl Scene {
         let network = Rc::new(network);
         set_network(Some(network.clone()));
 
-        // Who there is: servers and clients of all kinds.
-        let serves = !draw.one_in(4);
-        let asks = !serves || draw.one_in(2);
-        let mut shapes: Vec<(u32, u32)> = Vec::new();
-        for wanted in [serves, asks] {
-            let threads = draw.of(&[1, 1, 3, 32, 40, 64]);
-            let blocks = if threads > 3 { draw.of(&[1, 1, 2]) } else { draw.of(&[1, 2, 3]) };
-            shapes.push(if wanted { (blocks, threads) } else { (0, 0) });
-        }
         let threads: usize =
             shapes.iter().map(|(blocks, threads)| (blocks * threads) as usize).sum();
         let actors = shards as usize + threads;
@@ -322,7 +334,7 @@ impl Scene {
         let listener = if serves { Some(self.listener()?) } else { None };
         if let Some(listener) = listener {
             self.launch(shapes[0], first_actors[0], Work::Serve { listener }, piece, excused)?;
-            for stream in 0..self.draw.below(5) {
+            for stream in 0..self.draw.below(MOST_PEERS + 1) {
                 let total = self.draw.of(&[0, 1, 40, 64, 200, 5000, 9000]).min(piece * CALLS);
                 let Some(endpoint) = self.network.remote_connect(KERNELS_PORT) else { continue };
                 let breaks_at = (breaks && self.draw.one_in(2)).then(|| self.draw.below(total + 1));
@@ -410,6 +422,7 @@ impl Scene {
             piece: piece as usize,
             offset: self.draw.of(&[0, 0, 3, 8]),
             in_place: self.draw.one_in(3),
+            alone: self.draw.of(&[None, Some(Grouping::Warps), Some(Grouping::Threads)]),
             excused,
             complaints: self.complaints.clone(),
         };
