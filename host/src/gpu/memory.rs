@@ -12,16 +12,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::GpuError;
 
-/// Pages mapped into this process, zeroed, unmapped when dropped.
+/// Pages of a memory file mapped into this process, zeroed, unmapped when dropped.
 #[derive(Debug)]
 pub(super) struct Mapping {
     start: NonNull<u8>,
     mapped: usize,
-    fd: Option<OwnedFd>,
+    pub(super) file: OwnedFd,
 }
 
 // SAFETY: a mapping belongs to the process, not to a thread; Mapping itself only holds its bounds.
@@ -30,9 +30,9 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Pages of a memory file, which another process can be given.
-    pub(super) fn shared(bytes: usize) -> Result<Self, GpuError> {
-        let mapped = checked_size("host memory", bytes)?;
+    /// New ones; another process can be given the file.
+    pub(super) fn new(what: &'static str, bytes: usize) -> Result<Self, GpuError> {
+        let mapped = checked_size(what, bytes)?;
         let fd = memfd_create("gpunet", MemfdFlags::CLOEXEC)
             .map_err(|errno| system("memfd_create", errno))?;
         ftruncate(&fd, mapped as u64).map_err(|errno| system("ftruncate", errno))?;
@@ -42,25 +42,9 @@ impl Mapping {
             mmap(ptr::null_mut(), mapped, protection, MapFlags::SHARED, &fd, 0)
         }
         .map_err(|errno| system("mmap", errno))?;
-        Self::new(start.cast(), mapped, Some(fd))
-    }
-
-    /// Pages of this process alone.
-    pub(super) fn private(what: &'static str, bytes: usize) -> Result<Self, GpuError> {
-        let mapped = checked_size(what, bytes)?;
-        // SAFETY: as in `shared`.
-        let start = unsafe {
-            let protection = ProtFlags::READ | ProtFlags::WRITE;
-            mmap_anonymous(ptr::null_mut(), mapped, protection, MapFlags::PRIVATE)
-        }
-        .map_err(|errno| system("mmap", errno))?;
-        Self::new(start.cast(), mapped, None)
-    }
-
-    fn new(start: *mut u8, mapped: usize, fd: Option<OwnedFd>) -> Result<Self, GpuError> {
-        let start = NonNull::new(start)
+        let start = NonNull::new(start.cast())
             .ok_or(GpuError::System { call: "mmap", text: "it gave address 0".to_owned() })?;
-        Ok(Self { start, mapped, fd })
+        Ok(Self { start, mapped, file: fd })
     }
 
     pub(super) fn as_ptr(&self) -> *mut u8 {
@@ -126,6 +110,8 @@ pub(super) trait Owner: Send + Sync {
     fn take_back(&self, memory: Given);
     fn read(&self, address: *const u8, into: &mut [u8]) -> Result<(), GpuError>;
     fn write(&self, address: *mut u8, from: &[u8]) -> Result<(), GpuError>;
+    /// A dma-buf of memory that the driver allocated.
+    fn export(&self, address: u64, bytes: usize) -> Result<OwnedFd, GpuError>;
 }
 
 /// Memory on its way back to the system.
@@ -192,7 +178,7 @@ impl HostMemory {
     /// The memory file behind the pages, which another process can map.
     #[must_use]
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.pages.as_ref().and_then(|pages| pages.fd.as_ref()).map(AsFd::as_fd)
+        self.pages.as_ref().map(|pages| pages.file.as_fd())
     }
 }
 
@@ -216,10 +202,10 @@ impl std::fmt::Debug for HostMemory {
 /// Memory of the GPU, zeroed. The host reaches it only through [`read`](Self::read) and
 /// [`write`](Self::write), which do not wait for running kernels.
 pub struct DeviceMemory {
-    given: Option<Given>,
+    pub(super) given: Option<Given>,
     device: *mut u8,
-    bytes: usize,
-    owner: Arc<dyn Owner>,
+    pub(super) bytes: usize,
+    pub(super) owner: Arc<dyn Owner>,
 }
 
 // SAFETY: as for HostMemory; reads and writes go through the owner, which is Sync.

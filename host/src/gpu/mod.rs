@@ -8,6 +8,7 @@
 //!   Gpu ── load, host_memory, device_memory, launch
 //!    ├── cuda/      primary context, a stream for each launch, completion by polling events
 //!    └── emulated/  worker threads for each launch, coroutines for a block's threads
+//!   remote          how network devices reach GPU memory
 //!   ledger          which kernels run, what fits beside them, which memory waits for them
 //! ```
 #![expect(unsafe_code, reason = "driver calls, mappings and switches of coroutines live here")]
@@ -20,6 +21,7 @@ mod launch;
 mod ledger;
 mod memory;
 mod module;
+mod remote;
 #[cfg(test)]
 mod tests;
 
@@ -31,6 +33,7 @@ pub use error::{Blame, GpuError, KernelError, WaitOutcome};
 pub use launch::{Dim3, Entry, LaunchSpec, Running};
 pub use memory::{DeviceMemory, HostMemory};
 pub use module::Module;
+pub use remote::RemoteWrites;
 
 #[cfg(feature = "simulation")]
 pub(crate) use emulated::{stage::Stage, worker::SplitMix};
@@ -42,6 +45,8 @@ trait Backend: Send + Sync {
     fn host_memory(&self, bytes: usize) -> Result<HostMemory, GpuError>;
     fn device_memory(&self, bytes: usize) -> Result<DeviceMemory, GpuError>;
     fn launch(&self, launch: LaunchSpec<'_>) -> Result<Running, GpuError>;
+    fn remote_writes(&self) -> RemoteWrites;
+    fn flush_remote_writes(&self) -> Result<(), GpuError>;
     #[cfg(feature = "simulation")]
     fn stage(&self, launch: LaunchSpec<'_>) -> Result<Stage, GpuError> {
         let _ = launch;

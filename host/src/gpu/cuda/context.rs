@@ -7,18 +7,24 @@
 
 use std::collections::HashMap;
 use std::mem;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute};
+use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute, CUmemRangeHandleType};
 
 use super::super::ledger::{Ledger, MAX_KERNELS, Ticket};
 use super::super::memory::{Given, Owner};
-use super::super::{GpuError, KernelError};
+use super::super::{GpuError, KernelError, RemoteWrites};
 use super::copier::Copier;
 use super::driver::{self, Failed, call};
 use super::module::Loaded;
 use super::stream::Lane;
+
+/// CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER; larger ones promise more.
+const ORDERED_FOR_OWNER: u32 = 100;
+/// CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST.
+const FLUSH_BY_HOST: u32 = 1;
 
 /// Contexts that are open, by ordinal. Two would not know of each other's kernels.
 static OPEN: Mutex<Vec<(i32, Weak<Context>)>> = Mutex::new(Vec::new());
@@ -70,6 +76,7 @@ pub(super) struct Facts {
     pub(super) multiprocessors: u32,
     pub(super) max_threads: u32,
     pub(super) max_shared: u32,
+    pub(super) remote_writes: RemoteWrites,
 }
 
 /// See the module.
@@ -287,6 +294,24 @@ impl Owner for Context {
         // SAFETY: DeviceMemory checked the range and owns the memory.
         self.copy(|copier| unsafe { copier.write(address.addr() as u64, from) })
     }
+
+    fn export(&self, address: u64, bytes: usize) -> Result<OwnedFd, GpuError> {
+        const EXPORT: &str = "cuMemGetHandleForAddressRange";
+        if !driver::has(EXPORT) {
+            return Err(GpuError::DriverTooOld { symbol: EXPORT });
+        }
+        self.bind()?;
+        // The driver wants whole pages; its own are larger, so these are all ours.
+        let bytes = bytes.next_multiple_of(rustix::param::page_size());
+        let kind = CUmemRangeHandleType::CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD;
+        let mut file = -1_i32;
+        let to = (&raw mut file).cast();
+        // SAFETY: writes one descriptor; DeviceMemory owns the memory.
+        unsafe { call!(cuMemGetHandleForAddressRange(to, address, bytes, kind, 0)) }
+            .map_err(|failed| self.failed(failed))?;
+        // SAFETY: the driver has just opened it for us.
+        Ok(unsafe { OwnedFd::from_raw_fd(file) })
+    }
 }
 
 impl Drop for Context {
@@ -342,6 +367,20 @@ impl Facts {
             multiprocessors: ask(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
             max_threads: ask(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
             max_shared: ask(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+            remote_writes: {
+                // A driver that does not know the questions has no answer.
+                let ask = |attribute| ask(attribute).unwrap_or(0);
+                let ordering = ask(Attribute::CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING);
+                let flush =
+                    ask(Attribute::CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS);
+                if ordering >= ORDERED_FOR_OWNER {
+                    RemoteWrites::Ordered
+                } else if flush & FLUSH_BY_HOST != 0 && driver::has("cuFlushGPUDirectRDMAWrites") {
+                    RemoteWrites::AfterFlush
+                } else {
+                    RemoteWrites::Unknown
+                }
+            },
         })
     }
 }

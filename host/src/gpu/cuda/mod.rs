@@ -25,11 +25,13 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cudarc::driver::sys;
+
 use super::launch::Handle;
 use super::memory::{Given, Mapping};
 use super::{
     Backend, DeviceMemory, GpuError, GpuInfo, GpuKind, HostMemory, KernelError, LaunchSpec, Module,
-    Running,
+    RemoteWrites, Running,
 };
 use context::{Context, Flight, lock};
 use copier::Copier;
@@ -112,7 +114,7 @@ impl Backend for Cuda {
 
     fn host_memory(&self, bytes: usize) -> Result<HostMemory, GpuError> {
         self.context.bind()?;
-        let pages = Mapping::shared(bytes)?;
+        let pages = Mapping::new("host memory", bytes)?;
         let start = pages.as_ptr().cast::<c_void>();
         // SAFETY: the pages are mapped and stay so until they are unregistered (Context::free).
         unsafe { call!(cuMemHostRegister_v2(start, pages.mapped(), PORTABLE_AND_MAPPED)) }
@@ -145,6 +147,19 @@ impl Backend for Cuda {
         };
         self.context.copy(clear)?;
         Ok(memory)
+    }
+
+    fn remote_writes(&self) -> RemoteWrites {
+        self.context.facts.remote_writes
+    }
+
+    fn flush_remote_writes(&self) -> Result<(), GpuError> {
+        self.context.bind()?;
+        let target = sys::CUflushGPUDirectRDMAWritesTarget::CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX;
+        let scope = sys::CUflushGPUDirectRDMAWritesScope::CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER;
+        // SAFETY: takes two numbers; `remote_writes` says so only where the driver has it.
+        unsafe { call!(cuFlushGPUDirectRDMAWrites(target, scope)) }
+            .map_err(|failed| self.context.failed(failed))
     }
 
     fn launch(&self, mut spec: LaunchSpec<'_>) -> Result<Running, GpuError> {

@@ -21,6 +21,7 @@ mod thread;
 pub(crate) mod worker;
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -30,7 +31,7 @@ use super::ledger::{Ledger, Ticket};
 use super::memory::{Given, Mapping, Owner, copy_from_shared, copy_to_shared};
 use super::{
     Backend, DeviceMemory, EmulatedOptions, Entry, GpuError, GpuInfo, GpuKind, HostMemory,
-    KernelError, LaunchSpec, Module, Running,
+    KernelError, LaunchSpec, Module, RemoteWrites, Running,
 };
 use stack::Stacks;
 use worker::Worker;
@@ -92,6 +93,11 @@ impl Owner for Keeper {
         unsafe { copy_to_shared(from, address) };
         Ok(())
     }
+
+    fn export(&self, _: u64, _: usize) -> Result<OwnedFd, GpuError> {
+        let remedy = "its memory is pages of a file";
+        Err(GpuError::Unsupported { what: "a driver's dma-buf", kind: "emulated", remedy })
+    }
 }
 
 /// The backend.
@@ -143,16 +149,24 @@ impl Backend for Emulated {
     }
 
     fn host_memory(&self, bytes: usize) -> Result<HostMemory, GpuError> {
-        let pages = Mapping::shared(bytes)?;
+        let pages = Mapping::new("host memory", bytes)?;
         let device = pages.as_ptr();
         Ok(HostMemory::new(pages, device, bytes, false, self.keeper.clone()))
     }
 
     fn device_memory(&self, bytes: usize) -> Result<DeviceMemory, GpuError> {
-        let pages = Mapping::private("GPU memory", bytes)?;
+        let pages = Mapping::new("GPU memory", bytes)?;
         let device = pages.as_ptr();
         let given = Given::Pages { pages, registered: false };
         Ok(DeviceMemory::new(given, device, bytes, self.keeper.clone()))
+    }
+
+    fn remote_writes(&self) -> RemoteWrites {
+        RemoteWrites::Ordered
+    }
+
+    fn flush_remote_writes(&self) -> Result<(), GpuError> {
+        Ok(())
     }
 
     fn launch(&self, spec: LaunchSpec<'_>) -> Result<Running, GpuError> {
