@@ -404,14 +404,7 @@ impl Shard {
             };
             match turn {
                 Turn::Moved => connection.hot = HOT_TURNS,
-                Turn::Full => {
-                    connection.hot = 0;
-                    // It is heated by every edge of its descriptor, but waits once.
-                    if !connection.waits_for_room {
-                        connection.waits_for_room = true;
-                        self.full.push(place as u32);
-                    }
-                }
+                Turn::Full => connection.hot = 0,
                 // The last attempt found nothing, so whatever comes is a new edge.
                 Turn::Idle if !few => connection.hot = 0,
                 Turn::Idle => connection.hot = connection.hot.saturating_sub(1),
@@ -428,7 +421,9 @@ impl Shard {
             }
             if connection.hot == 0 {
                 self.hot.swap_remove(at);
-                if turn != Turn::Full {
+                if turn == Turn::Full {
+                    self.wait_for_room(place);
+                } else {
                     self.unwatched.push(place as u32);
                 }
             } else {
@@ -587,6 +582,15 @@ impl Shard {
             worked = true;
         }
         worked
+    }
+
+    /// A socket's receive ring is full. Its descriptor may say so often, but it waits once.
+    pub(super) fn wait_for_room(&mut self, place: usize) {
+        if let Some(connection) = &mut self.places[place]
+            && !std::mem::replace(&mut connection.waits_for_room, true)
+        {
+            self.full.push(place as u32);
+        }
     }
 
     fn retry_full(&mut self) -> bool {

@@ -423,6 +423,19 @@ fn bytes_in_flight_are_counted_until_they_are_read() {
 }
 
 #[test]
+fn a_limited_socket_whose_ring_is_full_waits_once() {
+    let mut io = NoEpoll::default();
+    let (mut shard, mut peer, handle) = shard_with(Policy::open().max_rate(40_000), 0, &mut io);
+    write(&mut peer, &[1; 2 * RING as usize]);
+    for turn in 0..200 {
+        shard.ready(handle.0);
+        shard.turn(turn * 1_000_000, &mut io);
+    }
+    assert_eq!(shard.counters.received_bytes.get(), RING.into());
+    assert_eq!(shard.full.len(), 1);
+}
+
+#[test]
 fn nothing_granted_is_no_end() {
     let mut bench = Bench::new();
     bench.connection.cap = 0;

@@ -162,7 +162,7 @@ impl Shard {
                     // There may be more.
                     self.queue_up(place, Direction::Receive);
                 }
-                (Direction::Receive, Ok(Turn::Full)) => self.full.push(place as u32),
+                (Direction::Receive, Ok(Turn::Full)) => self.wait_for_room(place),
                 // Nothing is there: whatever comes is a new edge, for who is watched.
                 (Direction::Receive, Ok(_)) => self.unwatched.push(place as u32),
                 (Direction::Send, Ok(turn)) => worked |= turn == Turn::Moved,
