@@ -106,12 +106,6 @@ impl Shard {
         !self.hot.is_empty()
     }
 
-    /// Whether something waits for a time rather than for an event. Full rings wait for kernels.
-    pub(crate) fn has_timers(&self, kernels: bool) -> bool {
-        !(self.closing.is_empty() && self.again.is_empty() && self.throttled.is_empty())
-            || kernels && !(self.paused.is_empty() && self.full.is_empty())
-    }
-
     /// Whether any socket is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.places.iter().all(Option::is_none)
