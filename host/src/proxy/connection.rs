@@ -149,7 +149,7 @@ pub(crate) struct Connection {
     pub(crate) one_way: u64,
     /// Not tried before then.
     pub(crate) rests_until_ns: u64,
-    /// Its ring was full, and it waits among those that were.
+    /// Its ring was full, or it is a listener that had to pause, and waits among those.
     pub(crate) waits_for_room: bool,
     /// Bytes that an attempt may move; in a net without limits of bytes, any number.
     pub(crate) cap: u64,

@@ -32,8 +32,12 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        Self::with(LAYOUT)
+    }
+
+    fn with(layout: Layout) -> Self {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
-        let memory = Memory::new(&gpu, LAYOUT, RING_BYTES as usize, 1).expect("memory");
+        let memory = Memory::new(&gpu, layout, RING_BYTES as usize, 1).expect("memory");
         // Nothing that a test draws reaches beyond it.
         let shard = empty_shard(memory, RING_BYTES, Policy::closed());
         shard.shared.launches.set(LAUNCH, true);
@@ -237,6 +241,42 @@ fn a_socket_that_comes_after_its_launch_has_ended_is_closed() {
         assert!(bench.shard.find(stays).is_some());
         bench.is_whole();
     }
+}
+
+#[test]
+fn many_sockets_go_at_once_and_the_heart_beats() {
+    const MANY: u32 = 15_000;
+    let mut bench = Bench::with(Layout { shards: 1, places: MANY + 1, slots: 4 });
+    let shared = bench.shard.shared.clone();
+    let poller = bench.poller();
+    let made: Vec<Handle> = (0..MANY)
+        .map(|_| {
+            let handle = shared.pool.take_handle().expect("a place");
+            let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
+            let (index, owner) = (shared.index(handle), Owner::Launch(LAUNCH));
+            // Without rings its ring is full, and without a socket it waits for its deadline.
+            let mut made = Connection::new(handle, index, owner, wishes, None);
+            made.phase = Phase::Open;
+            bench.shard.adopt(made, &mut bench.io);
+            handle
+        })
+        .collect();
+    bench.turn();
+    for handle in &made {
+        bench.ask(Operation::Watch, poller, [handle.0, u64::from(POLLOUT), 1, 0]).expect("open");
+        bench.shard.ready(handle.0);
+    }
+    let beat = shared.memory.heartbeat(0).load();
+    let start = std::time::Instant::now();
+    bench.shard.close_for_launch(LAUNCH, true, bench.now);
+    bench.shard.finish_closing(bench.now + 1_000_000, &mut bench.io);
+    assert!(start.elapsed().as_secs() < 3, "{:?}", start.elapsed());
+    assert!(shared.memory.heartbeat(0).load() >= beat + u64::from(MANY));
+    assert!(bench.shard.is_empty());
+    bench.turn();
+    bench.is_in_bounds();
+    assert_eq!((bench.shard.hot.len(), bench.shard.full.len()), (0, 0));
+    bench.is_whole();
 }
 
 #[test]

@@ -66,7 +66,7 @@ impl Shard {
                 self.open(handle)?;
                 self.close(handle, now_ns);
                 // The kernel's next request may need the place.
-                self.finish_closing(now_ns, io);
+                self.finish(handle, now_ns, io);
                 NOTHING
             }
             Operation::PeerName => {

@@ -45,21 +45,25 @@ pub(crate) struct Shard {
     /// Request numbers, as last seen.
     sequences: Vec<u64>,
     /// Places from here on were never used.
-    used: usize,
-    /// Places to try without asking epoll.
-    pub(super) hot: Vec<u32>,
+    pub(super) used: usize,
+    // A socket that goes stays in these lists until the next turn looks at them and does not find
+    // it: many go at once, and need not be searched for one by one.
+    /// Sockets to try without asking epoll.
+    pub(super) hot: Vec<Handle>,
+    /// Sockets whose receive ring was full.
+    pub(super) full: Vec<Handle>,
+    /// Sockets that are closing.
+    pub(super) closing: Vec<Handle>,
+    /// Pollers, and listeners that pause.
+    pub(super) pollers: Vec<Handle>,
+    pub(super) paused: Vec<Handle>,
+    /// Directions of sockets that wait for the net's limits, in their order; and whether some of
+    /// these sockets are gone.
+    pub(super) throttled: VecDeque<(Handle, Direction)>,
+    pub(super) throttled_gone: bool,
+    pub(super) settle_at_ns: u64,
     /// Places that epoll is to watch again.
     pub(super) unwatched: Vec<u32>,
-    /// Places whose receive ring was full.
-    pub(super) full: Vec<u32>,
-    /// Directions of sockets that wait for the net's limits, in their order.
-    pub(super) throttled: VecDeque<(Handle, Direction)>,
-    pub(super) settle_at_ns: u64,
-    /// Places that are closing.
-    pub(super) closing: Vec<u32>,
-    /// Places of pollers, and of listeners that pause.
-    pub(super) pollers: Vec<u32>,
-    pub(super) paused: Vec<u32>,
     /// Sockets whose peer's queue was full, and when they try again.
     again: Vec<(Handle, SocketAddr)>,
     again_at_ns: u64,
@@ -87,13 +91,14 @@ impl Shard {
             sequences: vec![0; slots],
             used: 0,
             hot: Vec::new(),
-            unwatched: Vec::new(),
             full: Vec::new(),
-            throttled: VecDeque::new(),
-            settle_at_ns: 0,
             closing: Vec::new(),
             pollers: Vec::new(),
             paused: Vec::new(),
+            throttled: VecDeque::new(),
+            throttled_gone: false,
+            settle_at_ns: 0,
+            unwatched: Vec::new(),
             again: Vec::new(),
             again_at_ns: 0,
             now_ns: 0,
@@ -114,8 +119,7 @@ impl Shard {
     /// One round over everything that may have work. Whether there was any.
     pub(crate) fn turn(&mut self, now_ns: u64, io: &mut dyn Readiness) -> bool {
         self.now_ns = now_ns;
-        self.beat += 1;
-        self.shared.memory.heartbeat(self.id).store(self.beat);
+        self.beat();
         self.counters.turns.add(1);
         let mut worked = self.answer_requests(now_ns, io);
         worked |= self.retry_throttled(now_ns);
@@ -130,12 +134,19 @@ impl Shard {
         worked
     }
 
+    /// Shows that the thread lives: once a turn, and between the parts of one that may be long.
+    pub(super) fn beat(&mut self) {
+        self.beat += 1;
+        self.shared.memory.heartbeat(self.id).store(self.beat);
+    }
+
     /// Takes what came in. Called by the thread in each round, and before requests are answered.
     pub(crate) fn take_messages(&mut self, now_ns: u64, io: &mut dyn Readiness) -> bool {
         self.now_ns = now_ns;
         let mut any = false;
         while let Ok(message) = self.inbox.try_recv() {
             any = true;
+            self.beat();
             self.take_message(message, now_ns, io);
         }
         any
@@ -170,7 +181,7 @@ impl Shard {
                 {
                     // Nobody could close it but a kernel.
                     self.close(handle, now_ns);
-                    self.finish_closing(now_ns, io);
+                    self.finish(handle, now_ns, io);
                 }
                 let _ = to.send(released);
             }
@@ -199,7 +210,7 @@ impl Shard {
         let was_cold = connection.hot == 0;
         connection.hot = HOT_TURNS;
         if was_cold {
-            self.hot.push(Handle(key).place());
+            self.hot.push(Handle(key));
         }
         // Writable, perhaps: what waits can go.
         self.pump_send(Handle(key).place() as usize);
@@ -224,6 +235,12 @@ impl Shard {
         (found.handle == handle).then_some(found)
     }
 
+    /// Whether a handle names a connection.
+    pub(super) fn has(&self, handle: Handle) -> bool {
+        let place = self.places.get(handle.place() as usize);
+        place.and_then(Option::as_deref).is_some_and(|connection| connection.handle == handle)
+    }
+
     fn has_failed(&mut self, handle: Handle) -> bool {
         self.find(handle).is_some_and(|connection| connection.failure.is_some())
     }
@@ -244,7 +261,7 @@ impl Shard {
             connection.cap = 0;
         }
         if phase == Phase::Polling {
-            self.pollers.push(place as u32);
+            self.pollers.push(handle);
         }
         if phase != Phase::Fresh {
             self.watch_descriptor(handle, io);
@@ -283,11 +300,7 @@ impl Shard {
             None => Ok(()),
         };
         match added {
-            Ok(()) if connection.hot == 0 => {
-                connection.hot = 1;
-                self.hot.push(handle.place());
-            }
-            Ok(()) => {}
+            Ok(()) => self.heat(handle),
             Err(errno) => {
                 let (shared, counters) = (Arc::clone(&self.shared), Arc::clone(&self.counters));
                 if let Some(connection) = self.find(handle) {
@@ -380,7 +393,7 @@ impl Shard {
 
     /// The thread is about to sleep: whatever comes is to wake it.
     pub(crate) fn watch_before_sleep(&mut self, io: &mut dyn Readiness) {
-        self.unwatched.extend_from_slice(&self.hot);
+        self.unwatched.extend(self.hot.iter().map(|handle| handle.place()));
         self.watch_again(io);
     }
 
@@ -388,14 +401,15 @@ impl Shard {
         let mut worked = false;
         let few = self.hot.len() <= FEW_HOT;
         let mut at = 0;
-        while at < self.hot.len() {
-            let place = self.hot[at] as usize;
-            let turn = self.try_place(place, now_ns, io);
-            worked |= turn == Turn::Moved;
-            let Some(connection) = &mut self.places[place] else {
+        while let Some(&handle) = self.hot.get(at) {
+            if !self.has(handle) {
                 self.hot.swap_remove(at);
                 continue;
-            };
+            }
+            let place = handle.place() as usize;
+            let turn = self.try_place(place, now_ns, io);
+            worked |= turn == Turn::Moved;
+            let Some(connection) = &mut self.places[place] else { continue };
             match turn {
                 Turn::Moved => connection.hot = HOT_TURNS,
                 Turn::Full => connection.hot = 0,
@@ -463,16 +477,12 @@ impl Shard {
         let moved = listener.accept(&shared, &counters, now_ns, &mut |connection| {
             self.place(connection, io);
         });
-        let paused = listener.pauses(now_ns);
-        let full = listener.is_full();
-        self.places[place] = Some(listener);
-        if paused || full {
-            if !self.paused.contains(&(place as u32)) {
-                self.paused.push(place as u32);
-            }
-            return Turn::Idle;
+        let waits = listener.pauses(now_ns) || listener.is_full();
+        if waits && !std::mem::replace(&mut listener.waits_for_room, true) {
+            self.paused.push(listener.handle);
         }
-        if moved {
+        self.places[place] = Some(listener);
+        if moved && !waits {
             self.tell_watcher(place, POLLIN);
             Turn::Moved
         } else {
@@ -496,27 +506,26 @@ impl Shard {
             return false;
         }
         let mut worked = false;
-        for place in std::mem::take(&mut self.paused) {
-            let ready = self.places[place as usize].as_ref().is_some_and(|listener| {
-                listener.phase == Phase::Listening && !listener.pauses(now_ns)
-            });
-            if ready {
-                worked |= self.try_accept(place as usize, now_ns, io) == Turn::Moved;
-                self.heat(place);
-            } else if self.places[place as usize].is_some() {
-                self.paused.push(place);
+        for handle in std::mem::take(&mut self.paused) {
+            let Some(listener) = self.find(handle) else { continue };
+            if listener.pauses(now_ns) {
+                self.paused.push(handle);
+                continue;
             }
+            listener.waits_for_room = false;
+            worked |= self.try_accept(handle.place() as usize, now_ns, io) == Turn::Moved;
+            self.heat(handle);
         }
         worked
     }
 
-    /// Tries a place in the next turns without asking epoll.
-    fn heat(&mut self, place: u32) {
-        if let Some(connection) = &mut self.places[place as usize]
+    /// Tries a socket in the next turn without asking epoll.
+    fn heat(&mut self, handle: Handle) {
+        if let Some(connection) = self.find(handle)
             && connection.hot == 0
         {
             connection.hot = 1;
-            self.hot.push(place);
+            self.hot.push(handle);
         }
     }
 
@@ -570,7 +579,7 @@ impl Shard {
                 }
                 Ok(_) => {
                     self.try_connected(handle);
-                    self.heat(handle.place());
+                    self.heat(handle);
                 }
             }
             worked = true;
@@ -583,29 +592,28 @@ impl Shard {
         if let Some(connection) = &mut self.places[place]
             && !std::mem::replace(&mut connection.waits_for_room, true)
         {
-            self.full.push(place as u32);
+            self.full.push(connection.handle);
         }
     }
 
     fn retry_full(&mut self) -> bool {
         let mut worked = false;
         let mut at = 0;
-        while at < self.full.len() {
-            let place = self.full[at];
-            let turn = self.receive_at(place as usize);
+        while let Some(&handle) = self.full.get(at) {
+            let place = handle.place() as usize;
+            let turn = if self.has(handle) { self.receive_at(place) } else { Turn::Idle };
             if turn == Turn::Full {
                 at += 1;
                 continue;
             }
             self.full.swap_remove(at);
-            if let Some(connection) = &mut self.places[place as usize] {
-                connection.waits_for_room = false;
-            }
+            let Some(connection) = self.find(handle) else { continue };
+            connection.waits_for_room = false;
             if turn == Turn::Moved {
                 worked = true;
-                self.tell_watcher(place as usize, POLLIN);
+                self.tell_watcher(place, POLLIN);
             }
-            self.heat(place);
+            self.heat(handle);
         }
         worked
     }
@@ -632,11 +640,13 @@ impl Shard {
 
     fn write_events(&mut self) -> bool {
         let mut worked = false;
-        for place in &self.pollers {
-            if let Some(poller) = &mut self.places[*place as usize] {
+        self.pollers.retain(|handle| match &mut self.places[handle.place() as usize] {
+            Some(poller) if poller.handle == *handle => {
                 worked |= poller.write_events(&self.shared.memory, &self.counters);
+                true
             }
-        }
+            _ => false,
+        });
         worked
     }
 }

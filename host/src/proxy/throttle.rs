@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use gpunet_device::Handle;
 use gpunet_device::calls::{POLLIN, POLLOUT};
 
 use super::connection::{Connection, Phase, Turn};
@@ -133,6 +132,11 @@ impl Shard {
         if !self.shared.policy.limits.slow() {
             return false;
         }
+        if std::mem::take(&mut self.throttled_gone) {
+            let mut queue = std::mem::take(&mut self.throttled);
+            queue.retain(|(handle, _)| self.has(*handle));
+            self.throttled = queue;
+        }
         self.shared.policy.limits.refill(now_ns);
         self.settle(now_ns);
         let mut worked = false;
@@ -178,7 +182,7 @@ impl Shard {
             return;
         }
         self.settle_at_ns = now_ns + SETTLE_NS;
-        let all = self.places.iter_mut().flatten();
+        let all = self.places[..self.used].iter_mut().flatten();
         for connection in all.filter(|c| c.flying_in + c.flying_out > 0) {
             connection.look_at_head(&self.shared.memory, &self.counters);
             let (unread, untaken) = (connection.unread(), connection.untaken());
@@ -188,14 +192,14 @@ impl Shard {
             connection.flying_out = untaken.min(connection.flying_out);
         }
     }
-
-    /// Takes what is left of a socket out of the queue.
-    pub(super) fn leave_queue(&mut self, handle: Handle) {
-        self.throttled.retain(|(queued, _)| *queued != handle);
-    }
 }
 
 impl Connection {
+    /// Whether any direction is in the queue.
+    pub(super) fn is_queued(&self) -> bool {
+        self.queued_receive || self.queued_send
+    }
+
     /// Whether a direction is in the queue.
     fn queued(&mut self, direction: Direction) -> &mut bool {
         match direction {
