@@ -61,6 +61,8 @@ pub(crate) struct Shard {
     /// these sockets are gone.
     pub(super) throttled: VecDeque<(Handle, Direction)>,
     pub(super) throttled_gone: bool,
+    /// The first of them waits for time to bring it something.
+    pub(super) waits_for_time: bool,
     pub(super) settle_at_ns: u64,
     /// Places that epoll is to watch again.
     pub(super) unwatched: Vec<u32>,
@@ -97,6 +99,7 @@ impl Shard {
             paused: Vec::new(),
             throttled: VecDeque::new(),
             throttled_gone: false,
+            waits_for_time: false,
             settle_at_ns: 0,
             unwatched: Vec::new(),
             again: Vec::new(),

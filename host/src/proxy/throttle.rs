@@ -1,7 +1,8 @@
 //! Sockets whose bytes must wait because of their net's limits.
 //!
 //! In a net with such limits each attempt to move bytes is granted a number of them first. Who gets
-//! none queues up, and the queue is served in order when there is something to grant again. How a
+//! none queues up, and the queue is served in order when there is something to grant again; among
+//! the threads of a net, the one is served first that has waited longest. How a
 //! connection ends is no matter of bytes, and is seen even so.
 
 use std::sync::Arc;
@@ -64,7 +65,7 @@ impl Shard {
             return Ok(Turn::Full);
         }
         let limits = &shared.policy.limits;
-        let granted = match limits.take(Direction::Receive, free, connection.flying_in) {
+        let granted = match limits.take(self.id, Direction::Receive, free, connection.flying_in) {
             Grant::Bytes(bytes) => bytes,
             none => return Err(none),
         };
@@ -88,7 +89,7 @@ impl Shard {
             return Ok(connection.pump_send(&shared.memory, &self.counters));
         }
         let limits = &shared.policy.limits;
-        let granted = match limits.take(Direction::Send, waiting, connection.flying_out) {
+        let granted = match limits.take(self.id, Direction::Send, waiting, connection.flying_out) {
             Grant::Bytes(bytes) => bytes,
             none => return Err(none),
         };
@@ -137,7 +138,8 @@ impl Shard {
             queue.retain(|(handle, _)| self.has(*handle));
             self.throttled = queue;
         }
-        self.shared.policy.limits.refill(now_ns);
+        let waits = std::mem::take(&mut self.waits_for_time);
+        self.shared.policy.limits.refill(now_ns, self.id, waits);
         self.settle(now_ns);
         let mut worked = false;
         // Who is served may queue up again, for the next turn.
@@ -156,6 +158,7 @@ impl Shard {
                     if grant == Grant::Nobody {
                         // Its turn has not passed.
                         self.throttled.rotate_right(1);
+                        self.waits_for_time = true;
                         break;
                     }
                 }
