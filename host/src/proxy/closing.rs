@@ -164,6 +164,9 @@ impl Shard {
         if let Some(descriptor) = socket.descriptor() {
             io.remove(descriptor);
         }
+        if let Some(watch) = connection.watch {
+            self.notify(watch.poller, handle, watch.token, 0);
+        }
         for orphan in connection.take_pending(&shared) {
             shared.tell(orphan.shard() as usize, Message::Close(orphan));
         }

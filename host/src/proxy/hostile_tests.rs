@@ -5,7 +5,8 @@ use std::os::unix::net::UnixStream;
 use gpunet_device::abi::express::EXPRESS_WORDS;
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::message::{Operation, REQUEST_WORDS, Request};
-use gpunet_device::calls::POLLOUT;
+use gpunet_device::calls::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDHUP};
+use gpunet_device::poller::EVENT_BYTES;
 use gpunet_device::{Domain, Handle, SocketAddr};
 use proptest::prelude::*;
 
@@ -79,6 +80,37 @@ impl Bench {
 
     fn poller(&mut self) -> Handle {
         Handle(self.ask(Operation::Poller, Handle::NONE, [0; 4]).expect("a place"))
+    }
+
+    /// Has a new poller watch a socket, and takes what it is told at once.
+    fn watcher(&mut self, socket: Handle, events: u16) -> Handle {
+        let poller = self.poller();
+        let add = [socket.0, u64::from(events), 0, 0];
+        self.ask(Operation::Watch, poller, add).expect("both are open");
+        self.turn();
+        self.told(poller);
+        poller
+    }
+
+    /// Takes a poller's events as a kernel does; all that they tell.
+    fn told(&mut self, poller: Handle) -> u16 {
+        let shared = self.shard.shared.clone();
+        let index = shared.index(poller);
+        let ring = self.shard.find(poller).expect("it is open").receive;
+        let written = (ring.theirs..ring.ours).step_by(EVENT_BYTES);
+        let told =
+            written.fold(0, |told, at| told | shared.memory.ring_word(&ring.place, at + 8).load());
+        shared.memory.receive_head(index).store_release(ring.ours);
+        let (memory, counters) = (&shared.memory, self.shard.counters.clone());
+        self.shard.find(poller).expect("it is open").look_at_head(memory, &counters);
+        told as u16
+    }
+
+    /// Takes a stream's bytes as a kernel does.
+    fn read_all(&mut self, stream: Handle) {
+        let head = self.shard.find(stream).expect("it is open").receive.ours;
+        let index = self.shard.shared.index(stream);
+        self.shard.shared.memory.receive_head(index).store_release(head);
     }
 
     fn watched(&mut self, poller: Handle) -> (usize, usize) {
@@ -191,6 +223,97 @@ fn a_socket_that_another_poller_watches_is_forgotten_by_the_first() {
         bench.turn();
     }
     assert_eq!((bench.watched(first).0, bench.watched(second).0), (0, 0));
+    bench.is_whole();
+}
+
+#[test]
+fn a_poller_is_told_of_connections_that_fill_the_accept_ring() {
+    let mut bench = Bench::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("it is bound");
+    let (socket, listens) = transport::adopt(listener.into()).expect("a listener");
+    assert!(listens);
+    let shared = bench.shard.shared.clone();
+    let handle = shared.pool.take_handle().expect("a place");
+    let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
+    let index = shared.index(handle);
+    let mut made = Connection::new(handle, index, Owner::Host, wishes, Some(socket));
+    made.receive = shared.ring(8, 0).expect("a ring");
+    made.start_listening(1);
+    made.publish(&shared.memory);
+    bench.shard.adopt(made, &mut bench.io);
+    let poller = bench.watcher(handle, POLLIN);
+    let _client = std::net::TcpStream::connect(address).expect("it listens");
+    bench.shard.ready(handle.0);
+    bench.turn();
+    assert_eq!(bench.shard.counters.accepted.get(), 1);
+    assert_eq!(bench.told(poller), POLLIN);
+    bench.is_whole();
+}
+
+#[test]
+fn a_poller_is_told_of_a_failed_send_after_the_peers_end() {
+    let mut bench = Bench::new();
+    let (socket, far) = bench.stream();
+    let poller = bench.watcher(socket, POLLIN);
+    far.shutdown(std::net::Shutdown::Write).expect("it is connected");
+    bench.shard.ready(socket.0);
+    bench.turn();
+    bench.turn();
+    assert_eq!(bench.told(poller), POLLIN);
+    drop(far);
+    bench.turn();
+    let index = bench.shard.shared.index(socket);
+    let tail = bench.shard.find(socket).expect("it is open").send.theirs + 100;
+    bench.shard.shared.memory.send_tail(index).store_release(tail);
+    bench.turn();
+    assert_eq!(bench.told(poller), POLLERR | POLLHUP);
+    bench.is_whole();
+}
+
+#[test]
+fn a_poller_is_told_of_an_end_behind_a_full_ring() {
+    let mut bench = Bench::new();
+    let (socket, mut far) = bench.stream();
+    let poller = bench.watcher(socket, POLLRDHUP);
+    std::io::Write::write_all(&mut far, &[1; RING as usize]).expect("the pair holds it");
+    bench.shard.ready(socket.0);
+    bench.turn();
+    bench.turn();
+    assert_eq!(bench.shard.full.len(), 1);
+    drop(far);
+    bench.read_all(socket);
+    bench.turn();
+    bench.turn();
+    assert!(bench.shard.find(socket).expect("it is open").receive_ended);
+    assert_eq!(bench.told(poller) & POLLRDHUP, POLLRDHUP);
+    bench.is_whole();
+}
+
+#[test]
+fn a_poller_is_told_of_a_shutdown_by_its_own_side() {
+    let mut bench = Bench::new();
+    let (socket, _far) = bench.stream();
+    let poller = bench.watcher(socket, POLLIN | POLLRDHUP);
+    bench.ask(Operation::Shutdown, socket, [0; 4]).expect("it is connected");
+    bench.turn();
+    assert_eq!(bench.told(poller), POLLIN | POLLRDHUP);
+    bench.ask(Operation::Shutdown, socket, [1, 0, 0, 0]).expect("it is connected");
+    bench.turn();
+    assert_eq!(bench.told(poller), POLLHUP);
+    bench.is_whole();
+}
+
+#[test]
+fn a_poller_forgets_a_socket_that_the_program_takes_back() {
+    let mut bench = Bench::new();
+    let (socket, _far) = bench.stream();
+    let poller = bench.watcher(socket, POLLIN);
+    assert_eq!(bench.watched(poller).0, 0, "nothing has happened on it");
+    let (shard, io) = (&mut bench.shard, &mut bench.io);
+    shard.notify(poller, socket, 0, POLLIN);
+    assert!(shard.release(socket, io).is_ok());
+    assert_eq!(bench.watched(poller), (0, 0));
     bench.is_whole();
 }
 

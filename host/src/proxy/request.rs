@@ -315,6 +315,7 @@ impl Shard {
             Phase::Listening if receive => {
                 connection.receive_ended = true;
                 connection.publish_receive(&shared.memory);
+                self.tell_of_receiving(handle.place() as usize);
                 return NOTHING;
             }
             _ => return Err(Errno::ENOTCONN),
@@ -333,6 +334,10 @@ impl Shard {
             connection.finish_send = true;
             connection.publish_send(&shared.memory);
             self.send_now(handle);
+        }
+        if receive {
+            // Others may watch it.
+            self.tell_of_receiving(handle.place() as usize);
         }
         NOTHING
     }

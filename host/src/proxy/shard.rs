@@ -9,7 +9,7 @@ use std::sync::mpsc::Receiver;
 
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::message::Request;
-use gpunet_device::calls::{POLLIN, POLLOUT};
+use gpunet_device::calls::{POLLERR, POLLHUP, POLLIN, POLLOUT};
 use gpunet_device::planted::{Bug, planted};
 use gpunet_device::{Handle, SocketAddr};
 
@@ -309,6 +309,7 @@ impl Shard {
                 if let Some(connection) = self.find(handle) {
                     connection.fail(errno, &shared.memory, &counters);
                 }
+                self.tell_of_receiving(handle.place() as usize);
             }
         }
     }
@@ -346,15 +347,15 @@ impl Shard {
         let mut worked = false;
         for (place, word) in changed {
             let Some(connection) = &mut self.places[place] else { continue };
-            let sent = connection.send.ours;
+            let before = (connection.send.ours, connection.send_ended);
             if !connection.take_tail(word, &self.shared.memory, &self.counters) {
                 // Seen as changed in the next turn, too. No work: it may never be whole.
                 self.tails[place] = !word;
                 continue;
             }
             worked = true;
-            if connection.send.ours != sent {
-                self.tell_watcher(place, POLLOUT);
+            if (connection.send.ours, connection.send_ended) != before {
+                self.tell_of_sending(place);
             }
             self.pump_send(place);
         }
@@ -375,7 +376,7 @@ impl Shard {
             self.unwatched.push(place as u32);
         }
         if moved {
-            self.tell_watcher(place, POLLOUT);
+            self.tell_of_sending(place);
         }
     }
 
@@ -464,8 +465,7 @@ impl Shard {
                     connection.rests_until_ns = now_ns + STREAM_REST_NS;
                 }
                 if turn == Turn::Moved {
-                    let ready = connection.readiness() & !POLLOUT;
-                    self.tell_watcher(place, ready);
+                    self.tell_of_receiving(place);
                 }
                 turn
             }
@@ -485,12 +485,10 @@ impl Shard {
             self.paused.push(listener.handle);
         }
         self.places[place] = Some(listener);
-        if moved && !waits {
+        if moved {
             self.tell_watcher(place, POLLIN);
-            Turn::Moved
-        } else {
-            Turn::Idle
         }
+        if moved && !waits { Turn::Moved } else { Turn::Idle }
     }
 
     /// Hands a new connection to its shard, this one or another.
@@ -614,7 +612,7 @@ impl Shard {
             connection.waits_for_room = false;
             if turn == Turn::Moved {
                 worked = true;
-                self.tell_watcher(place, POLLIN);
+                self.tell_of_receiving(place);
             }
             self.heat(handle);
         }
@@ -629,6 +627,18 @@ impl Shard {
         if events != 0 {
             self.notify(watch.poller, connection.handle, watch.token, events);
         }
+    }
+
+    /// Tells the poller that bytes came to a socket, or that no more will.
+    pub(super) fn tell_of_receiving(&mut self, place: usize) {
+        let ready = self.places[place].as_ref().map_or(0, |connection| connection.readiness());
+        self.tell_watcher(place, ready & !POLLOUT);
+    }
+
+    /// Tells the poller that a socket's bytes went, or that no more will.
+    pub(super) fn tell_of_sending(&mut self, place: usize) {
+        let ready = self.places[place].as_ref().map_or(0, |connection| connection.readiness());
+        self.tell_watcher(place, POLLOUT | ready & (POLLERR | POLLHUP));
     }
 
     /// Brings an event to a poller, here or in another shard. Events 0: the socket is gone.

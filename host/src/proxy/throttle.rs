@@ -2,12 +2,10 @@
 //!
 //! In a net with such limits each attempt to move bytes is granted a number of them first. Who gets
 //! none queues up, and the queue is served in order when there is something to grant again; among
-//! the threads of a net, the one is served first that has waited longest. How a
-//! connection ends is no matter of bytes, and is seen even so.
+//! the threads of a net, the one that has waited longest comes first. How a connection ends is no
+//! matter of bytes, and is seen even so.
 
 use std::sync::Arc;
-
-use gpunet_device::calls::{POLLIN, POLLOUT};
 
 use super::connection::{Connection, Phase, Turn};
 use super::shard::Shard;
@@ -86,7 +84,11 @@ impl Shard {
         let waiting = connection.send.theirs - connection.send.ours;
         if waiting == 0 || connection.send_ended {
             // Ending the direction costs no bytes.
-            return Ok(connection.pump_send(&shared.memory, &self.counters));
+            let turn = connection.pump_send(&shared.memory, &self.counters);
+            if turn == Turn::Moved {
+                self.tell_of_sending(place);
+            }
+            return Ok(turn);
         }
         let limits = &shared.policy.limits;
         let granted = match limits.take(self.id, Direction::Send, waiting, connection.flying_out) {
@@ -106,7 +108,7 @@ impl Shard {
             connection.pump_send(&shared.memory, &self.counters);
         }
         if turn == Turn::Moved {
-            self.tell_watcher(place, POLLOUT);
+            self.tell_of_sending(place);
         }
         match (turn, more) {
             (Turn::Moved, true) => self.queue_up(place, Direction::Send),
@@ -164,8 +166,7 @@ impl Shard {
                 }
                 (Direction::Receive, Ok(Turn::Moved)) => {
                     worked = true;
-                    let ready = self.find(handle).map_or(POLLIN, |c| c.readiness() & !POLLOUT);
-                    self.tell_watcher(place, ready);
+                    self.tell_of_receiving(place);
                     // There may be more.
                     self.queue_up(place, Direction::Receive);
                 }
