@@ -182,7 +182,9 @@ impl NetBuilder {
             layout.sockets() as u64 * 2 * u64::from(ring) + 2 * events.max(64 << 10)
         });
         check(ring_memory >= 2 * u64::from(ring), "ring memory: at least two rings")?;
-        let ring_memory = ring_memory.next_multiple_of(u64::from(crate::pool::SMALLEST_RING));
+        let ring_memory = ring_memory
+            .checked_next_multiple_of(u64::from(crate::pool::SMALLEST_RING))
+            .ok_or(NetError::Setting("ring memory: less than there are addresses"))?;
         let spin = self.spin.unwrap_or(match self.gpu.info().kind {
             GpuKind::Emulated => Duration::from_micros(20),
             _ => Duration::from_millis(1),
