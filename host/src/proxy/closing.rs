@@ -148,7 +148,7 @@ impl Shard {
         if let Some(errno) = connection.failure {
             return Err(errno);
         }
-        if connection.send.theirs != connection.send.ours && !connection.send_ended {
+        if connection.unsent() > 0 {
             return Err(Errno::EAGAIN);
         }
         connection.look_at_head(&shared.memory, &counters);

@@ -16,7 +16,7 @@ use super::tests::{NoEpoll, empty_shard};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::Memory;
 use crate::net::policy::Policy;
-use crate::transport;
+use crate::transport::{self, Socket};
 
 const RING: u32 = 4096;
 const LAYOUT: Layout = Layout { shards: 1, places: 12, slots: 4 };
@@ -66,16 +66,25 @@ impl Bench {
         let (near, far) = UnixStream::pair().expect("a pair");
         far.set_nonblocking(true).expect("a socket can");
         let (socket, _) = transport::adopt(near.into()).expect("a stream");
+        let mut made = self.make(Owner::Host, Some(socket));
+        made.take_rings(&self.shard.shared).expect("rings");
+        made.phase = Phase::Open;
+        (self.adopt(made), far)
+    }
+
+    /// A connection that is not yet the shard's.
+    fn make(&self, owner: Owner, socket: Option<Box<dyn Socket>>) -> Connection {
         let shared = &self.shard.shared;
         let handle = shared.pool.take_handle().expect("a place");
         let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
-        let index = shared.index(handle);
-        let mut made = Connection::new(handle, index, Owner::Host, wishes, Some(socket));
-        made.take_rings(shared).expect("rings");
-        made.phase = Phase::Open;
-        made.publish(&shared.memory);
+        Connection::new(handle, shared.index(handle), owner, wishes, socket)
+    }
+
+    fn adopt(&mut self, made: Connection) -> Handle {
+        let handle = made.handle;
+        made.publish(&self.shard.shared.memory);
         self.shard.adopt(made, &mut self.io);
-        (handle, far)
+        handle
     }
 
     fn poller(&mut self) -> Handle {
@@ -233,21 +242,20 @@ fn a_poller_is_told_of_connections_that_fill_the_accept_ring() {
     let address = listener.local_addr().expect("it is bound");
     let (socket, listens) = transport::adopt(listener.into()).expect("a listener");
     assert!(listens);
-    let shared = bench.shard.shared.clone();
-    let handle = shared.pool.take_handle().expect("a place");
-    let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
-    let index = shared.index(handle);
-    let mut made = Connection::new(handle, index, Owner::Host, wishes, Some(socket));
-    made.receive = shared.ring(8, 0).expect("a ring");
+    let mut made = bench.make(Owner::Host, Some(socket));
+    made.receive = bench.shard.shared.ring(8, 0).expect("a ring");
     made.start_listening(1);
-    made.publish(&shared.memory);
-    bench.shard.adopt(made, &mut bench.io);
+    let handle = bench.adopt(made);
     let poller = bench.watcher(handle, POLLIN);
     let _client = std::net::TcpStream::connect(address).expect("it listens");
     bench.shard.ready(handle.0);
     bench.turn();
     assert_eq!(bench.shard.counters.accepted.get(), 1);
     assert_eq!(bench.told(poller), POLLIN);
+    for _ in 0..1000 {
+        bench.turn();
+    }
+    assert!(!bench.shard.is_hot(), "it waits for a kernel");
     bench.is_whole();
 }
 
@@ -353,12 +361,8 @@ fn a_socket_that_comes_after_its_launch_has_ended_is_closed() {
         let (stays, _far) = bench.stream();
         bench.shard.shared.launches.set(LAUNCH, false);
         // From another shard, which answered the request before it heard of the end.
-        let shared = &bench.shard.shared;
-        let handle = shared.pool.take_handle().expect("a place");
-        let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
-        let made = Connection::new(handle, shared.index(handle), owner, wishes, None);
-        made.publish(&shared.memory);
-        bench.shard.adopt(made, &mut bench.io);
+        let made = bench.make(owner, None);
+        let handle = bench.adopt(made);
         bench.turn();
         assert!(bench.shard.find(handle).is_none(), "{owner:?}");
         assert!(bench.shard.find(stays).is_some());
@@ -374,14 +378,10 @@ fn many_sockets_go_at_once_and_the_heart_beats() {
     let poller = bench.poller();
     let made: Vec<Handle> = (0..MANY)
         .map(|_| {
-            let handle = shared.pool.take_handle().expect("a place");
-            let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
-            let (index, owner) = (shared.index(handle), Owner::Launch(LAUNCH));
             // Without rings its ring is full, and without a socket it waits for its deadline.
-            let mut made = Connection::new(handle, index, owner, wishes, None);
+            let mut made = bench.make(Owner::Launch(LAUNCH), None);
             made.phase = Phase::Open;
-            bench.shard.adopt(made, &mut bench.io);
-            handle
+            bench.adopt(made)
         })
         .collect();
     bench.turn();

@@ -372,7 +372,7 @@ impl Shard {
         while connection.pump_send(&self.shared.memory, &self.counters) == Turn::Moved {
             moved = true;
         }
-        if connection.send.theirs != connection.send.ours {
+        if connection.unsent() > 0 {
             self.unwatched.push(place as u32);
         }
         if moved {
@@ -515,7 +515,9 @@ impl Shard {
             }
             listener.waits_for_room = false;
             worked |= self.try_accept(handle.place() as usize, now_ns, io) == Turn::Moved;
-            self.heat(handle);
+            if self.find(handle).is_some_and(|listener| !listener.waits_for_room) {
+                self.heat(handle);
+            }
         }
         worked
     }

@@ -40,11 +40,9 @@ impl Shard {
 
     /// Sends at a place, as much as there is and is granted.
     pub(super) fn send_at(&mut self, place: usize) {
-        let waits = |c: &Connection| c.send.theirs != c.send.ours && !c.send_ended;
-        let queues = !self.throttled.is_empty();
-        if queues && self.places[place].as_deref().is_some_and(waits)
-            || self.send_granted(place).is_err()
-        {
+        let unsent = self.places[place].as_ref().map_or(0, |connection| connection.unsent());
+        // No overtaking.
+        if unsent > 0 && !self.throttled.is_empty() || self.send_granted(place).is_err() {
             self.queue_up(place, Direction::Send);
         }
     }
@@ -81,8 +79,8 @@ impl Shard {
     fn send_granted(&mut self, place: usize) -> Result<Turn, Grant> {
         let shared = Arc::clone(&self.shared);
         let Some(connection) = &mut self.places[place] else { return Ok(Turn::Idle) };
-        let waiting = connection.send.theirs - connection.send.ours;
-        if waiting == 0 || connection.send_ended {
+        let unsent = connection.unsent();
+        if unsent == 0 {
             // Ending the direction costs no bytes.
             let turn = connection.pump_send(&shared.memory, &self.counters);
             if turn == Turn::Moved {
@@ -91,7 +89,7 @@ impl Shard {
             return Ok(turn);
         }
         let limits = &shared.policy.limits;
-        let granted = match limits.take(self.id, Direction::Send, waiting, connection.flying_out) {
+        let granted = match limits.take(self.id, Direction::Send, unsent, connection.flying_out) {
             Grant::Bytes(bytes) => bytes,
             none => return Err(none),
         };
@@ -102,7 +100,7 @@ impl Shard {
         let moved = connection.send.ours - before;
         connection.flying_out += moved;
         limits.give(Direction::Send, granted - moved);
-        let more = connection.send.theirs != connection.send.ours && !connection.send_ended;
+        let more = connection.unsent() > 0;
         if !more {
             // The kernel may have ended the direction.
             connection.pump_send(&shared.memory, &self.counters);
