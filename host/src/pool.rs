@@ -1,6 +1,7 @@
 //! What sockets are made of: places in the tables and ring memory. Budgeted when the net is
 //! made, shared by its proxy threads, touched only when sockets come and go.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpunet_device::Handle;
@@ -22,7 +23,8 @@ pub(crate) struct Pool {
 
 /// The places of one shard.
 struct Places {
-    free: Vec<u32>,
+    /// In the order in which they are taken.
+    free: VecDeque<u32>,
     generations: Vec<u32>,
     used: u32,
 }
@@ -31,7 +33,7 @@ impl Pool {
     /// A pool for a net of that shape, with that much ring memory.
     pub(crate) fn new(layout: &Layout, ring_bytes: u64) -> Self {
         let shard = || Places {
-            free: (0..layout.places).rev().collect(),
+            free: (0..layout.places).collect(),
             generations: vec![0; layout.places as usize],
             used: 0,
         };
@@ -50,7 +52,7 @@ impl Pool {
             .filter(|(_, places)| !places.free.is_empty())
             .min_by_key(|(_, places)| places.used)
             .ok_or(Errno::ENFILE)?;
-        let place = places.free.pop().ok_or(Errno::ENFILE)?;
+        let place = places.free.pop_front().ok_or(Errno::ENFILE)?;
         places.used += 1;
         let generation = &mut places.generations[place as usize];
         if *generation == 0 || !planted(Bug::GenerationNotBumped) {
@@ -65,7 +67,7 @@ impl Pool {
         let mut shards = lock(&self.places);
         let places = &mut shards[handle.shard() as usize];
         places.used -= 1;
-        places.free.insert(0, handle.place());
+        places.free.push_back(handle.place());
     }
 
     /// Ring memory; ENOBUFS when there is none left.
@@ -102,7 +104,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// A buddy allocator over ring memory: powers of two, merged when given back.
 struct Buddies {
     /// Free offsets by order: order 0 is [`SMALLEST_RING`].
-    free: Vec<std::collections::BTreeSet<u64>>,
+    free: Vec<BTreeSet<u64>>,
 }
 
 impl Buddies {
@@ -149,7 +151,7 @@ impl Buddies {
     }
 
     fn free_bytes(&self) -> u64 {
-        let of = |(order, set): (usize, &std::collections::BTreeSet<u64>)| {
+        let of = |(order, set): (usize, &BTreeSet<u64>)| {
             (set.len() as u64) * (u64::from(SMALLEST_RING) << order)
         };
         self.free.iter().enumerate().map(of).sum()
@@ -175,6 +177,19 @@ mod tests {
         let again = pool.take_handle().unwrap();
         assert_eq!((again.shard(), again.place()), (handles[0].shard(), handles[0].place()));
         assert_ne!(again, handles[0], "a place's next socket has another generation");
+    }
+
+    #[test]
+    fn many_places_come_back_in_no_time() {
+        let pool = Pool::new(&Layout { shards: 1, places: 1 << 19, slots: 1 }, 0);
+        let handles: Vec<_> = (0..1 << 19).map(|_| pool.take_handle().unwrap()).collect();
+        let start = std::time::Instant::now();
+        for handle in &handles {
+            pool.give_handle(*handle);
+        }
+        assert!(start.elapsed().as_secs() < 3, "{:?}", start.elapsed());
+        let again = pool.take_handle().unwrap();
+        assert_eq!(again.place(), handles[0].place(), "the first to come back is the first to go");
     }
 
     proptest! {

@@ -15,6 +15,10 @@ use crate::pool::{LARGEST_RING, ring_capacity};
 /// Connections that wait on a listener of the program.
 pub(crate) const BACKLOG: u32 = 512;
 
+/// The shortest silence. A thread that is well may wait this long for a core, and the supervisor,
+/// too, which counts a gap between two of its looks as 20 ms.
+pub(super) const SHORTEST_SILENCE: Duration = Duration::from_millis(100);
+
 /// Takes a line that a kernel printed, with the launch it came from.
 pub type Printer = Arc<dyn Fn(u32, &str) + Send + Sync>;
 
@@ -120,7 +124,8 @@ impl NetBuilder {
         self
     }
 
-    /// How long the proxy's heartbeat may stand still before kernels take it for dead (10 s).
+    /// How long the proxy's heartbeat may stand still before kernels take it for dead (10 s); at
+    /// least 100 ms, which a thread that is well may have to wait for a core.
     pub fn silence(mut self, silence: Duration) -> Self {
         self.silence = silence;
         self
@@ -133,7 +138,8 @@ impl NetBuilder {
         self
     }
 
-    /// How long a nap is (50 us): the latency that a quiet connection pays.
+    /// How long a nap is (50 us): the latency that a quiet connection pays. At most half the
+    /// silence.
     pub fn nap(mut self, nap: Duration) -> Self {
         self.nap = nap;
         self
@@ -165,9 +171,9 @@ impl NetBuilder {
         check(self.sockets > 0 && places <= Handle::MAX_PLACES, "sockets: 1 to 1048576 a thread")?;
         check((1..=4096).contains(&self.request_slots), "request slots: 1 to 4096")?;
         check((1..=LARGEST_RING).contains(&self.ring), "ring: 1 byte to 1 GiB")?;
-        check(!self.silence.is_zero(), "silence: more than zero")?;
-        // The heart does not beat in a nap.
-        check(self.nap < self.silence, "nap: shorter than the silence")?;
+        check(self.silence >= SHORTEST_SILENCE, "silence: at least 100 ms")?;
+        // The heart does not beat in a nap, which may be longer than asked for.
+        check(self.nap <= self.silence / 2, "nap: at most half the silence")?;
         let layout = Layout { shards: self.proxy_threads, places, slots: self.request_slots };
         let ring = ring_capacity(self.ring);
         let events = (layout.sockets() as u64 * 16).next_power_of_two();
@@ -176,7 +182,9 @@ impl NetBuilder {
             layout.sockets() as u64 * 2 * u64::from(ring) + 2 * events.max(64 << 10)
         });
         check(ring_memory >= 2 * u64::from(ring), "ring memory: at least two rings")?;
-        let ring_memory = ring_memory.next_multiple_of(u64::from(crate::pool::SMALLEST_RING));
+        let ring_memory = ring_memory
+            .checked_next_multiple_of(u64::from(crate::pool::SMALLEST_RING))
+            .ok_or(NetError::Setting("ring memory: less than there are addresses"))?;
         let spin = self.spin.unwrap_or(match self.gpu.info().kind {
             GpuKind::Emulated => Duration::from_micros(20),
             _ => Duration::from_millis(1),

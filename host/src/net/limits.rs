@@ -4,6 +4,7 @@
 //! bytes. A socket too many is refused; bytes too many wait where they are: in the system's buffers,
 //! or in a kernel's send ring.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -16,6 +17,8 @@ const SMALLEST_BURST: u64 = 1024;
 /// A socket is granted such a part of the bucket at once, and no less unless it wants less: sockets
 /// take turns, and bytes do not trickle.
 const SHARE: u64 = 4;
+/// Such a part of the bucket is more than who is next may want: it did not come for it.
+const PILE: u64 = 2;
 
 /// A socket that has nothing in flight in a direction may always have so much: what nobody reads on
 /// other sockets does not starve it.
@@ -36,15 +39,24 @@ impl Limits {
         self.rate.is_some() || self.in_flight.is_some()
     }
 
-    /// Time has come to `now_ns`.
-    pub(crate) fn refill(&self, now_ns: u64) {
+    /// Time has come to `now_ns`, for a proxy thread of whose sockets one waits for it, or none.
+    pub(crate) fn refill(&self, now_ns: u64, thread: usize, waits: bool) {
         if let Some(rate) = &self.rate {
-            rate.lock().refill(now_ns);
+            let mut bucket = rate.lock();
+            bucket.refill(now_ns);
+            bucket.line_up(thread, waits);
         }
     }
 
-    /// How many of `want` bytes may be moved now, by a socket that has `flying` in flight.
-    pub(crate) fn take(&self, direction: Direction, want: u64, flying: u64) -> Grant {
+    /// How many of `want` bytes may be moved now, by a socket of that proxy thread that has
+    /// `flying` in flight.
+    pub(crate) fn take(
+        &self,
+        thread: usize,
+        direction: Direction,
+        want: u64,
+        flying: u64,
+    ) -> Grant {
         let fly = match self.quota(direction) {
             None => want,
             Some(quota) => match quota.take_some(want) {
@@ -53,7 +65,7 @@ impl Limits {
                 some => some,
             },
         };
-        let granted = self.rate.as_ref().map_or(fly, |rate| rate.lock().take(fly));
+        let granted = self.rate.as_ref().map_or(fly, |rate| rate.lock().take(thread, fly));
         self.land(direction, fly - granted);
         if granted == 0 { Grant::Nobody } else { Grant::Bytes(granted) }
     }
@@ -200,12 +212,15 @@ struct Bucket {
     tokens: u64,
     /// Up to when time has been turned into tokens.
     at_ns: u64,
+    /// Threads that wait, in the order in which they came: who wants little at a time does not
+    /// take it from under who wants much.
+    waiting: VecDeque<usize>,
 }
 
 impl Bucket {
     fn new(rate: u64) -> Self {
         let burst = (rate / BURST).max(SMALLEST_BURST);
-        Self { rate, burst, tokens: burst, at_ns: 0 }
+        Self { rate, burst, tokens: burst, at_ns: 0, waiting: VecDeque::new() }
     }
 
     fn refill(&mut self, now_ns: u64) {
@@ -223,11 +238,26 @@ impl Bucket {
         }
     }
 
-    fn take(&mut self, want: u64) -> u64 {
+    /// A thread waits, or no longer does.
+    fn line_up(&mut self, thread: usize, waits: bool) {
+        match self.waiting.iter().position(|other| *other == thread) {
+            None if waits => self.waiting.push_back(thread),
+            Some(at) if !waits => {
+                self.waiting.remove(at);
+            }
+            _ => {}
+        }
+    }
+
+    fn take(&mut self, thread: usize, want: u64) -> u64 {
         let share = want.min(self.burst / SHARE);
-        if self.tokens < share {
+        let ahead = self.waiting.iter().take_while(|other| **other != thread).count();
+        // Tokens pile up when those ahead do not come for them: they hang, and lose their turn.
+        let turn = ahead == 0 || self.tokens >= self.burst / PILE;
+        if !turn || self.tokens < share {
             return 0;
         }
+        self.waiting.drain(..self.waiting.len().min(ahead + 1));
         self.tokens -= share;
         share
     }
@@ -254,7 +284,7 @@ mod tests {
             while now < 1007 * MS {
                 now += step_ns;
                 bucket.refill(now);
-                moved += bucket.take(1 << 20);
+                moved += bucket.take(0, 1 << 20);
             }
             let most = rate + bucket.burst;
             assert!((rate - rate / 100..=most).contains(&moved), "{rate}: {moved}");
@@ -266,8 +296,8 @@ mod tests {
         let mut bucket = Bucket::new(1_000_000);
         bucket.refill(10_000 * MS);
         assert_eq!(bucket.tokens, 50_000);
-        assert_eq!(bucket.take(1_000_000), 12_500, "a share");
-        assert_eq!(bucket.take(10), 10);
+        assert_eq!(bucket.take(0, 1_000_000), 12_500, "a share");
+        assert_eq!(bucket.take(0, 10), 10);
         bucket.give(10);
         // Another thread's clock is behind: nothing is earned twice.
         bucket.refill(9_999 * MS);
@@ -285,7 +315,7 @@ mod tests {
             in_flight: Some(InFlight::new(1000)),
             rate: Some(Rate::new(20_480)),
         };
-        let take = |limits: &Limits, want| match limits.take(Direction::Send, want, 1) {
+        let take = |limits: &Limits, want| match limits.take(0, Direction::Send, want, 1) {
             Grant::Bytes(bytes) => bytes,
             Grant::NotThisOne | Grant::Nobody => 0,
         };
@@ -313,20 +343,67 @@ mod tests {
     #[test]
     fn limits_of_nothing_and_of_everything() {
         let nothing = Limits { in_flight: Some(InFlight::new(0)), ..Limits::default() };
-        assert_eq!(nothing.take(Direction::Receive, 100, 1), Grant::NotThisOne);
-        let little = nothing.take(Direction::Receive, 5000, 0);
+        assert_eq!(nothing.take(0, Direction::Receive, 100, 1), Grant::NotThisOne);
+        let little = nothing.take(0, Direction::Receive, 5000, 0);
         assert_eq!(little, Grant::Bytes(ALLOWANCE), "nobody is starved");
         let everything = Limits {
             rate: Some(Rate::new(u64::MAX)),
             in_flight: Some(InFlight::new(u64::MAX)),
             ..Limits::default()
         };
-        everything.refill(u64::MAX);
-        assert_eq!(everything.take(Direction::Send, 1 << 30, 0), Grant::Bytes(1 << 30));
+        everything.refill(u64::MAX, 0, false);
+        assert_eq!(everything.take(0, Direction::Send, 1 << 30, 0), Grant::Bytes(1 << 30));
         let stopped = Limits { rate: Some(Rate::new(0)), ..Limits::default() };
-        stopped.refill(u64::MAX);
-        while stopped.take(Direction::Send, 256, 0) != Grant::Nobody {}
-        stopped.refill(u64::MAX);
-        assert_eq!(stopped.take(Direction::Send, 1024, 0), Grant::Nobody);
+        stopped.refill(u64::MAX, 0, false);
+        while stopped.take(0, Direction::Send, 256, 0) != Grant::Nobody {}
+        stopped.refill(u64::MAX, 0, true);
+        assert_eq!(stopped.take(0, Direction::Send, 1024, 0), Grant::Nobody);
+    }
+
+    /// Threads that each want so many bytes whenever they ask, every 10 us; for a second, after the
+    /// first burst is gone. Bytes granted to each, and the longest time each went without.
+    fn compete(wants: &[u64], hangs: Option<usize>) -> Vec<(u64, u64)> {
+        let limits = Limits { rate: Some(Rate::new(1_000_000)), ..Limits::default() };
+        while limits.take(0, Direction::Send, 1, 0) != Grant::Nobody {}
+        let mut waits = vec![false; wants.len()];
+        let mut seen = vec![(0, 0, 0); wants.len()];
+        for now in (0..1000 * MS).step_by(10_000) {
+            for (thread, want) in wants.iter().enumerate() {
+                if hangs == Some(thread) && now > 100 * MS {
+                    continue;
+                }
+                limits.refill(now, thread, waits[thread]);
+                let (moved, last, longest) = &mut seen[thread];
+                let grant = limits.take(thread, Direction::Send, *want, 0);
+                waits[thread] = grant == Grant::Nobody;
+                if let Grant::Bytes(bytes) = grant {
+                    *moved += bytes;
+                    *last = now;
+                }
+                *longest = now.saturating_sub(*last).max(*longest);
+            }
+        }
+        seen.iter().map(|(moved, _, longest)| (*moved, *longest)).collect()
+    }
+
+    #[test]
+    fn a_thread_that_wants_much_is_not_starved_by_one_that_wants_little() {
+        // A share of the bucket is what 12.5 ms bring.
+        for wants in [[16, 1 << 20], [1 << 20, 16], [1 << 20, 1 << 20]] {
+            let seen = compete(&wants, None);
+            let all: u64 = seen.iter().map(|(moved, _)| moved).sum();
+            assert!((975_000..=1_000_000).contains(&all), "{seen:?}");
+            assert!(seen.iter().all(|(_, longest)| *longest < 30 * MS), "{wants:?}: {seen:?}");
+        }
+        let seen = compete(&[7, 1 << 20, 100, 1 << 20, 3000], None);
+        assert!(seen.iter().all(|(_, longest)| *longest < 60 * MS), "{seen:?}");
+    }
+
+    #[test]
+    fn a_thread_that_hangs_holds_up_no_other_for_long() {
+        let seen = compete(&[1 << 20, 1 << 20, 500], Some(0));
+        let all: u64 = seen.iter().map(|(moved, _)| moved).sum();
+        assert!(all >= 970_000, "{seen:?}");
+        assert!(seen[1..].iter().all(|(_, longest)| *longest < 60 * MS), "{seen:?}");
     }
 }

@@ -244,12 +244,7 @@ impl Net {
         self.check_alive()?;
         let failed = |errno| NetError::Socket { call: "hand_over", errno };
         let shared = &self.shared;
-        let config = &shared.config;
-        let wishes = Wishes {
-            receive_ring: config.receive_ring,
-            send_ring: config.send_ring,
-            patience_ns: config.patience_ns,
-        };
+        let wishes = Wishes::of(&shared.config);
         let handle = shared.pool.take_handle().map_err(failed)?;
         let index = shared.index(handle);
         let mut made = Connection::new(handle, index, Owner::Host, wishes, Some(socket));

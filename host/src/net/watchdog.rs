@@ -13,7 +13,7 @@ use super::supervisor::Launches;
 use crate::proxy::shared::Shared;
 
 /// What a gap between two looks counts for at most: the supervisor may have been stopped itself,
-/// and the proxy threads with it.
+/// and the proxy threads with it. No silence is so short that one gap fills it.
 const GAP: Duration = Duration::from_millis(20);
 
 /// The heartbeats of a net as the supervisor has seen them.
@@ -85,6 +85,7 @@ impl Watchdog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::net::config::SHORTEST_SILENCE;
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -109,5 +110,15 @@ mod tests {
         for _ in 0..50 {
             assert!(!look(false));
         }
+    }
+
+    #[test]
+    fn one_gap_is_no_silence() {
+        let threads = vec![Seen::default()];
+        let mut watchdog =
+            Watchdog { threads, looked_at: Instant::now(), silence: SHORTEST_SILENCE };
+        assert!(!watchdog.judge(GAP, &|_| 1));
+        // The supervisor looks twice after a stop, before the thread has had its turn.
+        assert!(!watchdog.judge(GAP, &|_| 1) && !watchdog.judge(GAP, &|_| 1));
     }
 }

@@ -9,6 +9,7 @@ use super::connection::{Owner, Phase};
 use super::message::{Message, Released};
 use super::shard::Shard;
 use super::shared::Readiness;
+use crate::transport::Moved;
 
 impl Shard {
     /// Begins to close a socket: its handle is dead at once, what is unsent still goes. False for
@@ -35,8 +36,8 @@ impl Shard {
         connection.finish_send = true;
         connection.phase = Phase::Closing { deadline_ns: now_ns + shared.config.linger_ns };
         let place = handle.place();
-        self.pollers.retain(|poller| *poller != place);
-        self.closing.push(place);
+        self.closing.push(handle);
+        self.beat();
         if let Some(watch) = watch {
             self.notify(watch.poller, handle, watch.token, 0);
         }
@@ -52,41 +53,41 @@ impl Shard {
         true
     }
 
+    /// Lets those closing sockets go that have nothing left to do. Whether any went.
     pub(crate) fn finish_closing(&mut self, now_ns: u64, io: &mut dyn Readiness) -> bool {
-        let mut worked = false;
-        let mut at = 0;
-        while at < self.closing.len() {
-            let place = self.closing[at] as usize;
-            let done = self.places[place].as_ref().is_none_or(|c| c.is_done(now_ns));
-            if !done {
-                at += 1;
-                continue;
-            }
-            self.closing.swap_remove(at);
-            worked = true;
-            if let Some(mut connection) = self.places[place].take() {
-                if let Some(socket) = &mut connection.socket {
-                    // Bytes left unread would turn the close into a reset, which may destroy
-                    // what was sent last.
-                    for _ in 0..64 {
-                        if !matches!(socket.discard(), Ok(crate::transport::Moved::Bytes(_))) {
-                            break;
-                        }
-                    }
-                    if let Some(descriptor) = socket.descriptor() {
-                        io.remove(descriptor);
-                    }
+        let mut closing = std::mem::take(&mut self.closing);
+        let before = closing.len();
+        closing.retain(|handle| !self.finish(*handle, now_ns, io));
+        self.closing = closing;
+        self.closing.len() != before
+    }
+
+    /// Lets a closing socket go if it has nothing left to do. Whether it is gone.
+    pub(super) fn finish(&mut self, handle: Handle, now_ns: u64, io: &mut dyn Readiness) -> bool {
+        let Some(connection) = self.find(handle) else { return true };
+        if !connection.is_done(now_ns) {
+            return false;
+        }
+        let Some(mut connection) = self.places[handle.place() as usize].take() else { return true };
+        if let Some(socket) = &mut connection.socket {
+            // Bytes left unread would turn the close into a reset, which may destroy what was sent
+            // last.
+            for _ in 0..64 {
+                if !matches!(socket.discard(), Ok(Moved::Bytes(_))) {
+                    break;
                 }
-                self.hot.retain(|hot| *hot as usize != place);
-                self.full.retain(|full| *full as usize != place);
-                self.paused.retain(|paused| *paused as usize != place);
-                // The descriptor closes before the place is free: a path can be bound again.
-                connection.socket = None;
-                self.leave_queue(connection.handle);
-                connection.give_back(&self.shared);
+            }
+            if let Some(descriptor) = socket.descriptor() {
+                io.remove(descriptor);
             }
         }
-        worked
+        // The descriptor closes before the place is free: a path can be bound again.
+        connection.socket = None;
+        self.throttled_gone |= connection.is_queued();
+        connection.give_back(&self.shared);
+        // Thousands may go at the end of a launch.
+        self.beat();
+        true
     }
 
     /// Sees which connections kernels have taken from the accept rings.
@@ -147,7 +148,7 @@ impl Shard {
         if let Some(errno) = connection.failure {
             return Err(errno);
         }
-        if connection.send.theirs != connection.send.ours && !connection.send_ended {
+        if connection.unsent() > 0 {
             return Err(Errno::EAGAIN);
         }
         connection.look_at_head(&shared.memory, &counters);
@@ -159,17 +160,17 @@ impl Shard {
         };
         let place = handle.place() as usize;
         let mut connection = self.places[place].take().ok_or(Errno::EBADF)?;
-        self.hot.retain(|hot| *hot as usize != place);
-        self.full.retain(|full| *full as usize != place);
-        self.paused.retain(|paused| *paused as usize != place);
         let socket = connection.socket.take().ok_or(Errno::EBADF)?;
         if let Some(descriptor) = socket.descriptor() {
             io.remove(descriptor);
         }
+        if let Some(watch) = connection.watch {
+            self.notify(watch.poller, handle, watch.token, 0);
+        }
         for orphan in connection.take_pending(&shared) {
             shared.tell(orphan.shard() as usize, Message::Close(orphan));
         }
-        self.leave_queue(handle);
+        self.throttled_gone |= connection.is_queued();
         connection.give_back(&shared);
         let socket = socket.into_descriptor().ok_or(Errno::EOPNOTSUPP)?;
         Ok(Released { socket, unread })

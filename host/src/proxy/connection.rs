@@ -15,6 +15,7 @@ use super::shared::Readiness;
 use super::statistics::{Counters, SocketState};
 use super::watch::{Watch, Watched};
 use crate::memory::{Memory, Window};
+use crate::net::config::Config;
 use crate::transport::{Direction, Moved, Socket};
 
 /// Sockets of a proxy thread that ended with EPROTO and are logged; the rest are counted.
@@ -54,6 +55,17 @@ pub(crate) struct Wishes {
     pub(crate) receive_ring: u32,
     pub(crate) send_ring: u32,
     pub(crate) patience_ns: u64,
+}
+
+impl Wishes {
+    /// What the net is set to.
+    pub(crate) fn of(config: &Config) -> Self {
+        Self {
+            receive_ring: config.receive_ring,
+            send_ring: config.send_ring,
+            patience_ns: config.patience_ns,
+        }
+    }
 }
 
 /// A ring with the proxy's counter and the last good one of the GPU.
@@ -149,7 +161,7 @@ pub(crate) struct Connection {
     pub(crate) one_way: u64,
     /// Not tried before then.
     pub(crate) rests_until_ns: u64,
-    /// Its ring was full, and it waits among those that were.
+    /// Its ring was full, or it is a listener that had to pause, and waits among those.
     pub(crate) waits_for_room: bool,
     /// Bytes that an attempt may move; in a net without limits of bytes, any number.
     pub(crate) cap: u64,
@@ -388,6 +400,11 @@ impl Connection {
         window.fill(&bytes[bytes.len() - left..]);
     }
 
+    /// Bytes that the kernel sent and that are still to go.
+    pub(crate) fn unsent(&self) -> u64 {
+        if self.send_ended { 0 } else { self.send.theirs - self.send.ours }
+    }
+
     /// So many bytes were sent.
     fn count_sent(&mut self, bytes: u64, memory: &Memory, counters: &Counters) {
         self.send.ours += bytes;
@@ -532,8 +549,8 @@ impl Connection {
     /// callback would be part of each of the peer's sends: it is tried in every turn anyway.
     pub(crate) fn leave_epoll(&mut self, io: &mut dyn Readiness) {
         self.moves = self.moves.saturating_add(1);
-        let sends = self.send.theirs != self.send.ours;
-        if self.off_epoll || self.moves < OFTEN || self.phase != Phase::Open || sends {
+        let open = self.phase == Phase::Open;
+        if self.off_epoll || self.moves < OFTEN || !open || self.unsent() > 0 {
             return;
         }
         if let Some(descriptor) = self.socket.as_ref().and_then(|socket| socket.descriptor()) {

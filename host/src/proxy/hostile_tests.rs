@@ -5,7 +5,8 @@ use std::os::unix::net::UnixStream;
 use gpunet_device::abi::express::EXPRESS_WORDS;
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::message::{Operation, REQUEST_WORDS, Request};
-use gpunet_device::calls::POLLOUT;
+use gpunet_device::calls::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDHUP};
+use gpunet_device::poller::EVENT_BYTES;
 use gpunet_device::{Domain, Handle, SocketAddr};
 use proptest::prelude::*;
 
@@ -15,7 +16,7 @@ use super::tests::{NoEpoll, empty_shard};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::Memory;
 use crate::net::policy::Policy;
-use crate::transport;
+use crate::transport::{self, Socket};
 
 const RING: u32 = 4096;
 const LAYOUT: Layout = Layout { shards: 1, places: 12, slots: 4 };
@@ -32,8 +33,12 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        Self::with(LAYOUT)
+    }
+
+    fn with(layout: Layout) -> Self {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
-        let memory = Memory::new(&gpu, LAYOUT, RING_BYTES as usize, 1).expect("memory");
+        let memory = Memory::new(&gpu, layout, RING_BYTES as usize, 1).expect("memory");
         // Nothing that a test draws reaches beyond it.
         let shard = empty_shard(memory, RING_BYTES, Policy::closed());
         shard.shared.launches.set(LAUNCH, true);
@@ -61,20 +66,60 @@ impl Bench {
         let (near, far) = UnixStream::pair().expect("a pair");
         far.set_nonblocking(true).expect("a socket can");
         let (socket, _) = transport::adopt(near.into()).expect("a stream");
+        let mut made = self.make(Owner::Host, Some(socket));
+        made.take_rings(&self.shard.shared).expect("rings");
+        made.phase = Phase::Open;
+        (self.adopt(made), far)
+    }
+
+    /// A connection that is not yet the shard's.
+    fn make(&self, owner: Owner, socket: Option<Box<dyn Socket>>) -> Connection {
         let shared = &self.shard.shared;
         let handle = shared.pool.take_handle().expect("a place");
         let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
-        let index = shared.index(handle);
-        let mut made = Connection::new(handle, index, Owner::Host, wishes, Some(socket));
-        made.take_rings(shared).expect("rings");
-        made.phase = Phase::Open;
-        made.publish(&shared.memory);
+        Connection::new(handle, shared.index(handle), owner, wishes, socket)
+    }
+
+    fn adopt(&mut self, made: Connection) -> Handle {
+        let handle = made.handle;
+        made.publish(&self.shard.shared.memory);
         self.shard.adopt(made, &mut self.io);
-        (handle, far)
+        handle
     }
 
     fn poller(&mut self) -> Handle {
         Handle(self.ask(Operation::Poller, Handle::NONE, [0; 4]).expect("a place"))
+    }
+
+    /// Has a new poller watch a socket, and takes what it is told at once.
+    fn watcher(&mut self, socket: Handle, events: u16) -> Handle {
+        let poller = self.poller();
+        let add = [socket.0, u64::from(events), 0, 0];
+        self.ask(Operation::Watch, poller, add).expect("both are open");
+        self.turn();
+        self.told(poller);
+        poller
+    }
+
+    /// Takes a poller's events as a kernel does; all that they tell.
+    fn told(&mut self, poller: Handle) -> u16 {
+        let shared = self.shard.shared.clone();
+        let index = shared.index(poller);
+        let ring = self.shard.find(poller).expect("it is open").receive;
+        let written = (ring.theirs..ring.ours).step_by(EVENT_BYTES);
+        let told =
+            written.fold(0, |told, at| told | shared.memory.ring_word(&ring.place, at + 8).load());
+        shared.memory.receive_head(index).store_release(ring.ours);
+        let (memory, counters) = (&shared.memory, self.shard.counters.clone());
+        self.shard.find(poller).expect("it is open").look_at_head(memory, &counters);
+        told as u16
+    }
+
+    /// Takes a stream's bytes as a kernel does.
+    fn read_all(&mut self, stream: Handle) {
+        let head = self.shard.find(stream).expect("it is open").receive.ours;
+        let index = self.shard.shared.index(stream);
+        self.shard.shared.memory.receive_head(index).store_release(head);
     }
 
     fn watched(&mut self, poller: Handle) -> (usize, usize) {
@@ -191,6 +236,96 @@ fn a_socket_that_another_poller_watches_is_forgotten_by_the_first() {
 }
 
 #[test]
+fn a_poller_is_told_of_connections_that_fill_the_accept_ring() {
+    let mut bench = Bench::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("it is bound");
+    let (socket, listens) = transport::adopt(listener.into()).expect("a listener");
+    assert!(listens);
+    let mut made = bench.make(Owner::Host, Some(socket));
+    made.receive = bench.shard.shared.ring(8, 0).expect("a ring");
+    made.start_listening(1);
+    let handle = bench.adopt(made);
+    let poller = bench.watcher(handle, POLLIN);
+    let _client = std::net::TcpStream::connect(address).expect("it listens");
+    bench.shard.ready(handle.0);
+    bench.turn();
+    assert_eq!(bench.shard.counters.accepted.get(), 1);
+    assert_eq!(bench.told(poller), POLLIN);
+    for _ in 0..1000 {
+        bench.turn();
+    }
+    assert!(!bench.shard.is_hot(), "it waits for a kernel");
+    bench.is_whole();
+}
+
+#[test]
+fn a_poller_is_told_of_a_failed_send_after_the_peers_end() {
+    let mut bench = Bench::new();
+    let (socket, far) = bench.stream();
+    let poller = bench.watcher(socket, POLLIN);
+    far.shutdown(std::net::Shutdown::Write).expect("it is connected");
+    bench.shard.ready(socket.0);
+    bench.turn();
+    bench.turn();
+    assert_eq!(bench.told(poller), POLLIN);
+    drop(far);
+    bench.turn();
+    let index = bench.shard.shared.index(socket);
+    let tail = bench.shard.find(socket).expect("it is open").send.theirs + 100;
+    bench.shard.shared.memory.send_tail(index).store_release(tail);
+    bench.turn();
+    assert_eq!(bench.told(poller), POLLERR | POLLHUP);
+    bench.is_whole();
+}
+
+#[test]
+fn a_poller_is_told_of_an_end_behind_a_full_ring() {
+    let mut bench = Bench::new();
+    let (socket, mut far) = bench.stream();
+    let poller = bench.watcher(socket, POLLRDHUP);
+    std::io::Write::write_all(&mut far, &[1; RING as usize]).expect("the pair holds it");
+    bench.shard.ready(socket.0);
+    bench.turn();
+    bench.turn();
+    assert_eq!(bench.shard.full.len(), 1);
+    drop(far);
+    bench.read_all(socket);
+    bench.turn();
+    bench.turn();
+    assert!(bench.shard.find(socket).expect("it is open").receive_ended);
+    assert_eq!(bench.told(poller) & POLLRDHUP, POLLRDHUP);
+    bench.is_whole();
+}
+
+#[test]
+fn a_poller_is_told_of_a_shutdown_by_its_own_side() {
+    let mut bench = Bench::new();
+    let (socket, _far) = bench.stream();
+    let poller = bench.watcher(socket, POLLIN | POLLRDHUP);
+    bench.ask(Operation::Shutdown, socket, [0; 4]).expect("it is connected");
+    bench.turn();
+    assert_eq!(bench.told(poller), POLLIN | POLLRDHUP);
+    bench.ask(Operation::Shutdown, socket, [1, 0, 0, 0]).expect("it is connected");
+    bench.turn();
+    assert_eq!(bench.told(poller), POLLHUP);
+    bench.is_whole();
+}
+
+#[test]
+fn a_poller_forgets_a_socket_that_the_program_takes_back() {
+    let mut bench = Bench::new();
+    let (socket, _far) = bench.stream();
+    let poller = bench.watcher(socket, POLLIN);
+    assert_eq!(bench.watched(poller).0, 0, "nothing has happened on it");
+    let (shard, io) = (&mut bench.shard, &mut bench.io);
+    shard.notify(poller, socket, 0, POLLIN);
+    assert!(shard.release(socket, io).is_ok());
+    assert_eq!(bench.watched(poller), (0, 0));
+    bench.is_whole();
+}
+
+#[test]
 fn a_stream_is_no_poller_whoever_says_so() {
     let mut bench = Bench::new();
     let ((stream, _a), (socket, _b)) = (bench.stream(), bench.stream());
@@ -226,17 +361,45 @@ fn a_socket_that_comes_after_its_launch_has_ended_is_closed() {
         let (stays, _far) = bench.stream();
         bench.shard.shared.launches.set(LAUNCH, false);
         // From another shard, which answered the request before it heard of the end.
-        let shared = &bench.shard.shared;
-        let handle = shared.pool.take_handle().expect("a place");
-        let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
-        let made = Connection::new(handle, shared.index(handle), owner, wishes, None);
-        made.publish(&shared.memory);
-        bench.shard.adopt(made, &mut bench.io);
+        let made = bench.make(owner, None);
+        let handle = bench.adopt(made);
         bench.turn();
         assert!(bench.shard.find(handle).is_none(), "{owner:?}");
         assert!(bench.shard.find(stays).is_some());
         bench.is_whole();
     }
+}
+
+#[test]
+fn many_sockets_go_at_once_and_the_heart_beats() {
+    const MANY: u32 = 15_000;
+    let mut bench = Bench::with(Layout { shards: 1, places: MANY + 1, slots: 4 });
+    let shared = bench.shard.shared.clone();
+    let poller = bench.poller();
+    let made: Vec<Handle> = (0..MANY)
+        .map(|_| {
+            // Without rings its ring is full, and without a socket it waits for its deadline.
+            let mut made = bench.make(Owner::Launch(LAUNCH), None);
+            made.phase = Phase::Open;
+            bench.adopt(made)
+        })
+        .collect();
+    bench.turn();
+    for handle in &made {
+        bench.ask(Operation::Watch, poller, [handle.0, u64::from(POLLOUT), 1, 0]).expect("open");
+        bench.shard.ready(handle.0);
+    }
+    let beat = shared.memory.heartbeat(0).load();
+    let start = std::time::Instant::now();
+    bench.shard.close_for_launch(LAUNCH, true, bench.now);
+    bench.shard.finish_closing(bench.now + 1_000_000, &mut bench.io);
+    assert!(start.elapsed().as_secs() < 3, "{:?}", start.elapsed());
+    assert!(shared.memory.heartbeat(0).load() >= beat + u64::from(MANY));
+    assert!(bench.shard.is_empty());
+    bench.turn();
+    bench.is_in_bounds();
+    assert_eq!((bench.shard.hot.len(), bench.shard.full.len()), (0, 0));
+    bench.is_whole();
 }
 
 #[test]

@@ -66,7 +66,7 @@ impl Shard {
                 self.open(handle)?;
                 self.close(handle, now_ns);
                 // The kernel's next request may need the place.
-                self.finish_closing(now_ns, io);
+                self.finish(handle, now_ns, io);
                 NOTHING
             }
             Operation::PeerName => {
@@ -106,15 +106,6 @@ impl Shard {
         }
     }
 
-    fn wishes(&self) -> Wishes {
-        let config = &self.shared.config;
-        Wishes {
-            receive_ring: config.receive_ring,
-            send_ring: config.send_ring,
-            patience_ns: config.patience_ns,
-        }
-    }
-
     /// The launch that asks; EINVAL for one that does not run, which would own the socket for ever.
     fn owner(&self, request: &Request) -> Result<Owner, Errno> {
         let launch = request.launch();
@@ -148,7 +139,8 @@ impl Shard {
         let socket = transport::make(domain)?;
         let handle = self.take_handle()?;
         let index = self.shared.index(handle);
-        let mut connection = Connection::new(handle, index, owner, self.wishes(), Some(socket));
+        let mut connection =
+            Connection::new(handle, index, owner, Wishes::of(&self.shared.config), Some(socket));
         connection.counted = true;
         connection.publish(&self.shared.memory);
         self.place(connection, io);
@@ -160,7 +152,8 @@ impl Shard {
         let shared = Arc::clone(&self.shared);
         let handle = self.take_handle()?;
         let index = shared.index(handle);
-        let mut poller = Connection::new(handle, index, owner, self.wishes(), None);
+        let mut poller =
+            Connection::new(handle, index, owner, Wishes::of(&self.shared.config), None);
         poller.counted = true;
         poller.phase = Phase::Polling;
         let events = shared.memory.layout().sockets() * EVENT_BYTES;
@@ -315,6 +308,7 @@ impl Shard {
             Phase::Listening if receive => {
                 connection.receive_ended = true;
                 connection.publish_receive(&shared.memory);
+                self.tell_of_receiving(handle.place() as usize);
                 return NOTHING;
             }
             _ => return Err(Errno::ENOTCONN),
@@ -333,6 +327,10 @@ impl Shard {
             connection.finish_send = true;
             connection.publish_send(&shared.memory);
             self.send_now(handle);
+        }
+        if receive {
+            // Others may watch it.
+            self.tell_of_receiving(handle.place() as usize);
         }
         NOTHING
     }

@@ -73,9 +73,14 @@ impl Rounds {
         if running && now - self.worked_at < config.spin_ns {
             return Next::Spin;
         }
-        let quiet = !running && !shard.has_timers(running) && self.stop_at.is_none();
         shard.counters.sleeps.add(1);
         shard.watch_before_sleep(outside);
-        Next::Sleep(if quiet { config.rest_ns } else { config.nap_ns })
+        if running || self.stop_at.is_some() {
+            return Next::Sleep(config.nap_ns);
+        }
+        // As long as nothing has happened: what waits for a time is late by no more than it has
+        // waited already, and what waits for a kernel keeps no thread awake.
+        let quiet = now - self.worked_at;
+        Next::Sleep(quiet.max(config.nap_ns).min(config.rest_ns))
     }
 }

@@ -9,7 +9,7 @@ use std::sync::mpsc::Receiver;
 
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::message::Request;
-use gpunet_device::calls::{POLLIN, POLLOUT};
+use gpunet_device::calls::{POLLERR, POLLHUP, POLLIN, POLLOUT};
 use gpunet_device::planted::{Bug, planted};
 use gpunet_device::{Handle, SocketAddr};
 
@@ -45,21 +45,27 @@ pub(crate) struct Shard {
     /// Request numbers, as last seen.
     sequences: Vec<u64>,
     /// Places from here on were never used.
-    used: usize,
-    /// Places to try without asking epoll.
-    pub(super) hot: Vec<u32>,
+    pub(super) used: usize,
+    // A socket that goes stays in these lists until the next turn looks at them and does not find
+    // it: many go at once, and need not be searched for one by one.
+    /// Sockets to try without asking epoll.
+    pub(super) hot: Vec<Handle>,
+    /// Sockets whose receive ring was full.
+    pub(super) full: Vec<Handle>,
+    /// Sockets that are closing.
+    pub(super) closing: Vec<Handle>,
+    /// Pollers, and listeners that pause.
+    pub(super) pollers: Vec<Handle>,
+    pub(super) paused: Vec<Handle>,
+    /// Directions of sockets that wait for the net's limits, in their order; and whether some of
+    /// these sockets are gone.
+    pub(super) throttled: VecDeque<(Handle, Direction)>,
+    pub(super) throttled_gone: bool,
+    /// The first of them waits for time to bring it something.
+    pub(super) waits_for_time: bool,
+    pub(super) settle_at_ns: u64,
     /// Places that epoll is to watch again.
     pub(super) unwatched: Vec<u32>,
-    /// Places whose receive ring was full.
-    pub(super) full: Vec<u32>,
-    /// Directions of sockets that wait for the net's limits, in their order.
-    pub(super) throttled: VecDeque<(Handle, Direction)>,
-    pub(super) settle_at_ns: u64,
-    /// Places that are closing.
-    pub(super) closing: Vec<u32>,
-    /// Places of pollers, and of listeners that pause.
-    pub(super) pollers: Vec<u32>,
-    pub(super) paused: Vec<u32>,
     /// Sockets whose peer's queue was full, and when they try again.
     again: Vec<(Handle, SocketAddr)>,
     again_at_ns: u64,
@@ -87,13 +93,15 @@ impl Shard {
             sequences: vec![0; slots],
             used: 0,
             hot: Vec::new(),
-            unwatched: Vec::new(),
             full: Vec::new(),
-            throttled: VecDeque::new(),
-            settle_at_ns: 0,
             closing: Vec::new(),
             pollers: Vec::new(),
             paused: Vec::new(),
+            throttled: VecDeque::new(),
+            throttled_gone: false,
+            waits_for_time: false,
+            settle_at_ns: 0,
+            unwatched: Vec::new(),
             again: Vec::new(),
             again_at_ns: 0,
             now_ns: 0,
@@ -106,12 +114,6 @@ impl Shard {
         !self.hot.is_empty()
     }
 
-    /// Whether something waits for a time rather than for an event. Full rings wait for kernels.
-    pub(crate) fn has_timers(&self, kernels: bool) -> bool {
-        !(self.closing.is_empty() && self.again.is_empty() && self.throttled.is_empty())
-            || kernels && !(self.paused.is_empty() && self.full.is_empty())
-    }
-
     /// Whether any socket is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.places.iter().all(Option::is_none)
@@ -120,8 +122,7 @@ impl Shard {
     /// One round over everything that may have work. Whether there was any.
     pub(crate) fn turn(&mut self, now_ns: u64, io: &mut dyn Readiness) -> bool {
         self.now_ns = now_ns;
-        self.beat += 1;
-        self.shared.memory.heartbeat(self.id).store(self.beat);
+        self.beat();
         self.counters.turns.add(1);
         let mut worked = self.answer_requests(now_ns, io);
         worked |= self.retry_throttled(now_ns);
@@ -136,12 +137,19 @@ impl Shard {
         worked
     }
 
+    /// Shows that the thread lives: once a turn, and between the parts of one that may be long.
+    pub(super) fn beat(&mut self) {
+        self.beat += 1;
+        self.shared.memory.heartbeat(self.id).store(self.beat);
+    }
+
     /// Takes what came in. Called by the thread in each round, and before requests are answered.
     pub(crate) fn take_messages(&mut self, now_ns: u64, io: &mut dyn Readiness) -> bool {
         self.now_ns = now_ns;
         let mut any = false;
         while let Ok(message) = self.inbox.try_recv() {
             any = true;
+            self.beat();
             self.take_message(message, now_ns, io);
         }
         any
@@ -176,7 +184,7 @@ impl Shard {
                 {
                     // Nobody could close it but a kernel.
                     self.close(handle, now_ns);
-                    self.finish_closing(now_ns, io);
+                    self.finish(handle, now_ns, io);
                 }
                 let _ = to.send(released);
             }
@@ -205,7 +213,7 @@ impl Shard {
         let was_cold = connection.hot == 0;
         connection.hot = HOT_TURNS;
         if was_cold {
-            self.hot.push(Handle(key).place());
+            self.hot.push(Handle(key));
         }
         // Writable, perhaps: what waits can go.
         self.pump_send(Handle(key).place() as usize);
@@ -230,6 +238,12 @@ impl Shard {
         (found.handle == handle).then_some(found)
     }
 
+    /// Whether a handle names a connection.
+    pub(super) fn has(&self, handle: Handle) -> bool {
+        let place = self.places.get(handle.place() as usize);
+        place.and_then(Option::as_deref).is_some_and(|connection| connection.handle == handle)
+    }
+
     fn has_failed(&mut self, handle: Handle) -> bool {
         self.find(handle).is_some_and(|connection| connection.failure.is_some())
     }
@@ -250,7 +264,7 @@ impl Shard {
             connection.cap = 0;
         }
         if phase == Phase::Polling {
-            self.pollers.push(place as u32);
+            self.pollers.push(handle);
         }
         if phase != Phase::Fresh {
             self.watch_descriptor(handle, io);
@@ -289,16 +303,13 @@ impl Shard {
             None => Ok(()),
         };
         match added {
-            Ok(()) if connection.hot == 0 => {
-                connection.hot = 1;
-                self.hot.push(handle.place());
-            }
-            Ok(()) => {}
+            Ok(()) => self.heat(handle),
             Err(errno) => {
                 let (shared, counters) = (Arc::clone(&self.shared), Arc::clone(&self.counters));
                 if let Some(connection) = self.find(handle) {
                     connection.fail(errno, &shared.memory, &counters);
                 }
+                self.tell_of_receiving(handle.place() as usize);
             }
         }
     }
@@ -336,15 +347,15 @@ impl Shard {
         let mut worked = false;
         for (place, word) in changed {
             let Some(connection) = &mut self.places[place] else { continue };
-            let sent = connection.send.ours;
+            let before = (connection.send.ours, connection.send_ended);
             if !connection.take_tail(word, &self.shared.memory, &self.counters) {
                 // Seen as changed in the next turn, too. No work: it may never be whole.
                 self.tails[place] = !word;
                 continue;
             }
             worked = true;
-            if connection.send.ours != sent {
-                self.tell_watcher(place, POLLOUT);
+            if (connection.send.ours, connection.send_ended) != before {
+                self.tell_of_sending(place);
             }
             self.pump_send(place);
         }
@@ -361,11 +372,11 @@ impl Shard {
         while connection.pump_send(&self.shared.memory, &self.counters) == Turn::Moved {
             moved = true;
         }
-        if connection.send.theirs != connection.send.ours {
+        if connection.unsent() > 0 {
             self.unwatched.push(place as u32);
         }
         if moved {
-            self.tell_watcher(place, POLLOUT);
+            self.tell_of_sending(place);
         }
     }
 
@@ -386,7 +397,7 @@ impl Shard {
 
     /// The thread is about to sleep: whatever comes is to wake it.
     pub(crate) fn watch_before_sleep(&mut self, io: &mut dyn Readiness) {
-        self.unwatched.extend_from_slice(&self.hot);
+        self.unwatched.extend(self.hot.iter().map(|handle| handle.place()));
         self.watch_again(io);
     }
 
@@ -394,24 +405,18 @@ impl Shard {
         let mut worked = false;
         let few = self.hot.len() <= FEW_HOT;
         let mut at = 0;
-        while at < self.hot.len() {
-            let place = self.hot[at] as usize;
-            let turn = self.try_place(place, now_ns, io);
-            worked |= turn == Turn::Moved;
-            let Some(connection) = &mut self.places[place] else {
+        while let Some(&handle) = self.hot.get(at) {
+            if !self.has(handle) {
                 self.hot.swap_remove(at);
                 continue;
-            };
+            }
+            let place = handle.place() as usize;
+            let turn = self.try_place(place, now_ns, io);
+            worked |= turn == Turn::Moved;
+            let Some(connection) = &mut self.places[place] else { continue };
             match turn {
                 Turn::Moved => connection.hot = HOT_TURNS,
-                Turn::Full => {
-                    connection.hot = 0;
-                    // It is heated by every edge of its descriptor, but waits once.
-                    if !connection.waits_for_room {
-                        connection.waits_for_room = true;
-                        self.full.push(place as u32);
-                    }
-                }
+                Turn::Full => connection.hot = 0,
                 // The last attempt found nothing, so whatever comes is a new edge.
                 Turn::Idle if !few => connection.hot = 0,
                 Turn::Idle => connection.hot = connection.hot.saturating_sub(1),
@@ -428,7 +433,9 @@ impl Shard {
             }
             if connection.hot == 0 {
                 self.hot.swap_remove(at);
-                if turn != Turn::Full {
+                if turn == Turn::Full {
+                    self.wait_for_room(place);
+                } else {
                     self.unwatched.push(place as u32);
                 }
             } else {
@@ -458,8 +465,7 @@ impl Shard {
                     connection.rests_until_ns = now_ns + STREAM_REST_NS;
                 }
                 if turn == Turn::Moved {
-                    let ready = connection.readiness() & !POLLOUT;
-                    self.tell_watcher(place, ready);
+                    self.tell_of_receiving(place);
                 }
                 turn
             }
@@ -474,21 +480,15 @@ impl Shard {
         let moved = listener.accept(&shared, &counters, now_ns, &mut |connection| {
             self.place(connection, io);
         });
-        let paused = listener.pauses(now_ns);
-        let full = listener.is_full();
-        self.places[place] = Some(listener);
-        if paused || full {
-            if !self.paused.contains(&(place as u32)) {
-                self.paused.push(place as u32);
-            }
-            return Turn::Idle;
+        let waits = listener.pauses(now_ns) || listener.is_full();
+        if waits && !std::mem::replace(&mut listener.waits_for_room, true) {
+            self.paused.push(listener.handle);
         }
+        self.places[place] = Some(listener);
         if moved {
             self.tell_watcher(place, POLLIN);
-            Turn::Moved
-        } else {
-            Turn::Idle
         }
+        if moved && !waits { Turn::Moved } else { Turn::Idle }
     }
 
     /// Hands a new connection to its shard, this one or another.
@@ -507,27 +507,28 @@ impl Shard {
             return false;
         }
         let mut worked = false;
-        for place in std::mem::take(&mut self.paused) {
-            let ready = self.places[place as usize].as_ref().is_some_and(|listener| {
-                listener.phase == Phase::Listening && !listener.pauses(now_ns)
-            });
-            if ready {
-                worked |= self.try_accept(place as usize, now_ns, io) == Turn::Moved;
-                self.heat(place);
-            } else if self.places[place as usize].is_some() {
-                self.paused.push(place);
+        for handle in std::mem::take(&mut self.paused) {
+            let Some(listener) = self.find(handle) else { continue };
+            if listener.pauses(now_ns) {
+                self.paused.push(handle);
+                continue;
+            }
+            listener.waits_for_room = false;
+            worked |= self.try_accept(handle.place() as usize, now_ns, io) == Turn::Moved;
+            if self.find(handle).is_some_and(|listener| !listener.waits_for_room) {
+                self.heat(handle);
             }
         }
         worked
     }
 
-    /// Tries a place in the next turns without asking epoll.
-    fn heat(&mut self, place: u32) {
-        if let Some(connection) = &mut self.places[place as usize]
+    /// Tries a socket in the next turn without asking epoll.
+    fn heat(&mut self, handle: Handle) {
+        if let Some(connection) = self.find(handle)
             && connection.hot == 0
         {
             connection.hot = 1;
-            self.hot.push(place);
+            self.hot.push(handle);
         }
     }
 
@@ -581,7 +582,7 @@ impl Shard {
                 }
                 Ok(_) => {
                     self.try_connected(handle);
-                    self.heat(handle.place());
+                    self.heat(handle);
                 }
             }
             worked = true;
@@ -589,25 +590,33 @@ impl Shard {
         worked
     }
 
+    /// A socket's receive ring is full. Its descriptor may say so often, but it waits once.
+    pub(super) fn wait_for_room(&mut self, place: usize) {
+        if let Some(connection) = &mut self.places[place]
+            && !std::mem::replace(&mut connection.waits_for_room, true)
+        {
+            self.full.push(connection.handle);
+        }
+    }
+
     fn retry_full(&mut self) -> bool {
         let mut worked = false;
         let mut at = 0;
-        while at < self.full.len() {
-            let place = self.full[at];
-            let turn = self.receive_at(place as usize);
+        while let Some(&handle) = self.full.get(at) {
+            let place = handle.place() as usize;
+            let turn = if self.has(handle) { self.receive_at(place) } else { Turn::Idle };
             if turn == Turn::Full {
                 at += 1;
                 continue;
             }
             self.full.swap_remove(at);
-            if let Some(connection) = &mut self.places[place as usize] {
-                connection.waits_for_room = false;
-            }
+            let Some(connection) = self.find(handle) else { continue };
+            connection.waits_for_room = false;
             if turn == Turn::Moved {
                 worked = true;
-                self.tell_watcher(place as usize, POLLIN);
+                self.tell_of_receiving(place);
             }
-            self.heat(place);
+            self.heat(handle);
         }
         worked
     }
@@ -622,6 +631,18 @@ impl Shard {
         }
     }
 
+    /// Tells the poller that bytes came to a socket, or that no more will.
+    pub(super) fn tell_of_receiving(&mut self, place: usize) {
+        let ready = self.places[place].as_ref().map_or(0, |connection| connection.readiness());
+        self.tell_watcher(place, ready & !POLLOUT);
+    }
+
+    /// Tells the poller that a socket's bytes went, or that no more will.
+    pub(super) fn tell_of_sending(&mut self, place: usize) {
+        let ready = self.places[place].as_ref().map_or(0, |connection| connection.readiness());
+        self.tell_watcher(place, POLLOUT | ready & (POLLERR | POLLHUP));
+    }
+
     /// Brings an event to a poller, here or in another shard. Events 0: the socket is gone.
     pub(crate) fn notify(&mut self, poller: Handle, socket: Handle, token: u64, events: u16) {
         let shard = poller.shard() as usize;
@@ -634,11 +655,13 @@ impl Shard {
 
     fn write_events(&mut self) -> bool {
         let mut worked = false;
-        for place in &self.pollers {
-            if let Some(poller) = &mut self.places[*place as usize] {
+        self.pollers.retain(|handle| match &mut self.places[handle.place() as usize] {
+            Some(poller) if poller.handle == *handle => {
                 worked |= poller.write_events(&self.shared.memory, &self.counters);
+                true
             }
-        }
+            _ => false,
+        });
         worked
     }
 }

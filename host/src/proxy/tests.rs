@@ -12,9 +12,11 @@ use gpunet_device::abi::express::{self, EXPRESS_BYTES, EXPRESS_WORDS};
 use gpunet_device::abi::layout::Layout;
 
 use super::connection::{Connection, Counted, OFTEN, Owner, Phase, Turn, Wishes};
+use super::rounds::{Next, Outside, Rounds};
 use super::shard::{STREAM_BYTES, STREAM_REST_NS, Shard};
 use super::shared::{Readiness, RunningLaunches, Shared};
 use super::statistics::Counters;
+use super::thread::Control;
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::Memory;
 use crate::net::config::Config;
@@ -238,6 +240,12 @@ impl Readiness for NoEpoll {
     }
 }
 
+impl Outside for NoEpoll {
+    fn look(&mut self, _shard: &mut Shard) -> bool {
+        false
+    }
+}
+
 /// A shard with one connection that has received `one_way` bytes, and its peer.
 fn shard(one_way: u64, io: &mut NoEpoll) -> (Shard, UnixStream, Handle) {
     shard_with(Policy::open(), one_way, io)
@@ -265,8 +273,8 @@ pub(super) fn empty_shard(memory: Memory, ring_bytes: u64, policy: Policy) -> Sh
         linger_ns: 1,
         shutdown_ns: 1,
         spin_ns: 1,
-        nap_ns: 1,
-        rest_ns: 1,
+        nap_ns: 50_000,
+        rest_ns: 100_000_000,
     };
     let shared = Arc::new(Shared {
         memory,
@@ -382,7 +390,6 @@ fn a_limited_shard_moves_what_time_brings() {
     }
     let moved = received(&shard);
     assert!((95_000..=106_000).contains(&moved), "{moved} bytes in a second");
-    assert!(shard.has_timers(false), "the thread does not sleep long");
     // With no time passing, what is left in the bucket moves, and then nothing.
     let (moved, now) = (received(&shard), 10_000 * 100_000);
     for _ in 0..100 {
@@ -394,8 +401,6 @@ fn a_limited_shard_moves_what_time_brings() {
         shard.turn(now, &mut io);
     }
     assert_eq!(received(&shard), moved);
-    shard.leave_queue(handle);
-    assert!(!shard.has_timers(true), "nothing is left in the queue");
 }
 
 #[test]
@@ -420,6 +425,57 @@ fn bytes_in_flight_are_counted_until_they_are_read() {
     assert!((first + 1500..=first + 2000).contains(&second), "{second}");
     shard.shared.memory.receive_head(index).store_release(BASE + second);
     assert_eq!(turns(&mut shard, 1 << 31), 4000);
+}
+
+/// Rounds of a second without a kernel; how often the thread slept.
+fn quiet_second(shard: &mut Shard, io: &mut NoEpoll) -> u64 {
+    let (control, mut rounds, mut now) = (Control::default(), Rounds::default(), 1 << 40);
+    let (end, before) = (now + 1_000_000_000, shard.counters.sleeps.get());
+    while now < end {
+        now += match rounds.round(shard, &control, now, io) {
+            Next::Sleep(ns) => ns,
+            _ => 1000,
+        };
+    }
+    shard.counters.sleeps.get() - before
+}
+
+#[test]
+fn a_socket_that_waits_for_a_kernel_lets_its_thread_sleep() {
+    let mut io = NoEpoll::default();
+    let policy = Policy::open().max_in_flight(2000);
+    let (mut shard, mut peer, handle) = shard_with(policy, 0, &mut io);
+    write(&mut peer, &[1; 4000]);
+    shard.ready(handle.0);
+    let sleeps = quiet_second(&mut shard, &mut io);
+    assert!(!shard.throttled.is_empty(), "it waits");
+    assert!(sleeps < 50, "{sleeps} sleeps in a second");
+}
+
+#[test]
+fn a_thread_that_sleeps_loses_none_of_the_rate() {
+    let mut io = NoEpoll::default();
+    let rate = 3000;
+    let (mut shard, mut peer, handle) = shard_with(Policy::open().max_rate(rate), 0, &mut io);
+    write(&mut peer, &[1; RING as usize]);
+    shard.ready(handle.0);
+    // The burst is there at once; what time brings comes a quarter of it at a time.
+    quiet_second(&mut shard, &mut io);
+    let received = shard.counters.received_bytes.get();
+    assert!((rate + 1024 - 256..=rate + 1024).contains(&received), "{received}");
+}
+
+#[test]
+fn a_limited_socket_whose_ring_is_full_waits_once() {
+    let mut io = NoEpoll::default();
+    let (mut shard, mut peer, handle) = shard_with(Policy::open().max_rate(40_000), 0, &mut io);
+    write(&mut peer, &[1; 2 * RING as usize]);
+    for turn in 0..200 {
+        shard.ready(handle.0);
+        shard.turn(turn * 1_000_000, &mut io);
+    }
+    assert_eq!(shard.counters.received_bytes.get(), RING.into());
+    assert_eq!(shard.full.len(), 1);
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! A GPU cannot wake a thread, so while kernels run the thread polls, and once nothing has
 //! happened for a while it sleeps in short naps; their length is the latency that a quiet
-//! connection pays. While no kernel runs it sleeps until a message or a peer wakes it.
+//! connection pays. While no kernel runs it sleeps until a message or a peer wakes it, longer and
+//! longer.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,13 +1,11 @@
 //! Sockets whose bytes must wait because of their net's limits.
 //!
 //! In a net with such limits each attempt to move bytes is granted a number of them first. Who gets
-//! none queues up, and the queue is served in order when there is something to grant again. How a
-//! connection ends is no matter of bytes, and is seen even so.
+//! none queues up, and the queue is served in order when there is something to grant again; among
+//! the threads of a net, the one that has waited longest comes first. How a connection ends is no
+//! matter of bytes, and is seen even so.
 
 use std::sync::Arc;
-
-use gpunet_device::Handle;
-use gpunet_device::calls::{POLLIN, POLLOUT};
 
 use super::connection::{Connection, Phase, Turn};
 use super::shard::Shard;
@@ -42,11 +40,9 @@ impl Shard {
 
     /// Sends at a place, as much as there is and is granted.
     pub(super) fn send_at(&mut self, place: usize) {
-        let waits = |c: &Connection| c.send.theirs != c.send.ours && !c.send_ended;
-        let queues = !self.throttled.is_empty();
-        if queues && self.places[place].as_deref().is_some_and(waits)
-            || self.send_granted(place).is_err()
-        {
+        let unsent = self.places[place].as_ref().map_or(0, |connection| connection.unsent());
+        // No overtaking.
+        if unsent > 0 && !self.throttled.is_empty() || self.send_granted(place).is_err() {
             self.queue_up(place, Direction::Send);
         }
     }
@@ -65,7 +61,7 @@ impl Shard {
             return Ok(Turn::Full);
         }
         let limits = &shared.policy.limits;
-        let granted = match limits.take(Direction::Receive, free, connection.flying_in) {
+        let granted = match limits.take(self.id, Direction::Receive, free, connection.flying_in) {
             Grant::Bytes(bytes) => bytes,
             none => return Err(none),
         };
@@ -83,13 +79,17 @@ impl Shard {
     fn send_granted(&mut self, place: usize) -> Result<Turn, Grant> {
         let shared = Arc::clone(&self.shared);
         let Some(connection) = &mut self.places[place] else { return Ok(Turn::Idle) };
-        let waiting = connection.send.theirs - connection.send.ours;
-        if waiting == 0 || connection.send_ended {
+        let unsent = connection.unsent();
+        if unsent == 0 {
             // Ending the direction costs no bytes.
-            return Ok(connection.pump_send(&shared.memory, &self.counters));
+            let turn = connection.pump_send(&shared.memory, &self.counters);
+            if turn == Turn::Moved {
+                self.tell_of_sending(place);
+            }
+            return Ok(turn);
         }
         let limits = &shared.policy.limits;
-        let granted = match limits.take(Direction::Send, waiting, connection.flying_out) {
+        let granted = match limits.take(self.id, Direction::Send, unsent, connection.flying_out) {
             Grant::Bytes(bytes) => bytes,
             none => return Err(none),
         };
@@ -100,13 +100,13 @@ impl Shard {
         let moved = connection.send.ours - before;
         connection.flying_out += moved;
         limits.give(Direction::Send, granted - moved);
-        let more = connection.send.theirs != connection.send.ours && !connection.send_ended;
+        let more = connection.unsent() > 0;
         if !more {
             // The kernel may have ended the direction.
             connection.pump_send(&shared.memory, &self.counters);
         }
         if turn == Turn::Moved {
-            self.tell_watcher(place, POLLOUT);
+            self.tell_of_sending(place);
         }
         match (turn, more) {
             (Turn::Moved, true) => self.queue_up(place, Direction::Send),
@@ -133,7 +133,13 @@ impl Shard {
         if !self.shared.policy.limits.slow() {
             return false;
         }
-        self.shared.policy.limits.refill(now_ns);
+        if std::mem::take(&mut self.throttled_gone) {
+            let mut queue = std::mem::take(&mut self.throttled);
+            queue.retain(|(handle, _)| self.has(*handle));
+            self.throttled = queue;
+        }
+        let waits = std::mem::take(&mut self.waits_for_time);
+        self.shared.policy.limits.refill(now_ns, self.id, waits);
         self.settle(now_ns);
         let mut worked = false;
         // Who is served may queue up again, for the next turn.
@@ -152,17 +158,17 @@ impl Shard {
                     if grant == Grant::Nobody {
                         // Its turn has not passed.
                         self.throttled.rotate_right(1);
+                        self.waits_for_time = true;
                         break;
                     }
                 }
                 (Direction::Receive, Ok(Turn::Moved)) => {
                     worked = true;
-                    let ready = self.find(handle).map_or(POLLIN, |c| c.readiness() & !POLLOUT);
-                    self.tell_watcher(place, ready);
+                    self.tell_of_receiving(place);
                     // There may be more.
                     self.queue_up(place, Direction::Receive);
                 }
-                (Direction::Receive, Ok(Turn::Full)) => self.full.push(place as u32),
+                (Direction::Receive, Ok(Turn::Full)) => self.wait_for_room(place),
                 // Nothing is there: whatever comes is a new edge, for who is watched.
                 (Direction::Receive, Ok(_)) => self.unwatched.push(place as u32),
                 (Direction::Send, Ok(turn)) => worked |= turn == Turn::Moved,
@@ -178,7 +184,7 @@ impl Shard {
             return;
         }
         self.settle_at_ns = now_ns + SETTLE_NS;
-        let all = self.places.iter_mut().flatten();
+        let all = self.places[..self.used].iter_mut().flatten();
         for connection in all.filter(|c| c.flying_in + c.flying_out > 0) {
             connection.look_at_head(&self.shared.memory, &self.counters);
             let (unread, untaken) = (connection.unread(), connection.untaken());
@@ -188,14 +194,14 @@ impl Shard {
             connection.flying_out = untaken.min(connection.flying_out);
         }
     }
-
-    /// Takes what is left of a socket out of the queue.
-    pub(super) fn leave_queue(&mut self, handle: Handle) {
-        self.throttled.retain(|(queued, _)| *queued != handle);
-    }
 }
 
 impl Connection {
+    /// Whether any direction is in the queue.
+    pub(super) fn is_queued(&self) -> bool {
+        self.queued_receive || self.queued_send
+    }
+
     /// Whether a direction is in the queue.
     fn queued(&mut self, direction: Direction) -> &mut bool {
         match direction {

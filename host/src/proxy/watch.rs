@@ -4,7 +4,7 @@
 //! is owed, and written once the GPU has taken it: nothing is lost, and the ring, which has room
 //! for one event of every socket of the net, cannot overflow.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 
 use gpunet_device::Handle;
 use gpunet_device::calls::{POLLERR, POLLHUP};
@@ -37,7 +37,9 @@ impl Watch {
 pub(crate) struct Watched {
     sockets: HashMap<u64, Seen>,
     /// Handles of those that are owed an event, in the order in which it happened.
-    owed: VecDeque<u64>,
+    owed: BTreeMap<u64, u64>,
+    /// The place in that order of whatever happens next.
+    next: u64,
 }
 
 /// A watched socket.
@@ -45,6 +47,8 @@ pub(crate) struct Watched {
 struct Seen {
     token: u64,
     owed: u16,
+    /// Its place among those that are owed an event.
+    at: u64,
     /// The ring's counter behind the event that was written last.
     written: u64,
 }
@@ -66,16 +70,19 @@ impl Connection {
         }
         let watched = self.watched.get_or_insert_default();
         if events == 0 {
-            let gone = watched.sockets.remove(&socket.0);
-            if gone.is_some_and(|seen| seen.owed != 0) {
+            if let Some(gone) = watched.sockets.remove(&socket.0)
+                && gone.owed != 0
+            {
                 // One that comes and goes while the ring is full is owed one event, not many.
-                watched.owed.retain(|owed| *owed != socket.0);
+                watched.owed.remove(&gone.at);
             }
             return;
         }
         let seen = watched.sockets.entry(socket.0).or_default();
         if seen.owed == 0 {
-            watched.owed.push_back(socket.0);
+            seen.at = watched.next;
+            watched.owed.insert(seen.at, socket.0);
+            watched.next += 1;
         }
         seen.token = token;
         seen.owed |= events;
@@ -89,18 +96,15 @@ impl Connection {
         }
         self.look_at_head(memory, counters);
         let Some(watched) = &mut self.watched else { return false };
+        let Watched { sockets, owed, .. } = &mut **watched;
         let room = u64::from(self.receive.place.capacity);
         let before = self.receive.ours;
-        for socket in std::mem::take(&mut watched.owed) {
-            // One that is gone, or that came back and was written, is owed nothing.
-            let Some(seen) = watched.sockets.get_mut(&socket).filter(|seen| seen.owed != 0) else {
-                continue;
-            };
+        owed.retain(|_, socket| {
+            let Some(seen) = sockets.get_mut(socket) else { return false };
             let taken = seen.written <= self.receive.theirs;
             let full = self.receive.ours - self.receive.theirs + EVENT_BYTES as u64 > room;
             if !taken || full {
-                watched.owed.push_back(socket);
-                continue;
+                return true;
             }
             let at = self.receive.ours;
             memory.ring_word(&self.receive.place, at).store(seen.token);
@@ -108,7 +112,8 @@ impl Connection {
             self.receive.ours += EVENT_BYTES as u64;
             seen.written = self.receive.ours;
             seen.owed = 0;
-        }
+            false
+        });
         if self.receive.ours == before {
             return false;
         }

@@ -161,7 +161,10 @@ fn nets_that_cannot_be() {
         net_builder().proxy_threads(65),
         net_builder().request_slots(0),
         net_builder().ring_memory(0),
+        net_builder().ring_memory(u64::MAX),
         net_builder().silence(Duration::ZERO),
+        net_builder().silence(99 * MS),
+        net_builder().silence(400 * MS).nap(201 * MS),
     ];
     for (at, builder) in builders.into_iter().enumerate() {
         let refused = builder.build().err();
