@@ -12,4 +12,8 @@
 //!   sys                 their raw bindings, loaded at run time
 //! ```
 
+pub mod load;
+pub mod stock;
+pub mod sys;
+pub mod verbs;
 pub mod work;
