@@ -44,6 +44,9 @@ pub enum VerbsError {
     /// The id has no queue pair that could be connected.
     #[error("the id has no queue pair: create one before it connects or accepts")]
     NoQueuePair,
+    /// The id has not come to a device yet.
+    #[error("the id is on no device yet: bind it, or wait until its address is resolved")]
+    NoDeviceYet,
     /// Queue pair, domain and completion queue must be of the device that the id has come to.
     #[error("the id is not on the device {name}: use a domain of the id's own device")]
     OtherDevice {

@@ -121,7 +121,8 @@ impl Id {
 
     /// Begins to look for the way to the peer, after its address is resolved.
     pub fn resolve_route(&self, limit: Duration) -> Result<(), VerbsError> {
-        // SAFETY: takes the id and a number.
+        self.has_device()?;
+        // SAFETY: takes the id, which has a device for the library to ask, and a number.
         self.call("rdma_resolve_route", |cm, id| unsafe {
             cm.rdma_resolve_route(id, milliseconds(limit))
         })
@@ -153,7 +154,8 @@ impl Id {
     /// Ends the connection: both ends get [`Disconnected`](super::EventKind::Disconnected), and
     /// what was posted comes back flushed.
     pub fn disconnect(&self) -> Result<(), VerbsError> {
-        // SAFETY: takes the id alone.
+        self.has_device()?;
+        // SAFETY: takes the id alone, which has a device for the library to ask.
         self.call("rdma_disconnect", |cm, id| unsafe { cm.rdma_disconnect(id) })
     }
 
@@ -181,6 +183,11 @@ impl Id {
     pub(super) fn context(&self) -> Option<NonNull<c::ibv_context>> {
         // SAFETY: the id lives and its channel is locked.
         self.with(|_, id| NonNull::new(unsafe { (*id).verbs }))
+    }
+
+    /// The library follows the pointer to the device without looking.
+    fn has_device(&self) -> Result<(), VerbsError> {
+        self.context().map(drop).ok_or(VerbsError::NoDeviceYet)
     }
 
     pub(super) fn raw(&self) -> &Arc<RawId> {
