@@ -12,8 +12,8 @@ use std::sync::OnceLock;
 
 use crate::sys::{Ibverbs, Rdmacm};
 
-/// The two libraries, with every function that this crate calls; [`Libraries::verbs`] may lack
-/// `ibv_reg_dmabuf_mr`, which older releases do not have.
+/// The two libraries, with every function that this crate calls; only `ibv_reg_dmabuf_mr` may be
+/// missing, as it is in older releases.
 pub struct Libraries {
     pub(crate) verbs: Ibverbs,
     pub(crate) cm: Rdmacm,
@@ -50,12 +50,18 @@ pub enum LoadError {
     /// The connection manager's device node is not there.
     #[error("no RDMA: {0} is missing: load the kernel module rdma_ucm")]
     NoConnectionManager(String),
+    /// Programs have no way to the devices, as in a container that was not given one.
+    #[error(
+        "no RDMA: there is no uverbs node in {0}: load the kernel module ib_uverbs, or give the \
+         container this folder"
+    )]
+    NoVerbs(String),
     /// This user may not use it.
     #[error(
         "no RDMA: {0} may not be opened (permission denied): have its owner allow reading and writing"
     )]
     NotPermitted(String),
-    /// The connection manager's device node cannot be opened for another reason.
+    /// A device node cannot be opened for another reason.
     #[error("no RDMA: {path} cannot be opened ({reason}): look at the kernel's log")]
     Unusable {
         /// The device node.
@@ -208,22 +214,36 @@ fn load_cm() -> Result<Rdmacm, LoadError> {
     Ok(cm)
 }
 
-/// Looks below `root` for a device and for the connection manager's node.
+/// Looks below `root` for a device, its node and the connection manager's.
 fn look_for_devices(root: &Path) -> Result<(), LoadError> {
     let devices = root.join("sys/class/infiniband");
     let any = std::fs::read_dir(&devices).is_ok_and(|mut entries| entries.next().is_some());
     if !any {
         return Err(LoadError::NoDevice(devices.display().to_string()));
     }
-    let node = root.join("dev/infiniband/rdma_cm");
+    let nodes = root.join("dev/infiniband");
+    let manager = nodes.join("rdma_cm");
+    if !manager.exists() {
+        return Err(LoadError::NoConnectionManager(manager.display().to_string()));
+    }
+    openable(&manager)?;
+    let mut result = Err(LoadError::NoVerbs(nodes.display().to_string()));
+    for entry in std::fs::read_dir(&nodes).into_iter().flatten().flatten() {
+        if result.is_err() && entry.file_name().to_string_lossy().starts_with("uverbs") {
+            result = openable(&entry.path());
+        }
+    }
+    result
+}
+
+fn openable(node: &Path) -> Result<(), LoadError> {
     let path = node.display().to_string();
-    match OpenOptions::new().read(true).write(true).open(&node) {
+    match OpenOptions::new().read(true).write(true).open(node) {
         Ok(_) => Ok(()),
-        Err(error) => Err(match error.kind() {
-            ErrorKind::NotFound => LoadError::NoConnectionManager(path),
-            ErrorKind::PermissionDenied => LoadError::NotPermitted(path),
-            _ => LoadError::Unusable { path, reason: error.to_string() },
-        }),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            Err(LoadError::NotPermitted(path))
+        }
+        Err(error) => Err(LoadError::Unusable { path, reason: error.to_string() }),
     }
 }
 
@@ -272,7 +292,28 @@ mod tests {
         assert!(matches!(error, LoadError::NoConnectionManager(_)), "{error}");
         assert!(error.to_string().contains("rdma_ucm"));
         let root = root.with("dev/infiniband/rdma_cm");
+        let error = look_for_devices(&root.0).unwrap_err();
+        assert!(matches!(error, LoadError::NoVerbs(_)), "{error}");
+        let root = root.with("dev/infiniband/uverbs0");
         assert_eq!(look_for_devices(&root.0), Ok(()));
+    }
+
+    #[test]
+    fn nodes_that_do_not_open_are_named() {
+        let root = Root::new("odd").with("sys/class/infiniband/mlx5_0");
+        // A folder cannot be opened for writing, whoever asks.
+        std::fs::create_dir_all(root.0.join("dev/infiniband/rdma_cm")).unwrap();
+        let error = look_for_devices(&root.0).unwrap_err();
+        assert!(matches!(&error, LoadError::Unusable { path, .. } if path.ends_with("rdma_cm")));
+        assert!(!error.to_string().contains('\n'));
+    }
+
+    #[test]
+    fn loading_gives_libraries_or_one_line() {
+        if let Err(error) = Libraries::load() {
+            let line = error.to_string();
+            assert!(line.starts_with("no RDMA: ") && !line.contains('\n'), "{line}");
+        }
     }
 
     #[test]

@@ -37,3 +37,18 @@ pub use queue_pair::{Capacity, QueuePair};
 pub use region::{Access, HostMemory, Memory, MemoryKind, Place, Region, RegisterError};
 
 pub(crate) use address::SystemAddress;
+
+/// Everything may be made on one thread and used on another.
+const _: () = {
+    const fn moves<T: Send + 'static>() {}
+    moves::<CompletionChannel>();
+    moves::<CompletionQueue>();
+    moves::<Device>();
+    moves::<Domain>();
+    moves::<Event>();
+    moves::<EventChannel>();
+    moves::<HostMemory>();
+    moves::<Id>();
+    moves::<QueuePair>();
+    moves::<Region>();
+};

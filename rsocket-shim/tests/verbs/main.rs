@@ -1,8 +1,7 @@
 //! Verbs and the connection manager on a real RDMA device, two ends in one process.
 //!
 //! Needs an RDMA device with an IPv4 and an IPv6 address, soft-RoCE suffices, and the programs
-//! `ip` and `rdma`. Run with `--ignored --test-threads=1`: descriptors and the system's resources
-//! are counted.
+//! `ip` and `rdma`. Run with `--ignored`.
 
 #![allow(unsafe_code, reason = "poll on descriptors")]
 
@@ -10,7 +9,7 @@ mod world;
 
 use std::fs::File;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::thread;
 
@@ -24,12 +23,13 @@ use rsocket_shim::work::{Completion, Fault, Piece, Target, Write};
 
 use world::{
     CAPACITY, CLIENT, Connected, End, RECEIVES, RING, SERVER, connect, descriptors, event,
-    libraries, listen, request, resolved, resources, v4, v6,
+    libraries, listen, request, resolved, resources, turn, v4, v6,
 };
 
 #[test]
 #[ignore = "needs an RDMA device"]
 fn devices_are_listed_with_their_ports() {
+    let _turn = turn();
     let listed = devices(libraries()).unwrap();
     println!("{listed:?}");
     let name = Device::at(libraries(), v4()).unwrap().name().to_owned();
@@ -43,6 +43,7 @@ fn devices_are_listed_with_their_ports() {
 #[test]
 #[ignore = "needs an RDMA device"]
 fn addresses_without_rdma_have_no_device() {
+    let _turn = turn();
     let (one, same) = (Device::at(libraries(), v4()), Device::at(libraries(), v6()));
     assert!(one.unwrap() == same.unwrap());
     for nowhere in ["192.0.2.1:0", "0.0.0.0:0", "[2001:db8::1]:0"] {
@@ -94,6 +95,7 @@ fn exchange(from: &mut End, to: &mut End) {
 #[test]
 #[ignore = "needs an RDMA device"]
 fn writes_arrive_both_ways() {
+    let _turn = turn();
     for local in [v4(), v6()] {
         let mut connected = connect(local);
         exchange(&mut connected.client, &mut connected.server);
@@ -104,6 +106,7 @@ fn writes_arrive_both_ways() {
 #[test]
 #[ignore = "needs an RDMA device"]
 fn no_wake_up_is_lost() {
+    let _turn = turn();
     let Connected { client, server, events: _events, listener: _listener } = connect(v4());
     const ROUNDS: u32 = 1000;
     // Each side on a thread of its own, which sleeps whenever there is nothing.
@@ -142,6 +145,7 @@ fn no_wake_up_is_lost() {
 #[test]
 #[ignore = "needs an RDMA device"]
 fn a_request_can_be_rejected() {
+    let _turn = turn();
     let device = Device::at(libraries(), v4()).unwrap();
     let events = EventChannel::open(libraries()).unwrap();
     let (_listener, address) = listen(&events, v4());
@@ -158,6 +162,7 @@ fn a_request_can_be_rejected() {
 #[test]
 #[ignore = "needs an RDMA device"]
 fn dropped_requests_and_silent_ports_are_rejections() {
+    let _turn = turn();
     let device = Device::at(libraries(), v4()).unwrap();
     let events = EventChannel::open(libraries()).unwrap();
     let (listener, address) = listen(&events, v4());
@@ -183,6 +188,7 @@ fn flushed(end: &mut End) {
 #[test]
 #[ignore = "needs an RDMA device"]
 fn a_disconnect_gives_everything_back() {
+    let _turn = turn();
     let Connected { mut client, mut server, events, listener: _listener } = connect(v4());
     client.id.disconnect().unwrap();
     let next = event(&events);
@@ -201,6 +207,7 @@ fn a_disconnect_gives_everything_back() {
 #[test]
 #[ignore = "needs an RDMA device"]
 fn a_flush_gives_everything_back() {
+    let _turn = turn();
     let mut connected = connect(v4());
     connected.client.pair.flush().unwrap();
     flushed(&mut connected.client);
@@ -209,6 +216,7 @@ fn a_flush_gives_everything_back() {
 #[test]
 #[ignore = "needs an RDMA device"]
 fn writes_outside_the_peers_memory_are_refused() {
+    let _turn = turn();
     let Connected { mut client, server, .. } = connect(v4());
     let mut target = server.sink.target(0, 8).unwrap();
     target.address += RING as u64;
@@ -227,6 +235,7 @@ fn writes_outside_the_peers_memory_are_refused() {
 #[test]
 #[ignore = "needs an RDMA device"]
 fn misuse_is_an_error() {
+    let _turn = turn();
     let device = Device::at(libraries(), v4()).unwrap();
     let events = EventChannel::open(libraries()).unwrap();
     let id = Id::create(&events, CLIENT).unwrap();
@@ -260,6 +269,7 @@ fn misuse_is_an_error() {
 #[test]
 #[ignore = "needs an RDMA device"]
 fn a_region_knows_its_borders() {
+    let _turn = turn();
     let Connected { client, .. } = connect(v4());
     let region = &client.source;
     assert_eq!(region.length(), RING);
@@ -291,6 +301,7 @@ unsafe impl Memory for Nowhere {
 #[test]
 #[ignore = "needs an RDMA device"]
 fn memory_that_a_device_cannot_take_is_refused() {
+    let _turn = turn();
     let device = Device::at(libraries(), v4()).unwrap();
     let domain = Domain::allocate(&device).unwrap();
     let exported = Arc::new(Exported(File::open("/dev/null").unwrap()));
@@ -308,6 +319,7 @@ fn memory_that_a_device_cannot_take_is_refused() {
 #[test]
 #[ignore = "needs an RDMA device"]
 fn nothing_leaks() {
+    let _turn = turn();
     drop(connect(v4()));
     let (before, held) = (descriptors(), resources());
     println!("{before} descriptors; {held}");
@@ -351,6 +363,7 @@ fn nothing_leaks() {
 #[test]
 #[ignore = "needs an RDMA device"]
 fn ids_that_are_dropped_half_way_leak_nothing() {
+    let _turn = turn();
     let address = v4();
     drop(connect(address));
     let before = descriptors();
@@ -362,7 +375,7 @@ fn ids_that_are_dropped_half_way_leak_nothing() {
             0 => {
                 let id = Id::create(&events, CLIENT).unwrap();
                 id.resolve_address(Some(address), peer, world::RESOLVE).unwrap();
-                world::wait(std::os::fd::AsRawFd::as_raw_fd(&events), "event");
+                world::wait(events.as_raw_fd(), "event");
             }
             1 => drop(resolved(&events, address, peer)),
             // With a request that nobody took, the listener first.
@@ -370,7 +383,7 @@ fn ids_that_are_dropped_half_way_leak_nothing() {
                 let device = Device::at(libraries(), address).unwrap();
                 let client = End::on(resolved(&events, address, peer), &device, CLIENT);
                 client.id.connect(b"?").unwrap();
-                world::wait(std::os::fd::AsRawFd::as_raw_fd(&events), "request");
+                world::wait(events.as_raw_fd(), "request");
                 drop(listener);
             }
             // With a request that was taken and not answered.
@@ -389,6 +402,7 @@ fn ids_that_are_dropped_half_way_leak_nothing() {
 #[test]
 #[ignore = "needs an RDMA device"]
 fn stock_sockets_talk_to_each_other() {
+    let _turn = turn();
     let listener = StockSocket::new(libraries(), v4()).unwrap();
     listener.bind(v4()).unwrap();
     listener.listen(4).unwrap();

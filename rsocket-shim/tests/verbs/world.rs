@@ -5,7 +5,7 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rsocket_shim::load::Libraries;
@@ -27,6 +27,15 @@ pub(crate) const RECEIVES: u32 = 40;
 pub(crate) const RESOLVE: Duration = Duration::from_secs(5);
 
 const PATIENCE_MS: i32 = 20_000;
+
+/// One test at a time: descriptors and the system's resources are counted, and soft-RoCE starves
+/// on few cores.
+#[must_use]
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    // A test that failed does not fail the others.
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The libraries. These tests are asked for by name, so a machine without RDMA fails them.
 pub(crate) fn libraries() -> &'static Libraries {

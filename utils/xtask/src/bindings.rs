@@ -22,6 +22,8 @@ const PACKAGES: [(&str, &str); 3] = [
     ("/usr/include/rdma/rsocket.h", "librdmacm-dev"),
     ("/usr/lib/llvm-14/lib/libclang.so.1", "libclang-14-dev"),
 ];
+/// Where this libclang lies: others that are installed may read the headers otherwise.
+const LIBCLANG: &str = "/usr/lib/llvm-14/lib";
 /// What the headers say of sockets and threads is taken from the crate `libc`.
 const FROM_LIBC: &str = "sockaddr|sockaddr_in|sockaddr_in6|sockaddr_storage|sa_family_t|socklen_t|\
     in_addr|in6_addr|in_addr_t|in_port_t|pollfd|nfds_t|fd_set|timeval|timespec|msghdr|iovec|off_t|\
@@ -96,8 +98,11 @@ pub(crate) fn make(workspace: &Workspace) -> Result<bool> {
     }
     ensure_release()?;
     let bindgen = bindgen(workspace)?;
-    let folder =
-        workspace.member("rsocket-shim").context("no crate rsocket-shim")?.folder.join("src/sys");
+    let folder = workspace
+        .member("rsocket-shim")
+        .context("no crate rsocket-shim")?
+        .folder
+        .join("src/sys/generated");
     let scratch = workspace.scratch();
     fs::create_dir_all(&scratch)?;
     let header = scratch.join("rdma.h");
@@ -107,9 +112,7 @@ pub(crate) fn make(workspace: &Workspace) -> Result<bool> {
     )?;
     for file in &FILES {
         let text = shell::output_of(&mut file.command(&bindgen, &header))?;
-        // This bindgen writes for the libloading before ours; what it writes is not formatted yet.
-        let text =
-            text.replace("P : AsRef < :: std :: ffi :: OsStr >", "P: ::libloading::AsFilename");
+        let text = adapted(&text);
         let path = folder.join(file.name);
         fs::write(&path, format!("{}{text}", file.opening()))
             .with_context(|| format!("cannot write {}", path.display()))?;
@@ -119,6 +122,14 @@ pub(crate) fn make(workspace: &Workspace) -> Result<bool> {
         println!("{}", path.display());
     }
     Ok(true)
+}
+
+/// What bindgen cannot be told. Its text is not formatted yet.
+fn adapted(text: &str) -> String {
+    // The bound of the libloading before ours.
+    text.replace("P : AsRef < :: std :: ffi :: OsStr >", "P: ::libloading::AsFilename")
+        // The layouts are those of this machine: a mutex has another size elsewhere.
+        .replace("const _ : () =", "#[cfg(target_arch = \"x86_64\")] const _ : () =")
 }
 
 impl File {
@@ -134,6 +145,7 @@ impl File {
     fn command(&self, bindgen: &Path, header: &Path) -> Command {
         let mut command = Command::new(bindgen);
         command
+            .env("LIBCLANG_PATH", LIBCLANG)
             .args(["--formatter=none", "--no-doc-comments", "--no-prepend-enum-name"])
             .args([
                 "--disable-header-comment",

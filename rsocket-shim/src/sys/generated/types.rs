@@ -1540,6 +1540,7 @@ pub const IB_UVERBS_FLOW_ACTION_ESP_KEYMAT_AES_GCM: ib_uverbs_flow_action_esp_ke
 pub const IB_UVERBS_FLOW_ACTION_ESP_REPLAY_NONE: ib_uverbs_flow_action_esp_replay = 0;
 pub const IB_UVERBS_FLOW_ACTION_ESP_REPLAY_BMP: ib_uverbs_flow_action_esp_replay = 1;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ib_uverbs_flow_action_esp_encap__bindgen_ty_1"]
         [::core::mem::size_of::<ib_uverbs_flow_action_esp_encap__bindgen_ty_1>() - 8usize];
@@ -1554,6 +1555,7 @@ const _: () = {
         - 0usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ib_uverbs_flow_action_esp_encap__bindgen_ty_2"]
         [::core::mem::size_of::<ib_uverbs_flow_action_esp_encap__bindgen_ty_2>() - 8usize];
@@ -1568,6 +1570,7 @@ const _: () = {
         - 0usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ib_uverbs_flow_action_esp_encap"]
         [::core::mem::size_of::<ib_uverbs_flow_action_esp_encap>() - 24usize];
@@ -1579,6 +1582,7 @@ const _: () = {
         [::core::mem::offset_of!(ib_uverbs_flow_action_esp_encap, type_) - 18usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ib_uverbs_flow_action_esp"]
         [::core::mem::size_of::<ib_uverbs_flow_action_esp>() - 24usize];
@@ -1618,6 +1622,7 @@ pub const RDMA_DRIVER_SIW: rdma_driver_id = 18;
 pub const RDMA_DRIVER_ERDMA: rdma_driver_id = 19;
 pub const RDMA_DRIVER_MANA: rdma_driver_id = 20;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_gid__bindgen_ty_1"][::core::mem::size_of::<ibv_gid__bindgen_ty_1>() - 16usize];
     ["Alignment of ibv_gid__bindgen_ty_1"]
@@ -1628,6 +1633,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_gid__bindgen_ty_1, interface_id) - 8usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_gid"][::core::mem::size_of::<ibv_gid>() - 16usize];
     ["Alignment of ibv_gid"][::core::mem::align_of::<ibv_gid>() - 8usize];
@@ -1638,6 +1644,7 @@ pub const IBV_GID_TYPE_IB: ibv_gid_type = 0;
 pub const IBV_GID_TYPE_ROCE_V1: ibv_gid_type = 1;
 pub const IBV_GID_TYPE_ROCE_V2: ibv_gid_type = 2;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_gid_entry"][::core::mem::size_of::<ibv_gid_entry>() - 32usize];
     ["Alignment of ibv_gid_entry"][::core::mem::align_of::<ibv_gid_entry>() - 8usize];
@@ -1696,6 +1703,7 @@ pub const IBV_ATOMIC_NONE: ibv_atomic_cap = 0;
 pub const IBV_ATOMIC_HCA: ibv_atomic_cap = 1;
 pub const IBV_ATOMIC_GLOB: ibv_atomic_cap = 2;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_alloc_dm_attr"][::core::mem::size_of::<ibv_alloc_dm_attr>() - 16usize];
     ["Alignment of ibv_alloc_dm_attr"][::core::mem::align_of::<ibv_alloc_dm_attr>() - 8usize];
@@ -1708,6 +1716,7 @@ const _: () = {
 };
 pub const IBV_DM_MASK_HANDLE: ibv_dm_mask = 1;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_dm"][::core::mem::size_of::<ibv_dm>() - 32usize];
     ["Alignment of ibv_dm"][::core::mem::align_of::<ibv_dm>() - 8usize];
@@ -1720,6 +1729,7 @@ const _: () = {
     ["Offset of field: ibv_dm::handle"][::core::mem::offset_of!(ibv_dm, handle) - 28usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_device_attr"][::core::mem::size_of::<ibv_device_attr>() - 232usize];
     ["Alignment of ibv_device_attr"][::core::mem::align_of::<ibv_device_attr>() - 8usize];
@@ -1805,6 +1815,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_device_attr, phys_port_cnt) - 227usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_query_device_ex_input"]
         [::core::mem::size_of::<ibv_query_device_ex_input>() - 4usize];
@@ -1820,6 +1831,7 @@ pub const IBV_ODP_SUPPORT_READ: ibv_odp_transport_cap_bits = 8;
 pub const IBV_ODP_SUPPORT_ATOMIC: ibv_odp_transport_cap_bits = 16;
 pub const IBV_ODP_SUPPORT_SRQ_RECV: ibv_odp_transport_cap_bits = 32;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_odp_caps__bindgen_ty_1"]
         [::core::mem::size_of::<ibv_odp_caps__bindgen_ty_1>() - 12usize];
@@ -1833,6 +1845,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_odp_caps__bindgen_ty_1, ud_odp_caps) - 8usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_odp_caps"][::core::mem::size_of::<ibv_odp_caps>() - 24usize];
     ["Alignment of ibv_odp_caps"][::core::mem::align_of::<ibv_odp_caps>() - 8usize];
@@ -1844,6 +1857,7 @@ const _: () = {
 pub const IBV_ODP_SUPPORT: ibv_odp_general_caps = 1;
 pub const IBV_ODP_SUPPORT_IMPLICIT: ibv_odp_general_caps = 2;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_tso_caps"][::core::mem::size_of::<ibv_tso_caps>() - 8usize];
     ["Alignment of ibv_tso_caps"][::core::mem::align_of::<ibv_tso_caps>() - 4usize];
@@ -1864,6 +1878,7 @@ pub const IBV_RX_HASH_DST_PORT_UDP: ibv_rx_hash_fields = 128;
 pub const IBV_RX_HASH_IPSEC_SPI: ibv_rx_hash_fields = 256;
 pub const IBV_RX_HASH_INNER: ibv_rx_hash_fields = 2147483648;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_rss_caps"][::core::mem::size_of::<ibv_rss_caps>() - 32usize];
     ["Alignment of ibv_rss_caps"][::core::mem::align_of::<ibv_rss_caps>() - 8usize];
@@ -1879,6 +1894,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_rss_caps, rx_hash_function) - 24usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_packet_pacing_caps"][::core::mem::size_of::<ibv_packet_pacing_caps>() - 12usize];
     ["Alignment of ibv_packet_pacing_caps"]
@@ -1896,6 +1912,7 @@ pub const IBV_RAW_PACKET_CAP_IP_CSUM: ibv_raw_packet_caps = 4;
 pub const IBV_RAW_PACKET_CAP_DELAY_DROP: ibv_raw_packet_caps = 8;
 pub const IBV_TM_CAP_RC: ibv_tm_cap_flags = 1;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_tm_caps"][::core::mem::size_of::<ibv_tm_caps>() - 20usize];
     ["Alignment of ibv_tm_caps"][::core::mem::align_of::<ibv_tm_caps>() - 4usize];
@@ -1910,6 +1927,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_tm_caps, max_sge) - 16usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_cq_moderation_caps"][::core::mem::size_of::<ibv_cq_moderation_caps>() - 4usize];
     ["Alignment of ibv_cq_moderation_caps"]
@@ -1923,6 +1941,7 @@ pub const IBV_PCI_ATOMIC_OPERATION_4_BYTE_SIZE_SUP: ibv_pci_atomic_op_size = 1;
 pub const IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP: ibv_pci_atomic_op_size = 2;
 pub const IBV_PCI_ATOMIC_OPERATION_16_BYTE_SIZE_SUP: ibv_pci_atomic_op_size = 4;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_pci_atomic_caps"][::core::mem::size_of::<ibv_pci_atomic_caps>() - 6usize];
     ["Alignment of ibv_pci_atomic_caps"][::core::mem::align_of::<ibv_pci_atomic_caps>() - 2usize];
@@ -1934,6 +1953,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_pci_atomic_caps, compare_swap) - 4usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_device_attr_ex"][::core::mem::size_of::<ibv_device_attr_ex>() - 400usize];
     ["Alignment of ibv_device_attr_ex"][::core::mem::align_of::<ibv_device_attr_ex>() - 8usize];
@@ -2018,6 +2038,7 @@ pub const IBV_PORT_LINK_WIDTH_2X_SUP: ibv_port_cap_flags2 = 16;
 pub const IBV_PORT_LINK_SPEED_HDR_SUP: ibv_port_cap_flags2 = 32;
 pub const IBV_PORT_LINK_SPEED_NDR_SUP: ibv_port_cap_flags2 = 1024;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_port_attr"][::core::mem::size_of::<ibv_port_attr>() - 52usize];
     ["Alignment of ibv_port_attr"][::core::mem::align_of::<ibv_port_attr>() - 4usize];
@@ -2085,6 +2106,7 @@ pub const IBV_EVENT_CLIENT_REREGISTER: ibv_event_type = 17;
 pub const IBV_EVENT_GID_CHANGE: ibv_event_type = 18;
 pub const IBV_EVENT_WQ_FATAL: ibv_event_type = 19;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_async_event__bindgen_ty_1"]
         [::core::mem::size_of::<ibv_async_event__bindgen_ty_1>() - 8usize];
@@ -2102,6 +2124,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_async_event__bindgen_ty_1, port_num) - 0usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_async_event"][::core::mem::size_of::<ibv_async_event>() - 16usize];
     ["Alignment of ibv_async_event"][::core::mem::align_of::<ibv_async_event>() - 8usize];
@@ -2176,6 +2199,7 @@ pub const IBV_WC_TM_SYNC_REQ: ibv_wc_flags = 16;
 pub const IBV_WC_TM_MATCH: ibv_wc_flags = 32;
 pub const IBV_WC_TM_DATA_VALID: ibv_wc_flags = 64;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_wc__bindgen_ty_1"][::core::mem::size_of::<ibv_wc__bindgen_ty_1>() - 4usize];
     ["Alignment of ibv_wc__bindgen_ty_1"][::core::mem::align_of::<ibv_wc__bindgen_ty_1>() - 4usize];
@@ -2185,6 +2209,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_wc__bindgen_ty_1, invalidated_rkey) - 0usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_wc"][::core::mem::size_of::<ibv_wc>() - 48usize];
     ["Alignment of ibv_wc"][::core::mem::align_of::<ibv_wc>() - 8usize];
@@ -2212,6 +2237,7 @@ pub const IBV_ACCESS_ON_DEMAND: ibv_access_flags = 64;
 pub const IBV_ACCESS_HUGETLB: ibv_access_flags = 128;
 pub const IBV_ACCESS_RELAXED_ORDERING: ibv_access_flags = 1048576;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_mw_bind_info"][::core::mem::size_of::<ibv_mw_bind_info>() - 32usize];
     ["Alignment of ibv_mw_bind_info"][::core::mem::align_of::<ibv_mw_bind_info>() - 8usize];
@@ -2225,6 +2251,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_mw_bind_info, mw_access_flags) - 24usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_pd"][::core::mem::size_of::<ibv_pd>() - 16usize];
     ["Alignment of ibv_pd"][::core::mem::align_of::<ibv_pd>() - 8usize];
@@ -2232,6 +2259,7 @@ const _: () = {
     ["Offset of field: ibv_pd::handle"][::core::mem::offset_of!(ibv_pd, handle) - 8usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_td_init_attr"][::core::mem::size_of::<ibv_td_init_attr>() - 4usize];
     ["Alignment of ibv_td_init_attr"][::core::mem::align_of::<ibv_td_init_attr>() - 4usize];
@@ -2239,6 +2267,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_td_init_attr, comp_mask) - 0usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_td"][::core::mem::size_of::<ibv_td>() - 8usize];
     ["Alignment of ibv_td"][::core::mem::align_of::<ibv_td>() - 8usize];
@@ -2248,6 +2277,7 @@ pub const IBV_XRCD_INIT_ATTR_FD: ibv_xrcd_init_attr_mask = 1;
 pub const IBV_XRCD_INIT_ATTR_OFLAGS: ibv_xrcd_init_attr_mask = 2;
 pub const IBV_XRCD_INIT_ATTR_RESERVED: ibv_xrcd_init_attr_mask = 4;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_xrcd_init_attr"][::core::mem::size_of::<ibv_xrcd_init_attr>() - 12usize];
     ["Alignment of ibv_xrcd_init_attr"][::core::mem::align_of::<ibv_xrcd_init_attr>() - 4usize];
@@ -2259,6 +2289,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_xrcd_init_attr, oflags) - 8usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_xrcd"][::core::mem::size_of::<ibv_xrcd>() - 8usize];
     ["Alignment of ibv_xrcd"][::core::mem::align_of::<ibv_xrcd>() - 8usize];
@@ -2269,6 +2300,7 @@ pub const IBV_REREG_MR_CHANGE_PD: ibv_rereg_mr_flags = 2;
 pub const IBV_REREG_MR_CHANGE_ACCESS: ibv_rereg_mr_flags = 4;
 pub const IBV_REREG_MR_FLAGS_SUPPORTED: ibv_rereg_mr_flags = 7;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_mr"][::core::mem::size_of::<ibv_mr>() - 48usize];
     ["Alignment of ibv_mr"][::core::mem::align_of::<ibv_mr>() - 8usize];
@@ -2283,6 +2315,7 @@ const _: () = {
 pub const IBV_MW_TYPE_1: ibv_mw_type = 1;
 pub const IBV_MW_TYPE_2: ibv_mw_type = 2;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_mw"][::core::mem::size_of::<ibv_mw>() - 32usize];
     ["Alignment of ibv_mw"][::core::mem::align_of::<ibv_mw>() - 8usize];
@@ -2293,6 +2326,7 @@ const _: () = {
     ["Offset of field: ibv_mw::type_"][::core::mem::offset_of!(ibv_mw, type_) - 24usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_global_route"][::core::mem::size_of::<ibv_global_route>() - 24usize];
     ["Alignment of ibv_global_route"][::core::mem::align_of::<ibv_global_route>() - 8usize];
@@ -2308,6 +2342,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_global_route, traffic_class) - 22usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_grh"][::core::mem::size_of::<ibv_grh>() - 40usize];
     ["Alignment of ibv_grh"][::core::mem::align_of::<ibv_grh>() - 8usize];
@@ -2344,6 +2379,7 @@ pub const IBV_RATE_600_GBPS: ibv_rate = 22;
 pub const IBV_RATE_800_GBPS: ibv_rate = 23;
 pub const IBV_RATE_1200_GBPS: ibv_rate = 24;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_ah_attr"][::core::mem::size_of::<ibv_ah_attr>() - 32usize];
     ["Alignment of ibv_ah_attr"][::core::mem::align_of::<ibv_ah_attr>() - 8usize];
@@ -2362,6 +2398,7 @@ const _: () = {
 pub const IBV_SRQ_MAX_WR: ibv_srq_attr_mask = 1;
 pub const IBV_SRQ_LIMIT: ibv_srq_attr_mask = 2;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_srq_attr"][::core::mem::size_of::<ibv_srq_attr>() - 12usize];
     ["Alignment of ibv_srq_attr"][::core::mem::align_of::<ibv_srq_attr>() - 4usize];
@@ -2373,6 +2410,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_srq_attr, srq_limit) - 8usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_srq_init_attr"][::core::mem::size_of::<ibv_srq_init_attr>() - 24usize];
     ["Alignment of ibv_srq_init_attr"][::core::mem::align_of::<ibv_srq_init_attr>() - 8usize];
@@ -2391,6 +2429,7 @@ pub const IBV_SRQ_INIT_ATTR_CQ: ibv_srq_init_attr_mask = 8;
 pub const IBV_SRQ_INIT_ATTR_TM: ibv_srq_init_attr_mask = 16;
 pub const IBV_SRQ_INIT_ATTR_RESERVED: ibv_srq_init_attr_mask = 32;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_tm_cap"][::core::mem::size_of::<ibv_tm_cap>() - 8usize];
     ["Alignment of ibv_tm_cap"][::core::mem::align_of::<ibv_tm_cap>() - 4usize];
@@ -2399,6 +2438,7 @@ const _: () = {
     ["Offset of field: ibv_tm_cap::max_ops"][::core::mem::offset_of!(ibv_tm_cap, max_ops) - 4usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_srq_init_attr_ex"][::core::mem::size_of::<ibv_srq_init_attr_ex>() - 64usize];
     ["Alignment of ibv_srq_init_attr_ex"][::core::mem::align_of::<ibv_srq_init_attr_ex>() - 8usize];
@@ -2428,6 +2468,7 @@ pub const IBV_WQ_FLAGS_DELAY_DROP: ibv_wq_flags = 4;
 pub const IBV_WQ_FLAGS_PCI_WRITE_END_PADDING: ibv_wq_flags = 8;
 pub const IBV_WQ_FLAGS_RESERVED: ibv_wq_flags = 16;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_wq_init_attr"][::core::mem::size_of::<ibv_wq_init_attr>() - 48usize];
     ["Alignment of ibv_wq_init_attr"][::core::mem::align_of::<ibv_wq_init_attr>() - 8usize];
@@ -2457,6 +2498,7 @@ pub const IBV_WQ_ATTR_CURR_STATE: ibv_wq_attr_mask = 2;
 pub const IBV_WQ_ATTR_FLAGS: ibv_wq_attr_mask = 4;
 pub const IBV_WQ_ATTR_RESERVED: ibv_wq_attr_mask = 8;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_wq_attr"][::core::mem::size_of::<ibv_wq_attr>() - 20usize];
     ["Alignment of ibv_wq_attr"][::core::mem::align_of::<ibv_wq_attr>() - 4usize];
@@ -2471,6 +2513,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_wq_attr, flags_mask) - 16usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_rwq_ind_table"][::core::mem::size_of::<ibv_rwq_ind_table>() - 24usize];
     ["Alignment of ibv_rwq_ind_table"][::core::mem::align_of::<ibv_rwq_ind_table>() - 8usize];
@@ -2485,6 +2528,7 @@ const _: () = {
 };
 pub const IBV_CREATE_IND_TABLE_RESERVED: ibv_ind_table_init_attr_mask = 1;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_rwq_ind_table_init_attr"]
         [::core::mem::size_of::<ibv_rwq_ind_table_init_attr>() - 24usize];
@@ -2505,6 +2549,7 @@ pub const IBV_QPT_XRC_SEND: ibv_qp_type = 9;
 pub const IBV_QPT_XRC_RECV: ibv_qp_type = 10;
 pub const IBV_QPT_DRIVER: ibv_qp_type = 255;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_qp_cap"][::core::mem::size_of::<ibv_qp_cap>() - 20usize];
     ["Alignment of ibv_qp_cap"][::core::mem::align_of::<ibv_qp_cap>() - 4usize];
@@ -2520,6 +2565,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_qp_cap, max_inline_data) - 16usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_qp_init_attr"][::core::mem::size_of::<ibv_qp_init_attr>() - 64usize];
     ["Alignment of ibv_qp_init_attr"][::core::mem::align_of::<ibv_qp_init_attr>() - 8usize];
@@ -2563,6 +2609,7 @@ pub const IBV_QP_EX_WITH_SEND_WITH_INV: ibv_qp_create_send_ops_flags = 512;
 pub const IBV_QP_EX_WITH_TSO: ibv_qp_create_send_ops_flags = 1024;
 pub const IBV_QP_EX_WITH_ATOMIC_WRITE: ibv_qp_create_send_ops_flags = 4096;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_rx_hash_conf"][::core::mem::size_of::<ibv_rx_hash_conf>() - 24usize];
     ["Alignment of ibv_rx_hash_conf"][::core::mem::align_of::<ibv_rx_hash_conf>() - 8usize];
@@ -2576,6 +2623,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_rx_hash_conf, rx_hash_fields_mask) - 16usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_qp_init_attr_ex"][::core::mem::size_of::<ibv_qp_init_attr_ex>() - 136usize];
     ["Alignment of ibv_qp_init_attr_ex"][::core::mem::align_of::<ibv_qp_init_attr_ex>() - 8usize];
@@ -2618,6 +2666,7 @@ pub const IBV_QP_OPEN_ATTR_CONTEXT: ibv_qp_open_attr_mask = 4;
 pub const IBV_QP_OPEN_ATTR_TYPE: ibv_qp_open_attr_mask = 8;
 pub const IBV_QP_OPEN_ATTR_RESERVED: ibv_qp_open_attr_mask = 16;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_qp_open_attr"][::core::mem::size_of::<ibv_qp_open_attr>() - 32usize];
     ["Alignment of ibv_qp_open_attr"][::core::mem::align_of::<ibv_qp_open_attr>() - 8usize];
@@ -2666,6 +2715,7 @@ pub const IBV_MIG_MIGRATED: ibv_mig_state = 0;
 pub const IBV_MIG_REARM: ibv_mig_state = 1;
 pub const IBV_MIG_ARMED: ibv_mig_state = 2;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_qp_attr"][::core::mem::size_of::<ibv_qp_attr>() - 144usize];
     ["Alignment of ibv_qp_attr"][::core::mem::align_of::<ibv_qp_attr>() - 8usize];
@@ -2721,6 +2771,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_qp_attr, rate_limit) - 136usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_qp_rate_limit_attr"][::core::mem::size_of::<ibv_qp_rate_limit_attr>() - 16usize];
     ["Alignment of ibv_qp_rate_limit_attr"]
@@ -2753,6 +2804,7 @@ pub const IBV_SEND_SOLICITED: ibv_send_flags = 4;
 pub const IBV_SEND_INLINE: ibv_send_flags = 8;
 pub const IBV_SEND_IP_CSUM: ibv_send_flags = 16;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_data_buf"][::core::mem::size_of::<ibv_data_buf>() - 16usize];
     ["Alignment of ibv_data_buf"][::core::mem::align_of::<ibv_data_buf>() - 8usize];
@@ -2761,6 +2813,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_data_buf, length) - 8usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_sge"][::core::mem::size_of::<ibv_sge>() - 16usize];
     ["Alignment of ibv_sge"][::core::mem::align_of::<ibv_sge>() - 8usize];
@@ -2769,6 +2822,7 @@ const _: () = {
     ["Offset of field: ibv_sge::lkey"][::core::mem::offset_of!(ibv_sge, lkey) - 12usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_send_wr__bindgen_ty_1"]
         [::core::mem::size_of::<ibv_send_wr__bindgen_ty_1>() - 4usize];
@@ -2780,6 +2834,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_send_wr__bindgen_ty_1, invalidate_rkey) - 0usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_send_wr__bindgen_ty_2__bindgen_ty_1"]
         [::core::mem::size_of::<ibv_send_wr__bindgen_ty_2__bindgen_ty_1>() - 16usize];
@@ -2791,6 +2846,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_send_wr__bindgen_ty_2__bindgen_ty_1, rkey) - 8usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_send_wr__bindgen_ty_2__bindgen_ty_2"]
         [::core::mem::size_of::<ibv_send_wr__bindgen_ty_2__bindgen_ty_2>() - 32usize];
@@ -2806,6 +2862,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_send_wr__bindgen_ty_2__bindgen_ty_2, rkey) - 24usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_send_wr__bindgen_ty_2__bindgen_ty_3"]
         [::core::mem::size_of::<ibv_send_wr__bindgen_ty_2__bindgen_ty_3>() - 16usize];
@@ -2819,6 +2876,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_send_wr__bindgen_ty_2__bindgen_ty_3, remote_qkey) - 12usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_send_wr__bindgen_ty_2"]
         [::core::mem::size_of::<ibv_send_wr__bindgen_ty_2>() - 32usize];
@@ -2832,6 +2890,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_send_wr__bindgen_ty_2, ud) - 0usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_send_wr__bindgen_ty_3__bindgen_ty_1"]
         [::core::mem::size_of::<ibv_send_wr__bindgen_ty_3__bindgen_ty_1>() - 4usize];
@@ -2841,6 +2900,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_send_wr__bindgen_ty_3__bindgen_ty_1, remote_srqn) - 0usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_send_wr__bindgen_ty_3"]
         [::core::mem::size_of::<ibv_send_wr__bindgen_ty_3>() - 4usize];
@@ -2850,6 +2910,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_send_wr__bindgen_ty_3, xrc) - 0usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_send_wr__bindgen_ty_4__bindgen_ty_1"]
         [::core::mem::size_of::<ibv_send_wr__bindgen_ty_4__bindgen_ty_1>() - 48usize];
@@ -2863,6 +2924,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_send_wr__bindgen_ty_4__bindgen_ty_1, bind_info) - 16usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_send_wr__bindgen_ty_4__bindgen_ty_2"]
         [::core::mem::size_of::<ibv_send_wr__bindgen_ty_4__bindgen_ty_2>() - 16usize];
@@ -2876,6 +2938,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_send_wr__bindgen_ty_4__bindgen_ty_2, mss) - 10usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_send_wr__bindgen_ty_4"]
         [::core::mem::size_of::<ibv_send_wr__bindgen_ty_4>() - 48usize];
@@ -2887,6 +2950,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_send_wr__bindgen_ty_4, tso) - 0usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_send_wr"][::core::mem::size_of::<ibv_send_wr>() - 128usize];
     ["Alignment of ibv_send_wr"][::core::mem::align_of::<ibv_send_wr>() - 8usize];
@@ -2905,6 +2969,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_send_wr, qp_type) - 72usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_recv_wr"][::core::mem::size_of::<ibv_recv_wr>() - 32usize];
     ["Alignment of ibv_recv_wr"][::core::mem::align_of::<ibv_recv_wr>() - 8usize];
@@ -2921,6 +2986,7 @@ pub const IBV_WR_TAG_SYNC: ibv_ops_wr_opcode = 2;
 pub const IBV_OPS_SIGNALED: ibv_ops_flags = 1;
 pub const IBV_OPS_TM_SYNC: ibv_ops_flags = 2;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_ops_wr__bindgen_ty_1__bindgen_ty_1"]
         [::core::mem::size_of::<ibv_ops_wr__bindgen_ty_1__bindgen_ty_1>() - 40usize];
@@ -2938,6 +3004,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_ops_wr__bindgen_ty_1__bindgen_ty_1, mask) - 32usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_ops_wr__bindgen_ty_1"]
         [::core::mem::size_of::<ibv_ops_wr__bindgen_ty_1>() - 48usize];
@@ -2951,6 +3018,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_ops_wr__bindgen_ty_1, add) - 8usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_ops_wr"][::core::mem::size_of::<ibv_ops_wr>() - 72usize];
     ["Alignment of ibv_ops_wr"][::core::mem::align_of::<ibv_ops_wr>() - 8usize];
@@ -2961,6 +3029,7 @@ const _: () = {
     ["Offset of field: ibv_ops_wr::tm"][::core::mem::offset_of!(ibv_ops_wr, tm) - 24usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_mw_bind"][::core::mem::size_of::<ibv_mw_bind>() - 48usize];
     ["Alignment of ibv_mw_bind"][::core::mem::align_of::<ibv_mw_bind>() - 8usize];
@@ -2971,6 +3040,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_mw_bind, bind_info) - 16usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_srq"][::core::mem::size_of::<ibv_srq>() - 128usize];
     ["Alignment of ibv_srq"][::core::mem::align_of::<ibv_srq>() - 8usize];
@@ -2985,6 +3055,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_srq, events_completed) - 120usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_wq"][::core::mem::size_of::<ibv_wq>() - 152usize];
     ["Alignment of ibv_wq"][::core::mem::align_of::<ibv_wq>() - 8usize];
@@ -3004,6 +3075,7 @@ const _: () = {
     ["Offset of field: ibv_wq::comp_mask"][::core::mem::offset_of!(ibv_wq, comp_mask) - 148usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_qp"][::core::mem::size_of::<ibv_qp>() - 160usize];
     ["Alignment of ibv_qp"][::core::mem::align_of::<ibv_qp>() - 8usize];
@@ -3023,6 +3095,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_qp, events_completed) - 152usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_qp_ex"][::core::mem::size_of::<ibv_qp_ex>() - 352usize];
     ["Alignment of ibv_qp_ex"][::core::mem::align_of::<ibv_qp_ex>() - 8usize];
@@ -3075,6 +3148,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_qp_ex, wr_atomic_write) - 344usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_ece"][::core::mem::size_of::<ibv_ece>() - 12usize];
     ["Alignment of ibv_ece"][::core::mem::align_of::<ibv_ece>() - 4usize];
@@ -3083,6 +3157,7 @@ const _: () = {
     ["Offset of field: ibv_ece::comp_mask"][::core::mem::offset_of!(ibv_ece, comp_mask) - 8usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_comp_channel"][::core::mem::size_of::<ibv_comp_channel>() - 16usize];
     ["Alignment of ibv_comp_channel"][::core::mem::align_of::<ibv_comp_channel>() - 8usize];
@@ -3094,6 +3169,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_comp_channel, refcnt) - 12usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_cq"][::core::mem::size_of::<ibv_cq>() - 128usize];
     ["Alignment of ibv_cq"][::core::mem::align_of::<ibv_cq>() - 8usize];
@@ -3110,6 +3186,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_cq, async_events_completed) - 124usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_poll_cq_attr"][::core::mem::size_of::<ibv_poll_cq_attr>() - 4usize];
     ["Alignment of ibv_poll_cq_attr"][::core::mem::align_of::<ibv_poll_cq_attr>() - 4usize];
@@ -3117,6 +3194,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_poll_cq_attr, comp_mask) - 0usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_wc_tm_info"][::core::mem::size_of::<ibv_wc_tm_info>() - 16usize];
     ["Alignment of ibv_wc_tm_info"][::core::mem::align_of::<ibv_wc_tm_info>() - 8usize];
@@ -3125,6 +3203,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_wc_tm_info, priv_) - 8usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_cq_ex"][::core::mem::size_of::<ibv_cq_ex>() - 288usize];
     ["Alignment of ibv_cq_ex"][::core::mem::align_of::<ibv_cq_ex>() - 8usize];
@@ -3183,6 +3262,7 @@ const _: () = {
 pub const IBV_CQ_ATTR_MODERATE: ibv_cq_attr_mask = 1;
 pub const IBV_CQ_ATTR_RESERVED: ibv_cq_attr_mask = 2;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_moderate_cq"][::core::mem::size_of::<ibv_moderate_cq>() - 4usize];
     ["Alignment of ibv_moderate_cq"][::core::mem::align_of::<ibv_moderate_cq>() - 2usize];
@@ -3192,6 +3272,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_moderate_cq, cq_period) - 2usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_modify_cq_attr"][::core::mem::size_of::<ibv_modify_cq_attr>() - 8usize];
     ["Alignment of ibv_modify_cq_attr"][::core::mem::align_of::<ibv_modify_cq_attr>() - 4usize];
@@ -3201,6 +3282,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_modify_cq_attr, moderate) - 4usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_ah"][::core::mem::size_of::<ibv_ah>() - 24usize];
     ["Alignment of ibv_ah"][::core::mem::align_of::<ibv_ah>() - 8usize];
@@ -3230,6 +3312,7 @@ pub const IBV_FLOW_SPEC_ACTION_DROP: ibv_flow_spec_type = 4097;
 pub const IBV_FLOW_SPEC_ACTION_HANDLE: ibv_flow_spec_type = 4098;
 pub const IBV_FLOW_SPEC_ACTION_COUNT: ibv_flow_spec_type = 4099;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_flow_eth_filter"][::core::mem::size_of::<ibv_flow_eth_filter>() - 16usize];
     ["Alignment of ibv_flow_eth_filter"][::core::mem::align_of::<ibv_flow_eth_filter>() - 2usize];
@@ -3243,6 +3326,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_flow_eth_filter, vlan_tag) - 14usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_flow_spec_eth"][::core::mem::size_of::<ibv_flow_spec_eth>() - 40usize];
     ["Alignment of ibv_flow_spec_eth"][::core::mem::align_of::<ibv_flow_spec_eth>() - 4usize];
@@ -3256,6 +3340,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_flow_spec_eth, mask) - 22usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_flow_ipv4_filter"][::core::mem::size_of::<ibv_flow_ipv4_filter>() - 8usize];
     ["Alignment of ibv_flow_ipv4_filter"][::core::mem::align_of::<ibv_flow_ipv4_filter>() - 4usize];
@@ -3265,6 +3350,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_flow_ipv4_filter, dst_ip) - 4usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_flow_spec_ipv4"][::core::mem::size_of::<ibv_flow_spec_ipv4>() - 24usize];
     ["Alignment of ibv_flow_spec_ipv4"][::core::mem::align_of::<ibv_flow_spec_ipv4>() - 4usize];
@@ -3278,6 +3364,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_flow_spec_ipv4, mask) - 16usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_flow_ipv4_ext_filter"]
         [::core::mem::size_of::<ibv_flow_ipv4_ext_filter>() - 12usize];
@@ -3297,6 +3384,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_flow_ipv4_ext_filter, flags) - 11usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_flow_spec_ipv4_ext"][::core::mem::size_of::<ibv_flow_spec_ipv4_ext>() - 32usize];
     ["Alignment of ibv_flow_spec_ipv4_ext"]
@@ -3311,6 +3399,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_flow_spec_ipv4_ext, mask) - 20usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_flow_ipv6_filter"][::core::mem::size_of::<ibv_flow_ipv6_filter>() - 40usize];
     ["Alignment of ibv_flow_ipv6_filter"][::core::mem::align_of::<ibv_flow_ipv6_filter>() - 4usize];
@@ -3328,6 +3417,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_flow_ipv6_filter, hop_limit) - 38usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_flow_spec_ipv6"][::core::mem::size_of::<ibv_flow_spec_ipv6>() - 88usize];
     ["Alignment of ibv_flow_spec_ipv6"][::core::mem::align_of::<ibv_flow_spec_ipv6>() - 4usize];
@@ -3341,6 +3431,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_flow_spec_ipv6, mask) - 48usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_flow_esp_filter"][::core::mem::size_of::<ibv_flow_esp_filter>() - 8usize];
     ["Alignment of ibv_flow_esp_filter"][::core::mem::align_of::<ibv_flow_esp_filter>() - 4usize];
@@ -3350,6 +3441,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_flow_esp_filter, seq) - 4usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_flow_spec_esp"][::core::mem::size_of::<ibv_flow_spec_esp>() - 24usize];
     ["Alignment of ibv_flow_spec_esp"][::core::mem::align_of::<ibv_flow_spec_esp>() - 4usize];
@@ -3363,6 +3455,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_flow_spec_esp, mask) - 16usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_flow_tcp_udp_filter"][::core::mem::size_of::<ibv_flow_tcp_udp_filter>() - 4usize];
     ["Alignment of ibv_flow_tcp_udp_filter"]
@@ -3373,6 +3466,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_flow_tcp_udp_filter, src_port) - 2usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_flow_spec_tcp_udp"][::core::mem::size_of::<ibv_flow_spec_tcp_udp>() - 16usize];
     ["Alignment of ibv_flow_spec_tcp_udp"]
@@ -3387,6 +3481,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_flow_spec_tcp_udp, mask) - 10usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_flow_gre_filter"][::core::mem::size_of::<ibv_flow_gre_filter>() - 8usize];
     ["Alignment of ibv_flow_gre_filter"][::core::mem::align_of::<ibv_flow_gre_filter>() - 4usize];
@@ -3398,6 +3493,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_flow_gre_filter, key) - 4usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_flow_spec_gre"][::core::mem::size_of::<ibv_flow_spec_gre>() - 24usize];
     ["Alignment of ibv_flow_spec_gre"][::core::mem::align_of::<ibv_flow_spec_gre>() - 4usize];
@@ -3411,6 +3507,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_flow_spec_gre, mask) - 16usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_flow_mpls_filter"][::core::mem::size_of::<ibv_flow_mpls_filter>() - 4usize];
     ["Alignment of ibv_flow_mpls_filter"][::core::mem::align_of::<ibv_flow_mpls_filter>() - 4usize];
@@ -3418,6 +3515,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_flow_mpls_filter, label) - 0usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_flow_spec_mpls"][::core::mem::size_of::<ibv_flow_spec_mpls>() - 16usize];
     ["Alignment of ibv_flow_spec_mpls"][::core::mem::align_of::<ibv_flow_spec_mpls>() - 4usize];
@@ -3431,6 +3529,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_flow_spec_mpls, mask) - 12usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_flow_tunnel_filter"][::core::mem::size_of::<ibv_flow_tunnel_filter>() - 4usize];
     ["Alignment of ibv_flow_tunnel_filter"]
@@ -3439,6 +3538,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_flow_tunnel_filter, tunnel_id) - 0usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_flow_spec_tunnel"][::core::mem::size_of::<ibv_flow_spec_tunnel>() - 16usize];
     ["Alignment of ibv_flow_spec_tunnel"][::core::mem::align_of::<ibv_flow_spec_tunnel>() - 4usize];
@@ -3452,6 +3552,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_flow_spec_tunnel, mask) - 12usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_flow_spec_action_tag"]
         [::core::mem::size_of::<ibv_flow_spec_action_tag>() - 12usize];
@@ -3465,6 +3566,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_flow_spec_action_tag, tag_id) - 8usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_flow_spec_action_drop"]
         [::core::mem::size_of::<ibv_flow_spec_action_drop>() - 8usize];
@@ -3476,6 +3578,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_flow_spec_action_drop, size) - 4usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_flow_spec_action_handle"]
         [::core::mem::size_of::<ibv_flow_spec_action_handle>() - 16usize];
@@ -3489,6 +3592,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_flow_spec_action_handle, action) - 8usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_flow_spec_counter_action"]
         [::core::mem::size_of::<ibv_flow_spec_counter_action>() - 16usize];
@@ -3502,6 +3606,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_flow_spec_counter_action, counters) - 8usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_flow_spec__bindgen_ty_1__bindgen_ty_1"]
         [::core::mem::size_of::<ibv_flow_spec__bindgen_ty_1__bindgen_ty_1>() - 8usize];
@@ -3513,6 +3618,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_flow_spec__bindgen_ty_1__bindgen_ty_1, size) - 4usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_flow_spec__bindgen_ty_1"]
         [::core::mem::size_of::<ibv_flow_spec__bindgen_ty_1>() - 88usize];
@@ -3548,11 +3654,13 @@ const _: () = {
         [::core::mem::offset_of!(ibv_flow_spec__bindgen_ty_1, flow_count) - 0usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_flow_spec"][::core::mem::size_of::<ibv_flow_spec>() - 88usize];
     ["Alignment of ibv_flow_spec"][::core::mem::align_of::<ibv_flow_spec>() - 8usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_flow_attr"][::core::mem::size_of::<ibv_flow_attr>() - 20usize];
     ["Alignment of ibv_flow_attr"][::core::mem::align_of::<ibv_flow_attr>() - 4usize];
@@ -3571,6 +3679,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_flow_attr, flags) - 16usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_flow"][::core::mem::size_of::<ibv_flow>() - 24usize];
     ["Alignment of ibv_flow"][::core::mem::align_of::<ibv_flow>() - 8usize];
@@ -3579,6 +3688,7 @@ const _: () = {
     ["Offset of field: ibv_flow::handle"][::core::mem::offset_of!(ibv_flow, handle) - 16usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_flow_action"][::core::mem::size_of::<ibv_flow_action>() - 8usize];
     ["Alignment of ibv_flow_action"][::core::mem::align_of::<ibv_flow_action>() - 8usize];
@@ -3587,6 +3697,7 @@ const _: () = {
 };
 pub const IBV_FLOW_ACTION_ESP_MASK_ESN: ibv_flow_action_esp_mask = 1;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_flow_action_esp_attr"]
         [::core::mem::size_of::<ibv_flow_action_esp_attr>() - 56usize];
@@ -3614,6 +3725,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_flow_action_esp_attr, esn) - 52usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of _ibv_device_ops"][::core::mem::size_of::<_ibv_device_ops>() - 16usize];
     ["Alignment of _ibv_device_ops"][::core::mem::align_of::<_ibv_device_ops>() - 8usize];
@@ -3625,6 +3737,7 @@ const _: () = {
 pub const IBV_SYSFS_NAME_MAX: _bindgen_ty_17 = 64;
 pub const IBV_SYSFS_PATH_MAX: _bindgen_ty_17 = 256;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_device"][::core::mem::size_of::<ibv_device>() - 664usize];
     ["Alignment of ibv_device"][::core::mem::align_of::<ibv_device>() - 8usize];
@@ -3642,6 +3755,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_device, ibdev_path) - 408usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_context_ops"][::core::mem::size_of::<ibv_context_ops>() - 256usize];
     ["Alignment of ibv_context_ops"][::core::mem::align_of::<ibv_context_ops>() - 8usize];
@@ -3711,6 +3825,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_context_ops, _compat_async_event) - 248usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_context"][::core::mem::size_of::<ibv_context>() - 328usize];
     ["Alignment of ibv_context"][::core::mem::align_of::<ibv_context>() - 8usize];
@@ -3731,6 +3846,7 @@ pub const IBV_CQ_INIT_ATTR_MASK_PD: ibv_cq_init_attr_mask = 2;
 pub const IBV_CREATE_CQ_ATTR_SINGLE_THREADED: ibv_create_cq_attr_flags = 1;
 pub const IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN: ibv_create_cq_attr_flags = 2;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_cq_init_attr_ex"][::core::mem::size_of::<ibv_cq_init_attr_ex>() - 56usize];
     ["Alignment of ibv_cq_init_attr_ex"][::core::mem::align_of::<ibv_cq_init_attr_ex>() - 8usize];
@@ -3754,6 +3870,7 @@ const _: () = {
 pub const IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS: ibv_parent_domain_init_attr_mask = 1;
 pub const IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT: ibv_parent_domain_init_attr_mask = 2;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_parent_domain_init_attr"]
         [::core::mem::size_of::<ibv_parent_domain_init_attr>() - 48usize];
@@ -3773,6 +3890,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_parent_domain_init_attr, pd_context) - 40usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_counters_init_attr"][::core::mem::size_of::<ibv_counters_init_attr>() - 4usize];
     ["Alignment of ibv_counters_init_attr"]
@@ -3781,6 +3899,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_counters_init_attr, comp_mask) - 0usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_counters"][::core::mem::size_of::<ibv_counters>() - 8usize];
     ["Alignment of ibv_counters"][::core::mem::align_of::<ibv_counters>() - 8usize];
@@ -3790,6 +3909,7 @@ const _: () = {
 pub const IBV_COUNTER_PACKETS: ibv_counter_description = 0;
 pub const IBV_COUNTER_BYTES: ibv_counter_description = 1;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_counter_attach_attr"]
         [::core::mem::size_of::<ibv_counter_attach_attr>() - 12usize];
@@ -3806,6 +3926,7 @@ pub const IBV_READ_COUNTERS_ATTR_PREFER_CACHED: ibv_read_counters_flags = 1;
 pub const IBV_VALUES_MASK_RAW_CLOCK: ibv_values_mask = 1;
 pub const IBV_VALUES_MASK_RESERVED: ibv_values_mask = 2;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_values_ex"][::core::mem::size_of::<ibv_values_ex>() - 24usize];
     ["Alignment of ibv_values_ex"][::core::mem::align_of::<ibv_values_ex>() - 8usize];
@@ -3820,6 +3941,7 @@ pub const IBV_REREG_MR_ERR_DO_FORK_OLD: ibv_rereg_mr_err_code = -3;
 pub const IBV_REREG_MR_ERR_CMD: ibv_rereg_mr_err_code = -4;
 pub const IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW: ibv_rereg_mr_err_code = -5;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_sa_path_rec"][::core::mem::size_of::<ibv_sa_path_rec>() - 64usize];
     ["Alignment of ibv_sa_path_rec"][::core::mem::align_of::<ibv_sa_path_rec>() - 8usize];
@@ -3863,6 +3985,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_sa_path_rec, preference) - 63usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_sa_mcmember_rec"][::core::mem::size_of::<ibv_sa_mcmember_rec>() - 64usize];
     ["Alignment of ibv_sa_mcmember_rec"][::core::mem::align_of::<ibv_sa_mcmember_rec>() - 8usize];
@@ -3904,6 +4027,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_sa_mcmember_rec, proxy_join) - 60usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_sa_service_rec"][::core::mem::size_of::<ibv_sa_service_rec>() - 176usize];
     ["Alignment of ibv_sa_service_rec"][::core::mem::align_of::<ibv_sa_service_rec>() - 8usize];
@@ -3929,6 +4053,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_sa_service_rec, data64) - 160usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_path_record"][::core::mem::size_of::<ibv_path_record>() - 64usize];
     ["Alignment of ibv_path_record"][::core::mem::align_of::<ibv_path_record>() - 8usize];
@@ -3964,6 +4089,7 @@ const _: () = {
         [::core::mem::offset_of!(ibv_path_record, reserved) - 58usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of ibv_path_data"][::core::mem::size_of::<ibv_path_data>() - 72usize];
     ["Alignment of ibv_path_data"][::core::mem::align_of::<ibv_path_data>() - 8usize];
@@ -3994,6 +4120,7 @@ pub const RDMA_PS_TCP: rdma_port_space = 262;
 pub const RDMA_PS_UDP: rdma_port_space = 273;
 pub const RDMA_PS_IB: rdma_port_space = 319;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of rdma_ib_addr"][::core::mem::size_of::<rdma_ib_addr>() - 40usize];
     ["Alignment of rdma_ib_addr"][::core::mem::align_of::<rdma_ib_addr>() - 8usize];
@@ -4002,6 +4129,7 @@ const _: () = {
     ["Offset of field: rdma_ib_addr::pkey"][::core::mem::offset_of!(rdma_ib_addr, pkey) - 32usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of rdma_addr__bindgen_ty_1"]
         [::core::mem::size_of::<rdma_addr__bindgen_ty_1>() - 128usize];
@@ -4017,6 +4145,7 @@ const _: () = {
         [::core::mem::offset_of!(rdma_addr__bindgen_ty_1, src_storage) - 0usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of rdma_addr__bindgen_ty_2"]
         [::core::mem::size_of::<rdma_addr__bindgen_ty_2>() - 128usize];
@@ -4032,6 +4161,7 @@ const _: () = {
         [::core::mem::offset_of!(rdma_addr__bindgen_ty_2, dst_storage) - 0usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of rdma_addr__bindgen_ty_3"]
         [::core::mem::size_of::<rdma_addr__bindgen_ty_3>() - 40usize];
@@ -4041,12 +4171,14 @@ const _: () = {
         [::core::mem::offset_of!(rdma_addr__bindgen_ty_3, ibaddr) - 0usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of rdma_addr"][::core::mem::size_of::<rdma_addr>() - 296usize];
     ["Alignment of rdma_addr"][::core::mem::align_of::<rdma_addr>() - 8usize];
     ["Offset of field: rdma_addr::addr"][::core::mem::offset_of!(rdma_addr, addr) - 256usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of rdma_route"][::core::mem::size_of::<rdma_route>() - 312usize];
     ["Alignment of rdma_route"][::core::mem::align_of::<rdma_route>() - 8usize];
@@ -4057,6 +4189,7 @@ const _: () = {
         [::core::mem::offset_of!(rdma_route, num_paths) - 304usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of rdma_event_channel"][::core::mem::size_of::<rdma_event_channel>() - 4usize];
     ["Alignment of rdma_event_channel"][::core::mem::align_of::<rdma_event_channel>() - 4usize];
@@ -4064,6 +4197,7 @@ const _: () = {
         [::core::mem::offset_of!(rdma_event_channel, fd) - 0usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of rdma_cm_id"][::core::mem::size_of::<rdma_cm_id>() - 416usize];
     ["Alignment of rdma_cm_id"][::core::mem::align_of::<rdma_cm_id>() - 8usize];
@@ -4093,6 +4227,7 @@ const _: () = {
 pub const RDMA_MAX_RESP_RES: _bindgen_ty_24 = 255;
 pub const RDMA_MAX_INIT_DEPTH: _bindgen_ty_24 = 255;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of rdma_conn_param"][::core::mem::size_of::<rdma_conn_param>() - 24usize];
     ["Alignment of rdma_conn_param"][::core::mem::align_of::<rdma_conn_param>() - 8usize];
@@ -4116,6 +4251,7 @@ const _: () = {
         [::core::mem::offset_of!(rdma_conn_param, qp_num) - 16usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of rdma_ud_param"][::core::mem::size_of::<rdma_ud_param>() - 56usize];
     ["Alignment of rdma_ud_param"][::core::mem::align_of::<rdma_ud_param>() - 8usize];
@@ -4131,6 +4267,7 @@ const _: () = {
         [::core::mem::offset_of!(rdma_ud_param, qkey) - 52usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of rdma_cm_event__bindgen_ty_1"]
         [::core::mem::size_of::<rdma_cm_event__bindgen_ty_1>() - 56usize];
@@ -4142,6 +4279,7 @@ const _: () = {
         [::core::mem::offset_of!(rdma_cm_event__bindgen_ty_1, ud) - 0usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of rdma_cm_event"][::core::mem::size_of::<rdma_cm_event>() - 80usize];
     ["Alignment of rdma_cm_event"][::core::mem::align_of::<rdma_cm_event>() - 8usize];
@@ -4156,6 +4294,7 @@ const _: () = {
         [::core::mem::offset_of!(rdma_cm_event, param) - 24usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of rdma_addrinfo"][::core::mem::size_of::<rdma_addrinfo>() - 96usize];
     ["Alignment of rdma_addrinfo"][::core::mem::align_of::<rdma_addrinfo>() - 8usize];
@@ -4197,6 +4336,7 @@ pub const RDMA_MC_JOIN_FLAG_FULLMEMBER: rdma_cm_mc_join_flags = 0;
 pub const RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER: rdma_cm_mc_join_flags = 1;
 pub const RDMA_MC_JOIN_FLAG_RESERVED: rdma_cm_mc_join_flags = 2;
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     ["Size of rdma_cm_join_mc_attr_ex"]
         [::core::mem::size_of::<rdma_cm_join_mc_attr_ex>() - 16usize];
