@@ -30,7 +30,6 @@ const PATIENCE_MS: i32 = 20_000;
 
 /// One test at a time: descriptors and the system's resources are counted, and soft-RoCE starves
 /// on few cores.
-#[must_use]
 pub(crate) fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     // A test that failed does not fail the others.
