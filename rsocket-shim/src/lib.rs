@@ -12,4 +12,5 @@
 //!   sys                 their raw bindings, loaded at run time
 //! ```
 
+pub mod protocol;
 pub mod work;
