@@ -151,7 +151,7 @@ pub(super) struct Side {
     pub(super) head: u64,
     least: u64,
     /// Most that it ever waits for.
-    pub(super) patience: u64,
+    patience: u64,
     /// What the kernel was last told.
     seen_sent: u64,
     seen_arrived: u64,
@@ -223,6 +223,11 @@ impl Side {
     /// How many bytes its kernel has read.
     pub(super) fn bytes_read(&self) -> u64 {
         self.head - self.terms.receive.base
+    }
+
+    /// Its kernel reads nothing until so many bytes are there, and never waits for more than that.
+    pub(super) fn wait_for(&mut self, bytes: u64) {
+        (self.least, self.patience) = (bytes, bytes);
     }
 
     /// The kernel publishes up to so many bytes. Whether anything happened; as all that follow.
@@ -468,30 +473,35 @@ impl Pair {
         }
     }
 
-    /// Everything that can happen without another call of the programs happens.
+    /// Everything happens that can without another call of the programs.
     pub(super) fn settle(&mut self) {
-        // A head that is reported twice without a change tells the endpoint something.
+        // A head that is reported again without a change tells the endpoint something.
         let mut quiet = 0;
         while quiet < 3 {
-            let mut busy = false;
-            for who in 0..2 {
-                let (side, peer) = self.both(who);
-                busy |= side.produce(u64::MAX);
-                busy |= side.poll(u64::MAX);
-                busy |= side.consume(peer.stream, u64::MAX, 1);
-                side.report_head();
-                busy |= side.post_receives();
-                busy |= side.post_writes(u64::MAX);
-                while deliver(side, peer) {
-                    busy = true;
-                }
-                while side.report() {
-                    busy = true;
-                }
-                busy |= side.leave();
-            }
-            quiet = if busy { 0 } else { quiet + 1 };
+            quiet = if self.round(u64::MAX) { 0 } else { quiet + 1 };
         }
+    }
+
+    /// Each kernel publishes so many bytes, and both sides and the network do what they can.
+    pub(super) fn round(&mut self, bytes: u64) -> bool {
+        let mut busy = false;
+        for who in 0..2 {
+            let (side, peer) = self.both(who);
+            busy |= side.produce(bytes);
+            busy |= side.poll(u64::MAX);
+            busy |= side.consume(peer.stream, u64::MAX, 1);
+            side.report_head();
+            busy |= side.post_receives();
+            busy |= side.post_writes(u64::MAX);
+            while deliver(side, peer) {
+                busy = true;
+            }
+            while side.report() {
+                busy = true;
+            }
+            busy |= side.leave();
+        }
+        busy
     }
 }
 

@@ -32,6 +32,8 @@ mod wire;
 #[cfg(test)]
 mod fake;
 #[cfg(test)]
+mod hostile_tests;
+#[cfg(test)]
 mod stock;
 #[cfg(test)]
 mod tests;

@@ -21,8 +21,7 @@ pub(super) struct Stock {
     terms: Terms,
     swap: bool,
     peer_list: (u64, u32),
-    /// Calls that send, by their bytes; how much of the oldest is left; its next chunk.
-    calls: VecDeque<u64>,
+    /// The next chunk of the call that sends.
     chunk: u64,
     offered: u64,
     posted: u64,
@@ -45,7 +44,7 @@ pub(super) struct Stock {
     receives_to_post: u32,
     readable: bool,
     writable: bool,
-    /// The control message to end with, once all calls are done; and that it was the last.
+    /// The control message to end with, once all bytes are; and that it was the last.
     end: Option<u32>,
     disconnecting: bool,
     over: bool,
@@ -80,7 +79,6 @@ impl Stock {
             terms: *terms,
             swap: peer[1] & 1 == 1,
             peer_list: (number(8, 8), number(16, 4) as u32),
-            calls: VecDeque::new(),
             chunk: FIRST_CHUNK,
             offered: 0,
             posted: 0,
@@ -166,9 +164,9 @@ impl Stock {
     }
 
     fn data(&mut self, list: &mut List) -> Option<Write> {
-        let left = *self.calls.front()?;
+        let left = self.offered - self.posted;
         let (address, key, room) = self.load(list, self.entry);
-        if self.sends_available == 0 || self.sequence == self.limit || room == 0 {
+        if left == 0 || self.sends_available == 0 || self.sequence == self.limit || room == 0 {
             return None;
         }
         let mut length = left;
@@ -182,12 +180,6 @@ impl Stock {
         self.store(list, self.entry, (address + length, key, room - length as u32));
         if u64::from(room) == length {
             self.entry = (self.entry + 1) % 2;
-        }
-        if left == length {
-            self.calls.pop_front();
-            self.chunk = FIRST_CHUNK;
-        } else {
-            self.calls[0] -= length;
         }
         let ring = self.terms.send;
         let offset = self.posted % ring.capacity;
@@ -232,7 +224,7 @@ impl Endpoint for Stock {
         if let Some(write) = self.grant().or_else(|| self.data(list)) {
             return Some(write);
         }
-        if self.calls.is_empty() && self.controls_available > 0 {
+        if self.posted == self.offered && self.controls_available > 0 {
             let asked = self.end.take()?;
             self.writable = false;
             let end = if self.readable { asked } else { DISCONNECT };
@@ -280,8 +272,11 @@ impl Endpoint for Stock {
         std::mem::take(&mut self.receives_to_post)
     }
 
+    /// What is offered while something is on the way belongs to the same call.
     fn offer(&mut self, tail: u64) {
-        self.calls.push_back(tail - self.offered);
+        if self.sent == self.offered {
+            self.chunk = FIRST_CHUNK;
+        }
         self.offered = tail;
     }
 
