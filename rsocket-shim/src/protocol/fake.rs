@@ -76,6 +76,7 @@ pub(super) trait Endpoint {
     fn keepalive(&mut self);
     fn sent(&self) -> u64;
     fn arrived(&self) -> u64;
+    fn wants_head(&self) -> bool;
     fn is_all_sent(&self) -> bool;
     fn is_reset(&self) -> bool;
     fn is_peer_done(&self) -> bool;
@@ -114,6 +115,9 @@ impl Endpoint for Protocol {
     }
     fn arrived(&self) -> u64 {
         self.arrived()
+    }
+    fn wants_head(&self) -> bool {
+        self.wants_head()
     }
     fn is_all_sent(&self) -> bool {
         self.is_all_sent()
@@ -443,6 +447,21 @@ pub(super) fn deliver(from: &mut Side, to: &mut Side) -> bool {
     true
 }
 
+/// What the programs and drivers of a connection tend to do.
+pub(super) struct Habits {
+    /// How many powers of two the sizes of what is sent and read have.
+    portions: u64,
+    /// One in how many times a driver that could read completions does.
+    laziness: [u64; 2],
+}
+
+impl Habits {
+    pub(super) fn any(random: &mut Random) -> Self {
+        let laziness = [(); 2].map(|()| if random.one_in(2) { 1 } else { 1 + random.below(60) });
+        Self { portions: random.below(15), laziness }
+    }
+}
+
 /// Two sides.
 pub(super) struct Pair {
     pub(super) sides: [Side; 2],
@@ -455,16 +474,20 @@ impl Pair {
     }
 
     /// Something happens to one of the sides.
-    pub(super) fn step(&mut self, random: &mut Random) {
+    pub(super) fn step(&mut self, habits: &Habits, random: &mut Random) {
         let who = random.below(2) as usize;
         let action = random.below(10);
-        let some = random.any_scale(14);
+        let some = random.any_scale(habits.portions);
         let (side, peer) = self.both(who);
         match action {
-            0 => _ = side.produce(some),
+            0 => {
+                side.produce(some);
+                side.post_writes(1);
+            }
             1 => _ = side.consume(peer.stream, some, random.any_scale(15)),
             2 => side.report_head(),
-            3 => _ = side.poll(random.any_scale(5)),
+            3 if random.one_in(habits.laziness[who]) => _ = side.poll(random.any_scale(5)),
+            3 => {}
             4 => _ = side.post_receives(),
             5 => _ = side.post_writes(random.any_scale(5)),
             6 => _ = side.report(),
@@ -490,7 +513,9 @@ impl Pair {
             busy |= side.produce(bytes);
             busy |= side.poll(u64::MAX);
             busy |= side.consume(peer.stream, u64::MAX, 1);
-            side.report_head();
+            if side.endpoint.wants_head() {
+                side.report_head();
+            }
             busy |= side.post_receives();
             busy |= side.post_writes(u64::MAX);
             while deliver(side, peer) {

@@ -186,6 +186,22 @@ fn data_that_wraps_has_two_pieces_and_waits_for_slots() {
     assert_eq!(protocol.next_write().map(|write| write.target.length), Some(99 - 11));
 }
 
+/// The peer takes 16 messages, and one more when it has said so; the limit, not the slots, counts.
+#[test]
+fn data_waits_for_credits() {
+    let settings = Settings { send_queue: 64, ..Settings::default() };
+    let terms = terms(settings, (4096, 4096), (0, 0));
+    let mut protocol = Protocol::new(&terms, &PEER.encode()).expect("a sound greeting");
+    writes(&mut protocol);
+    for tail in 1..=30 {
+        protocol.offer(tail).expect("it fits");
+        assert_eq!(protocol.next_write().is_some(), tail <= 16, "message {tail}");
+    }
+    hear(&mut protocol, Message::Limit(17).encode());
+    let lengths: Vec<u32> = writes(&mut protocol).iter().map(|write| write.target.length).collect();
+    assert_eq!(lengths, [14]);
+}
+
 #[test]
 fn violations_end_the_connection() {
     let data = |bytes| Message::Data(bytes).encode();

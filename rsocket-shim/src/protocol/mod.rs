@@ -355,8 +355,9 @@ impl Protocol {
     /// Whether everything that was offered has been written, and the end of our stream has, where
     /// one was asked for and the peer still listened.
     pub fn is_all_sent(&self) -> bool {
-        let ending = self.posted.iter().any(|posted| matches!(posted, Posted::End(_)));
-        self.sending.is_sent() && (self.over || self.said >= self.asked && !ending)
+        let is_end = |posted: &Posted| matches!(posted, Posted::End(_));
+        let end_is_written = || self.said >= self.asked && !self.posted.iter().any(is_end);
+        self.sending.is_sent() && (self.over || end_is_written())
     }
 
     /// Whether bytes were offered that will not be sent because the peer has disconnected

@@ -315,6 +315,10 @@ impl Endpoint for Stock {
         self.arrived
     }
 
+    fn wants_head(&self) -> bool {
+        true
+    }
+
     fn is_all_sent(&self) -> bool {
         self.sent == self.offered && self.posted_writes.is_empty()
     }

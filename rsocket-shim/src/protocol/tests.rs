@@ -2,7 +2,7 @@
 
 use crate::work::Fault;
 
-use super::fake::{Case, LIST, List, Pair, Random, Side};
+use super::fake::{Case, Habits, LIST, List, Pair, Random, Side};
 use super::stock::{self, Stock};
 use super::{ByteOrder, Protocol, Ring, Settings, Terms};
 
@@ -75,6 +75,7 @@ enum Plan {
 
 /// Runs a connection, and checks what has come of it.
 fn run(mut pair: Pair, plan: Plan, random: &mut Random) {
+    let habits = Habits::any(random);
     let leaver = random.below(2) as usize;
     let mut fuse = random.any_scale(9);
     let mut ended = [false; 2];
@@ -83,7 +84,7 @@ fn run(mut pair: Pair, plan: Plan, random: &mut Random) {
         pair.sides.iter_mut().for_each(|side| side.wait_for(1));
     }
     for _ in 0..random.any_scale(11) {
-        pair.step(random);
+        pair.step(&habits, random);
         fuse = fuse.saturating_sub(1);
         match plan {
             Plan::Shutdown => {
@@ -98,11 +99,14 @@ fn run(mut pair: Pair, plan: Plan, random: &mut Random) {
             _ => {}
         }
     }
-    let early = plan == Plan::LeaveEarly;
-    if early {
-        let side = &mut pair.sides[leaver];
-        side.goal = side.tail;
-        side.endpoint.disconnect();
+    let both_leave = random.one_in(3);
+    if plan == Plan::LeaveEarly {
+        for (who, side) in pair.sides.iter_mut().enumerate() {
+            if who == leaver || both_leave {
+                side.goal = side.tail;
+                side.endpoint.disconnect();
+            }
+        }
     } else if plan == Plan::Failure {
         pair.sides[leaver].fail(Fault::Unanswered);
     }
@@ -133,8 +137,8 @@ fn run(mut pair: Pair, plan: Plan, random: &mut Random) {
                 assert!(endpoint.failure().is_some(), "side {who} has not noticed");
                 continue;
             }
-            Plan::LeaveEarly if who != leaver => {
-                assert!(endpoint.is_peer_done(), "the peer has left");
+            Plan::LeaveEarly if who != leaver || both_leave => {
+                assert!(endpoint.is_peer_done() || both_leave, "the peer has left");
                 assert!(endpoint.is_all_sent() || endpoint.is_reset());
                 assert!(!endpoint.is_all_sent() || endpoint.sent() == side.tail);
             }

@@ -10,7 +10,7 @@ pub(super) const ENTRY_BYTES: u32 = 16;
 /// Entries of a target list.
 pub(super) const ENTRIES: usize = 2;
 /// Most bytes that one message can announce.
-pub(super) const MESSAGE_BYTES: u32 = (1 << OPERATION_SHIFT) - 1;
+const MESSAGE_BYTES: u32 = (1 << OPERATION_SHIFT) - 1;
 
 const VERSION: u8 = 1;
 /// Of the flags: the sender of the private data wants entries in big-endian order. The next bit
