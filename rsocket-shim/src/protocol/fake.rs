@@ -425,6 +425,8 @@ impl Side {
 pub(super) fn deliver(from: &mut Side, to: &mut Side) -> bool {
     let Some(write) = from.writes.front().copied() else { return false };
     if to.dead || to.error {
+        // What was delivered before was acknowledged before.
+        while from.report() {}
         from.fail(Fault::Unanswered);
         return true;
     }

@@ -269,12 +269,17 @@ fn ends_are_said_after_the_data() {
     protocol.shutdown_send();
     assert_eq!(immediates(&mut protocol), [leave]);
 
-    // Both ended their streams at the same time.
+    // Both ended their streams at the same time; the peer is gone before it has acknowledged all.
     let mut protocol = connection();
+    writes(&mut protocol);
+    protocol.offer(3978).expect("it fits");
     protocol.shutdown_send();
-    assert_eq!(immediates(&mut protocol)[0], end);
+    assert_eq!(immediates(&mut protocol), [data, end]);
     hear(&mut protocol, Message::Shutdown.encode());
-    assert!(protocol.is_over());
+    assert!(protocol.is_over() && !protocol.is_reset() && !protocol.is_all_sent());
+    protocol.completed(Completion::Written(Ok(())), &mut List::default());
+    protocol.completed(Completion::Written(Err(Fault::Unanswered)), &mut List::default());
+    assert!(protocol.is_reset() && protocol.failure().is_none());
 }
 
 #[test]

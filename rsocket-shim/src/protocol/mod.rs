@@ -360,10 +360,11 @@ impl Protocol {
         self.sending.is_sent() && (self.over || end_is_written())
     }
 
-    /// Whether bytes were offered that will not be sent because the peer has disconnected
-    /// (ECONNRESET). It does not concern what has arrived.
+    /// Whether bytes were offered that will not be sent, or not for certain, because the peer has
+    /// left (ECONNRESET). It does not concern what has arrived.
     pub fn is_reset(&self) -> bool {
-        self.heard == Ending::Disconnect && (!self.sending.is_posted() || self.sending.is_broken())
+        let unsent = !self.sending.is_posted() || self.sending.is_broken();
+        self.over && self.failure.is_none() && unsent
     }
 
     /// Whether the peer has ended its stream, or left: what has arrived is all there will be.
