@@ -13,7 +13,9 @@
 //! ```
 
 pub mod load;
+pub mod protocol;
 pub mod stock;
+pub mod stream;
 pub mod sys;
 pub mod verbs;
 pub mod work;

@@ -194,6 +194,7 @@ fn load_cm() -> Result<Rdmacm, LoadError> {
             rdma_disconnect,
             rdma_get_cm_event,
             rdma_listen,
+            rdma_migrate_id,
             rdma_reject,
             rdma_resolve_addr,
             rdma_resolve_route,

@@ -59,7 +59,7 @@ impl Device {
         &self.0.name
     }
 
-    pub(super) fn libraries(&self) -> &'static Libraries {
+    pub(crate) fn libraries(&self) -> &'static Libraries {
         self.0.libraries
     }
 

@@ -74,6 +74,17 @@ impl Id {
         });
     }
 
+    /// Has its events come through another channel from now on: before it has a queue pair.
+    pub fn move_to(&mut self, channel: &EventChannel) -> Result<(), VerbsError> {
+        let busy = VerbsError::Call { call: "rdma_migrate_id", errno: libc::EBUSY };
+        let raw = Arc::get_mut(&mut self.0).ok_or(busy)?;
+        // SAFETY: both channels live; all events of the id that were taken are acked.
+        let moved = raw.with(|cm, id| unsafe { cm.rdma_migrate_id(id, channel.as_ptr()) });
+        check("rdma_migrate_id", moved)?;
+        raw.channel = channel.clone();
+        Ok(())
+    }
+
     /// Lets the address be bound while older connections from it fade away.
     pub fn reuse_address(&self) -> Result<(), VerbsError> {
         let on: c_int = 1;
