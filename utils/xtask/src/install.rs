@@ -64,7 +64,8 @@ pub(crate) fn present_ptxas(workspace: &Workspace) -> Option<Ptxas> {
     Ptxas::find().or_else(|| ptxas_below(&tools_folder(workspace)).map(Ptxas::at))
 }
 
-fn tools_folder(workspace: &Workspace) -> PathBuf {
+/// Where fetched tools are kept.
+pub(crate) fn tools_folder(workspace: &Workspace) -> PathBuf {
     workspace.target.join("tools")
 }
 
@@ -88,6 +89,11 @@ fn help_of(program: &str) -> String {
 
 fn has_pip() -> bool {
     shell::succeeds("python3", &["-m", "pip", "--version"])
+}
+
+/// Installs Debian packages.
+pub(crate) fn packages(names: &[&str]) -> Result<()> {
+    install_packages(names, false)
 }
 
 /// Installs Debian packages, and a compiler for PTX from where it can be had.

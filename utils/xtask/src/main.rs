@@ -1,14 +1,16 @@
 //! The project's own commands, run as `cargo xtask <command>`.
 //!
 //! ```text
-//! test   install (what is missing) ─> checks: formatting, clippy, docs, licences, tests, models, PTX
-//! ptx    the PTX of every kernel crate, and what each kernel uses of a GPU
-//! dist   a folder of stripped programs and test suites for GPU machines without a toolchain
-//! bench  the benchmark program
-//! soak   the soak program: everything at once, for as long as wanted
+//! test      install (what is missing) ─> checks: formatting, clippy, docs, licences, tests, models, PTX
+//! ptx       the PTX of every kernel crate, and what each kernel uses of a GPU
+//! dist      a folder of stripped programs and test suites for GPU machines without a toolchain
+//! bench     the benchmark program
+//! soak      the soak program: everything at once, for as long as wanted
+//! bindings  the raw bindings of the RDMA libraries, from Debian's headers
 //! ```
 
 mod bench;
+mod bindings;
 mod checks;
 mod dist;
 mod install;
@@ -65,6 +67,11 @@ enum Command {
     /// 0. Takes `--minutes N`, `--gpu auto|cuda|emulated`, `--seed S`, `--json`.
     #[command(disable_help_flag = true)]
     Soak(soak::Options),
+    /// Writes the raw bindings of libibverbs and librdmacm anew from Debian 12's headers.
+    ///
+    /// Needed only when the bindings change: they are checked in. Installs the headers, libclang
+    /// and bindgen where they are missing.
+    Bindings,
 }
 
 fn main() -> ExitCode {
@@ -92,6 +99,7 @@ fn run(command: Command) -> Result<bool> {
         Command::Dist(options) => dist::make(&workspace, &options),
         Command::Bench(options) => bench::run(&workspace, &options),
         Command::Soak(options) => soak::run(&workspace, &options),
+        Command::Bindings => bindings::make(&workspace),
     }
 }
 

@@ -1,0 +1,101 @@
+//! Why a stream is none, or no longer.
+
+use std::io;
+
+use crate::protocol::{BadPosition, BadTerms, Failure, Refused};
+use crate::verbs::{RegisterError, Step, VerbsError};
+use crate::work::Fault;
+
+/// Why a stream cannot be made, or has ended.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StreamError {
+    /// Nobody listens there, or whoever does wants no more connections.
+    #[error("the peer refuses the connection: does a program listen there by RDMA?")]
+    Rejected,
+    /// The peer's private data is not rsocket's.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// The peer is gone.
+    #[error("the peer has cut the connection")]
+    Reset,
+    /// The protocol or the queue pair failed.
+    #[error(transparent)]
+    Failed(#[from] Failure),
+    /// The peer was not found, or does not answer.
+    #[error("the peer cannot be reached ({step:?}: {}): is it up, on an RDMA network?",
+        io::Error::from_raw_os_error(*errno))]
+    Unreachable {
+        /// What was under way.
+        step: Step,
+        /// The system's error number.
+        errno: i32,
+    },
+    /// The device is gone.
+    #[error("the RDMA device was removed")]
+    DeviceRemoved,
+    /// A call failed.
+    #[error(transparent)]
+    Verbs(#[from] VerbsError),
+    /// Memory was not registered.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// No memory for the target list.
+    #[error("no memory for a page of target entries")]
+    NoMemory,
+    /// Rings or queues that make no sense.
+    #[error(transparent)]
+    Terms(#[from] BadTerms),
+    /// A ring that does not lie in its region.
+    #[error("a ring does not lie inside its region")]
+    OutsideRegion,
+    /// A counter that makes no sense.
+    #[error(transparent)]
+    Position(#[from] BadPosition),
+    /// The system refused a descriptor.
+    #[error("{call} failed: {}", io::Error::from_raw_os_error(*errno))]
+    System {
+        /// The call.
+        call: &'static str,
+        /// The system's error number.
+        errno: i32,
+    },
+}
+
+impl StreamError {
+    pub(super) fn failed(step: Step, errno: i32) -> Self {
+        Self::Unreachable { step, errno }
+    }
+
+    pub(super) fn system(call: &'static str) -> impl FnOnce(rustix::io::Errno) -> Self {
+        move |errno| Self::System { call, errno: errno.raw_os_error() }
+    }
+
+    /// The number that a socket call would give.
+    #[must_use]
+    pub fn errno(&self) -> i32 {
+        match self {
+            Self::Rejected => libc::ECONNREFUSED,
+            Self::Reset => libc::ECONNRESET,
+            Self::Refused(_) | Self::Position(_) => libc::EPROTO,
+            Self::Failed(failure) => match failure {
+                Failure::Violation(_) | Failure::Unasked => libc::EPROTO,
+                Failure::Queue(Fault::Unanswered | Fault::NotReady) => libc::ETIMEDOUT,
+                Failure::Queue(Fault::Flushed) => libc::ECONNRESET,
+                Failure::Queue(_) => libc::EIO,
+            },
+            Self::Unreachable { step: Step::Address | Step::Route, errno } => match *errno {
+                libc::ETIMEDOUT | 0 => libc::EHOSTUNREACH,
+                errno => errno,
+            },
+            Self::Unreachable { .. } => libc::ETIMEDOUT,
+            Self::DeviceRemoved => libc::ENETDOWN,
+            Self::Verbs(VerbsError::NoDeviceAt(_)) => libc::ENODEV,
+            Self::Verbs(error) => error.errno().unwrap_or(libc::EINVAL),
+            Self::Register(error) => error.errno,
+            Self::NoMemory => libc::ENOMEM,
+            Self::Terms(_) | Self::OutsideRegion => libc::EINVAL,
+            Self::System { errno, .. } => *errno,
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Where requests for connections arrive.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use super::StreamError;
+use crate::load::Libraries;
+use crate::protocol::check_private_data;
+use crate::verbs::{EventChannel, EventKind, Id, Token};
+
+/// Listens for connections by RDMA.
+pub struct Listener {
+    id: Id,
+    channel: EventChannel,
+}
+
+/// A peer that wants to connect. Dropped, it is rejected.
+#[derive(Debug)]
+pub struct Request {
+    pub(super) id: Id,
+    pub(super) data: Vec<u8>,
+}
+
+impl Listener {
+    /// Binds; port 0 takes any.
+    pub fn bind(libraries: &'static Libraries, local: SocketAddr) -> Result<Self, StreamError> {
+        let channel = EventChannel::open(libraries)?;
+        let id = Id::create(&channel, Token::default())?;
+        id.reuse_address()?;
+        id.bind(local)?;
+        Ok(Self { id, channel })
+    }
+
+    /// Lets peers come.
+    pub fn listen(&self, backlog: u32) -> Result<(), StreamError> {
+        Ok(self.id.listen(backlog)?)
+    }
+
+    /// The next peer that speaks rsocket, if one is waiting. Others are rejected.
+    pub fn next(&self) -> Result<Option<Request>, StreamError> {
+        while let Some(event) = self.channel.next()? {
+            match event.kind {
+                // Dropped where it is not rsocket, and so rejected.
+                EventKind::Request { id, data } if check_private_data(&data).is_ok() => {
+                    return Ok(Some(Request { id, data }));
+                }
+                EventKind::DeviceRemoved => return Err(StreamError::DeviceRemoved),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Its address.
+    #[must_use]
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        self.id.local_address()
+    }
+
+    /// Readable when a request may be there.
+    #[must_use]
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.channel.as_fd()
+    }
+}
+
+impl Request {
+    /// The address that the peer wants to connect to, which names the device.
+    #[must_use]
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        self.id.local_address()
+    }
+
+    /// The peer's.
+    #[must_use]
+    pub fn peer_address(&self) -> Option<SocketAddr> {
+        self.id.peer_address()
+    }
+}

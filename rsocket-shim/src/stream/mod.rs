@@ -1,0 +1,388 @@
+//! A stream over verbs: the protocol, driven by one queue pair and one id of the connection
+//! manager. One thread owns it and calls it; nothing waits.
+//!
+//! ```text
+//!  Stream ── connect ─> resolving ─> asking ─> open ─> over
+//!  Listener ─> Request ── accept ────────────> open ─> over
+//! ```
+//!
+//! The rings belong to the caller, and lie where it says: see [`Buffer`]. Bytes move by themselves
+//! once [`Stream::offer`] and [`Stream::consumed`] have said how far the kernel is and
+//! [`Stream::progress`] has been called; [`Stream::sent`] and [`Stream::arrived`] say how far they
+//! have come.
+
+mod error;
+mod listener;
+mod setup;
+mod targets;
+mod wake;
+
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use error::StreamError;
+pub use listener::{Listener, Request};
+
+use crate::protocol::{Protocol, Ring, Settings, Terms};
+use crate::verbs::{Domain, EventChannel, EventKind, Id, QueuePair, Region, Token};
+use crate::work::Completion;
+use targets::Targets;
+use wake::Wake;
+
+/// How long looking for the peer's device and for the way there may take, each.
+const RESOLVE: Duration = Duration::from_secs(2);
+
+/// A ring in registered memory.
+#[derive(Clone)]
+pub struct Buffer {
+    /// The memory, registered in the stream's domain: as a target, if the ring is received into.
+    pub region: Arc<Region>,
+    /// Where in it the ring begins.
+    pub offset: usize,
+    /// Bytes, a power of two.
+    pub capacity: u32,
+    /// The position of the stream's first byte.
+    pub base: u64,
+}
+
+/// Both rings of a stream.
+#[derive(Clone)]
+pub struct Buffers {
+    /// Bytes that leave.
+    pub send: Buffer,
+    /// Bytes that arrive.
+    pub receive: Buffer,
+}
+
+/// How far a stream is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It is being made.
+    Connecting,
+    /// Bytes flow.
+    Open,
+}
+
+/// What a stream has done so far, for measurements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Writes that were posted.
+    pub writes: u64,
+    /// Those of them with immediate data.
+    pub immediates: u64,
+    /// Completions that were taken, of writes and of receives.
+    pub completions: u64,
+}
+
+enum Stage {
+    /// Looking for the peer's device, or for the way there.
+    Resolving,
+    /// The peer was asked, or told that it is accepted.
+    Asking(Line),
+    Open(Line, Box<Protocol>),
+}
+
+/// What carries bytes.
+struct Line {
+    pair: QueuePair,
+    /// Completions make the descriptor readable.
+    armed: bool,
+}
+
+/// One end of a connection.
+pub struct Stream {
+    // Dropped in this order: the queue pair, which writes to memory, first.
+    stage: Option<Stage>,
+    id: Id,
+    channel: EventChannel,
+    wake: Wake,
+    targets: Targets,
+    /// Kept until the queue pair is gone.
+    _buffers: Buffers,
+    terms: Terms,
+    settings: Settings,
+    domain: Domain,
+    completions: Vec<Completion>,
+    work: Work,
+    /// The connection manager says that the peer is gone.
+    hung_up: bool,
+    /// We have told it that we are.
+    left: bool,
+}
+
+impl Stream {
+    /// Begins to connect, from an address of the domain's device.
+    pub fn connect(
+        domain: &Domain,
+        local: Option<SocketAddr>,
+        peer: SocketAddr,
+        buffers: Buffers,
+        settings: Settings,
+    ) -> Result<Self, StreamError> {
+        let channel = EventChannel::open(domain.device().libraries())?;
+        let id = Id::create(&channel, Token::default())?;
+        let stream = Self::new(domain, id, channel, buffers, settings)?;
+        stream.id.resolve_address(local, peer, RESOLVE)?;
+        Ok(stream)
+    }
+
+    fn new(
+        domain: &Domain,
+        id: Id,
+        channel: EventChannel,
+        buffers: Buffers,
+        settings: Settings,
+    ) -> Result<Self, StreamError> {
+        let targets = Targets::new(domain)?;
+        let terms = Terms::new(
+            settings,
+            source(&buffers.send).ok_or(StreamError::OutsideRegion)?,
+            sink(&buffers.receive).ok_or(StreamError::OutsideRegion)?,
+            targets.place(),
+        )?;
+        let wake = Wake::new(&channel)?;
+        Ok(Self {
+            stage: Some(Stage::Resolving),
+            id,
+            channel,
+            wake,
+            targets,
+            _buffers: buffers,
+            terms,
+            settings,
+            domain: domain.clone(),
+            completions: Vec::new(),
+            work: Work::default(),
+            hung_up: false,
+            left: false,
+        })
+    }
+
+    /// How far it is.
+    #[must_use]
+    pub fn state(&self) -> State {
+        match self.stage {
+            Some(Stage::Open(..)) => State::Open,
+            _ => State::Connecting,
+        }
+    }
+
+    /// Takes what has happened and does what can be done. An error ends the stream; what arrived
+    /// before can still be read.
+    pub fn progress(&mut self) -> Result<(), StreamError> {
+        let pumped = self.pump();
+        if let Ok(true) = pumped {
+            return Ok(());
+        }
+        // Nothing came: perhaps the connection manager has something to say.
+        while let Some(event) = self.channel.next()? {
+            self.take_event(event.kind)?;
+        }
+        // A pair whose peer is gone takes no work any more.
+        match pumped.and_then(|_| self.pump()) {
+            Err(_) if self.hung_up => self.judge().and(Err(StreamError::Reset)),
+            pumped => pumped.and_then(|_| self.judge()),
+        }
+    }
+
+    /// Takes completions, posts receives and writes. Whether there was anything.
+    fn pump(&mut self) -> Result<bool, StreamError> {
+        // Bytes may come before the connection manager's word that they can: they wait.
+        let Some(Stage::Open(line, protocol)) = &mut self.stage else { return Ok(false) };
+        let mut busy = false;
+        loop {
+            self.completions.clear();
+            let mut came = line.pair.completions().poll(&mut self.completions)?;
+            if came == 0 && !line.armed {
+                line.pair.completions().arm()?;
+                line.armed = true;
+                came = line.pair.completions().poll(&mut self.completions)?;
+            }
+            if came > 0 && std::mem::take(&mut line.armed) {
+                self.wake.drain()?;
+            }
+            self.work.completions += came as u64;
+            for completion in self.completions.drain(..) {
+                protocol.completed(completion, &mut self.targets);
+            }
+            line.pair.receive(protocol.receives_to_post())?;
+            while let Some(write) = protocol.next_write() {
+                self.work.writes += 1;
+                self.work.immediates += u64::from(write.immediate.is_some());
+                line.pair.write(&write)?;
+                busy = true;
+            }
+            if came == 0 {
+                return Ok(busy);
+            }
+            busy = true;
+        }
+    }
+
+    fn take_event(&mut self, event: EventKind) -> Result<(), StreamError> {
+        match event {
+            EventKind::AddressResolved => self.id.resolve_route(RESOLVE)?,
+            EventKind::RouteResolved => {
+                let line = self.open_line()?;
+                self.stage = Some(Stage::Asking(line));
+                self.id.connect(&self.terms.private_data())?;
+            }
+            EventKind::Established { data } => {
+                // The side that accepted is open already.
+                if let Some(Stage::Asking(_)) = self.stage {
+                    let protocol = Box::new(Protocol::new(&self.terms, &data)?);
+                    if let Some(Stage::Asking(line)) = self.stage.take() {
+                        self.stage = Some(Stage::Open(line, protocol));
+                    }
+                }
+            }
+            EventKind::Rejected { .. } => return Err(StreamError::Rejected),
+            EventKind::Failed { step, errno } => return Err(StreamError::failed(step, errno)),
+            EventKind::Disconnected => {
+                self.hung_up = true;
+                // Both sides say so, or the system keeps the connection for a while.
+                let _ = self.id.disconnect();
+            }
+            EventKind::DeviceRemoved => return Err(StreamError::DeviceRemoved),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whether it has failed.
+    fn judge(&self) -> Result<(), StreamError> {
+        let Some(Stage::Open(_, protocol)) = &self.stage else {
+            return if self.hung_up { Err(StreamError::Reset) } else { Ok(()) };
+        };
+        match protocol.failure() {
+            // What a peer that is gone leaves behind.
+            Some(_) if self.hung_up && !protocol.is_peer_done() => Err(StreamError::Reset),
+            Some(failure) => Err(failure.into()),
+            None if self.hung_up && !protocol.is_over() && !self.left => Err(StreamError::Reset),
+            None if protocol.is_reset() => Err(StreamError::Reset),
+            None => Ok(()),
+        }
+    }
+
+    /// The kernel has published bytes up to here.
+    pub fn offer(&mut self, tail: u64) -> Result<(), StreamError> {
+        match &mut self.stage {
+            Some(Stage::Open(_, protocol)) => Ok(protocol.offer(tail)?),
+            _ => Ok(()),
+        }
+    }
+
+    /// The kernel has consumed bytes up to here.
+    pub fn consumed(&mut self, head: u64) -> Result<(), StreamError> {
+        match &mut self.stage {
+            Some(Stage::Open(_, protocol)) => Ok(protocol.consumed(head)?),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether to look what the kernel has consumed: the peer could be granted that.
+    #[must_use]
+    pub fn wants_head(&self) -> bool {
+        self.protocol().is_some_and(Protocol::wants_head)
+    }
+
+    /// What has been written: the kernel may overwrite it.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.protocol().map_or(self.terms.send_base(), Protocol::sent)
+    }
+
+    /// What has arrived: the kernel may read it.
+    #[must_use]
+    pub fn arrived(&self) -> u64 {
+        self.protocol().map_or(self.terms.receive_base(), Protocol::arrived)
+    }
+
+    /// Whether what has arrived is all there will be.
+    #[must_use]
+    pub fn is_peer_done(&self) -> bool {
+        self.protocol().is_some_and(Protocol::is_peer_done)
+    }
+
+    /// Ends our stream behind what was offered.
+    pub fn shutdown_send(&mut self) {
+        if let Some(Stage::Open(_, protocol)) = &mut self.stage {
+            protocol.shutdown_send();
+        }
+    }
+
+    /// Has the peer's device answer; one that is gone shows as an error later.
+    pub fn keepalive(&mut self) {
+        if let Some(Stage::Open(_, protocol)) = &mut self.stage {
+            protocol.keepalive();
+        }
+    }
+
+    /// Says goodbye, behind what was offered. Whether that is done: dropped before, the stream is
+    /// cut off.
+    pub fn leave(&mut self) -> bool {
+        if let Some(Stage::Open(_, protocol)) = &mut self.stage {
+            protocol.disconnect();
+            self.left = true;
+        } else {
+            return true;
+        }
+        if self.progress().is_err() {
+            return true;
+        }
+        let done = self
+            .protocol()
+            .is_none_or(|protocol| protocol.is_over() && protocol.is_drained() || self.hung_up);
+        if done {
+            let _ = self.id.disconnect();
+        }
+        done
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub fn work(&self) -> Work {
+        self.work
+    }
+
+    /// Our address, once it is known.
+    #[must_use]
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        self.id.local_address()
+    }
+
+    /// The peer's.
+    #[must_use]
+    pub fn peer_address(&self) -> Option<SocketAddr> {
+        self.id.peer_address()
+    }
+
+    /// Readable when [`Self::progress`] has something to do.
+    #[must_use]
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.wake.descriptor()
+    }
+
+    fn protocol(&self) -> Option<&Protocol> {
+        match &self.stage {
+            Some(Stage::Open(_, protocol)) => Some(protocol),
+            _ => None,
+        }
+    }
+}
+
+fn source(buffer: &Buffer) -> Option<Ring> {
+    let piece = buffer.region.piece(buffer.offset, buffer.capacity)?;
+    Some(ring(buffer, piece.address, piece.key))
+}
+
+fn sink(buffer: &Buffer) -> Option<Ring> {
+    let target = buffer.region.target(buffer.offset, buffer.capacity)?;
+    Some(ring(buffer, target.address, target.key))
+}
+
+fn ring(buffer: &Buffer, address: u64, key: u32) -> Ring {
+    Ring { address, key, capacity: buffer.capacity.into(), base: buffer.base }
+}
