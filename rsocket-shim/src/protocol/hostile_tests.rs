@@ -254,6 +254,7 @@ fn ends_are_said_after_the_data() {
     assert!(!protocol.is_all_sent());
     protocol.disconnect();
     assert_eq!(immediates(&mut protocol), [leave]);
+    protocol.completed(Completion::Received(Err(Fault::Flushed)), &mut List::default());
     for _ in 0..4 {
         assert!(!protocol.is_over());
         protocol.completed(Completion::Written(Ok(())), &mut List::default());
