@@ -72,9 +72,12 @@ pub(crate) fn tools_folder(workspace: &Workspace) -> PathBuf {
 /// Installs the packages of programs and files that are missing: a name or an absolute path, and
 /// its package.
 pub(crate) fn programs<'a>(wanted: impl Iterator<Item = (&'a str, &'a str)>) -> Result<()> {
-    let is_there = |name: &str| match name.strip_prefix('/') {
-        Some(_) => Path::new(name).exists(),
-        None => shell::on_path(name).is_some(),
+    let is_there = |name: &str| {
+        if name.starts_with('/') {
+            Path::new(name).exists()
+        } else {
+            shell::on_path(name).is_some()
+        }
     };
     let mut packages: Vec<_> =
         wanted.filter(|(name, _)| !is_there(name)).map(|(_, package)| package).collect();

@@ -10,6 +10,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal};
 
 use super::console::{Console, Event};
 use super::jobs::Job;
@@ -145,7 +146,7 @@ impl Guest<'_> {
     ) -> Result<Watched> {
         let mut log = File::create(self.log)
             .with_context(|| format!("cannot write {}", self.log.display()))?;
-        let mut qemu = self.qemu(accelerator, "");
+        let mut qemu = bounded(&self.qemu(accelerator, ""), whole + SLACK);
         qemu.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log.try_clone()?);
         let mut running = Running(qemu.spawn().context("cannot run QEMU")?);
         let lines = lines_of(running.0.stdout.take().context("QEMU has no output")?);
@@ -156,7 +157,14 @@ impl Guest<'_> {
         let mut boot = Duration::ZERO;
         let mut console = Console::default();
         let ending = loop {
-            let line = match lines.recv_timeout(deadline.min(last) - Instant::now()) {
+            let left = deadline.min(last).saturating_duration_since(Instant::now());
+            // A guest that prints without end has always something to read.
+            let line = if left.is_zero() {
+                Err(RecvTimeoutError::Timeout)
+            } else {
+                lines.recv_timeout(left)
+            };
+            let line = match line {
                 Ok(line) => line,
                 Err(RecvTimeoutError::Disconnected) => break Ending::PoweredOff,
                 Err(RecvTimeoutError::Timeout) if last <= deadline => {
@@ -186,20 +194,31 @@ impl Guest<'_> {
     /// Gives the guest to the one at the terminal, without any deadline.
     pub(crate) fn shell(&self) -> Result<bool> {
         println!("the guest boots; Ctrl-A X ends it at once");
+        // Emulated: nobody watches here whether KVM works.
         let status = self.qemu(Accelerator::Tcg, "gpunet.shell").status();
         Ok(status.context("cannot run QEMU")?.success())
     }
 }
 
-/// A QEMU that ends with this value.
+/// A bounded QEMU that ends with this value.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself; then both have nothing to do.
-        let _ = self.0.kill();
+        // It may have ended by itself; then both have nothing to do. `timeout` passes the signal
+        // on, and kills a QEMU that does not heed it.
+        let _ = rustix::process::kill_process(Pid::from_child(&self.0), Signal::TERM);
         let _ = self.0.wait();
     }
+}
+
+/// The same QEMU, which ends by itself even if this program is killed before it; in the same
+/// group of processes, so that Ctrl-C reaches it.
+fn bounded(qemu: &Command, limit: Duration) -> Command {
+    let mut bounded = Command::new("timeout");
+    bounded.args(["--foreground", "--kill-after=5", &limit.as_secs().to_string()]);
+    bounded.arg(qemu.get_program()).args(qemu.get_args());
+    bounded
 }
 
 /// The lines that a guest prints, as they come. Ends with QEMU.

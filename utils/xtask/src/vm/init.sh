@@ -50,7 +50,7 @@ while read -r name limit; do
     : >"$GPUNET_SKIP_LOG"
     say "begin $name"
     began=$(now)
-    timeout -k 5 "$limit" sh "/jobs/$name"
+    timeout -k 5 "$limit" sh "/jobs/$name" </dev/null
     status=$?
     elapsed=$(($(now) - began))
     # Servers that a job left behind.

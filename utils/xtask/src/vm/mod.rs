@@ -19,6 +19,7 @@ mod verdict;
 
 use std::fmt::Write as _;
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -36,6 +37,9 @@ use crate::workspace::Workspace;
 
 /// What a guest has from its start to its end, unless told.
 const WHOLE: u64 = 8 * 60;
+
+/// What is shown of a failure.
+const SHOWN_LINES: usize = 200;
 
 /// Options of `cargo xtask vm`.
 #[derive(Args)]
@@ -123,8 +127,8 @@ pub(crate) fn check(context: &Context) -> Result<Outcome> {
 /// Everything that a guest is made of, ready to boot.
 struct Machine {
     kernel: Kernel,
-    image: std::path::PathBuf,
-    log: std::path::PathBuf,
+    image: PathBuf,
+    log: PathBuf,
 }
 
 impl Machine {
@@ -163,20 +167,28 @@ impl Machine {
         Ok(outcome)
     }
 
-    /// What the jobs that failed have printed; all of it where no job ran.
+    /// The end of what the jobs that failed have printed; of all where the guest itself failed.
     fn output_of_failures(&self, jobs: &[&Job], watched: &Watched) -> Result<String> {
         if !watched.console.ready || watched.console.panic.is_some() {
-            return Ok(String::from_utf8_lossy(&fs::read(&self.log)?).into_owned());
+            let log = String::from_utf8_lossy(&fs::read(&self.log)?).into_owned();
+            return Ok(format!("{}\n", last_lines(&log)));
         }
         let mut text = String::new();
         for run in &watched.console.runs {
             let job = jobs.iter().find(|job| job.name == run.name);
             if job.is_some_and(|job| !verdict::of_run(job, run).failed.is_empty()) {
-                let _ = writeln!(text, "---- {}\n{}", run.name, run.printed.trim_end());
+                let _ = writeln!(text, "---- {}\n{}", run.name, last_lines(&run.printed));
             }
         }
         Ok(text)
     }
+}
+
+/// The end of a text that may be long; the log has all of it.
+fn last_lines(text: &str) -> &str {
+    let text = text.trim_end();
+    let cut = text.rmatch_indices('\n').nth(SHOWN_LINES - 1);
+    cut.map_or(text, |(at, _)| &text[at + 1..])
 }
 
 /// A line about the job that has just ended.
@@ -197,6 +209,14 @@ mod tests {
     fn options(job: Option<&str>) -> Options {
         let job = job.map(str::to_owned);
         Options { shell: false, job, list: false, keep: false, timeout: 1 }
+    }
+
+    #[test]
+    fn long_texts_are_shown_from_their_end() {
+        assert_eq!(last_lines("a\nb\n"), "a\nb");
+        let long = "x\n".repeat(SHOWN_LINES) + "end\n";
+        assert_eq!(last_lines(&long).lines().count(), SHOWN_LINES);
+        assert!(last_lines(&long).ends_with("x\nend"));
     }
 
     #[test]

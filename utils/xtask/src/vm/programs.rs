@@ -39,6 +39,7 @@ const LOADED_LATE: &str = "/lib/x86_64-linux-gnu/libgcc_s.so.1";
 
 /// Installs what is missing.
 pub(crate) fn install() -> Result<()> {
+    ensure!(cfg!(target_arch = "x86_64"), "the guest runs programs of x86-64 machines only");
     let all = OF_HOST.iter().chain(OF_GUEST).chain([&BUSYBOX, &PROVIDER_NAME, &PRELOAD]);
     install::programs(all.copied())?;
     let mut busybox = Command::new("ldd");

@@ -21,19 +21,16 @@ pub(crate) fn of_run(job: &Job, run: &Run) -> Outcome {
     } else {
         None
     };
-    let mut outcome = match job.what {
-        What::Script(_) if end.status == 0 => Outcome { passed: 1, ..Outcome::default() },
-        What::Script(_) => match &reason {
-            Some(_) => Outcome::default(),
-            None => failed(job, &format!("exit status {}", end.status)),
-        },
-        What::Tests(_) => of_tests(job, run, end),
-    };
-    if let Some(reason) = reason {
-        outcome.passed = if matches!(job.what, What::Script(_)) { 0 } else { outcome.passed };
-        outcome.failed.push(format!("{}: {reason}", job.name));
+    match (&job.what, reason) {
+        (What::Script(_), Some(reason)) => failed(job, &reason),
+        (What::Script(_), None) if end.status == 0 => Outcome { passed: 1, ..Outcome::default() },
+        (What::Script(_), None) => failed(job, &format!("exit status {}", end.status)),
+        (What::Tests(_), reason) => {
+            let mut outcome = of_tests(job, run, end);
+            outcome.failed.extend(reason.map(|reason| format!("{}: {reason}", job.name)));
+            outcome
+        }
     }
-    outcome
 }
 
 fn of_tests(job: &Job, run: &Run, end: End) -> Outcome {
