@@ -132,6 +132,15 @@ mod tests {
     }
 
     #[test]
+    fn a_guest_has_at_least_a_second() {
+        let parse = |seconds| {
+            Arguments::try_parse_from(["cargo xtask", "vm", "--job", "rping", "--timeout", seconds])
+        };
+        assert!(matches!(parse("60").unwrap().command, Command::Vm(_)));
+        assert!(parse("0").is_err());
+    }
+
+    #[test]
     fn options_of_the_benchmark_pass_through() {
         let parsed = Arguments::try_parse_from(["cargo xtask", "bench", "--json", "rtt"]).unwrap();
         let Command::Bench(options) = parsed.command else { panic!("another command") };

@@ -72,3 +72,24 @@ fn script_of(job: &Job) -> String {
 fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::jobs::TestProgram;
+    use super::*;
+
+    #[test]
+    fn test_programs_get_their_arguments() {
+        let arguments = &["rping", "--include-ignored"];
+        let tests = TestProgram { package: "p", test: "verbs", arguments };
+        let job = Job { name: "verbs", what: What::Tests(tests), limit: 1 };
+        assert_eq!(script_of(&job), "exec /tests/verbs --test-threads 2 rping --include-ignored\n");
+    }
+
+    #[test]
+    fn scripts_have_the_common_functions() {
+        let job = Job { name: "a", what: What::Script("pair 1 a b"), limit: 1 };
+        assert_eq!(script_of(&job), ". /jobs/functions\npair 1 a b\n");
+        assert!(FUNCTIONS.contains("\npair() {"));
+    }
+}

@@ -34,8 +34,8 @@ echo 0 >/proc/sys/net/ipv6/conf/dummy0/accept_dad
 ip address add "$ADDRESS/24" dev dummy0
 ip address add "$ADDRESS6/64" dev dummy0
 ip link set dummy0 up
-rdma link add rxe0 type rxe netdev dummy0 || say "unable no RDMA device: $(dmesg | tail -n 3)"
-dmesg -c >/dev/null
+rdma link add rxe0 type rxe netdev dummy0 || say "unable no RDMA device can be made"
+dmesg -c
 say ready
 
 if grep -q gpunet.shell /proc/cmdline; then

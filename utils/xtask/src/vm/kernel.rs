@@ -72,7 +72,7 @@ impl Release {
         let mut show = Command::new("apt-cache");
         show.args(["show", "--no-all-versions", NEWEST]);
         let shown = shell::output_of(&mut show)
-            .with_context(|| format!("the guest's kernel comes from Debian's package {NEWEST}"))?;
+            .with_context(|| format!("this system has no package {NEWEST}, Debian's kernel"))?;
         Self::named_in(&shown).with_context(|| format!("no kernel is named by package {NEWEST}"))
     }
 

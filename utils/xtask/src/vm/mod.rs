@@ -38,6 +38,10 @@ use crate::workspace::Workspace;
 /// What a guest has from its start to its end, unless told.
 const WHOLE: u64 = 8 * 60;
 
+/// Why a guest was not even booted.
+const CANNOT_BE_HAD: &str =
+    "no virtual machine with RDMA can be had here (`cargo xtask test --no-vm` goes without it)";
+
 /// What is shown of a failure.
 const SHOWN_LINES: usize = 200;
 
@@ -133,8 +137,9 @@ struct Machine {
 
 impl Machine {
     fn prepare(workspace: &Workspace, jobs: &[&Job], cargo: &dyn Fn() -> Command) -> Result<Self> {
-        programs::install().context("a guest with RDMA cannot be had here")?;
-        let kernel = Kernel::get(&install::tools_folder(workspace))?;
+        let kernel = programs::install()
+            .and_then(|()| Kernel::get(&install::tools_folder(workspace)))
+            .context(CANNOT_BE_HAD)?;
         let tests = programs::tests(jobs, cargo)?;
         let scratch = workspace.scratch();
         fs::create_dir_all(&scratch)?;
