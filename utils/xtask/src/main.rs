@@ -1,13 +1,15 @@
 //! The project's own commands, run as `cargo xtask <command>`.
 //!
 //! ```text
-//! test   install (what is missing) ─> checks: formatting, clippy, docs, licences, tests, models, PTX
+//! test   install (what is missing) ─> checks: formatting, clippy, docs, licences, tests, models, PTX, RDMA
 //! ptx    the PTX of every kernel crate, and what each kernel uses of a GPU
 //! dist   a folder of stripped programs and test suites for GPU machines without a toolchain
 //! bench  the benchmark program
 //! soak   the soak program: everything at once, for as long as wanted
+//! vm     jobs with real RDMA, in a QEMU guest
 //! ```
 
+mod artifacts;
 mod bench;
 mod checks;
 mod dist;
@@ -19,6 +21,7 @@ mod report;
 mod rules;
 mod shell;
 mod soak;
+mod vm;
 mod workspace;
 
 use std::process::ExitCode;
@@ -28,7 +31,7 @@ use clap::{Parser, Subcommand};
 
 use crate::workspace::Workspace;
 
-/// The project's own commands: tests, PTX, distribution, benchmarks, soak.
+/// The project's own commands: tests, PTX, distribution, benchmarks, soak, RDMA in a guest.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Arguments {
@@ -65,6 +68,16 @@ enum Command {
     /// 0. Takes `--minutes N`, `--gpu auto|cuda|emulated`, `--seed S`, `--json`.
     #[command(disable_help_flag = true)]
     Soak(soak::Options),
+    /// Runs jobs with real RDMA in a QEMU guest whose kernel has soft-RoCE.
+    ///
+    /// Missing packages are installed as for `test`; the guest's kernel is Debian's, unpacked
+    /// into the target folder's `tools` and not installed. Nothing in the guest reaches outside
+    /// it. KVM is used where it works, QEMU's emulation elsewhere.
+    ///
+    /// What the guest prints stays in `xtask/vm.log` of the target folder. The last line is
+    /// `N passed, N failed, N skipped`; the reasons stand above it. The exit code is 0 if the
+    /// guest ran to its end and nothing failed.
+    Vm(vm::Options),
 }
 
 fn main() -> ExitCode {
@@ -92,6 +105,7 @@ fn run(command: Command) -> Result<bool> {
         Command::Dist(options) => dist::make(&workspace, &options),
         Command::Bench(options) => bench::run(&workspace, &options),
         Command::Soak(options) => soak::run(&workspace, &options),
+        Command::Vm(options) => vm::run(&workspace, &options),
     }
 }
 
@@ -115,6 +129,15 @@ mod tests {
     fn a_test_may_be_long() {
         let parsed = Arguments::try_parse_from(["cargo xtask", "test", "--long"]).unwrap();
         assert!(matches!(parsed.command, Command::Test(options) if options.long));
+    }
+
+    #[test]
+    fn a_guest_has_at_least_a_second() {
+        let parse = |seconds| {
+            Arguments::try_parse_from(["cargo xtask", "vm", "--job", "rping", "--timeout", seconds])
+        };
+        assert!(matches!(parse("60").unwrap().command, Command::Vm(_)));
+        assert!(parse("0").is_err());
     }
 
     #[test]
