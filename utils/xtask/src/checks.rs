@@ -13,7 +13,7 @@ use crate::install::Tools;
 use crate::report::{Outcome, Step};
 use crate::shell;
 use crate::workspace::Workspace;
-use crate::{libtest, licences, ptx, rules};
+use crate::{libtest, licences, ptx, rules, vm};
 
 /// Options of `cargo xtask test`.
 #[derive(Args)]
@@ -21,6 +21,9 @@ pub(crate) struct Options {
     /// Gives tests that draw their cases hours in place of seconds, and shows how far they are.
     #[arg(long)]
     pub(crate) long: bool,
+    /// Leaves out the virtual machine with RDMA; counts as skipped.
+    #[arg(long)]
+    pub(crate) no_vm: bool,
 }
 
 /// What every step may use.
@@ -41,6 +44,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step { name: "models", run: models },
     Step { name: "simulation", run: simulation },
     Step { name: "ptx", run: ptx::check },
+    Step { name: "virtual machine with RDMA", run: vm::check },
 ];
 
 /// Longer than all tests take; a test that hangs must not hang the whole run.
@@ -50,7 +54,7 @@ const LONG_LIMIT: Duration = Duration::from_secs(6 * 3600);
 
 impl Context {
     /// Cargo, with the tools that were found or installed.
-    fn cargo(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn cargo(&self, arguments: &[&str]) -> Command {
         let mut command = self.workspace.cargo();
         command.args(arguments);
         command.env(gpunet_builder::ptxas::PTXAS_VARIABLE, &self.tools.ptxas);
@@ -61,8 +65,7 @@ impl Context {
     fn strict_tests(&self, which: &[&str]) -> Command {
         let mut command = self.cargo(&["test", "--release"]);
         command.args(which);
-        command.env("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true");
-        command.env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true");
+        make_strict(&mut command);
         if self.options.long {
             command.env("GPUNET_LONG", "1");
         }
@@ -79,6 +82,12 @@ impl Context {
         let finished = shell::run_logged(command, &self.workspace.scratch().join(log))?;
         Ok(Outcome::of_one_check(finished.success, failure, finished.printed))
     }
+}
+
+/// Has tests built as strict as a debug build.
+pub(crate) fn make_strict(cargo: &mut Command) {
+    cargo.env("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true");
+    cargo.env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true");
 }
 
 fn formatting(context: &Context) -> Result<Outcome> {

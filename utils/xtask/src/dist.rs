@@ -3,16 +3,16 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use gpunet_builder::Compiler;
-use serde_json::Value;
 
+use crate::artifacts::Executable;
 use crate::workspace::Workspace;
-use crate::{bench, shell, soak};
+use crate::{artifacts, bench, shell, soak};
 
 /// The package whose integration tests are the end-to-end suites.
 const TESTS_PACKAGE: &str = "gpunet-e2e";
@@ -74,13 +74,6 @@ pub(crate) fn make(workspace: &Workspace, options: &Options) -> Result<bool> {
     Ok(true)
 }
 
-/// A file that cargo made.
-#[derive(Debug, PartialEq, Eq)]
-struct Executable {
-    name: String,
-    path: PathBuf,
-}
-
 /// The programs below apps/, the benchmark program and the soak program.
 fn programs(workspace: &Workspace) -> Result<Vec<Executable>> {
     let apps = workspace.root.join("apps");
@@ -109,28 +102,10 @@ fn suites(workspace: &Workspace) -> Result<Vec<Executable>> {
     built(workspace, &arguments, "test")
 }
 
-/// Runs cargo and takes the executables of one kind out of its messages.
+/// Says what cargo is about to do, and does it.
 fn built(workspace: &Workspace, arguments: &[&str], kind: &str) -> Result<Vec<Executable>> {
     println!("cargo {}", arguments.join(" "));
-    let mut command = workspace.cargo();
-    command.args(arguments).arg("--message-format=json-render-diagnostics");
-    Ok(executables(&shell::output_of(&mut command)?, kind))
-}
-
-fn executables(messages: &str, kind: &str) -> Vec<Executable> {
-    messages
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter(|message| {
-            message["reason"] == "compiler-artifact" && message["target"]["kind"][0] == kind
-        })
-        .filter_map(|message| {
-            Some(Executable {
-                name: message["target"]["name"].as_str()?.to_owned(),
-                path: message["executable"].as_str()?.into(),
-            })
-        })
-        .collect()
+    artifacts::built(workspace.cargo().args(arguments), kind)
 }
 
 /// Copies an executable, stripped; returns its size.
@@ -158,20 +133,6 @@ mod tests {
     use std::sync::{Mutex, PoisonError};
 
     use super::*;
-
-    #[test]
-    fn executables_are_taken_by_kind() {
-        let messages = r#"{"reason":"compiler-artifact","target":{"kind":["test"],"name":"streams"},"executable":"/t/streams-1f"}
-{"reason":"compiler-artifact","target":{"kind":["lib"],"name":"host"},"executable":null}
-{"reason":"compiler-artifact","target":{"kind":["bin"],"name":"echo"},"executable":"/t/echo"}
-not json
-{"reason":"build-finished","success":true}"#;
-        let names = |kind| {
-            executables(messages, kind).into_iter().map(|found| found.name).collect::<Vec<_>>()
-        };
-        assert_eq!(names("test"), ["streams"]);
-        assert_eq!(names("bin"), ["echo"]);
-    }
 
     /// A folder as `dist` makes it, with suites that are scripts.
     fn run_tests_with(name: &str, suites: &[(&str, &str)]) -> (String, Option<i32>) {

@@ -69,6 +69,29 @@ pub(crate) fn tools_folder(workspace: &Workspace) -> PathBuf {
     workspace.target.join("tools")
 }
 
+/// Installs the packages of programs and files that are missing: a name or an absolute path, and
+/// its package.
+pub(crate) fn programs<'a>(wanted: impl Iterator<Item = (&'a str, &'a str)>) -> Result<()> {
+    let is_there = |name: &str| {
+        if name.starts_with('/') {
+            Path::new(name).exists()
+        } else {
+            shell::on_path(name).is_some()
+        }
+    };
+    let mut packages: Vec<_> =
+        wanted.filter(|(name, _)| !is_there(name)).map(|(_, package)| package).collect();
+    packages.dedup();
+    if packages.is_empty() { Ok(()) } else { install_packages(&packages, false) }
+}
+
+/// Has apt-get learn which packages there are now.
+pub(crate) fn update_lists() -> Result<()> {
+    let as_root =
+        as_root().context("the lists of packages are old: have root run `apt-get update`")?;
+    apt_get(&as_root, &["update"])
+}
+
 fn missing_clients() -> Vec<&'static str> {
     let missing = |program| match program {
         // Other netcats have other options.

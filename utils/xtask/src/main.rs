@@ -1,14 +1,16 @@
 //! The project's own commands, run as `cargo xtask <command>`.
 //!
 //! ```text
-//! test      install (what is missing) ─> checks: formatting, clippy, docs, licences, tests, models, PTX
+//! test      install (what is missing) ─> checks: formatting, clippy, docs, licences, tests, models, PTX, RDMA
 //! ptx       the PTX of every kernel crate, and what each kernel uses of a GPU
 //! dist      a folder of stripped programs and test suites for GPU machines without a toolchain
 //! bench     the benchmark program
 //! soak      the soak program: everything at once, for as long as wanted
 //! bindings  the raw bindings of the RDMA libraries, from Debian's headers
+//! vm        jobs with real RDMA, in a QEMU guest
 //! ```
 
+mod artifacts;
 mod bench;
 mod bindings;
 mod checks;
@@ -21,6 +23,7 @@ mod report;
 mod rules;
 mod shell;
 mod soak;
+mod vm;
 mod workspace;
 
 use std::process::ExitCode;
@@ -30,7 +33,7 @@ use clap::{Parser, Subcommand};
 
 use crate::workspace::Workspace;
 
-/// The project's own commands: tests, PTX, distribution, benchmarks, soak.
+/// The project's own commands: tests, PTX, distribution, benchmarks, soak, RDMA in a guest.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Arguments {
@@ -72,6 +75,16 @@ enum Command {
     /// Needed only when the bindings change: they are checked in. Installs the headers, libclang
     /// and bindgen where they are missing.
     Bindings,
+    /// Runs jobs with real RDMA in a QEMU guest whose kernel has soft-RoCE.
+    ///
+    /// Missing packages are installed as for `test`; the guest's kernel is Debian's, unpacked
+    /// into the target folder's `tools` and not installed. Nothing in the guest reaches outside
+    /// it. KVM is used where it works, QEMU's emulation elsewhere.
+    ///
+    /// What the guest prints stays in `xtask/vm.log` of the target folder. The last line is
+    /// `N passed, N failed, N skipped`; the reasons stand above it. The exit code is 0 if the
+    /// guest ran to its end and nothing failed.
+    Vm(vm::Options),
 }
 
 fn main() -> ExitCode {
@@ -100,6 +113,7 @@ fn run(command: Command) -> Result<bool> {
         Command::Bench(options) => bench::run(&workspace, &options),
         Command::Soak(options) => soak::run(&workspace, &options),
         Command::Bindings => bindings::make(&workspace),
+        Command::Vm(options) => vm::run(&workspace, &options),
     }
 }
 
@@ -123,6 +137,15 @@ mod tests {
     fn a_test_may_be_long() {
         let parsed = Arguments::try_parse_from(["cargo xtask", "test", "--long"]).unwrap();
         assert!(matches!(parsed.command, Command::Test(options) if options.long));
+    }
+
+    #[test]
+    fn a_guest_has_at_least_a_second() {
+        let parse = |seconds| {
+            Arguments::try_parse_from(["cargo xtask", "vm", "--job", "rping", "--timeout", seconds])
+        };
+        assert!(matches!(parse("60").unwrap().command, Command::Vm(_)));
+        assert!(parse("0").is_err());
     }
 
     #[test]

@@ -44,7 +44,8 @@ impl Outcome {
         outcome
     }
 
-    fn line(&self) -> String {
+    /// The outcome in one line.
+    pub(crate) fn line(&self) -> String {
         let mut line = String::from(if self.failed.is_empty() { "ok" } else { "FAILED" });
         if self.passed + self.failed.len() + self.skipped.len() > 1 {
             let _ = write!(line, ", {} passed, {} failed", self.passed, self.failed.len());
@@ -64,7 +65,7 @@ pub(crate) fn run_all(context: &Context, steps: &[Step]) -> bool {
     let start = Instant::now();
     let mut sum = Outcome::default();
     for step in steps {
-        print!("{:<14}", step.name);
+        print!("{:<26}", step.name);
         // Shown before the step's minutes begin; a closed terminal is no reason to stop.
         let _ = std::io::stdout().flush();
         let step_start = Instant::now();
@@ -83,13 +84,13 @@ pub(crate) fn run_all(context: &Context, steps: &[Step]) -> bool {
         sum.failed.extend(outcome.failed.into_iter().map(named));
         sum.skipped.extend(outcome.skipped.into_iter().map(named));
     }
-    println!("all steps     {:>6.1} s", start.elapsed().as_secs_f64());
+    println!("{:<26}{:>6.1} s", "all steps", start.elapsed().as_secs_f64());
     print!("{}", summary(&sum));
     sum.failed.is_empty()
 }
 
 /// The reasons, then the counts alone on the last line.
-fn summary(sum: &Outcome) -> String {
+pub(crate) fn summary(sum: &Outcome) -> String {
     let mut text = String::new();
     for line in &sum.skipped {
         let _ = writeln!(text, "skipped  {line}");

@@ -1,0 +1,235 @@
+//! Real RDMA on any machine: a guest in QEMU whose kernel has soft-RoCE, in which jobs run.
+//!
+//! ```text
+//! programs ─┐
+//! kernel ───┼─> image (archive) ─> guest ─> console ─> verdict
+//! jobs ─────┘                      QEMU     lines      passed, failed, skipped
+//! ```
+//!
+//! Installs packages like the other commands; all else stays in the target folder.
+
+mod archive;
+mod console;
+mod guest;
+mod image;
+mod jobs;
+mod kernel;
+mod programs;
+mod verdict;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+
+use self::console::{Console, Event};
+use self::guest::{Guest, Watched};
+use self::jobs::{JOBS, Job};
+use self::kernel::Kernel;
+use crate::checks::Context;
+use crate::install;
+use crate::report::{self, Outcome};
+use crate::workspace::Workspace;
+
+/// What a guest has from its start to its end, unless told.
+const WHOLE: u64 = 8 * 60;
+
+/// Why a guest was not even booted.
+const CANNOT_BE_HAD: &str =
+    "no virtual machine with RDMA can be had here (`cargo xtask test --no-vm` goes without it)";
+
+/// What is shown of a failure.
+const SHOWN_LINES: usize = 200;
+
+/// Options of `cargo xtask vm`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Gives a shell in the guest in place of running the jobs.
+    #[arg(long)]
+    shell: bool,
+    /// Runs only the jobs whose name contains this.
+    #[arg(long, value_name = "NAME")]
+    job: Option<String>,
+    /// Lists the jobs and runs none.
+    #[arg(long)]
+    list: bool,
+    /// Keeps the guest's file system, and says where it lies.
+    #[arg(long)]
+    keep: bool,
+    /// Seconds after which the guest is ended.
+    #[arg(long, value_name = "SECONDS", default_value_t = WHOLE, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    timeout: u64,
+}
+
+impl Options {
+    fn jobs(&self) -> Result<Vec<&'static Job>> {
+        let name = self.job.as_deref().unwrap_or_default();
+        let chosen: Vec<_> = JOBS.iter().filter(|job| job.name.contains(name)).collect();
+        if chosen.is_empty() {
+            let all: Vec<_> = JOBS.iter().map(|job| job.name).collect();
+            bail!("no job's name contains `{name}`; there are {}", all.join(", "));
+        }
+        Ok(chosen)
+    }
+}
+
+/// `cargo xtask vm`.
+pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<bool> {
+    let jobs = options.jobs()?;
+    if options.list {
+        jobs.iter().for_each(|job| println!("{:<24} at most {} s", job.name, job.limit));
+        return Ok(true);
+    }
+    let ptxas = install::present_ptxas(workspace).map(|ptxas| ptxas.to_string());
+    let cargo = || {
+        let mut command = workspace.cargo();
+        command.envs(ptxas.iter().map(|path| (gpunet_builder::ptxas::PTXAS_VARIABLE, path)));
+        command
+    };
+    let machine = Machine::prepare(workspace, &jobs, &cargo)?;
+    if options.shell {
+        return machine.guest().shell();
+    }
+    let whole = Duration::from_secs(options.timeout);
+    let start = Instant::now();
+    let outcome = machine.run(&jobs, whole, &mut |line| println!("{line}"))?;
+    println!("guest {:.1} s: {}", start.elapsed().as_secs_f64(), outcome.remark);
+    if !outcome.failed.is_empty() {
+        print!("{}", outcome.output);
+    }
+    if options.keep {
+        println!("kept {}", machine.image.display());
+    } else {
+        fs::remove_file(&machine.image)?;
+    }
+    print!("{}", report::summary(&outcome));
+    Ok(outcome.failed.is_empty())
+}
+
+/// The step of `cargo xtask test`.
+pub(crate) fn check(context: &Context) -> Result<Outcome> {
+    if context.options.no_vm {
+        let reason = format!("{} jobs with real RDMA, because of --no-vm", JOBS.len());
+        return Ok(Outcome { skipped: vec![reason], ..Outcome::default() });
+    }
+    let jobs: Vec<_> = JOBS.iter().collect();
+    let machine = Machine::prepare(&context.workspace, &jobs, &|| context.cargo(&[]))?;
+    let mut table = String::new();
+    let whole = Duration::from_secs(WHOLE);
+    let mut outcome = machine.run(&jobs, whole, &mut |line| {
+        let _ = writeln!(table, "  {line}");
+    })?;
+    outcome.table = table;
+    fs::remove_file(&machine.image)?;
+    Ok(outcome)
+}
+
+/// Everything that a guest is made of, ready to boot.
+struct Machine {
+    kernel: Kernel,
+    image: PathBuf,
+    log: PathBuf,
+}
+
+impl Machine {
+    fn prepare(workspace: &Workspace, jobs: &[&Job], cargo: &dyn Fn() -> Command) -> Result<Self> {
+        let kernel = programs::install()
+            .and_then(|()| Kernel::get(&install::tools_folder(workspace)))
+            .context(CANNOT_BE_HAD)?;
+        let tests = programs::tests(jobs, cargo)?;
+        let scratch = workspace.scratch();
+        fs::create_dir_all(&scratch)?;
+        let image = scratch.join("vm.cpio");
+        fs::write(&image, image::make(&kernel, jobs, &tests)?)
+            .with_context(|| format!("cannot write {}", image.display()))?;
+        Ok(Self { kernel, image, log: scratch.join("vm.log") })
+    }
+
+    fn guest(&self) -> Guest<'_> {
+        Guest { kernel: &self.kernel.image, image: &self.image, log: &self.log }
+    }
+
+    /// Runs the jobs; `show` gets a line about each.
+    fn run(&self, jobs: &[&Job], whole: Duration, show: &mut dyn FnMut(&str)) -> Result<Outcome> {
+        let mut on_event = |event: &Event, console: &Console| {
+            if *event == Event::Ended {
+                show(&line_about(jobs, console));
+            }
+        };
+        let watched = self.guest().watch(jobs, whole, &mut on_event)?;
+        let mut outcome = verdict::of_guest(jobs, &watched.console, &watched.ending);
+        let Watched { accelerator, boot, .. } = &watched;
+        outcome.remark = format!(
+            "{accelerator}, booted in {:.1} s, log in {}",
+            boot.as_secs_f64(),
+            self.log.display()
+        );
+        outcome.output = self.output_of_failures(jobs, &watched)?;
+        Ok(outcome)
+    }
+
+    /// The end of what the jobs that failed have printed; of all where the guest itself failed.
+    fn output_of_failures(&self, jobs: &[&Job], watched: &Watched) -> Result<String> {
+        if !watched.console.ready || watched.console.panic.is_some() {
+            let log = String::from_utf8_lossy(&fs::read(&self.log)?).into_owned();
+            return Ok(format!("{}\n", last_lines(&log)));
+        }
+        let mut text = String::new();
+        for run in &watched.console.runs {
+            let job = jobs.iter().find(|job| job.name == run.name);
+            if job.is_some_and(|job| !verdict::of_run(job, run).failed.is_empty()) {
+                let _ = writeln!(text, "---- {}\n{}", run.name, last_lines(&run.printed));
+            }
+        }
+        Ok(text)
+    }
+}
+
+/// The end of a text that may be long; the log has all of it.
+fn last_lines(text: &str) -> &str {
+    let text = text.trim_end();
+    let cut = text.rmatch_indices('\n').nth(SHOWN_LINES - 1);
+    cut.map_or(text, |(at, _)| &text[at + 1..])
+}
+
+/// A line about the job that has just ended.
+fn line_about(jobs: &[&Job], console: &Console) -> String {
+    let Some(run) = console.runs.last() else { return String::new() };
+    let seconds = run.end.map_or(0.0, |end| end.milliseconds as f64 / 1000.0);
+    let verdict = match jobs.iter().find(|job| job.name == run.name) {
+        Some(job) => verdict::of_run(job, run).line(),
+        None => "unknown".to_owned(),
+    };
+    format!("{:<24} {seconds:>6.1} s  {verdict}", run.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(job: Option<&str>) -> Options {
+        let job = job.map(str::to_owned);
+        Options { shell: false, job, list: false, keep: false, timeout: 1 }
+    }
+
+    #[test]
+    fn long_texts_are_shown_from_their_end() {
+        assert_eq!(last_lines("a\nb\n"), "a\nb");
+        let long = "x\n".repeat(SHOWN_LINES) + "end\n";
+        assert_eq!(last_lines(&long).lines().count(), SHOWN_LINES);
+        assert!(last_lines(&long).ends_with("x\nend"));
+    }
+
+    #[test]
+    fn jobs_are_chosen_by_a_part_of_their_name() {
+        assert_eq!(options(None).jobs().unwrap().len(), JOBS.len());
+        let names: Vec<_> =
+            options(Some("rping")).jobs().unwrap().iter().map(|job| job.name).collect();
+        assert_eq!(names, ["rping", "rping-ipv6"]);
+        assert!(options(Some("no such job")).jobs().is_err());
+    }
+}
