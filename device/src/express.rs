@@ -299,8 +299,8 @@ fn claim(socket: Socket) -> Claim {
     // All on their way before the first is looked at. The state needs no acquire: the side does.
     let state = socket.state_word().load();
     let known = socket.known_send_progress();
-    let shut = socket.send_is_shut();
-    if !socket.says_in_use(state) || known.is_over() || shut {
+    let by_express = socket.sends_by_express();
+    if !socket.says_in_use(state) || known.is_over() || !by_express {
         return Claim::No;
     }
     let Some(numbered) = socket.try_lock(Side::Send) else { return Claim::No };

@@ -23,7 +23,7 @@ const STATE: usize = 0;
 const RECEIVE: usize = 1;
 const SEND: usize = 2;
 const SEND_PROGRESS: usize = 3;
-/// Not 0 once sending was shut down.
+/// Not 0 where messages may not be sent by express.
 const SEND_SHUT: usize = 6;
 const RECEIVE_RING: usize = 4;
 const SEND_RING: usize = 5;
@@ -39,6 +39,11 @@ const RECEIVE_HEAD_AT: usize = 13;
 const SEND_TAIL_AT: usize = 14;
 /// The group that had the receive side last; 0: none yet.
 const RECEIVER: usize = 15;
+
+/// In the SEND_SHUT word: sending was shut down; the proxy cannot reach the ring, where it puts
+/// messages that came by express and cannot be sent at once.
+const SHUT: u64 = 1;
+const NO_EXPRESS: u64 = 2;
 
 /// In the KIND word.
 const NON_BLOCKING: u64 = 1 << 8;
@@ -190,7 +195,7 @@ impl Socket {
         for (word, value) in [
             (RECEIVE_SEEN, card.receive.base),
             (SEND_SEEN, send),
-            (SEND_SHUT, 0),
+            (SEND_SHUT, if card.send.region == 0 { 0 } else { NO_EXPRESS }),
             (RECEIVER, 0),
             // As if it were over: the first send looks whether it is.
             (SEND_PROGRESS, Progress::new(card.send.base, Progress::ENDED).0),
@@ -438,12 +443,18 @@ impl Socket {
     /// progress may be older than that.
     #[inline(always)]
     pub(crate) fn send_is_shut(&self) -> bool {
-        self.record.get(SEND_SHUT).load() != 0
+        self.record.get(SEND_SHUT).load() == SHUT
+    }
+
+    /// Whether messages may be sent by express.
+    #[inline(always)]
+    pub(crate) fn sends_by_express(&self) -> bool {
+        self.record.get(SEND_SHUT).load() == 0
     }
 
     /// Notes that.
     pub(crate) fn shut_send(&self) {
-        self.record.get(SEND_SHUT).store(1);
+        self.record.get(SEND_SHUT).store(SHUT);
     }
 
     /// Whether the place is still this socket's, and no group has begun to close it: for a group

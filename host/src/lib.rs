@@ -4,7 +4,7 @@
 //!   Gpu            memory, modules, launches: CUDA, or emulated with coroutines
 //!    └─ Net        a net's memory and threads; launches kernels, hands sockets over and back
 //!        ├─ proxy      one state machine and one polling thread a shard
-//!        │   └─ transport   tcp, unix: the system's sockets, read and written ring to wire
+//!        │   └─ transport   tcp, unix: the system's sockets, ring to wire; rdma: the device's
 //!        ├─ pool       places in the tables, ring memory
 //!        └─ memory     the words and rings that GPU and CPU share
 //! ```
@@ -31,6 +31,8 @@ pub use memory::Window;
 pub use net::{Launch, LaunchError, Net, NetBuilder, NetError, Policy, Rule, RuleError, Shape};
 pub use proxy::message::Released;
 pub use proxy::statistics::{SocketState, Statistics};
+pub use transport::rdma::AdapterReport;
+pub use transport::{Placement, Placements, TransportChoice};
 
 /// The PTX module of a kernel crate, as the build script's `gpunet_builder::Builder` left it;
 /// named as the crate is, with underscores.

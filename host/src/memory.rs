@@ -5,6 +5,8 @@
 
 #![allow(unsafe_code, reason = "makes words and windows from the regions' addresses")]
 
+use std::sync::Arc;
+
 use gpunet_device::abi::card::{CARD_WORDS, Card, Place};
 use gpunet_device::abi::express::{self, EXPRESS_BYTES, EXPRESS_WORDS};
 use gpunet_device::abi::layout::{LIVE_WORDS, Layout};
@@ -20,7 +22,9 @@ pub(crate) struct Memory {
     layout: Layout,
     gpu_words: HostMemory,
     cpu_words: HostMemory,
-    rings: HostMemory,
+    rings: Arc<HostMemory>,
+    /// Rings of transports that place bytes there by themselves, where there are any.
+    gpu_rings: Option<Arc<DeviceMemory>>,
     local: DeviceMemory,
 }
 
@@ -30,24 +34,42 @@ impl Memory {
         gpu: &Gpu,
         layout: Layout,
         ring_bytes: usize,
+        rings_on_gpu: bool,
         silence_ns: u64,
     ) -> Result<Self, GpuError> {
         let this = Self {
             layout,
             gpu_words: gpu.host_memory(layout.gpu_words() * 8)?,
             cpu_words: gpu.host_memory(layout.cpu_words() * 8)?,
-            rings: gpu.host_memory(ring_bytes)?,
+            rings: Arc::new(gpu.host_memory(ring_bytes)?),
+            gpu_rings: match rings_on_gpu {
+                true => Some(Arc::new(gpu.device_memory(ring_bytes)?)),
+                false => None,
+            },
             local: gpu.device_memory(layout.local_words() * 8)?,
         };
         let regions = Regions {
             gpu_words: this.gpu_words.device_ptr().cast(),
             cpu_words: this.cpu_words.device_ptr().cast(),
-            rings: [this.rings.device_ptr(), std::ptr::null_mut()],
-            ring_bytes: [this.rings.len() as u64, 0],
+            rings: [this.rings.device_ptr(), this.gpu_rings_at()],
+            ring_bytes: [this.rings.len() as u64, this.gpu_ring_bytes() as u64],
         };
         let header = header(&regions, silence_ns).map(u64::to_ne_bytes);
         this.local.write(0, header.as_flattened())?;
         Ok(this)
+    }
+
+    /// The rings in host memory, and those in GPU memory.
+    pub(crate) fn rings(&self) -> (Arc<HostMemory>, Option<Arc<DeviceMemory>>) {
+        (Arc::clone(&self.rings), self.gpu_rings.clone())
+    }
+
+    fn gpu_rings_at(&self) -> *mut u8 {
+        self.gpu_rings.as_ref().map_or(std::ptr::null_mut(), |rings| rings.device_ptr())
+    }
+
+    fn gpu_ring_bytes(&self) -> usize {
+        self.gpu_rings.as_ref().map_or(0, |rings| rings.len())
     }
 
     /// The net's shape.
@@ -228,16 +250,21 @@ impl Memory {
         unsafe { Word::at(self.cpu_word(self.layout.card(socket), 1)) }.store_release(0);
     }
 
-    /// `length` bytes of a ring from the counter `position` on, in one or two pieces.
+    /// `length` bytes of a ring from the counter `position` on, in one or two pieces. Those of a
+    /// ring in GPU memory are not for the CPU to touch.
     pub(crate) fn window(&self, ring: &Place, position: u64, length: usize) -> Window {
         let capacity = ring.capacity as usize;
         assert!(capacity.is_power_of_two() && length <= capacity);
-        assert!(ring.region == 0 && ring.offset as usize + capacity <= self.rings.len());
+        let (rings, bytes) = match ring.region {
+            0 => (self.rings.as_ptr(), self.rings.len()),
+            _ => (self.gpu_rings_at(), self.gpu_ring_bytes()),
+        };
+        assert!(ring.offset as usize + capacity <= bytes);
         let start = position as usize & (capacity - 1);
         let first = length.min(capacity - start);
         // SAFETY: the ring lies inside the region, by the check, and both pieces in the ring.
         unsafe {
-            let base = self.rings.as_ptr().add(ring.offset as usize);
+            let base = rings.add(ring.offset as usize);
             Window { pieces: [(base.add(start), first), (base, length - first)] }
         }
     }
@@ -306,7 +333,7 @@ impl Memory {
 
     /// The word of a ring at the counter `position`.
     pub(crate) fn ring_word(&self, ring: &Place, position: u64) -> Word {
-        assert!(position.is_multiple_of(8) && ring.offset.is_multiple_of(8));
+        assert!(position.is_multiple_of(8) && ring.offset.is_multiple_of(8) && ring.region == 0);
         let window = self.window(ring, position, 8);
         // SAFETY: as send_tail: eight aligned bytes of a ring do not wrap.
         unsafe { Word::at(window.pieces[0].0.cast()) }

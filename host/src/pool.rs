@@ -10,6 +10,8 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::planted::{Bug, planted};
 
+use crate::transport::RingRegion;
+
 /// The smallest ring: a page, so that rings of different writers share none.
 pub(crate) const SMALLEST_RING: u32 = 4096;
 /// The largest ring.
@@ -18,7 +20,8 @@ pub(crate) const LARGEST_RING: u32 = 1 << 30;
 /// Places and ring memory of a net.
 pub(crate) struct Pool {
     places: Mutex<Vec<Places>>,
-    rings: Mutex<Buddies>,
+    /// By region.
+    rings: [Mutex<Buddies>; 2],
 }
 
 /// The places of one shard.
@@ -31,7 +34,7 @@ struct Places {
 
 impl Pool {
     /// A pool for a net of that shape, with that much ring memory.
-    pub(crate) fn new(layout: &Layout, ring_bytes: u64) -> Self {
+    pub(crate) fn new(layout: &Layout, ring_bytes: [u64; 2]) -> Self {
         let shard = || Places {
             free: (0..layout.places).collect(),
             generations: vec![0; layout.places as usize],
@@ -39,7 +42,7 @@ impl Pool {
         };
         Self {
             places: Mutex::new((0..layout.shards).map(|_| shard()).collect()),
-            rings: Mutex::new(Buddies::new(ring_bytes)),
+            rings: ring_bytes.map(|bytes| Mutex::new(Buddies::new(bytes))),
         }
     }
 
@@ -71,23 +74,33 @@ impl Pool {
     }
 
     /// Ring memory; ENOBUFS when there is none left.
-    pub(crate) fn take_ring(&self, capacity: u32, base: u64) -> Result<Place, Errno> {
+    pub(crate) fn take_ring(
+        &self,
+        region: RingRegion,
+        capacity: u32,
+        base: u64,
+    ) -> Result<Place, Errno> {
         let capacity = ring_capacity(capacity);
-        let offset = lock(&self.rings).take(capacity).ok_or(Errno::ENOBUFS)?;
-        Ok(Place { region: 0, offset, capacity, base })
+        let region = region as u8;
+        let offset = lock(self.rings(region)).take(capacity).ok_or(Errno::ENOBUFS)?;
+        Ok(Place { region, offset, capacity, base })
     }
 
     /// Gives ring memory back; nothing for a place without a ring.
     pub(crate) fn give_ring(&self, place: &Place) {
         if place.capacity != 0 {
-            lock(&self.rings).give(place.offset, place.capacity);
+            lock(self.rings(place.region)).give(place.offset, place.capacity);
         }
     }
 
     /// Sockets in use, free ring bytes.
     pub(crate) fn usage(&self) -> (u64, u64) {
         let sockets = lock(&self.places).iter().map(|places| u64::from(places.used)).sum();
-        (sockets, lock(&self.rings).free_bytes())
+        (sockets, self.rings.iter().map(|rings| lock(rings).free_bytes()).sum())
+    }
+
+    fn rings(&self, region: u8) -> &Mutex<Buddies> {
+        &self.rings[usize::from(region & 1)]
     }
 }
 
@@ -168,7 +181,7 @@ mod tests {
 
     #[test]
     fn handles_go_to_the_emptier_shard_and_run_out() {
-        let pool = Pool::new(&LAYOUT, 0);
+        let pool = Pool::new(&LAYOUT, [0; 2]);
         let handles: Vec<_> = (0..4).map(|_| pool.take_handle().unwrap()).collect();
         assert_eq!(handles.iter().filter(|handle| handle.shard() == 0).count(), 2);
         assert_ne!(handles[0].shard(), handles[1].shard());
@@ -181,7 +194,7 @@ mod tests {
 
     #[test]
     fn many_places_come_back_in_no_time() {
-        let pool = Pool::new(&Layout { shards: 1, places: 1 << 19, slots: 1 }, 0);
+        let pool = Pool::new(&Layout { shards: 1, places: 1 << 19, slots: 1 }, [0; 2]);
         let handles: Vec<_> = (0..1 << 19).map(|_| pool.take_handle().unwrap()).collect();
         let start = std::time::Instant::now();
         for handle in &handles {
@@ -197,10 +210,10 @@ mod tests {
         #[test]
         fn rings_are_disjoint_and_come_back(asks in prop::collection::vec(1..200_000_u32, 1..60)) {
             let total = 4 << 20;
-            let pool = Pool::new(&LAYOUT, total);
+            let pool = Pool::new(&LAYOUT, [total, 0]);
             let mut taken: Vec<Place> = Vec::new();
             for (turn, ask) in asks.iter().enumerate() {
-                if let Ok(place) = pool.take_ring(*ask, 0) {
+                if let Ok(place) = pool.take_ring(RingRegion::Host, *ask, 0) {
                     prop_assert!(place.capacity >= *ask && place.capacity.is_power_of_two());
                     prop_assert!(place.offset + u64::from(place.capacity) <= total);
                     for other in &taken {
@@ -219,7 +232,7 @@ mod tests {
                 pool.give_ring(&place);
             }
             prop_assert_eq!(pool.usage().1, total);
-            prop_assert!(pool.take_ring(4 << 20, 0).is_ok());
+            prop_assert!(pool.take_ring(RingRegion::Host, 4 << 20, 0).is_ok());
         }
     }
 }

@@ -44,11 +44,18 @@ pub enum SocketOption {
     SystemSendBuffer = 18,
     /// SO_RCVBUF of the system's own socket, bytes.
     SystemReceiveBuffer = 19,
+    /// How a socket with IP addresses travels, before connect or listen: 0 as it comes best, 1 TCP,
+    /// 2 RDMA. Read later, what it became. On a net without RDMA there is no choice.
+    Transport = 20,
+    /// Where the rings of an RDMA stream may lie, before connect or listen: the sum of 1 (GPU memory
+    /// as a dma-buf), 2 (GPU memory by a peer-memory driver) and 4 (host memory). Read later, where
+    /// they do.
+    Placement = 21,
 }
 
 impl SocketOption {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::NonBlocking,
         Self::ReceiveTimeout,
         Self::SendTimeout,
@@ -68,6 +75,8 @@ impl SocketOption {
         Self::Error,
         Self::SystemSendBuffer,
         Self::SystemReceiveBuffer,
+        Self::Transport,
+        Self::Placement,
     ];
 
     /// The option with that number.

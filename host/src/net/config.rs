@@ -11,6 +11,7 @@ use super::policy::Policy;
 use super::{Net, NetError};
 use crate::gpu::{Gpu, GpuKind};
 use crate::pool::{LARGEST_RING, ring_capacity};
+use crate::transport::{Placements, TransportChoice};
 
 /// Connections that wait on a listener of the program.
 pub(crate) const BACKLOG: u32 = 512;
@@ -55,6 +56,8 @@ pub struct NetBuilder {
     spin: Option<Duration>,
     nap: Duration,
     policy: Policy,
+    transport: TransportChoice,
+    placements: Placements,
     printer: Printer,
 }
 
@@ -73,6 +76,8 @@ impl NetBuilder {
             spin: None,
             nap: Duration::from_micros(50),
             policy: Policy::open(),
+            transport: TransportChoice::Auto,
+            placements: Placements::ALL,
             printer: Arc::new(|launch, line| {
                 // Nobody who reads it is no reason to panic, as println would.
                 let _ = writeln!(std::io::stdout(), "[launch {launch}] {line}");
@@ -153,6 +158,20 @@ impl NetBuilder {
         self
     }
 
+    /// How sockets with IP addresses travel unless they say otherwise: by default RDMA where both
+    /// ends have it, else TCP.
+    pub fn transport(mut self, transport: TransportChoice) -> Self {
+        self.transport = transport;
+        self
+    }
+
+    /// Where the rings of RDMA streams may lie unless a socket says otherwise: by default wherever
+    /// the device can reach them, GPU memory first.
+    pub fn placements(mut self, placements: Placements) -> Self {
+        self.placements = placements;
+        self
+    }
+
     /// What happens to lines that kernels print; by default they go to standard output.
     pub fn on_print(mut self, printer: impl Fn(u32, &str) + Send + Sync + 'static) -> Self {
         self.printer = Arc::new(printer);
@@ -204,6 +223,7 @@ impl NetBuilder {
             nap_ns: ns(self.nap),
             rest_ns: 100_000_000,
         };
-        Net::start(self.gpu, layout, ring_memory, config, self.policy, self.printer)
+        let wishes = (self.transport, self.placements);
+        Net::start(self.gpu, layout, ring_memory, config, self.policy, wishes, self.printer)
     }
 }

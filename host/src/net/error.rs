@@ -11,6 +11,9 @@ pub enum NetError {
     /// The caller's: a setting that makes no sense.
     #[error("a net cannot be made so: {0}")]
     Setting(&'static str),
+    /// The system's: the net was to use RDMA, and there is none.
+    #[error(transparent)]
+    Rdma(#[from] rsocket_shim::load::LoadError),
     /// The GPU's, or the launch's shape.
     #[error(transparent)]
     Gpu(#[from] GpuError),

@@ -46,7 +46,8 @@ use crate::proxy::shard::Shard;
 use crate::proxy::shared::{Inbox, RunningLaunches, Shared};
 use crate::proxy::statistics::{Counters, SocketState, Statistics};
 use crate::proxy::thread::{Control, ProxyThread};
-use crate::transport;
+use crate::transport::rdma::{AdapterReport, Rdma};
+use crate::transport::{self, Placement, Placements, RingRegion, TransportChoice, Transports};
 use config::{Config, Printer};
 use launch::LaunchState;
 use supervisor::Launches;
@@ -70,6 +71,7 @@ pub struct Net {
     counters: Vec<Arc<Counters>>,
     threads: Vec<JoinHandle<()>>,
     supervisor: Option<JoinHandle<()>>,
+    without_rdma: Option<String>,
 }
 
 impl Net {
@@ -84,10 +86,30 @@ impl Net {
         ring_memory: u64,
         config: Config,
         policy: Policy,
+        (transport, placements): (TransportChoice, Placements),
         printer: Printer,
     ) -> Result<Self, NetError> {
         let system = |call| move |source: std::io::Error| NetError::System { call, source };
-        let memory = Memory::new(&gpu, layout, ring_memory as usize, config.silence_ns)?;
+        let libraries = match transport {
+            TransportChoice::Tcp => Err("tcp was asked for".to_owned()),
+            TransportChoice::Rdma => Ok(Rdma::look()?),
+            TransportChoice::Auto => Rdma::look().map_err(|missing| missing.to_string()),
+        };
+        let rings_on_gpu = libraries.is_ok() && placements != Placements::only(Placement::Bounce);
+        let memory =
+            Memory::new(&gpu, layout, ring_memory as usize, rings_on_gpu, config.silence_ns)?;
+        let (host_rings, gpu_rings) = memory.rings();
+        let gpu_ring_bytes = gpu_rings.as_ref().map_or(0, |rings| rings.len() as u64);
+        let (rdma, without_rdma) = match libraries {
+            Ok(libraries) => {
+                let gpu = gpu.clone();
+                (Some(Rdma::new(libraries, gpu, host_rings, gpu_rings, placements)), None)
+            }
+            Err(why) => {
+                tracing::info!(why, "IP sockets of this net travel by tcp");
+                (None, Some(why))
+            }
+        };
         let (print, lines) = mpsc::sync_channel(LINES);
         let mut inboxes = Vec::new();
         let mut ends = Vec::new();
@@ -103,9 +125,10 @@ impl Net {
         }
         let shared = Arc::new(Shared {
             memory,
-            pool: Pool::new(&layout, ring_memory),
+            pool: Pool::new(&layout, [ring_memory, gpu_ring_bytes]),
             config,
             policy,
+            transports: Transports::new(transport, rdma),
             inboxes,
             launches: RunningLaunches::default(),
             waiting: Mutex::default(),
@@ -121,6 +144,7 @@ impl Net {
             counters: Vec::new(),
             threads: Vec::new(),
             supervisor: None,
+            without_rdma,
         };
         for (id, (inbox, waker)) in ends.into_iter().enumerate() {
             let counters = Arc::new(Counters::default());
@@ -146,6 +170,18 @@ impl Net {
     #[must_use]
     pub fn gpu(&self) -> &Gpu {
         &self.gpu
+    }
+
+    /// Why IP sockets of this net travel by TCP alone, if they do.
+    #[must_use]
+    pub fn without_rdma(&self) -> Option<&str> {
+        self.without_rdma.as_deref()
+    }
+
+    /// What RDMA devices made of this net's rings: the placements that each refused, and why.
+    #[must_use]
+    pub fn rdma_adapters(&self) -> Vec<AdapterReport> {
+        self.shared.transports.adapters()
     }
 
     /// Starts a kernel with this net as its first argument and `arguments` behind it.
@@ -222,7 +258,7 @@ impl Net {
         let address = address.into();
         let failed = |call| move |errno| NetError::Socket { call, errno };
         let domain = address.domain().ok_or(Errno::EAFNOSUPPORT).map_err(failed("listen"))?;
-        let mut socket = transport::make(domain).map_err(failed("socket"))?;
+        let mut socket = self.shared.transports.make(domain).map_err(failed("socket"))?;
         socket.bind(&address).map_err(failed("bind"))?;
         socket.listen(config::BACKLOG).map_err(failed("listen"))?;
         let bound = socket.local_addr().map_err(failed("getsockname"))?;
@@ -254,7 +290,7 @@ impl Net {
             shared.ring(config::BACKLOG * 8, word).map(|ring| made.receive = ring)
         } else {
             made.phase = Phase::Open;
-            made.take_rings(shared)
+            made.take_rings(shared, RingRegion::Host)
         };
         if let Err(errno) = rings {
             made.give_back(shared);

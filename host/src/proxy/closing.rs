@@ -142,6 +142,10 @@ impl Shard {
         if !matches!(connection.phase, Phase::Open | Phase::Listening) {
             return Err(Errno::ENOTCONN);
         }
+        if connection.places_bytes() {
+            // There is no socket of the system to give.
+            return Err(Errno::EOPNOTSUPP);
+        }
         if connection.phase == Phase::Open {
             connection.take_last_tail(&shared.memory, &counters);
         }

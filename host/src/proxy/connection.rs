@@ -16,7 +16,7 @@ use super::statistics::{Counters, SocketState};
 use super::watch::{Watch, Watched};
 use crate::memory::{Memory, Window};
 use crate::net::config::Config;
-use crate::transport::{Direction, Moved, Socket};
+use crate::transport::{Direction, Moved, RingRegion, Socket};
 
 /// Sockets of a proxy thread that ended with EPROTO and are logged; the rest are counted.
 const LOGGED_VIOLATIONS: u64 = 100;
@@ -361,7 +361,9 @@ impl Connection {
         let (from, tail) = (self.send.theirs, express::without_number(word));
         let (length, number) = (tail.wrapping_sub(from), express::number_of(word));
         let by_express = number != 0 && length != 0;
-        let sensible = !by_express || length <= EXPRESS_BYTES as u64;
+        // What cannot be sent at once is put into the ring, which has to be within reach.
+        let reachable = self.send.place.region == RingRegion::Host as u8;
+        let sensible = !by_express || (length <= EXPRESS_BYTES as u64 && reachable);
         let mut bytes = None;
         if by_express && sensible {
             bytes = memory.take_express(self.index, express::tag(from, length, number));
@@ -384,6 +386,7 @@ impl Connection {
     fn send_express(&mut self, bytes: &mut [u8], memory: &Memory, counters: &Counters) {
         let length = bytes.len() as u64;
         let first = self.send.theirs - self.send.ours == length && length <= self.cap;
+        let first = first && !self.places_bytes();
         if let (true, Phase::Open, false, Some(socket)) =
             (first, self.phase, self.send_ended, &mut self.socket)
         {
@@ -417,6 +420,9 @@ impl Connection {
         if self.receive_ended || self.phase != Phase::Open {
             return Turn::Idle;
         }
+        if self.places_bytes() {
+            return self.hear_of_bytes(memory, counters);
+        }
         let capacity = u64::from(self.receive.place.capacity);
         if self.receive.ours - self.receive.theirs >= capacity / 2 {
             self.look_at_head(memory, counters);
@@ -441,15 +447,8 @@ impl Connection {
         match socket.receive(&window) {
             Ok(Moved::Bytes(bytes)) => {
                 let bytes = (bytes as u64).min(free);
-                self.express_holds = false;
                 self.one_way += bytes;
-                if bytes <= EXPRESS_BYTES as u64 {
-                    self.put_express(bytes, memory, counters);
-                }
-                self.receive.ours += bytes;
-                self.publish_receive(memory);
-                counters.received_bytes.add(bytes);
-                Turn::Moved
+                self.count_received(bytes, memory, counters)
             }
             Ok(Moved::Later) => {
                 // Now, and not when the next bytes are in a hurry.
@@ -461,6 +460,53 @@ impl Connection {
             Ok(Moved::End) => self.end_receive(None, memory, counters),
             Err(errno) => self.end_receive(Some(errno), memory, counters),
         }
+    }
+
+    /// The same of a socket whose bytes come by themselves: hears how many did, and says how far
+    /// the kernel has read.
+    fn hear_of_bytes(&mut self, memory: &Memory, counters: &Counters) -> Turn {
+        let wants_head = |this: &Self| this.socket.as_ref().is_some_and(|s| s.wants_head());
+        if wants_head(self) {
+            self.look_at_head(memory, counters);
+            if self.receive_ended {
+                return Turn::Idle;
+            }
+        }
+        let free = u64::from(self.receive.place.capacity) - self.unread();
+        let free = free.min(self.cap);
+        let window = memory.window(&self.receive.place, self.receive.ours, free as usize);
+        let head = self.receive.theirs;
+        let Some(socket) = &mut self.socket else { return Turn::Idle };
+        socket.consumed(head);
+        match socket.receive(&window) {
+            Ok(Moved::Bytes(0)) => Turn::Idle,
+            Ok(Moved::Bytes(bytes)) => {
+                self.count_received((bytes as u64).min(free), memory, counters)
+            }
+            // The kernel's next head is news for the peer.
+            Ok(Moved::Later) if self.unread() > 0 && wants_head(self) => Turn::Full,
+            Ok(Moved::Later) => Turn::Idle,
+            Ok(Moved::End) => self.end_receive(None, memory, counters),
+            Err(errno) => self.end_receive(Some(errno), memory, counters),
+        }
+    }
+
+    /// So many bytes have arrived, and stand in the ring.
+    fn count_received(&mut self, bytes: u64, memory: &Memory, counters: &Counters) -> Turn {
+        self.express_holds = false;
+        let within_reach = self.receive.place.region == RingRegion::Host as u8;
+        if bytes <= EXPRESS_BYTES as u64 && within_reach {
+            self.put_express(bytes, memory, counters);
+        }
+        self.receive.ours += bytes;
+        self.publish_receive(memory);
+        counters.received_bytes.add(bytes);
+        Turn::Moved
+    }
+
+    /// Whether its transport moves bytes by itself.
+    pub(super) fn places_bytes(&self) -> bool {
+        self.socket.as_ref().is_some_and(|socket| socket.places_bytes())
     }
 
     /// Nothing more will be received: the peer has ended its stream, or it failed.
@@ -560,9 +606,13 @@ impl Connection {
     }
 
     /// Whether a closing socket has nothing left to do.
-    pub(crate) fn is_done(&self, now_ns: u64) -> bool {
+    pub(crate) fn is_done(&mut self, now_ns: u64) -> bool {
         match self.phase {
-            Phase::Closing { deadline_ns } => self.send_ended || now_ns >= deadline_ns,
+            Phase::Closing { deadline_ns } => {
+                let has_left = |socket: &mut Box<dyn Socket>| socket.leave();
+                now_ns >= deadline_ns
+                    || self.send_ended && self.socket.as_mut().is_none_or(has_left)
+            }
             _ => false,
         }
     }

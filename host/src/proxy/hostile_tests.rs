@@ -16,6 +16,7 @@ use super::tests::{NoEpoll, empty_shard};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::Memory;
 use crate::net::policy::Policy;
+use crate::transport::RingRegion;
 use crate::transport::{self, Socket};
 
 const RING: u32 = 4096;
@@ -38,7 +39,7 @@ impl Bench {
 
     fn with(layout: Layout) -> Self {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
-        let memory = Memory::new(&gpu, layout, RING_BYTES as usize, 1).expect("memory");
+        let memory = Memory::new(&gpu, layout, RING_BYTES as usize, false, 1).expect("memory");
         // Nothing that a test draws reaches beyond it.
         let shard = empty_shard(memory, RING_BYTES, Policy::closed());
         shard.shared.launches.set(LAUNCH, true);
@@ -67,7 +68,7 @@ impl Bench {
         far.set_nonblocking(true).expect("a socket can");
         let (socket, _) = transport::adopt(near.into()).expect("a stream");
         let mut made = self.make(Owner::Host, Some(socket));
-        made.take_rings(&self.shard.shared).expect("rings");
+        made.take_rings(&self.shard.shared, RingRegion::Host).expect("rings");
         made.phase = Phase::Open;
         (self.adopt(made), far)
     }

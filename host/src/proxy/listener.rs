@@ -9,7 +9,7 @@ use gpunet_device::planted::{Bug, planted};
 use super::connection::{Connection, Counted, Owner, Phase};
 use super::shared::Shared;
 use super::statistics::Counters;
-use crate::transport::Direction;
+use crate::transport::{Direction, RingRegion, Rings};
 
 /// Connections accepted in one turn, so that other sockets get theirs.
 const A_TURN: usize = 16;
@@ -140,10 +140,20 @@ impl Connection {
             made.give_back(shared);
             return Err(Errno::EACCES);
         }
-        let accepted = made.take_rings(shared).and_then(|()| listener.accept());
+        let accepted = listener
+            .region(None)
+            .and_then(|region| made.take_rings(shared, region))
+            .and_then(|()| listener.accept());
         match accepted {
             Ok(Some(socket)) => {
                 made.socket = Some(socket);
+                if let Err(errno) = made.attach() {
+                    // The peer hears of it; others wait behind it.
+                    tracing::debug!(%errno, "a connection was not accepted");
+                    made.socket = None;
+                    made.give_back(shared);
+                    return Err(errno);
+                }
                 made.phase = Phase::Open;
                 made.publish(&shared.memory);
                 Ok(Some(made))
@@ -166,11 +176,18 @@ impl Connection {
         self.publish_receive(&shared.memory);
     }
 
+    /// Tells the socket of its rings.
+    pub(crate) fn attach(&mut self) -> Result<(), Errno> {
+        let rings = Rings { receive: self.receive.place, send: self.send.place };
+        self.socket.as_mut().map_or(Ok(()), |socket| socket.attach(&rings))
+    }
+
     /// Takes both rings of a stream.
-    pub(crate) fn take_rings(&mut self, shared: &Shared) -> Result<(), Errno> {
+    pub(crate) fn take_rings(&mut self, shared: &Shared, region: RingRegion) -> Result<(), Errno> {
         let (receive, send) = (self.wishes.receive_ring, self.wishes.send_ring);
-        self.receive = shared.ring(receive, shared.memory.receive_head(self.index).load())?;
-        match shared.ring(send, shared.memory.send_tail(self.index).load()) {
+        let head = shared.memory.receive_head(self.index).load();
+        self.receive = shared.ring_in(region, receive, head)?;
+        match shared.ring_in(region, send, shared.memory.send_tail(self.index).load()) {
             Ok(ring) => self.send = ring,
             Err(errno) => {
                 shared.pool.give_ring(&self.receive.place);

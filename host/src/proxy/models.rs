@@ -29,6 +29,7 @@ use super::tests::{NoEpoll, empty_shard};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::{Memory, Window};
 use crate::net::policy::Policy;
+use crate::transport::RingRegion;
 use crate::transport::{Direction, Moved, Socket};
 
 /// Bytes of a ring: so few that messages wrap, and must wait for room.
@@ -149,7 +150,7 @@ impl Small {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
         let layout = Layout { shards: 1, places, slots: 1 };
         let ring_bytes = 4 * 4096 * places as usize;
-        let memory = Memory::new(&gpu, layout, ring_bytes, 1 << 60).expect("memory");
+        let memory = Memory::new(&gpu, layout, ring_bytes, false, 1 << 60).expect("memory");
         memory.known_to_the_model();
         let net = memory.device_net(0, 1);
         let shard = empty_shard(memory, ring_bytes as u64, Policy::open());
@@ -188,7 +189,7 @@ impl Small {
         let socket: Box<dyn Socket> = Box::new(wire.clone());
         let index = shared.index(handle);
         let mut made = Connection::new(handle, index, Owner::Host, WISHES, Some(socket));
-        made.take_rings(&shared).expect("rings");
+        made.take_rings(&shared, RingRegion::Host).expect("rings");
         made.phase = Phase::Open;
         made
     }
@@ -424,7 +425,7 @@ fn generation_reuse() {
             // Where the old rings were is somebody else's by now.
             small.shard.finish_closing(u64::MAX / 2, &mut NoEpoll::default());
             for _ in 0..2 {
-                shared.pool.take_ring(4096, 0).expect("a ring");
+                shared.pool.take_ring(RingRegion::Host, 4096, 0).expect("a ring");
             }
             let new = small.add_stream();
             assert_eq!((new.place(), new.generation()), (old.place(), old.generation() + 1));

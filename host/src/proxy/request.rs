@@ -14,7 +14,7 @@ use super::shard::Shard;
 use super::shared::Readiness;
 use super::watch::Watch;
 use crate::pool::LARGEST_RING;
-use crate::transport::{self, Direction};
+use crate::transport::Direction;
 
 /// Refused calls of a proxy thread that are logged; the rest are counted.
 const LOGGED_DENIALS: u64 = 100;
@@ -136,7 +136,7 @@ impl Shard {
             return Err(Errno::EPROTONOSUPPORT);
         }
         let owner = self.owner(request)?;
-        let socket = transport::make(domain)?;
+        let socket = self.shared.transports.make(domain)?;
         let handle = self.take_handle()?;
         let index = self.shared.index(handle);
         let mut connection =
@@ -266,11 +266,13 @@ impl Shard {
         }
         let connection = self.open(handle)?;
         // The rings first: a connect that finds none can be tried again.
-        connection.take_rings(&shared)?;
-        let connected = match &mut connection.socket {
+        let socket = connection.socket.as_mut().ok_or(Errno::EOPNOTSUPP)?;
+        let region = socket.region(Some(address))?;
+        connection.take_rings(&shared, region)?;
+        let connected = connection.attach().and_then(|()| match &mut connection.socket {
             Some(socket) => socket.connect(address),
             None => Err(Errno::EOPNOTSUPP),
-        };
+        });
         let again = connected == Err(Errno::EAGAIN);
         let done = match connected {
             Ok(done) => done,

@@ -375,8 +375,13 @@ impl Shard {
         if connection.unsent() > 0 {
             self.unwatched.push(place as u32);
         }
+        // It may have heard of bytes that came, while it was sending.
+        let heard = connection.places_bytes().then_some(connection.handle);
         if moved {
             self.tell_of_sending(place);
+        }
+        if let Some(handle) = heard {
+            self.heat(handle);
         }
     }
 
@@ -538,7 +543,13 @@ impl Shard {
         let Some(connection) = self.find(handle) else { return };
         let Some(socket) = &mut connection.socket else { return };
         match socket.finish_connect() {
-            Ok(false) => return,
+            Ok(false) => {
+                if socket.has_moved() {
+                    connection.off_epoll = true;
+                    self.unwatched.push(handle.place());
+                }
+                return;
+            }
             Ok(true) => {
                 connection.phase = Phase::Open;
                 counters.connected.add(1);

@@ -16,6 +16,7 @@ use crate::memory::Memory;
 use crate::net::config::Config;
 use crate::net::policy::Policy;
 use crate::pool::Pool;
+use crate::transport::{RingRegion, Transports};
 
 /// Which launches of a net run, from before their kernel starts until it has ended.
 #[derive(Debug, Default)]
@@ -52,6 +53,7 @@ pub(crate) struct Shared {
     pub(crate) pool: Pool,
     pub(crate) config: Config,
     pub(crate) policy: Policy,
+    pub(crate) transports: Transports,
     pub(crate) inboxes: Vec<Inbox>,
     pub(crate) launches: RunningLaunches,
     /// Accepted connections that no kernel has taken yet, by handle. They belong to no launch.
@@ -67,9 +69,19 @@ impl Shared {
         handle.shard() as usize * places + handle.place() as usize
     }
 
-    /// A ring whose counters begin behind the GPU's `word`.
+    /// A ring in host memory whose counters begin behind the GPU's `word`.
     pub(crate) fn ring(&self, capacity: u32, word: u64) -> Result<Counted, Errno> {
-        let place = self.pool.take_ring(capacity, Counted::base_after(word))?;
+        self.ring_in(RingRegion::Host, capacity, word)
+    }
+
+    /// The same in some memory.
+    pub(crate) fn ring_in(
+        &self,
+        region: RingRegion,
+        capacity: u32,
+        word: u64,
+    ) -> Result<Counted, Errno> {
+        let place = self.pool.take_ring(region, capacity, Counted::base_after(word))?;
         Ok(Counted::new(place, word))
     }
 

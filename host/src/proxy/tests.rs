@@ -40,7 +40,7 @@ impl Bench {
     fn new() -> Self {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
         let layout = Layout { shards: 1, places: 2, slots: 1 };
-        let memory = Memory::new(&gpu, layout, 2 * RING as usize, 1).expect("memory");
+        let memory = Memory::new(&gpu, layout, 2 * RING as usize, false, 1).expect("memory");
         let (near, peer) = UnixStream::pair().expect("a pair");
         peer.set_nonblocking(true).expect("a socket can");
         let (socket, _) = transport::adopt(near.into()).expect("a stream");
@@ -264,7 +264,7 @@ fn shard_with(policy: Policy, one_way: u64, io: &mut NoEpoll) -> (Shard, UnixStr
 /// A shard without sockets, of a net with that much ring memory.
 pub(super) fn empty_shard(memory: Memory, ring_bytes: u64, policy: Policy) -> Shard {
     let (print, _lines) = mpsc::sync_channel(1);
-    let pool = Pool::new(memory.layout(), ring_bytes);
+    let pool = Pool::new(memory.layout(), [ring_bytes, 0]);
     let config = Config {
         receive_ring: RING,
         send_ring: RING,
@@ -281,6 +281,7 @@ pub(super) fn empty_shard(memory: Memory, ring_bytes: u64, policy: Policy) -> Sh
         pool,
         config,
         policy,
+        transports: crate::transport::Transports::default(),
         inboxes: Vec::new(),
         launches: RunningLaunches::default(),
         waiting: Mutex::default(),

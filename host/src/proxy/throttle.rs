@@ -21,7 +21,12 @@ impl Shard {
         let limited = self.shared.policy.limits.slow();
         let Some(connection) = &mut self.places[place] else { return Turn::Idle };
         if !limited {
-            return connection.pump_receive(&self.shared.memory, &self.counters);
+            let turn = connection.pump_receive(&self.shared.memory, &self.counters);
+            if connection.places_bytes() && connection.unsent() > 0 {
+                // What came may have been word of what was sent.
+                self.pump_send(place);
+            }
+            return turn;
         }
         // No overtaking.
         if self.throttled.is_empty()
@@ -211,7 +216,7 @@ impl Connection {
     }
 
     /// Bytes that a kernel has received and will read.
-    fn unread(&self) -> u64 {
+    pub(super) fn unread(&self) -> u64 {
         let open = self.phase == Phase::Open;
         if open { self.receive.ours - self.receive.theirs } else { 0 }
     }

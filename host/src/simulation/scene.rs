@@ -29,7 +29,6 @@ use crate::proxy::shard::Shard;
 use crate::proxy::shared::{Inbox, RunningLaunches, Shared};
 use crate::proxy::statistics::Counters;
 use crate::proxy::thread::Control;
-use crate::transport;
 
 /// Smallest ring, so that streams wrap.
 const RING: u32 = 4096;
@@ -202,7 +201,7 @@ impl Scene {
             EmulatedOptions { seed: Some(0), clock: Some(clock), ..EmulatedOptions::default() };
         let gpu = Gpu::open(GpuChoice::Emulated(options)).map_err(|error| fail(&error))?;
         let silence_ns = 2_000_000_000;
-        let memory = Memory::new(&gpu, layout, ring_bytes as usize, silence_ns)
+        let memory = Memory::new(&gpu, layout, ring_bytes as usize, false, silence_ns)
             .map_err(|error| fail(&error))?;
         let network = Network::new(now.clone(), draw.split()).map_err(|error| fail(&error))?;
         let network = Rc::new(network);
@@ -263,9 +262,10 @@ impl Scene {
         let (print, _lines) = mpsc::sync_channel(1);
         let shared = Arc::new(Shared {
             memory,
-            pool: Pool::new(&layout, ring_bytes),
+            pool: Pool::new(&layout, [ring_bytes, 0]),
             config,
             policy: Policy::open(),
+            transports: crate::transport::Transports::default(),
             inboxes,
             launches: RunningLaunches::default(),
             waiting: Mutex::default(),
@@ -382,7 +382,7 @@ impl Scene {
         let fail = |errno: Errno| format!("no listener: {errno}");
         let shared = &self.shared;
         let backlog = 4;
-        let mut socket = transport::make(Domain::V4).map_err(fail)?;
+        let mut socket = shared.transports.make(Domain::V4).map_err(fail)?;
         socket.bind(&SocketAddr::v4([127, 0, 0, 1], KERNELS_PORT)).map_err(fail)?;
         socket.listen(backlog).map_err(fail)?;
         let handle = shared.pool.take_handle().map_err(fail)?;

@@ -7,21 +7,35 @@
 //! | --- | --- | --- |
 //! | [`tcp`] | IPv4, IPv6 | the system's socket reads into the ring and writes from it |
 //! | [`unix`] | paths | likewise |
+//! | [`rdma`] | IPv4, IPv6 | the network's device takes them out of the ring and puts them there |
+//!
+//! [`ip`] chooses between the first and the last.
 //!
 //! What a transport must supply: a way to make a [`Socket`] for a domain, and everything in that
 //! trait; a descriptor to wait on where there is one.
 
+mod choice;
 pub mod descriptor;
+mod ip;
+pub(crate) mod rdma;
 pub mod tcp;
 pub mod unix;
 
+use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
+use gpunet_device::abi::card::Place;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 use gpunet_device::{Domain, SocketAddr};
 
+pub use choice::{Placement, Placements, TransportChoice};
+
 use crate::memory::Window;
+use ip::IpSocket;
+use rdma::Rdma;
 
 /// What an attempt to move bytes came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +57,25 @@ pub enum Direction {
     Send,
 }
 
+/// In which memory a socket's rings lie: a place's region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum RingRegion {
+    /// Pinned host memory.
+    Host = 0,
+    /// GPU memory, which the proxy itself cannot reach.
+    Gpu = 1,
+}
+
+/// The rings that a stream has got.
+#[derive(Clone, Copy, Debug)]
+pub struct Rings {
+    /// From the peer.
+    pub receive: Place,
+    /// To the peer.
+    pub send: Place,
+}
+
 /// A socket of some transport. No call waits.
 pub trait Socket: Send {
     /// The transport's name, for people.
@@ -57,6 +90,19 @@ pub trait Socket: Send {
     /// Turns it into a listener.
     fn listen(&mut self, backlog: u32) -> Result<(), Errno>;
 
+    /// In which memory its rings shall lie: of a connection to `peer`, or of the one that is
+    /// accepted next.
+    fn region(&mut self, peer: Option<&SocketAddr>) -> Result<RingRegion, Errno> {
+        let _ = peer;
+        Ok(RingRegion::Host)
+    }
+
+    /// Its rings, before it connects or after it was accepted.
+    fn attach(&mut self, rings: &Rings) -> Result<(), Errno> {
+        let _ = rings;
+        Ok(())
+    }
+
     /// Begins to connect; whether it is done already. EAGAIN: the listener's queue is full (UNIX),
     /// so try again.
     fn connect(&mut self, address: &SocketAddr) -> Result<bool, Errno>;
@@ -64,8 +110,29 @@ pub trait Socket: Send {
     /// Asks, after the descriptor became writable, whether the connect is done.
     fn finish_connect(&mut self) -> Result<bool, Errno>;
 
+    /// Whether its descriptor is another one since the last time this was asked.
+    fn has_moved(&mut self) -> bool {
+        false
+    }
+
     /// The next connection of a listener, if one waits.
     fn accept(&mut self) -> Result<Option<Box<dyn Socket>>, Errno>;
+
+    /// Whether bytes reach the ring and leave it by themselves: `receive` and `send` only say how
+    /// many did. Windows then begin where the last one's bytes ended.
+    fn places_bytes(&self) -> bool {
+        false
+    }
+
+    /// Whether it wants to know how far the kernel has read, lest the peer waits.
+    fn wants_head(&self) -> bool {
+        false
+    }
+
+    /// The kernel has read up to here; asked for again and again by [`Self::wants_head`].
+    fn consumed(&mut self, head: u64) {
+        let _ = head;
+    }
 
     /// Receives into ring memory.
     fn receive(&mut self, window: &Window) -> Result<Moved, Errno>;
@@ -89,6 +156,11 @@ pub trait Socket: Send {
     /// Ends a direction.
     fn shutdown(&mut self, direction: Direction) -> Result<(), Errno>;
 
+    /// Says goodbye to the peer. Whether that is done, so that it can be dropped without harm.
+    fn leave(&mut self) -> bool {
+        true
+    }
+
     /// Sets an option of the system's socket.
     fn set_option(&mut self, option: SocketOption, value: u64) -> Result<(), Errno>;
 
@@ -108,15 +180,68 @@ pub trait Socket: Send {
     fn into_descriptor(self: Box<Self>) -> Option<OwnedFd>;
 }
 
-/// A new socket for a domain.
-pub(crate) fn make(domain: Domain) -> Result<Box<dyn Socket>, Errno> {
-    #[cfg(feature = "simulation")]
-    if let Some(made) = crate::simulation::network::make(domain) {
-        return made;
+/// How long it is remembered whether a peer takes RDMA.
+const REMEMBERED: Duration = Duration::from_secs(60);
+/// Peers that are remembered.
+const MOST_PEERS: usize = 4096;
+
+/// Which peers were found to take RDMA, and which not: only `auto` asks.
+#[derive(Default)]
+pub(crate) struct Peers(Mutex<HashMap<std::net::SocketAddr, (bool, Instant)>>);
+
+impl Peers {
+    fn lock(&self) -> MutexGuard<'_, HashMap<std::net::SocketAddr, (bool, Instant)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    match domain {
-        Domain::V4 | Domain::V6 => tcp::make(domain),
-        Domain::Unix => unix::make(),
+
+    fn takes_rdma(&self, peer: std::net::SocketAddr) -> Option<bool> {
+        let peers = self.lock();
+        let (takes, noted) = peers.get(&peer)?;
+        (noted.elapsed() < REMEMBERED).then_some(*takes)
+    }
+
+    fn note(&self, peer: std::net::SocketAddr, takes: bool) {
+        let mut peers = self.lock();
+        if peers.len() >= MOST_PEERS {
+            peers.clear();
+        }
+        peers.insert(peer, (takes, Instant::now()));
+    }
+}
+
+/// What the sockets of a net are made with.
+#[derive(Default)]
+pub(crate) struct Transports {
+    choice: TransportChoice,
+    /// None: this machine has none, or the net shall not use it.
+    rdma: Option<Arc<Rdma>>,
+    peers: Arc<Peers>,
+}
+
+impl Transports {
+    pub(crate) fn new(choice: TransportChoice, rdma: Option<Rdma>) -> Self {
+        Self { choice, rdma: rdma.map(Arc::new), peers: Arc::default() }
+    }
+
+    /// What is known of the devices that were used.
+    pub(crate) fn adapters(&self) -> Vec<rdma::AdapterReport> {
+        self.rdma.as_ref().map_or(Vec::new(), |rdma| rdma.report())
+    }
+
+    /// A new socket for a domain.
+    pub(crate) fn make(&self, domain: Domain) -> Result<Box<dyn Socket>, Errno> {
+        #[cfg(feature = "simulation")]
+        if let Some(made) = crate::simulation::network::make(domain) {
+            return made;
+        }
+        match (domain, &self.rdma) {
+            (Domain::Unix, _) => unix::make(),
+            (_, None) => tcp::make(domain),
+            (_, Some(rdma)) => {
+                let (rdma, peers) = (Arc::clone(rdma), Arc::clone(&self.peers));
+                Ok(Box::new(IpSocket::new(rdma, peers, self.choice, domain)?))
+            }
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rsocket_shim::stream::StreamError;
 use rsocket_shim::verbs::{Access, Device, Domain, Memory, Place, Region};
 
-use super::{Placement, Rdma};
+use super::{AdapterReport, Placement, Rdma};
 use crate::gpu::{DeviceMemory, HostMemory, RemoteWrites};
 
 /// A device that sockets of the net use.
@@ -16,6 +16,7 @@ pub(super) struct Adapter {
     domain: Domain,
     /// What could be registered, in the order in which it is used.
     regions: Vec<(Placement, Arc<Region>)>,
+    refused: Vec<(&'static str, String)>,
 }
 
 /// Rings in host memory.
@@ -52,12 +53,13 @@ impl Adapter {
     /// Registers rings with the device, wherever it can reach them.
     pub(super) fn new(rdma: &Rdma, device: &Device) -> Result<Self, StreamError> {
         let domain = Domain::allocate(device)?;
-        let mut this = Self { domain, regions: Vec::new() };
+        let mut this = Self { domain, regions: Vec::new(), refused: Vec::new() };
         for placement in Placement::ALL {
             match this.register(rdma, placement) {
                 Ok(region) => this.regions.push((placement, Arc::new(region))),
                 Err(why) => {
                     tracing::info!(device = device.name(), %placement, why, "placement refused");
+                    this.refused.push((placement.name(), why));
                 }
             }
         }
@@ -85,6 +87,14 @@ impl Adapter {
             Placement::Bounce => Arc::new(HostRings(Arc::clone(&rdma.host_rings))),
         };
         Region::register(&self.domain, memory, Access::Target).map_err(|error| error.to_string())
+    }
+
+    pub(super) fn report(&self) -> AdapterReport {
+        AdapterReport {
+            device: self.domain.device().name().to_owned(),
+            placements: self.regions.iter().map(|(placement, _)| placement.name()).collect(),
+            refused: self.refused.clone(),
+        }
     }
 
     pub(super) fn is_of(&self, device: &Device) -> bool {

@@ -18,6 +18,7 @@ use gpunet_device::abi::errno::Errno;
 use rsocket_shim::load::{Libraries, LoadError};
 use rsocket_shim::stream::StreamError;
 use rsocket_shim::verbs::Device;
+use serde::Serialize;
 
 use super::{Placement, Placements};
 use crate::gpu::{DeviceMemory, Gpu, HostMemory, RemoteWrites};
@@ -81,6 +82,12 @@ impl Rdma {
         self.way_to(None, peer).is_ok()
     }
 
+    /// What each device that was used made of the rings.
+    pub(super) fn report(&self) -> Vec<AdapterReport> {
+        let adapters = self.adapters.lock().unwrap_or_else(PoisonError::into_inner);
+        adapters.iter().map(|adapter| adapter.report()).collect()
+    }
+
     /// Where rings may lie, by the net's wish and a socket's own.
     fn allowed(&self, wish: Option<Placements>) -> impl Fn(Placement) -> bool {
         let net = self.placements;
@@ -99,6 +106,18 @@ impl Rdma {
             RemoteWrites::Unknown => Err(Errno::EIO),
         }
     }
+}
+
+/// What a device made of a net's rings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct AdapterReport {
+    /// The device.
+    pub device: String,
+    /// Placements that work, the best first.
+    pub placements: Vec<&'static str>,
+    /// Those that do not, and why.
+    pub refused: Vec<(&'static str, String)>,
 }
 
 /// The address from which the system would send to a peer.

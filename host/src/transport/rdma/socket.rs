@@ -1,0 +1,414 @@
+//! An RDMA stream or listener in the terms of [`Socket`].
+
+use std::net::SocketAddr as IpSocketAddr;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use gpunet_device::abi::card::Place;
+use gpunet_device::abi::errno::Errno;
+use gpunet_device::abi::option::SocketOption;
+use gpunet_device::{Domain, SocketAddr};
+use rsocket_shim::protocol::Settings;
+use rsocket_shim::stream::{Buffer, Buffers, Listener, Request, State, Stream, StreamError};
+
+use super::super::{Direction, Moved, Placement, Placements, RingRegion, Rings, Socket};
+use super::adapter::Adapter;
+use super::{Rdma, errno};
+use crate::memory::Window;
+
+/// What it is by now.
+enum Kind {
+    Fresh,
+    /// Its way is known, and its rings may come: a peer's request, or our own wish to connect.
+    Prepared(Prepared),
+    Stream(Box<Stream>),
+    Listener(Listener, Option<Prepared>),
+    /// It failed, and has nothing left.
+    Gone,
+}
+
+/// A connection that has a device and lacks rings.
+struct Prepared {
+    adapter: Arc<Adapter>,
+    local: IpSocketAddr,
+    placement: Placement,
+    request: Option<Request>,
+    buffers: Option<Buffers>,
+}
+
+/// A socket that travels by RDMA.
+pub(in super::super) struct RdmaSocket {
+    rdma: Arc<Rdma>,
+    domain: Domain,
+    kind: Kind,
+    bound: Option<IpSocketAddr>,
+    /// Where its rings may lie, where that is not the net's wish; and where they do.
+    placements: Option<Placements>,
+    placement: Option<Placement>,
+    /// What the proxy has been told: bytes sent, bytes received, as positions.
+    told_sent: u64,
+    told_received: u64,
+    offered: u64,
+    peer: Option<IpSocketAddr>,
+}
+
+impl RdmaSocket {
+    pub(in super::super) fn new(
+        rdma: Arc<Rdma>,
+        domain: Domain,
+        placements: Option<Placements>,
+    ) -> Self {
+        Self {
+            rdma,
+            domain,
+            kind: Kind::Fresh,
+            bound: None,
+            placements,
+            placement: None,
+            told_sent: 0,
+            told_received: 0,
+            offered: 0,
+            peer: None,
+        }
+    }
+
+    fn ip(&self, address: &SocketAddr) -> Result<IpSocketAddr, Errno> {
+        match address.to_ip() {
+            Some(ip) if address.domain() == Some(self.domain) => Ok(ip),
+            _ => Err(Errno::EAFNOSUPPORT),
+        }
+    }
+
+    fn prepare(&self, adapter: Arc<Adapter>, local: IpSocketAddr) -> Result<Prepared, Errno> {
+        let allowed = self.rdma.allowed(self.placements);
+        let placement = adapter.placement(allowed).ok_or_else(|| {
+            tracing::warn!("no placement that is allowed works with this RDMA device");
+            Errno::ENOBUFS
+        })?;
+        Ok(Prepared { adapter, local, placement, request: None, buffers: None })
+    }
+
+    /// The listener's next request, with its way.
+    fn next_request(&self, listener: &Listener) -> Result<Option<Prepared>, Errno> {
+        while let Some(request) = listener.next().map_err(|error| errno(&error))? {
+            let Some(local) = request.local_address() else { continue };
+            let adapter = match self.rdma.adapter(local) {
+                Ok(adapter) => adapter,
+                // Its device is not for us: it is rejected, and others wait behind it.
+                Err(error) => {
+                    tracing::warn!(%error, "a peer's request is rejected");
+                    continue;
+                }
+            };
+            let mut prepared = self.prepare(adapter, local)?;
+            prepared.request = Some(request);
+            return Ok(Some(prepared));
+        }
+        Ok(None)
+    }
+
+    fn stream(&mut self) -> Result<&mut Stream, Errno> {
+        match &mut self.kind {
+            Kind::Stream(stream) => Ok(stream),
+            _ => Err(Errno::ENOTCONN),
+        }
+    }
+
+    fn start(&mut self, stream: Stream) {
+        self.told_sent = stream.sent();
+        self.offered = self.told_sent;
+        self.told_received = stream.arrived();
+        self.kind = Kind::Stream(Box::new(stream));
+    }
+}
+
+impl Prepared {
+    fn region(&self) -> RingRegion {
+        match self.placement {
+            Placement::Bounce => RingRegion::Host,
+            _ => RingRegion::Gpu,
+        }
+    }
+
+    fn buffers(&self, rings: &Rings) -> Option<Buffers> {
+        let region = self.adapter.region(self.placement)?;
+        let buffer = |place: &Place| Buffer {
+            region: Arc::clone(&region),
+            offset: place.offset as usize,
+            capacity: place.capacity,
+            base: place.base,
+        };
+        Some(Buffers { send: buffer(&rings.send), receive: buffer(&rings.receive) })
+    }
+}
+
+impl Socket for RdmaSocket {
+    fn transport(&self) -> &'static str {
+        match self.placement {
+            Some(Placement::DmaBuf) => "rdma (dma-buf)",
+            Some(Placement::PeerMemory) => "rdma (peer memory)",
+            Some(Placement::Bounce) => "rdma (bounce)",
+            None => "rdma",
+        }
+    }
+
+    fn domain(&self) -> Domain {
+        self.domain
+    }
+
+    fn bind(&mut self, address: &SocketAddr) -> Result<(), Errno> {
+        if self.bound.is_some() {
+            return Err(Errno::EINVAL);
+        }
+        let local = self.ip(address)?;
+        // Held from now on, as a socket's address is; a connect gives it up for its own.
+        let listener = Listener::bind(self.rdma.libraries, local).map_err(|e| errno(&e))?;
+        self.bound = listener.local_address().or(Some(local));
+        self.kind = Kind::Listener(listener, None);
+        Ok(())
+    }
+
+    fn listen(&mut self, backlog: u32) -> Result<(), Errno> {
+        if let Kind::Fresh = self.kind {
+            self.bind(&any(self.domain))?;
+        }
+        match &self.kind {
+            Kind::Listener(listener, _) => listener.listen(backlog).map_err(|error| errno(&error)),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    fn region(&mut self, peer: Option<&SocketAddr>) -> Result<RingRegion, Errno> {
+        if let Some(peer) = peer {
+            let peer = self.ip(peer)?;
+            let (adapter, local) =
+                self.rdma.way_to(self.bound, peer).map_err(|error| errno(&error))?;
+            let prepared = self.prepare(adapter, local)?;
+            let region = prepared.region();
+            self.kind = Kind::Prepared(prepared);
+            return Ok(region);
+        }
+        let waiting = match &self.kind {
+            Kind::Listener(listener, None) => self.next_request(listener)?,
+            _ => None,
+        };
+        match &mut self.kind {
+            Kind::Listener(_, slot) => {
+                if waiting.is_some() {
+                    *slot = waiting;
+                }
+                Ok(slot.as_ref().map_or(RingRegion::Host, Prepared::region))
+            }
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    fn attach(&mut self, rings: &Rings) -> Result<(), Errno> {
+        let Kind::Prepared(prepared) = &mut self.kind else { return Err(Errno::EINVAL) };
+        let buffers = prepared.buffers(rings).ok_or(Errno::ENOBUFS)?;
+        self.placement = Some(prepared.placement);
+        let Some(request) = prepared.request.take() else {
+            prepared.buffers = Some(buffers);
+            return Ok(());
+        };
+        let domain = prepared.adapter.domain().clone();
+        self.kind = Kind::Gone;
+        let stream = Stream::accept(request, &domain, buffers, Settings::default())
+            .map_err(|error| errno(&error))?;
+        self.start(stream);
+        Ok(())
+    }
+
+    fn connect(&mut self, address: &SocketAddr) -> Result<bool, Errno> {
+        let peer = self.ip(address)?;
+        let Kind::Prepared(prepared) = &mut self.kind else { return Err(Errno::EINVAL) };
+        let buffers = prepared.buffers.take().ok_or(Errno::ENOBUFS)?;
+        let (domain, local) = (prepared.adapter.domain().clone(), prepared.local);
+        self.kind = Kind::Gone;
+        let stream = Stream::connect(&domain, Some(local), peer, buffers, Settings::default())
+            .map_err(|error| errno(&error))?;
+        self.peer = Some(peer);
+        self.start(stream);
+        Ok(false)
+    }
+
+    fn finish_connect(&mut self) -> Result<bool, Errno> {
+        let stream = self.stream()?;
+        stream.progress().map_err(|error| errno(&error))?;
+        Ok(stream.state() == State::Open)
+    }
+
+    fn accept(&mut self) -> Result<Option<Box<dyn Socket>>, Errno> {
+        let Kind::Listener(_, slot) = &mut self.kind else { return Err(Errno::EINVAL) };
+        let Some(prepared) = slot.take() else { return Ok(None) };
+        let mut accepted = Self::new(Arc::clone(&self.rdma), self.domain, self.placements);
+        accepted.bound = Some(prepared.local);
+        accepted.peer = prepared.request.as_ref().and_then(Request::peer_address);
+        accepted.kind = Kind::Prepared(prepared);
+        Ok(Some(Box::new(accepted)))
+    }
+
+    fn places_bytes(&self) -> bool {
+        true
+    }
+
+    fn wants_head(&self) -> bool {
+        matches!(&self.kind, Kind::Stream(stream) if stream.wants_head())
+    }
+
+    fn consumed(&mut self, head: u64) {
+        if let Kind::Stream(stream) = &mut self.kind {
+            // What the proxy has checked is never refused.
+            let _ = stream.consumed(head);
+        }
+    }
+
+    fn receive(&mut self, window: &Window) -> Result<Moved, Errno> {
+        let told = self.told_received;
+        let in_gpu_memory = self.placement.is_some_and(|placement| placement != Placement::Bounce);
+        let stream = self.stream()?;
+        let progressed = stream.progress();
+        let new = stream.arrived() - told;
+        // The rest of what came before it failed is still for the kernel.
+        match (new, progressed) {
+            (0, Err(StreamError::Reset)) if stream.is_peer_done() => Ok(Moved::End),
+            (0, Err(error)) => Err(errno(&error)),
+            (0, Ok(())) if stream.is_peer_done() => Ok(Moved::End),
+            (0, Ok(())) => Ok(Moved::Later),
+            (new, _) => {
+                let bytes = new.min(window.len() as u64);
+                if in_gpu_memory {
+                    self.rdma.flush()?;
+                }
+                self.told_received += bytes;
+                Ok(Moved::Bytes(bytes as usize))
+            }
+        }
+    }
+
+    fn peek(&mut self) -> Result<Moved, Errno> {
+        let told = self.told_received;
+        let stream = self.stream()?;
+        let progressed = stream.progress();
+        match progressed {
+            _ if stream.arrived() != told => Ok(Moved::Bytes(1)),
+            Err(error) if error != StreamError::Reset || !stream.is_peer_done() => {
+                Err(errno(&error))
+            }
+            _ if stream.is_peer_done() => Ok(Moved::End),
+            _ => Ok(Moved::Later),
+        }
+    }
+
+    fn send(&mut self, window: &Window) -> Result<Moved, Errno> {
+        let told = self.told_sent;
+        // The window begins behind what was told; what is under way may reach beyond a smaller one.
+        let tail = self.offered.max(told + window.len() as u64);
+        self.offered = tail;
+        let stream = self.stream()?;
+        stream.offer(tail).map_err(|error| errno(&error))?;
+        let progressed = stream.progress();
+        match (stream.sent() - told, progressed) {
+            (0, Ok(())) => Ok(Moved::Later),
+            (0, Err(error)) => Err(errno(&error)),
+            (bytes, _) => {
+                let bytes = bytes.min(window.len() as u64);
+                self.told_sent += bytes;
+                Ok(Moved::Bytes(bytes as usize))
+            }
+        }
+    }
+
+    fn discard(&mut self) -> Result<Moved, Errno> {
+        let told = self.told_received;
+        let stream = self.stream()?;
+        let progressed = stream.progress();
+        let arrived = stream.arrived();
+        let _ = stream.consumed(arrived);
+        self.told_received = arrived;
+        match progressed {
+            Err(error) => Err(errno(&error)),
+            Ok(()) if arrived != told => Ok(Moved::Bytes((arrived - told) as usize)),
+            Ok(()) => Ok(Moved::Later),
+        }
+    }
+
+    fn shutdown(&mut self, direction: Direction) -> Result<(), Errno> {
+        let stream = self.stream()?;
+        if direction == Direction::Send {
+            stream.shutdown_send();
+        }
+        stream.progress().map_err(|error| errno(&error))
+    }
+
+    fn leave(&mut self) -> bool {
+        match &mut self.kind {
+            Kind::Stream(stream) => stream.leave(),
+            _ => true,
+        }
+    }
+
+    fn set_option(&mut self, option: SocketOption, value: u64) -> Result<(), Errno> {
+        match option {
+            // Nothing is ever held back, nor an address kept.
+            SocketOption::NoDelay | SocketOption::ReuseAddress if value <= 1 => Ok(()),
+            SocketOption::Placement => {
+                let placements = Placements::from_number(value).ok_or(Errno::EINVAL)?;
+                if matches!(self.kind, Kind::Stream(_)) {
+                    return Err(Errno::EISCONN);
+                }
+                self.placements = Some(placements);
+                Ok(())
+            }
+            _ => Err(Errno::ENOPROTOOPT),
+        }
+    }
+
+    fn option(&self, option: SocketOption) -> Result<u64, Errno> {
+        match option {
+            SocketOption::NoDelay | SocketOption::ReuseAddress => Ok(1),
+            SocketOption::Placement => Ok(match self.placement {
+                Some(placement) => placement as u64,
+                None => self.placements.unwrap_or(self.rdma.placements).number(),
+            }),
+            _ => Err(Errno::ENOPROTOOPT),
+        }
+    }
+
+    fn local_addr(&self) -> Result<SocketAddr, Errno> {
+        let known = match &self.kind {
+            Kind::Stream(stream) => stream.local_address(),
+            Kind::Listener(listener, _) => listener.local_address(),
+            _ => None,
+        };
+        match known.or(self.bound) {
+            Some(ip) => Ok(ip.into()),
+            None => Ok(any(self.domain)),
+        }
+    }
+
+    fn peer_addr(&self) -> Result<SocketAddr, Errno> {
+        let known = match &self.kind {
+            Kind::Stream(stream) => stream.peer_address(),
+            _ => None,
+        };
+        known.or(self.peer).map(SocketAddr::from).ok_or(Errno::ENOTCONN)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match &self.kind {
+            Kind::Stream(stream) => Some(stream.descriptor()),
+            Kind::Listener(listener, _) => Some(listener.descriptor()),
+            _ => None,
+        }
+    }
+
+    fn into_descriptor(self: Box<Self>) -> Option<OwnedFd> {
+        None
+    }
+}
+
+/// No address in particular.
+fn any(domain: Domain) -> SocketAddr {
+    if domain == Domain::V6 { SocketAddr::v6([0; 16], 0, 0, 0) } else { SocketAddr::v4([0; 4], 0) }
+}
