@@ -77,24 +77,28 @@ impl StreamError {
         match self {
             Self::Rejected => libc::ECONNREFUSED,
             Self::Reset => libc::ECONNRESET,
-            Self::Refused(_) | Self::Position(_) => libc::EPROTO,
+            Self::Refused(_) => libc::EPROTO,
             Self::Failed(failure) => match failure {
                 Failure::Violation(_) | Failure::Unasked => libc::EPROTO,
                 Failure::Queue(Fault::Unanswered | Fault::NotReady) => libc::ETIMEDOUT,
-                Failure::Queue(Fault::Flushed) => libc::ECONNRESET,
+                // A peer that is gone takes its memory along, perhaps before it says so.
+                Failure::Queue(Fault::Flushed | Fault::Refused) => libc::ECONNRESET,
                 Failure::Queue(_) => libc::EIO,
             },
             Self::Unreachable { step: Step::Address | Step::Route, errno } => match *errno {
                 libc::ETIMEDOUT | 0 => libc::EHOSTUNREACH,
                 errno => errno,
             },
-            Self::Unreachable { .. } => libc::ETIMEDOUT,
+            Self::Unreachable { errno: 0, .. } => libc::ETIMEDOUT,
+            Self::Unreachable { errno, .. } => *errno,
             Self::DeviceRemoved => libc::ENETDOWN,
             Self::Verbs(VerbsError::NoDeviceAt(_)) => libc::ENODEV,
+            Self::Verbs(VerbsError::OtherDevice { .. }) => libc::ENETUNREACH,
+            Self::Verbs(VerbsError::Transport { .. }) => libc::EOPNOTSUPP,
             Self::Verbs(error) => error.errno().unwrap_or(libc::EINVAL),
             Self::Register(error) => error.errno,
             Self::NoMemory => libc::ENOMEM,
-            Self::Terms(_) | Self::OutsideRegion => libc::EINVAL,
+            Self::Terms(_) | Self::OutsideRegion | Self::Position(_) => libc::EINVAL,
             Self::System { errno, .. } => *errno,
         }
     }
