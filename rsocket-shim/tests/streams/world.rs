@@ -15,7 +15,7 @@ use rsocket_shim::verbs::{Access, Device, Domain, HostMemory, Region};
 use rustix::event::{Timespec, epoll};
 
 /// How long nothing may happen where something must.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// How long nothing happens where all has come to rest.
 const REST: Duration = Duration::from_millis(400);
 
@@ -340,15 +340,10 @@ pub(crate) fn drive(ends: &mut [&mut End], mut done: impl FnMut(&mut [&mut End])
     let descriptors: Vec<_> = ends.iter().map(|end| end.stream.descriptor()).collect();
     let edges = Edges::new(&descriptors);
     let begun = Instant::now();
-    loop {
-        let mut more = false;
-        for end in ends.iter_mut() {
-            more |= end.step();
-        }
-        if done(ends) {
-            return;
-        }
+    // What is done may be that they are given more to do.
+    while !done(ends) {
         assert!(begun.elapsed() < 6 * PATIENCE, "it never ends");
+        let more = ends.iter_mut().fold(false, |more, end| end.step() || more);
         if more {
             continue;
         }
