@@ -1,6 +1,5 @@
 //! Against stock rsocket, whose calls block, on a thread of its own.
 
-use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::process::{Child, Command};
 use std::thread;
@@ -213,33 +212,6 @@ fn a_stock_peer_that_closes_resets_what_is_unsent() {
         end.will(0, 500);
         drive(&mut [&mut end], |ends| ends[0].unread() == 0);
         assert_eq!(end.receives.count(), 500);
-    }
-}
-
-#[test]
-#[ignore = "needs an RDMA device"]
-fn a_stock_peer_sees_that_we_are_cut_off() {
-    let _turn = turn();
-    let place = Place::v4();
-    for stock_connects in [true, false] {
-        let (mut end, thread) =
-            with_stock(&place, Shape::default(), None, stock_connects, |socket| {
-                let mut room = [0; 1000];
-                let mut got = 0;
-                loop {
-                    match socket.receive(&mut room) {
-                        Ok(0) => return (got, None),
-                        Ok(length) => got += length,
-                        Err(error) => return (got, Some(error)),
-                    }
-                }
-            });
-        end.will(3000, 0);
-        content(&mut end);
-        drop(end);
-        let (got, error): (usize, Option<io::Error>) = thread.join().unwrap();
-        assert_eq!(got, 3000);
-        println!("{error:?}");
     }
 }
 
