@@ -89,6 +89,7 @@ fn transfers(
             };
             if sends { side.send(size)? } else { side.receive(size)? }
         }
+        side.finish()?;
         anyhow::Ok(side)
     };
     count::watch([one.memory(), other.memory()].concat());

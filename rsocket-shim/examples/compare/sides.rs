@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use rsocket_shim::load::Libraries;
 use rsocket_shim::protocol::Settings;
 use rsocket_shim::stock::StockSocket;
@@ -21,10 +21,12 @@ pub(crate) trait Side: Send {
     fn send(&mut self, bytes: usize) -> anyhow::Result<()>;
     /// Takes so many bytes.
     fn receive(&mut self, bytes: usize) -> anyhow::Result<()>;
-    /// Says goodbye. Writes of the stream so far, as the library counts them, if it does.
-    fn close(self: Box<Self>) -> anyhow::Result<Option<u64>>;
-    /// Where the program keeps what it sends and receives.
-    fn memory(&self) -> Vec<Range<u64>>;
+    /// Waits until all that was given is with the device.
+    fn finish(&mut self) -> anyhow::Result<()>;
+    /// Says goodbye.
+    fn close(self: Box<Self>) -> anyhow::Result<()>;
+    /// Where the program keeps what it sends, and what it receives.
+    fn memory(&self) -> [Range<u64>; 2];
 }
 
 /// Stock rsocket.
@@ -72,21 +74,26 @@ impl Side for Stock {
         Ok(())
     }
 
-    fn close(self: Box<Self>) -> anyhow::Result<Option<u64>> {
-        self.socket.close()?;
-        Ok(None)
+    /// Sending returns only then.
+    fn finish(&mut self) -> anyhow::Result<()> {
+        Ok(())
     }
 
-    fn memory(&self) -> Vec<Range<u64>> {
+    fn close(self: Box<Self>) -> anyhow::Result<()> {
+        Ok(self.socket.close()?)
+    }
+
+    fn memory(&self) -> [Range<u64>; 2] {
         let from = self.room.as_ptr().addr() as u64;
-        vec![from..from + self.room.len() as u64]
+        let range = from..from + self.room.len() as u64;
+        [range.clone(), range]
     }
 }
 
 /// Our stream. The program's memory is the rings.
 pub(crate) struct Ours {
     stream: Stream,
-    memory: Vec<Arc<HostMemory>>,
+    memory: [Arc<HostMemory>; 2],
     tail: u64,
     head: u64,
 }
@@ -135,15 +142,14 @@ impl Ours {
     }
 }
 
-fn rings(domain: &Domain) -> anyhow::Result<(Buffers, Vec<Arc<HostMemory>>)> {
-    let mut memory = Vec::new();
-    let mut ring = |access| -> anyhow::Result<Buffer> {
-        let pages = Arc::new(HostMemory::allocate(RING as usize).expect("memory for a ring"));
-        memory.push(Arc::clone(&pages));
-        let region = Arc::new(Region::register(domain, pages, access)?);
+fn rings(domain: &Domain) -> anyhow::Result<(Buffers, [Arc<HostMemory>; 2])> {
+    let pages = || HostMemory::allocate(RING as usize).map(Arc::new).context("no memory");
+    let memory = [pages()?, pages()?];
+    let ring = |index: usize, access| -> anyhow::Result<Buffer> {
+        let region = Arc::new(Region::register(domain, memory[index].clone(), access)?);
         Ok(Buffer { region, offset: 0, capacity: RING, base: 0 })
     };
-    let buffers = Buffers { send: ring(Access::Source)?, receive: ring(Access::Target)? };
+    let buffers = Buffers { send: ring(0, Access::Source)?, receive: ring(1, Access::Target)? };
     Ok((buffers, memory))
 }
 
@@ -187,21 +193,26 @@ impl Side for Ours {
         }
     }
 
-    fn close(mut self: Box<Self>) -> anyhow::Result<Option<u64>> {
-        let writes = self.stream.work().writes;
-        while !self.stream.leave() {
+    fn finish(&mut self) -> anyhow::Result<()> {
+        while self.stream.sent() < self.tail {
             self.wait()?;
         }
-        Ok(Some(writes))
+        Ok(())
     }
 
-    fn memory(&self) -> Vec<Range<u64>> {
-        let places = self.memory.iter().map(|memory| memory.place());
-        places
-            .filter_map(|place| match place {
-                Place::Host { address, length } => Some(address..address + length as u64),
-                _ => None,
-            })
-            .collect()
+    fn close(mut self: Box<Self>) -> anyhow::Result<()> {
+        while !self.stream.leave() {
+            let mut descriptor =
+                [PollFd::from_borrowed_fd(self.stream.descriptor(), PollFlags::IN)];
+            poll(&mut descriptor, None)?;
+        }
+        Ok(())
+    }
+
+    fn memory(&self) -> [Range<u64>; 2] {
+        self.memory.each_ref().map(|memory| match memory.place() {
+            Place::Host { address, length } => address..address + length as u64,
+            _ => 0..0,
+        })
     }
 }
