@@ -1,8 +1,12 @@
 //! Bytes there and back.
 
+use std::fs;
 use std::thread;
+use std::time::Duration;
 
-use crate::world::{End, Place, Shape, drive, exchange, settle, turn};
+use rsocket_shim::stream::Next;
+
+use crate::world::{Edges, End, Place, Shape, drive, exchange, settle, turn};
 
 #[test]
 #[ignore = "needs an RDMA device"]
@@ -125,4 +129,38 @@ fn a_reader_that_does_not_read_stops_the_sender_and_loses_nothing() {
     assert!(client.stream.sent() - 11 <= 65_636);
     server.will(0, 499_900);
     exchange(&mut client, &mut server);
+}
+
+/// Calls of read and write that this process has made.
+fn reads_and_writes() -> Vec<u64> {
+    let counted = fs::read_to_string("/proc/self/io").unwrap();
+    let number = |name| counted.lines().find_map(|line| line.strip_prefix(name)?.parse().ok());
+    ["syscr: ", "syscw: "].map(|name| number(name).unwrap()).to_vec()
+}
+
+#[test]
+#[ignore = "needs an RDMA device"]
+fn an_idle_stream_is_quiet_and_costs_little() {
+    let _turn = turn();
+    let (mut client, mut server) = Place::v4().pair(Shape::default(), Shape::default());
+    client.will(100_000, 100_000);
+    server.will(100_000, 100_000);
+    exchange(&mut client, &mut server);
+    settle(&mut [&mut client, &mut server]);
+    for end in [&mut client, &mut server] {
+        // Nothing is left that would wake who waits for a level.
+        let edges = Edges::new(&[end.stream.descriptor()]);
+        assert_eq!(edges.poll(Duration::ZERO), []);
+        // The connection manager and completion channels are asked by writes and reads; looking at
+        // the count itself reads.
+        let (before, one) = (reads_and_writes(), reads_and_writes());
+        for _ in 0..1000 {
+            assert_eq!(end.stream.flow(), Ok(Next::Wait));
+            assert_eq!(end.stream.progress(), Ok(Next::Wait));
+        }
+        let after = reads_and_writes();
+        let looking: Vec<u64> = one.iter().zip(&before).map(|(one, before)| one - before).collect();
+        let cost = after.iter().zip(&one).map(|(after, one)| after - one);
+        assert_eq!(cost.collect::<Vec<_>>(), looking);
+    }
 }
