@@ -103,3 +103,38 @@ impl StreamError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Violation;
+
+    #[test]
+    fn each_error_has_the_number_that_a_socket_would_give() {
+        let queue = |fault| StreamError::Failed(Failure::Queue(fault));
+        let unreachable = StreamError::failed;
+        let cases = [
+            (StreamError::Rejected, libc::ECONNREFUSED),
+            (StreamError::Refused(Refused::Version(2)), libc::EPROTO),
+            (StreamError::Failed(Failure::Violation(Violation::Empty)), libc::EPROTO),
+            (queue(Fault::Unanswered), libc::ETIMEDOUT),
+            (queue(Fault::NotReady), libc::ETIMEDOUT),
+            (queue(Fault::Flushed), libc::ECONNRESET),
+            (queue(Fault::Refused), libc::ECONNRESET),
+            (queue(Fault::Other(4)), libc::EIO),
+            (unreachable(Step::Address, libc::ETIMEDOUT), libc::EHOSTUNREACH),
+            (unreachable(Step::Address, libc::ENODEV), libc::ENODEV),
+            (unreachable(Step::Route, 0), libc::EHOSTUNREACH),
+            (unreachable(Step::Reach, 0), libc::ETIMEDOUT),
+            (unreachable(Step::Connect, libc::EINVAL), libc::EINVAL),
+            (StreamError::Position(BadPosition::Tail { tail: 9, least: 0, most: 8 }), libc::EINVAL),
+            (
+                StreamError::Verbs(VerbsError::OtherDevice { name: "rxe0".to_owned() }),
+                libc::ENETUNREACH,
+            ),
+        ];
+        for (error, errno) in cases {
+            assert_eq!(error.errno(), errno, "{error}");
+        }
+    }
+}

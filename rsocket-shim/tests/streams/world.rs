@@ -15,7 +15,7 @@ use rsocket_shim::verbs::{Access, Device, Domain, HostMemory, Region};
 use rustix::event::{Timespec, epoll};
 
 /// How long nothing may happen where something must.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// How long nothing happens where all has come to rest.
 const REST: Duration = Duration::from_millis(400);
 
@@ -335,21 +335,24 @@ impl Edges {
     }
 }
 
+/// Every kernel does what it can. Whether there may be more.
+fn step_all(ends: &mut [&mut End]) -> bool {
+    let mut more = false;
+    for end in ends {
+        more |= end.step();
+    }
+    more
+}
+
 /// Has ends go on until something is so. They sleep when they cannot.
 pub(crate) fn drive(ends: &mut [&mut End], mut done: impl FnMut(&mut [&mut End]) -> bool) {
     let descriptors: Vec<_> = ends.iter().map(|end| end.stream.descriptor()).collect();
     let edges = Edges::new(&descriptors);
     let begun = Instant::now();
-    loop {
-        let mut more = false;
-        for end in ends.iter_mut() {
-            more |= end.step();
-        }
-        if done(ends) {
-            return;
-        }
+    // What is done may be that they are given more to do.
+    while !done(ends) {
         assert!(begun.elapsed() < 6 * PATIENCE, "it never ends");
-        if more {
+        if step_all(ends) {
             continue;
         }
         for index in edges.wait(PATIENCE) {
@@ -363,7 +366,7 @@ pub(crate) fn settle(ends: &mut [&mut End]) {
     let descriptors: Vec<_> = ends.iter().map(|end| end.stream.descriptor()).collect();
     let edges = Edges::new(&descriptors);
     loop {
-        while ends.iter_mut().fold(false, |more, end| end.step() || more) {}
+        while step_all(ends) {}
         let woken = edges.poll(REST);
         if woken.is_empty() {
             return;
