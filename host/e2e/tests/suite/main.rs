@@ -4,6 +4,7 @@
 //! tell (`divergence`) has a program of its own, as has what measures the process (`thousand`).
 
 mod endings;
+mod export;
 mod faults;
 mod groups;
 mod handover;
