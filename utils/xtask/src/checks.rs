@@ -13,7 +13,7 @@ use crate::install::Tools;
 use crate::report::{Outcome, Step};
 use crate::shell;
 use crate::workspace::Workspace;
-use crate::{libtest, licences, ptx, rules, vm};
+use crate::{libtest, licences, ptx, rdma, rules, vm};
 
 /// Options of `cargo xtask test`.
 #[derive(Args)]
@@ -24,6 +24,9 @@ pub(crate) struct Options {
     /// Leaves out the virtual machine with RDMA; counts as skipped.
     #[arg(long)]
     pub(crate) no_vm: bool,
+    /// Runs the suites over this RDMA device as well, as `rdma link` names it.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) rdma_device: Option<String>,
 }
 
 /// What every step may use.
@@ -45,6 +48,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step { name: "simulation", run: simulation },
     Step { name: "ptx", run: ptx::check },
     Step { name: "virtual machine with RDMA", run: vm::check },
+    Step { name: "RDMA device", run: rdma::check },
 ];
 
 /// Longer than all tests take; a test that hangs must not hang the whole run.
@@ -62,7 +66,7 @@ impl Context {
     }
 
     /// Tests that are as fast as a release, as strict as a debug build, and long if they shall be.
-    fn strict_tests(&self, which: &[&str]) -> Command {
+    pub(crate) fn strict_tests(&self, which: &[&str]) -> Command {
         let mut command = self.cargo(&["test", "--release"]);
         command.args(which);
         make_strict(&mut command);
@@ -73,7 +77,7 @@ impl Context {
     }
 
     /// How long all tests of a step may take.
-    fn limit(&self) -> Duration {
+    pub(crate) fn limit(&self) -> Duration {
         if self.options.long { LONG_LIMIT } else { TESTS_LIMIT }
     }
 

@@ -19,6 +19,7 @@ mod install;
 mod libtest;
 mod licences;
 mod ptx;
+mod rdma;
 mod report;
 mod rules;
 mod shell;
