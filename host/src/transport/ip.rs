@@ -115,7 +115,15 @@ impl IpSocket {
 
     fn rdma_socket(&self) -> RdmaSocket {
         let bound = self.bound.and_then(|bound| bound.to_ip());
-        RdmaSocket::new(Arc::clone(&self.rdma), self.domain, bound, self.placements)
+        let rdma = Arc::clone(&self.rdma);
+        let mut made = RdmaSocket::new(rdma, self.domain, bound, self.placements);
+        for option in [SocketOption::KeepAlive, SocketOption::KeepAliveIdle] {
+            if let Ok(value) = self.now().and_then(|socket| socket.option(option)) {
+                // A value that TCP has is one for it.
+                let _ = made.set_option(option, value);
+            }
+        }
+        made
     }
 
     /// RDMA did not work out: TCP.

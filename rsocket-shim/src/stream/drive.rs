@@ -66,6 +66,11 @@ impl Stream {
         if let Some(Stage::Asking(line) | Stage::Open(line, _)) = &mut self.stage {
             line.armed &= !woken.completions;
         }
+        if woken.time
+            && let Some(Stage::Open(_, protocol)) = &mut self.stage
+        {
+            protocol.keepalive();
+        }
         let heard = if woken.events { self.take_events() } else { Ok(()) };
         let flowed = self.pump_and_judge();
         // Whatever ends it, what came before has been taken.

@@ -232,11 +232,10 @@ impl Stream {
         }
     }
 
-    /// Has the peer's device answer; one that is gone shows as an error later.
-    pub fn keepalive(&mut self) {
-        if let Some(Stage::Open(_, protocol)) = &mut self.stage {
-            protocol.keepalive();
-        }
+    /// Has the peer's device answer every so often, or no longer; one that is gone shows as an
+    /// error.
+    pub fn set_keepalive(&mut self, every: Option<Duration>) -> Result<(), StreamError> {
+        self.wake.set_timer(every)
     }
 
     /// What was done so far.

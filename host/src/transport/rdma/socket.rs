@@ -3,6 +3,7 @@
 use std::net::SocketAddr as IpSocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use gpunet_device::abi::card::Place;
 use gpunet_device::abi::errno::Errno;
@@ -15,6 +16,11 @@ use super::super::{Direction, Moved, Placement, Placements, RingRegion, Rings, S
 use super::adapter::Adapter;
 use super::{Rdma, errno};
 use crate::memory::Window;
+
+/// How often a peer is asked for a sign of life unless told otherwise, as TCP does.
+const KEEPALIVE: Duration = Duration::from_secs(7200);
+/// The longest time between two, in seconds, as TCP has it.
+const MOST_IDLE: u64 = 32767;
 
 /// What it is by now.
 enum Kind {
@@ -49,6 +55,9 @@ pub(in super::super) struct RdmaSocket {
     told_sent: u64,
     told_received: u64,
     offered: u64,
+    /// Whether the peer is asked for a sign of life, and how often.
+    keepalive: bool,
+    keepalive_every: Duration,
     peer: Option<IpSocketAddr>,
 }
 
@@ -69,6 +78,8 @@ impl RdmaSocket {
             told_sent: 0,
             told_received: 0,
             offered: 0,
+            keepalive: false,
+            keepalive_every: KEEPALIVE,
             peer: None,
         }
     }
@@ -120,6 +131,17 @@ impl RdmaSocket {
         self.offered = self.told_sent;
         self.told_received = stream.arrived();
         self.kind = Kind::Stream(Box::new(stream));
+        if let Err(errno) = self.apply_keepalive() {
+            tracing::warn!(%errno, "a stream goes without signs of life");
+        }
+    }
+
+    fn apply_keepalive(&mut self) -> Result<(), Errno> {
+        let every = self.keepalive.then_some(self.keepalive_every);
+        match &mut self.kind {
+            Kind::Stream(stream) => stream.set_keepalive(every).map_err(|error| errno(&error)),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -245,6 +267,8 @@ impl Socket for RdmaSocket {
         let (rdma, local) = (Arc::clone(&self.rdma), Some(prepared.local));
         let mut accepted = Self::new(rdma, self.domain, local, self.placements);
         accepted.peer = prepared.request.as_ref().and_then(Request::peer_address);
+        accepted.keepalive = self.keepalive;
+        accepted.keepalive_every = self.keepalive_every;
         accepted.kind = Kind::Prepared(prepared);
         Ok(Some(Box::new(accepted)))
     }
@@ -365,6 +389,16 @@ impl Socket for RdmaSocket {
                 self.placements = Some(placements);
                 Ok(())
             }
+            SocketOption::KeepAlive if value <= 1 => {
+                self.keepalive = value == 1;
+                self.apply_keepalive()
+            }
+            SocketOption::KeepAliveIdle if (1..=MOST_IDLE).contains(&value) => {
+                self.keepalive_every = Duration::from_secs(value);
+                self.apply_keepalive()
+            }
+            SocketOption::KeepAlive | SocketOption::KeepAliveIdle => Err(Errno::EINVAL),
+            // How often is tried again, and for how long, is the device's own.
             _ => Err(Errno::ENOPROTOOPT),
         }
     }
@@ -372,6 +406,8 @@ impl Socket for RdmaSocket {
     fn option(&self, option: SocketOption) -> Result<u64, Errno> {
         match option {
             SocketOption::NoDelay | SocketOption::ReuseAddress => Ok(1),
+            SocketOption::KeepAlive => Ok(self.keepalive.into()),
+            SocketOption::KeepAliveIdle => Ok(self.keepalive_every.as_secs()),
             SocketOption::Placement => Ok(match self.placement {
                 Some(placement) => placement as u64,
                 None => self.placements.unwrap_or(self.rdma.placements).number(),
