@@ -80,7 +80,7 @@ impl Row {
     #[must_use]
     pub fn is_in_time(&self) -> bool {
         let early = self.due - self.due / 20;
-        let late = self.due + SLACK.max(self.due / 5);
+        let late = self.due + crate::patient(SLACK.max(self.due / 5));
         (early..=late).contains(&self.elapsed)
     }
 
@@ -165,7 +165,7 @@ pub fn watch(launch: &Launch, flags: &Arc<Flags>, count: usize) -> impl FnOnce()
         let mut times = vec![None; count];
         loop {
             // Before the flags: what it set is there when it has ended.
-            let over = launch.is_finished() || begin.elapsed() > crate::DEADLINE;
+            let over = launch.is_finished() || begin.elapsed() > crate::patient(crate::DEADLINE);
             for (number, time) in times.iter_mut().enumerate() {
                 if time.is_none() && flags.get(RETURNED + number) != 0 {
                     *time = Some(begin.elapsed());
@@ -188,8 +188,8 @@ pub fn watch(launch: &Launch, flags: &Arc<Flags>, count: usize) -> impl FnOnce()
 pub struct Waiting {
     /// The scripts; number n is [`waits`](Script::waits) and [`returned`](Script::returned) n.
     pub scripts: Vec<Script>,
-    _nowhere: Vec<socket2::Socket>,
-    _unread: std::net::TcpListener,
+    _nowhere: peer::Held,
+    _unread: peer::Listener,
 }
 
 /// The calls of [`Waiting`].
@@ -206,7 +206,7 @@ impl Waiting {
         let mut scripts = vec![Script::new(); CALLS.len()];
         scripts[0].stream(0, server).waits(0).recv(0, 10);
         scripts[1].stream(0, server).waits(1).look(0, 1, 1);
-        scripts[2].listener(0, crate::ANY_PORT).waits(2).accept(0, 1);
+        scripts[2].listener(0, crate::any_port()).waits(2).accept(0, 1);
         scripts[3].socket(0, Domain::V4).waits(3).connect(0, nowhere);
         scripts[4].stream(0, server).poll_set(0, 0, POLLIN).waits(4).poll(1, -1, 0);
         scripts[5].stream(0, server).poller().poller_add(0, POLLIN, 1).waits(5);

@@ -55,7 +55,13 @@ impl Job {
     /// A job for such groups, in blocks of so many threads.
     pub fn new(who: Who, threads: impl Into<Dim3>) -> Self {
         let threads = threads.into();
-        Self { who, threads, scripts: Vec::new(), flags: None, deadline: crate::DEADLINE }
+        Self {
+            who,
+            threads,
+            scripts: Vec::new(),
+            flags: None,
+            deadline: crate::patient(crate::DEADLINE),
+        }
     }
 
     /// One more script, for the next group.

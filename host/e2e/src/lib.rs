@@ -4,7 +4,8 @@
 //!   tests/*.rs ─┬─ script  what a group of GPU threads does, and what each step must come to
 //!               ├─ job     launches scripts on a net, waits with a deadline, checks
 //!               ├─ faults  how long calls still wait when something goes wrong
-//!               ├─ peer    ordinary sockets on the CPU
+//!               ├─ peer    ordinary sockets on the CPU, and stream, their two kinds
+//!               ├─ way     which way all go: TCP or RDMA
 //!               ├─ memory  arrays in GPU memory, flags that host and kernels share
 //!               ├─ attack  launches kernels that spoil what they share with the proxy
 //!               ├─ process what this process has: descriptors, memory
@@ -22,6 +23,8 @@ pub mod memory;
 pub mod peer;
 pub mod process;
 pub mod script;
+pub mod stream;
+pub mod way;
 
 use std::io::Write as _;
 use std::sync::{Arc, OnceLock};
@@ -39,8 +42,10 @@ pub use job::{Finished, Job, Started};
 pub use memory::Flags;
 pub use peer::Peer;
 pub use script::{ALL, Script};
+pub use way::{any_port, any_port_v6, is_rdma, patient};
 
-/// How long a test's kernel may run before the test fails.
+/// How long a test's kernel may run before the test fails; as all times, longer where [`patient`]
+/// says so.
 pub const DEADLINE: Duration = Duration::from_secs(40);
 
 /// How long a call may wait unless a test says otherwise; shorter than the deadline, so that a
@@ -79,7 +84,7 @@ pub fn net_builder() -> NetBuilder {
 
 /// The same on a GPU of the test's own.
 pub fn net_builder_on(gpu: &Gpu) -> NetBuilder {
-    Net::builder(gpu).sockets(64).ring(RING).timeout(PATIENCE)
+    way::of_net(Net::builder(gpu).sockets(64).ring(RING).timeout(patient(PATIENCE)))
 }
 
 /// A net with small rings.
@@ -107,10 +112,7 @@ pub fn flags() -> Arc<Flags> {
     Arc::new(Flags::new(gpu()))
 }
 
-/// Any port of this machine.
-pub const ANY_PORT: SocketAddr = SocketAddr::v4([127, 0, 0, 1], 0);
-
-/// Notes that a test does not run on this GPU.
+/// Notes that a test does not run on this GPU or this way.
 pub fn skip(test: &str, reason: &str) {
     println!("skipped: {test}: {reason}");
     if let Some(path) = std::env::var_os("GPUNET_SKIP_LOG") {
@@ -120,7 +122,7 @@ pub fn skip(test: &str, reason: &str) {
     }
 }
 
-/// Waits until `true` is seen, at most so long.
+/// Waits until `true` is seen, at most so long on a real machine.
 #[must_use]
 pub fn eventually(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
     let begin = std::time::Instant::now();
@@ -128,7 +130,7 @@ pub fn eventually(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
         if holds() {
             return true;
         }
-        if begin.elapsed() > limit {
+        if begin.elapsed() > patient(limit) {
             return false;
         }
         std::thread::sleep(Duration::from_millis(1));

@@ -1,7 +1,6 @@
 //! Peers: ordinary sockets of the CPU, with bytes of the same pattern as the kernels'.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream, ToSocketAddrs as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::mpsc;
@@ -11,9 +10,9 @@ use gpunet_device::SocketAddr;
 use gpunet_e2e_kernels::pattern;
 
 use crate::script::SEED;
-
-/// How long a peer waits for anything.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::stream::patience;
+pub use crate::stream::{Listener, Stream};
+use crate::way::{any_port, is_rdma};
 
 /// Bytes of the pattern.
 #[must_use]
@@ -73,26 +72,16 @@ pub fn check(got: &[u8], seed: u64, position: u64) {
 /// # Panics
 /// When it does not answer.
 #[must_use]
-pub fn connect(address: SocketAddr) -> TcpStream {
-    let address = address.to_ip().expect("an IP address");
-    let stream = TcpStream::connect_timeout(&address, PATIENCE).expect("the kernel listens");
-    prepare(&stream);
-    stream
-}
-
-fn prepare(stream: &TcpStream) {
-    let prepared = stream
-        .set_read_timeout(Some(PATIENCE))
-        .and_then(|()| stream.set_write_timeout(Some(PATIENCE)))
-        .and_then(|()| stream.set_nodelay(true));
-    prepared.expect("time-outs can be set");
+pub fn connect(address: SocketAddr) -> Stream {
+    Stream::connect(address).expect("the kernel listens")
 }
 
 /// Has the stream end with a reset.
 ///
 /// # Panics
-/// When the system does not let us.
-pub fn reset(stream: TcpStream) {
+/// When the system does not let us, and for stock rsocket, which cannot.
+pub fn reset(stream: Stream) {
+    let Stream::Tcp(stream) = stream else { panic!("stock rsocket cannot reset") };
     let socket = socket2::Socket::from(stream);
     socket.set_linger(Some(Duration::ZERO)).expect("linger can be set");
 }
@@ -102,7 +91,10 @@ pub fn reset(stream: TcpStream) {
 ///
 /// # Errors
 /// A system without filters for sockets.
-pub fn vanish(stream: &TcpStream) -> io::Result<()> {
+pub fn vanish(stream: &Stream) -> io::Result<()> {
+    let Stream::Tcp(stream) = stream else {
+        return Err(io::Error::other("RDMA passes the system's filters by"));
+    };
     // BPF_RET with 0: keep no byte of any packet.
     let drop_all = socket2::SockFilter::new(0x06, 0, 0, 0);
     socket2::SockRef::from(stream).attach_filter(&[drop_all])
@@ -148,44 +140,39 @@ fn echo(stream: &mut (impl Read + Write)) -> io::Result<()> {
 /// # Panics
 /// When the system does not let us.
 #[must_use]
-pub fn narrow_listener() -> (TcpListener, SocketAddr) {
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
-    let socket = socket.expect("a socket");
-    let any: std::net::SocketAddr = ([127, 0, 0, 1], 0).into();
-    let listens = socket
-        .set_recv_buffer_size(4096)
-        .and_then(|()| socket.bind(&any.into()))
-        .and_then(|()| socket.listen(8));
-    listens.expect("it listens");
-    let listener = TcpListener::from(socket);
-    let address = listener.local_addr().expect("its address").into();
+pub fn narrow_listener() -> (Listener, SocketAddr) {
+    let listener = Listener::bind_with(any_port(), Some(4096), 8).expect("it listens");
+    let address = listener.address();
     (listener, address)
 }
 
-/// An address at which a connect neither succeeds nor fails: a listener whose queue is full. It
-/// stays so as long as the sockets that come with it live.
+/// What keeps an address as it is.
+pub struct Held {
+    _listener: Listener,
+    _fillers: Vec<socket2::Socket>,
+}
+
+/// An address at which a connect neither succeeds nor fails: a listener whose queue is full or, by
+/// RDMA, which does not answer. It stays so as long as what comes with it lives.
 ///
 /// # Panics
 /// When the system does not let us.
 #[must_use]
-pub fn black_hole() -> (Vec<socket2::Socket>, SocketAddr) {
-    let socket = || {
-        let made = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
-        made.expect("a socket")
-    };
-    let listener = socket();
-    let any: std::net::SocketAddr = ([127, 0, 0, 1], 0).into();
-    listener.bind(&any.into()).and_then(|()| listener.listen(0)).expect("it listens");
-    let address = listener.local_addr().expect("its address");
-    let mut sockets = vec![listener];
-    for _ in 0..4 {
-        let filler = socket();
+pub fn black_hole() -> (Held, SocketAddr) {
+    let backlog = if is_rdma() { 64 } else { 0 };
+    let listener = Listener::bind_with(any_port(), None, backlog).expect("it listens");
+    let address = listener.address();
+    let ip = address.to_ip().expect("an IP address");
+    let fill = |_| {
+        let filler = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+        let filler = filler.expect("a socket");
         filler.set_nonblocking(true).expect("it can be non-blocking");
         // Those that fit the queue connect, the others hang, and both is as it should be.
-        let _ = filler.connect(&address);
-        sockets.push(filler);
-    }
-    (sockets, address.as_socket().expect("an IP address").into())
+        let _ = filler.connect(&ip.into());
+        filler
+    };
+    let fillers = if is_rdma() { Vec::new() } else { (0..4).map(fill).collect() };
+    (Held { _listener: listener, _fillers: fillers }, address)
 }
 
 /// A port at which nobody listens, as long as the socket lives.
@@ -196,7 +183,7 @@ pub fn black_hole() -> (Vec<socket2::Socket>, SocketAddr) {
 pub fn closed_port() -> (socket2::Socket, SocketAddr) {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
     let socket = socket.expect("a socket");
-    let any: std::net::SocketAddr = ([127, 0, 0, 1], 0).into();
+    let any = any_port().to_ip().expect("an IP address");
     socket.bind(&any.into()).expect("a port");
     let address = socket.local_addr().expect("its address").as_socket().expect("an IP address");
     (socket, address.into())
@@ -210,25 +197,25 @@ pub struct Peer<T> {
 }
 
 impl<T: Send + 'static> Peer<T> {
-    /// Serves each connection with `serve`, on 127.0.0.1.
-    pub fn serve(serve: impl FnMut(TcpStream) -> T + Send + 'static) -> Self {
-        Self::serve_at("127.0.0.1:0", serve)
+    /// Serves each connection with `serve`.
+    pub fn serve(serve: impl FnMut(Stream) -> T + Send + 'static) -> Self {
+        Self::serve_at(any_port(), serve)
     }
 
     /// Serves each connection with `serve`, at that address.
     ///
     /// # Panics
     /// When the address cannot be had.
-    pub fn serve_at(at: &str, mut serve: impl FnMut(TcpStream) -> T + Send + 'static) -> Self {
-        let mut at = at.to_socket_addrs().expect("an address");
-        let listener = TcpListener::bind(at.next().expect("an address")).expect("a port");
-        let address = listener.local_addr().expect("its address").into();
+    pub fn serve_at(at: SocketAddr, mut serve: impl FnMut(Stream) -> T + Send + 'static) -> Self {
+        let listener = Listener::bind(at).expect("a port");
+        let address = listener.address();
         let (to, results) = mpsc::channel();
         // It ends when the test has let go of the results, or with the process.
         std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                prepare(&stream);
-                if to.send(serve(stream)).is_err() {
+            loop {
+                if let Ok(stream) = listener.accept()
+                    && to.send(serve(stream)).is_err()
+                {
                     return;
                 }
             }
@@ -246,7 +233,7 @@ impl<T: Send + 'static> Peer<T> {
         let (to, results) = mpsc::channel();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                stream.set_read_timeout(Some(PATIENCE)).expect("time-outs can be set");
+                stream.set_read_timeout(Some(patience())).expect("time-outs can be set");
                 if to.send(serve(stream)).is_err() {
                     return;
                 }
@@ -260,14 +247,14 @@ impl<T: Send + 'static> Peer<T> {
     /// # Panics
     /// When the peer panicked or takes too long.
     pub fn result(&self) -> T {
-        self.results.recv_timeout(PATIENCE).expect("the peer ends well")
+        self.results.recv_timeout(patience()).expect("the peer ends well")
     }
 }
 
 /// Echoes on every connection, each in a thread of its own.
 #[must_use]
 pub fn echo_server() -> SocketAddr {
-    echo_server_at("127.0.0.1:0")
+    echo_server_at(any_port())
 }
 
 /// The same at that address.
@@ -275,14 +262,15 @@ pub fn echo_server() -> SocketAddr {
 /// # Panics
 /// When the address cannot be had.
 #[must_use]
-pub fn echo_server_at(at: &str) -> SocketAddr {
-    let listener = TcpListener::bind(at).expect("a port");
-    let address = listener.local_addr().expect("its address").into();
+pub fn echo_server_at(at: SocketAddr) -> SocketAddr {
+    let listener = Listener::bind(at).expect("a port");
+    let address = listener.address();
     std::thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            prepare(&stream);
-            // What breaks here shows at the kernel's end.
-            std::thread::spawn(move || echo(&mut stream));
+        loop {
+            if let Ok(mut stream) = listener.accept() {
+                // What breaks here shows at the kernel's end.
+                std::thread::spawn(move || echo(&mut stream));
+            }
         }
     });
     address

@@ -119,10 +119,10 @@ impl Script {
         self.between(i64::MIN + 1, i64::MAX)
     }
 
-    /// The last op takes so long.
+    /// The last op takes so long, on a real machine.
     pub fn takes(&mut self, limits: Range<Duration>) -> &mut Self {
         let place = self.mark();
-        self.limits.push((place, limits));
+        self.limits.push((place, limits.start..crate::patient(limits.end)));
         self
     }
 
@@ -380,7 +380,7 @@ impl Script {
 
     /// Echoes on the poller's sockets until so many were closed.
     pub fn poller_serve(&mut self, closed: u64, piece: u64) -> &mut Self {
-        let numbers = [closed, ns(crate::PATIENCE), 0];
+        let numbers = [closed, ns(crate::patient(crate::PATIENCE)), 0];
         self.op(Code::PollerServe, 0, numbers, (0, i64::MAX)).with_length(piece)
     }
 
@@ -408,7 +408,7 @@ impl Script {
 
     /// Waits until a flag is set.
     pub fn wait_flag(&mut self, flag: usize) -> &mut Self {
-        let numbers = [flag as u64, 1, ns(crate::PATIENCE)];
+        let numbers = [flag as u64, 1, ns(crate::patient(crate::PATIENCE))];
         self.op(Code::WaitFlag, 0, numbers, (1, i64::MAX))
     }
 
@@ -419,7 +419,7 @@ impl Script {
 
     /// Waits for a handle in a flag and takes it.
     pub fn take_handle(&mut self, register: u32, flag: usize) -> &mut Self {
-        let numbers = [flag as u64, 1, ns(crate::PATIENCE)];
+        let numbers = [flag as u64, 1, ns(crate::patient(crate::PATIENCE))];
         self.op(Code::TakeHandle, register, numbers, HANDLE)
     }
 

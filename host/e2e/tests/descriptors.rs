@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
 use gpunet_e2e::faults::{self, Row};
-use gpunet_e2e::{ANY_PORT, Domain, Errno, Job, Script, flags, net, peer};
+use gpunet_e2e::{Domain, Errno, Job, Script, any_port, flags, net, peer};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const LIMIT: Duration = Duration::from_millis(400);
@@ -21,7 +21,7 @@ fn no_more_files() {
     let unlimited = getrlimit(Resource::Nofile);
     faults::measure("descriptors: no_more_files", || {
         let (net, flags) = (net(), flags());
-        let (listener, address) = net.listen(ANY_PORT).expect("a port");
+        let (listener, address) = net.listen(any_port()).expect("a port");
         let mut script = Script::new();
         script.given(0, listener).receive_timeout(0, LIMIT);
         script.set_flag(0).wait_flag(1).socket(1, Domain::V4).errno(Errno::EMFILE);

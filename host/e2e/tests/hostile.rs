@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use gpunet_device::calls::{SHUT_RD, SHUT_RDWR};
 use gpunet_e2e::{
-    ANY_PORT, Domain, Errno, Folder, Job, Script, SocketOption, eventually, flags, net,
+    Domain, Errno, Folder, Job, Script, SocketOption, any_port, eventually, flags, net,
     net_builder, peer,
 };
 
@@ -43,7 +43,7 @@ fn sending_nothing_into_a_full_ring() {
 fn connections_that_wait_outlive_a_kernel_that_did_not_accept_them() {
     for threads in [1, 3] {
         let net = net_builder().proxy_threads(threads).build().expect("a net");
-        let (listener, address) = net.listen(ANY_PORT).expect("a port");
+        let (listener, address) = net.listen(any_port()).expect("a port");
         let mut far = peer::connect(address);
         assert!(eventually(2000 * MS, || net.statistics().accepted == 1));
         let mut first = Script::new();
@@ -95,7 +95,7 @@ fn a_socket_that_failed_does_not_stay() {
     let net = net();
     let (near, far) = tcp_pair();
     let handle = net.hand_over(near).expect("it is taken");
-    peer::reset(far);
+    peer::reset(peer::Stream::Tcp(far));
     assert!(eventually(2000 * MS, || net.statistics().failed == 1));
     let _ = net.take_back(handle).expect_err("it failed");
     assert!(eventually(2000 * MS, || net.statistics().sockets == 0), "{:?}", net.statistics());

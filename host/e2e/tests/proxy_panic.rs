@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use gpunet_e2e::faults::{self, CALLS, Waiting};
-use gpunet_e2e::{ANY_PORT, Domain, Errno, Job, Script, flags, net_builder};
+use gpunet_e2e::{Domain, Errno, Job, Script, any_port, flags, net_builder};
 use gpunet_host::NetError;
 
 #[test]
@@ -23,7 +23,7 @@ fn waits_end_and_the_net_is_down() {
             started.finish();
             let refused = Job::blocks(32).script(&Script::new()).try_start(&net).err();
             assert!(matches!(refused, Some(NetError::Down)), "{refused:?}");
-            let refused = net.listen(ANY_PORT).err();
+            let refused = net.listen(any_port()).err();
             assert!(matches!(refused, Some(NetError::Down)), "{refused:?}");
             let refused = net.dump().err();
             assert!(matches!(refused, Some(NetError::Down)), "{refused:?}");

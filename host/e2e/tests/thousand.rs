@@ -5,7 +5,7 @@ use std::process::Command;
 
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::calls::{POLLIN, POLLRDHUP};
-use gpunet_e2e::{ANY_PORT, Job, RING, Script, net_builder, peer, raise_file_limit};
+use gpunet_e2e::{Job, RING, Script, any_port, net_builder, peer, raise_file_limit};
 
 const BLOCKS: usize = 2;
 
@@ -57,7 +57,7 @@ fn serve(connections: usize) -> u64 {
     raise_file_limit();
     let sockets = connections as u32 + 2 * BLOCKS as u32;
     let net = net_builder().sockets(sockets).build().expect("a net");
-    let (listener, address) = net.listen(ANY_PORT).expect("a port");
+    let (listener, address) = net.listen(any_port()).expect("a port");
     let each = (connections / BLOCKS) as u64;
     let mut script = Script::new();
     script.given(0, listener).poller().poller_accept(0, 1, each, POLLIN | POLLRDHUP);

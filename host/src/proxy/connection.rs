@@ -479,7 +479,7 @@ impl Connection {
         let Some(socket) = &mut self.socket else { return Turn::Idle };
         socket.consumed(head);
         match socket.receive(&window) {
-            Ok(Moved::Bytes(0)) => Turn::Idle,
+            Ok(Moved::Bytes(0)) => Turn::Moved,
             Ok(Moved::Bytes(bytes)) => {
                 self.count_received((bytes as u64).min(free), memory, counters)
             }
@@ -531,9 +531,16 @@ impl Connection {
         if self.receive_ended || self.phase != Phase::Open {
             return Turn::Idle;
         }
+        // Bytes that come by themselves come once it is known what the kernel has read.
+        if self.places_bytes() {
+            self.look_at_head(memory, counters);
+        }
+        let (head, unread) = (self.receive.theirs, self.unread());
         let Some(socket) = &mut self.socket else { return Turn::Idle };
+        socket.consumed(head);
         match socket.peek() {
             Ok(Moved::Bytes(_)) => Turn::Throttled,
+            Ok(Moved::Later) if unread > 0 && socket.wants_head() => Turn::Full,
             Ok(Moved::Later) => Turn::Idle,
             Ok(Moved::End) => self.end_receive(None, memory, counters),
             Err(errno) => self.end_receive(Some(errno), memory, counters),

@@ -542,14 +542,14 @@ impl Shard {
         let counters = Arc::clone(&self.counters);
         let Some(connection) = self.find(handle) else { return };
         let Some(socket) = &mut connection.socket else { return };
-        match socket.finish_connect() {
-            Ok(false) => {
-                if socket.has_moved() {
-                    connection.off_epoll = true;
-                    self.unwatched.push(handle.place());
-                }
-                return;
-            }
+        let finished = socket.finish_connect();
+        if socket.has_moved() {
+            connection.off_epoll = true;
+            self.unwatched.push(handle.place());
+        }
+        let Some(connection) = self.find(handle) else { return };
+        match finished {
+            Ok(false) => return,
             Ok(true) => {
                 connection.phase = Phase::Open;
                 counters.connected.add(1);

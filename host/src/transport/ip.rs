@@ -4,6 +4,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
@@ -23,11 +24,49 @@ enum Way {
     /// One transport.
     One(Box<dyn Socket>),
     /// By RDMA, with the system's socket for the case that the peer refuses.
-    Trying { rdma: RdmaSocket, tcp: Box<dyn Socket>, peer: SocketAddr },
+    Trying(Box<Attempt>),
     /// A listener of both, with a descriptor for both.
     Both { tcp: Box<dyn Socket>, rdma: RdmaSocket, either: OwnedFd },
     /// In between.
     None,
+}
+
+/// A connection by RDMA that is being made.
+struct Attempt {
+    rdma: RdmaSocket,
+    tcp: Box<dyn Socket>,
+    peer: SocketAddr,
+    /// For how long, where TCP may be as good.
+    patience: Option<Patience>,
+}
+
+/// How long a peer may take to answer by RDMA. A machine without RDMA does not even refuse, and the
+/// system would ask it for a minute.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The end of an attempt: a timer, and a descriptor for it and the attempt.
+struct Patience {
+    timer: OwnedFd,
+    either: OwnedFd,
+}
+
+impl Patience {
+    fn new(attempt: &dyn Socket) -> Result<Self, Errno> {
+        use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let timer =
+            rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags).map_err(errno)?;
+        let once = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
+        let time = Itimerspec { it_interval: Timespec::default(), it_value: once };
+        rustix::time::timerfd_settime(&timer, TimerfdTimerFlags::empty(), &time).map_err(errno)?;
+        let either = either([attempt.descriptor(), Some(timer.as_fd())])?;
+        Ok(Self { timer, either })
+    }
+
+    fn is_over(&self) -> bool {
+        // Readable once the time has come.
+        rustix::io::read(&self.timer, &mut [0_u8; 8]).is_ok()
+    }
 }
 
 /// A socket whose transport is not decided when it is made.
@@ -40,6 +79,7 @@ pub(super) struct IpSocket {
     bound: Option<SocketAddr>,
     domain: Domain,
     moved: bool,
+    may_fall_back: bool,
 }
 
 impl IpSocket {
@@ -51,13 +91,14 @@ impl IpSocket {
     ) -> Result<Self, Errno> {
         let way = Way::Open(tcp::make(domain)?);
         let (placements, bound) = (None, None);
-        Ok(Self { way, rdma, peers, choice, placements, bound, domain, moved: false })
+        let (moved, may_fall_back) = (false, false);
+        Ok(Self { way, rdma, peers, choice, placements, bound, domain, moved, may_fall_back })
     }
 
     fn now(&self) -> Result<&dyn Socket, Errno> {
         match &self.way {
             Way::Open(socket) | Way::One(socket) => Ok(socket.as_ref()),
-            Way::Trying { rdma, .. } => Ok(rdma),
+            Way::Trying(attempt) => Ok(&attempt.rdma),
             Way::Both { tcp, .. } => Ok(tcp.as_ref()),
             Way::None => Err(Errno::EINVAL),
         }
@@ -66,14 +107,33 @@ impl IpSocket {
     fn now_mut(&mut self) -> Result<&mut dyn Socket, Errno> {
         match &mut self.way {
             Way::Open(socket) | Way::One(socket) => Ok(socket.as_mut()),
-            Way::Trying { rdma, .. } => Ok(rdma),
+            Way::Trying(attempt) => Ok(&mut attempt.rdma),
             Way::Both { tcp, .. } => Ok(tcp.as_mut()),
             Way::None => Err(Errno::EINVAL),
         }
     }
 
     fn rdma_socket(&self) -> RdmaSocket {
-        RdmaSocket::new(Arc::clone(&self.rdma), self.domain, self.placements)
+        let bound = self.bound.and_then(|bound| bound.to_ip());
+        RdmaSocket::new(Arc::clone(&self.rdma), self.domain, bound, self.placements)
+    }
+
+    /// RDMA did not work out: TCP.
+    fn fall_back(&mut self, errno: Errno) -> Result<bool, Errno> {
+        let Way::Trying(attempt) = std::mem::replace(&mut self.way, Way::None) else {
+            return Err(Errno::EINVAL);
+        };
+        let Attempt { rdma, mut tcp, peer, .. } = *attempt;
+        tracing::info!(%peer, %errno, "the peer does not take RDMA: tcp");
+        // Before bytes reach the rings that both use.
+        drop(rdma);
+        self.moved = true;
+        let done = tcp.connect(&peer);
+        self.way = Way::One(tcp);
+        if done.is_ok() {
+            self.peers.note(&peer, false);
+        }
+        done
     }
 
     /// Which transport a connection to a peer takes first.
@@ -90,13 +150,16 @@ impl IpSocket {
     }
 }
 
+fn errno(errno: rustix::io::Errno) -> Errno {
+    Errno(errno.raw_os_error())
+}
+
 /// Readable when either is.
-fn either(first: &dyn Socket, second: &dyn Socket) -> Result<OwnedFd, Errno> {
-    let system = |errno: rustix::io::Errno| Errno(errno.raw_os_error());
-    let set = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system)?;
-    for descriptor in [first.descriptor(), second.descriptor()].into_iter().flatten() {
+fn either(descriptors: [Option<BorrowedFd<'_>>; 2]) -> Result<OwnedFd, Errno> {
+    let set = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(errno)?;
+    for descriptor in descriptors.into_iter().flatten() {
         let data = epoll::EventData::new_u64(0);
-        epoll::add(&set, descriptor, data, epoll::EventFlags::IN).map_err(system)?;
+        epoll::add(&set, descriptor, data, epoll::EventFlags::IN).map_err(errno)?;
     }
     Ok(set)
 }
@@ -138,7 +201,7 @@ impl Socket for IpSocket {
         match by_rdma {
             Ok(()) if self.choice == TransportChoice::Rdma => self.way = Way::One(Box::new(rdma)),
             Ok(()) => {
-                let either = either(tcp.as_ref(), &rdma)?;
+                let either = either([tcp.descriptor(), rdma.descriptor()])?;
                 self.way = Way::Both { tcp, rdma, either };
             }
             Err(errno) if self.choice == TransportChoice::Rdma => {
@@ -156,9 +219,18 @@ impl Socket for IpSocket {
     fn region(&mut self, peer: Option<&SocketAddr>) -> Result<RingRegion, Errno> {
         let Some(peer) = peer else {
             return match &mut self.way {
-                Way::Both { rdma, .. } => rdma.region(None),
+                // What is wrong with RDMA is no reason to keep others waiting.
+                Way::Both { rdma, .. } => Ok(rdma.region(None).unwrap_or_else(|errno| {
+                    tracing::warn!(%errno, "a connection by RDMA cannot be accepted");
+                    RingRegion::Host
+                })),
                 _ => self.now_mut()?.region(None),
             };
+        };
+        // A connect that was refused for lack of rings may come again, perhaps to someone else.
+        self.way = match std::mem::replace(&mut self.way, Way::None) {
+            Way::Trying(attempt) => Way::Open(attempt.tcp),
+            way => way,
         };
         let Way::Open(_) = &self.way else { return Err(Errno::EINVAL) };
         let first = self.first_for(peer);
@@ -174,11 +246,9 @@ impl Socket for IpSocket {
         let Way::Open(tcp) = std::mem::replace(&mut self.way, Way::None) else {
             return Err(Errno::EINVAL);
         };
-        self.way = if first == TransportChoice::Auto {
-            Way::Trying { rdma, tcp, peer: *peer }
-        } else {
-            Way::One(Box::new(rdma))
-        };
+        self.may_fall_back = first == TransportChoice::Auto;
+        let peer = *peer;
+        self.way = Way::Trying(Box::new(Attempt { rdma, tcp, peer, patience: None }));
         Ok(region)
     }
 
@@ -187,35 +257,40 @@ impl Socket for IpSocket {
     }
 
     fn connect(&mut self, address: &SocketAddr) -> Result<bool, Errno> {
-        self.now_mut()?.connect(address)
+        let Way::Trying(attempt) = &mut self.way else { return self.now_mut()?.connect(address) };
+        let begun = attempt.rdma.connect(address);
+        if !self.may_fall_back {
+            return begun;
+        }
+        match begun.and_then(|_| Patience::new(&attempt.rdma)) {
+            Ok(patience) => {
+                attempt.patience = Some(patience);
+                Ok(false)
+            }
+            Err(errno) => self.fall_back(errno),
+        }
     }
 
     fn finish_connect(&mut self) -> Result<bool, Errno> {
-        let done = self.now_mut()?.finish_connect();
-        let Way::Trying { peer, .. } = &self.way else { return done };
-        let (peer, ip) = (*peer, peer.to_ip());
-        let takes_rdma = match done {
-            Ok(false) => return Ok(false),
-            Ok(true) => true,
-            Err(_) => false,
-        };
-        if let Some(ip) = ip {
-            self.peers.note(ip, takes_rdma);
-        }
-        let Way::Trying { rdma, mut tcp, .. } = std::mem::replace(&mut self.way, Way::None) else {
-            return Err(Errno::EINVAL);
-        };
-        match done {
-            Err(errno) => {
-                tracing::info!(%peer, %errno, "the peer does not take RDMA: tcp");
-                self.moved = true;
-                let done = tcp.connect(&peer);
-                self.way = Way::One(tcp);
-                done
+        let Way::Trying(attempt) = &mut self.way else { return self.now_mut()?.finish_connect() };
+        let over = attempt.patience.as_ref().is_some_and(Patience::is_over);
+        match attempt.rdma.finish_connect() {
+            Ok(false) if over => self.fall_back(Errno::ETIMEDOUT),
+            Ok(false) => Ok(false),
+            Ok(true) => {
+                let Way::Trying(attempt) = std::mem::replace(&mut self.way, Way::None) else {
+                    return Err(Errno::EINVAL);
+                };
+                self.peers.note(&attempt.peer, true);
+                // The timer watches no more.
+                self.moved = attempt.patience.is_some();
+                self.way = Way::One(Box::new(attempt.rdma));
+                Ok(true)
             }
-            done => {
-                self.way = Way::One(Box::new(rdma));
-                done
+            Err(errno) if self.may_fall_back => self.fall_back(errno),
+            Err(errno) => {
+                self.peers.forget(&attempt.peer);
+                Err(errno)
             }
         }
     }
@@ -318,13 +393,19 @@ impl Socket for IpSocket {
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match &self.way {
             Way::Both { either, .. } => Some(either.as_fd()),
+            Way::Trying(attempt) => match &attempt.patience {
+                Some(patience) => Some(patience.either.as_fd()),
+                None => attempt.rdma.descriptor(),
+            },
             _ => self.now().ok()?.descriptor(),
         }
     }
 
     fn into_descriptor(self: Box<Self>) -> Option<OwnedFd> {
         match self.way {
-            Way::Open(socket) | Way::One(socket) => socket.into_descriptor(),
+            Way::Open(socket) | Way::One(socket) | Way::Both { tcp: socket, .. } => {
+                socket.into_descriptor()
+            }
             _ => None,
         }
     }

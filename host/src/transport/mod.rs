@@ -40,7 +40,7 @@ use rdma::Rdma;
 /// What an attempt to move bytes came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
-    /// That many bytes, at least one.
+    /// That many bytes; none where it was busy otherwise, and is to be tried again soon.
     Bytes(usize),
     /// None now; the descriptor will tell.
     Later,
@@ -200,12 +200,19 @@ impl Peers {
         (noted.elapsed() < REMEMBERED).then_some(*takes)
     }
 
-    fn note(&self, peer: std::net::SocketAddr, takes: bool) {
+    fn note(&self, peer: &SocketAddr, takes: bool) {
+        let Some(peer) = peer.to_ip() else { return };
         let mut peers = self.lock();
         if peers.len() >= MOST_PEERS {
             peers.clear();
         }
         peers.insert(peer, (takes, Instant::now()));
+    }
+
+    fn forget(&self, peer: &SocketAddr) {
+        if let Some(peer) = peer.to_ip() {
+            self.lock().remove(&peer);
+        }
     }
 }
 

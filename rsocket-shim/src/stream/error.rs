@@ -77,25 +77,64 @@ impl StreamError {
         match self {
             Self::Rejected => libc::ECONNREFUSED,
             Self::Reset => libc::ECONNRESET,
-            Self::Refused(_) | Self::Position(_) => libc::EPROTO,
+            Self::Refused(_) => libc::EPROTO,
             Self::Failed(failure) => match failure {
                 Failure::Violation(_) | Failure::Unasked => libc::EPROTO,
                 Failure::Queue(Fault::Unanswered | Fault::NotReady) => libc::ETIMEDOUT,
-                Failure::Queue(Fault::Flushed) => libc::ECONNRESET,
+                // A peer that is gone takes its memory along, perhaps before it says so.
+                Failure::Queue(Fault::Flushed | Fault::Refused) => libc::ECONNRESET,
                 Failure::Queue(_) => libc::EIO,
             },
             Self::Unreachable { step: Step::Address | Step::Route, errno } => match *errno {
                 libc::ETIMEDOUT | 0 => libc::EHOSTUNREACH,
                 errno => errno,
             },
-            Self::Unreachable { .. } => libc::ETIMEDOUT,
+            Self::Unreachable { errno: 0, .. } => libc::ETIMEDOUT,
+            Self::Unreachable { errno, .. } => *errno,
             Self::DeviceRemoved => libc::ENETDOWN,
             Self::Verbs(VerbsError::NoDeviceAt(_)) => libc::ENODEV,
+            Self::Verbs(VerbsError::OtherDevice { .. }) => libc::ENETUNREACH,
+            Self::Verbs(VerbsError::Transport { .. }) => libc::EOPNOTSUPP,
             Self::Verbs(error) => error.errno().unwrap_or(libc::EINVAL),
             Self::Register(error) => error.errno,
             Self::NoMemory => libc::ENOMEM,
-            Self::Terms(_) | Self::OutsideRegion => libc::EINVAL,
+            Self::Terms(_) | Self::OutsideRegion | Self::Position(_) => libc::EINVAL,
             Self::System { errno, .. } => *errno,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Violation;
+
+    #[test]
+    fn each_error_has_the_number_that_a_socket_would_give() {
+        let queue = |fault| StreamError::Failed(Failure::Queue(fault));
+        let unreachable = StreamError::failed;
+        let cases = [
+            (StreamError::Rejected, libc::ECONNREFUSED),
+            (StreamError::Refused(Refused::Version(2)), libc::EPROTO),
+            (StreamError::Failed(Failure::Violation(Violation::Empty)), libc::EPROTO),
+            (queue(Fault::Unanswered), libc::ETIMEDOUT),
+            (queue(Fault::NotReady), libc::ETIMEDOUT),
+            (queue(Fault::Flushed), libc::ECONNRESET),
+            (queue(Fault::Refused), libc::ECONNRESET),
+            (queue(Fault::Other(4)), libc::EIO),
+            (unreachable(Step::Address, libc::ETIMEDOUT), libc::EHOSTUNREACH),
+            (unreachable(Step::Address, libc::ENODEV), libc::ENODEV),
+            (unreachable(Step::Route, 0), libc::EHOSTUNREACH),
+            (unreachable(Step::Reach, 0), libc::ETIMEDOUT),
+            (unreachable(Step::Connect, libc::EINVAL), libc::EINVAL),
+            (StreamError::Position(BadPosition::Tail { tail: 9, least: 0, most: 8 }), libc::EINVAL),
+            (
+                StreamError::Verbs(VerbsError::OtherDevice { name: "rxe0".to_owned() }),
+                libc::ENETUNREACH,
+            ),
+        ];
+        for (error, errno) in cases {
+            assert_eq!(error.errno(), errno, "{error}");
         }
     }
 }

@@ -8,9 +8,11 @@
 //!
 //! The rings belong to the caller, and lie where it says: see [`Buffer`]. Bytes move by themselves
 //! once [`Stream::offer`] and [`Stream::consumed`] have said how far the kernel is and
-//! [`Stream::progress`] has been called; [`Stream::sent`] and [`Stream::arrived`] say how far they
-//! have come.
+//! [`Stream::flow`] has been called; [`Stream::sent`] and [`Stream::arrived`] say how far they
+//! have come. [`Stream::descriptor`] is readable when something has happened besides, for
+//! [`Stream::progress`] to look at.
 
+mod drive;
 mod error;
 mod listener;
 mod setup;
@@ -26,7 +28,7 @@ pub use error::StreamError;
 pub use listener::{Listener, Request};
 
 use crate::protocol::{Protocol, Ring, Settings, Terms};
-use crate::verbs::{Domain, EventChannel, EventKind, Id, QueuePair, Region, Token};
+use crate::verbs::{Domain, EventChannel, Id, QueuePair, Region, Token};
 use crate::work::Completion;
 use targets::Targets;
 use wake::Wake;
@@ -65,6 +67,16 @@ pub enum State {
     Open,
 }
 
+/// When to call a stream again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Next {
+    /// When the kernel is further, or the descriptor becomes readable.
+    Wait,
+    /// Soon: the peer keeps it busy, and others may want their turn.
+    Again,
+}
+
 /// What a stream has done so far, for measurements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
@@ -87,7 +99,7 @@ enum Stage {
 /// What carries bytes.
 struct Line {
     pair: QueuePair,
-    /// Completions make the descriptor readable.
+    /// The next completion makes the descriptor readable, or one has.
     armed: bool,
 }
 
@@ -108,8 +120,10 @@ pub struct Stream {
     work: Work,
     /// The connection manager says that the peer is gone.
     hung_up: bool,
-    /// We have told it that we are.
-    left: bool,
+    /// We were asked to leave.
+    leaving: bool,
+    /// Why it is no longer.
+    ended: Option<StreamError>,
 }
 
 impl Stream {
@@ -156,7 +170,8 @@ impl Stream {
             completions: Vec::new(),
             work: Work::default(),
             hung_up: false,
-            left: false,
+            leaving: false,
+            ended: None,
         })
     }
 
@@ -169,104 +184,8 @@ impl Stream {
         }
     }
 
-    /// Takes what has happened and does what can be done. An error ends the stream; what arrived
-    /// before can still be read.
-    pub fn progress(&mut self) -> Result<(), StreamError> {
-        let pumped = self.pump();
-        if let Ok(true) = pumped {
-            return Ok(());
-        }
-        // Nothing came: perhaps the connection manager has something to say.
-        while let Some(event) = self.channel.next()? {
-            self.take_event(event.kind)?;
-        }
-        // A pair whose peer is gone takes no work any more.
-        match pumped.and_then(|_| self.pump()) {
-            Err(_) if self.hung_up => self.judge().and(Err(StreamError::Reset)),
-            pumped => pumped.and_then(|_| self.judge()),
-        }
-    }
-
-    /// Takes completions, posts receives and writes. Whether there was anything.
-    fn pump(&mut self) -> Result<bool, StreamError> {
-        // Bytes may come before the connection manager's word that they can: they wait.
-        let Some(Stage::Open(line, protocol)) = &mut self.stage else { return Ok(false) };
-        let mut busy = false;
-        loop {
-            self.completions.clear();
-            let mut came = line.pair.completions().poll(&mut self.completions)?;
-            if came == 0 && !line.armed {
-                line.pair.completions().arm()?;
-                line.armed = true;
-                came = line.pair.completions().poll(&mut self.completions)?;
-            }
-            if came > 0 && std::mem::take(&mut line.armed) {
-                self.wake.drain()?;
-            }
-            self.work.completions += came as u64;
-            for completion in self.completions.drain(..) {
-                protocol.completed(completion, &mut self.targets);
-            }
-            line.pair.receive(protocol.receives_to_post())?;
-            while let Some(write) = protocol.next_write() {
-                self.work.writes += 1;
-                self.work.immediates += u64::from(write.immediate.is_some());
-                line.pair.write(&write)?;
-                busy = true;
-            }
-            if came == 0 {
-                return Ok(busy);
-            }
-            busy = true;
-        }
-    }
-
-    fn take_event(&mut self, event: EventKind) -> Result<(), StreamError> {
-        match event {
-            EventKind::AddressResolved => self.id.resolve_route(RESOLVE)?,
-            EventKind::RouteResolved => {
-                let line = self.open_line()?;
-                self.stage = Some(Stage::Asking(line));
-                self.id.connect(&self.terms.private_data())?;
-            }
-            EventKind::Established { data } => {
-                // The side that accepted is open already.
-                if let Some(Stage::Asking(_)) = self.stage {
-                    let protocol = Box::new(Protocol::new(&self.terms, &data)?);
-                    if let Some(Stage::Asking(line)) = self.stage.take() {
-                        self.stage = Some(Stage::Open(line, protocol));
-                    }
-                }
-            }
-            EventKind::Rejected { .. } => return Err(StreamError::Rejected),
-            EventKind::Failed { step, errno } => return Err(StreamError::failed(step, errno)),
-            EventKind::Disconnected => {
-                self.hung_up = true;
-                // Both sides say so, or the system keeps the connection for a while.
-                let _ = self.id.disconnect();
-            }
-            EventKind::DeviceRemoved => return Err(StreamError::DeviceRemoved),
-            _ => {}
-        }
-        Ok(())
-    }
-
-    /// Whether it has failed.
-    fn judge(&self) -> Result<(), StreamError> {
-        let Some(Stage::Open(_, protocol)) = &self.stage else {
-            return if self.hung_up { Err(StreamError::Reset) } else { Ok(()) };
-        };
-        match protocol.failure() {
-            // What a peer that is gone leaves behind.
-            Some(_) if self.hung_up && !protocol.is_peer_done() => Err(StreamError::Reset),
-            Some(failure) => Err(failure.into()),
-            None if self.hung_up && !protocol.is_over() && !self.left => Err(StreamError::Reset),
-            None if protocol.is_reset() => Err(StreamError::Reset),
-            None => Ok(()),
-        }
-    }
-
-    /// The kernel has published bytes up to here.
+    /// The kernel has published bytes up to here. This and what follows is nothing to a stream that
+    /// is not open yet.
     pub fn offer(&mut self, tail: u64) -> Result<(), StreamError> {
         match &mut self.stage {
             Some(Stage::Open(_, protocol)) => Ok(protocol.offer(tail)?),
@@ -320,27 +239,6 @@ impl Stream {
         }
     }
 
-    /// Says goodbye, behind what was offered. Whether that is done: dropped before, the stream is
-    /// cut off.
-    pub fn leave(&mut self) -> bool {
-        if let Some(Stage::Open(_, protocol)) = &mut self.stage {
-            protocol.disconnect();
-            self.left = true;
-        } else {
-            return true;
-        }
-        if self.progress().is_err() {
-            return true;
-        }
-        let done = self
-            .protocol()
-            .is_none_or(|protocol| protocol.is_over() && protocol.is_drained() || self.hung_up);
-        if done {
-            let _ = self.id.disconnect();
-        }
-        done
-    }
-
     /// What was done so far.
     #[must_use]
     pub fn work(&self) -> Work {
@@ -359,7 +257,8 @@ impl Stream {
         self.id.peer_address()
     }
 
-    /// Readable when [`Self::progress`] has something to do.
+    /// Readable when [`Self::progress`] has something to do, each time anew, so that one may wait
+    /// for edges.
     #[must_use]
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.wake.descriptor()

@@ -32,10 +32,21 @@ impl Stream {
         id.move_to(&channel)?;
         let mut stream = Self::new(domain, id, channel, buffers, settings)?;
         let protocol = Box::new(Protocol::new(&stream.terms, &data)?);
-        let line = stream.open_line()?;
         // As with rsocket, bytes may flow as soon as the peer is told.
-        stream.id.accept(&stream.terms.private_data())?;
+        let answered = stream.open_line().and_then(|line| {
+            stream.id.accept(&stream.terms.private_data())?;
+            Ok(line)
+        });
+        let line = answered.map_err(|error| stream.or_gone(error))?;
         stream.stage = Some(Stage::Open(line, protocol));
         Ok(stream)
+    }
+
+    /// A peer that has given up meanwhile makes calls fail that cannot say so.
+    fn or_gone(&mut self, error: StreamError) -> StreamError {
+        match self.take_events() {
+            Ok(()) if !self.hung_up => error,
+            _ => StreamError::Reset,
+        }
     }
 }

@@ -48,7 +48,7 @@ pub(crate) struct World {
     fresh: Statistics,
     streams: Vec<(Handle, UnixStream)>,
     listener: (Handle, SocketAddr),
-    waiting: Vec<TcpStream>,
+    waiting: Vec<peer::Stream>,
 }
 
 impl World {

@@ -6,7 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
 use gpunet_e2e::{
-    ANY_PORT, Errno, Folder, Handle, Job, Script, SocketOption, eventually, flags, net,
+    Errno, Folder, Handle, Job, Script, SocketOption, any_port, eventually, flags, net,
     net_builder, peer,
 };
 use gpunet_host::NetError;
@@ -183,7 +183,7 @@ fn sockets_that_cannot_be_handed_over() {
 #[test]
 fn a_socket_that_a_kernel_leaves_to_the_program() {
     let (net, flags) = (net(), flags());
-    let (listener, address) = net.listen(ANY_PORT).expect("a port");
+    let (listener, address) = net.listen(any_port()).expect("a port");
     let mut far = peer::connect(address);
     let mut script = Script::new();
     script.given(0, listener).accept(0, 1).set(1, SocketOption::Detached, 1).send(1, 10);

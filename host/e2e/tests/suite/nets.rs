@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use gpunet_device::calls::POLLIN;
 use gpunet_e2e::faults::{self, CALLS, Waiting};
 use gpunet_e2e::{
-    ANY_PORT, Domain, Errno, Handle, Job, Peer, Script, eventually, flags, is_cuda, net,
+    Domain, Errno, Handle, Job, Peer, Script, any_port, eventually, flags, is_cuda, net,
     net_builder, peer,
 };
 use gpunet_host::{GpuError, LaunchError, Net, NetError};
@@ -26,7 +26,7 @@ fn conversation(server: gpunet_e2e::SocketAddr) -> Script {
 #[test]
 fn a_second_net_and_a_second_kernel_while_the_first_waits() {
     let (first, server) = (net(), peer::echo_server());
-    let (listener, address) = first.listen(ANY_PORT).expect("a port");
+    let (listener, address) = first.listen(any_port()).expect("a port");
     let mut waiting = Script::new();
     waiting.given(0, listener).accept(0, 1).recv_all(1, 10, 10).close(1);
     let started = Job::blocks(64).script(&waiting).start(&first);
@@ -93,7 +93,7 @@ fn connections_spread_over_proxy_threads() {
 #[test]
 fn accepted_connections_spread_over_proxy_threads() {
     let net = net_builder().proxy_threads(2).sockets(40).build().expect("a net");
-    let (listener, address) = net.listen(ANY_PORT).expect("a port");
+    let (listener, address) = net.listen(any_port()).expect("a port");
     let flags = flags();
     let mut script = Script::new();
     script.given(0, listener);
@@ -229,7 +229,7 @@ fn sockets_that_a_kernel_leaves_open_are_closed() {
     let peer = Peer::serve(|mut stream| peer::receive_rest(&mut stream, 0));
     let mut script = Script::new();
     script.stream(0, peer.address).send(0, 3000).stream(1, peer.address);
-    script.socket(2, Domain::V4).listener(3, ANY_PORT).poller();
+    script.socket(2, Domain::V4).listener(3, any_port()).poller();
     // The poller goes out of scope in the kernel; the four others are left.
     Job::blocks(64).script(&script).run(&net);
     assert_eq!((peer.result(), peer.result()), (3000, 0));
@@ -240,7 +240,7 @@ fn sockets_that_a_kernel_leaves_open_are_closed() {
 #[test]
 fn connections_that_no_kernel_accepted() {
     let net = net();
-    let (listener, address) = net.listen(ANY_PORT).expect("a port");
+    let (listener, address) = net.listen(any_port()).expect("a port");
     let mut streams: Vec<_> = (0..5).map(|_| peer::connect(address)).collect();
     let mut script = Script::new();
     script.given(0, listener).accept(0, 1).send(1, 10).close(1).close(0);
@@ -268,13 +268,13 @@ fn a_wait_that_gives_up_leaves_the_kernel_running() {
 #[test]
 fn statistics_count_what_happened() {
     let net = net();
-    let (listener, address) = net.listen(ANY_PORT).expect("a port");
+    let (listener, address) = net.listen(any_port()).expect("a port");
     let before = net.statistics();
     assert_eq!((before.sockets, before.requests), (1, 0));
     let (mut server, mut client) = (Script::new(), Script::new());
     server.given(0, listener).accept(0, 1).echo(1, 1000).expect(7777).close(1);
     client.stream(0, address).send(0, 7777).shutdown(0, 1).recv_all(0, 8000, 1000).expect(7777);
-    client.close(0).close(0).errno(Errno::EBADF).bind(0, ANY_PORT).errno(Errno::EBADF);
+    client.close(0).close(0).errno(Errno::EBADF).bind(0, any_port()).errno(Errno::EBADF);
     client.socket_of(0, 99, 1, 0).errno(Errno::EAFNOSUPPORT);
     Job::blocks(64).script(&server).script(&client).run(&net);
     assert!(eventually(5 * SECOND, || net.statistics().sockets == 1));
@@ -304,7 +304,7 @@ fn a_dump_harms_nothing() {
             script.close(register);
         }
     }
-    script.socket(0, Domain::V4).listener(1, ANY_PORT).poller().set_flag(0).wait_flag(1);
+    script.socket(0, Domain::V4).listener(1, any_port()).poller().set_flag(0).wait_flag(1);
     script.connect(0, server).send(0, 99).recv_all(0, 99, 99);
     script.poller_add(0, POLLIN, 1).send(0, 1).poller_wait(1, SECOND).event(0, 1, POLLIN);
     let started = Job::blocks(32).script(&script).flags(&flags).start(&net);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use gpunet_device::calls::{POLLHUP, POLLIN, POLLOUT, POLLRDHUP};
 use gpunet_e2e::{
-    ANY_PORT, Errno, Flags, Job, PATIENCE, Peer, Script, SocketAddr, flags, net, net_builder, peer,
+    Errno, Flags, Job, PATIENCE, Peer, Script, SocketAddr, any_port, flags, net, net_builder, peer,
     seeded_net,
 };
 use gpunet_host::Net;
@@ -77,7 +77,7 @@ fn events_that_wait_are_dropped_when_the_socket_is_removed() {
 #[test]
 fn a_peer_that_closes_and_a_listener() {
     let net = net();
-    let (listener, address) = net.listen(ANY_PORT).expect("a port");
+    let (listener, address) = net.listen(any_port()).expect("a port");
     let peer = Peer::serve(drop);
     let flags = flags();
     let mut script = Script::new();
@@ -119,7 +119,7 @@ fn a_reset_is_told_unasked() {
 
 /// Has a kernel serve so many connections, each for several rounds of messages of various sizes.
 fn serve_many(net: &Net, blocks: u64, connections: u64, rounds: u64, threads: u32) {
-    let (listener, address) = net.listen(ANY_PORT).expect("a port");
+    let (listener, address) = net.listen(any_port()).expect("a port");
     let each = connections / blocks;
     let mut script = Script::new();
     script.given(0, listener).poller().poller_accept(0, 1, each, POLLIN | POLLRDHUP);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gpunet_device::calls::{POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDHUP, SHUT_WR};
 use gpunet_e2e::{
-    ANY_PORT, Domain, Errno, Handle, Job, Peer, Script, flags, net, net_builder, peer,
+    Domain, Errno, Handle, Job, Peer, Script, any_port, flags, net, net_builder, peer,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -111,7 +111,7 @@ fn a_handle_that_is_none() {
 #[test]
 fn a_listener_with_a_connection() {
     let net = net();
-    let (listener, address) = net.listen(ANY_PORT).expect("a port");
+    let (listener, address) = net.listen(any_port()).expect("a port");
     let flags = flags();
     let mut script = Script::new();
     script.given(0, listener).poll_set(0, 0, POLLIN | POLLOUT).poll(1, 0, 0).found(0, 0);

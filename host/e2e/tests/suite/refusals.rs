@@ -1,8 +1,10 @@
 //! What is refused, and how: by peers, by the system, for want of memory, for bad arguments.
 
+use std::net::IpAddr;
+
 use gpunet_device::calls::{SHUT_WR, SOCK_NONBLOCK, SOCK_STREAM};
 use gpunet_e2e::{
-    ANY_PORT, Domain, Errno, Folder, Job, RING, Script, SocketAddr, SocketOption, net, net_builder,
+    Domain, Errno, Folder, Job, RING, Script, SocketAddr, SocketOption, any_port, net, net_builder,
     peer,
 };
 
@@ -33,7 +35,8 @@ fn a_connection_that_is_refused() {
 #[test]
 fn an_address_that_is_in_use() {
     let (net, folder) = (net(), Folder::new("in-use"));
-    let holder = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let home = any_port().to_ip().expect("an IP address");
+    let holder = std::net::TcpListener::bind(home).expect("a port");
     let taken: SocketAddr = holder.local_addr().expect("its address").into();
     std::fs::write(folder.path("file"), "").expect("a file");
     let mut script = Script::new();
@@ -86,7 +89,7 @@ fn no_ring_memory_left() {
     let mut script = Script::new();
     script.stream(0, server).send(0, 100).recv_all(0, 100, 100);
     script.stream(1, server).errno(Errno::ENOBUFS);
-    script.listener(1, ANY_PORT).errno(Errno::ENOBUFS);
+    script.listener(1, any_port()).errno(Errno::ENOBUFS);
     // The one that has its rings goes on, and another follows when it has gone.
     script.send(0, 100).recv_all(0, 100, 100).close(0);
     script.stream(1, server).send(1, 100).recv_all(1, 100, 100).close(1);
@@ -139,7 +142,7 @@ fn bad_addresses() {
     // None of this has harmed the socket.
     script.connect(0, server).send(0, 9).recv_all(0, 9, 9).close(0);
     script.socket(0, Domain::Unix).bind(0, unnamed).errno(Errno::EINVAL);
-    script.connect(0, unnamed).errno(Errno::EINVAL).bind(0, ANY_PORT).errno(Errno::EAFNOSUPPORT);
+    script.connect(0, unnamed).errno(Errno::EINVAL).bind(0, any_port()).errno(Errno::EAFNOSUPPORT);
     script.close(0);
     script.stream(0, SocketAddr::NONE).errno(Errno::EAFNOSUPPORT);
     script.listener(0, SocketAddr::NONE).errno(Errno::EAFNOSUPPORT);
@@ -157,10 +160,10 @@ fn calls_in_the_wrong_state() {
     script.look(0, 1, 1).errno(Errno::ENOTCONN).reserve(0, 1, 1, 1).errno(Errno::ENOTCONN);
     script.accept(0, 1).errno(Errno::EINVAL).shutdown(0, SHUT_WR).errno(Errno::ENOTCONN);
     script.peer_name(0, server).errno(Errno::ENOTCONN);
-    script.bind(0, ANY_PORT).bind(0, ANY_PORT).errno(Errno::EINVAL);
+    script.bind(0, any_port()).bind(0, any_port()).errno(Errno::EINVAL);
     // Connected.
     script.connect(0, server).connect(0, server).errno(Errno::EISCONN);
-    script.bind(0, ANY_PORT).errno(Errno::EINVAL).listen(0, 1).errno(Errno::EINVAL);
+    script.bind(0, any_port()).errno(Errno::EINVAL).listen(0, 1).errno(Errno::EINVAL);
     script.accept(0, 1).errno(Errno::EINVAL);
     for how in [-1, 3, 1000] {
         script.shutdown(0, how).errno(Errno::EINVAL);
@@ -172,7 +175,7 @@ fn calls_in_the_wrong_state() {
 #[test]
 fn a_listener_is_no_stream() {
     let net = net();
-    let (listener, address) = net.listen(ANY_PORT).expect("a port");
+    let (listener, address) = net.listen(any_port()).expect("a port");
     // A connection waits, so that there is something a wrong call could take.
     let mut waiting = peer::connect(address);
     assert!(gpunet_e2e::eventually(gpunet_e2e::PATIENCE, || net.statistics().accepted == 1));
@@ -222,31 +225,32 @@ fn bad_flags_and_options() {
 #[test]
 fn a_policy_decides_what_kernels_connect_to_and_bind() {
     let (server, folder) = (peer::echo_server(), Folder::new("policy"));
-    let port = server.to_ip().expect("it is TCP").port();
+    let home = server.to_ip().expect("it has one");
+    let (port, IpAddr::V4(home)) = (home.port(), home.ip()) else { panic!("an IPv4 address") };
+    let [net_byte, ..] = home.octets();
+    let other = SocketAddr::v4([net_byte, 0, 0, 2], port);
     let rule = |text: String| text.parse::<Rule>().expect("a rule");
     let policy = Policy::open()
-        .allow_connect(rule(format!("127.0.0.0/8:{port}")))
-        .deny_connect(rule("127.0.0.2".to_owned()))
-        .allow_bind(rule("127.0.0.1:0".to_owned()))
+        .allow_connect(rule(format!("{net_byte}.0.0.0/8:{port}")))
+        .deny_connect(rule(format!("{net_byte}.0.0.2")))
+        .allow_bind(rule(format!("{home}:0")))
         .allow_bind(rule(format!("unix:{}/*", folder.path("in").display())));
     std::fs::create_dir(folder.path("in")).expect("a folder");
     let net = net_builder().policy(policy).build().expect("a net");
     let mut script = Script::new();
     // What is allowed works.
     script.stream(0, server).send(0, 100).recv_all(0, 100, 100).close(0);
-    script.listener(0, ANY_PORT).close(0);
+    script.listener(0, any_port()).close(0);
     script.listener(0, folder.address("in/a")).close(0);
     // The rest does not, and the socket can still be used for what is.
     script.socket(0, Domain::V4);
-    for address in [
-        SocketAddr::v4([127, 0, 0, 2], port),
-        SocketAddr::v4([127, 0, 0, 1], port.wrapping_add(1)),
-        SocketAddr::v4([192, 0, 2, 1], port),
-    ] {
+    for address in
+        [other, server.with_port(port.wrapping_add(1)), SocketAddr::v4([192, 0, 2, 1], port)]
+    {
         script.connect(0, address).errno(Errno::EACCES);
     }
     script.bind(0, SocketAddr::v4([0, 0, 0, 0], 0)).errno(Errno::EACCES);
-    script.bind(0, SocketAddr::v4([127, 0, 0, 1], 1)).errno(Errno::EACCES);
+    script.bind(0, server.with_port(1)).errno(Errno::EACCES);
     // Listening would bind it to every address.
     script.listen(0, 1).errno(Errno::EACCES);
     script.connect(0, server).send(0, 10).recv_all(0, 10, 10).close(0);
@@ -256,5 +260,5 @@ fn a_policy_decides_what_kernels_connect_to_and_bind() {
     Job::blocks(32).script(&script).run(&net);
     assert_eq!(net.statistics().denied, 8);
     // The program itself is not asked.
-    net.listen(SocketAddr::v4([127, 0, 0, 3], 0)).expect("it may");
+    net.listen(SocketAddr::v4([0, 0, 0, 0], 0)).expect("it may");
 }

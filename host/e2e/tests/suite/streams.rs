@@ -212,7 +212,7 @@ fn over_ipv6_and_a_unix_path() {
         }
     });
     let mut script = Script::new();
-    script.stream(0, peer::echo_server_at("[::1]:0"));
+    script.stream(0, peer::echo_server_at(gpunet_e2e::any_port_v6()));
     script.stream(1, local.address);
     for register in [0, 1] {
         there_and_back(&mut script, register);
@@ -225,8 +225,7 @@ fn over_ipv6_and_a_unix_path() {
 #[test]
 fn kernel_to_kernel_in_one_net() {
     let net = net();
-    let (listener, address) =
-        net.listen(gpunet_e2e::SocketAddr::v4([127, 0, 0, 1], 0)).expect("a port");
+    let (listener, address) = net.listen(gpunet_e2e::any_port()).expect("a port");
     let mut server = Script::new();
     server.given(0, listener).accept(0, 1).echo(1, 1500).close(1);
     let mut client = Script::new();
@@ -244,7 +243,7 @@ fn kernel_to_kernel_in_one_net() {
 fn kernel_to_kernel_between_two_nets() {
     let (near, far) = (net(), net());
     let folder = Folder::new("two-nets");
-    let addresses = [folder.address("listener"), gpunet_e2e::SocketAddr::v4([127, 0, 0, 1], 0)];
+    let addresses = [folder.address("listener"), gpunet_e2e::any_port()];
     for address in addresses {
         let (listener, address) = far.listen(address).expect("it listens");
         let mut server = Script::new();
@@ -263,9 +262,7 @@ fn kernel_to_kernel_between_two_nets() {
 fn a_listener_that_a_kernel_makes() {
     let (net, folder) = (net(), Folder::new("kernel-listener"));
     let unix = folder.address("listener");
-    for (domain, address) in
-        [(Domain::V4, gpunet_e2e::SocketAddr::v4([127, 0, 0, 1], 0)), (Domain::Unix, unix)]
-    {
+    for (domain, address) in [(Domain::V4, gpunet_e2e::any_port()), (Domain::Unix, unix)] {
         let flags = std::sync::Arc::new(Flags::new(gpu()));
         let mut server = Script::new();
         server.socket(0, domain).bind(0, address).listen(0, 5);

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gpunet_e2e::{
-    ANY_PORT, Domain, Folder, Job, Peer, RING, Script, SocketAddr, SocketOption, eventually, net,
+    Domain, Folder, Job, Peer, RING, Script, SocketAddr, SocketOption, any_port, eventually, net,
     net_builder, peer,
 };
 
@@ -57,7 +57,7 @@ fn rings_have_the_size_that_was_asked_for() {
     script.send(0, 16_384).look(0, 16_384, 16_384).expect(16_384).close(0);
     // Accepted sockets have their listener's.
     script.socket(1, Domain::V4).set(1, SocketOption::ReceiveRing, 32_768);
-    script.bind(1, ANY_PORT).listen(1, 4);
+    script.bind(1, any_port()).listen(1, 4);
     let name = script.keep_name(1);
     script.set_flag(0).accept(1, 2).get(2, SocketOption::ReceiveRing, 32_768);
     script.look(2, 30_000, 30_000).close(2).close(1);
@@ -78,7 +78,7 @@ fn rings_have_the_size_that_was_asked_for() {
 fn names_of_both_ends() {
     let (net, folder) = (net(), Folder::new("names"));
     let path = folder.path("peer");
-    for at in ["127.0.0.1:0", "[::1]:0"] {
+    for at in [any_port(), gpunet_e2e::any_port_v6()] {
         let peer = Peer::serve_at(at, |stream| stream.peer_addr().expect("the kernel's address"));
         let mut script = Script::new();
         script.stream(0, peer.address).peer_name(0, peer.address);
@@ -97,11 +97,11 @@ fn names_of_both_ends() {
     Job::blocks(64).script(&script).run(&net);
     for threads in [1, 33] {
         let mut script = Script::new();
-        script.socket(0, Domain::V4).bind(0, ANY_PORT);
+        script.socket(0, Domain::V4).bind(0, any_port());
         let name = script.keep_name(0);
         let finished = Job::warps(threads).script(&script).run(&net);
         let name = finished.names[0][name];
-        assert_eq!(name.with_port(0), ANY_PORT);
+        assert_eq!(name.with_port(0), any_port());
         assert_ne!(name.port(), 0);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use gpunet_device::calls::{MSG_DONTWAIT, POLLERR, POLLHUP, POLLIN, POLLOUT, SOCK_NONBLOCK};
 use gpunet_e2e::faults::{self, Row};
 use gpunet_e2e::{
-    ANY_PORT, Domain, Errno, Finished, Job, Peer, RING, Script, SocketOption, flags, net,
+    Domain, Errno, Finished, Job, Peer, RING, Script, SocketOption, any_port, flags, net,
     net_builder, peer,
 };
 
@@ -41,7 +41,7 @@ fn a_socket_that_does_not_wait() {
     script.look(0, 1, 1).errno(Errno::EAGAIN);
     script.send(0, 10).poll_set(0, 0, POLLIN).poll(1, 10_000, 1).recv(0, 10).between(1, 10);
     script.set(0, SocketOption::NonBlocking, 0).close(0);
-    script.listener(1, ANY_PORT).set(1, SocketOption::NonBlocking, 1);
+    script.listener(1, any_port()).set(1, SocketOption::NonBlocking, 1);
     script.accept(1, 2).errno(Errno::EAGAIN).takes(Duration::ZERO..200 * MS).close(1);
     Job::blocks(64).script(&script).run(&net);
     peer.result();
@@ -80,10 +80,7 @@ fn a_connect_that_does_not_wait() {
 #[test]
 fn a_refusal_that_was_not_waited_for() {
     let net = net();
-    let closed = {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        listener.local_addr().expect("its address").into()
-    };
+    let (_held, closed) = peer::closed_port();
     let mut script = Script::new();
     script.socket_of(0, 2, 1 | SOCK_NONBLOCK, 0).connect(0, closed);
     script.between(Errno::EINPROGRESS.negative(), Errno::ECONNREFUSED.negative());
@@ -153,7 +150,7 @@ fn a_send_that_takes_too_long() {
 fn an_accept_that_takes_too_long() {
     let net = net();
     let mut script = Script::new();
-    script.listener(0, ANY_PORT).receive_timeout(0, LIMIT);
+    script.listener(0, any_port()).receive_timeout(0, LIMIT);
     script.accept(0, 1).errno(Errno::ETIMEDOUT).takes(about_the_limit());
     let wait = script.mark();
     let finished = Job::blocks(64).script(script.close(0)).run(&net);

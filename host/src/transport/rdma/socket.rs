@@ -9,7 +9,7 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 use gpunet_device::{Domain, SocketAddr};
 use rsocket_shim::protocol::Settings;
-use rsocket_shim::stream::{Buffer, Buffers, Listener, Request, State, Stream, StreamError};
+use rsocket_shim::stream::{Buffer, Buffers, Listener, Next, Request, State, Stream, StreamError};
 
 use super::super::{Direction, Moved, Placement, Placements, RingRegion, Rings, Socket};
 use super::adapter::Adapter;
@@ -56,13 +56,14 @@ impl RdmaSocket {
     pub(in super::super) fn new(
         rdma: Arc<Rdma>,
         domain: Domain,
+        bound: Option<IpSocketAddr>,
         placements: Option<Placements>,
     ) -> Self {
         Self {
             rdma,
             domain,
             kind: Kind::Fresh,
-            bound: None,
+            bound,
             placements,
             placement: None,
             told_sent: 0,
@@ -157,11 +158,9 @@ impl Socket for RdmaSocket {
     }
 
     fn bind(&mut self, address: &SocketAddr) -> Result<(), Errno> {
-        if self.bound.is_some() {
-            return Err(Errno::EINVAL);
-        }
+        let Kind::Fresh = self.kind else { return Err(Errno::EINVAL) };
         let local = self.ip(address)?;
-        // Held from now on, as a socket's address is; a connect gives it up for its own.
+        // Held from now on, as a socket's address is.
         let listener = Listener::bind(self.rdma.libraries, local).map_err(|e| errno(&e))?;
         self.bound = listener.local_address().or(Some(local));
         self.kind = Kind::Listener(listener, None);
@@ -170,7 +169,8 @@ impl Socket for RdmaSocket {
 
     fn listen(&mut self, backlog: u32) -> Result<(), Errno> {
         if let Kind::Fresh = self.kind {
-            self.bind(&any(self.domain))?;
+            let local = self.bound.map_or_else(|| any(self.domain), SocketAddr::from);
+            self.bind(&local)?;
         }
         match &self.kind {
             Kind::Listener(listener, _) => listener.listen(backlog).map_err(|error| errno(&error)),
@@ -234,15 +234,16 @@ impl Socket for RdmaSocket {
 
     fn finish_connect(&mut self) -> Result<bool, Errno> {
         let stream = self.stream()?;
-        stream.progress().map_err(|error| errno(&error))?;
+        // One that is busy is open, and tried again.
+        let _ = stream.progress().map_err(|error| errno(&error))?;
         Ok(stream.state() == State::Open)
     }
 
     fn accept(&mut self) -> Result<Option<Box<dyn Socket>>, Errno> {
         let Kind::Listener(_, slot) = &mut self.kind else { return Err(Errno::EINVAL) };
         let Some(prepared) = slot.take() else { return Ok(None) };
-        let mut accepted = Self::new(Arc::clone(&self.rdma), self.domain, self.placements);
-        accepted.bound = Some(prepared.local);
+        let (rdma, local) = (Arc::clone(&self.rdma), Some(prepared.local));
+        let mut accepted = Self::new(rdma, self.domain, local, self.placements);
         accepted.peer = prepared.request.as_ref().and_then(Request::peer_address);
         accepted.kind = Kind::Prepared(prepared);
         Ok(Some(Box::new(accepted)))
@@ -273,8 +274,9 @@ impl Socket for RdmaSocket {
         match (new, progressed) {
             (0, Err(StreamError::Reset)) if stream.is_peer_done() => Ok(Moved::End),
             (0, Err(error)) => Err(errno(&error)),
-            (0, Ok(())) if stream.is_peer_done() => Ok(Moved::End),
-            (0, Ok(())) => Ok(Moved::Later),
+            (0, Ok(_)) if stream.is_peer_done() => Ok(Moved::End),
+            (0, Ok(Next::Again)) => Ok(Moved::Bytes(0)),
+            (0, Ok(Next::Wait)) => Ok(Moved::Later),
             (new, _) => {
                 let bytes = new.min(window.len() as u64);
                 if in_gpu_memory {
@@ -296,6 +298,7 @@ impl Socket for RdmaSocket {
                 Err(errno(&error))
             }
             _ if stream.is_peer_done() => Ok(Moved::End),
+            Ok(Next::Again) => Ok(Moved::Bytes(0)),
             _ => Ok(Moved::Later),
         }
     }
@@ -307,9 +310,10 @@ impl Socket for RdmaSocket {
         self.offered = tail;
         let stream = self.stream()?;
         stream.offer(tail).map_err(|error| errno(&error))?;
+        // Not only for bytes: nobody receives any more where the peer has ended its stream.
         let progressed = stream.progress();
         match (stream.sent() - told, progressed) {
-            (0, Ok(())) => Ok(Moved::Later),
+            (0, Ok(_)) => Ok(Moved::Later),
             (0, Err(error)) => Err(errno(&error)),
             (bytes, _) => {
                 let bytes = bytes.min(window.len() as u64);
@@ -328,8 +332,9 @@ impl Socket for RdmaSocket {
         self.told_received = arrived;
         match progressed {
             Err(error) => Err(errno(&error)),
-            Ok(()) if arrived != told => Ok(Moved::Bytes((arrived - told) as usize)),
-            Ok(()) => Ok(Moved::Later),
+            Ok(_) if arrived != told => Ok(Moved::Bytes((arrived - told) as usize)),
+            Ok(Next::Again) => Ok(Moved::Bytes(0)),
+            Ok(Next::Wait) => Ok(Moved::Later),
         }
     }
 
@@ -338,7 +343,7 @@ impl Socket for RdmaSocket {
         if direction == Direction::Send {
             stream.shutdown_send();
         }
-        stream.progress().map_err(|error| errno(&error))
+        stream.progress().map(drop).map_err(|error| errno(&error))
     }
 
     fn leave(&mut self) -> bool {

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::archive::Archive;
-use super::jobs::{Job, What};
+use super::jobs::{Job, TestProgram, What};
 use super::kernel::Kernel;
 use super::programs::{self, Placed};
 
@@ -63,8 +63,12 @@ fn script_of(job: &Job) -> String {
     match &job.what {
         What::Script(text) => format!(". /jobs/functions\n{text}\n"),
         What::Tests(tests) => {
-            let program = programs::path_of_test(job);
-            format!("exec {program} --test-threads 2 {}\n", tests.arguments.join(" "))
+            let program = programs::path_of_test(tests);
+            let TestProgram { environment, arguments, .. } = tests;
+            let arguments = arguments.join(" ");
+            format!(
+                ". /jobs/functions\nexec env {environment} {program} --test-threads 2 {arguments}\n"
+            )
         }
     }
 }
@@ -75,15 +79,19 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::jobs::TestProgram;
     use super::*;
 
     #[test]
     fn test_programs_get_their_arguments() {
         let arguments = &["rping", "--include-ignored"];
-        let tests = TestProgram { package: "p", test: "verbs", arguments };
+        let environment = "A=$B";
+        let tests = TestProgram { package: "p", test: "verbs", arguments, environment };
         let job = Job { name: "verbs", what: What::Tests(tests), limit: 1 };
-        assert_eq!(script_of(&job), "exec /tests/verbs --test-threads 2 rping --include-ignored\n");
+        assert_eq!(
+            script_of(&job),
+            ". /jobs/functions\n\
+             exec env A=$B /tests/verbs --test-threads 2 rping --include-ignored\n"
+        );
     }
 
     #[test]

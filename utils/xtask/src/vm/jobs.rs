@@ -23,6 +23,8 @@ pub(crate) struct TestProgram {
     pub(crate) test: &'static str,
     /// For the program: a filter, `--ignored`, and so on.
     pub(crate) arguments: &'static [&'static str],
+    /// Variables of its environment; `functions.sh` has those that it may name.
+    pub(crate) environment: &'static str,
 }
 
 /// Every job. Each pair of programs has a port of its own: a server does not always leave it
@@ -67,21 +69,35 @@ pub(crate) const JOBS: &[Job] = &[
         echo \"$sent packets of RDMA\"
         [ $sent -gt 300 ]",
     ),
+    rdma_tests("verbs", 60),
+    rdma_tests("streams", 100),
     // On the emulated GPU, over TCP inside the guest.
-    tests("gpunet-e2e", "descriptors", 60, &[]),
+    e2e("descriptors", "descriptors", 60, "", &[]),
+    e2e("suite-bounce", "suite", 200, "GPUNET_PLACEMENT=bounce $RDMA", &[]),
+    e2e("suite-peer", "suite", 200, "GPUNET_PLACEMENT=peer $RDMA", &["streams::", "endings::"]),
 ];
 
 const fn script(name: &'static str, limit: u32, text: &'static str) -> Job {
     Job { name, limit, what: What::Script(text) }
 }
 
-const fn tests(
-    package: &'static str,
+/// Tests of rsocket-shim, which are ignored where there is no RDMA.
+const fn rdma_tests(test: &'static str, limit: u32) -> Job {
+    let (package, arguments) = ("rsocket-shim", &["--include-ignored"]);
+    let tests = TestProgram { package, test, arguments, environment: "" };
+    Job { name: test, limit, what: What::Tests(tests) }
+}
+
+/// End-to-end tests on the emulated GPU.
+const fn e2e(
+    name: &'static str,
     test: &'static str,
     limit: u32,
+    environment: &'static str,
     arguments: &'static [&'static str],
 ) -> Job {
-    Job { name: test, limit, what: What::Tests(TestProgram { package, test, arguments }) }
+    let tests = TestProgram { package: "gpunet-e2e", test, arguments, environment };
+    Job { name, limit, what: What::Tests(tests) }
 }
 
 #[cfg(test)]

@@ -92,21 +92,25 @@ pub(crate) fn base() -> Result<Vec<Placed>> {
 pub(crate) fn tests(jobs: &[&Job], cargo: &dyn Fn() -> Command) -> Result<Vec<Placed>> {
     let mut files = Vec::new();
     for job in jobs {
-        let What::Tests(TestProgram { package, test, .. }) = &job.what else { continue };
+        let What::Tests(tests) = &job.what else { continue };
+        let (TestProgram { package, test, .. }, place) = (tests, path_of_test(tests));
+        if files.iter().any(|file: &Placed| file.to == place) {
+            continue;
+        }
         let mut command = cargo();
         command.args(["test", "--no-run", "--release", "--package", package, "--test", test]);
         checks::make_strict(&mut command);
         let built = artifacts::built(&mut command, "test")?;
         let program = built.into_iter().find(|built| built.name == *test);
         let program = program.with_context(|| format!("cargo made no test {test} of {package}"))?;
-        files.push(Placed::new(program.path, path_of_test(job)));
+        files.push(Placed::new(program.path, place));
     }
     Ok(files)
 }
 
-/// Where the guest has the test program of a job.
-pub(crate) fn path_of_test(job: &Job) -> String {
-    format!("/tests/{}", job.name)
+/// Where the guest has a test program; two packages have none of the same name.
+pub(crate) fn path_of_test(tests: &TestProgram) -> String {
+    format!("/tests/{}", tests.test)
 }
 
 /// The shared libraries that a file needs, at the places where its loader looks.

@@ -85,7 +85,12 @@ mod tests {
     const SCRIPT: Job = Job { name: "rping", what: What::Script("true"), limit: 5 };
     const TESTS: Job = Job {
         name: "verbs",
-        what: What::Tests(TestProgram { package: "p", test: "verbs", arguments: &[] }),
+        what: What::Tests(TestProgram {
+            package: "p",
+            test: "verbs",
+            arguments: &[],
+            environment: "",
+        }),
         limit: 5,
     };
 

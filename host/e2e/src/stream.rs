@@ -1,0 +1,231 @@
+//! A peer's ends: sockets of the system or, by RDMA, of stock rsocket; whichever way the suites go.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gpunet_device::SocketAddr;
+use rsocket_shim::load::Libraries;
+use rsocket_shim::stock::{Readiness, StockSocket};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::way;
+
+/// How long a peer waits for anything.
+pub(crate) fn patience() -> Duration {
+    way::patient(Duration::from_secs(30))
+}
+
+/// One end of a connection.
+pub enum Stream {
+    /// Of the system.
+    Tcp(TcpStream),
+    /// Of stock rsocket.
+    Stock(Stock),
+}
+
+/// A socket of stock rsocket whose calls wait, but not for ever.
+#[derive(Clone)]
+pub struct Stock(Arc<StockSocket>);
+
+const TO_READ: Readiness = Readiness { readable: true, writable: false, ended: false };
+const TO_WRITE: Readiness = Readiness { readable: false, writable: true, ended: false };
+
+impl Stock {
+    fn new(socket: StockSocket) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        Ok(Self(Arc::new(socket)))
+    }
+
+    /// Tries until it need not wait.
+    fn wait<T>(
+        &self,
+        wanted: Readiness,
+        mut act: impl FnMut(&StockSocket) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let end = Instant::now() + patience();
+        loop {
+            match act(&self.0) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return done,
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.0.poll(wanted, Some(left.min(Duration::from_millis(200))))?;
+        }
+    }
+}
+
+fn libraries() -> io::Result<&'static Libraries> {
+    Libraries::load().map_err(io::Error::other)
+}
+
+fn ip(address: SocketAddr) -> io::Result<std::net::SocketAddr> {
+    address.to_ip().ok_or_else(|| io::ErrorKind::InvalidInput.into())
+}
+
+impl Stream {
+    /// Connects.
+    ///
+    /// # Errors
+    /// As the system's connect.
+    pub fn connect(address: SocketAddr) -> io::Result<Self> {
+        let address = ip(address)?;
+        if !way::is_rdma() {
+            return Self::of_tcp(TcpStream::connect_timeout(&address, patience())?);
+        }
+        let socket = StockSocket::new(libraries()?, address)?;
+        socket.connect(address)?;
+        Ok(Self::Stock(Stock::new(socket)?))
+    }
+
+    /// One of the system's, with a limit for its calls.
+    pub(crate) fn of_tcp(stream: TcpStream) -> io::Result<Self> {
+        stream.set_read_timeout(Some(patience()))?;
+        stream.set_write_timeout(Some(patience()))?;
+        stream.set_nodelay(true)?;
+        Ok(Self::Tcp(stream))
+    }
+
+    /// The same end once more.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(match self {
+            Self::Tcp(stream) => Self::Tcp(stream.try_clone()?),
+            Self::Stock(stock) => Self::Stock(stock.clone()),
+        })
+    }
+
+    /// Ends a direction or both.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.shutdown(how),
+            // Says EAGAIN where the end is still on its way, which need not be waited for.
+            Self::Stock(stock) => match stock.0.shutdown(how) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+                done => done,
+            },
+        }
+    }
+
+    /// The peer's address.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn peer_addr(&self) -> io::Result<std::net::SocketAddr> {
+        match self {
+            Self::Tcp(stream) => stream.peer_addr(),
+            Self::Stock(stock) => stock.0.peer_address(),
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(room),
+            Self::Stock(stock) => stock.wait(TO_READ, |socket| socket.receive(room)),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(bytes),
+            Self::Stock(stock) => stock.wait(TO_WRITE, |socket| socket.send(bytes)),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Where kernels connect to.
+pub enum Listener {
+    /// Of the system.
+    Tcp(TcpListener),
+    /// Of stock rsocket.
+    Stock(StockSocket),
+}
+
+impl Listener {
+    /// Listens at an address.
+    ///
+    /// # Errors
+    /// An address that cannot be had.
+    pub fn bind(address: SocketAddr) -> io::Result<Self> {
+        Self::bind_with(address, None, 128)
+    }
+
+    /// The same with a small buffer for what arrives, or a short queue.
+    pub(crate) fn bind_with(
+        address: SocketAddr,
+        buffer: Option<i32>,
+        backlog: i32,
+    ) -> io::Result<Self> {
+        let address = ip(address)?;
+        if way::is_rdma() {
+            let socket = StockSocket::new(libraries()?, address)?;
+            if let Some(bytes) = buffer {
+                socket.set_option(libc::SOL_SOCKET, libc::SO_RCVBUF, bytes)?;
+            }
+            socket.bind(address)?;
+            socket.listen(backlog)?;
+            return Ok(Self::Stock(socket));
+        }
+        let domain = socket2::Domain::for_address(address);
+        let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None)?;
+        if let Some(bytes) = buffer {
+            socket.set_recv_buffer_size(usize::try_from(bytes).unwrap_or_default())?;
+        }
+        socket.bind(&address.into())?;
+        socket.listen(backlog)?;
+        Ok(Self::Tcp(socket.into()))
+    }
+
+    /// Where it listens.
+    ///
+    /// # Panics
+    /// When the system does not say.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        let address = match self {
+            Self::Tcp(listener) => listener.local_addr(),
+            Self::Stock(listener) => listener.local_address(),
+        };
+        address.expect("its address").into()
+    }
+
+    /// The next connection; it is waited for.
+    ///
+    /// # Errors
+    /// The system's, and none in time.
+    pub fn accept(&self) -> io::Result<Stream> {
+        let limit = patience();
+        match self {
+            Self::Tcp(listener) => {
+                let time = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: 0 };
+                if poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&time))? == 0 {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                Stream::of_tcp(listener.accept()?.0)
+            }
+            Self::Stock(listener) => {
+                if !listener.poll(TO_READ, Some(limit))?.readable {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                Ok(Stream::Stock(Stock::new(listener.accept()?.0)?))
+            }
+        }
+    }
+}

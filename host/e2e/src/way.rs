@@ -1,0 +1,94 @@
+//! Which way the suites go: the transport of kernels and of their peers, where they meet, and how
+//! patient one has to be there.
+//!
+//! | variable | values |
+//! | --- | --- |
+//! | `GPUNET_TRANSPORT` | `tcp` unless set; `rdma`: kernels by RDMA, peers by stock rsocket |
+//! | `GPUNET_ADDRESS`, `GPUNET_ADDRESS6` | where they meet; with RDMA, addresses of its device |
+//! | `GPUNET_PLACEMENT` | `bounce` or `peer`: where the rings of RDMA streams lie; any unless set |
+//! | `GPUNET_SLOWNESS` | times that all takes longer than on a real machine, 1 unless set |
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use gpunet_device::SocketAddr;
+use gpunet_host::{NetBuilder, Placement, Placements, TransportChoice};
+
+/// The settings of this process.
+struct Way {
+    rdma: bool,
+    address: Ipv4Addr,
+    address6: Ipv6Addr,
+    placements: Option<Placements>,
+    slowness: u32,
+}
+
+fn setting<T: FromStr>(name: &str) -> Option<T> {
+    let text = std::env::var(name).ok()?;
+    match text.parse() {
+        Ok(value) => Some(value),
+        Err(_) => panic!("{name} cannot be `{text}`"),
+    }
+}
+
+fn way() -> &'static Way {
+    static WAY: OnceLock<Way> = OnceLock::new();
+    WAY.get_or_init(|| Way {
+        rdma: match setting::<String>("GPUNET_TRANSPORT").as_deref() {
+            None | Some("tcp") => false,
+            Some("rdma") => true,
+            Some(other) => panic!("GPUNET_TRANSPORT cannot be `{other}`"),
+        },
+        address: setting("GPUNET_ADDRESS").unwrap_or(Ipv4Addr::LOCALHOST),
+        address6: setting("GPUNET_ADDRESS6").unwrap_or(Ipv6Addr::LOCALHOST),
+        placements: match setting::<String>("GPUNET_PLACEMENT").as_deref() {
+            None => None,
+            Some("bounce") => Some(Placements::only(Placement::Bounce)),
+            Some("peer") => Some(Placements::only(Placement::PeerMemory)),
+            Some(other) => panic!("GPUNET_PLACEMENT cannot be `{other}`"),
+        },
+        slowness: setting("GPUNET_SLOWNESS").unwrap_or(1).max(1),
+    })
+}
+
+/// Whether the suites go by RDMA.
+#[must_use]
+pub fn is_rdma() -> bool {
+    way().rdma
+}
+
+/// Whether the rings of RDMA streams lie in GPU memory.
+#[must_use]
+pub fn has_gpu_rings() -> bool {
+    is_rdma() && way().placements.is_none_or(|allowed| allowed.allow(Placement::PeerMemory))
+}
+
+/// Any port where kernels and peers meet.
+#[must_use]
+pub fn any_port() -> SocketAddr {
+    std::net::SocketAddr::new(IpAddr::V4(way().address), 0).into()
+}
+
+/// The same with IPv6.
+#[must_use]
+pub fn any_port_v6() -> SocketAddr {
+    std::net::SocketAddr::new(IpAddr::V6(way().address6), 0).into()
+}
+
+/// A time, as long as it is on this machine.
+#[must_use]
+pub fn patient(time: Duration) -> Duration {
+    time * way().slowness
+}
+
+/// Has a net go this way.
+pub(crate) fn of_net(builder: NetBuilder) -> NetBuilder {
+    let way = way();
+    let builder = if way.rdma { builder.transport(TransportChoice::Rdma) } else { builder };
+    match way.placements {
+        Some(placements) => builder.placements(placements),
+        None => builder,
+    }
+}
