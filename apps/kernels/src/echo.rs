@@ -1,5 +1,7 @@
 //! Echo: a server, a client that measures round trips, and the two ends of a one-way stream.
 
+use gpunet_device::abi::option::SocketOption;
+use gpunet_device::calls::ggetsockopt;
 use gpunet_device::{
     Errno, Group, Handle, Listener, Net, Shared, SharedBuf, SocketAddr, Stream, kernel_arg,
     kernels, simt,
@@ -36,6 +38,10 @@ kernel_arg! {
         pub elapsed_ns: u64,
         /// Cycles that the whole work took, to turn samples into time.
         pub elapsed_cycles: u64,
+        /// How the connection went: the option `Transport`, negative where that is unknown.
+        pub transport: i64,
+        /// Where its rings lay: the option `Placement`, likewise.
+        pub placement: i64,
     }
 }
 
@@ -69,9 +75,9 @@ kernels! {
         let block = simt::position().block as usize;
         let mine = samples.slice(block * work.messages as usize, work.messages as usize);
         let clock = Clock::start();
-        let mut verified = 0;
-        let result = round_trips(net, &work, mine, &mut verified);
-        clock.stop(group, outcomes, block, result, verified);
+        let mut tally = Tally::NOTHING;
+        let result = round_trips(net, &work, mine, &mut tally);
+        clock.stop(group, outcomes, block, result, tally);
     }
 
     /// Receives a stream to its end, checks it, and answers with the number of good bytes: a
@@ -88,10 +94,21 @@ kernels! {
     pub fn stream_source(net: Net, work: Work, outcomes: Shared<Outcome>) {
         let group = net.block().group();
         let clock = Clock::start();
-        let mut verified = 0;
-        let result = pour(net, &work, &mut verified);
-        clock.stop(group, outcomes, simt::position().block as usize, result, verified);
+        let mut tally = Tally::NOTHING;
+        let result = pour(net, &work, &mut tally);
+        clock.stop(group, outcomes, simt::position().block as usize, result, tally);
     }
+}
+
+/// What a block has seen so far.
+struct Tally {
+    verified: u64,
+    transport: i64,
+    placement: i64,
+}
+
+impl Tally {
+    const NOTHING: Self = Self { verified: 0, transport: -1, placement: -1 };
 }
 
 /// Both clocks at the beginning of the work.
@@ -113,14 +130,16 @@ impl Clock {
         outcomes: Shared<Outcome>,
         block: usize,
         result: Result<(), Errno>,
-        verified: u64,
+        tally: Tally,
     ) {
         if group.is_leader() {
             let outcome = Outcome {
                 result: result.map_or_else(Errno::negative, |()| 0),
-                verified,
+                verified: tally.verified,
                 elapsed_ns: simt::now_ns() - self.ns,
                 elapsed_cycles: simt::cycles() - self.cycles,
+                transport: tally.transport,
+                placement: tally.placement,
             };
             outcomes.set(block, outcome);
         }
@@ -141,9 +160,13 @@ fn round_trips(
     net: Net,
     work: &Work,
     samples: Shared<u64>,
-    verified: &mut u64,
+    tally: &mut Tally,
 ) -> Result<(), Errno> {
+    let group = net.block().group();
     let stream = connect(net, work)?;
+    let option = |option| ggetsockopt(net, group, stream.handle(), option);
+    (tally.transport, tally.placement) =
+        (option(SocketOption::Transport), option(SocketOption::Placement));
     let seed = work.seed + u64::from(simt::position().block);
     // What the ring holds goes out as a whole before any of it is read back, so that a message is
     // one round trip. More than that could wait for a server that waits for us to read.
@@ -155,9 +178,9 @@ fn round_trips(
             let bytes = (work.bytes - done).min(window);
             took += round_trip(&stream, seed, turn * work.bytes + done, bytes)?;
             done += bytes;
-            *verified += bytes;
+            tally.verified += bytes;
         }
-        if net.block().group().is_leader() {
+        if group.is_leader() {
             samples.set(turn as usize, took);
         }
     }
@@ -219,7 +242,7 @@ fn drain(stream: &Stream, seed: u64) -> Result<(), Errno> {
 }
 
 #[inline(always)]
-fn pour(net: Net, work: &Work, verified: &mut u64) -> Result<(), Errno> {
+fn pour(net: Net, work: &Work, tally: &mut Tally) -> Result<(), Errno> {
     let group = net.block().group();
     let stream = connect(net, work)?;
     let buffer = simt::shared_memory();
@@ -232,8 +255,8 @@ fn pour(net: Net, work: &Work, verified: &mut u64) -> Result<(), Errno> {
     }
     stream.shutdown(gpunet_device::calls::SHUT_WR)?;
     stream.read_exact(buffer.first(8))?;
-    *verified = buffer.cast::<u64>().get(0).unwrap_or(0);
-    if *verified == work.bytes { Ok(()) } else { Err(Errno::EIO) }
+    tally.verified = buffer.cast::<u64>().get(0).unwrap_or(0);
+    if tally.verified == work.bytes { Ok(()) } else { Err(Errno::EIO) }
 }
 
 /// Shared memory as a buffer to send from and one to receive into.

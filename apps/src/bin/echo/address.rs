@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use gpunet_device::SocketAddr;
+use rustix::io::Errno;
 
-use crate::failure::Failure;
+use gpunet_apps::failure::Failure;
 
 /// An address from the command line; host names are not resolved yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +104,9 @@ fn plain(error: &io::Error) -> String {
     text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
+/// What RDMA says of an address that none of its devices has.
+const NO_DEVICE: Errno = Errno::NODEV;
+
 /// Why nobody can listen there, with what to do about it.
 pub(crate) fn cannot_listen(address: &SocketAddr, error: &io::Error) -> Failure {
     let unix = address.to_ip().is_none();
@@ -114,6 +118,9 @@ pub(crate) fn cannot_listen(address: &SocketAddr, error: &io::Error) -> Failure 
         io::ErrorKind::PermissionDenied if unix => "choose a folder that you may write to",
         io::ErrorKind::PermissionDenied => "ports below 1024 are for root: choose a higher one",
         io::ErrorKind::AddrNotAvailable => "it is no address of this machine: choose one that is",
+        _ if Errno::from_io_error(error) == Some(NO_DEVICE) => {
+            "no RDMA device has this address: choose one that has, or leave --transport out"
+        }
         io::ErrorKind::NotFound => "the folder does not exist: make it, or choose another",
         _ => "choose another address",
     };
@@ -125,6 +132,9 @@ pub(crate) fn cannot_connect(address: &SocketAddr, error: &io::Error) -> Failure
     let remedy = match error.kind() {
         io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
             "start a server there: echo server --on cpu --listen ADDR"
+        }
+        _ if Errno::from_io_error(error) == Some(NO_DEVICE) => {
+            "no RDMA device is on the way there: choose another address, or leave --transport out"
         }
         io::ErrorKind::PermissionDenied => "ask its owner for access",
         io::ErrorKind::TimedOut => "check that the address is reachable, or raise --timeout",

@@ -1,29 +1,42 @@
-//! The CPU twin: the same server, client and streams as the kernels, in threads on plain sockets.
+//! The CPU twin: the same server, client and streams as the kernels, in threads on plain sockets
+//! or, by RDMA, on those of the stock rsocket library.
 
 use std::io;
+use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use gpunet_apps::way::{IpTransport, Travelled};
 use gpunet_device::SocketAddr;
 use gpunet_kernels::pattern;
 
 use crate::address::{cannot_connect, cannot_listen};
 use crate::end::{End, RoundTrips, SEED, Server, Service, Streaming};
-use crate::failure::Failure;
 use crate::socket::{Listener, Stream, Wait};
-use crate::stop::Stop;
+use gpunet_apps::failure::Failure;
+use gpunet_apps::stop::Stop;
 
 /// What one read or write moves at most.
 const CHUNK: usize = 64 << 10;
 
 /// Ends that run on the CPU.
 pub(crate) struct CpuEnd {
+    transport: IpTransport,
     stop: Stop,
+    travelled: Mutex<Option<Travelled>>,
 }
 
 impl CpuEnd {
-    pub(crate) fn new(stop: &Stop) -> Self {
-        Self { stop: stop.clone() }
+    pub(crate) fn new(transport: IpTransport, stop: &Stop) -> Self {
+        Self { transport, stop: stop.clone(), travelled: Mutex::default() }
+    }
+
+    fn connect(&self, to: &SocketAddr, timeout: Duration) -> Result<Stream, Failure> {
+        let stream = Stream::connect(to, self.transport, timeout)
+            .map_err(|error| cannot_connect(to, &error))?;
+        let travelled = Travelled { rdma: stream.is_rdma(), placement: None };
+        *self.travelled.lock().unwrap_or_else(PoisonError::into_inner) = Some(travelled);
+        Ok(stream)
     }
 
     /// Runs `work` for each connection in a thread of its own; all results, or the first failure.
@@ -52,7 +65,8 @@ impl CpuEnd {
 
 impl End for CpuEnd {
     fn serve(&self, service: Service, at: &SocketAddr) -> Result<Box<dyn Server + '_>, Failure> {
-        let listener = Listener::bind(at).map_err(|error| cannot_listen(at, &error))?;
+        let listener =
+            Listener::bind(at, self.transport).map_err(|error| cannot_listen(at, &error))?;
         let address = listener.address().map_err(|error| cannot_listen(at, &error))?;
         let stop = self.stop.part();
         let thread = {
@@ -67,14 +81,24 @@ impl End for CpuEnd {
 
     fn round_trips(&self, to: &SocketAddr, work: &RoundTrips) -> Result<Vec<u64>, Failure> {
         let samples = Self::each_connection(work.connections, |rank| {
-            connection_round_trips(to, work, SEED + u64::from(rank), &self.stop)
+            let stream = self.connect(to, work.timeout)?;
+            connection_round_trips(stream, work, SEED + u64::from(rank), &self.stop)
         })?;
         Ok(samples.concat())
     }
 
     fn stream(&self, to: &SocketAddr, work: &Streaming) -> Result<Duration, Failure> {
-        let took = Self::each_connection(work.connections, |_| pour(to, work, &self.stop))?;
+        let took = Self::each_connection(work.connections, |_| {
+            let start = Instant::now();
+            let mut stream = self.connect(to, work.timeout)?;
+            pour(&mut stream, work, &self.stop)?;
+            Ok(start.elapsed())
+        })?;
         Ok(took.into_iter().max().unwrap_or_default())
+    }
+
+    fn travelled(&self) -> Option<Travelled> {
+        *self.travelled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -169,14 +193,12 @@ fn drain(mut stream: Stream, wait: &mut Wait<'_>) -> io::Result<()> {
 }
 
 fn connection_round_trips(
-    to: &SocketAddr,
+    mut stream: Stream,
     work: &RoundTrips,
     seed: u64,
     stop: &Stop,
 ) -> Result<Vec<u64>, Failure> {
     let failed = |error: io::Error| Failure::of_socket("round trip", &error);
-    let mut stream =
-        Stream::connect(to, work.timeout).map_err(|error| cannot_connect(to, &error))?;
     let mut wait = Wait::new(stop, Some(work.timeout));
     let mut message = vec![0; work.bytes as usize];
     let mut answer = vec![0; work.bytes as usize];
@@ -227,12 +249,9 @@ fn exchange(
     Ok(())
 }
 
-/// Sends a stream, ends it, and waits for the sink's answer: how long all of that took.
-fn pour(to: &SocketAddr, work: &Streaming, stop: &Stop) -> Result<Duration, Failure> {
+/// Sends a stream, ends it, and waits for the sink's answer.
+fn pour(stream: &mut Stream, work: &Streaming, stop: &Stop) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::of_socket("stream", &error);
-    let start = Instant::now();
-    let mut stream =
-        Stream::connect(to, work.timeout).map_err(|error| cannot_connect(to, &error))?;
     let mut wait = Wait::new(stop, Some(work.timeout));
     let mut buffer = vec![0; CHUNK];
     let mut sent = 0;
@@ -251,9 +270,8 @@ fn pour(to: &SocketAddr, work: &Streaming, stop: &Stop) -> Result<Duration, Fail
             bytes => got += bytes,
         }
     }
-    let took = start.elapsed();
     match u64::from_le_bytes(answer) {
-        good if good == work.bytes => Ok(took),
+        good if good == work.bytes => Ok(()),
         good => Err(Failure::lost(format!("stream: {good} of {} bytes arrived well", work.bytes))),
     }
 }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use gpunet_apps::way::Travelled;
 use gpunet_device::SocketAddr;
 
-use crate::failure::Failure;
+use gpunet_apps::failure::Failure;
 
 /// Where an end runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
@@ -64,6 +65,9 @@ pub(crate) trait End {
 
     /// Sends streams that a sink checks: how long the slowest took.
     fn stream(&self, to: &SocketAddr, work: &Streaming) -> Result<Duration, Failure>;
+
+    /// How the round trips went; none before the first.
+    fn travelled(&self) -> Option<Travelled>;
 }
 
 /// A server that runs.

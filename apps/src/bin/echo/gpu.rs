@@ -1,18 +1,18 @@
 //! The ends that run in kernels: launches through gpunet-host, and what comes back from them.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+use gpunet_apps::failure::Failure;
+use gpunet_apps::stop::Stop;
+use gpunet_apps::way::{IpTransport, RingPlacement, Travelled};
 use gpunet_device::{Errno, Handle, SocketAddr};
-use gpunet_host::gpu::{EmulatedOptions, GpuInfo};
-use gpunet_host::{Gpu, GpuChoice, GpuKind, Launch, Module, Net, NetError, Shape};
+use gpunet_host::{AdapterReport, Gpu, Launch, Net, NetError, Shape};
 use gpunet_kernels::echo::{Work, echo_client, echo_server, stream_sink, stream_source};
 
 use crate::address::{cannot_connect, cannot_listen};
 use crate::end::{End, RoundTrips, SEED, Server, Service, Streaming};
-use crate::failure::{Failure, one_line};
-use crate::print::say;
 use crate::results::Results;
-use crate::stop::Stop;
 
 /// Shared memory of a block, at least; the kernels' buffers lie there.
 const LEAST_SHARED: u64 = 16 << 10;
@@ -22,31 +22,6 @@ pub(crate) const MOST_SHARED: u64 = 48 << 10;
 const LOOK: Duration = Duration::from_millis(50);
 /// How long a kernel that was told to stop may take.
 const STOPPING: Duration = Duration::from_secs(5);
-
-static MODULE: Module = gpunet_host::include_module!("gpunet_kernels");
-
-/// Opens a GPU with the kernels loaded; and why that one.
-///
-/// With `auto`, a CUDA device that cannot run what this build holds makes way for the emulated
-/// GPU, and one line on standard error says so.
-pub(crate) fn open(choice: &GpuChoice) -> Result<(Gpu, String), Failure> {
-    let gpu = Gpu::open(choice.clone())?;
-    match gpu.load(&MODULE) {
-        Ok(()) => {
-            let reason = gpu.info().reason.clone();
-            Ok((gpu, reason))
-        }
-        Err(error) if matches!(choice, GpuChoice::Auto) => {
-            let reason =
-                format!("{} is not used: {}", gpu.info().name, one_line(&error.to_string()));
-            say(&format!("echo: {reason}; using the emulated GPU"));
-            let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default()))?;
-            gpu.load(&MODULE)?;
-            Ok((gpu, reason))
-        }
-        Err(error) => Err(error.into()),
-    }
-}
 
 /// How the kernels are launched.
 #[derive(Clone, Copy, Debug)]
@@ -62,14 +37,8 @@ pub(crate) struct Settings {
     pub(crate) connections: u32,
     /// The largest message, where known.
     pub(crate) largest: u64,
-}
-
-/// Threads of a block where the user did not choose: an emulated one costs a switch for each.
-pub(crate) fn default_threads(info: &GpuInfo) -> u32 {
-    match info.kind {
-        GpuKind::Emulated => 32,
-        _ => 256,
-    }
+    pub(crate) transport: IpTransport,
+    pub(crate) placement: Option<RingPlacement>,
 }
 
 /// Ends that run on the GPU, on one net.
@@ -78,6 +47,7 @@ pub(crate) struct GpuEnd {
     net: Net,
     settings: Settings,
     stop: Stop,
+    travelled: Cell<Option<Travelled>>,
 }
 
 impl GpuEnd {
@@ -89,11 +59,44 @@ impl GpuEnd {
             .sockets(sockets)
             .ring(settings.ring)
             .proxy_threads(settings.proxy_threads)
+            .transport(settings.transport.into())
+            .placements(RingPlacement::of_net(settings.placement))
             .build()
-            .map_err(|error| {
-                Failure::refused(format!("{error}; a smaller --ring or fewer blocks need less"))
+            .map_err(|error| match error {
+                NetError::Rdma(missing) => Failure::refused(missing.to_string()),
+                error => {
+                    Failure::refused(format!("{error}; a smaller --ring or fewer blocks need less"))
+                }
             })?;
-        Ok(Self { gpu: gpu.clone(), net, settings, stop: stop.clone() })
+        let travelled = Cell::default();
+        Ok(Self { gpu: gpu.clone(), net, settings, stop: stop.clone(), travelled })
+    }
+
+    /// Why IP sockets travel by TCP alone, if they do.
+    pub(crate) fn without_rdma(&self) -> Option<&str> {
+        self.net.without_rdma()
+    }
+
+    /// What the RDMA devices that were used made of the rings.
+    pub(crate) fn rdma_devices(&self) -> Vec<AdapterReport> {
+        self.net.rdma_adapters()
+    }
+
+    /// The device's refusal of the placement that was asked for, which explains any failure.
+    fn because(&self, failure: Failure) -> Failure {
+        let Some(asked) = self.settings.placement else { return failure };
+        let name = asked.placement().name();
+        let refusals = self.net.rdma_adapters().into_iter().filter_map(|adapter| {
+            let refused = adapter.refused.into_iter().find(|(refused, _)| *refused == name);
+            refused.map(|(_, why)| (adapter.device, why))
+        });
+        match refusals.into_iter().next() {
+            Some((device, why)) => Failure::refused(format!(
+                "rings cannot lie there: {name} is refused by {device} ({why}): choose another \
+                 --placement, or leave it out"
+            )),
+            None => failure,
+        }
     }
 
     fn shape(&self, blocks: u32, wanted: u64) -> Shape {
@@ -170,7 +173,9 @@ impl End for GpuEnd {
         let arguments = (kernel_work, results.samples(), results.outcomes());
         let launch = self.net.launch(echo_client, shape, arguments)?;
         self.finish(&launch, work.timeout)?;
-        results.check("round trip", to, work.messages * work.bytes)?;
+        let checked = results.check("round trip", to, work.messages * work.bytes);
+        checked.map_err(|failure| self.because(failure))?;
+        self.travelled.set(results.travelled()?);
         results.round_trips_ns()
     }
 
@@ -180,8 +185,13 @@ impl End for GpuEnd {
         let shape = self.shape(work.connections, MOST_SHARED);
         let launch = self.net.launch(stream_source, shape, (kernel_work, results.outcomes()))?;
         self.finish(&launch, work.timeout)?;
-        results.check("stream", to, work.bytes)?;
+        let checked = results.check("stream", to, work.bytes);
+        checked.map_err(|failure| self.because(failure))?;
         results.slowest()
+    }
+
+    fn travelled(&self) -> Option<Travelled> {
+        self.travelled.get()
     }
 }
 

@@ -2,10 +2,11 @@
 //!
 //! ```text
 //!   main ── options (command line) ── run ─┬─ pairings, server, client
+//!                                          ├─ meeting   where the pairings meet, and how they travel
 //!                                          ├─ measure   how many messages, how many bytes
 //!                                          ├─ end       what both places can do
 //!                                          │   ├─ gpu + results   kernels, through gpunet-host
-//!                                          │   └─ cpu + socket    threads, on plain sockets
+//!                                          │   └─ cpu + socket    threads, on plain sockets or stock rsocket
 //!                                          └─ report, progress    table, JSON; what goes on
 //! ```
 //!
@@ -14,19 +15,16 @@
 mod address;
 mod cpu;
 mod end;
-mod failure;
 mod gpu;
-mod loopback;
 mod machine;
 mod measure;
+mod meeting;
 mod options;
-mod print;
 mod progress;
 mod report;
 mod results;
 mod run;
 mod socket;
-mod stop;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -35,10 +33,10 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use tracing_subscriber::EnvFilter;
 
-use failure::{Failure, one_line};
+use gpunet_apps::failure::{Failure, one_line};
+use gpunet_apps::print::say;
+use gpunet_apps::stop::Stop;
 use options::{Command, Options};
-use print::say;
-use stop::Stop;
 
 fn main() -> ExitCode {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));

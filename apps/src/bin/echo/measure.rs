@@ -5,9 +5,9 @@ use std::time::Duration;
 use gpunet_device::SocketAddr;
 
 use crate::end::{End, RoundTrips, Streaming};
-use crate::failure::Failure;
 use crate::options::MeasureOptions;
 use crate::report::{RoundTrip, StreamFigure};
+use gpunet_apps::failure::Failure;
 
 /// Time for the messages of one size.
 const ROUND_TRIP_BUDGET: Duration = Duration::from_millis(400);

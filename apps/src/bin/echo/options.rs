@@ -1,13 +1,16 @@
 //! The command line: what can be asked, its defaults, and what makes no sense together.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use gpunet_apps::quantity::{parse_bytes, parse_ring, parse_seconds};
+use gpunet_apps::way::{IpTransport, RingPlacement};
 use gpunet_host::GpuChoice;
 
 use crate::address::Address;
 use crate::end::Place;
-use crate::failure::Failure;
+use gpunet_apps::failure::Failure;
 
 /// Echo between GPU and CPU: kernels that open sockets, beside the same program on the CPU.
 ///
@@ -35,14 +38,17 @@ pub(crate) enum Command {
     /// Measure round trips against an echo server, any echo server
     #[command(after_help = "Example: echo client --on gpu --connect 127.0.0.1:7000 --json\n\n\
         --json gives one object: {\"gpu\", \"gpu_name\", \"gpu_reason\" (null with --on cpu), \
-        \"client\", \"server\" (address), \"verified\", \"error\", \"rtt_us\", \"machine\", \
+        \"client\", \"server\" (address), \"transport\", \"transport_reason\", \"placement\", \
+        \"rdma_devices\", \"verified\", \"error\", \"rtt_us\", \"machine\", \
         \"settings\"}, as in `echo run --help`.")]
     Client(ClientOptions),
 }
 
-/// Which address family the pairings use.
+/// How the pairings travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Transport {
+    /// RDMA where this machine has it, else TCP; the report says why
+    Auto,
     /// TCP on the loopback: IPv4
     #[value(alias = "tcp4")]
     Tcp,
@@ -50,23 +56,18 @@ pub(crate) enum Transport {
     Tcp6,
     /// UNIX-domain sockets in a temporary folder
     Unix,
-}
-
-impl Transport {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp4",
-            Self::Tcp6 => "tcp6",
-            Self::Unix => "unix",
-        }
-    }
+    /// RDMA at an address of an RDMA device; CPU ends use the stock rsocket library
+    Rdma,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct RunOptions {
     /// Transport between the ends; tcp4 is another name of tcp
-    #[arg(long, value_enum, default_value = "tcp", help_heading = "Measurement")]
+    #[arg(long, value_enum, default_value = "auto", help_heading = "Measurement")]
     pub(crate) transport: Transport,
+    /// Where the ends meet with rdma [default: the first IPv4 address of an RDMA device]
+    #[arg(long, value_name = "IP", help_heading = "Measurement")]
+    pub(crate) address: Option<IpAddr>,
     /// Bytes of the one-way stream on each connection [default: what passes in 0.7 s], such as 64M
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, help_heading = "Measurement")]
     pub(crate) stream_bytes: Option<u64>,
@@ -87,6 +88,9 @@ pub(crate) struct ServerOptions {
     /// `HOST:PORT`, `[IPV6]:PORT` or `unix:/path`; port 0 takes a free one
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Address,
+    /// How connections to an IP address travel; auto takes both kinds
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(crate) transport: IpTransport,
     /// Blocks of the kernel: connections served at once, others wait [default: 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65535), help_heading = "GPU")]
     pub(crate) blocks: Option<u32>,
@@ -102,6 +106,9 @@ pub(crate) struct ClientOptions {
     /// `HOST:PORT`, `[IPV6]:PORT` or `unix:/path`
     #[arg(long, value_name = "ADDR")]
     pub(crate) connect: Address,
+    /// How connections to an IP address travel; auto tries RDMA first
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(crate) transport: IpTransport,
     #[command(flatten)]
     pub(crate) measure: MeasureOptions,
     #[command(flatten)]
@@ -143,6 +150,9 @@ pub(crate) struct GpuOptions {
     /// Bytes of each of a connection's two rings, 4K to 1G [default: 256K]
     #[arg(long, value_name = "BYTES", value_parser = parse_ring)]
     pub(crate) ring: Option<u32>,
+    /// Where the rings of RDMA streams lie [default: the first of these that the device reaches]
+    #[arg(long, value_enum)]
+    pub(crate) placement: Option<RingPlacement>,
 }
 
 impl RunOptions {
@@ -151,6 +161,13 @@ impl RunOptions {
     }
 
     pub(crate) fn check(&self) -> Result<(), Failure> {
+        let may_be_rdma = matches!(self.transport, Transport::Auto | Transport::Rdma);
+        if self.address.is_some() && !may_be_rdma {
+            return Err(Failure::refused(
+                "--address is where RDMA ends meet: leave it out, or use --transport rdma or auto",
+            ));
+        }
+        self.gpu.check_placement(may_be_rdma)?;
         if self.blocks() < self.measure.connections {
             return Err(Failure::refused(format!(
                 "--blocks {} for --connections {}: a block serves one connection, so give at \
@@ -165,7 +182,9 @@ impl RunOptions {
 
 impl ServerOptions {
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        self.gpu.check(self.on, self.blocks.is_some())
+        check_transport(self.transport, &self.listen)?;
+        self.gpu.check(self.on, self.blocks.is_some())?;
+        self.gpu.check_placement(may_be_rdma(self.transport, &self.listen))
     }
 }
 
@@ -174,9 +193,26 @@ impl ClientOptions {
         if let Address::Ip { port: 0, .. } = self.connect {
             return Err(Failure::refused("--connect: nobody listens at port 0; name the server's"));
         }
+        check_transport(self.transport, &self.connect)?;
         self.gpu.check(self.on, false)?;
+        self.gpu.check_placement(may_be_rdma(self.transport, &self.connect))?;
         self.measure.check()
     }
+}
+
+/// A path is no way for RDMA.
+fn check_transport(transport: IpTransport, address: &Address) -> Result<(), Failure> {
+    match (transport, address) {
+        (IpTransport::Rdma, Address::Unix(_)) => Err(Failure::refused(format!(
+            "--transport rdma cannot go to {address}: give an IP address of an RDMA device, or \
+             leave --transport out"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn may_be_rdma(transport: IpTransport, address: &Address) -> bool {
+    transport != IpTransport::Tcp && matches!(address, Address::Ip { .. })
 }
 
 impl MeasureOptions {
@@ -216,6 +252,7 @@ impl GpuOptions {
             (self.threads.is_some(), "--threads"),
             (self.proxy_threads.is_some(), "--proxy-threads"),
             (self.ring.is_some(), "--ring"),
+            (self.placement.is_some(), "--placement"),
             (blocks, "--blocks"),
         ];
         match given.iter().find(|(given, _)| *given) {
@@ -225,6 +262,15 @@ impl GpuOptions {
             ))),
             _ => Ok(()),
         }
+    }
+
+    fn check_placement(&self, may_be_rdma: bool) -> Result<(), Failure> {
+        if self.placement.is_some() && !may_be_rdma {
+            return Err(Failure::refused(
+                "--placement is about RDMA streams: leave it out, or use --transport rdma or auto",
+            ));
+        }
+        Ok(())
     }
 
     pub(crate) fn choice(&self) -> GpuChoice {
@@ -240,40 +286,6 @@ impl GpuOptions {
     }
 }
 
-/// A number of bytes, at least 1, with K, M or G for powers of 1024.
-fn parse_bytes(text: &str) -> Result<u64, String> {
-    let (digits, shift) = match text.as_bytes().last() {
-        Some(b'k' | b'K') => (&text[..text.len() - 1], 10),
-        Some(b'm' | b'M') => (&text[..text.len() - 1], 20),
-        Some(b'g' | b'G') => (&text[..text.len() - 1], 30),
-        _ => (text, 0),
-    };
-    let number: u64 =
-        digits.parse().map_err(|_| "write a number of bytes, such as 64, 16K or 1M".to_owned())?;
-    match number.checked_mul(1 << shift) {
-        Some(0) => Err("at least 1 byte".to_owned()),
-        // Positions in a stream are counted in 64 bits.
-        Some(bytes) if bytes <= 1 << 50 => Ok(bytes),
-        _ => Err("more than any memory: at most 1024T".to_owned()),
-    }
-}
-
-fn parse_ring(text: &str) -> Result<u32, String> {
-    let bytes = parse_bytes(text)?;
-    u32::try_from(bytes)
-        .ok()
-        .filter(|bytes| (4 << 10..=1 << 30).contains(bytes))
-        .ok_or_else(|| "a ring has 4K to 1G".to_owned())
-}
-
-fn parse_seconds(text: &str) -> Result<Duration, String> {
-    text.parse()
-        .ok()
-        .filter(|seconds| (0.001..=86400.0).contains(seconds))
-        .map(Duration::from_secs_f64)
-        .ok_or_else(|| "write seconds from 0.001 to 86400".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -282,18 +294,5 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;
         Options::command().debug_assert();
-    }
-
-    #[test]
-    fn bytes_have_suffixes_and_bounds() {
-        assert_eq!(parse_bytes("64"), Ok(64));
-        assert_eq!(parse_bytes("16K"), Ok(16 << 10));
-        assert_eq!(parse_bytes("3m"), Ok(3 << 20));
-        assert_eq!(parse_bytes("2G"), Ok(2 << 30));
-        for bad in ["", "0", "0K", "K", "-1", "1.5K", "9999999999G", "1x"] {
-            assert!(parse_bytes(bad).is_err(), "{bad}");
-        }
-        assert!(parse_ring("2G").is_err() && parse_ring("1K").is_err());
-        assert!(parse_seconds("0").is_err() && parse_seconds("nan").is_err());
     }
 }

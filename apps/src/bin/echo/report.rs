@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use gpunet_host::AdapterReport;
 use serde::{Serialize, Serializer};
 
 use crate::end::Place;
@@ -14,7 +15,11 @@ Example: echo --gpu emulated --sizes 64,64K --json
 
 --json gives one object on standard output:
   gpu, gpu_name, gpu_reason   \"cuda\" or \"emulated\"; which one; why that one
-  transport                   \"tcp4\", \"tcp6\" or \"unix\"
+  transport                   \"tcp4\", \"tcp6\", \"unix\" or \"rdma\"
+  transport_reason            why it is not RDMA, with --transport auto; null otherwise
+  placement                   where rings of RDMA streams lay: \"dma-buf\", \"peer memory\",
+                              \"bounce\"; null without RDMA
+  rdma_devices                those that were used: device, placements, refused (with the reason)
   verified                    whether every byte of every pairing was right (exit status 0)
   pairings                    four times
     client, server            \"gpu\" or \"cpu\"
@@ -73,6 +78,27 @@ pub(crate) struct GpuFacts {
     pub(crate) gpu_reason: Option<String>,
 }
 
+/// How the connections went.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct WayFacts {
+    /// None where no connection was made.
+    pub(crate) transport: Option<&'static str>,
+    pub(crate) transport_reason: Option<String>,
+    pub(crate) placement: Option<&'static str>,
+    pub(crate) rdma_devices: Vec<AdapterReport>,
+}
+
+impl WayFacts {
+    /// `rdma (bounce)`, `tcp4`.
+    fn name(&self) -> String {
+        let transport = self.transport.unwrap_or("not connected");
+        match self.placement {
+            Some(placement) => format!("{transport} ({placement})"),
+            None => transport.to_owned(),
+        }
+    }
+}
+
 /// How the ends were shaped.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Settings {
@@ -127,7 +153,8 @@ pub(crate) struct Pairing {
 pub(crate) struct RunReport {
     #[serde(flatten)]
     pub(crate) gpu: GpuFacts,
-    pub(crate) transport: &'static str,
+    #[serde(flatten)]
+    pub(crate) way: WayFacts,
     pub(crate) verified: bool,
     pub(crate) pairings: Vec<Pairing>,
     pub(crate) machine: Machine,
@@ -142,6 +169,8 @@ pub(crate) struct ClientReport {
     pub(crate) gpu: GpuFacts,
     pub(crate) client: Place,
     pub(crate) server: String,
+    #[serde(flatten)]
+    pub(crate) way: WayFacts,
     #[serde(flatten)]
     pub(crate) figures: Figures,
     pub(crate) machine: Machine,
@@ -165,7 +194,8 @@ impl RunReport {
         let _ = writeln!(
             text,
             "{} on this machine, {} connection(s); round trips p50 / p99 in us\n",
-            self.transport, self.settings.connections
+            self.way.name(),
+            self.settings.connections
         );
         text + &aligned(&rows)
     }
@@ -182,8 +212,10 @@ impl ClientReport {
         let mut text = self.gpu.line();
         let _ = writeln!(
             text,
-            "server {}, {} connection(s); round trips p50 / p99 in us\n",
-            self.server, self.settings.connections
+            "server {} by {}, {} connection(s); round trips p50 / p99 in us\n",
+            self.server,
+            self.way.name(),
+            self.settings.connections
         );
         text + &aligned(&[header, row])
     }

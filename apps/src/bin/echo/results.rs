@@ -3,16 +3,17 @@
 
 use std::time::Duration;
 
+use gpunet_apps::failure::Failure;
+use gpunet_apps::way::Travelled;
 use gpunet_device::{Errno, Shared, SocketAddr};
 use gpunet_host::Gpu;
 use gpunet_host::gpu::DeviceMemory;
 use gpunet_kernels::echo::Outcome;
 
-use crate::failure::Failure;
 use crate::gpu::of_block;
 
-/// Bytes of an outcome: four words.
-const OUTCOME: usize = 32;
+/// Bytes of an outcome: six words.
+const OUTCOME: usize = 48;
 const _: () = assert!(size_of::<Outcome>() == OUTCOME && align_of::<Outcome>() == 8);
 
 /// An outcome for each block, and behind them the samples of each block.
@@ -57,14 +58,26 @@ impl Results {
 
     fn read_outcomes(&self) -> Result<Vec<Outcome>, Failure> {
         let words = self.words(0, self.blocks * OUTCOME / 8)?;
-        let (outcomes, _) = words.as_chunks::<4>();
-        let outcome = |&[result, verified, elapsed_ns, elapsed_cycles]: &[u64; 4]| Outcome {
-            result: result.cast_signed(),
-            verified,
-            elapsed_ns,
-            elapsed_cycles,
+        let (outcomes, _) = words.as_chunks::<6>();
+        let outcome = |words: &[u64; 6]| {
+            let [result, verified, elapsed_ns, elapsed_cycles, transport, placement] = *words;
+            Outcome {
+                result: result.cast_signed(),
+                verified,
+                elapsed_ns,
+                elapsed_cycles,
+                transport: transport.cast_signed(),
+                placement: placement.cast_signed(),
+            }
         };
         Ok(outcomes.iter().map(outcome).collect())
+    }
+
+    /// How the connections went: all go the same way.
+    pub(crate) fn travelled(&self) -> Result<Option<Travelled>, Failure> {
+        let outcomes = self.read_outcomes()?;
+        let first = outcomes.first();
+        Ok(first.map(|block| Travelled::from_options(block.transport, block.placement)))
     }
 
     /// Whether every block did what it should, with `bytes` checked in each.

@@ -3,22 +3,27 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use gpunet_apps::failure::Failure;
+use gpunet_apps::gpu::{default_threads, open};
+use gpunet_apps::print::{print, say};
+use gpunet_apps::stop::Stop;
+use gpunet_apps::way::{self, IpTransport, Travelled};
 use gpunet_device::SocketAddr;
 use gpunet_host::Gpu;
+use rsocket_shim::load::Libraries;
 
 use crate::cpu::CpuEnd;
 use crate::end::{End, Place, Server, Service};
-use crate::failure::Failure;
 use crate::gpu::{self, GpuEnd};
-use crate::loopback::Loopback;
 use crate::machine::Machine;
+use crate::measure;
+use crate::meeting::Meeting;
 use crate::options::{ClientOptions, GpuOptions, MeasureOptions, RunOptions, ServerOptions};
-use crate::print::{print, say};
 use crate::progress::Progress;
 use crate::report::{
-    ClientReport, Figures, GpuFacts, Pairing, RunReport, Settings, StreamFigure, human_bytes,
+    ClientReport, Figures, GpuFacts, Pairing, RunReport, Settings, StreamFigure, WayFacts,
+    human_bytes,
 };
-use crate::{measure, stop::Stop};
 
 /// How long connections may take to send their last bytes once the server was interrupted.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -28,11 +33,14 @@ pub(crate) fn pairings(options: &RunOptions, stop: &Stop) -> Result<bool, Failur
     options.check()?;
     let begin = Instant::now();
     let measure = &options.measure;
-    let (gpu, reason) = gpu::open(&options.gpu.choice())?;
-    let shape = shape(&gpu, &options.gpu, options.blocks(), measure);
-    let place = Loopback::new(options.transport)?;
+    let (gpu, reason) = open("echo", &options.gpu.choice())?;
+    let meeting = Meeting::new(options.transport, options.address)?;
+    let shape = shape(&gpu, &options.gpu, options.blocks(), meeting.ip_transport(), measure);
     let gpu_end = GpuEnd::new(&gpu, shape, stop)?;
-    let cpu_end = CpuEnd::new(stop);
+    let cpu_end = CpuEnd::new(meeting.ip_transport(), stop);
+    if let Some(reason) = meeting.reason() {
+        say(&format!("echo: using TCP: {reason}"));
+    }
     let end = |place| -> &dyn End {
         match place {
             Place::Gpu => &gpu_end,
@@ -50,11 +58,11 @@ pub(crate) fn pairings(options: &RunOptions, stop: &Stop) -> Result<bool, Failur
         let mut stream: Option<StreamFigure> = None;
         let (client_end, server_end) = (end(client), end(server));
 
-        let echo = server_end.serve(Service::Echo, &place.address("echo")?)?;
+        let echo = server_end.serve(Service::Echo, &meeting.address("echo")?)?;
         figures.rtt_us = watched.round_trips(client_end, &echo.address(), measure)?;
         echo.stop()?;
         if watched.failed.is_none() {
-            let sink = server_end.serve(Service::Sink, &place.address("sink")?)?;
+            let sink = server_end.serve(Service::Sink, &meeting.address("sink")?)?;
             let asked = options.stream_bytes;
             stream = watched.stream(client_end, &sink.address(), asked, measure)?;
             sink.stop()?;
@@ -74,7 +82,12 @@ pub(crate) fn pairings(options: &RunOptions, stop: &Stop) -> Result<bool, Failur
     drop(progress);
     let report = RunReport {
         gpu: facts(&gpu, &reason),
-        transport: options.transport.name(),
+        way: WayFacts {
+            transport: Some(meeting.transport()),
+            transport_reason: meeting.reason().map(str::to_owned),
+            placement: gpu_end.travelled().and_then(|travelled| travelled.placement),
+            rdma_devices: gpu_end.rdma_devices(),
+        },
         verified: all.iter().all(|pairing| pairing.figures.verified),
         pairings: all,
         machine: Machine::read(),
@@ -95,25 +108,33 @@ pub(crate) fn pairings(options: &RunOptions, stop: &Stop) -> Result<bool, Failur
 /// Serves until interrupted.
 pub(crate) fn server(options: &ServerOptions, stop: &Stop) -> Result<bool, Failure> {
     options.check()?;
+    way::require(options.transport)?;
     let at = options.listen.resolve()?;
     let path = at.to_path();
     match options.on {
         Place::Cpu => {
-            let end = CpuEnd::new(stop);
+            let end = CpuEnd::new(options.transport, stop);
             serve(end.serve(Service::Echo, &at)?, "CPU", path, stop)?;
         }
         Place::Gpu => {
-            let (gpu, reason) = gpu::open(&options.gpu.choice())?;
+            let (gpu, reason) = open("echo", &options.gpu.choice())?;
             let shape = gpu::Settings {
                 blocks: options.blocks.unwrap_or(8),
-                threads: options.gpu.threads.unwrap_or(gpu::default_threads(gpu.info())),
+                threads: options.gpu.threads.unwrap_or(default_threads(gpu.info())),
                 proxy_threads: options.gpu.proxy_threads(),
                 ring: options.gpu.ring(),
                 connections: 0,
                 largest: gpu::MOST_SHARED,
+                transport: options.transport,
+                placement: options.gpu.placement,
             };
             let end = GpuEnd::new(&gpu, shape, stop)?;
-            let on = format!("GPU: {} ({reason})", gpu.info().name);
+            let mut on = format!("GPU: {} ({reason})", gpu.info().name);
+            if let (None, IpTransport::Auto, Some(why)) =
+                (&path, options.transport, end.without_rdma())
+            {
+                on += &format!("; TCP alone: {why}");
+            }
             serve(end.serve(Service::Echo, &at)?, &on, path, stop)?;
         }
     }
@@ -145,21 +166,25 @@ fn serve(
 /// Measures against a server elsewhere; whether all bytes were right.
 pub(crate) fn client(options: &ClientOptions, stop: &Stop) -> Result<bool, Failure> {
     options.check()?;
+    way::require(options.transport)?;
     let measure = &options.measure;
     let to = options.connect.resolve()?;
-    let (gpu, shape, end): (_, _, Box<dyn End>) = match options.on {
-        Place::Cpu => (GpuFacts::default(), None, Box::new(CpuEnd::new(stop))),
+    let mut gpu_end = None;
+    let cpu_end = CpuEnd::new(options.transport, stop);
+    let (gpu, shape) = match options.on {
+        Place::Cpu => (GpuFacts::default(), None),
         Place::Gpu => {
-            let (gpu, reason) = gpu::open(&options.gpu.choice())?;
-            let shape = shape(&gpu, &options.gpu, 0, measure);
-            let end = GpuEnd::new(&gpu, shape, stop)?;
-            (facts(&gpu, &reason), Some(shape), Box::new(end))
+            let (gpu, reason) = open("echo", &options.gpu.choice())?;
+            let shape = shape(&gpu, &options.gpu, 0, options.transport, measure);
+            gpu_end = Some(GpuEnd::new(&gpu, shape, stop)?);
+            (facts(&gpu, &reason), Some(shape))
         }
     };
+    let end: &dyn End = gpu_end.as_ref().map_or(&cpu_end, |end| end);
     let mut progress = Progress::new(measure.sizes.len());
     let name = format!("{} client", options.on.name());
     let mut watched = Watched { progress: &mut progress, name: &name, failed: None };
-    let rtt_us = watched.round_trips(end.as_ref(), &to, measure)?;
+    let rtt_us = watched.round_trips(end, &to, measure)?;
     let failed = watched.failed.take();
     drop(progress);
     let error = failed.map(|failed| failed.to_string());
@@ -167,6 +192,7 @@ pub(crate) fn client(options: &ClientOptions, stop: &Stop) -> Result<bool, Failu
         gpu,
         client: options.on,
         server: to.to_string(),
+        way: way_facts(&to, options.transport, end.travelled(), gpu_end.as_ref()),
         figures: Figures { verified: error.is_none(), error, rtt_us },
         machine: Machine::read(),
         settings: settings(shape.as_ref(), measure, false),
@@ -246,14 +272,53 @@ impl Watched<'_> {
     }
 }
 
-fn shape(gpu: &Gpu, options: &GpuOptions, blocks: u32, measure: &MeasureOptions) -> gpu::Settings {
+/// How a client's connections went, and why not by RDMA where that was possible.
+fn way_facts(
+    to: &SocketAddr,
+    asked: IpTransport,
+    travelled: Option<Travelled>,
+    end: Option<&GpuEnd>,
+) -> WayFacts {
+    let Some(travelled) = travelled else { return WayFacts::default() };
+    let transport = match to.to_ip() {
+        _ if travelled.rdma => "rdma",
+        Some(ip) if ip.is_ipv4() => "tcp4",
+        Some(_) => "tcp6",
+        None => "unix",
+    };
+    let may_be_rdma = asked == IpTransport::Auto && to.to_ip().is_some();
+    let reason = (may_be_rdma && !travelled.rdma).then(|| match end {
+        Some(end) => end.without_rdma().map(str::to_owned),
+        None => Libraries::load().err().map(|missing| missing.to_string()),
+    });
+    let reason = reason.map(|missing| missing.unwrap_or(format!("no RDMA on the way to {to}")));
+    if let Some(reason) = &reason {
+        say(&format!("echo: TCP was used: {reason}"));
+    }
+    WayFacts {
+        transport: Some(transport),
+        transport_reason: reason,
+        placement: travelled.placement,
+        rdma_devices: end.map_or(Vec::new(), GpuEnd::rdma_devices),
+    }
+}
+
+fn shape(
+    gpu: &Gpu,
+    options: &GpuOptions,
+    blocks: u32,
+    transport: IpTransport,
+    measure: &MeasureOptions,
+) -> gpu::Settings {
     gpu::Settings {
         blocks,
-        threads: options.threads.unwrap_or(gpu::default_threads(gpu.info())),
+        threads: options.threads.unwrap_or(default_threads(gpu.info())),
         proxy_threads: options.proxy_threads(),
         ring: options.ring(),
         connections: measure.connections,
         largest: measure.largest(),
+        transport,
+        placement: options.placement,
     }
 }
 

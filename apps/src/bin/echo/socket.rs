@@ -1,5 +1,6 @@
-//! The standard library's sockets of both families under one name, non-blocking, with waits that
-//! poll as the proxy of a net does: figures of both are then of the same kind.
+//! The standard library's sockets of both families, and those of the stock rsocket library, under
+//! one name, non-blocking, with waits that poll as the proxy of a net does: figures of both are then
+//! of the same kind.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -7,24 +8,44 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use gpunet_apps::way::IpTransport;
 use gpunet_device::SocketAddr;
+use rsocket_shim::load::Libraries;
+use rsocket_shim::stock::{Readiness, StockSocket};
+use rustix::io::Errno;
 
-use crate::stop::Stop;
+use gpunet_apps::stop::Stop;
 
 /// A connected stream; no call waits.
 pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Rdma(StockSocket),
 }
 
 impl Stream {
-    pub(crate) fn connect(to: &SocketAddr, timeout: Duration) -> io::Result<Self> {
+    /// Connects; on `auto` by RDMA if that is possible, else by TCP.
+    pub(crate) fn connect(
+        to: &SocketAddr,
+        transport: IpTransport,
+        timeout: Duration,
+    ) -> io::Result<Self> {
+        let tcp = |ip| TcpStream::connect_timeout(ip, timeout).map(Self::Tcp);
+        let rdma = |ip| connect_stock(ip, timeout).map(Self::Rdma);
         let stream = match (to.to_ip(), to.to_path()) {
-            (Some(ip), _) => Self::Tcp(TcpStream::connect_timeout(&ip, timeout)?),
+            (Some(ip), _) => match transport {
+                IpTransport::Tcp => tcp(&ip)?,
+                IpTransport::Rdma => rdma(ip)?,
+                IpTransport::Auto => rdma(ip).or_else(|_| tcp(&ip))?,
+            },
             (None, Some(path)) => Self::Unix(UnixStream::connect(path)?),
             (None, None) => return Err(io::ErrorKind::InvalidInput.into()),
         };
         stream.prepared()
+    }
+
+    pub(crate) fn is_rdma(&self) -> bool {
+        matches!(self, Self::Rdma(_))
     }
 
     fn prepared(self) -> io::Result<Self> {
@@ -34,6 +55,7 @@ impl Stream {
                 stream.set_nonblocking(true)?;
             }
             Self::Unix(stream) => stream.set_nonblocking(true)?,
+            Self::Rdma(stream) => stream.set_nonblocking(true)?,
         }
         Ok(self)
     }
@@ -43,6 +65,7 @@ impl Stream {
         now_or_later(match self {
             Self::Tcp(stream) => stream.read(into),
             Self::Unix(stream) => stream.read(into),
+            Self::Rdma(stream) => stream.receive(into),
         })
     }
 
@@ -51,6 +74,7 @@ impl Stream {
         now_or_later(match self {
             Self::Tcp(stream) => stream.write(from),
             Self::Unix(stream) => stream.write(from),
+            Self::Rdma(stream) => stream.send(from),
         })
     }
 
@@ -85,8 +109,49 @@ impl Stream {
         match self {
             Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
             Self::Unix(stream) => stream.shutdown(Shutdown::Write),
+            // EAGAIN: the end is on its way, which need not be waited for.
+            Self::Rdma(stream) => now_or_later(stream.shutdown(Shutdown::Write)).map(drop),
         }
     }
+}
+
+fn libraries() -> io::Result<&'static Libraries> {
+    Libraries::load().map_err(io::Error::other)
+}
+
+fn connect_stock(to: std::net::SocketAddr, timeout: Duration) -> io::Result<StockSocket> {
+    const LOOK: Duration = Duration::from_millis(10);
+    let socket = StockSocket::new(libraries()?, to)?;
+    socket.set_nonblocking(true)?;
+    match socket.connect(to) {
+        Ok(()) => return Ok(socket),
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::INPROGRESS) => {}
+        Err(error) => return Err(error),
+    }
+    let begin = Instant::now();
+    let to_write = Readiness { writable: true, ..Readiness::default() };
+    loop {
+        let found = socket.poll(to_write, Some(LOOK))?;
+        if found.writable || found.ended {
+            return match socket.take_error()? {
+                Some(error) => Err(error),
+                None if found.ended => Err(io::ErrorKind::ConnectionRefused.into()),
+                None => Ok(socket),
+            };
+        }
+        if begin.elapsed() > timeout {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+    }
+}
+
+fn listen_stock(at: std::net::SocketAddr) -> io::Result<StockSocket> {
+    const BACKLOG: i32 = 128;
+    let socket = StockSocket::new(libraries()?, at)?;
+    socket.bind(at)?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
 }
 
 fn now_or_later<T>(result: io::Result<T>) -> io::Result<Option<T>> {
@@ -103,14 +168,24 @@ fn now_or_later<T>(result: io::Result<T>) -> io::Result<Option<T>> {
 pub(crate) enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener, PathBuf),
+    Rdma(StockSocket),
+    /// At the same port.
+    Both(TcpListener, StockSocket),
 }
 
 impl Listener {
-    pub(crate) fn bind(at: &SocketAddr) -> io::Result<Self> {
+    /// Listens; on `auto` for both kinds, if RDMA can be had at that address.
+    pub(crate) fn bind(at: &SocketAddr, transport: IpTransport) -> io::Result<Self> {
         match (at.to_ip(), at.to_path()) {
+            (Some(ip), _) if transport == IpTransport::Rdma => Ok(Self::Rdma(listen_stock(ip)?)),
             (Some(ip), _) => {
                 let listener = TcpListener::bind(ip)?;
                 listener.set_nonblocking(true)?;
+                if transport == IpTransport::Auto
+                    && let Ok(rdma) = listen_stock(listener.local_addr()?)
+                {
+                    return Ok(Self::Both(listener, rdma));
+                }
                 Ok(Self::Tcp(listener))
             }
             (None, Some(path)) => {
@@ -124,7 +199,8 @@ impl Listener {
 
     pub(crate) fn address(&self) -> io::Result<SocketAddr> {
         match self {
-            Self::Tcp(listener) => Ok(listener.local_addr()?.into()),
+            Self::Tcp(listener) | Self::Both(listener, _) => Ok(listener.local_addr()?.into()),
+            Self::Rdma(listener) => Ok(listener.local_address()?.into()),
             Self::Unix(_, path) => {
                 SocketAddr::path(path).ok_or_else(|| io::ErrorKind::InvalidInput.into())
             }
@@ -133,12 +209,24 @@ impl Listener {
 
     /// The next connection, if one waits.
     pub(crate) fn try_accept(&self) -> io::Result<Option<Stream>> {
-        now_or_later(match self {
-            Self::Tcp(listener) => listener.accept().map(|(stream, _)| Stream::Tcp(stream)),
-            Self::Unix(listener, _) => listener.accept().map(|(stream, _)| Stream::Unix(stream)),
-        })?
-        .map(Stream::prepared)
-        .transpose()
+        let tcp = |listener: &TcpListener| {
+            now_or_later(listener.accept().map(|(stream, _)| Stream::Tcp(stream)))
+        };
+        let rdma = |listener: &StockSocket| {
+            now_or_later(listener.accept().map(|(stream, _)| Stream::Rdma(stream)))
+        };
+        let accepted = match self {
+            Self::Tcp(listener) => tcp(listener)?,
+            Self::Rdma(listener) => rdma(listener)?,
+            Self::Both(by_tcp, by_rdma) => match rdma(by_rdma)? {
+                None => tcp(by_tcp)?,
+                accepted => accepted,
+            },
+            Self::Unix(listener, _) => {
+                now_or_later(listener.accept().map(|(stream, _)| Stream::Unix(stream)))?
+            }
+        };
+        accepted.map(Stream::prepared).transpose()
     }
 }
 

@@ -9,7 +9,7 @@ use gpunet_host::{LaunchError, NetError};
 
 /// What went wrong, by what follows from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// It cannot be done as asked; nothing was measured.
     Refused(String),
     /// Bytes were lost or wrong, or a connection broke, while measuring.
@@ -19,16 +19,19 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    pub(crate) fn refused(why: impl Into<String>) -> Self {
+    /// It cannot be done as asked.
+    pub fn refused(why: impl Into<String>) -> Self {
         Self::Refused(why.into())
     }
 
-    pub(crate) fn lost(why: impl Into<String>) -> Self {
+    /// Something went wrong on the way.
+    pub fn lost(why: impl Into<String>) -> Self {
         Self::Lost(why.into())
     }
 
     /// From a call on a CPU socket.
-    pub(crate) fn of_socket(doing: &str, error: &io::Error) -> Self {
+    #[must_use]
+    pub fn of_socket(doing: &str, error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::Interrupted => Self::Interrupted,
             io::ErrorKind::TimedOut => Self::Lost(format!("{doing}: nothing moved for --timeout")),
@@ -37,7 +40,8 @@ impl Failure {
     }
 
     /// From what a kernel reported for a block.
-    pub(crate) fn of_kernel(doing: &str, errno: Errno) -> Self {
+    #[must_use]
+    pub fn of_kernel(doing: &str, errno: Errno) -> Self {
         Self::Lost(match errno {
             Errno::EIO => format!("{doing}: bytes came back wrong"),
             Errno::ETIMEDOUT => format!("{doing}: nothing moved for --timeout"),
@@ -45,7 +49,9 @@ impl Failure {
         })
     }
 
-    pub(crate) fn exit_status(&self) -> u8 {
+    /// What the program ends with.
+    #[must_use]
+    pub fn exit_status(&self) -> u8 {
         match self {
             Self::Refused(_) | Self::Lost(_) => 1,
             Self::Interrupted => 130,
@@ -83,6 +89,7 @@ impl From<LaunchError> for Failure {
 }
 
 /// Messages of the system and of compilers may span lines.
-pub(crate) fn one_line(text: &str) -> String {
+#[must_use]
+pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -6,7 +6,10 @@ use std::io::{self, Write};
 use crate::failure::Failure;
 
 /// Prints; a reader that has left, such as `head`, ends the program without a panic.
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
+///
+/// # Errors
+/// Standard output is closed or full.
+pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout();
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
@@ -14,6 +17,6 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 }
 
 /// Says a line on standard error; with that closed there is nobody to tell.
-pub(crate) fn say(line: &str) {
+pub fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }

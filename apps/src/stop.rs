@@ -7,14 +7,17 @@ use crate::failure::Failure;
 
 /// Whether to stop: the whole program, or one part of it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stop {
+pub struct Stop {
     program: Arc<AtomicBool>,
     part: Arc<AtomicBool>,
 }
 
 impl Stop {
     /// One that the signals set.
-    pub(crate) fn on_signals() -> Result<Self, Failure> {
+    ///
+    /// # Errors
+    /// A system that lets no signals be handled.
+    pub fn on_signals() -> Result<Self, Failure> {
         let stop = Self::default();
         let program = Arc::clone(&stop.program);
         let handler = move || {
@@ -28,16 +31,19 @@ impl Stop {
     }
 
     /// For a part that can be stopped alone, and stops with the program too.
-    pub(crate) fn part(&self) -> Self {
+    #[must_use]
+    pub fn part(&self) -> Self {
         Self { program: Arc::clone(&self.program), part: Arc::default() }
     }
 
     /// Stops this part.
-    pub(crate) fn set(&self) {
+    pub fn set(&self) {
         self.part.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_set(&self) -> bool {
+    /// Whether to stop.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
         self.part.load(Ordering::Relaxed) || self.program.load(Ordering::Relaxed)
     }
 }

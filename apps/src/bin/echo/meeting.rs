@@ -1,0 +1,93 @@
+//! Where the pairings meet: the loopback interface, an RDMA device, or a temporary folder; and how
+//! they travel, where that was left to this machine.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+
+use gpunet_apps::failure::Failure;
+use gpunet_apps::way::{IpTransport, rdma_address};
+use gpunet_device::SocketAddr;
+
+use crate::options::Transport;
+
+/// Where servers of the pairings listen; the folder of a UNIX one is removed with it.
+pub(crate) struct Meeting {
+    place: Place,
+    /// Why it is TCP, where it could have been RDMA.
+    reason: Option<String>,
+}
+
+enum Place {
+    /// The system chooses a port for each server.
+    Tcp(IpAddr),
+    Rdma(IpAddr),
+    /// A server's name is its path in there.
+    Folder(PathBuf),
+}
+
+impl Meeting {
+    pub(crate) fn new(transport: Transport, asked: Option<IpAddr>) -> Result<Self, Failure> {
+        let place = match transport {
+            Transport::Tcp => Place::Tcp(Ipv4Addr::LOCALHOST.into()),
+            Transport::Tcp6 => Place::Tcp(Ipv6Addr::LOCALHOST.into()),
+            Transport::Unix => Place::Folder(folder()?),
+            Transport::Rdma => Place::Rdma(rdma_address(asked)?),
+            Transport::Auto => match rdma_address(asked) {
+                Ok(address) => Place::Rdma(address),
+                Err(missing) => {
+                    let place = Place::Tcp(asked.unwrap_or(Ipv4Addr::LOCALHOST.into()));
+                    return Ok(Self { place, reason: Some(missing.to_string()) });
+                }
+            },
+        };
+        Ok(Self { place, reason: None })
+    }
+
+    pub(crate) fn address(&self, name: &str) -> Result<SocketAddr, Failure> {
+        match &self.place {
+            Place::Tcp(ip) | Place::Rdma(ip) => Ok(std::net::SocketAddr::new(*ip, 0).into()),
+            Place::Folder(folder) => SocketAddr::path(&folder.join(name)).ok_or_else(|| {
+                Failure::refused(format!("{} is too long a path: set TMPDIR", folder.display()))
+            }),
+        }
+    }
+
+    /// The transport's name in reports.
+    pub(crate) fn transport(&self) -> &'static str {
+        match &self.place {
+            Place::Tcp(IpAddr::V4(_)) => "tcp4",
+            Place::Tcp(IpAddr::V6(_)) => "tcp6",
+            Place::Rdma(_) => "rdma",
+            Place::Folder(_) => "unix",
+        }
+    }
+
+    /// What both ends are to use.
+    pub(crate) fn ip_transport(&self) -> IpTransport {
+        match &self.place {
+            Place::Rdma(_) => IpTransport::Rdma,
+            Place::Tcp(_) | Place::Folder(_) => IpTransport::Tcp,
+        }
+    }
+
+    pub(crate) fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+}
+
+fn folder() -> Result<PathBuf, Failure> {
+    let folder = std::env::temp_dir().join(format!("gpunet-echo-{}", std::process::id()));
+    std::fs::create_dir(&folder).map_err(|error| {
+        let folder = folder.display();
+        Failure::refused(format!("cannot make the folder {folder}: {error}; set TMPDIR"))
+    })?;
+    Ok(folder)
+}
+
+impl Drop for Meeting {
+    fn drop(&mut self) {
+        if let Place::Folder(folder) = &self.place {
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! `--transport` and `--placement`: what can be asked for, and which RDMA devices this machine has.
+
+use std::fs;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+
+use clap::ValueEnum;
+use gpunet_host::{Placement, Placements, TransportChoice};
+use rsocket_shim::load::Libraries;
+use rsocket_shim::verbs::Device;
+
+use crate::failure::Failure;
+
+/// How sockets with IP addresses travel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum IpTransport {
+    /// RDMA where both ends have it, else TCP
+    #[default]
+    Auto,
+    /// TCP
+    Tcp,
+    /// RDMA, with rsocket's protocol
+    Rdma,
+}
+
+impl From<IpTransport> for TransportChoice {
+    fn from(transport: IpTransport) -> Self {
+        match transport {
+            IpTransport::Auto => Self::Auto,
+            IpTransport::Tcp => Self::Tcp,
+            IpTransport::Rdma => Self::Rdma,
+        }
+    }
+}
+
+/// Where the rings of RDMA streams shall lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RingPlacement {
+    /// GPU memory, registered as a dma-buf
+    DmaBuf,
+    /// GPU memory, registered with the help of a peer-memory driver
+    Peer,
+    /// Pinned host memory, which the GPU reaches
+    Bounce,
+}
+
+impl RingPlacement {
+    /// As nets know it.
+    #[must_use]
+    pub fn placement(self) -> Placement {
+        match self {
+            Self::DmaBuf => Placement::DmaBuf,
+            Self::Peer => Placement::PeerMemory,
+            Self::Bounce => Placement::Bounce,
+        }
+    }
+
+    /// For a net: this one alone, or all where none was asked for.
+    #[must_use]
+    pub fn of_net(asked: Option<Self>) -> Placements {
+        asked.map_or(Placements::ALL, |asked| Placements::only(asked.placement()))
+    }
+}
+
+/// How a stream of a kernel went, as it says itself: the options `Transport` and `Placement`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Travelled {
+    /// Whether by RDMA.
+    pub rdma: bool,
+    /// Where its rings lay; none without RDMA.
+    pub placement: Option<&'static str>,
+}
+
+impl Travelled {
+    /// From the values of both options; errors for sockets that know of no choice.
+    #[must_use]
+    pub fn from_options(transport: i64, placement: i64) -> Self {
+        let rdma = transport == TransportChoice::Rdma as i64;
+        let found = Placement::ALL.into_iter().find(|known| *known as i64 == placement);
+        Self { rdma, placement: found.map(Placement::name).filter(|_| rdma) }
+    }
+}
+
+/// Whether this machine has RDMA, where that was asked for.
+///
+/// # Errors
+/// What this machine lacks, in one line.
+pub fn require(transport: IpTransport) -> Result<(), Failure> {
+    match transport {
+        IpTransport::Rdma => libraries().map(drop),
+        IpTransport::Auto | IpTransport::Tcp => Ok(()),
+    }
+}
+
+fn libraries() -> Result<&'static Libraries, Failure> {
+    Libraries::load().map_err(|missing| Failure::refused(missing.to_string()))
+}
+
+/// The address at which both ends on this machine meet by RDMA: the one asked for, or the first
+/// of a device.
+///
+/// # Errors
+/// What this machine lacks, in one line.
+pub fn rdma_address(asked: Option<IpAddr>) -> Result<IpAddr, Failure> {
+    let libraries = libraries()?;
+    let address = asked.or_else(|| first_address(Path::new("/sys/class/infiniband")));
+    let address = address.ok_or_else(|| {
+        Failure::refused(
+            "no RDMA: no device has an IPv4 address: give its network interface one with \
+             `ip address add`, or name another address with --address",
+        )
+    })?;
+    Device::at(libraries, SocketAddr::new(address, 0))
+        .map_err(|why| Failure::refused(format!("no RDMA at {address}: {why}")))?;
+    Ok(address)
+}
+
+/// The first IPv4 address among the ports of all devices: RoCE lists them as its GIDs.
+fn first_address(devices: &Path) -> Option<IpAddr> {
+    let ports = sorted(devices).into_iter().flat_map(|device| sorted(&device.join("ports")));
+    let gids = ports.flat_map(|port| sorted(&port.join("gids")));
+    gids.filter_map(|gid| address_of(&fs::read_to_string(gid).ok()?)).next()
+}
+
+/// `0000:0000:0000:0000:0000:ffff:0a00:0001` is 10.0.0.1; others are no IPv4 address.
+fn address_of(gid: &str) -> Option<IpAddr> {
+    let address: Ipv6Addr = gid.trim().parse().ok()?;
+    address.to_ipv4_mapped().map(IpAddr::V4)
+}
+
+fn sorted(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_from_gids() {
+        let address = address_of("0000:0000:0000:0000:0000:ffff:0a00:0001\n").unwrap();
+        assert_eq!(address, IpAddr::from([10, 0, 0, 1]));
+        for other in ["fe80:0000:0000:0000:0a00:27ff:fe00:0001", "", "0", "ffff"] {
+            assert_eq!(address_of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn the_first_device_with_an_address_is_taken() {
+        let root = std::env::temp_dir().join(format!("gpunet-gids-{}", std::process::id()));
+        assert_eq!(first_address(&root), None);
+        let ipv4 = "0000:0000:0000:0000:0000:ffff:0a00:0001\n";
+        for (name, gid) in [("a", "fe80:0000:0000:0000:0000:0000:0000:0001\n"), ("b", ipv4)] {
+            let gids = root.join(name).join("ports/1/gids");
+            fs::create_dir_all(&gids).unwrap();
+            fs::write(gids.join("0"), gid).unwrap();
+        }
+        assert_eq!(first_address(&root), Some(IpAddr::from([10, 0, 0, 1])));
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn streams_say_how_they_went() {
+        let by_tcp = Travelled { rdma: false, placement: None };
+        assert_eq!(Travelled::from_options(-92, -92), by_tcp);
+        assert_eq!(Travelled::from_options(1, 4), by_tcp);
+        let bounced = Travelled { rdma: true, placement: Some("bounce") };
+        assert_eq!(Travelled::from_options(2, 4), bounced);
+    }
+}
