@@ -11,7 +11,8 @@ pub(crate) struct Job {
 
 /// What a job runs, and how it is judged.
 pub(crate) enum What {
-    /// A shell script that may use `functions.sh`; passes if its exit status is 0.
+    /// A shell script that may use `functions.sh` and the programs of apps/, which the guest has
+    /// in /apps; passes if its exit status is 0.
     Script(&'static str),
     /// A test program of the workspace; its tests are counted one by one.
     Tests(TestProgram),
@@ -68,6 +69,17 @@ pub(crate) const JOBS: &[Job] = &[
         sent=$(($(packets) - before))
         echo \"$sent packets of RDMA\"
         [ $sent -gt 300 ]",
+    ),
+    script(
+        "echo-rdma",
+        100,
+        "set -e
+        before=$(packets)
+        /apps/echo --transport rdma --sizes 64,20000 --messages 3 --stream-bytes 100K --json \
+            --timeout 20 >/tmp/report
+        cat /tmp/report
+        grep -q '\"transport\":\"rdma\"' /tmp/report
+        [ $(($(packets) - before)) -gt 100 ]",
     ),
     rdma_tests("verbs", 60),
     rdma_tests("streams", 100),
