@@ -38,9 +38,6 @@ pub(crate) fn pairings(options: &RunOptions, stop: &Stop) -> Result<bool, Failur
     let shape = shape(&gpu, &options.gpu, options.blocks(), meeting.ip_transport(), measure);
     let gpu_end = GpuEnd::new(&gpu, shape, stop)?;
     let cpu_end = CpuEnd::new(meeting.ip_transport(), stop);
-    if let Some(reason) = meeting.reason() {
-        say(&format!("echo: using TCP: {reason}"));
-    }
     let end = |place| -> &dyn End {
         match place {
             Place::Gpu => &gpu_end,
@@ -96,6 +93,7 @@ pub(crate) fn pairings(options: &RunOptions, stop: &Stop) -> Result<bool, Failur
     };
     let text = if measure.json { json(&report) } else { report.table(&measure.sizes) };
     print(&text)?;
+    report.way.say();
     for pairing in &report.pairings {
         if let Some(error) = &pairing.figures.error {
             let (client, server) = (pairing.client.name(), pairing.server.name());
@@ -198,6 +196,7 @@ pub(crate) fn client(options: &ClientOptions, stop: &Stop) -> Result<bool, Failu
         settings: settings(shape.as_ref(), measure, false),
     };
     print(&if measure.json { json(&report) } else { report.table(&measure.sizes) })?;
+    report.way.say();
     if let Some(error) = &report.figures.error {
         say(&format!("echo: {error}"));
     }
@@ -292,9 +291,6 @@ fn way_facts(
         None => Libraries::load().err().map(|missing| missing.to_string()),
     });
     let reason = reason.map(|missing| missing.unwrap_or(format!("no RDMA on the way to {to}")));
-    if let Some(reason) = &reason {
-        say(&format!("echo: TCP was used: {reason}"));
-    }
     WayFacts {
         transport: Some(transport),
         transport_reason: reason,

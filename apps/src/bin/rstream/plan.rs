@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        let shown = [64, 192, 1536, 12 << 10, 3 << 19, 6 << 20, 5 << 30].map(human_bytes::<u64>);
+        let shown = [64_u64, 192, 1536, 12 << 10, 3 << 19, 6 << 20, 5 << 30].map(human_bytes);
         assert_eq!(shown, ["64", "192", "1.5k", "12k", "1.5m", "6m", "5g"]);
         assert_eq!([1, 1000, 100_000, 2_000_000].map(human_count), ["1", "1k", "100k", "2m"]);
     }

@@ -37,5 +37,16 @@ stream() {
     pair "$port" "$program -p $port $*" "$program -p $port -s $ADDRESS $*"
 }
 
+# The stock rstream and a kernel's, each as the client of the other, on the ports $1 and $1 + 1;
+# both take the same options. OURS and STOCK are further ones of either end.
+against_stock() {
+    port=$1 next=$(($1 + 1))
+    shift
+    ours="/apps/rstream --transport rdma $OURS"
+    stock="rstream $STOCK"
+    pair "$port" "$ours -p $port $*" "$stock -p $port -s $ADDRESS $*"
+    pair "$next" "$stock -p $next $*" "$ours -p $next -s $ADDRESS $*"
+}
+
 # How many packets the RDMA device has sent.
 packets() { cat "$COUNTERS/sent_pkts"; }

@@ -81,6 +81,60 @@ pub(crate) const JOBS: &[Job] = &[
         grep -q '\"transport\":\"rdma\"' /tmp/report
         [ $(($(packets) - before)) -gt 100 ]",
     ),
+    script("gpu-rstream-blocking", 60, "against_stock 7141 -S 4096 -I 5 -C 10 -T b"),
+    script("gpu-rstream-async", 60, "against_stock 7143 -S 4096 -I 5 -C 10 -T a"),
+    script("gpu-rstream-nonblocking", 60, "against_stock 7145 -S 4096 -I 5 -C 10 -T n"),
+    script("gpu-rstream-verify", 60, "against_stock 7147 -S 65536 -I 2 -C 3 -T v"),
+    // The sizes of the tool's own sweep; its counts are for adapters that are faster than this.
+    script(
+        "gpu-rstream-sizes",
+        200,
+        "size=64
+        while [ $size -le $((4 << 20)) ]; do
+            for size in $size $((size * 3 / 2)); do
+                echo $size
+                against_stock 7151 -S $size -I 1 -C 2 -T v
+            done
+            size=$((size * 4 / 3))
+        done",
+    ),
+    // Small and odd ones at either end; the queues of the stock one are set by files.
+    script(
+        "gpu-rstream-buffers",
+        100,
+        "mkdir -p /etc/rdma/rsocket
+        for sizes in '4096 4096 16' '1000000 4096 33' '5000 1000000 384'; do
+            set -- $sizes
+            echo $3 | tee /etc/rdma/rsocket/sqsize_default >/etc/rdma/rsocket/rqsize_default
+            OURS=\"-B $2\" STOCK=\"-B $1\" against_stock 7153 -S 10000 -I 2 -C 5 -T v
+        done",
+    ),
+    // What other programs make of a kernel: one that wants more than it offers (riostream), a program
+    // that knows nothing of RDMA, and the stock library.
+    script(
+        "gpu-server",
+        100,
+        "/apps/echo server --on gpu --transport rdma --listen $ADDRESS:7155 &
+        server=$!
+        listening 7155 $server || exit 1
+        timeout 10 riostream -s $ADDRESS -p 7155 -S 4096 -I 2 -C 2 -T b
+        status=$?
+        echo \"riostream ended with status $status\"
+        [ $status -ne 0 ] || exit 1
+        head -c 100000 /dev/urandom >/tmp/sent
+        before=$(packets)
+        LD_PRELOAD=$PRELOAD nc.traditional -q 5 $ADDRESS 7155 </tmp/sent >/tmp/received
+        cmp /tmp/sent /tmp/received || exit 1
+        sent=$(($(packets) - before))
+        echo \"$sent packets of RDMA\"
+        [ $sent -gt 100 ] || exit 1
+        for place in cpu gpu; do
+            /apps/echo client --on $place --transport rdma --connect $ADDRESS:7155 --sizes 64,10000 \
+                --messages 3 --timeout 20 --json || exit 1
+        done
+        kill -INT $server
+        wait $server",
+    ),
     rdma_tests("verbs", 60),
     rdma_tests("streams", 100),
     // On the emulated GPU, over TCP inside the guest.
