@@ -101,13 +101,29 @@ fn transfers(
     // The first ones also pay for what a new connection has to say.
     let (one, other) = run(one, other, count / 4)?;
     count::take();
+    let before = work(&*one, &*other);
     let begun = Instant::now();
     let (one, other) = run(one, other, count)?;
     let (counts, time) = (count::take(), begun.elapsed());
+    if let (Some(before), Some(after)) = (before, work(&*one, &*other)) {
+        let said = [0, 1, 2].map(|index| after[index] - before[index]);
+        let counted = [counts.writes, counts.immediates, counts.completions];
+        ensure!(said == counted, "a stream says {said:?} of its work, {counted:?} were counted");
+    }
     let closing = thread::spawn(move || other.close());
     one.close()?;
     closing.join().expect("closing does not panic")?;
     Ok((counts, time))
+}
+
+/// Writes, immediates and completions of both ends, where the library says.
+fn work(one: &dyn Side, other: &dyn Side) -> Option<[u64; 3]> {
+    let (one, other) = (one.work()?, other.work()?);
+    Some([
+        one.writes + other.writes,
+        one.immediates + other.immediates,
+        one.completions + other.completions,
+    ])
 }
 
 fn compare(libraries: &'static Libraries, local: SocketAddr) -> anyhow::Result<Vec<Found>> {

@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use rsocket_shim::load::Libraries;
 use rsocket_shim::protocol::Settings;
 use rsocket_shim::stock::StockSocket;
-use rsocket_shim::stream::{Buffer, Buffers, Listener, Next, State, Stream};
+use rsocket_shim::stream::{Buffer, Buffers, Listener, Next, State, Stream, Work};
 use rsocket_shim::verbs::{Access, Device, Domain, HostMemory, Memory, Place, Region};
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -25,6 +25,8 @@ pub(crate) trait Side: Send {
     fn finish(&mut self) -> anyhow::Result<()>;
     /// Says goodbye.
     fn close(self: Box<Self>) -> anyhow::Result<()>;
+    /// What the library says that it has done so far, if it does.
+    fn work(&self) -> Option<Work>;
     /// Where the program keeps what it sends, and what it receives.
     fn memory(&self) -> [Range<u64>; 2];
 }
@@ -81,6 +83,10 @@ impl Side for Stock {
 
     fn close(self: Box<Self>) -> anyhow::Result<()> {
         Ok(self.socket.close()?)
+    }
+
+    fn work(&self) -> Option<Work> {
+        None
     }
 
     fn memory(&self) -> [Range<u64>; 2] {
@@ -207,6 +213,10 @@ impl Side for Ours {
             poll(&mut descriptor, None)?;
         }
         Ok(())
+    }
+
+    fn work(&self) -> Option<Work> {
+        Some(self.stream.work())
     }
 
     fn memory(&self) -> [Range<u64>; 2] {

@@ -111,7 +111,7 @@ impl Stream {
         Ok(Next::Again)
     }
 
-    pub(super) fn take_events(&mut self) -> Result<(), StreamError> {
+    fn take_events(&mut self) -> Result<(), StreamError> {
         while let Some(event) = self.channel.next()? {
             self.take_event(event.kind)?;
         }

@@ -42,11 +42,9 @@ impl Stream {
         Ok(stream)
     }
 
-    /// A peer that has given up meanwhile makes calls fail that cannot say so.
-    fn or_gone(&mut self, error: StreamError) -> StreamError {
-        match self.take_events() {
-            Ok(()) if !self.hung_up => error,
-            _ => StreamError::Reset,
-        }
+    /// A peer that has given up meanwhile makes calls fail that do not say so, and the system keeps
+    /// the news to itself until the request is accepted. Only who is still there can be rejected.
+    fn or_gone(&self, error: StreamError) -> StreamError {
+        if self.id.reject(&[]).is_ok() { error } else { StreamError::Reset }
     }
 }

@@ -24,6 +24,20 @@ impl Targets {
         Ok(Self { region, memory })
     }
 
+    /// The entry as it is now. Its end, with the length, is looked at first, as it is written last.
+    fn look(&self, entry: usize) -> [u8; ENTRY_BYTES] {
+        let word =
+            |index: usize| self.memory.read_word(entry * ENTRY_BYTES + index * 8).unwrap_or(0);
+        let end = word(1);
+        fence(Ordering::Acquire);
+        let start = word(0);
+        // Outside of the list there is nothing, which grants nothing.
+        let mut bytes = [0; ENTRY_BYTES];
+        bytes[..8].copy_from_slice(&start.to_ne_bytes());
+        bytes[8..].copy_from_slice(&end.to_ne_bytes());
+        bytes
+    }
+
     /// Address and key for the peer.
     pub(super) fn place(&self) -> (u64, u32) {
         self.region.target(0, LIST_BYTES).map_or((0, 0), |target| (target.address, target.key))
@@ -34,10 +48,11 @@ impl TargetList for Targets {
     fn read(&self, entry: usize) -> [u8; ENTRY_BYTES] {
         // The completion that told of the entry was read before.
         fence(Ordering::Acquire);
-        let mut bytes = [0; ENTRY_BYTES];
-        // Outside of it there is nothing, which grants nothing.
-        let _ = self.memory.read(entry * ENTRY_BYTES, &mut bytes);
-        bytes
+        let seen = self.look(entry);
+        fence(Ordering::Acquire);
+        // The peer may be writing an entry whose message is yet to come, and not every device does
+        // so at once: what changes meanwhile is read when that message is there.
+        if seen == self.look(entry) { seen } else { [0; ENTRY_BYTES] }
     }
 
     fn clear(&mut self, entry: usize) {

@@ -51,7 +51,7 @@ fn a_client_that_gives_up_is_no_connection() {
     let mut client = place.connect(address, Shape::default());
     let request = next_request(&listener, &mut client);
     drop(client);
-    // The news is behind the request, or comes later: it is a reset, or nobody answers.
+    // The news is there already, or comes later: it is a reset, or nobody answers.
     let error = match place.accept(request, Shape::default()) {
         Ok(mut server) => {
             drive(&mut [&mut server], |ends| ends[0].error.is_some());
@@ -61,6 +61,20 @@ fn a_client_that_gives_up_is_no_connection() {
     };
     let errno = error.as_ref().map(StreamError::errno);
     assert!([Some(libc::ECONNRESET), Some(libc::ETIMEDOUT)].contains(&errno), "{error:?}");
+}
+
+#[test]
+#[ignore = "needs an RDMA device"]
+fn queues_that_a_device_does_not_have_are_our_fault() {
+    let _turn = turn();
+    let place = Place::v4();
+    let (listener, address) = place.listen();
+    let mut client = place.connect(address, Shape::default());
+    let request = next_request(&listener, &mut client);
+    let error = place.accept(request, Shape::default().queues(0xFFFE)).err().unwrap();
+    assert!(matches!(error, StreamError::Verbs(_)), "{error:?}");
+    drive(&mut [&mut client], |ends| ends[0].error.is_some());
+    assert_eq!(client.errno(), Some(libc::ECONNREFUSED));
 }
 
 #[test]

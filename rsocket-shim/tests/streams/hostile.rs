@@ -189,7 +189,7 @@ fn lies_are_violations() {
         raw.has_said();
         raw.id.disconnect().unwrap();
         thread::sleep(Duration::from_millis(100));
-        drive(&mut [&mut end], |ends| ends[0].error.is_some());
+        end.look();
         assert_eq!(end.errno(), Some(libc::EPROTO), "{lie:x}: {:?}", end.error);
         assert_eq!(end.stream.arrived(), 0);
     }
