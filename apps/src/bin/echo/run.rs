@@ -12,6 +12,7 @@ use gpunet_device::SocketAddr;
 use gpunet_host::Gpu;
 use rsocket_shim::load::Libraries;
 
+use crate::address::Address;
 use crate::cpu::CpuEnd;
 use crate::end::{End, Place, Server, Service};
 use crate::gpu::{self, GpuEnd};
@@ -112,7 +113,9 @@ pub(crate) fn server(options: &ServerOptions, stop: &Stop) -> Result<bool, Failu
     match options.on {
         Place::Cpu => {
             let end = CpuEnd::new(options.transport, stop);
-            serve(end.serve(Service::Echo, &at)?, "CPU", path, stop)?;
+            let missing = Libraries::load().err().map(|missing| missing.to_string());
+            let on = alone("CPU".to_owned(), options, missing.as_deref());
+            serve(end.serve(Service::Echo, &at)?, &on, path, stop)?;
         }
         Place::Gpu => {
             let (gpu, reason) = open("echo", &options.gpu.choice())?;
@@ -127,16 +130,20 @@ pub(crate) fn server(options: &ServerOptions, stop: &Stop) -> Result<bool, Failu
                 placement: options.gpu.placement,
             };
             let end = GpuEnd::new(&gpu, shape, stop)?;
-            let mut on = format!("GPU: {} ({reason})", gpu.info().name);
-            if let (None, IpTransport::Auto, Some(why)) =
-                (&path, options.transport, end.without_rdma())
-            {
-                on += &format!("; TCP alone: {why}");
-            }
+            let on = format!("GPU: {} ({reason})", gpu.info().name);
+            let on = alone(on, options, end.without_rdma());
             serve(end.serve(Service::Echo, &at)?, &on, path, stop)?;
         }
     }
     Ok(true)
+}
+
+/// Adds why a server takes TCP alone, where it could take RDMA.
+fn alone(on: String, options: &ServerOptions, missing: Option<&str>) -> String {
+    match (&options.listen, options.transport, missing) {
+        (Address::Ip { .. }, IpTransport::Auto, Some(why)) => format!("{on}; TCP alone: {why}"),
+        _ => on,
+    }
 }
 
 fn serve(

@@ -151,6 +151,9 @@ impl Talks<'_> {
         if outcome.result == 0 {
             return Ok(());
         }
+        if let Some(refusal) = way::refusal(self.net, self.options.placement) {
+            return Err(refusal);
+        }
         let errno = Errno(i32::try_from(-outcome.result).unwrap_or(Errno::EIO.0));
         Err(match (errno, self.role) {
             (Errno::EIO, _) => Failure::lost(format!(

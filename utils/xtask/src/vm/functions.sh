@@ -37,15 +37,29 @@ stream() {
     pair "$port" "$program -p $port $*" "$program -p $port -s $ADDRESS $*"
 }
 
-# The stock rstream and a kernel's, each as the client of the other, on the ports $1 and $1 + 1;
-# both take the same options. OURS and STOCK are further ones of either end.
-against_stock() {
-    port=$1 next=$(($1 + 1))
+# The stock rstream as the client of a kernel, on the port $1; both take the same options. OURS and
+# STOCK are further ones of either end.
+drives_kernel() {
+    port=$1
     shift
-    ours="/apps/rstream --transport rdma $OURS"
-    stock="rstream $STOCK"
-    pair "$port" "$ours -p $port $*" "$stock -p $port -s $ADDRESS $*"
-    pair "$next" "$stock -p $next $*" "$ours -p $next -s $ADDRESS $*"
+    pair "$port" "/apps/rstream --transport rdma -p $port $OURS $*" \
+        "rstream -p $port -s $ADDRESS $STOCK $*"
+}
+
+# The same as its server.
+driven_by_kernel() {
+    port=$1
+    shift
+    pair "$port" "rstream -p $port $STOCK $*" \
+        "/apps/rstream --transport rdma -p $port -s $ADDRESS $OURS $*"
+}
+
+# Both, on the ports $1 and $1 + 1.
+against_stock() {
+    first=$1
+    shift
+    drives_kernel "$first" "$@"
+    driven_by_kernel $((first + 1)) "$@"
 }
 
 # How many packets the RDMA device has sent.

@@ -36,7 +36,7 @@ use crate::report::{self, Outcome};
 use crate::workspace::Workspace;
 
 /// What a guest has from its start to its end, unless told.
-const WHOLE: u64 = 8 * 60;
+const WHOLE: u64 = 15 * 60;
 
 /// Why a guest was not even booted.
 const CANNOT_BE_HAD: &str =
