@@ -2,8 +2,11 @@
 //! and words for people on standard error.
 
 use std::io::{self, Write};
+use std::process::ExitCode;
 
-use crate::failure::Failure;
+use clap::error::ErrorKind;
+
+use crate::failure::{Failure, one_line};
 
 /// Prints; a reader that has left, such as `head`, ends the program without a panic.
 ///
@@ -19,4 +22,20 @@ pub fn print(text: &str) -> Result<(), Failure> {
 /// Says a line on standard error; with that closed there is nobody to tell.
 pub fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// What clap has to say: help goes out whole, a mistake in one line.
+#[must_use]
+pub fn explain(program: &str, error: &clap::Error) -> ExitCode {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        // Nobody to tell where standard output is closed.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let text = error.to_string();
+    let text = text.split("\n\nUsage:").next().unwrap_or(&text);
+    let text = text.split("\n\nFor more information").next().unwrap_or(text);
+    let line = one_line(text.strip_prefix("error: ").unwrap_or(text));
+    say(&format!("{program}: {line} (see {program} --help)"));
+    ExitCode::from(2)
 }

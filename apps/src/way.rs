@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
 use clap::ValueEnum;
-use gpunet_host::{Placement, Placements, TransportChoice};
+use gpunet_host::{Net, Placement, Placements, TransportChoice};
 use rsocket_shim::load::Libraries;
 use rsocket_shim::verbs::Device;
 
@@ -79,6 +79,21 @@ impl Travelled {
         let found = Placement::ALL.into_iter().find(|known| *known as i64 == placement);
         Self { rdma, placement: found.map(Placement::name).filter(|_| rdma) }
     }
+}
+
+/// The refusal by a device of the placement that was asked for, where that is why sockets of a net
+/// failed.
+#[must_use]
+pub fn refusal(net: &Net, asked: Option<RingPlacement>) -> Option<Failure> {
+    let name = asked?.placement().name();
+    let (device, why) = net.rdma_adapters().into_iter().find_map(|adapter| {
+        let mut refused = adapter.refused.into_iter();
+        refused.find(|(refused, _)| *refused == name).map(|(_, why)| (adapter.device, why))
+    })?;
+    Some(Failure::refused(format!(
+        "rings cannot lie there: {name} is refused by {device} ({why}): choose another --placement, \
+         or leave it out"
+    )))
 }
 
 /// Whether this machine has RDMA, where that was asked for.

@@ -146,10 +146,12 @@ pub fn narrow_listener() -> (Listener, SocketAddr) {
     (listener, address)
 }
 
-/// What keeps an address as it is.
-pub struct Held {
-    _listener: Listener,
-    _fillers: Vec<socket2::Socket>,
+/// What keeps a black hole as it is.
+pub enum Held {
+    /// A listener, and what fills its queue.
+    Tcp(Listener, Vec<socket2::Socket>),
+    /// A listener that nobody looks at. One of stock rsocket accepts by itself.
+    Rdma(rsocket_shim::stream::Listener),
 }
 
 /// An address at which a connect neither succeeds nor fails: a listener whose queue is full or, by
@@ -159,20 +161,27 @@ pub struct Held {
 /// When the system does not let us.
 #[must_use]
 pub fn black_hole() -> (Held, SocketAddr) {
-    let backlog = if is_rdma() { 64 } else { 0 };
-    let listener = Listener::bind_with(any_port(), None, backlog).expect("it listens");
+    if is_rdma() {
+        let libraries = rsocket_shim::load::Libraries::load().expect("there is RDMA");
+        let any = any_port().to_ip().expect("an IP address");
+        let listener = rsocket_shim::stream::Listener::bind(libraries, any).expect("a port");
+        listener.listen(64).expect("it listens");
+        let address = listener.local_address().expect("its address").into();
+        return (Held::Rdma(listener), address);
+    }
+    let listener = Listener::bind_with(any_port(), None, 0).expect("it listens");
     let address = listener.address();
     let ip = address.to_ip().expect("an IP address");
-    let fill = |_| {
+    let mut fillers = Vec::new();
+    for _ in 0..4 {
         let filler = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
         let filler = filler.expect("a socket");
         filler.set_nonblocking(true).expect("it can be non-blocking");
         // Those that fit the queue connect, the others hang, and both is as it should be.
         let _ = filler.connect(&ip.into());
-        filler
-    };
-    let fillers = if is_rdma() { Vec::new() } else { (0..4).map(fill).collect() };
-    (Held { _listener: listener, _fillers: fillers }, address)
+        fillers.push(filler);
+    }
+    (Held::Tcp(listener, fillers), address)
 }
 
 /// A port at which nobody listens, as long as the socket lives.

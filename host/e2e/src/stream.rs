@@ -211,21 +211,16 @@ impl Listener {
     /// # Errors
     /// The system's, and none in time.
     pub fn accept(&self) -> io::Result<Stream> {
-        let limit = patience();
         match self {
             Self::Tcp(listener) => {
-                let time = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: 0 };
+                let time = Timespec { tv_sec: patience().as_secs() as i64, tv_nsec: 0 };
                 if poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&time))? == 0 {
                     return Err(io::ErrorKind::TimedOut.into());
                 }
                 Stream::of_tcp(listener.accept()?.0)
             }
-            Self::Stock(listener) => {
-                if !listener.poll(TO_READ, Some(limit))?.readable {
-                    return Err(io::ErrorKind::TimedOut.into());
-                }
-                Ok(Stream::Stock(Stock::new(listener.accept()?.0)?))
-            }
+            // Without a limit: waiting for readiness of a listener keeps a processor busy.
+            Self::Stock(listener) => Ok(Stream::Stock(Stock::new(listener.accept()?.0)?)),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use gpunet_apps::failure::Failure;
 use gpunet_apps::stop::Stop;
-use gpunet_apps::way::{IpTransport, RingPlacement, Travelled};
+use gpunet_apps::way::{self, IpTransport, RingPlacement, Travelled};
 use gpunet_device::{Errno, Handle, SocketAddr};
 use gpunet_host::{AdapterReport, Gpu, Launch, Net, NetError, Shape};
 use gpunet_kernels::echo::{Work, echo_client, echo_server, stream_sink, stream_source};
@@ -82,21 +82,9 @@ impl GpuEnd {
         self.net.rdma_adapters()
     }
 
-    /// The device's refusal of the placement that was asked for, which explains any failure.
+    /// What a client's failure comes from.
     fn because(&self, failure: Failure) -> Failure {
-        let Some(asked) = self.settings.placement else { return failure };
-        let name = asked.placement().name();
-        let refusals = self.net.rdma_adapters().into_iter().filter_map(|adapter| {
-            let refused = adapter.refused.into_iter().find(|(refused, _)| *refused == name);
-            refused.map(|(_, why)| (adapter.device, why))
-        });
-        match refusals.into_iter().next() {
-            Some((device, why)) => Failure::refused(format!(
-                "rings cannot lie there: {name} is refused by {device} ({why}): choose another \
-                 --placement, or leave it out"
-            )),
-            None => failure,
-        }
+        way::refusal(&self.net, self.settings.placement).unwrap_or(failure)
     }
 
     fn shape(&self, blocks: u32, wanted: u64) -> Shape {

@@ -30,11 +30,10 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
-use clap::error::ErrorKind;
 use tracing_subscriber::EnvFilter;
 
-use gpunet_apps::failure::{Failure, one_line};
-use gpunet_apps::print::say;
+use gpunet_apps::failure::Failure;
+use gpunet_apps::print::{explain, say};
 use gpunet_apps::stop::Stop;
 use options::{Command, Options};
 
@@ -45,7 +44,7 @@ fn main() -> ExitCode {
     log.with_writer(std::io::stderr).init();
     let options = match Options::try_parse() {
         Ok(options) => options,
-        Err(error) => return explain(&error),
+        Err(error) => return explain("echo", &error),
     };
     match act(&options) {
         Ok(true) => ExitCode::SUCCESS,
@@ -66,19 +65,4 @@ fn act(options: &Options) -> Result<bool, Failure> {
         Some(Command::Server(options)) => run::server(options, &stop),
         Some(Command::Client(options)) => run::client(options, &stop),
     }
-}
-
-/// Help goes out whole; a mistake in one line.
-fn explain(error: &clap::Error) -> ExitCode {
-    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        // Nobody to tell where standard output is closed.
-        let _ = error.print();
-        return ExitCode::SUCCESS;
-    }
-    let text = error.to_string();
-    let text = text.split("\n\nUsage:").next().unwrap_or(&text);
-    let text = text.split("\n\nFor more information").next().unwrap_or(text);
-    let line = one_line(text.strip_prefix("error: ").unwrap_or(text));
-    say(&format!("echo: {line} (see echo --help)"));
-    ExitCode::from(2)
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use gpunet_apps::print::say;
 use gpunet_host::AdapterReport;
 use serde::{Serialize, Serializer};
 
@@ -89,6 +90,13 @@ pub(crate) struct WayFacts {
 }
 
 impl WayFacts {
+    /// Says why it was TCP, where it could have been RDMA.
+    pub(crate) fn say(&self) {
+        if let Some(reason) = &self.transport_reason {
+            say(&format!("echo: TCP was used: {reason}"));
+        }
+    }
+
     /// `rdma (bounce)`, `tcp4`.
     fn name(&self) -> String {
         let transport = self.transport.unwrap_or("not connected");

@@ -12,6 +12,7 @@ use gpunet_device::SocketAddr;
 use gpunet_host::Gpu;
 use rsocket_shim::load::Libraries;
 
+use crate::address::Address;
 use crate::cpu::CpuEnd;
 use crate::end::{End, Place, Server, Service};
 use crate::gpu::{self, GpuEnd};
@@ -38,9 +39,6 @@ pub(crate) fn pairings(options: &RunOptions, stop: &Stop) -> Result<bool, Failur
     let shape = shape(&gpu, &options.gpu, options.blocks(), meeting.ip_transport(), measure);
     let gpu_end = GpuEnd::new(&gpu, shape, stop)?;
     let cpu_end = CpuEnd::new(meeting.ip_transport(), stop);
-    if let Some(reason) = meeting.reason() {
-        say(&format!("echo: using TCP: {reason}"));
-    }
     let end = |place| -> &dyn End {
         match place {
             Place::Gpu => &gpu_end,
@@ -96,6 +94,7 @@ pub(crate) fn pairings(options: &RunOptions, stop: &Stop) -> Result<bool, Failur
     };
     let text = if measure.json { json(&report) } else { report.table(&measure.sizes) };
     print(&text)?;
+    report.way.say();
     for pairing in &report.pairings {
         if let Some(error) = &pairing.figures.error {
             let (client, server) = (pairing.client.name(), pairing.server.name());
@@ -114,7 +113,9 @@ pub(crate) fn server(options: &ServerOptions, stop: &Stop) -> Result<bool, Failu
     match options.on {
         Place::Cpu => {
             let end = CpuEnd::new(options.transport, stop);
-            serve(end.serve(Service::Echo, &at)?, "CPU", path, stop)?;
+            let missing = Libraries::load().err().map(|missing| missing.to_string());
+            let on = alone("CPU".to_owned(), options, missing.as_deref());
+            serve(end.serve(Service::Echo, &at)?, &on, path, stop)?;
         }
         Place::Gpu => {
             let (gpu, reason) = open("echo", &options.gpu.choice())?;
@@ -129,16 +130,20 @@ pub(crate) fn server(options: &ServerOptions, stop: &Stop) -> Result<bool, Failu
                 placement: options.gpu.placement,
             };
             let end = GpuEnd::new(&gpu, shape, stop)?;
-            let mut on = format!("GPU: {} ({reason})", gpu.info().name);
-            if let (None, IpTransport::Auto, Some(why)) =
-                (&path, options.transport, end.without_rdma())
-            {
-                on += &format!("; TCP alone: {why}");
-            }
+            let on = format!("GPU: {} ({reason})", gpu.info().name);
+            let on = alone(on, options, end.without_rdma());
             serve(end.serve(Service::Echo, &at)?, &on, path, stop)?;
         }
     }
     Ok(true)
+}
+
+/// Adds why a server takes TCP alone, where it could take RDMA.
+fn alone(on: String, options: &ServerOptions, missing: Option<&str>) -> String {
+    match (&options.listen, options.transport, missing) {
+        (Address::Ip { .. }, IpTransport::Auto, Some(why)) => format!("{on}; TCP alone: {why}"),
+        _ => on,
+    }
 }
 
 fn serve(
@@ -198,6 +203,7 @@ pub(crate) fn client(options: &ClientOptions, stop: &Stop) -> Result<bool, Failu
         settings: settings(shape.as_ref(), measure, false),
     };
     print(&if measure.json { json(&report) } else { report.table(&measure.sizes) })?;
+    report.way.say();
     if let Some(error) = &report.figures.error {
         say(&format!("echo: {error}"));
     }
@@ -292,9 +298,6 @@ fn way_facts(
         None => Libraries::load().err().map(|missing| missing.to_string()),
     });
     let reason = reason.map(|missing| missing.unwrap_or(format!("no RDMA on the way to {to}")));
-    if let Some(reason) = &reason {
-        say(&format!("echo: TCP was used: {reason}"));
-    }
     WayFacts {
         transport: Some(transport),
         transport_reason: reason,

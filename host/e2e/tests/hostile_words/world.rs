@@ -81,12 +81,12 @@ impl World {
     }
 
     /// Gives the proxy something to receive on all sockets.
-    pub(crate) fn send_to_all(&self) {
+    pub(crate) fn send_to_all(&mut self) {
         for (_, far) in &self.streams {
             // What the system does not hold is not sent.
             let _ = (&mut &*far).write(&[7; 9000]);
         }
-        for mut stream in &self.waiting {
+        for stream in &mut self.waiting {
             stream.write_all(&[7; 100]).expect("the system holds it");
         }
     }

@@ -37,5 +37,30 @@ stream() {
     pair "$port" "$program -p $port $*" "$program -p $port -s $ADDRESS $*"
 }
 
+# The stock rstream as the client of a kernel, on the port $1; both take the same options. OURS and
+# STOCK are further ones of either end.
+drives_kernel() {
+    port=$1
+    shift
+    pair "$port" "/apps/rstream --transport rdma -p $port $OURS $*" \
+        "rstream -p $port -s $ADDRESS $STOCK $*"
+}
+
+# The same as its server.
+driven_by_kernel() {
+    port=$1
+    shift
+    pair "$port" "rstream -p $port $STOCK $*" \
+        "/apps/rstream --transport rdma -p $port -s $ADDRESS $OURS $*"
+}
+
+# Both, on the ports $1 and $1 + 1.
+against_stock() {
+    first=$1
+    shift
+    drives_kernel "$first" "$@"
+    driven_by_kernel $((first + 1)) "$@"
+}
+
 # How many packets the RDMA device has sent.
 packets() { cat "$COUNTERS/sent_pkts"; }

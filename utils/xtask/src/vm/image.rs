@@ -14,8 +14,8 @@ use super::programs::{self, Placed};
 const INIT: &str = include_str!("init.sh");
 const FUNCTIONS: &str = include_str!("functions.sh");
 
-/// The archive for these jobs; `tests` are their test programs.
-pub(crate) fn make(kernel: &Kernel, jobs: &[&Job], tests: &[Placed]) -> Result<Vec<u8>> {
+/// The archive for these jobs; `built` are their programs of this workspace.
+pub(crate) fn make(kernel: &Kernel, jobs: &[&Job], built: &[Placed]) -> Result<Vec<u8>> {
     let mut archive = Archive::default();
     for folder in ["/dev", "/proc", "/sys", "/tmp"] {
         archive.folder(folder)?;
@@ -27,7 +27,7 @@ pub(crate) fn make(kernel: &Kernel, jobs: &[&Job], tests: &[Placed]) -> Result<V
     archive.file("/etc/hosts", b"127.0.0.1 localhost\n::1 localhost\n".to_vec())?;
     add_modules(&mut archive, kernel)?;
     add_jobs(&mut archive, jobs)?;
-    for file in programs::base()?.iter().chain(tests) {
+    for file in programs::base()?.iter().chain(built) {
         archive.program(&file.to, read(&file.from)?)?;
         for library in programs::libraries_of(&file.from)? {
             if !archive.contains(&library.to) {

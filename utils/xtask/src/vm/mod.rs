@@ -36,7 +36,7 @@ use crate::report::{self, Outcome};
 use crate::workspace::Workspace;
 
 /// What a guest has from its start to its end, unless told.
-const WHOLE: u64 = 8 * 60;
+const WHOLE: u64 = 15 * 60;
 
 /// Why a guest was not even booted.
 const CANNOT_BE_HAD: &str =
@@ -140,11 +140,12 @@ impl Machine {
         let kernel = programs::install()
             .and_then(|()| Kernel::get(&install::tools_folder(workspace)))
             .context(CANNOT_BE_HAD)?;
-        let tests = programs::tests(jobs, cargo)?;
+        let mut built = programs::tests(jobs, cargo)?;
+        built.extend(programs::apps(jobs, cargo)?);
         let scratch = workspace.scratch();
         fs::create_dir_all(&scratch)?;
         let image = scratch.join("vm.cpio");
-        fs::write(&image, image::make(&kernel, jobs, &tests)?)
+        fs::write(&image, image::make(&kernel, jobs, &built)?)
             .with_context(|| format!("cannot write {}", image.display()))?;
         Ok(Self { kernel, image, log: scratch.join("vm.log") })
     }
