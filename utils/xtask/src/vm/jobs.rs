@@ -79,8 +79,12 @@ pub(crate) const JOBS: &[Job] = &[
             /apps/echo --transport rdma --placement $placement --sizes 64,20000 --messages 3 \
                 --stream-bytes 100K --json --timeout 20 >/tmp/report
             cat /tmp/report
-            grep '\"transport\":\"rdma\",\"transport_reason\":null' /tmp/report | grep -q $placement
+            grep -q \"\\\"transport\\\":\\\"rdma\\\".*\\\"placement\\\":\\\"$placement\" /tmp/report
         done
+        # Soft-RoCE knows no dma-buf.
+        ! /apps/echo --transport rdma --placement dma-buf 2>/tmp/words
+        cat /tmp/words
+        grep -q 'dma-buf is refused by rxe0' /tmp/words
         [ $(($(packets) - before)) -gt 200 ]",
     ),
     // By itself: between two that have RDMA it is that, for others TCP.
