@@ -155,6 +155,14 @@ fn connect(net: Net, work: &Work) -> Result<Stream, Errno> {
     Ok(stream)
 }
 
+/// How a stream goes: its options `Transport` and `Placement`. Out of line: what is asked once takes
+/// no registers from the round trips.
+#[inline(never)]
+pub(crate) fn way_of(net: Net, stream: Handle) -> (i64, i64) {
+    let option = |option| ggetsockopt(net, net.block().group(), stream, option);
+    (option(SocketOption::Transport), option(SocketOption::Placement))
+}
+
 #[inline(always)]
 fn round_trips(
     net: Net,
@@ -164,9 +172,7 @@ fn round_trips(
 ) -> Result<(), Errno> {
     let group = net.block().group();
     let stream = connect(net, work)?;
-    let option = |option| ggetsockopt(net, group, stream.handle(), option);
-    (tally.transport, tally.placement) =
-        (option(SocketOption::Transport), option(SocketOption::Placement));
+    (tally.transport, tally.placement) = way_of(net, stream.handle());
     let seed = work.seed + u64::from(simt::position().block);
     // What the ring holds goes out as a whole before any of it is read back, so that a message is
     // one round trip. More than that could wait for a server that waits for us to read.

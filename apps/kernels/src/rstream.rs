@@ -5,14 +5,13 @@
 //! as often as there are iterations, all transfers go from the client to the server and as many
 //! come back. Byte `p` of a direction is `p` modulo 256, counted over everything that is sent.
 
-use gpunet_device::abi::option::SocketOption;
-use gpunet_device::calls::{
-    MSG_DONTWAIT, POLLIN, POLLOUT, PollFd, ggetsockopt, gpoll, grecv, gsend,
-};
+use gpunet_device::calls::{MSG_DONTWAIT, POLLIN, POLLOUT, PollFd, gpoll, grecv, gsend};
 use gpunet_device::{
     Block, Errno, Group, Handle, Listener, Net, Shared, SharedBuf, SocketAddr, Stream, kernel_arg,
     kernels, simt,
 };
+
+use crate::echo::way_of;
 
 /// Bytes of the synchronisation before each test.
 const SYNC: u64 = 16;
@@ -160,9 +159,7 @@ fn run(
             return None;
         }
     };
-    let option = |option| ggetsockopt(net, group, talk.stream.handle(), option);
-    (outcome.transport, outcome.placement) =
-        (option(SocketOption::Transport), option(SocketOption::Placement));
+    (outcome.transport, outcome.placement) = way_of(net, talk.stream.handle());
     let mut at = 0;
     while let Some(test) = tests.get(at) {
         let result = talk.test(is_client, &test);
@@ -319,7 +316,7 @@ impl Talk {
         }
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn poll(&mut self, events: u16, timeout_ms: i64) -> Result<(), Errno> {
         if Block.is_leader() {
             let entry = PollFd { handle: self.stream.handle(), events, ..PollFd::default() };

@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
 use gpunet_device::SocketAddr;
@@ -203,6 +203,8 @@ pub struct Peer<T> {
     /// Where it listens.
     pub address: SocketAddr,
     results: mpsc::Receiver<T>,
+    /// It serves as long as this is held.
+    _wanted: Arc<()>,
 }
 
 impl<T: Send + 'static> Peer<T> {
@@ -219,17 +221,16 @@ impl<T: Send + 'static> Peer<T> {
         let listener = Listener::bind(at).expect("a port");
         let address = listener.address();
         let (to, results) = mpsc::channel();
-        // It ends when the test has let go of the results, or with the process.
+        let wanted = Arc::new(());
+        let still = Arc::downgrade(&wanted);
         std::thread::spawn(move || {
-            loop {
-                if let Ok(stream) = listener.accept()
-                    && to.send(serve(stream)).is_err()
-                {
+            while let Ok(stream) = listener.accept_while(|| still.strong_count() > 0) {
+                if to.send(serve(stream)).is_err() {
                     return;
                 }
             }
         });
-        Self { address, results }
+        Self { address, results, _wanted: wanted }
     }
 
     /// Serves each connection with `serve`, at a UNIX path.
@@ -248,7 +249,7 @@ impl<T: Send + 'static> Peer<T> {
                 }
             }
         });
-        Self { address, results }
+        Self { address, results, _wanted: Arc::new(()) }
     }
 
     /// What serving the next connection came to.
@@ -260,10 +261,11 @@ impl<T: Send + 'static> Peer<T> {
     }
 }
 
-/// Echoes on every connection, each in a thread of its own.
+/// Echoes on every connection, each in a thread of its own. One for all tests.
 #[must_use]
 pub fn echo_server() -> SocketAddr {
-    echo_server_at(any_port())
+    static SERVER: OnceLock<SocketAddr> = OnceLock::new();
+    *SERVER.get_or_init(|| echo_server_at(any_port()))
 }
 
 /// The same at that address.
@@ -276,7 +278,7 @@ pub fn echo_server_at(at: SocketAddr) -> SocketAddr {
     let address = listener.address();
     std::thread::spawn(move || {
         loop {
-            if let Ok(mut stream) = listener.accept() {
+            if let Ok(mut stream) = listener.accept_while(|| true) {
                 // What breaks here shows at the kernel's end.
                 std::thread::spawn(move || echo(&mut stream));
             }

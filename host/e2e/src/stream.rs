@@ -3,6 +3,7 @@
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use gpunet_device::SocketAddr;
@@ -155,7 +156,48 @@ pub enum Listener {
     /// Of the system.
     Tcp(TcpListener),
     /// Of stock rsocket.
-    Stock(StockSocket),
+    Stock(StockListener),
+}
+
+/// Stock rsocket's listeners, of which there may be few: the thread that accepts for them goes on
+/// to look at memory which the fourth has had it give back (librdmacm 44).
+const MOST_LISTENERS: usize = 3;
+
+static LISTENERS: AtomicUsize = AtomicUsize::new(0);
+
+/// A listener of stock rsocket.
+pub struct StockListener(StockSocket);
+
+impl StockListener {
+    fn new(address: std::net::SocketAddr, buffer: Option<i32>, backlog: i32) -> io::Result<Self> {
+        let take = || {
+            let more = |count: usize| (count < MOST_LISTENERS).then_some(count + 1);
+            LISTENERS.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
+        };
+        // Those of earlier tests may be about to go.
+        if !crate::eventually(Duration::from_secs(10), take) {
+            return Err(io::Error::other("stock rsocket has too many listeners"));
+        }
+        // From here on its drop gives the number back.
+        let socket = libraries().and_then(|libraries| StockSocket::new(libraries, address));
+        let socket = socket.map(Self).inspect_err(|_| {
+            LISTENERS.fetch_sub(1, Ordering::SeqCst);
+        })?;
+        if let Some(bytes) = buffer {
+            socket.0.set_option(libc::SOL_SOCKET, libc::SO_RCVBUF, bytes)?;
+        }
+        socket.0.bind(address)?;
+        // Waiting for readiness of a listener would keep a processor busy: see `accept_while`.
+        socket.0.set_nonblocking(true)?;
+        socket.0.listen(backlog)?;
+        Ok(socket)
+    }
+}
+
+impl Drop for StockListener {
+    fn drop(&mut self) {
+        LISTENERS.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl Listener {
@@ -175,13 +217,7 @@ impl Listener {
     ) -> io::Result<Self> {
         let address = ip(address)?;
         if way::is_rdma() {
-            let socket = StockSocket::new(libraries()?, address)?;
-            if let Some(bytes) = buffer {
-                socket.set_option(libc::SOL_SOCKET, libc::SO_RCVBUF, bytes)?;
-            }
-            socket.bind(address)?;
-            socket.listen(backlog)?;
-            return Ok(Self::Stock(socket));
+            return Ok(Self::Stock(StockListener::new(address, buffer, backlog)?));
         }
         let domain = socket2::Domain::for_address(address);
         let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None)?;
@@ -201,7 +237,7 @@ impl Listener {
     pub fn address(&self) -> SocketAddr {
         let address = match self {
             Self::Tcp(listener) => listener.local_addr(),
-            Self::Stock(listener) => listener.local_address(),
+            Self::Stock(listener) => listener.0.local_address(),
         };
         address.expect("its address").into()
     }
@@ -211,16 +247,30 @@ impl Listener {
     /// # Errors
     /// The system's, and none in time.
     pub fn accept(&self) -> io::Result<Stream> {
-        match self {
-            Self::Tcp(listener) => {
-                let time = Timespec { tv_sec: patience().as_secs() as i64, tv_nsec: 0 };
-                if poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&time))? == 0 {
-                    return Err(io::ErrorKind::TimedOut.into());
+        let end = Instant::now() + patience();
+        self.accept_while(|| Instant::now() < end)
+    }
+
+    /// The next connection, as long as it is wanted.
+    pub(crate) fn accept_while(&self, wanted: impl Fn() -> bool) -> io::Result<Stream> {
+        const LOOK: Duration = Duration::from_millis(5);
+        while wanted() {
+            match self {
+                Self::Tcp(listener) => {
+                    let time = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 };
+                    if poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&time))? != 0 {
+                        return Stream::of_tcp(listener.accept()?.0);
+                    }
                 }
-                Stream::of_tcp(listener.accept()?.0)
+                Self::Stock(listener) => match listener.0.accept() {
+                    Ok((socket, _)) => return Ok(Stream::Stock(Stock::new(socket)?)),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        std::thread::sleep(LOOK);
+                    }
+                    Err(error) => return Err(error),
+                },
             }
-            // Without a limit: waiting for readiness of a listener keeps a processor busy.
-            Self::Stock(listener) => Ok(Stream::Stock(Stock::new(listener.accept()?.0)?)),
         }
+        Err(io::ErrorKind::TimedOut.into())
     }
 }

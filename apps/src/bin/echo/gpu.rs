@@ -82,7 +82,7 @@ impl GpuEnd {
         self.net.rdma_adapters()
     }
 
-    /// What a client's failure comes from.
+    /// What a failure comes from.
     fn because(&self, failure: Failure) -> Failure {
         way::refusal(&self.net, self.settings.placement).unwrap_or(failure)
     }
@@ -145,7 +145,7 @@ impl End for GpuEnd {
             Service::Sink => self.net.launch(stream_sink, shape, (listener, SEED)),
         };
         match launch {
-            Ok(launch) => Ok(Box::new(GpuServer { net: &self.net, listener, address, launch })),
+            Ok(launch) => Ok(Box::new(GpuServer { end: self, listener, address, launch })),
             Err(error) => {
                 let _ = self.net.take_back(listener);
                 Err(error.into())
@@ -206,7 +206,7 @@ fn end(launch: &Launch) -> Result<(), Failure> {
 
 /// A server's kernel, and the listener that it accepts from.
 struct GpuServer<'n> {
-    net: &'n Net,
+    end: &'n GpuEnd,
     listener: Handle,
     address: SocketAddr,
     launch: Launch,
@@ -221,7 +221,7 @@ impl Server for GpuServer<'_> {
         match self.launch.wait_for(LOOK) {
             Err(gpunet_host::LaunchError::StillRunning(_)) => Ok(()),
             Err(error) => Err(error.into()),
-            Ok(()) => Err(Failure::lost("the server's kernel ended by itself")),
+            Ok(()) => Err(self.end.because(Failure::lost("the server's kernel ended by itself"))),
         }
     }
 
@@ -234,7 +234,7 @@ impl Drop for GpuServer<'_> {
     fn drop(&mut self) {
         // After `stop` these find nothing left to do; on the way out of an error they do it all.
         let ended = end(&self.launch);
-        if ended.is_ok() && self.net.take_back(self.listener).is_ok() {
+        if ended.is_ok() && self.end.net.take_back(self.listener).is_ok() {
             // A socket that was taken back keeps its path.
             if let Some(path) = self.address.to_path() {
                 let _ = std::fs::remove_file(path);

@@ -10,6 +10,9 @@ use gpunet_e2e::{
 
 #[test]
 fn options_are_kept() {
+    if gpunet_e2e::is_rdma() {
+        return gpunet_e2e::skip("system::options_are_kept", "they are TCP's");
+    }
     let net = net();
     let mut script = Script::new();
     script.stream(0, peer::echo_server());

@@ -7,12 +7,13 @@ pub(crate) struct Job {
     pub(crate) what: What,
     /// In seconds of the guest, which in emulation is much slower than the host.
     pub(crate) limit: u32,
+    /// Whether the guest has to have the programs of this project's apps/, in /apps.
+    pub(crate) apps: bool,
 }
 
 /// What a job runs, and how it is judged.
 pub(crate) enum What {
-    /// A shell script that may use `functions.sh` and the programs of apps/, which the guest has
-    /// in /apps; passes if its exit status is 0.
+    /// A shell script that may use `functions.sh`; passes if its exit status is 0.
     Script(&'static str),
     /// A test program of the workspace; its tests are counted one by one.
     Tests(TestProgram),
@@ -70,7 +71,7 @@ pub(crate) const JOBS: &[Job] = &[
         echo \"$sent packets of RDMA\"
         [ $sent -gt 300 ]",
     ),
-    script(
+    with_apps(
         "echo-rdma",
         60,
         "set -e
@@ -79,12 +80,16 @@ pub(crate) const JOBS: &[Job] = &[
             /apps/echo --transport rdma --placement $placement --sizes 64,20000 --messages 3 \
                 --stream-bytes 100K --json --timeout 20 >/tmp/report
             cat /tmp/report
-            grep '\"transport\":\"rdma\",\"transport_reason\":null' /tmp/report | grep -q $placement
+            grep -q \"\\\"transport\\\":\\\"rdma\\\".*\\\"placement\\\":\\\"$placement\" /tmp/report
         done
+        # Soft-RoCE knows no dma-buf.
+        ! /apps/echo --transport rdma --placement dma-buf 2>/tmp/words
+        cat /tmp/words
+        grep -q 'dma-buf is refused by rxe0' /tmp/words
         [ $(($(packets) - before)) -gt 200 ]",
     ),
     // By itself: between two that have RDMA it is that, for others TCP.
-    script(
+    with_apps(
         "echo-auto",
         60,
         "/apps/echo server --on cpu --listen $ADDRESS:7157 &
@@ -99,13 +104,13 @@ pub(crate) const JOBS: &[Job] = &[
         /apps/echo --sizes 64 --messages 2 --stream-bytes 10K --json >/tmp/report || exit 1
         grep '\"transport\":\"rdma\"' /tmp/report",
     ),
-    script("gpu-rstream-blocking", 40, "against_stock 7141 -S 4096 -I 5 -C 10 -T b"),
-    script("gpu-rstream-async", 40, "against_stock 7143 -S 4096 -I 5 -C 10 -T a"),
-    script("gpu-rstream-nonblocking", 40, "against_stock 7145 -S 4096 -I 5 -C 10 -T n"),
-    script("gpu-rstream-verify", 40, "against_stock 7147 -S 65536 -I 2 -C 3 -T v"),
+    with_apps("gpu-rstream-blocking", 40, "against_stock 7141 -S 4096 -I 5 -C 10 -T b"),
+    with_apps("gpu-rstream-async", 40, "against_stock 7143 -S 4096 -I 5 -C 10 -T a"),
+    with_apps("gpu-rstream-nonblocking", 40, "against_stock 7145 -S 4096 -I 5 -C 10 -T n"),
+    with_apps("gpu-rstream-verify", 40, "against_stock 7147 -S 65536 -I 2 -C 3 -T v"),
     // The sizes of the tool's own sweep, in turn with either as the server; the sweep's counts are
     // for adapters that are faster than this.
-    script(
+    with_apps(
         "gpu-rstream-sizes",
         200,
         "size=64
@@ -117,7 +122,7 @@ pub(crate) const JOBS: &[Job] = &[
         done",
     ),
     // Small and odd ones at either end; the queues of the stock one are set by files.
-    script(
+    with_apps(
         "gpu-rstream-buffers",
         60,
         "mkdir -p /etc/rdma/rsocket
@@ -129,7 +134,7 @@ pub(crate) const JOBS: &[Job] = &[
     ),
     // What other programs make of a kernel: one that wants more than it offers (riostream), a program
     // that knows nothing of RDMA, and the stock library.
-    script(
+    with_apps(
         "gpu-server",
         60,
         "/apps/echo server --on gpu --transport rdma --listen $ADDRESS:7155 &
@@ -162,14 +167,19 @@ pub(crate) const JOBS: &[Job] = &[
 ];
 
 const fn script(name: &'static str, limit: u32, text: &'static str) -> Job {
-    Job { name, limit, what: What::Script(text) }
+    Job { name, limit, what: What::Script(text), apps: false }
+}
+
+/// A script that runs programs of apps/.
+const fn with_apps(name: &'static str, limit: u32, text: &'static str) -> Job {
+    Job { name, limit, what: What::Script(text), apps: true }
 }
 
 /// Tests of rsocket-shim, which are ignored where there is no RDMA.
 const fn rdma_tests(test: &'static str, limit: u32) -> Job {
     let (package, arguments) = ("rsocket-shim", &["--include-ignored"]);
     let tests = TestProgram { package, test, arguments, environment: "" };
-    Job { name: test, limit, what: What::Tests(tests) }
+    Job { name: test, limit, what: What::Tests(tests), apps: false }
 }
 
 /// End-to-end tests on the emulated GPU.
@@ -181,7 +191,7 @@ const fn e2e(
     arguments: &'static [&'static str],
 ) -> Job {
     let tests = TestProgram { package: "gpunet-e2e", test, arguments, environment };
-    Job { name, limit, what: What::Tests(tests) }
+    Job { name, limit, what: What::Tests(tests), apps: false }
 }
 
 #[cfg(test)]

@@ -37,9 +37,6 @@ const PRELOAD: (&str, &str) = ("/usr/lib/x86_64-linux-gnu/rsocket/librspreload.s
 /// Loaded by the C library when a thread is ended, and so in no list.
 const LOADED_LATE: &str = "/lib/x86_64-linux-gnu/libgcc_s.so.1";
 
-/// Where the guest has the programs of apps/.
-const APPS: &str = "/apps/";
-
 /// Installs what is missing.
 pub(crate) fn install() -> Result<()> {
     ensure!(cfg!(target_arch = "x86_64"), "the guest runs programs of x86-64 machines only");
@@ -111,15 +108,15 @@ pub(crate) fn tests(jobs: &[&Job], cargo: &dyn Fn() -> Command) -> Result<Vec<Pl
     Ok(files)
 }
 
-/// Builds the programs of apps/, where a job's script names one of them.
+/// Builds the programs of apps/, where a job runs one of them.
 pub(crate) fn apps(jobs: &[&Job], cargo: &dyn Fn() -> Command) -> Result<Vec<Placed>> {
-    if !jobs.iter().any(|job| matches!(job.what, What::Script(text) if text.contains(APPS))) {
+    if !jobs.iter().any(|job| job.apps) {
         return Ok(Vec::new());
     }
     let mut command = cargo();
     command.args(["build", "--release", "--package", "gpunet-apps", "--bins"]);
     let built = artifacts::built(&mut command, "bin")?;
-    Ok(built.into_iter().map(|app| Placed::new(app.path, format!("{APPS}{}", app.name))).collect())
+    Ok(built.into_iter().map(|app| Placed::new(app.path, format!("/apps/{}", app.name))).collect())
 }
 
 /// Where the guest has a test program; two packages have none of the same name.

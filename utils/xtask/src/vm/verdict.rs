@@ -82,7 +82,7 @@ mod tests {
     use super::super::jobs::TestProgram;
     use super::*;
 
-    const SCRIPT: Job = Job { name: "rping", what: What::Script("true"), limit: 5 };
+    const SCRIPT: Job = Job { name: "rping", what: What::Script("true"), limit: 5, apps: false };
     const TESTS: Job = Job {
         name: "verbs",
         what: What::Tests(TestProgram {
@@ -92,6 +92,7 @@ mod tests {
             environment: "",
         }),
         limit: 5,
+        apps: false,
     };
 
     fn console(text: &str) -> Console {
