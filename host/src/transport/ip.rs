@@ -26,7 +26,7 @@ enum Way {
     /// By RDMA, with the system's socket for the case that the peer refuses.
     Trying(Box<Attempt>),
     /// A listener of both, with a descriptor for both.
-    Both { tcp: Box<dyn Socket>, rdma: RdmaSocket, either: OwnedFd },
+    Both { tcp: Box<dyn Socket>, rdma: Box<RdmaSocket>, either: OwnedFd },
     /// In between.
     None,
 }
@@ -202,7 +202,7 @@ impl Socket for IpSocket {
             Ok(()) if self.choice == TransportChoice::Rdma => self.way = Way::One(Box::new(rdma)),
             Ok(()) => {
                 let either = either([tcp.descriptor(), rdma.descriptor()])?;
-                self.way = Way::Both { tcp, rdma, either };
+                self.way = Way::Both { tcp, rdma: Box::new(rdma), either };
             }
             Err(errno) if self.choice == TransportChoice::Rdma => {
                 self.way = Way::Open(tcp);

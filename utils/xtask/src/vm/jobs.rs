@@ -73,7 +73,7 @@ pub(crate) const JOBS: &[Job] = &[
     rdma_tests("streams", 100),
     // On the emulated GPU, over TCP inside the guest.
     e2e("descriptors", "descriptors", 60, "", &[]),
-    e2e("suite-bounce", "suite", 200, "GPUNET_PLACEMENT=bounce $RDMA", &[]),
+    e2e("suite-bounce", "suite", 400, "GPUNET_PLACEMENT=bounce $RDMA", &[]),
     e2e("suite-peer", "suite", 200, "GPUNET_PLACEMENT=peer $RDMA", &["streams::", "endings::"]),
 ];
 
