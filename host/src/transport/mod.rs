@@ -7,9 +7,9 @@
 //! | --- | --- | --- |
 //! | [`tcp`] | IPv4, IPv6 | the system's socket reads into the ring and writes from it |
 //! | [`unix`] | paths | likewise |
-//! | [`rdma`] | IPv4, IPv6 | the network's device takes them out of the ring and puts them there |
+//! | `rdma` | IPv4, IPv6 | the network's device takes them out of the ring and puts them there |
 //!
-//! [`ip`] chooses between the first and the last.
+//! `ip` chooses between the first and the last.
 //!
 //! What a transport must supply: a way to make a [`Socket`] for a domain, and everything in that
 //! trait; a descriptor to wait on where there is one.

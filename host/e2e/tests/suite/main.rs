@@ -12,6 +12,7 @@ mod limits;
 mod nets;
 mod pollers;
 mod polls;
+mod rdma;
 mod refusals;
 mod streams;
 mod system;

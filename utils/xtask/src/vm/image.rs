@@ -67,7 +67,7 @@ fn script_of(job: &Job) -> String {
             let TestProgram { environment, arguments, .. } = tests;
             let arguments = arguments.join(" ");
             format!(
-                ". /jobs/functions\nexec env {environment} {program} --test-threads 2 {arguments}\n"
+                ". /jobs/functions\nexec env {environment} {program} --test-threads 1 {arguments}\n"
             )
         }
     }
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(
             script_of(&job),
             ". /jobs/functions\n\
-             exec env A=$B /tests/verbs --test-threads 2 rping --include-ignored\n"
+             exec env A=$B /tests/verbs --test-threads 1 rping --include-ignored\n"
         );
     }
 

@@ -159,11 +159,23 @@ pub(crate) const JOBS: &[Job] = &[
         wait $server",
     ),
     rdma_tests("verbs", 60),
-    rdma_tests("streams", 100),
+    rdma_tests("streams", 150),
     // On the emulated GPU, over TCP inside the guest.
     e2e("descriptors", "descriptors", 60, "", &[]),
-    e2e("suite-bounce", "suite", 200, "GPUNET_PLACEMENT=bounce $RDMA", &[]),
-    e2e("suite-peer", "suite", 200, "GPUNET_PLACEMENT=peer $RDMA", &["streams::", "endings::"]),
+    e2e(
+        "suite-bounce",
+        "suite",
+        90,
+        "GPUNET_PLACEMENT=bounce $RDMA",
+        &["endings::a_peer", "endings::a_kernel", "endings::nothing", "kernel_to_kernel", "rdma::"],
+    ),
+    e2e(
+        "suite-peer",
+        "suite",
+        60,
+        "GPUNET_PLACEMENT=peer $RDMA",
+        &["endings::a_peer", "endings::nothing", "windows::", "streams::the_typed"],
+    ),
 ];
 
 const fn script(name: &'static str, limit: u32, text: &'static str) -> Job {

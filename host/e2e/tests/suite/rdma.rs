@@ -1,0 +1,208 @@
+//! What only RDMA has: placements, peers that are killed or speak something else, and nets that go
+//! both ways. Where the suite goes by TCP, nothing of this runs.
+
+use std::process::Command;
+use std::time::Duration;
+
+use gpunet_e2e::{
+    Domain, Errno, Job, Peer, Script, SocketOption, any_port, eventually, flags, is_rdma, net,
+    net_builder, patient, peer, skip,
+};
+use gpunet_host::{Placement, Placements, TransportChoice};
+use rsocket_shim::load::Libraries;
+use rsocket_shim::verbs::{
+    Capacity, CompletionChannel, CompletionQueue, Device, Domain as Protection, EventChannel,
+    EventKind, Id, QueuePair, Token,
+};
+
+const MS: Duration = Duration::from_millis(1);
+const LIMIT: Duration = Duration::from_millis(400);
+
+/// Names the address that a process of [`a_peer_that_is_killed`] connects to.
+const VICTIM: &str = "GPUNET_TEST_VICTIM";
+
+/// Whether there is RDMA to be tested.
+fn has_rdma(test: &str) -> bool {
+    if !is_rdma() {
+        skip(&format!("rdma::{test}"), "the suite goes by TCP");
+    }
+    is_rdma()
+}
+
+#[test]
+fn a_placement_that_is_refused_is_passed_over() {
+    if !has_rdma("a_placement_that_is_refused_is_passed_over") {
+        return;
+    }
+    let net = net_builder().placements(Placements::ALL).build().expect("a net");
+    let mut script = Script::new();
+    script.stream(0, peer::echo_server()).send(0, 5000).recv_all(0, 5000, 1000);
+    script.get(0, SocketOption::Placement, Placement::PeerMemory as i64).close(0);
+    Job::blocks(32).script(&script).run(&net);
+    let adapters = net.rdma_adapters();
+    assert_eq!(adapters.len(), 1, "{adapters:?}");
+    assert_eq!(adapters[0].placements, ["peer memory", "bounce"]);
+    let (placement, why) = &adapters[0].refused[0];
+    assert_eq!(*placement, "dma-buf");
+    assert!(!why.is_empty());
+}
+
+#[test]
+fn a_placement_that_is_refused_and_the_only_one_is_an_error() {
+    if !has_rdma("a_placement_that_is_refused_and_the_only_one_is_an_error") {
+        return;
+    }
+    let wish = Placements::only(Placement::DmaBuf);
+    let net = net_builder().placements(wish).build().expect("a net");
+    let mut script = Script::new();
+    script.socket(0, Domain::V4).connect(0, peer::echo_server()).errno(Errno::ENOBUFS);
+    script.takes(Duration::ZERO..1000 * MS);
+    // The socket may say otherwise.
+    script.set(0, SocketOption::Placement, Placement::Bounce as u64);
+    script.connect(0, peer::echo_server()).send(0, 100).recv_all(0, 100, 100).close(0);
+    Job::blocks(32).script(&script).run(&net);
+    assert_eq!(net.statistics().sockets, 0);
+}
+
+#[test]
+fn a_peer_that_is_killed() {
+    if let Ok(address) = std::env::var(VICTIM) {
+        let address: std::net::SocketAddr = address.parse().expect("an address");
+        let mut stream = peer::connect(address.into());
+        peer::send(&mut stream, 0, 100);
+        return std::thread::sleep(Duration::from_secs(600));
+    }
+    if !has_rdma("a_peer_that_is_killed") {
+        return;
+    }
+    let (net, flags) = (net(), flags());
+    let (listener, address) = net.listen(any_port()).expect("a port");
+    let mut script = Script::new();
+    script.given(0, listener).accept(0, 1).recv_all(1, 100, 100).set_flag(0);
+    script.recv(1, 10).errno(Errno::ECONNRESET).takes(Duration::ZERO..5000 * MS);
+    script.send(1, 10).between(Errno::ECONNRESET.negative(), Errno::EPIPE.negative()).close(1);
+    let started = Job::blocks(32).script(&script).flags(&flags).start(&net);
+    let program = std::env::current_exe().expect("this program");
+    let mut victim = Command::new(program)
+        .args(["--exact", "rdma::a_peer_that_is_killed"])
+        .env(VICTIM, address.to_string())
+        .spawn()
+        .expect("it starts once more");
+    started.until(&flags, 0);
+    victim.kill().expect("it runs");
+    victim.wait().expect("it was killed");
+    started.finish();
+    assert!(eventually(5000 * MS, || net.statistics().sockets == 1));
+}
+
+/// Asks the listener for a connection with such private data; whether it was rejected.
+fn is_rejected(to: std::net::SocketAddr, data: &[u8]) -> bool {
+    let libraries = Libraries::load().expect("there is RDMA");
+    let device = Device::at(libraries, to).expect("its device");
+    let domain = Protection::allocate(&device).expect("a domain");
+    let channel = EventChannel::open(libraries).expect("a channel");
+    let id = Id::create(&channel, Token::default()).expect("an id");
+    let limit = patient(2000 * MS);
+    id.resolve_address(None, to, limit).expect("it begins");
+    let mut pair = None;
+    let mut verdict = None;
+    let heard = eventually(10_000 * MS, || {
+        while let Some(event) = channel.next().expect("events come") {
+            match event.kind {
+                EventKind::AddressResolved => id.resolve_route(limit).expect("it begins"),
+                EventKind::RouteResolved => {
+                    let capacity = Capacity { writes: 8, receives: 8 };
+                    let done = CompletionChannel::open(&device).expect("a channel");
+                    let queue = CompletionQueue::create(&done, 16, Token::default());
+                    let queue = queue.expect("a queue");
+                    pair = QueuePair::create(&id, &domain, queue, capacity).ok();
+                    id.connect(data).expect("it asks");
+                }
+                EventKind::Rejected { .. } => verdict = Some(true),
+                EventKind::Established { .. } => verdict = Some(false),
+                _ => {}
+            }
+        }
+        verdict.is_some()
+    });
+    assert!(heard && pair.is_some(), "the listener does not answer");
+    verdict == Some(true)
+}
+
+#[test]
+fn peers_that_speak_something_else_are_rejected() {
+    if !has_rdma("peers_that_speak_something_else_are_rejected") {
+        return;
+    }
+    let net = net();
+    let (listener, address) = net.listen(any_port()).expect("a port");
+    let to = address.to_ip().expect("an IP address");
+    let mut newer = [0; 40];
+    newer[0] = 2;
+    assert!(is_rejected(to, &[0xa5; 56]) && is_rejected(to, &[]) && is_rejected(to, &newer));
+    assert_eq!(net.statistics().accepted, 0);
+    // Others are served as before.
+    let mut script = Script::new();
+    script.given(0, listener).accept(0, 1).recv_all(1, 100, 100).close(1);
+    let started = Job::blocks(32).script(&script).start(&net);
+    peer::send(&mut peer::connect(address), 0, 100);
+    started.finish();
+}
+
+#[test]
+fn a_reader_that_rests_stops_the_kernel_and_loses_nothing() {
+    if !has_rdma("a_reader_that_rests_stops_the_kernel_and_loses_nothing") {
+        return;
+    }
+    let (net, flags) = (net(), flags());
+    let told = std::sync::Arc::clone(&flags);
+    let peer = Peer::serve(move |mut stream| {
+        told.wait(0);
+        peer::receive_rest(&mut stream, 0)
+    });
+    let mut script = Script::new();
+    let much = 1 << 20;
+    script.stream(0, peer.address).send_timeout(0, LIMIT).send(0, much).between(1, much as i64 - 1);
+    let sent = script.mark();
+    script.send(0, 10).errno(Errno::ETIMEDOUT).takes(LIMIT..2 * LIMIT).set_flag(0);
+    script.close(0);
+    let finished = Job::blocks(32).script(&script).flags(&flags).run(&net);
+    assert_eq!(i64::try_from(peer.result()), Ok(finished.result(0, sent)));
+}
+
+#[test]
+fn a_net_that_goes_both_ways() {
+    if !has_rdma("a_net_that_goes_both_ways") {
+        return;
+    }
+    let net = net_builder().transport(TransportChoice::Auto).build().expect("a net");
+    let (listener, address) = net.listen(any_port()).expect("a port");
+    let mut server = Script::new();
+    server.given(0, listener).accept(0, 1).recv_all(1, 100, 100).send(1, 100).close(1);
+    for by_rdma in [true, false] {
+        let started = Job::blocks(32).script(&server).start(&net);
+        let ip = address.to_ip().expect("an IP address");
+        let mut stream = if by_rdma {
+            peer::connect(address)
+        } else {
+            peer::Stream::Tcp(std::net::TcpStream::connect(ip).expect("it listens"))
+        };
+        peer::send(&mut stream, 0, 100);
+        peer::receive(&mut stream, 0, 100);
+        started.finish();
+    }
+    // A peer that takes RDMA gets it; one that does not gets TCP.
+    let home = any_port().to_ip().expect("an IP address");
+    let tcp = std::net::TcpListener::bind(home).expect("a port");
+    let deaf = tcp.local_addr().expect("its address").into();
+    let mut client = Script::new();
+    client.stream(0, peer::echo_server()).send(0, 100).recv_all(0, 100, 100);
+    client.get(0, SocketOption::Transport, TransportChoice::Rdma as i64).close(0);
+    client.stream(0, deaf).get(0, SocketOption::Transport, TransportChoice::Tcp as i64);
+    client.send(0, 100).recv_all(0, 100, 100).close(0);
+    let started = Job::blocks(32).script(&client).start(&net);
+    let mut stream = peer::Stream::Tcp(tcp.accept().expect("the kernel connects").0);
+    peer::receive(&mut stream, 0, 100);
+    peer::send(&mut stream, 0, 100);
+    started.finish();
+}
