@@ -139,7 +139,7 @@ fn own_words_of_drawn_programs_harm_nobody_else() {
 
 /// One attack on all words.
 fn any_case(seed: u64, program: Vec<Mutation>, words: u64) -> u64 {
-    let world = World::new();
+    let mut world = World::new();
     world.send_to_all();
     let attack = attack(&world, seed, program, words);
     let report: Report = attack.any(&world.net);
