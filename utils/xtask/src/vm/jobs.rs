@@ -50,13 +50,13 @@ pub(crate) const JOBS: &[Job] = &[
         30,
         "pair 7102 \"rping -s -a $ADDRESS6 -p 7102 -C 10\" \"rping -c -a $ADDRESS6 -p 7102 -C 10\"",
     ),
-    script("rstream-blocking", 40, "stream rstream 7111 -S 4096 -I 10 -C 20 -T b"),
+    script("rstream-blocking", 25, "stream rstream 7111 -S 4096 -I 10 -C 20 -T b"),
     // A client whose last bytes come together with the end of the connection takes that end (POLLHUP,
     // 16) for an error. The server, which ends well only if all before arrived, is believed.
-    script("rstream-async", 40, "CLIENT_MAY=16; stream rstream 7112 -S 4096 -I 10 -C 20 -T a"),
-    script("rstream-nonblocking", 40, "stream rstream 7113 -S 4096 -I 10 -C 20 -T n"),
-    script("rstream-verify", 40, "stream rstream 7114 -S 65536 -I 2 -C 5 -T v"),
-    script("riostream", 40, "stream riostream 7121 -S 4096 -I 10 -C 10 -T b"),
+    script("rstream-async", 25, "CLIENT_MAY=16; stream rstream 7112 -S 4096 -I 10 -C 20 -T a"),
+    script("rstream-nonblocking", 25, "stream rstream 7113 -S 4096 -I 10 -C 20 -T n"),
+    script("rstream-verify", 25, "stream rstream 7114 -S 65536 -I 2 -C 5 -T v"),
+    script("riostream", 25, "stream riostream 7121 -S 4096 -I 10 -C 10 -T b"),
     script(
         "librspreload",
         60,
