@@ -70,7 +70,8 @@ mod tests {
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
         let text = text(&machine, &report, environment.into_iter()).unwrap();
         assert!(!text.contains("s3cr3t") && text.contains("GPUNET_PTXAS=/opt/ptxas"));
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        assert!(host.len() < 4 || !text.contains(&host), "the host's name is in the bundle");
+        let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let host = host.trim();
+        assert!(host.len() < 4 || !text.contains(host), "the host's name is in the bundle");
     }
 }

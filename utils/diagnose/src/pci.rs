@@ -1,7 +1,7 @@
 //! The PCI bus as sysfs shows it: GPUs, network devices, the bridges above them, their links, their
 //! memory windows, and Access Control Services (ACS).
 
-use crate::machine::{Machine, Seen};
+use crate::machine::{Machine, Seen, one_line};
 
 /// Where sysfs lists devices.
 const DEVICES: &str = "/sys/bus/pci/devices";
@@ -181,7 +181,7 @@ pub(crate) struct Link {
 
 /// `16.0 GT/s PCIe` without the last word.
 fn gts(text: &str) -> String {
-    text.trim_end_matches("PCIe").trim().to_owned()
+    one_line(text.trim_end_matches("PCIe"))
 }
 
 /// How near two devices are, by the bridges that they share.

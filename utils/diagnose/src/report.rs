@@ -4,6 +4,8 @@ use std::fmt::{self, Write as _};
 
 use serde::Serialize;
 
+use crate::machine::one_line;
+
 /// How something stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -41,8 +43,9 @@ pub(crate) struct Line {
 }
 
 impl Line {
+    /// Much of it was written by others: what goes to a terminal is tamed here, for all checks.
     fn new(verdict: Verdict, about: &str, seen: impl Into<String>) -> Self {
-        Self { about: about.to_owned(), verdict, seen: seen.into(), remedy: None }
+        Self { about: one_line(about), verdict, seen: one_line(&seen.into()), remedy: None }
     }
 
     pub(crate) fn ok(about: &str, seen: impl Into<String>) -> Self {
@@ -63,7 +66,7 @@ impl Line {
 
     /// The same, with what to do about it.
     pub(crate) fn remedy(mut self, remedy: impl Into<String>) -> Self {
-        self.remedy = Some(remedy.into());
+        self.remedy = Some(one_line(&remedy.into()));
         self
     }
 }
@@ -138,7 +141,7 @@ impl Report {
         }
         let Counts { ok, warning, missing, unseen } = self.counts;
         let _ = writeln!(text, "\n{}", self.summary);
-        let _ = writeln!(text, "{ok} ok, {warning} warnings, {missing} missing, {unseen} unseen");
+        let _ = writeln!(text, "{ok} ok, {warning} warning, {missing} missing, {unseen} unseen");
         text
     }
 

@@ -20,6 +20,9 @@ pub(super) fn check(machine: &Machine) -> Vec<Line> {
             line.remedy("use a data-centre or workstation GPU for RDMA into GPU memory; elsewhere rings lie in host memory")
         }));
         lines.push(yes_or_no(device, &about("dma-buf"), "dma_buf", |line| {
+            if device.compute_capability < (7, 5) {
+                return line;
+            }
             line.remedy("install the open kernel modules and a driver with CUDA 11.7 or newer")
         }));
         lines.push(remote_writes(device, &about("remote writes")));

@@ -9,6 +9,9 @@ use crate::report::Line;
 const INSTALL: &str =
     "install NVIDIA's driver (Debian: apt-get install nvidia-open; Ubuntu: ubuntu-drivers install)";
 
+/// Where the kernel's driver lists its GPUs.
+const GPUS: &str = "/proc/driver/nvidia/gpus";
+
 pub(super) fn check(machine: &Machine) -> Vec<Line> {
     let mut lines = vec![on_the_bus(machine)];
     lines.extend(driver(machine));
@@ -34,6 +37,19 @@ fn on_the_bus(machine: &Machine) -> Line {
             Line::missing(ABOUT, "no NVIDIA GPU: kernels run on the emulated GPU")
         }
         Seen::Here(gpus) => {
+            let held = |driver: &str| {
+                gpus.iter().find(|gpu| gpu.driver(machine).as_deref() == Some(driver))
+            };
+            if let Some(gpu) = held("nouveau") {
+                return Line::warning(ABOUT, format!("{} is held by nouveau", gpu.place())).remedy(
+                    "keep nouveau out (a line 'blacklist nouveau' in /etc/modprobe.d) and install NVIDIA's driver",
+                );
+            }
+            if let Some(gpu) = held("vfio-pci") {
+                let seen = format!("{} is held by vfio-pci, for virtual machines", gpu.place());
+                return Line::warning(ABOUT, seen)
+                    .remedy("give it back to NVIDIA's driver, or run in that virtual machine");
+            }
             let places: Vec<_> = gpus.iter().map(pci::Device::place).collect();
             Line::ok(ABOUT, places.join(", "))
         }
@@ -85,11 +101,21 @@ fn driver(machine: &Machine) -> Vec<Line> {
             ),
         ));
     }
-    lines.extend(
-        ["/dev/nvidiactl", "/dev/nvidia-uvm"]
-            .map(|path| node(machine, path, "nvidia-modprobe -u -c=0")),
-    );
+    let mut nodes = vec!["/dev/nvidiactl".to_owned(), "/dev/nvidia-uvm".to_owned()];
+    nodes.extend(minors(machine).into_iter().map(|minor| format!("/dev/nvidia{minor}")));
+    lines.extend(nodes.iter().map(|path| node(machine, path, "nvidia-modprobe -u -c=0")));
     lines
+}
+
+/// The GPUs that the kernel's driver has, by the numbers of their device nodes.
+fn minors(machine: &Machine) -> Vec<u32> {
+    let gpus = machine.names(GPUS).here().unwrap_or_default();
+    let minor = |gpu: &String| {
+        let path = format!("{GPUS}/{gpu}/information");
+        let lines = machine.pick(&path, '\n', |line| line.starts_with("Device Minor:")).here()?;
+        lines.first()?.split_once(':')?.1.trim().parse().ok()
+    };
+    gpus.iter().filter_map(minor).collect()
 }
 
 fn opened(machine: &Machine) -> Line {
@@ -97,6 +123,13 @@ fn opened(machine: &Machine) -> Line {
     match &machine.answers.cuda.driver {
         Ok(version) => {
             let count = machine.answers.cuda.devices.len();
+            let all = minors(machine).len();
+            if count < all {
+                let seen = format!("the driver opens, API {version}, {count} of {all} devices");
+                return Line::warning(ABOUT, seen).remedy(
+                    "unset CUDA_VISIBLE_DEVICES where all shall be used, and look for GPUs split by MIG",
+                );
+            }
             let devices =
                 if count == 1 { "1 device".to_owned() } else { format!("{count} devices") };
             Line::ok(ABOUT, format!("the driver opens, API {version}, {devices}"))

@@ -16,7 +16,8 @@ const MAPPINGS: u64 = 65_530;
 const CAP_IPC_LOCK: u32 = 14;
 
 pub(super) fn check(machine: &Machine) -> Vec<Line> {
-    let mut lines = vec![where_it_runs(machine), locked_memory(machine), open_files(machine)];
+    let mut lines = vec![where_it_runs(machine), modules(machine)];
+    lines.extend([locked_memory(machine), open_files(machine)]);
     lines.extend([mappings(machine), cores(machine)]);
     lines.extend(governor(machine));
     lines.push(hugepages(machine));
@@ -51,6 +52,15 @@ fn where_it_runs(machine: &Machine) -> Line {
             format!("yes ({kind}), {user}: devices are those that it was given"),
         ),
         None => Line::ok("container", format!("no sign of one, {user}")),
+    }
+}
+
+fn modules(machine: &Machine) -> Line {
+    if machine.has("/proc/modules") {
+        Line::ok("kernel modules", "the kernel can load them")
+    } else {
+        Line::warning("kernel modules", "this kernel loads none: no driver can be added to it")
+            .remedy("boot a kernel with CONFIG_MODULES=y, or leave this virtual machine, where a remedy says modprobe")
     }
 }
 
@@ -175,38 +185,36 @@ fn hugepages(machine: &Machine) -> Line {
 /// The mode of the IOMMU for the devices that matter.
 fn iommu(machine: &Machine) -> Line {
     const ABOUT: &str = "IOMMU";
-    let names = match machine.names("/sys/kernel/iommu_groups") {
+    let groups = match machine.names("/sys/kernel/iommu_groups") {
         Seen::Here(names) => names,
         Seen::Absent => return Line::unseen(ABOUT, "/sys does not tell"),
         Seen::Hidden(why) => return Line::unseen(ABOUT, why),
     };
-    if names.is_empty() {
+    if !groups.iter().any(|name| name.bytes().all(|byte| byte.is_ascii_digit())) {
         return Line::ok(ABOUT, "off: devices reach one another's memory untranslated");
     }
     let mut devices = pci::gpus(machine).here().unwrap_or_default();
     devices.extend(rdma::devices(machine).into_iter().filter_map(|device| device.pci));
-    let translated: Vec<_> = devices
-        .iter()
-        .filter(|device| {
-            let mode = device.iommu_group(machine).and_then(|group| {
-                machine.text(&format!("/sys/kernel/iommu_groups/{group}/type")).here()
-            });
-            mode.is_some_and(|mode| mode.starts_with("DMA"))
-        })
-        .map(pci::Device::place)
-        .collect();
     if devices.is_empty() {
         return Line::ok(ABOUT, "on; no GPU and no RDMA device to translate for");
     }
-    if translated.is_empty() {
-        return Line::ok(ABOUT, "on, passing the addresses of GPUs and RDMA devices through");
+    let mode = |device: &pci::Device| {
+        let group = device.iommu_group(machine)?;
+        machine.text(&format!("/sys/kernel/iommu_groups/{group}/type")).here()
+    };
+    let places = |wanted: fn(Option<&str>) -> bool| -> String {
+        let found = devices.iter().filter(|device| wanted(mode(device).as_deref()));
+        found.map(pci::Device::place).collect::<Vec<_>>().join(", ")
+    };
+    let translated = places(|mode| mode.is_some_and(|mode| mode.starts_with("DMA")));
+    let unknown = places(|mode| mode.is_none());
+    if !translated.is_empty() {
+        let seen =
+            format!("translates for {translated}: transfers between devices are slower, or fail");
+        Line::warning(ABOUT, seen).remedy("boot with iommu=pt on the kernel's command line")
+    } else if !unknown.is_empty() {
+        Line::unseen(ABOUT, format!("on; whether it translates for {unknown} is not told"))
+    } else {
+        Line::ok(ABOUT, "on, passing the addresses of GPUs and RDMA devices through")
     }
-    Line::warning(
-        ABOUT,
-        format!(
-            "translates for {}: transfers between devices are slower, or fail",
-            translated.join(", ")
-        ),
-    )
-    .remedy("boot with iommu=pt on the kernel's command line")
 }

@@ -1,7 +1,7 @@
 //! Whether the CPU can map GPU memory: with gdrdrv, or a dma-buf. gpunet does not need it today;
 //! other programs on such machines do, and are asked about.
 
-use super::{in_container, node};
+use super::node;
 use crate::machine::{KernelModule, Machine};
 use crate::report::Line;
 
@@ -17,10 +17,8 @@ pub(super) fn check(machine: &Machine) -> Vec<Line> {
             ));
         }
         KernelModule::Absent => lines.push(
-            Line::missing("gdrdrv", "not loaded; gpunet does not need it").remedy(in_container(
-                machine,
-                "for other programs: install gdrcopy's gdrdrv-dkms, then modprobe gdrdrv",
-            )),
+            Line::missing("gdrdrv", "not loaded; gpunet does not need it")
+                .remedy("for other programs: install gdrcopy's gdrdrv-dkms, then modprobe gdrdrv"),
         ),
         KernelModule::Unseen => {
             lines.push(Line::unseen("gdrdrv", "/sys/module does not show modules"))
@@ -33,7 +31,10 @@ pub(super) fn check(machine: &Machine) -> Vec<Line> {
             Line::missing("mapping of a dma-buf", format!("{why}; gpunet does not need it"))
                 .remedy("for other programs: a driver with API 13.3 or newer, or gdrdrv")
         }
-        None => Line::unseen("mapping of a dma-buf", "no CUDA device to ask"),
+        None if machine.answers.cuda.devices.is_empty() => {
+            Line::unseen("mapping of a dma-buf", "no CUDA device to ask")
+        }
+        None => Line::unseen("mapping of a dma-buf", "there is none to map"),
     });
     lines
 }

@@ -50,7 +50,7 @@ fn node(machine: &Machine, path: &str, remedy: &str) -> Line {
 fn in_container(machine: &Machine, remedy: &str) -> String {
     match limits::container(machine) {
         Some(_) => format!(
-            "{remedy}; on the host, not in this container, and give the container the device"
+            "on the host: {remedy}; then give this container the device (--device, or --gpus all)"
         ),
         None => remedy.to_owned(),
     }

@@ -19,7 +19,7 @@ pub(super) fn check(machine: &Machine) -> Vec<Line> {
         lines.extend(proof.adapters.iter().map(placements));
     }
     if !proofs.ways.is_empty() && !proofs.ways.iter().any(|proof| proof.way == RDMA) {
-        lines.push(Line::missing(RDMA, without_rdma(machine)));
+        lines.push(Line::missing(RDMA, format!("not tried: {}", without_rdma(machine))));
     }
     lines.extend(proofs.auto.as_ref().map(|proof| auto(machine, proof)));
     lines
@@ -78,7 +78,11 @@ fn auto(machine: &Machine, proof: &Proof) -> Line {
             Line::ok("auto", format!("takes RDMA, since the way leads over {device}"))
         }
         Ok(Transfer { rdma: false, .. }) => {
-            Line::ok("auto", format!("takes TCP, since: {}", without_rdma(machine)))
+            let why = match &proof.without_rdma {
+                Some(_) => "RDMA cannot be used here (the line above)".to_owned(),
+                None => without_rdma(machine),
+            };
+            Line::ok("auto", format!("takes TCP, since {why}"))
         }
         Err(why) => Line::missing("auto", why.clone())
             .remedy("choose a transport that works above (NetBuilder::transport, --transport)"),

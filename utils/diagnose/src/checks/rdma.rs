@@ -89,7 +89,7 @@ pub(super) fn check(machine: &Machine) -> Vec<Line> {
         lines.extend(ports(machine, device));
     }
     if let (false, Err(why)) = (devices.is_empty(), &machine.answers.rdma.devices) {
-        lines.push(Line::missing("opening devices", why.clone()));
+        lines.push(Line::missing("opening devices", fault(why)));
     }
     lines
 }
@@ -97,10 +97,16 @@ pub(super) fn check(machine: &Machine) -> Vec<Line> {
 fn libraries(machine: &Machine) -> Line {
     match &machine.answers.rdma.libraries {
         Ok(()) => Line::ok("libraries", "libibverbs and librdmacm load"),
-        Err(why) => Line::missing("libraries", why.clone()).remedy(
+        Err(why) => Line::missing("libraries", fault(why)).remedy(
             "Debian, Ubuntu: apt-get install librdmacm1 ibverbs-providers; Fedora, RHEL: dnf install librdmacm libibverbs",
         ),
     }
+}
+
+/// gpunet's words for what is missing, without what to do: the lines here say more of that.
+fn fault(words: &str) -> String {
+    let words = words.strip_prefix("no RDMA: ").unwrap_or(words);
+    words.rfind("): ").map_or(words, |at| &words[..=at]).to_owned()
 }
 
 fn no_device(machine: &Machine) -> Line {
@@ -141,10 +147,8 @@ fn nodes(machine: &Machine, wanted: bool) -> Vec<Line> {
         lines.push(node(machine, "/dev/infiniband/rdma_cm", "modprobe rdma_ucm"));
     }
     if wanted && uverbs.is_empty() {
-        lines.push(Line::missing("/dev/infiniband", "has no uverbs node").remedy(in_container(
-            machine,
-            "modprobe ib_uverbs; in a container, start it with --device /dev/infiniband",
-        )));
+        let line = Line::missing(folder, "has no uverbs node");
+        lines.push(line.remedy(in_container(machine, "modprobe ib_uverbs")));
     }
     lines.extend(
         uverbs.iter().map(|name| node(machine, &format!("{folder}/{name}"), "modprobe ib_uverbs")),

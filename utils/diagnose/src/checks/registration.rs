@@ -1,6 +1,6 @@
 //! Whether network devices can be given GPU memory: as a dma-buf, or by a peer-memory module.
 
-use crate::machine::{KernelModule, Machine, Seen};
+use crate::machine::{CudaDevice, KernelModule, Machine, Seen};
 use crate::report::Line;
 
 use super::rdma;
@@ -11,8 +11,22 @@ pub(super) const KNOW_DMA_BUF: &[&str] =
 /// The first kernel whose verbs take dma-bufs.
 const OLDEST_KERNEL: (u32, u32) = (5, 12);
 
+/// Functions of the kernel that tell what it can do.
+const P2PDMA: &str = "pci_p2pdma_distance_many";
+const PEER_CLIENTS: &str = "ib_register_peer_memory_client";
+
 pub(super) fn check(machine: &Machine) -> Vec<Line> {
-    vec![kernel(machine), symbols(machine), export(machine), devices(machine), peer_memory(machine)]
+    let symbols = machine.pick("/proc/kallsyms", '\n', |line| {
+        let name = line.split_whitespace().nth(2);
+        name.is_some_and(|name| [P2PDMA, PEER_CLIENTS].contains(&name))
+    });
+    vec![
+        kernel(machine),
+        peer_to_peer(&symbols),
+        export(machine),
+        devices(machine),
+        peer_memory(machine, &symbols),
+    ]
 }
 
 fn kernel(machine: &Machine) -> Line {
@@ -33,17 +47,14 @@ fn kernel(machine: &Machine) -> Line {
     }
 }
 
-fn symbols(machine: &Machine) -> Line {
+fn peer_to_peer(symbols: &Seen<Vec<String>>) -> Line {
     const ABOUT: &str = "peer-to-peer in kernel";
-    const P2PDMA: &str = " pci_p2pdma_distance_many";
-    match machine.pick("/proc/kallsyms", '\n', |line| {
-        line.contains(P2PDMA) || line.contains(" ib_register_peer_memory_client")
-    }) {
+    match symbols {
         Seen::Here(found) if found.iter().any(|line| line.contains(P2PDMA)) => {
             Line::ok(ABOUT, "CONFIG_PCI_P2PDMA is on")
         }
-        Seen::Here(_) => Line::warning(ABOUT, "the kernel's symbols show no CONFIG_PCI_P2PDMA")
-            .remedy("take a kernel with CONFIG_PCI_P2PDMA=y, as distributions build it, for RDMA into GPU memory"),
+        Seen::Here(_) => Line::missing(ABOUT, "the kernel's symbols show no CONFIG_PCI_P2PDMA")
+            .remedy("for RDMA into GPU memory take a kernel with CONFIG_PCI_P2PDMA=y, as distributions build it"),
         Seen::Absent => Line::unseen(ABOUT, "the kernel shows no symbols"),
         Seen::Hidden(why) => Line::unseen(ABOUT, format!("the kernel's symbols: {why}")),
     }
@@ -80,7 +91,7 @@ fn devices(machine: &Machine) -> Line {
     Line::ok(ABOUT, format!("the driver of {} knows it", names(&can)))
 }
 
-fn peer_memory(machine: &Machine) -> Line {
+fn peer_memory(machine: &Machine, symbols: &Seen<Vec<String>>) -> Line {
     const ABOUT: &str = "peer-memory module";
     let modules = ["nvidia_peermem", "nv_peer_mem"].map(|name| machine.module(name));
     let loaded =
@@ -95,9 +106,20 @@ fn peer_memory(machine: &Machine) -> Line {
             Line::unseen(ABOUT, "/sys/module does not show modules")
         }
         [false, false] => {
-            let exports = machine.answers.cuda.devices.iter().any(|device| device.export == Some(Ok(())));
-            let seen = if exports { "none, and none is needed where dma-buf works" } else { "none is loaded" };
-            Line::missing(ABOUT, seen).remedy("modprobe nvidia_peermem (with NVIDIA's driver and an RDMA device)")
+            let of_device = |device: &CudaDevice| device.export == Some(Ok(()));
+            let exports = machine.answers.cuda.devices.iter().any(of_device);
+            let seen = if exports {
+                "none is loaded, and none is needed where dma-buf works"
+            } else {
+                "none is loaded"
+            };
+            let line = Line::missing(ABOUT, seen);
+            match symbols {
+                Seen::Here(found) if !found.iter().any(|line| line.contains(PEER_CLIENTS)) => {
+                    line.remedy("this kernel's RDMA takes no peer-memory modules: use dma-buf, or install NVIDIA's DOCA-OFED and modprobe nvidia_peermem")
+                }
+                _ => line.remedy("modprobe nvidia_peermem (with NVIDIA's driver and an RDMA device)"),
+            }
         }
     }
 }

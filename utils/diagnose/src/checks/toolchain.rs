@@ -17,16 +17,10 @@ pub(super) fn check(machine: &Machine) -> Vec<Line> {
     let compiler = match &toolchain.compiler {
         Ok(version) => Line::ok("compiler for PTX", format!("rustc {version} with its source")),
         Err(why) => {
-            let line = Line::missing(
-                "compiler for PTX",
-                format!("{why}; needed to build kernels, not to run them"),
-            );
-            // gpunet's own words may already say what to install.
-            if why.contains("rust-src") && why.contains("apt-get") {
-                line
-            } else {
-                line.remedy(INSTALL)
-            }
+            // gpunet's own words end with what to install.
+            let why = why.split("; install one with").next().unwrap_or(why);
+            let seen = format!("{why}; needed to build kernels, not to run them");
+            Line::missing("compiler for PTX", seen).remedy(INSTALL)
         }
     };
     let ptxas = if toolchain.ptxas {

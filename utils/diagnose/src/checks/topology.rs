@@ -163,8 +163,10 @@ fn pair(machine: &Machine, gpu: &pci::Device, name: &str, device: &pci::Device) 
     };
     let (redirects, unseen) = (with(Acs::Redirects), with(Acs::Unseen));
     if !redirects.is_empty() {
-        let commands: Vec<_> =
-            redirects.iter().map(|place| format!("setpci -s {place} ECAP_ACS+6.w=0000")).collect();
+        let commands: Vec<_> = redirects
+            .iter()
+            .map(|place| format!("setpci -s {place} ECAP_ACS+0x6.w=0000"))
+            .collect();
         lines.push(
             Line::warning(&format!("ACS, {name}"), format!("on in {}: transfers between the two go up to the root complex", redirects.join(", ")))
                 .remedy(format!("switch ACS off in the firmware, or as root until the next boot: {} (not where devices are passed to virtual machines)", commands.join("; "))),

@@ -307,7 +307,7 @@ fn follow(link: &str, target: &str) -> String {
 
 /// What others wrote, for a person to read: no control characters, one line, not endless.
 pub(crate) fn one_line(text: &str) -> String {
-    const MOST: usize = 400;
+    const MOST: usize = 1000;
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut line: String = words.chars().filter(|letter| !letter.is_control()).collect();
     if let Some((at, _)) = line.char_indices().nth(MOST) {
@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn lines_of_others_are_tamed() {
         assert_eq!(one_line("a\n\tb\u{1b}[31m"), "a b[31m");
-        assert!(one_line(&"x".repeat(1000)).len() < 410);
+        assert!(one_line(&"x".repeat(5000)).len() < 1010);
     }
 
     #[test]
