@@ -50,11 +50,10 @@ fn text(
         machine.journal().texts(),
     );
     let home = std::env::var("HOME").ok().filter(|home| home.len() > 1);
-    let whole = home.map_or(whole.clone(), |home| whole.replace(&home, "~"));
-    Ok(match checks::first_address(machine) {
-        Some(address) => whole.replace(&address.to_string(), "(an address)"),
-        None => whole,
-    })
+    let addresses = checks::all_addresses(machine).into_iter().map(|address| address.to_string());
+    let private = home.map(|home| (home, "~")).into_iter();
+    let private = private.chain(addresses.map(|address| (address, "(an address)")));
+    Ok(private.fold(whole, |text, (private, public)| text.replace(&private, public)))
 }
 
 #[cfg(test)]

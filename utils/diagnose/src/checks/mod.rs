@@ -15,7 +15,7 @@ mod topology;
 use crate::machine::{Machine, Seen};
 use crate::report::{Counts, Group, Line, Report};
 
-pub(crate) use rdma::first_address;
+pub(crate) use rdma::{all_addresses, first_address};
 
 /// Looks at everything.
 pub(crate) fn report(machine: &Machine) -> Report {

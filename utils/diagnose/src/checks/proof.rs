@@ -64,7 +64,7 @@ fn without_rdma(machine: &Machine) -> String {
     let answers = &machine.answers;
     let said = answers.proofs.auto.as_ref().and_then(|auto| auto.without_rdma.clone());
     match said {
-        Some(why) => why,
+        Some(why) => rdma::fault(&why),
         None if rdma::devices(machine).is_empty() => "no RDMA device".to_owned(),
         None => "no RDMA device has an active port with an IPv4 address".to_owned(),
     }

@@ -65,13 +65,20 @@ impl Device {
 /// The address at which kernels can meet by RDMA.
 pub(crate) fn first_address(machine: &Machine) -> Option<Ipv4Addr> {
     let usable = devices(machine).into_iter().filter(|device| !device.iwarp);
-    let ports = usable.flat_map(|device| {
-        let ports = device.ports(machine);
-        ports.into_iter().map(move |port| (device.clone(), port))
+    let mut addresses = usable.flat_map(|device| {
+        let ports = device.ports(machine).into_iter().filter(|port| device.active(machine, port));
+        ports.flat_map(|port| device.addresses(machine, &port)).collect::<Vec<_>>()
     });
-    ports
-        .filter(|(device, port)| device.active(machine, port))
-        .find_map(|(device, port)| device.addresses(machine, &port).first().copied())
+    addresses.next()
+}
+
+/// The addresses of all ports, whatever their state.
+pub(crate) fn all_addresses(machine: &Machine) -> Vec<Ipv4Addr> {
+    let of_device = |device: Device| {
+        let ports = device.ports(machine).into_iter();
+        ports.flat_map(|port| device.addresses(machine, &port)).collect::<Vec<_>>()
+    };
+    devices(machine).into_iter().flat_map(of_device).collect()
 }
 
 pub(super) fn check(machine: &Machine) -> Vec<Line> {
@@ -104,7 +111,7 @@ fn libraries(machine: &Machine) -> Line {
 }
 
 /// gpunet's words for what is missing, without what to do: the lines here say more of that.
-fn fault(words: &str) -> String {
+pub(super) fn fault(words: &str) -> String {
     let words = words.strip_prefix("no RDMA: ").unwrap_or(words);
     words.rfind("): ").map_or(words, |at| &words[..=at]).to_owned()
 }
@@ -127,7 +134,7 @@ fn modules(machine: &Machine, wanted: bool) -> Vec<Line> {
         KernelModule::Unseen => Line::unseen(name, "/sys/module does not show modules"),
         // What is part of the kernel and has no parameters does not show.
         KernelModule::Absent if machine.has("/dev/infiniband/rdma_cm") => {
-            Line::ok(name, "not listed, but its device node is there")
+            Line::ok(name, "not listed, but /dev/infiniband/rdma_cm is there")
         }
         KernelModule::Absent if wanted => Line::missing(name, "not loaded")
             .remedy(in_container(machine, &format!("modprobe {name}"))),

@@ -91,6 +91,9 @@ impl Journal {
         for (path, noted) in &self.paths {
             let text = match noted {
                 Noted::File(_) if path.contains("/gids/") => "(an address, left out)".to_owned(),
+                Noted::File(_) if path == "/proc/self/cgroup" => {
+                    "(names of a container, left out)".to_owned()
+                }
                 Noted::File(bytes) if path.ends_with("/config") => {
                     format!("({} bytes of PCI configuration, left out)", bytes.len())
                 }
