@@ -17,7 +17,10 @@ pub(super) fn check(machine: &Machine) -> Vec<Line> {
     for (ordinal, device) in devices.iter().enumerate() {
         let about = |what: &str| format!("cuda:{ordinal} {what}");
         lines.push(yes_or_no(device, &about("GPUDirect RDMA"), "gpu_direct_rdma", |line| {
-            line.remedy("use a data-centre or workstation GPU for RDMA into GPU memory; elsewhere rings lie in host memory")
+            line.remedy(
+                "use a data-centre or workstation GPU for RDMA into GPU memory; \
+                elsewhere rings lie in host memory",
+            )
         }));
         lines.push(yes_or_no(device, &about("dma-buf"), "dma_buf", |line| {
             if device.compute_capability < (7, 5) {

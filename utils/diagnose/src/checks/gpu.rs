@@ -42,7 +42,8 @@ fn on_the_bus(machine: &Machine) -> Line {
             };
             if let Some(gpu) = held("nouveau") {
                 return Line::warning(ABOUT, format!("{} is held by nouveau", gpu.place())).remedy(
-                    "keep nouveau out (a line 'blacklist nouveau' in /etc/modprobe.d) and install NVIDIA's driver",
+                    "keep nouveau out (a line 'blacklist nouveau' in /etc/modprobe.d) and \
+                        install NVIDIA's driver",
                 );
             }
             if let Some(gpu) = held("vfio-pci") {
@@ -78,9 +79,11 @@ fn driver(machine: &Machine) -> Vec<Line> {
     let mut lines = vec![if first.contains("Open Kernel Module") {
         Line::ok(ABOUT, format!("{number}, open modules"))
     } else {
-        Line::warning(ABOUT, format!("{number}, proprietary modules: they export no dma-buf")).remedy(
-            "where the GPU is Turing or newer, install the open modules (Debian, Ubuntu: apt-get install nvidia-open)",
-        )
+        Line::warning(ABOUT, format!("{number}, proprietary modules: they export no dma-buf"))
+            .remedy(
+                "where the GPU is Turing or newer, install the open modules (Debian, Ubuntu: \
+                apt-get install nvidia-open)",
+            )
     }];
     lines.push(match machine.module("nvidia_uvm") {
         KernelModule::Loaded | KernelModule::BuiltIn => Line::ok("nvidia_uvm", "loaded"),
@@ -127,7 +130,8 @@ fn opened(machine: &Machine) -> Line {
             if count < all {
                 let seen = format!("the driver opens, API {version}, {count} of {all} devices");
                 return Line::warning(ABOUT, seen).remedy(
-                    "unset CUDA_VISIBLE_DEVICES where all shall be used, and look for GPUs split by MIG",
+                    "unset CUDA_VISIBLE_DEVICES where all shall be used, and look for GPUs \
+                        split by MIG",
                 );
             }
             let devices =
@@ -138,7 +142,10 @@ fn opened(machine: &Machine) -> Line {
             let line = Line::missing(ABOUT, why.clone());
             // gpunet's own words end with what to do.
             if machine.has("/proc/driver/nvidia/version") {
-                line.remedy("the kernel's driver is there: see that its library libcuda.so.1 has the same version, and that the lines above are ok")
+                line.remedy(
+                    "the kernel's driver is there: see that its library libcuda.so.1 \
+                    has the same version, and that the lines above are ok",
+                )
             } else {
                 line
             }

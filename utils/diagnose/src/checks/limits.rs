@@ -60,7 +60,10 @@ fn modules(machine: &Machine) -> Line {
         Line::ok("kernel modules", "the kernel can load them")
     } else {
         Line::warning("kernel modules", "this kernel loads none: no driver can be added to it")
-            .remedy("boot a kernel with CONFIG_MODULES=y, or leave this virtual machine, where a remedy says modprobe")
+            .remedy(
+                "boot a kernel with CONFIG_MODULES=y, or leave this virtual machine, \
+                where a remedy says modprobe",
+            )
     }
 }
 
@@ -104,12 +107,19 @@ fn locked_memory(machine: &Machine) -> Line {
     match limit(machine, "Max locked memory") {
         Seen::Here(_) if privileged => Line::ok(ABOUT, "no limit for this user (CAP_IPC_LOCK)"),
         Seen::Here(None) => Line::ok(ABOUT, "unlimited"),
-        Seen::Here(Some(bytes)) if bytes >= LOCKED_MEMORY => Line::ok(ABOUT, format!("{} MiB", bytes >> 20)),
+        Seen::Here(Some(bytes)) if bytes >= LOCKED_MEMORY => {
+            Line::ok(ABOUT, format!("{} MiB", bytes >> 20))
+        }
         Seen::Here(Some(bytes)) if rdma::devices(machine).is_empty() => {
             Line::ok(ABOUT, format!("{} KiB: little, but RDMA alone needs it", bytes >> 10))
         }
-        Seen::Here(Some(bytes)) => Line::warning(ABOUT, format!("{} KiB: RDMA devices will refuse rings", bytes >> 10))
-            .remedy("ulimit -l unlimited, or a line '* - memlock unlimited' in /etc/security/limits.conf; in a container, --ulimit memlock=-1"),
+        Seen::Here(Some(bytes)) => {
+            Line::warning(ABOUT, format!("{} KiB: RDMA devices will refuse rings", bytes >> 10))
+                .remedy(
+                    "ulimit -l unlimited, or a line '* - memlock unlimited' in \
+                /etc/security/limits.conf; in a container, --ulimit memlock=-1",
+                )
+        }
         Seen::Absent => Line::unseen(ABOUT, "/proc does not tell"),
         Seen::Hidden(why) => Line::unseen(ABOUT, why),
     }
@@ -120,8 +130,12 @@ fn open_files(machine: &Machine) -> Line {
     match limit(machine, "Max open files") {
         Seen::Here(None) => Line::ok(ABOUT, "unlimited"),
         Seen::Here(Some(files)) if files >= OPEN_FILES => Line::ok(ABOUT, format!("{files}")),
-        Seen::Here(Some(files)) => Line::warning(ABOUT, format!("{files}: each socket of a kernel takes one"))
-            .remedy("ulimit -n 65536 (in a container, --ulimit nofile=65536) where kernels open many sockets"),
+        Seen::Here(Some(files)) => {
+            Line::warning(ABOUT, format!("{files}: each socket of a kernel takes one")).remedy(
+                "ulimit -n 65536 (in a container, --ulimit nofile=65536) where kernels \
+                open many sockets",
+            )
+        }
         Seen::Absent => Line::unseen(ABOUT, "/proc does not tell"),
         Seen::Hidden(why) => Line::unseen(ABOUT, why),
     }

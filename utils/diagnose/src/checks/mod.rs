@@ -41,7 +41,8 @@ fn node(machine: &Machine, path: &str, remedy: &str) -> Line {
         Seen::Here(()) => Line::ok(path, "opens"),
         Seen::Absent => Line::missing(path, "is not there").remedy(in_container(machine, remedy)),
         Seen::Hidden(why) => Line::missing(path, format!("does not open: {why}")).remedy(format!(
-            "have its owner allow this user (as root: chmod a+rw {path}); in a container, start it with --device {path}"
+            "have its owner allow this user (as root: chmod a+rw {path}); in a container, \
+                start it with --device {path}"
         )),
     }
 }

@@ -105,7 +105,8 @@ fn libraries(machine: &Machine) -> Line {
     match &machine.answers.rdma.libraries {
         Ok(()) => Line::ok("libraries", "libibverbs and librdmacm load"),
         Err(why) => Line::missing("libraries", fault(why)).remedy(
-            "Debian, Ubuntu: apt-get install librdmacm1 ibverbs-providers; Fedora, RHEL: dnf install librdmacm libibverbs",
+            "Debian, Ubuntu: apt-get install librdmacm1 ibverbs-providers; Fedora, RHEL: dnf \
+                install librdmacm libibverbs",
         ),
     }
 }
@@ -120,10 +121,12 @@ fn no_device(machine: &Machine) -> Line {
     const ABOUT: &str = "devices";
     match machine.names(DEVICES) {
         Seen::Hidden(why) => Line::unseen(ABOUT, why),
-        Seen::Here(_) | Seen::Absent => Line::missing(ABOUT, "no RDMA device: streams go by TCP").remedy(in_container(
-            machine,
-            "load the adapter's driver (modprobe mlx5_ib), or try RDMA in software: modprobe rdma_rxe; rdma link add rxe0 type rxe netdev eth0",
-        )),
+        Seen::Here(_) | Seen::Absent => Line::missing(ABOUT, "no RDMA device: streams go by TCP")
+            .remedy(in_container(
+                machine,
+                "load the adapter's driver (modprobe mlx5_ib), or try RDMA in software: modprobe \
+                rdma_rxe; rdma link add rxe0 type rxe netdev eth0",
+            )),
     }
 }
 
@@ -209,12 +212,18 @@ fn port_line(machine: &Machine, device: &Device, port: &str, kind: &str) -> Line
             };
             let line = format!("{seen}, {first}{more}");
             match device.parent {
-                Some(_) => Line::warning(&about, format!("{line}: right for tests, slower than TCP")),
+                Some(_) => {
+                    Line::warning(&about, format!("{line}: right for tests, slower than TCP"))
+                }
                 None => Line::ok(&about, line),
             }
         }
-        None if layer == "InfiniBand" => Line::unseen(&about, format!("{seen}; its IP address is not in sysfs"))
-            .remedy("see that IP over InfiniBand has an address: ip address show; ip address add ADDRESS/24 dev ib0"),
+        None if layer == "InfiniBand" => {
+            Line::unseen(&about, format!("{seen}; its IP address is not in sysfs")).remedy(
+                "see that IP over InfiniBand has an address: ip address show; ip address \
+                add ADDRESS/24 dev ib0",
+            )
+        }
         None => Line::missing(&about, format!("{seen}, no IPv4 address"))
             .remedy("ip address add ADDRESS/24 dev DEVICE"),
     }

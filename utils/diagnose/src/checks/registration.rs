@@ -54,7 +54,10 @@ fn peer_to_peer(symbols: &Seen<Vec<String>>) -> Line {
             Line::ok(ABOUT, "CONFIG_PCI_P2PDMA is on")
         }
         Seen::Here(_) => Line::missing(ABOUT, "the kernel's symbols show no CONFIG_PCI_P2PDMA")
-            .remedy("for RDMA into GPU memory take a kernel with CONFIG_PCI_P2PDMA=y, as distributions build it"),
+            .remedy(
+                "for RDMA into GPU memory take a kernel with CONFIG_PCI_P2PDMA=y, as \
+                distributions build it",
+            ),
         Seen::Absent => Line::unseen(ABOUT, "the kernel shows no symbols"),
         Seen::Hidden(why) => Line::unseen(ABOUT, format!("the kernel's symbols: {why}")),
     }
@@ -64,8 +67,10 @@ fn export(machine: &Machine) -> Line {
     const ABOUT: &str = "dma-buf export";
     match machine.answers.cuda.devices.first().and_then(|device| device.export.as_ref()) {
         Some(Ok(())) => Line::ok(ABOUT, "GPU memory was exported"),
-        Some(Err(why)) => Line::missing(ABOUT, why.clone())
-            .remedy("install the open kernel modules and a driver with CUDA 11.7 or newer, or load nvidia_peermem"),
+        Some(Err(why)) => Line::missing(ABOUT, why.clone()).remedy(
+            "install the open kernel modules and a driver with CUDA 11.7 or newer, or \
+                load nvidia_peermem",
+        ),
         None => Line::unseen(ABOUT, "no CUDA device to ask"),
     }
 }
@@ -97,8 +102,15 @@ fn peer_memory(machine: &Machine, symbols: &Seen<Vec<String>>) -> Line {
     let loaded =
         modules.map(|module| matches!(module, KernelModule::Loaded | KernelModule::BuiltIn));
     match loaded {
-        [true, true] => Line::warning(ABOUT, "nv_peer_mem and nvidia_peermem are both loaded: registrations may go to either, and fail")
-            .remedy("modprobe -r nv_peer_mem, and keep it out: apt-get remove nvidia-peer-memory-dkms"),
+        [true, true] => Line::warning(
+            ABOUT,
+            "nv_peer_mem and nvidia_peermem are both loaded: \
+            registrations may go to either, and fail",
+        )
+        .remedy(
+            "modprobe -r nv_peer_mem, and keep it out: apt-get remove \
+                nvidia-peer-memory-dkms",
+        ),
         [true, false] => Line::ok(ABOUT, "nvidia_peermem"),
         [false, true] => Line::warning(ABOUT, "nv_peer_mem, which is no longer maintained")
             .remedy("modprobe -r nv_peer_mem; modprobe nvidia_peermem"),
@@ -115,10 +127,15 @@ fn peer_memory(machine: &Machine, symbols: &Seen<Vec<String>>) -> Line {
             };
             let line = Line::missing(ABOUT, seen);
             match symbols {
-                Seen::Here(found) if !found.iter().any(|line| line.contains(PEER_CLIENTS)) => {
-                    line.remedy("this kernel's RDMA takes no peer-memory modules: use dma-buf, or install NVIDIA's DOCA-OFED and modprobe nvidia_peermem")
-                }
-                _ => line.remedy("modprobe nvidia_peermem (with NVIDIA's driver and an RDMA device)"),
+                Seen::Here(found) if !found.iter().any(|line| line.contains(PEER_CLIENTS)) => line
+                    .remedy(
+                        "this kernel's RDMA takes no peer-memory modules: use \
+                        dma-buf, or install NVIDIA's DOCA-OFED and modprobe nvidia_peermem",
+                    ),
+                _ => line.remedy(
+                    "modprobe nvidia_peermem (with NVIDIA's driver and an RDMA \
+                    device)",
+                ),
             }
         }
     }

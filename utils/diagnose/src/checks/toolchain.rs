@@ -4,7 +4,8 @@ use crate::machine::Machine;
 use crate::report::Line;
 
 /// The two ways to a compiler.
-const INSTALL: &str = "rustup toolchain install nightly --component rust-src; or, on Debian, apt-get install rustc-web cargo-web rust-web-src";
+const INSTALL: &str = "rustup toolchain install nightly --component rust-src; or, on Debian, \
+    apt-get install rustc-web cargo-web rust-web-src";
 
 pub(super) fn check(machine: &Machine) -> Vec<Line> {
     let toolchain = &machine.answers.toolchain;

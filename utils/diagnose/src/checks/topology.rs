@@ -137,9 +137,16 @@ fn window(machine: &Machine, gpu: &pci::Device) -> Line {
     match gpu.largest_window(machine) {
         Some(bytes @ ..=SMALL_WINDOW) => Line::warning(
             ABOUT,
-            format!("{place}: {} MiB: network devices reach that much GPU memory at once, rings beyond it are refused", bytes >> 20),
+            format!(
+                "{place}: {} MiB: network devices reach that much GPU memory at once, \
+                rings beyond it are refused",
+                bytes >> 20
+            ),
         )
-        .remedy("switch on Above 4G Decoding and Resizable BAR in the firmware; or keep rings small (NetBuilder::ring_memory)"),
+        .remedy(
+            "switch on Above 4G Decoding and Resizable BAR in the firmware; or keep rings \
+            small (NetBuilder::ring_memory)",
+        ),
         Some(bytes) if bytes >= 1 << 30 => Line::ok(ABOUT, format!("{place}: {} GiB", bytes >> 30)),
         Some(bytes) => Line::ok(ABOUT, format!("{place}: {} MiB", bytes >> 20)),
         None => Line::unseen(ABOUT, format!("{place}: sysfs does not show its windows")),
@@ -153,8 +160,14 @@ fn pair(machine: &Machine, gpu: &pci::Device, name: &str, device: &pci::Device) 
     let mut lines = vec![match nearness {
         Nearness::SameSwitch | Nearness::SameRootPort => Line::ok(&about, seen),
         Nearness::SameSocket => Line::ok(&about, format!("{seen}: bytes cross the root complex")),
-        Nearness::AcrossSockets => Line::warning(&about, format!("{seen}: bytes cross the link between sockets, which is slow or refused"))
-            .remedy("use the RDMA device on the GPU's socket, or move one card; rings in host memory work anyway"),
+        Nearness::AcrossSockets => Line::warning(
+            &about,
+            format!("{seen}: bytes cross the link between sockets, which is slow or refused"),
+        )
+        .remedy(
+            "use the RDMA device on the GPU's socket, or move one card; rings in host \
+                memory work anyway",
+        ),
         Nearness::Unknown => Line::unseen(&about, seen),
     }];
     let between = pci::between(gpu, device);
@@ -168,8 +181,19 @@ fn pair(machine: &Machine, gpu: &pci::Device, name: &str, device: &pci::Device) 
             .map(|place| format!("setpci -s {place} ECAP_ACS+0x6.w=0000"))
             .collect();
         lines.push(
-            Line::warning(&format!("ACS, {name}"), format!("on in {}: transfers between the two go up to the root complex", redirects.join(", ")))
-                .remedy(format!("switch ACS off in the firmware, or as root until the next boot: {} (not where devices are passed to virtual machines)", commands.join("; "))),
+            Line::warning(
+                &format!("ACS, {name}"),
+                format!(
+                    "on in {}: transfers between the \
+                two go up to the root complex",
+                    redirects.join(", ")
+                ),
+            )
+            .remedy(format!(
+                "switch ACS off in the firmware, or as root until the next \
+                    boot: {} (not where devices are passed to virtual machines)",
+                commands.join("; ")
+            )),
         );
     } else if !unseen.is_empty() {
         lines.push(
