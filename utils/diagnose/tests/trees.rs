@@ -234,10 +234,7 @@ fn copy(from: &Path, to: &Path) {
         let entry = entry.expect("an entry");
         let (from, to) = (entry.path(), to.join(entry.file_name()));
         let kind = entry.file_type().expect("a kind");
-        if kind.is_symlink() {
-            let target = fs::read_link(from).expect("a link");
-            std::os::unix::fs::symlink(target, to).expect("a link");
-        } else if kind.is_dir() {
+        if kind.is_dir() {
             copy(&from, &to);
         } else {
             fs::copy(from, to).expect("a copy");

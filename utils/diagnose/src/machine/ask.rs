@@ -23,20 +23,19 @@ pub(super) fn all() -> Answers {
     let (cuda, rdma, toolchain) =
         (bounded::start(cuda::ask), bounded::start(rdma), bounded::start(toolchain));
     let left = |limit: Duration| limit.saturating_sub(began.elapsed());
-    let mut answers = Answers::default();
-    answers.toolchain = match toolchain.and_then(|from| from.recv_timeout(left(TOOLCHAIN)).ok()) {
+    let toolchain = match toolchain.and_then(|from| from.recv_timeout(left(TOOLCHAIN)).ok()) {
         Some(toolchain) => toolchain,
         None => Toolchain { carried: carried(), compiler: Err(late(TOOLCHAIN)), ptxas: false },
     };
-    answers.rdma = match rdma.and_then(|from| from.recv_timeout(left(RDMA)).ok()) {
+    let rdma = match rdma.and_then(|from| from.recv_timeout(left(RDMA)).ok()) {
         Some(rdma) => rdma,
         None => Rdma { libraries: Err(late(RDMA)), devices: Err(late(RDMA)) },
     };
-    answers.cuda = match cuda.and_then(|from| from.recv_timeout(left(CUDA)).ok()) {
+    let cuda = match cuda.and_then(|from| from.recv_timeout(left(CUDA)).ok()) {
         Some(cuda) => cuda,
         None => Cuda { driver: Err(late(CUDA)), devices: Vec::new() },
     };
-    answers
+    Answers { cuda, rdma, toolchain, ..Answers::default() }
 }
 
 fn late(limit: Duration) -> String {

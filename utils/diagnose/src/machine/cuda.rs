@@ -104,7 +104,6 @@ fn text(ask: impl FnOnce(*mut c_char, i32) -> CUresult) -> Option<String> {
 }
 
 /// Whether GPU memory can be exported as a dma-buf, and that be mapped.
-#[expect(clippy::type_complexity, reason = "two answers, the second only behind the first")]
 fn export(gpu: &Gpu) -> (Result<(), String>, Option<Result<(), String>>) {
     let exported = gpu.device_memory(EXPORTED).and_then(|memory| {
         let buffer = memory.export()?;

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::{ANSWERS, Answers};
+use super::{ANSWERS, Answers, LINK};
 
 /// What was found at a path.
 #[derive(Clone, Debug)]
@@ -63,7 +62,11 @@ impl Journal {
         }
         match noted {
             Noted::File(bytes) => fs::write(&to, bytes),
-            Noted::Link(target) => symlink(target, &to),
+            Noted::Link(target) => {
+                let mut file = to.into_os_string();
+                file.push(LINK);
+                fs::write(file, target)
+            }
             Noted::Hidden(_) => Ok(()),
             Noted::Folder(names) => {
                 fs::create_dir_all(&to)?;

@@ -39,6 +39,10 @@ const MOST_BYTES: u64 = 1 << 20;
 /// The file with the answers, in the folder of a recorded machine.
 pub(crate) const ANSWERS: &str = "answers.json";
 
+/// A link of a recorded machine is a file with its target, and this behind its name: the links of
+/// sysfs lead round in circles, which programs that walk through folders do not like.
+pub(crate) const LINK: &str = ".link";
+
 /// What a look came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Seen<T> {
@@ -184,10 +188,13 @@ impl Machine {
 
     /// The names in a folder, sorted.
     pub(crate) fn names(&self, path: &str) -> Seen<Vec<String>> {
-        let names = self.look(path, |path| {
+        let recorded = self.recorded;
+        let names = self.look(path, move |path| {
             let mut names = Vec::new();
             for entry in fs::read_dir(path)? {
-                names.push(entry?.file_name().to_string_lossy().into_owned());
+                let name = entry?.file_name().to_string_lossy().into_owned();
+                let link = name.strip_suffix(LINK).filter(|_| recorded).map(str::to_owned);
+                names.push(link.unwrap_or(name));
             }
             names.sort();
             Ok(names)
@@ -198,7 +205,14 @@ impl Machine {
 
     /// Where a link leads, from the root on; nothing where there is no link.
     pub(crate) fn link(&self, path: &str) -> Option<String> {
-        let target = self.look(path, |path| {
+        let recorded = self.recorded;
+        let target = self.look(path, move |path| {
+            if recorded {
+                let mut file = path.as_os_str().to_owned();
+                file.push(LINK);
+                return read(Path::new(&file))
+                    .map(|target| String::from_utf8_lossy(&target).trim().to_owned());
+            }
             fs::read_link(path).map(|target| target.to_string_lossy().into_owned())
         });
         self.note(path, &target, |target| Noted::Link(target.clone()));
