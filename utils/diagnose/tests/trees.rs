@@ -215,6 +215,31 @@ fn what_makes_no_sense_is_refused_in_one_line() {
     }
 }
 
+#[test]
+fn a_machine_on_which_kernels_cannot_talk_fails() {
+    let scratch = Scratch::new("failing");
+    let answers = [
+        ("{}", "whether gpunet runs here was not tried"),
+        (
+            r#"{"proofs": {"gpu": {"Err": "no memory"}}}"#,
+            "gpunet does not run here: there is no GPU",
+        ),
+        (
+            r#"{"proofs": {"gpu": {"Ok": ["emulated GPU", ""]}, "ways": [
+                {"way": "TCP over IPv4", "outcome": {"Err": "bind failed"}},
+                {"way": "UNIX socket", "outcome": {"Ok": {"bytes": 1, "micros": 1, "rdma": false}}}
+            ]}}"#,
+            "gpunet does not run here: kernels on emulated GPU cannot talk by TCP",
+        ),
+    ];
+    for (answers, said) in answers {
+        fs::write(scratch.path("answers.json"), answers).expect("written");
+        let output = diagnose(&["--from", &scratch.path("")]);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(text(&output.stdout).lines().any(|line| line.starts_with(said)), "{said}");
+    }
+}
+
 /// Every file below a folder.
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder") {
