@@ -17,6 +17,9 @@ use crate::{artifacts, bench, shell, soak};
 /// The package whose integration tests are the end-to-end suites.
 const TESTS_PACKAGE: &str = "gpunet-e2e";
 
+/// The program that says what works on a machine.
+const DIAGNOSE: (&str, &str) = ("gpunet-diagnose", "diagnose");
+
 /// What a machine that receives the folder may be asked to take.
 const SIZE_LIMIT: u64 = 62 << 20;
 
@@ -74,7 +77,7 @@ pub(crate) fn make(workspace: &Workspace, options: &Options) -> Result<bool> {
     Ok(true)
 }
 
-/// The programs below apps/, the benchmark program and the soak program.
+/// The programs below apps/, and those for benchmark, soak and diagnosis.
 fn programs(workspace: &Workspace) -> Result<Vec<Executable>> {
     let apps = workspace.root.join("apps");
     let mut arguments: Vec<&str> = vec!["build", "--release"];
@@ -83,7 +86,8 @@ fn programs(workspace: &Workspace) -> Result<Vec<Executable>> {
         for program in &member.programs {
             let this = (member.name.as_str(), program.as_str());
             let of_ours =
-                [(bench::PACKAGE, bench::PROGRAM), (soak::PACKAGE, soak::PROGRAM)].contains(&this);
+                [(bench::PACKAGE, bench::PROGRAM), (soak::PACKAGE, soak::PROGRAM), DIAGNOSE]
+                    .contains(&this);
             if member.folder.starts_with(&apps) || of_ours {
                 arguments.extend(["--package", &member.name, "--bin", program]);
                 any = true;

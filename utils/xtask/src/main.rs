@@ -59,8 +59,8 @@ enum Command {
     Ptx(ptx::Options),
     /// Builds the folder `dist` for GPU machines that have no toolchain.
     ///
-    /// It holds the programs of apps/, the end-to-end test suites, the benchmark and
-    /// the soak program, all stripped and with the PTX inside, and the scripts `run-tests`,
+    /// It holds the programs of apps/, the end-to-end test suites, the programs for benchmark,
+    /// soak and diagnosis, all stripped and with the PTX inside, and the scripts `run-tests`,
     /// `run-bench` and `run-soak`.
     Dist(dist::Options),
     /// Runs the benchmark program in release mode.

@@ -61,7 +61,7 @@ fn add_jobs(archive: &mut Archive, jobs: &[&Job]) -> Result<()> {
 
 fn script_of(job: &Job) -> String {
     match &job.what {
-        What::Script(text) => format!(". /jobs/functions\n{text}\n"),
+        What::Script(text) | What::Program { text, .. } => format!(". /jobs/functions\n{text}\n"),
         What::Tests(tests) => {
             let program = programs::path_of_test(tests);
             let TestProgram { environment, arguments, .. } = tests;

@@ -15,6 +15,15 @@ pub(crate) struct Job {
 pub(crate) enum What {
     /// A shell script that may use `functions.sh`; passes if its exit status is 0.
     Script(&'static str),
+    /// The same, with a program of the workspace at hand.
+    Program {
+        /// Its package.
+        package: &'static str,
+        /// Its name, and that of its command in the guest.
+        program: &'static str,
+        /// The script.
+        text: &'static str,
+    },
     /// A test program of the workspace; its tests are counted one by one.
     Tests(TestProgram),
 }
@@ -176,6 +185,21 @@ pub(crate) const JOBS: &[Job] = &[
         "GPUNET_PLACEMENT=peer $RDMA",
         &["endings::a_peer", "endings::nothing", "windows::", "streams::the_typed"],
     ),
+    Job {
+        name: "diagnose",
+        limit: 40,
+        apps: false,
+        what: What::Program {
+            package: "gpunet-diagnose",
+            program: "diagnose",
+            text: "diagnose | tee /tmp/report
+            says() { grep -q \"$1\" /tmp/report || { echo \"it does not say: $1\" >&2; exit 1; }; }
+            says '^  warning  rxe0 port 1  .* in software on dummy0'
+            says '^  ok       RDMA  '
+            says '^  ok       auto  .* takes RDMA'
+            says '^gpunet runs here: emulated GPU; .*, RDMA; auto takes RDMA'",
+        },
+    },
 ];
 
 const fn script(name: &'static str, limit: u32, text: &'static str) -> Job {

@@ -86,13 +86,25 @@ pub(crate) fn base() -> Result<Vec<Placed>> {
     Ok(files)
 }
 
-/// Builds the test programs of these jobs.
+/// Builds the programs and test programs of these jobs.
 ///
 /// `cargo` makes a cargo command that finds the project's tools.
 pub(crate) fn tests(jobs: &[&Job], cargo: &dyn Fn() -> Command) -> Result<Vec<Placed>> {
     let mut files = Vec::new();
     for job in jobs {
-        let What::Tests(tests) = &job.what else { continue };
+        let tests = match &job.what {
+            What::Script(_) => continue,
+            What::Program { package, program, .. } => {
+                let mut command = cargo();
+                command.args(["build", "--release", "--package", package, "--bin", program]);
+                let built = artifacts::built(&mut command, "bin")?;
+                let built = built.into_iter().find(|built| built.name == *program);
+                let built = built.with_context(|| format!("cargo made no program {program}"))?;
+                files.push(Placed::new(built.path, format!("/usr/bin/{program}")));
+                continue;
+            }
+            What::Tests(tests) => tests,
+        };
         let (TestProgram { package, test, .. }, place) = (tests, path_of_test(tests));
         if files.iter().any(|file: &Placed| file.to == place) {
             continue;

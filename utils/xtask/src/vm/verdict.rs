@@ -22,9 +22,13 @@ pub(crate) fn of_run(job: &Job, run: &Run) -> Outcome {
         None
     };
     match (&job.what, reason) {
-        (What::Script(_), Some(reason)) => failed(job, &reason),
-        (What::Script(_), None) if end.status == 0 => Outcome { passed: 1, ..Outcome::default() },
-        (What::Script(_), None) => failed(job, &format!("exit status {}", end.status)),
+        (What::Script(_) | What::Program { .. }, Some(reason)) => failed(job, &reason),
+        (What::Script(_) | What::Program { .. }, None) if end.status == 0 => {
+            Outcome { passed: 1, ..Outcome::default() }
+        }
+        (What::Script(_) | What::Program { .. }, None) => {
+            failed(job, &format!("exit status {}", end.status))
+        }
         (What::Tests(_), reason) => {
             let mut outcome = of_tests(job, run, end);
             outcome.failed.extend(reason.map(|reason| format!("{}: {reason}", job.name)));

@@ -1,0 +1,5 @@
+//! Builds the PTX of the kernels that the proof runs.
+
+fn main() {
+    gpunet_builder::Builder::new("../../apps/kernels").build();
+}

@@ -1,0 +1,142 @@
+//! Whether network devices can be given GPU memory: as a dma-buf, or by a peer-memory module.
+
+use crate::machine::{CudaDevice, KernelModule, Machine, Seen};
+use crate::report::Line;
+
+use super::rdma;
+
+/// Drivers of network devices that register dma-bufs.
+pub(super) const KNOW_DMA_BUF: &[&str] =
+    &["mlx5_core", "efa", "irdma", "ice", "bnxt_re", "bnxt_en", "mana", "ionic"];
+/// The first kernel whose verbs take dma-bufs.
+const OLDEST_KERNEL: (u32, u32) = (5, 12);
+
+/// Functions of the kernel that tell what it can do.
+const P2PDMA: &str = "pci_p2pdma_distance_many";
+const PEER_CLIENTS: &str = "ib_register_peer_memory_client";
+
+pub(super) fn check(machine: &Machine) -> Vec<Line> {
+    let symbols = machine.pick("/proc/kallsyms", '\n', |line| {
+        let name = line.split_whitespace().nth(2);
+        name.is_some_and(|name| [P2PDMA, PEER_CLIENTS].contains(&name))
+    });
+    vec![
+        kernel(machine),
+        peer_to_peer(&symbols),
+        export(machine),
+        devices(machine),
+        peer_memory(machine, &symbols),
+    ]
+}
+
+fn kernel(machine: &Machine) -> Line {
+    const ABOUT: &str = "kernel for dma-buf";
+    let release = match machine.text("/proc/sys/kernel/osrelease") {
+        Seen::Here(release) => release,
+        Seen::Absent => return Line::unseen(ABOUT, "/proc does not tell the kernel's release"),
+        Seen::Hidden(why) => return Line::unseen(ABOUT, why),
+    };
+    let mut numbers = release.split(['.', '-']).map(|number| number.parse::<u32>().ok());
+    match (numbers.next().flatten(), numbers.next().flatten()) {
+        (Some(major), Some(minor)) if (major, minor) >= OLDEST_KERNEL => {
+            Line::ok(ABOUT, format!("{release}: 5.12 or newer"))
+        }
+        (Some(_), Some(_)) => Line::missing(ABOUT, format!("{release} is older than 5.12"))
+            .remedy("install a newer kernel, or load nvidia_peermem instead"),
+        _ => Line::unseen(ABOUT, format!("'{release}' is no release that can be compared")),
+    }
+}
+
+fn peer_to_peer(symbols: &Seen<Vec<String>>) -> Line {
+    const ABOUT: &str = "peer-to-peer in kernel";
+    match symbols {
+        Seen::Here(found) if found.iter().any(|line| line.contains(P2PDMA)) => {
+            Line::ok(ABOUT, "CONFIG_PCI_P2PDMA is on")
+        }
+        Seen::Here(_) => Line::missing(ABOUT, "the kernel's symbols show no CONFIG_PCI_P2PDMA")
+            .remedy(
+                "for RDMA into GPU memory take a kernel with CONFIG_PCI_P2PDMA=y, as \
+                distributions build it",
+            ),
+        Seen::Absent => Line::unseen(ABOUT, "the kernel shows no symbols"),
+        Seen::Hidden(why) => Line::unseen(ABOUT, format!("the kernel's symbols: {why}")),
+    }
+}
+
+fn export(machine: &Machine) -> Line {
+    const ABOUT: &str = "dma-buf export";
+    match machine.answers.cuda.devices.first().and_then(|device| device.export.as_ref()) {
+        Some(Ok(())) => Line::ok(ABOUT, "GPU memory was exported"),
+        Some(Err(why)) => Line::missing(ABOUT, why.clone()).remedy(
+            "install the open kernel modules and a driver with CUDA 11.7 or newer, or \
+                load nvidia_peermem",
+        ),
+        None => Line::unseen(ABOUT, "no CUDA device to ask"),
+    }
+}
+
+fn devices(machine: &Machine) -> Line {
+    const ABOUT: &str = "dma-buf registration";
+    let devices = rdma::devices(machine);
+    if devices.is_empty() {
+        return Line::unseen(ABOUT, "no RDMA device to ask");
+    }
+    let known = |driver: &str| KNOW_DMA_BUF.contains(&driver);
+    let (can, cannot): (Vec<_>, Vec<_>) =
+        devices.iter().partition(|device| device.driver.as_deref().is_some_and(known));
+    let names = |devices: &[&rdma::Device]| {
+        devices.iter().map(|device| device.name.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    if can.is_empty() {
+        return Line::missing(
+            ABOUT,
+            format!("the driver of {} does not know it: rings lie in host memory", names(&cannot)),
+        );
+    }
+    Line::ok(ABOUT, format!("the driver of {} knows it", names(&can)))
+}
+
+fn peer_memory(machine: &Machine, symbols: &Seen<Vec<String>>) -> Line {
+    const ABOUT: &str = "peer-memory module";
+    let modules = ["nvidia_peermem", "nv_peer_mem"].map(|name| machine.module(name));
+    let loaded =
+        modules.map(|module| matches!(module, KernelModule::Loaded | KernelModule::BuiltIn));
+    match loaded {
+        [true, true] => Line::warning(
+            ABOUT,
+            "nv_peer_mem and nvidia_peermem are both loaded: \
+            registrations may go to either, and fail",
+        )
+        .remedy(
+            "modprobe -r nv_peer_mem, and keep it out: apt-get remove \
+                nvidia-peer-memory-dkms",
+        ),
+        [true, false] => Line::ok(ABOUT, "nvidia_peermem"),
+        [false, true] => Line::warning(ABOUT, "nv_peer_mem, which is no longer maintained")
+            .remedy("modprobe -r nv_peer_mem; modprobe nvidia_peermem"),
+        [false, false] if modules[0] == KernelModule::Unseen => {
+            Line::unseen(ABOUT, "/sys/module does not show modules")
+        }
+        [false, false] => {
+            let of_device = |device: &CudaDevice| device.export == Some(Ok(()));
+            let exports = machine.answers.cuda.devices.iter().any(of_device);
+            let seen = if exports {
+                "none is loaded, and none is needed where dma-buf works"
+            } else {
+                "none is loaded"
+            };
+            let line = Line::missing(ABOUT, seen);
+            match symbols {
+                Seen::Here(found) if !found.iter().any(|line| line.contains(PEER_CLIENTS)) => line
+                    .remedy(
+                        "this kernel's RDMA takes no peer-memory modules: use \
+                        dma-buf, or install NVIDIA's DOCA-OFED and modprobe nvidia_peermem",
+                    ),
+                _ => line.remedy(
+                    "modprobe nvidia_peermem (with NVIDIA's driver and an RDMA \
+                    device)",
+                ),
+            }
+        }
+    }
+}

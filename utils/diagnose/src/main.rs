@@ -1,0 +1,70 @@
+//! `diagnose`: what of gpunet works on this machine, what does not, and what to do.
+//!
+//! ```text
+//!   main ─┬─ machine   files, and answers of drivers: of this machine, or recorded
+//!         ├─ proof     kernels that talk, over every transport
+//!         ├─ checks    pure functions of a machine: a group of lines each; pci: the bus
+//!         ├─ report    the lines, as text or JSON
+//!         └─ bundle    a file for a bug report
+//! ```
+//!
+//! It changes nothing on the machine; what it writes, it was asked for.
+
+mod bundle;
+mod checks;
+mod machine;
+mod options;
+mod pci;
+mod proof;
+mod report;
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+
+use machine::Machine;
+use options::Options;
+
+fn main() -> ExitCode {
+    let options = match options::parse() {
+        Ok(options) => options,
+        Err(status) => return status,
+    };
+    match act(&options) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            say(&machine::one_line(&format!("{error:#}")));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether kernels can talk here.
+fn act(options: &Options) -> Result<bool> {
+    let machine = match &options.from {
+        Some(folder) => Machine::recorded(folder)?,
+        None => {
+            let mut machine = Machine::real(Machine::ask());
+            machine.answers.proofs = proof::prove(checks::first_address(&machine));
+            machine
+        }
+    };
+    let report = checks::report(&machine);
+    let text = if options.json { report.json() } else { report.text() };
+    let mut out = io::stdout();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("cannot write the report")?;
+    if let Some(folder) = &options.record {
+        machine.journal().record(&machine.answers, folder)?;
+    }
+    if let Some(file) = &options.bundle {
+        bundle::write(&machine, &report, file)?;
+    }
+    Ok(report.runs)
+}
+
+/// Says a line on standard error; with that closed there is nobody to tell.
+fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "diagnose: {line}");
+}

@@ -1,0 +1,316 @@
+//! Recorded machines: each folder of `trees` is one, and the file of the same name is what diagnose
+//! says about it. `GPUNET_SNAPSHOTS=write cargo test -p gpunet-diagnose` writes those files anew.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+use std::{env, fs};
+
+/// A machine, and the beginnings of lines that must be there whatever else is said.
+const MACHINES: &[(&str, &[&str])] = &[
+    (
+        "bare-laptop",
+        &[
+            "missing  CUDA ",
+            "missing  libraries ",
+            "warning  open files ",
+            "missing  TCP over IPv6 ",
+            "gpunet runs here: emulated GPU; TCP over IPv4, UNIX socket; auto takes TCP",
+        ],
+    ),
+    (
+        "both-peer-memory-modules",
+        &[
+            "warning  peer-memory module     nv_peer_mem and nvidia_peermem are both loaded",
+            "> modprobe -r nv_peer_mem",
+            "missing  kernel for dma-buf ",
+            "warning  locked memory ",
+            "missing  /dev/infiniband/uverbs0 does not open: permission denied",
+            "unseen   ACS, mlx5_0 ",
+        ],
+    ),
+    (
+        "container-without-nodes",
+        &[
+            "missing  /dev/nvidiactl ",
+            "missing  /dev/infiniband/rdma_cm is not there",
+            "ok       container              yes (Docker), not as root",
+            "unseen   peer-to-peer in kernel ",
+        ],
+    ),
+    (
+        "h200-without-nic",
+        &[
+            "ok       cuda:0 remote writes   ordered",
+            "ok       dma-buf export ",
+            "missing  mapping of a dma-buf   mmap says error 524",
+            "missing  devices                no RDMA device",
+            "ok       BAR1 of GPU            0000:01:00.0: 256 GiB",
+            "gpunet runs here: NVIDIA H200; TCP over IPv4, TCP over IPv6, UNIX socket; auto takes TCP",
+        ],
+    ),
+    (
+        "mlx5-behind-one-switch",
+        &[
+            "ok       GPU and mlx5_0         0000:43:00.0 and 0000:44:00.0: behind the same switch",
+            "ok       ACS, mlx5_0            off on the way",
+            "ok       rings for mlx5_0       dma-buf",
+            "ok       auto                   takes RDMA",
+        ],
+    ),
+    (
+        "small-bar1",
+        &[
+            "warning  BAR1 of GPU            0000:01:00.0: 256 MiB",
+            "> switch on Above 4G Decoding",
+            "missing  cuda:0 GPUDirect RDMA ",
+        ],
+    ),
+    (
+        "soft-roce-guest",
+        &[
+            "warning  rxe0 port 1            ACTIVE, Ethernet, 2.5 Gb/sec (1X SDR), in software on dummy0",
+            "missing  dma-buf registration ",
+            "ok       auto                   takes RDMA, since the way leads over rxe0",
+        ],
+    ),
+    (
+        "two-sockets-with-acs",
+        &[
+            "warning  GPU and mlx5_0         0000:16:00.0 and 0000:a1:00.0: on different sockets",
+            "warning  ACS, mlx5_0            on in 0000:15:01.0, 0000:a0:03.0",
+            "> switch ACS off in the firmware, or as root until the next boot: setpci -s 0000:15:01.0",
+            "warning  IOMMU                  translates for 0000:16:00.0, 0000:a1:00.0",
+            "warning  link of GPU            0000:16:00.0: x8 of x16",
+        ],
+    ),
+];
+
+fn trees() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/trees")
+}
+
+fn diagnose(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_diagnose")).args(arguments).output().expect("it starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+/// A folder of this test's own, removed when dropped.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let path = env::temp_dir().join(format!("diagnose-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).expect("a folder");
+        Self(path)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("UTF-8").to_owned()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn recorded_machines_get_their_verdicts() {
+    let write = env::var("GPUNET_SNAPSHOTS").is_ok_and(|value| value == "write");
+    for (name, wanted) in MACHINES {
+        let folder = trees().join(name);
+        let output = diagnose(&["--from", folder.to_str().expect("UTF-8")]);
+        let said = text(&output.stdout);
+        assert!(output.status.success(), "{name}: {}", text(&output.stderr));
+        for line in *wanted {
+            let found = said.lines().any(|said| said.trim_start().starts_with(line));
+            assert!(found, "{name}: no line begins with '{line}':\n{said}");
+        }
+        let snapshot = trees().join(format!("{name}.txt"));
+        if write {
+            fs::write(&snapshot, &said).expect("the snapshot is written");
+        }
+        let expected = fs::read_to_string(&snapshot).expect("there is a snapshot");
+        assert!(said == expected, "{name}: not as in {}:\n{said}", snapshot.display());
+    }
+}
+
+#[test]
+fn every_tree_is_tried() {
+    let known: BTreeSet<_> = MACHINES.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let entries = fs::read_dir(trees()).expect("the trees").map(|entry| entry.expect("one"));
+    let found: BTreeSet<_> = entries
+        .filter(|entry| entry.path().is_dir())
+        .map(|entry| entry.file_name().into_string().expect("UTF-8"))
+        .collect();
+    assert_eq!(found, known);
+}
+
+#[test]
+fn this_machine_is_diagnosed_in_time_and_recorded_whole() {
+    let scratch = Scratch::new("live");
+    let (folder, bundle) = (scratch.path("tree"), scratch.path("bundle.txt"));
+    let began = Instant::now();
+    let output = diagnose(&["--record", &folder, "--bundle", &bundle]);
+    let took = began.elapsed();
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{said}{}", text(&output.stderr));
+    // With a GPU, the driver may compile the kernels first.
+    if said.contains("gpunet runs here: emulated GPU") {
+        assert!(took < Duration::from_secs(10), "{took:?}");
+    }
+    let again = diagnose(&["--from", &folder]);
+    assert_eq!(text(&again.stdout), said, "the recording says something else");
+    let bundle = fs::read_to_string(bundle).expect("the bundle");
+    assert!(
+        bundle.contains("==== report\ngpunet diagnose") && bundle.contains("== /proc/self/limits")
+    );
+    let occupied = diagnose(&["--record", &folder]);
+    assert!(text(&occupied.stderr).contains("is not empty"), "{}", text(&occupied.stderr));
+}
+
+#[test]
+fn json_says_the_same() {
+    let folder = trees().join("mlx5-behind-one-switch");
+    let output = diagnose(&["--json", "--from", folder.to_str().expect("UTF-8")]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["runs"], true);
+    let groups = report["groups"].as_array().expect("groups");
+    assert_eq!(groups.len(), 9);
+    let lines = groups.iter().flat_map(|group| group["lines"].as_array().expect("lines"));
+    let ok = lines.filter(|line| line["verdict"] == "ok").count();
+    assert_eq!(report["counts"]["ok"], ok);
+}
+
+#[test]
+fn a_bundle_has_no_addresses() {
+    let scratch = Scratch::new("bundle");
+    let file = scratch.path("bundle.txt");
+    let folder = trees().join("mlx5-behind-one-switch");
+    let output = diagnose(&["--from", folder.to_str().expect("UTF-8"), "--bundle", &file]);
+    assert!(text(&output.stdout).contains("10.1.0.4"));
+    let bundle = fs::read_to_string(file).expect("the bundle");
+    for address in ["10.1.0.4", "0a01:0004"] {
+        assert!(!bundle.contains(address), "{address}");
+    }
+    assert!(bundle.contains("mlx5_0 port 1"));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_in_one_line() {
+    for (arguments, status) in
+        [(["--from", "/nowhere"], 1), (["--nonsense", "x"], 2), (["--from", "/dev"], 1)]
+    {
+        let output = diagnose(&arguments);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{said}");
+        assert!(said.starts_with("diagnose: ") && said.lines().count() == 1, "{said}");
+    }
+}
+
+#[test]
+fn a_machine_on_which_kernels_cannot_talk_fails() {
+    let scratch = Scratch::new("failing");
+    let answers = [
+        ("{}", "whether gpunet runs here was not tried"),
+        (
+            r#"{"proofs": {"gpu": {"Err": "no memory"}}}"#,
+            "gpunet does not run here: there is no GPU",
+        ),
+        (
+            r#"{"proofs": {"gpu": {"Ok": ["emulated GPU", ""]}, "ways": [
+                {"way": "TCP over IPv4", "outcome": {"Err": "bind failed"}},
+                {"way": "UNIX socket", "outcome": {"Ok": {"bytes": 1, "micros": 1, "rdma": false}}}
+            ]}}"#,
+            "gpunet does not run here: kernels on emulated GPU cannot talk by TCP",
+        ),
+    ];
+    for (answers, said) in answers {
+        fs::write(scratch.path("answers.json"), answers).expect("written");
+        let output = diagnose(&["--from", &scratch.path("")]);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(text(&output.stdout).lines().any(|line| line.starts_with(said)), "{said}");
+    }
+}
+
+/// Every file below a folder.
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let kind = fs::symlink_metadata(&path).expect("it is there");
+        if kind.is_dir() {
+            files(&path, found);
+        } else if kind.is_file() {
+            found.push(path);
+        }
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder");
+    for entry in fs::read_dir(from).expect("a folder") {
+        let entry = entry.expect("an entry");
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type().expect("a kind");
+        if kind.is_dir() {
+            copy(&from, &to);
+        } else {
+            fs::copy(from, to).expect("a copy");
+        }
+    }
+}
+
+/// The machine is not trusted either: files may hold anything.
+#[test]
+fn nonsense_in_files_is_no_panic() {
+    let scratch = Scratch::new("nonsense");
+    let nonsense: &[&[u8]] = &[
+        b"",
+        b"\xff\xff\xff\xff\xff\xff\xff\xff",
+        b"18446744073709551616 -1 0x 0xffffffffffffffff 0xffffffffffffffff 0xffffffffffffffff",
+        b"0-18446744073709551615,5-1,::::\n\x1b[2J 4: \n: \n,",
+        &[0; 5000],
+        &[0xff; 5000],
+    ];
+    for (name, _) in MACHINES {
+        for (index, bytes) in nonsense.iter().enumerate() {
+            let folder = scratch.0.join(format!("{name}-{index}"));
+            copy(&trees().join(name), &folder);
+            let mut all = Vec::new();
+            files(&folder, &mut all);
+            for file in all.iter().filter(|file| !file.ends_with("answers.json")) {
+                fs::write(file, bytes).expect("written");
+            }
+            let output = diagnose(&["--from", folder.to_str().expect("UTF-8")]);
+            assert!(output.stderr.is_empty(), "{name} {index}: {}", text(&output.stderr));
+            assert!(output.status.success(), "{name} {index}");
+            let said = text(&output.stdout);
+            assert!(said.contains("gpunet runs here") && !said.contains('\u{1b}'), "{said}");
+        }
+    }
+}
+
+/// A file that never answers, as a device that hangs makes one.
+#[test]
+fn a_file_that_hangs_is_named() {
+    let scratch = Scratch::new("hang");
+    let folder = scratch.0.join("tree");
+    copy(&trees().join("bare-laptop"), &folder);
+    let limits = folder.join("proc/self/limits");
+    fs::remove_file(&limits).expect("removed");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &limits, rustix::fs::FileType::Fifo, mode, 0)
+        .expect("a pipe without a writer");
+    let began = Instant::now();
+    let output = diagnose(&["--from", folder.to_str().expect("UTF-8")]);
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    let said = text(&output.stdout);
+    assert!(said.contains("unseen   locked memory          did not answer within"), "{said}");
+}
