@@ -8,3 +8,4 @@ pub mod echo;
 pub mod first;
 pub mod first_client;
 pub mod pattern;
+pub mod pingpong;
