@@ -14,6 +14,9 @@ use crate::artifacts::Executable;
 use crate::workspace::Workspace;
 use crate::{artifacts, bench, shell, soak};
 
+/// The program that checks and measures mappings of GPU memory, and its package.
+const USERMAP: (&str, &str) = ("gpunet-usermap", "usermap");
+
 /// The package whose integration tests are the end-to-end suites.
 const TESTS_PACKAGE: &str = "gpunet-e2e";
 
@@ -74,7 +77,7 @@ pub(crate) fn make(workspace: &Workspace, options: &Options) -> Result<bool> {
     Ok(true)
 }
 
-/// The programs below apps/, the benchmark program and the soak program.
+/// The programs below apps/, the benchmark, the soak program and `usermap`.
 fn programs(workspace: &Workspace) -> Result<Vec<Executable>> {
     let apps = workspace.root.join("apps");
     let mut arguments: Vec<&str> = vec!["build", "--release"];
@@ -83,7 +86,8 @@ fn programs(workspace: &Workspace) -> Result<Vec<Executable>> {
         for program in &member.programs {
             let this = (member.name.as_str(), program.as_str());
             let of_ours =
-                [(bench::PACKAGE, bench::PROGRAM), (soak::PACKAGE, soak::PROGRAM)].contains(&this);
+                [(bench::PACKAGE, bench::PROGRAM), (soak::PACKAGE, soak::PROGRAM), USERMAP]
+                    .contains(&this);
             if member.folder.starts_with(&apps) || of_ours {
                 arguments.extend(["--package", &member.name, "--bin", program]);
                 any = true;
