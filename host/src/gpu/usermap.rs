@@ -82,7 +82,7 @@ unsafe impl GpuMemory for HostMemory {
 
 impl HostMemory {
     fn at(&self, offset: usize, length: usize) -> Result<*mut u8, GpuError> {
-        let end = offset.checked_add(length).unwrap_or(usize::MAX);
+        let end = offset.saturating_add(length);
         if end > self.len() {
             return Err(GpuError::OutOfRange { offset, end, len: self.len() });
         }
