@@ -69,7 +69,7 @@ fn ping_pong(bench: &Bench, net: &Net, to: &Mapped, count: u32) -> Result<Times,
         let mut looks = 0_u32;
         while answer.load_acquire() != round {
             looks = looks.wrapping_add(1);
-            if looks % 1024 == 0 {
+            if looks.is_multiple_of(1024) {
                 if start.elapsed() > PATIENCE {
                     let text = format!("the kernel did not answer round {round} within 5 s");
                     return Err(Failure::lost(text));
