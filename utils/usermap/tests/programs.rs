@@ -54,7 +54,8 @@ fn copies_are_measured_beside_the_drivers() {
     for column in ["write_GB/s", "read_GB/s", "driver_write_GB/s", "driver_read_GB/s"] {
         positive(&rows(&bandwidth)[0], column);
     }
-    let latency = report(&["copylat", "--sizes", "1,4K,70000", "--offset", "3", "--iterations", "3"]);
+    let latency =
+        report(&["copylat", "--sizes", "1,4K,70000", "--offset", "3", "--iterations", "3"]);
     let sizes: Vec<_> = rows(&latency).iter().map(|row| row["bytes"].as_u64().unwrap()).collect();
     assert_eq!(sizes, [1, 4096, 70_000]);
     for row in rows(&latency) {
@@ -117,7 +118,10 @@ fn bad_input_is_refused_in_one_line() {
         (&["sanity", "--gpu", "voodoo"], "use auto, cuda, cuda:N or emulated"),
         (&["sanity", "--backend", "rdma"], "use auto, gdrdrv, dma-buf, host or emulated"),
         (&["sanity", "--threads", "0"], "0 is not in 1..=256"),
-        (&["sanity", "--gpu", "emulated", "--backend", "gdrdrv"], "--backend auto takes what works"),
+        (
+            &["sanity", "--gpu", "emulated", "--backend", "gdrdrv"],
+            "--backend auto takes what works",
+        ),
         (&["pplat", "--gpu", "emulated", "--backend", "gdrdrv"], "emulated GPU"),
         (&["copybw", "--sizes", "0"], "at least 1 byte"),
         (&["copybw", "--sizes", "many"], "number of bytes"),
