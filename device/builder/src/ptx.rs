@@ -53,7 +53,8 @@ pub fn compile(
     Ok(Ptx { path, text, sources })
 }
 
-/// The same program in fewer bytes: without comments, indentation, and spaces that mean nothing.
+/// The same program in fewer bytes: without comments, indentation, and spaces that mean nothing, with
+/// shorter labels, and a line for each block of statements.
 /// Every program and every test suite carries a module, and is half PTX by size.
 pub(crate) fn squeezed(text: &str) -> String {
     let mut squeezed = String::with_capacity(text.len());
@@ -69,9 +70,11 @@ pub(crate) fn squeezed(text: &str) -> String {
             squeezed.push_str(code);
         } else {
             let words: Vec<&str> = code.split_whitespace().collect();
-            squeezed.push_str(&words.join(" ").replace(", ", ","));
+            squeezed.push_str(&words.join(" ").replace(", ", ",").replace("$L__BB", "$"));
         }
-        squeezed.push('\n');
+        if !code.ends_with(';') {
+            squeezed.push('\n');
+        }
     }
     squeezed
 }
@@ -234,9 +237,9 @@ mod tests {
     #[test]
     fn squeezing_leaves_code_and_strings() {
         let text = "//\n// Generated\n\n.version 6.3\n\t// begin inline asm\n\tmov.u64 \t%rd1, \
-                    %globaltimer;  // clock\n\t@%p1 bra \t$L1;\n\t.pragma \t\"a,  // b\";\n$L1:\n";
-        let wanted = ".version 6.3\nmov.u64 %rd1,%globaltimer;\n@%p1 bra $L1;\n\
-                      .pragma \t\"a,  // b\";\n$L1:\n";
+                    %globaltimer;  // clock\n\t@%p1 bra \t$L__BB2_1;\n\t.pragma \t\"a,  // b\";\n$L__BB2_1:\n";
+        let wanted = ".version 6.3\nmov.u64 %rd1,%globaltimer;@%p1 bra $2_1;\
+                      .pragma \t\"a,  // b\";$2_1:\n";
         assert_eq!(squeezed(text), wanted);
     }
 }

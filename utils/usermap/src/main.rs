@@ -22,7 +22,6 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
-use tracing_subscriber::EnvFilter;
 
 use gpunet_apps::failure::{Failure, one_line};
 use gpunet_apps::print::{print, say};
@@ -30,9 +29,6 @@ use options::{Command, Options};
 use report::Report;
 
 fn main() -> ExitCode {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
-    log.with_writer(std::io::stderr).init();
     let options = match Options::try_parse() {
         Ok(options) => options,
         Err(error) => return explain(&error),
