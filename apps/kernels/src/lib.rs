@@ -8,4 +8,5 @@ pub mod echo;
 pub mod first;
 pub mod first_client;
 pub mod pattern;
+pub mod pingpong;
 pub mod rstream;

@@ -126,7 +126,7 @@ impl Builder {
             }
         }
         let in_out = out.join(format!("{}.ptx", kernel_crate.file_stem()));
-        write_if_different(&in_out, &ptx.text)?;
+        write_if_different(&in_out, &ptx::squeezed(&ptx.text))?;
         write_module(&out, &kernel_crate, Ok(&in_out))
     }
 }

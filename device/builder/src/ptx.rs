@@ -53,6 +53,32 @@ pub fn compile(
     Ok(Ptx { path, text, sources })
 }
 
+/// The same program in fewer bytes: without comments, indentation, and spaces that mean nothing, with
+/// shorter labels, and a line for each block of statements.
+/// Every program and every test suite carries a module, and is half PTX by size.
+pub(crate) fn squeezed(text: &str) -> String {
+    let mut squeezed = String::with_capacity(text.len());
+    for line in text.lines() {
+        // A string may hold anything.
+        let quoted = line.contains('"');
+        let code = if quoted { line } else { line.split("//").next().unwrap_or_default() };
+        let code = code.trim();
+        if code.is_empty() {
+            continue;
+        }
+        if quoted {
+            squeezed.push_str(code);
+        } else {
+            let words: Vec<&str> = code.split_whitespace().collect();
+            squeezed.push_str(&words.join(" ").replace(", ", ",").replace("$L__BB", "$"));
+        }
+        if !code.ends_with(';') {
+            squeezed.push('\n');
+        }
+    }
+    squeezed
+}
+
 struct NestedCargo<'a> {
     compiler: &'a Compiler,
     standing: &'a Standing,
@@ -206,5 +232,14 @@ mod tests {
             [PathBuf::from("/a/src/lib.rs"), PathBuf::from("/b c/src/x.rs")]
         );
         assert!(prerequisites("").is_empty());
+    }
+
+    #[test]
+    fn squeezing_leaves_code_and_strings() {
+        let text = "//\n// Generated\n\n.version 6.3\n\t// begin inline asm\n\tmov.u64 \t%rd1, \
+                    %globaltimer;  // clock\n\t@%p1 bra \t$L__BB2_1;\n\t.pragma \t\"a,  // b\";\n$L__BB2_1:\n";
+        let wanted = ".version 6.3\nmov.u64 %rd1,%globaltimer;@%p1 bra $2_1;\
+                      .pragma \t\"a,  // b\";$2_1:\n";
+        assert_eq!(squeezed(text), wanted);
     }
 }

@@ -110,6 +110,8 @@ pub(super) trait Owner: Send + Sync {
     fn take_back(&self, memory: Given);
     fn read(&self, address: *const u8, into: &mut [u8]) -> Result<(), GpuError>;
     fn write(&self, address: *mut u8, from: &[u8]) -> Result<(), GpuError>;
+    /// The driver's number of the device; 0 on the emulated GPU, which is the only one.
+    fn ordinal(&self) -> i32;
     /// A dma-buf of memory that the driver allocated.
     fn export(&self, address: u64, bytes: usize) -> Result<OwnedFd, GpuError>;
 }

@@ -9,6 +9,7 @@
 //!    ├── cuda/      primary context, a stream for each launch, completion by polling events
 //!    └── emulated/  worker threads for each launch, coroutines for a block's threads
 //!   remote          how network devices reach GPU memory
+//!   usermap         how the CPU maps it (gpu-usermap)
 //!   ledger          which kernels run, what fits beside them, which memory waits for them
 //! ```
 #![expect(unsafe_code, reason = "driver calls, mappings and switches of coroutines live here")]
@@ -24,6 +25,7 @@ mod module;
 mod remote;
 #[cfg(test)]
 mod tests;
+mod usermap;
 
 use std::fmt;
 use std::sync::Arc;

@@ -14,6 +14,9 @@ use crate::artifacts::Executable;
 use crate::workspace::Workspace;
 use crate::{artifacts, bench, shell, soak};
 
+/// The program that checks and measures mappings of GPU memory, and its package.
+const USERMAP: (&str, &str) = ("gpunet-usermap", "usermap");
+
 /// The package whose integration tests are the end-to-end suites.
 const TESTS_PACKAGE: &str = "gpunet-e2e";
 
@@ -77,7 +80,7 @@ pub(crate) fn make(workspace: &Workspace, options: &Options) -> Result<bool> {
     Ok(true)
 }
 
-/// The programs below apps/, and those for benchmark, soak and diagnosis.
+/// The programs below apps/, and those for benchmark, soak, diagnosis and mappings.
 fn programs(workspace: &Workspace) -> Result<Vec<Executable>> {
     let apps = workspace.root.join("apps");
     let mut arguments: Vec<&str> = vec!["build", "--release"];
@@ -85,9 +88,13 @@ fn programs(workspace: &Workspace) -> Result<Vec<Executable>> {
     for member in &workspace.members {
         for program in &member.programs {
             let this = (member.name.as_str(), program.as_str());
-            let of_ours =
-                [(bench::PACKAGE, bench::PROGRAM), (soak::PACKAGE, soak::PROGRAM), DIAGNOSE]
-                    .contains(&this);
+            let of_ours = [
+                (bench::PACKAGE, bench::PROGRAM),
+                (soak::PACKAGE, soak::PROGRAM),
+                DIAGNOSE,
+                USERMAP,
+            ]
+            .contains(&this);
             if member.folder.starts_with(&apps) || of_ours {
                 arguments.extend(["--package", &member.name, "--bin", program]);
                 any = true;

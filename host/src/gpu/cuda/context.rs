@@ -81,6 +81,7 @@ pub(super) struct Facts {
 
 /// See the module.
 pub(super) struct Context {
+    ordinal: i32,
     device: CUdevice,
     context: CUcontext,
     pub(super) facts: Facts,
@@ -134,6 +135,7 @@ impl Context {
             }
         })?;
         let context = Self {
+            ordinal,
             device,
             context,
             facts,
@@ -293,6 +295,10 @@ impl Owner for Context {
     fn write(&self, address: *mut u8, from: &[u8]) -> Result<(), GpuError> {
         // SAFETY: DeviceMemory checked the range and owns the memory.
         self.copy(|copier| unsafe { copier.write(address.addr() as u64, from) })
+    }
+
+    fn ordinal(&self) -> i32 {
+        self.ordinal
     }
 
     fn export(&self, address: u64, bytes: usize) -> Result<OwnedFd, GpuError> {

@@ -94,6 +94,10 @@ impl Owner for Keeper {
         Ok(())
     }
 
+    fn ordinal(&self) -> i32 {
+        0
+    }
+
     fn export(&self, _: u64, _: usize) -> Result<OwnedFd, GpuError> {
         let remedy = "its memory is pages of a file";
         Err(GpuError::Unsupported { what: "a driver's dma-buf", kind: "emulated", remedy })

@@ -1,0 +1,153 @@
+//! A mapping: what the backend made, and the memory that it keeps alive.
+
+use std::fmt;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::error::{AccessError, PassedOver};
+use crate::memory::GpuMemory;
+use crate::system::System;
+use crate::view::{Caching, View};
+use crate::{Backend, dmabuf, gdrdrv};
+
+/// What a backend made, which undoes it when dropped.
+#[derive(Debug)]
+pub(crate) enum Held {
+    Gdrdrv(gdrdrv::Mapped),
+    DmaBuf(dmabuf::Mapped, Caching),
+    Direct(NonNull<u8>),
+}
+
+/// A range of GPU memory in the CPU's address space. It holds the memory, or a borrow of it; dropped,
+/// it unmaps and unpins before it lets go of that.
+///
+/// It belongs to the process that made it: a child has to map again.
+pub struct Mapping<M: GpuMemory> {
+    held: Held,
+    range: Range<usize>,
+    backend: Backend,
+    passed: Vec<PassedOver>,
+    system: Arc<dyn System>,
+    process: u32,
+    /// Last, so that it goes last.
+    memory: M,
+}
+
+// SAFETY: the pointer in `held` leads to memory that is reached by volatile and atomic accesses
+// alone; everything else in here may be sent and shared.
+#[allow(unsafe_code, reason = "a pointer inside")]
+unsafe impl<M: GpuMemory> Send for Mapping<M> {}
+// SAFETY: as above.
+#[allow(unsafe_code, reason = "a pointer inside")]
+unsafe impl<M: GpuMemory> Sync for Mapping<M> {}
+
+impl<M: GpuMemory> Mapping<M> {
+    pub(crate) fn new(
+        memory: M,
+        held: Held,
+        range: Range<usize>,
+        (backend, system, passed): (Backend, Arc<dyn System>, Vec<PassedOver>),
+    ) -> Self {
+        let process = system.process();
+        Self { held, range, backend, passed, system, process, memory }
+    }
+
+    /// With what was tried on other memory before this.
+    pub(crate) fn after(mut self, passed: Vec<PassedOver>) -> Self {
+        self.passed = passed;
+        self
+    }
+
+    /// How it was mapped.
+    #[must_use]
+    pub fn backend(&self) -> Backend {
+        self.backend
+    }
+
+    /// The backends that were tried before, and why they were passed over.
+    #[must_use]
+    pub fn passed_over(&self) -> &[PassedOver] {
+        &self.passed
+    }
+
+    /// How the processor treats it.
+    #[must_use]
+    pub fn caching(&self) -> Caching {
+        match &self.held {
+            Held::Gdrdrv(mapped) => mapped.caching(),
+            Held::DmaBuf(_, caching) => *caching,
+            Held::Direct(_) => Caching::Cached,
+        }
+    }
+
+    /// Where kernels find its first byte.
+    #[must_use]
+    pub fn device_address(&self) -> u64 {
+        self.memory.device_address() + self.range.start as u64
+    }
+
+    /// Bytes mapped.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    /// Never: an empty range is refused.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.range.is_empty()
+    }
+
+    /// The memory it maps.
+    #[must_use]
+    pub fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    /// Asks whether the memory is still there. By gdrdrv the driver is asked, a system call; for
+    /// the other backends nobody can take the memory away that the mapping holds.
+    ///
+    /// # Errors
+    /// It is gone, or this is another process.
+    pub fn check(&self) -> Result<(), AccessError> {
+        if self.system.process() != self.process {
+            return Err(AccessError::OtherProcess);
+        }
+        match &self.held {
+            Held::Gdrdrv(mapped) => mapped.check(),
+            Held::DmaBuf(..) | Held::Direct(_) => Ok(()),
+        }
+    }
+
+    /// The bytes, after a [`check`](Self::check). Who keeps a view for long checks now and then: an
+    /// access to memory that the driver took away is a SIGBUS.
+    ///
+    /// # Errors
+    /// As for `check`.
+    pub fn view(&self) -> Result<View<'_>, AccessError> {
+        self.check()?;
+        let start = match &self.held {
+            Held::Gdrdrv(mapped) => mapped.start(),
+            Held::DmaBuf(mapped, _) => mapped.start(),
+            Held::Direct(start) => *start,
+        };
+        Ok(View::new(start, self.range.len(), self.caching()))
+    }
+
+    /// Unmaps, and gives the memory back to the caller.
+    #[must_use]
+    pub fn unmap(self) -> M {
+        self.memory
+    }
+}
+
+impl<M: GpuMemory> fmt::Debug for Mapping<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mapping")
+            .field("backend", &self.backend)
+            .field("range", &self.range)
+            .field("caching", &self.caching())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,77 @@
+//! `usermap`: checks and measures CPU mappings of GPU memory, in the manner of gdrcopy's programs.
+//!
+//! ```text
+//!   main ── options ── bench (a GPU, a mapping of its memory, what was passed over)
+//!                        ├─ sanity   every byte right, every mistake refused, nothing left
+//!                        ├─ copies   copybw, copylat: beside the driver's own copy
+//!                        ├─ apiperf  what mapping and unmapping cost
+//!                        └─ pplat    ping-pong with a kernel through a mapped word
+//!                      report, statistics
+//! ```
+
+mod apiperf;
+mod bench;
+mod copies;
+mod options;
+mod pplat;
+mod report;
+mod sanity;
+mod statistics;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use gpunet_apps::failure::{Failure, one_line};
+use gpunet_apps::print::{print, say};
+use options::{Command, Options};
+use report::Report;
+
+fn main() -> ExitCode {
+    let options = match Options::try_parse() {
+        Ok(options) => options,
+        Err(error) => return explain(&error),
+    };
+    let (json, report) = match &options.command {
+        Command::Sanity(options) => (options.common.json, sanity::run(options)),
+        Command::Copybw(options) => (options.common.json, copies::bandwidth(options)),
+        Command::Copylat(options) => (options.common.json, copies::latency(options)),
+        Command::Apiperf(options) => (options.common.json, apiperf::run(options)),
+        Command::Pplat(options) => (options.common.json, pplat::run(options)),
+    };
+    match report.and_then(|report| shown(&report, json)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(failure) => {
+            say(&format!("usermap: {failure}"));
+            ExitCode::from(failure.exit_status())
+        }
+    }
+}
+
+/// Prints the report; whether all was well.
+fn shown(report: &Report, json: bool) -> Result<bool, Failure> {
+    print(&if json { report.json()? } else { report.table() })?;
+    Ok(report.ok)
+}
+
+/// Help goes out whole; a mistake in one line.
+fn explain(error: &clap::Error) -> ExitCode {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        // Nobody to tell where standard output is closed.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let text = error.to_string();
+    let text = match error.kind() {
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            "a command is missing: sanity, copybw, copylat, apiperf or pplat"
+        }
+        _ => text.split("\n\nUsage:").next().unwrap_or(&text),
+    };
+    let text = text.split("\n\nFor more information").next().unwrap_or(text);
+    let line = one_line(text.strip_prefix("error: ").unwrap_or(text));
+    say(&format!("usermap: {line} (see usermap --help)"));
+    ExitCode::from(2)
+}
