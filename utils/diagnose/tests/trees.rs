@@ -46,7 +46,7 @@ const MACHINES: &[(&str, &[&str])] = &[
             "ok       dma-buf export ",
             "missing  mapping of a dma-buf   mmap says error 524",
             "missing  devices                no RDMA device",
-            "ok       BAR1 of GPU            0000:01:00.0: 256 GiB",
+            "ok       BAR1 of GPU            0000:00:06.0: 256 GiB",
             "gpunet runs here: NVIDIA H200; TCP over IPv4, TCP over IPv6, UNIX socket; auto takes TCP",
         ],
     ),
