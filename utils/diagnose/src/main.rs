@@ -18,7 +18,7 @@ mod pci;
 mod proof;
 mod report;
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
@@ -47,6 +47,11 @@ fn act(options: &Options) -> Result<bool> {
         Some(folder) => Machine::recorded(folder)?,
         None => {
             let mut machine = Machine::real(Machine::ask());
+            if !machine.answers.cuda.devices.is_empty() && io::stderr().is_terminal() {
+                say(
+                    "trying kernels; the first time on a GPU its driver compiles them, up to a minute",
+                );
+            }
             machine.answers.proofs = proof::prove(checks::first_address(&machine));
             machine
         }
