@@ -303,8 +303,9 @@ impl Connection {
             self.failure = Some(errno);
         }
         self.publish_status(memory);
-        self.publish_receive(memory);
+        // Sending first: a kernel that has seen its receive fail is not told that bytes are sent.
         self.publish_send(memory);
+        self.publish_receive(memory);
     }
 
     /// Ends the socket because the GPU wrote a word that makes no sense. One that goes on writing

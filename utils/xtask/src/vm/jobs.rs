@@ -182,9 +182,6 @@ pub(crate) const JOBS: &[Job] = &[
             "endings::nothing",
             "kernel_to_kernel",
             "rdma::",
-            // The first send after the kill is sometimes still taken.
-            "--skip",
-            "a_peer_that_is_killed",
         ],
     ),
     e2e(
