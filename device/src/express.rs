@@ -12,11 +12,11 @@ use crate::abi::express::{self, EXPRESS_BYTES, EXPRESS_WORDS};
 use crate::abi::handle::Handle;
 use crate::abi::layout::LIVE_AT;
 use crate::abi::net::Net;
-use crate::abi::word::{Word, Words, writes_bytes};
+use crate::abi::word::writes_bytes;
 use crate::group::{Group, GroupKind};
-use crate::local::{Side, Socket};
+use crate::local::{Express, Side, Socket};
 use crate::planted::{Bug, planted};
-use crate::ring::{self, Ending, Found, Opened, Search, Window};
+use crate::ring::{self, ENDING_TURNS, Ending, Found, Opened, Search, Window};
 use crate::simt;
 use crate::wait::{Deadline, Watch, wait_until, warp_until};
 
@@ -87,19 +87,20 @@ fn take(net: Net, kind: GroupKind, handle: Handle, to: *mut u8, most: usize, wai
         match begun.and_then(|search| search.by(kind)) {
             Ok(begun) => {
                 let deadline = begun.deadline.map_or(0, Deadline::to_word);
-                plan = [begun.position, deadline, 0];
+                plan = [begun.position, deadline, u64::from(begun.direct)];
                 search = Some(begun);
             }
             Err(errno) => plan[2] = errno.negative() as u64,
         }
     }
-    let [position, deadline, error] = plan.map(|word| simt::from_lane(word, 0));
-    if error != 0 {
-        return Found { ring: 0, span: error as i64 };
+    let [position, deadline, direct] = plan.map(|word| simt::from_lane(word, 0));
+    if (direct as i64) < 0 {
+        return Found { ring: 0, span: direct as i64 };
     }
+    let direct = direct != 0;
     // All lanes: the leader, who has checked the handle, and those who heard of it.
     let Ok(socket) = Socket::named(net, handle) else { return Found::error(Errno::EBADF) };
-    let head = socket.receive_head();
+    let head = socket.counter(Side::Receive);
     let at = match lane {
         STATE_LANE => socket.state_word(),
         lane => socket.told(lane.min(SEND_PROGRESS_LANE) as usize),
@@ -112,7 +113,11 @@ fn take(net: Net, kind: GroupKind, handle: Handle, to: *mut u8, most: usize, wai
     let mut eager = true;
     let news = |turns: u32| {
         eager = turns < EAGER_TURNS;
-        if eager || lane >= COUNTER_LANE {
+        let ending = direct && (turns + 1).is_multiple_of(ENDING_TURNS);
+        if ending && (COUNTER_LANE..=SEND_PROGRESS_LANE).contains(&lane) {
+            let side = if lane == COUNTER_LANE { Side::Receive } else { Side::Send };
+            word = socket.with_ending(side, at).0;
+        } else if eager || lane >= COUNTER_LANE {
             // Acquire: who sees the counter sees the ring's bytes, too.
             let acquires = !planted(Bug::ReceiveWithoutAcquire);
             word = if acquires { at.load_acquire() } else { at.load() };
@@ -122,14 +127,22 @@ fn take(net: Net, kind: GroupKind, handle: Handle, to: *mut u8, most: usize, wai
             STATE_LANE => !socket.says_open(word),
             _ => false,
         };
-        simt::any_lane(mine).then_some(())
+        if !simt::any_lane(mine) {
+            return None;
+        }
+        // A direct stream's small message is in the ring only when its counter comes again.
+        let closed = lane == STATE_LANE && mine;
+        (!direct || is_whole(lane, word, position, most) || simt::any_lane(closed)).then_some(())
     };
     let deadline = Deadline::from_word(deadline);
     let waited = match deadline {
         Some(deadline) => {
             // A warp polls as one; where that costs a switch for each lane, one polls for all.
             let alone =
-                if simt::polls_by_warp() { 0 } else { wait_alone(net, socket, deadline, moved) };
+                match simt::polls_by_warp() {
+                true => 0,
+                false => wait_alone(net, socket, deadline, direct, moved),
+            };
             match alone {
                 0 => warp_until(net, socket.shard(), deadline, Watch::Stop, news),
                 errno => Err(Errno(errno as i32)),
@@ -137,7 +150,8 @@ fn take(net: Net, kind: GroupKind, handle: Handle, to: *mut u8, most: usize, wai
         }
         None => {
             let mut news = news;
-            news(0).ok_or(Errno::EAGAIN)
+            // With a look at the end of a direct stream.
+            news(ENDING_TURNS - 1).ok_or(Errno::EAGAIN)
         }
     };
     if waited.is_ok() && !eager && lane < COUNTER_LANE {
@@ -152,6 +166,11 @@ fn take(net: Net, kind: GroupKind, handle: Handle, to: *mut u8, most: usize, wai
     if other || waited.is_err() {
         let Some(search) = search else { return Found { ring: 0, span: 0 } };
         // As for any group: bytes, the end, an error.
+        // A message that is neither whole nor in the ring for certain is not there.
+        let counter = match direct && counter.express() != 0 {
+            true => counter.at(position),
+            false => counter,
+        };
         let outcome =
             waited.and_then(|()| search.judge(counter, open).unwrap_or(Err(Errno::EAGAIN)));
         return search.end(outcome).unwrap_or_else(Found::error);
@@ -164,12 +183,28 @@ fn take(net: Net, kind: GroupKind, handle: Handle, to: *mut u8, most: usize, wai
     if lane == 0 {
         // No fence: nobody has read the ring.
         head.store(position + length);
+        if direct && socket.is_watched() {
+            socket.tell_proxy(Side::Receive, position + length);
+        }
         // It came with the rest, and spares the answer a read across PCIe.
         socket.remember_send_progress(sent);
         socket.note_position(Side::Receive, position + length);
         socket.unlock(Side::Receive, position + length);
     }
     Found { ring: COPIED, span: Found::span(position, length as usize) }
+}
+
+/// Whether nothing more is to be waited for on a direct stream whose counter has moved: it has no
+/// number, all words of its message have come, or none will; all lanes call it.
+#[inline(always)]
+fn is_whole(lane: u32, word: u64, position: u64, most: usize) -> bool {
+    let counter = Progress(simt::from_lane(word, COUNTER_LANE));
+    if counter.express() == 0 || counter.is_over() {
+        return true;
+    }
+    let Announced { tag, fits, .. } = Announced::by(counter, position, most);
+    let strange = lane < EXPRESS_WORDS as u32 && !express::belongs(word, tag);
+    fits && !simt::any_lane(strange)
 }
 
 /// What a counter says of the message in the express words.
@@ -192,12 +227,22 @@ impl Announced {
 /// One lane waits until the counter has moved or the socket is being closed; all get an error
 /// number, or 0.
 #[cold]
-fn wait_alone(net: Net, socket: Socket, deadline: Deadline, moved: impl Fn(u64) -> bool) -> u64 {
+fn wait_alone(
+    net: Net,
+    socket: Socket,
+    deadline: Deadline,
+    direct: bool,
+    moved: impl Fn(u64) -> bool,
+) -> u64 {
     let mut error = 0;
     if simt::lane() == 0 {
         let counter = socket.progress_word(Side::Receive);
         let waited = wait_until(net, socket.shard(), deadline, Watch::Stop, || {
-            (moved(counter.load()) || !socket.is_open()).then_some(())
+            let word = match direct {
+                true => socket.with_ending(Side::Receive, counter).0,
+                false => counter.load(),
+            };
+            (moved(word) || !socket.is_open()).then_some(())
         });
         error = waited.map_or_else(|errno| errno.0, |()| 0) as u64;
     }
@@ -209,29 +254,28 @@ fn wait_alone(net: Net, socket: Socket, deadline: Deadline, moved: impl Fn(u64) 
 fn put(net: Net, handle: Handle, from: *const u8, length: usize, wait: bool) -> Found {
     let lane = simt::lane();
     let Ok(socket) = Socket::named(net, handle) else { return Found::error(Errno::EBADF) };
-    // Addresses and bytes are on their way while the leader takes the direction.
-    let (words, tail) = socket.send_words();
+    // The bytes are on their way while the leader takes the direction.
     let first = 4 * lane as usize;
     let mut bytes = [0; 4];
     if first < length {
         // SAFETY: the caller's buffer holds `length` bytes.
         bytes = unsafe { load_bytes(from.add(first), length - first) };
     }
-    // Where the message begins, with its number.
-    let mut plan = 0;
+    // Where the message begins, with its number, and where it goes.
+    let mut plan = [0; 2];
     let mut found = Found { ring: 0, span: 0 };
     if lane == 0 {
         match claim(socket) {
-            Claim::Express(begin) => plan = begin,
+            Claim::Express(begin, tail_at) => plan = [begin, tail_at],
             other => found = by_ring(net, handle, socket, wait, other),
         }
     }
-    let plan = simt::from_lane(plan, 0);
+    let [plan, tail_at] = plan.map(|word| simt::from_lane(word, 0));
     let position = express::without_number(plan);
     if express::number_of(plan) == 0 {
         return found;
     }
-    announce(socket, (words, tail), lane, plan, length as u64, bytes);
+    announce(socket, socket.express(tail_at), lane, plan, length as u64, bytes);
     copy_in(socket, position, length, first, bytes);
     Found { ring: COPIED, span: Found::span(position, length) }
 }
@@ -241,7 +285,7 @@ fn put(net: Net, handle: Handle, from: *const u8, length: usize, wait: bool) -> 
 #[inline(always)]
 fn announce(
     socket: Socket,
-    (express, tail): (Words<EXPRESS_WORDS>, Word),
+    Express { words, tail }: Express,
     lane: u32,
     plan: u64,
     length: u64,
@@ -250,10 +294,10 @@ fn announce(
     if lane < EXPRESS_WORDS as u32 {
         let (position, number) = (express::without_number(plan), express::number_of(plan));
         let tag = express::tag(position, length, number);
-        express.get(lane as usize).store(express::word(bytes, tag));
+        words.get(lane as usize).store(express::word(bytes, tag));
     }
     if lane == 0 {
-        // No fence: the proxy takes the words for what their tags say, and waits for the rest.
+        // No fence: the reader takes the words for what their tags say, and waits for the rest.
         tail.store(plan + length);
         socket.note_position(Side::Send, plan);
     }
@@ -284,8 +328,8 @@ fn copy_in(socket: Socket, position: u64, length: usize, first: usize, bytes: [u
 
 /// What the attempt to send by express came to.
 enum Claim {
-    /// The side is taken; where the message begins, with its number.
-    Express(u64),
+    /// The side is taken; where the message begins, with its number, and where it goes.
+    Express(u64, u64),
     /// The side is taken and stands there, but the proxy is not known to have taken all that was
     /// sent.
     Taken(u64),
@@ -300,6 +344,7 @@ fn claim(socket: Socket) -> Claim {
     let state = socket.state_word().load();
     let known = socket.known_send_progress();
     let by_express = socket.sends_by_express();
+    let tail_at = socket.send_tail_at();
     if !socket.says_in_use(state) || known.is_over() || !by_express {
         return Claim::No;
     }
@@ -307,11 +352,11 @@ fn claim(socket: Socket) -> Claim {
     let position = express::without_number(numbered);
     // Where they agree the side is that of the socket whose state was read: another one in its
     // place would have begun as over.
-    if known.count() != position {
+    let (true, Some(tail_at)) = (known.count() == position, socket.check_tail_at(tail_at)) else {
         return Claim::Taken(numbered);
-    }
+    };
     let number = express::next_number(express::number_of(numbered));
-    Claim::Express(express::with_number(position, number))
+    Claim::Express(express::with_number(position, number), tail_at)
 }
 
 /// Goes on by the ring.
@@ -377,10 +422,10 @@ pub mod model {
     /// A handle that names no open socket.
     pub fn put(net: Net, handle: Handle, message: &[u8]) -> Result<(), Errno> {
         let socket = Socket::open(net, handle)?;
-        let plan = wait_until(net, socket.shard(), Deadline::NEVER, Watch::Stop, || {
+        let (plan, tail_at) = wait_until(net, socket.shard(), Deadline::NEVER, Watch::Stop, || {
             socket.remember_send_progress(socket.progress(Side::Send));
             match claim(socket) {
-                Claim::Express(plan) => Some(plan),
+                Claim::Express(plan, tail_at) => Some((plan, tail_at)),
                 Claim::Taken(numbered) => {
                     socket.unlock(Side::Send, numbered);
                     None
@@ -390,7 +435,8 @@ pub mod model {
         })?;
         for lane in 0..EXPRESS_WORDS {
             let four = core::array::from_fn(|at| *message.get(4 * lane + at).unwrap_or(&0));
-            announce(socket, socket.send_words(), lane as u32, plan, message.len() as u64, four);
+            let express = socket.express(tail_at);
+            announce(socket, express, lane as u32, plan, message.len() as u64, four);
         }
         for lane in 0..EXPRESS_WORDS {
             let four = core::array::from_fn(|at| *message.get(4 * lane + at).unwrap_or(&0));
@@ -419,7 +465,7 @@ pub mod model {
         for (at, byte) in to[..length as usize].iter_mut().enumerate() {
             *byte = express::bytes_of(words[at / 4])[at % 4];
         }
-        socket.receive_head().store(position + length);
+        socket.counter(Side::Receive).store(position + length);
         socket.note_position(Side::Receive, position + length);
         socket.unlock(Side::Receive, position + length);
         Ok(length as usize)

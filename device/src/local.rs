@@ -10,7 +10,7 @@ use crate::abi::card::{Card, Kind, Progress, Status};
 use crate::abi::errno::Errno;
 use crate::abi::express::{self, EXPRESS_WORDS};
 use crate::abi::handle::Handle;
-use crate::abi::layout::{LIVE_AT, LOCAL_WORDS};
+use crate::abi::layout::{LIVE_AT, LIVE_WORDS, LOCAL_WORDS};
 use crate::abi::net::Net;
 use crate::abi::word::{Word, Words};
 use crate::group::GroupKind;
@@ -27,13 +27,13 @@ const SEND_PROGRESS: usize = 3;
 const SEND_SHUT: usize = 6;
 const RECEIVE_RING: usize = 4;
 const SEND_RING: usize = 5;
-/// Kind in the lowest byte, bit 8: non-blocking.
+/// Kind in the lowest byte, bit 8: non-blocking, bit 9: direct.
 const KIND: usize = 7;
 const RECEIVE_TIMEOUT: usize = 8;
 const SEND_TIMEOUT: usize = 9;
 const RECEIVE_SEEN: usize = 10;
 const SEND_SEEN: usize = 11;
-// Addresses of the socket's words in host memory.
+// Addresses of the socket's words: in host memory, those of a direct stream in mailboxes.
 const RECORD_AT: usize = 12;
 const RECEIVE_HEAD_AT: usize = 13;
 const SEND_TAIL_AT: usize = 14;
@@ -47,6 +47,11 @@ const NO_EXPRESS: u64 = 2;
 
 /// In the KIND word.
 const NON_BLOCKING: u64 = 1 << 8;
+const DIRECT: u64 = 1 << 9;
+
+/// In a mailbox: not 0 where a poller watches either end, so that the proxies want to know.
+const WATCHED: usize = LIVE_AT + 2;
+const _: () = assert!(WATCHED < LIVE_AT + LIVE_WORDS);
 
 /// Stands in a direction's word while a group has its position.
 const TAKEN: u64 = u64::MAX;
@@ -126,6 +131,75 @@ impl RingPlace {
     }
 }
 
+/// A word that tells the other side how far a direction is. The proxy is told the position; the
+/// kernel at the other end of a direct stream reads it as it reads what a proxy publishes.
+#[derive(Clone, Copy)]
+pub(crate) struct Counter {
+    word: Word,
+    shift: u32,
+}
+
+impl Counter {
+    /// In the record: the address, in its lowest bits (words are aligned) by how much the position
+    /// is shifted, in its highest the generation, so that who has not seen the record open can tell
+    /// whether the word is this socket's. GPUs' addresses have 48 bits.
+    const ADDRESS: u64 = (1 << 48) - 8;
+    /// By how much the count of a [`Progress`] is shifted.
+    const PROGRESS: u64 = 2;
+
+    #[inline(always)]
+    fn to_word(address: *mut u64, shift: u64, generation: u32) -> u64 {
+        address.expose_provenance() as u64 | shift | u64::from(generation) << 48
+    }
+
+    /// What such a word says, if it is of that generation.
+    #[inline(always)]
+    fn checked(word: u64, generation: u32) -> Option<u64> {
+        (word >> 48 == u64::from(generation as u16) && word & Self::ADDRESS != 0)
+            .then_some(word & (1 << 48) - 1)
+    }
+
+    #[inline(always)]
+    #[allow(unsafe_code, reason = "follows an address in the record")]
+    fn from_word(word: u64) -> Self {
+        let address = core::ptr::with_exposed_provenance_mut((word & Self::ADDRESS) as usize);
+        // SAFETY: `fill` put the address of such a word there, and callers of this have seen the
+        // record open, or checked the generation.
+        Self { word: unsafe { Word::at(address) }, shift: word as u32 & 7 }
+    }
+
+    /// A position, which may have an express message's number, as it is written there.
+    #[inline(always)]
+    fn form(&self, position: u64) -> u64 {
+        let shifted = express::without_number(position) << self.shift;
+        express::with_number(shifted, express::number_of(position))
+    }
+
+    /// Tells it. Call a release fence first.
+    #[inline(always)]
+    pub(crate) fn store(&self, position: u64) {
+        self.word.store(self.form(position));
+    }
+
+    /// Whether it was told.
+    #[inline(always)]
+    pub(crate) fn says(&self, position: u64) -> bool {
+        self.word.load() == self.form(position)
+    }
+
+    /// Tells the kernel at the other end of a direct stream that this was all.
+    fn end(&self, position: u64) {
+        self.word.store(self.form(position) | Progress::ENDED);
+    }
+}
+
+/// Where a small message to be sent goes, and who is told of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Express {
+    pub(crate) words: Words<EXPRESS_WORDS>,
+    pub(crate) tail: Counter,
+}
+
 /// The KIND word of a socket.
 #[derive(Clone, Copy)]
 pub(crate) struct Traits(u64);
@@ -141,6 +215,12 @@ impl Traits {
     #[inline(always)]
     pub(crate) fn non_blocking(self) -> bool {
         self.0 & NON_BLOCKING != 0
+    }
+
+    /// Whether bytes and counters go from kernel to kernel, and the proxy tells of endings alone.
+    #[inline(always)]
+    pub(crate) fn is_direct(self) -> bool {
+        self.0 & DIRECT != 0
     }
 }
 
@@ -192,19 +272,37 @@ impl Socket {
         // Numbers go on: the words of an earlier socket's last message are still there.
         let number = express::number_of(self.numbered_position(Side::Send));
         let send = express::with_number(card.send.base, number);
+        let generation = self.handle.generation();
+        let counter = |address, shift| Counter::to_word(address, shift, generation);
+        let (record, head, tail, direct) = match self.direct(card) {
+            Some([own, peer]) => {
+                let live = |side: Side| peer.wrapping_add(LIVE_AT + side as usize);
+                // What one side sends the other receives.
+                let head = counter(live(Side::Send), Counter::PROGRESS);
+                let tail = counter(live(Side::Receive), Counter::PROGRESS);
+                (own, head, tail, DIRECT)
+            }
+            None => {
+                let head = counter(self.net.receive_head(index), 0);
+                (self.net.record(index), head, counter(self.net.send_tail(index), 0), 0)
+            }
+        };
+        // Nobody sends by express before there is a ring.
+        let tail = if card.send.capacity == 0 { tail & Counter::ADDRESS } else { tail };
+        let shut = if card.send.region == 0 || direct != 0 { 0 } else { NO_EXPRESS };
         for (word, value) in [
             (RECEIVE_SEEN, card.receive.base),
             (SEND_SEEN, send),
-            (SEND_SHUT, if card.send.region == 0 { 0 } else { NO_EXPRESS }),
+            (SEND_SHUT, shut),
             (RECEIVER, 0),
             // As if it were over: the first send looks whether it is.
             (SEND_PROGRESS, Progress::new(card.send.base, Progress::ENDED).0),
             (RECEIVE_RING, RingPlace::new(self.net.ring(&card.receive), card.receive.capacity).0),
             (SEND_RING, RingPlace::new(self.net.ring(&card.send), card.send.capacity).0),
-            (KIND, card.kind as u64 | non_blocking),
-            (RECORD_AT, self.net.record(index).expose_provenance() as u64),
-            (RECEIVE_HEAD_AT, self.net.receive_head(index).expose_provenance() as u64),
-            (SEND_TAIL_AT, self.net.send_tail(index).expose_provenance() as u64),
+            (KIND, card.kind as u64 | non_blocking | direct),
+            (RECORD_AT, record.expose_provenance() as u64),
+            (RECEIVE_HEAD_AT, head),
+            (SEND_TAIL_AT, tail),
         ] {
             self.record.get(word).store(value);
         }
@@ -213,6 +311,11 @@ impl Socket {
         self.record.get(RECEIVE).store(card.receive.base);
         self.record.get(SEND).store(send);
         self.record.get(STATE).store(state(self.handle, OPEN) | epoch(self.net));
+    }
+
+    /// The mailboxes that a direct stream's card names, its own and the peer's.
+    fn direct(&self, card: &Card) -> Option<[*mut u64; 2]> {
+        card.mailboxes.as_ref().and_then(|pages| self.net.mailboxes(pages))
     }
 
     /// The card, if it is this generation's.
@@ -263,7 +366,8 @@ impl Socket {
         self.says_open(self.record.get(STATE).load())
     }
 
-    /// Where the proxy says how far a direction is, and whether it is over.
+    /// Where the proxy, or the kernel at the other end of a direct stream, says how far a direction
+    /// is, and whether it is over.
     #[inline(always)]
     pub(crate) fn progress_word(&self, side: Side) -> Word {
         self.word_at(RECORD_AT, LIVE_AT + side as usize)
@@ -274,6 +378,80 @@ impl Socket {
     pub(crate) fn progress(&self, side: Side) -> Progress {
         // Acquire: who sees the counter sees the bytes (receive), or may overwrite them (send).
         Progress(self.progress_word(side).load_acquire())
+    }
+
+    /// The same, with what the proxy knows of the end of a direct stream; and there without a small
+    /// message whose bytes may not be in the ring yet.
+    pub(crate) fn whole_progress(&self, side: Side) -> Progress {
+        if !self.traits().is_direct() {
+            return self.progress(side);
+        }
+        let progress = self.with_ending(side, self.progress_word(side));
+        if progress.express() == 0 {
+            return progress;
+        }
+        progress.at(self.position(side))
+    }
+
+    /// How far a direction of a direct stream is, and whether its proxy says that it is over. The
+    /// proxy first: what the peer's kernel did before the end is then seen, too.
+    #[inline(always)]
+    pub(crate) fn with_ending(&self, side: Side, live: Word) -> Progress {
+        let told = self.proxy_word(LIVE_AT + side as usize).load_acquire();
+        Progress(live.load_acquire() | told & (Progress::ENDED | Progress::FAILED))
+    }
+
+    /// A word of the socket's record in the CPU words.
+    #[inline(always)]
+    #[allow(unsafe_code, reason = "a word of the net's layout")]
+    fn proxy_word(&self, index: usize) -> Word {
+        // SAFETY: the handle is within the layout (`named`), and callers' words within the record.
+        unsafe { Word::at(self.net.record(self.index()).wrapping_add(index)) }
+    }
+
+    /// Whether the proxies want to know of what happens on this direct stream.
+    #[inline(always)]
+    pub(crate) fn is_watched(&self) -> bool {
+        self.word_at(RECORD_AT, WATCHED).load() != 0
+    }
+
+    /// Has the kernels at both ends of a direct stream tell their proxies what happens from now on.
+    /// Nothing orders that with what they do meanwhile: the proxy looks once more, later.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn watch_both_ends(&self) {
+        if !self.traits().is_direct() || self.ring(Side::Send).is_none() {
+            return;
+        }
+        self.told(WATCHED).store(1);
+        self.peer_word(WATCHED).store(1);
+        for side in [Side::Receive, Side::Send] {
+            self.tell_proxy(side, self.position(side));
+        }
+        simt::release_fence();
+    }
+
+    /// Tells the proxy how far a direction of a direct stream is.
+    #[cold]
+    #[inline(never)]
+    #[allow(unsafe_code, reason = "a word of the net's layout")]
+    pub(crate) fn tell_proxy(&self, side: Side, position: u64) {
+        let address = match side {
+            Side::Receive => self.net.receive_head(self.index()),
+            Side::Send => self.net.send_tail(self.index()),
+        };
+        // SAFETY: as in `proxy_word`.
+        unsafe { Word::at(address) }.store(express::without_number(position));
+    }
+
+    /// A word of the other end's mailbox.
+    #[inline(always)]
+    #[allow(unsafe_code, reason = "follows an address in the record")]
+    fn peer_word(&self, index: usize) -> Word {
+        let tail = self.record.get(SEND_TAIL_AT).load() & Counter::ADDRESS;
+        let tail: *mut u64 = core::ptr::with_exposed_provenance_mut(tail as usize);
+        // SAFETY: the tail of a direct stream is the mailbox's receive progress (`fill`).
+        unsafe { Word::at(tail.wrapping_sub(LIVE_AT).wrapping_add(index)) }
     }
 
     /// The send side's progress as last seen, without a read across PCIe.
@@ -291,7 +469,7 @@ impl Socket {
     /// State of the connection and last error.
     #[inline(always)]
     pub(crate) fn status(&self) -> Status {
-        Status(self.word_at(RECORD_AT, LIVE_AT + 2).load_acquire())
+        Status(self.proxy_word(LIVE_AT + 2).load_acquire())
     }
 
     /// The error that ended a direction.
@@ -318,17 +496,30 @@ impl Socket {
         self.word_at(RECORD_AT, index)
     }
 
-    /// Where the proxy is told how much was received, by the net's layout.
+    /// Where the record says that the tail is; for [`Self::express`].
     #[inline(always)]
-    pub(crate) fn receive_head(&self) -> Word {
-        self.net.head_word(self.index())
+    pub(crate) fn send_tail_at(&self) -> u64 {
+        self.record.get(SEND_TAIL_AT).load()
     }
 
-    /// The express words of the send side, and where the proxy is told of them. By the net's
-    /// layout: unlike what the record says, that is true before anybody has seen it open.
+    /// The same if it is this socket's; none where the record was another's.
     #[inline(always)]
-    pub(crate) fn send_words(&self) -> (Words<EXPRESS_WORDS>, Word) {
-        self.net.send_words(self.index())
+    pub(crate) fn check_tail_at(&self, word: u64) -> Option<u64> {
+        Counter::checked(word, self.handle.generation())
+    }
+
+    /// Where a small message goes, by what [`Self::check_tail_at`] gave.
+    #[inline(always)]
+    #[allow(unsafe_code, reason = "follows an address in the record")]
+    pub(crate) fn express(&self, tail_at: u64) -> Express {
+        let tail = Counter::from_word(tail_at);
+        if tail.shift == 0 {
+            return Express { words: self.net.send_express(self.index()), tail };
+        }
+        let mailbox = (tail_at & Counter::ADDRESS) as usize - 8 * LIVE_AT;
+        // SAFETY: the tail of a direct stream is the mailbox's receive progress (`fill`).
+        let words = unsafe { Words::at(core::ptr::with_exposed_provenance_mut(mailbox)) };
+        Express { words, tail }
     }
 
     /// The word that says whether the socket is open; see [`Self::says_open`].
@@ -427,10 +618,20 @@ impl Socket {
         self.record.get(RECEIVER).swap_on_gpu(last);
     }
 
-    /// Where the proxy is told how far a direction is. Call a release fence before a store.
+    /// Where the other side is told how far a direction is.
     #[inline(always)]
-    pub(crate) fn counter(&self, side: Side) -> Word {
-        self.word_at(if side == Side::Receive { RECEIVE_HEAD_AT } else { SEND_TAIL_AT }, 0)
+    pub(crate) fn counter(&self, side: Side) -> Counter {
+        let at = if side == Side::Receive { RECEIVE_HEAD_AT } else { SEND_TAIL_AT };
+        Counter::from_word(self.record.get(at).load())
+    }
+
+    /// Tells the kernel at the other end of a direct stream that no more comes (send), or that no
+    /// more is taken (receive); the calling group has the side. The proxies do so, too, later.
+    pub(crate) fn end_direct(&self, side: Side, position: u64) {
+        if self.traits().is_direct() && !self.ring(side).is_none() {
+            simt::release_fence();
+            self.counter(side).end(express::without_number(position));
+        }
     }
 
     /// Whether calls that would wait return EAGAIN.
@@ -569,6 +770,17 @@ pub(crate) fn reinstall(net: Net, handle: Handle) -> Result<(), Errno> {
     }
 }
 
+/// Takes over the rings that a connect has brought since the record was made: those of a direct
+/// stream come with the answer of the other end. Whether there are any now.
+#[cold]
+#[inline(never)]
+pub(crate) fn adopt_rings(net: Net, handle: Handle) -> bool {
+    let Ok(socket) = Socket::named(net, handle) else { return false };
+    let connected = socket.status().state() == Status::CONNECTED;
+    let has_rings = |card: Card| card.kind == Kind::Stream && card.send.capacity != 0;
+    connected && socket.card().is_some_and(has_rings) && reinstall(net, handle).is_ok()
+}
+
 /// Takes a direction that another group has.
 #[cold]
 #[inline(never)]
@@ -612,7 +824,7 @@ pub(crate) fn follow_receiver(
         head.store(position);
         return Ok(());
     }
-    let arrived = || (head.load() == position).then_some(());
+    let arrived = || head.says(position).then_some(());
     wait_until(net, socket.shard(), Deadline::after(INSTALL_NS), Watch::Proxy, arrived)
         .map_err(|errno| if errno == Errno::ETIMEDOUT { Errno::EBUSY } else { errno })
 }
@@ -623,14 +835,15 @@ pub(crate) fn begin_close(net: Net, handle: Handle, deadline: Deadline) -> Resul
     let socket = Socket::named(net, handle)?;
     let word = socket.record.get(STATE);
     let seen = leave_open(net, socket, CLOSING)?;
-    let mut received = None;
+    let (mut received, mut sent) = (None, 0);
     for side in [Side::Receive, Side::Send] {
         let held = wait_until(net, socket.shard(), deadline, Watch::Proxy, || {
             let free = socket.position_word(side).load() != TAKEN;
             if free { socket.try_lock(side) } else { None }
         });
         match held {
-            Ok(position) => received = received.or(Some(position)),
+            Ok(position) if side == Side::Receive => received = Some(position),
+            Ok(position) => sent = position,
             Err(errno) => {
                 // A group keeps a window open: it may go on, and the close be tried again.
                 if let Some(position) = received {
@@ -645,8 +858,10 @@ pub(crate) fn begin_close(net: Net, handle: Handle, deadline: Deadline) -> Resul
         // The last head must not arrive when the place is another socket's. A hostile one may
         // never be right, which is no reason to keep the socket.
         let head = socket.counter(Side::Receive);
-        let arrived = || (head.load() == position).then_some(());
+        let arrived = || head.says(position).then_some(());
         let _ = wait_until(net, socket.shard(), Deadline::after(HEAD_NS), Watch::Proxy, arrived);
     }
+    socket.end_direct(Side::Send, sent);
+    socket.end_direct(Side::Receive, received.unwrap_or(0));
     Ok(())
 }

@@ -73,6 +73,9 @@ impl<G: Group> Poller<G> {
         if on.group.is_leader() {
             // The socket's shard keeps the watch: it sees what happens.
             let asked = Socket::open(on.net, Handle(numbers[0])).and_then(|socket| {
+                if numbers[1] != 0 {
+                    socket.watch_both_ends();
+                }
                 let request = Request::new(Operation::Watch, on.net.launch(), handle, numbers);
                 ask(on.net, socket.shard(), &request)
             });

@@ -20,6 +20,9 @@ use crate::wait::{Deadline, Watch, wait_until};
 
 /// Bytes that the GPU reads across PCIe at once.
 const RING_LINE: usize = 128;
+/// A wait on a direct stream looks so often, in turns, whether the proxy says that it is over: a
+/// read across PCIe, where the others stay on the GPU.
+pub(crate) const ENDING_TURNS: u32 = 16;
 /// A window of so many bytes is long: its copy takes longer than another call.
 const LONG: usize = 32 << 10;
 
@@ -215,6 +218,8 @@ pub(crate) struct Search {
     pub(crate) live: Word,
     /// How long it may take; none: no time at all.
     pub(crate) deadline: Option<Deadline>,
+    /// Whether the proxy tells of the end alone.
+    pub(crate) direct: bool,
     side: Side,
     net: Net,
     least: usize,
@@ -232,7 +237,12 @@ impl Search {
         wait: bool,
     ) -> Result<Self, Errno> {
         let socket = Socket::open(net, handle)?;
-        Self::with_lock(net, socket, side, least, wait, None)
+        match Self::with_lock(net, socket, side, least, wait, None) {
+            Err(Errno::ENOTCONN) if local::adopt_rings(net, handle) => {
+                Self::with_lock(net, socket, side, least, wait, None)
+            }
+            begun => begun,
+        }
     }
 
     /// The same on an open socket, whose direction may have been taken already.
@@ -261,8 +271,20 @@ impl Search {
             None => socket.lock(side, wait)?,
         };
         let position = express::without_number(numbered);
-        let this =
-            Self { socket, position, numbered, ring, live, deadline, side, net, least, known };
+        let direct = traits.is_direct();
+        let this = Self {
+            socket,
+            position,
+            numbered,
+            ring,
+            live,
+            deadline,
+            direct,
+            side,
+            net,
+            least,
+            known,
+        };
         if !socket.is_still_here() {
             return Err(this.refuse(Errno::EBADF));
         }
@@ -317,9 +339,15 @@ impl Search {
                 return Ok(self.found(capacity - used));
             }
         }
+        let mut turns = 0_u32;
         let ready = || {
             // Asked for first, so that it comes while the read across PCIe is under way.
             let open = self.socket.is_open();
+            if self.direct {
+                turns = turns.wrapping_add(1);
+                let ending = self.deadline.is_none() || turns.is_multiple_of(ENDING_TURNS);
+                return self.judge_direct(ending, open);
+            }
             // Acquire: who sees the counter sees the bytes (receive), or may overwrite them
             // (send).
             let word = if planted(Bug::ReceiveWithoutAcquire) {
@@ -329,6 +357,7 @@ impl Search {
             };
             self.judge(Progress(word), open)
         };
+        let mut ready = ready;
         let outcome = match self.deadline {
             Some(deadline) => {
                 wait_until(self.net, self.socket.shard(), deadline, Watch::Stop, ready)
@@ -337,6 +366,22 @@ impl Search {
             None => ready().unwrap_or(Err(Errno::EAGAIN)),
         };
         self.end(outcome)
+    }
+
+    /// What the kernel at the other end of a direct stream says, and with `ending` what the proxy
+    /// says of its end.
+    #[inline(always)]
+    fn judge_direct(&self, ending: bool, open: bool) -> Option<Result<usize, Errno>> {
+        let progress = match ending {
+            true => self.socket.with_ending(self.side, self.live),
+            false => Progress(self.live.load_acquire()),
+        };
+        // A small message, whose bytes follow: the counter comes again behind them.
+        match progress.express() {
+            0 => self.judge(progress, open),
+            _ if progress.is_over() || !open => self.judge(progress.at(self.position), open),
+            _ => None,
+        }
     }
 
     /// What it came to.
@@ -443,6 +488,7 @@ fn settle(net: Net, handle: Handle, low: u32, used: usize, ending: Ending) {
     };
     // Both on their way before the fence.
     let counter = socket.counter(side);
+    let direct = socket.traits().is_direct();
     let seen = socket.numbered_position(side);
     // What the last owner of a receive side wrote there may not have come yet, since nothing but
     // the position itself tells of it. Its lowest bits came with the window.
@@ -457,6 +503,9 @@ fn settle(net: Net, handle: Handle, low: u32, used: usize, ending: Ending) {
     }
     if used > 0 {
         counter.store(express::without_number(position));
+    }
+    if direct && socket.is_watched() {
+        socket.tell_proxy(side, position);
     }
     socket.note_position(side, position);
     if side == Side::Send {

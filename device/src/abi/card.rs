@@ -36,7 +36,7 @@ impl Kind {
 /// Where a ring lies and where its counters start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// Region (0: pinned host memory, 1: GPU memory).
+    /// Region (0: pinned host memory, 1: GPU memory, 2: the window of direct streams).
     pub region: u8,
     /// First byte in the region.
     pub offset: u64,
@@ -45,6 +45,15 @@ pub struct Place {
     /// Both counters' first value. Counters only grow, also over the sockets that have a place
     /// one after the other.
     pub base: u64,
+}
+
+/// The mailboxes of a direct stream, as pages of the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mailboxes {
+    /// Where the peer's kernel tells of the stream.
+    pub own: u32,
+    /// Where this side's kernel does.
+    pub peer: u32,
 }
 
 /// A socket's card. Word 0 is written last, with release.
@@ -60,6 +69,8 @@ pub struct Card {
     pub send: Place,
     /// How long calls may wait unless the socket's options say otherwise, nanoseconds; 0: no limit.
     pub patience_ns: u64,
+    /// Of a direct stream, whose bytes and counters go from kernel to kernel.
+    pub mailboxes: Option<Mailboxes>,
 }
 
 impl Card {
@@ -74,7 +85,10 @@ impl Card {
             self.receive.base,
             self.send.base,
             self.patience_ns,
-            0,
+            // From 1 on: 0 stands for none.
+            self.mailboxes.map_or(0, |pages| {
+                (u64::from(pages.own) + 1) | (u64::from(pages.peer) + 1) << 32
+            }),
         ]
     }
 
@@ -93,6 +107,10 @@ impl Card {
             receive: place(words[1], words[3] as u32, words[4]),
             send: place(words[2], (words[3] >> 32) as u32, words[5]),
             patience_ns: words[6],
+            mailboxes: match ((words[7] as u32).checked_sub(1), (words[7] >> 32).checked_sub(1)) {
+                (Some(own), Some(peer)) => Some(Mailboxes { own, peer: peer as u32 }),
+                _ => None,
+            },
         })
     }
 
@@ -103,7 +121,7 @@ impl Card {
     }
 }
 
-/// A counter that the proxy publishes, with how that direction ended in its lowest bits and the
+/// A counter that the proxy, or on a direct stream the peer's kernel, publishes, with how that direction ended in its lowest bits and the
 /// number of the message in the express words in its highest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress(pub u64);
@@ -124,6 +142,12 @@ impl Progress {
     #[inline(always)]
     pub const fn count(self) -> u64 {
         express::without_number(self.0) >> 2
+    }
+
+    /// The same ending at another count, without a number.
+    #[inline(always)]
+    pub const fn at(self, count: u64) -> Self {
+        Self::new(count, self.0 & (Self::ENDED | Self::FAILED))
     }
 
     /// The same with the number of the message that the express words hold.

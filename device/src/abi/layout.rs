@@ -5,6 +5,7 @@
 //! | GPU words | pinned host | GPU: send tails, receive heads, requests, express words |
 //! | CPU words | pinned host | proxy: stop words, heartbeats, sockets' records, replies |
 //! | rings | pinned host or GPU | one side each |
+//! | window | GPU | kernels, those of peers too: rings and mailboxes of direct streams |
 //! | local | GPU | GPU alone: locks, positions, options |
 //!
 //! Regions are separate mappings, so words of the GPU and of the CPU never share a page.
@@ -25,6 +26,11 @@ pub const LIVE_AT: usize = EXPRESS_WORDS;
 /// Where in the record the card stands.
 pub const CARD_AT: usize = RECORD_WORDS - CARD_WORDS;
 const _: () = assert!(LIVE_AT + LIVE_WORDS <= CARD_AT);
+/// Bytes of a direct stream's mailbox: what the peer's kernel tells of the stream. It has express
+/// words and live words in the places where a socket's record has them.
+pub const MAILBOX_BYTES: usize = 4096;
+/// Words of a mailbox that are used.
+pub const MAILBOX_WORDS: usize = LIVE_AT + LIVE_WORDS;
 /// Words before the sockets' records in GPU memory: what kernels must know of their net.
 pub const HEADER_WORDS: usize = 16;
 /// Words of a socket's record in GPU memory: a line of its cache.

@@ -5,9 +5,9 @@
 
 #![allow(unsafe_code, reason = "turns the net's pointers into words, bounds checked")]
 
-use super::card::{CARD_WORDS, Place};
+use super::card::{CARD_WORDS, Mailboxes, Place};
 use super::express::EXPRESS_WORDS;
-use super::layout::{HEADER_WORDS, LOCAL_WORDS, Layout, SLOT_LOCAL_WORDS};
+use super::layout::{HEADER_WORDS, LOCAL_WORDS, Layout, MAILBOX_BYTES, SLOT_LOCAL_WORDS};
 use super::message::{REPLY_WORDS, REQUEST_WORDS};
 use super::word::{Word, Words};
 use super::{MAGIC, VERSION};
@@ -29,6 +29,11 @@ unsafe impl Send for Net {}
 // SAFETY: as above.
 unsafe impl Sync for Net {}
 
+/// Regions that rings lie in.
+pub const RING_REGIONS: usize = 3;
+/// That of direct streams: every arena of the process, its own and its peers', lies in it.
+pub const WINDOW: u8 = 2;
+
 /// The regions of a net, by their addresses on the GPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Regions {
@@ -36,10 +41,10 @@ pub struct Regions {
     pub gpu_words: *mut u64,
     /// Words that the proxy writes.
     pub cpu_words: *mut u64,
-    /// Ring memory: pinned host memory, GPU memory.
-    pub rings: [*mut u8; 2],
+    /// Ring memory: pinned host memory, GPU memory, the window of direct streams.
+    pub rings: [*mut u8; RING_REGIONS],
     /// Bytes of each.
-    pub ring_bytes: [u64; 2],
+    pub ring_bytes: [u64; RING_REGIONS],
 }
 
 // Words of the header.
@@ -47,8 +52,8 @@ const MARK: usize = 0;
 const GPU_WORDS: usize = 1;
 const CPU_WORDS: usize = 2;
 const RINGS: usize = 3;
-const RING_BYTES: usize = 5;
-const SILENCE: usize = 7;
+const RING_BYTES: usize = RINGS + RING_REGIONS;
+const SILENCE: usize = RING_BYTES + RING_REGIONS;
 
 /// The header that the host writes at the beginning of the local words before the first launch.
 pub fn header(regions: &Regions, silence_ns: u64) -> [u64; HEADER_WORDS] {
@@ -56,7 +61,7 @@ pub fn header(regions: &Regions, silence_ns: u64) -> [u64; HEADER_WORDS] {
     words[MARK] = MARK_WORD;
     words[GPU_WORDS] = regions.gpu_words.expose_provenance() as u64;
     words[CPU_WORDS] = regions.cpu_words.expose_provenance() as u64;
-    for region in 0..2 {
+    for region in 0..RING_REGIONS {
         words[RINGS + region] = regions.rings[region].expose_provenance() as u64;
         words[RING_BYTES + region] = regions.ring_bytes[region];
     }
@@ -143,28 +148,17 @@ impl Net {
         self.gpu_word(self.layout().send_tail(socket))
     }
 
-    /// A socket's receive head.
-    #[inline(always)]
-    pub(crate) fn head_word(self, socket: usize) -> Word {
-        // SAFETY: as request_sequence.
-        unsafe { Word::at(self.receive_head(socket)) }
-    }
-
     /// Address of a socket's receive head.
     #[inline(always)]
     pub(crate) fn receive_head(self, socket: usize) -> *mut u64 {
         self.gpu_word(self.layout().receive_head(socket))
     }
 
-    /// The express words of a socket's send side, and its send tail.
+    /// The express words of a socket's send side.
     #[inline(always)]
-    pub(crate) fn send_words(self, socket: usize) -> (Words<EXPRESS_WORDS>, Word) {
-        let (layout, start) = (self.layout(), self.gpu_word(0));
-        let at = |word: usize| start.wrapping_add(word);
+    pub(crate) fn send_express(self, socket: usize) -> Words<EXPRESS_WORDS> {
         // SAFETY: as request_sequence.
-        unsafe {
-            (Words::at(at(layout.send_express(socket))), Word::at(at(layout.send_tail(socket))))
-        }
+        unsafe { Words::at(self.gpu_word(self.layout().send_express(socket))) }
     }
 
     /// Address of a socket's record in the CPU words.
@@ -231,9 +225,26 @@ impl Net {
 
     /// The address of a ring's first byte; 0 for a place that has none, or one outside its region.
     pub(crate) fn ring(self, place: &Place) -> u64 {
-        let region = usize::from(place.region & 1);
-        let end = place.offset.wrapping_add(u64::from(place.capacity));
-        let inside = place.region < 2 && end <= self.header(RING_BYTES + region);
-        if inside && place.capacity != 0 { self.header(RINGS + region) + place.offset } else { 0 }
+        self.inside(place.region, place.offset, u64::from(place.capacity))
+    }
+
+    /// The addresses of a direct stream's mailboxes, its own and the peer's; none where one lies
+    /// outside the window.
+    pub(crate) fn mailboxes(self, pages: &Mailboxes) -> Option<[*mut u64; 2]> {
+        let bytes = MAILBOX_BYTES as u64;
+        let [own, peer] =
+            [pages.own, pages.peer].map(|page| self.inside(WINDOW, u64::from(page) * bytes, bytes));
+        let at = |address: u64| core::ptr::with_exposed_provenance_mut(address as usize);
+        (own != 0 && peer != 0).then(|| [at(own), at(peer)])
+    }
+
+    /// The address of so many bytes of a region; 0 if there are none, or they lie outside it.
+    fn inside(self, region: u8, offset: u64, bytes: u64) -> u64 {
+        if usize::from(region) >= RING_REGIONS || bytes == 0 {
+            return 0;
+        }
+        let region = usize::from(region);
+        let end = offset.wrapping_add(bytes);
+        if end <= self.header(RING_BYTES + region) { self.header(RINGS + region) + offset } else { 0 }
     }
 }

@@ -23,7 +23,7 @@ use crate::abi::message::{Operation, Reply, Request};
 use crate::abi::net::Net;
 use crate::abi::word::Word;
 use crate::group::Group;
-use crate::local::{Side, Socket, begin_close, reinstall};
+use crate::local::{Side, Socket, adopt_rings, begin_close, reinstall};
 use crate::planted::{Bug, planted};
 use crate::request::ask;
 use crate::simt;
@@ -229,7 +229,12 @@ fn connect(net: Net, handle: Handle, address: &SocketAddr) -> Result<u64, Errno>
         return ready().unwrap_or(Err(Errno::EINPROGRESS));
     }
     let deadline = Deadline::after_or_never(socket.timeout(Side::Send));
-    wait_until(net, socket.shard(), deadline, Watch::Stop, ready)?
+    wait_until(net, socket.shard(), deadline, Watch::Stop, ready)??;
+    // Those of a direct stream have come with the answer.
+    if socket.ring(Side::Send).is_none() && !adopt_rings(net, handle) {
+        return Err(Errno::EBADF);
+    }
+    Ok(0)
 }
 
 /// Ends one direction or both; what was sent before still arrives.
@@ -246,6 +251,7 @@ pub fn gshutdown<G: Group>(net: Net, group: G, handle: Handle, how: i32) -> i64 
             let deadline = Deadline::after(SETTLE_NS);
             let free = || socket.try_lock(Side::Send);
             if let Ok(position) = wait_until(net, socket.shard(), deadline, Watch::Proxy, free) {
+                socket.end_direct(Side::Send, position);
                 // Who takes the side next knows what was sent before.
                 simt::gpu_release_fence();
                 socket.unlock(Side::Send, position);

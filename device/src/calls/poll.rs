@@ -6,7 +6,7 @@ use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::buf::Shared;
 use crate::group::Group;
-use crate::local::{Side, Socket};
+use crate::local::{Side, Socket, adopt_rings};
 use crate::wait::{Deadline, group_until};
 
 /// Something can be received, or accepted, or the peer has closed.
@@ -84,7 +84,7 @@ pub fn gpoll<G: Group>(net: Net, group: G, sockets: Shared<PollFd>, timeout_ms: 
 fn look(net: Net, handle: Handle, events: u16) -> u16 {
     let Ok(socket) = Socket::open(net, handle) else { return POLLNVAL };
     let wanted = events & (POLLIN | POLLOUT | POLLRDHUP) | POLLERR | POLLHUP;
-    let incoming = || socket.progress(Side::Receive);
+    let incoming = || socket.whole_progress(Side::Receive);
     let waiting = |count: u64| count > socket.position(Side::Receive);
     let found = match socket.kind() {
         Some(Kind::Listener | Kind::Poller) => {
@@ -93,7 +93,7 @@ fn look(net: Net, handle: Handle, events: u16) -> u16 {
             failed | if waiting(progress.count()) || progress.is_over() { POLLIN } else { 0 }
         }
         Some(Kind::Stream) => {
-            let (incoming, outgoing) = (incoming(), socket.progress(Side::Send));
+            let (incoming, outgoing) = (incoming(), socket.whole_progress(Side::Send));
             // Read last and written first: a socket that failed as a whole is never seen half so.
             let status = socket.status();
             let gone = status.state() == Status::FAILED;
@@ -105,7 +105,10 @@ fn look(net: Net, handle: Handle, events: u16) -> u16 {
             if no_more_in {
                 found |= POLLRDHUP;
             }
-            let ring = socket.ring(Side::Send);
+            let mut ring = socket.ring(Side::Send);
+            if ring.is_none() && adopt_rings(net, handle) {
+                ring = socket.ring(Side::Send);
+            }
             let capacity = if ring.is_none() { 0 } else { ring.capacity() as i64 };
             // The proxy may be ahead of the position for a moment: a small message is announced
             // before its group gives the side back.

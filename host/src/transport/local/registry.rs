@@ -1,0 +1,261 @@
+//! Where the proxies of one user find each other: a folder with a socket for each listener, whose
+//! name is the listener's address. Nothing of this is ever in a byte stream.
+
+use std::fs;
+use std::net::{IpAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use gpunet_device::SocketAddr;
+use gpunet_device::abi::errno::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use super::super::unix::BoundPath;
+use super::talk::{Talk, errno};
+
+/// Calls that may wait for a listener.
+const BACKLOG: i32 = 4096;
+/// What a path of a UNIX socket may have, with the longest name of ours behind it.
+const LONGEST_FOLDER: usize = 107 - 64;
+
+/// The folder.
+pub(super) struct Registry {
+    folder: PathBuf,
+    /// Of the network namespace, since addresses mean something inside it alone.
+    namespace: u64,
+}
+
+impl Registry {
+    /// The user's own folder, made if need be. The reason if there is none to be trusted.
+    pub(super) fn open() -> Result<Self, String> {
+        let user = rustix::process::geteuid().as_raw();
+        let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        let short = |path: &PathBuf| path.is_absolute() && path.as_os_str().len() < LONGEST_FOLDER;
+        let of_runtime = runtime.map(|folder| folder.join("gpunet")).filter(short);
+        let of_all = Path::new("/tmp").join(format!("gpunet-{user}"));
+        let mut why = String::new();
+        for folder in of_runtime.into_iter().chain([of_all]) {
+            match own_folder(&folder, user) {
+                Ok(()) => {
+                    let namespace = fs::metadata("/proc/self/ns/net").map_or(0, |meta| meta.ino());
+                    return Ok(Self { folder, namespace });
+                }
+                Err(reason) => why = format!("{}: {reason}", folder.display()),
+            }
+        }
+        Err(why)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{:x}-{name}", self.namespace))
+    }
+
+    /// Takes calls for a listener's address from now on. EADDRINUSE where another does.
+    pub(super) fn listen(&self, address: &SocketAddr, v6_only: bool) -> Result<Listening, Errno> {
+        let name = listener_name(address, v6_only).ok_or(Errno::EADDRNOTAVAIL)?;
+        let path = self.path(&name);
+        let socket = open_socket()?;
+        let to = SocketAddrUnix::new(&path).map_err(errno)?;
+        match rustix::net::bind(&socket, &to) {
+            // A listener that was killed leaves its name behind.
+            Err(rustix::io::Errno::ADDRINUSE) if is_dead(&to) => {
+                let _ = fs::remove_file(&path);
+                rustix::net::bind(&socket, &to).map_err(errno)?;
+            }
+            bound => bound.map_err(errno)?,
+        }
+        let path = BoundPath::new(path);
+        rustix::net::listen(&socket, BACKLOG).map_err(errno)?;
+        Ok(Listening { socket, _path: path })
+    }
+
+    /// Calls the listener at an address of this machine. None: there is none of this user's.
+    /// EAGAIN: it has too many calls waiting.
+    pub(super) fn call(&self, address: &SocketAddr) -> Result<Option<Talk>, Errno> {
+        for name in candidates(address) {
+            let path = self.path(&name);
+            if !path.exists() {
+                continue;
+            }
+            let socket = open_socket()?;
+            let to = SocketAddrUnix::new(&path).map_err(errno)?;
+            match rustix::net::connect(&socket, &to) {
+                Ok(()) => return Ok(Some(Talk::new(socket))),
+                Err(rustix::io::Errno::AGAIN) => return Err(Errno::EAGAIN),
+                // One that was killed, or went this moment.
+                Err(_) => {}
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A listener's entry, which goes with it.
+pub(super) struct Listening {
+    socket: OwnedFd,
+    _path: BoundPath,
+}
+
+impl Listening {
+    /// The next call, if one waits.
+    pub(super) fn next(&self) -> Result<Option<Talk>, Errno> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        match rustix::net::accept_with(&self.socket, flags) {
+            Ok(socket) => Ok(Some(Talk::new(socket))),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::CONNABORTED) => Ok(None),
+            Err(error) => Err(errno(error)),
+        }
+    }
+}
+
+impl AsFd for Listening {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn open_socket() -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(errno)
+}
+
+fn is_dead(at: &SocketAddrUnix) -> bool {
+    let call = open_socket().map(|socket| rustix::net::connect(&socket, at));
+    matches!(call, Ok(Err(rustix::io::Errno::CONNREFUSED)))
+}
+
+/// Makes sure that a folder is the user's own and closed to others.
+fn own_folder(folder: &Path, user: u32) -> Result<(), String> {
+    match fs::DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            return Err(error.to_string());
+        }
+        _ => {}
+    }
+    let meta = fs::symlink_metadata(folder).map_err(|error| error.to_string())?;
+    if !meta.is_dir() {
+        return Err("it is no folder".to_owned());
+    }
+    if meta.uid() != user {
+        return Err(format!("it belongs to user {}", meta.uid()));
+    }
+    if meta.mode() & 0o077 != 0 {
+        return Err(format!("others may use it (mode {:03o}, 700 is needed)", meta.mode() & 0o777));
+    }
+    Ok(())
+}
+
+/// What the entry of a listener is called.
+fn listener_name(address: &SocketAddr, v6_only: bool) -> Option<String> {
+    if let Some(ip) = address.to_ip() {
+        let name = ip_name(ip.ip(), ip.port());
+        return Some(if v6_only { format!("{name}-only") } else { name });
+    }
+    path_name(address)
+}
+
+fn ip_name(ip: IpAddr, port: u16) -> String {
+    match ip {
+        IpAddr::V4(ip) => format!("{:08x}-{port}", u32::from(ip)),
+        IpAddr::V6(ip) => format!("{:032x}-{port}", u128::from(ip)),
+    }
+}
+
+/// A path is known by the file that it leads to.
+fn path_name(address: &SocketAddr) -> Option<String> {
+    let meta = fs::metadata(address.to_path()?).ok()?;
+    Some(format!("unix-{:x}-{:x}", meta.dev(), meta.ino()))
+}
+
+/// The entries under which a listener may be found that takes calls to this address.
+fn candidates(address: &SocketAddr) -> Vec<String> {
+    let Some(ip) = address.to_ip() else { return path_name(address).into_iter().collect() };
+    let (port, any4) = (ip.port(), IpAddr::from([0; 4]));
+    let any6 = IpAddr::from([0; 16]);
+    if !is_of_this_machine(ip.ip()) {
+        return Vec::new();
+    }
+    let exact = ip_name(ip.ip(), port);
+    match ip.ip() {
+        IpAddr::V4(_) => vec![exact, ip_name(any4, port), ip_name(any6, port)],
+        IpAddr::V6(_) => {
+            let any = ip_name(any6, port);
+            vec![format!("{exact}-only"), exact, format!("{any}-only"), any]
+        }
+    }
+}
+
+/// Whether it is one of this machine's own addresses: only those can be bound.
+fn is_of_this_machine(ip: IpAddr) -> bool {
+    ip.is_loopback() || (!ip.is_unspecified() && UdpSocket::bind((ip, 0)).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn registry(name: &str) -> Registry {
+        let folder = std::env::temp_dir().join(format!("gpunet-test-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        own_folder(&folder, rustix::process::geteuid().as_raw()).unwrap();
+        Registry { folder, namespace: 1 }
+    }
+
+    fn at(text: &str) -> SocketAddr {
+        text.parse::<std::net::SocketAddr>().unwrap().into()
+    }
+
+    #[test]
+    fn a_listener_is_found_under_each_of_its_addresses() {
+        let registry = registry("found");
+        let _any = registry.listen(&at("0.0.0.0:70"), false).unwrap();
+        assert!(registry.call(&at("127.0.0.1:70")).unwrap().is_some());
+        assert!(registry.call(&at("127.0.0.9:70")).unwrap().is_some());
+        assert!(registry.call(&at("127.0.0.1:71")).unwrap().is_none());
+        assert!(registry.call(&at("[::1]:70")).unwrap().is_none());
+        assert!(registry.call(&at("192.0.2.1:70")).unwrap().is_none(), "another machine's");
+        let _only = registry.listen(&at("[::]:72"), true).unwrap();
+        assert!(registry.call(&at("127.0.0.1:72")).unwrap().is_none());
+        let _both = registry.listen(&at("[::]:73"), false).unwrap();
+        assert!(registry.call(&at("127.0.0.1:73")).unwrap().is_some());
+        fs::remove_dir_all(&registry.folder).unwrap();
+    }
+
+    #[test]
+    fn a_name_is_taken_once_and_goes_with_its_listener() {
+        let registry = registry("taken");
+        let address = at("127.0.0.1:70");
+        let listening = registry.listen(&address, false).unwrap();
+        assert_eq!(registry.listen(&address, false).err(), Some(Errno::EADDRINUSE));
+        assert!(registry.call(&address).unwrap().is_some());
+        assert!(listening.next().unwrap().is_some());
+        assert!(listening.next().unwrap().is_none());
+        drop(listening);
+        assert!(registry.call(&address).unwrap().is_none());
+        assert_eq!(fs::read_dir(&registry.folder).unwrap().count(), 0);
+        // What a killed one leaves behind.
+        let left = registry.listen(&address, false).unwrap();
+        let Listening { socket, _path } = left;
+        std::mem::forget(_path);
+        drop(socket);
+        assert!(registry.call(&address).unwrap().is_none());
+        let _again = registry.listen(&address, false).unwrap();
+        fs::remove_dir_all(&registry.folder).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_others_may_use_is_not_trusted() {
+        use std::os::unix::fs::PermissionsExt;
+        let registry = registry("trusted");
+        let user = rustix::process::geteuid().as_raw();
+        assert!(own_folder(&registry.folder, user + 1).is_err());
+        fs::set_permissions(&registry.folder, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(own_folder(&registry.folder, user).unwrap_err().contains("755"));
+        let link = registry.folder.with_extension("link");
+        std::os::unix::fs::symlink(&registry.folder, &link).unwrap();
+        assert!(own_folder(&link, user).is_err());
+        fs::remove_file(&link).unwrap();
+        fs::remove_dir_all(&registry.folder).unwrap();
+    }
+}

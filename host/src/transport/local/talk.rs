@@ -1,0 +1,329 @@
+//! What two proxies say to one another about a direct stream: messages of fixed size over a
+//! sequenced-packet socket, with a descriptor where memory is offered. What comes is untrusted.
+
+#![allow(unsafe_code, reason = "sendmsg and recvmsg with descriptors, peer credentials")]
+
+use std::io;
+use std::mem::{MaybeUninit, size_of};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use gpunet_device::SocketAddr;
+use gpunet_device::abi::VERSION as ABI_VERSION;
+use gpunet_device::abi::errno::Errno;
+
+/// Changes with every change of the messages.
+const VERSION: u64 = 1;
+/// "gnetnear", little-endian.
+const MAGIC: u64 = u64::from_le_bytes(*b"gnetnear");
+/// Words of a message.
+const WORDS: usize = 24;
+const BYTES: usize = WORDS * 8;
+
+/// Who is at the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Process {
+    /// As the system says.
+    pub(super) pid: i32,
+    /// A number that it has drawn: another process may get the same pid later.
+    pub(super) token: u128,
+}
+
+/// Memory that a side offers: what it will receive in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Offer {
+    /// Which arena of the process, and its size.
+    pub(super) arena: u64,
+    pub(super) arena_bytes: u64,
+    /// Where in it the ring lies, and its capacity.
+    pub(super) ring: u64,
+    pub(super) capacity: u32,
+    /// Where in it the mailbox lies.
+    pub(super) mailbox: u64,
+}
+
+/// A message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Message {
+    /// The caller's first: who it is, on which GPU, and its address.
+    Hello { token: u128, gpu: [u8; 17], name: SocketAddr },
+    /// The listener's answer.
+    Welcome { token: u128 },
+    /// The listener's other answer.
+    Refused { errno: i32 },
+    /// Memory; its descriptor comes along.
+    Offer(Offer),
+    /// For a poller at the other end: how far this side's kernel has sent and received.
+    Counts { tail: u64, head: u64 },
+    /// A poller watches this side: tell how far you are.
+    Watch,
+    /// This side sends no more.
+    End,
+    /// This side is closed, and its kernel no longer touches the other's memory.
+    Close,
+}
+
+impl Message {
+    fn to_words(self) -> [u64; WORDS] {
+        let mut words = [0; WORDS];
+        let halves = |token: u128| [token as u64, (token >> 64) as u64];
+        let (kind, content): (u64, &[u64]) = match self {
+            Self::Hello { token, gpu, name } => {
+                words[4..6].copy_from_slice(&halves(token));
+                let mut identity = [0; 24];
+                identity[..17].copy_from_slice(&gpu);
+                let (eights, _) = identity.as_chunks::<8>();
+                for (word, eight) in words[6..9].iter_mut().zip(eights) {
+                    *word = u64::from_le_bytes(*eight);
+                }
+                words[9] = u64::from(ABI_VERSION);
+                words[10..].copy_from_slice(&name.to_words());
+                (1, &[])
+            }
+            Self::Welcome { token } => (2, &halves(token)),
+            Self::Refused { errno } => (3, &[errno as u32 as u64]),
+            Self::Offer(offer) => {
+                let Offer { arena, arena_bytes, ring, capacity, mailbox } = offer;
+                (4, &[arena, arena_bytes, ring, u64::from(capacity), mailbox])
+            }
+            Self::Counts { tail, head } => (5, &[tail, head]),
+            Self::Watch => (6, &[]),
+            Self::End => (7, &[]),
+            Self::Close => (8, &[]),
+        };
+        words[4..4 + content.len()].copy_from_slice(content);
+        [words[0], words[1], words[2]] = [MAGIC, VERSION, kind];
+        words
+    }
+
+    fn from_words(words: &[u64; WORDS]) -> Option<Self> {
+        if words[..2] != [MAGIC, VERSION] {
+            return None;
+        }
+        let token = || u128::from(words[4]) | u128::from(words[5]) << 64;
+        Some(match words[2] {
+            1 => {
+                let bytes = [words[6], words[7], words[8]].map(u64::to_le_bytes);
+                let gpu = *bytes.as_flattened().first_chunk::<17>()?;
+                if words[9] != u64::from(ABI_VERSION) {
+                    return None;
+                }
+                let name = SocketAddr::from_words(words[10..].first_chunk::<14>()?);
+                Self::Hello { token: token(), gpu, name }
+            }
+            2 => Self::Welcome { token: token() },
+            3 => Self::Refused { errno: i32::try_from(words[4]).ok().filter(|number| *number > 0)? },
+            4 => Self::Offer(Offer {
+                arena: words[4],
+                arena_bytes: words[5],
+                ring: words[6],
+                capacity: u32::try_from(words[7]).ok()?,
+                mailbox: words[8],
+            }),
+            5 => Self::Counts { tail: words[4], head: words[5] },
+            6 => Self::Watch,
+            7 => Self::End,
+            8 => Self::Close,
+            _ => return None,
+        })
+    }
+}
+
+/// What there was to hear.
+pub(super) enum Heard {
+    Message(Message, Option<OwnedFd>),
+    /// Nothing now.
+    Nothing,
+    /// Nothing any more.
+    Gone,
+}
+
+/// One end of a talk.
+pub(super) struct Talk(OwnedFd);
+
+impl Talk {
+    pub(super) fn new(socket: OwnedFd) -> Self {
+        Self(socket)
+    }
+
+    /// The process at the other end, if the same user runs it.
+    pub(super) fn peer_pid(&self) -> Result<i32, Errno> {
+        let credentials = rustix::net::sockopt::socket_peercred(&self.0).map_err(errno)?;
+        if credentials.uid != rustix::process::geteuid() {
+            return Err(Errno::EACCES);
+        }
+        Ok(credentials.pid.as_raw_pid())
+    }
+
+    /// Says something, without waiting. EAGAIN: the other end does not listen now.
+    pub(super) fn say(&self, message: Message, with: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
+        let bytes = message.to_words().map(u64::to_le_bytes);
+        let bytes = bytes.as_flattened();
+        let mut piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: BYTES };
+        let mut control = Control::default();
+        // SAFETY: a message header of zeros is a valid empty one.
+        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        header.msg_iov = &raw mut piece;
+        header.msg_iovlen = 1;
+        if let Some(descriptor) = with {
+            header.msg_control = control.0.as_mut_ptr().cast();
+            header.msg_controllen = Control::BYTES;
+            // SAFETY: the buffer has room for one header and one descriptor (Control::BYTES), so
+            // there is a first header, and its data is a number.
+            unsafe {
+                let first = libc::CMSG_FIRSTHDR(&raw const header);
+                (*first).cmsg_level = libc::SOL_SOCKET;
+                (*first).cmsg_type = libc::SCM_RIGHTS;
+                (*first).cmsg_len = libc::CMSG_LEN(size_of::<i32>() as u32) as usize;
+                libc::CMSG_DATA(first).cast::<i32>().write_unaligned(descriptor.as_raw_fd());
+            }
+        }
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: the header names memory that lives until the call returns.
+        let sent = unsafe { libc::sendmsg(self.0.as_raw_fd(), &raw const header, flags) };
+        if sent == BYTES as isize { Ok(()) } else { Err(last_errno()) }
+    }
+
+    /// The next message; EPROTO for one that makes no sense.
+    pub(super) fn hear(&self) -> Result<Heard, Errno> {
+        let mut bytes = [0_u8; BYTES];
+        let mut piece = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: BYTES };
+        let mut control = Control::default();
+        // SAFETY: a message header of zeros is a valid empty one.
+        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        header.msg_iov = &raw mut piece;
+        header.msg_iovlen = 1;
+        header.msg_control = control.0.as_mut_ptr().cast();
+        header.msg_controllen = Control::BYTES;
+        let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
+        // SAFETY: the header names memory that lives until the call returns.
+        let heard = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut header, flags) };
+        if heard < 0 {
+            return match last_errno() {
+                Errno::EAGAIN | Errno::EINTR => Ok(Heard::Nothing),
+                Errno::ECONNRESET => Ok(Heard::Gone),
+                errno => Err(errno),
+            };
+        }
+        // Owned first, so that none is left open whatever the rest is.
+        let descriptor = descriptor_in(&header);
+        if heard == 0 {
+            return Ok(Heard::Gone);
+        }
+        let cut = header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0;
+        let (eights, _) = bytes.as_chunks::<8>();
+        let mut words = [0; WORDS];
+        for (word, eight) in words.iter_mut().zip(eights) {
+            *word = u64::from_le_bytes(*eight);
+        }
+        match Message::from_words(&words) {
+            Some(message) if heard == BYTES as isize && !cut => {
+                Ok(Heard::Message(message, descriptor))
+            }
+            _ => Err(Errno::EPROTO),
+        }
+    }
+}
+
+impl AsFd for Talk {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Room for one descriptor beside a message, aligned as headers are.
+struct Control([MaybeUninit<u64>; 4]);
+
+impl Control {
+    // SAFETY: computes a size.
+    const BYTES: usize = unsafe { libc::CMSG_SPACE(size_of::<i32>() as u32) } as usize;
+}
+
+const _: () = assert!(Control::BYTES <= size_of::<Control>());
+
+impl Default for Control {
+    fn default() -> Self {
+        Self([MaybeUninit::zeroed(); 4])
+    }
+}
+
+/// The descriptor that came with a message.
+fn descriptor_in(header: &libc::msghdr) -> Option<OwnedFd> {
+    // SAFETY: recvmsg has filled the header, and the system writes whole headers only. There is
+    // room for one descriptor, so it gives one at most, which is ours from now on.
+    unsafe {
+        let first = libc::CMSG_FIRSTHDR(header);
+        let rights = !first.is_null()
+            && (*first).cmsg_level == libc::SOL_SOCKET
+            && (*first).cmsg_type == libc::SCM_RIGHTS
+            && (*first).cmsg_len >= libc::CMSG_LEN(size_of::<i32>() as u32) as usize;
+        rights.then(|| {
+            OwnedFd::from_raw_fd(libc::CMSG_DATA(first).cast::<i32>().read_unaligned())
+        })
+    }
+}
+
+fn last_errno() -> Errno {
+    Errno(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+}
+
+pub(super) fn errno(errno: rustix::io::Errno) -> Errno {
+    Errno(errno.raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    use super::*;
+
+    fn pair() -> [Talk; 2] {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (a, b) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        [Talk::new(a), Talk::new(b)]
+    }
+
+    #[test]
+    fn messages_come_as_they_were_said() {
+        let [a, b] = pair();
+        let name = std::net::SocketAddr::from(([127, 0, 0, 1], 7)).into();
+        let offer =
+            Offer { arena: 3, arena_bytes: 1 << 21, ring: 4096, capacity: 65536, mailbox: 0 };
+        let all = [
+            Message::Hello { token: 7 << 70 | 5, gpu: *b"c0123456789abcdef", name },
+            Message::Welcome { token: u128::MAX },
+            Message::Refused { errno: 111 },
+            Message::Offer(offer),
+            Message::Counts { tail: 9, head: 8 },
+            Message::Watch,
+            Message::End,
+            Message::Close,
+        ];
+        for message in all {
+            a.say(message, Some(b.as_fd())).unwrap();
+            let Ok(Heard::Message(heard, Some(_))) = b.hear() else { panic!("{message:?}") };
+            assert_eq!(heard, message);
+        }
+        assert!(matches!(b.hear(), Ok(Heard::Nothing)));
+        drop(a);
+        assert!(matches!(b.hear(), Ok(Heard::Gone)));
+    }
+
+    #[test]
+    fn nonsense_is_refused_and_its_descriptor_closed() {
+        let [a, b] = pair();
+        let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+        let before = open();
+        for length in [1, 8, BYTES - 1, BYTES, BYTES + 1, 4 * BYTES] {
+            rustix::net::send(&a.0, &vec![0xA5; length], rustix::net::SendFlags::empty()).unwrap();
+            assert!(matches!(b.hear(), Err(Errno::EPROTO)), "{length}");
+        }
+        let mut words = Message::Watch.to_words();
+        words[2] = 99;
+        let bytes = words.map(u64::to_le_bytes);
+        rustix::net::send(&a.0, bytes.as_flattened(), rustix::net::SendFlags::empty()).unwrap();
+        assert!(matches!(b.hear(), Err(Errno::EPROTO)));
+        assert_eq!(open(), before);
+        assert_eq!(a.peer_pid(), Ok(std::process::id() as i32));
+    }
+}
