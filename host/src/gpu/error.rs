@@ -223,6 +223,23 @@ pub enum GpuError {
         /// The reason.
         why: String,
     },
+    /// All addresses that kernels have for shared memory are taken.
+    #[error(
+        "no room for {asked} bytes where kernels reach shared memory, {left} are left in one \
+         piece: close connections within the machine"
+    )]
+    WindowFull {
+        /// Bytes asked for.
+        asked: usize,
+        /// Bytes of the largest piece.
+        left: u64,
+    },
+    /// Another process offers memory that is not what it says.
+    #[error("memory that another process offers cannot be used, by its fault: {why}")]
+    ForeignMemory {
+        /// The reason.
+        why: String,
+    },
     /// An access outside a piece of memory.
     #[error("access to bytes {offset} to {end} of {len} bytes of GPU memory")]
     OutOfRange {
@@ -255,7 +272,9 @@ impl GpuError {
             | Self::NoDevice { .. }
             | Self::Driver { .. }
             | Self::System { .. }
-            | Self::Memory { .. } => Blame::System,
+            | Self::Memory { .. }
+            | Self::WindowFull { .. }
+            | Self::ForeignMemory { .. } => Blame::System,
             Self::ContextLost { .. } => Blame::Kernel,
             _ => Blame::Caller,
         }

@@ -67,7 +67,7 @@ impl Drop for Mapping {
 }
 
 /// Rounds up to pages; refuses nothing at all and more than there is.
-fn checked_size(what: &'static str, bytes: usize) -> Result<usize, GpuError> {
+pub(super) fn checked_size(what: &'static str, bytes: usize) -> Result<usize, GpuError> {
     let refused = |why: String| GpuError::Memory { what, asked: bytes, why };
     if bytes == 0 {
         return Err(refused("the size must not be 0".to_owned()));

@@ -8,12 +8,15 @@
 //!   Gpu ── load, host_memory, device_memory, launch
 //!    ├── cuda/      primary context, a stream for each launch, completion by polling events
 //!    └── emulated/  worker threads for each launch, coroutines for a block's threads
+//!   arena           GPU memory that other processes can be given
+//!   window          the addresses where all of it lies
 //!   remote          how network devices reach GPU memory
 //!   usermap         how the CPU maps it (gpu-usermap)
 //!   ledger          which kernels run, what fits beside them, which memory waits for them
 //! ```
 #![expect(unsafe_code, reason = "driver calls, mappings and switches of coroutines live here")]
 
+mod arena;
 mod choice;
 mod cuda;
 mod emulated;
@@ -26,8 +29,10 @@ mod remote;
 #[cfg(test)]
 mod tests;
 mod usermap;
+mod window;
 
 use std::fmt;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 pub use choice::{Clock, EmulatedOptions, GpuChoice, GpuInfo, GpuKind};
@@ -37,8 +42,10 @@ pub use memory::{DeviceMemory, HostMemory};
 pub use module::Module;
 pub use remote::RemoteWrites;
 
+pub(crate) use arena::Arena;
 #[cfg(feature = "simulation")]
 pub(crate) use emulated::{stage::Stage, worker::SplitMix};
+pub(crate) use window::ArenaWindow;
 
 /// What each backend supplies.
 trait Backend: Send + Sync {
@@ -49,6 +56,13 @@ trait Backend: Send + Sync {
     fn launch(&self, launch: LaunchSpec<'_>) -> Result<Running, GpuError>;
     fn remote_writes(&self) -> RemoteWrites;
     fn flush_remote_writes(&self) -> Result<(), GpuError>;
+    fn arenas_work(&self) -> Result<(), GpuError>;
+    fn arena_window(&self) -> Result<ArenaWindow, GpuError>;
+    fn arena(&self, bytes: usize) -> Result<Arena, GpuError>;
+    fn import_arena(&self, file: OwnedFd, bytes: usize) -> Result<Arena, GpuError>;
+    fn identity(&self) -> [u8; 17];
+    /// The driver's number of the device; the emulated GPU has none.
+    fn cuda_ordinal(&self) -> Option<i32>;
     #[cfg(feature = "simulation")]
     fn stage(&self, launch: LaunchSpec<'_>) -> Result<Stage, GpuError> {
         let _ = launch;

@@ -16,6 +16,7 @@ use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute, CUmemRangeHan
 use super::super::ledger::{Ledger, MAX_KERNELS, Ticket};
 use super::super::memory::{Given, Owner};
 use super::super::{GpuError, KernelError, RemoteWrites};
+use super::arena::Sharing;
 use super::copier::Copier;
 use super::driver::{self, Failed, call};
 use super::module::Loaded;
@@ -77,6 +78,7 @@ pub(super) struct Facts {
     pub(super) max_threads: u32,
     pub(super) max_shared: u32,
     pub(super) remote_writes: RemoteWrites,
+    pub(super) sharing: Sharing,
 }
 
 /// See the module.
@@ -387,6 +389,7 @@ impl Facts {
                     RemoteWrites::Unknown
                 }
             },
+            sharing: Sharing::ask(device, ask),
         })
     }
 }

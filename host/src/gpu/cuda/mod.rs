@@ -11,7 +11,9 @@
 //! | `module` | loading PTX, the ABI check, facts about kernels |
 //! | `stream` | a stream with its event; waiting by polling |
 //! | `copier` | copies that wait for no kernel |
+//! | `arena` | memory that other processes can be given |
 
+mod arena;
 mod context;
 mod copier;
 mod driver;
@@ -21,6 +23,7 @@ mod stream;
 mod tests;
 
 use std::ffi::c_void;
+use std::os::fd::OwnedFd;
 use std::ptr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,10 +31,10 @@ use std::time::{Duration, Instant};
 use cudarc::driver::sys;
 
 use super::launch::Handle;
-use super::memory::{Given, Mapping};
+use super::memory::{Given, Mapping, Owner};
 use super::{
-    Backend, DeviceMemory, GpuError, GpuInfo, GpuKind, HostMemory, KernelError, LaunchSpec, Module,
-    RemoteWrites, Running,
+    Arena, ArenaWindow, Backend, DeviceMemory, GpuError, GpuInfo, GpuKind, HostMemory, KernelError,
+    LaunchSpec, Module, RemoteWrites, Running,
 };
 use context::{Context, Flight, lock};
 use copier::Copier;
@@ -160,6 +163,32 @@ impl Backend for Cuda {
         // SAFETY: takes two numbers; `remote_writes` says so only where the driver has it.
         unsafe { call!(cuFlushGPUDirectRDMAWrites(target, scope)) }
             .map_err(|failed| self.context.failed(failed))
+    }
+
+    fn arenas_work(&self) -> Result<(), GpuError> {
+        self.context.facts.sharing.possible.clone()
+    }
+
+    fn arena_window(&self) -> Result<ArenaWindow, GpuError> {
+        self.shared_window().map(|window| window.whole())
+    }
+
+    fn arena(&self, bytes: usize) -> Result<Arena, GpuError> {
+        self.new_arena(bytes).map(Arena::new)
+    }
+
+    fn import_arena(&self, file: OwnedFd, bytes: usize) -> Result<Arena, GpuError> {
+        self.import(file, bytes).map(Arena::new)
+    }
+
+    fn identity(&self) -> [u8; 17] {
+        let mut identity = [b'C'; 17];
+        identity[1..].copy_from_slice(&self.context.facts.sharing.uuid);
+        identity
+    }
+
+    fn cuda_ordinal(&self) -> Option<i32> {
+        Some(self.context.ordinal())
     }
 
     fn launch(&self, mut spec: LaunchSpec<'_>) -> Result<Running, GpuError> {

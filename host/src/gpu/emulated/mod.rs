@@ -10,6 +10,7 @@
 //! When the last of the left has gone, nobody can see the kernels any more: the keeper kills
 //! them. Memory that they may still touch stays in the machine until they have ended.
 
+mod arena;
 mod block;
 mod panics;
 mod stack;
@@ -30,9 +31,10 @@ use super::launch::Handle;
 use super::ledger::{Ledger, Ticket};
 use super::memory::{Given, Mapping, Owner, copy_from_shared, copy_to_shared};
 use super::{
-    Backend, DeviceMemory, EmulatedOptions, Entry, GpuError, GpuInfo, GpuKind, HostMemory,
-    KernelError, LaunchSpec, Module, RemoteWrites, Running,
+    Arena, ArenaWindow, Backend, DeviceMemory, EmulatedOptions, Entry, GpuError, GpuInfo, GpuKind,
+    HostMemory, KernelError, LaunchSpec, Module, RemoteWrites, Running,
 };
+use arena::Pages;
 use stack::Stacks;
 use worker::Worker;
 
@@ -42,6 +44,9 @@ const MAX_THREADS_PER_BLOCK: u32 = 1024;
 const MAX_SHARED_BYTES: u32 = 227 << 10;
 /// Blocks that are resident at once, if threads allow.
 const MAX_BLOCKS: u32 = 2048;
+
+/// There is one; the first letter sets it apart from CUDA devices.
+const IDENTITY: [u8; 17] = *b"Emulated         ";
 
 /// Locks; the data under every lock here is whole at any panic.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -171,6 +176,30 @@ impl Backend for Emulated {
 
     fn flush_remote_writes(&self) -> Result<(), GpuError> {
         Ok(())
+    }
+
+    fn arenas_work(&self) -> Result<(), GpuError> {
+        Ok(())
+    }
+
+    fn arena_window(&self) -> Result<ArenaWindow, GpuError> {
+        arena::window().map(|window| window.whole())
+    }
+
+    fn arena(&self, bytes: usize) -> Result<Arena, GpuError> {
+        Pages::new(bytes, self.keeper.clone()).map(Arena::new)
+    }
+
+    fn import_arena(&self, file: OwnedFd, bytes: usize) -> Result<Arena, GpuError> {
+        Pages::import(file, bytes, self.keeper.clone()).map(Arena::new)
+    }
+
+    fn identity(&self) -> [u8; 17] {
+        IDENTITY
+    }
+
+    fn cuda_ordinal(&self) -> Option<i32> {
+        None
     }
 
     fn launch(&self, spec: LaunchSpec<'_>) -> Result<Running, GpuError> {

@@ -1,0 +1,153 @@
+//! Memory of the GPU that another process, or another net of this one, can be given: arenas. All
+//! of a process lie in one window of addresses ([`ArenaWindow`]), so that kernels name a place in
+//! any of them by its offset.
+//!
+//! Making, exporting, importing and dropping an arena wait for no kernel. So nothing defers a drop
+//! until kernels have ended, as other memory does: **who drops an arena promises that no kernel
+//! touches its addresses any more**. One that does faults, or hits the arena that came after.
+//!
+//! Bytes of an arena belong to both processes. What the other one writes there is not to be
+//! trusted, nor that it keeps to any order.
+
+#![cfg_attr(not(test), expect(dead_code, reason = "the local transport will be the caller"))]
+
+use std::os::fd::OwnedFd;
+
+use super::window::Place;
+use super::{ArenaWindow, Gpu, GpuError};
+
+/// The backend's part of an arena. Dropped, it unmaps the memory and gives its place back.
+pub(super) trait Backing: Send + Sync {
+    fn place(&self) -> &Place;
+    fn export(&self) -> Result<OwnedFd, GpuError>;
+    /// The range is inside the place.
+    fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), GpuError>;
+    /// The range is inside the place.
+    fn write(&self, offset: usize, from: &[u8]) -> Result<(), GpuError>;
+    /// The other GPU by its CUDA ordinal; the emulated one has none.
+    fn allow(&self, ordinal: Option<i32>) -> Result<(), GpuError>;
+}
+
+impl Gpu {
+    /// Whether this GPU has arenas; the reason if not.
+    ///
+    /// # Errors
+    /// A driver or device that cannot share memory between processes.
+    pub(crate) fn arenas_work(&self) -> Result<(), GpuError> {
+        self.inner.arenas_work()
+    }
+
+    /// The window in which all arenas of GPUs of this kind lie; reserved at the first call, the
+    /// same for the rest of the process.
+    ///
+    /// # Errors
+    /// A GPU that has no arenas, or no addresses left.
+    pub(crate) fn arena_window(&self) -> Result<ArenaWindow, GpuError> {
+        self.inner.arena_window()
+    }
+
+    /// New memory of this GPU, zeroed, mapped in the window. The size is rounded up: to 2 MiB on
+    /// CUDA, to a page on the emulated GPU.
+    ///
+    /// # Errors
+    /// A size of 0 or beyond memory, a full window, or what the driver says.
+    pub(crate) fn arena(&self, bytes: usize) -> Result<Arena, GpuError> {
+        self.inner.arena(bytes)
+    }
+
+    /// Memory that another process has exported, mapped in the window. `bytes` is what that
+    /// process says of [`Arena::len`]. Neither that nor the descriptor is trusted; a descriptor
+    /// that is accepted can never become one whose bytes fault when they are touched.
+    ///
+    /// On CUDA the driver alone knows the size of what is exported: memory smaller than `bytes` is
+    /// refused, of larger memory only `bytes` bytes are mapped.
+    ///
+    /// # Errors
+    /// [`GpuError::ForeignMemory`]: not exported by a GPU of this kind, of another size, or on a
+    /// device that this GPU does not reach. A full window, or what the driver says.
+    pub(crate) fn import_arena(
+        &self,
+        descriptor: OwnedFd,
+        bytes: usize,
+    ) -> Result<Arena, GpuError> {
+        self.inner.import_arena(descriptor, bytes)
+    }
+
+    /// Which GPU this is: two processes that get the same mean the same device. The two kinds of
+    /// GPU never give the same.
+    pub(crate) fn identity(&self) -> [u8; 17] {
+        self.inner.identity()
+    }
+}
+
+/// See the module, above all for what a drop promises.
+pub(crate) struct Arena {
+    backing: Box<dyn Backing>,
+}
+
+impl Arena {
+    pub(super) fn new(backing: impl Backing + 'static) -> Self {
+        Self { backing: Box::new(backing) }
+    }
+
+    /// Where it starts in the window, page aligned.
+    pub(crate) fn offset(&self) -> u64 {
+        self.backing.place().offset()
+    }
+
+    /// The size, rounded up.
+    pub(crate) fn len(&self) -> usize {
+        self.backing.place().bytes()
+    }
+
+    /// A descriptor for [`Gpu::import_arena`] in another process. It shows all of the arena and
+    /// nothing else, and keeps the memory alive when the arena is gone.
+    ///
+    /// # Errors
+    /// No descriptor left, or what the driver says.
+    pub(crate) fn export(&self) -> Result<OwnedFd, GpuError> {
+        self.backing.export()
+    }
+
+    /// Lets kernels of another GPU of this process reach the arena too; nothing to do for the one
+    /// it was made with.
+    ///
+    /// # Errors
+    /// A GPU without peer access to the memory, or of another kind.
+    pub(crate) fn allow(&self, gpu: &Gpu) -> Result<(), GpuError> {
+        self.backing.allow(gpu.inner.cuda_ordinal())
+    }
+
+    /// Copies bytes out. Waits for no kernel; one may write them meanwhile: each byte is then old
+    /// or new.
+    ///
+    /// # Errors
+    /// Bytes outside the arena, or what the driver says.
+    pub(crate) fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), GpuError> {
+        self.check(offset, into.len())?;
+        self.backing.read(offset, into)
+    }
+
+    /// Copies bytes in. Waits for no kernel.
+    ///
+    /// # Errors
+    /// Bytes outside the arena, or what the driver says.
+    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), GpuError> {
+        self.check(offset, bytes.len())?;
+        self.backing.write(offset, bytes)
+    }
+
+    fn check(&self, offset: usize, length: usize) -> Result<(), GpuError> {
+        let end = offset.saturating_add(length);
+        if end > self.len() {
+            return Err(GpuError::OutOfRange { offset, end, len: self.len() });
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Arena {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Arena").field("place", self.backing.place()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,160 @@
+//! Arenas of the emulated GPU: memory files, mapped in a window of addresses of this process.
+//!
+//! A file that could shrink would kill whoever touches what was its end. So the files are sealed
+//! in their size, and one from another process is taken only with those seals. Addresses of the
+//! window where nothing is mapped are reserved pages that fault.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::fs::{
+    MemfdFlags, OFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fcntl_getfl, fstat, fstatfs,
+    ftruncate, memfd_create,
+};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
+
+use super::super::GpuError;
+use super::super::arena::Backing;
+use super::super::memory::{checked_size, copy_from_shared, copy_to_shared, system};
+use super::super::window::{Place, Reserved, Window};
+use super::Keeper;
+
+/// Exponents of the window's size: 256 GiB, and no less than 64 MiB.
+const WINDOW_BITS: std::ops::RangeInclusive<u32> = 26..=38;
+static WINDOW: Reserved = Reserved::new();
+
+/// Seals that keep a file's size as it is for ever.
+const FIXED_SIZE: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+/// Seals of a file that cannot be mapped for writing.
+const READ_ONLY: SealFlags = SealFlags::WRITE.union(SealFlags::FUTURE_WRITE);
+
+/// Flags of pages that only reserve their addresses.
+const NOTHING: MapFlags = MapFlags::PRIVATE.union(MapFlags::NORESERVE);
+
+pub(super) fn window() -> Result<&'static Window, GpuError> {
+    WINDOW.get(WINDOW_BITS, |bytes| {
+        // SAFETY: a new mapping at an address of the system's choice touches no memory in use.
+        unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::empty(), NOTHING) }
+            .map(<*mut _>::cast)
+            .map_err(|errno| system("mmap", errno))
+    })
+}
+
+/// A memory file mapped in the window.
+pub(super) struct Pages {
+    place: Place,
+    file: OwnedFd,
+    /// Memory keeps the GPU open.
+    _keeper: Arc<Keeper>,
+}
+
+impl Pages {
+    pub(super) fn new(bytes: usize, keeper: Arc<Keeper>) -> Result<Self, GpuError> {
+        let bytes = checked_size("GPU memory", bytes)?;
+        let file = memfd_create("gpunet-arena", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+            .map_err(|errno| system("memfd_create", errno))?;
+        ftruncate(&file, bytes as u64).map_err(|errno| system("ftruncate", errno))?;
+        fcntl_add_seals(&file, FIXED_SIZE).map_err(|errno| system("fcntl", errno))?;
+        Self::map(file, bytes, keeper)
+    }
+
+    pub(super) fn import(
+        file: OwnedFd,
+        bytes: usize,
+        keeper: Arc<Keeper>,
+    ) -> Result<Self, GpuError> {
+        inspect(&file, bytes).map_err(|why| GpuError::ForeignMemory { why })?;
+        Self::map(file, bytes, keeper)
+    }
+
+    fn map(file: OwnedFd, bytes: usize, keeper: Arc<Keeper>) -> Result<Self, GpuError> {
+        let mut place = window()?.take(bytes)?;
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::SHARED | MapFlags::FIXED;
+        // SAFETY: the place is a part of the window that nobody else has, so that the pages which
+        // are replaced are reserved ones.
+        match unsafe { mmap(place.address().cast(), bytes, protection, flags, &file, 0) } {
+            Ok(_) => Ok(Self { place, file, _keeper: keeper }),
+            Err(errno) => {
+                // The system may have taken the reserved pages away before it failed, and put
+                // something else there since.
+                place.abandon();
+                Err(system("mmap", errno))
+            }
+        }
+    }
+}
+
+/// Whether a descriptor from another process is an arena of that size.
+fn inspect(file: &OwnedFd, bytes: usize) -> Result<(), String> {
+    let told = |errno: rustix::io::Errno| format!("fcntl: {errno}");
+    // Asked first: only memory files have seals, and other calls may wait for a strange file.
+    let seals = fcntl_get_seals(file).map_err(|_| "it is no memory file".to_owned())?;
+    if !seals.contains(FIXED_SIZE) {
+        return Err("its size is not sealed".to_owned());
+    }
+    let writable = fcntl_getfl(file).map_err(told)? & OFlags::RWMODE == OFlags::RDWR;
+    if !writable || seals.intersects(READ_ONLY) {
+        return Err("it cannot be written".to_owned());
+    }
+    // Huge pages can run out when they are touched, and do not fit everywhere in the window.
+    if fstatfs(file).map_err(told)?.f_type as i128 != libc::TMPFS_MAGIC as i128 {
+        return Err("it has huge pages".to_owned());
+    }
+    let size = fstat(file).map_err(told)?.st_size;
+    if bytes == 0
+        || !bytes.is_multiple_of(rustix::param::page_size())
+        || u64::try_from(size) != Ok(bytes as u64)
+    {
+        return Err(format!("it has {size} bytes, {bytes} were announced"));
+    }
+    Ok(())
+}
+
+impl Backing for Pages {
+    fn place(&self) -> &Place {
+        &self.place
+    }
+
+    fn export(&self) -> Result<OwnedFd, GpuError> {
+        self.file
+            .try_clone()
+            .map_err(|error| GpuError::System { call: "dup", text: error.to_string() })
+    }
+
+    fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), GpuError> {
+        // SAFETY: Arena checked the range, the pages are mapped as long as `self` lives, and
+        // kernels write what they share by atomic stores (the memory contract).
+        unsafe { copy_from_shared(self.place.address().wrapping_add(offset), into) };
+        Ok(())
+    }
+
+    fn write(&self, offset: usize, from: &[u8]) -> Result<(), GpuError> {
+        // SAFETY: as for `read`.
+        unsafe { copy_to_shared(from, self.place.address().wrapping_add(offset)) };
+        Ok(())
+    }
+
+    fn allow(&self, ordinal: Option<i32>) -> Result<(), GpuError> {
+        match ordinal {
+            None => Ok(()),
+            Some(_) => Err(GpuError::Unsupported {
+                what: "memory for a CUDA device",
+                kind: "emulated",
+                remedy: "use GPUs of one kind",
+            }),
+        }
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        let (address, bytes) = (self.place.address().cast(), self.place.bytes());
+        let flags = NOTHING | MapFlags::FIXED;
+        // SAFETY: the place is ours, and who drops an arena promises that nothing touches it.
+        if let Err(errno) = unsafe { mmap_anonymous(address, bytes, ProtFlags::empty(), flags) } {
+            self.place.abandon();
+            tracing::warn!(%errno, "an arena was not unmapped");
+        }
+    }
+}
