@@ -15,7 +15,7 @@ use gpunet_device::abi::net::{Net as DeviceNet, Regions, header};
 use gpunet_device::abi::word::{self, Word, Words};
 use gpunet_device::planted::{Bug, planted};
 
-use crate::gpu::{DeviceMemory, Gpu, GpuError, HostMemory};
+use crate::gpu::{ArenaWindow, DeviceMemory, Gpu, GpuError, HostMemory};
 
 /// The regions of a net.
 pub(crate) struct Memory {
@@ -35,6 +35,7 @@ impl Memory {
         layout: Layout,
         ring_bytes: usize,
         rings_on_gpu: bool,
+        window: Option<&ArenaWindow>,
         silence_ns: u64,
     ) -> Result<Self, GpuError> {
         let this = Self {
@@ -51,8 +52,16 @@ impl Memory {
         let regions = Regions {
             gpu_words: this.gpu_words.device_ptr().cast(),
             cpu_words: this.cpu_words.device_ptr().cast(),
-            rings: [this.rings.device_ptr(), this.gpu_rings_at()],
-            ring_bytes: [this.rings.len() as u64, this.gpu_ring_bytes() as u64],
+            rings: [
+                this.rings.device_ptr(),
+                this.gpu_rings_at(),
+                window.map_or(std::ptr::null_mut(), |window| window.base),
+            ],
+            ring_bytes: [
+                this.rings.len() as u64,
+                this.gpu_ring_bytes() as u64,
+                window.map_or(0, |window| window.bytes),
+            ],
         };
         let header = header(&regions, silence_ns).map(u64::to_ne_bytes);
         this.local.write(0, header.as_flattened())?;

@@ -86,9 +86,10 @@ impl Pool {
         Ok(Place { region, offset, capacity, base })
     }
 
-    /// Gives ring memory back; nothing for a place without a ring.
+    /// Gives ring memory back; nothing for a place without a ring, or with one that came with the
+    /// socket.
     pub(crate) fn give_ring(&self, place: &Place) {
-        if place.capacity != 0 {
+        if place.capacity != 0 && place.region != RingRegion::Window as u8 {
             lock(self.rings(place.region)).give(place.offset, place.capacity);
         }
     }
@@ -115,13 +116,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A buddy allocator over ring memory: powers of two, merged when given back.
-struct Buddies {
+pub(crate) struct Buddies {
     /// Free offsets by order: order 0 is [`SMALLEST_RING`].
     free: Vec<BTreeSet<u64>>,
 }
 
 impl Buddies {
-    fn new(bytes: u64) -> Self {
+    pub(crate) fn new(bytes: u64) -> Self {
         let orders = (LARGEST_RING / SMALLEST_RING).ilog2() as usize + 1;
         let mut this = Self { free: vec![Default::default(); orders] };
         let mut offset = 0;
@@ -140,7 +141,7 @@ impl Buddies {
         (capacity / SMALLEST_RING).ilog2() as usize
     }
 
-    fn take(&mut self, capacity: u32) -> Option<u64> {
+    pub(crate) fn take(&mut self, capacity: u32) -> Option<u64> {
         let wanted = Self::order(capacity);
         let found = (wanted..self.free.len()).find(|order| !self.free[*order].is_empty())?;
         let offset = self.free[found].pop_first()?;
@@ -150,7 +151,7 @@ impl Buddies {
         Some(offset)
     }
 
-    fn give(&mut self, mut offset: u64, capacity: u32) {
+    pub(crate) fn give(&mut self, mut offset: u64, capacity: u32) {
         let mut order = Self::order(capacity);
         while order + 1 < self.free.len() {
             let buddy = offset ^ (u64::from(SMALLEST_RING) << order);

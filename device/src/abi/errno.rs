@@ -35,6 +35,7 @@ errnos! {
     EACCES = 13, "permission denied";
     EFAULT = 14, "bad address";
     EBUSY = 16, "another group is using this side of the socket";
+    EXDEV = 18, "the other end's GPU memory cannot be reached from here";
     ENODEV = 19, "no such device";
     EINVAL = 22, "invalid argument";
     ENFILE = 23, "socket table full";

@@ -9,7 +9,6 @@
 //! Bytes of an arena belong to both processes. What the other one writes there is not to be
 //! trusted, nor that it keeps to any order.
 
-#![cfg_attr(not(test), expect(dead_code, reason = "the local transport will be the caller"))]
 
 use std::os::fd::OwnedFd;
 

@@ -14,6 +14,9 @@ pub enum NetError {
     /// The system's: the net was to use RDMA, and there is none.
     #[error(transparent)]
     Rdma(#[from] rsocket_shim::load::LoadError),
+    /// The system's: the net was to have direct streams, and they cannot be had.
+    #[error("no direct streams between kernels here: {0}")]
+    Local(String),
     /// The GPU's, or the launch's shape.
     #[error(transparent)]
     Gpu(#[from] GpuError),

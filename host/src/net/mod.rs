@@ -46,6 +46,7 @@ use crate::proxy::shard::Shard;
 use crate::proxy::shared::{Inbox, RunningLaunches, Shared};
 use crate::proxy::statistics::{Counters, SocketState, Statistics};
 use crate::proxy::thread::{Control, ProxyThread};
+use crate::transport::local::Local;
 use crate::transport::rdma::{AdapterReport, Rdma};
 use crate::transport::{self, Placement, Placements, RingRegion, TransportChoice, Transports};
 use config::{Config, Printer};
@@ -60,6 +61,25 @@ const STOP: Duration = Duration::from_secs(5);
 const LEAVE: Duration = Duration::from_secs(7);
 /// Lines of kernels that wait to be printed.
 const LINES: usize = 1024;
+
+/// GPU memory that direct streams may take, at least; as a rule four times that of rings.
+const LEAST_ARENAS: u64 = 256 << 20;
+
+/// What a net needs for direct streams; the reason if it has none.
+fn direct_streams(
+    gpu: &Gpu,
+    ring_memory: u64,
+    policy: &Policy,
+    transport: TransportChoice,
+) -> Result<Local, String> {
+    if !matches!(transport, TransportChoice::Auto | TransportChoice::Local) {
+        return Err("another transport was asked for".to_owned());
+    }
+    if policy.limits.slow() {
+        return Err("the policy limits bytes, which nobody would count".to_owned());
+    }
+    Local::new(gpu, ring_memory.saturating_mul(4).max(LEAST_ARENAS))
+}
 
 /// A net. Dropping it stops its kernels (their waits return ECANCELED), sends what is unsent,
 /// closes all sockets and ends the threads, all within bounded time.
@@ -92,12 +112,23 @@ impl Net {
         let system = |call| move |source: std::io::Error| NetError::System { call, source };
         let libraries = match transport {
             TransportChoice::Tcp => Err("tcp was asked for".to_owned()),
+            TransportChoice::Local => Err("local was asked for".to_owned()),
             TransportChoice::Rdma => Ok(Rdma::look()?),
             TransportChoice::Auto => Rdma::look().map_err(|missing| missing.to_string()),
         };
         let rings_on_gpu = libraries.is_ok() && placements != Placements::only(Placement::Bounce);
+        let local = match direct_streams(&gpu, ring_memory, &policy, transport) {
+            Ok(local) => Some(local),
+            Err(why) if transport == TransportChoice::Local => return Err(NetError::Local(why)),
+            Err(why) => {
+                tracing::info!(why, "no direct streams on this net");
+                None
+            }
+        };
+        let window = local.as_ref().map(|_| gpu.arena_window()).transpose()?;
+        let (window, silence_ns) = (window.as_ref(), config.silence_ns);
         let memory =
-            Memory::new(&gpu, layout, ring_memory as usize, rings_on_gpu, config.silence_ns)?;
+            Memory::new(&gpu, layout, ring_memory as usize, rings_on_gpu, window, silence_ns)?;
         let (host_rings, gpu_rings) = memory.rings();
         let gpu_ring_bytes = gpu_rings.as_ref().map_or(0, |rings| rings.len() as u64);
         let (rdma, without_rdma) = match libraries {
@@ -128,7 +159,7 @@ impl Net {
             pool: Pool::new(&layout, [ring_memory, gpu_ring_bytes]),
             config,
             policy,
-            transports: Transports::new(transport, rdma),
+            transports: Transports::new(transport, rdma, local),
             inboxes,
             launches: RunningLaunches::default(),
             waiting: Mutex::default(),

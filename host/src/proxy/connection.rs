@@ -4,7 +4,7 @@
 //! itself knows; what makes no sense ends this socket with EPROTO, never more than that.
 
 use gpunet_device::Handle;
-use gpunet_device::abi::card::{Card, Kind, Place, Progress, Status};
+use gpunet_device::abi::card::{Card, Kind, Mailboxes, Place, Progress, Status};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::express::{self, EXPRESS_BYTES};
 use gpunet_device::calls::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDHUP};
@@ -20,6 +20,9 @@ use crate::transport::{Direction, Moved, RingRegion, Socket};
 
 /// Sockets of a proxy thread that ended with EPROTO and are logged; the rest are counted.
 const LOGGED_VIOLATIONS: u64 = 100;
+
+/// As far as counters go.
+const MOST: u64 = u64::MAX >> 8;
 
 /// Turns that moved bytes after which a socket is busy enough to do without epoll.
 pub(super) const OFTEN: u32 = if cfg!(feature = "simulation") { 4 } else { 16 };
@@ -138,6 +141,8 @@ pub(crate) struct Connection {
     pub(crate) socket: Option<Box<dyn Socket>>,
     pub(crate) receive: Counted,
     pub(crate) send: Counted,
+    /// Of a direct stream.
+    pub(super) mailboxes: Option<Mailboxes>,
     /// Number of the last small message that was put into the express words, and whether it is
     /// the last that was received.
     express_number: u64,
@@ -194,6 +199,7 @@ impl Connection {
             socket,
             receive: Counted::default(),
             send: Counted::default(),
+            mailboxes: None,
             express_number: 0,
             express_holds: false,
             receive_ended: false,
@@ -241,6 +247,7 @@ impl Connection {
             receive: self.receive.place,
             send: self.send.place,
             patience_ns: self.wishes.patience_ns,
+            mailboxes: self.mailboxes,
         };
         memory.publish_card(self.index, &card);
     }
@@ -335,8 +342,11 @@ impl Connection {
         }
         // Acquire: the GPU has read the bytes before the counter, so they may be overwritten.
         let word = memory.receive_head(self.index).load_acquire();
-        let limit = self.receive.ours;
-        if self.receive.update(word, limit).is_err() {
+        // The proxy of a direct stream does not know how much has come.
+        let limit = if self.is_direct() { MOST } else { self.receive.ours };
+        let sensible = self.receive.update(word, limit).is_ok();
+        self.receive.ours = self.receive.ours.max(self.receive.theirs);
+        if !sensible {
             self.violate("receive head", word, memory, counters);
         }
     }
@@ -372,7 +382,10 @@ impl Connection {
                 return false;
             }
         }
-        let limit = self.send.ours + u64::from(self.send.place.capacity);
+        let limit = match self.is_direct() {
+            true => MOST,
+            false => self.send.ours + u64::from(self.send.place.capacity),
+        };
         if !sensible || self.send.update(tail, limit).is_err() {
             self.violate("send tail", word, memory, counters);
         } else if let Some(mut bytes) = bytes {
@@ -406,7 +419,7 @@ impl Connection {
 
     /// Bytes that the kernel sent and that are still to go.
     pub(crate) fn unsent(&self) -> u64 {
-        if self.send_ended { 0 } else { self.send.theirs - self.send.ours }
+        if self.send_ended || self.is_direct() { 0 } else { self.send.theirs - self.send.ours }
     }
 
     /// So many bytes were sent.
@@ -418,6 +431,10 @@ impl Connection {
 
     /// Receives once, as much as fits.
     pub(crate) fn pump_receive(&mut self, memory: &Memory, counters: &Counters) -> Turn {
+        // One that has heard all of the stream may still hear that the other end is closed.
+        if self.is_direct() && self.phase == Phase::Open && self.failure.is_none() {
+            return self.hear_direct(memory, counters);
+        }
         if self.receive_ended || self.phase != Phase::Open {
             return Turn::Idle;
         }
@@ -568,6 +585,9 @@ impl Connection {
         let streaming = matches!(self.phase, Phase::Open | Phase::Closing { .. });
         if self.send_ended || !streaming {
             return Turn::Idle;
+        }
+        if self.is_direct() {
+            return self.end_direct(memory);
         }
         let Some(socket) = &mut self.socket else { return Turn::Idle };
         let waiting = self.send.theirs - self.send.ours;

@@ -140,6 +140,7 @@ impl Connection {
             made.give_back(shared);
             return Err(Errno::EACCES);
         }
+        listener.wish(self.wishes.receive_ring, self.wishes.send_ring);
         let accepted = listener
             .region(None)
             .and_then(|region| made.take_rings(shared, region))
@@ -155,6 +156,7 @@ impl Connection {
                     return Err(errno);
                 }
                 made.phase = Phase::Open;
+                made.take_own_rings(&shared.memory);
                 made.publish(&shared.memory);
                 Ok(Some(made))
             }
@@ -184,6 +186,10 @@ impl Connection {
 
     /// Takes both rings of a stream.
     pub(crate) fn take_rings(&mut self, shared: &Shared, region: RingRegion) -> Result<(), Errno> {
+        if region == RingRegion::Window {
+            // They come with the socket.
+            return Ok(());
+        }
         let (receive, send) = (self.wishes.receive_ring, self.wishes.send_ring);
         let head = shared.memory.receive_head(self.index).load();
         self.receive = shared.ring_in(region, receive, head)?;
@@ -219,5 +225,6 @@ impl Connection {
         }
         self.receive = Counted::default();
         self.send = Counted::default();
+        self.mailboxes = None;
     }
 }

@@ -16,6 +16,7 @@
 
 pub(crate) mod closing;
 pub(crate) mod connection;
+mod direct;
 #[cfg(test)]
 mod hostile_tests;
 pub(crate) mod listener;

@@ -150,7 +150,7 @@ impl Small {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
         let layout = Layout { shards: 1, places, slots: 1 };
         let ring_bytes = 4 * 4096 * places as usize;
-        let memory = Memory::new(&gpu, layout, ring_bytes, false, 1 << 60).expect("memory");
+        let memory = Memory::new(&gpu, layout, ring_bytes, false, None, 1 << 60).expect("memory");
         memory.known_to_the_model();
         let net = memory.device_net(0, 1);
         let shard = empty_shard(memory, ring_bytes as u64, Policy::open());

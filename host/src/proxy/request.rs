@@ -194,7 +194,8 @@ impl Shard {
             return NOTHING;
         }
         connection.watch = Some(Watch { poller, events, token });
-        let ready = connection.readiness();
+        self.watch_direct(socket);
+        let ready = self.open(socket)?.readiness();
         // A socket has one watcher. The one before would keep it in its table for ever.
         if let Some(before) = before.filter(|watch| watch.poller != poller) {
             self.notify(before.poller, socket, before.token, 0);
@@ -264,24 +265,9 @@ impl Shard {
         if !shared.policy.may_connect(address) {
             return Err(self.denied("connect", handle, address));
         }
+        let begun = self.begin_connect(handle, address)?;
+        let (again, done) = (begun.is_err(), begun == Ok(true));
         let connection = self.open(handle)?;
-        // The rings first: a connect that finds none can be tried again.
-        let socket = connection.socket.as_mut().ok_or(Errno::EOPNOTSUPP)?;
-        let region = socket.region(Some(address))?;
-        connection.take_rings(&shared, region)?;
-        let connected = connection.attach().and_then(|()| match &mut connection.socket {
-            Some(socket) => socket.connect(address),
-            None => Err(Errno::EOPNOTSUPP),
-        });
-        let again = connected == Err(Errno::EAGAIN);
-        let done = match connected {
-            Ok(done) => done,
-            Err(_) if again => false,
-            Err(errno) => {
-                connection.give_rings(&shared);
-                return Err(errno);
-            }
-        };
         connection.phase = if done { Phase::Open } else { Phase::Connecting };
         if done {
             counters.connected.add(1);

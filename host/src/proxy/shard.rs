@@ -69,8 +69,10 @@ pub(crate) struct Shard {
     /// Sockets whose peer's queue was full, and when they try again.
     again: Vec<(Handle, SocketAddr)>,
     again_at_ns: u64,
+    /// Direct streams that a poller has just begun to watch, and when they are looked at again.
+    pub(super) once_more: Vec<(Handle, u64)>,
     /// The time, as last told.
-    now_ns: u64,
+    pub(super) now_ns: u64,
     beat: u64,
 }
 
@@ -104,6 +106,7 @@ impl Shard {
             unwatched: Vec::new(),
             again: Vec::new(),
             again_at_ns: 0,
+            once_more: Vec::new(),
             now_ns: 0,
             beat: 0,
         }
@@ -131,6 +134,7 @@ impl Shard {
         worked |= self.retry_full();
         worked |= self.resume_paused(now_ns, io);
         worked |= self.try_again(now_ns);
+        worked |= self.look_once_more(now_ns);
         worked |= self.write_events();
         worked |= self.finish_closing(now_ns, io);
         self.watch_again(io);
@@ -543,24 +547,59 @@ impl Shard {
         let Some(connection) = self.find(handle) else { return };
         let Some(socket) = &mut connection.socket else { return };
         let finished = socket.finish_connect();
+        let anew = if finished == Ok(false) { socket.starts_anew() } else { None };
         if socket.has_moved() {
             connection.off_epoll = true;
             self.unwatched.push(handle.place());
         }
         let Some(connection) = self.find(handle) else { return };
         match finished {
-            Ok(false) => return,
+            Ok(false) => {
+                if let Some(address) = anew {
+                    self.connect_anew(handle, address);
+                }
+                return;
+            }
             Ok(true) => {
-                connection.phase = Phase::Open;
                 counters.connected.add(1);
+                connection.take_own_rings(&shared.memory);
+                if connection.is_direct() {
+                    // The kernel has the card of a socket without rings, and looks at it once more
+                    // when it is told that it is connected.
+                    connection.publish(&shared.memory);
+                }
+                connection.phase = Phase::Open;
                 connection.publish_status(&shared.memory);
+                self.forget_tail(handle);
             }
             Err(errno) => connection.fail(errno, &shared.memory, &counters),
         }
-        let ready = connection.readiness();
         let place = handle.place() as usize;
+        let ready = self.places[place].as_ref().map_or(0, |connection| connection.readiness());
         self.tell_watcher(place, ready);
         self.pump_send(place);
+    }
+
+    /// What a socket tried first did not work out: the next way.
+    fn connect_anew(&mut self, handle: Handle, address: SocketAddr) {
+        let (shared, counters) = (Arc::clone(&self.shared), Arc::clone(&self.counters));
+        let begun = self.begin_connect(handle, &address);
+        let Some(connection) = self.find(handle) else { return };
+        match begun {
+            Ok(begun) => {
+                connection.publish(&shared.memory);
+                self.forget_tail(handle);
+                if begun.is_err() {
+                    self.connect_again(handle, address);
+                }
+                self.heat(handle);
+            }
+            Err(errno) => {
+                connection.fail(errno, &shared.memory, &counters);
+                let ready = connection.readiness();
+                self.tell_watcher(handle.place() as usize, ready);
+            }
+        }
     }
 
     /// Tries to connect again, later.

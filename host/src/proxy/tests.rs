@@ -40,7 +40,7 @@ impl Bench {
     fn new() -> Self {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
         let layout = Layout { shards: 1, places: 2, slots: 1 };
-        let memory = Memory::new(&gpu, layout, 2 * RING as usize, false, 1).expect("memory");
+        let memory = Memory::new(&gpu, layout, 2 * RING as usize, false, None, 1).expect("memory");
         let (near, peer) = UnixStream::pair().expect("a pair");
         peer.set_nonblocking(true).expect("a socket can");
         let (socket, _) = transport::adopt(near.into()).expect("a stream");

@@ -1,27 +1,31 @@
-//! What a program or a kernel may choose: the transport of IP sockets, and where the rings of RDMA
+//! What a program or a kernel may choose: the transport of sockets, and where the rings of RDMA
 //! streams may lie.
 
 use std::fmt;
 
-/// How sockets with IP addresses travel.
+/// How sockets travel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum TransportChoice {
-    /// By RDMA where the way to the peer has an RDMA device and the peer takes it, else by TCP.
-    /// Listeners take both.
+    /// Straight from kernel to kernel where the peer is a kernel of this machine and this user;
+    /// else by RDMA where the way to the peer has an RDMA device and the peer takes it; else by
+    /// the system's sockets. Listeners take all of them.
     #[default]
     Auto = 0,
-    /// TCP.
+    /// The system's sockets: TCP, or UNIX sockets for paths.
     Tcp = 1,
     /// RDMA, with rsocket's protocol.
     Rdma = 2,
+    /// Straight from kernel to kernel, on this machine.
+    Local = 3,
 }
 
 impl TransportChoice {
     /// The choice with that number, as `SocketOption::Transport` has it.
     #[must_use]
     pub fn from_number(number: u64) -> Option<Self> {
-        [Self::Auto, Self::Tcp, Self::Rdma].into_iter().find(|choice| *choice as u64 == number)
+        let all = [Self::Auto, Self::Tcp, Self::Rdma, Self::Local];
+        all.into_iter().find(|choice| *choice as u64 == number)
     }
 }
 
@@ -117,6 +121,7 @@ mod tests {
     #[test]
     fn choices_have_numbers() {
         assert_eq!(TransportChoice::from_number(2), Some(TransportChoice::Rdma));
-        assert_eq!(TransportChoice::from_number(3), None);
+        assert_eq!(TransportChoice::from_number(3), Some(TransportChoice::Local));
+        assert_eq!(TransportChoice::from_number(4), None);
     }
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 use gpunet_device::{Domain, SocketAddr};
-use rustix::event::epoll;
 
+use super::patience::{Patience, either};
 use super::rdma::{Rdma, RdmaSocket};
 use super::{
     Direction, Moved, Peers, Placement, Placements, RingRegion, Rings, Socket, TransportChoice, tcp,
@@ -43,31 +43,6 @@ struct Attempt {
 /// How long a peer may take to answer by RDMA. A machine without RDMA does not even refuse, and the
 /// system would ask it for a minute.
 const PATIENCE: Duration = Duration::from_secs(3);
-
-/// The end of an attempt: a timer, and a descriptor for it and the attempt.
-struct Patience {
-    timer: OwnedFd,
-    either: OwnedFd,
-}
-
-impl Patience {
-    fn new(attempt: &dyn Socket) -> Result<Self, Errno> {
-        use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
-        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-        let timer =
-            rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags).map_err(errno)?;
-        let once = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
-        let time = Itimerspec { it_interval: Timespec::default(), it_value: once };
-        rustix::time::timerfd_settime(&timer, TimerfdTimerFlags::empty(), &time).map_err(errno)?;
-        let either = either([attempt.descriptor(), Some(timer.as_fd())])?;
-        Ok(Self { timer, either })
-    }
-
-    fn is_over(&self) -> bool {
-        // Readable once the time has come.
-        rustix::io::read(&self.timer, &mut [0_u8; 8]).is_ok()
-    }
-}
 
 /// A socket whose transport is not decided when it is made.
 pub(super) struct IpSocket {
@@ -156,20 +131,6 @@ impl IpSocket {
             (choice, _) => choice,
         }
     }
-}
-
-fn errno(errno: rustix::io::Errno) -> Errno {
-    Errno(errno.raw_os_error())
-}
-
-/// Readable when either is.
-fn either(descriptors: [Option<BorrowedFd<'_>>; 2]) -> Result<OwnedFd, Errno> {
-    let set = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(errno)?;
-    for descriptor in descriptors.into_iter().flatten() {
-        let data = epoll::EventData::new_u64(0);
-        epoll::add(&set, descriptor, data, epoll::EventFlags::IN).map_err(errno)?;
-    }
-    Ok(set)
 }
 
 impl Socket for IpSocket {
@@ -270,7 +231,7 @@ impl Socket for IpSocket {
         if !self.may_fall_back {
             return begun;
         }
-        match begun.and_then(|_| Patience::new(&attempt.rdma)) {
+        match begun.and_then(|_| Patience::new(attempt.rdma.descriptor(), PATIENCE)) {
             Ok(patience) => {
                 attempt.patience = Some(patience);
                 Ok(false)
@@ -363,7 +324,10 @@ impl Socket for IpSocket {
         let early = matches!(self.way, Way::Open(_));
         match option {
             SocketOption::Transport if early => {
-                self.choice = TransportChoice::from_number(value).ok_or(Errno::EINVAL)?;
+                let choice = TransportChoice::from_number(value);
+                // Direct streams are for the net to have, or not.
+                let known = choice.filter(|choice| *choice != TransportChoice::Local);
+                self.choice = known.ok_or(Errno::EINVAL)?;
                 Ok(())
             }
             SocketOption::Placement if early => {
@@ -402,7 +366,7 @@ impl Socket for IpSocket {
         match &self.way {
             Way::Both { either, .. } => Some(either.as_fd()),
             Way::Trying(attempt) => match &attempt.patience {
-                Some(patience) => Some(patience.either.as_fd()),
+                Some(patience) => Some(patience.as_fd()),
                 None => attempt.rdma.descriptor(),
             },
             _ => self.now().ok()?.descriptor(),

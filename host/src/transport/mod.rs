@@ -8,8 +8,9 @@
 //! | [`tcp`] | IPv4, IPv6 | the system's socket reads into the ring and writes from it |
 //! | [`unix`] | paths | likewise |
 //! | `rdma` | IPv4, IPv6 | the network's device takes them out of the ring and puts them there |
+//! | `local` | all of this machine | kernels, straight into each other's rings |
 //!
-//! `ip` chooses between the first and the last.
+//! `ip` chooses between TCP and RDMA, `near` between the last and all others.
 //!
 //! What a transport must supply: a way to make a [`Socket`] for a domain, and everything in that
 //! trait; a descriptor to wait on where there is one.
@@ -17,6 +18,9 @@
 mod choice;
 pub mod descriptor;
 mod ip;
+pub(crate) mod local;
+mod near;
+mod patience;
 pub(crate) mod rdma;
 pub mod tcp;
 pub mod unix;
@@ -26,7 +30,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use gpunet_device::abi::card::Place;
+use gpunet_device::abi::card::{Mailboxes, Place};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 use gpunet_device::{Domain, SocketAddr};
@@ -35,6 +39,8 @@ pub use choice::{Placement, Placements, TransportChoice};
 
 use crate::memory::Window;
 use ip::IpSocket;
+use local::Local;
+use near::NearSocket;
 use rdma::Rdma;
 
 /// What an attempt to move bytes came to.
@@ -65,6 +71,8 @@ pub enum RingRegion {
     Host = 0,
     /// GPU memory, which the proxy itself cannot reach.
     Gpu = 1,
+    /// The window of direct streams, whose rings come with the socket.
+    Window = gpunet_device::abi::net::WINDOW,
 }
 
 /// The rings that a stream has got.
@@ -74,6 +82,41 @@ pub struct Rings {
     pub receive: Place,
     /// To the peer.
     pub send: Place,
+}
+
+/// What is known of the other end of a direct stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct News {
+    /// How far its kernel has sent, as last heard.
+    pub sent: u64,
+    /// How far it has received, as last heard.
+    pub received: u64,
+    /// It sends no more.
+    pub ended: bool,
+    /// It is closed.
+    pub closed: bool,
+}
+
+/// The proxy's part of a direct stream, whose bytes and counters go from kernel to kernel.
+pub trait Direct {
+    /// Where its rings and mailboxes lie.
+    fn rings(&self) -> Option<(Rings, Mailboxes)>;
+
+    /// What the other end's proxy has said. An error: it is gone.
+    fn hear(&mut self) -> Result<News, Errno>;
+
+    /// Tells how far this side's kernel has sent and received, if a poller at the other end wants
+    /// to know.
+    fn tell(&mut self, tail: u64, head: u64);
+
+    /// Whether one does.
+    fn is_watched(&self) -> bool;
+
+    /// A poller of this side wants to know how far the other end is.
+    fn watch(&mut self);
+
+    /// Looks for itself how far the other end is: rarely, since that takes the GPU's driver.
+    fn look(&mut self);
 }
 
 /// A socket of some transport. No call waits.
@@ -89,6 +132,11 @@ pub trait Socket: Send {
 
     /// Turns it into a listener.
     fn listen(&mut self, backlog: u32) -> Result<(), Errno>;
+
+    /// Which rings it shall have, where it makes them itself: before `region`.
+    fn wish(&mut self, receive_ring: u32, send_ring: u32) {
+        let _ = (receive_ring, send_ring);
+    }
 
     /// In which memory its rings shall lie: of a connection to `peer`, or of the one that is
     /// accepted next.
@@ -110,6 +158,12 @@ pub trait Socket: Send {
     /// Asks, after the descriptor became writable, whether the connect is done.
     fn finish_connect(&mut self) -> Result<bool, Errno>;
 
+    /// Asked after that was not done: whether it is to be connected once more, from `region` on,
+    /// and where to. What it tried first did not work out.
+    fn starts_anew(&mut self) -> Option<SocketAddr> {
+        None
+    }
+
     /// Whether its descriptor is another one since the last time this was asked.
     fn has_moved(&mut self) -> bool {
         false
@@ -122,6 +176,11 @@ pub trait Socket: Send {
     /// many did. Windows then begin where the last one's bytes ended.
     fn places_bytes(&self) -> bool {
         false
+    }
+
+    /// Its proxy's part, if it is a direct stream.
+    fn direct(&mut self) -> Option<&mut dyn Direct> {
+        None
     }
 
     /// Whether it wants to know how far the kernel has read, lest the peer waits.
@@ -222,12 +281,19 @@ pub(crate) struct Transports {
     choice: TransportChoice,
     /// None: this machine has none, or the net shall not use it.
     rdma: Option<Arc<Rdma>>,
+    /// The same of direct streams.
+    local: Option<Arc<Local>>,
     peers: Arc<Peers>,
 }
 
 impl Transports {
-    pub(crate) fn new(choice: TransportChoice, rdma: Option<Rdma>) -> Self {
-        Self { choice, rdma: rdma.map(Arc::new), peers: Arc::default() }
+    pub(crate) fn new(
+        choice: TransportChoice,
+        rdma: Option<Rdma>,
+        local: Option<Local>,
+    ) -> Self {
+        let (rdma, local) = (rdma.map(Arc::new), local.map(Arc::new));
+        Self { choice, rdma, local, peers: Arc::default() }
     }
 
     /// What is known of the devices that were used.
@@ -241,14 +307,18 @@ impl Transports {
         if let Some(made) = crate::simulation::network::make(domain) {
             return made;
         }
-        match (domain, &self.rdma) {
+        let far = match (domain, &self.rdma) {
             (Domain::Unix, _) => unix::make(),
             (_, None) => tcp::make(domain),
             (_, Some(rdma)) => {
                 let (rdma, peers) = (Arc::clone(rdma), Arc::clone(&self.peers));
-                Ok(Box::new(IpSocket::new(rdma, peers, self.choice, domain)?))
+                Ok(Box::new(IpSocket::new(rdma, peers, self.choice, domain)?) as _)
             }
-        }
+        }?;
+        Ok(match &self.local {
+            Some(local) => Box::new(NearSocket::new(Arc::clone(local), far, self.choice)),
+            None => far,
+        })
     }
 }
 

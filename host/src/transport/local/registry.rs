@@ -20,7 +20,7 @@ const BACKLOG: i32 = 4096;
 const LONGEST_FOLDER: usize = 107 - 64;
 
 /// The folder.
-pub(super) struct Registry {
+pub(crate) struct Registry {
     folder: PathBuf,
     /// Of the network namespace, since addresses mean something inside it alone.
     namespace: u64,
@@ -28,7 +28,7 @@ pub(super) struct Registry {
 
 impl Registry {
     /// The user's own folder, made if need be. The reason if there is none to be trusted.
-    pub(super) fn open() -> Result<Self, String> {
+    pub(crate) fn open() -> Result<Self, String> {
         let user = rustix::process::geteuid().as_raw();
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         let short = |path: &PathBuf| path.is_absolute() && path.as_os_str().len() < LONGEST_FOLDER;
@@ -52,7 +52,7 @@ impl Registry {
     }
 
     /// Takes calls for a listener's address from now on. EADDRINUSE where another does.
-    pub(super) fn listen(&self, address: &SocketAddr, v6_only: bool) -> Result<Listening, Errno> {
+    pub(crate) fn listen(&self, address: &SocketAddr, v6_only: bool) -> Result<Listening, Errno> {
         let name = listener_name(address, v6_only).ok_or(Errno::EADDRNOTAVAIL)?;
         let path = self.path(&name);
         let socket = open_socket()?;
@@ -72,7 +72,7 @@ impl Registry {
 
     /// Calls the listener at an address of this machine. None: there is none of this user's.
     /// EAGAIN: it has too many calls waiting.
-    pub(super) fn call(&self, address: &SocketAddr) -> Result<Option<Talk>, Errno> {
+    pub(crate) fn call(&self, address: &SocketAddr) -> Result<Option<Talk>, Errno> {
         for name in candidates(address) {
             let path = self.path(&name);
             if !path.exists() {
@@ -92,14 +92,14 @@ impl Registry {
 }
 
 /// A listener's entry, which goes with it.
-pub(super) struct Listening {
+pub(crate) struct Listening {
     socket: OwnedFd,
     _path: BoundPath,
 }
 
 impl Listening {
     /// The next call, if one waits.
-    pub(super) fn next(&self) -> Result<Option<Talk>, Errno> {
+    pub(crate) fn next(&self) -> Result<Option<Talk>, Errno> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         match rustix::net::accept_with(&self.socket, flags) {
             Ok(socket) => Ok(Some(Talk::new(socket))),

@@ -21,33 +21,33 @@ const BYTES: usize = WORDS * 8;
 
 /// Who is at the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Process {
+pub(crate) struct Process {
     /// As the system says.
-    pub(super) pid: i32,
+    pub(crate) pid: i32,
     /// A number that it has drawn: another process may get the same pid later.
-    pub(super) token: u128,
+    pub(crate) token: u128,
 }
 
 /// Memory that a side offers: what it will receive in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Offer {
+pub(crate) struct Offer {
     /// Which arena of the process, and its size.
-    pub(super) arena: u64,
-    pub(super) arena_bytes: u64,
+    pub(crate) arena: u64,
+    pub(crate) arena_bytes: u64,
     /// Where in it the ring lies, and its capacity.
-    pub(super) ring: u64,
-    pub(super) capacity: u32,
+    pub(crate) ring: u64,
+    pub(crate) capacity: u32,
     /// Where in it the mailbox lies.
-    pub(super) mailbox: u64,
+    pub(crate) mailbox: u64,
 }
 
 /// A message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Message {
+pub(crate) enum Message {
     /// The caller's first: who it is, on which GPU, and its address.
-    Hello { token: u128, gpu: [u8; 17], name: SocketAddr },
-    /// The listener's answer.
-    Welcome { token: u128 },
+    Hello { token: u128, gpu: [u8; 17], send_ring: u32, name: SocketAddr },
+    /// The listener's answer. Either says how large it wants the other's ring.
+    Welcome { token: u128, send_ring: u32 },
     /// The listener's other answer.
     Refused { errno: i32 },
     /// Memory; its descriptor comes along.
@@ -67,7 +67,8 @@ impl Message {
         let mut words = [0; WORDS];
         let halves = |token: u128| [token as u64, (token >> 64) as u64];
         let (kind, content): (u64, &[u64]) = match self {
-            Self::Hello { token, gpu, name } => {
+            Self::Hello { token, gpu, send_ring, name } => {
+                words[3] = u64::from(send_ring);
                 words[4..6].copy_from_slice(&halves(token));
                 let mut identity = [0; 24];
                 identity[..17].copy_from_slice(&gpu);
@@ -79,7 +80,11 @@ impl Message {
                 words[10..].copy_from_slice(&name.to_words());
                 (1, &[])
             }
-            Self::Welcome { token } => (2, &halves(token)),
+            Self::Welcome { token, send_ring } => {
+                words[3] = u64::from(send_ring);
+                words[4..6].copy_from_slice(&halves(token));
+                (2, &[])
+            }
             Self::Refused { errno } => (3, &[errno as u32 as u64]),
             Self::Offer(offer) => {
                 let Offer { arena, arena_bytes, ring, capacity, mailbox } = offer;
@@ -100,6 +105,7 @@ impl Message {
             return None;
         }
         let token = || u128::from(words[4]) | u128::from(words[5]) << 64;
+        let ring = || u32::try_from(words[3]).ok();
         Some(match words[2] {
             1 => {
                 let bytes = [words[6], words[7], words[8]].map(u64::to_le_bytes);
@@ -108,9 +114,9 @@ impl Message {
                     return None;
                 }
                 let name = SocketAddr::from_words(words[10..].first_chunk::<14>()?);
-                Self::Hello { token: token(), gpu, name }
+                Self::Hello { token: token(), gpu, send_ring: ring()?, name }
             }
-            2 => Self::Welcome { token: token() },
+            2 => Self::Welcome { token: token(), send_ring: ring()? },
             3 => Self::Refused { errno: i32::try_from(words[4]).ok().filter(|number| *number > 0)? },
             4 => Self::Offer(Offer {
                 arena: words[4],
@@ -129,7 +135,7 @@ impl Message {
 }
 
 /// What there was to hear.
-pub(super) enum Heard {
+pub(crate) enum Heard {
     Message(Message, Option<OwnedFd>),
     /// Nothing now.
     Nothing,
@@ -138,15 +144,15 @@ pub(super) enum Heard {
 }
 
 /// One end of a talk.
-pub(super) struct Talk(OwnedFd);
+pub(crate) struct Talk(OwnedFd);
 
 impl Talk {
-    pub(super) fn new(socket: OwnedFd) -> Self {
+    pub(crate) fn new(socket: OwnedFd) -> Self {
         Self(socket)
     }
 
     /// The process at the other end, if the same user runs it.
-    pub(super) fn peer_pid(&self) -> Result<i32, Errno> {
+    pub(crate) fn peer_pid(&self) -> Result<i32, Errno> {
         let credentials = rustix::net::sockopt::socket_peercred(&self.0).map_err(errno)?;
         if credentials.uid != rustix::process::geteuid() {
             return Err(Errno::EACCES);
@@ -155,7 +161,7 @@ impl Talk {
     }
 
     /// Says something, without waiting. EAGAIN: the other end does not listen now.
-    pub(super) fn say(&self, message: Message, with: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
+    pub(crate) fn say(&self, message: Message, with: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
         let bytes = message.to_words().map(u64::to_le_bytes);
         let bytes = bytes.as_flattened();
         let mut piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: BYTES };
@@ -173,7 +179,7 @@ impl Talk {
                 let first = libc::CMSG_FIRSTHDR(&raw const header);
                 (*first).cmsg_level = libc::SOL_SOCKET;
                 (*first).cmsg_type = libc::SCM_RIGHTS;
-                (*first).cmsg_len = libc::CMSG_LEN(size_of::<i32>() as u32) as usize;
+                (*first).cmsg_len = Control::ONE;
                 libc::CMSG_DATA(first).cast::<i32>().write_unaligned(descriptor.as_raw_fd());
             }
         }
@@ -184,7 +190,7 @@ impl Talk {
     }
 
     /// The next message; EPROTO for one that makes no sense.
-    pub(super) fn hear(&self) -> Result<Heard, Errno> {
+    pub(crate) fn hear(&self) -> Result<Heard, Errno> {
         let mut bytes = [0_u8; BYTES];
         let mut piece = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: BYTES };
         let mut control = Control::default();
@@ -193,7 +199,8 @@ impl Talk {
         header.msg_iov = &raw mut piece;
         header.msg_iovlen = 1;
         header.msg_control = control.0.as_mut_ptr().cast();
-        header.msg_controllen = Control::BYTES;
+        // For one descriptor and no more: the padding would have room for a second.
+        header.msg_controllen = Control::ONE;
         let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
         // SAFETY: the header names memory that lives until the call returns.
         let heard = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut header, flags) };
@@ -236,6 +243,8 @@ struct Control([MaybeUninit<u64>; 4]);
 impl Control {
     // SAFETY: computes a size.
     const BYTES: usize = unsafe { libc::CMSG_SPACE(size_of::<i32>() as u32) } as usize;
+    // SAFETY: computes a size.
+    const ONE: usize = unsafe { libc::CMSG_LEN(size_of::<i32>() as u32) } as usize;
 }
 
 const _: () = assert!(Control::BYTES <= size_of::<Control>());
@@ -255,7 +264,7 @@ fn descriptor_in(header: &libc::msghdr) -> Option<OwnedFd> {
         let rights = !first.is_null()
             && (*first).cmsg_level == libc::SOL_SOCKET
             && (*first).cmsg_type == libc::SCM_RIGHTS
-            && (*first).cmsg_len >= libc::CMSG_LEN(size_of::<i32>() as u32) as usize;
+            && (*first).cmsg_len >= Control::ONE;
         rights.then(|| {
             OwnedFd::from_raw_fd(libc::CMSG_DATA(first).cast::<i32>().read_unaligned())
         })
@@ -266,7 +275,7 @@ fn last_errno() -> Errno {
     Errno(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
 }
 
-pub(super) fn errno(errno: rustix::io::Errno) -> Errno {
+pub(crate) fn errno(errno: rustix::io::Errno) -> Errno {
     Errno(errno.raw_os_error())
 }
 
@@ -290,8 +299,8 @@ mod tests {
         let offer =
             Offer { arena: 3, arena_bytes: 1 << 21, ring: 4096, capacity: 65536, mailbox: 0 };
         let all = [
-            Message::Hello { token: 7 << 70 | 5, gpu: *b"c0123456789abcdef", name },
-            Message::Welcome { token: u128::MAX },
+            Message::Hello { token: 7 << 70 | 5, gpu: *b"c0123456789abcdef", send_ring: 9, name },
+            Message::Welcome { token: u128::MAX, send_ring: 4096 },
             Message::Refused { errno: 111 },
             Message::Offer(offer),
             Message::Counts { tail: 9, head: 8 },

@@ -1,0 +1,278 @@
+//! Where direct streams receive: an inbox is a ring and a mailbox in an arena of GPU memory. Each
+//! peer process has arenas of its own, so that a descriptor shows it nothing of others.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use gpunet_device::abi::card::{Place, Progress};
+use gpunet_device::abi::errno::Errno;
+use gpunet_device::abi::layout::{LIVE_AT, MAILBOX_BYTES, MAILBOX_WORDS};
+use gpunet_device::abi::net::WINDOW;
+
+use super::talk::{Offer, Process};
+use crate::gpu::{Arena, Gpu, GpuError};
+use crate::pool::{Buddies, LARGEST_RING, SMALLEST_RING, ring_capacity};
+
+/// Where the counters of every direct stream begin. Mailboxes are written anew for each.
+const BASE: u64 = 128;
+/// A peer's first arena is so large, the next ones so, or as their first ring needs it.
+const FIRST_ARENA: u64 = 2 << 20;
+const NEXT_ARENA: u64 = 16 << 20;
+
+/// All arenas that this process has made, for its own nets: those need no descriptor.
+static OWN: Mutex<Option<HashMap<u64, Weak<Arena>>>> = Mutex::new(None);
+/// The number of the next.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The arenas of a net: its own by the peer that they are for, and those of peers.
+pub(crate) struct Arenas {
+    gpu: Gpu,
+    /// Bytes that its own may still take.
+    budget: Mutex<u64>,
+    own: Mutex<HashMap<Process, Vec<Weak<Chunk>>>>,
+    peers: Mutex<HashMap<(Process, u64), Weak<Arena>>>,
+}
+
+/// An arena of this net's own, and what of it is free. It goes with its last inbox.
+struct Chunk {
+    number: u64,
+    arena: Arc<Arena>,
+    free: Mutex<Buddies>,
+    arenas: Arc<Arenas>,
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        *lock(&self.arenas.budget) += self.arena.len() as u64;
+        if let Some(own) = lock(&OWN).as_mut() {
+            own.remove(&self.number);
+        }
+        // Others may hold on to the map's entry, which then leads nowhere.
+        lock(&self.arenas.own).retain(|_, chunks| {
+            chunks.retain(|chunk| chunk.strong_count() > 0);
+            !chunks.is_empty()
+        });
+    }
+}
+
+/// Where a stream receives. Dropped, its memory can be used by the next stream with the same peer:
+/// who drops it knows that the peer's kernel no longer writes there.
+pub(crate) struct Inbox {
+    chunk: Arc<Chunk>,
+    ring: u64,
+    capacity: u32,
+    mailbox: u64,
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        let mut free = lock(&self.chunk.free);
+        free.give(self.ring, self.capacity);
+        free.give(self.mailbox, MAILBOX_BYTES as u32);
+    }
+}
+
+/// Where the other end of a stream receives.
+pub(crate) struct Outbox {
+    arena: Arc<Arena>,
+    ring: u64,
+    capacity: u32,
+    mailbox: u64,
+}
+
+impl Arenas {
+    pub(crate) fn new(gpu: Gpu, budget: u64) -> Self {
+        let (own, peers) = (Mutex::default(), Mutex::default());
+        Self { gpu, budget: Mutex::new(budget), own, peers }
+    }
+
+    /// An inbox for streams from a peer; ENOBUFS when the net's memory for them is used up.
+    pub(crate) fn inbox(self: &Arc<Self>, peer: Process, ring: u32) -> Result<Inbox, Errno> {
+        let capacity = ring_capacity(ring);
+        // Not under the lock: the last user of a chunk takes the same one.
+        let known: Vec<Arc<Chunk>> = lock(&self.own)
+            .get(&peer)
+            .map_or(Vec::new(), |chunks| chunks.iter().filter_map(Weak::upgrade).collect());
+        if let Some(inbox) = known.iter().find_map(|chunk| Chunk::take(chunk, capacity)) {
+            inbox.prepare()?;
+            return Ok(inbox);
+        }
+        let usual = if known.is_empty() { FIRST_ARENA } else { NEXT_ARENA };
+        let bytes = usual.max(2 * u64::from(capacity));
+        let chunk = self.new_chunk(peer, bytes)?;
+        let inbox = Chunk::take(&chunk, capacity).ok_or(Errno::ENOBUFS)?;
+        inbox.prepare()?;
+        Ok(inbox)
+    }
+
+    fn new_chunk(self: &Arc<Self>, peer: Process, bytes: u64) -> Result<Arc<Chunk>, Errno> {
+        {
+            let mut budget = lock(&self.budget);
+            *budget = budget.checked_sub(bytes).ok_or(Errno::ENOBUFS)?;
+        }
+        let arena = match self.gpu.arena(bytes as usize) {
+            Ok(arena) => Arc::new(arena),
+            Err(error) => {
+                *lock(&self.budget) += bytes;
+                return Err(out_of_memory(&error));
+            }
+        };
+        // What it is larger than asked for is paid for, too.
+        let more = arena.len() as u64 - bytes;
+        {
+            let mut budget = lock(&self.budget);
+            *budget = budget.saturating_sub(more);
+        }
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        lock(&OWN).get_or_insert_default().insert(number, Arc::downgrade(&arena));
+        let free = Mutex::new(Buddies::new(arena.len() as u64));
+        let chunk = Arc::new(Chunk { number, arena, free, arenas: Arc::clone(self) });
+        lock(&self.own).entry(peer).or_default().push(Arc::downgrade(&chunk));
+        Ok(chunk)
+    }
+
+    /// What a peer offers. Nothing of it is trusted.
+    pub(crate) fn outbox(
+        &self,
+        peer: Process,
+        is_self: bool,
+        offer: &Offer,
+        descriptor: Option<OwnedFd>,
+    ) -> Result<Outbox, Errno> {
+        let arena = if is_self {
+            self.own_arena(offer.arena)?
+        } else {
+            self.peers_arena(peer, offer, descriptor)?
+        };
+        let Offer { ring, capacity, mailbox, .. } = *offer;
+        let bytes = arena.len() as u64;
+        let inside = |at: u64, length: u64| {
+            at.is_multiple_of(MAILBOX_BYTES as u64)
+                && at.checked_add(length).is_some_and(|end| end <= bytes)
+        };
+        let apart = mailbox + (MAILBOX_BYTES as u64) <= ring || ring + u64::from(capacity) <= mailbox;
+        let sensible = capacity.is_power_of_two()
+            && (SMALLEST_RING..=LARGEST_RING).contains(&capacity)
+            && inside(ring, capacity.into())
+            && inside(mailbox, MAILBOX_BYTES as u64)
+            && apart;
+        if !sensible {
+            return Err(Errno::EPROTO);
+        }
+        Ok(Outbox { arena, ring, capacity, mailbox })
+    }
+
+    fn own_arena(&self, number: u64) -> Result<Arc<Arena>, Errno> {
+        let arena = lock(&OWN).as_ref().and_then(|own| own.get(&number)).and_then(Weak::upgrade);
+        let arena = arena.ok_or(Errno::EPROTO)?;
+        arena.allow(&self.gpu).map_err(|error| refused(&error))?;
+        Ok(arena)
+    }
+
+    fn peers_arena(
+        &self,
+        peer: Process,
+        offer: &Offer,
+        descriptor: Option<OwnedFd>,
+    ) -> Result<Arc<Arena>, Errno> {
+        let key = (peer, offer.arena);
+        let mut peers = lock(&self.peers);
+        if let Some(known) = peers.get(&key).and_then(Weak::upgrade) {
+            return Ok(known);
+        }
+        peers.retain(|_, arena| arena.strong_count() > 0);
+        let bytes = usize::try_from(offer.arena_bytes).map_err(|_| Errno::EPROTO)?;
+        let descriptor = descriptor.ok_or(Errno::EPROTO)?;
+        let arena = self.gpu.import_arena(descriptor, bytes).map_err(|error| refused(&error))?;
+        let arena = Arc::new(arena);
+        peers.insert(key, Arc::downgrade(&arena));
+        Ok(arena)
+    }
+}
+
+impl Chunk {
+    fn take(this: &Arc<Self>, capacity: u32) -> Option<Inbox> {
+        let mut free = lock(&this.free);
+        let ring = free.take(capacity)?;
+        let Some(mailbox) = free.take(MAILBOX_BYTES as u32) else {
+            free.give(ring, capacity);
+            return None;
+        };
+        drop(free);
+        Some(Inbox { chunk: Arc::clone(this), ring, capacity, mailbox })
+    }
+}
+
+impl Inbox {
+    /// Writes the mailbox anew: what stands there is the last stream's.
+    fn prepare(&self) -> Result<(), Errno> {
+        let mut words = [0; MAILBOX_WORDS];
+        words[LIVE_AT] = Progress::new(BASE, 0).0;
+        words[LIVE_AT + 1] = Progress::new(BASE, 0).0;
+        let bytes = words.map(u64::to_ne_bytes);
+        let written = self.chunk.arena.write(self.mailbox as usize, bytes.as_flattened());
+        written.map_err(|error| out_of_memory(&error))
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        place(&self.chunk.arena, self.ring, self.capacity)
+    }
+
+    pub(crate) fn mailbox_page(&self) -> u32 {
+        page(&self.chunk.arena, self.mailbox)
+    }
+
+    /// What the peer is told of it, and the descriptor of its arena.
+    pub(crate) fn offer(&self) -> Result<(Offer, OwnedFd), Errno> {
+        let Self { chunk, ring, capacity, mailbox } = self;
+        let descriptor = chunk.arena.export().map_err(|error| out_of_memory(&error))?;
+        let (arena, arena_bytes) = (chunk.number, chunk.arena.len() as u64);
+        let offer =
+            Offer { arena, arena_bytes, ring: *ring, capacity: *capacity, mailbox: *mailbox };
+        Ok((offer, descriptor))
+    }
+
+    /// How far the peer's kernel says that it has sent and received.
+    pub(crate) fn counts(&self) -> Result<(u64, u64), Errno> {
+        let mut bytes = [0; 16];
+        let at = self.mailbox as usize + LIVE_AT * 8;
+        self.chunk.arena.read(at, &mut bytes).map_err(|error| out_of_memory(&error))?;
+        let (words, _) = bytes.as_chunks::<8>();
+        let [sent, received] = [words[0], words[1]].map(|word| Progress(u64::from_ne_bytes(word)));
+        Ok((sent.count(), received.count()))
+    }
+}
+
+impl Outbox {
+    pub(crate) fn place(&self) -> Place {
+        place(&self.arena, self.ring, self.capacity)
+    }
+
+    pub(crate) fn mailbox_page(&self) -> u32 {
+        page(&self.arena, self.mailbox)
+    }
+}
+
+fn place(arena: &Arena, ring: u64, capacity: u32) -> Place {
+    Place { region: WINDOW, offset: arena.offset() + ring, capacity, base: BASE }
+}
+
+fn page(arena: &Arena, mailbox: u64) -> u32 {
+    ((arena.offset() + mailbox) / MAILBOX_BYTES as u64) as u32
+}
+
+fn out_of_memory(error: &GpuError) -> Errno {
+    tracing::warn!(%error, "no GPU memory for a direct stream");
+    Errno::ENOBUFS
+}
+
+fn refused(error: &GpuError) -> Errno {
+    tracing::info!(%error, "a peer's GPU memory cannot be reached");
+    Errno::EXDEV
+}

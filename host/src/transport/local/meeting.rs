@@ -1,0 +1,144 @@
+//! How two ends meet: four messages. A descriptor is given to nobody who has not shown who it is.
+//!
+//! ```text
+//!  caller                                   listener
+//!    ── Hello: who, which GPU, address ──────▶  same user? a GPU whose memory can be reached?
+//!    ◀─ Welcome: who  (or Refused) ───────────
+//!    ── Offer: its inbox, a descriptor ──────▶  maps it, makes its own inbox
+//!    ◀─ Offer: its inbox, a descriptor ───────  and is connected
+//!  maps it, is connected
+//! ```
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use gpunet_device::abi::errno::Errno;
+
+use super::Local;
+use super::inbox::Inbox;
+use super::stream::{DirectStream, Names};
+use super::talk::{Heard, Message, Process, Talk};
+
+/// What comes next.
+enum Expected {
+    /// The listener waits for it.
+    Hello,
+    /// The caller waits for it.
+    Welcome,
+    /// Either waits for it; the caller has made its own.
+    Offer(Process, Option<Inbox>),
+}
+
+/// A meeting that is under way.
+pub(crate) struct Meeting {
+    local: Arc<Local>,
+    talk: Talk,
+    names: Names,
+    receive_ring: u32,
+    send_ring: u32,
+    expected: Expected,
+}
+
+impl Meeting {
+    /// Of one that calls.
+    pub(crate) fn call(
+        local: Arc<Local>,
+        talk: Talk,
+        names: Names,
+        (receive_ring, send_ring): (u32, u32),
+    ) -> Result<Self, Errno> {
+        talk.peer_pid()?;
+        let (token, gpu) = (super::token(), local.gpu.identity());
+        talk.say(Message::Hello { token, gpu, send_ring, name: names.own }, None)?;
+        let expected = Expected::Welcome;
+        Ok(Self { local, talk, names, receive_ring, send_ring, expected })
+    }
+
+    /// Of one that was called.
+    pub(crate) fn answer(
+        local: Arc<Local>,
+        talk: Talk,
+        names: Names,
+        (receive_ring, send_ring): (u32, u32),
+    ) -> Result<Self, Errno> {
+        talk.peer_pid()?;
+        let expected = Expected::Hello;
+        Ok(Self { local, talk, names, receive_ring, send_ring, expected })
+    }
+
+    /// Goes on as far as it can; the stream once it is connected.
+    pub(crate) fn turn(mut self) -> Result<Progressed, Errno> {
+        // Counted: each message is the next of four.
+        loop {
+            let heard = match self.talk.hear()? {
+                Heard::Nothing => return Ok(Progressed::Later(self)),
+                Heard::Gone => return Err(Errno::ECONNREFUSED),
+                Heard::Message(message, descriptor) => (message, descriptor),
+            };
+            self.expected = match (self.expected, heard) {
+                (_, (Message::Refused { errno }, _)) => return Err(Errno(errno)),
+                (Expected::Hello, (Message::Hello { token, gpu, send_ring, name }, _)) => {
+                    let peer = Process { pid: self.talk.peer_pid()?, token };
+                    // GPUs of one kind may reach each other's memory; the driver will say.
+                    if gpu[0] != self.local.gpu.identity()[0] {
+                        return refuse(&self.talk, Errno::EXDEV);
+                    }
+                    self.names.peer = name;
+                    self.receive_ring = self.receive_ring.max(send_ring);
+                    let send_ring = self.send_ring;
+                    self.talk.say(Message::Welcome { token: super::token(), send_ring }, None)?;
+                    Expected::Offer(peer, None)
+                }
+                (Expected::Welcome, (Message::Welcome { token, send_ring }, _)) => {
+                    let peer = Process { pid: self.talk.peer_pid()?, token };
+                    let ring = self.receive_ring.max(send_ring);
+                    let inbox = self.local.inbox(peer, ring)?;
+                    let (offer, descriptor) = inbox.offer()?;
+                    self.talk.say(Message::Offer(offer), Some(descriptor.as_fd()))?;
+                    Expected::Offer(peer, Some(inbox))
+                }
+                (Expected::Offer(peer, inbox), (Message::Offer(offer), descriptor)) => {
+                    let is_self = peer.token == super::token();
+                    let outbox = self.local.arenas.outbox(peer, is_self, &offer, descriptor);
+                    let (outbox, inbox) = match (outbox, inbox) {
+                        (Ok(outbox), Some(inbox)) => (outbox, inbox),
+                        (Ok(outbox), None) => match self.answer_offer(peer) {
+                            Ok(inbox) => (outbox, inbox),
+                            Err(errno) => return refuse(&self.talk, errno),
+                        },
+                        (Err(errno), _) => return refuse(&self.talk, errno),
+                    };
+                    let Self { local, talk, names, .. } = self;
+                    let stream = DirectStream::new(local, names, talk, inbox, outbox);
+                    return Ok(Progressed::Done(Box::new(stream)));
+                }
+                _ => return refuse(&self.talk, Errno::EPROTO),
+            };
+        }
+    }
+
+    fn answer_offer(&self, peer: Process) -> Result<Inbox, Errno> {
+        let inbox = self.local.inbox(peer, self.receive_ring)?;
+        let (offer, descriptor) = inbox.offer()?;
+        self.talk.say(Message::Offer(offer), Some(descriptor.as_fd()))?;
+        Ok(inbox)
+    }
+}
+
+impl AsFd for Meeting {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.talk.as_fd()
+    }
+}
+
+/// How far a meeting is.
+pub(crate) enum Progressed {
+    Later(Meeting),
+    Done(Box<DirectStream>),
+}
+
+fn refuse<T>(talk: &Talk, errno: Errno) -> Result<T, Errno> {
+    // Who does not hear it sees the talk end.
+    let _ = talk.say(Message::Refused { errno: errno.0 }, None);
+    Err(errno)
+}

@@ -1,0 +1,294 @@
+//! A direct stream as its proxy sees it: the talk with the other end's proxy. Bytes and counters go
+//! from kernel to kernel; what is said here is how it ends, and how far it is where a poller wants
+//! to know.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use gpunet_device::abi::card::Mailboxes;
+use gpunet_device::abi::errno::Errno;
+use gpunet_device::abi::option::SocketOption;
+use gpunet_device::{Domain, SocketAddr};
+
+use super::super::{
+    Direct, Direction, Moved, News, Rings, Socket, TransportChoice,
+};
+use super::Local;
+use super::inbox::{Inbox, Outbox};
+use super::talk::{Heard, Message, Talk};
+use crate::memory::Window;
+
+/// Messages heard in one turn, so that other sockets get theirs.
+const A_TURN: usize = 64;
+
+/// The ends' addresses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Names {
+    pub(crate) domain: Domain,
+    pub(crate) own: SocketAddr,
+    pub(crate) peer: SocketAddr,
+}
+
+/// A stream that is connected, or was.
+pub(crate) struct DirectStream {
+    local: Arc<Local>,
+    names: Names,
+    news: News,
+    /// What the other end has been told last, and whether it wants to be.
+    told: (u64, u64),
+    peer_watches: bool,
+    /// What is still to be said.
+    say_watch: bool,
+    say_end: bool,
+    said_close: bool,
+    /// None when it has been laid to rest.
+    body: Option<Body>,
+}
+
+struct Body {
+    talk: Talk,
+    inbox: Inbox,
+    outbox: Outbox,
+}
+
+/// An inbox whose stream is closed here, and whose other end may still write there.
+pub(crate) struct Grave {
+    talk: Talk,
+    _inbox: Inbox,
+}
+
+impl Grave {
+    /// Whether nobody writes there any more.
+    pub(crate) fn is_quiet(&self) -> bool {
+        // Counted: what was said, and then nothing or the end.
+        loop {
+            match self.talk.hear() {
+                Ok(Heard::Nothing) => return false,
+                Ok(Heard::Message(Message::Close, _) | Heard::Gone) | Err(_) => return true,
+                Ok(Heard::Message(..)) => {}
+            }
+        }
+    }
+}
+
+impl DirectStream {
+    pub(crate) fn new(
+        local: Arc<Local>,
+        names: Names,
+        talk: Talk,
+        inbox: Inbox,
+        outbox: Outbox,
+    ) -> Self {
+        let base = inbox.place().base;
+        Self {
+            local,
+            names,
+            news: News { sent: base, received: base, ended: false, closed: false },
+            told: (base, base),
+            peer_watches: false,
+            say_watch: false,
+            say_end: false,
+            said_close: false,
+            body: Some(Body { talk, inbox, outbox }),
+        }
+    }
+
+    fn talk(&self) -> Result<&Talk, Errno> {
+        self.body.as_ref().map(|body| &body.talk).ok_or(Errno::ENOTCONN)
+    }
+
+    fn hear_all(&mut self) -> Result<(), Errno> {
+        for _ in 0..A_TURN {
+            match self.talk()?.hear()? {
+                Heard::Nothing => break,
+                Heard::Gone if self.news.closed => break,
+                // A process that ends in order says so first.
+                Heard::Gone => return Err(Errno::ECONNRESET),
+                Heard::Message(Message::End, _) => self.news.ended = true,
+                Heard::Message(Message::Close, _) => {
+                    (self.news.ended, self.news.closed) = (true, true);
+                }
+                Heard::Message(Message::Watch, _) => self.peer_watches = true,
+                Heard::Message(Message::Counts { tail, head }, _) => {
+                    self.news.sent = self.news.sent.max(tail);
+                    self.news.received = self.news.received.max(head);
+                }
+                Heard::Message(..) => return Err(Errno::EPROTO),
+            }
+        }
+        Ok(())
+    }
+
+    /// Says what is still to be said. Nobody who is gone hears it.
+    fn say_all(&mut self) {
+        let say = |this: &Self, message| {
+            let said = this.talk().and_then(|talk| talk.say(message, None));
+            !matches!(said, Err(Errno::EAGAIN))
+        };
+        if self.say_watch && say(self, Message::Watch) {
+            self.say_watch = false;
+        }
+        if self.say_end && say(self, Message::End) {
+            self.say_end = false;
+        }
+    }
+}
+
+impl Direct for DirectStream {
+    fn rings(&self) -> Option<(Rings, Mailboxes)> {
+        let Body { inbox, outbox, .. } = self.body.as_ref()?;
+        let mailboxes = Mailboxes { own: inbox.mailbox_page(), peer: outbox.mailbox_page() };
+        Some((Rings { receive: inbox.place(), send: outbox.place() }, mailboxes))
+    }
+
+    fn hear(&mut self) -> Result<News, Errno> {
+        self.say_all();
+        // What was said before the end counts, and so it is heard to its end.
+        self.hear_all()?;
+        Ok(self.news)
+    }
+
+    fn tell(&mut self, tail: u64, head: u64) {
+        if !self.peer_watches || self.told == (tail, head) {
+            return;
+        }
+        let said = self.talk().and_then(|talk| talk.say(Message::Counts { tail, head }, None));
+        if !matches!(said, Err(Errno::EAGAIN)) {
+            self.told = (tail, head);
+        }
+    }
+
+    fn is_watched(&self) -> bool {
+        self.peer_watches
+    }
+
+    fn watch(&mut self) {
+        self.say_watch = true;
+        self.look();
+        self.say_all();
+    }
+
+    fn look(&mut self) {
+        let counts = self.body.as_ref().map(|body| body.inbox.counts());
+        if let Some(Ok((sent, received))) = counts {
+            self.news.sent = self.news.sent.max(sent);
+            self.news.received = self.news.received.max(received);
+        }
+    }
+}
+
+impl Socket for DirectStream {
+    fn transport(&self) -> &'static str {
+        "local"
+    }
+
+    fn domain(&self) -> Domain {
+        self.names.domain
+    }
+
+    fn bind(&mut self, _: &SocketAddr) -> Result<(), Errno> {
+        Err(Errno::EINVAL)
+    }
+
+    fn listen(&mut self, _: u32) -> Result<(), Errno> {
+        Err(Errno::EINVAL)
+    }
+
+    fn connect(&mut self, _: &SocketAddr) -> Result<bool, Errno> {
+        Err(Errno::EISCONN)
+    }
+
+    fn finish_connect(&mut self) -> Result<bool, Errno> {
+        Ok(true)
+    }
+
+    fn accept(&mut self) -> Result<Option<Box<dyn Socket>>, Errno> {
+        Err(Errno::EINVAL)
+    }
+
+    fn places_bytes(&self) -> bool {
+        true
+    }
+
+    fn direct(&mut self) -> Option<&mut dyn Direct> {
+        Some(self)
+    }
+
+    fn receive(&mut self, _: &Window) -> Result<Moved, Errno> {
+        Ok(Moved::Later)
+    }
+
+    fn send(&mut self, _: &Window) -> Result<Moved, Errno> {
+        Ok(Moved::Later)
+    }
+
+    fn discard(&mut self) -> Result<Moved, Errno> {
+        Ok(Moved::Later)
+    }
+
+    fn shutdown(&mut self, direction: Direction) -> Result<(), Errno> {
+        if direction == Direction::Send {
+            self.say_end = true;
+            self.say_all();
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self) -> bool {
+        if !self.said_close {
+            let said = self.talk().and_then(|talk| talk.say(Message::Close, None));
+            self.said_close = !matches!(said, Err(Errno::EAGAIN));
+        }
+        self.said_close
+    }
+
+    fn set_option(&mut self, option: SocketOption, value: u64) -> Result<(), Errno> {
+        match option {
+            // Nothing is ever held back, nor does anybody die unnoticed.
+            SocketOption::NoDelay | SocketOption::KeepAlive | SocketOption::QuickAck
+                if value <= 1 =>
+            {
+                Ok(())
+            }
+            SocketOption::Transport | SocketOption::Placement => Err(Errno::EISCONN),
+            _ => Err(Errno::ENOPROTOOPT),
+        }
+    }
+
+    fn option(&self, option: SocketOption) -> Result<u64, Errno> {
+        match option {
+            SocketOption::NoDelay => Ok(1),
+            SocketOption::KeepAlive => Ok(0),
+            SocketOption::Transport => Ok(TransportChoice::Local as u64),
+            _ => Err(Errno::ENOPROTOOPT),
+        }
+    }
+
+    fn local_addr(&self) -> Result<SocketAddr, Errno> {
+        Ok(self.names.own)
+    }
+
+    fn peer_addr(&self) -> Result<SocketAddr, Errno> {
+        Ok(self.names.peer)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.body.as_ref().map(|body| body.talk.as_fd())
+    }
+
+    fn into_descriptor(self: Box<Self>) -> Option<OwnedFd> {
+        None
+    }
+}
+
+impl Drop for DirectStream {
+    fn drop(&mut self) {
+        // Whoever drops it has closed it, or its net is going: no kernel uses it here.
+        self.leave();
+        let gone = self.hear_all().is_err() || self.news.closed;
+        let Some(Body { talk, inbox, .. }) = self.body.take() else { return };
+        if !gone {
+            self.local.lay_to_rest(Grave { talk, _inbox: inbox });
+        }
+    }
+}

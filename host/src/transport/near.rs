@@ -1,0 +1,415 @@
+//! Sockets of a net that has direct streams: to a listener of this machine and this user they are
+//! tried first, and what else the socket can be comes second. A listener takes both.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gpunet_device::abi::errno::Errno;
+use gpunet_device::abi::option::SocketOption;
+use gpunet_device::{Domain, SocketAddr};
+
+use super::local::{DirectStream, Listening, Local, Meeting, Names, Progressed};
+use super::patience::{Patience, also, either};
+use super::{Direct, Direction, Moved, RingRegion, Rings, Socket, TransportChoice};
+use crate::memory::Window;
+
+/// How long the other end's proxy may take to answer: it does so at once if it is well.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Meetings that a listener has under way; of more the oldest go.
+const MOST_MEETINGS: usize = 256;
+
+/// What it has become.
+enum Way {
+    /// Nothing yet.
+    Open,
+    /// The other end is asked.
+    Calling { meeting: Option<Meeting>, patience: Patience },
+    /// Its listener has too many calls: ask again.
+    Waiting,
+    /// It is not to be: the far way is to be begun.
+    Refused,
+    Direct(Box<DirectStream>),
+    /// A listener of both ways, with a descriptor for all that may happen to it.
+    Both(Box<Both>),
+    /// Whatever the far socket is.
+    Far,
+}
+
+/// A listener's near side.
+struct Both {
+    listening: Listening,
+    meetings: Vec<(Meeting, Instant)>,
+    next: Option<Box<DirectStream>>,
+    either: OwnedFd,
+}
+
+/// A socket that may be a direct stream.
+pub(super) struct NearSocket {
+    local: Arc<Local>,
+    far: Box<dyn Socket>,
+    choice: TransportChoice,
+    way: Way,
+    bound: bool,
+    /// Capacities of the rings: its own, and the other end's.
+    wishes: (u32, u32),
+    peer: SocketAddr,
+    moved: bool,
+}
+
+impl NearSocket {
+    pub(super) fn new(local: Arc<Local>, far: Box<dyn Socket>, choice: TransportChoice) -> Self {
+        let near = matches!(choice, TransportChoice::Auto | TransportChoice::Local);
+        let way = if near { Way::Open } else { Way::Far };
+        let peer = SocketAddr::NONE;
+        Self { local, far, choice, way, bound: false, wishes: (0, 0), peer, moved: false }
+    }
+
+    fn is_local(&self) -> bool {
+        self.choice == TransportChoice::Local
+    }
+
+    /// Asks the listener at an address. False: there is none.
+    fn call(&mut self, peer: &SocketAddr) -> Result<bool, Errno> {
+        let Some(talk) = self.local.registry.call(peer)? else { return Ok(false) };
+        if let (Some(ip), false) = (peer.to_ip(), self.bound) {
+            // So that it has a name of its own.
+            self.far.bind(&std::net::SocketAddr::new(ip.ip(), 0).into())?;
+            self.bound = true;
+        }
+        let own = self.far.local_addr()?;
+        let names = Names { domain: self.far.domain(), own, peer: *peer };
+        let meeting = Meeting::call(Arc::clone(&self.local), talk, names, self.wishes)?;
+        let patience = Patience::new(Some(meeting.as_fd()), PATIENCE)?;
+        self.way = Way::Calling { meeting: Some(meeting), patience };
+        Ok(true)
+    }
+
+    /// What becomes of a call that failed.
+    fn give_up(&mut self, errno: Errno) -> Result<bool, Errno> {
+        if self.is_local() {
+            self.way = Way::Open;
+            return Err(errno);
+        }
+        let transport = self.far.transport();
+        tracing::info!(peer = %self.peer, %errno, "no direct stream to that peer: {transport}");
+        self.way = Way::Refused;
+        Ok(false)
+    }
+
+    /// Goes on with the meetings of a listener, until one has become a stream.
+    fn meet(&mut self) -> Result<(), Errno> {
+        let (local, wishes, domain) = (Arc::clone(&self.local), self.wishes, self.far.domain());
+        let own = self.far.local_addr()?;
+        let Way::Both(both) = &mut self.way else { return Ok(()) };
+        if both.next.is_some() {
+            return Ok(());
+        }
+        while let Some(talk) = both.listening.next()? {
+            let names = Names { domain, own, peer: SocketAddr::NONE };
+            match Meeting::answer(Arc::clone(&local), talk, names, wishes) {
+                Ok(meeting) => {
+                    also(&both.either, meeting.as_fd())?;
+                    both.meetings.push((meeting, Instant::now()));
+                }
+                Err(errno) => tracing::warn!(%errno, "a direct stream was refused"),
+            }
+        }
+        let many = both.meetings.len().saturating_sub(MOST_MEETINGS);
+        both.meetings.drain(..many);
+        for (meeting, begun) in std::mem::take(&mut both.meetings) {
+            if both.next.is_some() {
+                both.meetings.push((meeting, begun));
+                continue;
+            }
+            match meeting.turn() {
+                Ok(Progressed::Later(meeting)) if begun.elapsed() < PATIENCE => {
+                    both.meetings.push((meeting, begun));
+                }
+                Ok(Progressed::Later(_)) => {}
+                Ok(Progressed::Done(stream)) => both.next = Some(stream),
+                Err(errno) => tracing::info!(%errno, "a direct stream did not come about"),
+            }
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> &dyn Socket {
+        match &self.way {
+            Way::Direct(stream) => stream.as_ref(),
+            _ => self.far.as_ref(),
+        }
+    }
+
+    fn now_mut(&mut self) -> &mut dyn Socket {
+        match &mut self.way {
+            Way::Direct(stream) => stream.as_mut(),
+            _ => self.far.as_mut(),
+        }
+    }
+}
+
+impl Socket for NearSocket {
+    fn transport(&self) -> &'static str {
+        match (&self.way, self.far.transport()) {
+            (Way::Both(_) | Way::Calling { .. }, _) if self.is_local() => "local",
+            (Way::Both(_), "tcp4") => "tcp4 and local",
+            (Way::Both(_), "tcp6") => "tcp6 and local",
+            (Way::Both(_), "unix") => "unix and local",
+            (Way::Both(_), "tcp and rdma") => "tcp, rdma and local",
+            _ => self.now().transport(),
+        }
+    }
+
+    fn domain(&self) -> Domain {
+        self.far.domain()
+    }
+
+    fn wish(&mut self, receive_ring: u32, send_ring: u32) {
+        self.wishes = (receive_ring, send_ring);
+    }
+
+    fn bind(&mut self, address: &SocketAddr) -> Result<(), Errno> {
+        self.far.bind(address)?;
+        self.bound = true;
+        Ok(())
+    }
+
+    fn listen(&mut self, backlog: u32) -> Result<(), Errno> {
+        let Way::Open = self.way else { return self.far.listen(backlog) };
+        if !self.is_local() {
+            self.far.listen(backlog)?;
+        } else if !self.bound {
+            // The system's socket holds the port, and nobody is accepted there.
+            self.far.bind(&any(self.far.domain())?)?;
+        }
+        let address = self.far.local_addr()?;
+        let v6_only = self.far.option(SocketOption::V6Only).is_ok_and(|only| only != 0);
+        match self.local.registry.listen(&address, v6_only) {
+            Ok(listening) => {
+                let far = if self.is_local() { None } else { self.far.descriptor() };
+                let either = either([far, Some(listening.as_fd())])?;
+                let both = Both { listening, meetings: Vec::new(), next: None, either };
+                self.way = Way::Both(Box::new(both));
+            }
+            Err(errno) if self.is_local() => return Err(errno),
+            Err(errno) => {
+                tracing::info!(%address, %errno, "no direct streams there");
+                self.way = Way::Far;
+            }
+        }
+        Ok(())
+    }
+
+    fn region(&mut self, peer: Option<&SocketAddr>) -> Result<RingRegion, Errno> {
+        let Some(peer) = peer else {
+            if let Err(errno) = self.meet() {
+                tracing::warn!(%errno, "direct streams cannot be accepted now");
+            }
+            return match &self.way {
+                Way::Both(both) if both.next.is_some() || self.is_local() => Ok(RingRegion::Window),
+                _ => self.far.region(None),
+            };
+        };
+        self.peer = *peer;
+        match self.way {
+            Way::Open | Way::Waiting | Way::Calling { .. } => match self.call(peer) {
+                Ok(true) => return Ok(RingRegion::Window),
+                Err(Errno::EAGAIN) => {
+                    self.way = Way::Waiting;
+                    return Ok(RingRegion::Window);
+                }
+                Ok(false) if self.is_local() => return Err(Errno::ECONNREFUSED),
+                Err(errno) if self.is_local() => return Err(errno),
+                Ok(false) => {}
+                Err(errno) => tracing::info!(%peer, %errno, "no direct stream to that peer"),
+            },
+            Way::Refused | Way::Far => {}
+            _ => return Err(Errno::EINVAL),
+        }
+        self.way = Way::Far;
+        self.far.region(Some(peer))
+    }
+
+    fn attach(&mut self, rings: &Rings) -> Result<(), Errno> {
+        match self.way {
+            Way::Far => self.far.attach(rings),
+            _ => Ok(()),
+        }
+    }
+
+    fn connect(&mut self, address: &SocketAddr) -> Result<bool, Errno> {
+        match self.way {
+            Way::Calling { .. } => Ok(false),
+            Way::Waiting => match self.call(address) {
+                Ok(true) => Ok(false),
+                Ok(false) => self.give_up(Errno::ECONNREFUSED),
+                Err(Errno::EAGAIN) => Err(Errno::EAGAIN),
+                Err(errno) => self.give_up(errno),
+            },
+            _ => self.now_mut().connect(address),
+        }
+    }
+
+    fn finish_connect(&mut self) -> Result<bool, Errno> {
+        let Way::Calling { meeting, patience } = &mut self.way else {
+            return match self.way {
+                Way::Refused | Way::Waiting => Ok(false),
+                _ => self.now_mut().finish_connect(),
+            };
+        };
+        let over = patience.is_over();
+        let Some(now) = meeting.take() else { return Err(Errno::EINVAL) };
+        match now.turn() {
+            Ok(Progressed::Later(_)) if over => self.give_up(Errno::ETIMEDOUT),
+            Ok(Progressed::Later(later)) => {
+                *meeting = Some(later);
+                Ok(false)
+            }
+            Ok(Progressed::Done(stream)) => {
+                // The timer watches no more.
+                self.moved = true;
+                self.way = Way::Direct(stream);
+                Ok(true)
+            }
+            Err(errno) => self.give_up(errno),
+        }
+    }
+
+    fn starts_anew(&mut self) -> Option<SocketAddr> {
+        matches!(self.way, Way::Refused).then(|| {
+            self.moved = true;
+            self.peer
+        })
+    }
+
+    fn has_moved(&mut self) -> bool {
+        let far = matches!(self.way, Way::Far) && self.far.has_moved();
+        std::mem::take(&mut self.moved) || far
+    }
+
+    fn accept(&mut self) -> Result<Option<Box<dyn Socket>>, Errno> {
+        if let Way::Both(both) = &mut self.way {
+            if let Some(stream) = both.next.take() {
+                return Ok(Some(stream));
+            }
+            if self.is_local() {
+                return Ok(None);
+            }
+        }
+        self.far.accept()
+    }
+
+    fn places_bytes(&self) -> bool {
+        self.now().places_bytes()
+    }
+
+    fn direct(&mut self) -> Option<&mut dyn Direct> {
+        match &mut self.way {
+            Way::Direct(stream) => Some(stream.as_mut()),
+            _ => None,
+        }
+    }
+
+    fn wants_head(&self) -> bool {
+        self.now().wants_head()
+    }
+
+    fn consumed(&mut self, head: u64) {
+        self.now_mut().consumed(head);
+    }
+
+    fn receive(&mut self, window: &Window) -> Result<Moved, Errno> {
+        self.now_mut().receive(window)
+    }
+
+    fn peek(&mut self) -> Result<Moved, Errno> {
+        self.now_mut().peek()
+    }
+
+    fn untaken(&self) -> u64 {
+        self.now().untaken()
+    }
+
+    fn send(&mut self, window: &Window) -> Result<Moved, Errno> {
+        self.now_mut().send(window)
+    }
+
+    fn discard(&mut self) -> Result<Moved, Errno> {
+        self.now_mut().discard()
+    }
+
+    fn shutdown(&mut self, direction: Direction) -> Result<(), Errno> {
+        self.now_mut().shutdown(direction)
+    }
+
+    fn leave(&mut self) -> bool {
+        self.now_mut().leave()
+    }
+
+    fn set_option(&mut self, option: SocketOption, value: u64) -> Result<(), Errno> {
+        if option != SocketOption::Transport {
+            return self.now_mut().set_option(option, value);
+        }
+        let early = matches!(self.way, Way::Open | Way::Far) && self.far.peer_addr().is_err();
+        let choice = TransportChoice::from_number(value).ok_or(Errno::EINVAL)?;
+        if !early {
+            return Err(Errno::EISCONN);
+        }
+        if choice != TransportChoice::Local {
+            match self.far.set_option(option, value) {
+                // A socket that travels one way alone, as it was told to.
+                Err(Errno::ENOPROTOOPT | Errno::EOPNOTSUPP) if choice != TransportChoice::Rdma => {}
+                set => set?,
+            }
+        }
+        let near = matches!(choice, TransportChoice::Auto | TransportChoice::Local);
+        self.way = if near { Way::Open } else { Way::Far };
+        self.choice = choice;
+        Ok(())
+    }
+
+    fn option(&self, option: SocketOption) -> Result<u64, Errno> {
+        if option != SocketOption::Transport {
+            return self.now().option(option);
+        }
+        match self.way {
+            Way::Direct(_) => Ok(TransportChoice::Local as u64),
+            Way::Far => Ok(self.far.option(option).unwrap_or(TransportChoice::Tcp as u64)),
+            _ => Ok(self.choice as u64),
+        }
+    }
+
+    fn local_addr(&self) -> Result<SocketAddr, Errno> {
+        self.now().local_addr()
+    }
+
+    fn peer_addr(&self) -> Result<SocketAddr, Errno> {
+        self.now().peer_addr()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match &self.way {
+            Way::Calling { patience, .. } => Some(patience.as_fd()),
+            Way::Both(both) => Some(both.either.as_fd()),
+            _ => self.now().descriptor(),
+        }
+    }
+
+    fn into_descriptor(self: Box<Self>) -> Option<OwnedFd> {
+        match self.way {
+            Way::Direct(_) => None,
+            _ if self.choice == TransportChoice::Local => None,
+            _ => self.far.into_descriptor(),
+        }
+    }
+}
+
+/// Any address of a domain; a path has to be named.
+fn any(domain: Domain) -> Result<SocketAddr, Errno> {
+    match domain {
+        Domain::V4 => Ok(std::net::SocketAddr::from(([0; 4], 0)).into()),
+        Domain::V6 => Ok(std::net::SocketAddr::from(([0_u8; 16], 0)).into()),
+        Domain::Unix => Err(Errno::EINVAL),
+    }
+}
