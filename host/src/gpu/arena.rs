@@ -72,8 +72,8 @@ impl Gpu {
         self.inner.import_arena(descriptor, bytes)
     }
 
-    /// Which GPU this is: two processes that get the same mean the same device. The two kinds of
-    /// GPU never give the same.
+    /// Which GPU this is: two processes of a machine that get the same mean the same device, if it
+    /// has arenas at all. The two kinds of GPU never give the same.
     pub(crate) fn identity(&self) -> [u8; 17] {
         self.inner.identity()
     }

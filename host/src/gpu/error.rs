@@ -235,7 +235,10 @@ pub enum GpuError {
         left: u64,
     },
     /// Another process offers memory that is not what it says.
-    #[error("memory that another process offers cannot be used, by its fault: {why}")]
+    #[error(
+        "another process offers memory that cannot be used ({why}): both must run one version of \
+         gpunet, on GPUs that reach each other"
+    )]
     ForeignMemory {
         /// The reason.
         why: String,

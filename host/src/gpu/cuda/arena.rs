@@ -10,7 +10,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::{
     CUdevice_attribute, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationHandleType,
     CUmemAllocationProp, CUmemAllocationProp_st__bindgen_ty_1 as Flags, CUmemAllocationType,
-    CUmemGenericAllocationHandle, CUmemLocation, CUmemLocationType, CUuuid,
+    CUmemGenericAllocationHandle, CUmemLocation, CUmemLocationType, CUresult, CUuuid,
 };
 use rustix::io::{FdFlags, fcntl_setfd};
 
@@ -141,11 +141,14 @@ impl Cuda {
     }
 
     pub(super) fn import(&self, file: OwnedFd, bytes: usize) -> Result<Mapped, GpuError> {
-        let refused = |failed| match self.context.failed(failed) {
-            GpuError::Driver { call, name, text } => {
-                GpuError::ForeignMemory { why: format!("{call}: {name} ({text})") }
-            }
-            error => error,
+        let refused = |failed: Failed| match failed.code {
+            CUresult::CUDA_ERROR_OUT_OF_MEMORY => self.memory_error("GPU memory", bytes, failed),
+            // Of other calls this one ends the context; a stranger's descriptor must not.
+            CUresult::CUDA_ERROR_UNKNOWN => GpuError::ForeignMemory { why: failed.line() },
+            _ => match self.context.failed(failed) {
+                GpuError::Driver { .. } => GpuError::ForeignMemory { why: failed.line() },
+                error => error,
+            },
         };
         if bytes == 0 || !bytes.is_multiple_of(GRANULARITY) {
             let why = format!("a size of {bytes} bytes was announced, which no arena has");

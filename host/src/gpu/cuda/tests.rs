@@ -1,6 +1,9 @@
 //! The CUDA backend on a real GPU, with kernels written in PTX here: what it must do while a
 //! kernel runs, and after one has faulted. Ignored where there is none: `cargo test -- --ignored`.
 
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +12,7 @@ use std::time::{Duration, Instant};
 use gpunet_device::abi::ABI;
 
 use super::super::{
-    Blame, Gpu, GpuChoice, GpuError, HostMemory, KernelError, LaunchSpec, Module, Running,
+    Arena, Blame, Gpu, GpuChoice, GpuError, HostMemory, KernelError, LaunchSpec, Module, Running,
     WaitOutcome,
 };
 
@@ -276,6 +279,8 @@ fn fault(kernel: &str) {
     let (_alone, gpu) = device();
     let flag = gpu.host_memory(4096).unwrap();
     let memory = gpu.device_memory(4096).unwrap();
+    let arena = gpu.arena(4096).unwrap();
+    let exported = arena.export().unwrap();
     let bystander = spin(&gpu, &flag, 1, 32).unwrap();
     let faulty = start(&gpu, kernel, (1, 1, 0), &[]).unwrap();
     let error = finish(&faulty).unwrap_err();
@@ -291,10 +296,14 @@ fn fault(kernel: &str) {
     lost(gpu.host_memory(4096).unwrap_err());
     lost(gpu.device_memory(4096).unwrap_err());
     lost(memory.write(0, &[1]).unwrap_err());
+    lost(arena.write(0, &[1]).unwrap_err());
+    lost(arena.export().unwrap_err());
+    lost(gpu.arena(4096).unwrap_err());
+    lost(gpu.import_arena(exported, arena.len()).unwrap_err());
     lost(spin(&gpu, &flag, 1, 32).unwrap_err());
     lost(gpu.load(&Module { name: "late", ..module() }).unwrap_err());
     lost(Gpu::open(GpuChoice::Cuda { ordinal: 0 }).unwrap_err());
-    quickly("drops after a fault", || drop((flag, memory, bystander, faulty, gpu)));
+    quickly("drops after a fault", || drop((flag, memory, arena, bystander, faulty, gpu)));
     lost(Gpu::open(GpuChoice::Cuda { ordinal: 0 }).unwrap_err());
 }
 
@@ -313,4 +322,142 @@ fn handles_dropped_beside_a_running_kernel_leave_it_its_memory() {
     // The context was left to the driver, and can be had again.
     let gpu = quickly("open again", || Gpu::open(GpuChoice::Cuda { ordinal: 0 })).unwrap();
     gpu.load(&module()).unwrap();
+}
+
+/// The driver's unit, to which arenas are rounded.
+const UNIT: usize = 2 << 20;
+
+/// An arena's byte, for kernels.
+fn place(gpu: &Gpu, arena: &Arena, offset: usize) -> *mut u8 {
+    gpu.arena_window().unwrap().base.wrapping_add(arena.offset() as usize + offset)
+}
+
+#[test]
+#[ignore = "needs a CUDA GPU"]
+fn arenas_wait_for_no_kernel() {
+    let (_alone, gpu) = device();
+    gpu.arenas_work().unwrap();
+    let flag = gpu.host_memory(4096).unwrap();
+    let spinning = spin(&gpu, &flag, 1, 32).unwrap();
+    let window = quickly("window", || gpu.arena_window()).unwrap();
+    eprintln!("{window:?}");
+    assert!(window.bytes <= 1 << 44 && window.base.addr().is_multiple_of(UNIT));
+    let arena = quickly("arena", || gpu.arena(5 << 20)).unwrap();
+    assert_eq!((arena.len(), arena.offset() as usize % UNIT), (3 * UNIT, 0));
+    let mut bytes = vec![1; arena.len()];
+    quickly("read", || arena.read(0, &mut bytes)).unwrap();
+    assert!(bytes.iter().all(|byte| *byte == 0));
+    let descriptor = quickly("export", || arena.export()).unwrap();
+    let imported = quickly("import", || gpu.import_arena(descriptor, arena.len())).unwrap();
+    assert_ne!(arena.offset(), imported.offset());
+    let mut five = [0; 5];
+    quickly("write", || arena.write(arena.len() - 5, b"there")).unwrap();
+    imported.read(arena.len() - 5, &mut five).unwrap();
+    assert_eq!(&five, b"there");
+    assert!(matches!(arena.write(arena.len() - 4, b"there"), Err(GpuError::OutOfRange { .. })));
+    // A kernel stores through one mapping, the other shows it.
+    let params: [&[u8]; 2] = [&address(place(&gpu, &imported, 4096)), &9_u32.to_le_bytes()];
+    let fill = start(&gpu, "fill", (1, 256, 0), &params).unwrap();
+    assert_eq!(finish(&fill), Ok(WaitOutcome::Finished));
+    let mut four = [0; 4];
+    arena.read(4096 + 255 * 4, &mut four).unwrap();
+    assert_eq!(u32::from_le_bytes(four), 9);
+    // A kernel that runs sees what is stored through the other mapping.
+    let watched = address(place(&gpu, &imported, 0));
+    let watching = start(&gpu, "spin", (1, 32, 0), &[&watched]).unwrap();
+    assert!(matches!(
+        watching.wait(Some(Duration::from_millis(20))),
+        Ok(WaitOutcome::TimedOut { .. })
+    ));
+    arena.write(0, &1_u32.to_le_bytes()).unwrap();
+    assert_eq!(quickly("a watched word", || finish(&watching)), Ok(WaitOutcome::Finished));
+    // The memory outlives its owner; addresses are used again.
+    let (first, second) = (arena.offset(), imported.offset());
+    quickly("drop of the owner", || drop(arena));
+    imported.read(imported.len() - 5, &mut five).unwrap();
+    assert_eq!(&five, b"there");
+    let descriptor = imported.export().unwrap();
+    quickly("drop of the last mapping", || drop(imported));
+    let again = quickly("import again", || gpu.import_arena(descriptor, 3 * UNIT)).unwrap();
+    again.read(again.len() - 5, &mut five).unwrap();
+    assert_eq!((&five, again.offset()), (b"there", first));
+    let next = gpu.arena(3 * UNIT).unwrap();
+    assert_eq!(next.offset(), second);
+    drop((again, next));
+    assert_eq!(spinning.poll(), None);
+    word(&flag).store(1, SeqCst);
+    assert_eq!(finish(&spinning), Ok(WaitOutcome::Finished));
+}
+
+#[test]
+#[ignore = "needs a CUDA GPU"]
+fn what_is_no_arena_is_refused() {
+    let (_alone, gpu) = device();
+    let strangers: [OwnedFd; 3] = [
+        File::open("/dev/null").unwrap().into(),
+        UnixStream::pair().unwrap().0.into(),
+        gpu.host_memory(UNIT).unwrap().fd().unwrap().try_clone_to_owned().unwrap(),
+    ];
+    let foreign = |result: Result<Arena, GpuError>| {
+        let error = result.unwrap_err();
+        eprintln!("{error}");
+        assert!(matches!(error, GpuError::ForeignMemory { .. }), "{error}");
+    };
+    for stranger in strangers {
+        foreign(gpu.import_arena(stranger, UNIT));
+    }
+    foreign(gpu.import_arena(gpu.device_memory(UNIT).unwrap().export().unwrap(), UNIT));
+    let arena = gpu.arena(2 * UNIT).unwrap();
+    for size in [0, 1, UNIT + 1, 3 * UNIT, 4 * UNIT, 64 * UNIT, usize::MAX] {
+        foreign(gpu.import_arena(arena.export().unwrap(), size));
+    }
+    // Less than there is does no harm; drivers may refuse it.
+    match gpu.import_arena(arena.export().unwrap(), UNIT) {
+        Ok(less) => assert_eq!(less.len(), UNIT),
+        refused => foreign(refused),
+    }
+    for size in [0, usize::MAX] {
+        assert!(matches!(gpu.arena(size), Err(GpuError::Memory { .. })));
+    }
+    // More than any GPU has, and than a small window.
+    let beyond = gpu.arena(900 << 30).unwrap_err();
+    assert!(matches!(beyond, GpuError::Memory { .. } | GpuError::WindowFull { .. }), "{beyond}");
+    let full = gpu.arena(1 << 50).unwrap_err();
+    assert!(matches!(full, GpuError::WindowFull { .. }), "{full}");
+    // All places of what was refused have come back.
+    let next = gpu.arena(UNIT).unwrap();
+    assert_eq!(next.offset(), arena.offset() + arena.len() as u64);
+    arena.allow(&gpu).unwrap();
+    let emulated = Gpu::open("emulated".parse().unwrap()).unwrap();
+    assert!(matches!(arena.allow(&emulated), Err(GpuError::Unsupported { .. })));
+    assert_ne!(gpu.identity(), emulated.identity());
+    assert!(gpu.identity()[1..].iter().any(|byte| *byte != 0));
+}
+
+#[test]
+#[ignore = "needs a CUDA GPU"]
+fn arenas_leave_nothing_behind() {
+    let (_alone, gpu) = device();
+    let descriptors = || fs::read_dir("/proc/self/fd").unwrap().count();
+    let round = |bytes| {
+        let arena = gpu.arena(bytes).unwrap();
+        let imported = gpu.import_arena(arena.export().unwrap(), arena.len()).unwrap();
+        drop((arena, imported));
+    };
+    // The driver may open something for itself, once.
+    round(UNIT);
+    let before = descriptors();
+    // More than any GPU has, if it stayed.
+    (0..320).for_each(|_| round(1 << 30));
+    assert_eq!(descriptors(), before);
+    // The window outlives the context.
+    let (window, identity) = (gpu.arena_window().unwrap(), gpu.identity());
+    drop(gpu);
+    let gpu = Gpu::open(GpuChoice::Cuda { ordinal: 0 }).unwrap();
+    assert_eq!((gpu.arena_window().unwrap(), gpu.identity()), (window, identity));
+    let arena = gpu.arena(UNIT).unwrap();
+    arena.write(0, b"works").unwrap();
+    let mut five = [0; 5];
+    arena.read(0, &mut five).unwrap();
+    assert_eq!(&five, b"works");
 }

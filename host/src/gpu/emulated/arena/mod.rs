@@ -4,6 +4,9 @@
 //! in their size, and one from another process is taken only with those seals. Addresses of the
 //! window where nothing is mapped are reserved pages that fault.
 
+#[cfg(test)]
+mod tests;
+
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -98,7 +101,7 @@ fn inspect(file: &OwnedFd, bytes: usize) -> Result<(), String> {
         return Err("it cannot be written".to_owned());
     }
     // Huge pages can run out when they are touched, and do not fit everywhere in the window.
-    if fstatfs(file).map_err(told)?.f_type as i128 != libc::TMPFS_MAGIC as i128 {
+    if fstatfs(file).map_err(told)?.f_type != libc::TMPFS_MAGIC {
         return Err("it has huge pages".to_owned());
     }
     let size = fstat(file).map_err(told)?.st_size;
