@@ -138,8 +138,7 @@ fn take(net: Net, kind: GroupKind, handle: Handle, to: *mut u8, most: usize, wai
     let waited = match deadline {
         Some(deadline) => {
             // A warp polls as one; where that costs a switch for each lane, one polls for all.
-            let alone =
-                match simt::polls_by_warp() {
+            let alone = match simt::polls_by_warp() {
                 true => 0,
                 false => wait_alone(net, socket, deadline, direct, moved),
             };
@@ -422,17 +421,18 @@ pub mod model {
     /// A handle that names no open socket.
     pub fn put(net: Net, handle: Handle, message: &[u8]) -> Result<(), Errno> {
         let socket = Socket::open(net, handle)?;
-        let (plan, tail_at) = wait_until(net, socket.shard(), Deadline::NEVER, Watch::Stop, || {
-            socket.remember_send_progress(socket.progress(Side::Send));
-            match claim(socket) {
-                Claim::Express(plan, tail_at) => Some((plan, tail_at)),
-                Claim::Taken(numbered) => {
-                    socket.unlock(Side::Send, numbered);
-                    None
+        let (plan, tail_at) =
+            wait_until(net, socket.shard(), Deadline::NEVER, Watch::Stop, || {
+                socket.remember_send_progress(socket.progress(Side::Send));
+                match claim(socket) {
+                    Claim::Express(plan, tail_at) => Some((plan, tail_at)),
+                    Claim::Taken(numbered) => {
+                        socket.unlock(Side::Send, numbered);
+                        None
+                    }
+                    Claim::No => None,
                 }
-                Claim::No => None,
-            }
-        })?;
+            })?;
         for lane in 0..EXPRESS_WORDS {
             let four = core::array::from_fn(|at| *message.get(4 * lane + at).unwrap_or(&0));
             let express = socket.express(tail_at);

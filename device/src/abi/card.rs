@@ -86,9 +86,8 @@ impl Card {
             self.send.base,
             self.patience_ns,
             // From 1 on: 0 stands for none.
-            self.mailboxes.map_or(0, |pages| {
-                (u64::from(pages.own) + 1) | (u64::from(pages.peer) + 1) << 32
-            }),
+            self.mailboxes
+                .map_or(0, |pages| (u64::from(pages.own) + 1) | (u64::from(pages.peer) + 1) << 32),
         ]
     }
 

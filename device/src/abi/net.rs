@@ -245,6 +245,10 @@ impl Net {
         }
         let region = usize::from(region);
         let end = offset.wrapping_add(bytes);
-        if end <= self.header(RING_BYTES + region) { self.header(RINGS + region) + offset } else { 0 }
+        if end <= self.header(RING_BYTES + region) {
+            self.header(RINGS + region) + offset
+        } else {
+            0
+        }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! | variable | values |
 //! | --- | --- |
-//! | `GPUNET_TRANSPORT` | `tcp` unless set; `rdma`: kernels by RDMA, peers by stock rsocket |
+//! | `GPUNET_TRANSPORT` | `tcp` unless set; `rdma`: kernels by RDMA, peers by stock rsocket; `local`: from kernel to kernel |
 //! | `GPUNET_ADDRESS`, `GPUNET_ADDRESS6` | where they meet; with RDMA, addresses of its device |
 //! | `GPUNET_PLACEMENT` | `bounce` or `peer`: where the rings of RDMA streams lie; any unless set |
 //! | `GPUNET_SLOWNESS` | times that all takes longer than on a real machine, 1 unless set |
@@ -18,7 +18,7 @@ use gpunet_host::{NetBuilder, Placement, Placements, TransportChoice};
 
 /// The settings of this process.
 struct Way {
-    rdma: bool,
+    transport: TransportChoice,
     address: Ipv4Addr,
     address6: Ipv6Addr,
     placements: Option<Placements>,
@@ -36,9 +36,10 @@ fn setting<T: FromStr>(name: &str) -> Option<T> {
 fn way() -> &'static Way {
     static WAY: OnceLock<Way> = OnceLock::new();
     WAY.get_or_init(|| Way {
-        rdma: match setting::<String>("GPUNET_TRANSPORT").as_deref() {
-            None | Some("tcp") => false,
-            Some("rdma") => true,
+        transport: match setting::<String>("GPUNET_TRANSPORT").as_deref() {
+            None | Some("tcp") => TransportChoice::Tcp,
+            Some("rdma") => TransportChoice::Rdma,
+            Some("local") => TransportChoice::Local,
             Some(other) => panic!("GPUNET_TRANSPORT cannot be `{other}`"),
         },
         address: setting("GPUNET_ADDRESS").unwrap_or(Ipv4Addr::LOCALHOST),
@@ -56,7 +57,13 @@ fn way() -> &'static Way {
 /// Whether the suites go by RDMA.
 #[must_use]
 pub fn is_rdma() -> bool {
-    way().rdma
+    way().transport == TransportChoice::Rdma
+}
+
+/// Whether they go straight from kernel to kernel.
+#[must_use]
+pub fn is_local() -> bool {
+    way().transport == TransportChoice::Local
 }
 
 /// Whether the rings of RDMA streams lie in GPU memory.
@@ -86,7 +93,7 @@ pub fn patient(time: Duration) -> Duration {
 /// Has a net go this way.
 pub(crate) fn of_net(builder: NetBuilder) -> NetBuilder {
     let way = way();
-    let builder = if way.rdma { builder.transport(TransportChoice::Rdma) } else { builder };
+    let builder = builder.transport(way.transport);
     match way.placements {
         Some(placements) => builder.placements(placements),
         None => builder,

@@ -9,7 +9,6 @@
 //! Bytes of an arena belong to both processes. What the other one writes there is not to be
 //! trusted, nor that it keeps to any order.
 
-
 use std::os::fd::OwnedFd;
 
 use super::window::Place;

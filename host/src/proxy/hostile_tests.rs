@@ -39,7 +39,8 @@ impl Bench {
 
     fn with(layout: Layout) -> Self {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
-        let memory = Memory::new(&gpu, layout, RING_BYTES as usize, false, None, 1).expect("memory");
+        let memory =
+            Memory::new(&gpu, layout, RING_BYTES as usize, false, None, 1).expect("memory");
         // Nothing that a test draws reaches beyond it.
         let shard = empty_shard(memory, RING_BYTES, Policy::closed());
         shard.shared.launches.set(LAUNCH, true);

@@ -287,11 +287,7 @@ pub(crate) struct Transports {
 }
 
 impl Transports {
-    pub(crate) fn new(
-        choice: TransportChoice,
-        rdma: Option<Rdma>,
-        local: Option<Local>,
-    ) -> Self {
+    pub(crate) fn new(choice: TransportChoice, rdma: Option<Rdma>, local: Option<Local>) -> Self {
         let (rdma, local) = (rdma.map(Arc::new), local.map(Arc::new));
         Self { choice, rdma, local, peers: Arc::default() }
     }

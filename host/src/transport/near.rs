@@ -24,7 +24,10 @@ enum Way {
     /// Nothing yet.
     Open,
     /// The other end is asked.
-    Calling { meeting: Option<Meeting>, patience: Patience },
+    Calling {
+        meeting: Option<Meeting>,
+        patience: Patience,
+    },
     /// Its listener has too many calls: ask again.
     Waiting,
     /// It is not to be: the far way is to be begun.

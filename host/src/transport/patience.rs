@@ -18,10 +18,8 @@ impl Patience {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer =
             rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags).map_err(errno)?;
-        let once = Timespec {
-            tv_sec: time.as_secs() as i64,
-            tv_nsec: i64::from(time.subsec_nanos()),
-        };
+        let once =
+            Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };
         let time = Itimerspec { it_interval: Timespec::default(), it_value: once };
         rustix::time::timerfd_settime(&timer, TimerfdTimerFlags::empty(), &time).map_err(errno)?;
         let either = either([attempt, Some(timer.as_fd())])?;

@@ -156,7 +156,8 @@ impl Arenas {
             at.is_multiple_of(MAILBOX_BYTES as u64)
                 && at.checked_add(length).is_some_and(|end| end <= bytes)
         };
-        let apart = mailbox + (MAILBOX_BYTES as u64) <= ring || ring + u64::from(capacity) <= mailbox;
+        let apart =
+            mailbox + (MAILBOX_BYTES as u64) <= ring || ring + u64::from(capacity) <= mailbox;
         let sensible = capacity.is_power_of_two()
             && (SMALLEST_RING..=LARGEST_RING).contains(&capacity)
             && inside(ring, capacity.into())

@@ -18,6 +18,7 @@ use super::Local;
 use super::inbox::Inbox;
 use super::stream::{DirectStream, Names};
 use super::talk::{Heard, Message, Process, Talk};
+use crate::pool::ring_capacity;
 
 /// What comes next.
 enum Expected {
@@ -75,7 +76,8 @@ impl Meeting {
                 Heard::Gone => return Err(Errno::ECONNREFUSED),
                 Heard::Message(message, descriptor) => (message, descriptor),
             };
-            self.expected = match (self.expected, heard) {
+            let expected = std::mem::replace(&mut self.expected, Expected::Hello);
+            self.expected = match (expected, heard) {
                 (_, (Message::Refused { errno }, _)) => return Err(Errno(errno)),
                 (Expected::Hello, (Message::Hello { token, gpu, send_ring, name }, _)) => {
                     let peer = Process { pid: self.talk.peer_pid()?, token };
@@ -84,14 +86,14 @@ impl Meeting {
                         return refuse(&self.talk, Errno::EXDEV);
                     }
                     self.names.peer = name;
-                    self.receive_ring = self.receive_ring.max(send_ring);
+                    self.receive_ring = together(self.receive_ring, send_ring);
                     let send_ring = self.send_ring;
                     self.talk.say(Message::Welcome { token: super::token(), send_ring }, None)?;
                     Expected::Offer(peer, None)
                 }
                 (Expected::Welcome, (Message::Welcome { token, send_ring }, _)) => {
                     let peer = Process { pid: self.talk.peer_pid()?, token };
-                    let ring = self.receive_ring.max(send_ring);
+                    let ring = together(self.receive_ring, send_ring);
                     let inbox = self.local.inbox(peer, ring)?;
                     let (offer, descriptor) = inbox.offer()?;
                     self.talk.say(Message::Offer(offer), Some(descriptor.as_fd()))?;
@@ -135,6 +137,11 @@ impl AsFd for Meeting {
 pub(crate) enum Progressed {
     Later(Meeting),
     Done(Box<DirectStream>),
+}
+
+/// The one ring of a direction stands for two: the sender's and the receiver's.
+fn together(receive_ring: u32, send_ring: u32) -> u32 {
+    ring_capacity(receive_ring).saturating_add(ring_capacity(send_ring))
 }
 
 fn refuse<T>(talk: &Talk, errno: Errno) -> Result<T, Errno> {

@@ -196,7 +196,8 @@ mod tests {
     use super::*;
 
     fn registry(name: &str) -> Registry {
-        let folder = std::env::temp_dir().join(format!("gpunet-test-{}-{name}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("gpunet-test-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         own_folder(&folder, rustix::process::geteuid().as_raw()).unwrap();
         Registry { folder, namespace: 1 }

@@ -10,9 +10,7 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 use gpunet_device::{Domain, SocketAddr};
 
-use super::super::{
-    Direct, Direction, Moved, News, Rings, Socket, TransportChoice,
-};
+use super::super::{Direct, Direction, Moved, News, Rings, Socket, TransportChoice};
 use super::Local;
 use super::inbox::{Inbox, Outbox};
 use super::talk::{Heard, Message, Talk};

@@ -117,7 +117,9 @@ impl Message {
                 Self::Hello { token: token(), gpu, send_ring: ring()?, name }
             }
             2 => Self::Welcome { token: token(), send_ring: ring()? },
-            3 => Self::Refused { errno: i32::try_from(words[4]).ok().filter(|number| *number > 0)? },
+            3 => {
+                Self::Refused { errno: i32::try_from(words[4]).ok().filter(|number| *number > 0)? }
+            }
             4 => Self::Offer(Offer {
                 arena: words[4],
                 arena_bytes: words[5],
@@ -265,9 +267,7 @@ fn descriptor_in(header: &libc::msghdr) -> Option<OwnedFd> {
             && (*first).cmsg_level == libc::SOL_SOCKET
             && (*first).cmsg_type == libc::SCM_RIGHTS
             && (*first).cmsg_len >= Control::ONE;
-        rights.then(|| {
-            OwnedFd::from_raw_fd(libc::CMSG_DATA(first).cast::<i32>().read_unaligned())
-        })
+        rights.then(|| OwnedFd::from_raw_fd(libc::CMSG_DATA(first).cast::<i32>().read_unaligned()))
     }
 }
 
@@ -287,8 +287,7 @@ mod tests {
 
     fn pair() -> [Talk; 2] {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let (a, b) =
-            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        let (a, b) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
         [Talk::new(a), Talk::new(b)]
     }
 
