@@ -1,5 +1,6 @@
 //! Kernels for the measurement of direct streams, and what they are compared with.
 
+use gpunet_device::abi::word::Word;
 use gpunet_device::{
     Block, Errno, Group, Handle, Listener, Shared, SharedBuf, SocketAddr, Stream, buf, kernels,
     simt,
@@ -9,18 +10,18 @@ use gpunet_device::{
 const LOOKS: u64 = 1 << 28;
 
 kernels! {
-    /// Two blocks exchange numbers through two words of GPU memory, as fast as they can: no
-    /// socket, no bytes. `samples` gets the cycles of each round trip, and behind them the
+    /// Two blocks exchange numbers through two words of GPU memory, released and acquired at system
+    /// scope as whoever hands bytes over must: no socket, no bytes. `samples` gets the cycles of each round trip, and behind them the
     /// nanoseconds and cycles of all.
     pub fn exchange_flags(net: Net, words: Shared<u64>, rounds: u64, samples: Shared<u64>) {
         if net.block().group().is_leader() {
             // Far apart, as those of two streams are.
-            let (ping, pong) = (words.slice(0, 1), words.slice(512, 1));
+            let (ping, pong) = (word_at(words, 0), word_at(words, 512));
             let begin = (simt::now_ns(), simt::cycles());
             if simt::position().block == 0 {
                 for round in 1..=rounds {
                     let start = simt::cycles();
-                    ping.set(0, round);
+                    ping.store_release(round);
                     if !arrives(pong, round) {
                         return;
                     }
@@ -33,8 +34,81 @@ kernels! {
                     if !arrives(ping, round) {
                         return;
                     }
-                    pong.set(0, round);
+                    pong.store_release(round);
                 }
+            }
+        }
+    }
+
+    /// x
+    pub fn profile(net: Net, server: SocketAddr, bytes: u64, rounds: u64, samples: Shared<u64>) {
+        let group = net.block().group();
+        if let Ok(stream) = Stream::connect_with_rings(net.block(), &server, 1 << 20, 1 << 20) {
+            let stream: Stream = stream;
+            let memory = simt::shared_memory();
+            let (message, answer) = (memory.first(bytes as usize), memory.slice(4096, bytes as usize));
+            for round in 0..rounds {
+                let a = simt::cycles();
+                let _ = stream.write_all(message);
+                let b = simt::cycles();
+                let _ = stream.read_exact(answer);
+                let c = simt::cycles();
+                if group.is_leader() {
+                    samples.set(2 * round as usize, b - a);
+                    samples.set(2 * round as usize + 1, c - b);
+                }
+            }
+        }
+    }
+
+    /// x
+    pub fn profile_server(net: Net, listener: Handle, samples: Shared<u64>) {
+        let group = net.block().group();
+        let listener = Listener::from_handle(net.block(), listener);
+        let memory = simt::shared_memory();
+        while let Ok(stream) = listener.accept() {
+            let mut round = 0;
+            let mut a = simt::cycles();
+            while let Ok(more @ 1..) = stream.read(memory) {
+                let b = simt::cycles();
+                let _ = stream.write_all(memory.first(more));
+                let c = simt::cycles();
+                if group.is_leader() {
+                    samples.set(2 * round, b - a);
+                    samples.set(2 * round + 1, c - b);
+                }
+                round += 1;
+                a = c;
+            }
+        }
+        let _ = listener.into_handle();
+    }
+
+    /// x
+    pub fn primitives(net: Net, words: Shared<u64>, samples: Shared<u64>) {
+        if net.block().group().is_leader() {
+            let word = word_at(words, 0);
+            let other = word_at(words, 64);
+            let mut at = 0;
+            for _ in 0..8 {
+                let t0 = simt::cycles();
+                let x = word.load();
+                let t1 = simt::cycles() + (x & 0);
+                let y = word.load_acquire();
+                let t2 = simt::cycles() + (y & 0);
+                word.store(x + 1);
+                gpunet_device::abi::word::release_fence();
+                let t3 = simt::cycles();
+                let z = other.swap_on_gpu(t3);
+                let t4 = simt::cycles() + (z & 0);
+                word.store_release(t4);
+                let t5 = simt::cycles();
+                samples.set(at, t1 - t0);
+                samples.set(at + 1, t2 - t1);
+                samples.set(at + 2, t3 - t2);
+                samples.set(at + 3, t4 - t3);
+                samples.set(at + 4, t5 - t4);
+                at += 5;
             }
         }
     }
@@ -122,12 +196,20 @@ fn piece_of(buffer: SharedBuf) -> SharedBuf {
     buffer.slice(position.block as usize * length, length)
 }
 
+/// A word of GPU memory.
+#[inline(always)]
+#[allow(unsafe_code, reason = "names a word of the buffer")]
+fn word_at(words: Shared<u64>, index: usize) -> Word {
+    // SAFETY: inside the buffer, whose words are aligned and initialised.
+    unsafe { Word::at(words.slice(index, 1).as_ptr()) }
+}
+
 /// Whether the word becomes that number.
 #[inline(always)]
-fn arrives(word: Shared<u64>, number: u64) -> bool {
+fn arrives(word: Word, number: u64) -> bool {
     // Counted: the looks.
     for _ in 0..LOOKS {
-        if word.get(0) == Some(number) {
+        if word.load_acquire() == number {
             return true;
         }
         simt::pause();
