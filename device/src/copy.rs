@@ -14,7 +14,7 @@ use crate::simt::{load_line, load_plain, store_line, store_plain};
 type Line = [u64; 2];
 
 /// Loads a thread has in flight.
-const IN_FLIGHT: u32 = 4;
+const IN_FLIGHT: u32 = 8;
 
 /// Copies `length` bytes from a ring, thread `rank` of `size` doing its share.
 ///

@@ -376,12 +376,43 @@ impl Search {
             true => self.socket.with_ending(self.side, self.live),
             false => Progress(self.live.load_acquire()),
         };
-        // A small message, whose bytes follow: the counter comes again behind them.
+        // A small message whose words are on their way is waited for, unless nothing will come.
+        let progress = self.with_message(progress);
         match progress.express() {
             0 => self.judge(progress, open),
             _ if progress.is_over() || !open => self.judge(progress.at(self.position), open),
             _ => None,
         }
+    }
+
+    /// A counter of a direct stream with the small message that it announces put into the ring,
+    /// where its sender may not have put it yet: the same bytes. With its number where the message is
+    /// not here as a whole.
+    #[inline(always)]
+    pub(crate) fn with_message(&self, counter: Progress) -> Progress {
+        if counter.express() == 0 || self.side == Side::Send {
+            return counter;
+        }
+        self.put_into_ring(counter)
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[allow(unsafe_code, reason = "writes into the ring")]
+    fn put_into_ring(&self, counter: Progress) -> Progress {
+        let Some((begin, bytes)) = self.socket.small_message(counter) else { return counter };
+        let length = counter.count().wrapping_sub(begin) as usize;
+        // Counted: the bytes of the message that were not received.
+        for (at, byte) in bytes.into_iter().take(length).enumerate() {
+            let position = begin + at as u64;
+            if position >= self.position {
+                let offset = position as usize & (self.ring.capacity() - 1);
+                // SAFETY: inside the ring, whose receive side the group has; its sender writes
+                // nothing else there before the message was received.
+                unsafe { simt::store_plain(self.ring.start().add(offset), byte) };
+            }
+        }
+        counter.at(counter.count())
     }
 
     /// What it came to.
