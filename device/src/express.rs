@@ -14,7 +14,7 @@ use crate::abi::layout::LIVE_AT;
 use crate::abi::net::Net;
 use crate::abi::word::writes_bytes;
 use crate::group::{Group, GroupKind};
-use crate::local::{Express, Side, Socket, WATCHED};
+use crate::local::{Express, Side, Socket, WATCHED, adopt_rings};
 use crate::planted::{Bug, planted};
 use crate::ring::{self, ENDING_TURNS, Ending, Found, Opened, Search, Window};
 use crate::simt;
@@ -87,8 +87,32 @@ pub(crate) fn send<G: Group>(
 }
 
 /// The first warp's part of receiving.
-#[inline(never)]
+#[inline(always)]
 fn take(net: Net, kind: GroupKind, handle: Handle, to: *mut u8, most: usize, wait: bool) -> Found {
+    let found = take_once(net, kind, handle, to, most, wait);
+    if found.is_unconnected() && adopts(net, handle) {
+        return take_once(net, kind, handle, to, most, wait);
+    }
+    found
+}
+
+/// Whether rings have come since; all lanes of the warp call it.
+#[cold]
+#[inline(never)]
+fn adopts(net: Net, handle: Handle) -> bool {
+    let mine = simt::lane() == 0 && adopt_rings(net, handle);
+    simt::any_lane(mine)
+}
+
+#[inline(never)]
+fn take_once(
+    net: Net,
+    kind: GroupKind,
+    handle: Handle,
+    to: *mut u8,
+    most: usize,
+    wait: bool,
+) -> Found {
     let lane = simt::lane();
     let mut search = None;
     let mut plan = [0; 3];
@@ -408,7 +432,11 @@ fn by_ring(net: Net, handle: Handle, socket: Socket, wait: bool, claim: Claim) -
         }
         _ => Search::begin(net, handle, Side::Send, 1, wait),
     };
-    search.and_then(Search::finish).unwrap_or_else(Found::error)
+    let found = search.and_then(Search::finish).unwrap_or_else(Found::error);
+    if found.is_unconnected() && adopt_rings(net, handle) {
+        return ring::find(net, GroupKind::Warp, handle, Side::Send, 1, wait);
+    }
+    found
 }
 
 /// Up to four bytes of the `left` that follow.
