@@ -15,7 +15,7 @@ type Line = [u64; 2];
 
 /// Loads a thread has in flight: from a ring, which is across PCIe or was just written by another
 /// processor of the GPU, more than from a buffer.
-const FROM_RING: usize = 16;
+const FROM_RING: usize = 8;
 const TO_RING: usize = 8;
 
 /// Copies `length` bytes from a ring, thread `rank` of `size` doing its share.

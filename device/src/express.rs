@@ -13,20 +13,19 @@ use crate::abi::handle::Handle;
 use crate::abi::layout::LIVE_AT;
 use crate::abi::net::Net;
 use crate::abi::word::writes_bytes;
+use crate::direct;
 use crate::group::{Group, GroupKind};
-use crate::local::{Express, Side, Socket, WATCHED, adopt_rings};
+use crate::local::{Express, SendWay, Side, Socket, adopt_rings};
 use crate::planted::{Bug, planted};
-use crate::ring::{self, ENDING_TURNS, Ending, Found, Opened, Search, Window};
+use crate::ring::{self, Ending, Found, Opened, Search, Window};
 use crate::simt;
 use crate::wait::{Deadline, Watch, wait_until, warp_until};
 
-/// Stands where a [`Found`] has its ring: the bytes have been copied already. No ring lies there.
-const COPIED: u64 = 1;
-/// The same, and the call is over.
-const DONE: u64 = 2;
+/// Stands where a [`Found`] has its ring: the message is sent, and nothing is to follow.
+const SENT: u64 = 2;
 
-/// Beside the address of a tail, which has 48 bits: the proxy wants to know of it.
-const WATCHED_BIT: u64 = 1 << 63;
+/// In what a leader plans, where no position reaches: the message goes straight to a kernel.
+const DIRECT: u64 = 1 << 59;
 
 /// What a call by express came to.
 pub(crate) enum Outcome {
@@ -39,10 +38,8 @@ pub(crate) enum Outcome {
 /// Lanes that wait for something else than express words.
 const COUNTER_LANE: u32 = LIVE_AT as u32;
 const SEND_PROGRESS_LANE: u32 = COUNTER_LANE + 1;
-const WATCHED_LANE: u32 = WATCHED as u32;
 const STATE_LANE: u32 = simt::WARP - 1;
-const _: () = assert!(EXPRESS_WORDS as u32 <= COUNTER_LANE && WATCHED_LANE < STATE_LANE);
-const _: () = assert!(SEND_PROGRESS_LANE < WATCHED_LANE);
+const _: () = assert!(EXPRESS_WORDS as u32 <= COUNTER_LANE && SEND_PROGRESS_LANE < STATE_LANE);
 
 /// Turns of a wait in which the express words are read along with the counter, about a
 /// millisecond. Who waits longer leaves the link to others, and reads them once the counter moves.
@@ -59,7 +56,7 @@ pub(crate) fn receive<G: Group>(
     wait: bool,
 ) -> Result<Outcome, Errno> {
     let words = group.lead(|| take(net, G::KIND, handle, to, most, wait).words());
-    if words[0] == COPIED {
+    if words[0] == Found::COPIED {
         return Ok(Outcome::Copied((words[1] >> 32) as usize));
     }
     Window::of(words, most).map(Outcome::Ring)
@@ -76,11 +73,11 @@ pub(crate) fn send<G: Group>(
     wait: bool,
 ) -> Result<Outcome, Errno> {
     let words = group.lead(|| put(net, handle, from, length, wait).words());
-    if words[0] == COPIED {
+    if words[0] == Found::COPIED {
         ring::finish(net, group, handle, (words[1] as u32, length), Ending::Expressed);
         return Ok(Outcome::Copied(length));
     }
-    if words[0] == DONE {
+    if words[0] == SENT {
         return Ok(Outcome::Copied(length));
     }
     Window::of(words, length).map(Outcome::Ring)
@@ -127,17 +124,19 @@ fn take_once(
             Err(errno) => plan[2] = errno.negative() as u64,
         }
     }
-    let [position, deadline, direct] = plan.map(|word| simt::from_lane(word, 0));
-    if (direct as i64) < 0 {
-        return Found { ring: 0, span: direct as i64 };
+    let [position, deadline, other] = plan.map(|word| simt::from_lane(word, 0));
+    if other != 0 {
+        if (other as i64) < 0 {
+            return Found { ring: 0, span: other as i64 };
+        }
+        return direct::take(net, handle, (to, most), position, Deadline::from_word(deadline));
     }
-    let direct = direct != 0;
     // All lanes: the leader, who has checked the handle, and those who heard of it.
     let Ok(socket) = Socket::named(net, handle) else { return Found::error(Errno::EBADF) };
-    let head = socket.counter(Side::Receive);
+    let head = socket.receive_head();
     let at = match lane {
         STATE_LANE => socket.state_word(),
-        lane => socket.told(lane.min(WATCHED_LANE) as usize),
+        lane => socket.told(lane.min(SEND_PROGRESS_LANE) as usize),
     };
     let moved = |word: u64| {
         let progress = Progress(word);
@@ -147,11 +146,7 @@ fn take_once(
     let mut eager = true;
     let news = |turns: u32| {
         eager = turns < EAGER_TURNS;
-        let ending = direct && (turns + 1).is_multiple_of(ENDING_TURNS);
-        if ending && (COUNTER_LANE..=SEND_PROGRESS_LANE).contains(&lane) {
-            let side = if lane == COUNTER_LANE { Side::Receive } else { Side::Send };
-            word = socket.with_ending(side, at).0;
-        } else if eager || direct || lane >= COUNTER_LANE {
+        if eager || lane >= COUNTER_LANE {
             // Acquire: who sees the counter sees the ring's bytes, too.
             let acquires = !planted(Bug::ReceiveWithoutAcquire);
             word = if acquires { at.load_acquire() } else { at.load() };
@@ -161,21 +156,14 @@ fn take_once(
             STATE_LANE => !socket.says_open(word),
             _ => false,
         };
-        if !simt::any_lane(mine) {
-            return None;
-        }
-        // A direct stream's small message need not be in the ring: its words have to be here.
-        let closed = lane == STATE_LANE && mine;
-        (!direct || is_whole(lane, word) || simt::any_lane(closed)).then_some(())
+        simt::any_lane(mine).then_some(())
     };
     let deadline = Deadline::from_word(deadline);
     let waited = match deadline {
         Some(deadline) => {
             // A warp polls as one; where that costs a switch for each lane, one polls for all.
-            let alone = match simt::polls_by_warp() {
-                true => 0,
-                false => wait_alone(net, socket, deadline, direct, moved),
-            };
+            let alone =
+                if simt::polls_by_warp() { 0 } else { wait_alone(net, socket, deadline, moved) };
             match alone {
                 0 => warp_until(net, socket.shard(), deadline, Watch::Stop, news),
                 errno => Err(Errno(errno as i32)),
@@ -183,11 +171,10 @@ fn take_once(
         }
         None => {
             let mut news = news;
-            // With a look at the end of a direct stream.
-            news(ENDING_TURNS - 1).ok_or(Errno::EAGAIN)
+            news(0).ok_or(Errno::EAGAIN)
         }
     };
-    if waited.is_ok() && !eager && !direct && lane < COUNTER_LANE {
+    if waited.is_ok() && !eager && lane < COUNTER_LANE {
         word = at.load_acquire();
     }
     let counter = Progress(simt::from_lane(word, COUNTER_LANE));
@@ -195,20 +182,10 @@ fn take_once(
     let strange = lane < EXPRESS_WORDS as u32 && !express::belongs(word, tag);
     let other = !fits || simt::any_lane(strange);
     let sent = Progress(simt::from_lane(word, SEND_PROGRESS_LANE));
-    let watched = direct && simt::from_lane(word, WATCHED_LANE) != 0;
     let open = socket.says_open(simt::from_lane(word, STATE_LANE));
     if other || waited.is_err() {
         let Some(search) = search else { return Found { ring: 0, span: 0 } };
-        if waited.is_ok() {
-            // It came with the rest: the answer may go by express even so.
-            socket.remember_send_progress(sent);
-        }
-        // As for any group: bytes, the end, an error. A message that this buffer cannot take goes
-        // through the ring even so.
-        let counter = match direct {
-            true => search.with_message(counter).certain(position),
-            false => counter,
-        };
+        // As for any group: bytes, the end, an error.
         let outcome =
             waited.and_then(|()| search.judge(counter, open).unwrap_or(Err(Errno::EAGAIN)));
         return search.end(outcome).unwrap_or_else(Found::error);
@@ -221,29 +198,12 @@ fn take_once(
     if lane == 0 {
         // No fence: nobody has read the ring.
         head.store(position + length);
-        if watched {
-            socket.note_watched();
-            socket.tell_proxy(Side::Receive, position + length);
-        }
         // It came with the rest, and spares the answer a read across PCIe.
         socket.remember_send_progress(sent);
         socket.note_position(Side::Receive, position + length);
         socket.unlock(Side::Receive, position + length);
     }
-    Found { ring: COPIED, span: Found::span(position, length as usize) }
-}
-
-/// Whether nothing more is to be waited for on a direct stream whose counter has moved: it has no
-/// number, all words of its message have come, or none will; all lanes call it.
-#[inline(always)]
-fn is_whole(lane: u32, word: u64) -> bool {
-    let counter = Progress(simt::from_lane(word, COUNTER_LANE));
-    if counter.express() == 0 || counter.is_over() {
-        return true;
-    }
-    let tag = express::tag_before(counter, express::tag_of(simt::from_lane(word, 0)));
-    let strange = lane < EXPRESS_WORDS as u32 && tag != Some(express::tag_of(word));
-    !simt::any_lane(strange)
+    Found { ring: Found::COPIED, span: Found::span(position, length as usize) }
 }
 
 /// What a counter says of the message in the express words.
@@ -266,22 +226,12 @@ impl Announced {
 /// One lane waits until the counter has moved or the socket is being closed; all get an error
 /// number, or 0.
 #[cold]
-fn wait_alone(
-    net: Net,
-    socket: Socket,
-    deadline: Deadline,
-    direct: bool,
-    moved: impl Fn(u64) -> bool,
-) -> u64 {
+fn wait_alone(net: Net, socket: Socket, deadline: Deadline, moved: impl Fn(u64) -> bool) -> u64 {
     let mut error = 0;
     if simt::lane() == 0 {
         let counter = socket.progress_word(Side::Receive);
         let waited = wait_until(net, socket.shard(), deadline, Watch::Stop, || {
-            let word = match direct {
-                true => socket.with_ending(Side::Receive, counter).0,
-                false => counter.load(),
-            };
-            (moved(word) || !socket.is_open()).then_some(())
+            (moved(counter.load()) || !socket.is_open()).then_some(())
         });
         error = waited.map_or_else(|errno| errno.0, |()| 0) as u64;
     }
@@ -293,59 +243,42 @@ fn wait_alone(
 fn put(net: Net, handle: Handle, from: *const u8, length: usize, wait: bool) -> Found {
     let lane = simt::lane();
     let Ok(socket) = Socket::named(net, handle) else { return Found::error(Errno::EBADF) };
-    // The bytes are on their way while the leader takes the direction.
+    // Addresses and bytes are on their way while the leader takes the direction.
+    let (words, tail) = socket.send_words();
     let first = 4 * lane as usize;
     let mut bytes = [0; 4];
     if first < length {
         // SAFETY: the caller's buffer holds `length` bytes.
         bytes = unsafe { load_bytes(from.add(first), length - first) };
     }
-    // Where the message begins, with its number, and where it goes.
-    let mut plan = [0; 2];
+    // Where the message begins, with its number.
+    let (mut plan, mut tail_at) = (0, 0);
     let mut found = Found { ring: 0, span: 0 };
     if lane == 0 {
         match claim(socket) {
-            Claim::Express(begin, tail_at) => plan = [begin, tail_at],
+            Claim::Express(begin) => plan = begin,
+            Claim::Direct(begin, at) => (plan, tail_at) = (begin | DIRECT, at),
             other => found = by_ring(net, handle, socket, wait, other),
         }
     }
-    let [plan, tail_at] = plan.map(|word| simt::from_lane(word, 0));
+    let plan = simt::from_lane(plan, 0);
     let position = express::without_number(plan);
     if express::number_of(plan) == 0 {
         return found;
     }
-    let express = socket.express(tail_at);
-    let direct = express.is_direct();
-    announce(socket, express, lane, plan, length as u64, bytes);
+    if plan & DIRECT != 0 {
+        direct::put(socket, plan & !DIRECT, tail_at, length, bytes);
+        return Found { ring: SENT, span: 0 };
+    }
+    announce(socket, Express { words, tail }, lane, plan, length as u64, bytes);
     copy_in(socket, position, length, first, bytes);
-    if direct {
-        // Its reader takes the words for what their tags say, whatever the ring holds by now.
-        give_back(socket, lane, plan + length as u64, tail_at & WATCHED_BIT != 0);
-        return Found { ring: DONE, span: 0 };
-    }
-    Found { ring: COPIED, span: Found::span(position, length) }
-}
-
-/// Ends a small message on a direct stream: all lanes of the warp call it. What follows it, by
-/// whichever group, comes behind it.
-#[inline(always)]
-fn give_back(socket: Socket, lane: u32, position: u64, watched: bool) {
-    // All lanes' bytes, before whoever has the side next says that the ring holds them.
-    simt::warp_barrier();
-    if lane == 0 {
-        socket.note_position(Side::Send, position);
-        simt::gpu_release_fence();
-        socket.unlock(Side::Send, position);
-        if watched {
-            socket.tell_proxy(Side::Send, position);
-        }
-    }
+    Found { ring: Found::COPIED, span: Found::span(position, length) }
 }
 
 /// A lane's part of putting a message of `length` bytes, which begins at `plan`, into the express
 /// words, and announcing it.
 #[inline(always)]
-fn announce(
+pub(crate) fn announce(
     socket: Socket,
     Express { words, tail }: Express,
     lane: u32,
@@ -359,7 +292,7 @@ fn announce(
         words.get(lane as usize).store(express::word(bytes, tag));
     }
     if lane == 0 {
-        // No fence: the reader takes the words for what their tags say, and waits for the rest.
+        // No fence: the proxy takes the words for what their tags say, and waits for the rest.
         tail.store(plan + length);
         socket.note_position(Side::Send, plan);
     }
@@ -368,7 +301,7 @@ fn announce(
 /// A lane's part of putting a message, which begins at `position`, into the ring: the bytes from
 /// `first` on.
 #[inline(always)]
-fn copy_in(socket: Socket, position: u64, length: usize, first: usize, bytes: [u8; 4]) {
+pub(crate) fn copy_in(socket: Socket, position: u64, length: usize, first: usize, bytes: [u8; 4]) {
     let ring = socket.ring(Side::Send);
     let offset = |at: usize| (position as usize + first + at) & (ring.capacity() - 1);
     if first + 4 <= length && offset(0).is_multiple_of(4) {
@@ -389,9 +322,11 @@ fn copy_in(socket: Socket, position: u64, length: usize, first: usize, bytes: [u
 }
 
 /// What the attempt to send by express came to.
-enum Claim {
-    /// The side is taken; where the message begins, with its number, and where it goes.
-    Express(u64, u64),
+pub(crate) enum Claim {
+    /// The side is taken; where the message begins, with its number.
+    Express(u64),
+    /// The same on a direct stream, and where its tail is.
+    Direct(u64, u64),
     /// The side is taken and stands there, but the proxy is not known to have taken all that was
     /// sent.
     Taken(u64),
@@ -405,22 +340,23 @@ fn claim(socket: Socket) -> Claim {
     // All on their way before the first is looked at. The state needs no acquire: the side does.
     let state = socket.state_word().load();
     let known = socket.known_send_progress();
-    let by_express = socket.sends_by_express();
+    let way = socket.send_way();
     let tail_at = socket.send_tail_at();
-    let watched = socket.traits().is_watched();
-    if !socket.says_in_use(state) || known.is_over() || !by_express {
+    if !socket.says_in_use(state) || known.is_over() || way != SendWay::EXPRESS {
+        if way == SendWay::DIRECT && socket.says_in_use(state) && !known.is_over() {
+            return direct::claim(socket, known, tail_at);
+        }
         return Claim::No;
     }
     let Some(numbered) = socket.try_lock(Side::Send) else { return Claim::No };
     let position = express::without_number(numbered);
     // Where they agree the side is that of the socket whose state was read: another one in its
     // place would have begun as over.
-    let (true, Some(tail_at)) = (known.count() == position, socket.check_tail_at(tail_at)) else {
+    if known.count() != position {
         return Claim::Taken(numbered);
-    };
+    }
     let number = express::next_number(express::number_of(numbered));
-    let watched = if watched { WATCHED_BIT } else { 0 };
-    Claim::Express(express::with_number(position, number), tail_at | watched)
+    Claim::Express(express::with_number(position, number))
 }
 
 /// Goes on by the ring.
@@ -464,7 +400,7 @@ unsafe fn load_bytes(from: *const u8, left: usize) -> [u8; 4] {
 /// # Safety
 /// `to` is valid for `left` bytes.
 #[inline(always)]
-unsafe fn store_bytes(to: *mut u8, bytes: [u8; 4], left: usize) {
+pub(crate) unsafe fn store_bytes(to: *mut u8, bytes: [u8; 4], left: usize) {
     if left >= 4 && to.addr().is_multiple_of(4) {
         // SAFETY: the caller's promise, and aligned.
         return unsafe { to.cast::<u32>().write(u32::from_le_bytes(bytes)) };
@@ -490,21 +426,21 @@ pub mod model {
     /// A handle that names no open socket.
     pub fn put(net: Net, handle: Handle, message: &[u8]) -> Result<(), Errno> {
         let socket = Socket::open(net, handle)?;
-        let (plan, tail_at) =
-            wait_until(net, socket.shard(), Deadline::NEVER, Watch::Stop, || {
-                socket.remember_send_progress(socket.progress(Side::Send));
-                match claim(socket) {
-                    Claim::Express(plan, tail_at) => Some((plan, tail_at)),
-                    Claim::Taken(numbered) => {
-                        socket.unlock(Side::Send, numbered);
-                        None
-                    }
-                    Claim::No => None,
+        let plan = wait_until(net, socket.shard(), Deadline::NEVER, Watch::Stop, || {
+            socket.remember_send_progress(socket.progress(Side::Send));
+            match claim(socket) {
+                Claim::Express(plan) => Some(plan),
+                Claim::Taken(numbered) => {
+                    socket.unlock(Side::Send, numbered);
+                    None
                 }
-            })?;
+                Claim::Direct(..) | Claim::No => None,
+            }
+        })?;
         for lane in 0..EXPRESS_WORDS {
             let four = core::array::from_fn(|at| *message.get(4 * lane + at).unwrap_or(&0));
-            let express = socket.express(tail_at);
+            let (words, tail) = socket.send_words();
+            let express = Express { words, tail };
             announce(socket, express, lane as u32, plan, message.len() as u64, four);
         }
         for lane in 0..EXPRESS_WORDS {
@@ -534,7 +470,7 @@ pub mod model {
         for (at, byte) in to[..length as usize].iter_mut().enumerate() {
             *byte = express::bytes_of(words[at / 4])[at % 4];
         }
-        socket.counter(Side::Receive).store(position + length);
+        socket.receive_head().store(position + length);
         socket.note_position(Side::Receive, position + length);
         socket.unlock(Side::Receive, position + length);
         Ok(length as usize)

@@ -36,6 +36,7 @@ pub mod abi;
 pub mod buf;
 pub mod calls;
 mod copy;
+mod direct;
 #[cfg(not(feature = "loom"))]
 mod express;
 #[cfg(feature = "loom")]

@@ -44,6 +44,8 @@ const RECEIVER: usize = 15;
 /// messages that came by express and cannot be sent at once.
 const SHUT: u64 = 1;
 const NO_EXPRESS: u64 = 2;
+/// In the same word: small messages go straight to the kernel at the other end.
+const STRAIGHT: u64 = 4;
 
 /// In the KIND word.
 const NON_BLOCKING: u64 = 1 << 8;
@@ -177,6 +179,12 @@ impl Counter {
         express::with_number(shifted, express::number_of(position))
     }
 
+    /// Whether it is for the kernel at the other end.
+    #[inline(always)]
+    pub(crate) fn is_direct(&self) -> bool {
+        self.shift != 0
+    }
+
     /// Tells it. Call a release fence first.
     #[inline(always)]
     pub(crate) fn store(&self, position: u64) {
@@ -195,19 +203,22 @@ impl Counter {
     }
 }
 
+/// How small messages are sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SendWay(u64);
+
+impl SendWay {
+    /// Through the express words, to the proxy.
+    pub(crate) const EXPRESS: Self = Self(0);
+    /// Straight to the kernel at the other end.
+    pub(crate) const DIRECT: Self = Self(STRAIGHT);
+}
+
 /// Where a small message to be sent goes, and who is told of it.
 #[derive(Clone, Copy)]
 pub(crate) struct Express {
     pub(crate) words: Words<EXPRESS_WORDS>,
     pub(crate) tail: Counter,
-}
-
-impl Express {
-    /// Whether it goes straight to the kernel at the other end.
-    #[inline(always)]
-    pub(crate) fn is_direct(&self) -> bool {
-        self.tail.shift != 0
-    }
 }
 
 /// The KIND word of a socket.
@@ -305,7 +316,11 @@ impl Socket {
         };
         // Nobody sends by express before there is a ring.
         let tail = if card.send.capacity == 0 { tail & Counter::ADDRESS } else { tail };
-        let shut = if card.send.region == 0 || direct != 0 { 0 } else { NO_EXPRESS };
+        let shut = match (direct, card.send.region) {
+            (DIRECT, _) => STRAIGHT,
+            (_, 0) => 0,
+            _ => NO_EXPRESS,
+        };
         for (word, value) in [
             (RECEIVE_SEEN, card.receive.base),
             (SEND_SEEN, send),
@@ -554,14 +569,25 @@ impl Socket {
         Counter::checked(word, self.handle.generation())
     }
 
-    /// Where a small message goes, by what [`Self::check_tail_at`] gave.
+    /// Where the proxy is told how much was received, by the net's layout.
+    #[inline(always)]
+    pub(crate) fn receive_head(&self) -> Word {
+        self.net.head_word(self.index())
+    }
+
+    /// The express words of the send side, and where the proxy is told of them. By the net's
+    /// layout: unlike what the record says, that is true before anybody has seen it open.
+    #[inline(always)]
+    pub(crate) fn send_words(&self) -> (Words<EXPRESS_WORDS>, Counter) {
+        let (words, word) = self.net.send_words(self.index());
+        (words, Counter { word, shift: 0 })
+    }
+
+    /// Where a small message on a direct stream goes, by what [`Self::check_tail_at`] gave.
     #[inline(always)]
     #[allow(unsafe_code, reason = "follows an address in the record")]
     pub(crate) fn express(&self, tail_at: u64) -> Express {
         let tail = Counter::from_word(tail_at);
-        if tail.shift == 0 {
-            return Express { words: self.net.send_express(self.index()), tail };
-        }
         let mailbox = (tail_at & Counter::ADDRESS) as usize - 8 * LIVE_AT;
         // SAFETY: the tail of a direct stream is the mailbox's receive progress (`fill`).
         let words = unsafe { Words::at(core::ptr::with_exposed_provenance_mut(mailbox)) };
@@ -693,10 +719,10 @@ impl Socket {
         self.record.get(SEND_SHUT).load() == SHUT
     }
 
-    /// Whether messages may be sent by express.
+    /// How small messages are sent.
     #[inline(always)]
-    pub(crate) fn sends_by_express(&self) -> bool {
-        self.record.get(SEND_SHUT).load() == 0
+    pub(crate) fn send_way(&self) -> SendWay {
+        SendWay(self.record.get(SEND_SHUT).load())
     }
 
     /// Notes that.

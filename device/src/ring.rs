@@ -12,6 +12,7 @@ use crate::abi::net::Net;
 use crate::abi::word::Word;
 use crate::buf::SharedBuf;
 use crate::copy;
+use crate::direct;
 use crate::group::{Group, GroupKind};
 use crate::local::{self, RingPlace, Side, Socket};
 use crate::planted::{Bug, planted};
@@ -20,9 +21,6 @@ use crate::wait::{Deadline, Watch, wait_until};
 
 /// Bytes that the GPU reads across PCIe at once.
 const RING_LINE: usize = 128;
-/// A wait on a direct stream looks so often, in turns, whether the proxy says that it is over: a
-/// read across PCIe, where the others stay on the GPU.
-pub(crate) const ENDING_TURNS: u32 = 16;
 /// A window of so many bytes is long: its copy takes longer than another call.
 const LONG: usize = 32 << 10;
 
@@ -179,6 +177,9 @@ pub(crate) struct Found {
 }
 
 impl Found {
+    /// Stands where a ring would: the bytes have been copied already. No ring lies there.
+    pub(crate) const COPIED: u64 = 1;
+
     /// So many bytes from a position on. A ring's capacity has 31 bits.
     #[inline(always)]
     pub(crate) fn span(position: u64, length: usize) -> i64 {
@@ -250,8 +251,8 @@ pub(crate) struct Search {
     pub(crate) deadline: Option<Deadline>,
     /// Whether the proxy tells of the end alone.
     pub(crate) direct: bool,
-    side: Side,
-    net: Net,
+    pub(crate) side: Side,
+    pub(crate) net: Net,
     least: usize,
     known: Progress,
 }
@@ -364,15 +365,12 @@ impl Search {
                 return Ok(self.found(capacity - used));
             }
         }
-        let mut turns = 0_u32;
+        if self.direct {
+            return self.end(self.wait_direct());
+        }
         let ready = || {
             // Asked for first, so that it comes while the read across PCIe is under way.
             let open = self.socket.is_open();
-            if self.direct {
-                turns = turns.wrapping_add(1);
-                let ending = self.deadline.is_none() || turns.is_multiple_of(ENDING_TURNS);
-                return self.judge_direct(ending, open);
-            }
             // Acquire: who sees the counter sees the bytes (receive), or may overwrite them
             // (send).
             let word = if planted(Bug::ReceiveWithoutAcquire) {
@@ -382,7 +380,6 @@ impl Search {
             };
             self.judge(Progress(word), open)
         };
-        let mut ready = ready;
         let outcome = match self.deadline {
             Some(deadline) => {
                 wait_until(self.net, self.socket.shard(), deadline, Watch::Stop, ready)
@@ -391,53 +388,6 @@ impl Search {
             None => ready().unwrap_or(Err(Errno::EAGAIN)),
         };
         self.end(outcome)
-    }
-
-    /// What the kernel at the other end of a direct stream says, and with `ending` what the proxy
-    /// says of its end.
-    #[inline(always)]
-    fn judge_direct(&self, ending: bool, open: bool) -> Option<Result<usize, Errno>> {
-        let progress = match ending {
-            true => self.socket.with_ending(self.side, self.live),
-            false => Progress(self.live.load_acquire()),
-        };
-        // A small message whose words are on their way is waited for, unless nothing will come.
-        let progress = self.with_message(progress);
-        match progress.express() {
-            0 => self.judge(progress, open),
-            _ if progress.is_over() || !open => self.judge(progress.at(self.position), open),
-            _ => None,
-        }
-    }
-
-    /// A counter of a direct stream with the small message that it announces put into the ring,
-    /// where its sender may not have put it yet: the same bytes. With its number where the message is
-    /// not here as a whole.
-    #[inline(always)]
-    pub(crate) fn with_message(&self, counter: Progress) -> Progress {
-        if counter.express() == 0 || self.side == Side::Send {
-            return counter;
-        }
-        self.put_into_ring(counter)
-    }
-
-    #[cold]
-    #[inline(never)]
-    #[allow(unsafe_code, reason = "writes into the ring")]
-    fn put_into_ring(&self, counter: Progress) -> Progress {
-        let Some((begin, bytes)) = self.socket.small_message(counter) else { return counter };
-        let length = counter.count().wrapping_sub(begin) as usize;
-        // Counted: the bytes of the message that were not received.
-        for (at, byte) in bytes.into_iter().take(length).enumerate() {
-            let position = begin + at as u64;
-            if position >= self.position {
-                let offset = position as usize & (self.ring.capacity() - 1);
-                // SAFETY: inside the ring, whose receive side the group has; its sender writes
-                // nothing else there before the message was received.
-                unsafe { simt::store_plain(self.ring.start().add(offset), byte) };
-            }
-        }
-        counter.at(counter.count())
     }
 
     /// What it came to.
@@ -544,8 +494,6 @@ fn settle(net: Net, handle: Handle, low: u32, used: usize, ending: Ending) {
     };
     // Both on their way before the fence.
     let counter = socket.counter(side);
-    let direct = socket.traits().is_direct();
-    let watched = socket.is_watched();
     let seen = socket.numbered_position(side);
     // What the last owner of a receive side wrote there may not have come yet, since nothing but
     // the position itself tells of it. Its lowest bits came with the window.
@@ -561,15 +509,15 @@ fn settle(net: Net, handle: Handle, low: u32, used: usize, ending: Ending) {
     if used > 0 {
         counter.store(express::without_number(position));
     }
-    if direct && watched {
-        socket.tell_proxy(side, position);
-    }
     socket.note_position(side, position);
     if side == Side::Send {
         // The next group's counter must not be overtaken by this one.
         simt::gpu_release_fence();
     }
     socket.unlock(side, position);
+    if counter.is_direct() {
+        direct::tell(socket, side, position);
+    }
     if ending == Ending::Filled {
         // For the next call: it then knows of space and of a broken connection without a read
         // across PCIe while it has bytes to send. After an express the answer brings that.

@@ -154,11 +154,22 @@ impl Net {
         self.gpu_word(self.layout().receive_head(socket))
     }
 
-    /// The express words of a socket's send side.
+    /// A socket's receive head.
     #[inline(always)]
-    pub(crate) fn send_express(self, socket: usize) -> Words<EXPRESS_WORDS> {
+    pub(crate) fn head_word(self, socket: usize) -> Word {
         // SAFETY: as request_sequence.
-        unsafe { Words::at(self.gpu_word(self.layout().send_express(socket))) }
+        unsafe { Word::at(self.receive_head(socket)) }
+    }
+
+    /// The express words of a socket's send side, and its send tail.
+    #[inline(always)]
+    pub(crate) fn send_words(self, socket: usize) -> (Words<EXPRESS_WORDS>, Word) {
+        let (layout, start) = (self.layout(), self.gpu_word(0));
+        let at = |word: usize| start.wrapping_add(word);
+        // SAFETY: as request_sequence.
+        unsafe {
+            (Words::at(at(layout.send_express(socket))), Word::at(at(layout.send_tail(socket))))
+        }
     }
 
     /// Address of a socket's record in the CPU words.
