@@ -275,8 +275,7 @@ fn a_listener_that_a_kernel_makes() {
         let at = listening.local.clone().expect("its address");
         let echoed = 5000;
         if domain == Domain::Unix {
-            let mut stream = std::os::unix::net::UnixStream::connect(folder.path("listener"))
-                .expect("the kernel listens");
+            let mut stream = peer::connect_unix(&folder.path("listener"));
             peer::send(&mut stream, 0, echoed);
             stream.shutdown(std::net::Shutdown::Write).expect("it is open");
             assert_eq!(peer::receive_rest(&mut stream, 0), echoed as u64);
