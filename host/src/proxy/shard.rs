@@ -361,6 +361,11 @@ impl Shard {
             if (connection.send.ours, connection.send_ended) != before {
                 self.tell_of_sending(place);
             }
+            let direct = self.places[place].as_ref().is_some_and(|it| it.is_direct());
+            // What the other end has said of bytes that this kernel had not told of makes sense now.
+            if direct && self.receive_at(place) == Turn::Moved {
+                self.tell_of_receiving(place);
+            }
             self.pump_send(place);
         }
         worked

@@ -74,6 +74,9 @@ impl NearSocket {
 
     /// Asks the listener at an address. False: there is none.
     fn call(&mut self, peer: &SocketAddr) -> Result<bool, Errno> {
+        if peer.domain() != Some(self.far.domain()) {
+            return Ok(false);
+        }
         let Some(talk) = self.local.registry.call(peer)? else { return Ok(false) };
         if let (Some(ip), false) = (peer.to_ip(), self.bound) {
             // So that it has a name of its own.
@@ -86,6 +89,14 @@ impl NearSocket {
         let patience = Patience::new(Some(meeting.as_fd()), PATIENCE)?;
         self.way = Way::Calling { meeting: Some(meeting), patience };
         Ok(true)
+    }
+
+    /// Why nobody is there.
+    fn nobody_at(&self, peer: &SocketAddr) -> Errno {
+        match peer.domain() == Some(self.far.domain()) {
+            true => super::local::nobody_at(peer),
+            false => Errno::EAFNOSUPPORT,
+        }
     }
 
     /// What becomes of a call that failed.
@@ -222,7 +233,7 @@ impl Socket for NearSocket {
                     self.way = Way::Waiting;
                     return Ok(RingRegion::Window);
                 }
-                Ok(false) if self.is_local() => return Err(Errno::ECONNREFUSED),
+                Ok(false) if self.is_local() => return Err(self.nobody_at(peer)),
                 Err(errno) if self.is_local() => return Err(errno),
                 Ok(false) => {}
                 Err(errno) => tracing::info!(%peer, %errno, "no direct stream to that peer"),

@@ -186,6 +186,19 @@ fn candidates(address: &SocketAddr) -> Vec<String> {
     }
 }
 
+/// Why there is no listener at an address, as the system says it of its own sockets.
+pub(crate) fn nobody_at(address: &SocketAddr) -> Errno {
+    match address.to_ip() {
+        Some(ip) if !is_of_this_machine(ip.ip()) => Errno::ENETUNREACH,
+        Some(_) => Errno::ECONNREFUSED,
+        None => match address.to_path().filter(|path| path != "").map(fs::metadata) {
+            None => Errno::EINVAL,
+            Some(Ok(_)) => Errno::ECONNREFUSED,
+            Some(Err(error)) => error.raw_os_error().map_or(Errno::ECONNREFUSED, Errno),
+        },
+    }
+}
+
 /// Whether it is one of this machine's own addresses: only those can be bound.
 fn is_of_this_machine(ip: IpAddr) -> bool {
     ip.is_loopback() || (!ip.is_unspecified() && UdpSocket::bind((ip, 0)).is_ok())

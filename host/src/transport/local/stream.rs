@@ -243,10 +243,8 @@ impl Socket for DirectStream {
     fn set_option(&mut self, option: SocketOption, value: u64) -> Result<(), Errno> {
         match option {
             // Nothing is ever held back, nor does anybody die unnoticed.
-            SocketOption::NoDelay | SocketOption::KeepAlive | SocketOption::QuickAck
-                if value <= 1 =>
-            {
-                Ok(())
+            SocketOption::NoDelay | SocketOption::KeepAlive | SocketOption::QuickAck => {
+                if value <= 1 { Ok(()) } else { Err(Errno::EINVAL) }
             }
             SocketOption::Transport | SocketOption::Placement => Err(Errno::EISCONN),
             _ => Err(Errno::ENOPROTOOPT),
