@@ -78,8 +78,15 @@ pub fn connect(address: SocketAddr) -> Stream {
     Stream::connect(address).expect("the kernel listens")
 }
 
-/// Why no peer of a direct stream resets it.
-pub const NO_LOCAL_RESET: &str = "a direct stream is reset by a process that dies: see `killed`";
+/// Why peers cannot reset a stream, where they cannot.
+#[must_use]
+pub fn cannot_reset() -> Option<&'static str> {
+    if is_local() {
+        return Some("direct streams are reset by processes that die: see `killed`");
+    }
+    // What it is like when such a peer is killed: see `rdma`.
+    is_rdma().then_some("stock rsocket has no call that resets")
+}
 
 /// The same at a UNIX path.
 ///
@@ -101,8 +108,7 @@ pub fn connect_unix(path: &Path) -> UnixStream {
 /// # Panics
 /// When the system does not let us, and where the peer cannot: stock rsocket, a direct stream.
 pub fn reset(stream: Stream) {
-    let Stream::Tcp(stream) = stream else { panic!("stock rsocket cannot reset") };
-    assert!(!is_local(), "{NO_LOCAL_RESET}");
+    let (Stream::Tcp(stream), None) = (stream, cannot_reset()) else { panic!("it cannot reset") };
     let socket = socket2::Socket::from(stream);
     socket.set_linger(Some(Duration::ZERO)).expect("linger can be set");
 }

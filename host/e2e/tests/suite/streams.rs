@@ -55,6 +55,10 @@ fn every_size_in_each_order_of_threads() {
 
 #[test]
 fn small_messages_go_by_express() {
+    if gpunet_e2e::is_local() {
+        let name = "streams::small_messages_go_by_express";
+        return gpunet_e2e::skip(name, "nobody counts what kernels write to each other");
+    }
     let net = net();
     let mut script = Script::new();
     script.stream(0, peer::echo_server());
