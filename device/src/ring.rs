@@ -345,7 +345,9 @@ impl Search {
             let open = self.socket.is_open();
             if self.direct {
                 turns = turns.wrapping_add(1);
-                let ending = self.deadline.is_none() || turns.is_multiple_of(ENDING_TURNS);
+                // Who has heard that sending is over, or nothing yet, asks first.
+                let doubt = turns == 1 && self.side == Side::Send && self.known.is_over();
+                let ending = self.deadline.is_none() || doubt || turns.is_multiple_of(ENDING_TURNS);
                 return self.judge_direct(ending, open);
             }
             // Acquire: who sees the counter sees the bytes (receive), or may overwrite them
