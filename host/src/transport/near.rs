@@ -217,8 +217,13 @@ impl Socket for NearSocket {
 
     fn region(&mut self, peer: Option<&SocketAddr>) -> Result<RingRegion, Errno> {
         let Some(peer) = peer else {
-            if let Err(errno) = self.meet() {
-                tracing::warn!(%errno, "direct streams cannot be accepted now");
+            match self.meet() {
+                // Tried again a little later: no edge will come for who waits already.
+                Err(errno @ (Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM)) => {
+                    return Err(errno);
+                }
+                Err(errno) => tracing::warn!(%errno, "direct streams cannot be accepted now"),
+                Ok(()) => {}
             }
             return match &self.way {
                 Way::Both(both) if both.next.is_some() || self.is_local() => Ok(RingRegion::Window),
