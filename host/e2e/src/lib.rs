@@ -9,6 +9,7 @@
 //!               ├─ way     which way all go: TCP, RDMA or from kernel to kernel
 //!               ├─ memory  arrays in GPU memory, flags that host and kernels share
 //!               ├─ attack  launches kernels that spoil what they share with the proxy
+//!               ├─ child   processes beside the test's own
 //!               ├─ process what this process has: descriptors, memory
 //!               └─ long    how much a run does: a test, or `cargo xtask test --long`
 //! ```
@@ -17,6 +18,7 @@
 //! run there adds a line to the file that `GPUNET_SKIP_LOG` names and counts as skipped.
 
 pub mod attack;
+pub mod child;
 pub mod faults;
 pub mod job;
 pub mod long;

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use gpunet_device::calls::PollFd;
 use gpunet_device::{Handle, SocketAddr};
 use gpunet_e2e_kernels::relay::{
-    ADDRESS, CALL, CLOSE, COUNT, DUTY_WORDS, FIRST_DUTY, HANDLE, KIND, LISTEN, LISTENING, NARROW, PIECE,
-    Pair, RESULT, Relay as Work, relay as kernel,
+    ADDRESS, CALL, CLOSE, COUNT, DUTY_WORDS, FIRST_DUTY, HANDLE, KIND, LISTEN, LISTENING, NARROW,
+    PIECE, Pair, RESULT, Relay as Work, relay as kernel,
 };
 use gpunet_host::{Launch, Net, NetError, Shape, TransportChoice};
 

@@ -232,11 +232,8 @@ impl Relaying<'_> {
         let kind = SOCK_STREAM | SOCK_NONBLOCK;
         let made = calls::gsocket(self.net, self.group, domain, kind, 0);
         let far = Handle(made.max(0) as u64);
-        let begun = if made < 0 {
-            made
-        } else {
-            calls::gconnect(self.net, self.group, far, &address)
-        };
+        let begun =
+            if made < 0 { made } else { calls::gconnect(self.net, self.group, far, &address) };
         let begun = if begun == Errno::EINPROGRESS.negative() { 0 } else { begun };
         if begun < 0 {
             calls::gclose(self.net, self.group, near);

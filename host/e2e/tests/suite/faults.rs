@@ -157,7 +157,10 @@ fn a_table_that_is_full() {
         ]
     });
     if is_local() {
-        return skip("faults::a_table_that_is_full (rings)", "their rings lie in arenas: see `local`");
+        return skip(
+            "faults::a_table_that_is_full (rings)",
+            "their rings lie in arenas: see `local`",
+        );
     }
     faults::measure("faults::a_table_that_is_full", || {
         let ring = u64::from(gpunet_e2e::RING);

@@ -6,8 +6,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
 use gpunet_e2e::{
-    Errno, Folder, Handle, Job, Script, SocketOption, any_port, eventually, flags, is_local,
-    net, net_builder, peer, skip,
+    Errno, Folder, Handle, Job, Script, SocketOption, any_port, eventually, flags, is_local, net,
+    net_builder, peer, skip,
 };
 use gpunet_host::NetError;
 

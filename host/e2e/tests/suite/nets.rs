@@ -81,7 +81,8 @@ fn connections_spread_over_proxy_threads() {
     let transport = if is_local() { "local" } else { "tcp" };
     for socket in net.dump().expect("the proxies answer") {
         assert_eq!((socket.state, socket.transport), ("stream", transport));
-        assert_eq!((socket.received, socket.sent), (500, 500));
+        let bytes = if is_local() { 0 } else { 500 };
+        assert_eq!((socket.received, socket.sent), (bytes, bytes));
         assert_eq!(socket.launch, Some(started.launch().number()));
         assert_eq!(socket.peer, Some(server.to_string()));
         shards[Handle(socket.handle).shard() as usize] += 1;

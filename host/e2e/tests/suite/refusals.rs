@@ -104,7 +104,10 @@ fn no_ring_memory_left() {
 #[test]
 fn a_connect_without_memory_can_be_tried_again() {
     if is_local() {
-        return skip("refusals::a_connect_without_memory_can_be_tried_again", "their rings lie in arenas: see `local`");
+        return skip(
+            "refusals::a_connect_without_memory_can_be_tried_again",
+            "their rings lie in arenas: see `local`",
+        );
     }
     let server = peer::echo_server();
     let net = net_builder().ring_memory(2 * u64::from(RING)).build().expect("a net");

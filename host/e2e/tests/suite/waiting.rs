@@ -6,8 +6,8 @@ use std::time::Duration;
 use gpunet_device::calls::{MSG_DONTWAIT, POLLERR, POLLHUP, POLLIN, POLLOUT, SOCK_NONBLOCK};
 use gpunet_e2e::faults::{self, Row};
 use gpunet_e2e::{
-    Domain, Errno, Finished, Job, Peer, RING, Script, SocketOption, any_port, flags,
-    is_local, net, net_builder, peer,
+    Domain, Errno, Finished, Job, Peer, RING, Script, SocketOption, any_port, flags, is_local, net,
+    net_builder, peer,
 };
 
 const MS: Duration = Duration::from_millis(1);
