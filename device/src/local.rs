@@ -10,7 +10,7 @@ use crate::abi::card::{Card, Kind, Progress, Status};
 use crate::abi::errno::Errno;
 use crate::abi::express::{self, EXPRESS_WORDS};
 use crate::abi::handle::Handle;
-use crate::abi::layout::{LIVE_AT, LIVE_WORDS, LOCAL_WORDS};
+use crate::abi::layout::{LIVE_AT, LOCAL_WORDS, WATCHED_AT};
 use crate::abi::net::Net;
 use crate::abi::word::{Word, Words};
 use crate::group::GroupKind;
@@ -48,10 +48,6 @@ const NO_EXPRESS: u64 = 2;
 /// In the KIND word.
 const NON_BLOCKING: u64 = 1 << 8;
 const DIRECT: u64 = 1 << 9;
-
-/// In a mailbox: not 0 where a poller watches either end, so that the proxies want to know.
-const WATCHED: usize = LIVE_AT + 2;
-const _: () = assert!(WATCHED < LIVE_AT + LIVE_WORDS);
 
 /// Stands in a direction's word while a group has its position.
 const TAKEN: u64 = u64::MAX;
@@ -412,7 +408,7 @@ impl Socket {
     /// Whether the proxies want to know of what happens on this direct stream.
     #[inline(always)]
     pub(crate) fn is_watched(&self) -> bool {
-        self.word_at(RECORD_AT, WATCHED).load() != 0
+        self.word_at(RECORD_AT, WATCHED_AT).load() != 0
     }
 
     /// Has the kernels at both ends of a direct stream tell their proxies what happens from now on.
@@ -423,8 +419,8 @@ impl Socket {
         if !self.traits().is_direct() || self.ring(Side::Send).is_none() {
             return;
         }
-        self.told(WATCHED).store(1);
-        self.peer_word(WATCHED).store(1);
+        self.told(WATCHED_AT).store(1);
+        self.peer_word(WATCHED_AT).store(1);
         for side in [Side::Receive, Side::Send] {
             self.tell_proxy(side, self.position(side));
         }
@@ -534,10 +530,12 @@ impl Socket {
         word == state(self.handle, OPEN) | epoch(self.net)
     }
 
-    /// Whether that word, read, says so.
+    /// Whether that word, read, says that no group has begun to close the socket. One that gets
+    /// its rings is open, too.
     #[inline(always)]
     pub(crate) fn says_open(&self, word: u64) -> bool {
-        bare(word) == state(self.handle, OPEN)
+        let word = bare(word);
+        word == state(self.handle, OPEN) || word == state(self.handle, INSTALLING)
     }
 
     #[inline(always)]
@@ -736,6 +734,9 @@ fn leave_open(net: Net, socket: Socket, to: u64) -> Result<u64, Errno> {
     let deadline = Deadline::after(INSTALL_NS);
     wait_until(net, socket.shard(), deadline, Watch::Proxy, || {
         let seen = word.load();
+        if bare(seen) == state(socket.handle, INSTALLING) {
+            return None;
+        }
         if bare(seen) != state(socket.handle, OPEN) {
             return Some(Err(Errno::EBADF));
         }
@@ -748,7 +749,12 @@ fn leave_open(net: Net, socket: Socket, to: u64) -> Result<u64, Errno> {
 pub(crate) fn reinstall(net: Net, handle: Handle) -> Result<(), Errno> {
     let socket = Socket::named(net, handle)?;
     let word = socket.record.get(STATE);
-    leave_open(net, socket, INSTALLING)?;
+    let seen = leave_open(net, socket, INSTALLING)?;
+    if !socket.ring(Side::Send).is_none() {
+        // Another group was first, and may have used them.
+        word.store_release(seen);
+        return Ok(());
+    }
     // A group that has just learnt that there is no connection yet is about to put its position
     // back, which must not come behind the new one.
     for side in [Side::Receive, Side::Send] {
@@ -775,7 +781,10 @@ pub(crate) fn reinstall(net: Net, handle: Handle) -> Result<(), Errno> {
 #[cold]
 #[inline(never)]
 pub(crate) fn adopt_rings(net: Net, handle: Handle) -> bool {
-    let Ok(socket) = Socket::named(net, handle) else { return false };
+    let Ok(socket) = Socket::open(net, handle) else { return false };
+    if !socket.ring(Side::Send).is_none() {
+        return true;
+    }
     let connected = socket.status().state() == Status::CONNECTED;
     let has_rings = |card: Card| card.kind == Kind::Stream && card.send.capacity != 0;
     connected && socket.card().is_some_and(has_rings) && reinstall(net, handle).is_ok()

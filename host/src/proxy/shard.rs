@@ -589,7 +589,11 @@ impl Shard {
                 }
                 connection.phase = Phase::Open;
                 connection.publish_status(&shared.memory);
+                let watched = connection.watch.is_some();
                 self.forget_tail(handle);
+                if watched {
+                    self.watch_direct(handle);
+                }
             }
             Err(errno) => connection.fail(errno, &shared.memory, &counters),
         }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use gpunet_device::abi::card::{Place, Progress};
 use gpunet_device::abi::errno::Errno;
-use gpunet_device::abi::layout::{LIVE_AT, MAILBOX_BYTES, MAILBOX_WORDS};
+use gpunet_device::abi::layout::{LIVE_AT, MAILBOX_BYTES, MAILBOX_WORDS, WATCHED_AT};
 use gpunet_device::abi::net::WINDOW;
 
 use super::talk::{Offer, Process};
@@ -248,9 +248,27 @@ impl Inbox {
         let [sent, received] = [words[0], words[1]].map(|word| Progress(u64::from_ne_bytes(word)));
         Ok((sent.count(), received.count()))
     }
+
+    /// Whether the kernels tell their proxies what happens.
+    pub(crate) fn is_watched(&self) -> Result<bool, Errno> {
+        let mut word = [0; 8];
+        let at = self.mailbox as usize + WATCHED_AT * 8;
+        self.chunk.arena.read(at, &mut word).map_err(|error| out_of_memory(&error))?;
+        Ok(word != [0; 8])
+    }
+
+    /// Has this side's kernel do so.
+    pub(crate) fn set_watched(&self) -> Result<(), Errno> {
+        set_watched(&self.chunk.arena, self.mailbox)
+    }
 }
 
 impl Outbox {
+    /// Has the other end's kernel tell its proxy what happens.
+    pub(crate) fn set_watched(&self) -> Result<(), Errno> {
+        set_watched(&self.arena, self.mailbox)
+    }
+
     pub(crate) fn place(&self) -> Place {
         place(&self.arena, self.ring, self.capacity)
     }
@@ -266,6 +284,11 @@ fn place(arena: &Arena, ring: u64, capacity: u32) -> Place {
 
 fn page(arena: &Arena, mailbox: u64) -> u32 {
     ((arena.offset() + mailbox) / MAILBOX_BYTES as u64) as u32
+}
+
+fn set_watched(arena: &Arena, mailbox: u64) -> Result<(), Errno> {
+    let at = mailbox as usize + WATCHED_AT * 8;
+    arena.write(at, &1_u64.to_ne_bytes()).map_err(|error| out_of_memory(&error))
 }
 
 fn out_of_memory(error: &GpuError) -> Errno {

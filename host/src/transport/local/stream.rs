@@ -162,6 +162,13 @@ impl Direct for DirectStream {
 
     fn watch(&mut self) {
         self.say_watch = true;
+        if let Some(Body { inbox, outbox, .. }) = &self.body
+            && inbox.is_watched() != Ok(true)
+        {
+            // The kernel could not say so: it was not connected when it asked. Where the driver
+            // refuses, it has said why.
+            let _ = inbox.set_watched().and_then(|()| outbox.set_watched());
+        }
         self.look();
         self.say_all();
     }

@@ -334,4 +334,53 @@ mod tests {
         assert_eq!(open(), before);
         assert_eq!(a.peer_pid(), Ok(std::process::id() as i32));
     }
+
+    /// Another user, who reached the socket in spite of the folder's mode.
+    #[test]
+    fn another_user_is_refused_at_both_ends() {
+        use std::os::unix::process::CommandExt as _;
+        const STRANGER: u32 = 65_534;
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: another user takes root to be");
+            return;
+        }
+        let folder = std::env::temp_dir().join(format!("gpunet-user-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let open = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o777);
+        std::fs::set_permissions(&folder, open.clone()).unwrap();
+        let socket = || {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+        };
+        let at = |name: &str| rustix::net::SocketAddrUnix::new(folder.join(name)).unwrap();
+        let as_stranger = |act: Box<dyn Fn() -> io::Result<()> + Send + Sync>| {
+            let mut command = std::process::Command::new("true");
+            command.uid(STRANGER);
+            // SAFETY: system calls alone, on what was made before.
+            unsafe { command.pre_exec(move || act()) };
+            command.status()
+        };
+        // One that calls.
+        let (listener, ours) = (socket().unwrap(), at("ours"));
+        rustix::net::bind(&listener, &ours).unwrap();
+        std::fs::set_permissions(folder.join("ours"), open).unwrap();
+        rustix::net::listen(&listener, 4).unwrap();
+        let called = as_stranger(Box::new(move || Ok(rustix::net::connect(&socket()?, &ours)?)));
+        assert!(called.unwrap().success());
+        let talk = Talk::new(rustix::net::accept(&listener).unwrap());
+        assert_eq!(talk.peer_pid(), Err(Errno::EACCES));
+        // One that listens.
+        let (theirs, bound) = (socket().unwrap(), at("theirs"));
+        let inherited = theirs.try_clone().unwrap();
+        let listening = as_stranger(Box::new(move || {
+            rustix::net::bind(&inherited, &bound)?;
+            Ok(rustix::net::listen(&inherited, 4)?)
+        }));
+        assert!(listening.unwrap().success());
+        let call = socket().unwrap();
+        rustix::net::connect(&call, &at("theirs")).unwrap();
+        assert_eq!(Talk::new(call).peer_pid(), Err(Errno::EACCES));
+        drop(theirs);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 }
