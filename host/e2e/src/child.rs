@@ -41,8 +41,11 @@ fn program(test: &str, part: &str) -> Command {
 pub fn alone(test: &str, part: &str, short: &str) {
     let folder = Folder::new(short);
     let mut command = program(test, part);
-    let status = command.env("XDG_RUNTIME_DIR", folder.path("")).status().expect("it runs again");
-    assert!(status.success(), "{test} as {part}: {status}");
+    let output = command.env("XDG_RUNTIME_DIR", folder.path("")).output().expect("it runs again");
+    // Through the test's own output, so that nobody takes it for a program's.
+    print!("{}", String::from_utf8_lossy(&output.stdout));
+    eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{test} as {part}: {}", output.status);
 }
 
 /// The folder in which listeners of direct streams are found, in a process that is [`alone`].

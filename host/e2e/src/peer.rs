@@ -1,6 +1,7 @@
 //! Peers: ordinary sockets of the CPU, with bytes of the same pattern as the kernels'.
 
 use std::io::{self, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -109,6 +110,14 @@ pub fn connect_unix(path: &Path) -> UnixStream {
 /// When the system does not let us, and where the peer cannot: stock rsocket, a direct stream.
 pub fn reset(stream: Stream) {
     let (Stream::Tcp(stream), None) = (stream, cannot_reset()) else { panic!("it cannot reset") };
+    reset_tcp(stream);
+}
+
+/// The same of a socket of the system's, whichever way the suites go.
+///
+/// # Panics
+/// When the system does not let us.
+pub fn reset_tcp(stream: TcpStream) {
     let socket = socket2::Socket::from(stream);
     socket.set_linger(Some(Duration::ZERO)).expect("linger can be set");
 }

@@ -128,7 +128,9 @@ impl Drop for Server {
 
 fn net(gpu: &Gpu, options: &Options) -> Result<Net> {
     let builder = Net::builder(gpu).sockets(64).ring(options.ring).ring_memory(64 << 20);
-    Ok(builder.transport(if options.tcp { TransportChoice::Tcp } else { TransportChoice::Local }).build()?)
+    Ok(builder
+        .transport(if options.tcp { TransportChoice::Tcp } else { TransportChoice::Local })
+        .build()?)
 }
 
 fn loopback(port: u16) -> std::net::SocketAddr {
@@ -146,7 +148,9 @@ pub(crate) fn run(gpu: &Gpu, options: &Options) -> Result<()> {
         let _ = std::io::stdin().read_line(&mut String::new());
         return Ok(());
     }
-    if options.profile { return profile(gpu, options); }
+    if options.profile {
+        return profile(gpu, options);
+    }
     let at = |port: u16| SocketAddr::from(loopback(port));
     let (flags, echo) = match options.connect {
         Some(port) => round_trips(gpu, options, at(port))?,
@@ -319,7 +323,13 @@ fn profile(gpu: &Gpu, options: &Options) -> Result<()> {
             v.sort_unstable();
             Ok(v[v.len() / 2])
         };
-        println!("{bytes} B: client write {} read {}; server read {} write {} (cycles)", med(&sb, 0)?, med(&sb, 1)?, med(&sa, 0)?, med(&sa, 1)?);
+        println!(
+            "{bytes} B: client write {} read {}; server read {} write {} (cycles)",
+            med(&sb, 0)?,
+            med(&sb, 1)?,
+            med(&sa, 0)?,
+            med(&sa, 1)?
+        );
         println!("client: {:?}", b.statistics());
         server.abort();
         let _ = server.wait_for(PATIENCE);
@@ -328,6 +338,11 @@ fn profile(gpu: &Gpu, options: &Options) -> Result<()> {
     let (w, s) = (Memory::new(gpu, 8192)?, Memory::new(gpu, 8192)?);
     n.launch(primitives, Shape::new(1, 32), (w.words(), s.words()))?.wait_for(PATIENCE)?;
     let r = s.read(40)?;
-    for c in r.chunks(5) { println!("load {} acquire {} store+fence {} swap {} store_release {}", c[0], c[1], c[2], c[3], c[4]); }
+    for c in r.chunks(5) {
+        println!(
+            "load {} acquire {} store+fence {} swap {} store_release {}",
+            c[0], c[1], c[2], c[3], c[4]
+        );
+    }
     Ok(())
 }
