@@ -109,6 +109,7 @@ fn take(net: Net, kind: GroupKind, handle: Handle, to: *mut u8, most: usize, wai
         let progress = Progress(word);
         progress.count().wrapping_sub(position) as i64 > 0 || progress.is_over()
     };
+    let watched = direct && lane == 0 && socket.is_watched();
     let mut word = 0;
     let mut eager = true;
     let news = |turns: u32| {
@@ -164,6 +165,10 @@ fn take(net: Net, kind: GroupKind, handle: Handle, to: *mut u8, most: usize, wai
     let open = socket.says_open(simt::from_lane(word, STATE_LANE));
     if other || waited.is_err() {
         let Some(search) = search else { return Found { ring: 0, span: 0 } };
+        if waited.is_ok() {
+            // It came with the rest: the answer may go by express even so.
+            socket.remember_send_progress(sent);
+        }
         // As for any group: bytes, the end, an error.
         // A message that is neither whole nor in the ring for certain is not there.
         let counter = match direct && counter.express() != 0 {
@@ -182,7 +187,7 @@ fn take(net: Net, kind: GroupKind, handle: Handle, to: *mut u8, most: usize, wai
     if lane == 0 {
         // No fence: nobody has read the ring.
         head.store(position + length);
-        if direct && socket.is_watched() {
+        if watched {
             socket.tell_proxy(Side::Receive, position + length);
         }
         // It came with the rest, and spares the answer a read across PCIe.

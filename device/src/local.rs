@@ -405,7 +405,8 @@ impl Socket {
         unsafe { Word::at(self.net.record(self.index()).wrapping_add(index)) }
     }
 
-    /// Whether the proxies want to know of what happens on this direct stream.
+    /// Whether the proxies want to know of what happens on this direct stream. Of any other, a word
+    /// without a meaning.
     #[inline(always)]
     pub(crate) fn is_watched(&self) -> bool {
         self.word_at(RECORD_AT, WATCHED_AT).load() != 0

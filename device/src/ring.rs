@@ -491,6 +491,7 @@ fn settle(net: Net, handle: Handle, low: u32, used: usize, ending: Ending) {
     // Both on their way before the fence.
     let counter = socket.counter(side);
     let direct = socket.traits().is_direct();
+    let watched = socket.is_watched();
     let seen = socket.numbered_position(side);
     // What the last owner of a receive side wrote there may not have come yet, since nothing but
     // the position itself tells of it. Its lowest bits came with the window.
@@ -506,7 +507,7 @@ fn settle(net: Net, handle: Handle, low: u32, used: usize, ending: Ending) {
     if used > 0 {
         counter.store(express::without_number(position));
     }
-    if direct && socket.is_watched() {
+    if direct && watched {
         socket.tell_proxy(side, position);
     }
     socket.note_position(side, position);
