@@ -152,7 +152,7 @@ impl Counter {
     #[inline(always)]
     fn checked(word: u64, generation: u32) -> Option<u64> {
         (word >> 48 == u64::from(generation as u16) && word & Self::ADDRESS != 0)
-            .then_some(word & (1 << 48) - 1)
+            .then_some(word & ((1 << 48) - 1))
     }
 
     #[inline(always)]

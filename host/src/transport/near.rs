@@ -25,7 +25,7 @@ enum Way {
     Open,
     /// The other end is asked.
     Calling {
-        meeting: Option<Meeting>,
+        meeting: Option<Box<Meeting>>,
         patience: Patience,
     },
     /// Its listener has too many calls: ask again.
@@ -42,7 +42,7 @@ enum Way {
 /// A listener's near side.
 struct Both {
     listening: Listening,
-    meetings: Vec<(Meeting, Instant)>,
+    meetings: Vec<(Box<Meeting>, Instant)>,
     next: Option<Box<DirectStream>>,
     either: OwnedFd,
 }
