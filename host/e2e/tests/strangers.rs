@@ -119,7 +119,7 @@ impl Stranger {
         }
     }
 
-    fn is_welcome(self) -> Self {
+    fn welcomed(self) -> Self {
         self.say(hello());
         assert_eq!(self.hear(), Some(WELCOME));
         self
@@ -217,7 +217,7 @@ fn talk_nonsense(door: &Door) {
     wrong(6, b'C'.into());
     wrong(9, u64::from(ABI_VERSION) + 1);
     // Twice.
-    let stranger = door.knock().is_welcome();
+    let stranger = door.knock().welcomed();
     stranger.say(hello());
     assert!(stranger.is_refused());
 }
@@ -226,11 +226,11 @@ fn talk_nonsense(door: &Door) {
 fn offer_nonsense(door: &Door) {
     let good = sealed(BYTES);
     let refused = |words: Words, descriptors: &[BorrowedFd<'_>], what: &str| {
-        let stranger = door.knock().is_welcome();
+        let stranger = door.knock().welcomed();
         stranger.say_with(words, descriptors);
         assert!(stranger.is_refused(), "{what}");
     };
-    let stranger = door.knock().is_welcome();
+    let stranger = door.knock().welcomed();
     stranger.say(offer());
     assert!(stranger.is_refused(), "no descriptor");
     let folder = File::open("/").expect("it is there");
@@ -272,7 +272,7 @@ fn offer_nonsense(door: &Door) {
 /// Many that say nothing, or half of it; others get through meanwhile.
 fn come_in_crowds(door: &Door, near: &Net, far: &Net) {
     let silent: Vec<Stranger> = (0..600).map(|_| door.knock()).collect();
-    let begun: Vec<Stranger> = (0..100).map(|_| door.knock().is_welcome()).collect();
+    let begun: Vec<Stranger> = (0..100).map(|_| door.knock().welcomed()).collect();
     // The oldest had to go.
     assert!(eventually(Duration::from_secs(5), || silent[0].is_refused()));
     let (listener, address) = far.listen(any_port()).expect("a port");
@@ -290,7 +290,7 @@ fn break_a_stream(door: &Door, far: &Net) {
     let (failed, accepted) = (far.statistics().failed, far.statistics().accepted);
     let memory = sealed(BYTES);
     let connect = || {
-        let stranger = door.knock().is_welcome();
+        let stranger = door.knock().welcomed();
         stranger.say_with(offer(), &[memory.as_fd()]);
         assert_eq!(stranger.hear(), Some(OFFER));
         stranger
