@@ -13,8 +13,10 @@ use crate::simt::{load_line, load_plain, store_line, store_plain};
 /// 16 bytes, moved by one instruction.
 type Line = [u64; 2];
 
-/// Loads a thread has in flight.
-const IN_FLIGHT: u32 = 4;
+/// Loads a thread has in flight: from a ring, which is across PCIe or was just written by another
+/// processor of the GPU, more than from a buffer.
+const FROM_RING: usize = 16;
+const TO_RING: usize = 8;
 
 /// Copies `length` bytes from a ring, thread `rank` of `size` doing its share.
 ///
@@ -37,18 +39,18 @@ pub(crate) unsafe fn from_ring(
         let (from, to) = (ring.add(head as usize).cast::<Line>(), buffer.add(head as usize));
         let load = |at: u32| load_line(from.add(at as usize));
         match to.addr() % 16 {
-            0 => share(rank, size, lines, load, |at, line| {
+            0 => share::<FROM_RING>(rank, size, lines, load, |at, line| {
                 store_line(to.cast::<Line>().add(at as usize), line)
             }),
-            8 => share(rank, size, lines, load, |at, line| {
+            8 => share::<FROM_RING>(rank, size, lines, load, |at, line| {
                 to.add(16 * at as usize).cast::<Line>().write(line);
             }),
-            4 | 12 => share(rank, size, lines, load, |at, line| {
+            4 | 12 => share::<FROM_RING>(rank, size, lines, load, |at, line| {
                 to.add(16 * at as usize)
                     .cast::<[u32; 4]>()
                     .write(core::mem::transmute::<Line, [u32; 4]>(line));
             }),
-            _ => share(rank, size, lines, load, |at, line| {
+            _ => share::<FROM_RING>(rank, size, lines, load, |at, line| {
                 to.add(16 * at as usize)
                     .cast::<[u8; 16]>()
                     .write(core::mem::transmute::<Line, [u8; 16]>(line));
@@ -73,21 +75,21 @@ pub(crate) unsafe fn to_ring(rank: u32, size: u32, buffer: *const u8, ring: *mut
         let (from, to) = (buffer.add(head as usize), ring.add(head as usize).cast::<Line>());
         let store = |at: u32, line: Line| store_line(to.add(at as usize), line);
         match from.addr() % 16 {
-            0 => share(
+            0 => share::<TO_RING>(
                 rank,
                 size,
                 lines,
                 |at| load_line(from.cast::<Line>().add(at as usize)),
                 store,
             ),
-            8 => share(
+            8 => share::<TO_RING>(
                 rank,
                 size,
                 lines,
                 |at| from.add(16 * at as usize).cast::<Line>().read(),
                 store,
             ),
-            4 | 12 => share(
+            4 | 12 => share::<TO_RING>(
                 rank,
                 size,
                 lines,
@@ -98,7 +100,7 @@ pub(crate) unsafe fn to_ring(rank: u32, size: u32, buffer: *const u8, ring: *mut
                 },
                 store,
             ),
-            _ => share(
+            _ => share::<TO_RING>(
                 rank,
                 size,
                 lines,
@@ -114,18 +116,23 @@ pub(crate) unsafe fn to_ring(rank: u32, size: u32, buffer: *const u8, ring: *mut
     }
 }
 
-/// The thread's share of `lines`, [`IN_FLIGHT`] loads before their stores.
+/// The thread's share of `lines`, so many loads before their stores.
 #[inline(always)]
-fn share(rank: u32, size: u32, lines: u32, load: impl Fn(u32) -> Line, store: impl Fn(u32, Line)) {
+fn share<const IN_FLIGHT: usize>(
+    rank: u32,
+    size: u32,
+    lines: u32,
+    load: impl Fn(u32) -> Line,
+    store: impl Fn(u32, Line),
+) {
     let mut at = rank;
     // Counted: the lines, several at a time.
-    while at + (IN_FLIGHT - 1) * size < lines {
-        let loaded: [Line; IN_FLIGHT as usize] =
-            core::array::from_fn(|turn| load(at + turn as u32 * size));
+    while at + (IN_FLIGHT as u32 - 1) * size < lines {
+        let loaded: [Line; IN_FLIGHT] = core::array::from_fn(|turn| load(at + turn as u32 * size));
         for (turn, line) in loaded.into_iter().enumerate() {
             store(at + turn as u32 * size, line);
         }
-        at += IN_FLIGHT * size;
+        at += IN_FLIGHT as u32 * size;
     }
     // Counted: the rest of them.
     while at < lines {

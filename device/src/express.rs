@@ -10,11 +10,11 @@ use crate::abi::card::Progress;
 use crate::abi::errno::Errno;
 use crate::abi::express::{self, EXPRESS_BYTES, EXPRESS_WORDS};
 use crate::abi::handle::Handle;
-use crate::abi::layout::LIVE_AT;
+use crate::abi::layout::{LIVE_AT, WATCHED_AT};
 use crate::abi::net::Net;
 use crate::abi::word::writes_bytes;
 use crate::group::{Group, GroupKind};
-use crate::local::{Express, Side, Socket};
+use crate::local::{Express, Side, Socket, adopt_rings};
 use crate::planted::{Bug, planted};
 use crate::ring::{self, ENDING_TURNS, Ending, Found, Opened, Search, Window};
 use crate::simt;
@@ -22,6 +22,11 @@ use crate::wait::{Deadline, Watch, wait_until, warp_until};
 
 /// Stands where a [`Found`] has its ring: the bytes have been copied already. No ring lies there.
 const COPIED: u64 = 1;
+/// The same, and the call is over.
+const DONE: u64 = 2;
+
+/// Beside the address of a tail, which has 48 bits: the proxy wants to know of it.
+const WATCHED_BIT: u64 = 1 << 63;
 
 /// What a call by express came to.
 pub(crate) enum Outcome {
@@ -34,8 +39,10 @@ pub(crate) enum Outcome {
 /// Lanes that wait for something else than express words.
 const COUNTER_LANE: u32 = LIVE_AT as u32;
 const SEND_PROGRESS_LANE: u32 = COUNTER_LANE + 1;
+const WATCHED_LANE: u32 = WATCHED_AT as u32;
 const STATE_LANE: u32 = simt::WARP - 1;
-const _: () = assert!(EXPRESS_WORDS as u32 <= COUNTER_LANE && SEND_PROGRESS_LANE < STATE_LANE);
+const _: () = assert!(EXPRESS_WORDS as u32 <= COUNTER_LANE && WATCHED_LANE < STATE_LANE);
+const _: () = assert!(SEND_PROGRESS_LANE < WATCHED_LANE);
 
 /// Turns of a wait in which the express words are read along with the counter, about a
 /// millisecond. Who waits longer leaves the link to others, and reads them once the counter moves.
@@ -73,12 +80,39 @@ pub(crate) fn send<G: Group>(
         ring::finish(net, group, handle, (words[1] as u32, length), Ending::Expressed);
         return Ok(Outcome::Copied(length));
     }
+    if words[0] == DONE {
+        return Ok(Outcome::Copied(length));
+    }
     Window::of(words, length).map(Outcome::Ring)
 }
 
 /// The first warp's part of receiving.
-#[inline(never)]
+#[inline(always)]
 fn take(net: Net, kind: GroupKind, handle: Handle, to: *mut u8, most: usize, wait: bool) -> Found {
+    let found = take_once(net, kind, handle, to, most, wait);
+    if found.is_unconnected() && adopts(net, handle) {
+        return take_once(net, kind, handle, to, most, wait);
+    }
+    found
+}
+
+/// Whether rings have come since; all lanes of the warp call it.
+#[cold]
+#[inline(never)]
+fn adopts(net: Net, handle: Handle) -> bool {
+    let mine = simt::lane() == 0 && adopt_rings(net, handle);
+    simt::any_lane(mine)
+}
+
+#[inline(never)]
+fn take_once(
+    net: Net,
+    kind: GroupKind,
+    handle: Handle,
+    to: *mut u8,
+    most: usize,
+    wait: bool,
+) -> Found {
     let lane = simt::lane();
     let mut search = None;
     let mut plan = [0; 3];
@@ -103,13 +137,12 @@ fn take(net: Net, kind: GroupKind, handle: Handle, to: *mut u8, most: usize, wai
     let head = socket.counter(Side::Receive);
     let at = match lane {
         STATE_LANE => socket.state_word(),
-        lane => socket.told(lane.min(SEND_PROGRESS_LANE) as usize),
+        lane => socket.told(lane.min(WATCHED_LANE) as usize),
     };
     let moved = |word: u64| {
         let progress = Progress(word);
         progress.count().wrapping_sub(position) as i64 > 0 || progress.is_over()
     };
-    let watched = direct && lane == 0 && socket.is_watched();
     let mut word = 0;
     let mut eager = true;
     let news = |turns: u32| {
@@ -118,7 +151,7 @@ fn take(net: Net, kind: GroupKind, handle: Handle, to: *mut u8, most: usize, wai
         if ending && (COUNTER_LANE..=SEND_PROGRESS_LANE).contains(&lane) {
             let side = if lane == COUNTER_LANE { Side::Receive } else { Side::Send };
             word = socket.with_ending(side, at).0;
-        } else if eager || lane >= COUNTER_LANE {
+        } else if eager || direct || lane >= COUNTER_LANE {
             // Acquire: who sees the counter sees the ring's bytes, too.
             let acquires = !planted(Bug::ReceiveWithoutAcquire);
             word = if acquires { at.load_acquire() } else { at.load() };
@@ -131,9 +164,9 @@ fn take(net: Net, kind: GroupKind, handle: Handle, to: *mut u8, most: usize, wai
         if !simt::any_lane(mine) {
             return None;
         }
-        // A direct stream's small message is in the ring only when its counter comes again.
+        // A direct stream's small message need not be in the ring: its words have to be here.
         let closed = lane == STATE_LANE && mine;
-        (!direct || is_whole(lane, word, position, most) || simt::any_lane(closed)).then_some(())
+        (!direct || is_whole(lane, word) || simt::any_lane(closed)).then_some(())
     };
     let deadline = Deadline::from_word(deadline);
     let waited = match deadline {
@@ -154,7 +187,7 @@ fn take(net: Net, kind: GroupKind, handle: Handle, to: *mut u8, most: usize, wai
             news(ENDING_TURNS - 1).ok_or(Errno::EAGAIN)
         }
     };
-    if waited.is_ok() && !eager && lane < COUNTER_LANE {
+    if waited.is_ok() && !eager && !direct && lane < COUNTER_LANE {
         word = at.load_acquire();
     }
     let counter = Progress(simt::from_lane(word, COUNTER_LANE));
@@ -162,6 +195,7 @@ fn take(net: Net, kind: GroupKind, handle: Handle, to: *mut u8, most: usize, wai
     let strange = lane < EXPRESS_WORDS as u32 && !express::belongs(word, tag);
     let other = !fits || simt::any_lane(strange);
     let sent = Progress(simt::from_lane(word, SEND_PROGRESS_LANE));
+    let watched = direct && simt::from_lane(word, WATCHED_LANE) != 0;
     let open = socket.says_open(simt::from_lane(word, STATE_LANE));
     if other || waited.is_err() {
         let Some(search) = search else { return Found { ring: 0, span: 0 } };
@@ -169,10 +203,10 @@ fn take(net: Net, kind: GroupKind, handle: Handle, to: *mut u8, most: usize, wai
             // It came with the rest: the answer may go by express even so.
             socket.remember_send_progress(sent);
         }
-        // As for any group: bytes, the end, an error.
-        // A message that is neither whole nor in the ring for certain is not there.
-        let counter = match direct && counter.express() != 0 {
-            true => counter.at(position),
+        // As for any group: bytes, the end, an error. A message that this buffer cannot take goes
+        // through the ring even so.
+        let counter = match direct {
+            true => search.with_message(counter).certain(position),
             false => counter,
         };
         let outcome =
@@ -188,6 +222,7 @@ fn take(net: Net, kind: GroupKind, handle: Handle, to: *mut u8, most: usize, wai
         // No fence: nobody has read the ring.
         head.store(position + length);
         if watched {
+            socket.note_watched();
             socket.tell_proxy(Side::Receive, position + length);
         }
         // It came with the rest, and spares the answer a read across PCIe.
@@ -201,14 +236,14 @@ fn take(net: Net, kind: GroupKind, handle: Handle, to: *mut u8, most: usize, wai
 /// Whether nothing more is to be waited for on a direct stream whose counter has moved: it has no
 /// number, all words of its message have come, or none will; all lanes call it.
 #[inline(always)]
-fn is_whole(lane: u32, word: u64, position: u64, most: usize) -> bool {
+fn is_whole(lane: u32, word: u64) -> bool {
     let counter = Progress(simt::from_lane(word, COUNTER_LANE));
     if counter.express() == 0 || counter.is_over() {
         return true;
     }
-    let Announced { tag, fits, .. } = Announced::by(counter, position, most);
-    let strange = lane < EXPRESS_WORDS as u32 && !express::belongs(word, tag);
-    fits && !simt::any_lane(strange)
+    let tag = express::tag_before(counter, express::tag_of(simt::from_lane(word, 0)));
+    let strange = lane < EXPRESS_WORDS as u32 && tag != Some(express::tag_of(word));
+    !simt::any_lane(strange)
 }
 
 /// What a counter says of the message in the express words.
@@ -279,9 +314,32 @@ fn put(net: Net, handle: Handle, from: *const u8, length: usize, wait: bool) -> 
     if express::number_of(plan) == 0 {
         return found;
     }
-    announce(socket, socket.express(tail_at), lane, plan, length as u64, bytes);
+    let express = socket.express(tail_at);
+    let direct = express.is_direct();
+    announce(socket, express, lane, plan, length as u64, bytes);
     copy_in(socket, position, length, first, bytes);
+    if direct {
+        // Its reader takes the words for what their tags say, whatever the ring holds by now.
+        give_back(socket, lane, plan + length as u64, tail_at & WATCHED_BIT != 0);
+        return Found { ring: DONE, span: 0 };
+    }
     Found { ring: COPIED, span: Found::span(position, length) }
+}
+
+/// Ends a small message on a direct stream: all lanes of the warp call it. What follows it, by
+/// whichever group, comes behind it.
+#[inline(always)]
+fn give_back(socket: Socket, lane: u32, position: u64, watched: bool) {
+    // All lanes' bytes, before whoever has the side next says that the ring holds them.
+    simt::warp_barrier();
+    if lane == 0 {
+        socket.note_position(Side::Send, position);
+        simt::gpu_release_fence();
+        socket.unlock(Side::Send, position);
+        if watched {
+            socket.tell_proxy(Side::Send, position);
+        }
+    }
 }
 
 /// A lane's part of putting a message of `length` bytes, which begins at `plan`, into the express
@@ -349,6 +407,7 @@ fn claim(socket: Socket) -> Claim {
     let known = socket.known_send_progress();
     let by_express = socket.sends_by_express();
     let tail_at = socket.send_tail_at();
+    let watched = socket.traits().is_watched();
     if !socket.says_in_use(state) || known.is_over() || !by_express {
         return Claim::No;
     }
@@ -360,7 +419,8 @@ fn claim(socket: Socket) -> Claim {
         return Claim::Taken(numbered);
     };
     let number = express::next_number(express::number_of(numbered));
-    Claim::Express(express::with_number(position, number), tail_at)
+    let watched = if watched { WATCHED_BIT } else { 0 };
+    Claim::Express(express::with_number(position, number), tail_at | watched)
 }
 
 /// Goes on by the ring.
@@ -372,7 +432,11 @@ fn by_ring(net: Net, handle: Handle, socket: Socket, wait: bool, claim: Claim) -
         }
         _ => Search::begin(net, handle, Side::Send, 1, wait),
     };
-    search.and_then(Search::finish).unwrap_or_else(Found::error)
+    let found = search.and_then(Search::finish).unwrap_or_else(Found::error);
+    if found.is_unconnected() && adopt_rings(net, handle) {
+        return ring::find(net, GroupKind::Warp, handle, Side::Send, 1, wait);
+    }
+    found
 }
 
 /// Up to four bytes of the `left` that follow.

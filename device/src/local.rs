@@ -8,7 +8,7 @@
 
 use crate::abi::card::{Card, Kind, Progress, Status};
 use crate::abi::errno::Errno;
-use crate::abi::express::{self, EXPRESS_WORDS};
+use crate::abi::express::{self, EXPRESS_BYTES, EXPRESS_WORDS};
 use crate::abi::handle::Handle;
 use crate::abi::layout::{LIVE_AT, LOCAL_WORDS, WATCHED_AT};
 use crate::abi::net::Net;
@@ -27,7 +27,7 @@ const SEND_PROGRESS: usize = 3;
 const SEND_SHUT: usize = 6;
 const RECEIVE_RING: usize = 4;
 const SEND_RING: usize = 5;
-/// Kind in the lowest byte, bit 8: non-blocking, bit 9: direct.
+/// Kind in the lowest byte, bit 8: non-blocking, bit 9: direct, bit 10: watched, as last seen.
 const KIND: usize = 7;
 const RECEIVE_TIMEOUT: usize = 8;
 const SEND_TIMEOUT: usize = 9;
@@ -48,6 +48,8 @@ const NO_EXPRESS: u64 = 2;
 /// In the KIND word.
 const NON_BLOCKING: u64 = 1 << 8;
 const DIRECT: u64 = 1 << 9;
+/// That the mailbox says so was seen.
+const SEEN_WATCHED: u64 = 1 << 10;
 
 /// Stands in a direction's word while a group has its position.
 const TAKEN: u64 = u64::MAX;
@@ -196,6 +198,14 @@ pub(crate) struct Express {
     pub(crate) tail: Counter,
 }
 
+impl Express {
+    /// Whether it goes straight to the kernel at the other end.
+    #[inline(always)]
+    pub(crate) fn is_direct(&self) -> bool {
+        self.tail.shift != 0
+    }
+}
+
 /// The KIND word of a socket.
 #[derive(Clone, Copy)]
 pub(crate) struct Traits(u64);
@@ -211,6 +221,12 @@ impl Traits {
     #[inline(always)]
     pub(crate) fn non_blocking(self) -> bool {
         self.0 & NON_BLOCKING != 0
+    }
+
+    /// Whether the proxies want to know of what happens, as last seen.
+    #[inline(always)]
+    pub(crate) fn is_watched(self) -> bool {
+        self.0 & SEEN_WATCHED != 0
     }
 
     /// Whether bytes and counters go from kernel to kernel, and the proxy tells of endings alone.
@@ -377,16 +393,35 @@ impl Socket {
     }
 
     /// The same, with what the proxy knows of the end of a direct stream; and there without a small
-    /// message whose bytes may not be in the ring yet.
+    /// message that is not here as a whole.
     pub(crate) fn whole_progress(&self, side: Side) -> Progress {
         if !self.traits().is_direct() {
             return self.progress(side);
         }
         let progress = self.with_ending(side, self.progress_word(side));
-        if progress.express() == 0 {
+        if progress.express() == 0 || self.small_message(progress).is_some() {
             return progress;
         }
         progress.at(self.position(side))
+    }
+
+    /// The small message on a direct stream that ends where its counter says, if all its words are
+    /// here: where it begins, and its bytes.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn small_message(&self, counter: Progress) -> Option<(u64, [u8; EXPRESS_BYTES])> {
+        let mut bytes = [0; EXPRESS_BYTES];
+        let (fours, _) = bytes.as_chunks_mut::<4>();
+        let tag = express::tag_of(self.told(0).load_acquire());
+        let tag = express::tag_before(counter, tag)?;
+        for (at, four) in fours.iter_mut().enumerate() {
+            let word = self.told(at).load_acquire();
+            if !express::belongs(word, tag) {
+                return None;
+            }
+            *four = express::bytes_of(word);
+        }
+        Some((counter.count().wrapping_sub(express::length_of(tag)), bytes))
     }
 
     /// How far a direction of a direct stream is, and whether its proxy says that it is over. The
@@ -412,6 +447,15 @@ impl Socket {
         self.word_at(RECORD_AT, WATCHED_AT).load() != 0
     }
 
+    /// Remembers that they do, for who sends by express.
+    #[cold]
+    pub(crate) fn note_watched(&self) {
+        let kind = self.record.get(KIND).load();
+        if kind & SEEN_WATCHED == 0 {
+            self.record.get(KIND).store(kind | SEEN_WATCHED);
+        }
+    }
+
     /// Has the kernels at both ends of a direct stream tell their proxies what happens from now on.
     /// Nothing orders that with what they do meanwhile: the proxy looks once more, later.
     #[cold]
@@ -420,6 +464,7 @@ impl Socket {
         if !self.traits().is_direct() || self.ring(Side::Send).is_none() {
             return;
         }
+        self.note_watched();
         self.told(WATCHED_AT).store(1);
         self.peer_word(WATCHED_AT).store(1);
         for side in [Side::Receive, Side::Send] {

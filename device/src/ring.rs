@@ -191,6 +191,12 @@ impl Found {
         Self { ring: 0, span: errno.negative() }
     }
 
+    /// Whether it was that there are no rings: those of a direct stream may have come since.
+    #[inline(always)]
+    pub(crate) fn is_unconnected(&self) -> bool {
+        self.ring == 0 && self.span == Errno::ENOTCONN.negative()
+    }
+
     /// As the group passes it on.
     #[inline(always)]
     pub(crate) fn words(self) -> [u64; 2] {
@@ -200,7 +206,31 @@ impl Found {
 
 /// The leader's part of opening a window: lock, wait, see how much there is.
 #[inline(never)]
-fn find(net: Net, kind: GroupKind, handle: Handle, side: Side, least: usize, wait: bool) -> Found {
+pub(crate) fn find(
+    net: Net,
+    kind: GroupKind,
+    handle: Handle,
+    side: Side,
+    least: usize,
+    wait: bool,
+) -> Found {
+    let found = find_once(net, kind, handle, side, least, wait);
+    // Out of line, and the search with it: twice the code is twice as long to fetch.
+    if found.is_unconnected() && local::adopt_rings(net, handle) {
+        return find_once(net, kind, handle, side, least, wait);
+    }
+    found
+}
+
+#[inline(never)]
+fn find_once(
+    net: Net,
+    kind: GroupKind,
+    handle: Handle,
+    side: Side,
+    least: usize,
+    wait: bool,
+) -> Found {
     Search::begin(net, handle, side, least, wait)
         .and_then(|search| search.by(kind))
         .and_then(Search::finish)
@@ -237,12 +267,7 @@ impl Search {
         wait: bool,
     ) -> Result<Self, Errno> {
         let socket = Socket::open(net, handle)?;
-        match Self::with_lock(net, socket, side, least, wait, None) {
-            Err(Errno::ENOTCONN) if local::adopt_rings(net, handle) => {
-                Self::with_lock(net, socket, side, least, wait, None)
-            }
-            begun => begun,
-        }
+        Self::with_lock(net, socket, side, least, wait, None)
     }
 
     /// The same on an open socket, whose direction may have been taken already.
@@ -378,12 +403,43 @@ impl Search {
             true => self.socket.with_ending(self.side, self.live),
             false => Progress(self.live.load_acquire()),
         };
-        // A small message, whose bytes follow: the counter comes again behind them.
+        // A small message whose words are on their way is waited for, unless nothing will come.
+        let progress = self.with_message(progress);
         match progress.express() {
             0 => self.judge(progress, open),
             _ if progress.is_over() || !open => self.judge(progress.at(self.position), open),
             _ => None,
         }
+    }
+
+    /// A counter of a direct stream with the small message that it announces put into the ring,
+    /// where its sender may not have put it yet: the same bytes. With its number where the message is
+    /// not here as a whole.
+    #[inline(always)]
+    pub(crate) fn with_message(&self, counter: Progress) -> Progress {
+        if counter.express() == 0 || self.side == Side::Send {
+            return counter;
+        }
+        self.put_into_ring(counter)
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[allow(unsafe_code, reason = "writes into the ring")]
+    fn put_into_ring(&self, counter: Progress) -> Progress {
+        let Some((begin, bytes)) = self.socket.small_message(counter) else { return counter };
+        let length = counter.count().wrapping_sub(begin) as usize;
+        // Counted: the bytes of the message that were not received.
+        for (at, byte) in bytes.into_iter().take(length).enumerate() {
+            let position = begin + at as u64;
+            if position >= self.position {
+                let offset = position as usize & (self.ring.capacity() - 1);
+                // SAFETY: inside the ring, whose receive side the group has; its sender writes
+                // nothing else there before the message was received.
+                unsafe { simt::store_plain(self.ring.start().add(offset), byte) };
+            }
+        }
+        counter.at(counter.count())
     }
 
     /// What it came to.

@@ -149,6 +149,12 @@ impl Progress {
         Self::new(count, self.0 & (Self::ENDED | Self::FAILED))
     }
 
+    /// The same where it has no number, else where the reader stands: at `position`.
+    #[inline(always)]
+    pub const fn certain(self, position: u64) -> Self {
+        if self.express() == 0 { self } else { self.at(position) }
+    }
+
     /// The same with the number of the message that the express words hold.
     #[inline(always)]
     pub const fn with_express(self, number: u64) -> Self {

@@ -10,6 +10,8 @@
 //! stands for none. A writer puts a message there only once the other side has taken everything
 //! before it, so a reader sees words of this message or of the one before, whose number differs.
 
+use super::card::Progress;
+
 /// Express words of a direction.
 #[cfg(not(feature = "loom"))]
 pub const EXPRESS_WORDS: usize = 16;
@@ -53,6 +55,21 @@ pub const fn with_number(word: u64, number: u64) -> u64 {
 #[inline(always)]
 pub const fn tag(position: u64, length: u64, number: u64) -> u32 {
     (position << 10 | number << 6 | length.wrapping_sub(1) & 63) as u32
+}
+
+/// The tag of the message that ends where a counter says, if `tag`, which one of its words has, can
+/// be that.
+#[inline(always)]
+pub fn tag_before(counter: Progress, tag: u32) -> Option<u32> {
+    let length = length_of(tag);
+    let begin = counter.count().wrapping_sub(length);
+    (self::tag(begin, length, counter.express()) == tag).then_some(tag)
+}
+
+/// The length of the message in a tag.
+#[inline(always)]
+pub const fn length_of(tag: u32) -> u64 {
+    (tag & 63) as u64 + 1
 }
 
 /// An express word.

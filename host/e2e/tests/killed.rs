@@ -57,12 +57,14 @@ fn play(part: &str) {
     match what {
         "sends" => script.send_all(1, MUCH, 3000),
         "receives" => script.recv_all(1, MUCH, 3000),
-        // Five streams in all, on which nothing happens.
-        _ => script.stream(2, address).stream(3, address).stream(4, address).stream(5, address),
+        // Six streams in all, on which nothing happens.
+        _ => {
+            (2..7).for_each(|register| {
+                script.stream(register, address);
+            });
+            script.sleep(60 * 1000 * MS)
+        }
     };
-    if what == "waits" {
-        script.recv(1, 1);
-    }
     let _ = Job::blocks(64).script(&script).start(&net).end();
 }
 
@@ -156,7 +158,7 @@ fn survive_waits(name: &str) {
     let (listener, address) = net.listen(any_port()).expect("a port");
     let reset = Errno::ECONNRESET;
     let calls = ["grecv", "Stream::look", "gpoll", "Poller::wait", "gsend"];
-    let mut scripts = vec![Script::new(); calls.len()];
+    let mut scripts = vec![Script::new(); calls.len() + 1];
     for script in &mut scripts {
         script.given(0, listener).accept(0, 1);
     }
@@ -166,6 +168,9 @@ fn survive_waits(name: &str) {
     scripts[3].poller().poller_add(1, POLLIN, 1).waits(3).poller_wait(1, Duration::ZERO);
     scripts[3].returned(3).recv(1, 10).errno(reset);
     scripts[4].waits(4).send_all(1, MUCH, 3000).errno(reset).returned(4);
+    // One that has room sends now and then, and hears of it although it need not wait.
+    scripts[5].send(1, 10).waits(5).wait_flag(20).sleep(50 * MS).returned(5);
+    scripts[5].send(1, 10).any().send(1, 10).errno(reset);
     let [reset, broken] = [reset, Errno::EPIPE].map(Errno::negative);
     for script in &mut scripts {
         script.send(1, 10).between(reset, broken).close(1);
@@ -176,7 +181,10 @@ fn survive_waits(name: &str) {
     }
     let started = job.start(&net);
     let child = Child::start(name, &format!("waits calls {address}"));
-    let times = faults::times(&started, &flags, calls.len(), || child.kill());
+    let times = faults::times(&started, &flags, scripts.len(), || {
+        child.kill();
+        flags.set(20, 1);
+    });
     started.finish();
     for (call, elapsed) in calls.into_iter().zip(times) {
         let (fault, due) = ("the peer's process is killed", Duration::ZERO);
@@ -204,7 +212,8 @@ fn survive_any_moment(name: &str, rounds: u64) {
     let one = || {
         let flags = flags();
         let mut script = Script::new();
-        script.given(0, listener).accept(0, 1).recv_all(1, 1000, 1000).set_flag(0);
+        script.given(0, listener).receive_timeout(0, gpunet_e2e::PATIENCE);
+        script.accept(0, 1).recv_all(1, 1000, 1000).set_flag(0);
         script.recv_all(1, MUCH, 3000).errno(Errno::ECONNRESET).close(1);
         let started = Job::blocks(32).script(&script).flags(&flags).start(&net);
         let begin = Instant::now();

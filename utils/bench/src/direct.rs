@@ -318,7 +318,15 @@ fn profile(gpu: &Gpu, options: &Options) -> Result<()> {
         let (listener, address) = a.listen(loopback(0))?;
         let shape = Shape::new(1, options.echo_threads).shared_memory(16 << 10);
         let server = a.launch(profile_server, shape, (listener, sa.words()))?;
-        b.launch(client_kernel, shape, (address, bytes, rounds, sb.words()))?.wait_for(PATIENCE)?;
+        let run = b.launch(client_kernel, shape, (address, bytes, rounds, sb.words()))?;
+        if let Err(e) = run.wait_for(Duration::from_secs(15)) {
+            println!("STUCK {e}; a {:#?} b {:#?}", a.dump(), b.dump());
+            let v = sb.read(4000)?;
+            println!("client samples {}", v.iter().filter(|x| **x != 0).count());
+            let v = sa.read(4000)?;
+            println!("server samples {}", v.iter().filter(|x| **x != 0).count());
+            return Ok(());
+        }
         let med = |m: &Memory, odd: usize| -> Result<u64> {
             let all = m.read(2 * rounds as usize)?;
             let mut v: Vec<u64> = all.iter().skip(odd).step_by(2).copied().skip(200).collect();

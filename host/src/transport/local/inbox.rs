@@ -249,6 +249,18 @@ impl Inbox {
         Ok((sent.count(), received.count()))
     }
 
+    /// Tells this side's kernel that the stream has failed: the other end's, which writes there
+    /// otherwise, is gone. What it has sent can still be received.
+    pub(crate) fn fail(&self) -> Result<(), Errno> {
+        let (sent, received) = self.counts()?;
+        let over = Progress::ENDED | Progress::FAILED;
+        let words = [Progress::new(sent, over).0, Progress::new(received, over).0];
+        let at = self.mailbox as usize + LIVE_AT * 8;
+        let bytes = words.map(u64::to_ne_bytes);
+        let written = self.chunk.arena.write(at, bytes.as_flattened());
+        written.map_err(|error| out_of_memory(&error))
+    }
+
     /// Whether the kernels tell their proxies what happens.
     pub(crate) fn is_watched(&self) -> Result<bool, Errno> {
         let mut word = [0; 8];

@@ -142,7 +142,13 @@ impl Direct for DirectStream {
     fn hear(&mut self) -> Result<News, Errno> {
         self.say_all();
         // What was said before the end counts, and so it is heard to its end.
-        self.hear_all()?;
+        if let Err(errno) = self.hear_all() {
+            if let Some(Body { inbox, .. }) = &self.body {
+                // Who has room in the ring sends without a look at what its proxy says.
+                let _ = inbox.fail();
+            }
+            return Err(errno);
+        }
         Ok(self.news)
     }
 
