@@ -336,7 +336,9 @@ fn give_back(socket: Socket, lane: u32, position: u64, watched: bool) {
         socket.note_position(Side::Send, position);
         simt::gpu_release_fence();
         socket.unlock(Side::Send, position);
-        if watched {
+        // Asked behind the message, which is on its way by now: who only sends has not seen it
+        // anywhere else.
+        if watched || socket.is_watched() {
             socket.tell_proxy(Side::Send, position);
         }
     }
