@@ -12,10 +12,10 @@ use crate::abi::card::Progress;
 use crate::abi::errno::Errno;
 use crate::abi::express::{self, EXPRESS_WORDS};
 use crate::abi::handle::Handle;
-use crate::abi::layout::LIVE_AT;
+use crate::abi::layout::{LIVE_AT, WATCHED_AT};
 use crate::abi::net::Net;
 use crate::express::{Claim, announce, copy_in, store_bytes};
-use crate::local::{Side, Socket, WATCHED};
+use crate::local::{Side, Socket};
 use crate::ring::{Found, Search};
 use crate::simt;
 use crate::wait::{Deadline, Watch, wait_until, warp_until};
@@ -27,30 +27,26 @@ const ENDING_TURNS: u32 = 16;
 /// Lanes of a receiving warp that look at something else than express words.
 const COUNTER_LANE: u32 = LIVE_AT as u32;
 const SEND_PROGRESS_LANE: u32 = COUNTER_LANE + 1;
-const WATCHED_LANE: u32 = WATCHED as u32;
+const WATCHED_LANE: u32 = WATCHED_AT as u32;
 const STATE_LANE: u32 = simt::WARP - 1;
 const _: () = assert!(EXPRESS_WORDS as u32 <= COUNTER_LANE && SEND_PROGRESS_LANE < WATCHED_LANE);
 
-/// Beside the address of a tail, which has 48 bits: the proxy wants to know of it.
-const WATCHED_BIT: u64 = 1 << 63;
-
 /// Takes the send side of a direct stream for a small message, by what was read of its record: the
 /// progress last seen, and where the tail is.
-#[inline(never)]
+#[inline(always)]
 pub(crate) fn claim(socket: Socket, known: Progress, tail_at: u64) -> Claim {
-    let watched = if socket.traits().is_watched() { WATCHED_BIT } else { 0 };
     let Some(numbered) = socket.try_lock(Side::Send) else { return Claim::No };
     let position = express::without_number(numbered);
     let (true, Some(tail_at)) = (known.count() == position, socket.check_tail_at(tail_at)) else {
         return Claim::Taken(numbered);
     };
     let number = express::next_number(express::number_of(numbered));
-    Claim::Direct(express::with_number(position, number), tail_at | watched)
+    Claim::Direct(express::with_number(position, number), tail_at)
 }
 
 /// Sends a small message; all lanes of the warp call it. `plan` and `tail_at` are what the leader
 /// claimed, `bytes` the lane's own.
-#[inline(never)]
+#[inline(always)]
 pub(crate) fn put(socket: Socket, plan: u64, tail_at: u64, length: usize, bytes: [u8; 4]) {
     let lane = simt::lane();
     let tail_at = simt::from_lane(tail_at, 0);
@@ -63,9 +59,8 @@ pub(crate) fn put(socket: Socket, plan: u64, tail_at: u64, length: usize, bytes:
         socket.note_position(Side::Send, position);
         simt::gpu_release_fence();
         socket.unlock(Side::Send, position);
-        if tail_at & WATCHED_BIT != 0 {
-            socket.tell_proxy(Side::Send, position);
-        }
+        // Behind the message, which is on its way by now.
+        tell(socket, Side::Send, position);
     }
 }
 
@@ -151,7 +146,6 @@ pub(crate) fn take(
         socket.note_position(Side::Receive, position + length);
         socket.unlock(Side::Receive, position + length);
         if watched {
-            socket.note_watched();
             socket.tell_proxy(Side::Receive, position + length);
         }
     }
@@ -219,7 +213,9 @@ impl Search {
         let mut ready = || {
             let open = self.socket.is_open();
             turns = turns.wrapping_add(1);
-            let ending = self.deadline.is_none() || turns.is_multiple_of(ENDING_TURNS);
+            // Who has heard that sending is over, or nothing yet, asks first.
+            let doubt = turns == 1 && self.side == Side::Send && self.known.is_over();
+            let ending = self.deadline.is_none() || doubt || turns.is_multiple_of(ENDING_TURNS);
             self.judge_direct(ending, open)
         };
         match self.deadline {

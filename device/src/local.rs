@@ -10,7 +10,7 @@ use crate::abi::card::{Card, Kind, Progress, Status};
 use crate::abi::errno::Errno;
 use crate::abi::express::{self, EXPRESS_BYTES, EXPRESS_WORDS};
 use crate::abi::handle::Handle;
-use crate::abi::layout::{LIVE_AT, LIVE_WORDS, LOCAL_WORDS};
+use crate::abi::layout::{LIVE_AT, LOCAL_WORDS, WATCHED_AT};
 use crate::abi::net::Net;
 use crate::abi::word::{Word, Words};
 use crate::group::GroupKind;
@@ -27,7 +27,7 @@ const SEND_PROGRESS: usize = 3;
 const SEND_SHUT: usize = 6;
 const RECEIVE_RING: usize = 4;
 const SEND_RING: usize = 5;
-/// Kind in the lowest byte, bit 8: non-blocking, bit 9: direct, bit 10: watched, as last seen.
+/// Kind in the lowest byte, bit 8: non-blocking, bit 9: direct.
 const KIND: usize = 7;
 const RECEIVE_TIMEOUT: usize = 8;
 const SEND_TIMEOUT: usize = 9;
@@ -50,12 +50,6 @@ const STRAIGHT: u64 = 4;
 /// In the KIND word.
 const NON_BLOCKING: u64 = 1 << 8;
 const DIRECT: u64 = 1 << 9;
-/// That the mailbox says so was seen.
-const SEEN_WATCHED: u64 = 1 << 10;
-
-/// In a mailbox: not 0 where a poller watches either end, so that the proxies want to know.
-pub(crate) const WATCHED: usize = LIVE_AT + 2;
-const _: () = assert!(WATCHED < LIVE_AT + LIVE_WORDS);
 
 /// Stands in a direction's word while a group has its position.
 const TAKEN: u64 = u64::MAX;
@@ -160,7 +154,7 @@ impl Counter {
     #[inline(always)]
     fn checked(word: u64, generation: u32) -> Option<u64> {
         (word >> 48 == u64::from(generation as u16) && word & Self::ADDRESS != 0)
-            .then_some(word & (1 << 48) - 1)
+            .then_some(word & ((1 << 48) - 1))
     }
 
     #[inline(always)]
@@ -236,12 +230,6 @@ impl Traits {
     #[inline(always)]
     pub(crate) fn non_blocking(self) -> bool {
         self.0 & NON_BLOCKING != 0
-    }
-
-    /// Whether the proxies want to know of what happens, as last seen.
-    #[inline(always)]
-    pub(crate) fn is_watched(self) -> bool {
-        self.0 & SEEN_WATCHED != 0
     }
 
     /// Whether bytes and counters go from kernel to kernel, and the proxy tells of endings alone.
@@ -463,16 +451,7 @@ impl Socket {
     /// without a meaning.
     #[inline(always)]
     pub(crate) fn is_watched(&self) -> bool {
-        self.word_at(RECORD_AT, WATCHED).load() != 0
-    }
-
-    /// Remembers that they do, for who sends by express.
-    #[cold]
-    pub(crate) fn note_watched(&self) {
-        let kind = self.record.get(KIND).load();
-        if kind & SEEN_WATCHED == 0 {
-            self.record.get(KIND).store(kind | SEEN_WATCHED);
-        }
+        self.word_at(RECORD_AT, WATCHED_AT).load() != 0
     }
 
     /// Has the kernels at both ends of a direct stream tell their proxies what happens from now on.
@@ -483,9 +462,8 @@ impl Socket {
         if !self.traits().is_direct() || self.ring(Side::Send).is_none() {
             return;
         }
-        self.note_watched();
-        self.told(WATCHED).store(1);
-        self.peer_word(WATCHED).store(1);
+        self.told(WATCHED_AT).store(1);
+        self.peer_word(WATCHED_AT).store(1);
         for side in [Side::Receive, Side::Send] {
             self.tell_proxy(side, self.position(side));
         }
@@ -606,10 +584,12 @@ impl Socket {
         word == state(self.handle, OPEN) | epoch(self.net)
     }
 
-    /// Whether that word, read, says so.
+    /// Whether that word, read, says that no group has begun to close the socket. One that gets
+    /// its rings is open, too.
     #[inline(always)]
     pub(crate) fn says_open(&self, word: u64) -> bool {
-        bare(word) == state(self.handle, OPEN)
+        let word = bare(word);
+        word == state(self.handle, OPEN) || word == state(self.handle, INSTALLING)
     }
 
     #[inline(always)]
@@ -808,6 +788,9 @@ fn leave_open(net: Net, socket: Socket, to: u64) -> Result<u64, Errno> {
     let deadline = Deadline::after(INSTALL_NS);
     wait_until(net, socket.shard(), deadline, Watch::Proxy, || {
         let seen = word.load();
+        if bare(seen) == state(socket.handle, INSTALLING) {
+            return None;
+        }
         if bare(seen) != state(socket.handle, OPEN) {
             return Some(Err(Errno::EBADF));
         }
@@ -820,7 +803,12 @@ fn leave_open(net: Net, socket: Socket, to: u64) -> Result<u64, Errno> {
 pub(crate) fn reinstall(net: Net, handle: Handle) -> Result<(), Errno> {
     let socket = Socket::named(net, handle)?;
     let word = socket.record.get(STATE);
-    leave_open(net, socket, INSTALLING)?;
+    let seen = leave_open(net, socket, INSTALLING)?;
+    if !socket.ring(Side::Send).is_none() {
+        // Another group was first, and may have used them.
+        word.store_release(seen);
+        return Ok(());
+    }
     // A group that has just learnt that there is no connection yet is about to put its position
     // back, which must not come behind the new one.
     for side in [Side::Receive, Side::Send] {
@@ -847,7 +835,10 @@ pub(crate) fn reinstall(net: Net, handle: Handle) -> Result<(), Errno> {
 #[cold]
 #[inline(never)]
 pub(crate) fn adopt_rings(net: Net, handle: Handle) -> bool {
-    let Ok(socket) = Socket::named(net, handle) else { return false };
+    let Ok(socket) = Socket::open(net, handle) else { return false };
+    if !socket.ring(Side::Send).is_none() {
+        return true;
+    }
     let connected = socket.status().state() == Status::CONNECTED;
     let has_rings = |card: Card| card.kind == Kind::Stream && card.send.capacity != 0;
     connected && socket.card().is_some_and(has_rings) && reinstall(net, handle).is_ok()

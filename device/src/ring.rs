@@ -254,7 +254,7 @@ pub(crate) struct Search {
     pub(crate) side: Side,
     pub(crate) net: Net,
     least: usize,
-    known: Progress,
+    pub(crate) known: Progress,
 }
 
 impl Search {

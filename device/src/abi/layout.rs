@@ -26,6 +26,10 @@ pub const LIVE_AT: usize = EXPRESS_WORDS;
 /// Where in the record the card stands.
 pub const CARD_AT: usize = RECORD_WORDS - CARD_WORDS;
 const _: () = assert!(LIVE_AT + LIVE_WORDS <= CARD_AT);
+
+/// In a mailbox: not 0 where a poller watches either end, so that the proxies want to know.
+pub const WATCHED_AT: usize = LIVE_AT + 2;
+const _: () = assert!(WATCHED_AT < LIVE_AT + LIVE_WORDS);
 /// Bytes of a direct stream's mailbox: what the peer's kernel tells of the stream. It has express
 /// words and live words in the places where a socket's record has them.
 pub const MAILBOX_BYTES: usize = 4096;

@@ -78,6 +78,13 @@ impl Job {
         self
     }
 
+    /// May run so long.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = crate::patient(deadline);
+        self
+    }
+
     /// Launches, waits, checks.
     pub fn run(self, net: &Net) -> Finished {
         self.start(net).finish()

@@ -5,9 +5,11 @@
 //!               ├─ job     launches scripts on a net, waits with a deadline, checks
 //!               ├─ faults  how long calls still wait when something goes wrong
 //!               ├─ peer    ordinary sockets on the CPU, and stream, their two kinds
-//!               ├─ way     which way all go: TCP or RDMA
+//!               ├─ relay   a kernel between those and direct streams
+//!               ├─ way     which way all go: TCP, RDMA or from kernel to kernel
 //!               ├─ memory  arrays in GPU memory, flags that host and kernels share
 //!               ├─ attack  launches kernels that spoil what they share with the proxy
+//!               ├─ child   processes beside the test's own
 //!               ├─ process what this process has: descriptors, memory
 //!               └─ long    how much a run does: a test, or `cargo xtask test --long`
 //! ```
@@ -16,12 +18,14 @@
 //! run there adds a line to the file that `GPUNET_SKIP_LOG` names and counts as skipped.
 
 pub mod attack;
+pub mod child;
 pub mod faults;
 pub mod job;
 pub mod long;
 pub mod memory;
 pub mod peer;
 pub mod process;
+pub mod relay;
 pub mod script;
 pub mod stream;
 pub mod way;
@@ -42,7 +46,7 @@ pub use job::{Finished, Job, Started};
 pub use memory::Flags;
 pub use peer::Peer;
 pub use script::{ALL, Script};
-pub use way::{any_port, any_port_v6, is_rdma, patient};
+pub use way::{any_port, any_port_v6, is_local, is_rdma, patient};
 
 /// How long a test's kernel may run before the test fails; as all times, longer where [`patient`]
 /// says so.

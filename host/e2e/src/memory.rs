@@ -10,6 +10,7 @@ use gpunet_device::calls::PollFd;
 use gpunet_device::{Event, SocketAddr};
 use gpunet_e2e_kernels::hostile::Mutation;
 use gpunet_e2e_kernels::op::{Op, Outcome, Register, Span};
+use gpunet_e2e_kernels::relay::Pair;
 use gpunet_host::gpu::{DeviceMemory, HostMemory};
 use gpunet_host::{Gpu, Net};
 
@@ -25,7 +26,7 @@ macro_rules! plain {
         unsafe impl Plain for $t {}
     )* };
 }
-plain!(u8, u64, Mutation, Op, Outcome, Register, Span, PollFd, Event, SocketAddr);
+plain!(u8, u64, Mutation, Op, Outcome, Pair, Register, Span, PollFd, Event, SocketAddr);
 
 /// Values in GPU memory.
 pub(crate) struct Array<T> {
@@ -80,10 +81,11 @@ pub(crate) fn nowhere() -> Shared<u8> {
 /// Words that the host and all kernels see, to order one another.
 pub struct Flags {
     memory: HostMemory,
+    count: usize,
 }
 
 impl Flags {
-    /// How many there are.
+    /// How many a test has.
     pub const COUNT: usize = 64;
 
     /// All zero.
@@ -91,17 +93,22 @@ impl Flags {
     /// # Panics
     /// When there is no memory for them.
     pub fn new(gpu: &Gpu) -> Self {
-        Self { memory: gpu.host_memory(Self::COUNT * 8).expect("host memory") }
+        Self::many(gpu, Self::COUNT)
+    }
+
+    /// So many, all zero.
+    pub(crate) fn many(gpu: &Gpu, count: usize) -> Self {
+        Self { memory: gpu.host_memory(count * 8).expect("host memory"), count }
     }
 
     /// As a kernel's argument.
     pub(crate) fn shared(&self) -> Shared<u64> {
         // SAFETY: as for an array. A kernel reads and writes whole words, as does the host.
-        unsafe { Shared::from_raw(self.memory.device_ptr().cast(), Self::COUNT) }
+        unsafe { Shared::from_raw(self.memory.device_ptr().cast(), self.count) }
     }
 
     fn word(&self, at: usize) -> &AtomicU64 {
-        assert!(at < Self::COUNT);
+        assert!(at < self.count);
         // SAFETY: in bounds, aligned, and reached as a whole word by everybody.
         unsafe { AtomicU64::from_ptr(self.memory.as_ptr().cast::<u64>().add(at)) }
     }

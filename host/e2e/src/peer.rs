@@ -1,8 +1,10 @@
 //! Peers: ordinary sockets of the CPU, with bytes of the same pattern as the kernels'.
 
 use std::io::{self, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
@@ -12,7 +14,8 @@ use gpunet_e2e_kernels::pattern;
 use crate::script::SEED;
 use crate::stream::patience;
 pub use crate::stream::{Listener, Stream};
-use crate::way::{any_port, is_rdma};
+use crate::way::{any_port, is_local, is_rdma};
+use crate::{Folder, relay};
 
 /// Bytes of the pattern.
 #[must_use]
@@ -76,12 +79,45 @@ pub fn connect(address: SocketAddr) -> Stream {
     Stream::connect(address).expect("the kernel listens")
 }
 
+/// Why peers cannot reset a stream, where they cannot.
+#[must_use]
+pub fn cannot_reset() -> Option<&'static str> {
+    if is_local() {
+        return Some("direct streams are reset by processes that die: see `killed`");
+    }
+    // What it is like when such a peer is killed: see `rdma`.
+    is_rdma().then_some("stock rsocket has no call that resets")
+}
+
+/// The same at a UNIX path.
+///
+/// # Panics
+/// When it does not answer.
+#[must_use]
+pub fn connect_unix(path: &Path) -> UnixStream {
+    if !is_local() {
+        return UnixStream::connect(path).expect("the kernel listens");
+    }
+    let (mine, near) = UnixStream::pair().expect("a pair");
+    let to = SocketAddr::path(path).expect("the path fits an address");
+    relay::connect(near, to).expect("the kernel listens");
+    mine
+}
+
 /// Has the stream end with a reset.
 ///
 /// # Panics
-/// When the system does not let us, and for stock rsocket, which cannot.
+/// When the system does not let us, and where the peer cannot: stock rsocket, a direct stream.
 pub fn reset(stream: Stream) {
-    let Stream::Tcp(stream) = stream else { panic!("stock rsocket cannot reset") };
+    let (Stream::Tcp(stream), None) = (stream, cannot_reset()) else { panic!("it cannot reset") };
+    reset_tcp(stream);
+}
+
+/// The same of a socket of the system's, whichever way the suites go.
+///
+/// # Panics
+/// When the system does not let us.
+pub fn reset_tcp(stream: TcpStream) {
     let socket = socket2::Socket::from(stream);
     socket.set_linger(Some(Duration::ZERO)).expect("linger can be set");
 }
@@ -95,6 +131,9 @@ pub fn vanish(stream: &Stream) -> io::Result<()> {
     let Stream::Tcp(stream) = stream else {
         return Err(io::Error::other("RDMA passes the system's filters by"));
     };
+    if is_local() {
+        return Err(io::Error::other("nothing is sent on the way of a direct stream"));
+    }
     // BPF_RET with 0: keep no byte of any packet.
     let drop_all = socket2::SockFilter::new(0x06, 0, 0, 0);
     socket2::SockRef::from(stream).attach_filter(&[drop_all])
@@ -152,6 +191,8 @@ pub enum Held {
     Tcp(Listener, Vec<socket2::Socket>),
     /// A listener that nobody looks at. One of stock rsocket accepts by itself.
     Rdma(rsocket_shim::stream::Listener),
+    /// A net that has no room for what it might accept.
+    Local(gpunet_host::Net),
 }
 
 /// An address at which a connect neither succeeds nor fails: a listener whose queue is full or, by
@@ -168,6 +209,10 @@ pub fn black_hole() -> (Held, SocketAddr) {
         listener.listen(64).expect("it listens");
         let address = listener.local_address().expect("its address").into();
         return (Held::Rdma(listener), address);
+    }
+    if is_local() {
+        let (net, address) = relay::deaf_listener();
+        return (Held::Local(net), address);
     }
     let listener = Listener::bind_with(any_port(), None, 0).expect("it listens");
     let address = listener.address();
@@ -238,10 +283,19 @@ impl<T: Send + 'static> Peer<T> {
     /// # Panics
     /// When the path cannot be had.
     pub fn serve_unix(at: &Path, mut serve: impl FnMut(UnixStream) -> T + Send + 'static) -> Self {
-        let listener = UnixListener::bind(at).expect("the path is free");
         let address = SocketAddr::path(at).expect("the path fits an address");
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let near = is_local().then(|| Folder::new(&format!("near-{number}")));
+        let own = near.as_ref().map(|folder| folder.path("near"));
+        let listener = UnixListener::bind(own.as_deref().unwrap_or(at)).expect("the path is free");
+        let relayed = own.map(|own| {
+            let own = SocketAddr::path(&own).expect("the path fits an address");
+            relay::listen(address, own, false).expect("the path is free")
+        });
         let (to, results) = mpsc::channel();
         std::thread::spawn(move || {
+            let _held = (near, relayed);
             for stream in listener.incoming().flatten() {
                 stream.set_read_timeout(Some(patience())).expect("time-outs can be set");
                 if to.send(serve(stream)).is_err() {

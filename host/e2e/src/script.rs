@@ -417,6 +417,17 @@ impl Script {
         self.op(Code::SetFlag, 0, [flag as u64, 1, 0], (0, 0))
     }
 
+    /// Waits until a flag has come to a number.
+    pub fn wait_count(&mut self, flag: usize, number: u64) -> &mut Self {
+        let numbers = [flag as u64, number, ns(crate::patient(crate::PATIENCE))];
+        self.op(Code::WaitFlag, 0, numbers, (1, i64::MAX))
+    }
+
+    /// Sets a flag to a number.
+    pub fn set_count(&mut self, flag: usize, number: u64) -> &mut Self {
+        self.op(Code::SetFlag, 0, [flag as u64, number, 0], (0, 0))
+    }
+
     /// Waits for a handle in a flag and takes it.
     pub fn take_handle(&mut self, register: u32, flag: usize) -> &mut Self {
         let numbers = [flag as u64, 1, ns(crate::patient(crate::PATIENCE))];

@@ -1,7 +1,8 @@
 //! A peer's ends: sockets of the system or, by RDMA, of stock rsocket; whichever way the suites go.
+//! Where they go straight from kernel to kernel, a relay stands behind the system's.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -11,6 +12,7 @@ use rsocket_shim::load::Libraries;
 use rsocket_shim::stock::{Readiness, StockSocket};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::relay::{self, RelayListener};
 use crate::way;
 
 /// How long a peer waits for anything.
@@ -68,12 +70,24 @@ fn ip(address: SocketAddr) -> io::Result<std::net::SocketAddr> {
     address.to_ip().ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
+/// Both ends of a connection of the system's.
+fn tcp_pair() -> io::Result<(TcpStream, TcpStream)> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let mine = TcpStream::connect(listener.local_addr()?)?;
+    Ok((mine, listener.accept()?.0))
+}
+
 impl Stream {
     /// Connects.
     ///
     /// # Errors
     /// As the system's connect.
     pub fn connect(address: SocketAddr) -> io::Result<Self> {
+        if way::is_local() {
+            let (mine, near) = tcp_pair()?;
+            relay::connect(near, address)?;
+            return Self::of_tcp(mine);
+        }
         let address = ip(address)?;
         if !way::is_rdma() {
             return Self::of_tcp(TcpStream::connect_timeout(&address, patience())?);
@@ -157,6 +171,8 @@ pub enum Listener {
     Tcp(TcpListener),
     /// Of stock rsocket.
     Stock(StockListener),
+    /// Of the system, called by the relay.
+    Relayed(TcpListener, RelayListener),
 }
 
 /// Stock rsocket's listeners, of which there may be few: the thread that accepts for them goes on
@@ -215,7 +231,11 @@ impl Listener {
         buffer: Option<i32>,
         backlog: i32,
     ) -> io::Result<Self> {
-        let address = ip(address)?;
+        let wanted = address;
+        let address = match way::is_local() {
+            true => (Ipv4Addr::LOCALHOST, 0).into(),
+            false => ip(address)?,
+        };
         if way::is_rdma() {
             return Ok(Self::Stock(StockListener::new(address, buffer, backlog)?));
         }
@@ -226,7 +246,13 @@ impl Listener {
         }
         socket.bind(&address.into())?;
         socket.listen(backlog)?;
-        Ok(Self::Tcp(socket.into()))
+        let listener = TcpListener::from(socket);
+        if way::is_local() {
+            let near = listener.local_addr()?.into();
+            let relayed = relay::listen(wanted, near, buffer.is_some())?;
+            return Ok(Self::Relayed(listener, relayed));
+        }
+        Ok(Self::Tcp(listener))
     }
 
     /// Where it listens.
@@ -238,6 +264,7 @@ impl Listener {
         let address = match self {
             Self::Tcp(listener) => listener.local_addr(),
             Self::Stock(listener) => listener.0.local_address(),
+            Self::Relayed(_, listener) => return listener.address,
         };
         address.expect("its address").into()
     }
@@ -256,7 +283,7 @@ impl Listener {
         const LOOK: Duration = Duration::from_millis(5);
         while wanted() {
             match self {
-                Self::Tcp(listener) => {
+                Self::Tcp(listener) | Self::Relayed(listener, _) => {
                     let time = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 };
                     if poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&time))? != 0 {
                         return Stream::of_tcp(listener.accept()?.0);

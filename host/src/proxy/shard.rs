@@ -33,6 +33,9 @@ pub(super) const STREAM_REST_NS: u64 = 20_000;
 /// Between two attempts to connect to a UNIX listener whose queue is full.
 const AGAIN_NS: u64 = 1_000_000;
 
+/// Between two looks at what closed streams have left behind.
+const TIDY_NS: u64 = 20_000_000;
+
 /// The sockets of one proxy thread.
 pub(crate) struct Shard {
     pub(crate) id: usize,
@@ -71,6 +74,7 @@ pub(crate) struct Shard {
     again_at_ns: u64,
     /// Direct streams that a poller has just begun to watch, and when they are looked at again.
     pub(super) once_more: Vec<(Handle, u64)>,
+    tidy_at_ns: u64,
     /// The time, as last told.
     pub(super) now_ns: u64,
     beat: u64,
@@ -107,6 +111,7 @@ impl Shard {
             again: Vec::new(),
             again_at_ns: 0,
             once_more: Vec::new(),
+            tidy_at_ns: 0,
             now_ns: 0,
             beat: 0,
         }
@@ -138,7 +143,16 @@ impl Shard {
         worked |= self.write_events();
         worked |= self.finish_closing(now_ns, io);
         self.watch_again(io);
+        self.tidy(now_ns);
         worked
+    }
+
+    /// One thread clears up after all.
+    fn tidy(&mut self, now_ns: u64) {
+        if self.id == 0 && now_ns >= self.tidy_at_ns {
+            self.tidy_at_ns = now_ns + TIDY_NS;
+            self.shared.transports.tidy();
+        }
     }
 
     /// Shows that the thread lives: once a turn, and between the parts of one that may be long.
@@ -361,6 +375,11 @@ impl Shard {
             if (connection.send.ours, connection.send_ended) != before {
                 self.tell_of_sending(place);
             }
+            let direct = self.places[place].as_ref().is_some_and(|it| it.is_direct());
+            // What the other end has said of bytes that this kernel had not told of makes sense now.
+            if direct && self.receive_at(place) == Turn::Moved {
+                self.tell_of_receiving(place);
+            }
             self.pump_send(place);
         }
         worked
@@ -570,7 +589,11 @@ impl Shard {
                 }
                 connection.phase = Phase::Open;
                 connection.publish_status(&shared.memory);
+                let watched = connection.watch.is_some();
                 self.forget_tail(handle);
+                if watched {
+                    self.watch_direct(handle);
+                }
             }
             Err(errno) => connection.fail(errno, &shared.memory, &counters),
         }

@@ -21,7 +21,14 @@ impl Shard {
         let limited = self.shared.policy.limits.slow();
         let Some(connection) = &mut self.places[place] else { return Turn::Idle };
         if !limited {
+            let before = (connection.send.ours, connection.send_ended);
             let turn = connection.pump_receive(&self.shared.memory, &self.counters);
+            let sent = (connection.send.ours, connection.send_ended) != before;
+            if sent && connection.is_direct() {
+                // The other end's kernel has made room, or will not any more.
+                self.tell_of_sending(place);
+                return turn;
+            }
             if connection.places_bytes() && connection.unsent() > 0 {
                 // What came may have been word of what was sent.
                 self.pump_send(place);

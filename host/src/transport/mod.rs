@@ -297,6 +297,13 @@ impl Transports {
         self.rdma.as_ref().map_or(Vec::new(), |rdma| rdma.report())
     }
 
+    /// Gives back what streams left behind that are closed at both ends by now.
+    pub(crate) fn tidy(&self) {
+        if let Some(local) = &self.local {
+            local.tidy();
+        }
+    }
+
     /// A new socket for a domain.
     pub(crate) fn make(&self, domain: Domain) -> Result<Box<dyn Socket>, Errno> {
         #[cfg(feature = "simulation")]

@@ -25,7 +25,7 @@ enum Way {
     Open,
     /// The other end is asked.
     Calling {
-        meeting: Option<Meeting>,
+        meeting: Option<Box<Meeting>>,
         patience: Patience,
     },
     /// Its listener has too many calls: ask again.
@@ -42,7 +42,7 @@ enum Way {
 /// A listener's near side.
 struct Both {
     listening: Listening,
-    meetings: Vec<(Meeting, Instant)>,
+    meetings: Vec<(Box<Meeting>, Instant)>,
     next: Option<Box<DirectStream>>,
     either: OwnedFd,
 }
@@ -74,6 +74,9 @@ impl NearSocket {
 
     /// Asks the listener at an address. False: there is none.
     fn call(&mut self, peer: &SocketAddr) -> Result<bool, Errno> {
+        if peer.domain() != Some(self.far.domain()) {
+            return Ok(false);
+        }
         let Some(talk) = self.local.registry.call(peer)? else { return Ok(false) };
         if let (Some(ip), false) = (peer.to_ip(), self.bound) {
             // So that it has a name of its own.
@@ -86,6 +89,14 @@ impl NearSocket {
         let patience = Patience::new(Some(meeting.as_fd()), PATIENCE)?;
         self.way = Way::Calling { meeting: Some(meeting), patience };
         Ok(true)
+    }
+
+    /// Why nobody is there.
+    fn nobody_at(&self, peer: &SocketAddr) -> Errno {
+        match peer.domain() == Some(self.far.domain()) {
+            true => super::local::nobody_at(peer),
+            false => Errno::EAFNOSUPPORT,
+        }
     }
 
     /// What becomes of a call that failed.
@@ -206,8 +217,13 @@ impl Socket for NearSocket {
 
     fn region(&mut self, peer: Option<&SocketAddr>) -> Result<RingRegion, Errno> {
         let Some(peer) = peer else {
-            if let Err(errno) = self.meet() {
-                tracing::warn!(%errno, "direct streams cannot be accepted now");
+            match self.meet() {
+                // Tried again a little later: no edge will come for who waits already.
+                Err(errno @ (Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM)) => {
+                    return Err(errno);
+                }
+                Err(errno) => tracing::warn!(%errno, "direct streams cannot be accepted now"),
+                Ok(()) => {}
             }
             return match &self.way {
                 Way::Both(both) if both.next.is_some() || self.is_local() => Ok(RingRegion::Window),
@@ -222,7 +238,7 @@ impl Socket for NearSocket {
                     self.way = Way::Waiting;
                     return Ok(RingRegion::Window);
                 }
-                Ok(false) if self.is_local() => return Err(Errno::ECONNREFUSED),
+                Ok(false) if self.is_local() => return Err(self.nobody_at(peer)),
                 Err(errno) if self.is_local() => return Err(errno),
                 Ok(false) => {}
                 Err(errno) => tracing::info!(%peer, %errno, "no direct stream to that peer"),

@@ -34,13 +34,13 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 9)]
     rounds: usize,
     /// Bytes that a stream sends at once
-    #[arg(long, default_value_t = 1 << 20)]
+    #[arg(long, default_value_t = 8 << 20)]
     piece: usize,
     /// How often
-    #[arg(long, default_value_t = 2000)]
+    #[arg(long, default_value_t = 250)]
     turns: u64,
     /// Capacity of the rings of streams
-    #[arg(long, default_value_t = 2 << 20)]
+    #[arg(long, default_value_t = 8 << 20)]
     ring: u32,
     /// Threads of a block that echoes
     #[arg(long, default_value_t = 32)]
@@ -54,10 +54,6 @@ pub(crate) struct Options {
     /// The port of another process that serves
     #[arg(long, value_name = "PORT")]
     connect: Option<u16>,
-    #[arg(long)]
-    profile: bool,
-    #[arg(long)]
-    tcp: bool,
     /// One JSON object on standard output
     #[arg(long)]
     json: bool,
@@ -128,9 +124,7 @@ impl Drop for Server {
 
 fn net(gpu: &Gpu, options: &Options) -> Result<Net> {
     let builder = Net::builder(gpu).sockets(64).ring(options.ring).ring_memory(64 << 20);
-    Ok(builder
-        .transport(if options.tcp { TransportChoice::Tcp } else { TransportChoice::Local })
-        .build()?)
+    Ok(builder.transport(TransportChoice::Local).build()?)
 }
 
 fn loopback(port: u16) -> std::net::SocketAddr {
@@ -147,9 +141,6 @@ pub(crate) fn run(gpu: &Gpu, options: &Options) -> Result<()> {
         // Ends with whoever started it.
         let _ = std::io::stdin().read_line(&mut String::new());
         return Ok(());
-    }
-    if options.profile {
-        return profile(gpu, options);
     }
     let at = |port: u16| SocketAddr::from(loopback(port));
     let (flags, echo) = match options.connect {
@@ -306,53 +297,4 @@ fn report(
     println!("{:<52} {share:>9.2}", "local / bare copy by one block (at least 0.85)");
     println!("{:<52} {:>9.2} {:>9.2}", format!("{PAIRS} pairs"), many.bare, many.stream);
     println!("{:<52} {gain:>9.2}", "pairs together / one pair (at least 6)");
-}
-
-fn profile(gpu: &Gpu, options: &Options) -> Result<()> {
-    use gpunet_kernels::direct::{primitives, profile as client_kernel, profile_server};
-    let rounds = 2000u64;
-    for bytes in [64u64, 100, 4096] {
-        let (a, b) = (net(gpu, options)?, net(gpu, options)?);
-        let sa = Memory::new(gpu, 8 * 5000)?;
-        let sb = Memory::new(gpu, 8 * 5000)?;
-        let (listener, address) = a.listen(loopback(0))?;
-        let shape = Shape::new(1, options.echo_threads).shared_memory(16 << 10);
-        let server = a.launch(profile_server, shape, (listener, sa.words()))?;
-        let run = b.launch(client_kernel, shape, (address, bytes, rounds, sb.words()))?;
-        if let Err(e) = run.wait_for(Duration::from_secs(15)) {
-            println!("STUCK {e}; a {:#?} b {:#?}", a.dump(), b.dump());
-            let v = sb.read(4000)?;
-            println!("client samples {}", v.iter().filter(|x| **x != 0).count());
-            let v = sa.read(4000)?;
-            println!("server samples {}", v.iter().filter(|x| **x != 0).count());
-            return Ok(());
-        }
-        let med = |m: &Memory, odd: usize| -> Result<u64> {
-            let all = m.read(2 * rounds as usize)?;
-            let mut v: Vec<u64> = all.iter().skip(odd).step_by(2).copied().skip(200).collect();
-            v.sort_unstable();
-            Ok(v[v.len() / 2])
-        };
-        println!(
-            "{bytes} B: client write {} read {}; server read {} write {} (cycles)",
-            med(&sb, 0)?,
-            med(&sb, 1)?,
-            med(&sa, 0)?,
-            med(&sa, 1)?
-        );
-        println!("client: {:?}", b.statistics());
-        server.abort();
-        let _ = server.wait_for(PATIENCE);
-    }
-    let n = net(gpu, options)?;
-    let (w, s) = (Memory::new(gpu, 8192)?, Memory::new(gpu, 8192)?);
-    n.launch(primitives, Shape::new(1, 32), (w.words(), s.words()))?.wait_for(PATIENCE)?;
-    let r = s.read(40)?;
-    for c in r.chunks(5) {
-        println!(
-            "load {} acquire {} store+fence {} swap {} store_release {}",
-            c[0], c[1], c[2], c[3], c[4]
-        );
-    }
-    Ok(())
 }

@@ -13,7 +13,7 @@ use crate::install::Tools;
 use crate::report::{Outcome, Step};
 use crate::shell;
 use crate::workspace::Workspace;
-use crate::{libtest, licences, ptx, rdma, rules, vm};
+use crate::{libtest, licences, local, ptx, rdma, rules, vm};
 
 /// Options of `cargo xtask test`.
 #[derive(Args)]
@@ -44,6 +44,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step { name: "clippy", run: clippy },
     Step { name: "docs", run: docs },
     Step { name: "tests", run: tests },
+    Step { name: "direct streams", run: local::check },
     Step { name: "models", run: models },
     Step { name: "simulation", run: simulation },
     Step { name: "ptx", run: ptx::check },

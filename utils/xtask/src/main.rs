@@ -18,6 +18,7 @@ mod dist;
 mod install;
 mod libtest;
 mod licences;
+mod local;
 mod ptx;
 mod rdma;
 mod report;

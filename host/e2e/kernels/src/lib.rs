@@ -12,7 +12,8 @@
 //! ```
 //!
 //! Beside it stand the kernels of [`hostile`], which spoil what they share with the proxy.
-//! In [`soak`] is the kernel of the soak: one plan, many connections.
+//! In [`soak`] is the kernel of the soak: one plan, many connections; in [`relay`] the one that
+//! stands between programs and direct streams.
 
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
@@ -22,6 +23,7 @@ pub mod hostile;
 pub mod op;
 pub mod pattern;
 mod poll;
+pub mod relay;
 mod script;
 pub mod soak;
 mod wrong;

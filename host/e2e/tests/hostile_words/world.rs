@@ -1,7 +1,6 @@
 //! A net to be attacked, with sockets of the program on it, and what must hold afterwards.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -24,18 +23,22 @@ const SHARDS: u32 = 2;
 pub(crate) fn sink() -> SocketAddr {
     static SINK: OnceLock<SocketAddr> = OnceLock::new();
     *SINK.get_or_init(|| {
-        let listener = TcpListener::bind("127.77.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("its address").into();
+        let at = SocketAddr::v4([127, 77, 0, 1], 0);
+        let listener = peer::Listener::bind(at).expect("a port");
+        let address = listener.address();
         std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                std::thread::spawn(move || swallow(stream));
+            loop {
+                // None for a while is no reason to end.
+                if let Ok(stream) = listener.accept() {
+                    std::thread::spawn(move || swallow(stream));
+                }
             }
         });
         address
     })
 }
 
-fn swallow(mut stream: TcpStream) {
+fn swallow(mut stream: peer::Stream) {
     // The other end may be gone by now, and that is its business.
     let _ = stream.write_all(&peer::bytes(gpunet_e2e::script::SEED, 0, SINK_BYTES));
     let mut bin = [0; 4096];

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use gpunet_device::calls::POLLIN;
 use gpunet_e2e::faults::{self, CALLS, Row, Waiting};
 use gpunet_e2e::{
-    Domain, Errno, Folder, Job, Script, SocketAddr, SocketOption, any_port, flags, is_rdma, net,
+    Domain, Errno, Folder, Job, Script, SocketAddr, SocketOption, any_port, flags, is_local, net,
     net_builder, patient, peer, skip,
 };
 
@@ -22,8 +22,8 @@ const LIMIT: Duration = Duration::from_millis(400);
 #[test]
 fn a_peer_that_resets_ends_each_wait() {
     let name = "faults::a_peer_that_resets_ends_each_wait";
-    if is_rdma() {
-        return skip(name, "stock rsocket has no call that resets");
+    if let Some(reason) = peer::cannot_reset() {
+        return skip(name, reason);
     }
     let reset = Errno::ECONNRESET;
     faults::measure(name, || {
@@ -93,6 +93,10 @@ fn a_backlog_that_is_full() {
         ("the peer's backlog is full (TCP)", Domain::V4, tcp),
         ("the peer's backlog is full (UNIX)", Domain::Unix, folder.address("full")),
     ] {
+        if is_local() && domain == Domain::Unix {
+            skip("faults::a_backlog_that_is_full (UNIX)", "the queue is that of a system socket");
+            continue;
+        }
         faults::measure("faults::a_backlog_that_is_full", || {
             let net = net();
             let mut script = Script::new();
@@ -108,6 +112,10 @@ fn a_backlog_that_is_full() {
 
 #[test]
 fn a_backlog_that_is_full_and_then_is_not() {
+    if is_local() {
+        let name = "faults::a_backlog_that_is_full_and_then_is_not";
+        return skip(name, "the queue is that of a system socket");
+    }
     let (net, folder, flags) = (net(), Folder::new("drained"), flags());
     let held = peer::full_unix_listener(&folder.path("full"));
     let mut script = Script::new();
@@ -148,6 +156,12 @@ fn a_table_that_is_full() {
             Row::of_op(fault, "gaccept", LIMIT, &finished, waited),
         ]
     });
+    if is_local() {
+        return skip(
+            "faults::a_table_that_is_full (rings)",
+            "their rings lie in arenas: see `local`",
+        );
+    }
     faults::measure("faults::a_table_that_is_full", || {
         let ring = u64::from(gpunet_e2e::RING);
         let net = net_builder().ring_memory(2 * ring).build().expect("a net");

@@ -106,7 +106,8 @@ fn many_blocks_at_once() {
     }
     job.run(&net);
     let statistics = net.statistics();
-    let bytes = 64 * SIZES.iter().sum::<u64>();
+    // Nobody counts what kernels write to each other.
+    let bytes = if gpunet_e2e::is_local() { 0 } else { 64 * SIZES.iter().sum::<u64>() };
     assert_eq!((statistics.sent_bytes, statistics.received_bytes), (bytes, bytes));
     assert_eq!(statistics.connected, 64);
 }

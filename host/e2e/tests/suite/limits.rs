@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 use gpunet_device::calls::{MSG_DONTWAIT, POLLIN};
 use gpunet_e2e::{
     Domain, Errno, Job, Peer, Script, SocketAddr, SocketOption, any_port, eventually, flags,
-    is_rdma, net_builder, patient, peer, skip,
+    is_local, is_rdma, net_builder, patient, peer, skip,
 };
 use gpunet_host::{Net, Policy};
 
 const MS: Duration = Duration::from_millis(1);
 const RATE: u64 = 2_000_000;
+/// A net whose policy limits bytes has none.
+const NOT_COUNTED: &str = "nobody counts the bytes of direct streams";
 
 fn limited(policy: Policy) -> Net {
     net_builder().policy(policy).linger(MS).build().expect("a net")
@@ -52,6 +54,9 @@ fn keeps_the_rate(mut measure: impl FnMut() -> f64) {
 
 #[test]
 fn a_rate_is_kept_when_receiving() {
+    if is_local() {
+        return skip("limits::a_rate_is_kept_when_receiving", NOT_COUNTED);
+    }
     let net = limited(Policy::open().max_rate(RATE));
     let listener = peer::Listener::bind(any_port()).expect("a port");
     let address = listener.address();
@@ -82,6 +87,9 @@ fn a_rate_is_kept_when_receiving() {
 
 #[test]
 fn two_sockets_share_a_rate() {
+    if is_local() {
+        return skip("limits::two_sockets_share_a_rate", NOT_COUNTED);
+    }
     let net = limited(Policy::open().max_rate(RATE));
     let counts = [(); 2].map(|()| Arc::new(AtomicU64::new(0)));
     let (mut job, mut peers) = (Job::blocks(32), Vec::new());
@@ -118,6 +126,9 @@ fn two_sockets_share_a_rate() {
 
 #[test]
 fn two_proxy_threads_share_a_rate() {
+    if is_local() {
+        return skip("limits::two_proxy_threads_share_a_rate", NOT_COUNTED);
+    }
     let builder = net_builder().linger(MS).proxy_threads(2);
     let net = builder.policy(Policy::open().max_rate(RATE)).build().expect("a net");
     let server = peer::echo_server();
@@ -139,6 +150,9 @@ fn two_proxy_threads_share_a_rate() {
 
 #[test]
 fn calls_that_a_limit_delays_keep_their_time_outs() {
+    if is_local() {
+        return skip("limits::calls_that_a_limit_delays_keep_their_time_outs", NOT_COUNTED);
+    }
     // The first KiB goes, and nothing after it.
     let net = limited(Policy::open().max_rate(0));
     let limit = 300 * MS;
@@ -164,6 +178,9 @@ fn calls_that_a_limit_delays_keep_their_time_outs() {
 
 #[test]
 fn an_end_is_seen_although_no_bytes_may_move() {
+    if is_local() {
+        return skip("limits::an_end_is_seen_although_no_bytes_may_move", NOT_COUNTED);
+    }
     if is_rdma() {
         let name = "limits::an_end_is_seen_although_no_bytes_may_move";
         return skip(name, "stock rsocket has not as many listeners, and no call that resets");
@@ -208,6 +225,9 @@ fn an_end_is_seen_although_no_bytes_may_move() {
 
 #[test]
 fn bytes_in_flight_wait_for_who_reads_them() {
+    if is_local() {
+        return skip("limits::bytes_in_flight_wait_for_who_reads_them", NOT_COUNTED);
+    }
     let (limit, ring) = (16_384, 65_536);
     let net = limited(Policy::open().max_in_flight(limit));
     let flags = flags();
@@ -234,6 +254,9 @@ fn bytes_in_flight_wait_for_who_reads_them() {
 
 #[test]
 fn what_nobody_reads_does_not_starve_other_sockets() {
+    if is_local() {
+        return skip("limits::what_nobody_reads_does_not_starve_other_sockets", NOT_COUNTED);
+    }
     let net = limited(Policy::open().max_in_flight(8192));
     let loud = Peer::serve(|mut stream| {
         let _ = stream.write_all(&[1; 200_000]);
@@ -247,6 +270,9 @@ fn what_nobody_reads_does_not_starve_other_sockets() {
 
 #[test]
 fn sent_bytes_that_the_peer_does_not_take_are_in_flight() {
+    if is_local() {
+        return skip("limits::sent_bytes_that_the_peer_does_not_take_are_in_flight", NOT_COUNTED);
+    }
     let limit = 20_000;
     let net = limited(Policy::open().max_in_flight(limit));
     let (listener, address) = peer::narrow_listener();
@@ -266,6 +292,9 @@ fn sent_bytes_that_the_peer_does_not_take_are_in_flight() {
 
 #[test]
 fn closing_and_aborting_while_throttled() {
+    if is_local() {
+        return skip("limits::closing_and_aborting_while_throttled", NOT_COUNTED);
+    }
     let net = limited(Policy::open().max_rate(10_000));
     let (server, flags) = (peer::echo_server(), flags());
     let mut closing = Script::new();

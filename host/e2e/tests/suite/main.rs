@@ -9,6 +9,7 @@ mod faults;
 mod groups;
 mod handover;
 mod limits;
+mod local;
 mod nets;
 mod pollers;
 mod polls;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use gpunet_device::abi::card::{Place, Progress};
 use gpunet_device::abi::errno::Errno;
-use gpunet_device::abi::layout::{LIVE_AT, MAILBOX_BYTES, MAILBOX_WORDS};
+use gpunet_device::abi::layout::{LIVE_AT, MAILBOX_BYTES, MAILBOX_WORDS, WATCHED_AT};
 use gpunet_device::abi::net::WINDOW;
 
 use super::talk::{Offer, Process};
@@ -104,7 +104,8 @@ impl Arenas {
             return Ok(inbox);
         }
         let usual = if known.is_empty() { FIRST_ARENA } else { NEXT_ARENA };
-        let bytes = usual.max(2 * u64::from(capacity));
+        // Mailboxes lie beside the rings, not in the place of one.
+        let bytes = usual.max(u64::from(capacity) + FIRST_ARENA);
         let chunk = self.new_chunk(peer, bytes)?;
         let inbox = Chunk::take(&chunk, capacity).ok_or(Errno::ENOBUFS)?;
         inbox.prepare()?;
@@ -248,9 +249,39 @@ impl Inbox {
         let [sent, received] = [words[0], words[1]].map(|word| Progress(u64::from_ne_bytes(word)));
         Ok((sent.count(), received.count()))
     }
+
+    /// Tells this side's kernel that the stream has failed: the other end's, which writes there
+    /// otherwise, is gone. What it has sent can still be received.
+    pub(crate) fn fail(&self) -> Result<(), Errno> {
+        let (sent, received) = self.counts()?;
+        let over = Progress::ENDED | Progress::FAILED;
+        let words = [Progress::new(sent, over).0, Progress::new(received, over).0];
+        let at = self.mailbox as usize + LIVE_AT * 8;
+        let bytes = words.map(u64::to_ne_bytes);
+        let written = self.chunk.arena.write(at, bytes.as_flattened());
+        written.map_err(|error| out_of_memory(&error))
+    }
+
+    /// Whether the kernels tell their proxies what happens.
+    pub(crate) fn is_watched(&self) -> Result<bool, Errno> {
+        let mut word = [0; 8];
+        let at = self.mailbox as usize + WATCHED_AT * 8;
+        self.chunk.arena.read(at, &mut word).map_err(|error| out_of_memory(&error))?;
+        Ok(word != [0; 8])
+    }
+
+    /// Has this side's kernel do so.
+    pub(crate) fn set_watched(&self) -> Result<(), Errno> {
+        set_watched(&self.chunk.arena, self.mailbox)
+    }
 }
 
 impl Outbox {
+    /// Has the other end's kernel tell its proxy what happens.
+    pub(crate) fn set_watched(&self) -> Result<(), Errno> {
+        set_watched(&self.arena, self.mailbox)
+    }
+
     pub(crate) fn place(&self) -> Place {
         place(&self.arena, self.ring, self.capacity)
     }
@@ -266,6 +297,11 @@ fn place(arena: &Arena, ring: u64, capacity: u32) -> Place {
 
 fn page(arena: &Arena, mailbox: u64) -> u32 {
     ((arena.offset() + mailbox) / MAILBOX_BYTES as u64) as u32
+}
+
+fn set_watched(arena: &Arena, mailbox: u64) -> Result<(), Errno> {
+    let at = mailbox as usize + WATCHED_AT * 8;
+    arena.write(at, &1_u64.to_ne_bytes()).map_err(|error| out_of_memory(&error))
 }
 
 fn out_of_memory(error: &GpuError) -> Errno {

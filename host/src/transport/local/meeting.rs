@@ -47,12 +47,12 @@ impl Meeting {
         talk: Talk,
         names: Names,
         (receive_ring, send_ring): (u32, u32),
-    ) -> Result<Self, Errno> {
+    ) -> Result<Box<Self>, Errno> {
         talk.peer_pid()?;
         let (token, gpu) = (super::token(), local.gpu.identity());
         talk.say(Message::Hello { token, gpu, send_ring, name: names.own }, None)?;
         let expected = Expected::Welcome;
-        Ok(Self { local, talk, names, receive_ring, send_ring, expected })
+        Ok(Box::new(Self { local, talk, names, receive_ring, send_ring, expected }))
     }
 
     /// Of one that was called.
@@ -61,14 +61,14 @@ impl Meeting {
         talk: Talk,
         names: Names,
         (receive_ring, send_ring): (u32, u32),
-    ) -> Result<Self, Errno> {
+    ) -> Result<Box<Self>, Errno> {
         talk.peer_pid()?;
         let expected = Expected::Hello;
-        Ok(Self { local, talk, names, receive_ring, send_ring, expected })
+        Ok(Box::new(Self { local, talk, names, receive_ring, send_ring, expected }))
     }
 
     /// Goes on as far as it can; the stream once it is connected.
-    pub(crate) fn turn(mut self) -> Result<Progressed, Errno> {
+    pub(crate) fn turn(mut self: Box<Self>) -> Result<Progressed, Errno> {
         // Counted: each message is the next of four.
         loop {
             let heard = match self.talk.hear()? {
@@ -110,7 +110,7 @@ impl Meeting {
                         },
                         (Err(errno), _) => return refuse(&self.talk, errno),
                     };
-                    let Self { local, talk, names, .. } = self;
+                    let Self { local, talk, names, .. } = *self;
                     let stream = DirectStream::new(local, names, talk, inbox, outbox);
                     return Ok(Progressed::Done(Box::new(stream)));
                 }
@@ -135,7 +135,7 @@ impl AsFd for Meeting {
 
 /// How far a meeting is.
 pub(crate) enum Progressed {
-    Later(Meeting),
+    Later(Box<Meeting>),
     Done(Box<DirectStream>),
 }
 

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use gpunet_device::abi::errno::Errno;
 
 pub(super) use meeting::{Meeting, Progressed};
-pub(super) use registry::Listening;
+pub(super) use registry::{Listening, nobody_at};
 pub(super) use stream::{DirectStream, Names};
 
 use crate::gpu::Gpu;

@@ -6,9 +6,11 @@ use std::net::{IpAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use gpunet_device::SocketAddr;
 use gpunet_device::abi::errno::Errno;
+use rustix::fs::FlockOperation;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::super::unix::BoundPath;
@@ -16,6 +18,8 @@ use super::talk::{Talk, errno};
 
 /// Calls that may wait for a listener.
 const BACKLOG: i32 = 4096;
+/// How long a killed listener's name may take to go: others clear up for a moment.
+const CLEARING: Duration = Duration::from_millis(100);
 /// What a path of a UNIX socket may have, with the longest name of ours behind it.
 const LONGEST_FOLDER: usize = 107 - 64;
 
@@ -39,7 +43,9 @@ impl Registry {
             match own_folder(&folder, user) {
                 Ok(()) => {
                     let namespace = fs::metadata("/proc/self/ns/net").map_or(0, |meta| meta.ino());
-                    return Ok(Self { folder, namespace });
+                    let registry = Self { folder, namespace };
+                    registry.sweep();
+                    return Ok(registry);
                 }
                 Err(reason) => why = format!("{}: {reason}", folder.display()),
             }
@@ -59,8 +65,8 @@ impl Registry {
         let to = SocketAddrUnix::new(&path).map_err(errno)?;
         match rustix::net::bind(&socket, &to) {
             // A listener that was killed leaves its name behind.
-            Err(rustix::io::Errno::ADDRINUSE) if is_dead(&to) => {
-                let _ = fs::remove_file(&path);
+            Err(rustix::io::Errno::ADDRINUSE) if is_dead(&path) => {
+                self.remove_dead(&path, CLEARING)?;
                 rustix::net::bind(&socket, &to).map_err(errno)?;
             }
             bound => bound.map_err(errno)?,
@@ -68,6 +74,35 @@ impl Registry {
         let path = BoundPath::new(path);
         rustix::net::listen(&socket, BACKLOG).map_err(errno)?;
         Ok(Listening { socket, _path: path })
+    }
+
+    /// Removes the names that killed listeners left behind.
+    fn sweep(&self) {
+        let prefix = format!("{:x}-", self.namespace);
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix));
+            if ours && is_dead(&entry.path()) {
+                // Who comes next tries again.
+                let _ = self.remove_dead(&entry.path(), Duration::ZERO);
+            }
+        }
+    }
+
+    /// Removes a name if it is still that of a killed listener. One process at a time: another
+    /// may just have put a new listener there.
+    fn remove_dead(&self, path: &Path, patience: Duration) -> Result<(), Errno> {
+        let folder = fs::File::open(&self.folder).map_err(|_| Errno::EACCES)?;
+        let begin = Instant::now();
+        while rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive).is_err() {
+            if begin.elapsed() >= patience {
+                return Err(Errno::EADDRINUSE);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if is_dead(path) {
+            let _ = fs::remove_file(path);
+        }
+        Ok(())
     }
 
     /// Calls the listener at an address of this machine. None: there is none of this user's.
@@ -120,9 +155,16 @@ fn open_socket() -> Result<OwnedFd, Errno> {
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(errno)
 }
 
-fn is_dead(at: &SocketAddrUnix) -> bool {
-    let call = open_socket().map(|socket| rustix::net::connect(&socket, at));
-    matches!(call, Ok(Err(rustix::io::Errno::CONNREFUSED)))
+/// Whether nobody has that name any more. Asked with a socket of another type, which one that
+/// lives refuses as such, before it listens, too, and which never waits in its queue.
+fn is_dead(path: &Path) -> bool {
+    let probe = || {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let kind = SocketType::DGRAM;
+        let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None)?;
+        rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)
+    };
+    probe() == Err(rustix::io::Errno::CONNREFUSED)
 }
 
 /// Makes sure that a folder is the user's own and closed to others.
@@ -186,9 +228,24 @@ fn candidates(address: &SocketAddr) -> Vec<String> {
     }
 }
 
+/// Why there is no listener at an address, as the system says it of its own sockets.
+pub(crate) fn nobody_at(address: &SocketAddr) -> Errno {
+    match address.to_ip() {
+        Some(ip) if !is_of_this_machine(ip.ip()) => Errno::ENETUNREACH,
+        Some(_) => Errno::ECONNREFUSED,
+        None => match address.to_path().filter(|path| path != "").map(fs::metadata) {
+            None => Errno::EINVAL,
+            Some(Ok(_)) => Errno::ECONNREFUSED,
+            Some(Err(error)) => error.raw_os_error().map_or(Errno::ECONNREFUSED, Errno),
+        },
+    }
+}
+
 /// Whether it is one of this machine's own addresses: only those can be bound.
 fn is_of_this_machine(ip: IpAddr) -> bool {
-    ip.is_loopback() || (!ip.is_unspecified() && UdpSocket::bind((ip, 0)).is_ok())
+    // Those that name many can be bound as well.
+    let many = ip.is_multicast() || matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
+    ip.is_loopback() || (!ip.is_unspecified() && !many && UdpSocket::bind((ip, 0)).is_ok())
 }
 
 #[cfg(test)]
@@ -216,6 +273,7 @@ mod tests {
         assert!(registry.call(&at("127.0.0.1:71")).unwrap().is_none());
         assert!(registry.call(&at("[::1]:70")).unwrap().is_none());
         assert!(registry.call(&at("192.0.2.1:70")).unwrap().is_none(), "another machine's");
+        assert!(registry.call(&at("255.255.255.255:70")).unwrap().is_none(), "everybody's");
         let _only = registry.listen(&at("[::]:72"), true).unwrap();
         assert!(registry.call(&at("127.0.0.1:72")).unwrap().is_none());
         let _both = registry.listen(&at("[::]:73"), false).unwrap();
@@ -241,7 +299,18 @@ mod tests {
         std::mem::forget(_path);
         drop(socket);
         assert!(registry.call(&address).unwrap().is_none());
-        let _again = registry.listen(&address, false).unwrap();
+        let again = registry.listen(&address, false).unwrap();
+        // A probe is no call.
+        registry.sweep();
+        assert!(!is_dead(&registry.path(&listener_name(&address, false).unwrap())));
+        assert!(again.next().unwrap().is_none());
+        // And what nobody asks for goes when the next net looks.
+        let Listening { socket, _path } = again;
+        std::mem::forget(_path);
+        drop(socket);
+        fs::write(registry.folder.join("a file"), "").unwrap();
+        registry.sweep();
+        assert_eq!(fs::read_dir(&registry.folder).unwrap().count(), 1, "the file stays");
         fs::remove_dir_all(&registry.folder).unwrap();
     }
 

@@ -142,7 +142,13 @@ impl Direct for DirectStream {
     fn hear(&mut self) -> Result<News, Errno> {
         self.say_all();
         // What was said before the end counts, and so it is heard to its end.
-        self.hear_all()?;
+        if let Err(errno) = self.hear_all() {
+            if let Some(Body { inbox, .. }) = &self.body {
+                // Who has room in the ring sends without a look at what its proxy says.
+                let _ = inbox.fail();
+            }
+            return Err(errno);
+        }
         Ok(self.news)
     }
 
@@ -162,6 +168,13 @@ impl Direct for DirectStream {
 
     fn watch(&mut self) {
         self.say_watch = true;
+        if let Some(Body { inbox, outbox, .. }) = &self.body
+            && inbox.is_watched() != Ok(true)
+        {
+            // The kernel could not say so: it was not connected when it asked. Where the driver
+            // refuses, it has said why.
+            let _ = inbox.set_watched().and_then(|()| outbox.set_watched());
+        }
         self.look();
         self.say_all();
     }
@@ -243,10 +256,8 @@ impl Socket for DirectStream {
     fn set_option(&mut self, option: SocketOption, value: u64) -> Result<(), Errno> {
         match option {
             // Nothing is ever held back, nor does anybody die unnoticed.
-            SocketOption::NoDelay | SocketOption::KeepAlive | SocketOption::QuickAck
-                if value <= 1 =>
-            {
-                Ok(())
+            SocketOption::NoDelay | SocketOption::KeepAlive | SocketOption::QuickAck => {
+                if value <= 1 { Ok(()) } else { Err(Errno::EINVAL) }
             }
             SocketOption::Transport | SocketOption::Placement => Err(Errno::EISCONN),
             _ => Err(Errno::ENOPROTOOPT),

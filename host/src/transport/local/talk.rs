@@ -319,19 +319,76 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_and_its_descriptor_closed() {
+        use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
         let [a, b] = pair();
-        let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
-        let before = open();
         for length in [1, 8, BYTES - 1, BYTES, BYTES + 1, 4 * BYTES] {
-            rustix::net::send(&a.0, &vec![0xA5; length], rustix::net::SendFlags::empty()).unwrap();
+            let (mut reader, writer) = std::os::unix::net::UnixStream::pair().unwrap();
+            reader.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut with = SendAncillaryBuffer::new(&mut space);
+            let descriptors = [writer.as_fd()];
+            assert!(with.push(SendAncillaryMessage::ScmRights(&descriptors)));
+            let bytes = vec![0xA5; length];
+            sendmsg(&a.0, &[io::IoSlice::new(&bytes)], &mut with, SendFlags::empty()).unwrap();
+            drop(writer);
             assert!(matches!(b.hear(), Err(Errno::EPROTO)), "{length}");
+            // Nobody holds the other end.
+            assert_eq!(io::Read::read(&mut reader, &mut [0; 1]).unwrap(), 0);
         }
         let mut words = Message::Watch.to_words();
         words[2] = 99;
         let bytes = words.map(u64::to_le_bytes);
         rustix::net::send(&a.0, bytes.as_flattened(), rustix::net::SendFlags::empty()).unwrap();
         assert!(matches!(b.hear(), Err(Errno::EPROTO)));
-        assert_eq!(open(), before);
         assert_eq!(a.peer_pid(), Ok(std::process::id() as i32));
+    }
+
+    /// Another user, who reached the socket in spite of the folder's mode.
+    #[test]
+    fn another_user_is_refused_at_both_ends() {
+        use std::os::unix::process::CommandExt as _;
+        const STRANGER: u32 = 65_534;
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: another user takes root to be");
+            return;
+        }
+        let folder = std::env::temp_dir().join(format!("gpunet-user-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let open = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o777);
+        std::fs::set_permissions(&folder, open.clone()).unwrap();
+        let socket = || {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+        };
+        let at = |name: &str| rustix::net::SocketAddrUnix::new(folder.join(name)).unwrap();
+        let as_stranger = |act: Box<dyn Fn() -> io::Result<()> + Send + Sync>| {
+            let mut command = std::process::Command::new("true");
+            command.uid(STRANGER);
+            // SAFETY: system calls alone, on what was made before.
+            unsafe { command.pre_exec(act) };
+            command.status()
+        };
+        // One that calls.
+        let (listener, ours) = (socket().unwrap(), at("ours"));
+        rustix::net::bind(&listener, &ours).unwrap();
+        std::fs::set_permissions(folder.join("ours"), open).unwrap();
+        rustix::net::listen(&listener, 4).unwrap();
+        let called = as_stranger(Box::new(move || Ok(rustix::net::connect(&socket()?, &ours)?)));
+        assert!(called.unwrap().success());
+        let talk = Talk::new(rustix::net::accept(&listener).unwrap());
+        assert_eq!(talk.peer_pid(), Err(Errno::EACCES));
+        // One that listens.
+        let (theirs, bound) = (socket().unwrap(), at("theirs"));
+        let inherited = theirs.try_clone().unwrap();
+        let listening = as_stranger(Box::new(move || {
+            rustix::net::bind(&inherited, &bound)?;
+            Ok(rustix::net::listen(&inherited, 4)?)
+        }));
+        assert!(listening.unwrap().success());
+        let call = socket().unwrap();
+        rustix::net::connect(&call, &at("theirs")).unwrap();
+        assert_eq!(Talk::new(call).peer_pid(), Err(Errno::EACCES));
+        drop(theirs);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

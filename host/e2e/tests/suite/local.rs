@@ -1,0 +1,150 @@
+//! Direct streams between kernels, as they are told apart from others: who becomes one, names,
+//! memory. What becomes of bytes and endings is the same suite as TCP's (`GPUNET_TRANSPORT=local`),
+//! killed processes are in `killed`, strangers in `strangers`.
+
+use std::io::{Read as _, Write as _};
+use std::time::Duration;
+
+use gpunet_e2e::{
+    Domain, Errno, Folder, Job, RING, Script, SocketAddr, SocketOption, any_port, any_port_v6,
+    flags, net_builder, skip,
+};
+use gpunet_host::{Net, NetError, Policy, TransportChoice};
+
+/// A net that goes so; none, said aloud, where this GPU has no arenas.
+fn net_by(test: &str, choice: TransportChoice) -> Option<Net> {
+    match net_builder().transport(choice).build() {
+        Ok(net) => Some(net),
+        Err(NetError::Local(reason)) => {
+            skip(&format!("local::{test}"), &reason);
+            None
+        }
+        Err(error) => panic!("a net: {error}"),
+    }
+}
+
+const LOCAL: i64 = TransportChoice::Local as i64;
+const TCP: i64 = TransportChoice::Tcp as i64;
+
+#[test]
+fn both_ends_have_names() {
+    let Some(net) = net_by("both_ends_have_names", TransportChoice::Local) else { return };
+    let folder = Folder::new("direct-names");
+    for at in [any_port(), any_port_v6(), folder.address("listener")] {
+        let (listener, address) = net.listen(at).expect("it listens");
+        let flags = flags();
+        let (mut server, mut client) = (Script::new(), Script::new());
+        server.given(0, listener).accept(0, 1).get(1, SocketOption::Transport, LOCAL);
+        server.socket_name(1, address).set_flag(0).wait_flag(2).close(1);
+        client.stream(0, address).get(0, SocketOption::Transport, LOCAL).peer_name(0, address);
+        client.set_flag(1).wait_flag(2).close(0);
+        let job = Job::blocks(32).script(&server).script(&client).flags(&flags);
+        let started = job.start(&net);
+        started.until(&flags, 0);
+        started.until(&flags, 1);
+        let dump = net.dump().expect("the proxy answers");
+        let streams: Vec<_> = dump.iter().filter(|socket| socket.state == "stream").collect();
+        assert_eq!(streams.len(), 2);
+        let [one, other] = [streams[0], streams[1]];
+        assert_eq!((one.transport, other.transport), ("local", "local"));
+        assert_eq!((&one.local, &one.peer), (&other.peer, &other.local));
+        flags.set(2, 1);
+        started.finish();
+    }
+    // A client that is bound is called by that name.
+    let mine = folder.address("mine");
+    let (listener, address) = net.listen(folder.address("other")).expect("it listens");
+    let (mut server, mut client) = (Script::new(), Script::new());
+    server.given(0, listener).accept(0, 1).peer_name(1, mine).close(1);
+    client.socket(0, Domain::Unix).bind(0, mine).connect(0, address).socket_name(0, mine);
+    client.recv(0, 1).expect(0).close(0);
+    Job::blocks(32).script(&server).script(&client).run(&net);
+}
+
+#[test]
+fn kernels_of_one_machine_find_each_other_by_themselves() {
+    let name = "kernels_of_one_machine_find_each_other_by_themselves";
+    let Some(near) = net_by(name, TransportChoice::Auto) else { return };
+    if net_by(name, TransportChoice::Local).is_none() {
+        return;
+    }
+    let far = net_by(name, TransportChoice::Auto).expect("as the first");
+    let limited = net_builder().transport(TransportChoice::Auto);
+    let limited = limited.policy(Policy::open().max_rate(1 << 40)).build().expect("a net");
+    let plain = net_by(name, TransportChoice::Tcp).expect("the system has TCP");
+    // Where bytes are counted, or TCP was asked for, they go by TCP.
+    for (server, by) in [(&far, LOCAL), (&limited, TCP), (&plain, TCP)] {
+        let (listener, address) = server.listen(any_port()).expect("a port");
+        let (mut serving, mut client) = (Script::new(), Script::new());
+        serving.given(0, listener).accept(0, 1);
+        if by == LOCAL {
+            serving.get(1, SocketOption::Transport, by);
+        }
+        serving.echo(1, 1000).expect(9000).close(1);
+        client.stream(0, address).get(0, SocketOption::Transport, by);
+        client.send(0, 9000).recv_all(0, 9000, 1000).close(0);
+        let started = Job::blocks(64).script(&serving).start(server);
+        let calling = Job::blocks(64).script(&client).start(&near);
+        started.finish();
+        calling.finish();
+    }
+    // A listener takes both.
+    let (listener, address) = far.listen(any_port()).expect("a port");
+    let mut serving = Script::new();
+    serving.given(0, listener);
+    for _ in 0..3 {
+        serving.accept(0, 1).echo(1, 100).close(1);
+    }
+    let started = Job::blocks(32).script(&serving).start(&far);
+    let mut client = Script::new();
+    client.stream(0, address).send(0, 300).recv_all(0, 300, 300).close(0);
+    Job::blocks(32).script(&client).run(&near);
+    let ip = address.to_ip().expect("an IP address");
+    let mut stream = std::net::TcpStream::connect(ip).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("time-outs can be set");
+    stream.write_all(b"abc").expect("it is open");
+    stream.read_exact(&mut [0; 3]).expect("it comes back");
+    drop(stream);
+    Job::blocks(32).script(&client).run(&near);
+    started.finish();
+}
+
+#[test]
+fn no_memory_left_for_a_ring() {
+    let Some(net) = net_by("no_memory_left_for_a_ring", TransportChoice::Local) else { return };
+    let (listener, address) = net.listen(any_port()).expect("a port");
+    let mut server = Script::new();
+    server.given(0, listener).accept(0, 1).echo(1, 100).expect(100).close(1);
+    let mut client = Script::new();
+    // More than all arenas of a small net may have; the listener's side is well.
+    client.stream_with_rings(0, address, 256 << 20).errno(Errno::ENOBUFS);
+    client.socket(0, Domain::V4).set(0, SocketOption::ReceiveRing, 256 << 20);
+    client.connect(0, address).errno(Errno::ENOBUFS).close(0);
+    client.stream_with_rings(0, address, RING).send(0, 100).recv_all(0, 100, 100).close(0);
+    Job::blocks(32).script(&server).script(&client).run(&net);
+    assert!(gpunet_e2e::eventually(Duration::from_secs(5), || net.statistics().sockets == 1));
+}
+
+#[test]
+fn addresses_that_no_direct_stream_has() {
+    let Some(net) = net_by("addresses_that_no_direct_stream_has", TransportChoice::Local) else {
+        return;
+    };
+    let folder = Folder::new("direct-nowhere");
+    std::fs::write(folder.path("file"), "").expect("a file");
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let tcp: SocketAddr = tcp.local_addr().expect("its address").into();
+    let mut script = Script::new();
+    for (domain, address, errno) in [
+        // A listener of the system, but of no kernel.
+        (Domain::V4, tcp, Errno::ECONNREFUSED),
+        (Domain::V4, SocketAddr::v4([192, 0, 2, 1], 9), Errno::ENETUNREACH),
+        (Domain::Unix, folder.address("file"), Errno::ECONNREFUSED),
+        (Domain::Unix, folder.address("nothing"), Errno(2)),
+        (Domain::V6, tcp, Errno::EAFNOSUPPORT),
+        (Domain::V4, folder.address("file"), Errno::EAFNOSUPPORT),
+    ] {
+        script.socket(0, domain).connect(0, address).errno(errno).close(0);
+    }
+    Job::blocks(32).script(&script).run(&net);
+}
