@@ -178,9 +178,9 @@ impl End for GpuEnd {
         let arguments = (kernel_work, results.samples(), results.outcomes());
         let launch = self.net.launch(echo_client, shape, arguments)?;
         self.finish(&launch, work.timeout)?;
+        self.travelled.set(results.travelled()?);
         let checked = results.check("round trip", self.target(to), work.messages * work.bytes);
         checked.map_err(|failure| self.because(failure))?;
-        self.travelled.set(results.travelled()?);
         results.round_trips_ns()
     }
 

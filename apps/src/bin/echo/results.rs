@@ -73,11 +73,11 @@ impl Results {
         Ok(outcomes.iter().map(outcome).collect())
     }
 
-    /// How the connections went: all go the same way.
+    /// How the connections went: all go the same way. None where none was made.
     pub(crate) fn travelled(&self) -> Result<Option<Travelled>, Failure> {
         let outcomes = self.read_outcomes()?;
-        let first = outcomes.first();
-        Ok(first.map(|block| Travelled::from_options(block.transport, block.placement)))
+        let connected = outcomes.iter().find(|block| block.transport != NOT_CONNECTED);
+        Ok(connected.map(|block| Travelled::from_options(block.transport, block.placement)))
     }
 
     /// Whether every block did what it should, with `bytes` checked in each.
