@@ -117,6 +117,32 @@ impl<T: Copy> Shared<T> {
     }
 }
 
+/// Copies as many bytes as both have; all threads of the group call it, and each does its share. A
+/// barrier of the group tells that all is there.
+#[inline(always)]
+pub fn copy<G: Group>(group: G, from: SharedBuf, to: SharedBuf) {
+    let length = from.len().min(to.len());
+    let (rank, size) = (group.rank() as u32, group.size() as u32);
+    // Pieces whose length fits 32 bits.
+    const MOST: usize = 1 << 30;
+    let mut at = 0;
+    // Counted: the pieces.
+    while at < length {
+        let piece = (length - at).min(MOST);
+        // SAFETY: inside both buffers; `from_raw` promises validity, and that nobody else writes.
+        unsafe {
+            crate::copy::to_ring(
+                rank,
+                size,
+                from.as_ptr().add(at),
+                to.as_ptr().add(at),
+                piece as u32,
+            )
+        };
+        at += piece;
+    }
+}
+
 impl SharedBuf {
     /// Shared memory of the block, as the hardware or the emulator reports it.
     #[inline(always)]

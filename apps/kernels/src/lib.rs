@@ -4,6 +4,7 @@
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
 
 pub mod bench;
+pub mod direct;
 pub mod echo;
 pub mod first;
 pub mod first_client;

@@ -2,10 +2,11 @@
 //!
 //! Round trips of small messages: CPU to CPU, both polling; CPU to a GPU server kernel; CPU to a
 //! CPU server that copies each request to the GPU, launches a kernel and copies the answer back.
-//! Streams: CPU to CPU, and into a kernel. The ratios are what counts: absolute figures depend on
+//! Streams: CPU to CPU, and into a kernel. `bench local` measures kernel to kernel. The ratios are what counts: absolute figures depend on
 //! the machine and on what else it does.
 
 mod baseline;
+mod direct;
 mod kernel;
 mod launching;
 mod load;
@@ -13,7 +14,7 @@ mod load;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use gpunet_host::{Gpu, GpuChoice, GpuKind};
 use serde_json::json;
 
@@ -28,8 +29,10 @@ static MODULE: gpunet_host::Module = gpunet_host::include_module!("gpunet_kernel
     change in the machine's mood hits both sides alike, and many, since where the system puts the \
     threads of a round changes its figures by a fifth.")]
 struct Options {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// auto, cuda, cuda:N or emulated
-    #[arg(long, default_value = "auto")]
+    #[arg(long, default_value = "auto", global = true)]
     gpu: GpuChoice,
     /// Bytes of an echoed message
     #[arg(long, default_value_t = 64)]
@@ -57,6 +60,12 @@ struct Options {
     json: bool,
 }
 
+#[derive(Subcommand)]
+enum Command {
+    /// Kernel to kernel: direct streams against bare flags and a bare copy
+    Local(direct::Options),
+}
+
 fn main() -> Result<()> {
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
@@ -66,6 +75,9 @@ fn main() -> Result<()> {
     let gpu = Gpu::open(options.gpu.clone())?;
     gpu.load(&MODULE).context("loading the kernels")?;
     eprintln!("GPU: {}", gpu.info());
+    if let Some(Command::Local(local)) = &options.command {
+        return direct::run(&gpu, local);
+    }
     let (echo, launching) = echoes(&gpu, &options)?;
     let streams = [1, 4].map(|count| stream_pair(&gpu, &options, count));
     let [one, four] = streams;
