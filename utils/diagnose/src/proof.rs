@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use gpunet_device::{Errno, Shared, SocketAddr};
 use gpunet_host::gpu::{DeviceMemory, EmulatedOptions};
-use gpunet_host::{Gpu, GpuChoice, Module, Net, Policy, Shape, TransportChoice};
+use gpunet_host::{Gpu, GpuChoice, Module, Net, Shape, TransportChoice};
 use gpunet_kernels::echo::{Outcome, Work, echo_client, echo_server};
 
 use crate::machine::answers::{Adapter, Transfer};
@@ -114,7 +114,10 @@ fn transfer(gpu: &Gpu, way: &str, choice: TransportChoice, at: Option<SocketAddr
     let name = way.to_owned();
     // Between kernels `auto` goes straight. A net that limits bytes does not, and so takes the way that
     // it would to any other program.
-    let policy = if way == AUTO { Policy::open().max_in_flight(1 << 30) } else { Policy::open() };
+    let mut policy = gpunet_host::Policy::open();
+    if way == AUTO {
+        policy = policy.max_in_flight(1 << 30);
+    }
     let tried = within(TRANSFER, move || {
         let net = match Net::builder(&gpu)
             .sockets(8)
