@@ -1,34 +1,38 @@
 //! `--transport` and `--placement`: what can be asked for, and which RDMA devices this machine has.
 
 use std::fs;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 
 use clap::ValueEnum;
+use gpunet_device::SocketAddr;
 use gpunet_host::{Net, Placement, Placements, TransportChoice};
 use rsocket_shim::load::Libraries;
 use rsocket_shim::verbs::Device;
 
 use crate::failure::Failure;
 
-/// How sockets with IP addresses travel.
+/// How sockets travel, those of paths as well as those with IP addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum IpTransport {
-    /// RDMA where both ends have it, else TCP
+pub enum SocketTransport {
+    /// local between kernels of this machine, else RDMA where both ends have it, else TCP
     #[default]
     Auto,
-    /// TCP
+    /// TCP; for a path the system's UNIX sockets
     Tcp,
     /// RDMA, with rsocket's protocol
     Rdma,
+    /// Straight from kernel to kernel, on this machine and of one user
+    Local,
 }
 
-impl From<IpTransport> for TransportChoice {
-    fn from(transport: IpTransport) -> Self {
+impl From<SocketTransport> for TransportChoice {
+    fn from(transport: SocketTransport) -> Self {
         match transport {
-            IpTransport::Auto => Self::Auto,
-            IpTransport::Tcp => Self::Tcp,
-            IpTransport::Rdma => Self::Rdma,
+            SocketTransport::Auto => Self::Auto,
+            SocketTransport::Tcp => Self::Tcp,
+            SocketTransport::Rdma => Self::Rdma,
+            SocketTransport::Local => Self::Local,
         }
     }
 }
@@ -62,22 +66,42 @@ impl RingPlacement {
     }
 }
 
-/// How a stream of a kernel went, as it says itself: the options `Transport` and `Placement`.
+/// How a stream went, as it says itself: the options `Transport` and `Placement` of a kernel's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Travelled {
-    /// Whether by RDMA.
-    pub rdma: bool,
+    /// By which transport; never `Auto`.
+    pub by: TransportChoice,
     /// Where its rings lay; none without RDMA.
     pub placement: Option<&'static str>,
 }
 
 impl Travelled {
+    /// By the system's sockets.
+    pub const BY_SYSTEM: Self = Self { by: TransportChoice::Tcp, placement: None };
+
     /// From the values of both options; errors for sockets that know of no choice.
     #[must_use]
     pub fn from_options(transport: i64, placement: i64) -> Self {
-        let rdma = transport == TransportChoice::Rdma as i64;
-        let found = Placement::ALL.into_iter().find(|known| *known as i64 == placement);
-        Self { rdma, placement: found.map(Placement::name).filter(|_| rdma) }
+        match u64::try_from(transport).ok().and_then(TransportChoice::from_number) {
+            Some(by @ TransportChoice::Local) => Self { by, placement: None },
+            Some(by @ TransportChoice::Rdma) => {
+                let found = Placement::ALL.into_iter().find(|known| *known as i64 == placement);
+                Self { by, placement: found.map(Placement::name) }
+            }
+            Some(TransportChoice::Auto | TransportChoice::Tcp) | None => Self::BY_SYSTEM,
+        }
+    }
+
+    /// The transport's name in reports, for a stream to that address.
+    #[must_use]
+    pub fn name(self, to: &SocketAddr) -> &'static str {
+        match (self.by, to.to_ip()) {
+            (TransportChoice::Local, _) => "local",
+            (TransportChoice::Rdma, _) => "rdma",
+            (_, Some(ip)) if ip.is_ipv4() => "tcp4",
+            (_, Some(_)) => "tcp6",
+            (_, None) => "unix",
+        }
     }
 }
 
@@ -96,14 +120,22 @@ pub fn refusal(net: &Net, asked: Option<RingPlacement>) -> Option<Failure> {
     )))
 }
 
+/// Why a net that was to have direct streams has none, with what to do about it.
+#[must_use]
+pub fn without_local(why: &str) -> Failure {
+    Failure::refused(format!(
+        "no direct streams between kernels here: {why}: mend that, or leave --transport out"
+    ))
+}
+
 /// Whether this machine has RDMA, where that was asked for.
 ///
 /// # Errors
 /// What this machine lacks, in one line.
-pub fn require(transport: IpTransport) -> Result<(), Failure> {
+pub fn require(transport: SocketTransport) -> Result<(), Failure> {
     match transport {
-        IpTransport::Rdma => libraries().map(drop),
-        IpTransport::Auto | IpTransport::Tcp => Ok(()),
+        SocketTransport::Rdma => libraries().map(drop),
+        SocketTransport::Auto | SocketTransport::Tcp | SocketTransport::Local => Ok(()),
     }
 }
 
@@ -125,7 +157,7 @@ pub fn rdma_address(asked: Option<IpAddr>) -> Result<IpAddr, Failure> {
              `ip address add`, or name another address with --address",
         )
     })?;
-    Device::at(libraries, SocketAddr::new(address, 0))
+    Device::at(libraries, std::net::SocketAddr::new(address, 0))
         .map_err(|why| Failure::refused(format!("no RDMA at {address}: {why}")))?;
     Ok(address)
 }
@@ -179,10 +211,16 @@ mod tests {
 
     #[test]
     fn streams_say_how_they_went() {
-        let by_tcp = Travelled { rdma: false, placement: None };
-        assert_eq!(Travelled::from_options(-92, -92), by_tcp);
-        assert_eq!(Travelled::from_options(1, 4), by_tcp);
-        let bounced = Travelled { rdma: true, placement: Some("bounce") };
+        assert_eq!(Travelled::from_options(-92, -92), Travelled::BY_SYSTEM);
+        assert_eq!(Travelled::from_options(1, 4), Travelled::BY_SYSTEM);
+        assert_eq!(Travelled::from_options(77, 4), Travelled::BY_SYSTEM);
+        let bounced = Travelled { by: TransportChoice::Rdma, placement: Some("bounce") };
         assert_eq!(Travelled::from_options(2, 4), bounced);
+        let direct = Travelled { by: TransportChoice::Local, placement: None };
+        assert_eq!(Travelled::from_options(3, 4), direct);
+        let path = SocketAddr::path(Path::new("/a")).unwrap();
+        let names = [SocketAddr::v4([127, 0, 0, 1], 1), path]
+            .map(|to| [direct.name(&to), bounced.name(&to), Travelled::BY_SYSTEM.name(&to)]);
+        assert_eq!(names, [["local", "rdma", "tcp4"], ["local", "rdma", "unix"]]);
     }
 }

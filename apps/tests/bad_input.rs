@@ -23,7 +23,7 @@ fn assert_refused(command: &mut Command, expected: &str) {
 
 #[test]
 fn what_the_command_line_can_tell() {
-    let cases: [(&[&str], &str); 36] = [
+    let cases: [(&[&str], &str); 40] = [
         (&["--gpu", "voodoo"], "use auto, cuda, cuda:N or emulated"),
         (&["--gpu", "cuda:x"], "use auto, cuda, cuda:N or emulated"),
         (&["--sizes", "0"], "at least 1 byte"),
@@ -41,15 +41,22 @@ fn what_the_command_line_can_tell() {
         (&["--proxy-threads", "0"], "0 is not in 1..="),
         (&["--ring", "1"], "4K to 1G"),
         (&["--timeout", "0"], "seconds"),
-        (&["--transport", "pigeon"], "auto, tcp, tcp6, unix, rdma"),
+        (&["--transport", "pigeon"], "auto, tcp, tcp6, unix, rdma, local"),
         (&["--transport", "tcp", "--placement", "bounce"], "--transport rdma or auto"),
         (&["--transport", "unix", "--address", "127.0.0.1"], "--transport rdma or auto"),
         (&["--address", "here"], "--address"),
         (&["--placement", "moon"], "dma-buf, peer, bounce"),
         (&["server", "--on", "gpu", "--listen", "unix:/x", "--transport", "rdma"], "unix:/x"),
         (&["client", "--on", "cpu", "--connect", "unix:/x", "--transport", "rdma"], "unix:/x"),
-        (&["client", "--on", "cpu", "--connect", "a:1", "--transport", "unix"], "auto, tcp, rdma"),
+        (
+            &["client", "--on", "cpu", "--connect", "a:1", "--transport", "unix"],
+            "auto, tcp, rdma, local",
+        ),
         (&["client", "--on", "cpu", "--connect", "a:1", "--placement", "bounce"], "--on cpu"),
+        (&["server", "--on", "cpu", "--listen", "a:1", "--transport", "local"], "--on gpu"),
+        (&["client", "--on", "cpu", "--connect", "unix:/x", "--transport", "local"], "--on gpu"),
+        (&["--transport", "local", "--placement", "bounce"], "--transport rdma or auto"),
+        (&["--transport", "local", "--address", "127.0.0.1"], "--transport rdma or auto"),
         (&["--blocks", "2", "--connections", "3"], "at least as many blocks"),
         (&["--on", "gpu"], "--on"),
         (&["serve"], "serve"),

@@ -31,6 +31,7 @@ fn assert_four_verified(transport: &str, more: &[&str]) {
     assert_eq!(names, [("gpu", "gpu"), ("gpu", "cpu"), ("cpu", "gpu"), ("cpu", "cpu")]);
     for pairing in pairings {
         assert_eq!(pairing["verified"], true);
+        assert_eq!(pairing["transport"], json["transport"]);
         assert_eq!(pairing["error"], Value::Null);
         let trips = pairing["rtt_us"].as_object().unwrap();
         assert!(!trips.is_empty());

@@ -27,6 +27,9 @@ kernel_arg! {
     }
 }
 
+/// Stands for the transport of a connection that was never made.
+pub const NOT_CONNECTED: i64 = i64::MIN;
+
 kernel_arg! {
     /// What became of a block's work.
     pub struct Outcome {
@@ -38,7 +41,8 @@ kernel_arg! {
         pub elapsed_ns: u64,
         /// Cycles that the whole work took, to turn samples into time.
         pub elapsed_cycles: u64,
-        /// How the connection went: the option `Transport`, negative where that is unknown.
+        /// How the connection went: the option `Transport`, negative where that is unknown;
+        /// [`NOT_CONNECTED`] where there was none.
         pub transport: i64,
         /// Where its rings lay: the option `Placement`, likewise.
         pub placement: i64,
@@ -108,7 +112,7 @@ struct Tally {
 }
 
 impl Tally {
-    const NOTHING: Self = Self { verified: 0, transport: -1, placement: -1 };
+    const NOTHING: Self = Self { verified: 0, transport: NOT_CONNECTED, placement: -1 };
 }
 
 /// Both clocks at the beginning of the work.
@@ -251,6 +255,8 @@ fn drain(stream: &Stream, seed: u64) -> Result<(), Errno> {
 fn pour(net: Net, work: &Work, tally: &mut Tally) -> Result<(), Errno> {
     let group = net.block().group();
     let stream = connect(net, work)?;
+    // The clock runs, and so nobody asks how it goes.
+    tally.transport = -1;
     let buffer = simt::shared_memory();
     let mut sent = 0;
     while sent < work.bytes {

@@ -118,7 +118,12 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(place: &str, listen: &str) -> Self {
+        Self::start_with(place, listen, &[])
+    }
+
+    pub(crate) fn start_with(place: &str, listen: &str, more: &[&str]) -> Self {
         let mut command = echo(&["server", "--on", place, "--listen", listen]);
+        command.args(more);
         if place == "gpu" {
             command.args(["--gpu", &gpu()]);
         }

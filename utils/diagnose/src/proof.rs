@@ -28,8 +28,12 @@ pub(crate) const TCP6: &str = "TCP over IPv6";
 pub(crate) const UNIX: &str = "UNIX socket";
 /// rsocket's protocol over RDMA.
 pub(crate) const RDMA: &str = "RDMA";
-/// Whatever gpunet takes when nobody chooses.
+/// Straight from kernel to kernel.
+pub(crate) const LOCAL: &str = "local";
+/// Whatever gpunet takes to reach other programs when nobody chooses.
 pub(crate) const AUTO: &str = "auto";
+/// The same between kernels of this machine.
+pub(crate) const AUTO_NEAR: &str = "auto between kernels";
 
 /// Opening a GPU and loading kernels: the driver compiles them at its first start.
 const OPENING: Duration = Duration::from_secs(60);
@@ -65,13 +69,15 @@ pub(crate) fn prove(rdma: Option<Ipv4Addr>) -> Proofs {
         (TCP4, TransportChoice::Tcp, ip(Ipv4Addr::LOCALHOST.into())),
         (TCP6, TransportChoice::Tcp, ip(Ipv6Addr::LOCALHOST.into())),
         (UNIX, TransportChoice::Tcp, SocketAddr::path(&path)),
+        (LOCAL, TransportChoice::Local, ip(Ipv4Addr::LOCALHOST.into())),
     ];
     ways.extend(rdma.map(|address| (RDMA, TransportChoice::Rdma, ip(address.into()))));
     let ways = ways.into_iter().map(|(way, choice, at)| transfer(&gpu, way, choice, at)).collect();
     let meeting = rdma.unwrap_or(Ipv4Addr::LOCALHOST);
     let auto = transfer(&gpu, AUTO, TransportChoice::Auto, ip(meeting.into()));
+    let near = transfer(&gpu, AUTO_NEAR, TransportChoice::Auto, ip(Ipv4Addr::LOCALHOST.into()));
     let name = one_line(&gpu.info().name);
-    Proofs { gpu: Some(Ok((name, reason))), ways, auto: Some(auto) }
+    Proofs { gpu: Some(Ok((name, reason))), ways, auto: Some(auto), near: Some(near) }
 }
 
 /// The GPU that programs get, as `auto` chooses: the emulated one where a real one does not take
@@ -106,6 +112,12 @@ fn transfer(gpu: &Gpu, way: &str, choice: TransportChoice, at: Option<SocketAddr
         return no_proof("the folder for temporary files has too long a name".to_owned());
     };
     let name = way.to_owned();
+    // Between kernels `auto` goes straight. A net that limits bytes does not, and so takes the way that
+    // it would to any other program.
+    let mut policy = gpunet_host::Policy::open();
+    if way == AUTO {
+        policy = policy.max_in_flight(1 << 30);
+    }
     let tried = within(TRANSFER, move || {
         let net = match Net::builder(&gpu)
             .sockets(8)
@@ -113,6 +125,7 @@ fn transfer(gpu: &Gpu, way: &str, choice: TransportChoice, at: Option<SocketAddr
             .timeout(PATIENCE)
             .linger(Duration::from_secs(1))
             .transport(choice)
+            .policy(policy)
             .build()
         {
             Ok(net) => net,
@@ -210,5 +223,6 @@ fn judge(memory: &DeviceMemory) -> Result<Transfer, String> {
         return Err(format!("{verified} of {} bytes came back", MESSAGES * BYTES));
     }
     let rdma = transport == TransportChoice::Rdma as u64;
-    Ok(Transfer { bytes: verified, micros: elapsed_ns / 1000, rdma })
+    let local = transport == TransportChoice::Local as u64;
+    Ok(Transfer { bytes: verified, micros: elapsed_ns / 1000, rdma, local })
 }

@@ -240,6 +240,41 @@ fn a_machine_on_which_kernels_cannot_talk_fails() {
     }
 }
 
+#[test]
+fn what_auto_takes_between_kernels_is_said_apart() {
+    let scratch = Scratch::new("near");
+    let cases = [
+        (
+            r#"{"Ok": {"bytes": 65536, "micros": 1, "rdma": false, "local": true}}"#,
+            "  ok       auto between kernels   takes local",
+            "; auto takes TCP, and local between kernels",
+        ),
+        (
+            r#"{"Ok": {"bytes": 65536, "micros": 1, "rdma": false}}"#,
+            "  warning  auto between kernels   takes TCP, since local cannot be used here",
+            "; auto takes TCP",
+        ),
+    ];
+    for (near, line, summary) in cases {
+        let by_tcp = r#"{"Ok": {"bytes": 1, "micros": 1, "rdma": false}}"#;
+        let answers = format!(
+            r#"{{"proofs": {{"gpu": {{"Ok": ["emulated GPU", ""]}}, "ways": [
+                {{"way": "TCP over IPv4", "outcome": {by_tcp}}},
+                {{"way": "local", "outcome": {{"Err": "the folder is another's"}}}}
+            ], "auto": {{"way": "auto", "outcome": {by_tcp}}},
+               "near": {{"way": "auto between kernels", "outcome": {near}}} }} }}"#
+        );
+        fs::write(scratch.path("answers.json"), answers).expect("written");
+        let output = diagnose(&["--from", &scratch.path("")]);
+        let said = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        let has = |beginning: &str| said.lines().any(|line| line.starts_with(beginning));
+        assert!(has(line) && has("  missing  local                  the folder"), "{said}");
+        assert!(has("  ok       auto                   takes TCP"), "{said}");
+        assert!(said.lines().any(|line| line.ends_with(summary)), "{said}");
+    }
+}
+
 /// Every file below a folder.
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder") {

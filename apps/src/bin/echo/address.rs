@@ -6,6 +6,7 @@ use std::net::{Ipv6Addr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use gpunet_apps::way::SocketTransport;
 use gpunet_device::SocketAddr;
 use rustix::io::Errno;
 
@@ -128,8 +129,24 @@ pub(crate) fn cannot_listen(address: &SocketAddr, error: &io::Error) -> Failure 
 }
 
 /// Why nobody can connect there, with what to do about it.
-pub(crate) fn cannot_connect(address: &SocketAddr, error: &io::Error) -> Failure {
+pub(crate) fn cannot_connect(
+    address: &SocketAddr,
+    transport: SocketTransport,
+    error: &io::Error,
+) -> Failure {
+    let local = transport == SocketTransport::Local;
     let remedy = match error.kind() {
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound if local => {
+            "start a server in a kernel there, as the same user: \
+             echo server --on gpu --transport local --listen ADDR"
+        }
+        io::ErrorKind::TimedOut if local => {
+            "its server does not answer: start that again, or leave --transport out"
+        }
+        io::ErrorKind::CrossesDevices => {
+            "the GPUs cannot reach each other's memory: give both ends the same --gpu, or leave \
+             --transport out"
+        }
         io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
             "start a server there: echo server --on cpu --listen ADDR"
         }

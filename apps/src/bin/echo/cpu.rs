@@ -6,8 +6,9 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use gpunet_apps::way::{IpTransport, Travelled};
+use gpunet_apps::way::{SocketTransport, Travelled};
 use gpunet_device::SocketAddr;
+use gpunet_host::TransportChoice;
 use gpunet_kernels::pattern;
 
 use crate::address::{cannot_connect, cannot_listen};
@@ -21,20 +22,21 @@ const CHUNK: usize = 64 << 10;
 
 /// Ends that run on the CPU.
 pub(crate) struct CpuEnd {
-    transport: IpTransport,
+    transport: SocketTransport,
     stop: Stop,
     travelled: Mutex<Option<Travelled>>,
 }
 
 impl CpuEnd {
-    pub(crate) fn new(transport: IpTransport, stop: &Stop) -> Self {
+    pub(crate) fn new(transport: SocketTransport, stop: &Stop) -> Self {
         Self { transport, stop: stop.clone(), travelled: Mutex::default() }
     }
 
     fn connect(&self, to: &SocketAddr, timeout: Duration) -> Result<Stream, Failure> {
         let stream = Stream::connect(to, self.transport, timeout)
-            .map_err(|error| cannot_connect(to, &error))?;
-        let travelled = Travelled { rdma: stream.is_rdma(), placement: None };
+            .map_err(|error| cannot_connect(to, self.transport, &error))?;
+        let by = if stream.is_rdma() { TransportChoice::Rdma } else { TransportChoice::Tcp };
+        let travelled = Travelled { by, placement: None };
         *self.travelled.lock().unwrap_or_else(PoisonError::into_inner) = Some(travelled);
         Ok(stream)
     }
@@ -97,8 +99,8 @@ impl End for CpuEnd {
         Ok(took.into_iter().max().unwrap_or_default())
     }
 
-    fn travelled(&self) -> Option<Travelled> {
-        *self.travelled.lock().unwrap_or_else(PoisonError::into_inner)
+    fn take_travelled(&self) -> Option<Travelled> {
+        self.travelled.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 

@@ -66,8 +66,8 @@ pub(crate) trait End {
     /// Sends streams that a sink checks: how long the slowest took.
     fn stream(&self, to: &SocketAddr, work: &Streaming) -> Result<Duration, Failure>;
 
-    /// How the round trips went; none before the first.
-    fn travelled(&self) -> Option<Travelled>;
+    /// How the round trips since the last such question went; none where there were none.
+    fn take_travelled(&self) -> Option<Travelled>;
 }
 
 /// A server that runs.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use gpunet_apps::failure::Failure;
 use gpunet_apps::stop::Stop;
-use gpunet_apps::way::{self, IpTransport, RingPlacement, Travelled};
+use gpunet_apps::way::{self, RingPlacement, SocketTransport, Travelled};
 use gpunet_device::{Errno, Handle, SocketAddr};
 use gpunet_host::{AdapterReport, Gpu, Launch, Net, NetError, Shape};
 use gpunet_kernels::echo::{Work, echo_client, echo_server, stream_sink, stream_source};
@@ -37,7 +37,7 @@ pub(crate) struct Settings {
     pub(crate) connections: u32,
     /// The largest message, where known.
     pub(crate) largest: u64,
-    pub(crate) transport: IpTransport,
+    pub(crate) transport: SocketTransport,
     pub(crate) placement: Option<RingPlacement>,
 }
 
@@ -64,6 +64,7 @@ impl GpuEnd {
             .build()
             .map_err(|error| match error {
                 NetError::Rdma(missing) => Failure::refused(missing.to_string()),
+                NetError::Local(why) => way::without_local(&why),
                 error => {
                     Failure::refused(format!("{error}; a smaller --ring or fewer blocks need less"))
                 }
@@ -72,7 +73,12 @@ impl GpuEnd {
         Ok(Self { gpu: gpu.clone(), net, settings, stop: stop.clone(), travelled })
     }
 
-    /// Why IP sockets travel by TCP alone, if they do.
+    /// How its sockets travel.
+    pub(crate) fn transport(&self) -> SocketTransport {
+        self.settings.transport
+    }
+
+    /// Why no socket travels by RDMA, if that is so.
     pub(crate) fn without_rdma(&self) -> Option<&str> {
         self.net.without_rdma()
     }
@@ -85,6 +91,10 @@ impl GpuEnd {
     /// What a failure comes from.
     fn because(&self, failure: Failure) -> Failure {
         way::refusal(&self.net, self.settings.placement).unwrap_or(failure)
+    }
+
+    fn target<'a>(&self, to: &'a SocketAddr) -> Target<'a> {
+        Target { to, transport: self.settings.transport }
     }
 
     fn shape(&self, blocks: u32, wanted: u64) -> Shape {
@@ -107,7 +117,15 @@ impl GpuEnd {
     /// Waits for a client's kernel. All its calls have a time-out, so it ends by itself, unless
     /// something is wrong with it: then nothing moves for longer than that.
     fn finish(&self, launch: &Launch, timeout: Duration) -> Result<(), Failure> {
-        let mut moved = 0;
+        let moved_bytes = || {
+            let statistics = self.net.statistics();
+            statistics.sent_bytes + statistics.received_bytes
+        };
+        // Nobody counts what goes straight from kernel to kernel.
+        let may_be_direct =
+            matches!(self.settings.transport, SocketTransport::Auto | SocketTransport::Local);
+        let mut counted = !may_be_direct;
+        let mut moved = moved_bytes();
         let mut since = Instant::now();
         loop {
             match launch.wait_for(LOOK) {
@@ -118,11 +136,10 @@ impl GpuEnd {
                 end(launch)?;
                 return Err(Failure::Interrupted);
             }
-            let statistics = self.net.statistics();
-            let now = statistics.sent_bytes + statistics.received_bytes;
+            let now = moved_bytes();
             if now != moved {
-                (moved, since) = (now, Instant::now());
-            } else if since.elapsed() > timeout * 2 + STOPPING {
+                (moved, since, counted) = (now, Instant::now(), true);
+            } else if counted && since.elapsed() > timeout * 2 + STOPPING {
                 end(launch)?;
                 let kernel = launch.kernel();
                 return Err(Failure::lost(format!("{kernel} neither moved a byte nor gave up")));
@@ -161,9 +178,9 @@ impl End for GpuEnd {
         let arguments = (kernel_work, results.samples(), results.outcomes());
         let launch = self.net.launch(echo_client, shape, arguments)?;
         self.finish(&launch, work.timeout)?;
-        let checked = results.check("round trip", to, work.messages * work.bytes);
-        checked.map_err(|failure| self.because(failure))?;
         self.travelled.set(results.travelled()?);
+        let checked = results.check("round trip", self.target(to), work.messages * work.bytes);
+        checked.map_err(|failure| self.because(failure))?;
         results.round_trips_ns()
     }
 
@@ -173,27 +190,40 @@ impl End for GpuEnd {
         let shape = self.shape(work.connections, MOST_SHARED);
         let launch = self.net.launch(stream_source, shape, (kernel_work, results.outcomes()))?;
         self.finish(&launch, work.timeout)?;
-        let checked = results.check("stream", to, work.bytes);
+        let checked = results.check("stream", self.target(to), work.bytes);
         checked.map_err(|failure| self.because(failure))?;
         results.slowest()
     }
 
-    fn travelled(&self) -> Option<Travelled> {
-        self.travelled.get()
+    fn take_travelled(&self) -> Option<Travelled> {
+        self.travelled.take()
     }
 }
 
+/// Where a client's blocks connect to, and how.
+#[derive(Clone, Copy)]
+pub(crate) struct Target<'a> {
+    to: &'a SocketAddr,
+    transport: SocketTransport,
+}
+
 /// Why a block did not reach its server, or what happened to it then.
-pub(crate) fn of_block(doing: &str, to: &SocketAddr, errno: Errno) -> Failure {
+pub(crate) fn of_block(doing: &str, at: Target<'_>, connected: bool, errno: Errno) -> Failure {
     use std::io::ErrorKind as Kind;
     let error = std::io::Error::from_raw_os_error(errno.0);
-    match error.kind() {
-        Kind::ConnectionRefused | Kind::NotFound | Kind::PermissionDenied => {
-            cannot_connect(to, &error)
-        }
-        Kind::NetworkUnreachable | Kind::HostUnreachable => cannot_connect(to, &error),
-        _ => Failure::of_kernel(doing, errno),
+    let no_way = matches!(
+        error.kind(),
+        Kind::ConnectionRefused
+            | Kind::NotFound
+            | Kind::PermissionDenied
+            | Kind::NetworkUnreachable
+            | Kind::HostUnreachable
+    );
+    let no_answer = matches!(error.kind(), Kind::TimedOut | Kind::CrossesDevices);
+    if no_way || no_answer && !connected {
+        return cannot_connect(at.to, at.transport, &error);
     }
+    Failure::of_kernel(doing, errno)
 }
 
 /// Tells a kernel to stop and waits for it.

@@ -1,17 +1,19 @@
-//! Where the pairings meet: the loopback interface, an RDMA device, or a temporary folder; and how
-//! they travel, where that was left to this machine.
+//! Which ends are paired, where they meet (the loopback interface, an RDMA device, or a temporary
+//! folder), and how they travel, where that was left to this machine.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
 use gpunet_apps::failure::Failure;
-use gpunet_apps::way::{IpTransport, rdma_address};
+use gpunet_apps::way::{SocketTransport, rdma_address};
 use gpunet_device::SocketAddr;
 
+use crate::end::Place as On;
 use crate::options::Transport;
 
 /// Where servers of the pairings listen; the folder of a UNIX one is removed with it.
 pub(crate) struct Meeting {
+    asked: Transport,
     place: Place,
     /// Why it is TCP, where it could have been RDMA.
     reason: Option<String>,
@@ -21,52 +23,72 @@ enum Place {
     /// The system chooses a port for each server.
     Tcp(IpAddr),
     Rdma(IpAddr),
+    /// As with TCP; the ports are names for kernels alone.
+    Local(IpAddr),
     /// A server's name is its path in there.
     Folder(PathBuf),
 }
 
 impl Meeting {
-    pub(crate) fn new(transport: Transport, asked: Option<IpAddr>) -> Result<Self, Failure> {
-        let place = match transport {
+    pub(crate) fn new(asked: Transport, address: Option<IpAddr>) -> Result<Self, Failure> {
+        let place = match asked {
             Transport::Tcp => Place::Tcp(Ipv4Addr::LOCALHOST.into()),
             Transport::Tcp6 => Place::Tcp(Ipv6Addr::LOCALHOST.into()),
             Transport::Unix => Place::Folder(folder()?),
-            Transport::Rdma => Place::Rdma(rdma_address(asked)?),
-            Transport::Auto => match rdma_address(asked) {
+            Transport::Rdma => Place::Rdma(rdma_address(address)?),
+            Transport::Local => Place::Local(Ipv4Addr::LOCALHOST.into()),
+            Transport::Auto => match rdma_address(address) {
                 Ok(address) => Place::Rdma(address),
                 Err(missing) => {
-                    let place = Place::Tcp(asked.unwrap_or(Ipv4Addr::LOCALHOST.into()));
-                    return Ok(Self { place, reason: Some(missing.to_string()) });
+                    let place = Place::Tcp(address.unwrap_or(Ipv4Addr::LOCALHOST.into()));
+                    return Ok(Self { asked, place, reason: Some(missing.to_string()) });
                 }
             },
         };
-        Ok(Self { place, reason: None })
+        Ok(Self { asked, place, reason: None })
+    }
+
+    /// Client and server of each pairing. Those that kernels alone can have come first.
+    pub(crate) fn pairings(&self) -> &'static [(On, On)] {
+        const ALL: [(On, On); 4] =
+            [(On::Gpu, On::Gpu), (On::Gpu, On::Cpu), (On::Cpu, On::Gpu), (On::Cpu, On::Cpu)];
+        match self.place {
+            Place::Local(_) => &ALL[..1],
+            _ => &ALL,
+        }
     }
 
     pub(crate) fn address(&self, name: &str) -> Result<SocketAddr, Failure> {
         match &self.place {
-            Place::Tcp(ip) | Place::Rdma(ip) => Ok(std::net::SocketAddr::new(*ip, 0).into()),
+            Place::Tcp(ip) | Place::Rdma(ip) | Place::Local(ip) => {
+                Ok(std::net::SocketAddr::new(*ip, 0).into())
+            }
             Place::Folder(folder) => SocketAddr::path(&folder.join(name)).ok_or_else(|| {
                 Failure::refused(format!("{} is too long a path: set TMPDIR", folder.display()))
             }),
         }
     }
 
-    /// The transport's name in reports.
+    /// The transport's name in reports; with `auto` that of pairings with an end on the CPU.
     pub(crate) fn transport(&self) -> &'static str {
         match &self.place {
             Place::Tcp(IpAddr::V4(_)) => "tcp4",
             Place::Tcp(IpAddr::V6(_)) => "tcp6",
             Place::Rdma(_) => "rdma",
+            Place::Local(_) => "local",
             Place::Folder(_) => "unix",
         }
     }
 
-    /// What both ends are to use.
-    pub(crate) fn ip_transport(&self) -> IpTransport {
+    /// What both ends of a pairing are to use.
+    pub(crate) fn socket_transport(&self, pairing: (On, On)) -> SocketTransport {
         match &self.place {
-            Place::Rdma(_) => IpTransport::Rdma,
-            Place::Tcp(_) | Place::Folder(_) => IpTransport::Tcp,
+            _ if self.asked == Transport::Auto && pairing == (On::Gpu, On::Gpu) => {
+                SocketTransport::Auto
+            }
+            Place::Local(_) => SocketTransport::Local,
+            Place::Rdma(_) => SocketTransport::Rdma,
+            Place::Tcp(_) | Place::Folder(_) => SocketTransport::Tcp,
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use gpunet_apps::quantity::{parse_bytes, parse_ring, parse_seconds};
-use gpunet_apps::way::{IpTransport, RingPlacement};
+use gpunet_apps::way::{RingPlacement, SocketTransport};
 use gpunet_host::GpuChoice;
 
 use crate::address::Address;
@@ -47,7 +47,7 @@ pub(crate) enum Command {
 /// How the pairings travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Transport {
-    /// RDMA where this machine has it, else TCP; the report says why
+    /// local between kernels; else RDMA where this machine has it, else TCP; the report says why
     Auto,
     /// TCP on the loopback: IPv4
     #[value(alias = "tcp4")]
@@ -58,6 +58,8 @@ pub(crate) enum Transport {
     Unix,
     /// RDMA at an address of an RDMA device; CPU ends use the stock rsocket library
     Rdma,
+    /// Straight from kernel to kernel; only the pairing of a GPU client with a GPU server
+    Local,
 }
 
 #[derive(Args, Debug)]
@@ -88,9 +90,9 @@ pub(crate) struct ServerOptions {
     /// `HOST:PORT`, `[IPV6]:PORT` or `unix:/path`; port 0 takes a free one
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Address,
-    /// How connections to an IP address travel; auto takes both kinds
+    /// How connections travel; auto takes all kinds
     #[arg(long, value_enum, default_value = "auto")]
-    pub(crate) transport: IpTransport,
+    pub(crate) transport: SocketTransport,
     /// Blocks of the kernel: connections served at once, others wait [default: 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65535), help_heading = "GPU")]
     pub(crate) blocks: Option<u32>,
@@ -106,9 +108,9 @@ pub(crate) struct ClientOptions {
     /// `HOST:PORT`, `[IPV6]:PORT` or `unix:/path`
     #[arg(long, value_name = "ADDR")]
     pub(crate) connect: Address,
-    /// How connections to an IP address travel; auto tries RDMA first
+    /// How connections travel; auto tries local first, then RDMA
     #[arg(long, value_enum, default_value = "auto")]
-    pub(crate) transport: IpTransport,
+    pub(crate) transport: SocketTransport,
     #[command(flatten)]
     pub(crate) measure: MeasureOptions,
     #[command(flatten)]
@@ -182,7 +184,7 @@ impl RunOptions {
 
 impl ServerOptions {
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        check_transport(self.transport, &self.listen)?;
+        check_transport(self.transport, self.on, &self.listen)?;
         self.gpu.check(self.on, self.blocks.is_some())?;
         self.gpu.check_placement(may_be_rdma(self.transport, &self.listen))
     }
@@ -193,17 +195,25 @@ impl ClientOptions {
         if let Address::Ip { port: 0, .. } = self.connect {
             return Err(Failure::refused("--connect: nobody listens at port 0; name the server's"));
         }
-        check_transport(self.transport, &self.connect)?;
+        check_transport(self.transport, self.on, &self.connect)?;
         self.gpu.check(self.on, false)?;
         self.gpu.check_placement(may_be_rdma(self.transport, &self.connect))?;
         self.measure.check()
     }
 }
 
-/// A path is no way for RDMA.
-fn check_transport(transport: IpTransport, address: &Address) -> Result<(), Failure> {
+/// A path is no way for RDMA, and the CPU has no GPU memory for direct streams.
+fn check_transport(
+    transport: SocketTransport,
+    on: Place,
+    address: &Address,
+) -> Result<(), Failure> {
     match (transport, address) {
-        (IpTransport::Rdma, Address::Unix(_)) => Err(Failure::refused(format!(
+        (SocketTransport::Local, _) if on == Place::Cpu => Err(Failure::refused(
+            "--transport local is between kernels: the CPU has no GPU memory to be written into; \
+             use --on gpu, or leave --transport out",
+        )),
+        (SocketTransport::Rdma, Address::Unix(_)) => Err(Failure::refused(format!(
             "--transport rdma cannot go to {address}: give an IP address of an RDMA device, or \
              leave --transport out"
         ))),
@@ -211,8 +221,9 @@ fn check_transport(transport: IpTransport, address: &Address) -> Result<(), Fail
     }
 }
 
-fn may_be_rdma(transport: IpTransport, address: &Address) -> bool {
-    transport != IpTransport::Tcp && matches!(address, Address::Ip { .. })
+fn may_be_rdma(transport: SocketTransport, address: &Address) -> bool {
+    let may = matches!(transport, SocketTransport::Auto | SocketTransport::Rdma);
+    may && matches!(address, Address::Ip { .. })
 }
 
 impl MeasureOptions {

@@ -16,14 +16,16 @@ Example: echo --gpu emulated --sizes 64,64K --json
 
 --json gives one object on standard output:
   gpu, gpu_name, gpu_reason   \"cuda\" or \"emulated\"; which one; why that one
-  transport                   \"tcp4\", \"tcp6\", \"unix\" or \"rdma\"
+  transport                   \"tcp4\", \"tcp6\", \"unix\", \"rdma\" or \"local\"; with --transport auto
+                              that of pairings with an end on the CPU
   transport_reason            why it is not RDMA, with --transport auto; null otherwise
   placement                   where rings of RDMA streams lay: \"dma-buf\", \"peer memory\",
                               \"bounce\"; null without RDMA
   rdma_devices                those that were used: device, placements, refused (with the reason)
   verified                    whether every byte of every pairing was right (exit status 0)
-  pairings                    four times
+  pairings                    four times; with --transport local once
     client, server            \"gpu\" or \"cpu\"
+    transport, placement      as above, as the client's connection says; null where none was made
     verified, error           whether every byte was right; else why not, null otherwise
     rtt_us                    for each size in bytes: p50 and p99 in microseconds, messages
     stream_gbps, stream_bytes one way, client to server, 10^9 bytes a second; what was sent
@@ -96,15 +98,14 @@ impl WayFacts {
             say(&format!("echo: TCP was used: {reason}"));
         }
     }
+}
 
-    /// `rdma (bounce)`, `tcp4`.
-    fn name(&self) -> String {
-        let transport = self.transport.unwrap_or("not connected");
-        match self.placement {
-            Some(placement) => format!("{transport} ({placement})"),
-            None => transport.to_owned(),
-        }
-    }
+/// `rdma (bounce)`, `tcp4`.
+fn way_name(transport: Option<&str>, placement: Option<&str>) -> Option<String> {
+    Some(match placement {
+        Some(placement) => format!("{} ({placement})", transport?),
+        None => transport?.to_owned(),
+    })
 }
 
 /// How the ends were shaped.
@@ -150,6 +151,9 @@ fn by_size<S: Serializer>(trips: &[RoundTrip], serializer: S) -> Result<S::Ok, S
 pub(crate) struct Pairing {
     pub(crate) client: Place,
     pub(crate) server: Place,
+    /// As the client's connection says; none where none was made.
+    pub(crate) transport: Option<&'static str>,
+    pub(crate) placement: Option<&'static str>,
     #[serde(flatten)]
     pub(crate) figures: Figures,
     pub(crate) stream_gbps: Option<f64>,
@@ -187,12 +191,14 @@ pub(crate) struct ClientReport {
 
 impl RunReport {
     pub(crate) fn table(&self, sizes: &[u64]) -> String {
-        let mut header = vec!["client".to_owned(), "server".to_owned()];
+        let mut header = ["client", "server", "transport"].map(str::to_owned).to_vec();
         header.extend(size_columns(sizes));
         header.extend(["stream GB/s".to_owned(), "verified".to_owned()]);
         let mut rows = vec![header];
         for pairing in &self.pairings {
             let mut row = vec![pairing.client.name().to_owned(), pairing.server.name().to_owned()];
+            let way = way_name(pairing.transport, pairing.placement);
+            row.push(way.unwrap_or_else(|| "-".to_owned()));
             row.extend(size_cells(sizes, &pairing.figures.rtt_us));
             row.push(pairing.stream_gbps.map_or("-".to_owned(), |gbps| format!("{gbps:.3}")));
             row.push(yes_or_no(pairing.figures.verified));
@@ -201,8 +207,7 @@ impl RunReport {
         let mut text = self.gpu.line();
         let _ = writeln!(
             text,
-            "{} on this machine, {} connection(s); round trips p50 / p99 in us\n",
-            self.way.name(),
+            "on this machine, {} connection(s); round trips p50 / p99 in us\n",
             self.settings.connections
         );
         text + &aligned(&rows)
@@ -217,12 +222,13 @@ impl ClientReport {
         let mut row = vec![self.client.name().to_owned()];
         row.extend(size_cells(sizes, &self.figures.rtt_us));
         row.push(yes_or_no(self.figures.verified));
+        let way = way_name(self.way.transport, self.way.placement);
         let mut text = self.gpu.line();
         let _ = writeln!(
             text,
             "server {} by {}, {} connection(s); round trips p50 / p99 in us\n",
             self.server,
-            self.way.name(),
+            way.unwrap_or_else(|| "no connection".to_owned()),
             self.settings.connections
         );
         text + &aligned(&[header, row])

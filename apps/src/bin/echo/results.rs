@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use gpunet_apps::failure::Failure;
 use gpunet_apps::way::Travelled;
-use gpunet_device::{Errno, Shared, SocketAddr};
+use gpunet_device::{Errno, Shared};
 use gpunet_host::Gpu;
 use gpunet_host::gpu::DeviceMemory;
-use gpunet_kernels::echo::Outcome;
+use gpunet_kernels::echo::{NOT_CONNECTED, Outcome};
 
-use crate::gpu::of_block;
+use crate::gpu::{Target, of_block};
 
 /// Bytes of an outcome: six words.
 const OUTCOME: usize = 48;
@@ -73,19 +73,20 @@ impl Results {
         Ok(outcomes.iter().map(outcome).collect())
     }
 
-    /// How the connections went: all go the same way.
+    /// How the connections went: all go the same way. None where none was made.
     pub(crate) fn travelled(&self) -> Result<Option<Travelled>, Failure> {
         let outcomes = self.read_outcomes()?;
-        let first = outcomes.first();
-        Ok(first.map(|block| Travelled::from_options(block.transport, block.placement)))
+        let connected = outcomes.iter().find(|block| block.transport != NOT_CONNECTED);
+        Ok(connected.map(|block| Travelled::from_options(block.transport, block.placement)))
     }
 
     /// Whether every block did what it should, with `bytes` checked in each.
-    pub(crate) fn check(&self, doing: &str, to: &SocketAddr, bytes: u64) -> Result<(), Failure> {
+    pub(crate) fn check(&self, doing: &str, to: Target<'_>, bytes: u64) -> Result<(), Failure> {
         for outcome in self.read_outcomes()? {
             if outcome.result != 0 {
                 let number = i32::try_from(-outcome.result).unwrap_or(Errno::EIO.0);
-                return Err(of_block(doing, to, Errno(number)));
+                let connected = outcome.transport != NOT_CONNECTED;
+                return Err(of_block(doing, to, connected, Errno(number)));
             }
             if outcome.verified != bytes {
                 let verified = outcome.verified;

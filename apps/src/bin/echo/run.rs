@@ -7,9 +7,9 @@ use gpunet_apps::failure::Failure;
 use gpunet_apps::gpu::{default_threads, open};
 use gpunet_apps::print::{print, say};
 use gpunet_apps::stop::Stop;
-use gpunet_apps::way::{self, IpTransport, Travelled};
+use gpunet_apps::way::{self, SocketTransport, Travelled};
 use gpunet_device::SocketAddr;
-use gpunet_host::Gpu;
+use gpunet_host::{Gpu, TransportChoice};
 use rsocket_shim::load::Libraries;
 
 use crate::address::Address;
@@ -19,7 +19,9 @@ use crate::gpu::{self, GpuEnd};
 use crate::machine::Machine;
 use crate::measure;
 use crate::meeting::Meeting;
-use crate::options::{ClientOptions, GpuOptions, MeasureOptions, RunOptions, ServerOptions};
+use crate::options::{
+    ClientOptions, GpuOptions, MeasureOptions, RunOptions, ServerOptions, Transport,
+};
 use crate::progress::Progress;
 use crate::report::{
     ClientReport, Figures, GpuFacts, Pairing, RunReport, Settings, StreamFigure, WayFacts,
@@ -36,20 +38,27 @@ pub(crate) fn pairings(options: &RunOptions, stop: &Stop) -> Result<bool, Failur
     let measure = &options.measure;
     let (gpu, reason) = open("echo", &options.gpu.choice())?;
     let meeting = Meeting::new(options.transport, options.address)?;
-    let shape = shape(&gpu, &options.gpu, options.blocks(), meeting.ip_transport(), measure);
-    let gpu_end = GpuEnd::new(&gpu, shape, stop)?;
-    let cpu_end = CpuEnd::new(meeting.ip_transport(), stop);
-    let end = |place| -> &dyn End {
-        match place {
-            Place::Gpu => &gpu_end,
-            Place::Cpu => &cpu_end,
-        }
-    };
-
-    let order = [Place::Gpu, Place::Cpu];
-    let mut progress = Progress::new(4 * (measure.sizes.len() + 1));
+    let mut shape = shape(&gpu, &options.gpu, options.blocks(), SocketTransport::Auto, measure);
+    let mut gpu_end = None;
+    let mut progress = Progress::new(meeting.pairings().len() * (measure.sizes.len() + 1));
     let mut all = Vec::new();
-    for (client, server) in order.iter().flat_map(|c| order.iter().map(move |s| (*c, *s))) {
+    for (client, server) in meeting.pairings().iter().copied() {
+        let transport = meeting.socket_transport((client, server));
+        let cpu_end = CpuEnd::new(transport, stop);
+        // A net travels one way; the one before is given back first.
+        let gpu_end = match gpu_end.take().filter(|end: &GpuEnd| end.transport() == transport) {
+            Some(end) => gpu_end.insert(end),
+            None => {
+                shape.transport = transport;
+                gpu_end.insert(GpuEnd::new(&gpu, shape, stop)?)
+            }
+        };
+        let end = |place| -> &dyn End {
+            match place {
+                Place::Gpu => gpu_end,
+                Place::Cpu => &cpu_end,
+            }
+        };
         let name = format!("{} client, {} server", client.name(), server.name());
         let mut watched = Watched { progress: &mut progress, name: &name, failed: None };
         let mut figures = Figures { verified: false, error: None, rtt_us: Vec::new() };
@@ -57,7 +66,8 @@ pub(crate) fn pairings(options: &RunOptions, stop: &Stop) -> Result<bool, Failur
         let (client_end, server_end) = (end(client), end(server));
 
         let echo = server_end.serve(Service::Echo, &meeting.address("echo")?)?;
-        figures.rtt_us = watched.round_trips(client_end, &echo.address(), measure)?;
+        let met_at = echo.address();
+        figures.rtt_us = watched.round_trips(client_end, &met_at, measure)?;
         echo.stop()?;
         if watched.failed.is_none() {
             let sink = server_end.serve(Service::Sink, &meeting.address("sink")?)?;
@@ -69,9 +79,12 @@ pub(crate) fn pairings(options: &RunOptions, stop: &Stop) -> Result<bool, Failur
         }
         figures.error = watched.failed.as_ref().map(Failure::to_string);
         figures.verified = figures.error.is_none();
+        let travelled = client_end.take_travelled();
         all.push(Pairing {
             client,
             server,
+            transport: travelled.map(|travelled| travelled.name(&met_at)),
+            placement: travelled.and_then(|travelled| travelled.placement),
             figures,
             stream_gbps: stream.map(|stream| (stream.gbps * 1e4).round() / 1e4),
             stream_bytes: stream.map(|stream| stream.bytes),
@@ -83,8 +96,8 @@ pub(crate) fn pairings(options: &RunOptions, stop: &Stop) -> Result<bool, Failur
         way: WayFacts {
             transport: Some(meeting.transport()),
             transport_reason: meeting.reason().map(str::to_owned),
-            placement: gpu_end.travelled().and_then(|travelled| travelled.placement),
-            rdma_devices: gpu_end.rdma_devices(),
+            placement: all.iter().find_map(|pairing| pairing.placement),
+            rdma_devices: gpu_end.as_ref().map_or(Vec::new(), GpuEnd::rdma_devices),
         },
         verified: all.iter().all(|pairing| pairing.figures.verified),
         pairings: all,
@@ -95,6 +108,10 @@ pub(crate) fn pairings(options: &RunOptions, stop: &Stop) -> Result<bool, Failur
     let text = if measure.json { json(&report) } else { report.table(&measure.sizes) };
     print(&text)?;
     report.way.say();
+    if options.transport == Transport::Local {
+        say("echo: local is between kernels: the CPU has no GPU memory to be written into, so no \
+             pairing has an end there");
+    }
     for pairing in &report.pairings {
         if let Some(error) = &pairing.figures.error {
             let (client, server) = (pairing.client.name(), pairing.server.name());
@@ -114,7 +131,7 @@ pub(crate) fn server(options: &ServerOptions, stop: &Stop) -> Result<bool, Failu
         Place::Cpu => {
             let end = CpuEnd::new(options.transport, stop);
             let missing = Libraries::load().err().map(|missing| missing.to_string());
-            let on = alone("CPU".to_owned(), options, missing.as_deref());
+            let on = with_reason("CPU".to_owned(), options, missing.as_deref());
             serve(end.serve(Service::Echo, &at)?, &on, path, stop)?;
         }
         Place::Gpu => {
@@ -131,17 +148,17 @@ pub(crate) fn server(options: &ServerOptions, stop: &Stop) -> Result<bool, Failu
             };
             let end = GpuEnd::new(&gpu, shape, stop)?;
             let on = format!("GPU: {} ({reason})", gpu.info().name);
-            let on = alone(on, options, end.without_rdma());
+            let on = with_reason(on, options, end.without_rdma());
             serve(end.serve(Service::Echo, &at)?, &on, path, stop)?;
         }
     }
     Ok(true)
 }
 
-/// Adds why a server takes TCP alone, where it could take RDMA.
-fn alone(on: String, options: &ServerOptions, missing: Option<&str>) -> String {
+/// Adds why a server does not take RDMA, where it could.
+fn with_reason(on: String, options: &ServerOptions, missing: Option<&str>) -> String {
     match (&options.listen, options.transport, missing) {
-        (Address::Ip { .. }, IpTransport::Auto, Some(why)) => format!("{on}; TCP alone: {why}"),
+        (Address::Ip { .. }, SocketTransport::Auto, Some(why)) => format!("{on}; {why}"),
         _ => on,
     }
 }
@@ -197,7 +214,7 @@ pub(crate) fn client(options: &ClientOptions, stop: &Stop) -> Result<bool, Failu
         gpu,
         client: options.on,
         server: to.to_string(),
-        way: way_facts(&to, options.transport, end.travelled(), gpu_end.as_ref()),
+        way: way_facts(&to, options.transport, end.take_travelled(), gpu_end.as_ref()),
         figures: Figures { verified: error.is_none(), error, rtt_us },
         machine: Machine::read(),
         settings: settings(shape.as_ref(), measure, false),
@@ -281,25 +298,20 @@ impl Watched<'_> {
 /// How a client's connections went, and why not by RDMA where that was possible.
 fn way_facts(
     to: &SocketAddr,
-    asked: IpTransport,
+    asked: SocketTransport,
     travelled: Option<Travelled>,
     end: Option<&GpuEnd>,
 ) -> WayFacts {
     let Some(travelled) = travelled else { return WayFacts::default() };
-    let transport = match to.to_ip() {
-        _ if travelled.rdma => "rdma",
-        Some(ip) if ip.is_ipv4() => "tcp4",
-        Some(_) => "tcp6",
-        None => "unix",
-    };
-    let may_be_rdma = asked == IpTransport::Auto && to.to_ip().is_some();
-    let reason = (may_be_rdma && !travelled.rdma).then(|| match end {
+    let may_be_rdma = asked == SocketTransport::Auto && to.to_ip().is_some();
+    let by_tcp = travelled.by == TransportChoice::Tcp;
+    let reason = (may_be_rdma && by_tcp).then(|| match end {
         Some(end) => end.without_rdma().map(str::to_owned),
         None => Libraries::load().err().map(|missing| missing.to_string()),
     });
     let reason = reason.map(|missing| missing.unwrap_or(format!("no RDMA on the way to {to}")));
     WayFacts {
-        transport: Some(transport),
+        transport: Some(travelled.name(to)),
         transport_reason: reason,
         placement: travelled.placement,
         rdma_devices: end.map_or(Vec::new(), GpuEnd::rdma_devices),
@@ -310,7 +322,7 @@ fn shape(
     gpu: &Gpu,
     options: &GpuOptions,
     blocks: u32,
-    transport: IpTransport,
+    transport: SocketTransport,
     measure: &MeasureOptions,
 ) -> gpu::Settings {
     gpu::Settings {

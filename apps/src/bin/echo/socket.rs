@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use gpunet_apps::way::IpTransport;
+use gpunet_apps::way::SocketTransport;
 use gpunet_device::SocketAddr;
 use rsocket_shim::load::Libraries;
 use rsocket_shim::stock::{Readiness, StockSocket};
@@ -27,16 +27,18 @@ impl Stream {
     /// Connects; on `auto` by RDMA if that is possible, else by TCP.
     pub(crate) fn connect(
         to: &SocketAddr,
-        transport: IpTransport,
+        transport: SocketTransport,
         timeout: Duration,
     ) -> io::Result<Self> {
         let tcp = |ip| TcpStream::connect_timeout(ip, timeout).map(Self::Tcp);
         let rdma = |ip| connect_stock(ip, timeout).map(Self::Rdma);
         let stream = match (to.to_ip(), to.to_path()) {
             (Some(ip), _) => match transport {
-                IpTransport::Tcp => tcp(&ip)?,
-                IpTransport::Rdma => rdma(ip)?,
-                IpTransport::Auto => rdma(ip).or_else(|_| tcp(&ip))?,
+                SocketTransport::Tcp => tcp(&ip)?,
+                SocketTransport::Rdma => rdma(ip)?,
+                SocketTransport::Auto => rdma(ip).or_else(|_| tcp(&ip))?,
+                // The command line has refused it: there is no GPU memory to be written into.
+                SocketTransport::Local => return Err(io::ErrorKind::Unsupported.into()),
             },
             (None, Some(path)) => Self::Unix(UnixStream::connect(path)?),
             (None, None) => return Err(io::ErrorKind::InvalidInput.into()),
@@ -175,13 +177,15 @@ pub(crate) enum Listener {
 
 impl Listener {
     /// Listens; on `auto` for both kinds, if RDMA can be had at that address.
-    pub(crate) fn bind(at: &SocketAddr, transport: IpTransport) -> io::Result<Self> {
+    pub(crate) fn bind(at: &SocketAddr, transport: SocketTransport) -> io::Result<Self> {
         match (at.to_ip(), at.to_path()) {
-            (Some(ip), _) if transport == IpTransport::Rdma => Ok(Self::Rdma(listen_stock(ip)?)),
+            (Some(ip), _) if transport == SocketTransport::Rdma => {
+                Ok(Self::Rdma(listen_stock(ip)?))
+            }
             (Some(ip), _) => {
                 let listener = TcpListener::bind(ip)?;
                 listener.set_nonblocking(true)?;
-                if transport == IpTransport::Auto
+                if transport == SocketTransport::Auto
                     && let Ok(rdma) = listen_stock(listener.local_addr()?)
                 {
                     return Ok(Self::Both(listener, rdma));

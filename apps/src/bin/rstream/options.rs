@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use gpunet_apps::failure::Failure;
 use gpunet_apps::quantity::{parse_ring, parse_seconds};
-use gpunet_apps::way::{IpTransport, RingPlacement};
+use gpunet_apps::way::{RingPlacement, SocketTransport};
 use gpunet_host::GpuChoice;
 use gpunet_kernels::rstream::{ASYNC, BLOCKING, NON_BLOCKING};
 
@@ -46,7 +46,7 @@ pub(crate) struct Options {
     pub(crate) buffer: u32,
     /// How the connection travels; a server on auto takes both kinds
     #[arg(long, value_enum, default_value = "auto")]
-    pub(crate) transport: IpTransport,
+    pub(crate) transport: SocketTransport,
     /// Where the rings of RDMA streams lie [default: the first of these that the device reaches]
     #[arg(long, value_enum)]
     pub(crate) placement: Option<RingPlacement>,
@@ -93,7 +93,8 @@ pub(crate) enum Mode {
 impl Options {
     /// The tests that are asked for.
     pub(crate) fn plan(&self) -> Result<Plan, Failure> {
-        if self.placement.is_some() && self.transport == IpTransport::Tcp {
+        let may_be_rdma = matches!(self.transport, SocketTransport::Auto | SocketTransport::Rdma);
+        if self.placement.is_some() && !may_be_rdma {
             return Err(Failure::refused(
                 "--placement is about RDMA streams: leave it out, or use --transport rdma or auto",
             ));

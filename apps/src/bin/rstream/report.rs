@@ -16,7 +16,7 @@ Both ends have to be given the same -S, -C, -I and -T v; the other modes are eac
 
 --json gives one object on standard output:
   gpu, gpu_name, role         \"cuda\" or \"emulated\"; which one; \"server\" or \"client\"
-  transport, placement        \"tcp\" or \"rdma\"; where the rings lay (null without RDMA)
+  transport, placement        \"tcp\", \"rdma\" or \"local\"; where the rings lay (null without RDMA)
   transport_reason            why it is not RDMA, with --transport auto; null otherwise
   rdma_devices                those that were used: device, placements, refused (with the reason)
   verified                    whether every byte was checked (-T v)

@@ -6,9 +6,9 @@ use gpunet_apps::failure::Failure;
 use gpunet_apps::gpu;
 use gpunet_apps::print::{print, say};
 use gpunet_apps::stop::Stop;
-use gpunet_apps::way::{self, IpTransport, RingPlacement, Travelled};
+use gpunet_apps::way::{self, RingPlacement, SocketTransport, Travelled};
 use gpunet_device::{Errno, Handle, SocketAddr};
-use gpunet_host::{Gpu, Launch, LaunchError, Net, NetError, Shape};
+use gpunet_host::{Gpu, Launch, LaunchError, Net, NetError, Shape, TransportChoice};
 use gpunet_kernels::rstream::{Session, TestOutcome, rstream_client, rstream_server};
 
 use crate::options::Options;
@@ -77,6 +77,7 @@ fn net(gpu: &Gpu, options: &Options) -> Result<Net, Failure> {
     let net = builder.placements(RingPlacement::of_net(options.placement)).build();
     net.map_err(|error| match error {
         NetError::Rdma(missing) => Failure::refused(missing.to_string()),
+        NetError::Local(why) => way::without_local(&why),
         error => Failure::refused(format!("{error}; a smaller --buffer needs less")),
     })
 }
@@ -161,6 +162,10 @@ impl Talks<'_> {
                 outcome.received
             )),
             (Errno::ETIMEDOUT, _) => Failure::lost("nothing moved for --timeout"),
+            (Errno::EXDEV, _) => Failure::refused(
+                "the GPUs of both ends cannot reach each other's memory: give both the same --gpu, \
+                 or leave --transport out",
+            ),
             (Errno::ECONNREFUSED, Role::Client(server)) => Failure::refused(format!(
                 "cannot connect to {server}: nobody listens; start `rstream` there"
             )),
@@ -177,13 +182,14 @@ impl Talks<'_> {
 
     /// The report; with `auto` also why it was TCP.
     fn conclude(&self, tests: Vec<Row>, travelled: Option<Travelled>) -> Result<(), Failure> {
-        let rdma = travelled.is_some_and(|travelled| travelled.rdma);
+        let by = travelled.map_or(TransportChoice::Tcp, |travelled| travelled.by);
         let missing = || {
             let why = self.net.without_rdma().map(str::to_owned);
             why.unwrap_or_else(|| "the other end did not take RDMA".to_owned())
         };
         let asked = self.options.transport;
-        let transport_reason = (asked == IpTransport::Auto && !rdma).then(missing);
+        let transport_reason =
+            (asked == SocketTransport::Auto && by == TransportChoice::Tcp).then(missing);
         if let Some(reason) = &transport_reason {
             say(&format!("rstream: TCP was used: {reason}"));
         }
@@ -194,7 +200,11 @@ impl Talks<'_> {
             gpu: self.gpu.info().kind.to_string(),
             gpu_name: self.gpu.info().name.clone(),
             role: if let Role::Client(_) = self.role { "client" } else { "server" },
-            transport: if rdma { "rdma" } else { "tcp" },
+            transport: match by {
+                TransportChoice::Rdma => "rdma",
+                TransportChoice::Local => "local",
+                TransportChoice::Auto | TransportChoice::Tcp => "tcp",
+            },
             transport_reason,
             placement: travelled.and_then(|travelled| travelled.placement),
             rdma_devices: self.net.rdma_adapters(),

@@ -2,7 +2,7 @@
 
 use crate::machine::answers::{Adapter, Transfer};
 use crate::machine::{Machine, Proof};
-use crate::proof::{RDMA, TCP4, TCP6};
+use crate::proof::{AUTO_NEAR, LOCAL, RDMA, TCP4, TCP6};
 use crate::report::Line;
 
 use super::rdma;
@@ -22,6 +22,7 @@ pub(super) fn check(machine: &Machine) -> Vec<Line> {
         lines.push(Line::missing(RDMA, format!("not tried: {}", without_rdma(machine))));
     }
     lines.extend(proofs.auto.as_ref().map(|proof| auto(machine, proof)));
+    lines.extend(proofs.near.as_ref().map(near));
     lines
 }
 
@@ -39,6 +40,9 @@ fn way(proof: &Proof) -> Line {
             TCP4 => "see that the loopback interface is up: ip link set lo up",
             TCP6 => "where IPv6 is wanted: sysctl net.ipv6.conf.lo.disable_ipv6=0",
             RDMA => "see the lines on RDMA above",
+            LOCAL => {
+                "mend that if kernels of this machine shall talk past the host: see docs/local.md"
+            }
             _ => "see that the folder for temporary files can be written (TMPDIR)",
         }),
     }
@@ -89,6 +93,22 @@ fn auto(machine: &Machine, proof: &Proof) -> Line {
     }
 }
 
+/// What `auto` takes between kernels: what it takes otherwise, where they cannot talk directly.
+fn near(proof: &Proof) -> Line {
+    match &proof.outcome {
+        Ok(Transfer { local: true, .. }) => {
+            Line::ok(AUTO_NEAR, "takes local, straight into the other's GPU memory")
+        }
+        Ok(Transfer { rdma, .. }) => {
+            let taken = if *rdma { "RDMA" } else { "TCP" };
+            Line::warning(AUTO_NEAR, format!("takes {taken}, since local cannot be used here"))
+                .remedy("see the line on local above")
+        }
+        Err(why) => Line::missing(AUTO_NEAR, why.clone())
+            .remedy("choose a transport that works above (NetBuilder::transport, --transport)"),
+    }
+}
+
 /// Whether kernels can talk here, and one line on how.
 pub(super) fn verdict(machine: &Machine) -> (bool, String) {
     let proofs = &machine.answers.proofs;
@@ -104,9 +124,13 @@ pub(super) fn verdict(machine: &Machine) -> (bool, String) {
         Some(Ok(_)) => "auto takes TCP",
         _ => "auto does not work",
     };
+    let near = match proofs.near.as_ref().map(|proof| &proof.outcome) {
+        Some(Ok(Transfer { local: true, .. })) => ", and local between kernels",
+        _ => "",
+    };
     let summary = match &proofs.gpu {
         Some(Ok((name, _))) if runs => {
-            format!("gpunet runs here: {name}; {}; {auto}", works.join(", "))
+            format!("gpunet runs here: {name}; {}; {auto}{near}", works.join(", "))
         }
         Some(Ok((name, _))) => {
             format!("gpunet does not run here: kernels on {name} cannot talk by TCP")

@@ -93,8 +93,10 @@ pub(crate) struct Proofs {
     pub(crate) gpu: Option<Result<(String, String), String>>,
     /// One for each transport that should work.
     pub(crate) ways: Vec<Proof>,
-    /// What `auto` took.
+    /// What `auto` took, as it would to reach other programs.
     pub(crate) auto: Option<Proof>,
+    /// What `auto` took between kernels.
+    pub(crate) near: Option<Proof>,
 }
 
 /// A transfer between two kernels.
@@ -122,6 +124,9 @@ pub(crate) struct Transfer {
     pub(crate) micros: u64,
     /// Whether the kernel's own socket says that it went by RDMA.
     pub(crate) rdma: bool,
+    /// Whether it says that it went straight from kernel to kernel.
+    #[serde(default)]
+    pub(crate) local: bool,
 }
 
 /// What an RDMA device made of the rings.
