@@ -15,6 +15,8 @@
 //! ```
 
 pub(crate) mod closing;
+#[cfg(test)]
+mod combining_tests;
 pub(crate) mod connection;
 #[cfg(test)]
 mod hostile_tests;

@@ -134,13 +134,15 @@ impl Shard {
         worked |= self.write_events();
         worked |= self.finish_closing(now_ns, io);
         self.watch_again(io);
+        // The heartbeat, if nothing else, may still be in the processor, and the thread may sleep.
+        self.shared.memory.flush();
         worked
     }
 
     /// Shows that the thread lives: once a turn, and between the parts of one that may be long.
     pub(super) fn beat(&mut self) {
         self.beat += 1;
-        self.shared.memory.heartbeat(self.id).store(self.beat);
+        self.shared.memory.beat(self.id, self.beat);
     }
 
     /// Takes what came in. Called by the thread in each round, and before requests are answered.
