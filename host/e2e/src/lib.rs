@@ -5,7 +5,7 @@
 //!               ├─ job     launches scripts on a net, waits with a deadline, checks
 //!               ├─ faults  how long calls still wait when something goes wrong
 //!               ├─ peer    ordinary sockets on the CPU, and stream, their two kinds
-//!               ├─ way     which way all go: TCP or RDMA
+//!               ├─ way     which way all go: TCP or RDMA, and where words lie
 //!               ├─ memory  arrays in GPU memory, flags that host and kernels share
 //!               ├─ attack  launches kernels that spoil what they share with the proxy
 //!               ├─ process what this process has: descriptors, memory

@@ -1,11 +1,12 @@
-//! Which way the suites go: the transport of kernels and of their peers, where they meet, and how
-//! patient one has to be there.
+//! Which way the suites go: the transport of kernels and of their peers, where they meet, where the
+//! words lie that kernels poll, and how patient one has to be there.
 //!
 //! | variable | values |
 //! | --- | --- |
 //! | `GPUNET_TRANSPORT` | `tcp` unless set; `rdma`: kernels by RDMA, peers by stock rsocket |
 //! | `GPUNET_ADDRESS`, `GPUNET_ADDRESS6` | where they meet; with RDMA, addresses of its device |
 //! | `GPUNET_PLACEMENT` | `bounce` or `peer`: where the rings of RDMA streams lie; any unless set |
+//! | `GPUNET_WORDS` | `host` or `gpu`: where the words lie that kernels poll; as it comes unless set |
 //! | `GPUNET_SLOWNESS` | times that all takes longer than on a real machine, 1 unless set |
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -14,7 +15,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use gpunet_device::SocketAddr;
-use gpunet_host::{NetBuilder, Placement, Placements, TransportChoice};
+use gpunet_host::{NetBuilder, Placement, Placements, TransportChoice, WordPlacement};
 
 /// The settings of this process.
 struct Way {
@@ -22,6 +23,7 @@ struct Way {
     address: Ipv4Addr,
     address6: Ipv6Addr,
     placements: Option<Placements>,
+    words: WordPlacement,
     slowness: u32,
 }
 
@@ -48,6 +50,12 @@ fn way() -> &'static Way {
             Some("bounce") => Some(Placements::only(Placement::Bounce)),
             Some("peer") => Some(Placements::only(Placement::PeerMemory)),
             Some(other) => panic!("GPUNET_PLACEMENT cannot be `{other}`"),
+        },
+        words: match setting::<String>("GPUNET_WORDS").as_deref() {
+            None => WordPlacement::Auto,
+            Some("host") => WordPlacement::Host,
+            Some("gpu") => WordPlacement::Gpu,
+            Some(other) => panic!("GPUNET_WORDS cannot be `{other}`"),
         },
         slowness: setting("GPUNET_SLOWNESS").unwrap_or(1).max(1),
     })
@@ -86,6 +94,7 @@ pub fn patient(time: Duration) -> Duration {
 /// Has a net go this way.
 pub(crate) fn of_net(builder: NetBuilder) -> NetBuilder {
     let way = way();
+    let builder = builder.words(way.words);
     let builder = if way.rdma { builder.transport(TransportChoice::Rdma) } else { builder };
     match way.placements {
         Some(placements) => builder.placements(placements),

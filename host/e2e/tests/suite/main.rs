@@ -18,3 +18,4 @@ mod streams;
 mod system;
 mod waiting;
 mod windows;
+mod words;
