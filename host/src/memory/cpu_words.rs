@@ -63,10 +63,12 @@ impl CpuWords {
         layout: &Layout,
         why: String,
     ) -> Result<Self, NetError> {
-        let start = mapping.view()?.as_ptr();
+        let view = mapping.view()?;
+        // A word must fit there.
+        view.place::<u64>(0)?;
+        let start = view.as_ptr();
         Ok(Self {
-            // SAFETY: an allocation of the GPU is aligned to more than a word, and its mapping as
-            // it is; `held` keeps both.
+            // SAFETY: aligned, as was just seen, and `held` keeps memory and mapping.
             first: unsafe { Word::at(start.cast()) },
             words: layout.cpu_words(),
             caching: mapping.caching(),
@@ -178,6 +180,7 @@ impl CpuWord {
         if self.caching != Caching::WriteCombining {
             return self.word.store_release(value);
         }
+        word::release_fence();
         store_fence(self.caching);
         self.store(value);
         store_fence(self.caching);
@@ -225,5 +228,63 @@ fn store_fence(caching: Caching) {
     #[cfg(test)]
     if caching == Caching::WriteCombining {
         combining::fenced();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gpu_usermap::{Backend, Choice, Mapper};
+
+    use super::*;
+    use crate::gpu::{EmulatedOptions, GpuChoice};
+
+    const LAYOUT: Layout = Layout { shards: 2, places: 3, slots: 4 };
+
+    /// A mapping beside the memory of the emulated GPU: the CPU has an address of its own.
+    fn beside() -> CpuWords {
+        let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).unwrap();
+        let bytes = LAYOUT.cpu_words() * 8;
+        let mapper = Mapper::new().choice(Choice::Only(Backend::DmaBuf));
+        let mapping = mapper.map(gpu.device_memory(bytes).unwrap(), 0..bytes).unwrap();
+        CpuWords::on_gpu(mapping, &LAYOUT, String::new()).unwrap()
+    }
+
+    /// What stands in the GPU's memory.
+    fn on_the_gpu(words: &CpuWords, at: usize) -> u64 {
+        let Held::Gpu(mapping) = &words.held else { panic!("it lies in host memory") };
+        let mut bytes = [0; 8];
+        mapping.memory().read(at * 8, &mut bytes).unwrap();
+        u64::from_ne_bytes(bytes)
+    }
+
+    #[test]
+    fn kernels_find_what_is_written_by_another_address() {
+        let words = beside();
+        let last = LAYOUT.cpu_words() - 1;
+        words.word(last).store_release(7);
+        words.array::<4>(16).write(&[1, 2, 3, 4]);
+        words.beat(5, 1, 9);
+        let seen = [last, 16, 19, 5].map(|at| on_the_gpu(&words, at));
+        assert_eq!(seen, [7, 1, 4, 9]);
+        assert_eq!((words.last_beat(5, 1), words.last_beat(4, 0)), (9, 0));
+        assert_eq!(words.report().mapped_by.as_deref(), Some("dma-buf"));
+    }
+
+    #[test]
+    fn after_a_loss_stores_go_nowhere() {
+        let words = beside();
+        words.word(3).store_release(7);
+        assert_eq!(words.check(), Ok(()));
+        words.abandon();
+        words.word(3).store_release(8);
+        words.beat(5, 1, 9);
+        assert_eq!((on_the_gpu(&words, 3), on_the_gpu(&words, 5)), (7, 0));
+        assert_eq!(words.last_beat(5, 1), 9);
+    }
+
+    #[test]
+    #[should_panic(expected = "at + N <= self.words")]
+    fn no_word_lies_outside() {
+        beside().array::<2>(LAYOUT.cpu_words() - 1);
     }
 }
