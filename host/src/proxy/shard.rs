@@ -365,7 +365,8 @@ impl Shard {
     /// Sends until nothing moves; a socket whose peer is slow is heard of through epoll.
     pub(super) fn pump_send(&mut self, place: usize) {
         if self.shared.policy.limits.slow() {
-            return self.send_at(place);
+            self.send_at(place);
+            return self.receive_as_heard(place);
         }
         let Some(connection) = &mut self.places[place] else { return };
         let mut moved = false;
@@ -375,13 +376,17 @@ impl Shard {
         if connection.unsent() > 0 {
             self.unwatched.push(place as u32);
         }
-        // It may have heard of bytes that came, while it was sending.
-        let heard = connection.places_bytes().then_some(connection.handle);
         if moved {
             self.tell_of_sending(place);
         }
-        if let Some(handle) = heard {
-            self.heat(handle);
+        self.receive_as_heard(place);
+    }
+
+    /// It may have heard of bytes that came while it was sending, where they move by themselves.
+    pub(super) fn receive_as_heard(&mut self, place: usize) {
+        let Some(connection) = &self.places[place] else { return };
+        if connection.places_bytes() {
+            self.heat(connection.handle);
         }
     }
 

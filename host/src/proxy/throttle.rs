@@ -18,16 +18,19 @@ const SETTLE_NS: u64 = 200_000;
 impl Shard {
     /// Receives once at a place, as much as fits and is granted.
     pub(super) fn receive_at(&mut self, place: usize) -> Turn {
-        let limited = self.shared.policy.limits.slow();
-        let Some(connection) = &mut self.places[place] else { return Turn::Idle };
-        if !limited {
-            let turn = connection.pump_receive(&self.shared.memory, &self.counters);
-            if connection.places_bytes() && connection.unsent() > 0 {
-                // What came may have been word of what was sent.
-                self.pump_send(place);
-            }
-            return turn;
-        }
+        let turn = if self.shared.policy.limits.slow() {
+            self.receive_limited(place)
+        } else {
+            let Some(connection) = &mut self.places[place] else { return Turn::Idle };
+            connection.pump_receive(&self.shared.memory, &self.counters)
+        };
+        self.send_as_heard(place);
+        let news = self.places[place].as_ref().is_some_and(|connection| connection.has_news());
+        // No edge will come for what was heard of while it was sending.
+        if turn == Turn::Idle && news { Turn::Moved } else { turn }
+    }
+
+    fn receive_limited(&mut self, place: usize) -> Turn {
         // No overtaking.
         if self.throttled.is_empty()
             && let Ok(turn) = self.receive_granted(place)
@@ -41,6 +44,14 @@ impl Shard {
             self.queue_up(place, Direction::Receive);
         }
         turn
+    }
+
+    /// What came may have been word of what was sent, where bytes move by themselves.
+    fn send_as_heard(&mut self, place: usize) {
+        let Some(connection) = &self.places[place] else { return };
+        if connection.places_bytes() && connection.unsent() > 0 {
+            self.pump_send(place);
+        }
     }
 
     /// Sends at a place, as much as there is and is granted.
@@ -157,6 +168,11 @@ impl Shard {
                 Direction::Receive => self.receive_granted(place),
                 Direction::Send => self.send_granted(place),
             };
+            match direction {
+                _ if served.is_err() => {}
+                Direction::Receive => self.send_as_heard(place),
+                Direction::Send => self.receive_as_heard(place),
+            }
             match (direction, served) {
                 (_, Err(grant)) => {
                     self.queue_up(place, direction);
@@ -202,6 +218,15 @@ impl Shard {
 }
 
 impl Connection {
+    /// Whether its transport has heard of something that concerns the kernel, and that can be told
+    /// without waiting for the net's limits.
+    pub(super) fn has_news(&self) -> bool {
+        let Some(socket) = &self.socket else { return false };
+        let receives = !self.receive_ended && !self.queued_receive && self.phase == Phase::Open;
+        let sends = self.unsent() > 0 && !self.queued_send;
+        receives && socket.has_news(Direction::Receive) || sends && socket.has_news(Direction::Send)
+    }
+
     /// Whether any direction is in the queue.
     pub(super) fn is_queued(&self) -> bool {
         self.queued_receive || self.queued_send

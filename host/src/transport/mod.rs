@@ -134,6 +134,13 @@ pub trait Socket: Send {
         let _ = head;
     }
 
+    /// Whether it has heard of something that `receive`, or `send`, would tell, and that the
+    /// descriptor has told already: each of them hears of both directions.
+    fn has_news(&self, of: Direction) -> bool {
+        let _ = of;
+        false
+    }
+
     /// Receives into ring memory.
     fn receive(&mut self, window: &Window) -> Result<Moved, Errno>;
 
