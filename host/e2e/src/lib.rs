@@ -20,6 +20,7 @@ pub mod faults;
 pub mod job;
 pub mod long;
 pub mod memory;
+pub mod own;
 pub mod peer;
 pub mod process;
 pub mod script;

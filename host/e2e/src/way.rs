@@ -3,9 +3,11 @@
 //!
 //! | variable | values |
 //! | --- | --- |
-//! | `GPUNET_TRANSPORT` | `tcp` unless set; `rdma`: kernels by RDMA, peers by stock rsocket |
+//! | `GPUNET_TRANSPORT` | `tcp` unless set; `rdma`: kernels by RDMA, and their peers |
+//! | `GPUNET_PEERS` | peers by RDMA: `stock` rsocket unless set, which stands few connections at once; or our `own` streams |
 //! | `GPUNET_ADDRESS`, `GPUNET_ADDRESS6` | where they meet; with RDMA, addresses of its device |
 //! | `GPUNET_PLACEMENT` | `bounce` or `peer`: where the rings of RDMA streams lie; any unless set |
+//! | `GPUNET_LINK` | the network interface below the RDMA device, where tests may set it down and up |
 //! | `GPUNET_SLOWNESS` | times that all takes longer than on a real machine, 1 unless set |
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -19,6 +21,7 @@ use gpunet_host::{NetBuilder, Placement, Placements, TransportChoice};
 /// The settings of this process.
 struct Way {
     rdma: bool,
+    own_peers: bool,
     address: Ipv4Addr,
     address6: Ipv6Addr,
     placements: Option<Placements>,
@@ -41,6 +44,11 @@ fn way() -> &'static Way {
             Some("rdma") => true,
             Some(other) => panic!("GPUNET_TRANSPORT cannot be `{other}`"),
         },
+        own_peers: match setting::<String>("GPUNET_PEERS").as_deref() {
+            None | Some("stock") => false,
+            Some("own") => true,
+            Some(other) => panic!("GPUNET_PEERS cannot be `{other}`"),
+        },
         address: setting("GPUNET_ADDRESS").unwrap_or(Ipv4Addr::LOCALHOST),
         address6: setting("GPUNET_ADDRESS6").unwrap_or(Ipv6Addr::LOCALHOST),
         placements: match setting::<String>("GPUNET_PLACEMENT").as_deref() {
@@ -59,10 +67,31 @@ pub fn is_rdma() -> bool {
     way().rdma
 }
 
+/// Whether peers by RDMA use our own streams, and not stock rsocket.
+#[must_use]
+pub fn has_own_peers() -> bool {
+    way().own_peers
+}
+
+/// Our address from which a peer is reached.
+pub(crate) fn home(peer: std::net::SocketAddr) -> std::net::SocketAddr {
+    let home = match peer {
+        std::net::SocketAddr::V4(_) => IpAddr::V4(way().address),
+        std::net::SocketAddr::V6(_) => IpAddr::V6(way().address6),
+    };
+    std::net::SocketAddr::new(home, 0)
+}
+
 /// Whether the rings of RDMA streams lie in GPU memory.
 #[must_use]
 pub fn has_gpu_rings() -> bool {
     is_rdma() && way().placements.is_none_or(|allowed| allowed.allow(Placement::PeerMemory))
+}
+
+/// The interface below the RDMA device, where it may be set down.
+#[must_use]
+pub fn link() -> Option<String> {
+    setting("GPUNET_LINK")
 }
 
 /// Any port where kernels and peers meet.

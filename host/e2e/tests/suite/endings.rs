@@ -6,13 +6,10 @@ use std::time::Duration;
 
 use gpunet_device::calls::{SHUT_RD, SHUT_RDWR, SHUT_WR};
 use gpunet_e2e::{
-    Errno, Flags, Job, Peer, Script, any_port, flags, is_rdma, net, net_builder, peer, seeded_net,
-    skip,
+    Errno, Flags, Job, Peer, Script, any_port, flags, net, net_builder, peer, seeded_net,
 };
 
 const MS: Duration = Duration::from_millis(1);
-/// What it is like when such a peer is killed: see `rdma`.
-const NO_RESET: &str = "stock rsocket has no call that resets";
 
 #[test]
 fn a_peer_that_closes_is_the_rest_and_then_zero() {
@@ -87,8 +84,8 @@ fn nothing_comes_after_a_shutdown_of_receiving() {
 
 #[test]
 fn a_peer_that_resets() {
-    if is_rdma() {
-        return skip("endings::a_peer_that_resets", NO_RESET);
+    if !peer::can_reset("endings::a_peer_that_resets") {
+        return;
     }
     let net = net();
     let peer = Peer::serve(|mut stream| {
@@ -111,8 +108,8 @@ fn a_peer_that_resets() {
 
 #[test]
 fn bytes_that_came_before_a_reset_can_be_read() {
-    if is_rdma() {
-        return skip("endings::bytes_that_came_before_a_reset_can_be_read", NO_RESET);
+    if !peer::can_reset("endings::bytes_that_came_before_a_reset_can_be_read") {
+        return;
     }
     let (net, flags) = (net(), flags());
     let told = std::sync::Arc::clone(&flags);
