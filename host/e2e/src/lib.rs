@@ -43,7 +43,7 @@ pub use job::{Finished, Job, Started};
 pub use memory::Flags;
 pub use peer::Peer;
 pub use script::{ALL, Script};
-pub use way::{any_port, any_port_v6, is_rdma, patient};
+pub use way::{any_port, any_port_v6, is_rdma, patient, scaled};
 
 /// How long a test's kernel may run before the test fails; as all times, longer where [`patient`]
 /// says so.

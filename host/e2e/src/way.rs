@@ -4,7 +4,7 @@
 //! | variable | values |
 //! | --- | --- |
 //! | `GPUNET_TRANSPORT` | `tcp` unless set; `rdma`: kernels by RDMA, and their peers |
-//! | `GPUNET_PEERS` | peers by RDMA: `stock` rsocket unless set, which stands few connections at once; or our `own` streams |
+//! | `GPUNET_PEERS` | peers by RDMA: our `own` streams unless set, or `stock` rsocket, which stands few connections at once |
 //! | `GPUNET_ADDRESS`, `GPUNET_ADDRESS6` | where they meet; with RDMA, addresses of its device |
 //! | `GPUNET_PLACEMENT` | `bounce` or `peer`: where the rings of RDMA streams lie; any unless set |
 //! | `GPUNET_LINK` | the network interface below the RDMA device, where tests may set it down and up |
@@ -45,8 +45,8 @@ fn way() -> &'static Way {
             Some(other) => panic!("GPUNET_TRANSPORT cannot be `{other}`"),
         },
         own_peers: match setting::<String>("GPUNET_PEERS").as_deref() {
-            None | Some("stock") => false,
-            Some("own") => true,
+            None | Some("own") => true,
+            Some("stock") => false,
             Some(other) => panic!("GPUNET_PEERS cannot be `{other}`"),
         },
         address: setting("GPUNET_ADDRESS").unwrap_or(Ipv4Addr::LOCALHOST),
@@ -110,6 +110,12 @@ pub fn any_port_v6() -> SocketAddr {
 #[must_use]
 pub fn patient(time: Duration) -> Duration {
     time * way().slowness
+}
+
+/// How often something is repeated, in as much less as this machine is slower.
+#[must_use]
+pub fn scaled(count: u64) -> u64 {
+    (count / u64::from(way().slowness)).max(1)
 }
 
 /// Has a net go this way.
