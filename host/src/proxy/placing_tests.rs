@@ -34,6 +34,7 @@ enum When {
 /// An adapter: what it will say, has said, and what of that the proxy was told.
 struct Adapter {
     when: When,
+    offered: u64,
     says: (u64, u64),
     heard: (u64, u64),
     told: (u64, u64),
@@ -95,10 +96,16 @@ impl Socket for Placing {
         Ok(moved(heard, &mut adapter.told.0))
     }
 
-    fn send(&mut self, _window: &Window) -> Result<Moved, Errno> {
+    fn untaken(&self) -> u64 {
+        let adapter = self.adapter();
+        adapter.offered - adapter.told.1
+    }
+
+    fn send(&mut self, window: &Window) -> Result<Moved, Errno> {
         let mut adapter = self.adapter();
+        adapter.offered = adapter.offered.max(adapter.told.1 + window.len() as u64);
         adapter.progress(Direction::Send);
-        let heard = adapter.heard.1;
+        let heard = adapter.heard.1.min(adapter.offered);
         Ok(moved(heard, &mut adapter.told.1))
     }
 
@@ -156,13 +163,14 @@ impl Socket for Placing {
 }
 
 /// A shard whose kernel has sent 100 bytes; the adapter tells of those and of 10 that came, once.
-fn shard(policy: Policy, when: When) -> Shard {
+fn shard(policy: Policy, when: When) -> (Shard, Arc<Mutex<Adapter>>) {
     let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
     let layout = Layout { shards: 1, places: 2, slots: 1 };
     let memory = Memory::new(&gpu, layout, 2 * RING as usize, false, 1).expect("memory");
     let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
-    let adapter = Adapter { when, says: (10, 100), heard: (0, 0), told: (0, 0) };
-    let socket: Box<dyn Socket> = Box::new(Placing(Arc::new(Mutex::new(adapter))));
+    let adapter = Adapter { when, offered: 0, says: (10, 100), heard: (0, 0), told: (0, 0) };
+    let adapter = Arc::new(Mutex::new(adapter));
+    let socket: Box<dyn Socket> = Box::new(Placing(Arc::clone(&adapter)));
     let mut connection = Connection::new(HANDLE, 1, Owner::Host, wishes, Some(socket));
     let ring = |offset| Counted::new(Place { region: 0, offset, capacity: RING, base: BASE }, 0);
     (connection.receive, connection.send) = (ring(0), ring(u64::from(RING)));
@@ -171,7 +179,7 @@ fn shard(policy: Policy, when: When) -> Shard {
     let mut shard = empty_shard(memory, 2 * u64::from(RING), policy);
     shard.adopt(connection, &mut NoEpoll::default());
     shard.shared.memory.send_tail(1).store_release(BASE + 100);
-    shard
+    (shard, adapter)
 }
 
 #[test]
@@ -180,7 +188,7 @@ fn what_is_heard_of_in_any_call_is_told() {
     for (limited, policy) in policies.into_iter().enumerate() {
         for direction in [Direction::Receive, Direction::Send] {
             for call in 0..2 {
-                let mut shard = shard(policy(), When::Call(direction, call));
+                let (mut shard, _) = shard(policy(), When::Call(direction, call));
                 let mut io = NoEpoll::default();
                 for turn in 0..10 {
                     if direction == Direction::Receive && turn <= call.into() {
@@ -198,4 +206,25 @@ fn what_is_heard_of_in_any_call_is_told() {
             }
         }
     }
+}
+
+/// Nothing but the first KiB may move: it is on its way, and not to be granted a second time.
+#[test]
+fn what_is_under_way_is_granted_once() {
+    let (mut shard, adapter) = shard(Policy::open().max_rate(0), When::Never);
+    let mut io = NoEpoll::default();
+    let mut turns = |shard: &mut Shard| {
+        for turn in 0..10 {
+            shard.ready(HANDLE.0);
+            shard.turn(turn * 1_000_000, &mut io);
+        }
+        (shard.counters.received_bytes.get(), shard.counters.sent_bytes.get())
+    };
+    shard.shared.memory.send_tail(1).store_release(BASE + 3000);
+    assert_eq!(turns(&mut shard), (0, 0));
+    assert_eq!(adapter.lock().expect("one thread").offered, 1024);
+    adapter.lock().expect("one thread").heard = (500, 0);
+    assert_eq!(turns(&mut shard), (0, 0), "nothing is left to be granted");
+    adapter.lock().expect("one thread").heard = (500, 1024);
+    assert_eq!(turns(&mut shard), (0, 1024));
 }

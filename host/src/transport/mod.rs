@@ -149,7 +149,8 @@ pub trait Socket: Send {
         Ok(Moved::Bytes(1))
     }
 
-    /// Bytes that were sent and that the peer's side has not taken, as far as the system knows.
+    /// Bytes that were sent and that the peer's side has not taken, as far as the system knows; with
+    /// [`Self::places_bytes`], those that were handed to `send` and of which it has not told.
     fn untaken(&self) -> u64 {
         0
     }

@@ -348,6 +348,10 @@ impl Socket for RdmaSocket {
         }
     }
 
+    fn untaken(&self) -> u64 {
+        self.offered - self.told_sent
+    }
+
     fn send(&mut self, window: &Window) -> Result<Moved, Errno> {
         let told = self.told_sent;
         // The window begins behind what was told; what is under way may reach beyond a smaller one.
