@@ -35,6 +35,8 @@ enum When {
 struct Adapter {
     when: When,
     offered: u64,
+    /// How often it was asked whether it is connected.
+    asked: u32,
     says: (u64, u64),
     heard: (u64, u64),
     told: (u64, u64),
@@ -122,7 +124,10 @@ impl Socket for Placing {
     }
 
     fn finish_connect(&mut self) -> Result<bool, Errno> {
-        Err(Errno::EINVAL)
+        let mut adapter = self.adapter();
+        adapter.asked += 1;
+        assert!(adapter.asked < 10, "it has said that it is refused");
+        Err(Errno::ECONNREFUSED)
     }
 
     fn accept(&mut self) -> Result<Option<Box<dyn Socket>>, Errno> {
@@ -164,17 +169,23 @@ impl Socket for Placing {
 
 /// A shard whose kernel has sent 100 bytes; the adapter tells of those and of 10 that came, once.
 fn shard(policy: Policy, when: When) -> (Shard, Arc<Mutex<Adapter>>) {
+    shard_in(Phase::Open, policy, when)
+}
+
+/// The same with its socket in another phase.
+fn shard_in(phase: Phase, policy: Policy, when: When) -> (Shard, Arc<Mutex<Adapter>>) {
     let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
     let layout = Layout { shards: 1, places: 2, slots: 1 };
     let memory = Memory::new(&gpu, layout, 2 * RING as usize, false, 1).expect("memory");
     let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
-    let adapter = Adapter { when, offered: 0, says: (10, 100), heard: (0, 0), told: (0, 0) };
+    let adapter =
+        Adapter { when, offered: 0, asked: 0, says: (10, 100), heard: (0, 0), told: (0, 0) };
     let adapter = Arc::new(Mutex::new(adapter));
     let socket: Box<dyn Socket> = Box::new(Placing(Arc::clone(&adapter)));
     let mut connection = Connection::new(HANDLE, 1, Owner::Host, wishes, Some(socket));
     let ring = |offset| Counted::new(Place { region: 0, offset, capacity: RING, base: BASE }, 0);
     (connection.receive, connection.send) = (ring(0), ring(u64::from(RING)));
-    connection.phase = Phase::Open;
+    connection.phase = phase;
     connection.publish(&memory);
     let mut shard = empty_shard(memory, 2 * u64::from(RING), policy);
     shard.adopt(connection, &mut NoEpoll::default());
@@ -227,4 +238,16 @@ fn what_is_under_way_is_granted_once() {
     assert_eq!(turns(&mut shard), (0, 0), "nothing is left to be granted");
     adapter.lock().expect("one thread").heard = (500, 1024);
     assert_eq!(turns(&mut shard), (0, 1024));
+}
+
+#[test]
+fn a_connection_that_is_refused_is_asked_once() {
+    let (mut shard, adapter) = shard_in(Phase::Connecting, Policy::open(), When::Never);
+    let mut io = NoEpoll::default();
+    for turn in 0..10 {
+        shard.ready(HANDLE.0);
+        shard.turn(turn * 1_000_000, &mut io);
+    }
+    assert_eq!(adapter.lock().expect("one thread").asked, 1);
+    assert_eq!(shard.counters.failed.get(), 1);
 }

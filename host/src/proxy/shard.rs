@@ -546,7 +546,8 @@ impl Shard {
         let shared = Arc::clone(&self.shared);
         let counters = Arc::clone(&self.counters);
         let Some(connection) = self.find(handle) else { return };
-        let Some(socket) = &mut connection.socket else { return };
+        // One that failed is not asked again, whatever its descriptor says.
+        let (None, Some(socket)) = (connection.failure, &mut connection.socket) else { return };
         let finished = socket.finish_connect();
         if socket.has_moved() {
             connection.off_epoll = true;

@@ -421,7 +421,10 @@ impl Socket for RdmaSocket {
                 self.keepalive_every = Duration::from_secs(value);
                 self.apply_keepalive()
             }
-            SocketOption::KeepAlive | SocketOption::KeepAliveIdle => Err(Errno::EINVAL),
+            SocketOption::NoDelay
+            | SocketOption::ReuseAddress
+            | SocketOption::KeepAlive
+            | SocketOption::KeepAliveIdle => Err(Errno::EINVAL),
             // How often is tried again, and for how long, is the device's own.
             _ => Err(Errno::ENOPROTOOPT),
         }
