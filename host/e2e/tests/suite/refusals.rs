@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use gpunet_device::calls::{SHUT_WR, SOCK_NONBLOCK, SOCK_STREAM};
 use gpunet_e2e::{
     Domain, Errno, Folder, Job, RING, Script, SocketAddr, SocketOption, any_port, net, net_builder,
-    peer,
+    peer, scaled,
 };
 
 use gpunet_host::{Policy, Rule};
@@ -75,7 +75,7 @@ fn a_closed_socket_makes_room_at_once() {
     let net = net_builder().sockets(1).build().expect("a net");
     let server = peer::echo_server();
     let mut script = Script::new();
-    for _ in 0..100 {
+    for _ in 0..scaled(100) {
         script.socket(0, Domain::V4).close(0);
         script.stream(0, server).close(0);
     }
