@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{Shutdown, SocketAddr};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -165,12 +165,13 @@ fn end_at(
     Ok(End { stream, sends, receives, error: None, cut: false })
 }
 
-/// Waits for a descriptor, and for another one.
-fn wait(descriptors: [&OwnedFd; 2], most: Duration) {
-    let mut both = descriptors.map(|descriptor| PollFd::new(descriptor, PollFlags::IN));
+/// Waits until one of them is readable, at most so long.
+fn wait(descriptors: &[&OwnedFd], most: Duration) {
+    let mut all: Vec<_> =
+        descriptors.iter().map(|descriptor| PollFd::new(*descriptor, PollFlags::IN)).collect();
     let most = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: most.subsec_nanos().into() };
     // Who is interrupted looks, too.
-    let _ = poll(&mut both, Some(&most));
+    let _ = poll(&mut all, Some(&most));
 }
 
 impl Own {
@@ -206,7 +207,7 @@ impl Own {
                 let again = shared.end().turn();
                 shared.changed.notify_all();
                 if !again {
-                    wait([&descriptor, &shared.waker], NAP);
+                    wait(&[&descriptor, &shared.waker], NAP);
                 }
             }
             if shared.end().cut {
@@ -215,7 +216,7 @@ impl Own {
             let over = Instant::now() + patience();
             while !shared.end().stream.leave() && Instant::now() < over {
                 // What it was woken by is still there; what comes now is a matter of moments.
-                wait([&descriptor, &descriptor], Duration::from_millis(20));
+                wait(&[&descriptor], Duration::from_millis(20));
             }
         });
         Ok(Self(held))
@@ -227,6 +228,8 @@ impl Own {
         let mut end = self.0.0.end();
         loop {
             if let Some(done) = act(&mut end)? {
+                // It may have heard of what another clone waits for.
+                self.0.0.changed.notify_all();
                 return Ok(done);
             }
             let left = over.saturating_duration_since(Instant::now());
@@ -277,7 +280,7 @@ impl OwnListener {
             stream::Listener::bind(libraries()?, local).map_err(|error| failed(&error))?;
         listener.listen(backlog).map_err(|error| failed(&error))?;
         let address = listener.local_address().ok_or(io::ErrorKind::AddrNotAvailable)?;
-        let descriptor = listener.descriptor().as_fd().try_clone_to_owned()?;
+        let descriptor = listener.descriptor().try_clone_to_owned()?;
         let accepted = Arc::new(Mutex::new(VecDeque::new()));
         let queue = Arc::downgrade(&accepted);
         std::thread::spawn(move || {
@@ -290,7 +293,7 @@ impl OwnListener {
                     }
                 }
                 drop(queue);
-                wait([&descriptor, &descriptor], Duration::from_millis(50));
+                wait(&[&descriptor], Duration::from_millis(50));
             }
         });
         Ok(Self { address, accepted })

@@ -189,7 +189,7 @@ pub(crate) const JOBS: &[Job] = &[
         &[
             "endings::a_peer",
             "endings::a_kernel",
-            "endings::nothing_c",
+            "endings::nothing",
             "kernel_to_kernel",
             "rdma::",
         ],
@@ -199,7 +199,7 @@ pub(crate) const JOBS: &[Job] = &[
         "suite",
         60,
         "GPUNET_PLACEMENT=peer GPUNET_PEERS=stock $RDMA",
-        &["endings::a_peer", "endings::nothing_c", "windows::", "streams::the_typed"],
+        &["endings::a_peer", "endings::nothing", "windows::", "streams::the_typed"],
     ),
     // With our own streams there, everything; and in GPU memory, what is different then.
     e2e("all-bounce", "suite", 420, "GPUNET_PLACEMENT=bounce $RDMA", &[]).in_long_runs(),
