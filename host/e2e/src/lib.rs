@@ -53,6 +53,9 @@ pub const DEADLINE: Duration = Duration::from_secs(40);
 /// script that waits in vain says where.
 pub const PATIENCE: Duration = Duration::from_secs(15);
 
+/// How long a proxy thread may be silent unless a test says otherwise: as long as in any net.
+pub const SILENCE: Duration = Duration::from_secs(10);
+
 /// Capacity of the rings of the nets that tests use: the smallest there is.
 pub const RING: u32 = 4096;
 
@@ -85,7 +88,8 @@ pub fn net_builder() -> NetBuilder {
 
 /// The same on a GPU of the test's own.
 pub fn net_builder_on(gpu: &Gpu) -> NetBuilder {
-    way::of_net(Net::builder(gpu).sockets(64).ring(RING).timeout(patient(PATIENCE)))
+    let builder = Net::builder(gpu).sockets(64).ring(RING);
+    way::of_net(builder.timeout(patient(PATIENCE)).silence(patient(SILENCE)))
 }
 
 /// A net with small rings.

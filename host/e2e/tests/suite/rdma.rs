@@ -226,7 +226,8 @@ fn a_link_that_goes_down_and_up() {
     let timed_out = Errno::ETIMEDOUT.negative();
     let failed = sends.clone().any(|sent| sent < 0 && sent != timed_out);
     let (got, ended) = peer.result();
-    println!("{sent} bytes sent, {got} received, failed: {failed}, ended: {ended}");
+    let error = sends.clone().find(|sent| *sent < 0).unwrap_or(0);
+    println!("{sent} bytes sent, {got} received, first error {error}, ended: {ended}");
     if failed || finished.result(0, end) != Errno::EAGAIN.negative() {
         let clear = [Errno::EIO, Errno::ECONNRESET, Errno::EPIPE, Errno::ETIMEDOUT];
         let clear = clear.map(Errno::negative);
