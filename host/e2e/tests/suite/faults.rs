@@ -223,7 +223,7 @@ fn a_peer_that_vanishes_without_a_word() {
 
 #[test]
 fn a_proxy_thread_that_hangs() {
-    let (down, silence) = (Errno::ENETDOWN, LIMIT);
+    let (down, silence) = (Errno::ENETDOWN, patient(LIMIT));
     let stall = 3 * silence;
     // Seen by the net's supervisor; or, if that is stopped as well, by the kernels themselves.
     for (threads, stuck, alone, fault) in [

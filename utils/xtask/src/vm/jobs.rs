@@ -202,13 +202,13 @@ pub(crate) const JOBS: &[Job] = &[
         &["endings::a_peer", "endings::nothing", "windows::", "streams::the_typed"],
     ),
     // With our own streams there, everything; and in GPU memory, what is different then.
-    e2e("all-bounce", "suite", 420, "GPUNET_PLACEMENT=bounce $RDMA", &[]).in_long_runs(),
+    e2e("all-bounce", "suite", 600, "GPUNET_PLACEMENT=bounce $RDMA", &[]).in_long_runs(),
     e2e(
         "all-peer",
         "suite",
-        240,
+        400,
         "GPUNET_PLACEMENT=peer $RDMA",
-        &["endings::", "streams::", "limits::", "polls::", "waiting::", "rdma::"],
+        &["endings::", "streams::", "windows::", "limits::", "refusals::", "polls::", "rdma::"],
     )
     .in_long_runs(),
     e2e("proxy-panic", "proxy_panic", 60, "$RDMA", &[]),

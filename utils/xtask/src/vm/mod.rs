@@ -123,7 +123,7 @@ pub(crate) fn check(context: &Context) -> Result<Outcome> {
     let (jobs, left): (Vec<_>, Vec<_>) = JOBS.iter().partition(|job| long || !job.long);
     let machine = Machine::prepare(&context.workspace, &jobs, &|| context.cargo(&[]))?;
     let mut table = String::new();
-    let whole = Duration::from_secs(WHOLE);
+    let whole = Duration::from_secs(if long { 2 * WHOLE } else { WHOLE });
     let mut outcome = machine.run(&jobs, whole, &mut |line| {
         let _ = writeln!(table, "  {line}");
     })?;
