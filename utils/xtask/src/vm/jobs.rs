@@ -197,7 +197,7 @@ pub(crate) const JOBS: &[Job] = &[
     e2e(
         "suite-peer",
         "suite",
-        60,
+        120,
         "GPUNET_PLACEMENT=peer GPUNET_PEERS=stock $RDMA",
         &["endings::a_peer", "endings::nothing", "windows::", "streams::the_typed"],
     ),
