@@ -12,7 +12,7 @@ use gpunet_e2e_kernels::pattern;
 use crate::script::SEED;
 use crate::stream::patience;
 pub use crate::stream::{Listener, Stream};
-use crate::way::{any_port, is_rdma};
+use crate::way::{any_port, has_own_peers, is_rdma};
 
 /// Bytes of the pattern.
 #[must_use]
@@ -76,14 +76,40 @@ pub fn connect(address: SocketAddr) -> Stream {
     Stream::connect(address).expect("the kernel listens")
 }
 
+/// Connects to a listener of the system, whichever way the suites go.
+///
+/// # Panics
+/// When it does not answer.
+#[must_use]
+pub fn connect_by_tcp(address: std::net::SocketAddr) -> Stream {
+    let stream = std::net::TcpStream::connect(address).and_then(Stream::of_tcp);
+    stream.expect("it listens")
+}
+
+/// Whether peers can [`reset`]; if not, the test was noted as skipped.
+#[must_use]
+pub fn can_reset(test: &str) -> bool {
+    let can = !is_rdma() || has_own_peers();
+    if !can {
+        // What it is like when such a peer is killed: see `rdma`.
+        crate::skip(test, "stock rsocket has no call that resets");
+    }
+    can
+}
+
 /// Has the stream end with a reset.
 ///
 /// # Panics
 /// When the system does not let us, and for stock rsocket, which cannot.
 pub fn reset(stream: Stream) {
-    let Stream::Tcp(stream) = stream else { panic!("stock rsocket cannot reset") };
-    let socket = socket2::Socket::from(stream);
-    socket.set_linger(Some(Duration::ZERO)).expect("linger can be set");
+    match stream {
+        Stream::Tcp(stream) => {
+            let socket = socket2::Socket::from(stream);
+            socket.set_linger(Some(Duration::ZERO)).expect("linger can be set");
+        }
+        Stream::Own(own) => own.cut(),
+        Stream::Stock(_) => panic!("stock rsocket cannot reset"),
+    }
 }
 
 /// Has the peer vanish without a word: whatever reaches the stream is dropped, and nothing is said

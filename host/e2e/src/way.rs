@@ -3,10 +3,12 @@
 //!
 //! | variable | values |
 //! | --- | --- |
-//! | `GPUNET_TRANSPORT` | `tcp` unless set; `rdma`: kernels by RDMA, peers by stock rsocket |
+//! | `GPUNET_TRANSPORT` | `tcp` unless set; `rdma`: kernels by RDMA, and their peers |
+//! | `GPUNET_PEERS` | peers by RDMA: our `own` streams unless set, or `stock` rsocket, which stands few connections at once |
 //! | `GPUNET_ADDRESS`, `GPUNET_ADDRESS6` | where they meet; with RDMA, addresses of its device |
 //! | `GPUNET_PLACEMENT` | `bounce` or `peer`: where the rings of RDMA streams lie; any unless set |
 //! | `GPUNET_WORDS` | `host` or `gpu`: where the words lie that kernels poll; as it comes unless set |
+//! | `GPUNET_LINK` | the network interface below the RDMA device, where tests may set it down and up |
 //! | `GPUNET_SLOWNESS` | times that all takes longer than on a real machine, 1 unless set |
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -20,6 +22,7 @@ use gpunet_host::{NetBuilder, Placement, Placements, TransportChoice, WordPlacem
 /// The settings of this process.
 struct Way {
     rdma: bool,
+    own_peers: bool,
     address: Ipv4Addr,
     address6: Ipv6Addr,
     placements: Option<Placements>,
@@ -42,6 +45,11 @@ fn way() -> &'static Way {
             None | Some("tcp") => false,
             Some("rdma") => true,
             Some(other) => panic!("GPUNET_TRANSPORT cannot be `{other}`"),
+        },
+        own_peers: match setting::<String>("GPUNET_PEERS").as_deref() {
+            None | Some("own") => true,
+            Some("stock") => false,
+            Some(other) => panic!("GPUNET_PEERS cannot be `{other}`"),
         },
         address: setting("GPUNET_ADDRESS").unwrap_or(Ipv4Addr::LOCALHOST),
         address6: setting("GPUNET_ADDRESS6").unwrap_or(Ipv6Addr::LOCALHOST),
@@ -67,10 +75,31 @@ pub fn is_rdma() -> bool {
     way().rdma
 }
 
+/// Whether peers by RDMA use our own streams, and not stock rsocket.
+#[must_use]
+pub fn has_own_peers() -> bool {
+    way().own_peers
+}
+
+/// Our address from which a peer is reached.
+pub(crate) fn home(peer: std::net::SocketAddr) -> std::net::SocketAddr {
+    let home = match peer {
+        std::net::SocketAddr::V4(_) => IpAddr::V4(way().address),
+        std::net::SocketAddr::V6(_) => IpAddr::V6(way().address6),
+    };
+    std::net::SocketAddr::new(home, 0)
+}
+
 /// Whether the rings of RDMA streams lie in GPU memory.
 #[must_use]
 pub fn has_gpu_rings() -> bool {
     is_rdma() && way().placements.is_none_or(|allowed| allowed.allow(Placement::PeerMemory))
+}
+
+/// The interface below the RDMA device, where it may be set down.
+#[must_use]
+pub fn link() -> Option<String> {
+    setting("GPUNET_LINK")
 }
 
 /// Any port where kernels and peers meet.
@@ -89,6 +118,12 @@ pub fn any_port_v6() -> SocketAddr {
 #[must_use]
 pub fn patient(time: Duration) -> Duration {
     time * way().slowness
+}
+
+/// How often something is repeated, in as much less as this machine is slower.
+#[must_use]
+pub fn scaled(count: u64) -> u64 {
+    (count / u64::from(way().slowness)).max(1)
 }
 
 /// Has a net go this way.

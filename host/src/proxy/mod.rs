@@ -24,6 +24,8 @@ pub(crate) mod listener;
 pub(crate) mod message;
 #[cfg(all(test, feature = "loom"))]
 mod models;
+#[cfg(test)]
+mod placing_tests;
 pub(crate) mod request;
 pub(crate) mod rounds;
 pub(crate) mod shard;

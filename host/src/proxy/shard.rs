@@ -367,7 +367,8 @@ impl Shard {
     /// Sends until nothing moves; a socket whose peer is slow is heard of through epoll.
     pub(super) fn pump_send(&mut self, place: usize) {
         if self.shared.policy.limits.slow() {
-            return self.send_at(place);
+            self.send_at(place);
+            return self.receive_as_heard(place);
         }
         let Some(connection) = &mut self.places[place] else { return };
         let mut moved = false;
@@ -377,13 +378,17 @@ impl Shard {
         if connection.unsent() > 0 {
             self.unwatched.push(place as u32);
         }
-        // It may have heard of bytes that came, while it was sending.
-        let heard = connection.places_bytes().then_some(connection.handle);
         if moved {
             self.tell_of_sending(place);
         }
-        if let Some(handle) = heard {
-            self.heat(handle);
+        self.receive_as_heard(place);
+    }
+
+    /// It may have heard of bytes that came while it was sending, where they move by themselves.
+    pub(super) fn receive_as_heard(&mut self, place: usize) {
+        let Some(connection) = &self.places[place] else { return };
+        if connection.places_bytes() {
+            self.heat(connection.handle);
         }
     }
 
@@ -543,7 +548,8 @@ impl Shard {
         let shared = Arc::clone(&self.shared);
         let counters = Arc::clone(&self.counters);
         let Some(connection) = self.find(handle) else { return };
-        let Some(socket) = &mut connection.socket else { return };
+        // One that failed is not asked again, whatever its descriptor says.
+        let (None, Some(socket)) = (connection.failure, &mut connection.socket) else { return };
         let finished = socket.finish_connect();
         if socket.has_moved() {
             connection.off_epoll = true;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use gpunet_device::calls::POLLIN;
 use gpunet_e2e::faults::{self, CALLS, Waiting};
 use gpunet_e2e::{
-    Domain, Errno, Handle, Job, Peer, Script, any_port, eventually, flags, is_cuda, net,
+    Domain, Errno, Handle, Job, Peer, Script, any_port, eventually, flags, is_cuda, is_rdma, net,
     net_builder, peer,
 };
 use gpunet_host::{GpuError, LaunchError, Net, NetError};
@@ -79,7 +79,8 @@ fn connections_spread_over_proxy_threads() {
     started.until(&flags, 0);
     let mut shards = [0; 3];
     for socket in net.dump().expect("the proxies answer") {
-        assert_eq!((socket.state, socket.transport), ("stream", "tcp"));
+        let transport = socket.transport.split(' ').next().unwrap_or_default();
+        assert_eq!((socket.state, transport), ("stream", if is_rdma() { "rdma" } else { "tcp" }));
         assert_eq!((socket.received, socket.sent), (500, 500));
         assert_eq!(socket.launch, Some(started.launch().number()));
         assert_eq!(socket.peer, Some(server.to_string()));

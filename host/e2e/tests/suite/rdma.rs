@@ -1,12 +1,14 @@
 //! What only RDMA has: placements, peers that are killed or speak something else, and nets that go
 //! both ways. Where the suite goes by TCP, nothing of this runs.
 
+use std::io::Read as _;
 use std::process::Command;
 use std::time::Duration;
 
+use gpunet_device::calls::MSG_DONTWAIT;
 use gpunet_e2e::{
     Domain, Errno, Job, Peer, Script, SocketOption, any_port, eventually, flags, is_rdma, net,
-    net_builder, patient, peer, skip,
+    net_builder, patient, peer, skip, way,
 };
 use gpunet_host::{Placement, Placements, TransportChoice};
 use rsocket_shim::load::Libraries;
@@ -168,6 +170,77 @@ fn a_reader_that_rests_stops_the_kernel_and_loses_nothing() {
     script.close(0);
     let finished = Job::blocks(32).script(&script).flags(&flags).run(&net);
     assert_eq!(i64::try_from(peer.result()), Ok(finished.result(0, sent)));
+}
+
+/// Sets the link up or down.
+fn set_link(link: &str, to: &str) {
+    let done = Command::new("ip").args(["link", "set", link, to]).status();
+    assert!(done.expect("there is `ip`").success(), "{link} cannot be set {to}");
+}
+
+/// What was received in order, and whether the stream came to its end.
+fn receive_while_it_lasts(mut stream: peer::Stream) -> (u64, bool) {
+    let (mut room, mut got) = (vec![0; 8192], 0);
+    loop {
+        match stream.read(&mut room) {
+            Ok(0) => return (got, true),
+            Ok(bytes) => {
+                peer::check(&room[..bytes], gpunet_e2e::script::SEED, got);
+                got += bytes as u64;
+            }
+            Err(_) => return (got, false),
+        }
+    }
+}
+
+/// A device may lose the connection, or carry on; what it must not do is lose bytes in silence.
+#[test]
+fn a_link_that_goes_down_and_up() {
+    let name = "a_link_that_goes_down_and_up";
+    if !has_rdma(name) {
+        return;
+    }
+    let Some(link) = way::link() else {
+        return skip(&format!("rdma::{name}"), "GPUNET_LINK names no link that may be set down");
+    };
+    let (net, flags) = (net(), flags());
+    let peer = Peer::serve(receive_while_it_lasts);
+    let (turns, length) = (40, 1000);
+    let mut script = Script::new();
+    script.stream(0, peer.address).send_timeout(0, LIMIT).send(0, length).set_flag(0);
+    let first = script.mark() + 1;
+    for _ in 0..turns {
+        script.send(0, length).any().takes(Duration::ZERO..2 * LIMIT).sleep(20 * MS);
+    }
+    script.recv(0, 1).flags(MSG_DONTWAIT).any();
+    let end = script.mark();
+    script.close(0);
+    let started = Job::blocks(32).script(&script).flags(&flags).start(&net);
+    started.until(&flags, 0);
+    set_link(&link, "down");
+    std::thread::sleep(200 * MS);
+    set_link(&link, "up");
+    let finished = started.finish();
+    let sends = (0..turns).map(|turn| finished.result(0, first + 2 * turn));
+    let sent = length + sends.clone().filter(|sent| *sent > 0).sum::<i64>() as u64;
+    let timed_out = Errno::ETIMEDOUT.negative();
+    let failed = sends.clone().any(|sent| sent < 0 && sent != timed_out);
+    let (got, ended) = peer.result();
+    let error = sends.clone().find(|sent| *sent < 0).unwrap_or(0);
+    println!("{sent} bytes sent, {got} received, first error {error}, ended: {ended}");
+    if failed || finished.result(0, end) != Errno::EAGAIN.negative() {
+        let clear = [Errno::EIO, Errno::ECONNRESET, Errno::EPIPE, Errno::ETIMEDOUT];
+        let clear = clear.map(Errno::negative);
+        assert!(sends.clone().all(|sent| sent > 0 || clear.contains(&sent)), "{finished:?}");
+        assert!(got <= sent);
+    } else {
+        assert_eq!((got, ended), (sent, true));
+    }
+    assert!(eventually(5000 * MS, || net.statistics().sockets == 0));
+    // With the link, all is as it was.
+    let mut script = Script::new();
+    script.stream(0, peer::echo_server()).send(0, 5000).recv_all(0, 5000, 1000).close(0);
+    Job::blocks(32).script(&script).run(&net);
 }
 
 #[test]
