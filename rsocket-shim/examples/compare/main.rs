@@ -9,7 +9,7 @@
 //! ```
 //!
 //! `ADDRESS` is an IPv4 address of this machine with RDMA. It ends with an error where ours needs
-//! more than stock does.
+//! more than stock does, or copies a byte.
 
 #![allow(unsafe_code, reason = "counts in the table of a verbs context")]
 
@@ -189,12 +189,14 @@ fn print_json(all: &[Found]) {
     println!("{}", json!(rows));
 }
 
-/// Ours may need what stock needs, not more. How completions fall between two looks at the count
+/// Ours may need what stock needs, not more, and copies nothing. How completions fall between two looks at the count
 /// differs from run to run by what is under way at its end.
 fn judge(all: &[Found]) -> anyhow::Result<()> {
     const UNDER_WAY: f64 = 4.0;
     for pair in all.chunks_exact(2) {
         let [stock, ours] = pair else { continue };
+        let copied = ours.counts.copied;
+        ensure!(copied == 0, "{} bytes, {}: {copied} were copied", ours.size, ours.manner());
         let slack = UNDER_WAY / f64::from(ours.transfers);
         let counted = ours.columns().into_iter().zip(stock.columns()).take(4);
         for (name, (ours_each, stock_each)) in
