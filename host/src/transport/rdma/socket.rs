@@ -292,7 +292,7 @@ impl Socket for RdmaSocket {
         let told = self.told_received;
         let in_gpu_memory = self.placement.is_some_and(|placement| placement != Placement::Bounce);
         let stream = self.stream()?;
-        let progressed = stream.progress();
+        let progressed = stream.advance();
         let new = stream.arrived() - told;
         // The rest of what came before it failed is still for the kernel.
         match (new, progressed) {
@@ -335,7 +335,11 @@ impl Socket for RdmaSocket {
         let stream = self.stream()?;
         stream.offer(tail).map_err(|error| errno(&error))?;
         // Not only for bytes: nobody receives any more where the peer has ended its stream.
-        let progressed = stream.progress();
+        let progressed = match stream.advance() {
+            // Who is told to wait waits for an edge, and all before it has to be taken.
+            Ok(Next::Again) if stream.sent() == told => stream.progress(),
+            progressed => progressed,
+        };
         match (stream.sent() - told, progressed) {
             (0, Ok(_)) => Ok(Moved::Later),
             (0, Err(error)) => Err(errno(&error)),
