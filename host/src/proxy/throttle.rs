@@ -32,6 +32,7 @@ impl Shard {
         if self.throttled.is_empty()
             && let Ok(turn) = self.receive_granted(place)
         {
+            self.send_what_was_heard_of(place);
             return turn;
         }
         // An end or an error is not held up by those who move bytes.
@@ -40,7 +41,16 @@ impl Shard {
         if turn == Turn::Throttled {
             self.queue_up(place, Direction::Receive);
         }
+        self.send_what_was_heard_of(place);
         turn
+    }
+
+    /// What came to a socket whose bytes come by themselves may have been word of what was sent.
+    fn send_what_was_heard_of(&mut self, place: usize) {
+        let sends = |connection: &Connection| connection.places_bytes() && connection.unsent() > 0;
+        if self.places[place].as_deref().is_some_and(sends) {
+            self.send_at(place);
+        }
     }
 
     /// Sends at a place, as much as there is and is granted.
@@ -49,6 +59,15 @@ impl Shard {
         // No overtaking.
         if unsent > 0 && !self.throttled.is_empty() || self.send_granted(place).is_err() {
             self.queue_up(place, Direction::Send);
+        }
+        self.receive_what_was_heard_of(place);
+    }
+
+    /// It may have heard of bytes that came, while it was sending.
+    fn receive_what_was_heard_of(&mut self, place: usize) {
+        let heard = self.places[place].as_deref().filter(|connection| connection.places_bytes());
+        if let Some(handle) = heard.map(|connection| connection.handle) {
+            self.heat(handle);
         }
     }
 
@@ -157,6 +176,10 @@ impl Shard {
                 Direction::Receive => self.receive_granted(place),
                 Direction::Send => self.send_granted(place),
             };
+            match direction {
+                Direction::Receive => self.send_what_was_heard_of(place),
+                Direction::Send => self.receive_what_was_heard_of(place),
+            }
             match (direction, served) {
                 (_, Err(grant)) => {
                     self.queue_up(place, direction);

@@ -8,7 +8,7 @@ use gpunet_e2e::{
     Domain, Errno, Job, Peer, Script, SocketOption, any_port, eventually, flags, is_rdma, net,
     net_builder, patient, peer, skip,
 };
-use gpunet_host::{Placement, Placements, TransportChoice};
+use gpunet_host::{Placement, Placements, Policy, TransportChoice};
 use rsocket_shim::load::Libraries;
 use rsocket_shim::verbs::{
     Capacity, CompletionChannel, CompletionQueue, Device, Domain as Protection, EventChannel,
@@ -252,6 +252,23 @@ fn a_socket_that_was_bound_connects_from_there() {
     let [bound, connected] = [bound, connected].map(|place| finished.names[0][place]);
     assert_ne!(bound.port(), 0);
     assert_eq!(bound, connected);
+}
+
+/// Bytes come by themselves, whatever the limits say; what is held back is told in time.
+#[test]
+fn a_stream_under_a_rate_does_not_stall() {
+    if !has_rdma("a_stream_under_a_rate_does_not_stall") {
+        return;
+    }
+    let policy = Policy::open().max_rate(400_000);
+    let net = net_builder().policy(policy).build().expect("a net");
+    let mut script = Script::new();
+    script.stream(0, peer::echo_server());
+    for _ in 0..20 {
+        script.send_all(0, 10_000, 1000).recv_all(0, 10_000, 1000);
+    }
+    script.close(0);
+    Job::blocks(32).script(&script).run(&net);
 }
 
 /// While no kernel runs the proxy sleeps, and what a closed socket has still to send needs its peer to
