@@ -535,7 +535,7 @@ impl Shard {
     }
 
     /// Tries a socket in the next turn without asking epoll.
-    fn heat(&mut self, handle: Handle) {
+    pub(super) fn heat(&mut self, handle: Handle) {
         if let Some(connection) = self.find(handle)
             && connection.hot == 0
         {

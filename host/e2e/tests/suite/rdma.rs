@@ -10,7 +10,7 @@ use gpunet_e2e::{
     Domain, Errno, Job, Peer, Script, SocketOption, any_port, eventually, flags, is_rdma, net,
     net_builder, patient, peer, skip, way,
 };
-use gpunet_host::{Placement, Placements, TransportChoice};
+use gpunet_host::{Placement, Placements, Policy, TransportChoice};
 use rsocket_shim::load::Libraries;
 use rsocket_shim::verbs::{
     Capacity, CompletionChannel, CompletionQueue, Device, Domain as Protection, EventChannel,
@@ -278,4 +278,97 @@ fn a_net_that_goes_both_ways() {
     peer::receive(&mut stream, 0, 100);
     peer::send(&mut stream, 0, 100);
     started.finish();
+}
+
+/// A machine without RDMA does not even refuse: here requests come in, and nobody answers.
+#[test]
+fn a_peer_that_is_silent_by_rdma_gets_tcp() {
+    if !has_rdma("a_peer_that_is_silent_by_rdma_gets_tcp") {
+        return;
+    }
+    let net = net_builder().transport(TransportChoice::Auto).build().expect("a net");
+    let home = any_port().to_ip().expect("an IP address");
+    let tcp = std::net::TcpListener::bind(home).expect("a port");
+    let at = tcp.local_addr().expect("its address");
+    let libraries = Libraries::load().expect("there is RDMA");
+    let silent = rsocket_shim::stream::Listener::bind(libraries, at).expect("the same port");
+    silent.listen(4).expect("it listens");
+    let mut client = Script::new();
+    client.stream(0, at.into()).takes(2900 * MS..6000 * MS);
+    client.get(0, SocketOption::Transport, TransportChoice::Tcp as i64);
+    client.send(0, 100).recv_all(0, 100, 100).close(0);
+    // Once is enough.
+    client.stream(0, at.into()).takes(Duration::ZERO..1000 * MS);
+    client.send(0, 100).recv_all(0, 100, 100).close(0);
+    let started = Job::blocks(32).script(&client).start(&net);
+    for _ in 0..2 {
+        let mut stream = peer::Stream::Tcp(tcp.accept().expect("the kernel connects").0);
+        peer::receive(&mut stream, 0, 100);
+        peer::send(&mut stream, 0, 100);
+    }
+    started.finish();
+}
+
+#[test]
+fn a_socket_that_was_bound_connects_from_there() {
+    if !has_rdma("a_socket_that_was_bound_connects_from_there") {
+        return;
+    }
+    let net = net();
+    let mut script = Script::new();
+    script.socket(0, Domain::V4).bind(0, any_port());
+    let bound = script.keep_name(0);
+    script.connect(0, peer::echo_server());
+    let connected = script.keep_name(0);
+    script.send(0, 100).recv_all(0, 100, 100).close(0);
+    let finished = Job::blocks(32).script(&script).run(&net);
+    let [bound, connected] = [bound, connected].map(|place| finished.names[0][place]);
+    assert_ne!(bound.port(), 0);
+    assert_eq!(bound, connected);
+}
+
+/// Bytes come by themselves, whatever the limits say; what is held back is told in time.
+#[test]
+fn a_stream_under_a_rate_does_not_stall() {
+    if !has_rdma("a_stream_under_a_rate_does_not_stall") {
+        return;
+    }
+    let policy = Policy::open().max_rate(400_000);
+    let net = net_builder().policy(policy).build().expect("a net");
+    let mut script = Script::new();
+    script.stream(0, peer::echo_server());
+    for _ in 0..20 {
+        script.send_all(0, 10_000, 1000).recv_all(0, 10_000, 1000);
+    }
+    script.close(0);
+    Job::blocks(32).script(&script).run(&net);
+}
+
+/// While no kernel runs the proxy sleeps, and what a closed socket has still to send needs its peer to
+/// wake it.
+#[test]
+fn what_is_unsent_at_the_end_of_a_kernel_goes_when_the_peer_reads() {
+    if !has_rdma("what_is_unsent_at_the_end_of_a_kernel_goes_when_the_peer_reads") {
+        return;
+    }
+    let (net, flags) =
+        (net_builder().linger(patient(20_000 * MS)).build().expect("a net"), flags());
+    let told = std::sync::Arc::clone(&flags);
+    let peer = Peer::serve(move |mut stream| {
+        told.wait(0);
+        let begun = std::time::Instant::now();
+        (peer::receive_rest(&mut stream, 0), begun.elapsed())
+    });
+    let mut script = Script::new();
+    // More than the peer's buffers hold, so that the rest is in the ring when the kernel ends.
+    let much = 1 << 20;
+    script.stream(0, peer.address).send_timeout(0, LIMIT).send(0, much).between(1, much as i64 - 1);
+    let sent = script.mark();
+    script.close(0);
+    let finished = Job::blocks(32).script(&script).flags(&flags).run(&net);
+    std::thread::sleep(300 * MS);
+    flags.set(0, 1);
+    let (came, took) = peer.result();
+    assert_eq!(i64::try_from(came), Ok(finished.result(0, sent)));
+    assert!(took < patient(5000 * MS), "{took:?}");
 }

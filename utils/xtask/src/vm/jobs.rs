@@ -28,6 +28,8 @@ pub(crate) enum What {
     Program {
         /// Its package.
         package: &'static str,
+        /// What cargo calls it: `bin` or `example`.
+        kind: &'static str,
         /// Its name, and that of its command in the guest.
         program: &'static str,
         /// The script.
@@ -176,6 +178,18 @@ pub(crate) const JOBS: &[Job] = &[
         kill -INT $server
         wait $server",
     ),
+    // Fails where ours needs more work than stock rsocket, or the CPU copies a byte of ours.
+    Job {
+        name: "compare",
+        limit: 90,
+        apps: false,
+        what: What::Program {
+            package: "rsocket-shim",
+            kind: "example",
+            program: "compare",
+            text: "compare $ADDRESS",
+        },
+    },
     rdma_tests("verbs", 60),
     rdma_tests("streams", 150),
     // On the emulated GPU, over TCP inside the guest.
@@ -225,6 +239,7 @@ pub(crate) const JOBS: &[Job] = &[
         long: false,
         what: What::Program {
             package: "gpunet-diagnose",
+            kind: "bin",
             program: "diagnose",
             text: "diagnose | tee /tmp/report
             says() { grep -q \"$1\" /tmp/report || { echo \"it does not say: $1\" >&2; exit 1; }; }
