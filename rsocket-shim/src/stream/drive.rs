@@ -2,8 +2,7 @@
 //!
 //! The completion queue is armed whenever a round finds it empty, and stays so until its event is
 //! taken. So between the event and [`Stream::progress`] bytes flow without a system call, and a
-//! completion that nobody has seen always makes the descriptor readable. Who waits for an edge waits
-//! only after [`Next::Wait`], which is said when the event has been taken and the queue is armed.
+//! completion that nobody has seen always makes the descriptor readable.
 
 use super::{Next, Stage, Stream, StreamError};
 use crate::protocol::{Failure, Protocol};
@@ -11,8 +10,6 @@ use crate::verbs::EventKind;
 
 /// Rounds in which completions come one after the other before others get their turn.
 const ROUNDS: usize = 32;
-/// Times in a row that completions may keep a stream from what else has happened.
-const DEAF: u32 = 64;
 /// How often a leaving stream that a peer keeps busy tries in one go.
 const PATIENCE: usize = 8;
 
@@ -21,13 +18,6 @@ impl Stream {
     /// stream; what arrived before can still be read.
     pub fn progress(&mut self) -> Result<Next, StreamError> {
         self.unless_ended(Self::wake_up)
-    }
-
-    /// As [`Self::progress`], but completions come first, and without a system call: what else made
-    /// the descriptor readable is looked at where they bring nothing, where they end the stream, and
-    /// now and then. Until then it is to be called again, and says so.
-    pub fn advance(&mut self) -> Result<Next, StreamError> {
-        self.unless_ended(Self::completions_first)
     }
 
     /// As [`Self::progress`], but for bytes alone: without a system call where the device's driver
@@ -71,33 +61,7 @@ impl Stream {
         }
     }
 
-    fn completions_first(&mut self) -> Result<Next, StreamError> {
-        let before = self.work.completions;
-        match self.pump_and_judge() {
-            Ok(_) if self.work.completions != before && self.deaf_for < DEAF => {
-                self.deaf_for += 1;
-                Ok(Next::Again)
-            }
-            Ok(_) => self.wake_up(),
-            Err(error) => {
-                // Why it ended may be the connection manager's to say.
-                self.hear()?;
-                self.judge()?;
-                Err(if self.hung_up { StreamError::Reset } else { error })
-            }
-        }
-    }
-
     fn wake_up(&mut self) -> Result<Next, StreamError> {
-        let heard = self.hear();
-        let flowed = self.pump_and_judge();
-        // Whatever ends it, what came before has been taken.
-        heard.and(flowed)
-    }
-
-    /// Takes what has made the descriptor readable, but for the completions themselves.
-    fn hear(&mut self) -> Result<(), StreamError> {
-        self.deaf_for = 0;
         let woken = self.wake.take()?;
         if let Some(Stage::Asking(line) | Stage::Open(line, _)) = &mut self.stage {
             line.armed &= !woken.completions;
@@ -107,7 +71,10 @@ impl Stream {
         {
             protocol.keepalive();
         }
-        if woken.events { self.take_events() } else { Ok(()) }
+        let heard = if woken.events { self.take_events() } else { Ok(()) };
+        let flowed = self.pump_and_judge();
+        // Whatever ends it, what came before has been taken.
+        heard.and(flowed)
     }
 
     fn pump_and_judge(&mut self) -> Result<Next, StreamError> {

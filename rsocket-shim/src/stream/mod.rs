@@ -118,8 +118,6 @@ pub struct Stream {
     domain: Domain,
     completions: Vec<Completion>,
     work: Work,
-    /// Times in a row that completions came first.
-    deaf_for: u32,
     /// The connection manager says that the peer is gone.
     hung_up: bool,
     /// We were asked to leave.
@@ -171,7 +169,6 @@ impl Stream {
             domain: domain.clone(),
             completions: Vec::new(),
             work: Work::default(),
-            deaf_for: 0,
             hung_up: false,
             leaving: false,
             ended: None,

@@ -255,11 +255,10 @@ impl End {
         count > 0
     }
 
-    /// The descriptor was readable. Either way of looking takes all that there is.
+    /// The descriptor was readable.
     pub(crate) fn look(&mut self) -> bool {
         self.woken += 1;
-        let in_turn = self.woken.is_multiple_of(2);
-        let next = if in_turn { self.stream.progress() } else { self.stream.advance() };
+        let next = self.stream.progress();
         self.note(next)
     }
 }
