@@ -181,6 +181,7 @@ pub(crate) const JOBS: &[Job] = &[
     // Fails where ours needs more work than stock rsocket, or the CPU copies a byte of ours.
     Job {
         name: "compare",
+        long: false,
         limit: 90,
         apps: false,
         what: What::Program {
