@@ -14,7 +14,7 @@ use super::connection::{Connection, Counted, Owner, Phase, Wishes};
 use super::shard::Shard;
 use super::tests::{NoEpoll, empty_shard};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
-use crate::memory::{Memory, Window};
+use crate::memory::{CpuWords, Memory, Window, WordPlacement};
 use crate::net::policy::Policy;
 use crate::transport::{Direction, Moved, Socket};
 
@@ -176,7 +176,8 @@ fn shard(policy: Policy, when: When) -> (Shard, Arc<Mutex<Adapter>>) {
 fn shard_in(phase: Phase, policy: Policy, when: When) -> (Shard, Arc<Mutex<Adapter>>) {
     let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
     let layout = Layout { shards: 1, places: 2, slots: 1 };
-    let memory = Memory::new(&gpu, layout, 2 * RING as usize, false, 1).expect("memory");
+    let words = CpuWords::new(&gpu, &layout, WordPlacement::Host).expect("memory");
+    let memory = Memory::new(&gpu, layout, words, 2 * RING as usize, false, 1).expect("memory");
     let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
     let adapter =
         Adapter { when, offered: 0, asked: 0, says: (10, 100), heard: (0, 0), told: (0, 0) };
