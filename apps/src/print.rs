@@ -1,10 +1,11 @@
 //! Results on standard output, flushed at once since whoever reads them may be waiting for the line,
 //! and words for people on standard error.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
+use tracing_subscriber::EnvFilter;
 
 use crate::failure::{Failure, one_line};
 
@@ -22,6 +23,14 @@ pub fn print(text: &str) -> Result<(), Failure> {
 /// Says a line on standard error; with that closed there is nobody to tell.
 pub fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Shows the log on standard error: warnings, or what `RUST_LOG` asks for. To be called once.
+pub fn show_log() {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    let colours = io::stderr().is_terminal();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
+    log.with_writer(io::stderr).init();
 }
 
 /// What clap has to say: help goes out whole, a mistake in one line.

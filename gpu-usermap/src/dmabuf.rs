@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::error::{Call, Why};
 use crate::memory::{Exported, MemoryError};
-use crate::system::{Pages, System};
+use crate::system::{Errno, Pages, System};
 
 /// A range of a dma-buf. Its fields are dropped in this order: pages first.
 #[derive(Debug)]
@@ -39,6 +39,11 @@ impl Mapped {
         let pages = Pages::map(Arc::clone(system), file, span, first - lead as u64)
             .map_err(|errno| Why::Refused { call: Call::MapExport, errno })?;
         Ok(Self { pages, lead, _descriptor: descriptor })
+    }
+
+    /// Puts zeroed pages in the place of memory that is gone.
+    pub(crate) fn cover(&self) -> Result<(), Errno> {
+        self.pages.cover()
     }
 
     /// The first byte of the range.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::error::{AccessError, PassedOver};
 use crate::memory::GpuMemory;
-use crate::system::System;
+use crate::system::{Errno, System};
 use crate::view::{Caching, View};
 use crate::{Backend, dmabuf, gdrdrv};
 
@@ -133,6 +133,21 @@ impl<M: GpuMemory> Mapping<M> {
             Held::Direct(start) => *start,
         };
         Ok(View::new(start, self.range.len(), self.caching()))
+    }
+
+    /// Puts zeroed pages of this process where the mapping lies, for who has found by
+    /// [`check`](Self::check) that its memory is gone and has threads that still store there: from
+    /// now on they do so in vain, and not at the cost of the process. Kernels see none of it.
+    /// Memory that nobody can take away stays as it is.
+    ///
+    /// # Errors
+    /// The system's; the mapping is as it was then.
+    pub fn abandon(&self) -> Result<(), Errno> {
+        match &self.held {
+            Held::Gdrdrv(mapped) => mapped.cover(),
+            Held::DmaBuf(mapped, _) => mapped.cover(),
+            Held::Direct(_) => Ok(()),
+        }
     }
 
     /// Unmaps, and gives the memory back to the caller.

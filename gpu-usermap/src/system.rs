@@ -66,6 +66,15 @@ pub trait System: Send + Sync {
     /// `mmap` gave it with that length, and nobody uses it any more.
     unsafe fn munmap(&self, start: NonNull<u8>, length: usize) -> Result<(), Errno>;
 
+    /// Puts zeroed pages of this process in the place of a mapping, at one stroke for all threads.
+    ///
+    /// # Errors
+    /// The system's; the mapping is as it was then.
+    ///
+    /// # Safety
+    /// `mmap` gave it with that length, and it was not ended.
+    unsafe fn cover(&self, start: NonNull<u8>, length: usize) -> Result<(), Errno>;
+
     /// The calling process.
     fn process(&self) -> u32;
 
@@ -112,6 +121,15 @@ impl System for Linux {
         // SAFETY: the caller's promise.
         let result = unsafe { libc::munmap(start.as_ptr().cast(), length) };
         if result < 0 { Err(Errno::last()) } else { Ok(()) }
+    }
+
+    unsafe fn cover(&self, start: NonNull<u8>, length: usize) -> Result<(), Errno> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: replaces a mapping that the caller owns, and nothing else.
+        let covered =
+            unsafe { libc::mmap(start.as_ptr().cast(), length, protection, flags, -1, 0) };
+        if covered == libc::MAP_FAILED { Err(Errno::last()) } else { Ok(()) }
     }
 
     fn process(&self) -> u32 {
@@ -172,6 +190,12 @@ impl Pages {
     #[must_use]
     pub fn start(&self) -> NonNull<u8> {
         self.start
+    }
+
+    /// Puts zeroed pages in their place.
+    pub(crate) fn cover(&self) -> Result<(), Errno> {
+        // SAFETY: `map` made the mapping with that length, and only the drop ends it.
+        unsafe { self.system.cover(self.start, self.length) }
     }
 
     /// Bytes mapped.

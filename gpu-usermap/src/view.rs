@@ -21,6 +21,18 @@ pub enum Caching {
     Device,
 }
 
+impl Caching {
+    /// Keeps what this thread stores later behind what it has stored, and sends that on its way:
+    /// a store fence where stores are combined, elsewhere nothing. For who stores through an
+    /// address ([`View::as_ptr`]), before a flag and after it.
+    #[inline(always)]
+    pub fn store_fence(self) {
+        if self == Self::WriteCombining {
+            Cpu.store_fence();
+        }
+    }
+}
+
 impl std::fmt::Display for Caching {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -153,9 +165,14 @@ impl<'m> View<'m> {
 
     /// Sends on its way what was stored and lingers in the processor.
     pub fn flush(self) {
-        if self.caching == Caching::WriteCombining {
-            Cpu.store_fence();
-        }
+        self.caching.store_fence();
+    }
+
+    /// Where the CPU finds the first byte, for accesses of the caller's own: atomic or volatile
+    /// ones, as long as the mapping stands, with the fences that its [`Caching`] takes.
+    #[must_use]
+    pub fn as_ptr(self) -> *mut u8 {
+        self.start.as_ptr()
     }
 
     fn at(self, offset: usize, length: usize) -> Result<NonNull<u8>, AccessError> {

@@ -27,7 +27,7 @@ mod simulation;
 pub mod transport;
 
 pub use gpu::{Gpu, GpuChoice, GpuError, GpuKind, KernelError, Module};
-pub use memory::Window;
+pub use memory::{Window, WordPlacement, WordsRefused, WordsReport};
 pub use net::{Launch, LaunchError, Net, NetBuilder, NetError, Policy, Rule, RuleError, Shape};
 pub use proxy::message::Released;
 pub use proxy::statistics::{SocketState, Statistics};

@@ -1,12 +1,19 @@
 //! A net's memory as the proxy sees it: words through [`Word`], ring bytes as windows.
 //!
 //! The one place of the host side where addresses of shared memory are made; indices are checked
-//! here. The proxy never forms a Rust slice over any of it: the GPU may write at any time.
+//! here. The proxy never forms a Rust slice over any of it: the GPU may write at any time. The words
+//! that the proxy writes are in `cpu_words.rs`, and where they lie is decided in `placement.rs`.
 
 #![allow(unsafe_code, reason = "makes words and windows from the regions' addresses")]
 
+#[cfg(test)]
+pub(crate) mod combining;
+mod cpu_words;
+mod placement;
+
 use std::sync::Arc;
 
+use gpu_usermap::AccessError;
 use gpunet_device::abi::card::{CARD_WORDS, Card, Place};
 use gpunet_device::abi::express::{self, EXPRESS_BYTES, EXPRESS_WORDS};
 use gpunet_device::abi::layout::{LIVE_WORDS, Layout};
@@ -15,13 +22,16 @@ use gpunet_device::abi::net::{Net as DeviceNet, Regions, header};
 use gpunet_device::abi::word::{self, Word, Words};
 use gpunet_device::planted::{Bug, planted};
 
+pub(crate) use cpu_words::{CpuArray, CpuWord, CpuWords};
+pub use placement::{WordPlacement, WordsRefused, WordsReport};
+
 use crate::gpu::{ArenaWindow, DeviceMemory, Gpu, GpuError, HostMemory};
 
 /// The regions of a net.
 pub(crate) struct Memory {
     layout: Layout,
     gpu_words: HostMemory,
-    cpu_words: HostMemory,
+    cpu_words: CpuWords,
     rings: Arc<HostMemory>,
     /// Rings of transports that place bytes there by themselves, where there are any.
     gpu_rings: Option<Arc<DeviceMemory>>,
@@ -29,10 +39,12 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Makes all regions, zeroed but for the header that kernels read.
+    /// Makes all regions around those words of the same layout, zeroed but for the header that
+    /// kernels read.
     pub(crate) fn new(
         gpu: &Gpu,
         layout: Layout,
+        cpu_words: CpuWords,
         ring_bytes: usize,
         rings_on_gpu: bool,
         window: Option<&ArenaWindow>,
@@ -41,7 +53,7 @@ impl Memory {
         let this = Self {
             layout,
             gpu_words: gpu.host_memory(layout.gpu_words() * 8)?,
-            cpu_words: gpu.host_memory(layout.cpu_words() * 8)?,
+            cpu_words,
             rings: Arc::new(gpu.host_memory(ring_bytes)?),
             gpu_rings: match rings_on_gpu {
                 true => Some(Arc::new(gpu.device_memory(ring_bytes)?)),
@@ -101,7 +113,8 @@ impl Memory {
         use gpunet_device::abi::model;
         model::knows_words(self.gpu_words.as_ptr().cast(), self.layout.gpu_words());
         // One stop word and one heartbeat, and all from the first record on.
-        let cpu_words: *mut u64 = self.cpu_words.as_ptr().cast();
+        // The emulated GPU finds them where the CPU does.
+        let cpu_words: *mut u64 = self.cpu_words.device_ptr().cast();
         let first = self.layout.record(0);
         for at in [self.layout.stop(0), self.layout.heartbeat(0)] {
             model::knows_words(cpu_words.wrapping_add(at), 1);
@@ -132,12 +145,6 @@ impl Memory {
         assert!(at < self.layout.gpu_words());
         // SAFETY: inside the region, by the check.
         unsafe { self.gpu_words.as_ptr().cast::<u64>().add(at) }
-    }
-
-    fn cpu_word(&self, at: usize, words: usize) -> *mut u64 {
-        assert!(at + words <= self.layout.cpu_words());
-        // SAFETY: inside the region, by the check.
-        unsafe { self.cpu_words.as_ptr().cast::<u64>().add(at) }
     }
 
     /// Written by the GPU: how far it has filled a socket's send ring.
@@ -208,45 +215,43 @@ impl Memory {
     }
 
     /// Written by the proxy: not zero when a launch shall stop.
-    pub(crate) fn stop(&self, launch: usize) -> Word {
-        // SAFETY: as send_tail.
-        unsafe { Word::at(self.cpu_word(self.layout.stop(launch), 1)) }
+    pub(crate) fn stop(&self, launch: usize) -> CpuWord {
+        self.cpu_words.word(self.layout.stop(launch))
     }
 
-    /// Written by the proxy: grows while a shard's thread lives.
-    pub(crate) fn heartbeat(&self, shard: usize) -> Word {
-        // SAFETY: as send_tail.
-        unsafe { Word::at(self.cpu_word(self.layout.heartbeat(shard), 1)) }
+    /// Shows that a shard's thread lives: `beat` grows.
+    pub(crate) fn beat(&self, shard: usize, beat: u64) {
+        self.cpu_words.beat(self.layout.heartbeat(shard), shard, beat);
+    }
+
+    /// What a shard's thread showed last.
+    pub(crate) fn last_beat(&self, shard: usize) -> u64 {
+        self.cpu_words.last_beat(self.layout.heartbeat(shard), shard)
     }
 
     /// Written by the proxy: receive tail, send head, status.
-    pub(crate) fn live(&self, socket: usize) -> Words<LIVE_WORDS> {
-        // SAFETY: as send_tail.
-        unsafe { Words::at(self.cpu_word(self.layout.live(socket), LIVE_WORDS)) }
+    pub(crate) fn live(&self, socket: usize) -> CpuArray<LIVE_WORDS> {
+        self.cpu_words.array(self.layout.live(socket))
     }
 
     /// Written by the proxy: number of the reply in a slot.
-    pub(crate) fn reply_sequence(&self, slot: usize) -> Word {
-        // SAFETY: as send_tail.
-        unsafe { Word::at(self.cpu_word(self.layout.reply_sequence(slot), 1)) }
+    pub(crate) fn reply_sequence(&self, slot: usize) -> CpuWord {
+        self.cpu_words.word(self.layout.reply_sequence(slot))
     }
 
     /// Written by the proxy: the reply in a slot.
-    pub(crate) fn reply(&self, slot: usize) -> Words<REPLY_WORDS> {
-        // SAFETY: as send_tail.
-        unsafe { Words::at(self.cpu_word(self.layout.reply(slot), REPLY_WORDS)) }
+    pub(crate) fn reply(&self, slot: usize) -> CpuArray<REPLY_WORDS> {
+        self.cpu_words.array(self.layout.reply(slot))
     }
 
     /// Publishes a card: word 0 is cleared first and written last, so that the GPU never takes
     /// one socket's words for another's.
     pub(crate) fn publish_card(&self, socket: usize, card: &Card) {
-        // SAFETY: as send_tail.
-        let place: Words<CARD_WORDS> =
-            unsafe { Words::at(self.cpu_word(self.layout.card(socket), CARD_WORDS)) };
+        let place = self.card(socket);
         let words = card.to_words();
         place.get(0).store(0);
         // No word of the new card is seen with the old word 0.
-        word::release_fence();
+        self.cpu_words.fence();
         for (index, word) in words.iter().enumerate().skip(1) {
             place.get(index).store(*word);
         }
@@ -255,8 +260,32 @@ impl Memory {
 
     /// Withdraws a card: its handle is dead from now on.
     pub(crate) fn withdraw_card(&self, socket: usize) {
-        // SAFETY: as send_tail.
-        unsafe { Word::at(self.cpu_word(self.layout.card(socket), 1)) }.store_release(0);
+        self.card(socket).get(0).store_release(0);
+    }
+
+    /// Written by the proxy: what a socket is.
+    pub(crate) fn card(&self, socket: usize) -> CpuArray<CARD_WORDS> {
+        self.cpu_words.array(self.layout.card(socket))
+    }
+
+    /// Sends on its way what this thread has written for kernels and nothing has published yet.
+    pub(crate) fn flush(&self) {
+        self.cpu_words.flush();
+    }
+
+    /// Where the words that kernels poll lie, and why.
+    pub(crate) fn words_report(&self) -> &WordsReport {
+        self.cpu_words.report()
+    }
+
+    /// Asks whether the memory of the words that kernels poll is still there.
+    pub(crate) fn check_words(&self) -> Result<(), AccessError> {
+        self.cpu_words.check()
+    }
+
+    /// Has these words go nowhere, once their memory is gone.
+    pub(crate) fn abandon_words(&self) {
+        self.cpu_words.abandon();
     }
 
     /// `length` bytes of a ring from the counter `position` on, in one or two pieces. Those of a
@@ -296,9 +325,8 @@ impl Memory {
     }
 
     /// Written by the proxy: the express words of the receive side.
-    fn receive_express(&self, socket: usize) -> Words<EXPRESS_WORDS> {
-        // SAFETY: as send_tail.
-        unsafe { Words::at(self.cpu_word(self.layout.record(socket), EXPRESS_WORDS)) }
+    pub(crate) fn receive_express(&self, socket: usize) -> CpuArray<EXPRESS_WORDS> {
+        self.cpu_words.array(self.layout.record(socket))
     }
 
     /// Written by the GPU: the express words of the send side.
@@ -317,7 +345,7 @@ impl Memory {
     /// Where the GPU's words, the proxy's and those in GPU memory begin.
     #[cfg(feature = "simulation")]
     pub(crate) fn regions(&self) -> [usize; 3] {
-        [self.gpu_words.as_ptr(), self.cpu_words.as_ptr(), self.local.device_ptr()]
+        [self.gpu_words.device_ptr(), self.cpu_words.device_ptr(), self.local.device_ptr()]
             .map(|start| start.addr())
     }
 

@@ -1,5 +1,5 @@
 //! Builds the PTX of the kernels that the proof runs.
 
 fn main() {
-    gpunet_builder::Builder::new("../../apps/kernels").build();
+    gpunet_builder::Builder::new("kernels").build();
 }

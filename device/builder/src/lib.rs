@@ -17,7 +17,7 @@
 //!                      ├─ crates     where the kernel crate stands, whose Cargo.lock counts
 //!                      ├─ ptx        a nested cargo, in <target>/gpunet-ptx/<cpu>
 //!                      ├─ ptxas      does it assemble (only where a ptxas is found)
-//!                      └─ OUT_DIR    <name>.ptx and <name>.module.rs
+//!                      └─ OUT_DIR    <name>.ptx.z, packed, and <name>.module.rs
 //! ```
 //!
 //! Without a compiler the build goes on: the module then carries, in place of the PTX, one line
@@ -125,8 +125,8 @@ impl Builder {
                 Err(ptxas::AssembleError::Rejected(error)) => return Err(error),
             }
         }
-        let in_out = out.join(format!("{}.ptx", kernel_crate.file_stem()));
-        write_if_different(&in_out, &ptx::squeezed(&ptx.text))?;
+        let in_out = out.join(format!("{}.ptx.z", kernel_crate.file_stem()));
+        write_if_different(&in_out, &ptx.packed())?;
         write_module(&out, &kernel_crate, Ok(&in_out))
     }
 }
@@ -138,19 +138,19 @@ fn write_module(
     ptx: Result<&Path, &str>,
 ) -> Result<(), Error> {
     let ptx = match ptx {
-        Ok(path) => format!("Ok(include_str!({:?}))", path.display().to_string()),
+        Ok(path) => format!("Ok(include_bytes!({:?}))", path.display().to_string()),
         Err(why) => format!("Err({why:?})"),
     };
     // As `kernels!` names it: by the crate, not the package.
     let name = kernel_crate.file_stem();
     let module = format!("::gpunet_host::Module {{ name: {name:?}, ptx: {ptx} }}\n");
     let path = out.join(format!("{}.module.rs", kernel_crate.file_stem()));
-    write_if_different(&path, &module)
+    write_if_different(&path, module.as_bytes())
 }
 
 /// Leaves the time stamp of an unchanged file alone, so that nothing is rebuilt for it.
-fn write_if_different(path: &Path, content: &str) -> Result<(), Error> {
-    if fs::read_to_string(path).is_ok_and(|present| present == content) {
+fn write_if_different(path: &Path, content: &[u8]) -> Result<(), Error> {
+    if fs::read(path).is_ok_and(|present| present == content) {
         return Ok(());
     }
     fs::write(path, content).map_err(|error| Error::io("write", path, &error))

@@ -10,6 +10,9 @@ use crate::error::Error;
 
 const TARGET: &str = "nvptx64-nvidia-cuda";
 
+/// How hard packing tries: more takes long in a build script, which is not optimised.
+const LEVEL: u8 = 6;
+
 /// PTX that was built, or was found up to date.
 #[derive(Debug, Clone)]
 pub struct Ptx {
@@ -20,6 +23,14 @@ pub struct Ptx {
     /// Everything it was made from: sources of the kernel crate and of its path dependencies,
     /// their manifests, and the `Cargo.lock`.
     pub sources: Vec<PathBuf>,
+}
+
+impl Ptx {
+    /// The text as programs carry it, in zlib's format. It is said many times over in different
+    /// registers, so little is left of it.
+    pub(crate) fn packed(&self) -> Vec<u8> {
+        miniz_oxide::deflate::compress_to_vec_zlib(self.text.as_bytes(), LEVEL)
+    }
 }
 
 /// Compiles a kernel crate for `cpu`, with the versions that the package in `user_folder` uses.
@@ -51,32 +62,6 @@ pub fn compile(
     let text = fs::read_to_string(&path).map_err(|error| Error::io("read", &path, &error))?;
     let sources = nested.sources(kernel_crate);
     Ok(Ptx { path, text, sources })
-}
-
-/// The same program in fewer bytes: without comments, indentation, and spaces that mean nothing, with
-/// shorter labels, and a line for each block of statements.
-/// Every program and every test suite carries a module, and is half PTX by size.
-pub(crate) fn squeezed(text: &str) -> String {
-    let mut squeezed = String::with_capacity(text.len());
-    for line in text.lines() {
-        // A string may hold anything.
-        let quoted = line.contains('"');
-        let code = if quoted { line } else { line.split("//").next().unwrap_or_default() };
-        let code = code.trim();
-        if code.is_empty() {
-            continue;
-        }
-        if quoted {
-            squeezed.push_str(code);
-        } else {
-            let words: Vec<&str> = code.split_whitespace().collect();
-            squeezed.push_str(&words.join(" ").replace(", ", ",").replace("$L__BB", "$"));
-        }
-        if !code.ends_with(';') {
-            squeezed.push('\n');
-        }
-    }
-    squeezed
 }
 
 struct NestedCargo<'a> {
@@ -232,14 +217,5 @@ mod tests {
             [PathBuf::from("/a/src/lib.rs"), PathBuf::from("/b c/src/x.rs")]
         );
         assert!(prerequisites("").is_empty());
-    }
-
-    #[test]
-    fn squeezing_leaves_code_and_strings() {
-        let text = "//\n// Generated\n\n.version 6.3\n\t// begin inline asm\n\tmov.u64 \t%rd1, \
-                    %globaltimer;  // clock\n\t@%p1 bra \t$L__BB2_1;\n\t.pragma \t\"a,  // b\";\n$L__BB2_1:\n";
-        let wanted = ".version 6.3\nmov.u64 %rd1,%globaltimer;@%p1 bra $2_1;\
-                      .pragma \t\"a,  // b\";$2_1:\n";
-        assert_eq!(squeezed(text), wanted);
     }
 }

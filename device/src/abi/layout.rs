@@ -3,7 +3,7 @@
 //! | region | memory | written by |
 //! | --- | --- | --- |
 //! | GPU words | pinned host | GPU: send tails, receive heads, requests, express words |
-//! | CPU words | pinned host | proxy: stop words, heartbeats, sockets' records, replies |
+//! | CPU words | pinned host or GPU | proxy: stop words, heartbeats, sockets' records, replies |
 //! | rings | pinned host or GPU | one side each |
 //! | window | GPU | kernels, those of peers too: rings and mailboxes of direct streams |
 //! | local | GPU | GPU alone: locks, positions, options |

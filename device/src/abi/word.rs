@@ -26,8 +26,8 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering;
 
-/// A shared 64-bit word.
-#[derive(Clone, Copy, Debug)]
+/// A shared 64-bit word. Two are equal that are the same place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Word(*mut u64);
 
 // SAFETY: every access is atomic.

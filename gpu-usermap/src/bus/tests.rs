@@ -147,22 +147,38 @@ extern "C" fn flag_on_combining_memory(data: *mut u32, flag: *mut u32) {
     }
 }
 
+/// The same by who stores through an address.
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+extern "C" fn flag_by_address(data: *mut u32, flag: *mut u32) {
+    // SAFETY: as above.
+    unsafe {
+        data.write_volatile(0x1234_5678);
+        Caching::WriteCombining.store_fence();
+        flag.write_volatile(0x0BAD_CAFE);
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 #[test]
 #[cfg_attr(debug_assertions, ignore = "reads optimised code: cargo test --release")]
 fn the_fence_is_in_the_machine_code_between_the_stores() {
     const SFENCE: [u8; 3] = [0x0F, 0xAE, 0xF8];
-    let (mut data, mut flag) = (0, 0);
-    flag_on_combining_memory(&raw mut data, &raw mut flag);
-    assert_eq!((data, flag), (0x1234_5678, 0x0BAD_CAFE));
-    let start = flag_on_combining_memory as *const u8;
-    // SAFETY: code of this program, whose pages go on for more than that behind any function.
-    let code: Vec<u8> = (0..64).map(|at| unsafe { start.add(at).read_volatile() }).collect();
-    let find = |wanted: &[u8]| code.windows(wanted.len()).position(|bytes| bytes == wanted);
-    let data = find(&0x1234_5678_u32.to_le_bytes()).expect("the data's store");
-    let flag = find(&0x0BAD_CAFE_u32.to_le_bytes()).expect("the flag's store");
-    let fence = find(&SFENCE).expect("the fence");
-    assert!(data < fence && fence < flag, "{code:02x?}");
+    let functions: [extern "C" fn(*mut u32, *mut u32); 2] =
+        [flag_on_combining_memory, flag_by_address];
+    for function in functions {
+        let (mut data, mut flag) = (0, 0);
+        function(&raw mut data, &raw mut flag);
+        assert_eq!((data, flag), (0x1234_5678, 0x0BAD_CAFE));
+        let start = function as *const u8;
+        // SAFETY: code of this program, whose pages go on for more than that behind any function.
+        let code: Vec<u8> = (0..64).map(|at| unsafe { start.add(at).read_volatile() }).collect();
+        let find = |wanted: &[u8]| code.windows(wanted.len()).position(|bytes| bytes == wanted);
+        let data = find(&0x1234_5678_u32.to_le_bytes()).expect("the data's store");
+        let flag = find(&0x0BAD_CAFE_u32.to_le_bytes()).expect("the flag's store");
+        let fence = find(&SFENCE).expect("the fence");
+        assert!(data < fence && fence < flag, "{code:02x?}");
+    }
 }
 
 fn any_caching() -> impl Strategy<Value = Caching> {

@@ -333,6 +333,12 @@ impl System for Fake {
         unsafe { Linux.munmap(start, length) }
     }
 
+    unsafe fn cover(&self, start: NonNull<u8>, length: usize) -> Result<(), Errno> {
+        self.state().log.push("cover");
+        // SAFETY: the caller's promise.
+        unsafe { Linux.cover(start, length) }
+    }
+
     fn process(&self) -> u32 {
         self.state().process
     }

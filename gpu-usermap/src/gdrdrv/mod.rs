@@ -276,6 +276,11 @@ impl Mapped {
         self.pin.check()
     }
 
+    /// Puts zeroed pages in the place of memory that is gone.
+    pub(crate) fn cover(&self) -> Result<(), Errno> {
+        self.pages.cover()
+    }
+
     /// Unmaps, and keeps the pin.
     #[must_use]
     pub fn unmap(self) -> Pin {

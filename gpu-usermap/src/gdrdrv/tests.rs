@@ -277,6 +277,26 @@ fn memory_freed_while_mapped_is_noticed() {
 }
 
 #[test]
+fn who_still_stores_to_memory_that_is_gone_does_so_in_vain() {
+    let fake = Fake::new();
+    let memory = fake.memory(BASE, 4096);
+    let mapping = mapper(&fake).map(&memory, 0..4096).unwrap();
+    let view = mapping.view().unwrap();
+    view.store(8, 7_u64).unwrap();
+    // Touching the pages is fatal from here on, and no longer once they are covered.
+    fake.free(BASE, 4096);
+    mapping.abandon().unwrap();
+    view.store(8, 9_u64).unwrap();
+    assert_eq!((view.load(8), view.load(0)), (Ok(9_u64), Ok(0_u64)));
+    let mut bytes = [0; 8];
+    memory.driver_read(8, &mut bytes).unwrap();
+    assert_eq!(u64::from_ne_bytes(bytes), 7, "the GPU sees none of it");
+    // It is given back as ever.
+    drop(mapping);
+    assert_eq!(fake.left(), (0, 0, 0));
+}
+
+#[test]
 fn a_child_process_is_refused_and_touches_nothing() {
     let fake = Fake::new();
     let memory = fake.memory(BASE, 4096);

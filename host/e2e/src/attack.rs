@@ -61,7 +61,8 @@ impl Attack {
     /// Asks each proxy thread of the net for something.
     #[must_use]
     pub fn probe(&self, net: &Net) -> Report {
-        Self { blocks: 1, limit: Duration::from_secs(2), ..self.clone() }.run(net, Which::Probe)
+        Self { blocks: 1, limit: crate::patient(Duration::from_secs(2)), ..self.clone() }
+            .run(net, Which::Probe)
     }
 
     fn run(&self, net: &Net, which: Which) -> Report {

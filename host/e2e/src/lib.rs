@@ -6,7 +6,7 @@
 //!               ├─ faults  how long calls still wait when something goes wrong
 //!               ├─ peer    ordinary sockets on the CPU, and stream, their two kinds
 //!               ├─ relay   a kernel between those and direct streams
-//!               ├─ way     which way all go: TCP, RDMA or from kernel to kernel
+//!               ├─ way     which way all go: TCP, RDMA or from kernel to kernel; where words lie
 //!               ├─ memory  arrays in GPU memory, flags that host and kernels share
 //!               ├─ attack  launches kernels that spoil what they share with the proxy
 //!               ├─ child   processes beside the test's own
@@ -23,6 +23,7 @@ pub mod faults;
 pub mod job;
 pub mod long;
 pub mod memory;
+pub mod own;
 pub mod peer;
 pub mod process;
 pub mod relay;
@@ -46,7 +47,7 @@ pub use job::{Finished, Job, Started};
 pub use memory::Flags;
 pub use peer::Peer;
 pub use script::{ALL, Script};
-pub use way::{any_port, any_port_v6, is_local, is_rdma, patient};
+pub use way::{any_port, any_port_v6, is_local, is_rdma, patient, scaled};
 
 /// How long a test's kernel may run before the test fails; as all times, longer where [`patient`]
 /// says so.
@@ -55,6 +56,9 @@ pub const DEADLINE: Duration = Duration::from_secs(40);
 /// How long a call may wait unless a test says otherwise; shorter than the deadline, so that a
 /// script that waits in vain says where.
 pub const PATIENCE: Duration = Duration::from_secs(15);
+
+/// How long a proxy thread may be silent unless a test says otherwise: as long as in any net.
+pub const SILENCE: Duration = Duration::from_secs(10);
 
 /// Capacity of the rings of the nets that tests use: the smallest there is.
 pub const RING: u32 = 4096;
@@ -88,7 +92,8 @@ pub fn net_builder() -> NetBuilder {
 
 /// The same on a GPU of the test's own.
 pub fn net_builder_on(gpu: &Gpu) -> NetBuilder {
-    way::of_net(Net::builder(gpu).sockets(64).ring(RING).timeout(patient(PATIENCE)))
+    let builder = Net::builder(gpu).sockets(64).ring(RING);
+    way::of_net(builder.timeout(patient(PATIENCE)).silence(patient(SILENCE)))
 }
 
 /// A net with small rings.

@@ -14,7 +14,7 @@ use gpunet_e2e_kernels::pattern;
 use crate::script::SEED;
 use crate::stream::patience;
 pub use crate::stream::{Listener, Stream};
-use crate::way::{any_port, is_local, is_rdma};
+use crate::way::{any_port, has_own_peers, is_local, is_rdma};
 use crate::{Folder, relay};
 
 /// Bytes of the pattern.
@@ -79,16 +79,6 @@ pub fn connect(address: SocketAddr) -> Stream {
     Stream::connect(address).expect("the kernel listens")
 }
 
-/// Why peers cannot reset a stream, where they cannot.
-#[must_use]
-pub fn cannot_reset() -> Option<&'static str> {
-    if is_local() {
-        return Some("direct streams are reset by processes that die: see `killed`");
-    }
-    // What it is like when such a peer is killed: see `rdma`.
-    is_rdma().then_some("stock rsocket has no call that resets")
-}
-
 /// The same at a UNIX path.
 ///
 /// # Panics
@@ -104,13 +94,39 @@ pub fn connect_unix(path: &Path) -> UnixStream {
     mine
 }
 
+/// Connects to a listener of the system, whichever way the suites go.
+///
+/// # Panics
+/// When it does not answer.
+#[must_use]
+pub fn connect_by_tcp(address: std::net::SocketAddr) -> Stream {
+    let stream = std::net::TcpStream::connect(address).and_then(Stream::of_tcp);
+    stream.expect("it listens")
+}
+
+/// Whether peers can [`reset`]; if not, the test was noted as skipped.
+#[must_use]
+pub fn can_reset(test: &str) -> bool {
+    // What it is like when such a peer is killed: see `rdma`, `killed`.
+    let reason = match (is_local(), is_rdma() && !has_own_peers()) {
+        (true, _) => "direct streams are reset by processes that die: see `killed`",
+        (_, true) => "stock rsocket has no call that resets",
+        _ => return true,
+    };
+    crate::skip(test, reason);
+    false
+}
+
 /// Has the stream end with a reset.
 ///
 /// # Panics
 /// When the system does not let us, and where the peer cannot: stock rsocket, a direct stream.
 pub fn reset(stream: Stream) {
-    let (Stream::Tcp(stream), None) = (stream, cannot_reset()) else { panic!("it cannot reset") };
-    reset_tcp(stream);
+    match stream {
+        Stream::Tcp(stream) => reset_tcp(stream),
+        Stream::Own(own) => own.cut(),
+        Stream::Stock(_) => panic!("stock rsocket cannot reset"),
+    }
 }
 
 /// The same of a socket of the system's, whichever way the suites go.

@@ -1,5 +1,5 @@
-//! A peer's ends: sockets of the system or, by RDMA, of stock rsocket; whichever way the suites go.
-//! Where they go straight from kernel to kernel, a relay stands behind the system's.
+//! A peer's ends: sockets of the system or, by RDMA, of stock rsocket or our own; whichever way the
+//! suites go. Where they go straight from kernel to kernel, a relay stands behind the system's.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -12,6 +12,7 @@ use rsocket_shim::load::Libraries;
 use rsocket_shim::stock::{Readiness, StockSocket};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::own::{Own, OwnListener};
 use crate::relay::{self, RelayListener};
 use crate::way;
 
@@ -26,6 +27,8 @@ pub enum Stream {
     Tcp(TcpStream),
     /// Of stock rsocket.
     Stock(Stock),
+    /// Our own RDMA streams.
+    Own(Own),
 }
 
 /// A socket of stock rsocket whose calls wait, but not for ever.
@@ -92,6 +95,9 @@ impl Stream {
         if !way::is_rdma() {
             return Self::of_tcp(TcpStream::connect_timeout(&address, patience())?);
         }
+        if way::has_own_peers() {
+            return Own::connect(address).map(Self::Own);
+        }
         let socket = StockSocket::new(libraries()?, address)?;
         socket.connect(address)?;
         Ok(Self::Stock(Stock::new(socket)?))
@@ -113,6 +119,7 @@ impl Stream {
         Ok(match self {
             Self::Tcp(stream) => Self::Tcp(stream.try_clone()?),
             Self::Stock(stock) => Self::Stock(stock.clone()),
+            Self::Own(own) => Self::Own(own.clone()),
         })
     }
 
@@ -128,6 +135,10 @@ impl Stream {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
                 done => done,
             },
+            Self::Own(own) => {
+                own.shutdown(how);
+                Ok(())
+            }
         }
     }
 
@@ -139,6 +150,7 @@ impl Stream {
         match self {
             Self::Tcp(stream) => stream.peer_addr(),
             Self::Stock(stock) => stock.0.peer_address(),
+            Self::Own(own) => own.peer_address(),
         }
     }
 }
@@ -148,6 +160,7 @@ impl Read for Stream {
         match self {
             Self::Tcp(stream) => stream.read(room),
             Self::Stock(stock) => stock.wait(TO_READ, |socket| socket.receive(room)),
+            Self::Own(own) => own.receive(room),
         }
     }
 }
@@ -157,6 +170,7 @@ impl Write for Stream {
         match self {
             Self::Tcp(stream) => stream.write(bytes),
             Self::Stock(stock) => stock.wait(TO_WRITE, |socket| socket.send(bytes)),
+            Self::Own(own) => own.send(bytes),
         }
     }
 
@@ -173,10 +187,13 @@ pub enum Listener {
     Stock(StockListener),
     /// Of the system, called by the relay.
     Relayed(TcpListener, RelayListener),
+    /// Our own.
+    Own(OwnListener),
 }
 
 /// Stock rsocket's listeners, of which there may be few: the thread that accepts for them goes on
-/// to look at memory which the fourth has had it give back (librdmacm 44).
+/// to look at memory which the fourth has had it give back (librdmacm 44). So does the one that
+/// looks after connections which are being accepted, of which a server has no say.
 const MOST_LISTENERS: usize = 3;
 
 static LISTENERS: AtomicUsize = AtomicUsize::new(0);
@@ -236,6 +253,11 @@ impl Listener {
             true => (Ipv4Addr::LOCALHOST, 0).into(),
             false => ip(address)?,
         };
+        if way::is_rdma() && way::has_own_peers() {
+            let bytes = buffer.and_then(|bytes| u32::try_from(bytes).ok());
+            let backlog = u32::try_from(backlog).unwrap_or(0);
+            return Ok(Self::Own(OwnListener::new(address, bytes, backlog)?));
+        }
         if way::is_rdma() {
             return Ok(Self::Stock(StockListener::new(address, buffer, backlog)?));
         }
@@ -265,6 +287,7 @@ impl Listener {
             Self::Tcp(listener) => listener.local_addr(),
             Self::Stock(listener) => listener.0.local_address(),
             Self::Relayed(_, listener) => return listener.address,
+            Self::Own(listener) => Ok(listener.address()),
         };
         address.expect("its address").into()
     }
@@ -295,6 +318,10 @@ impl Listener {
                         std::thread::sleep(LOOK);
                     }
                     Err(error) => return Err(error),
+                },
+                Self::Own(listener) => match listener.accept() {
+                    Some(own) => return Ok(Stream::Own(own)),
+                    None => std::thread::sleep(LOOK),
                 },
             }
         }

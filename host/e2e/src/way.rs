@@ -1,11 +1,14 @@
-//! Which way the suites go: the transport of kernels and of their peers, where they meet, and how
-//! patient one has to be there.
+//! Which way the suites go: the transport of kernels and of their peers, where they meet, where the
+//! words lie that kernels poll, and how patient one has to be there.
 //!
 //! | variable | values |
 //! | --- | --- |
-//! | `GPUNET_TRANSPORT` | `tcp` unless set; `rdma`: kernels by RDMA, peers by stock rsocket; `local`: from kernel to kernel |
+//! | `GPUNET_TRANSPORT` | `tcp` unless set; `rdma`: kernels by RDMA, and their peers; `local`: from kernel to kernel |
+//! | `GPUNET_PEERS` | peers by RDMA: our `own` streams unless set, or `stock` rsocket, which stands few connections at once |
 //! | `GPUNET_ADDRESS`, `GPUNET_ADDRESS6` | where they meet; with RDMA, addresses of its device |
 //! | `GPUNET_PLACEMENT` | `bounce` or `peer`: where the rings of RDMA streams lie; any unless set |
+//! | `GPUNET_WORDS` | `host` or `gpu`: where the words lie that kernels poll; as it comes unless set |
+//! | `GPUNET_LINK` | the network interface below the RDMA device, where tests may set it down and up |
 //! | `GPUNET_SLOWNESS` | times that all takes longer than on a real machine, 1 unless set |
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -14,14 +17,16 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use gpunet_device::SocketAddr;
-use gpunet_host::{NetBuilder, Placement, Placements, TransportChoice};
+use gpunet_host::{NetBuilder, Placement, Placements, TransportChoice, WordPlacement};
 
 /// The settings of this process.
 struct Way {
     transport: TransportChoice,
+    own_peers: bool,
     address: Ipv4Addr,
     address6: Ipv6Addr,
     placements: Option<Placements>,
+    words: WordPlacement,
     slowness: u32,
 }
 
@@ -42,6 +47,11 @@ fn way() -> &'static Way {
             Some("local") => TransportChoice::Local,
             Some(other) => panic!("GPUNET_TRANSPORT cannot be `{other}`"),
         },
+        own_peers: match setting::<String>("GPUNET_PEERS").as_deref() {
+            None | Some("own") => true,
+            Some("stock") => false,
+            Some(other) => panic!("GPUNET_PEERS cannot be `{other}`"),
+        },
         address: setting("GPUNET_ADDRESS").unwrap_or(Ipv4Addr::LOCALHOST),
         address6: setting("GPUNET_ADDRESS6").unwrap_or(Ipv6Addr::LOCALHOST),
         placements: match setting::<String>("GPUNET_PLACEMENT").as_deref() {
@@ -49,6 +59,12 @@ fn way() -> &'static Way {
             Some("bounce") => Some(Placements::only(Placement::Bounce)),
             Some("peer") => Some(Placements::only(Placement::PeerMemory)),
             Some(other) => panic!("GPUNET_PLACEMENT cannot be `{other}`"),
+        },
+        words: match setting::<String>("GPUNET_WORDS").as_deref() {
+            None => WordPlacement::Auto,
+            Some("host") => WordPlacement::Host,
+            Some("gpu") => WordPlacement::Gpu,
+            Some(other) => panic!("GPUNET_WORDS cannot be `{other}`"),
         },
         slowness: setting("GPUNET_SLOWNESS").unwrap_or(1).max(1),
     })
@@ -66,10 +82,31 @@ pub fn is_local() -> bool {
     way().transport == TransportChoice::Local
 }
 
+/// Whether peers by RDMA use our own streams, and not stock rsocket.
+#[must_use]
+pub fn has_own_peers() -> bool {
+    way().own_peers
+}
+
+/// Our address from which a peer is reached.
+pub(crate) fn home(peer: std::net::SocketAddr) -> std::net::SocketAddr {
+    let home = match peer {
+        std::net::SocketAddr::V4(_) => IpAddr::V4(way().address),
+        std::net::SocketAddr::V6(_) => IpAddr::V6(way().address6),
+    };
+    std::net::SocketAddr::new(home, 0)
+}
+
 /// Whether the rings of RDMA streams lie in GPU memory.
 #[must_use]
 pub fn has_gpu_rings() -> bool {
     is_rdma() && way().placements.is_none_or(|allowed| allowed.allow(Placement::PeerMemory))
+}
+
+/// The interface below the RDMA device, where it may be set down.
+#[must_use]
+pub fn link() -> Option<String> {
+    setting("GPUNET_LINK")
 }
 
 /// Any port where kernels and peers meet.
@@ -90,10 +127,16 @@ pub fn patient(time: Duration) -> Duration {
     time * way().slowness
 }
 
+/// How often something is repeated, in as much less as this machine is slower.
+#[must_use]
+pub fn scaled(count: u64) -> u64 {
+    (count / u64::from(way().slowness)).max(1)
+}
+
 /// Has a net go this way.
 pub(crate) fn of_net(builder: NetBuilder) -> NetBuilder {
     let way = way();
-    let builder = builder.transport(way.transport);
+    let builder = builder.words(way.words).transport(way.transport);
     match way.placements {
         Some(placements) => builder.placements(placements),
         None => builder,

@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
 use gpunet_e2e::faults::{self, Row};
-use gpunet_e2e::{Domain, Errno, Job, Script, any_port, flags, net, peer};
+use gpunet_e2e::{Domain, Errno, Job, Script, any_port, flags, is_rdma, net, peer, skip};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const LIMIT: Duration = Duration::from_millis(400);
@@ -18,6 +18,9 @@ fn next_descriptor() -> u64 {
 
 #[test]
 fn no_more_files() {
+    if is_rdma() {
+        return skip("no_more_files", "a peer that cannot be accepted by RDMA is refused");
+    }
     let unlimited = getrlimit(Resource::Nofile);
     faults::measure("descriptors: no_more_files", || {
         let (net, flags) = (net(), flags());

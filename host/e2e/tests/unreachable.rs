@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use gpunet_e2e::faults::{self, Row};
-use gpunet_e2e::{Domain, Errno, Job, Script, SocketAddr, net, skip};
+use gpunet_e2e::{Domain, Errno, Job, Script, SocketAddr, is_rdma, net, skip};
 
 const INSIDE: &str = "GPUNET_UNREACHABLE_INSIDE";
 const NAME: &str = "a_host_that_does_not_answer";
@@ -32,6 +32,9 @@ fn inside(command: &str) -> Command {
 
 #[test]
 fn a_host_that_does_not_answer() {
+    if is_rdma() {
+        return skip(NAME, "the network of its own has no RDMA device");
+    }
     let test = format!("unreachable: {NAME}");
     if std::env::var_os(INSIDE).is_some() {
         let nobody = SocketAddr::v4([192, 0, 2, 9], 9);

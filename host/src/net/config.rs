@@ -10,6 +10,7 @@ use gpunet_device::abi::layout::Layout;
 use super::policy::Policy;
 use super::{Net, NetError};
 use crate::gpu::{Gpu, GpuKind};
+use crate::memory::WordPlacement;
 use crate::pool::{LARGEST_RING, ring_capacity};
 use crate::transport::{Placements, TransportChoice};
 
@@ -58,6 +59,7 @@ pub struct NetBuilder {
     policy: Policy,
     transport: TransportChoice,
     placements: Placements,
+    words: WordPlacement,
     printer: Printer,
 }
 
@@ -78,6 +80,7 @@ impl NetBuilder {
             policy: Policy::open(),
             transport: TransportChoice::Auto,
             placements: Placements::ALL,
+            words: WordPlacement::Auto,
             printer: Arc::new(|launch, line| {
                 // Nobody who reads it is no reason to panic, as println would.
                 let _ = writeln!(std::io::stdout(), "[launch {launch}] {line}");
@@ -172,6 +175,15 @@ impl NetBuilder {
         self
     }
 
+    /// Where the words lie that kernels poll: by default in GPU memory where the CPU can map it,
+    /// else in host memory. What was chosen, and why, is in
+    /// [`Statistics::words`](crate::Statistics::words). On hardware that has such a mapping this
+    /// has not run yet.
+    pub fn words(mut self, words: WordPlacement) -> Self {
+        self.words = words;
+        self
+    }
+
     /// What happens to lines that kernels print; by default they go to standard output.
     pub fn on_print(mut self, printer: impl Fn(u32, &str) + Send + Sync + 'static) -> Self {
         self.printer = Arc::new(printer);
@@ -181,7 +193,8 @@ impl NetBuilder {
     /// Makes the net and starts its proxy threads.
     ///
     /// # Errors
-    /// Settings that make no sense, or memory and threads that cannot be had.
+    /// Settings that make no sense or that this machine cannot fulfil, or memory and threads that
+    /// cannot be had.
     pub fn build(self) -> Result<Net, NetError> {
         let check =
             |ok: bool, what: &'static str| if ok { Ok(()) } else { Err(NetError::Setting(what)) };
@@ -223,7 +236,7 @@ impl NetBuilder {
             nap_ns: ns(self.nap),
             rest_ns: 100_000_000,
         };
-        let wishes = (self.transport, self.placements);
+        let wishes = (self.transport, self.placements, self.words);
         Net::start(self.gpu, layout, ring_memory, config, self.policy, wishes, self.printer)
     }
 }

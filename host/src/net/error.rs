@@ -1,8 +1,10 @@
 //! What can go wrong with a net, and whose fault it is.
 
+use gpu_usermap::AccessError;
 use gpunet_device::Errno;
 
 use crate::gpu::{GpuError, KernelError};
+use crate::memory::WordsRefused;
 
 /// An error of a net.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +19,12 @@ pub enum NetError {
     /// The system's: the net was to have direct streams, and they cannot be had.
     #[error("no direct streams between kernels here: {0}")]
     Local(String),
+    /// The system's: the net was to have its words in GPU memory, and cannot.
+    #[error(transparent)]
+    Words(#[from] WordsRefused),
+    /// The system's: the GPU memory with the net's words was taken away, as when a device is reset.
+    #[error("the net is down: its words in GPU memory are lost ({0}); make a new net")]
+    WordsLost(#[from] AccessError),
     /// The GPU's, or the launch's shape.
     #[error(transparent)]
     Gpu(#[from] GpuError),

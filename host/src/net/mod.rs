@@ -38,7 +38,7 @@ pub use launch::{Launch, Shape};
 pub use policy::{Policy, Rule, RuleError};
 
 use crate::gpu::{Gpu, LaunchSpec};
-use crate::memory::Memory;
+use crate::memory::{CpuWords, Memory, WordPlacement};
 use crate::pool::Pool;
 use crate::proxy::connection::{Connection, Owner, Phase, Wishes};
 use crate::proxy::message::{Message, Released};
@@ -106,7 +106,7 @@ impl Net {
         ring_memory: u64,
         config: Config,
         policy: Policy,
-        (transport, placements): (TransportChoice, Placements),
+        (transport, placements, words): (TransportChoice, Placements, WordPlacement),
         printer: Printer,
     ) -> Result<Self, NetError> {
         let system = |call| move |source: std::io::Error| NetError::System { call, source };
@@ -127,8 +127,11 @@ impl Net {
         };
         let window = local.as_ref().map(|_| gpu.arena_window()).transpose()?;
         let (window, silence_ns) = (window.as_ref(), config.silence_ns);
+        let words = CpuWords::new(&gpu, &layout, words)?;
+        tracing::info!(place = %words.report(), "where kernels of this net poll");
+        let ring_bytes = ring_memory as usize;
         let memory =
-            Memory::new(&gpu, layout, ring_memory as usize, rings_on_gpu, window, silence_ns)?;
+            Memory::new(&gpu, layout, words, ring_bytes, rings_on_gpu, window, silence_ns)?;
         let (host_rings, gpu_rings) = memory.rings();
         let gpu_ring_bytes = gpu_rings.as_ref().map_or(0, |rings| rings.len() as u64);
         let (rdma, without_rdma) = match libraries {
@@ -277,7 +280,11 @@ impl Net {
     }
 
     fn check_alive(&self) -> Result<(), NetError> {
-        if self.control.down.load(Ordering::Acquire) { Err(NetError::Down) } else { Ok(()) }
+        match self.control.words_lost.get() {
+            Some(gone) => Err(NetError::WordsLost(*gone)),
+            None if self.control.down.load(Ordering::Acquire) => Err(NetError::Down),
+            None => Ok(()),
+        }
     }
 
     /// Listens at an address, for kernels to accept from. Its handle, and the address with the
@@ -372,7 +379,8 @@ impl Net {
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let (sockets, free_ring_bytes) = self.shared.pool.usage();
-        let mut sum = Statistics { sockets, free_ring_bytes, ..Statistics::default() };
+        let words = self.shared.memory.words_report().clone();
+        let mut sum = Statistics { sockets, free_ring_bytes, words, ..Statistics::default() };
         for counters in &self.counters {
             sum.add(counters);
         }
@@ -412,6 +420,12 @@ impl Net {
     #[cfg(feature = "fault-injection")]
     pub fn inject_panic(&self) {
         self.shared.tell(0, Message::Panic);
+    }
+
+    /// Has the net find that the GPU memory with its words was taken away.
+    #[cfg(feature = "fault-injection")]
+    pub fn inject_loss_of_words(&self) {
+        self.control.takes_words.store(true, Ordering::Release);
     }
 
     /// Has the supervisor overlook proxy threads that hang, as if it were stopped with them.

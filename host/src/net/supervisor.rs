@@ -6,6 +6,9 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use gpu_usermap::AccessError;
+use gpunet_device::abi::errno::Errno;
+
 use super::config::Printer;
 use super::launch::LaunchState;
 use super::watchdog::Watchdog;
@@ -63,6 +66,7 @@ pub(crate) fn run(
         for (state, outcome) in ended {
             finish(shared, control, launches, &mut watchdog, &state, outcome);
         }
+        look_at_words(shared, control, launches);
         let busy = control.running.load(Ordering::Acquire) > 0;
         // Threads that have nothing to do sleep longer than some silences are.
         if busy && !is_blind(control) {
@@ -82,6 +86,36 @@ pub(crate) fn run(
             return;
         }
     }
+}
+
+/// Sees whether the words that kernels poll are still there. Without them the net is of no use; its
+/// kernels are told as far as words reach them, and the process lives on.
+fn look_at_words(shared: &Shared, control: &Control, launches: &Launches) {
+    if control.words_lost.get().is_none() {
+        let Err(gone) = check_words(shared, control) else { return };
+        // Before anything else is stored there.
+        shared.memory.abandon_words();
+        tracing::error!(%gone, "the words of a net are lost; the net is down");
+        // Only this thread sets it.
+        let _ = control.words_lost.set(gone);
+    }
+    // Again and again: a launch may have been on its way.
+    for launch in &launches.lock().launches {
+        launch.stop(Errno::ENETDOWN);
+    }
+}
+
+#[cfg(feature = "fault-injection")]
+fn check_words(shared: &Shared, control: &Control) -> Result<(), AccessError> {
+    if control.takes_words.load(Ordering::Acquire) {
+        return Err(AccessError::Revoked);
+    }
+    shared.memory.check_words()
+}
+
+#[cfg(not(feature = "fault-injection"))]
+fn check_words(shared: &Shared, _: &Control) -> Result<(), AccessError> {
+    shared.memory.check_words()
 }
 
 /// Whether heartbeats are not to be looked at, for a test.
@@ -130,7 +164,10 @@ fn finish(
         // Each shard answers once; a dead one drops its end, which counts, too. One that hangs
         // finds the message when it goes on, before anything of a later launch.
         let deadline = Instant::now() + CLOSE;
-        let hangs = |watchdog: &mut Watchdog| !is_blind(control) && watchdog.look(shared, launches);
+        let hangs = |watchdog: &mut Watchdog| {
+            look_at_words(shared, control, launches);
+            !is_blind(control) && watchdog.look(shared, launches)
+        };
         while !hangs(watchdog) && Instant::now() < deadline {
             if let Err(RecvTimeoutError::Disconnected) = closed.recv_timeout(BUSY) {
                 break;

@@ -51,7 +51,7 @@ impl Watchdog {
     pub(super) fn look(&mut self, shared: &Shared, launches: &Launches) -> bool {
         let gap = self.looked_at.elapsed().min(GAP);
         self.looked_at = Instant::now();
-        let beat = |thread| shared.memory.heartbeat(thread).load();
+        let beat = |thread| shared.memory.last_beat(thread);
         let hangs = self.judge(gap, &beat);
         if hangs {
             for launch in &launches.lock().launches {

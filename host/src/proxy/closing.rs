@@ -66,6 +66,9 @@ impl Shard {
     pub(super) fn finish(&mut self, handle: Handle, now_ns: u64, io: &mut dyn Readiness) -> bool {
         let Some(connection) = self.find(handle) else { return true };
         if !connection.is_done(now_ns) {
+            if connection.has_news() {
+                self.pump_send(handle.place() as usize);
+            }
             return false;
         }
         let Some(mut connection) = self.places[handle.place() as usize].take() else { return true };

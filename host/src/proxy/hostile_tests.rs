@@ -14,7 +14,7 @@ use super::connection::{Connection, Owner, Phase, Wishes};
 use super::shard::Shard;
 use super::tests::{NoEpoll, empty_shard};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
-use crate::memory::Memory;
+use crate::memory::{CpuWords, Memory, WordPlacement};
 use crate::net::policy::Policy;
 use crate::transport::RingRegion;
 use crate::transport::{self, Socket};
@@ -39,8 +39,9 @@ impl Bench {
 
     fn with(layout: Layout) -> Self {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
+        let words = CpuWords::new(&gpu, &layout, WordPlacement::Host).expect("words");
         let memory =
-            Memory::new(&gpu, layout, RING_BYTES as usize, false, None, 1).expect("memory");
+            Memory::new(&gpu, layout, words, RING_BYTES as usize, false, None, 1).expect("memory");
         // Nothing that a test draws reaches beyond it.
         let shard = empty_shard(memory, RING_BYTES, Policy::closed());
         shard.shared.launches.set(LAUNCH, true);
@@ -391,12 +392,12 @@ fn many_sockets_go_at_once_and_the_heart_beats() {
         bench.ask(Operation::Watch, poller, [handle.0, u64::from(POLLOUT), 1, 0]).expect("open");
         bench.shard.ready(handle.0);
     }
-    let beat = shared.memory.heartbeat(0).load();
+    let beat = shared.memory.last_beat(0);
     let start = std::time::Instant::now();
     bench.shard.close_for_launch(LAUNCH, true, bench.now);
     bench.shard.finish_closing(bench.now + 1_000_000, &mut bench.io);
     assert!(start.elapsed().as_secs() < 3, "{:?}", start.elapsed());
-    assert!(shared.memory.heartbeat(0).load() >= beat + u64::from(MANY));
+    assert!(shared.memory.last_beat(0) >= beat + u64::from(MANY));
     assert!(bench.shard.is_empty());
     bench.turn();
     bench.is_in_bounds();

@@ -15,6 +15,8 @@
 //! ```
 
 pub(crate) mod closing;
+#[cfg(test)]
+mod combining_tests;
 pub(crate) mod connection;
 mod direct;
 #[cfg(test)]
@@ -23,6 +25,8 @@ pub(crate) mod listener;
 pub(crate) mod message;
 #[cfg(all(test, feature = "loom"))]
 mod models;
+#[cfg(test)]
+mod placing_tests;
 pub(crate) mod request;
 pub(crate) mod rounds;
 pub(crate) mod shard;

@@ -27,7 +27,7 @@ use super::connection::{Connection, Counted, Owner, Phase, Wishes};
 use super::shard::Shard;
 use super::tests::{NoEpoll, empty_shard};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
-use crate::memory::{Memory, Window};
+use crate::memory::{CpuWords, Memory, Window, WordPlacement};
 use crate::net::policy::Policy;
 use crate::transport::RingRegion;
 use crate::transport::{Direction, Moved, Socket};
@@ -150,7 +150,9 @@ impl Small {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
         let layout = Layout { shards: 1, places, slots: 1 };
         let ring_bytes = 4 * 4096 * places as usize;
-        let memory = Memory::new(&gpu, layout, ring_bytes, false, None, 1 << 60).expect("memory");
+        let words = CpuWords::new(&gpu, &layout, WordPlacement::Host).expect("words");
+        let memory =
+            Memory::new(&gpu, layout, words, ring_bytes, false, None, 1 << 60).expect("memory");
         memory.known_to_the_model();
         let net = memory.device_net(0, 1);
         let shard = empty_shard(memory, ring_bytes as u64, Policy::open());

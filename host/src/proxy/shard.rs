@@ -144,6 +144,8 @@ impl Shard {
         worked |= self.finish_closing(now_ns, io);
         self.watch_again(io);
         self.tidy(now_ns);
+        // The heartbeat, if nothing else, may still be in the processor, and the thread may sleep.
+        self.shared.memory.flush();
         worked
     }
 
@@ -158,7 +160,7 @@ impl Shard {
     /// Shows that the thread lives: once a turn, and between the parts of one that may be long.
     pub(super) fn beat(&mut self) {
         self.beat += 1;
-        self.shared.memory.heartbeat(self.id).store(self.beat);
+        self.shared.memory.beat(self.id, self.beat);
     }
 
     /// Takes what came in. Called by the thread in each round, and before requests are answered.
@@ -388,7 +390,8 @@ impl Shard {
     /// Sends until nothing moves; a socket whose peer is slow is heard of through epoll.
     pub(super) fn pump_send(&mut self, place: usize) {
         if self.shared.policy.limits.slow() {
-            return self.send_at(place);
+            self.send_at(place);
+            return self.receive_as_heard(place);
         }
         let Some(connection) = &mut self.places[place] else { return };
         let mut moved = false;
@@ -398,13 +401,17 @@ impl Shard {
         if connection.unsent() > 0 {
             self.unwatched.push(place as u32);
         }
-        // It may have heard of bytes that came, while it was sending.
-        let heard = connection.places_bytes().then_some(connection.handle);
         if moved {
             self.tell_of_sending(place);
         }
-        if let Some(handle) = heard {
-            self.heat(handle);
+        self.receive_as_heard(place);
+    }
+
+    /// It may have heard of bytes that came while it was sending, where they move by themselves.
+    pub(super) fn receive_as_heard(&mut self, place: usize) {
+        let Some(connection) = &self.places[place] else { return };
+        if connection.places_bytes() {
+            self.heat(connection.handle);
         }
     }
 
@@ -551,7 +558,7 @@ impl Shard {
     }
 
     /// Tries a socket in the next turn without asking epoll.
-    fn heat(&mut self, handle: Handle) {
+    pub(super) fn heat(&mut self, handle: Handle) {
         if let Some(connection) = self.find(handle)
             && connection.hot == 0
         {
@@ -564,7 +571,8 @@ impl Shard {
         let shared = Arc::clone(&self.shared);
         let counters = Arc::clone(&self.counters);
         let Some(connection) = self.find(handle) else { return };
-        let Some(socket) = &mut connection.socket else { return };
+        // One that failed is not asked again, whatever its descriptor says.
+        let (None, Some(socket)) = (connection.failure, &mut connection.socket) else { return };
         let finished = socket.finish_connect();
         let anew = if finished == Ok(false) { socket.starts_anew() } else { None };
         if socket.has_moved() {

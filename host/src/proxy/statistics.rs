@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 
+use crate::memory::WordsReport;
+
 /// A counter that only its shard's thread writes.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
@@ -32,6 +34,8 @@ macro_rules! counters {
             pub sockets: u64,
             /// Ring memory that is free now, bytes.
             pub free_ring_bytes: u64,
+            /// Where the words that kernels poll lie, and why.
+            pub words: WordsReport,
             $($(#[$doc])* pub $name: u64,)*
         }
 

@@ -18,7 +18,7 @@ use super::shared::{Readiness, RunningLaunches, Shared};
 use super::statistics::Counters;
 use super::thread::Control;
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
-use crate::memory::Memory;
+use crate::memory::{CpuWords, Memory, WordPlacement};
 use crate::net::config::Config;
 use crate::net::policy::Policy;
 use crate::pool::Pool;
@@ -29,18 +29,27 @@ const RING: u32 = 4096;
 const BASE: u64 = 4096 - 24;
 
 /// A connection, its memory, and the peer.
-struct Bench {
-    memory: Memory,
+pub(super) struct Bench {
+    pub(super) memory: Memory,
     counters: Counters,
-    connection: Connection,
-    peer: UnixStream,
+    pub(super) connection: Connection,
+    pub(super) peer: UnixStream,
 }
 
 impl Bench {
     fn new() -> Self {
+        Self::with(|gpu, layout| {
+            CpuWords::new(gpu, layout, WordPlacement::Host).expect("host memory")
+        })
+    }
+
+    /// With words of the test's own.
+    pub(super) fn with(words: impl FnOnce(&Gpu, &Layout) -> CpuWords) -> Self {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
         let layout = Layout { shards: 1, places: 2, slots: 1 };
-        let memory = Memory::new(&gpu, layout, 2 * RING as usize, false, None, 1).expect("memory");
+        let words = words(&gpu, &layout);
+        let memory =
+            Memory::new(&gpu, layout, words, 2 * RING as usize, false, None, 1).expect("memory");
         let (near, peer) = UnixStream::pair().expect("a pair");
         peer.set_nonblocking(true).expect("a socket can");
         let (socket, _) = transport::adopt(near.into()).expect("a stream");
@@ -146,7 +155,7 @@ fn what_cannot_be_sent_at_once_is_kept_in_the_ring() {
 fn small_messages_go_into_express_words_while_the_kernel_keeps_up() {
     use std::io::Write as _;
     let mut bench = Bench::new();
-    let progress = |bench: &Bench| Progress(bench.memory.live(1).get(0).load());
+    let progress = |bench: &Bench| Progress(bench.memory.live(1).get(0).seen());
     let send = |bench: &mut Bench, bytes: &[u8]| {
         bench.peer.write_all(bytes).expect("the pair holds it");
         assert_eq!(bench.connection.pump_receive(&bench.memory, &bench.counters), Turn::Moved);

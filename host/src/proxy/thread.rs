@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use gpu_usermap::AccessError;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::MAX_LAUNCHES;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
@@ -33,6 +34,11 @@ pub(crate) struct Control {
     pub(crate) stopping: AtomicBool,
     /// A thread has panicked: the net is of no more use.
     pub(crate) down: AtomicBool,
+    /// The GPU memory with the words that kernels poll is gone, and so is the net's use.
+    pub(crate) words_lost: OnceLock<AccessError>,
+    /// The supervisor is to find that memory gone.
+    #[cfg(feature = "fault-injection")]
+    pub(crate) takes_words: AtomicBool,
     /// The supervisor is not to look at heartbeats.
     #[cfg(feature = "fault-injection")]
     pub(crate) blind: AtomicBool,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::connection::{Connection, Phase, Turn};
 use super::shard::Shard;
 use crate::net::limits::Grant;
-use crate::transport::Direction;
+use crate::transport::{Direction, Socket};
 
 /// Between two looks at what has left the system's buffers, for each of which it is asked.
 const SETTLE_NS: u64 = 200_000;
@@ -18,9 +18,10 @@ const SETTLE_NS: u64 = 200_000;
 impl Shard {
     /// Receives once at a place, as much as fits and is granted.
     pub(super) fn receive_at(&mut self, place: usize) -> Turn {
-        let limited = self.shared.policy.limits.slow();
-        let Some(connection) = &mut self.places[place] else { return Turn::Idle };
-        if !limited {
+        let turn = if self.shared.policy.limits.slow() {
+            self.receive_limited(place)
+        } else {
+            let Some(connection) = &mut self.places[place] else { return Turn::Idle };
             let before = (connection.send.ours, connection.send_ended);
             let turn = connection.pump_receive(&self.shared.memory, &self.counters);
             let sent = (connection.send.ours, connection.send_ended) != before;
@@ -29,12 +30,15 @@ impl Shard {
                 self.tell_of_sending(place);
                 return turn;
             }
-            if connection.places_bytes() && connection.unsent() > 0 {
-                // What came may have been word of what was sent.
-                self.pump_send(place);
-            }
-            return turn;
-        }
+            turn
+        };
+        self.send_as_heard(place);
+        let news = self.places[place].as_ref().is_some_and(|connection| connection.has_news());
+        // No edge will come for what was heard of while it was sending.
+        if turn == Turn::Idle && news { Turn::Moved } else { turn }
+    }
+
+    fn receive_limited(&mut self, place: usize) -> Turn {
         // No overtaking.
         if self.throttled.is_empty()
             && let Ok(turn) = self.receive_granted(place)
@@ -50,12 +54,36 @@ impl Shard {
         turn
     }
 
+    /// What came may have been word of what was sent, where bytes move by themselves.
+    fn send_as_heard(&mut self, place: usize) {
+        let Some(connection) = &self.places[place] else { return };
+        if connection.places_bytes() && connection.unsent() > 0 {
+            self.pump_send(place);
+        }
+    }
+
     /// Sends at a place, as much as there is and is granted.
     pub(super) fn send_at(&mut self, place: usize) {
-        let unsent = self.places[place].as_ref().map_or(0, |connection| connection.unsent());
+        self.hear_of_sent(place);
+        let ungranted = self.places[place].as_ref().map_or(0, |connection| connection.ungranted());
         // No overtaking.
-        if unsent > 0 && !self.throttled.is_empty() || self.send_granted(place).is_err() {
+        if ungranted > 0 && !self.throttled.is_empty() || self.send_granted(place).is_err() {
             self.queue_up(place, Direction::Send);
+        }
+    }
+
+    /// What was granted before and is under way needs no grant when it has gone.
+    fn hear_of_sent(&mut self, place: usize) {
+        let Some(connection) = &mut self.places[place] else { return };
+        let under_way = connection.under_way();
+        if under_way == 0 {
+            return;
+        }
+        connection.cap = under_way;
+        let turn = connection.pump_send(&self.shared.memory, &self.counters);
+        connection.cap = 0;
+        if turn == Turn::Moved {
+            self.tell_of_sending(place);
         }
     }
 
@@ -100,18 +128,27 @@ impl Shard {
             }
             return Ok(turn);
         }
+        let (ungranted, under_way) = (connection.ungranted(), connection.under_way());
+        if ungranted == 0 {
+            // The descriptor will tell.
+            self.unwatched.push(place as u32);
+            return Ok(Turn::Idle);
+        }
         let limits = &shared.policy.limits;
-        let granted = match limits.take(self.id, Direction::Send, unsent, connection.flying_out) {
+        let flying = connection.flying_out;
+        let granted = match limits.take(self.id, Direction::Send, ungranted, flying) {
             Grant::Bytes(bytes) => bytes,
             none => return Err(none),
         };
         let before = connection.send.ours;
-        connection.cap = granted;
+        connection.cap = under_way + granted;
         let turn = connection.pump_send(&shared.memory, &self.counters);
         connection.cap = 0;
         let moved = connection.send.ours - before;
-        connection.flying_out += moved;
-        limits.give(Direction::Send, granted - moved);
+        // Bytes that move by themselves are on their way once they are granted.
+        let spent = if connection.places_bytes() { granted } else { moved };
+        connection.flying_out += spent;
+        limits.give(Direction::Send, granted - spent);
         let more = connection.unsent() > 0;
         if !more {
             // The kernel may have ended the direction.
@@ -164,6 +201,11 @@ impl Shard {
                 Direction::Receive => self.receive_granted(place),
                 Direction::Send => self.send_granted(place),
             };
+            match direction {
+                _ if served.is_err() => {}
+                Direction::Receive => self.send_as_heard(place),
+                Direction::Send => self.receive_as_heard(place),
+            }
             match (direction, served) {
                 (_, Err(grant)) => {
                     self.queue_up(place, direction);
@@ -209,6 +251,15 @@ impl Shard {
 }
 
 impl Connection {
+    /// Whether its transport has heard of something that concerns the kernel, and that can be told
+    /// without waiting for the net's limits.
+    pub(super) fn has_news(&self) -> bool {
+        let Some(socket) = &self.socket else { return false };
+        let receives = !self.receive_ended && !self.queued_receive && self.phase == Phase::Open;
+        let sends = self.unsent() > 0;
+        receives && socket.has_news(Direction::Receive) || sends && socket.has_news(Direction::Send)
+    }
+
     /// Whether any direction is in the queue.
     pub(super) fn is_queued(&self) -> bool {
         self.queued_receive || self.queued_send
@@ -226,6 +277,18 @@ impl Connection {
     pub(super) fn unread(&self) -> u64 {
         let open = self.phase == Phase::Open;
         if open { self.receive.ours - self.receive.theirs } else { 0 }
+    }
+
+    /// Bytes that its transport has been given, and moves by itself.
+    fn under_way(&self) -> u64 {
+        let under_way =
+            |socket: &dyn Socket| if socket.places_bytes() { socket.untaken() } else { 0 };
+        self.socket.as_deref().map_or(0, under_way).min(self.unsent())
+    }
+
+    /// Bytes that are still to go, and that nobody has granted.
+    fn ungranted(&self) -> u64 {
+        self.unsent() - self.under_way()
     }
 
     /// Bytes that were sent and that the peer has not taken.

@@ -18,7 +18,7 @@ use super::peers::{Peer, Role};
 use super::trace::{Names, Trace};
 use super::{FIRST_ACTOR, InCharge, Now};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice, LaunchSpec, SplitMix, Stage};
-use crate::memory::Memory;
+use crate::memory::{CpuWords, Memory, WordPlacement};
 use crate::net::config::Config;
 use crate::net::policy::Policy;
 use crate::pool::Pool;
@@ -201,7 +201,9 @@ impl Scene {
             EmulatedOptions { seed: Some(0), clock: Some(clock), ..EmulatedOptions::default() };
         let gpu = Gpu::open(GpuChoice::Emulated(options)).map_err(|error| fail(&error))?;
         let silence_ns = 2_000_000_000;
-        let memory = Memory::new(&gpu, layout, ring_bytes as usize, false, silence_ns)
+        let words =
+            CpuWords::new(&gpu, &layout, WordPlacement::Host).map_err(|error| fail(&error))?;
+        let memory = Memory::new(&gpu, layout, words, ring_bytes as usize, false, None, silence_ns)
             .map_err(|error| fail(&error))?;
         let network = Network::new(now.clone(), draw.split()).map_err(|error| fail(&error))?;
         let network = Rc::new(network);

@@ -292,6 +292,10 @@ impl Socket for IpSocket {
         }
     }
 
+    fn has_news(&self, of: Direction) -> bool {
+        self.now().is_ok_and(|socket| socket.has_news(of))
+    }
+
     fn receive(&mut self, window: &Window) -> Result<Moved, Errno> {
         self.now_mut()?.receive(window)
     }

@@ -193,6 +193,13 @@ pub trait Socket: Send {
         let _ = head;
     }
 
+    /// Whether it has heard of something that `receive`, or `send`, would tell, and that the
+    /// descriptor has told already: each of them hears of both directions.
+    fn has_news(&self, of: Direction) -> bool {
+        let _ = of;
+        false
+    }
+
     /// Receives into ring memory.
     fn receive(&mut self, window: &Window) -> Result<Moved, Errno>;
 
@@ -201,7 +208,8 @@ pub trait Socket: Send {
         Ok(Moved::Bytes(1))
     }
 
-    /// Bytes that were sent and that the peer's side has not taken, as far as the system knows.
+    /// Bytes that were sent and that the peer's side has not taken, as far as the system knows; with
+    /// [`Self::places_bytes`], those that were handed to `send` and of which it has not told.
     fn untaken(&self) -> u64 {
         0
     }

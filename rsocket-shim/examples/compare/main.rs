@@ -9,7 +9,7 @@
 //! ```
 //!
 //! `ADDRESS` is an IPv4 address of this machine with RDMA. It ends with an error where ours needs
-//! more than stock does.
+//! more than stock does, or copies a byte.
 
 #![allow(unsafe_code, reason = "counts in the table of a verbs context")]
 
@@ -28,6 +28,9 @@ use sides::{Ours, Side, Stock};
 
 /// Bytes of a transfer, and how many there are.
 const TRANSFERS: [(usize, u32); 4] = [(64, 2000), (4096, 1000), (65_536, 100), (1 << 20, 12)];
+
+/// What the last write and its completion may take.
+const LAST_WAY: Duration = Duration::from_millis(50);
 
 /// How transfers follow one another.
 #[derive(Clone, Copy, PartialEq)]
@@ -99,12 +102,15 @@ fn transfers(
         anyhow::Ok((one, peer.join().expect("a side does not panic")?))
     };
     // The first ones also pay for what a new connection has to say.
-    let (one, other) = run(one, other, count / 4)?;
+    let (mut one, mut other) = run(one, other, count / 4)?;
+    settle(&mut *one, &mut *other)?;
     count::take();
     let before = work(&*one, &*other);
     let begun = Instant::now();
-    let (one, other) = run(one, other, count)?;
-    let (counts, time) = (count::take(), begun.elapsed());
+    let (mut one, mut other) = run(one, other, count)?;
+    let time = begun.elapsed();
+    settle(&mut *one, &mut *other)?;
+    let counts = count::take();
     if let (Some(before), Some(after)) = (before, work(&*one, &*other)) {
         let said = [0, 1, 2].map(|index| after[index] - before[index]);
         let counted = [counts.writes, counts.immediates, counts.completions];
@@ -114,6 +120,16 @@ fn transfers(
     one.close()?;
     closing.join().expect("closing does not panic")?;
     Ok((counts, time))
+}
+
+/// Takes what is still under way: a library may leave it for later.
+fn settle(one: &mut dyn Side, other: &mut dyn Side) -> anyhow::Result<()> {
+    for _ in 0..2 {
+        thread::sleep(LAST_WAY);
+        one.look()?;
+        other.look()?;
+    }
+    Ok(())
 }
 
 /// Writes, immediates and completions of both ends, where the library says.
@@ -189,22 +205,27 @@ fn print_json(all: &[Found]) {
     println!("{}", json!(rows));
 }
 
-/// Ours may need what stock needs, not more. How completions fall between two looks at the count
-/// differs from run to run by what is under way at its end.
+/// Ours may need what stock needs, not more, and copies nothing.
+///
+/// What a credit stands for, half a queue or half a buffer, may have begun before the transfers that
+/// are counted. And in a stream a receiver that finds many messages at one look owes fewer credits:
+/// how many it finds is chance.
 fn judge(all: &[Found]) -> anyhow::Result<()> {
-    const UNDER_WAY: f64 = 4.0;
+    const BEGUN_BEFORE: f64 = 4.0;
+    const BY_CHANCE: f64 = 0.005;
     for pair in all.chunks_exact(2) {
         let [stock, ours] = pair else { continue };
-        let slack = UNDER_WAY / f64::from(ours.transfers);
-        let counted = ours.columns().into_iter().zip(stock.columns()).take(4);
+        let (size, manner, copied) = (ours.size, ours.manner(), ours.counts.copied);
+        ensure!(copied == 0, "{size} bytes, {manner}: {copied} of ours were copied");
+        let by_chance = if ours.manner == Manner::Streamed { BY_CHANCE } else { 0.0 };
+        let names = ["writes", "immediates", "receives", "completions"];
         for (name, (ours_each, stock_each)) in
-            ["writes", "immediates", "receives", "completions"].into_iter().zip(counted)
+            names.into_iter().zip(ours.columns().into_iter().zip(stock.columns()))
         {
+            let most = stock_each * (1.0 + by_chance) + BEGUN_BEFORE / f64::from(ours.transfers);
             ensure!(
-                ours_each <= stock_each + slack,
-                "{} bytes, {}: {ours_each} {name} a transfer, stock {stock_each}",
-                ours.size,
-                ours.manner()
+                ours_each <= most,
+                "{size} bytes, {manner}: {ours_each} {name} a transfer, stock {stock_each}"
             );
         }
     }

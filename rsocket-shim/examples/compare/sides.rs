@@ -3,11 +3,12 @@
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use rsocket_shim::load::Libraries;
 use rsocket_shim::protocol::Settings;
-use rsocket_shim::stock::StockSocket;
+use rsocket_shim::stock::{Readiness, StockSocket};
 use rsocket_shim::stream::{Buffer, Buffers, Listener, Next, State, Stream, Work};
 use rsocket_shim::verbs::{Access, Device, Domain, HostMemory, Memory, Place, Region};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -23,6 +24,8 @@ pub(crate) trait Side: Send {
     fn receive(&mut self, bytes: usize) -> anyhow::Result<()>;
     /// Waits until all that was given is with the device.
     fn finish(&mut self) -> anyhow::Result<()>;
+    /// Takes the completions that have come.
+    fn look(&mut self) -> anyhow::Result<()>;
     /// Says goodbye.
     fn close(self: Box<Self>) -> anyhow::Result<()>;
     /// What the library says that it has done so far, if it does.
@@ -78,6 +81,12 @@ impl Side for Stock {
 
     /// Sending returns only then.
     fn finish(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    fn look(&mut self) -> anyhow::Result<()> {
+        let wanted = Readiness { readable: true, ..Readiness::default() };
+        self.socket.poll(wanted, Some(Duration::ZERO))?;
         Ok(())
     }
 
@@ -204,6 +213,10 @@ impl Side for Ours {
             self.wait()?;
         }
         Ok(())
+    }
+
+    fn look(&mut self) -> anyhow::Result<()> {
+        self.flow()
     }
 
     fn close(mut self: Box<Self>) -> anyhow::Result<()> {

@@ -225,6 +225,12 @@ impl Stream {
         self.protocol().is_some_and(Protocol::is_peer_done)
     }
 
+    /// Whether it has failed, as [`Self::progress`] has said.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.ended.is_some()
+    }
+
     /// Ends our stream behind what was offered.
     pub fn shutdown_send(&mut self) {
         if let Some(Stage::Open(_, protocol)) = &mut self.stage {

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use rsocket_shim::stream::{Stream, StreamError};
 
-use crate::world::{
-    Edges, End, Place, Shape, descriptors, drive, exchange, next_request, resources, turn,
-};
+use crate::common::{descriptors, resources, turn};
+use crate::world::{Edges, End, Place, Shape, drive, exchange, next_request};
 
 #[test]
 #[ignore = "needs an RDMA device"]

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use rsocket_shim::stream::StreamError;
 
-use crate::world::{End, Place, Shape, drive, exchange, turn};
+use crate::common::turn;
+use crate::world::{End, Place, Shape, drive, exchange};
 
 fn pair() -> (End, End) {
     Place::v4().pair(Shape::default(), Shape::default())

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use rsocket_shim::stream::Next;
 
-use crate::world::{Edges, End, Place, Shape, drive, exchange, settle, turn};
+use crate::common::turn;
+use crate::world::{Edges, End, Place, Shape, drive, exchange, settle};
 
 #[test]
 #[ignore = "needs an RDMA device"]

@@ -13,7 +13,8 @@ use rsocket_shim::verbs::{
 };
 use rsocket_shim::work::{Completion, Target, Write};
 
-use crate::world::{Edges, End, PATIENCE, Place, Shape, drive, exchange, libraries, turn};
+use crate::common::{libraries, turn};
+use crate::world::{Edges, End, PATIENCE, Place, Shape, drive, exchange};
 
 /// Memory that nobody has registered.
 const NOWHERE: Target = Target { address: 0x1000, key: 7, length: 4096 };

@@ -4,6 +4,8 @@
 //! `ip` and `rdma`. Run with `--ignored`. Every wait is for an edge on a stream's descriptor, as
 //! the proxy waits, and ends with a failure: so all of these tests find a lost wake-up.
 
+#[path = "../common/mod.rs"]
+mod common;
 mod connecting;
 mod ending;
 mod flowing;

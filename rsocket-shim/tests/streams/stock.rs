@@ -6,7 +6,8 @@ use std::thread;
 
 use rsocket_shim::stock::{RDMA_RQSIZE, RDMA_SQSIZE, StockSocket};
 
-use crate::world::{Edges, End, PATIENCE, Place, Shape, drive, libraries, stream_bytes, turn};
+use crate::common::{libraries, turn};
+use crate::world::{Edges, End, PATIENCE, Place, Shape, drive, stream_bytes};
 
 /// Sizes of a stock socket: buffers (which it doubles) and queues; none for its defaults.
 type Sizes = Option<(i32, u32)>;

@@ -1,39 +1,22 @@
 //! What the tests of this folder stand on: places with RDMA, and ends of streams whose kernels
 //! publish and read bytes that are known in advance.
 
-use std::fs;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
-use std::process::Command;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rsocket_shim::load::Libraries;
 use rsocket_shim::protocol::Settings;
 use rsocket_shim::stream::{Buffer, Buffers, Listener, Next, Request, State, Stream, StreamError};
 use rsocket_shim::verbs::{Access, Device, Domain, HostMemory, Region};
 use rustix::event::{Timespec, epoll};
 
+use crate::common::{self, libraries};
+
 /// How long nothing may happen where something must.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// How long nothing happens where all has come to rest.
 const REST: Duration = Duration::from_millis(400);
-
-/// One test at a time: descriptors and the system's resources are counted, and soft-RoCE starves
-/// on few cores.
-pub(crate) fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    // A test that failed does not fail the others.
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The libraries. These tests are asked for by name, so a machine without RDMA fails them.
-pub(crate) fn libraries() -> &'static Libraries {
-    match Libraries::load() {
-        Ok(libraries) => libraries,
-        Err(error) => panic!("this test cannot run here: {error}"),
-    }
-}
 
 /// An address with RDMA, port 0, and a domain of its device.
 #[derive(Clone)]
@@ -44,22 +27,16 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn v4() -> Self {
-        Self::of(IpAddr::is_ipv4)
+        Self::at(common::v4())
     }
 
-    /// Link-local addresses would need a scope.
     pub(crate) fn v6() -> Self {
-        Self::of(|ip| matches!(ip, IpAddr::V6(v6) if !v6.is_unicast_link_local()))
+        Self::at(common::v6())
     }
 
-    fn of(wanted: fn(&IpAddr) -> bool) -> Self {
-        let found = local_addresses().into_iter().filter(wanted);
-        let mut places = found.filter_map(|ip| {
-            let address = SocketAddr::new(ip, 0);
-            let device = Device::at(libraries(), address).ok()?;
-            Some(Self { address, domain: Domain::allocate(&device).unwrap() })
-        });
-        places.next().expect("an address of this family on an RDMA device")
+    fn at(address: SocketAddr) -> Self {
+        let device = Device::at(libraries(), address).unwrap();
+        Self { address, domain: Domain::allocate(&device).unwrap() }
     }
 
     /// A listener on any port, and where it listens.
@@ -107,26 +84,6 @@ pub(crate) fn next_request(listener: &Listener, client: &mut End) -> Request {
             assert_eq!(client.error, None);
         }
     }
-}
-
-fn local_addresses() -> Vec<IpAddr> {
-    let listed = Command::new("ip").args(["-oneline", "address"]).output().expect("the program ip");
-    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
-    let words: Vec<_> = listed.split_whitespace().collect();
-    let after_family = words.windows(2).filter(|pair| matches!(pair[0], "inet" | "inet6"));
-    let parsed = after_family.filter_map(|pair| pair[1].split('/').next()?.parse::<IpAddr>().ok());
-    parsed.filter(|ip| !ip.is_loopback()).collect()
-}
-
-/// Open descriptors of this process.
-pub(crate) fn descriptors() -> usize {
-    fs::read_dir("/proc/self/fd").unwrap().count()
-}
-
-/// What the system holds for RDMA: domains, queues, ids, regions.
-pub(crate) fn resources() -> String {
-    let shown = Command::new("rdma").args(["resource", "show"]).output().expect("the program rdma");
-    String::from_utf8_lossy(&shown.stdout).into_owned()
 }
 
 /// Sizes of an end.

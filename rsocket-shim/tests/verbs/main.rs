@@ -5,6 +5,8 @@
 
 #![allow(unsafe_code, reason = "poll on descriptors")]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod world;
 
 use std::fs::File;
@@ -21,9 +23,10 @@ use rsocket_shim::verbs::{
 };
 use rsocket_shim::work::{Completion, Fault, Piece, Target, Write};
 
+use common::{descriptors, libraries, resources, turn, v4, v6};
 use world::{
-    CAPACITY, CLIENT, Connected, End, RECEIVES, RING, SERVER, connect, descriptors, event,
-    libraries, listen, request, resolved, resources, turn, v4, v6,
+    CAPACITY, CLIENT, Connected, End, RECEIVES, RING, SERVER, connect, event, listen, request,
+    resolved,
 };
 
 #[test]

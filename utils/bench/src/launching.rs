@@ -7,7 +7,7 @@ use std::ffi::CString;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use cudarc::driver::{result, sys};
 use gpunet_device::{Net, SharedBuf};
 
@@ -20,8 +20,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn start(ptx: Result<&'static str, &'static str>) -> Result<Self> {
-        let ptx = ptx.map_err(|why| anyhow!("{why}"))?;
+    pub(crate) fn start(ptx: &str) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
         let worker = Worker::new(ptx)?;

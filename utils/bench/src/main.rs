@@ -97,7 +97,7 @@ fn echoes(gpu: &Gpu, options: &Options) -> Result<(Pair<Percentiles>, Option<Per
     // First: it loads a module, which would wait for a kernel that runs.
     let launching = match gpu.info().kind {
         GpuKind::Emulated => None,
-        _ => Some(launching::Server::start(MODULE.ptx)?),
+        _ => Some(launching::Server::start(&MODULE.text()?)?),
     };
     let gpu_server = kernel::Server::echo(gpu, options.echo_threads)?;
     let mut samples = [Vec::new(), Vec::new(), Vec::new()];

@@ -1,5 +1,5 @@
-//! The proof: kernels on a net of gpunet send bytes to one another over every transport that should
-//! work here, and over the one that `auto` takes.
+//! The proof: blocks of a kernel on a net of gpunet send bytes to one another over every transport
+//! that should work here, and over the one that `auto` takes.
 //!
 //! Touches the loopback interface, the address of an RDMA port and one socket file in the folder for
 //! temporary files. Every step has a time limit; a net that hangs is left behind.
@@ -10,15 +10,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use gpunet_device::{Errno, Shared, SocketAddr};
+use gpunet_diagnose_kernels::{Outcome, Work, proof};
 use gpunet_host::gpu::{DeviceMemory, EmulatedOptions};
 use gpunet_host::{Gpu, GpuChoice, Module, Net, Shape, TransportChoice};
-use gpunet_kernels::echo::{Outcome, Work, echo_client, echo_server};
 
 use crate::machine::answers::{Adapter, Transfer};
 use crate::machine::{Proof, Proofs, one_line, within};
 
 /// The kernels, as this program carries them.
-pub(crate) static MODULE: Module = gpunet_host::include_module!("gpunet_kernels");
+pub(crate) static MODULE: Module = gpunet_host::include_module!("gpunet_diagnose_kernels");
 
 /// Names of the ways.
 pub(crate) const TCP4: &str = "TCP over IPv4";
@@ -51,8 +51,8 @@ const BYTES: u64 = 4 << 10;
 /// Capacity of each ring.
 const RING: u32 = 16 << 10;
 
-/// Bytes of an outcome: six words.
-const OUTCOME: usize = 48;
+/// Bytes of an outcome: four words.
+const OUTCOME: usize = 32;
 const _: () = assert!(size_of::<Outcome>() == OUTCOME && align_of::<Outcome>() == 8);
 
 /// Tries everything; RDMA at that address of a device, if there is one.
@@ -163,58 +163,39 @@ impl Drop for SocketFile {
     }
 }
 
-/// An echo server in one kernel and a client in another, which checks every byte.
+/// An echo server in one block of a kernel and a client in another, which checks every byte.
 fn echo(gpu: &Gpu, net: &Net, at: SocketAddr) -> Result<Transfer, String> {
     let words = |error: gpunet_host::NetError| one_line(&error.to_string());
     let (listener, server_at) = net.listen(at).map_err(words)?;
     let _file = SocketFile(at.to_path());
-    let memory = gpu
-        .device_memory(OUTCOME + MESSAGES as usize * 8)
-        .map_err(|error| one_line(&error.to_string()))?;
-    let (outcomes, samples) = places(&memory);
-    let work = Work {
-        server: server_at,
-        messages: MESSAGES,
-        bytes: BYTES,
-        seed: 1,
-        ring: RING.into(),
-        patience_ns: PATIENCE.as_nanos() as u64,
-    };
-    let shape = Shape::new(1, 32).shared_memory(16 << 10);
-    let server = net.launch(echo_server, shape, (listener,)).map_err(words)?;
-    let client = net.launch(echo_client, shape, (work, samples, outcomes)).map_err(words)?;
-    let ended = client.wait_for(RUN).map_err(|error| one_line(&error.to_string()));
-    if ended.is_err() {
-        client.abort();
+    let memory = gpu.device_memory(OUTCOME).map_err(|error| one_line(&error.to_string()))?;
+    let work = Work { server: server_at, messages: MESSAGES, bytes: BYTES };
+    let shape = Shape::new(2, 32).shared_memory(2 * BYTES as u32);
+    let kernel = net.launch(proof, shape, (listener, work, place(&memory))).map_err(words)?;
+    if let Err(error) = kernel.wait_for(RUN) {
+        // Dropping the net waits for it, within bounds.
+        kernel.abort();
+        return Err(one_line(&error.to_string()));
     }
-    server.abort();
-    // The client is what counts; dropping the net waits for both, within bounds.
-    let _ = server.wait_for(RUN);
-    ended?;
     judge(&memory)
 }
 
-/// Where the client's kernel puts its outcome, and its samples.
-fn places(memory: &DeviceMemory) -> (Shared<Outcome>, Shared<u64>) {
-    let first = memory.device_ptr();
-    // SAFETY: the memory begins, aligned to a page, with one zeroed outcome, and any bits make one.
+/// Where the client's block puts its outcome.
+fn place(memory: &DeviceMemory) -> Shared<Outcome> {
+    // SAFETY: the memory is, aligned to a page, one zeroed outcome, and any bits make one.
     // A kernel that still runs keeps the memory (gpunet-host gives dropped memory back once no
     // kernel runs), and the host reads through `DeviceMemory` after the launch has ended.
-    let outcomes = unsafe { Shared::from_raw(first.cast(), 1) };
-    // SAFETY: as above; so many zeroed words lie behind the outcome.
-    let samples =
-        unsafe { Shared::from_raw(first.wrapping_add(OUTCOME).cast(), MESSAGES as usize) };
-    (outcomes, samples)
+    unsafe { Shared::from_raw(memory.device_ptr().cast(), 1) }
 }
 
-/// What the client's kernel says.
+/// What the client's block says.
 fn judge(memory: &DeviceMemory) -> Result<Transfer, String> {
     let mut bytes = [0; OUTCOME];
     memory.read(0, &mut bytes).map_err(|error| one_line(&error.to_string()))?;
     let (words, _) = bytes.as_chunks::<8>();
     let word = |index: usize| words.get(index).map_or(0, |word| u64::from_le_bytes(*word));
     let (result, verified, elapsed_ns, transport) =
-        (word(0).cast_signed(), word(1), word(2), word(4));
+        (word(0).cast_signed(), word(1), word(2), word(3));
     if result != 0 {
         let errno = Errno(i32::try_from(result.saturating_neg()).unwrap_or(Errno::EIO.0));
         return Err(format!("the client's kernel got {errno}"));

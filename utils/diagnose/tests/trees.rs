@@ -25,6 +25,7 @@ const MACHINES: &[(&str, &[&str])] = &[
             "warning  peer-memory module     nv_peer_mem and nvidia_peermem are both loaded",
             "> modprobe -r nv_peer_mem",
             "missing  kernel for dma-buf ",
+            "missing  peer-to-peer in kernel the kernel's symbols show no CONFIG_PCI_P2PDMA",
             "warning  locked memory ",
             "missing  /dev/infiniband/uverbs0 does not open: permission denied",
             "unseen   ACS, mlx5_0 ",
@@ -43,6 +44,7 @@ const MACHINES: &[(&str, &[&str])] = &[
         "h200-without-nic",
         &[
             "ok       cuda:0 remote writes   ordered",
+            "unseen   peer-to-peer in kernel the kernel shows too few of its symbols to tell",
             "ok       dma-buf export ",
             "missing  mapping of a dma-buf   mmap says error 524",
             "missing  devices                no RDMA device",

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use clap::error::ErrorKind;
+use gpunet_apps::print::explain;
 use gpunet_host::GpuChoice;
 
 use crate::socket::Address;
@@ -89,22 +89,7 @@ fn minutes(text: &str) -> Result<f64, String> {
 
 /// The options, or the exit status of a command line that has none.
 pub(crate) fn parse() -> Result<Options, ExitCode> {
-    Options::try_parse().map_err(|error| explain(&error))
-}
-
-/// Help goes out whole; a mistake in one line.
-fn explain(error: &clap::Error) -> ExitCode {
-    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        // Nobody to tell where standard output is closed.
-        let _ = error.print();
-        return ExitCode::SUCCESS;
-    }
-    let text = error.to_string();
-    let text = text.split("\n\nUsage:").next().unwrap_or(&text);
-    let text = text.split("\n\nFor more information").next().unwrap_or(text);
-    let words: Vec<_> = text.trim_start_matches("error: ").split_whitespace().collect();
-    eprintln!("soak: {} (see soak --help)", words.join(" "));
-    ExitCode::from(2)
+    Options::try_parse().map_err(|error| explain("soak", &error))
 }
 
 #[cfg(test)]

@@ -23,8 +23,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use gpunet_apps::failure::{Failure, one_line};
-use gpunet_apps::print::{print, say};
+use gpunet_apps::failure::Failure;
+use gpunet_apps::print::{self, print, say};
 use options::{Command, Options};
 use report::Report;
 
@@ -58,20 +58,10 @@ fn shown(report: &Report, json: bool) -> Result<bool, Failure> {
 
 /// Help goes out whole; a mistake in one line.
 fn explain(error: &clap::Error) -> ExitCode {
-    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        // Nobody to tell where standard output is closed.
-        let _ = error.print();
-        return ExitCode::SUCCESS;
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let commands = "sanity, copybw, copylat, apiperf or pplat";
+        say(&format!("usermap: a command is missing: {commands} (see usermap --help)"));
+        return ExitCode::from(2);
     }
-    let text = error.to_string();
-    let text = match error.kind() {
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            "a command is missing: sanity, copybw, copylat, apiperf or pplat"
-        }
-        _ => text.split("\n\nUsage:").next().unwrap_or(&text),
-    };
-    let text = text.split("\n\nFor more information").next().unwrap_or(text);
-    let line = one_line(text.strip_prefix("error: ").unwrap_or(text));
-    say(&format!("usermap: {line} (see usermap --help)"));
-    ExitCode::from(2)
+    print::explain("usermap", error)
 }

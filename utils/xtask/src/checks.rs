@@ -18,7 +18,8 @@ use crate::{libtest, licences, local, ptx, rdma, rules, vm};
 /// Options of `cargo xtask test`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Gives tests that draw their cases hours in place of seconds, and shows how far they are.
+    /// Gives tests that draw their cases hours in place of seconds, and shows how far they are; the
+    /// guest runs every job, also the whole end-to-end suite by RDMA.
     #[arg(long)]
     pub(crate) long: bool,
     /// Leaves out the virtual machine with RDMA; counts as skipped.

@@ -26,22 +26,16 @@ mod results;
 mod run;
 mod socket;
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
-use tracing_subscriber::EnvFilter;
-
 use gpunet_apps::failure::Failure;
-use gpunet_apps::print::{explain, say};
+use gpunet_apps::print::{self, explain, say};
 use gpunet_apps::stop::Stop;
 use options::{Command, Options};
 
 fn main() -> ExitCode {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
-    let colours = std::io::stderr().is_terminal();
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
-    log.with_writer(std::io::stderr).init();
+    print::show_log();
     let options = match Options::try_parse() {
         Ok(options) => options,
         Err(error) => return explain("echo", &error),

@@ -2,13 +2,12 @@
 //! and check every byte.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use gpunet_e2e::{Handle, Job, Script, Started, eventually, peer};
+use gpunet_e2e::{Flags, Handle, Job, Script, Started, any_port, eventually, peer};
 use gpunet_host::Net;
 
 /// Bytes of the messages of each stream: by express, at its limit, beyond it, beyond the ring.
@@ -46,18 +45,26 @@ impl<'n> Innocents<'n> {
         });
         let mut job = Job::blocks(32);
         let mut script = Script::new();
-        let (mut threads, mut handles) = (Vec::new(), Vec::new());
+        let mut threads = Vec::new();
+        let flags = Arc::new(Flags::new(net.gpu()));
         for (at, length) in LENGTHS.into_iter().enumerate() {
-            let (near, far) = pair(patience);
-            let handle = net.hand_over(near).expect("it is taken");
-            handles.push(handle);
+            let (listener, address) = net.listen(any_port()).expect("a port");
             script = Script::new();
-            script.given(0, handle).echo(0, 4096).close(0);
+            script.given(0, listener).accept(0, 1).give_handle(1, at).close(0);
+            script.echo(1, 4096).close(1);
             job = job.script(&script);
             let order = Arc::clone(&order);
-            threads.push(std::thread::spawn(move || drive(far, length, at, &order)));
+            threads.push(std::thread::spawn(move || {
+                let far = peer::connect(address);
+                if let peer::Stream::Tcp(far) = &far {
+                    far.set_read_timeout(Some(patience)).expect("a time-out can be set");
+                }
+                drive(far, length, at, &order)
+            }));
         }
-        let this = Self { started: job.start(net), order, threads, handles, script };
+        let started = job.flags(&flags).start(net);
+        let handles = (0..LENGTHS.len()).map(|at| Handle(started.until(&flags, at))).collect();
+        let this = Self { started, order, threads, handles, script };
         assert!(this.moved_on(), "the streams work before anybody harms them");
         this
     }
@@ -107,17 +114,8 @@ impl<'n> Innocents<'n> {
     }
 }
 
-fn pair(patience: Duration) -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let near = TcpStream::connect(listener.local_addr().expect("its address")).expect("it listens");
-    let (far, _) = listener.accept().expect("it connected");
-    far.set_read_timeout(Some(patience)).expect("a time-out can be set");
-    far.set_nodelay(true).expect("it is TCP");
-    (near, far)
-}
-
 /// Sends messages and checks what comes back; how many bytes it was in all.
-fn drive(mut stream: TcpStream, length: usize, at: usize, order: &Order) -> u64 {
+fn drive(mut stream: peer::Stream, length: usize, at: usize, order: &Order) -> u64 {
     let seed = 100 + at as u64;
     let mut position = 0;
     let mut back = vec![0; length];

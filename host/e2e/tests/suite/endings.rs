@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use gpunet_device::calls::{SHUT_RD, SHUT_RDWR, SHUT_WR};
 use gpunet_e2e::{
-    Errno, Flags, Job, Peer, Script, any_port, flags, is_local, net, net_builder, peer, seeded_net,
-    skip,
+    Errno, Flags, Job, Peer, Script, any_port, flags, is_local, net, net_builder, peer, scaled,
+    seeded_net,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -85,8 +85,8 @@ fn nothing_comes_after_a_shutdown_of_receiving() {
 
 #[test]
 fn a_peer_that_resets() {
-    if let Some(reason) = peer::cannot_reset() {
-        return skip("endings::a_peer_that_resets", reason);
+    if !peer::can_reset("endings::a_peer_that_resets") {
+        return;
     }
     let net = net();
     let peer = Peer::serve(|mut stream| {
@@ -109,8 +109,8 @@ fn a_peer_that_resets() {
 
 #[test]
 fn bytes_that_came_before_a_reset_can_be_read() {
-    if let Some(reason) = peer::cannot_reset() {
-        return skip("endings::bytes_that_came_before_a_reset_can_be_read", reason);
+    if !peer::can_reset("endings::bytes_that_came_before_a_reset_can_be_read") {
+        return;
     }
     let (net, flags) = (net(), flags());
     let told = std::sync::Arc::clone(&flags);
@@ -220,7 +220,7 @@ fn a_second_reader_waits_its_turn_or_is_told() {
 
 #[test]
 fn groups_that_share_a_stream_get_every_byte_once() {
-    let (net, total, groups) = (net(), 200_000, 6);
+    let (net, total, groups) = (net(), scaled(200_000) as usize, 6);
     let peer = Peer::serve(move |mut stream| {
         let mut other = stream.try_clone().expect("a second handle");
         let sender = std::thread::spawn(move || {
@@ -294,7 +294,7 @@ fn groups_that_send_on_one_stream_overwrite_nothing() {
 /// sent since.
 #[test]
 fn blocks_that_send_on_one_stream_overwrite_nothing() {
-    let (net, blocks, turns, length) = (net(), 2, 400, 3000);
+    let (net, blocks, turns, length) = (net(), 2, scaled(400), 3000);
     let total = blocks as u64 * turns * length;
     let peer = Peer::serve(move |mut stream| {
         let (mut piece, mut got) = (vec![0; 64 << 10], 0);
@@ -401,8 +401,9 @@ fn a_handle_of_an_earlier_kernel_names_nothing() {
 
 #[test]
 fn nothing_small_can_be_sent_after_a_shutdown_either() {
-    for round in 0..20 {
-        let net = if round < 10 { net() } else { seeded_net(round) };
+    let rounds = 2 * scaled(10);
+    for round in 0..rounds {
+        let net = if round < rounds / 2 { net() } else { seeded_net(round) };
         // Something to receive all the while: what comes tells of the send side, too, and may be
         // older than the shutdown.
         let peer = Peer::serve(|mut stream| {

@@ -6,8 +6,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
 use gpunet_e2e::{
-    Errno, Folder, Handle, Job, Script, SocketOption, any_port, eventually, flags, is_local, net,
-    net_builder, peer, skip,
+    Errno, Folder, Handle, Job, Script, SocketOption, any_port, eventually, flags, is_local,
+    is_rdma, net, net_builder, peer, skip,
 };
 use gpunet_host::NetError;
 
@@ -109,7 +109,7 @@ fn listeners_and_back() {
         script.given(register, handle).accept(register, 2).echo(2, 100).expect(500).close(2);
     }
     let started = Job::blocks(64).script(&script).start(&net);
-    let mut stream = TcpStream::connect(address).expect("it listens");
+    let mut stream = peer::connect_by_tcp(address);
     peer::send(&mut stream, 0, 500);
     stream.shutdown(std::net::Shutdown::Write).expect("it is open");
     assert_eq!(peer::receive_rest(&mut stream, 0), 500);
@@ -121,7 +121,7 @@ fn listeners_and_back() {
     let [tcp, unix] = handles.map(|handle| net.take_back(handle).expect("it comes back").socket);
     let (tcp, unix) = (TcpListener::from(tcp), UnixListener::from(unix));
     tcp.set_nonblocking(false).and_then(|()| unix.set_nonblocking(false)).expect("they can block");
-    let client = std::thread::spawn(move || drop(TcpStream::connect(address)));
+    let client = std::thread::spawn(move || drop(peer::connect_by_tcp(address)));
     tcp.accept().expect("the program accepts again");
     client.join().expect("it connected");
     let path = folder.path("listener");
@@ -198,6 +198,11 @@ fn a_socket_that_a_kernel_leaves_to_the_program() {
     peer::receive(&mut far, 0, 10);
     peer::send(&mut far, 0, 10);
     assert!(unread(&net, handle, 10));
+    if is_rdma() {
+        let refused = net.take_back(handle).expect_err("the system has no socket for it");
+        assert!(matches!(refused, NetError::Socket { errno: Errno::EOPNOTSUPP, .. }), "{refused}");
+        return;
+    }
     let released = net.take_back(handle).expect("it outlived the kernel");
     peer::check(&released.unread, gpunet_e2e::script::SEED, 0);
     drop(released);

@@ -19,3 +19,4 @@ mod streams;
 mod system;
 mod waiting;
 mod windows;
+mod words;

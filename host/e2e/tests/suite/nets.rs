@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use gpunet_device::calls::POLLIN;
 use gpunet_e2e::faults::{self, CALLS, Waiting};
 use gpunet_e2e::{
-    Domain, Errno, Handle, Job, Peer, Script, any_port, eventually, flags, is_cuda, is_local, net,
-    net_builder, peer,
+    Domain, Errno, Handle, Job, Peer, Script, any_port, eventually, flags, is_cuda, is_local,
+    is_rdma, net, net_builder, peer,
 };
 use gpunet_host::{GpuError, LaunchError, Net, NetError};
 
@@ -78,9 +78,14 @@ fn connections_spread_over_proxy_threads() {
     let started = Job::blocks(64).script(&script).flags(&flags).start(&net);
     started.until(&flags, 0);
     let mut shards = [0; 3];
-    let transport = if is_local() { "local" } else { "tcp" };
+    let transport = match (is_local(), is_rdma()) {
+        (true, _) => "local",
+        (_, true) => "rdma",
+        _ => "tcp",
+    };
     for socket in net.dump().expect("the proxies answer") {
-        assert_eq!((socket.state, socket.transport), ("stream", transport));
+        let moves = socket.transport.split(' ').next().unwrap_or_default();
+        assert_eq!((socket.state, moves), ("stream", transport));
         let bytes = if is_local() { 0 } else { 500 };
         assert_eq!((socket.received, socket.sent), (bytes, bytes));
         assert_eq!(socket.launch, Some(started.launch().number()));

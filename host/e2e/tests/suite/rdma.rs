@@ -1,14 +1,16 @@
 //! What only RDMA has: placements, peers that are killed or speak something else, and nets that go
 //! both ways. Where the suite goes by TCP, nothing of this runs.
 
+use std::io::Read as _;
 use std::process::Command;
 use std::time::Duration;
 
+use gpunet_device::calls::MSG_DONTWAIT;
 use gpunet_e2e::{
     Domain, Errno, Job, Peer, Script, SocketOption, any_port, eventually, flags, is_rdma, net,
-    net_builder, patient, peer, skip,
+    net_builder, patient, peer, skip, way,
 };
-use gpunet_host::{Placement, Placements, TransportChoice};
+use gpunet_host::{Placement, Placements, Policy, TransportChoice};
 use rsocket_shim::load::Libraries;
 use rsocket_shim::verbs::{
     Capacity, CompletionChannel, CompletionQueue, Device, Domain as Protection, EventChannel,
@@ -170,6 +172,77 @@ fn a_reader_that_rests_stops_the_kernel_and_loses_nothing() {
     assert_eq!(i64::try_from(peer.result()), Ok(finished.result(0, sent)));
 }
 
+/// Sets the link up or down.
+fn set_link(link: &str, to: &str) {
+    let done = Command::new("ip").args(["link", "set", link, to]).status();
+    assert!(done.expect("there is `ip`").success(), "{link} cannot be set {to}");
+}
+
+/// What was received in order, and whether the stream came to its end.
+fn receive_while_it_lasts(mut stream: peer::Stream) -> (u64, bool) {
+    let (mut room, mut got) = (vec![0; 8192], 0);
+    loop {
+        match stream.read(&mut room) {
+            Ok(0) => return (got, true),
+            Ok(bytes) => {
+                peer::check(&room[..bytes], gpunet_e2e::script::SEED, got);
+                got += bytes as u64;
+            }
+            Err(_) => return (got, false),
+        }
+    }
+}
+
+/// A device may lose the connection, or carry on; what it must not do is lose bytes in silence.
+#[test]
+fn a_link_that_goes_down_and_up() {
+    let name = "a_link_that_goes_down_and_up";
+    if !has_rdma(name) {
+        return;
+    }
+    let Some(link) = way::link() else {
+        return skip(&format!("rdma::{name}"), "GPUNET_LINK names no link that may be set down");
+    };
+    let (net, flags) = (net(), flags());
+    let peer = Peer::serve(receive_while_it_lasts);
+    let (turns, length) = (40, 1000);
+    let mut script = Script::new();
+    script.stream(0, peer.address).send_timeout(0, LIMIT).send(0, length).set_flag(0);
+    let first = script.mark() + 1;
+    for _ in 0..turns {
+        script.send(0, length).any().takes(Duration::ZERO..2 * LIMIT).sleep(20 * MS);
+    }
+    script.recv(0, 1).flags(MSG_DONTWAIT).any();
+    let end = script.mark();
+    script.close(0);
+    let started = Job::blocks(32).script(&script).flags(&flags).start(&net);
+    started.until(&flags, 0);
+    set_link(&link, "down");
+    std::thread::sleep(200 * MS);
+    set_link(&link, "up");
+    let finished = started.finish();
+    let sends = (0..turns).map(|turn| finished.result(0, first + 2 * turn));
+    let sent = length + sends.clone().filter(|sent| *sent > 0).sum::<i64>() as u64;
+    let timed_out = Errno::ETIMEDOUT.negative();
+    let failed = sends.clone().any(|sent| sent < 0 && sent != timed_out);
+    let (got, ended) = peer.result();
+    let error = sends.clone().find(|sent| *sent < 0).unwrap_or(0);
+    println!("{sent} bytes sent, {got} received, first error {error}, ended: {ended}");
+    if failed || finished.result(0, end) != Errno::EAGAIN.negative() {
+        let clear = [Errno::EIO, Errno::ECONNRESET, Errno::EPIPE, Errno::ETIMEDOUT];
+        let clear = clear.map(Errno::negative);
+        assert!(sends.clone().all(|sent| sent > 0 || clear.contains(&sent)), "{finished:?}");
+        assert!(got <= sent);
+    } else {
+        assert_eq!((got, ended), (sent, true));
+    }
+    assert!(eventually(5000 * MS, || net.statistics().sockets == 0));
+    // With the link, all is as it was.
+    let mut script = Script::new();
+    script.stream(0, peer::echo_server()).send(0, 5000).recv_all(0, 5000, 1000).close(0);
+    Job::blocks(32).script(&script).run(&net);
+}
+
 #[test]
 fn a_net_that_goes_both_ways() {
     if !has_rdma("a_net_that_goes_both_ways") {
@@ -205,4 +278,97 @@ fn a_net_that_goes_both_ways() {
     peer::receive(&mut stream, 0, 100);
     peer::send(&mut stream, 0, 100);
     started.finish();
+}
+
+/// A machine without RDMA does not even refuse: here requests come in, and nobody answers.
+#[test]
+fn a_peer_that_is_silent_by_rdma_gets_tcp() {
+    if !has_rdma("a_peer_that_is_silent_by_rdma_gets_tcp") {
+        return;
+    }
+    let net = net_builder().transport(TransportChoice::Auto).build().expect("a net");
+    let home = any_port().to_ip().expect("an IP address");
+    let tcp = std::net::TcpListener::bind(home).expect("a port");
+    let at = tcp.local_addr().expect("its address");
+    let libraries = Libraries::load().expect("there is RDMA");
+    let silent = rsocket_shim::stream::Listener::bind(libraries, at).expect("the same port");
+    silent.listen(4).expect("it listens");
+    let mut client = Script::new();
+    client.stream(0, at.into()).takes(2900 * MS..6000 * MS);
+    client.get(0, SocketOption::Transport, TransportChoice::Tcp as i64);
+    client.send(0, 100).recv_all(0, 100, 100).close(0);
+    // Once is enough.
+    client.stream(0, at.into()).takes(Duration::ZERO..1000 * MS);
+    client.send(0, 100).recv_all(0, 100, 100).close(0);
+    let started = Job::blocks(32).script(&client).start(&net);
+    for _ in 0..2 {
+        let mut stream = peer::Stream::Tcp(tcp.accept().expect("the kernel connects").0);
+        peer::receive(&mut stream, 0, 100);
+        peer::send(&mut stream, 0, 100);
+    }
+    started.finish();
+}
+
+#[test]
+fn a_socket_that_was_bound_connects_from_there() {
+    if !has_rdma("a_socket_that_was_bound_connects_from_there") {
+        return;
+    }
+    let net = net();
+    let mut script = Script::new();
+    script.socket(0, Domain::V4).bind(0, any_port());
+    let bound = script.keep_name(0);
+    script.connect(0, peer::echo_server());
+    let connected = script.keep_name(0);
+    script.send(0, 100).recv_all(0, 100, 100).close(0);
+    let finished = Job::blocks(32).script(&script).run(&net);
+    let [bound, connected] = [bound, connected].map(|place| finished.names[0][place]);
+    assert_ne!(bound.port(), 0);
+    assert_eq!(bound, connected);
+}
+
+/// Bytes come by themselves, whatever the limits say; what is held back is told in time.
+#[test]
+fn a_stream_under_a_rate_does_not_stall() {
+    if !has_rdma("a_stream_under_a_rate_does_not_stall") {
+        return;
+    }
+    let policy = Policy::open().max_rate(400_000);
+    let net = net_builder().policy(policy).build().expect("a net");
+    let mut script = Script::new();
+    script.stream(0, peer::echo_server());
+    for _ in 0..20 {
+        script.send_all(0, 10_000, 1000).recv_all(0, 10_000, 1000);
+    }
+    script.close(0);
+    Job::blocks(32).script(&script).run(&net);
+}
+
+/// While no kernel runs the proxy sleeps, and what a closed socket has still to send needs its peer to
+/// wake it.
+#[test]
+fn what_is_unsent_at_the_end_of_a_kernel_goes_when_the_peer_reads() {
+    if !has_rdma("what_is_unsent_at_the_end_of_a_kernel_goes_when_the_peer_reads") {
+        return;
+    }
+    let (net, flags) =
+        (net_builder().linger(patient(20_000 * MS)).build().expect("a net"), flags());
+    let told = std::sync::Arc::clone(&flags);
+    let peer = Peer::serve(move |mut stream| {
+        told.wait(0);
+        let begun = std::time::Instant::now();
+        (peer::receive_rest(&mut stream, 0), begun.elapsed())
+    });
+    let mut script = Script::new();
+    // More than the peer's buffers hold, so that the rest is in the ring when the kernel ends.
+    let much = 1 << 20;
+    script.stream(0, peer.address).send_timeout(0, LIMIT).send(0, much).between(1, much as i64 - 1);
+    let sent = script.mark();
+    script.close(0);
+    let finished = Job::blocks(32).script(&script).flags(&flags).run(&net);
+    std::thread::sleep(300 * MS);
+    flags.set(0, 1);
+    let (came, took) = peer.result();
+    assert_eq!(i64::try_from(came), Ok(finished.result(0, sent)));
+    assert!(took < patient(5000 * MS), "{took:?}");
 }

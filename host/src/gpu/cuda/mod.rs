@@ -85,14 +85,11 @@ impl Backend for Cuda {
     }
 
     fn load(&self, module: &Module) -> Result<(), GpuError> {
-        let ptx = module.ptx.map_err(|reason| GpuError::NoPtx {
-            module: module.name.to_owned(),
-            reason: reason.to_owned(),
-        })?;
+        let text = module.text()?;
         self.context.bind()?;
         let mut state = lock(&self.context.state);
         if let Some(loaded) = state.modules.get(module.name) {
-            return if loaded.ptx == ptx {
+            return if loaded.ptx == module.ptx {
                 Ok(())
             } else {
                 Err(GpuError::ModuleConflict { module: module.name.to_owned() })
@@ -110,7 +107,7 @@ impl Backend for Cuda {
         let Some(copier) = copier.as_mut() else {
             return Err(GpuError::ContextLost { cause: "it is being closed".to_owned() });
         };
-        let loaded = Loaded::new(module.name, ptx, max_shared, copier)?;
+        let loaded = Loaded::new(module, &text, max_shared, copier)?;
         state.modules.insert(module.name.to_owned(), loaded);
         Ok(())
     }

@@ -13,7 +13,7 @@ use cudarc::driver::sys::{
 };
 use gpunet_device::abi::ABI;
 
-use super::super::GpuError;
+use super::super::{GpuError, Module};
 use super::copier::Copier;
 use super::driver::{self, Failed, call};
 
@@ -46,7 +46,8 @@ pub(super) struct Kernel {
 /// blocks, and with few, for blocks up to the largest, where the data path spills into memory.
 #[derive(Debug)]
 pub(super) struct Loaded {
-    pub(super) ptx: &'static str,
+    /// As the program carries it.
+    pub(super) ptx: Result<&'static [u8], &'static str>,
     modules: Vec<CUmodule>,
     /// Each kernel's compilations, the one with more registers first.
     kernels: BTreeMap<String, Vec<Kernel>>,
@@ -58,13 +59,13 @@ unsafe impl Send for Loaded {}
 impl Loaded {
     /// Compiles and checks; no kernel may run, and the context must be current.
     pub(super) fn new(
-        name: &str,
-        ptx: &'static str,
+        module: &Module,
+        text: &str,
         max_shared: u32,
         copier: &mut Copier,
     ) -> Result<Self, GpuError> {
-        let mut loaded = Self { ptx, modules: Vec::new(), kernels: BTreeMap::new() };
-        match loaded.compile(name, max_shared, copier) {
+        let mut loaded = Self { ptx: module.ptx, modules: Vec::new(), kernels: BTreeMap::new() };
+        match loaded.compile(module.name, text, max_shared, copier) {
             Ok(()) => Ok(loaded),
             Err(error) => {
                 loaded.unload();
@@ -103,25 +104,26 @@ impl Loaded {
     fn compile(
         &mut self,
         name: &str,
+        text: &str,
         max_shared: u32,
         copier: &mut Copier,
     ) -> Result<(), GpuError> {
-        let module = compile(name, self.ptx, None)?;
+        let module = compile(name, text, None)?;
         self.modules.push(module);
         Self::check_abi(module, name, copier)?;
-        self.inspect(module, max_shared)?;
+        self.inspect(module, text, max_shared)?;
         let smallest = self.kernels.values().flatten().map(|kernel| kernel.max_threads).min();
         if smallest.is_some_and(|threads| threads < LARGEST_BLOCK) {
-            let module = compile(name, self.ptx, Some(TIGHT_REGISTERS))?;
+            let module = compile(name, text, Some(TIGHT_REGISTERS))?;
             self.modules.push(module);
-            self.inspect(module, max_shared)?;
+            self.inspect(module, text, max_shared)?;
         }
         reserve_stacks(self.kernels.values().flatten().map(|kernel| kernel.stack).max())?;
         Ok(())
     }
 
-    fn inspect(&mut self, module: CUmodule, max_shared: u32) -> Result<(), GpuError> {
-        for (entry, parameters) in entries(self.ptx) {
+    fn inspect(&mut self, module: CUmodule, text: &str, max_shared: u32) -> Result<(), GpuError> {
+        for (entry, parameters) in entries(text) {
             let symbol = CString::new(entry).unwrap_or_default();
             let mut function = ptr::null_mut();
             // SAFETY: writes one handle; the name is a C string.
@@ -236,7 +238,7 @@ fn parameters(function: CUfunction, count: usize) -> Option<Vec<usize>> {
     (0..count).map(size).collect()
 }
 
-fn compile(name: &str, ptx: &'static str, registers: Option<usize>) -> Result<CUmodule, GpuError> {
+fn compile(name: &str, ptx: &str, registers: Option<usize>) -> Result<CUmodule, GpuError> {
     let refused = |error: String, log: String| GpuError::ModuleRefused {
         module: name.to_owned(),
         name: error,

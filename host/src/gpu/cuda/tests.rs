@@ -59,13 +59,17 @@ again:
 .visible .entry panics() { trap; }
 ";
 
-fn ptx(abi: &str) -> &'static str {
+fn ptx(abi: &str) -> &'static [u8] {
     let head = ".version 7.0\n.target sm_70\n.address_size 64\n";
-    Box::leak(format!("{head}{abi}{KERNELS}").into_boxed_str())
+    packed(&format!("{head}{abi}{KERNELS}"))
+}
+
+fn packed(text: &str) -> &'static [u8] {
+    miniz_oxide::deflate::compress_to_vec_zlib(text.as_bytes(), 1).leak()
 }
 
 fn module() -> Module {
-    static PTX: Mutex<Option<&'static str>> = Mutex::new(None);
+    static PTX: Mutex<Option<&'static [u8]>> = Mutex::new(None);
     let [a, b, c, d] = ABI;
     let abi = format!(".visible .global .align 4 .u32 GPUNET_ABI[4] = {{{a}, {b}, {c}, {d}}};\n");
     let ptx = *PTX.lock().unwrap().get_or_insert_with(|| ptx(&abi));
@@ -231,7 +235,7 @@ fn bad_modules_are_refused() {
     let refused = |ptx| gpu.load(&Module { name: "bad", ptx }).unwrap_err();
     let error = refused(Err("no compiler was found"));
     assert!(error.to_string().ends_with("no compiler was found"), "{error}");
-    let error = refused(Ok("this is no PTX"));
+    let error = refused(Ok(packed("this is no PTX")));
     assert!(matches!(&error, GpuError::ModuleRefused { log, .. } if !log.is_empty()), "{error}");
     eprintln!("{error}");
     assert_eq!(error.to_string().lines().count(), 1);
@@ -240,7 +244,7 @@ fn bad_modules_are_refused() {
         assert!(matches!(error, GpuError::AbiMismatch { .. }), "{error}");
         eprintln!("{error}");
     }
-    let conflict = gpu.load(&Module { name: "tests", ptx: Ok("other") }).unwrap_err();
+    let conflict = gpu.load(&Module { name: "tests", ptx: Ok(packed("other")) }).unwrap_err();
     assert!(matches!(conflict, GpuError::ModuleConflict { .. }));
     let error = gpu.launch(LaunchSpec {
         module: "absent",

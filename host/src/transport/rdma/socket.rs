@@ -55,6 +55,8 @@ pub(in super::super) struct RdmaSocket {
     told_sent: u64,
     told_received: u64,
     offered: u64,
+    /// The last time that the stream was moved on it was not done.
+    busy: bool,
     /// Whether the peer is asked for a sign of life, and how often.
     keepalive: bool,
     keepalive_every: Duration,
@@ -78,6 +80,7 @@ impl RdmaSocket {
             told_sent: 0,
             told_received: 0,
             offered: 0,
+            busy: false,
             keepalive: false,
             keepalive_every: KEEPALIVE,
             peer: None,
@@ -124,6 +127,14 @@ impl RdmaSocket {
             Kind::Stream(stream) => Ok(stream),
             _ => Err(Errno::ENOTCONN),
         }
+    }
+
+    /// Moves the stream on, as far as it goes.
+    fn progress(&mut self) -> Result<(&mut Stream, Result<Next, StreamError>), Errno> {
+        let Kind::Stream(stream) = &mut self.kind else { return Err(Errno::ENOTCONN) };
+        let progressed = stream.progress();
+        self.busy = progressed == Ok(Next::Again);
+        Ok((stream, progressed))
     }
 
     fn start(&mut self, stream: Stream) {
@@ -255,9 +266,9 @@ impl Socket for RdmaSocket {
     }
 
     fn finish_connect(&mut self) -> Result<bool, Errno> {
-        let stream = self.stream()?;
         // One that is busy is open, and tried again.
-        let _ = stream.progress().map_err(|error| errno(&error))?;
+        let (stream, progressed) = self.progress()?;
+        let _ = progressed.map_err(|error| errno(&error))?;
         Ok(stream.state() == State::Open)
     }
 
@@ -288,11 +299,22 @@ impl Socket for RdmaSocket {
         }
     }
 
+    fn has_news(&self, of: Direction) -> bool {
+        let Kind::Stream(stream) = &self.kind else { return false };
+        let of_it = match of {
+            Direction::Send => stream.sent() != self.told_sent,
+            Direction::Receive => {
+                let ended = stream.is_peer_done() || stream.has_failed();
+                ended || stream.arrived() != self.told_received
+            }
+        };
+        self.busy || of_it
+    }
+
     fn receive(&mut self, window: &Window) -> Result<Moved, Errno> {
         let told = self.told_received;
         let in_gpu_memory = self.placement.is_some_and(|placement| placement != Placement::Bounce);
-        let stream = self.stream()?;
-        let progressed = stream.progress();
+        let (stream, progressed) = self.progress()?;
         let new = stream.arrived() - told;
         // The rest of what came before it failed is still for the kernel.
         match (new, progressed) {
@@ -314,8 +336,7 @@ impl Socket for RdmaSocket {
 
     fn peek(&mut self) -> Result<Moved, Errno> {
         let told = self.told_received;
-        let stream = self.stream()?;
-        let progressed = stream.progress();
+        let (stream, progressed) = self.progress()?;
         match progressed {
             _ if stream.arrived() != told => Ok(Moved::Bytes(1)),
             Err(error) if error != StreamError::Reset || !stream.is_peer_done() => {
@@ -327,15 +348,18 @@ impl Socket for RdmaSocket {
         }
     }
 
+    fn untaken(&self) -> u64 {
+        self.offered - self.told_sent
+    }
+
     fn send(&mut self, window: &Window) -> Result<Moved, Errno> {
         let told = self.told_sent;
         // The window begins behind what was told; what is under way may reach beyond a smaller one.
         let tail = self.offered.max(told + window.len() as u64);
         self.offered = tail;
-        let stream = self.stream()?;
-        stream.offer(tail).map_err(|error| errno(&error))?;
+        self.stream()?.offer(tail).map_err(|error| errno(&error))?;
         // Not only for bytes: nobody receives any more where the peer has ended its stream.
-        let progressed = stream.progress();
+        let (stream, progressed) = self.progress()?;
         match (stream.sent() - told, progressed) {
             (0, Ok(_)) => Ok(Moved::Later),
             (0, Err(error)) => Err(errno(&error)),
@@ -349,8 +373,7 @@ impl Socket for RdmaSocket {
 
     fn discard(&mut self) -> Result<Moved, Errno> {
         let told = self.told_received;
-        let stream = self.stream()?;
-        let progressed = stream.progress();
+        let (stream, progressed) = self.progress()?;
         let arrived = stream.arrived();
         let _ = stream.consumed(arrived);
         self.told_received = arrived;
@@ -367,7 +390,8 @@ impl Socket for RdmaSocket {
         if direction == Direction::Send {
             stream.shutdown_send();
         }
-        stream.progress().map(drop).map_err(|error| errno(&error))
+        let (_, progressed) = self.progress()?;
+        progressed.map(drop).map_err(|error| errno(&error))
     }
 
     fn leave(&mut self) -> bool {
@@ -397,7 +421,10 @@ impl Socket for RdmaSocket {
                 self.keepalive_every = Duration::from_secs(value);
                 self.apply_keepalive()
             }
-            SocketOption::KeepAlive | SocketOption::KeepAliveIdle => Err(Errno::EINVAL),
+            SocketOption::NoDelay
+            | SocketOption::ReuseAddress
+            | SocketOption::KeepAlive
+            | SocketOption::KeepAliveIdle => Err(Errno::EINVAL),
             // How often is tried again, and for how long, is the device's own.
             _ => Err(Errno::ENOPROTOOPT),
         }

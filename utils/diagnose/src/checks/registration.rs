@@ -14,11 +14,13 @@ const OLDEST_KERNEL: (u32, u32) = (5, 12);
 /// Functions of the kernel that tell what it can do.
 const P2PDMA: &str = "pci_p2pdma_distance_many";
 const PEER_CLIENTS: &str = "ib_register_peer_memory_client";
+/// One that every kernel with PCI has: where it is not shown, that others are not means nothing.
+const WITNESS: &str = "pci_enable_device";
 
 pub(super) fn check(machine: &Machine) -> Vec<Line> {
     let symbols = machine.pick("/proc/kallsyms", '\n', |line| {
         let name = line.split_whitespace().nth(2);
-        name.is_some_and(|name| [P2PDMA, PEER_CLIENTS].contains(&name))
+        name.is_some_and(|name| [P2PDMA, PEER_CLIENTS, WITNESS].contains(&name))
     });
     vec![
         kernel(machine),
@@ -47,17 +49,24 @@ fn kernel(machine: &Machine) -> Line {
     }
 }
 
+/// Whether the kernel has a function; nothing where it does not show its functions.
+fn has(symbols: &[String], function: &str) -> Option<bool> {
+    let shows = |name| symbols.iter().any(|line| line.split_whitespace().nth(2) == Some(name));
+    if shows(function) { Some(true) } else { shows(WITNESS).then_some(false) }
+}
+
 fn peer_to_peer(symbols: &Seen<Vec<String>>) -> Line {
     const ABOUT: &str = "peer-to-peer in kernel";
     match symbols {
-        Seen::Here(found) if found.iter().any(|line| line.contains(P2PDMA)) => {
-            Line::ok(ABOUT, "CONFIG_PCI_P2PDMA is on")
-        }
-        Seen::Here(_) => Line::missing(ABOUT, "the kernel's symbols show no CONFIG_PCI_P2PDMA")
-            .remedy(
-                "for RDMA into GPU memory take a kernel with CONFIG_PCI_P2PDMA=y, as \
-                distributions build it",
-            ),
+        Seen::Here(found) => match has(found, P2PDMA) {
+            Some(true) => Line::ok(ABOUT, "CONFIG_PCI_P2PDMA is on"),
+            Some(false) => Line::missing(ABOUT, "the kernel's symbols show no CONFIG_PCI_P2PDMA")
+                .remedy(
+                    "for RDMA into GPU memory take a kernel with CONFIG_PCI_P2PDMA=y, as \
+                    distributions build it",
+                ),
+            None => Line::unseen(ABOUT, "the kernel shows too few of its symbols to tell"),
+        },
         Seen::Absent => Line::unseen(ABOUT, "the kernel shows no symbols"),
         Seen::Hidden(why) => Line::unseen(ABOUT, format!("the kernel's symbols: {why}")),
     }
@@ -127,11 +136,10 @@ fn peer_memory(machine: &Machine, symbols: &Seen<Vec<String>>) -> Line {
             };
             let line = Line::missing(ABOUT, seen);
             match symbols {
-                Seen::Here(found) if !found.iter().any(|line| line.contains(PEER_CLIENTS)) => line
-                    .remedy(
-                        "this kernel's RDMA takes no peer-memory modules: use \
-                        dma-buf, or install NVIDIA's DOCA-OFED and modprobe nvidia_peermem",
-                    ),
+                Seen::Here(found) if has(found, PEER_CLIENTS) == Some(false) => line.remedy(
+                    "this kernel's RDMA takes no peer-memory modules: use \
+                    dma-buf, or install NVIDIA's DOCA-OFED and modprobe nvidia_peermem",
+                ),
                 _ => line.remedy(
                     "modprobe nvidia_peermem (with NVIDIA's driver and an RDMA \
                     device)",

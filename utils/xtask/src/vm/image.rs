@@ -86,7 +86,8 @@ mod tests {
         let arguments = &["rping", "--include-ignored"];
         let environment = "A=$B";
         let tests = TestProgram { package: "p", test: "verbs", arguments, environment };
-        let job = Job { name: "verbs", what: What::Tests(tests), limit: 1, apps: false };
+        let job =
+            Job { name: "verbs", what: What::Tests(tests), limit: 1, apps: false, long: false };
         assert_eq!(
             script_of(&job),
             ". /jobs/functions\n\
@@ -96,7 +97,8 @@ mod tests {
 
     #[test]
     fn scripts_have_the_common_functions() {
-        let job = Job { name: "a", what: What::Script("pair 1 a b"), limit: 1, apps: false };
+        let job =
+            Job { name: "a", what: What::Script("pair 1 a b"), limit: 1, apps: false, long: false };
         assert_eq!(script_of(&job), ". /jobs/functions\npair 1 a b\n");
         assert!(FUNCTIONS.contains("\npair() {"));
     }

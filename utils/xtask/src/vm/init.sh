@@ -31,6 +31,8 @@ ulimit -l unlimited
 ulimit -n 65536
 ip link set lo up
 echo 0 >/proc/sys/net/ipv6/conf/dummy0/accept_dad
+# Tests set it down and up.
+echo 1 >/proc/sys/net/ipv6/conf/dummy0/keep_addr_on_down
 ip address add "$ADDRESS/24" dev dummy0
 ip address add "$ADDRESS6/64" dev dummy0
 ip link set dummy0 up

@@ -81,7 +81,10 @@ impl Options {
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<bool> {
     let jobs = options.jobs()?;
     if options.list {
-        jobs.iter().for_each(|job| println!("{:<24} at most {} s", job.name, job.limit));
+        for job in jobs {
+            let long = if job.long { ", in long tests only" } else { "" };
+            println!("{:<24} at most {} s{long}", job.name, job.limit);
+        }
         return Ok(true);
     }
     let ptxas = install::present_ptxas(workspace).map(|ptxas| ptxas.to_string());
@@ -116,13 +119,18 @@ pub(crate) fn check(context: &Context) -> Result<Outcome> {
         let reason = format!("{} jobs with real RDMA, because of --no-vm", JOBS.len());
         return Ok(Outcome { skipped: vec![reason], ..Outcome::default() });
     }
-    let jobs: Vec<_> = JOBS.iter().collect();
+    let long = context.options.long;
+    let (jobs, left): (Vec<_>, Vec<_>) = JOBS.iter().partition(|job| long || !job.long);
     let machine = Machine::prepare(&context.workspace, &jobs, &|| context.cargo(&[]))?;
     let mut table = String::new();
-    let whole = Duration::from_secs(WHOLE);
+    let whole = Duration::from_secs(if long { 2 * WHOLE } else { WHOLE });
     let mut outcome = machine.run(&jobs, whole, &mut |line| {
         let _ = writeln!(table, "  {line}");
     })?;
+    if !left.is_empty() {
+        let left: Vec<_> = left.iter().map(|job| job.name).collect();
+        let _ = writeln!(table, "  left to --long, and to `cargo xtask vm`: {}", left.join(", "));
+    }
     outcome.table = table;
     fs::remove_file(&machine.image)?;
     Ok(outcome)

@@ -94,10 +94,11 @@ pub(crate) fn tests(jobs: &[&Job], cargo: &dyn Fn() -> Command) -> Result<Vec<Pl
     for job in jobs {
         let tests = match &job.what {
             What::Script(_) => continue,
-            What::Program { package, program, .. } => {
+            What::Program { package, kind, program, .. } => {
                 let mut command = cargo();
-                command.args(["build", "--release", "--package", package, "--bin", program]);
-                let built = artifacts::built(&mut command, "bin")?;
+                command.args(["build", "--release", "--package", package]);
+                command.arg(format!("--{kind}")).arg(program);
+                let built = artifacts::built(&mut command, kind)?;
                 let built = built.into_iter().find(|built| built.name == *program);
                 let built = built.with_context(|| format!("cargo made no program {program}"))?;
                 files.push(Placed::new(built.path, format!("/usr/bin/{program}")));

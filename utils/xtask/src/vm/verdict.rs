@@ -86,7 +86,8 @@ mod tests {
     use super::super::jobs::TestProgram;
     use super::*;
 
-    const SCRIPT: Job = Job { name: "rping", what: What::Script("true"), limit: 5, apps: false };
+    const SCRIPT: Job =
+        Job { name: "rping", what: What::Script("true"), limit: 5, apps: false, long: false };
     const TESTS: Job = Job {
         name: "verbs",
         what: What::Tests(TestProgram {
@@ -97,6 +98,7 @@ mod tests {
         }),
         limit: 5,
         apps: false,
+        long: false,
     };
 
     fn console(text: &str) -> Console {

@@ -1,0 +1,120 @@
+//! Words that kernels poll, in GPU memory that the CPU has mapped. `GPUNET_WORDS=gpu` has all suites
+//! run so; these are for every run.
+
+use std::time::{Duration, Instant};
+
+use gpunet_device::calls::POLLIN;
+use gpunet_e2e::faults::{self, CALLS, Waiting};
+use gpunet_e2e::{
+    Domain, Errno, Job, PATIENCE, Script, any_port, eventually, flags, is_cuda, net_builder, peer,
+};
+use gpunet_host::{Net, NetBuilder, NetError, WordPlacement};
+
+/// A net with its words in GPU memory, unless this machine maps none.
+fn net(test: &str, shape: impl FnOnce(NetBuilder) -> NetBuilder) -> Option<Net> {
+    match shape(net_builder()).words(WordPlacement::Gpu).build() {
+        Ok(net) => Some(net),
+        Err(NetError::Words(refused)) if is_cuda() => {
+            gpunet_e2e::skip(test, &refused.to_string());
+            None
+        }
+        Err(error) => panic!("a net: {error}"),
+    }
+}
+
+#[test]
+fn what_was_chosen_can_be_seen() {
+    let words = |wish| {
+        let net = net_builder().words(wish).build().expect("host memory is always there");
+        net.statistics().words
+    };
+    assert_eq!(words(WordPlacement::Host).mapped_by, None);
+    let chosen = words(WordPlacement::Auto);
+    // On a real GPU either is right, and says why.
+    assert!(is_cuda() || chosen.mapped_by.is_none(), "{chosen}");
+    assert!(!chosen.why.is_empty() && !chosen.to_string().contains('\n'), "{chosen}");
+    if let Some(net) = net("words::what_was_chosen_can_be_seen", |builder| builder) {
+        let words = net.statistics().words;
+        assert_eq!(words.why, "GPU memory was asked for");
+        assert!(is_cuda() || words.mapped_by.as_deref() == Some("emulated"), "{words}");
+    }
+}
+
+#[test]
+fn streams_polls_accepts_and_closes() {
+    let two_threads = |builder: NetBuilder| builder.proxy_threads(2);
+    let Some(net) = net("words::streams_polls_accepts_and_closes", two_threads) else { return };
+    let server = peer::echo_server();
+    let (listener, address) = net.listen(any_port()).expect("a port");
+    let mut client = Script::new();
+    for register in [0, 1] {
+        client.stream(register, server);
+        for size in (1..=64).chain([65, 1000, 4096, 5000, 20_000]) {
+            client.send(register, size).recv_all(register, size, size);
+        }
+    }
+    client.send(0, 10).poll_set(0, 0, POLLIN).poll(1, 10_000, 1).found(0, POLLIN);
+    client.poller().poller_add(1, POLLIN, 7).recv_all(0, 10, 10);
+    client.send(1, 10).poller_wait(4, PATIENCE).expect(1).event(0, 7, POLLIN);
+    client.recv_all(1, 10, 10).poller_close().close(0).close(1);
+    client.recv(0, 1).errno(Errno::EBADF);
+    client.socket(0, Domain::V4).connect(0, peer::closed_port().1).errno(Errno::ECONNREFUSED);
+    client.close(0);
+    let mut accepting = Script::new();
+    accepting.given(0, listener);
+    for _ in 0..3 {
+        accepting.accept(0, 1).echo(1, 999).expect(3000).close(1);
+    }
+    let peers = std::thread::spawn(move || {
+        for _ in 0..3 {
+            let mut stream = peer::connect(address);
+            peer::send(&mut stream, 0, 3000);
+            stream.shutdown(std::net::Shutdown::Write).expect("it is open");
+            assert_eq!(peer::receive_rest(&mut stream, 0), 3000);
+        }
+    });
+    let started = Job::blocks(64).script(&accepting).start(&net);
+    Job::blocks(64).script(&client).script(&client).run(&net);
+    Job::warps(40).script(&client).run(&net);
+    started.finish();
+    peers.join().expect("the peers got their bytes back");
+    drop(net.take_back(listener).expect("no kernel runs"));
+    assert!(eventually(Duration::from_secs(5), || net.statistics().sockets == 0));
+    let statistics = net.statistics();
+    assert!(statistics.received_express > 0 && statistics.violations == 0, "{statistics:?}");
+}
+
+#[test]
+fn an_abort_ends_every_wait() {
+    let no_limit = |builder: NetBuilder| builder.timeout(Duration::ZERO);
+    let Some(net) = net("words::an_abort_ends_every_wait", no_limit) else { return };
+    let (flags, waiting) = (flags(), Waiting::new(Errno::ECANCELED));
+    let started = waiting.job(&flags).start(&net);
+    faults::times(&started, &flags, CALLS.len(), || net.abort());
+    started.finish();
+}
+
+#[test]
+fn a_net_that_loses_them_is_down() {
+    const TEST: &str = "words::a_net_that_loses_them_is_down";
+    faults::measure(TEST, || {
+        let shape =
+            |builder: NetBuilder| builder.timeout(Duration::ZERO).linger(Duration::from_millis(1));
+        let Some(net) = net(TEST, shape) else { return Vec::new() };
+        let (flags, down) = (flags(), Errno::ENETDOWN);
+        let waiting = Waiting::new(down);
+        let started = waiting.job(&flags).start(&net);
+        let take = || net.inject_loss_of_words();
+        let times = faults::times(&started, &flags, CALLS.len(), take);
+        started.finish();
+        let refused = Job::blocks(32).script(&Script::new()).try_start(&net).err();
+        assert!(matches!(refused, Some(NetError::WordsLost(_))), "{refused:?}");
+        let refused = net.listen(any_port()).err();
+        assert!(matches!(refused, Some(NetError::WordsLost(_))), "{refused:?}");
+        let begin = Instant::now();
+        drop(net);
+        assert!(begin.elapsed() < Duration::from_secs(7), "it took {:?}", begin.elapsed());
+        let fault = "the words' GPU memory is taken away";
+        Waiting::rows(fault, down, Duration::ZERO, &times)
+    });
+}

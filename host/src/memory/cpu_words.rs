@@ -1,0 +1,290 @@
+//! The region that the host writes and kernels poll: in host memory, or in GPU memory that the CPU
+//! has mapped. `Memory` knows what stands where in it; only the host's side comes here.
+//!
+//! Nothing is read back from it, since a load from a mapping waits for the bus: a [`CpuWord`] can
+//! be written, and that is all. Heartbeats, which the supervisor looks at, are kept beside a
+//! mapping as well. Where the processor combines stores it keeps no order among them, release or
+//! not: a release has a store fence before it, behind what it publishes, and one after it, which
+//! sends it on its way. On other memory that is a branch that is never taken.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use gpu_usermap::{AccessError, Caching, Mapping};
+use gpunet_device::abi::layout::Layout;
+use gpunet_device::abi::word::{self, Word};
+
+#[cfg(test)]
+use super::combining;
+use super::placement::{WordPlacement, WordsReport, mapped_if_wanted};
+use crate::gpu::{DeviceMemory, Gpu, HostMemory};
+use crate::net::NetError;
+
+/// The region.
+pub(crate) struct CpuWords {
+    first: Word,
+    words: usize,
+    caching: Caching,
+    /// The heartbeats that were written last, where the words themselves are not to be read.
+    beats: Option<Box<[AtomicU64]>>,
+    report: WordsReport,
+    held: Held,
+}
+
+/// What keeps the region where it is. Both give their memory back once no kernel runs.
+enum Held {
+    Host(HostMemory),
+    Gpu(Mapping<DeviceMemory>),
+}
+
+impl CpuWords {
+    /// As a program wishes.
+    pub(crate) fn new(gpu: &Gpu, layout: &Layout, wish: WordPlacement) -> Result<Self, NetError> {
+        let bytes = layout.cpu_words() * 8;
+        match mapped_if_wanted(gpu, wish, bytes)? {
+            (Some(mapping), why) => Self::on_gpu(mapping, layout, why),
+            (None, why) => Ok(Self::on_host(gpu.host_memory(bytes)?, layout, why)),
+        }
+    }
+
+    fn on_host(memory: HostMemory, layout: &Layout, why: String) -> Self {
+        Self {
+            // SAFETY: page aligned, and `held` keeps it.
+            first: unsafe { Word::at(memory.as_ptr().cast()) },
+            words: layout.cpu_words(),
+            caching: Caching::Cached,
+            beats: None,
+            report: WordsReport { mapped_by: None, why },
+            held: Held::Host(memory),
+        }
+    }
+
+    fn on_gpu(
+        mapping: Mapping<DeviceMemory>,
+        layout: &Layout,
+        why: String,
+    ) -> Result<Self, NetError> {
+        let view = mapping.view()?;
+        // A word must fit there.
+        view.place::<u64>(0)?;
+        let start = view.as_ptr();
+        Ok(Self {
+            // SAFETY: aligned, as was just seen, and `held` keeps memory and mapping.
+            first: unsafe { Word::at(start.cast()) },
+            words: layout.cpu_words(),
+            caching: mapping.caching(),
+            beats: Some((0..layout.shards).map(|_| AtomicU64::new(0)).collect()),
+            report: WordsReport { mapped_by: Some(mapping.backend().to_string()), why },
+            held: Held::Gpu(mapping),
+        })
+    }
+
+    /// In memory of the emulated GPU whose stores are combined, as far as the proxy can tell.
+    #[cfg(test)]
+    pub(crate) fn combining(gpu: &Gpu, layout: &Layout) -> Self {
+        let words = Self::new(gpu, layout, WordPlacement::Gpu).expect("the emulated GPU maps");
+        Self { caching: Caching::WriteCombining, ..words }
+    }
+
+    /// Where kernels find it.
+    pub(crate) fn device_ptr(&self) -> *mut u8 {
+        match &self.held {
+            Held::Host(memory) => memory.device_ptr(),
+            Held::Gpu(mapping) => mapping.memory().device_ptr(),
+        }
+    }
+
+    /// Where it lies, and why.
+    pub(crate) fn report(&self) -> &WordsReport {
+        &self.report
+    }
+
+    /// A word of the layout's.
+    pub(crate) fn word(&self, at: usize) -> CpuWord {
+        self.array::<1>(at).0
+    }
+
+    /// Words of the layout's that stand together.
+    pub(crate) fn array<const N: usize>(&self, at: usize) -> CpuArray<N> {
+        assert!(at + N <= self.words);
+        // SAFETY: inside the region, by the check.
+        let word = unsafe { self.first.offset(at) };
+        CpuArray(CpuWord { word, caching: self.caching })
+    }
+
+    /// Writes a shard's heartbeat, which stands in that word.
+    pub(crate) fn beat(&self, at: usize, shard: usize, beat: u64) {
+        self.word(at).store(beat);
+        if let Some(beats) = &self.beats {
+            beats[shard].store(beat, Ordering::Relaxed);
+        }
+    }
+
+    /// The heartbeat that was written last.
+    pub(crate) fn last_beat(&self, at: usize, shard: usize) -> u64 {
+        match &self.beats {
+            Some(beats) => beats[shard].load(Ordering::Relaxed),
+            None => self.word(at).word.load(),
+        }
+    }
+
+    /// Keeps what this thread stores later behind what it has stored.
+    pub(crate) fn fence(&self) {
+        word::release_fence();
+        store_fence(self.caching);
+    }
+
+    /// Sends on its way what was stored and lingers in the processor.
+    pub(crate) fn flush(&self) {
+        store_fence(self.caching);
+    }
+
+    /// Asks whether the memory is still there.
+    pub(crate) fn check(&self) -> Result<(), AccessError> {
+        match &self.held {
+            Held::Host(_) => Ok(()),
+            Held::Gpu(mapping) => mapping.check(),
+        }
+    }
+
+    /// Has stores go nowhere from now on: the memory is gone, and a store there would end the
+    /// process.
+    pub(crate) fn abandon(&self) {
+        if let Held::Gpu(mapping) = &self.held
+            && let Err(errno) = mapping.abandon()
+        {
+            tracing::error!(%errno, "memory that is gone stays mapped");
+        }
+    }
+}
+
+/// A word that the host writes and kernels read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CpuWord {
+    word: Word,
+    caching: Caching,
+}
+
+impl CpuWord {
+    /// Writes, with no order implied. It may linger in the processor until the next release, fence
+    /// or flush.
+    pub(crate) fn store(self, value: u64) {
+        #[cfg(test)]
+        if self.caching == Caching::WriteCombining && combining::keeps(self.word, value) {
+            return;
+        }
+        self.word.store(value);
+    }
+
+    /// Writes after everything this thread did before, and at once.
+    pub(crate) fn store_release(self, value: u64) {
+        if self.caching != Caching::WriteCombining {
+            return self.word.store_release(value);
+        }
+        word::release_fence();
+        store_fence(self.caching);
+        self.store(value);
+        store_fence(self.caching);
+    }
+
+    /// What a kernel sees there.
+    #[cfg(test)]
+    pub(crate) fn seen(self) -> u64 {
+        self.word.load_acquire()
+    }
+}
+
+/// Words that stand together: a card, a reply, express words.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CpuArray<const N: usize>(CpuWord);
+
+impl<const N: usize> CpuArray<N> {
+    /// One of them.
+    pub(crate) fn get(&self, index: usize) -> CpuWord {
+        assert!(index < N);
+        // SAFETY: `CpuWords::array` checked all N, and index < N.
+        CpuWord { word: unsafe { self.0.word.offset(index) }, ..self.0 }
+    }
+
+    /// Writes each, in no order: publish them with a release elsewhere.
+    pub(crate) fn write(&self, values: &[u64; N]) {
+        for (index, value) in values.iter().enumerate() {
+            self.get(index).store(*value);
+        }
+    }
+}
+
+#[cfg(test)]
+impl<const N: usize> CpuArray<N> {
+    /// What a kernel sees there.
+    pub(crate) fn seen(&self) -> [u64; N] {
+        std::array::from_fn(|index| self.get(index).seen())
+    }
+}
+
+/// What was stored before leaves the processor before what is stored after it.
+#[inline(always)]
+fn store_fence(caching: Caching) {
+    caching.store_fence();
+    #[cfg(test)]
+    if caching == Caching::WriteCombining {
+        combining::fenced();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gpu_usermap::{Backend, Choice, Mapper};
+
+    use super::*;
+    use crate::gpu::{EmulatedOptions, GpuChoice};
+
+    const LAYOUT: Layout = Layout { shards: 2, places: 3, slots: 4 };
+
+    /// A mapping beside the memory of the emulated GPU: the CPU has an address of its own.
+    fn beside() -> CpuWords {
+        let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).unwrap();
+        let bytes = LAYOUT.cpu_words() * 8;
+        let mapper = Mapper::new().choice(Choice::Only(Backend::DmaBuf));
+        let mapping = mapper.map(gpu.device_memory(bytes).unwrap(), 0..bytes).unwrap();
+        CpuWords::on_gpu(mapping, &LAYOUT, String::new()).unwrap()
+    }
+
+    /// What stands in the GPU's memory.
+    fn on_the_gpu(words: &CpuWords, at: usize) -> u64 {
+        let Held::Gpu(mapping) = &words.held else { panic!("it lies in host memory") };
+        let mut bytes = [0; 8];
+        mapping.memory().read(at * 8, &mut bytes).unwrap();
+        u64::from_ne_bytes(bytes)
+    }
+
+    #[test]
+    fn kernels_find_what_is_written_by_another_address() {
+        let words = beside();
+        let last = LAYOUT.cpu_words() - 1;
+        words.word(last).store_release(7);
+        words.array::<4>(16).write(&[1, 2, 3, 4]);
+        words.beat(5, 1, 9);
+        let seen = [last, 16, 19, 5].map(|at| on_the_gpu(&words, at));
+        assert_eq!(seen, [7, 1, 4, 9]);
+        assert_eq!((words.last_beat(5, 1), words.last_beat(4, 0)), (9, 0));
+        assert_eq!(words.report().mapped_by.as_deref(), Some("dma-buf"));
+    }
+
+    #[test]
+    fn after_a_loss_stores_go_nowhere() {
+        let words = beside();
+        words.word(3).store_release(7);
+        assert_eq!(words.check(), Ok(()));
+        words.abandon();
+        words.word(3).store_release(8);
+        words.beat(5, 1, 9);
+        assert_eq!((on_the_gpu(&words, 3), on_the_gpu(&words, 5)), (7, 0));
+        assert_eq!(words.last_beat(5, 1), 9);
+    }
+
+    #[test]
+    #[should_panic(expected = "at + N <= self.words")]
+    fn no_word_lies_outside() {
+        beside().array::<2>(LAYOUT.cpu_words() - 1);
+    }
+}

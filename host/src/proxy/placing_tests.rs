@@ -1,0 +1,255 @@
+//! A shard with a transport that moves bytes by itself: whatever it is asked, it hears of both
+//! directions, and what it has heard once no descriptor tells again.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use gpunet_device::abi::card::Place;
+use gpunet_device::abi::errno::Errno;
+use gpunet_device::abi::layout::Layout;
+use gpunet_device::abi::option::SocketOption;
+use gpunet_device::{Domain, Handle, SocketAddr};
+
+use super::connection::{Connection, Counted, Owner, Phase, Wishes};
+use super::shard::Shard;
+use super::tests::{NoEpoll, empty_shard};
+use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
+use crate::memory::{CpuWords, Memory, Window, WordPlacement};
+use crate::net::policy::Policy;
+use crate::transport::{Direction, Moved, Socket};
+
+const RING: u32 = 4096;
+const BASE: u64 = 4096 - 24;
+const HANDLE: Handle = Handle::new(0, 1, 1);
+
+/// When the adapter has something to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    /// In a call of that direction, after so many others.
+    Call(Direction, u32),
+    /// Never again.
+    Never,
+}
+
+/// An adapter: what it will say, has said, and what of that the proxy was told.
+struct Adapter {
+    when: When,
+    offered: u64,
+    /// How often it was asked whether it is connected.
+    asked: u32,
+    says: (u64, u64),
+    heard: (u64, u64),
+    told: (u64, u64),
+}
+
+impl Adapter {
+    fn progress(&mut self, call: Direction) {
+        match &mut self.when {
+            When::Call(direction, 0) if *direction == call => {
+                self.heard = self.says;
+                self.when = When::Never;
+            }
+            When::Call(direction, left) if *direction == call => *left -= 1,
+            _ => {}
+        }
+    }
+}
+
+struct Placing(Arc<Mutex<Adapter>>);
+
+impl Placing {
+    fn adapter(&self) -> MutexGuard<'_, Adapter> {
+        self.0.lock().expect("one thread")
+    }
+}
+
+fn moved(heard: u64, told: &mut u64) -> Moved {
+    match heard - std::mem::replace(told, heard) {
+        0 => Moved::Later,
+        bytes => Moved::Bytes(bytes as usize),
+    }
+}
+
+impl Socket for Placing {
+    fn transport(&self) -> &'static str {
+        "placing"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::V4
+    }
+
+    fn places_bytes(&self) -> bool {
+        true
+    }
+
+    fn has_news(&self, of: Direction) -> bool {
+        let adapter = self.adapter();
+        match of {
+            Direction::Receive => adapter.heard.0 != adapter.told.0,
+            Direction::Send => adapter.heard.1 != adapter.told.1,
+        }
+    }
+
+    fn receive(&mut self, _window: &Window) -> Result<Moved, Errno> {
+        let mut adapter = self.adapter();
+        adapter.progress(Direction::Receive);
+        let heard = adapter.heard.0;
+        Ok(moved(heard, &mut adapter.told.0))
+    }
+
+    fn untaken(&self) -> u64 {
+        let adapter = self.adapter();
+        adapter.offered - adapter.told.1
+    }
+
+    fn send(&mut self, window: &Window) -> Result<Moved, Errno> {
+        let mut adapter = self.adapter();
+        adapter.offered = adapter.offered.max(adapter.told.1 + window.len() as u64);
+        adapter.progress(Direction::Send);
+        let heard = adapter.heard.1.min(adapter.offered);
+        Ok(moved(heard, &mut adapter.told.1))
+    }
+
+    fn bind(&mut self, _address: &SocketAddr) -> Result<(), Errno> {
+        Err(Errno::EINVAL)
+    }
+
+    fn listen(&mut self, _backlog: u32) -> Result<(), Errno> {
+        Err(Errno::EINVAL)
+    }
+
+    fn connect(&mut self, _address: &SocketAddr) -> Result<bool, Errno> {
+        Err(Errno::EINVAL)
+    }
+
+    fn finish_connect(&mut self) -> Result<bool, Errno> {
+        let mut adapter = self.adapter();
+        adapter.asked += 1;
+        assert!(adapter.asked < 10, "it has said that it is refused");
+        Err(Errno::ECONNREFUSED)
+    }
+
+    fn accept(&mut self) -> Result<Option<Box<dyn Socket>>, Errno> {
+        Err(Errno::EINVAL)
+    }
+
+    fn discard(&mut self) -> Result<Moved, Errno> {
+        Ok(Moved::Later)
+    }
+
+    fn shutdown(&mut self, _direction: Direction) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn set_option(&mut self, _option: SocketOption, _value: u64) -> Result<(), Errno> {
+        Err(Errno::ENOPROTOOPT)
+    }
+
+    fn option(&self, _option: SocketOption) -> Result<u64, Errno> {
+        Err(Errno::ENOPROTOOPT)
+    }
+
+    fn local_addr(&self) -> Result<SocketAddr, Errno> {
+        Err(Errno::ENOTCONN)
+    }
+
+    fn peer_addr(&self) -> Result<SocketAddr, Errno> {
+        Err(Errno::ENOTCONN)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn into_descriptor(self: Box<Self>) -> Option<OwnedFd> {
+        None
+    }
+}
+
+/// A shard whose kernel has sent 100 bytes; the adapter tells of those and of 10 that came, once.
+fn shard(policy: Policy, when: When) -> (Shard, Arc<Mutex<Adapter>>) {
+    shard_in(Phase::Open, policy, when)
+}
+
+/// The same with its socket in another phase.
+fn shard_in(phase: Phase, policy: Policy, when: When) -> (Shard, Arc<Mutex<Adapter>>) {
+    let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
+    let layout = Layout { shards: 1, places: 2, slots: 1 };
+    let words = CpuWords::new(&gpu, &layout, WordPlacement::Host).expect("memory");
+    let memory =
+        Memory::new(&gpu, layout, words, 2 * RING as usize, false, None, 1).expect("memory");
+    let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
+    let adapter =
+        Adapter { when, offered: 0, asked: 0, says: (10, 100), heard: (0, 0), told: (0, 0) };
+    let adapter = Arc::new(Mutex::new(adapter));
+    let socket: Box<dyn Socket> = Box::new(Placing(Arc::clone(&adapter)));
+    let mut connection = Connection::new(HANDLE, 1, Owner::Host, wishes, Some(socket));
+    let ring = |offset| Counted::new(Place { region: 0, offset, capacity: RING, base: BASE }, 0);
+    (connection.receive, connection.send) = (ring(0), ring(u64::from(RING)));
+    connection.phase = phase;
+    connection.publish(&memory);
+    let mut shard = empty_shard(memory, 2 * u64::from(RING), policy);
+    shard.adopt(connection, &mut NoEpoll::default());
+    shard.shared.memory.send_tail(1).store_release(BASE + 100);
+    (shard, adapter)
+}
+
+#[test]
+fn what_is_heard_of_in_any_call_is_told() {
+    let policies = [Policy::open, || Policy::open().max_rate(1 << 30)];
+    for (limited, policy) in policies.into_iter().enumerate() {
+        for direction in [Direction::Receive, Direction::Send] {
+            for call in 0..2 {
+                let (mut shard, _) = shard(policy(), When::Call(direction, call));
+                let mut io = NoEpoll::default();
+                for turn in 0..10 {
+                    if direction == Direction::Receive && turn <= call.into() {
+                        // Word of it wakes who would have nothing to do.
+                        shard.ready(HANDLE.0);
+                    }
+                    shard.turn(turn * 1_000_000, &mut io);
+                }
+                let counters = &shard.counters;
+                assert_eq!(
+                    (counters.received_bytes.get(), counters.sent_bytes.get()),
+                    (10, 100),
+                    "heard of in {direction:?} {call}, limited: {limited}"
+                );
+            }
+        }
+    }
+}
+
+/// Nothing but the first KiB may move: it is on its way, and not to be granted a second time.
+#[test]
+fn what_is_under_way_is_granted_once() {
+    let (mut shard, adapter) = shard(Policy::open().max_rate(0), When::Never);
+    let mut io = NoEpoll::default();
+    let mut turns = |shard: &mut Shard| {
+        for turn in 0..10 {
+            shard.ready(HANDLE.0);
+            shard.turn(turn * 1_000_000, &mut io);
+        }
+        (shard.counters.received_bytes.get(), shard.counters.sent_bytes.get())
+    };
+    shard.shared.memory.send_tail(1).store_release(BASE + 3000);
+    assert_eq!(turns(&mut shard), (0, 0));
+    assert_eq!(adapter.lock().expect("one thread").offered, 1024);
+    adapter.lock().expect("one thread").heard = (500, 0);
+    assert_eq!(turns(&mut shard), (0, 0), "nothing is left to be granted");
+    adapter.lock().expect("one thread").heard = (500, 1024);
+    assert_eq!(turns(&mut shard), (0, 1024));
+}
+
+#[test]
+fn a_connection_that_is_refused_is_asked_once() {
+    let (mut shard, adapter) = shard_in(Phase::Connecting, Policy::open(), When::Never);
+    let mut io = NoEpoll::default();
+    for turn in 0..10 {
+        shard.ready(HANDLE.0);
+        shard.turn(turn * 1_000_000, &mut io);
+    }
+    assert_eq!(adapter.lock().expect("one thread").asked, 1);
+    assert_eq!(shard.counters.failed.get(), 1);
+}
