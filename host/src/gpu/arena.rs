@@ -102,7 +102,7 @@ impl Arena {
     /// nothing else, and keeps the memory alive when the arena is gone.
     ///
     /// # Errors
-    /// No descriptor left, or what the driver says.
+    /// No descriptor left, or what the driver says: CUDA's exports no memory that was imported.
     pub(crate) fn export(&self) -> Result<OwnedFd, GpuError> {
         self.backing.export()
     }

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use gpunet_device::calls::POLLIN;
 use gpunet_e2e::faults::{self, CALLS, Waiting};
 use gpunet_e2e::{
-    Domain, Errno, Job, PATIENCE, Script, any_port, eventually, flags, is_cuda, net_builder, peer,
+    Domain, Errno, Job, PATIENCE, Script, any_port, eventually, flags, is_cuda, is_local, is_rdma,
+    net_builder, peer,
 };
 use gpunet_host::{Net, NetBuilder, NetError, WordPlacement};
 
@@ -78,10 +79,14 @@ fn streams_polls_accepts_and_closes() {
     Job::warps(40).script(&client).run(&net);
     started.finish();
     peers.join().expect("the peers got their bytes back");
-    drop(net.take_back(listener).expect("no kernel runs"));
-    assert!(eventually(Duration::from_secs(5), || net.statistics().sockets == 0));
     let statistics = net.statistics();
-    assert!(statistics.received_express > 0 && statistics.violations == 0, "{statistics:?}");
+    assert_eq!(statistics.violations, 0, "{statistics:?}");
+    // Only sockets of the system's come back, and only their proxy puts messages there.
+    if !is_local() && !is_rdma() {
+        assert!(statistics.received_express > 0, "{statistics:?}");
+        drop(net.take_back(listener).expect("no kernel runs"));
+        assert!(eventually(Duration::from_secs(5), || net.statistics().sockets == 0));
+    }
 }
 
 #[test]
