@@ -9,17 +9,8 @@ use crate::checks::Context;
 use crate::report::Outcome;
 use crate::{libtest, shell};
 
-/// Themes of the suite that a run which is not long has time for: bytes, endings, time-outs.
-const SHORT: &[&str] = &[
-    "streams::",
-    "windows::",
-    "endings::",
-    "groups::",
-    "polls::",
-    "refusals::",
-    "system::",
-    "waiting::",
-];
+/// Themes of the suite that a run which is not long has time for.
+const SHORT: &[&str] = &["streams::", "endings::", "polls::", "local::"];
 
 /// Runs them.
 pub(crate) fn check(context: &Context) -> Result<Outcome> {
