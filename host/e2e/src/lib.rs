@@ -110,6 +110,10 @@ pub fn net() -> Net {
 /// When it cannot be made.
 #[must_use]
 pub fn seeded_net(seed: u64) -> Net {
+    // Memory of the two kinds of GPU is not shared, and the relay is on the suite's.
+    if is_cuda() && is_local() {
+        return net();
+    }
     let choice = GpuChoice::Emulated(EmulatedOptions::seeded(seed));
     let gpu = Gpu::open(choice).expect("the emulated GPU opens");
     net_builder_on(&gpu).build().expect("a net")
