@@ -157,13 +157,14 @@ impl Arenas {
             at.is_multiple_of(MAILBOX_BYTES as u64)
                 && at.checked_add(length).is_some_and(|end| end <= bytes)
         };
+        // Of two that lie inside, whose ends therefore exist.
         let apart =
-            mailbox + (MAILBOX_BYTES as u64) <= ring || ring + u64::from(capacity) <= mailbox;
+            || mailbox + (MAILBOX_BYTES as u64) <= ring || ring + u64::from(capacity) <= mailbox;
         let sensible = capacity.is_power_of_two()
             && (SMALLEST_RING..=LARGEST_RING).contains(&capacity)
             && inside(ring, capacity.into())
             && inside(mailbox, MAILBOX_BYTES as u64)
-            && apart;
+            && apart();
         if !sensible {
             return Err(Errno::EPROTO);
         }
