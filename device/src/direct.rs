@@ -47,7 +47,14 @@ pub(crate) fn claim(socket: Socket, known: Progress, tail_at: u64) -> Claim {
 /// Sends a small message; all lanes of the warp call it. `plan` and `tail_at` are what the leader
 /// claimed, `bytes` the lane's own.
 #[inline(always)]
-pub(crate) fn put(socket: Socket, plan: u64, tail_at: u64, length: usize, bytes: [u8; 4]) {
+pub(crate) fn put(
+    (net, handle): (Net, Handle),
+    socket: Socket,
+    plan: u64,
+    tail_at: u64,
+    length: usize,
+    bytes: [u8; 4],
+) {
     let lane = simt::lane();
     let tail_at = simt::from_lane(tail_at, 0);
     announce(socket, socket.express(tail_at), lane, plan, length as u64, bytes);
@@ -60,7 +67,7 @@ pub(crate) fn put(socket: Socket, plan: u64, tail_at: u64, length: usize, bytes:
         simt::gpu_release_fence();
         socket.unlock(Side::Send, position);
         // Behind the message, which is on its way by now.
-        tell(socket, Side::Send, position);
+        tell(net, handle, Side::Send, position);
     }
 }
 
@@ -72,8 +79,9 @@ pub(crate) fn take(
     handle: Handle,
     (to, most): (*mut u8, usize),
     position: u64,
-    deadline: Option<Deadline>,
+    deadline: u64,
 ) -> Found {
+    let deadline = Deadline::from_word(deadline);
     let lane = simt::lane();
     let Ok(socket) = Socket::named(net, handle) else { return Found::error(Errno::EBADF) };
     let head = socket.counter(Side::Receive);
@@ -207,8 +215,8 @@ fn wait_alone(net: Net, socket: Socket, deadline: Deadline, moved: impl Fn(u64) 
 
 impl Search {
     /// Waits for bytes or space on a direct stream.
-    #[inline(never)]
-    pub(crate) fn wait_direct(&self) -> Result<usize, Errno> {
+    #[inline(always)]
+    fn wait_direct(&self) -> Result<usize, Errno> {
         let mut turns = 0_u32;
         let mut ready = || {
             let open = self.socket.is_open();
@@ -272,9 +280,31 @@ impl Search {
     }
 }
 
+/// The rest of a search on a direct stream whose side the leader has: of the same handle, standing at
+/// `numbered`, for `least` bytes, until that deadline. Words only: what is handed over in memory would
+/// cost all streams a stack frame.
+#[inline(never)]
+pub(crate) fn finish(
+    net: Net,
+    handle: Handle,
+    side: Side,
+    numbered: u64,
+    least: usize,
+    deadline: u64,
+) -> Found {
+    let search = Socket::named(net, handle)
+        .and_then(|socket| Search::with_lock(net, socket, side, least, false, Some(numbered)));
+    let found = search.and_then(|mut search| {
+        search.deadline = Deadline::from_word(deadline);
+        search.end(search.wait_direct())
+    });
+    found.unwrap_or_else(Found::error)
+}
+
 /// Tells the proxy how far a direction is, where it wants to know.
 #[inline(never)]
-pub(crate) fn tell(socket: Socket, side: Side, position: u64) {
+pub(crate) fn tell(net: Net, handle: Handle, side: Side, position: u64) {
+    let Ok(socket) = Socket::named(net, handle) else { return };
     if socket.is_watched() {
         socket.tell_proxy(side, position);
     }

@@ -129,7 +129,7 @@ fn take_once(
         if (other as i64) < 0 {
             return Found { ring: 0, span: other as i64 };
         }
-        return direct::take(net, handle, (to, most), position, Deadline::from_word(deadline));
+        return direct::take(net, handle, (to, most), position, deadline);
     }
     // All lanes: the leader, who has checked the handle, and those who heard of it.
     let Ok(socket) = Socket::named(net, handle) else { return Found::error(Errno::EBADF) };
@@ -258,7 +258,8 @@ fn put(net: Net, handle: Handle, from: *const u8, length: usize, wait: bool) -> 
         match claim(socket) {
             Claim::Express(begin) => plan = begin,
             Claim::Direct(begin, at) => (plan, tail_at) = (begin | DIRECT, at),
-            other => found = by_ring(net, handle, socket, wait, other),
+            Claim::Taken(numbered) => found = by_ring(net, handle, wait, Some(numbered)),
+            Claim::No => found = by_ring(net, handle, wait, None),
         }
     }
     let plan = simt::from_lane(plan, 0);
@@ -267,7 +268,7 @@ fn put(net: Net, handle: Handle, from: *const u8, length: usize, wait: bool) -> 
         return found;
     }
     if plan & DIRECT != 0 {
-        direct::put(socket, plan & !DIRECT, tail_at, length, bytes);
+        direct::put((net, handle), socket, plan & !DIRECT, tail_at, length, bytes);
         return Found { ring: SENT, span: 0 };
     }
     announce(socket, Express { words, tail }, lane, plan, length as u64, bytes);
@@ -361,12 +362,11 @@ fn claim(socket: Socket) -> Claim {
 
 /// Goes on by the ring.
 #[inline(never)]
-fn by_ring(net: Net, handle: Handle, socket: Socket, wait: bool, claim: Claim) -> Found {
-    let search = match claim {
-        Claim::Taken(numbered) => {
-            Search::with_lock(net, socket, Side::Send, 1, wait, Some(numbered))
-        }
-        _ => Search::begin(net, handle, Side::Send, 1, wait),
+fn by_ring(net: Net, handle: Handle, wait: bool, taken: Option<u64>) -> Found {
+    let search = match taken {
+        Some(_) => Socket::named(net, handle)
+            .and_then(|socket| Search::with_lock(net, socket, Side::Send, 1, wait, taken)),
+        None => Search::begin(net, handle, Side::Send, 1, wait),
     };
     let found = search.and_then(Search::finish).unwrap_or_else(Found::error);
     if found.is_unconnected() && adopt_rings(net, handle) {

@@ -361,6 +361,12 @@ impl Socket {
         unsafe { Word::at(core::ptr::with_exposed_provenance_mut::<u64>(address).add(index)) }
     }
 
+    /// What names it.
+    #[inline(always)]
+    pub(crate) fn handle(&self) -> Handle {
+        self.handle
+    }
+
     /// The shard that serves it.
     #[inline(always)]
     pub(crate) fn shard(&self) -> usize {

@@ -366,7 +366,10 @@ impl Search {
             }
         }
         if self.direct {
-            return self.end(self.wait_direct());
+            let (handle, deadline) = (self.socket.handle(), self.deadline);
+            let deadline = deadline.map_or(0, Deadline::to_word);
+            let (net, side) = (self.net, self.side);
+            return Ok(direct::finish(net, handle, side, self.numbered, self.least, deadline));
         }
         let ready = || {
             // Asked for first, so that it comes while the read across PCIe is under way.
@@ -516,7 +519,7 @@ fn settle(net: Net, handle: Handle, low: u32, used: usize, ending: Ending) {
     }
     socket.unlock(side, position);
     if counter.is_direct() {
-        direct::tell(socket, side, position);
+        direct::tell(net, handle, side, position);
     }
     if ending == Ending::Filled {
         // For the next call: it then knows of space and of a broken connection without a read
