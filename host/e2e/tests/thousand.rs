@@ -35,11 +35,17 @@ fn thousands_of_connections_at_once() {
         size.unwrap_or_else(|| panic!("{text}{}", String::from_utf8_lossy(&output.stderr)))
     };
     let (few, many) = (400, 2400);
-    let one = size(many).saturating_sub(size(few)) / (many - few) as u64;
+    let measure = || size(many).saturating_sub(size(few)) / (many - few) as u64;
     let allowed = 2 * u64::from(RING) + 1024;
-    println!("a connection takes {one} bytes");
     // The allocator keeps some of what growing tables have given back.
-    let kept = 192;
+    let kept = 128;
+    let mut one = measure();
+    println!("a connection takes {one} bytes");
+    if one > allowed + kept {
+        // How much it keeps scatters by some dozens of bytes; what connections take does not.
+        one = one.min(measure());
+        println!("and {one} when measured again");
+    }
     assert!(one <= allowed + kept, "{one} bytes, {allowed} allowed, {kept} kept");
     // Both rings of each were full.
     assert!(one >= 2 * u64::from(RING), "{one} bytes are too few to be true");
