@@ -24,6 +24,9 @@ const RING_LINE: usize = 128;
 /// A window of so many bytes is long: its copy takes longer than another call.
 const LONG: usize = 32 << 10;
 
+/// A window on a direct stream is at most that part of the ring.
+const SHARE: usize = 4;
+
 /// An open window, the same in every thread of the group.
 #[derive(Clone, Copy)]
 pub(crate) struct Window {
@@ -406,7 +409,12 @@ impl Search {
 
     #[inline(always)]
     fn found(&self, available: usize) -> Found {
-        Found { ring: self.ring.0, span: Found::span(self.position, available) }
+        let mut length = available;
+        if self.direct && self.side == Side::Send {
+            // The kernel at the other end reads while this one fills the rest.
+            length = available.min((self.ring.capacity() / SHARE).max(self.least));
+        }
+        Found { ring: self.ring.0, span: Found::span(self.position, length) }
     }
 
     /// What a counter of the proxy means: so many bytes or so much space, an error, or nothing

@@ -65,7 +65,12 @@ pub(crate) fn barrier(scope: Scope) {
     // reports those that do not.
     unsafe {
         match scope {
-            Scope::Block => barrier_cta_sync(0),
+            Scope::Block => {
+                barrier_cta_sync(0);
+                // Threads that came from different ways leave as one warp, or would run what
+                // follows one way after the other.
+                bar_warp_sync(lanes());
+            }
             Scope::Warp => bar_warp_sync(lanes()),
         }
     }

@@ -48,6 +48,9 @@ pub(crate) struct Options {
     /// Threads of a block that streams
     #[arg(long, default_value_t = 512)]
     stream_threads: u32,
+    /// Shared memory of each block, KiB
+    #[arg(long, default_value_t = 120)]
+    shared: u32,
     /// Serve both kinds at these ports until told to stop, for `--connect` in another process
     #[arg(long, value_name = "PORT", conflicts_with = "connect")]
     serve: Option<u16>,
@@ -98,7 +101,7 @@ impl Server {
     fn echo(gpu: &Gpu, options: &Options, port: u16) -> Result<Self> {
         let net = net(gpu, options)?;
         let (listener, address) = net.listen(loopback(port))?;
-        let shape = Shape::new(1, options.echo_threads).shared_memory(16 << 10);
+        let shape = Shape::new(1, options.echo_threads).shared_memory(options.shared << 10);
         let launch = net.launch(echo_server, shape, (listener,))?;
         Ok(Self { address, launch, net, _memory: None })
     }
@@ -107,7 +110,7 @@ impl Server {
         let net = net(gpu, options)?;
         let memory = Memory::new(gpu, options.piece * pairs as usize)?;
         let (listener, address) = net.listen(loopback(port))?;
-        let shape = Shape::new(pairs, options.stream_threads).shared_memory(1 << 10);
+        let shape = Shape::new(pairs, options.stream_threads).shared_memory(options.shared << 10);
         let launch = net.launch(swallow_all, shape, (listener, memory.bytes()))?;
         Ok(Self { address, launch, net, _memory: Some(memory) })
     }
@@ -182,7 +185,7 @@ fn round_trips(
         words.0.write(4096, &[0; 8])?;
         let arguments = (words.words(), rounds, samples.words());
         client
-            .launch(exchange_flags, Shape::new(2, 32).shared_memory(8 * rounds as u32), arguments)?
+            .launch(exchange_flags, Shape::new(2, 32).shared_memory((8 * rounds as u32).max(options.shared << 10)), arguments)?
             .wait_for(PATIENCE)?;
         let read = samples.read(rounds as usize + 2)?;
         ensure!(read[rounds as usize] > 0, "the blocks did not hear each other");
@@ -201,7 +204,7 @@ fn round_trips(
         };
         // SAFETY: memory of the size of one outcome, zeroed, and any bits make one.
         let outcome = unsafe { Shared::from_raw(outcomes.0.device_ptr().cast(), 1) };
-        let shape = Shape::new(1, options.echo_threads).shared_memory(16 << 10);
+        let shape = Shape::new(1, options.echo_threads).shared_memory(options.shared << 10);
         client.launch(echo_client, shape, (work, samples.words(), outcome))?.wait_for(PATIENCE)?;
         let outcome = outcomes.read(6)?;
         ensure!(outcome[0] == 0, "the echo failed: {}", outcome[0].cast_signed());
@@ -232,7 +235,7 @@ fn stream(gpu: &Gpu, options: &Options, pairs: u32, server: SocketAddr) -> Resul
     let bytes = options.piece * pairs as usize;
     let (from, to) = (Memory::new(gpu, bytes)?, Memory::new(gpu, bytes)?);
     let took = Memory::new(gpu, 8 * pairs as usize)?;
-    let shape = Shape::new(pairs, options.stream_threads).shared_memory(1 << 10);
+    let shape = Shape::new(pairs, options.stream_threads).shared_memory(options.shared << 10);
     let total = bytes as f64 * options.turns as f64;
     let mut rates = [Vec::new(), Vec::new()];
     for round in 0..options.rounds {
