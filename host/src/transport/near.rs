@@ -28,8 +28,10 @@ enum Way {
         meeting: Option<Box<Meeting>>,
         patience: Patience,
     },
-    /// Its listener has too many calls: ask again.
-    Waiting,
+    /// Its listener has had too many calls since then: ask again.
+    Waiting {
+        since: Instant,
+    },
     /// It is not to be: the far way is to be begun.
     Refused,
     Direct(Box<DirectStream>),
@@ -232,10 +234,14 @@ impl Socket for NearSocket {
         };
         self.peer = *peer;
         match self.way {
-            Way::Open | Way::Waiting | Way::Calling { .. } => match self.call(peer) {
+            Way::Open | Way::Waiting { .. } | Way::Calling { .. } => match self.call(peer) {
                 Ok(true) => return Ok(RingRegion::Window),
                 Err(Errno::EAGAIN) => {
-                    self.way = Way::Waiting;
+                    let since = match self.way {
+                        Way::Waiting { since } => since,
+                        _ => Instant::now(),
+                    };
+                    self.way = Way::Waiting { since };
                     return Ok(RingRegion::Window);
                 }
                 Ok(false) if self.is_local() => return Err(self.nobody_at(peer)),
@@ -260,10 +266,15 @@ impl Socket for NearSocket {
     fn connect(&mut self, address: &SocketAddr) -> Result<bool, Errno> {
         match self.way {
             Way::Calling { .. } => Ok(false),
-            Way::Waiting => match self.call(address) {
-                Ok(true) => Ok(false),
+            Way::Waiting { since } => match self.call(address) {
+                Ok(true) => {
+                    // What is waited on until now is the far socket.
+                    self.moved = true;
+                    Ok(false)
+                }
                 Ok(false) => self.give_up(Errno::ECONNREFUSED),
-                Err(Errno::EAGAIN) => Err(Errno::EAGAIN),
+                Err(Errno::EAGAIN) if since.elapsed() < PATIENCE => Err(Errno::EAGAIN),
+                Err(Errno::EAGAIN) => self.give_up(Errno::ETIMEDOUT),
                 Err(errno) => self.give_up(errno),
             },
             _ => self.now_mut().connect(address),
@@ -273,7 +284,7 @@ impl Socket for NearSocket {
     fn finish_connect(&mut self) -> Result<bool, Errno> {
         let Way::Calling { meeting, patience } = &mut self.way else {
             return match self.way {
-                Way::Refused | Way::Waiting => Ok(false),
+                Way::Refused | Way::Waiting { .. } => Ok(false),
                 _ => self.now_mut().finish_connect(),
             };
         };
@@ -430,5 +441,66 @@ fn any(domain: Domain) -> Result<SocketAddr, Errno> {
         Domain::V4 => Ok(std::net::SocketAddr::from(([0; 4], 0)).into()),
         Domain::V6 => Ok(std::net::SocketAddr::from(([0_u8; 16], 0)).into()),
         Domain::Unix => Err(Errno::EINVAL),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+
+    use super::super::tcp;
+    use super::*;
+    use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
+
+    fn local() -> Arc<Local> {
+        let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).unwrap();
+        Arc::new(Local::new(&gpu, 64 << 20).unwrap())
+    }
+
+    fn socket(local: &Arc<Local>, choice: TransportChoice) -> NearSocket {
+        NearSocket::new(Arc::clone(local), tcp::make(Domain::V4).unwrap(), choice)
+    }
+
+    /// An address that nobody else has as long as the listener lives.
+    fn address() -> (std::net::TcpListener, SocketAddr) {
+        let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = held.local_addr().unwrap().into();
+        (held, address)
+    }
+
+    #[test]
+    fn a_call_waits_for_a_full_queue_and_not_for_ever() {
+        let local = local();
+        let (_held, address) = address();
+        let listening = local.registry.listen(&address, false).unwrap();
+        rustix::net::listen(&listening, 0).unwrap();
+        let mut waiting = Vec::new();
+        while let Ok(Some(talk)) = local.registry.call(&address) {
+            waiting.push(talk);
+        }
+        let calls = |choice| {
+            let mut socket = socket(&local, choice);
+            assert!(matches!(socket.region(Some(&address)), Ok(RingRegion::Window)));
+            assert_eq!(socket.connect(&address), Err(Errno::EAGAIN));
+            assert!(!socket.has_moved());
+            socket
+        };
+        let watched = |socket: &NearSocket| socket.descriptor().unwrap().as_raw_fd();
+        let mut socket = calls(TransportChoice::Local);
+        let before = watched(&socket);
+        assert!(listening.next().unwrap().is_some());
+        assert_eq!(socket.connect(&address), Ok(false));
+        assert_ne!(watched(&socket), before);
+        assert!(socket.has_moved(), "the new descriptor is to be watched");
+        // The queue is full again, by that call.
+        let long_ago = Way::Waiting { since: Instant::now().checked_sub(PATIENCE).unwrap() };
+        let mut socket = calls(TransportChoice::Local);
+        socket.way = long_ago;
+        assert_eq!(socket.connect(&address), Err(Errno::ETIMEDOUT));
+        let mut socket = calls(TransportChoice::Auto);
+        let Way::Waiting { since } = &mut socket.way else { panic!("it waits") };
+        *since = since.checked_sub(PATIENCE).unwrap();
+        assert_eq!(socket.connect(&address), Ok(false));
+        assert_eq!(socket.starts_anew(), Some(address), "TCP is tried");
     }
 }
