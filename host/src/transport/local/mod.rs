@@ -16,6 +16,8 @@ mod meeting;
 mod registry;
 mod stream;
 mod talk;
+#[cfg(test)]
+mod tests;
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -57,15 +59,15 @@ impl Local {
 
     /// Keeps an inbox until the other end no longer writes there.
     fn lay_to_rest(&self, grave: Grave) {
-        self.tidy();
         self.graves.lock().unwrap_or_else(PoisonError::into_inner).push(grave);
+        self.tidy();
     }
 
     /// Gives back what is quiet by now.
     pub(super) fn tidy(&self) {
         let quiet: Vec<Grave> = {
             let mut graves = self.graves.lock().unwrap_or_else(PoisonError::into_inner);
-            graves.extract_if(.., |grave| grave.is_quiet()).collect()
+            graves.extract_if(.., Grave::is_quiet).collect()
         };
         drop(quiet);
     }

@@ -44,28 +44,43 @@ pub(crate) struct DirectStream {
 }
 
 struct Body {
-    talk: Talk,
+    talk: Arc<Talk>,
     inbox: Inbox,
     outbox: Outbox,
 }
 
 /// An inbox whose stream is closed here, and whose other end may still write there.
 pub(crate) struct Grave {
-    talk: Talk,
+    pub(super) talk: Arc<Talk>,
     _inbox: Inbox,
+    said_close: bool,
+    heard_close: bool,
 }
 
 impl Grave {
-    /// Whether nobody writes there any more.
-    pub(crate) fn is_quiet(&self) -> bool {
-        // Counted: what was said, and then nothing or the end.
-        loop {
+    /// Of a stream that nobody here uses, whose other end has not been told.
+    pub(crate) fn new(talk: Arc<Talk>, inbox: Inbox) -> Self {
+        Self { talk, _inbox: inbox, said_close: false, heard_close: false }
+    }
+
+    /// Whether nobody writes there any more, and the other end knows the same of its own.
+    pub(crate) fn is_quiet(&mut self) -> bool {
+        if !self.said_close {
+            self.said_close = self.talk.say(Message::Close, None) != Err(Errno::EAGAIN);
+        }
+        // So many, since others wait for the list of graves: who says more is heard next time.
+        for _ in 0..A_TURN {
+            if self.heard_close {
+                return self.said_close;
+            }
             match self.talk.hear() {
                 Ok(Heard::Nothing) => return false,
-                Ok(Heard::Message(Message::Close, _) | Heard::Gone) | Err(_) => return true,
+                Ok(Heard::Message(Message::Close, _)) => self.heard_close = true,
                 Ok(Heard::Message(..)) => {}
+                Ok(Heard::Gone) | Err(_) => return true,
             }
         }
+        false
     }
 }
 
@@ -73,7 +88,7 @@ impl DirectStream {
     pub(crate) fn new(
         local: Arc<Local>,
         names: Names,
-        talk: Talk,
+        talk: Arc<Talk>,
         inbox: Inbox,
         outbox: Outbox,
     ) -> Self {
@@ -92,7 +107,7 @@ impl DirectStream {
     }
 
     fn talk(&self) -> Result<&Talk, Errno> {
-        self.body.as_ref().map(|body| &body.talk).ok_or(Errno::ENOTCONN)
+        self.body.as_ref().map(|body| body.talk.as_ref()).ok_or(Errno::ENOTCONN)
     }
 
     fn hear_all(&mut self) -> Result<(), Errno> {
@@ -294,10 +309,11 @@ impl Drop for DirectStream {
     fn drop(&mut self) {
         // Whoever drops it has closed it, or its net is going: no kernel uses it here.
         self.leave();
-        let gone = self.hear_all().is_err() || self.news.closed;
+        let gone = self.hear_all().is_err();
         let Some(Body { talk, inbox, .. }) = self.body.take() else { return };
-        if !gone {
-            self.local.lay_to_rest(Grave { talk, _inbox: inbox });
+        let (said_close, heard_close) = (self.said_close, self.news.closed);
+        if !gone && !(said_close && heard_close) {
+            self.local.lay_to_rest(Grave { talk, _inbox: inbox, said_close, heard_close });
         }
     }
 }
