@@ -142,11 +142,10 @@ impl Arenas {
     pub(crate) fn outbox(
         &self,
         peer: Process,
-        is_self: bool,
         offer: &Offer,
         descriptor: Option<OwnedFd>,
     ) -> Result<Outbox, Errno> {
-        let arena = if is_self {
+        let arena = if peer == Process::this() {
             self.own_arena(offer.arena)?
         } else {
             self.peers_arena(peer, offer, descriptor)?

@@ -116,8 +116,7 @@ impl Meeting {
                     Expected::Offer(peer)
                 }
                 (Expected::Offer(peer), (Message::Offer(offer), descriptor)) => {
-                    let is_self = peer.token == super::token();
-                    let outbox = self.local.arenas.outbox(peer, is_self, &offer, descriptor);
+                    let outbox = self.local.arenas.outbox(peer, &offer, descriptor);
                     let outbox = outbox.or_else(|errno| self.refuse(errno))?;
                     let inbox = match self.offered.take() {
                         Some(inbox) => inbox,
