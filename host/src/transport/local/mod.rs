@@ -20,7 +20,7 @@ mod talk;
 mod tests;
 
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use gpunet_device::abi::errno::Errno;
 
@@ -37,7 +37,7 @@ use talk::Process;
 /// What the direct streams of a net have in common.
 pub(crate) struct Local {
     gpu: Gpu,
-    arenas: Arc<Arenas>,
+    arenas: Arenas,
     pub(super) registry: Registry,
     /// Inboxes whose streams are closed here and not yet at the other end.
     graves: Mutex<Vec<Grave>>,
@@ -48,7 +48,7 @@ impl Local {
     pub(crate) fn new(gpu: &Gpu, budget: u64) -> Result<Self, String> {
         gpu.arenas_work().map_err(|error| error.to_string())?;
         let registry = Registry::open()?;
-        let arenas = Arc::new(Arenas::new(gpu.clone(), budget));
+        let arenas = Arenas::new(gpu.clone(), budget);
         Ok(Self { gpu: gpu.clone(), arenas, registry, graves: Mutex::default() })
     }
 
@@ -70,6 +70,7 @@ impl Local {
             graves.extract_if(.., Grave::is_quiet).collect()
         };
         drop(quiet);
+        self.arenas.tidy();
     }
 }
 

@@ -14,6 +14,7 @@ use super::super::{Direct, Direction, Moved, News, Rings, Socket, TransportChoic
 use super::Local;
 use super::inbox::{Inbox, Outbox};
 use super::talk::{Heard, Message, Talk};
+use crate::gpu::Moment;
 use crate::memory::Window;
 
 /// Messages heard in one turn, so that other sockets get theirs.
@@ -39,6 +40,12 @@ pub(crate) struct DirectStream {
     say_watch: bool,
     say_end: bool,
     said_close: bool,
+    /// A kernel knows of its memory.
+    known: bool,
+    /// Its proxy has begun to leave.
+    leaves: bool,
+    /// Kernels of this side may touch the other's memory when it is closed.
+    abandoned: bool,
     /// None when it has been laid to rest.
     body: Option<Body>,
 }
@@ -52,7 +59,7 @@ struct Body {
 /// An inbox whose stream is closed here, and whose other end may still write there.
 pub(crate) struct Grave {
     pub(super) talk: Arc<Talk>,
-    _inbox: Inbox,
+    inbox: Inbox,
     said_close: bool,
     heard_close: bool,
 }
@@ -60,7 +67,7 @@ pub(crate) struct Grave {
 impl Grave {
     /// Of a stream that nobody here uses, whose other end has not been told.
     pub(crate) fn new(talk: Arc<Talk>, inbox: Inbox) -> Self {
-        Self { talk, _inbox: inbox, said_close: false, heard_close: false }
+        Self { talk, inbox, said_close: false, heard_close: false }
     }
 
     /// Whether nobody writes there any more, and the other end knows the same of its own.
@@ -77,7 +84,10 @@ impl Grave {
                 Ok(Heard::Nothing) => return false,
                 Ok(Heard::Message(Message::Close, _)) => self.heard_close = true,
                 Ok(Heard::Message(..)) => {}
-                Ok(Heard::Gone) | Err(_) => return true,
+                Ok(Heard::Gone) | Err(_) => {
+                    self.inbox.spoil();
+                    return true;
+                }
             }
         }
         false
@@ -102,6 +112,9 @@ impl DirectStream {
             say_watch: false,
             say_end: false,
             said_close: false,
+            known: false,
+            leaves: false,
+            abandoned: false,
             body: Some(Body { talk, inbox, outbox }),
         }
     }
@@ -148,7 +161,8 @@ impl DirectStream {
 }
 
 impl Direct for DirectStream {
-    fn rings(&self) -> Option<(Rings, Mailboxes)> {
+    fn rings(&mut self) -> Option<(Rings, Mailboxes)> {
+        self.known = true;
         let Body { inbox, outbox, .. } = self.body.as_ref()?;
         let mailboxes = Mailboxes { own: inbox.mailbox_page(), peer: outbox.mailbox_page() };
         Some((Rings { receive: inbox.place(), send: outbox.place() }, mailboxes))
@@ -192,6 +206,10 @@ impl Direct for DirectStream {
         }
         self.look();
         self.say_all();
+    }
+
+    fn abandon(&mut self) {
+        self.abandoned = true;
     }
 
     fn look(&mut self) {
@@ -261,6 +279,10 @@ impl Socket for DirectStream {
     }
 
     fn leave(&mut self) -> bool {
+        self.leaves = true;
+        if self.abandoned {
+            return true;
+        }
         if !self.said_close {
             let said = self.talk().and_then(|talk| talk.say(Message::Close, None));
             self.said_close = !matches!(said, Err(Errno::EAGAIN));
@@ -307,13 +329,17 @@ impl Socket for DirectStream {
 
 impl Drop for DirectStream {
     fn drop(&mut self) {
-        // Whoever drops it has closed it, or its net is going: no kernel uses it here.
+        // Not closed in order: a proxy thread has panicked, and kernels run on.
+        self.abandoned |= self.known && !self.leaves && !Moment::now().is_over();
         self.leave();
-        let gone = self.hear_all().is_err();
+        let gone = self.abandoned || self.hear_all().is_err();
         let Some(Body { talk, inbox, .. }) = self.body.take() else { return };
         let (said_close, heard_close) = (self.said_close, self.news.closed);
-        if !gone && !(said_close && heard_close) {
-            self.local.lay_to_rest(Grave { talk, _inbox: inbox, said_close, heard_close });
+        if gone {
+            // Where this side says nothing, the other one takes it for gone, and does the same.
+            inbox.spoil();
+        } else if !(said_close && heard_close) {
+            self.local.lay_to_rest(Grave { talk, inbox, said_close, heard_close });
         }
     }
 }

@@ -1,13 +1,49 @@
 //! How meetings and streams end, and what becomes of their memory: two ends in one process, on the
 //! emulated GPU.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::super::{Direct as _, Socket as _};
 use super::talk::{Heard, Message, Talk};
 use super::*;
-use crate::gpu::{EmulatedOptions, GpuChoice};
+use crate::gpu::{EmulatedOptions, GpuChoice, LaunchSpec, Running, WaitOutcome};
 use gpunet_device::{Domain, SocketAddr};
+
+/// Kernels that wait for a word of the test.
+struct Kernel {
+    running: Running,
+    over: Arc<AtomicBool>,
+}
+
+impl Kernel {
+    fn start(gpu: &Gpu) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&over);
+        let entry = Arc::new(move || {
+            while !told.load(Ordering::Acquire) {
+                gpunet_device::simt::pause();
+            }
+        });
+        let spec = LaunchSpec {
+            module: "tests",
+            kernel: "waits",
+            grid: 1.into(),
+            block: 1.into(),
+            shared_bytes: 0,
+            params: Vec::new(),
+            entry,
+        };
+        Self { running: gpu.launch(spec).unwrap(), over }
+    }
+
+    fn end(self) {
+        self.over.store(true, Ordering::Release);
+        assert_eq!(self.running.wait(None), Ok(WaitOutcome::Finished));
+    }
+}
 
 const RINGS: (u32, u32) = (4096, 4096);
 
@@ -65,7 +101,7 @@ fn an_offer_is_kept_until_who_got_it_is_done() {
     let (rings, mailboxes) = accepted.rings().unwrap();
     drop(calls);
     // The next stream with that peer gets other memory.
-    let (again, other) = half_met(&caller, &listener);
+    let (again, mut other) = half_met(&caller, &listener);
     let (next_rings, next_mailboxes) = other.rings().unwrap();
     assert_ne!(rings.send.offset, next_rings.send.offset);
     assert_ne!(mailboxes.peer, next_mailboxes.peer);
@@ -126,4 +162,72 @@ fn a_close_that_was_not_heard_is_said_again() {
     while matches!(other.hear(), Ok(Heard::Message(Message::Watch, _))) {}
     assert!(grave.is_quiet());
     assert!(matches!(other.hear(), Ok(Heard::Message(Message::Close, _))));
+}
+
+fn met(caller: &Arc<Local>, listener: &Arc<Local>) -> [Box<DirectStream>; 2] {
+    let (calls, accepted) = half_met(caller, listener);
+    [done(calls), accepted]
+}
+
+#[test]
+fn streams_that_come_and_go_beside_a_kernel_use_the_same_memory() {
+    let gpu = gpu();
+    let (caller, listener) = (local(&gpu), local(&gpu));
+    let free = || [&caller, &listener].map(|local| local.arenas.free_bytes());
+    let before = free();
+    let kernel = Kernel::start(&gpu);
+    let close = |streams: [Box<DirectStream>; 2]| {
+        for mut stream in streams {
+            assert!(stream.rings().is_some() && stream.leave());
+        }
+        assert_eq!((graves(&caller), graves(&listener)), (0, 0));
+    };
+    close(met(&caller, &listener));
+    let during = free();
+    for _ in 0..100 {
+        close(met(&caller, &listener));
+    }
+    assert_eq!(free(), during);
+    kernel.end();
+    caller.tidy();
+    listener.tidy();
+    // Kernels of other tests may keep it a little longer.
+    for _ in 0..1000 {
+        if free() == before {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        caller.tidy();
+        listener.tidy();
+    }
+    panic!("{:?}, {before:?} before", free());
+}
+
+#[test]
+fn who_does_not_close_in_order_says_nothing_while_kernels_run() {
+    let gpu = gpu();
+    let (caller, listener) = (local(&gpu), local(&gpu));
+    let kernel = Kernel::start(&gpu);
+    let place = |stream: &mut DirectStream| stream.rings().unwrap().0.receive.offset;
+    // A thread that panicked, and a net that goes although a kernel runs.
+    for in_order in [false, true] {
+        let [mut calls, mut accepted] = met(&caller, &listener);
+        let first = place(&mut calls);
+        place(&mut accepted);
+        if in_order {
+            accepted.abandon();
+            assert!(accepted.leave());
+        }
+        drop(accepted);
+        assert_eq!(calls.hear().err(), Some(Errno::ECONNRESET));
+        assert!(calls.leave());
+        drop(calls);
+        assert_eq!((graves(&caller), graves(&listener)), (0, 0));
+        // Nobody else receives where that kernel may write.
+        let [mut calls, mut accepted] = met(&caller, &listener);
+        assert_ne!(place(&mut calls), first);
+        place(&mut accepted);
+        assert!(calls.leave() && accepted.leave());
+    }
+    kernel.end();
 }
