@@ -10,14 +10,18 @@ use gpunet_device::abi::option::SocketOption;
 use gpunet_device::{Domain, SocketAddr};
 
 use super::local::{DirectStream, Listening, Local, Meeting, Names, Progressed};
-use super::patience::{Patience, also, either};
+use super::patience::{Patience, also, either, no_more};
 use super::{Direct, Direction, Moved, RingRegion, Rings, Socket, TransportChoice};
 use crate::memory::Window;
 
 /// How long the other end's proxy may take to answer: it does so at once if it is well.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Meetings that a listener has under way; of more the oldest go.
+/// Meetings that a listener has under way. More wait in its queue ...
 const MOST_MEETINGS: usize = 256;
+/// ... until the oldest has taken so long, and has to go.
+const PROMPT: Duration = Duration::from_millis(250);
+/// Calls that a listener takes in one turn.
+const CALLS: usize = 32;
 
 /// What it has become.
 enum Way {
@@ -46,7 +50,49 @@ struct Both {
     listening: Listening,
     meetings: Vec<(Box<Meeting>, Instant)>,
     next: Option<Box<DirectStream>>,
+    /// Calls wait that could not be taken, and of which no edge will tell.
+    more: bool,
     either: OwnedFd,
+}
+
+impl Both {
+    /// Goes on with the meetings, until one has become a stream.
+    fn turn_all(&mut self) {
+        for (meeting, begun) in std::mem::take(&mut self.meetings) {
+            self.turn_one(meeting, begun);
+        }
+    }
+
+    fn turn_one(&mut self, meeting: Box<Meeting>, begun: Instant) {
+        if self.next.is_some() {
+            return self.meetings.push((meeting, begun));
+        }
+        match meeting.turn() {
+            Ok(Progressed::Later(meeting)) if begun.elapsed() < PATIENCE => {
+                self.meetings.push((meeting, begun));
+            }
+            Ok(Progressed::Later(_)) => {}
+            Ok(Progressed::Done(stream)) => {
+                if let Some(descriptor) = stream.descriptor() {
+                    no_more(&self.either, descriptor);
+                }
+                self.next = Some(stream);
+            }
+            Err(errno) => tracing::info!(%errno, "a direct stream did not come about"),
+        }
+    }
+
+    /// Whether there is room for one more meeting.
+    fn has_room(&mut self) -> bool {
+        if self.meetings.len() < MOST_MEETINGS {
+            return true;
+        }
+        let slow = self.meetings.first().is_some_and(|(_, begun)| begun.elapsed() >= PROMPT);
+        if slow {
+            self.meetings.remove(0);
+        }
+        slow
+    }
 }
 
 /// A socket that may be a direct stream.
@@ -121,30 +167,24 @@ impl NearSocket {
         if both.next.is_some() {
             return Ok(());
         }
-        while let Some(talk) = both.listening.next()? {
+        // Those that wait first: they need no descriptors, and give some back.
+        both.turn_all();
+        both.more = true;
+        for _ in 0..CALLS {
+            if both.next.is_some() || !both.has_room() {
+                return Ok(());
+            }
+            let Some(talk) = both.listening.next()? else {
+                both.more = false;
+                return Ok(());
+            };
             let names = Names { domain, own, peer: SocketAddr::NONE };
             match Meeting::answer(Arc::clone(&local), talk, names, wishes) {
                 Ok(meeting) => {
                     also(&both.either, meeting.as_fd())?;
-                    both.meetings.push((meeting, Instant::now()));
+                    both.turn_one(meeting, Instant::now());
                 }
                 Err(errno) => tracing::warn!(%errno, "a direct stream was refused"),
-            }
-        }
-        let many = both.meetings.len().saturating_sub(MOST_MEETINGS);
-        both.meetings.drain(..many);
-        for (meeting, begun) in std::mem::take(&mut both.meetings) {
-            if both.next.is_some() {
-                both.meetings.push((meeting, begun));
-                continue;
-            }
-            match meeting.turn() {
-                Ok(Progressed::Later(meeting)) if begun.elapsed() < PATIENCE => {
-                    both.meetings.push((meeting, begun));
-                }
-                Ok(Progressed::Later(_)) => {}
-                Ok(Progressed::Done(stream)) => both.next = Some(stream),
-                Err(errno) => tracing::info!(%errno, "a direct stream did not come about"),
             }
         }
         Ok(())
@@ -205,7 +245,8 @@ impl Socket for NearSocket {
             Ok(listening) => {
                 let far = if self.is_local() { None } else { self.far.descriptor() };
                 let either = either([far, Some(listening.as_fd())])?;
-                let both = Both { listening, meetings: Vec::new(), next: None, either };
+                let meetings = Vec::new();
+                let both = Both { listening, meetings, next: None, more: false, either };
                 self.way = Way::Both(Box::new(both));
             }
             Err(errno) if self.is_local() => return Err(errno),
@@ -319,15 +360,14 @@ impl Socket for NearSocket {
     }
 
     fn accept(&mut self) -> Result<Option<Box<dyn Socket>>, Errno> {
-        if let Way::Both(both) = &mut self.way {
-            if let Some(stream) = both.next.take() {
-                return Ok(Some(stream));
-            }
-            if self.is_local() {
-                return Ok(None);
-            }
+        let local = self.is_local();
+        let Way::Both(both) = &mut self.way else { return self.far.accept() };
+        if let Some(stream) = both.next.take() {
+            return Ok(Some(stream));
         }
-        self.far.accept()
+        let far = if local { None } else { self.far.accept()? };
+        // Tried again a little later: no edge will come for who waits already.
+        if far.is_none() && both.more { Err(Errno::ENOBUFS) } else { Ok(far) }
     }
 
     fn places_bytes(&self) -> bool {
@@ -502,5 +542,41 @@ mod tests {
         *since = since.checked_sub(PATIENCE).unwrap();
         assert_eq!(socket.connect(&address), Ok(false));
         assert_eq!(socket.starts_anew(), Some(address), "TCP is tried");
+    }
+
+    /// Has the listener look at its calls; how many meetings it then has.
+    fn look(listener: &mut NearSocket) -> usize {
+        assert!(matches!(listener.region(None), Ok(RingRegion::Window)));
+        let Way::Both(both) = &listener.way else { panic!("it listens") };
+        both.meetings.len()
+    }
+
+    #[test]
+    fn calls_are_taken_as_there_is_room() {
+        let local = local();
+        let mut listener = socket(&local, TransportChoice::Local);
+        listener.listen(1).unwrap();
+        let ip = listener.local_addr().unwrap().to_ip().unwrap();
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], ip.port())).into();
+        let call = |_| local.registry.call(&address).unwrap().unwrap();
+        let silent: Vec<_> = (0..MOST_MEETINGS + 1).map(call).collect();
+        for turn in 1..=MOST_MEETINGS / CALLS {
+            assert_eq!(look(&mut listener), turn * CALLS);
+            assert_eq!(listener.accept().err(), Some(Errno::ENOBUFS), "more calls wait");
+        }
+        // All of them are young, and one waits behind them.
+        assert_eq!(look(&mut listener), MOST_MEETINGS);
+        assert_eq!(listener.accept().err(), Some(Errno::ENOBUFS));
+        let Way::Both(both) = &mut listener.way else { panic!("it listens") };
+        both.meetings[0].1 = both.meetings[0].1.checked_sub(PROMPT).unwrap();
+        assert_eq!(look(&mut listener), MOST_MEETINGS);
+        // That one found room, and whether more wait is not known.
+        let Way::Both(both) = &mut listener.way else { panic!("it listens") };
+        for (_, begun) in &mut both.meetings {
+            *begun = begun.checked_sub(PATIENCE).unwrap();
+        }
+        assert_eq!(look(&mut listener), 0, "they are over");
+        assert!(matches!(listener.accept(), Ok(None)));
+        drop(silent);
     }
 }
