@@ -226,6 +226,11 @@ impl Socket for NearSocket {
     }
 
     fn bind(&mut self, address: &SocketAddr) -> Result<(), Errno> {
+        if self.is_local() && address.to_ip().is_some() {
+            // The system's socket holds the port and never listens: with this option, others could
+            // listen there.
+            self.far.set_option(SocketOption::ReuseAddress, 0)?;
+        }
         self.far.bind(address)?;
         self.bound = true;
         Ok(())
@@ -237,7 +242,7 @@ impl Socket for NearSocket {
             self.far.listen(backlog)?;
         } else if !self.bound {
             // The system's socket holds the port, and nobody is accepted there.
-            self.far.bind(&any(self.far.domain())?)?;
+            self.bind(&any(self.far.domain())?)?;
         }
         let address = self.far.local_addr()?;
         let v6_only = self.far.option(SocketOption::V6Only).is_ok_and(|only| only != 0);
@@ -578,5 +583,20 @@ mod tests {
         assert_eq!(look(&mut listener), 0, "they are over");
         assert!(matches!(listener.accept(), Ok(None)));
         drop(silent);
+    }
+
+    #[test]
+    fn a_local_listener_holds_its_port() {
+        let local = local();
+        let mut listener = socket(&local, TransportChoice::Local);
+        let any: std::net::SocketAddr = "127.0.0.1:0".parse().unwrap();
+        listener.bind(&any.into()).unwrap();
+        listener.listen(1).unwrap();
+        let address = listener.local_addr().unwrap().to_ip().unwrap();
+        // As most servers do it, with the option that lets them start again.
+        let error = std::net::TcpListener::bind(address).err();
+        assert_eq!(error.map(|error| error.kind()), Some(std::io::ErrorKind::AddrInUse));
+        drop(listener);
+        std::net::TcpListener::bind(address).unwrap();
     }
 }
