@@ -95,6 +95,8 @@ pub struct News {
     pub ended: bool,
     /// It is closed.
     pub closed: bool,
+    /// It may have said more than was heard in one go.
+    pub more: bool,
 }
 
 /// The proxy's part of a direct stream, whose bytes and counters go from kernel to kernel.

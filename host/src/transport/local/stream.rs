@@ -106,7 +106,7 @@ impl DirectStream {
         Self {
             local,
             names,
-            news: News { sent: base, received: base, ended: false, closed: false },
+            news: News { sent: base, received: base, ended: false, closed: false, more: false },
             told: (base, base),
             peer_watches: false,
             say_watch: false,
@@ -124,10 +124,11 @@ impl DirectStream {
     }
 
     fn hear_all(&mut self) -> Result<(), Errno> {
+        self.news.more = false;
         for _ in 0..A_TURN {
             match self.talk()?.hear()? {
-                Heard::Nothing => break,
-                Heard::Gone if self.news.closed => break,
+                Heard::Nothing => return Ok(()),
+                Heard::Gone if self.news.closed => return Ok(()),
                 // A process that ends in order says so first.
                 Heard::Gone => return Err(Errno::ECONNRESET),
                 Heard::Message(Message::End, _) => self.news.ended = true,
@@ -142,6 +143,7 @@ impl DirectStream {
                 Heard::Message(..) => return Err(Errno::EPROTO),
             }
         }
+        self.news.more = true;
         Ok(())
     }
 
