@@ -11,6 +11,7 @@
 //!  near.rs     chooses between this and what else a socket can be
 //! ```
 
+mod addresses;
 mod inbox;
 mod meeting;
 mod registry;
