@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use gpunet_e2e::faults::{self, CALLS, Waiting};
 use gpunet_e2e::{Domain, Errno, Job, Script, any_port, flags, net_builder};
-use gpunet_host::NetError;
+use gpunet_host::{NetError, TransportChoice};
 
 #[test]
 fn waits_end_and_the_net_is_down() {
@@ -33,4 +33,32 @@ fn waits_end_and_the_net_is_down() {
             Waiting::rows(fault, down, Duration::ZERO, &times)
         });
     }
+}
+
+/// Its kernel may still write to the other end's memory, so that the stream is not closed in order.
+#[test]
+fn the_other_end_of_a_direct_stream_is_reset() {
+    let local = || net_builder().transport(TransportChoice::Local).build();
+    let (near, far) = match (local(), local()) {
+        (Ok(near), Ok(far)) => (near, far),
+        (Err(NetError::Local(reason)), _) => {
+            let name = "proxy_panic: the_other_end_of_a_direct_stream_is_reset";
+            return gpunet_e2e::skip(name, &reason);
+        }
+        (near, far) => panic!("two nets: {:?} {:?}", near.err(), far.err()),
+    };
+    let (listener, address) = far.listen(any_port()).expect("a port");
+    let (mut server, mut client) = (Script::new(), Script::new());
+    let flags = flags();
+    server.given(0, listener).accept(0, 1).set_flag(1).recv(1, 10);
+    // Or what the client's kernel says when it closes.
+    server.between(Errno::ENETDOWN.negative(), 0);
+    client.stream(0, address).set_flag(0).recv(0, 10).errno(Errno::ECONNRESET).close(0);
+    let serving = Job::blocks(32).script(&server).flags(&flags).start(&far);
+    let calling = Job::blocks(32).script(&client).flags(&flags).start(&near);
+    calling.until(&flags, 0);
+    serving.until(&flags, 1);
+    far.inject_panic();
+    calling.finish();
+    serving.finish();
 }

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use gpunet_device::abi::VERSION as ABI_VERSION;
-use gpunet_e2e::child::{self, registered};
+use gpunet_e2e::child::{self, Child, registered};
 use gpunet_e2e::{Job, Script, any_port, eventually, is_cuda, net_builder, process};
 use gpunet_host::{Net, TransportChoice};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
@@ -100,14 +100,21 @@ impl Stranger {
         let _ = rustix::net::sendmsg(&self.0, &pieces, &mut with, SendFlags::NOSIGNAL);
     }
 
-    /// The kind of the next message; none at the end.
-    fn hear(&self) -> Option<u64> {
+    /// The next message; none at the end.
+    fn hear_words(&self) -> Option<Words> {
         let mut bytes = [0; WORDS * 8];
         match rustix::net::recv(&self.0, &mut bytes[..], RecvFlags::empty()) {
             Ok((_, 0)) | Err(rustix::io::Errno::CONNRESET) => None,
-            Ok(_) => Some(u64::from_le_bytes(bytes[16..24].try_into().expect("eight bytes"))),
+            Ok(_) => Some(std::array::from_fn(|word| {
+                u64::from_le_bytes(bytes[8 * word..][..8].try_into().expect("eight bytes"))
+            })),
             Err(errno) => panic!("the listener neither answers nor closes: {errno}"),
         }
+    }
+
+    /// Its kind.
+    fn hear(&self) -> Option<u64> {
+        self.hear_words().map(|words| words[2])
     }
 
     /// Whether it hears nothing but a refusal, and then the end.
@@ -123,6 +130,55 @@ impl Stranger {
         self.say(hello());
         assert_eq!(self.hear(), Some(WELCOME));
         self
+    }
+}
+
+/// Another process, which says that it is this one: it repeats the listener's token, and offers the
+/// listener's own arenas by their numbers.
+#[test]
+fn who_repeats_the_listeners_token_is_another() {
+    let name = "who_repeats_the_listeners_token_is_another";
+    match child::part().as_deref() {
+        None => child::alone(name, "host", "t"),
+        Some("host") if is_cuda() => {
+            gpunet_e2e::skip(name, "a stranger's memory is that of an emulated GPU");
+        }
+        Some("host") => {
+            let local = || net_builder().transport(TransportChoice::Local).build().expect("a net");
+            let (near, far) = (local(), local());
+            let (listener, address) = far.listen(any_port()).expect("a port");
+            let (mut server, mut client) = (Script::new(), Script::new());
+            // A stream of its own, so that there are such arenas.
+            server.given(0, listener).accept(0, 1).echo(1, 500).close(1);
+            client.stream(0, address).send(0, 100).recv_all(0, 100, 900).set_flag(0).wait_flag(1);
+            client.close(0);
+            let flags = gpunet_e2e::flags();
+            let serving = Job::blocks(32).script(&server).start(&far);
+            let calling = Job::blocks(32).script(&client).flags(&flags).start(&near);
+            calling.until(&flags, 0);
+            Child::start(name, "stranger").ready();
+            flags.set(1, 1);
+            calling.finish();
+            serving.finish();
+        }
+        Some(_) => {
+            let door = Door::only();
+            let first = door.knock();
+            first.say(hello());
+            let token = first.hear_words().expect("a welcome");
+            for arena in 1..4 {
+                let stranger = door.knock();
+                let mut again = hello();
+                again[4..6].copy_from_slice(&token[4..6]);
+                stranger.say(again);
+                assert_eq!(stranger.hear(), Some(WELCOME));
+                let mut offer = offer();
+                offer[4] = arena;
+                stranger.say(offer);
+                assert!(stranger.is_refused(), "arena {arena} without a descriptor");
+            }
+            child::is_ready();
+        }
     }
 }
 

@@ -2,17 +2,19 @@
 //! of a process lie in one window of addresses ([`ArenaWindow`]), so that kernels name a place in
 //! any of them by its offset.
 //!
-//! Making, exporting, importing and dropping an arena wait for no kernel. So nothing defers a drop
-//! until kernels have ended, as other memory does: **who drops an arena promises that no kernel
-//! touches its addresses any more**. One that does faults, or hits the arena that came after.
+//! Making, exporting, importing and dropping an arena wait for no kernel. One that is dropped stays
+//! mapped until all launches have ended that ran then ([`quarantine`]): none of them faults there,
+//! or hits the arena that came after. Its bytes are the other process's concern: it has a mapping
+//! of its own.
 //!
 //! Bytes of an arena belong to both processes. What the other one writes there is not to be
 //! trusted, nor that it keeps to any order.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use super::window::Place;
-use super::{ArenaWindow, Gpu, GpuError};
+use super::{ArenaWindow, Gpu, GpuError, quarantine};
 
 /// The backend's part of an arena. Dropped, it unmaps the memory and gives its place back.
 pub(super) trait Backing: Send + Sync {
@@ -78,14 +80,14 @@ impl Gpu {
     }
 }
 
-/// See the module, above all for what a drop promises.
+/// See the module, above all for what a drop means.
 pub(crate) struct Arena {
-    backing: Box<dyn Backing>,
+    backing: Arc<dyn Backing>,
 }
 
 impl Arena {
     pub(super) fn new(backing: impl Backing + 'static) -> Self {
-        Self { backing: Box::new(backing) }
+        Self { backing: Arc::new(backing) }
     }
 
     /// Where it starts in the window, page aligned.
@@ -141,6 +143,12 @@ impl Arena {
             return Err(GpuError::OutOfRange { offset, end, len: self.len() });
         }
         Ok(())
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        quarantine::keep(Arc::clone(&self.backing));
     }
 }
 

@@ -4,7 +4,7 @@
 //! system happens here. Memory that is given back while a kernel runs is buried: the kernel may
 //! still touch it, and on CUDA freeing would wait for the kernel.
 
-use super::GpuError;
+use super::{GpuError, quarantine};
 
 /// Kernels that a GPU keeps resident at once (measured; one more waits for another's end).
 pub(super) const MAX_KERNELS: usize = 128;
@@ -12,7 +12,7 @@ pub(super) const MAX_KERNELS: usize = 128;
 /// The whole GPU, as a share.
 const WHOLE: u128 = 1 << 64;
 
-/// Names a kernel in the ledger.
+/// Names a kernel in the ledger, and among all of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticket(u64);
 
@@ -20,13 +20,21 @@ pub(super) struct Ticket(u64);
 #[derive(Debug)]
 pub(super) struct Ledger<M> {
     running: Vec<(Ticket, u128)>,
-    issued: u64,
     buried: Vec<M>,
 }
 
 impl<M> Default for Ledger<M> {
     fn default() -> Self {
-        Self { running: Vec::new(), issued: 0, buried: Vec::new() }
+        Self { running: Vec::new(), buried: Vec::new() }
+    }
+}
+
+impl<M> Drop for Ledger<M> {
+    fn drop(&mut self) {
+        // A GPU that goes while kernels run leaves its ledger to the process.
+        for (ticket, _) in &self.running {
+            quarantine::end(ticket.0);
+        }
     }
 }
 
@@ -66,8 +74,7 @@ impl<M> Ledger<M> {
                 },
             });
         }
-        let ticket = Ticket(self.issued);
-        self.issued += 1;
+        let ticket = Ticket(quarantine::begin());
         self.running.push((ticket, share));
         Ok(ticket)
     }
@@ -75,6 +82,7 @@ impl<M> Ledger<M> {
     /// The kernel has ended. A second call for one ticket does nothing.
     pub(super) fn retire(&mut self, ticket: Ticket) {
         self.running.retain(|(other, _)| *other != ticket);
+        quarantine::end(ticket.0);
     }
 
     /// Takes memory that its owner gave back.

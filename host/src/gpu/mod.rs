@@ -13,6 +13,7 @@
 //!   remote          how network devices reach GPU memory
 //!   usermap         how the CPU maps it (gpu-usermap)
 //!   ledger          which kernels run, what fits beside them, which memory waits for them
+//!   quarantine      the same of all GPUs together, for arenas
 //! ```
 #![expect(unsafe_code, reason = "driver calls, mappings and switches of coroutines live here")]
 
@@ -25,6 +26,7 @@ mod launch;
 mod ledger;
 mod memory;
 mod module;
+mod quarantine;
 mod remote;
 #[cfg(test)]
 mod tests;
@@ -45,6 +47,7 @@ pub use remote::RemoteWrites;
 pub(crate) use arena::Arena;
 #[cfg(feature = "simulation")]
 pub(crate) use emulated::{stage::Stage, worker::SplitMix};
+pub(crate) use quarantine::Moment;
 pub(crate) use window::ArenaWindow;
 
 /// What each backend supplies.

@@ -127,6 +127,11 @@ impl Shard {
 
     /// Closes everything, for a net that goes.
     pub(crate) fn close_all(&mut self, now_ns: u64) {
+        if self.shared.launches.any_runs() {
+            // One that did not stop with its net.
+            let sockets = self.places.iter_mut().flatten().filter_map(|it| it.socket.as_mut());
+            sockets.filter_map(|socket| socket.direct()).for_each(|direct| direct.abandon());
+        }
         let all: Vec<Handle> = self.places.iter().flatten().map(|c| c.handle).collect();
         for handle in all {
             self.close(handle, now_ns);

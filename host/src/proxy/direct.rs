@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gpunet_device::Handle;
 use gpunet_device::abi::errno::Errno;
 
-use super::connection::{Connection, Counted, Turn};
+use super::connection::{Connection, Counted, Phase, Turn};
 use super::shard::Shard;
 use super::statistics::Counters;
 use crate::memory::Memory;
@@ -45,7 +45,7 @@ impl Connection {
         direct.tell(tail, head);
         let watched = direct.is_watched();
         match heard {
-            Ok(news) if self.take_news(news, memory) => Turn::Moved,
+            Ok(news) if self.take_news(news, memory) || news.more => Turn::Moved,
             // Its kernel's next head is news for the other end.
             Ok(_) if watched => Turn::Full,
             Ok(_) => Turn::Idle,
@@ -53,6 +53,26 @@ impl Connection {
                 self.fail(errno, memory, counters);
                 Turn::Moved
             }
+        }
+    }
+
+    /// Whether one that tells a poller at the other end has nothing new for it. What its descriptor
+    /// has to say is left to epoll: here it is asked in every turn.
+    fn is_still(&mut self, memory: &Memory, counters: &Counters) -> bool {
+        if !self.is_direct() {
+            return false;
+        }
+        let before = self.receive.theirs;
+        self.look_at_head(memory, counters);
+        let (tail, head) = (self.send.theirs, self.receive.theirs);
+        let open = self.phase == Phase::Open && self.failure.is_none();
+        match self.socket.as_mut().and_then(|socket| socket.direct()) {
+            Some(direct) if open && head == before => {
+                // What was not heard the last time.
+                direct.tell(tail, head);
+                direct.is_watched()
+            }
+            _ => false,
         }
     }
 
@@ -96,6 +116,12 @@ impl Connection {
 }
 
 impl Shard {
+    /// Whether the socket there is a direct stream that has nothing new to tell.
+    pub(super) fn is_still(&mut self, place: usize) -> bool {
+        let (memory, counters) = (&self.shared.memory, &self.counters);
+        self.places[place].as_mut().is_some_and(|it| it.is_still(memory, counters))
+    }
+
     /// A poller watches a socket from now on: where that is a direct stream, the other end is to
     /// tell how far it is.
     pub(super) fn watch_direct(&mut self, handle: Handle) {

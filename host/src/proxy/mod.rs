@@ -20,6 +20,8 @@ mod combining_tests;
 pub(crate) mod connection;
 mod direct;
 #[cfg(test)]
+mod direct_tests;
+#[cfg(test)]
 mod hostile_tests;
 pub(crate) mod listener;
 pub(crate) mod message;

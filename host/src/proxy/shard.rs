@@ -468,9 +468,12 @@ impl Shard {
             }
             if connection.hot == 0 {
                 self.hot.swap_remove(at);
+                let direct = connection.is_direct();
                 if turn == Turn::Full {
                     self.wait_for_room(place);
-                } else {
+                }
+                // One whose ring is full is tried again in every turn.
+                if turn != Turn::Full || direct {
                     self.unwatched.push(place as u32);
                 }
             } else {
@@ -685,7 +688,11 @@ impl Shard {
         let mut at = 0;
         while let Some(&handle) = self.full.get(at) {
             let place = handle.place() as usize;
-            let turn = if self.has(handle) { self.receive_at(place) } else { Turn::Idle };
+            let turn = match self.has(handle) {
+                true if self.is_still(place) => Turn::Full,
+                true => self.receive_at(place),
+                false => Turn::Idle,
+            };
             if turn == Turn::Full {
                 at += 1;
                 continue;

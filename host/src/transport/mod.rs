@@ -95,12 +95,14 @@ pub struct News {
     pub ended: bool,
     /// It is closed.
     pub closed: bool,
+    /// It may have said more than was heard in one go.
+    pub more: bool,
 }
 
 /// The proxy's part of a direct stream, whose bytes and counters go from kernel to kernel.
 pub trait Direct {
-    /// Where its rings and mailboxes lie.
-    fn rings(&self) -> Option<(Rings, Mailboxes)>;
+    /// Where its rings and mailboxes lie, for a kernel.
+    fn rings(&mut self) -> Option<(Rings, Mailboxes)>;
 
     /// What the other end's proxy has said. An error: it is gone.
     fn hear(&mut self) -> Result<News, Errno>;
@@ -117,6 +119,10 @@ pub trait Direct {
 
     /// Looks for itself how far the other end is: rarely, since that takes the GPU's driver.
     fn look(&mut self);
+
+    /// It is about to be closed though kernels of this side may still use it: the other end is not
+    /// to be told that they no longer do.
+    fn abandon(&mut self);
 }
 
 /// A socket of some transport. No call waits.

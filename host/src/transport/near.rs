@@ -10,14 +10,18 @@ use gpunet_device::abi::option::SocketOption;
 use gpunet_device::{Domain, SocketAddr};
 
 use super::local::{DirectStream, Listening, Local, Meeting, Names, Progressed};
-use super::patience::{Patience, also, either};
+use super::patience::{Patience, also, either, no_more};
 use super::{Direct, Direction, Moved, RingRegion, Rings, Socket, TransportChoice};
 use crate::memory::Window;
 
 /// How long the other end's proxy may take to answer: it does so at once if it is well.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Meetings that a listener has under way; of more the oldest go.
+/// Meetings that a listener has under way. More wait in its queue ...
 const MOST_MEETINGS: usize = 256;
+/// ... until the oldest has taken so long, and has to go.
+const PROMPT: Duration = Duration::from_millis(250);
+/// Calls that a listener takes in one turn.
+const CALLS: usize = 32;
 
 /// What it has become.
 enum Way {
@@ -28,8 +32,10 @@ enum Way {
         meeting: Option<Box<Meeting>>,
         patience: Patience,
     },
-    /// Its listener has too many calls: ask again.
-    Waiting,
+    /// Its listener has had too many calls since then: ask again.
+    Waiting {
+        since: Instant,
+    },
     /// It is not to be: the far way is to be begun.
     Refused,
     Direct(Box<DirectStream>),
@@ -44,7 +50,49 @@ struct Both {
     listening: Listening,
     meetings: Vec<(Box<Meeting>, Instant)>,
     next: Option<Box<DirectStream>>,
+    /// Calls wait that could not be taken, and of which no edge will tell.
+    more: bool,
     either: OwnedFd,
+}
+
+impl Both {
+    /// Goes on with the meetings, until one has become a stream.
+    fn turn_all(&mut self) {
+        for (meeting, begun) in std::mem::take(&mut self.meetings) {
+            self.turn_one(meeting, begun);
+        }
+    }
+
+    fn turn_one(&mut self, meeting: Box<Meeting>, begun: Instant) {
+        if self.next.is_some() {
+            return self.meetings.push((meeting, begun));
+        }
+        match meeting.turn() {
+            Ok(Progressed::Later(meeting)) if begun.elapsed() < PATIENCE => {
+                self.meetings.push((meeting, begun));
+            }
+            Ok(Progressed::Later(_)) => {}
+            Ok(Progressed::Done(stream)) => {
+                if let Some(descriptor) = stream.descriptor() {
+                    no_more(&self.either, descriptor);
+                }
+                self.next = Some(stream);
+            }
+            Err(errno) => tracing::info!(%errno, "a direct stream did not come about"),
+        }
+    }
+
+    /// Whether there is room for one more meeting.
+    fn has_room(&mut self) -> bool {
+        if self.meetings.len() < MOST_MEETINGS {
+            return true;
+        }
+        let slow = self.meetings.first().is_some_and(|(_, begun)| begun.elapsed() >= PROMPT);
+        if slow {
+            self.meetings.remove(0);
+        }
+        slow
+    }
 }
 
 /// A socket that may be a direct stream.
@@ -119,30 +167,24 @@ impl NearSocket {
         if both.next.is_some() {
             return Ok(());
         }
-        while let Some(talk) = both.listening.next()? {
+        // Those that wait first: they need no descriptors, and give some back.
+        both.turn_all();
+        both.more = true;
+        for _ in 0..CALLS {
+            if both.next.is_some() || !both.has_room() {
+                return Ok(());
+            }
+            let Some(talk) = both.listening.next()? else {
+                both.more = false;
+                return Ok(());
+            };
             let names = Names { domain, own, peer: SocketAddr::NONE };
             match Meeting::answer(Arc::clone(&local), talk, names, wishes) {
                 Ok(meeting) => {
                     also(&both.either, meeting.as_fd())?;
-                    both.meetings.push((meeting, Instant::now()));
+                    both.turn_one(meeting, Instant::now());
                 }
                 Err(errno) => tracing::warn!(%errno, "a direct stream was refused"),
-            }
-        }
-        let many = both.meetings.len().saturating_sub(MOST_MEETINGS);
-        both.meetings.drain(..many);
-        for (meeting, begun) in std::mem::take(&mut both.meetings) {
-            if both.next.is_some() {
-                both.meetings.push((meeting, begun));
-                continue;
-            }
-            match meeting.turn() {
-                Ok(Progressed::Later(meeting)) if begun.elapsed() < PATIENCE => {
-                    both.meetings.push((meeting, begun));
-                }
-                Ok(Progressed::Later(_)) => {}
-                Ok(Progressed::Done(stream)) => both.next = Some(stream),
-                Err(errno) => tracing::info!(%errno, "a direct stream did not come about"),
             }
         }
         Ok(())
@@ -184,6 +226,11 @@ impl Socket for NearSocket {
     }
 
     fn bind(&mut self, address: &SocketAddr) -> Result<(), Errno> {
+        if self.is_local() && address.to_ip().is_some() {
+            // The system's socket holds the port and never listens: with this option, others could
+            // listen there.
+            self.far.set_option(SocketOption::ReuseAddress, 0)?;
+        }
         self.far.bind(address)?;
         self.bound = true;
         Ok(())
@@ -195,7 +242,7 @@ impl Socket for NearSocket {
             self.far.listen(backlog)?;
         } else if !self.bound {
             // The system's socket holds the port, and nobody is accepted there.
-            self.far.bind(&any(self.far.domain())?)?;
+            self.bind(&any(self.far.domain())?)?;
         }
         let address = self.far.local_addr()?;
         let v6_only = self.far.option(SocketOption::V6Only).is_ok_and(|only| only != 0);
@@ -203,7 +250,8 @@ impl Socket for NearSocket {
             Ok(listening) => {
                 let far = if self.is_local() { None } else { self.far.descriptor() };
                 let either = either([far, Some(listening.as_fd())])?;
-                let both = Both { listening, meetings: Vec::new(), next: None, either };
+                let meetings = Vec::new();
+                let both = Both { listening, meetings, next: None, more: false, either };
                 self.way = Way::Both(Box::new(both));
             }
             Err(errno) if self.is_local() => return Err(errno),
@@ -232,10 +280,14 @@ impl Socket for NearSocket {
         };
         self.peer = *peer;
         match self.way {
-            Way::Open | Way::Waiting | Way::Calling { .. } => match self.call(peer) {
+            Way::Open | Way::Waiting { .. } | Way::Calling { .. } => match self.call(peer) {
                 Ok(true) => return Ok(RingRegion::Window),
                 Err(Errno::EAGAIN) => {
-                    self.way = Way::Waiting;
+                    let since = match self.way {
+                        Way::Waiting { since } => since,
+                        _ => Instant::now(),
+                    };
+                    self.way = Way::Waiting { since };
                     return Ok(RingRegion::Window);
                 }
                 Ok(false) if self.is_local() => return Err(self.nobody_at(peer)),
@@ -260,10 +312,15 @@ impl Socket for NearSocket {
     fn connect(&mut self, address: &SocketAddr) -> Result<bool, Errno> {
         match self.way {
             Way::Calling { .. } => Ok(false),
-            Way::Waiting => match self.call(address) {
-                Ok(true) => Ok(false),
+            Way::Waiting { since } => match self.call(address) {
+                Ok(true) => {
+                    // What is waited on until now is the far socket.
+                    self.moved = true;
+                    Ok(false)
+                }
                 Ok(false) => self.give_up(Errno::ECONNREFUSED),
-                Err(Errno::EAGAIN) => Err(Errno::EAGAIN),
+                Err(Errno::EAGAIN) if since.elapsed() < PATIENCE => Err(Errno::EAGAIN),
+                Err(Errno::EAGAIN) => self.give_up(Errno::ETIMEDOUT),
                 Err(errno) => self.give_up(errno),
             },
             _ => self.now_mut().connect(address),
@@ -273,7 +330,7 @@ impl Socket for NearSocket {
     fn finish_connect(&mut self) -> Result<bool, Errno> {
         let Way::Calling { meeting, patience } = &mut self.way else {
             return match self.way {
-                Way::Refused | Way::Waiting => Ok(false),
+                Way::Refused | Way::Waiting { .. } => Ok(false),
                 _ => self.now_mut().finish_connect(),
             };
         };
@@ -308,15 +365,14 @@ impl Socket for NearSocket {
     }
 
     fn accept(&mut self) -> Result<Option<Box<dyn Socket>>, Errno> {
-        if let Way::Both(both) = &mut self.way {
-            if let Some(stream) = both.next.take() {
-                return Ok(Some(stream));
-            }
-            if self.is_local() {
-                return Ok(None);
-            }
+        let local = self.is_local();
+        let Way::Both(both) = &mut self.way else { return self.far.accept() };
+        if let Some(stream) = both.next.take() {
+            return Ok(Some(stream));
         }
-        self.far.accept()
+        let far = if local { None } else { self.far.accept()? };
+        // Tried again a little later: no edge will come for who waits already.
+        if far.is_none() && both.more { Err(Errno::ENOBUFS) } else { Ok(far) }
     }
 
     fn places_bytes(&self) -> bool {
@@ -430,5 +486,117 @@ fn any(domain: Domain) -> Result<SocketAddr, Errno> {
         Domain::V4 => Ok(std::net::SocketAddr::from(([0; 4], 0)).into()),
         Domain::V6 => Ok(std::net::SocketAddr::from(([0_u8; 16], 0)).into()),
         Domain::Unix => Err(Errno::EINVAL),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+
+    use super::super::tcp;
+    use super::*;
+    use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
+
+    fn local() -> Arc<Local> {
+        let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).unwrap();
+        Arc::new(Local::new(&gpu, 64 << 20).unwrap())
+    }
+
+    fn socket(local: &Arc<Local>, choice: TransportChoice) -> NearSocket {
+        NearSocket::new(Arc::clone(local), tcp::make(Domain::V4).unwrap(), choice)
+    }
+
+    /// An address that nobody else has as long as the listener lives.
+    fn address() -> (std::net::TcpListener, SocketAddr) {
+        let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = held.local_addr().unwrap().into();
+        (held, address)
+    }
+
+    #[test]
+    fn a_call_waits_for_a_full_queue_and_not_for_ever() {
+        let local = local();
+        let (_held, address) = address();
+        let listening = local.registry.listen(&address, false).unwrap();
+        rustix::net::listen(&listening, 0).unwrap();
+        let mut waiting = Vec::new();
+        while let Ok(Some(talk)) = local.registry.call(&address) {
+            waiting.push(talk);
+        }
+        let calls = |choice| {
+            let mut socket = socket(&local, choice);
+            assert!(matches!(socket.region(Some(&address)), Ok(RingRegion::Window)));
+            assert_eq!(socket.connect(&address), Err(Errno::EAGAIN));
+            assert!(!socket.has_moved());
+            socket
+        };
+        let watched = |socket: &NearSocket| socket.descriptor().unwrap().as_raw_fd();
+        let mut socket = calls(TransportChoice::Local);
+        let before = watched(&socket);
+        assert!(listening.next().unwrap().is_some());
+        assert_eq!(socket.connect(&address), Ok(false));
+        assert_ne!(watched(&socket), before);
+        assert!(socket.has_moved(), "the new descriptor is to be watched");
+        // The queue is full again, by that call.
+        let long_ago = Way::Waiting { since: Instant::now().checked_sub(PATIENCE).unwrap() };
+        let mut socket = calls(TransportChoice::Local);
+        socket.way = long_ago;
+        assert_eq!(socket.connect(&address), Err(Errno::ETIMEDOUT));
+        let mut socket = calls(TransportChoice::Auto);
+        let Way::Waiting { since } = &mut socket.way else { panic!("it waits") };
+        *since = since.checked_sub(PATIENCE).unwrap();
+        assert_eq!(socket.connect(&address), Ok(false));
+        assert_eq!(socket.starts_anew(), Some(address), "TCP is tried");
+    }
+
+    /// Has the listener look at its calls; how many meetings it then has.
+    fn look(listener: &mut NearSocket) -> usize {
+        assert!(matches!(listener.region(None), Ok(RingRegion::Window)));
+        let Way::Both(both) = &listener.way else { panic!("it listens") };
+        both.meetings.len()
+    }
+
+    #[test]
+    fn calls_are_taken_as_there_is_room() {
+        let local = local();
+        let mut listener = socket(&local, TransportChoice::Local);
+        listener.listen(1).unwrap();
+        let ip = listener.local_addr().unwrap().to_ip().unwrap();
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], ip.port())).into();
+        let call = |_| local.registry.call(&address).unwrap().unwrap();
+        let silent: Vec<_> = (0..MOST_MEETINGS + 1).map(call).collect();
+        for turn in 1..=MOST_MEETINGS / CALLS {
+            assert_eq!(look(&mut listener), turn * CALLS);
+            assert_eq!(listener.accept().err(), Some(Errno::ENOBUFS), "more calls wait");
+        }
+        // All of them are young, and one waits behind them.
+        assert_eq!(look(&mut listener), MOST_MEETINGS);
+        assert_eq!(listener.accept().err(), Some(Errno::ENOBUFS));
+        let Way::Both(both) = &mut listener.way else { panic!("it listens") };
+        both.meetings[0].1 = both.meetings[0].1.checked_sub(PROMPT).unwrap();
+        assert_eq!(look(&mut listener), MOST_MEETINGS);
+        // That one found room, and whether more wait is not known.
+        let Way::Both(both) = &mut listener.way else { panic!("it listens") };
+        for (_, begun) in &mut both.meetings {
+            *begun = begun.checked_sub(PATIENCE).unwrap();
+        }
+        assert_eq!(look(&mut listener), 0, "they are over");
+        assert!(matches!(listener.accept(), Ok(None)));
+        drop(silent);
+    }
+
+    #[test]
+    fn a_local_listener_holds_its_port() {
+        let local = local();
+        let mut listener = socket(&local, TransportChoice::Local);
+        let any: std::net::SocketAddr = "127.0.0.1:0".parse().unwrap();
+        listener.bind(&any.into()).unwrap();
+        listener.listen(1).unwrap();
+        let address = listener.local_addr().unwrap().to_ip().unwrap();
+        // As most servers do it, with the option that lets them start again.
+        let error = std::net::TcpListener::bind(address).err();
+        assert_eq!(error.map(|error| error.kind()), Some(std::io::ErrorKind::AddrInUse));
+        drop(listener);
+        std::net::TcpListener::bind(address).unwrap();
     }
 }

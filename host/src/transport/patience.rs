@@ -55,6 +55,12 @@ pub(super) fn also(set: &OwnedFd, descriptor: BorrowedFd<'_>) -> Result<(), Errn
     epoll::add(set, descriptor, data, epoll::EventFlags::IN).map_err(errno)
 }
 
+/// Takes one out.
+pub(super) fn no_more(set: &OwnedFd, descriptor: BorrowedFd<'_>) {
+    // One that is not in it is as good as taken out.
+    let _ = epoll::delete(set, descriptor);
+}
+
 fn errno(errno: rustix::io::Errno) -> Errno {
     Errno(errno.raw_os_error())
 }

@@ -307,7 +307,7 @@ impl Drop for Mapped {
     fn drop(&mut self) {
         // Also where the context is lost: the memory may be another process's.
         let _ = self.context.bind();
-        // SAFETY: mapped by `new`, and who drops an arena promises that no kernel touches it.
+        // SAFETY: mapped by `new`, and no kernel runs that could touch it (the quarantine).
         if let Err(failed) = unsafe { call!(cuMemUnmap(self.address(), self.place.bytes())) } {
             self.place.abandon();
             tracing::warn!(error = failed.line(), "an arena was not unmapped");

@@ -15,7 +15,7 @@ use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute, CUmemRangeHan
 
 use super::super::ledger::{Ledger, MAX_KERNELS, Ticket};
 use super::super::memory::{Given, Owner};
-use super::super::{GpuError, KernelError, RemoteWrites};
+use super::super::{GpuError, KernelError, RemoteWrites, quarantine};
 use super::arena::Sharing;
 use super::copier::Copier;
 use super::driver::{self, Failed, call};
@@ -223,6 +223,7 @@ impl Context {
         for memory in state.ledger.exhume() {
             self.free(memory);
         }
+        quarantine::release();
     }
 
     /// What a kernel is told whose event the driver answers with an error. The driver says that

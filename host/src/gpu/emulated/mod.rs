@@ -32,7 +32,7 @@ use super::ledger::{Ledger, Ticket};
 use super::memory::{Given, Mapping, Owner, copy_from_shared, copy_to_shared};
 use super::{
     Arena, ArenaWindow, Backend, DeviceMemory, EmulatedOptions, Entry, GpuError, GpuInfo, GpuKind,
-    HostMemory, KernelError, LaunchSpec, Module, RemoteWrites, Running,
+    HostMemory, KernelError, LaunchSpec, Module, RemoteWrites, Running, quarantine,
 };
 use arena::Pages;
 use stack::Stacks;
@@ -187,11 +187,11 @@ impl Backend for Emulated {
     }
 
     fn arena(&self, bytes: usize) -> Result<Arena, GpuError> {
-        Pages::new(bytes, self.keeper.clone()).map(Arena::new)
+        Pages::new(bytes).map(Arena::new)
     }
 
     fn import_arena(&self, file: OwnedFd, bytes: usize) -> Result<Arena, GpuError> {
-        Pages::import(file, bytes, self.keeper.clone()).map(Arena::new)
+        Pages::import(file, bytes).map(Arena::new)
     }
 
     fn identity(&self) -> [u8; 17] {
@@ -351,6 +351,7 @@ impl Launch {
             ledger.exhume()
         };
         drop(free);
+        quarantine::release();
         lock(&self.progress).ended = true;
         self.ended.notify_all();
     }

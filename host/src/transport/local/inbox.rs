@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use gpunet_device::abi::card::{Place, Progress};
@@ -12,7 +12,7 @@ use gpunet_device::abi::layout::{LIVE_AT, MAILBOX_BYTES, MAILBOX_WORDS, WATCHED_
 use gpunet_device::abi::net::WINDOW;
 
 use super::talk::{Offer, Process};
-use crate::gpu::{Arena, Gpu, GpuError};
+use crate::gpu::{Arena, Gpu, GpuError, Moment};
 use crate::pool::{Buddies, LARGEST_RING, SMALLEST_RING, ring_capacity};
 
 /// Where the counters of every direct stream begin. Mailboxes are written anew for each.
@@ -20,6 +20,8 @@ const BASE: u64 = 128;
 /// A peer's first arena is so large, the next ones so, or as their first ring needs it.
 const FIRST_ARENA: u64 = 2 << 20;
 const NEXT_ARENA: u64 = 16 << 20;
+/// No proxy makes a larger one.
+const LARGEST_ARENA: u64 = LARGEST_RING as u64 + FIRST_ARENA;
 
 /// All arenas that this process has made, for its own nets: those need no descriptor.
 static OWN: Mutex<Option<HashMap<u64, Weak<Arena>>>> = Mutex::new(None);
@@ -33,36 +35,61 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// The arenas of a net: its own by the peer that they are for, and those of peers.
 pub(crate) struct Arenas {
     gpu: Gpu,
+    /// Bytes that arenas may take which no stream uses, of peers; its own in all.
+    most: u64,
     /// Bytes that its own may still take.
     budget: Mutex<u64>,
-    own: Mutex<HashMap<Process, Vec<Weak<Chunk>>>>,
-    peers: Mutex<HashMap<(Process, u64), Weak<Arena>>>,
+    own: Mutex<HashMap<Process, Vec<Kept<Chunk>>>>,
+    peers: Mutex<HashMap<(Process, u64), Kept<Arena>>>,
 }
 
-/// An arena of this net's own, and what of it is free. It goes with its last inbox.
+/// What streams use. A running kernel keeps its addresses anyway, so that the next streams with the
+/// same peer use it again: streams that come and go take no more of them.
+struct Kept<T> {
+    it: Arc<T>,
+    /// Since when no stream does.
+    idle: Option<Moment>,
+}
+
+impl<T> Kept<T> {
+    fn new(it: &Arc<T>) -> Self {
+        Self { it: Arc::clone(it), idle: None }
+    }
+
+    fn is_idle(&self) -> bool {
+        // Whoever takes it holds the lock of the map it is in.
+        Arc::strong_count(&self.it) == 1
+    }
+
+    /// Whether it is to be kept.
+    fn is_needed(&mut self) -> bool {
+        if !self.is_idle() {
+            self.idle = None;
+            return true;
+        }
+        !self.idle.get_or_insert_with(Moment::now).is_over()
+    }
+}
+
+/// An arena of this net's own, and what of it is free.
 struct Chunk {
     number: u64,
     arena: Arc<Arena>,
     free: Mutex<Buddies>,
-    arenas: Arc<Arenas>,
+    /// Somebody may write there who has not said that it is done: no stream is to use it again.
+    spoilt: AtomicBool,
 }
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        *lock(&self.arenas.budget) += self.arena.len() as u64;
         if let Some(own) = lock(&OWN).as_mut() {
             own.remove(&self.number);
         }
-        // Others may hold on to the map's entry, which then leads nowhere.
-        lock(&self.arenas.own).retain(|_, chunks| {
-            chunks.retain(|chunk| chunk.strong_count() > 0);
-            !chunks.is_empty()
-        });
     }
 }
 
 /// Where a stream receives. Dropped, its memory can be used by the next stream with the same peer:
-/// who drops it knows that the peer's kernel no longer writes there.
+/// who drops it knows that the peer's kernel no longer writes there, or spoils it.
 pub(crate) struct Inbox {
     chunk: Arc<Chunk>,
     ring: u64,
@@ -89,16 +116,35 @@ pub(crate) struct Outbox {
 impl Arenas {
     pub(crate) fn new(gpu: Gpu, budget: u64) -> Self {
         let (own, peers) = (Mutex::default(), Mutex::default());
-        Self { gpu, budget: Mutex::new(budget), own, peers }
+        Self { gpu, most: budget, budget: Mutex::new(budget), own, peers }
+    }
+
+    /// Gives up what no stream uses and no kernel keeps.
+    pub(crate) fn tidy(&self) {
+        let mut unused = Vec::new();
+        lock(&self.own).retain(|_, chunks| {
+            unused.extend(chunks.extract_if(.., |chunk| !chunk.is_needed()));
+            !chunks.is_empty()
+        });
+        let unused_bytes: u64 = unused.iter().map(|chunk| chunk.it.arena.len() as u64).sum();
+        let foreign: Vec<_> = lock(&self.peers).extract_if(|_, arena| !arena.is_needed()).collect();
+        // Not under a lock: a driver is called.
+        drop((unused, foreign));
+        *lock(&self.budget) += unused_bytes;
+    }
+
+    /// Bytes that new ones of its own may take.
+    #[cfg(test)]
+    pub(crate) fn free_bytes(&self) -> u64 {
+        *lock(&self.budget)
     }
 
     /// An inbox for streams from a peer; ENOBUFS when the net's memory for them is used up.
-    pub(crate) fn inbox(self: &Arc<Self>, peer: Process, ring: u32) -> Result<Inbox, Errno> {
+    pub(crate) fn inbox(&self, peer: Process, ring: u32) -> Result<Inbox, Errno> {
         let capacity = ring_capacity(ring);
-        // Not under the lock: the last user of a chunk takes the same one.
-        let known: Vec<Arc<Chunk>> = lock(&self.own)
-            .get(&peer)
-            .map_or(Vec::new(), |chunks| chunks.iter().filter_map(Weak::upgrade).collect());
+        let known: Vec<Arc<Chunk>> = lock(&self.own).get(&peer).map_or(Vec::new(), |chunks| {
+            chunks.iter().map(|chunk| Arc::clone(&chunk.it)).collect()
+        });
         if let Some(inbox) = known.iter().find_map(|chunk| Chunk::take(chunk, capacity)) {
             inbox.prepare()?;
             return Ok(inbox);
@@ -112,7 +158,7 @@ impl Arenas {
         Ok(inbox)
     }
 
-    fn new_chunk(self: &Arc<Self>, peer: Process, bytes: u64) -> Result<Arc<Chunk>, Errno> {
+    fn new_chunk(&self, peer: Process, bytes: u64) -> Result<Arc<Chunk>, Errno> {
         {
             let mut budget = lock(&self.budget);
             *budget = budget.checked_sub(bytes).ok_or(Errno::ENOBUFS)?;
@@ -133,8 +179,8 @@ impl Arenas {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         lock(&OWN).get_or_insert_default().insert(number, Arc::downgrade(&arena));
         let free = Mutex::new(Buddies::new(arena.len() as u64));
-        let chunk = Arc::new(Chunk { number, arena, free, arenas: Arc::clone(self) });
-        lock(&self.own).entry(peer).or_default().push(Arc::downgrade(&chunk));
+        let chunk = Arc::new(Chunk { number, arena, free, spoilt: AtomicBool::new(false) });
+        lock(&self.own).entry(peer).or_default().push(Kept::new(&chunk));
         Ok(chunk)
     }
 
@@ -142,17 +188,10 @@ impl Arenas {
     pub(crate) fn outbox(
         &self,
         peer: Process,
-        is_self: bool,
         offer: &Offer,
         descriptor: Option<OwnedFd>,
     ) -> Result<Outbox, Errno> {
-        let arena = if is_self {
-            self.own_arena(offer.arena)?
-        } else {
-            self.peers_arena(peer, offer, descriptor)?
-        };
-        let Offer { ring, capacity, mailbox, .. } = *offer;
-        let bytes = arena.len() as u64;
+        let Offer { ring, capacity, mailbox, arena_bytes: bytes, .. } = *offer;
         let inside = |at: u64, length: u64| {
             at.is_multiple_of(MAILBOX_BYTES as u64)
                 && at.checked_add(length).is_some_and(|end| end <= bytes)
@@ -165,7 +204,16 @@ impl Arenas {
             && inside(ring, capacity.into())
             && inside(mailbox, MAILBOX_BYTES as u64)
             && apart();
-        if !sensible {
+        // Before it is mapped: kernels that run would keep it so.
+        if !sensible || bytes > LARGEST_ARENA {
+            return Err(Errno::EPROTO);
+        }
+        let arena = if peer == Process::this() {
+            self.own_arena(offer.arena)?
+        } else {
+            self.peers_arena(peer, offer, descriptor)?
+        };
+        if arena.len() as u64 != bytes {
             return Err(Errno::EPROTO);
         }
         Ok(Outbox { arena, ring, capacity, mailbox })
@@ -186,21 +234,27 @@ impl Arenas {
     ) -> Result<Arc<Arena>, Errno> {
         let key = (peer, offer.arena);
         let mut peers = lock(&self.peers);
-        if let Some(known) = peers.get(&key).and_then(Weak::upgrade) {
-            return Ok(known);
+        if let Some(known) = peers.get(&key) {
+            return Ok(Arc::clone(&known.it));
         }
-        peers.retain(|_, arena| arena.strong_count() > 0);
+        let idle = peers.values().filter(|arena| arena.is_idle());
+        if idle.map(|arena| arena.it.len() as u64).sum::<u64>() > self.most {
+            return Err(Errno::ENOBUFS);
+        }
         let bytes = usize::try_from(offer.arena_bytes).map_err(|_| Errno::EPROTO)?;
         let descriptor = descriptor.ok_or(Errno::EPROTO)?;
         let arena = self.gpu.import_arena(descriptor, bytes).map_err(|error| refused(&error))?;
         let arena = Arc::new(arena);
-        peers.insert(key, Arc::downgrade(&arena));
+        peers.insert(key, Kept::new(&arena));
         Ok(arena)
     }
 }
 
 impl Chunk {
     fn take(this: &Arc<Self>, capacity: u32) -> Option<Inbox> {
+        if this.spoilt.load(Ordering::Relaxed) {
+            return None;
+        }
         let mut free = lock(&this.free);
         let ring = free.take(capacity)?;
         let Some(mailbox) = free.take(MAILBOX_BYTES as u32) else {
@@ -221,6 +275,13 @@ impl Inbox {
         let bytes = words.map(u64::to_ne_bytes);
         let written = self.chunk.arena.write(self.mailbox as usize, bytes.as_flattened());
         written.map_err(|error| out_of_memory(&error))
+    }
+
+    /// The other end has gone without a word, and its kernels may run on: no other stream is to
+    /// receive in this memory, or in what belongs with it.
+    pub(crate) fn spoil(&self) {
+        // Relaxed: it says nothing of other memory.
+        self.chunk.spoilt.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn place(&self) -> Place {

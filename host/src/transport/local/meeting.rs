@@ -16,7 +16,7 @@ use gpunet_device::abi::errno::Errno;
 
 use super::Local;
 use super::inbox::Inbox;
-use super::stream::{DirectStream, Names};
+use super::stream::{DirectStream, Grave, Names};
 use super::talk::{Heard, Message, Process, Talk};
 use crate::pool::ring_capacity;
 
@@ -27,17 +27,19 @@ enum Expected {
     /// The caller waits for it.
     Welcome,
     /// Either waits for it; the caller has made its own.
-    Offer(Process, Option<Inbox>),
+    Offer(Process),
 }
 
 /// A meeting that is under way.
 pub(crate) struct Meeting {
     local: Arc<Local>,
-    talk: Talk,
+    talk: Arc<Talk>,
     names: Names,
     receive_ring: u32,
     send_ring: u32,
     expected: Expected,
+    /// What the caller has offered: the listener's kernel may write there already.
+    offered: Option<Inbox>,
 }
 
 impl Meeting {
@@ -51,8 +53,7 @@ impl Meeting {
         talk.peer_pid()?;
         let (token, gpu) = (super::token(), local.gpu.identity());
         talk.say(Message::Hello { token, gpu, send_ring, name: names.own }, None)?;
-        let expected = Expected::Welcome;
-        Ok(Box::new(Self { local, talk, names, receive_ring, send_ring, expected }))
+        Ok(Self::new(local, talk, names, (receive_ring, send_ring), Expected::Welcome))
     }
 
     /// Of one that was called.
@@ -60,11 +61,21 @@ impl Meeting {
         local: Arc<Local>,
         talk: Talk,
         names: Names,
-        (receive_ring, send_ring): (u32, u32),
+        rings: (u32, u32),
     ) -> Result<Box<Self>, Errno> {
         talk.peer_pid()?;
-        let expected = Expected::Hello;
-        Ok(Box::new(Self { local, talk, names, receive_ring, send_ring, expected }))
+        Ok(Self::new(local, talk, names, rings, Expected::Hello))
+    }
+
+    fn new(
+        local: Arc<Local>,
+        talk: Talk,
+        names: Names,
+        (receive_ring, send_ring): (u32, u32),
+        expected: Expected,
+    ) -> Box<Self> {
+        let (talk, offered) = (Arc::new(talk), None);
+        Box::new(Self { local, talk, names, receive_ring, send_ring, expected, offered })
     }
 
     /// Goes on as far as it can; the stream once it is connected.
@@ -78,18 +89,22 @@ impl Meeting {
             };
             let expected = std::mem::replace(&mut self.expected, Expected::Hello);
             self.expected = match (expected, heard) {
-                (_, (Message::Refused { errno }, _)) => return Err(Errno(errno)),
+                (_, (Message::Refused { errno }, _)) => {
+                    // Who refuses has given its kernel nothing.
+                    self.offered = None;
+                    return Err(Errno(errno));
+                }
                 (Expected::Hello, (Message::Hello { token, gpu, send_ring, name }, _)) => {
                     let peer = Process { pid: self.talk.peer_pid()?, token };
                     // GPUs of one kind may reach each other's memory; the driver will say.
                     if gpu[0] != self.local.gpu.identity()[0] {
-                        return refuse(&self.talk, Errno::EXDEV);
+                        return self.refuse(Errno::EXDEV);
                     }
                     self.names.peer = name;
                     self.receive_ring = together(self.receive_ring, send_ring);
                     let send_ring = self.send_ring;
                     self.talk.say(Message::Welcome { token: super::token(), send_ring }, None)?;
-                    Expected::Offer(peer, None)
+                    Expected::Offer(peer)
                 }
                 (Expected::Welcome, (Message::Welcome { token, send_ring }, _)) => {
                     let peer = Process { pid: self.talk.peer_pid()?, token };
@@ -97,24 +112,21 @@ impl Meeting {
                     let inbox = self.local.inbox(peer, ring)?;
                     let (offer, descriptor) = inbox.offer()?;
                     self.talk.say(Message::Offer(offer), Some(descriptor.as_fd()))?;
-                    Expected::Offer(peer, Some(inbox))
+                    self.offered = Some(inbox);
+                    Expected::Offer(peer)
                 }
-                (Expected::Offer(peer, inbox), (Message::Offer(offer), descriptor)) => {
-                    let is_self = peer.token == super::token();
-                    let outbox = self.local.arenas.outbox(peer, is_self, &offer, descriptor);
-                    let (outbox, inbox) = match (outbox, inbox) {
-                        (Ok(outbox), Some(inbox)) => (outbox, inbox),
-                        (Ok(outbox), None) => match self.answer_offer(peer) {
-                            Ok(inbox) => (outbox, inbox),
-                            Err(errno) => return refuse(&self.talk, errno),
-                        },
-                        (Err(errno), _) => return refuse(&self.talk, errno),
+                (Expected::Offer(peer), (Message::Offer(offer), descriptor)) => {
+                    let outbox = self.local.arenas.outbox(peer, &offer, descriptor);
+                    let outbox = outbox.or_else(|errno| self.refuse(errno))?;
+                    let inbox = match self.offered.take() {
+                        Some(inbox) => inbox,
+                        None => self.answer_offer(peer).or_else(|errno| self.refuse(errno))?,
                     };
-                    let Self { local, talk, names, .. } = *self;
-                    let stream = DirectStream::new(local, names, talk, inbox, outbox);
+                    let (local, talk) = (Arc::clone(&self.local), Arc::clone(&self.talk));
+                    let stream = DirectStream::new(local, self.names, talk, inbox, outbox);
                     return Ok(Progressed::Done(Box::new(stream)));
                 }
-                _ => return refuse(&self.talk, Errno::EPROTO),
+                _ => return self.refuse(Errno::EPROTO),
             };
         }
     }
@@ -124,6 +136,23 @@ impl Meeting {
         let (offer, descriptor) = inbox.offer()?;
         self.talk.say(Message::Offer(offer), Some(descriptor.as_fd()))?;
         Ok(inbox)
+    }
+
+    fn refuse<T>(&self, errno: Errno) -> Result<T, Errno> {
+        // To the listener the caller's offer was the last word: what it is told next is the end.
+        if self.offered.is_none() {
+            // Who does not hear it sees the talk end.
+            let _ = self.talk.say(Message::Refused { errno: errno.0 }, None);
+        }
+        Err(errno)
+    }
+}
+
+impl Drop for Meeting {
+    fn drop(&mut self) {
+        if let Some(inbox) = self.offered.take() {
+            self.local.lay_to_rest(Grave::new(Arc::clone(&self.talk), inbox));
+        }
     }
 }
 
@@ -142,10 +171,4 @@ pub(crate) enum Progressed {
 /// The one ring of a direction stands for two: the sender's and the receiver's.
 fn together(receive_ring: u32, send_ring: u32) -> u32 {
     ring_capacity(receive_ring).saturating_add(ring_capacity(send_ring))
-}
-
-fn refuse<T>(talk: &Talk, errno: Errno) -> Result<T, Errno> {
-    // Who does not hear it sees the talk end.
-    let _ = talk.say(Message::Refused { errno: errno.0 }, None);
-    Err(errno)
 }

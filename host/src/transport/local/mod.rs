@@ -11,14 +11,17 @@
 //!  near.rs     chooses between this and what else a socket can be
 //! ```
 
+mod addresses;
 mod inbox;
 mod meeting;
 mod registry;
 mod stream;
 mod talk;
+#[cfg(test)]
+mod tests;
 
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use gpunet_device::abi::errno::Errno;
 
@@ -35,7 +38,7 @@ use talk::Process;
 /// What the direct streams of a net have in common.
 pub(crate) struct Local {
     gpu: Gpu,
-    arenas: Arc<Arenas>,
+    arenas: Arenas,
     pub(super) registry: Registry,
     /// Inboxes whose streams are closed here and not yet at the other end.
     graves: Mutex<Vec<Grave>>,
@@ -46,7 +49,7 @@ impl Local {
     pub(crate) fn new(gpu: &Gpu, budget: u64) -> Result<Self, String> {
         gpu.arenas_work().map_err(|error| error.to_string())?;
         let registry = Registry::open()?;
-        let arenas = Arc::new(Arenas::new(gpu.clone(), budget));
+        let arenas = Arenas::new(gpu.clone(), budget);
         Ok(Self { gpu: gpu.clone(), arenas, registry, graves: Mutex::default() })
     }
 
@@ -57,17 +60,18 @@ impl Local {
 
     /// Keeps an inbox until the other end no longer writes there.
     fn lay_to_rest(&self, grave: Grave) {
-        self.tidy();
         self.graves.lock().unwrap_or_else(PoisonError::into_inner).push(grave);
+        self.tidy();
     }
 
     /// Gives back what is quiet by now.
     pub(super) fn tidy(&self) {
         let quiet: Vec<Grave> = {
             let mut graves = self.graves.lock().unwrap_or_else(PoisonError::into_inner);
-            graves.extract_if(.., |grave| grave.is_quiet()).collect()
+            graves.extract_if(.., Grave::is_quiet).collect()
         };
         drop(quiet);
+        self.arenas.tidy();
     }
 }
 

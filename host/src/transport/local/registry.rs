@@ -14,6 +14,7 @@ use rustix::fs::FlockOperation;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::super::unix::BoundPath;
+use super::addresses;
 use super::talk::{Talk, errno};
 
 /// Calls that may wait for a listener.
@@ -128,8 +129,9 @@ impl Registry {
 
 /// A listener's entry, which goes with it.
 pub(crate) struct Listening {
-    socket: OwnedFd,
+    /// Goes first: once the socket is closed, the name may be the next listener's.
     _path: BoundPath,
+    socket: OwnedFd,
 }
 
 impl Listening {
@@ -241,11 +243,20 @@ pub(crate) fn nobody_at(address: &SocketAddr) -> Errno {
     }
 }
 
-/// Whether it is one of this machine's own addresses: only those can be bound.
+/// Whether it is one of this machine's own addresses: only those can be bound, or the system has
+/// been told to bind any.
 fn is_of_this_machine(ip: IpAddr) -> bool {
     // Those that name many can be bound as well.
     let many = ip.is_multicast() || matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
-    ip.is_loopback() || (!ip.is_unspecified() && !many && UdpSocket::bind((ip, 0)).is_ok())
+    let bound = || !ip.is_unspecified() && !many && UdpSocket::bind((ip, 0)).is_ok();
+    ip.is_loopback() || bound() && (!any_can_be_bound(ip) || addresses::has(ip))
+}
+
+/// Whether the system lets programs bind addresses that are not its own.
+fn any_can_be_bound(ip: IpAddr) -> bool {
+    let family = if ip.is_ipv4() { "ipv4" } else { "ipv6" };
+    let setting = fs::read_to_string(format!("/proc/sys/net/{family}/ip_nonlocal_bind"));
+    setting.is_ok_and(|setting| setting.trim() != "0")
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use super::super::{Direct, Direction, Moved, News, Rings, Socket, TransportChoic
 use super::Local;
 use super::inbox::{Inbox, Outbox};
 use super::talk::{Heard, Message, Talk};
+use crate::gpu::Moment;
 use crate::memory::Window;
 
 /// Messages heard in one turn, so that other sockets get theirs.
@@ -39,33 +40,57 @@ pub(crate) struct DirectStream {
     say_watch: bool,
     say_end: bool,
     said_close: bool,
+    /// A kernel knows of its memory.
+    known: bool,
+    /// Its proxy has begun to leave.
+    leaves: bool,
+    /// Kernels of this side may touch the other's memory when it is closed.
+    abandoned: bool,
     /// None when it has been laid to rest.
     body: Option<Body>,
 }
 
 struct Body {
-    talk: Talk,
+    talk: Arc<Talk>,
     inbox: Inbox,
     outbox: Outbox,
 }
 
 /// An inbox whose stream is closed here, and whose other end may still write there.
 pub(crate) struct Grave {
-    talk: Talk,
-    _inbox: Inbox,
+    pub(super) talk: Arc<Talk>,
+    inbox: Inbox,
+    said_close: bool,
+    heard_close: bool,
 }
 
 impl Grave {
-    /// Whether nobody writes there any more.
-    pub(crate) fn is_quiet(&self) -> bool {
-        // Counted: what was said, and then nothing or the end.
-        loop {
+    /// Of a stream that nobody here uses, whose other end has not been told.
+    pub(crate) fn new(talk: Arc<Talk>, inbox: Inbox) -> Self {
+        Self { talk, inbox, said_close: false, heard_close: false }
+    }
+
+    /// Whether nobody writes there any more, and the other end knows the same of its own.
+    pub(crate) fn is_quiet(&mut self) -> bool {
+        if !self.said_close {
+            self.said_close = self.talk.say(Message::Close, None) != Err(Errno::EAGAIN);
+        }
+        // So many, since others wait for the list of graves: who says more is heard next time.
+        for _ in 0..A_TURN {
+            if self.heard_close {
+                return self.said_close;
+            }
             match self.talk.hear() {
                 Ok(Heard::Nothing) => return false,
-                Ok(Heard::Message(Message::Close, _) | Heard::Gone) | Err(_) => return true,
+                Ok(Heard::Message(Message::Close, _)) => self.heard_close = true,
                 Ok(Heard::Message(..)) => {}
+                Ok(Heard::Gone) | Err(_) => {
+                    self.inbox.spoil();
+                    return true;
+                }
             }
         }
+        false
     }
 }
 
@@ -73,7 +98,7 @@ impl DirectStream {
     pub(crate) fn new(
         local: Arc<Local>,
         names: Names,
-        talk: Talk,
+        talk: Arc<Talk>,
         inbox: Inbox,
         outbox: Outbox,
     ) -> Self {
@@ -81,25 +106,29 @@ impl DirectStream {
         Self {
             local,
             names,
-            news: News { sent: base, received: base, ended: false, closed: false },
+            news: News { sent: base, received: base, ended: false, closed: false, more: false },
             told: (base, base),
             peer_watches: false,
             say_watch: false,
             say_end: false,
             said_close: false,
+            known: false,
+            leaves: false,
+            abandoned: false,
             body: Some(Body { talk, inbox, outbox }),
         }
     }
 
     fn talk(&self) -> Result<&Talk, Errno> {
-        self.body.as_ref().map(|body| &body.talk).ok_or(Errno::ENOTCONN)
+        self.body.as_ref().map(|body| body.talk.as_ref()).ok_or(Errno::ENOTCONN)
     }
 
     fn hear_all(&mut self) -> Result<(), Errno> {
+        self.news.more = false;
         for _ in 0..A_TURN {
             match self.talk()?.hear()? {
-                Heard::Nothing => break,
-                Heard::Gone if self.news.closed => break,
+                Heard::Nothing => return Ok(()),
+                Heard::Gone if self.news.closed => return Ok(()),
                 // A process that ends in order says so first.
                 Heard::Gone => return Err(Errno::ECONNRESET),
                 Heard::Message(Message::End, _) => self.news.ended = true,
@@ -114,6 +143,7 @@ impl DirectStream {
                 Heard::Message(..) => return Err(Errno::EPROTO),
             }
         }
+        self.news.more = true;
         Ok(())
     }
 
@@ -133,7 +163,8 @@ impl DirectStream {
 }
 
 impl Direct for DirectStream {
-    fn rings(&self) -> Option<(Rings, Mailboxes)> {
+    fn rings(&mut self) -> Option<(Rings, Mailboxes)> {
+        self.known = true;
         let Body { inbox, outbox, .. } = self.body.as_ref()?;
         let mailboxes = Mailboxes { own: inbox.mailbox_page(), peer: outbox.mailbox_page() };
         Some((Rings { receive: inbox.place(), send: outbox.place() }, mailboxes))
@@ -177,6 +208,10 @@ impl Direct for DirectStream {
         }
         self.look();
         self.say_all();
+    }
+
+    fn abandon(&mut self) {
+        self.abandoned = true;
     }
 
     fn look(&mut self) {
@@ -246,6 +281,10 @@ impl Socket for DirectStream {
     }
 
     fn leave(&mut self) -> bool {
+        self.leaves = true;
+        if self.abandoned {
+            return true;
+        }
         if !self.said_close {
             let said = self.talk().and_then(|talk| talk.say(Message::Close, None));
             self.said_close = !matches!(said, Err(Errno::EAGAIN));
@@ -292,12 +331,17 @@ impl Socket for DirectStream {
 
 impl Drop for DirectStream {
     fn drop(&mut self) {
-        // Whoever drops it has closed it, or its net is going: no kernel uses it here.
+        // Not closed in order: a proxy thread has panicked, and kernels run on.
+        self.abandoned |= self.known && !self.leaves && !Moment::now().is_over();
         self.leave();
-        let gone = self.hear_all().is_err() || self.news.closed;
+        let gone = self.abandoned || self.hear_all().is_err();
         let Some(Body { talk, inbox, .. }) = self.body.take() else { return };
-        if !gone {
-            self.local.lay_to_rest(Grave { talk, _inbox: inbox });
+        let (said_close, heard_close) = (self.said_close, self.news.closed);
+        if gone {
+            // Where this side says nothing, the other one takes it for gone, and does the same.
+            inbox.spoil();
+        } else if !(said_close && heard_close) {
+            self.local.lay_to_rest(Grave { talk, inbox, said_close, heard_close });
         }
     }
 }

@@ -28,6 +28,13 @@ pub(crate) struct Process {
     pub(crate) token: u128,
 }
 
+impl Process {
+    /// This one. Another that repeats its token has another pid.
+    pub(crate) fn this() -> Self {
+        Self { pid: std::process::id() as i32, token: super::token() }
+    }
+}
+
 /// Memory that a side offers: what it will receive in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Offer {
@@ -153,13 +160,31 @@ impl Talk {
         Self(socket)
     }
 
-    /// The process at the other end, if the same user runs it.
+    /// The process at the other end, if the same user runs it, and the system has a number for it
+    /// here: one of another PID namespace has none, and could not be told from others.
     pub(crate) fn peer_pid(&self) -> Result<i32, Errno> {
-        let credentials = rustix::net::sockopt::socket_peercred(&self.0).map_err(errno)?;
-        if credentials.uid != rustix::process::geteuid() {
+        let credentials = self.credentials()?;
+        if credentials.uid != rustix::process::geteuid().as_raw() || credentials.pid <= 0 {
             return Err(Errno::EACCES);
         }
-        Ok(credentials.pid.as_raw_pid())
+        Ok(credentials.pid)
+    }
+
+    /// By the C library: the number may be 0, which a `rustix::process::Pid` cannot be.
+    fn credentials(&self) -> Result<libc::ucred, Errno> {
+        let mut credentials = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+        let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+        let to = (&raw mut credentials).cast();
+        let socket = self.0.as_raw_fd();
+        // SAFETY: the system writes at most `length` bytes, which are the credentials.
+        let asked = unsafe {
+            libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_PEERCRED, to, &raw mut length)
+        };
+        if asked == 0 && length as usize == size_of::<libc::ucred>() {
+            Ok(credentials)
+        } else {
+            Err(last_errno())
+        }
     }
 
     /// Says something, without waiting. EAGAIN: the other end does not listen now.

@@ -8,7 +8,6 @@
 mod tests;
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 use rustix::fs::{
     MemfdFlags, OFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fcntl_getfl, fstat, fstatfs,
@@ -20,7 +19,6 @@ use super::super::GpuError;
 use super::super::arena::Backing;
 use super::super::memory::{checked_size, copy_from_shared, copy_to_shared, system};
 use super::super::window::{Place, Reserved, Window};
-use super::Keeper;
 
 /// Exponents of the window's size: 256 GiB, and no less than 64 MiB.
 const WINDOW_BITS: std::ops::RangeInclusive<u32> = 26..=38;
@@ -47,37 +45,31 @@ pub(super) fn window() -> Result<&'static Window, GpuError> {
 pub(super) struct Pages {
     place: Place,
     file: OwnedFd,
-    /// Memory keeps the GPU open.
-    _keeper: Arc<Keeper>,
 }
 
 impl Pages {
-    pub(super) fn new(bytes: usize, keeper: Arc<Keeper>) -> Result<Self, GpuError> {
+    pub(super) fn new(bytes: usize) -> Result<Self, GpuError> {
         let bytes = checked_size("GPU memory", bytes)?;
         let file = memfd_create("gpunet-arena", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
             .map_err(|errno| system("memfd_create", errno))?;
         ftruncate(&file, bytes as u64).map_err(|errno| system("ftruncate", errno))?;
         fcntl_add_seals(&file, FIXED_SIZE).map_err(|errno| system("fcntl", errno))?;
-        Self::map(file, bytes, keeper)
+        Self::map(file, bytes)
     }
 
-    pub(super) fn import(
-        file: OwnedFd,
-        bytes: usize,
-        keeper: Arc<Keeper>,
-    ) -> Result<Self, GpuError> {
+    pub(super) fn import(file: OwnedFd, bytes: usize) -> Result<Self, GpuError> {
         inspect(&file, bytes).map_err(|why| GpuError::ForeignMemory { why })?;
-        Self::map(file, bytes, keeper)
+        Self::map(file, bytes)
     }
 
-    fn map(file: OwnedFd, bytes: usize, keeper: Arc<Keeper>) -> Result<Self, GpuError> {
+    fn map(file: OwnedFd, bytes: usize) -> Result<Self, GpuError> {
         let mut place = window()?.take(bytes)?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::SHARED | MapFlags::FIXED;
         // SAFETY: the place is a part of the window that nobody else has, so that the pages which
         // are replaced are reserved ones.
         match unsafe { mmap(place.address().cast(), bytes, protection, flags, &file, 0) } {
-            Ok(_) => Ok(Self { place, file, _keeper: keeper }),
+            Ok(_) => Ok(Self { place, file }),
             Err(errno) => {
                 // The system may have taken the reserved pages away before it failed, and put
                 // something else there since.
@@ -154,7 +146,7 @@ impl Drop for Pages {
     fn drop(&mut self) {
         let (address, bytes) = (self.place.address().cast(), self.place.bytes());
         let flags = NOTHING | MapFlags::FIXED;
-        // SAFETY: the place is ours, and who drops an arena promises that nothing touches it.
+        // SAFETY: the place is ours, and no kernel runs that could touch it (the quarantine).
         if let Err(errno) = unsafe { mmap_anonymous(address, bytes, ProtFlags::empty(), flags) } {
             self.place.abandon();
             tracing::warn!(%errno, "an arena was not unmapped");

@@ -256,3 +256,42 @@ fn nothing_is_lost_in_many_rounds() {
         assert!(after.1 <= before.1 + 2, "{before:?} {after:?}");
     });
 }
+
+#[test]
+fn a_kernel_that_runs_keeps_a_dropped_arena() {
+    alone("a_kernel_that_runs_keeps_a_dropped_arena", || {
+        let gpu = gpu();
+        let kept = gpu.arena(page()).unwrap();
+        let (window, offset) = (gpu.arena_window().unwrap(), kept.offset());
+        let gate = Arc::new(AtomicU32::new(0));
+        let (told, at) = (Arc::clone(&gate), offset as usize);
+        let entry = Arc::new(move || {
+            let window = window;
+            while told.load(SeqCst) == 0 {
+                gpunet_device::simt::pause();
+            }
+            let word = window.base.wrapping_add(at).cast::<AtomicU32>();
+            // SAFETY: inside an arena that is mapped as long as this kernel runs.
+            unsafe { &*word }.fetch_add(1, SeqCst);
+        });
+        let spec = LaunchSpec {
+            module: "tests",
+            kernel: "kernel",
+            grid: 1.into(),
+            block: 1.into(),
+            shared_bytes: 0,
+            params: Vec::new(),
+            entry,
+        };
+        // By another GPU: all of a process share the window.
+        let running = self::gpu().launch(spec).unwrap();
+        drop(kept);
+        assert_eq!(protection(window.base.addr() + at), RW);
+        let next = gpu.arena(page()).unwrap();
+        assert_ne!(next.offset(), offset);
+        gate.store(1, SeqCst);
+        assert_eq!(running.wait(Some(Duration::from_secs(60))), Ok(WaitOutcome::Finished));
+        assert_eq!(protection(window.base.addr() + at), NONE);
+        assert_eq!(gpu.arena(page()).unwrap().offset(), offset);
+    });
+}

@@ -1,0 +1,202 @@
+//! A direct stream as a shard has it, with another end that the test plays: how often it is heard,
+//! and what it is told.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use gpunet_device::abi::card::{Mailboxes, Place};
+use gpunet_device::abi::errno::Errno;
+use gpunet_device::abi::layout::Layout;
+use gpunet_device::abi::net::WINDOW;
+use gpunet_device::abi::option::SocketOption;
+use gpunet_device::{Domain, Handle, SocketAddr};
+
+use super::connection::{Connection, Counted, Owner, Phase, Wishes};
+use super::shard::Shard;
+use super::tests::{NoEpoll, empty_shard};
+use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
+use crate::memory::{CpuWords, Memory, Window, WordPlacement};
+use crate::net::policy::Policy;
+use crate::transport::{Direct, Direction, Moved, News, Rings, Socket};
+
+const RING: u32 = 4096;
+const BASE: u64 = 128;
+
+/// What the other end has heard and says.
+struct End {
+    heard: u64,
+    told: Vec<(u64, u64)>,
+    news: News,
+}
+
+#[derive(Clone)]
+struct Stream(Arc<Mutex<End>>);
+
+impl Stream {
+    fn end(&self) -> MutexGuard<'_, End> {
+        self.0.lock().expect("nobody panics")
+    }
+}
+
+impl Direct for Stream {
+    fn rings(&mut self) -> Option<(Rings, Mailboxes)> {
+        None
+    }
+
+    fn hear(&mut self) -> Result<News, Errno> {
+        let mut end = self.end();
+        end.heard += 1;
+        Ok(end.news)
+    }
+
+    fn tell(&mut self, tail: u64, head: u64) {
+        let mut end = self.end();
+        if end.told.last() != Some(&(tail, head)) {
+            end.told.push((tail, head));
+        }
+    }
+
+    fn is_watched(&self) -> bool {
+        true
+    }
+
+    fn watch(&mut self) {}
+
+    fn look(&mut self) {}
+
+    fn abandon(&mut self) {}
+}
+
+impl Socket for Stream {
+    fn transport(&self) -> &'static str {
+        "direct"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::V4
+    }
+
+    fn direct(&mut self) -> Option<&mut dyn Direct> {
+        Some(self)
+    }
+
+    fn bind(&mut self, _: &SocketAddr) -> Result<(), Errno> {
+        Err(Errno::EINVAL)
+    }
+
+    fn listen(&mut self, _: u32) -> Result<(), Errno> {
+        Err(Errno::EINVAL)
+    }
+
+    fn connect(&mut self, _: &SocketAddr) -> Result<bool, Errno> {
+        Err(Errno::EISCONN)
+    }
+
+    fn finish_connect(&mut self) -> Result<bool, Errno> {
+        Ok(true)
+    }
+
+    fn accept(&mut self) -> Result<Option<Box<dyn Socket>>, Errno> {
+        Err(Errno::EINVAL)
+    }
+
+    fn receive(&mut self, _: &Window) -> Result<Moved, Errno> {
+        Ok(Moved::Later)
+    }
+
+    fn send(&mut self, _: &Window) -> Result<Moved, Errno> {
+        Ok(Moved::Later)
+    }
+
+    fn discard(&mut self) -> Result<Moved, Errno> {
+        Ok(Moved::Later)
+    }
+
+    fn shutdown(&mut self, _: Direction) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn set_option(&mut self, _: SocketOption, _: u64) -> Result<(), Errno> {
+        Err(Errno::ENOPROTOOPT)
+    }
+
+    fn option(&self, _: SocketOption) -> Result<u64, Errno> {
+        Err(Errno::ENOPROTOOPT)
+    }
+
+    fn local_addr(&self) -> Result<SocketAddr, Errno> {
+        Ok(SocketAddr::NONE)
+    }
+
+    fn peer_addr(&self) -> Result<SocketAddr, Errno> {
+        Ok(SocketAddr::NONE)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn into_descriptor(self: Box<Self>) -> Option<OwnedFd> {
+        None
+    }
+}
+
+/// A shard with one stream, which a poller at the other end watches.
+fn shard() -> (Shard, Stream, Handle) {
+    let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
+    let layout = Layout { shards: 1, places: 1, slots: 1 };
+    let words = CpuWords::new(&gpu, &layout, WordPlacement::Host).expect("host memory");
+    let memory = Memory::new(&gpu, layout, words, RING as usize, false, None, 1).expect("memory");
+    let mut shard = empty_shard(memory, RING.into(), Policy::open());
+    let news = News { sent: BASE, received: BASE, ended: false, closed: false, more: false };
+    let stream = Stream(Arc::new(Mutex::new(End { heard: 0, told: Vec::new(), news })));
+    let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
+    let socket: Box<dyn Socket> = Box::new(stream.clone());
+    let handle = Handle::new(0, 0, 1);
+    let mut connection = Connection::new(handle, 0, Owner::Host, wishes, Some(socket));
+    let place = Place { region: WINDOW, offset: 0, capacity: RING, base: BASE };
+    connection.receive = Counted::new(place, 0);
+    connection.send = Counted::new(place, 0);
+    connection.mailboxes = Some(Mailboxes { own: 0, peer: 1 });
+    connection.phase = Phase::Open;
+    shard.adopt(connection, &mut NoEpoll::default());
+    (shard, stream, handle)
+}
+
+#[test]
+fn a_watched_stream_on_which_nothing_happens_is_not_asked_in_every_turn() {
+    let (mut shard, stream, handle) = shard();
+    let mut now = 0;
+    let mut turns = |shard: &mut Shard, count: u64| {
+        for _ in 0..count {
+            now += 1000;
+            shard.turn(now, &mut NoEpoll::default());
+        }
+    };
+    turns(&mut shard, 10);
+    let before = stream.end().heard;
+    turns(&mut shard, 1000);
+    assert_eq!(stream.end().heard, before, "no edge came");
+    // The kernel has received something, without a word to its proxy but the head.
+    shard.shared.memory.receive_head(0).store(BASE + 40);
+    turns(&mut shard, 1);
+    assert_eq!(stream.end().told.last(), Some(&(BASE, BASE + 40)));
+    // And the other end says something, of which its descriptor tells.
+    stream.end().news.ended = true;
+    turns(&mut shard, 10);
+    assert!(!shard.find(handle).expect("it is there").receive_ended);
+    shard.ready(handle.0);
+    turns(&mut shard, 10);
+    assert!(shard.find(handle).expect("it is there").receive_ended);
+}
+
+#[test]
+fn what_was_not_heard_in_one_go_is_heard_in_the_next() {
+    let (mut shard, stream, _) = shard();
+    stream.end().news.more = true;
+    for turn in 1..100 {
+        shard.turn(turn * 1000, &mut NoEpoll::default());
+    }
+    let heard = stream.end().heard;
+    assert!(heard >= 90, "{heard}");
+}
