@@ -276,6 +276,9 @@ impl Search {
                 unsafe { simt::store_plain(self.ring.start().add(offset), byte) };
             }
         }
+        // Another thread says that the message was received, without a fence where it was copied:
+        // these bytes must not land behind those that the peer then puts in their place.
+        simt::release_fence();
         counter.at(counter.count())
     }
 }
