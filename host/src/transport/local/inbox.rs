@@ -15,8 +15,9 @@ use super::talk::{Offer, Process};
 use crate::gpu::{Arena, Gpu, GpuError};
 use crate::pool::{Buddies, LARGEST_RING, SMALLEST_RING, ring_capacity};
 
-/// Where the counters of every direct stream begin. Mailboxes are written anew for each.
-const BASE: u64 = 128;
+/// Where the counters of every direct stream begin. Mailboxes are written anew for each. Beyond
+/// those of other streams: who knows how far one of them was never takes it for one of these.
+const BASE: u64 = 1 << 57;
 /// A peer's first arena is so large, the next ones so, or as their first ring needs it.
 const FIRST_ARENA: u64 = 2 << 20;
 const NEXT_ARENA: u64 = 16 << 20;
