@@ -15,7 +15,7 @@ use crate::abi::handle::Handle;
 use crate::abi::layout::{LIVE_AT, WATCHED_AT};
 use crate::abi::net::Net;
 use crate::express::{Announced, Claim, announce, copy_in, store_bytes};
-use crate::local::{Side, Socket};
+use crate::local::{Side, Socket, tell_proxy};
 use crate::ring::{Found, Search};
 use crate::simt;
 use crate::wait::{Deadline, Watch, wait_until, warp_until};
@@ -51,7 +51,14 @@ pub(crate) fn claim(socket: Socket) -> Claim {
 /// Sends a small message; all lanes of the warp call it. `plan` and `tail_at` are what the leader
 /// claimed, `bytes` the lane's own.
 #[inline(always)]
-pub(crate) fn put(socket: Socket, plan: u64, tail_at: u64, length: usize, bytes: [u8; 4]) {
+pub(crate) fn put(
+    (net, handle): (Net, Handle),
+    socket: Socket,
+    plan: u64,
+    tail_at: u64,
+    length: usize,
+    bytes: [u8; 4],
+) {
     let lane = simt::lane();
     let tail_at = simt::from_lane(tail_at, 0);
     announce(socket, socket.express(tail_at), lane, plan, length as u64, bytes);
@@ -64,7 +71,7 @@ pub(crate) fn put(socket: Socket, plan: u64, tail_at: u64, length: usize, bytes:
         let position = plan + length as u64;
         socket.note_position(Side::Send, position);
         if watched {
-            socket.tell_proxy(Side::Send, position);
+            tell_proxy(net, handle, Side::Send, position);
         }
         simt::gpu_release_fence();
         socket.unlock(Side::Send, position);
@@ -151,7 +158,7 @@ pub(crate) fn take(
         socket.remember_send_progress(sent);
         socket.note_position(Side::Receive, position + length);
         if watched {
-            socket.tell_proxy(Side::Receive, position + length);
+            tell_proxy(net, handle, Side::Receive, position + length);
         }
         socket.unlock(Side::Receive, position + length);
     }
@@ -313,6 +320,6 @@ pub(crate) fn settle(net: Net, handle: Handle, side: Side, position: u64, filled
         socket.remember_send_progress(socket.progress(Side::Send));
     }
     if watched {
-        socket.tell_proxy(side, position);
+        tell_proxy(net, handle, side, position);
     }
 }

@@ -268,7 +268,7 @@ fn put(net: Net, handle: Handle, from: *const u8, length: usize, wait: bool) -> 
         return found;
     }
     if plan & DIRECT != 0 {
-        direct::put(socket, plan & !DIRECT, tail_at, length, bytes);
+        direct::put((net, handle), socket, plan & !DIRECT, tail_at, length, bytes);
         return Found { ring: SENT, span: 0 };
     }
     announce(socket, Express { words, tail }, lane, plan, length as u64, bytes);

@@ -470,26 +470,10 @@ impl Socket {
             if self.is_still_here() {
                 self.told(WATCHED_AT).store(1);
                 self.peer_word(WATCHED_AT).store(1);
-                self.tell_proxy(side, position);
+                tell_proxy(self.net, self.handle, side, position);
             }
             self.unlock(side, position);
         }
-    }
-
-    /// Tells the proxy how far a direction of a direct stream is. The calling group has the side,
-    /// and gives it back later: who has it next tells of more, behind this.
-    #[cold]
-    #[inline(never)]
-    #[allow(unsafe_code, reason = "a word of the net's layout")]
-    pub(crate) fn tell_proxy(&self, side: Side, position: u64) {
-        let address = match side {
-            Side::Receive => self.net.receive_head(self.index()),
-            Side::Send => self.net.send_tail(self.index()),
-        };
-        let number = self.record.get(KIND).load() >> (TOLD_SHIFT + 4 * side as u32) & 15;
-        // SAFETY: as in `proxy_word`.
-        unsafe { Word::at(address) }.store(express::with_number(position, number));
-        simt::gpu_release_fence();
     }
 
     /// A word of the other end's mailbox.
@@ -869,6 +853,23 @@ fn lock_slowly(net: Net, handle: Handle, side: Side, wait: bool) -> u64 {
         Err(Errno::ETIMEDOUT) if !wait => Errno::EBUSY.negative() as u64,
         Ok(Err(errno)) | Err(errno) => errno.negative() as u64,
     }
+}
+
+/// Tells the proxy how far a direction of a direct stream is. The calling group has the side, and
+/// gives it back later: who has it next tells of more, behind this.
+#[cold]
+#[inline(never)]
+#[allow(unsafe_code, reason = "a word of the net's layout")]
+pub(crate) fn tell_proxy(net: Net, handle: Handle, side: Side, position: u64) {
+    let Ok(socket) = Socket::named(net, handle) else { return };
+    let address = match side {
+        Side::Receive => net.receive_head(socket.index()),
+        Side::Send => net.send_tail(socket.index()),
+    };
+    let number = socket.record.get(KIND).load() >> (TOLD_SHIFT + 4 * side as u32) & 15;
+    // SAFETY: as in `proxy_word`.
+    unsafe { Word::at(address) }.store(express::with_number(position, number));
+    simt::gpu_release_fence();
 }
 
 /// The calling thread's group has got the receive side from another: sees that the other's head has
