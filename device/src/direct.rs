@@ -14,8 +14,8 @@ use crate::abi::express::{self, EXPRESS_WORDS};
 use crate::abi::handle::Handle;
 use crate::abi::layout::{LIVE_AT, WATCHED_AT};
 use crate::abi::net::Net;
-use crate::express::{Claim, announce, copy_in, store_bytes};
-use crate::local::{Side, Socket};
+use crate::express::{Announced, Claim, announce, copy_in, store_bytes};
+use crate::local::{Side, Socket, tell_proxy};
 use crate::ring::{Found, Search};
 use crate::simt;
 use crate::wait::{Deadline, Watch, wait_until, warp_until};
@@ -31,15 +31,19 @@ const WATCHED_LANE: u32 = WATCHED_AT as u32;
 const STATE_LANE: u32 = simt::WARP - 1;
 const _: () = assert!(EXPRESS_WORDS as u32 <= COUNTER_LANE && SEND_PROGRESS_LANE < WATCHED_LANE);
 
-/// Takes the send side of a direct stream for a small message, by what was read of its record: the
-/// progress last seen, and where the tail is.
+/// Takes the send side of a direct stream for a small message.
 #[inline(always)]
-pub(crate) fn claim(socket: Socket, known: Progress, tail_at: u64) -> Claim {
+pub(crate) fn claim(socket: Socket) -> Claim {
     let Some(numbered) = socket.try_lock(Side::Send) else { return Claim::No };
     let position = express::without_number(numbered);
-    let (true, Some(tail_at)) = (known.count() == position, socket.check_tail_at(tail_at)) else {
+    // All read once the side is taken, and at once. Before, the place may have become another
+    // socket's; its counters would not tell, since those of all direct streams begin alike.
+    let here = socket.is_still_here();
+    let known = socket.known_send_progress();
+    let tail_at = socket.send_tail_at();
+    if !here || known.is_over() || known.count() != position {
         return Claim::Taken(numbered);
-    };
+    }
     let number = express::next_number(express::number_of(numbered));
     Claim::Direct(express::with_number(position, number), tail_at)
 }
@@ -58,16 +62,19 @@ pub(crate) fn put(
     let lane = simt::lane();
     let tail_at = simt::from_lane(tail_at, 0);
     announce(socket, socket.express(tail_at), lane, plan, length as u64, bytes);
+    // Asked for behind the message, so that it comes while the ring follows.
+    let watched = socket.is_watched();
     copy_in(socket, express::without_number(plan), length, 4 * lane as usize, bytes);
     // All lanes' bytes, before whoever has the side next says that the ring holds them.
     simt::warp_barrier();
     if lane == 0 {
         let position = plan + length as u64;
         socket.note_position(Side::Send, position);
+        if watched {
+            tell_proxy(net, handle, Side::Send, position);
+        }
         simt::gpu_release_fence();
         socket.unlock(Side::Send, position);
-        // Behind the message, which is on its way by now.
-        tell(net, handle, Side::Send, position);
     }
 }
 
@@ -128,9 +135,7 @@ pub(crate) fn take(
         }
     };
     let counter = Progress(simt::from_lane(word, COUNTER_LANE));
-    let length = counter.count().wrapping_sub(position);
-    let tag = express::tag(position, length, counter.express());
-    let fits = counter.express() != 0 && (1..=most as u64).contains(&length);
+    let Announced { length, tag, fits } = Announced::by(counter, position, most);
     let strange = lane < EXPRESS_WORDS as u32 && !express::belongs(word, tag);
     let other = !fits || simt::any_lane(strange);
     let sent = Progress(simt::from_lane(word, SEND_PROGRESS_LANE));
@@ -152,10 +157,10 @@ pub(crate) fn take(
         head.store(position + length);
         socket.remember_send_progress(sent);
         socket.note_position(Side::Receive, position + length);
-        socket.unlock(Side::Receive, position + length);
         if watched {
-            socket.tell_proxy(Side::Receive, position + length);
+            tell_proxy(net, handle, Side::Receive, position + length);
         }
+        socket.unlock(Side::Receive, position + length);
     }
     Found { ring: Found::COPIED, span: Found::span(position, length as usize) }
 }
@@ -276,6 +281,9 @@ impl Search {
                 unsafe { simt::store_plain(self.ring.start().add(offset), byte) };
             }
         }
+        // Another thread says that the message was received, without a fence where it was copied:
+        // these bytes must not land behind those that the peer then puts in their place.
+        simt::release_fence();
         counter.at(counter.count())
     }
 }
@@ -301,11 +309,17 @@ pub(crate) fn finish(
     found.unwrap_or_else(Found::error)
 }
 
-/// Tells the proxy how far a direction is, where it wants to know.
+/// The rest of closing a window of a direct stream, while the group has the side: tells the proxy
+/// how far it is, where it wants to know, and remembers how much space there is behind a window that
+/// was filled.
 #[inline(never)]
-pub(crate) fn tell(net: Net, handle: Handle, side: Side, position: u64) {
+pub(crate) fn settle(net: Net, handle: Handle, side: Side, position: u64, filled: bool) {
     let Ok(socket) = Socket::named(net, handle) else { return };
-    if socket.is_watched() {
-        socket.tell_proxy(side, position);
+    let watched = socket.is_watched();
+    if filled {
+        socket.remember_send_progress(socket.progress(Side::Send));
+    }
+    if watched {
+        tell_proxy(net, handle, side, position);
     }
 }

@@ -207,16 +207,16 @@ fn take_once(
 }
 
 /// What a counter says of the message in the express words.
-struct Announced {
-    length: u64,
-    tag: u32,
+pub(crate) struct Announced {
+    pub(crate) length: u64,
+    pub(crate) tag: u32,
     /// Whether there is one, and the buffer takes it.
-    fits: bool,
+    pub(crate) fits: bool,
 }
 
 impl Announced {
     #[inline(always)]
-    fn by(counter: Progress, position: u64, most: usize) -> Self {
+    pub(crate) fn by(counter: Progress, position: u64, most: usize) -> Self {
         let length = counter.count().wrapping_sub(position);
         let fits = (1..=EXPRESS_BYTES.min(most) as u64).contains(&length) && counter.express() != 0;
         Self { length, tag: express::tag(position, length, counter.express()), fits }
@@ -342,10 +342,9 @@ fn claim(socket: Socket) -> Claim {
     let state = socket.state_word().load();
     let known = socket.known_send_progress();
     let way = socket.send_way();
-    let tail_at = socket.send_tail_at();
     if !socket.says_in_use(state) || known.is_over() || way != SendWay::EXPRESS {
         if way == SendWay::DIRECT && socket.says_in_use(state) && !known.is_over() {
-            return direct::claim(socket, known, tail_at);
+            return direct::claim(socket);
         }
         return Claim::No;
     }
@@ -474,6 +473,17 @@ pub mod model {
         socket.note_position(Side::Receive, position + length);
         socket.unlock(Side::Receive, position + length);
         Ok(length as usize)
+    }
+
+    /// Waits until no group has the send side, and it stands there. Groups that meet there are beyond
+    /// loom, which does not know that their exchanges are in one order with the store that follows.
+    ///
+    /// # Errors
+    /// A handle that names no open socket.
+    pub fn until_sent(net: Net, handle: Handle, position: u64) -> Result<(), Errno> {
+        let socket = Socket::open(net, handle)?;
+        let stands = || (socket.position_word(Side::Send).load() == position).then_some(());
+        wait_until(net, socket.shard(), Deadline::NEVER, Watch::Stop, stands)
     }
 
     /// Where the record of a socket says that its rings are, and the receive side's position.

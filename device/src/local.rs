@@ -27,7 +27,8 @@ const SEND_PROGRESS: usize = 3;
 const SEND_SHUT: usize = 6;
 const RECEIVE_RING: usize = 4;
 const SEND_RING: usize = 5;
-/// Kind in the lowest byte, bit 8: non-blocking, bit 9: direct.
+/// Kind in the lowest byte, bit 8: non-blocking, bit 9: direct. Of a direct stream also the numbers
+/// of what the proxy is told, four bits for each side.
 const KIND: usize = 7;
 const RECEIVE_TIMEOUT: usize = 8;
 const SEND_TIMEOUT: usize = 9;
@@ -50,6 +51,7 @@ const STRAIGHT: u64 = 4;
 /// In the KIND word.
 const NON_BLOCKING: u64 = 1 << 8;
 const DIRECT: u64 = 1 << 9;
+const TOLD_SHIFT: u32 = 16;
 
 /// Stands in a direction's word while a group has its position.
 const TAKEN: u64 = u64::MAX;
@@ -138,23 +140,15 @@ pub(crate) struct Counter {
 }
 
 impl Counter {
-    /// In the record: the address, in its lowest bits (words are aligned) by how much the position
-    /// is shifted, in its highest the generation, so that who has not seen the record open can tell
-    /// whether the word is this socket's. GPUs' addresses have 48 bits.
-    const ADDRESS: u64 = (1 << 48) - 8;
+    /// In the record: the address, and in its lowest bits (words are aligned) by how much the
+    /// position is shifted.
+    const ADDRESS: u64 = !7;
     /// By how much the count of a [`Progress`] is shifted.
     const PROGRESS: u64 = 2;
 
     #[inline(always)]
-    fn to_word(address: *mut u64, shift: u64, generation: u32) -> u64 {
-        address.expose_provenance() as u64 | shift | u64::from(generation) << 48
-    }
-
-    /// What such a word says, if it is of that generation.
-    #[inline(always)]
-    fn checked(word: u64, generation: u32) -> Option<u64> {
-        (word >> 48 == u64::from(generation as u16) && word & Self::ADDRESS != 0)
-            .then_some(word & ((1 << 48) - 1))
+    fn to_word(address: *mut u64, shift: u64) -> u64 {
+        address.expose_provenance() as u64 | shift
     }
 
     #[inline(always)]
@@ -162,7 +156,7 @@ impl Counter {
     fn from_word(word: u64) -> Self {
         let address = core::ptr::with_exposed_provenance_mut((word & Self::ADDRESS) as usize);
         // SAFETY: `fill` put the address of such a word there, and callers of this have seen the
-        // record open, or checked the generation.
+        // record open.
         Self { word: unsafe { Word::at(address) }, shift: word as u32 & 7 }
     }
 
@@ -287,8 +281,10 @@ impl Socket {
         // Numbers go on: the words of an earlier socket's last message are still there.
         let number = express::number_of(self.numbered_position(Side::Send));
         let send = express::with_number(card.send.base, number);
-        let generation = self.handle.generation();
-        let counter = |address, shift| Counter::to_word(address, shift, generation);
+        // Those of a direct stream come with the numbers of what the proxy is told.
+        let receive = express::without_number(card.receive.base);
+        let told = express::number_of(card.receive.base) | express::number_of(card.send.base) << 4;
+        let counter = Counter::to_word;
         let (record, head, tail, direct) = match self.direct(card) {
             Some([own, peer]) => {
                 let live = |side: Side| peer.wrapping_add(LIVE_AT + side as usize);
@@ -302,23 +298,21 @@ impl Socket {
                 (self.net.record(index), head, counter(self.net.send_tail(index), 0), 0)
             }
         };
-        // Nobody sends by express before there is a ring.
-        let tail = if card.send.capacity == 0 { tail & Counter::ADDRESS } else { tail };
         let shut = match (direct, card.send.region) {
             (DIRECT, _) => STRAIGHT,
             (_, 0) => 0,
             _ => NO_EXPRESS,
         };
         for (word, value) in [
-            (RECEIVE_SEEN, card.receive.base),
+            (RECEIVE_SEEN, receive),
             (SEND_SEEN, send),
             (SEND_SHUT, shut),
             (RECEIVER, 0),
             // As if it were over: the first send looks whether it is.
-            (SEND_PROGRESS, Progress::new(card.send.base, Progress::ENDED).0),
+            (SEND_PROGRESS, Progress::new(express::without_number(send), Progress::ENDED).0),
             (RECEIVE_RING, RingPlace::new(self.net.ring(&card.receive), card.receive.capacity).0),
             (SEND_RING, RingPlace::new(self.net.ring(&card.send), card.send.capacity).0),
-            (KIND, card.kind as u64 | non_blocking | direct),
+            (KIND, card.kind as u64 | non_blocking | direct | told << TOLD_SHIFT),
             (RECORD_AT, record.expose_provenance() as u64),
             (RECEIVE_HEAD_AT, head),
             (SEND_TAIL_AT, tail),
@@ -327,7 +321,7 @@ impl Socket {
         }
         // Release: who sees OPEN, or takes the send side, sees the record.
         simt::release_fence();
-        self.record.get(RECEIVE).store(card.receive.base);
+        self.record.get(RECEIVE).store(receive);
         self.record.get(SEND).store(send);
         self.record.get(STATE).store(state(self.handle, OPEN) | epoch(self.net));
     }
@@ -461,32 +455,25 @@ impl Socket {
     }
 
     /// Has the kernels at both ends of a direct stream tell their proxies what happens from now on.
-    /// Nothing orders that with what they do meanwhile: the proxy looks once more, later.
+    /// Nothing orders that with what they do meanwhile: the proxy looks once more, later. A side that
+    /// another group has is left to it, which tells of it by itself. Where both are, the proxy has
+    /// the kernels tell.
     #[cold]
     #[inline(never)]
     pub(crate) fn watch_both_ends(&self) {
         if !self.traits().is_direct() || self.ring(Side::Send).is_none() {
             return;
         }
-        self.told(WATCHED_AT).store(1);
-        self.peer_word(WATCHED_AT).store(1);
         for side in [Side::Receive, Side::Send] {
-            self.tell_proxy(side, self.position(side));
+            let Ok(position) = self.lock(side, false) else { continue };
+            // With a side of the socket: nobody can close it, and give its memory to others.
+            if self.is_still_here() {
+                self.told(WATCHED_AT).store(1);
+                self.peer_word(WATCHED_AT).store(1);
+                tell_proxy(self.net, self.handle, side, position);
+            }
+            self.unlock(side, position);
         }
-        simt::release_fence();
-    }
-
-    /// Tells the proxy how far a direction of a direct stream is.
-    #[cold]
-    #[inline(never)]
-    #[allow(unsafe_code, reason = "a word of the net's layout")]
-    pub(crate) fn tell_proxy(&self, side: Side, position: u64) {
-        let address = match side {
-            Side::Receive => self.net.receive_head(self.index()),
-            Side::Send => self.net.send_tail(self.index()),
-        };
-        // SAFETY: as in `proxy_word`.
-        unsafe { Word::at(address) }.store(express::without_number(position));
     }
 
     /// A word of the other end's mailbox.
@@ -547,12 +534,6 @@ impl Socket {
         self.record.get(SEND_TAIL_AT).load()
     }
 
-    /// The same if it is this socket's; none where the record was another's.
-    #[inline(always)]
-    pub(crate) fn check_tail_at(&self, word: u64) -> Option<u64> {
-        Counter::checked(word, self.handle.generation())
-    }
-
     /// Where the proxy is told how much was received, by the net's layout.
     #[inline(always)]
     pub(crate) fn receive_head(&self) -> Word {
@@ -567,7 +548,7 @@ impl Socket {
         (words, Counter { word, shift: 0 })
     }
 
-    /// Where a small message on a direct stream goes, by what [`Self::check_tail_at`] gave.
+    /// Where a small message on a direct stream goes, by what [`Self::send_tail_at`] gave.
     #[inline(always)]
     #[allow(unsafe_code, reason = "follows an address in the record")]
     pub(crate) fn express(&self, tail_at: u64) -> Express {
@@ -598,8 +579,9 @@ impl Socket {
         word == state(self.handle, OPEN) || word == state(self.handle, INSTALLING)
     }
 
+    /// A direction's position, which is its lock.
     #[inline(always)]
-    fn position_word(&self, side: Side) -> Word {
+    pub(crate) fn position_word(&self, side: Side) -> Word {
         self.record.get(if side == Side::Receive { RECEIVE } else { SEND })
     }
 
@@ -871,6 +853,23 @@ fn lock_slowly(net: Net, handle: Handle, side: Side, wait: bool) -> u64 {
         Err(Errno::ETIMEDOUT) if !wait => Errno::EBUSY.negative() as u64,
         Ok(Err(errno)) | Err(errno) => errno.negative() as u64,
     }
+}
+
+/// Tells the proxy how far a direction of a direct stream is. The calling group has the side, and
+/// gives it back later: who has it next tells of more, behind this.
+#[cold]
+#[inline(never)]
+#[allow(unsafe_code, reason = "a word of the net's layout")]
+pub(crate) fn tell_proxy(net: Net, handle: Handle, side: Side, position: u64) {
+    let Ok(socket) = Socket::named(net, handle) else { return };
+    let address = match side {
+        Side::Receive => net.receive_head(socket.index()),
+        Side::Send => net.send_tail(socket.index()),
+    };
+    let number = socket.record.get(KIND).load() >> (TOLD_SHIFT + 4 * side as u32) & 15;
+    // SAFETY: as in `proxy_word`.
+    unsafe { Word::at(address) }.store(express::with_number(position, number));
+    simt::gpu_release_fence();
 }
 
 /// The calling thread's group has got the receive side from another: sees that the other's head has

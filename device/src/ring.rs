@@ -521,15 +521,17 @@ fn settle(net: Net, handle: Handle, low: u32, used: usize, ending: Ending) {
         counter.store(express::without_number(position));
     }
     socket.note_position(side, position);
+    if counter.is_direct() {
+        // While the side is this group's: what the proxy is told only grows, and nothing is written
+        // once the place may be another socket's.
+        direct::settle(net, handle, side, position, ending == Ending::Filled);
+    }
     if side == Side::Send {
         // The next group's counter must not be overtaken by this one.
         simt::gpu_release_fence();
     }
     socket.unlock(side, position);
-    if counter.is_direct() {
-        direct::tell(net, handle, side, position);
-    }
-    if ending == Ending::Filled {
+    if ending == Ending::Filled && !counter.is_direct() {
         // For the next call: it then knows of space and of a broken connection without a read
         // across PCIe while it has bytes to send. After an express the answer brings that.
         socket.remember_send_progress(socket.progress(side));

@@ -251,7 +251,9 @@ pub fn gshutdown<G: Group>(net: Net, group: G, handle: Handle, how: i32) -> i64 
             let deadline = Deadline::after(SETTLE_NS);
             let free = || socket.try_lock(Side::Send);
             if let Ok(position) = wait_until(net, socket.shard(), deadline, Watch::Proxy, free) {
-                socket.end_direct(Side::Send, position);
+                if socket.is_still_here() {
+                    socket.end_direct(Side::Send, position);
+                }
                 // Who takes the side next knows what was sent before.
                 simt::gpu_release_fence();
                 socket.unlock(Side::Send, position);

@@ -22,7 +22,7 @@ use crate::transport::{Direction, Moved, RingRegion, Socket};
 const LOGGED_VIOLATIONS: u64 = 100;
 
 /// As far as counters go.
-const MOST: u64 = u64::MAX >> 8;
+const MOST: u64 = u64::MAX >> 6;
 
 /// Turns that moved bytes after which a socket is busy enough to do without epoll.
 pub(super) const OFTEN: u32 = if cfg!(feature = "simulation") { 4 } else { 16 };
@@ -82,12 +82,26 @@ pub(crate) struct Counted {
     /// The GPU's word before this socket had the place; it still stands there until the first
     /// change.
     stale: u64,
+    /// Of a direct stream: the number of the words that the GPU writes for it. 0 of any other.
+    number: u64,
 }
 
 impl Counted {
     /// A ring that begins where `word`, the GPU's counter of an earlier socket, does no harm.
     pub(crate) fn new(place: Place, word: u64) -> Self {
-        Self { place, ours: place.base, theirs: place.base, stale: word }
+        Self { place, ours: place.base, theirs: place.base, stale: word, number: 0 }
+    }
+
+    /// The same of a direct stream, which begins where all do: its words have another number than
+    /// the one that stands there.
+    pub(crate) fn direct(place: Place, word: u64) -> Self {
+        let number = express::next_number(express::number_of(word));
+        Self { number, ..Self::new(place, word) }
+    }
+
+    /// As the card has it.
+    fn on_card(&self) -> Place {
+        Place { base: express::with_number(self.place.base, self.number), ..self.place }
     }
 
     /// The first value for both counters of a ring, given what the GPU's word is now: beyond it,
@@ -102,16 +116,21 @@ impl Counted {
         self.stale
     }
 
-    /// Takes a new value of the GPU's counter if it makes sense: it moved forward, and not past
-    /// `limit`.
-    fn update(&mut self, word: u64, limit: u64) -> Result<(), ()> {
-        if word == self.stale || word == self.theirs {
-            return Ok(());
+    /// What the GPU's word says of this ring; none while it is an earlier socket's.
+    fn read(&self, word: u64) -> Option<u64> {
+        match self.number {
+            0 => (word != self.stale).then_some(word),
+            number => (express::number_of(word) == number).then(|| express::without_number(word)),
         }
-        if word < self.theirs || word > limit {
+    }
+
+    /// Takes a new value of the GPU's counter if it makes sense: it has not moved back, nor past
+    /// `limit`.
+    fn update(&mut self, count: u64, limit: u64) -> Result<(), ()> {
+        if count < self.theirs || count > limit {
             return Err(());
         }
-        self.theirs = word;
+        self.theirs = count;
         Ok(())
     }
 }
@@ -244,8 +263,8 @@ impl Connection {
         let card = Card {
             generation: self.handle.generation(),
             kind: self.kind(),
-            receive: self.receive.place,
-            send: self.send.place,
+            receive: self.receive.on_card(),
+            send: self.send.on_card(),
             patience_ns: self.wishes.patience_ns,
             mailboxes: self.mailboxes,
         };
@@ -342,9 +361,10 @@ impl Connection {
         }
         // Acquire: the GPU has read the bytes before the counter, so they may be overwritten.
         let word = memory.receive_head(self.index).load_acquire();
+        let Some(head) = self.receive.read(word) else { return };
         // The proxy of a direct stream does not know how much has come.
         let limit = if self.is_direct() { MOST } else { self.receive.ours };
-        let sensible = self.receive.update(word, limit).is_ok();
+        let sensible = self.receive.update(head, limit).is_ok();
         self.receive.ours = self.receive.ours.max(self.receive.theirs);
         if !sensible {
             self.violate("receive head", word, memory, counters);
@@ -365,12 +385,13 @@ impl Connection {
         // As in look_at_head. And once it was closed nobody has the handle: what is written from
         // then on is not sent, and does not keep the socket.
         let closed = matches!(self.phase, Phase::Closing { .. });
-        if self.send.place.capacity == 0 || word == self.send.stale || closed {
+        if self.send.place.capacity == 0 || closed {
             return true;
         }
+        let Some(numbered) = self.send.read(word) else { return true };
         self.one_way = 0;
-        let (from, tail) = (self.send.theirs, express::without_number(word));
-        let (length, number) = (tail.wrapping_sub(from), express::number_of(word));
+        let (from, tail) = (self.send.theirs, express::without_number(numbered));
+        let (length, number) = (tail.wrapping_sub(from), express::number_of(numbered));
         let by_express = number != 0 && length != 0;
         // What cannot be sent at once is put into the ring, which has to be within reach.
         let reachable = self.send.place.region == RingRegion::Host as u8;

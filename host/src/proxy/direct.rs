@@ -29,8 +29,8 @@ impl Connection {
         let Some((rings, mailboxes)) = direct.and_then(|direct| direct.rings()) else { return };
         let head = memory.receive_head(self.index).load();
         let tail = memory.send_tail(self.index).load();
-        self.receive = Counted::new(rings.receive, head);
-        self.send = Counted::new(rings.send, tail);
+        self.receive = Counted::direct(rings.receive, head);
+        self.send = Counted::direct(rings.send, tail);
         self.mailboxes = Some(mailboxes);
     }
 

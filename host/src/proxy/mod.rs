@@ -19,6 +19,8 @@ pub(crate) mod closing;
 mod combining_tests;
 pub(crate) mod connection;
 mod direct;
+#[cfg(all(test, feature = "loom"))]
+mod direct_models;
 #[cfg(test)]
 mod direct_tests;
 #[cfg(test)]

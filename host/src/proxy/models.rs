@@ -26,20 +26,20 @@ use gpunet_device::{Domain, Handle, Net as DeviceNet, SocketAddr, Thread};
 use super::connection::{Connection, Counted, Owner, Phase, Wishes};
 use super::shard::Shard;
 use super::tests::{NoEpoll, empty_shard};
-use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
+use crate::gpu::{ArenaWindow, EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::{CpuWords, Memory, Window, WordPlacement};
 use crate::net::policy::Policy;
 use crate::transport::RingRegion;
 use crate::transport::{Direction, Moved, Socket};
 
 /// Bytes of a ring: so few that messages wrap, and must wait for room.
-const RING: u32 = 8;
+pub(super) const RING: u32 = 8;
 /// Where counters begin: a byte before the end of a ring.
-const BASE: u64 = 128 - 1;
+pub(super) const BASE: u64 = 128 - 1;
 
 /// What the system's socket would hold.
 #[derive(Clone, Default)]
-struct Wire {
+pub(super) struct Wire {
     to_kernel: Arc<Mutex<VecDeque<Vec<u8>>>>,
     from_kernel: Arc<Mutex<Vec<u8>>>,
     /// Connections that wait to be accepted.
@@ -138,21 +138,26 @@ impl Socket for Wire {
 }
 
 /// A net without threads: its shard, and what kernels are given.
-struct Small {
-    shard: Shard,
-    net: DeviceNet,
+pub(super) struct Small {
+    pub(super) shard: Shard,
+    pub(super) net: DeviceNet,
 }
 
-const WISHES: Wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
+pub(super) const WISHES: Wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
 
 impl Small {
     fn new(places: u32) -> Self {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
+        Self::on(&gpu, places, None)
+    }
+
+    /// One whose direct streams lie in that window.
+    pub(super) fn on(gpu: &Gpu, places: u32, window: Option<&ArenaWindow>) -> Self {
         let layout = Layout { shards: 1, places, slots: 1 };
         let ring_bytes = 4 * 4096 * places as usize;
-        let words = CpuWords::new(&gpu, &layout, WordPlacement::Host).expect("words");
+        let words = CpuWords::new(gpu, &layout, WordPlacement::Host).expect("words");
         let memory =
-            Memory::new(&gpu, layout, words, ring_bytes, false, None, 1 << 60).expect("memory");
+            Memory::new(gpu, layout, words, ring_bytes, false, window, 1 << 60).expect("memory");
         memory.known_to_the_model();
         let net = memory.device_net(0, 1);
         let shard = empty_shard(memory, ring_bytes as u64, Policy::open());
@@ -253,7 +258,7 @@ fn turn(shard: &mut Shard, handles: &[Handle]) {
 }
 
 /// Runs a model, and shows that it finds what is planted. Where there is time it goes deeper.
-fn holds(preemptions: usize, weaknesses: &[Weakness], scenario: fn()) {
+pub(super) fn holds(preemptions: usize, weaknesses: &[Weakness], scenario: fn()) {
     let long = std::env::var_os("GPUNET_LONG").is_some();
     let preemptions = preemptions + usize::from(long);
     let runs = model::check(preemptions, None, scenario);

@@ -6,10 +6,11 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, mpsc};
 
 use gpunet_device::Handle;
-use gpunet_device::abi::card::{Place, Progress};
+use gpunet_device::abi::card::{Mailboxes, Place, Progress};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::express::{self, EXPRESS_BYTES, EXPRESS_WORDS};
 use gpunet_device::abi::layout::Layout;
+use gpunet_device::abi::net::WINDOW;
 
 use super::connection::{Connection, Counted, OFTEN, Owner, Phase, Turn, Wishes};
 use super::rounds::{Next, Outside, Rounds};
@@ -86,6 +87,33 @@ impl Bench {
         bytes.truncate(length);
         bytes
     }
+}
+
+#[test]
+fn one_direct_stream_after_the_other_is_told_the_same() {
+    let mut bench = Bench::new();
+    bench.connection.mailboxes = Some(Mailboxes { own: 0, peer: 1 });
+    let place = Place { region: WINDOW, offset: 0, capacity: RING, base: BASE };
+    let (mut tail, mut head) = (0, 0);
+    for _ in 0..20 {
+        bench.connection.send = Counted::direct(place, tail);
+        bench.connection.receive = Counted::direct(place, head);
+        let told = |earlier| express::next_number(express::number_of(earlier));
+        let numbers = (told(tail), told(head));
+        for (sent, received) in [(0, 0), (10, 7), (10, 20), (90, 20)] {
+            assert!(bench.take(tail));
+            bench.connection.look_at_head(&bench.memory, &bench.counters);
+            let (send, receive) = (&bench.connection.send, &bench.connection.receive);
+            // What the last one was told still stands there at first.
+            let before = if (sent, received) == (0, 0) { (BASE, BASE) } else { (tail, head) };
+            let before = (express::without_number(before.0), express::without_number(before.1));
+            assert_eq!((send.theirs, receive.theirs), before);
+            tail = express::with_number(BASE + sent, numbers.0);
+            head = express::with_number(BASE + received, numbers.1);
+            bench.memory.receive_head(1).store(head);
+        }
+    }
+    assert_eq!(bench.counters.violations.get(), 0);
 }
 
 #[test]

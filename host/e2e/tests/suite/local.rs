@@ -5,9 +5,10 @@
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
+use gpunet_device::calls::POLLIN;
 use gpunet_e2e::{
-    Domain, Errno, Folder, Job, RING, Script, SocketAddr, SocketOption, any_port, any_port_v6,
-    flags, net_builder, skip,
+    Domain, Errno, Folder, Job, PATIENCE, RING, Script, SocketAddr, SocketOption, any_port,
+    any_port_v6, flags, net_builder, skip,
 };
 use gpunet_host::{Net, NetError, Policy, TransportChoice};
 
@@ -147,4 +148,32 @@ fn addresses_that_no_direct_stream_has() {
         script.socket(0, domain).connect(0, address).errno(errno).close(0);
     }
     Job::blocks(32).script(&script).run(&net);
+}
+
+#[test]
+fn one_stream_after_the_other_is_watched_in_the_same_places() {
+    let name = "one_stream_after_the_other_is_watched_in_the_same_places";
+    if net_by(name, TransportChoice::Local).is_none() {
+        return;
+    }
+    // Room for a poller and a stream, and for a listener and a stream.
+    let small = || net_builder().transport(TransportChoice::Local).sockets(2).build();
+    let (near, far) = (small().expect("as the first"), small().expect("as the first"));
+    let (listener, address) = far.listen(any_port()).expect("a port");
+    let (mut server, mut client) = (Script::new(), Script::new());
+    server.given(0, listener);
+    client.poller();
+    for length in [10, 10, 3000, 3000, 10, 10] {
+        server.accept(0, 1).recv_all(1, 1, 1);
+        // Longer than proxies look for themselves after a poller has begun to watch.
+        server.sleep(Duration::from_millis(20)).send(1, length);
+        server.recv(1, 1).expect(0).close(1);
+        client.stream(0, address).poller_add(0, POLLIN, 3).send(0, 1);
+        client.poller_wait(1, PATIENCE).expect(1).event(0, 3, POLLIN);
+        client.recv_all(0, length, length).close(0);
+    }
+    let serving = Job::blocks(32).script(&server).start(&far);
+    Job::blocks(32).script(&client).run(&near);
+    serving.finish();
+    assert_eq!(near.statistics().violations + far.statistics().violations, 0);
 }

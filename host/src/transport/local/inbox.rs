@@ -15,8 +15,9 @@ use super::talk::{Offer, Process};
 use crate::gpu::{Arena, Gpu, GpuError, Moment};
 use crate::pool::{Buddies, LARGEST_RING, SMALLEST_RING, ring_capacity};
 
-/// Where the counters of every direct stream begin. Mailboxes are written anew for each.
-const BASE: u64 = 128;
+/// Where the counters of every direct stream begin. Mailboxes are written anew for each. Beyond
+/// those of other streams: who knows how far one of them was never takes it for one of these.
+const BASE: u64 = 1 << 57;
 /// A peer's first arena is so large, the next ones so, or as their first ring needs it.
 const FIRST_ARENA: u64 = 2 << 20;
 const NEXT_ARENA: u64 = 16 << 20;
@@ -304,20 +305,25 @@ impl Inbox {
 
     /// How far the peer's kernel says that it has sent and received.
     pub(crate) fn counts(&self) -> Result<(u64, u64), Errno> {
+        let [sent, received] = self.progress()?;
+        Ok((sent.count(), received.count()))
+    }
+
+    /// The same as the peer's kernel has written it: what was sent first.
+    fn progress(&self) -> Result<[Progress; 2], Errno> {
         let mut bytes = [0; 16];
         let at = self.mailbox as usize + LIVE_AT * 8;
         self.chunk.arena.read(at, &mut bytes).map_err(|error| out_of_memory(&error))?;
         let (words, _) = bytes.as_chunks::<8>();
-        let [sent, received] = [words[0], words[1]].map(|word| Progress(u64::from_ne_bytes(word)));
-        Ok((sent.count(), received.count()))
+        Ok([words[0], words[1]].map(|word| Progress(u64::from_ne_bytes(word))))
     }
 
     /// Tells this side's kernel that the stream has failed: the other end's, which writes there
-    /// otherwise, is gone. What it has sent can still be received.
+    /// otherwise, is gone. What it has sent can still be received; words of a small message
+    /// tell whether it has come as a whole, so the number stays.
     pub(crate) fn fail(&self) -> Result<(), Errno> {
-        let (sent, received) = self.counts()?;
         let over = Progress::ENDED | Progress::FAILED;
-        let words = [Progress::new(sent, over).0, Progress::new(received, over).0];
+        let words = self.progress()?.map(|progress| progress.0 | over);
         let at = self.mailbox as usize + LIVE_AT * 8;
         let bytes = words.map(u64::to_ne_bytes);
         let written = self.chunk.arena.write(at, bytes.as_flattened());
@@ -374,4 +380,27 @@ fn out_of_memory(error: &GpuError) -> Errno {
 fn refused(error: &GpuError) -> Errno {
     tracing::info!(%error, "a peer's GPU memory cannot be reached");
     Errno::EXDEV
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::{EmulatedOptions, GpuChoice};
+
+    #[test]
+    fn a_failure_keeps_the_number_of_a_small_message() {
+        let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
+        let arenas = Arc::new(Arenas::new(gpu, 64 << 20));
+        let inbox = arenas.inbox(Process { pid: 1, token: 1 }, 4096).expect("memory");
+        // Its words have not come, so that a kernel must not look for it in the ring.
+        let announced = [Progress::new(BASE + 40, 0).with_express(7), Progress::new(BASE + 9, 0)];
+        let at = inbox.mailbox as usize + LIVE_AT * 8;
+        let bytes = announced.map(|progress| progress.0.to_ne_bytes());
+        inbox.chunk.arena.write(at, bytes.as_flattened()).expect("it is there");
+        inbox.fail().expect("it is there");
+        let [sent, received] = inbox.progress().expect("it is there");
+        assert_eq!((sent.count(), sent.express()), (BASE + 40, 7));
+        assert_eq!((received.count(), received.express()), (BASE + 9, 0));
+        assert!(sent.has_failed() && sent.is_over() && received.has_failed());
+    }
 }

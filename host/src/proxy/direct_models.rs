@@ -1,0 +1,98 @@
+//! Models of direct streams: kernels at both ends of one, and what their proxy is told of it. As those
+//! in `models`, whose small net this is, with a stream between two of its places.
+
+use std::sync::Arc;
+
+use gpunet_device::abi::card::{Mailboxes, Place, Progress};
+use gpunet_device::abi::layout::{LIVE_AT, MAILBOX_BYTES, MAILBOX_WORDS, WATCHED_AT};
+use gpunet_device::abi::model::{self, Weakness};
+use gpunet_device::abi::net::WINDOW;
+use gpunet_device::calls;
+use gpunet_device::express::model as express;
+use gpunet_device::{Handle, Thread};
+
+use super::connection::{Connection, Counted, Owner, Phase};
+use super::models::{BASE, RING, Small, WISHES, Wire, holds};
+use super::tests::NoEpoll;
+use crate::gpu::{Arena, EmulatedOptions, Gpu, GpuChoice};
+
+/// A net with a direct stream, whose ends a poller watches.
+struct Direct {
+    small: Small,
+    ends: [Handle; 2],
+    _arena: Arena,
+}
+
+impl Direct {
+    fn new() -> Self {
+        let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
+        let window = gpu.arena_window().expect("a window");
+        let arena = gpu.arena(4 * MAILBOX_BYTES).expect("memory");
+        let mut small = Small::on(&gpu, 2, Some(&window));
+        // Each end has a page for its mailbox and one for its ring.
+        let at = |end: usize, page: usize| (2 * end + page) * MAILBOX_BYTES;
+        for end in 0..2 {
+            let mut words = [0_u64; MAILBOX_WORDS];
+            words[LIVE_AT] = Progress::new(BASE, 0).0;
+            words[LIVE_AT + 1] = Progress::new(BASE, 0).0;
+            words[WATCHED_AT] = 1;
+            let bytes = words.map(u64::to_ne_bytes);
+            arena.write(at(end, 0), bytes.as_flattened()).expect("it is there");
+            let on_gpu = |page| window.base.wrapping_add(arena.offset() as usize + at(end, page));
+            model::knows_words(on_gpu(0).cast(), MAILBOX_WORDS);
+            model::knows_bytes(on_gpu(1), RING as usize);
+        }
+        let ring = |end: usize| {
+            let offset = arena.offset() + at(end, 1) as u64;
+            Counted::direct(Place { region: WINDOW, offset, capacity: RING, base: BASE }, 0)
+        };
+        let page = |end| (arena.offset() as usize + at(end, 0)) / MAILBOX_BYTES;
+        let shared = Arc::clone(&small.shard.shared);
+        let ends = [0, 1].map(|end| {
+            let handle = shared.pool.take_handle().expect("a place");
+            let socket = Box::new(Wire::default());
+            let index = shared.index(handle);
+            let mut made = Connection::new(handle, index, Owner::Host, WISHES, Some(socket));
+            let (own, peer) = (page(end) as u32, page(1 - end) as u32);
+            made.mailboxes = Some(Mailboxes { own, peer });
+            (made.receive, made.send) = (ring(end), ring(1 - end));
+            made.phase = Phase::Open;
+            made.publish(&shared.memory);
+            small.shard.adopt(made, &mut NoEpoll::default());
+            handle
+        });
+        Self { small, ends, _arena: arena }
+    }
+}
+
+#[test]
+fn what_the_proxy_is_told() {
+    // Two groups send on one stream, one as soon as the other has left the side, and the other end
+    // receives: what was told last is all of it.
+    holds(3, &[Weakness::ReleaseFence, Weakness::LoadAcquire], || {
+        let Direct { mut small, ends: [near, far], _arena } = Direct::new();
+        let net = small.net;
+        let other = loom::thread::spawn(move || {
+            assert_eq!(calls::gsend(net, Thread, near, &[7; 2][..], 0), 2);
+        });
+        express::until_sent(net, near, BASE + 2).expect("it is open");
+        assert_eq!(calls::gsend(net, Thread, near, &[7; 3][..], 0), 3);
+        let mut got = 0;
+        while got < 5 {
+            let mut buffer = [0; 8];
+            let bytes = calls::grecv(net, Thread, far, &mut buffer[..], 0);
+            assert!(bytes > 0 && buffer[..bytes as usize].iter().all(|byte| *byte == 7));
+            got += bytes as u64;
+        }
+        other.join().expect("it has sent");
+        small.shard.turn(0, &mut NoEpoll::default());
+        let shared = Arc::clone(&small.shard.shared);
+        let counters = Arc::clone(&small.shard.counters);
+        let sender = small.shard.find(near).expect("it is open");
+        assert_eq!(sender.send.theirs, BASE + 5);
+        let receiver = small.shard.find(far).expect("it is open");
+        receiver.look_at_head(&shared.memory, &counters);
+        assert_eq!(receiver.receive.theirs, BASE + 5);
+        assert_eq!(counters.violations.get(), 0);
+    });
+}
