@@ -31,19 +31,17 @@ const WATCHED_LANE: u32 = WATCHED_AT as u32;
 const STATE_LANE: u32 = simt::WARP - 1;
 const _: () = assert!(EXPRESS_WORDS as u32 <= COUNTER_LANE && SEND_PROGRESS_LANE < WATCHED_LANE);
 
-/// Takes the send side of a direct stream for a small message.
+/// Takes the send side of a direct stream for a small message, by what was read of its record: the
+/// progress last seen, and where the tail is.
 #[inline(always)]
-pub(crate) fn claim(socket: Socket) -> Claim {
+pub(crate) fn claim(socket: Socket, known: Progress, tail_at: u64) -> Claim {
     let Some(numbered) = socket.try_lock(Side::Send) else { return Claim::No };
     let position = express::without_number(numbered);
-    // All read once the side is taken, and at once. Before, the place may have become another
-    // socket's; its counters would not tell, since those of all direct streams begin alike.
-    let here = socket.is_still_here();
-    let known = socket.known_send_progress();
-    let tail_at = socket.send_tail_at();
-    if !here || known.is_over() || known.count() != position {
+    // Of another socket, which has the place by now, the counters would have begun elsewhere, and
+    // the tail would be of another generation: no need to look again.
+    let (true, Some(tail_at)) = (known.count() == position, socket.check_tail_at(tail_at)) else {
         return Claim::Taken(numbered);
-    }
+    };
     let number = express::next_number(express::number_of(numbered));
     Claim::Direct(express::with_number(position, number), tail_at)
 }

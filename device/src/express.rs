@@ -342,9 +342,10 @@ fn claim(socket: Socket) -> Claim {
     let state = socket.state_word().load();
     let known = socket.known_send_progress();
     let way = socket.send_way();
+    let tail_at = socket.send_tail_at();
     if !socket.says_in_use(state) || known.is_over() || way != SendWay::EXPRESS {
         if way == SendWay::DIRECT && socket.says_in_use(state) && !known.is_over() {
-            return direct::claim(socket);
+            return direct::claim(socket, known, tail_at);
         }
         return Claim::No;
     }

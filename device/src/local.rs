@@ -140,15 +140,23 @@ pub(crate) struct Counter {
 }
 
 impl Counter {
-    /// In the record: the address, and in its lowest bits (words are aligned) by how much the
-    /// position is shifted.
-    const ADDRESS: u64 = !7;
+    /// In the record: the address, in its lowest bits (words are aligned) by how much the position
+    /// is shifted, in its highest the generation, so that who has not seen the record open can tell
+    /// whether the word is this socket's. GPUs' addresses have 48 bits.
+    const ADDRESS: u64 = (1 << 48) - 8;
     /// By how much the count of a [`Progress`] is shifted.
     const PROGRESS: u64 = 2;
 
     #[inline(always)]
-    fn to_word(address: *mut u64, shift: u64) -> u64 {
-        address.expose_provenance() as u64 | shift
+    fn to_word(address: *mut u64, shift: u64, generation: u32) -> u64 {
+        address.expose_provenance() as u64 | shift | u64::from(generation) << 48
+    }
+
+    /// What such a word says, if it is of that generation.
+    #[inline(always)]
+    fn checked(word: u64, generation: u32) -> Option<u64> {
+        (word >> 48 == u64::from(generation as u16) && word & Self::ADDRESS != 0)
+            .then_some(word & ((1 << 48) - 1))
     }
 
     #[inline(always)]
@@ -156,7 +164,7 @@ impl Counter {
     fn from_word(word: u64) -> Self {
         let address = core::ptr::with_exposed_provenance_mut((word & Self::ADDRESS) as usize);
         // SAFETY: `fill` put the address of such a word there, and callers of this have seen the
-        // record open.
+        // record open, or checked the generation.
         Self { word: unsafe { Word::at(address) }, shift: word as u32 & 7 }
     }
 
@@ -284,7 +292,8 @@ impl Socket {
         // Those of a direct stream come with the numbers of what the proxy is told.
         let receive = express::without_number(card.receive.base);
         let told = express::number_of(card.receive.base) | express::number_of(card.send.base) << 4;
-        let counter = Counter::to_word;
+        let generation = self.handle.generation();
+        let counter = |address, shift| Counter::to_word(address, shift, generation);
         let (record, head, tail, direct) = match self.direct(card) {
             Some([own, peer]) => {
                 let live = |side: Side| peer.wrapping_add(LIVE_AT + side as usize);
@@ -298,6 +307,8 @@ impl Socket {
                 (self.net.record(index), head, counter(self.net.send_tail(index), 0), 0)
             }
         };
+        // Nobody sends by express before there is a ring.
+        let tail = if card.send.capacity == 0 { tail & Counter::ADDRESS } else { tail };
         let shut = match (direct, card.send.region) {
             (DIRECT, _) => STRAIGHT,
             (_, 0) => 0,
@@ -534,6 +545,12 @@ impl Socket {
         self.record.get(SEND_TAIL_AT).load()
     }
 
+    /// The same if it is this socket's; none where the record was another's.
+    #[inline(always)]
+    pub(crate) fn check_tail_at(&self, word: u64) -> Option<u64> {
+        Counter::checked(word, self.handle.generation())
+    }
+
     /// Where the proxy is told how much was received, by the net's layout.
     #[inline(always)]
     pub(crate) fn receive_head(&self) -> Word {
@@ -548,7 +565,7 @@ impl Socket {
         (words, Counter { word, shift: 0 })
     }
 
-    /// Where a small message on a direct stream goes, by what [`Self::send_tail_at`] gave.
+    /// Where a small message on a direct stream goes, by what [`Self::check_tail_at`] gave.
     #[inline(always)]
     #[allow(unsafe_code, reason = "follows an address in the record")]
     pub(crate) fn express(&self, tail_at: u64) -> Express {

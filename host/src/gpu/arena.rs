@@ -4,7 +4,7 @@
 //!
 //! Making, exporting, importing and dropping an arena wait for no kernel. One that is dropped stays
 //! mapped until all launches have ended that ran then ([`quarantine`]): none of them faults there,
-//! or hits the arena that came after. Its bytes are the other process's concern: it has a mapping
+//! or hits the arena that came after. Unless its user knows better ([`Arena::rest`]). Its bytes are the other process's concern: it has a mapping
 //! of its own.
 //!
 //! Bytes of an arena belong to both processes. What the other one writes there is not to be
@@ -12,6 +12,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::window::Place;
 use super::{ArenaWindow, Gpu, GpuError, quarantine};
@@ -83,11 +84,14 @@ impl Gpu {
 /// See the module, above all for what a drop means.
 pub(crate) struct Arena {
     backing: Arc<dyn Backing>,
+    rested: AtomicBool,
+    abandoned: AtomicBool,
 }
 
 impl Arena {
     pub(super) fn new(backing: impl Backing + 'static) -> Self {
-        Self { backing: Arc::new(backing) }
+        let (rested, abandoned) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { backing: Arc::new(backing), rested, abandoned }
     }
 
     /// Where it starts in the window, page aligned.
@@ -128,6 +132,23 @@ impl Arena {
         self.backing.read(offset, into)
     }
 
+    /// Says that kernels may use it as long as they run, whatever becomes of its users.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody has said so.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Relaxed)
+    }
+
+    /// Says that its last user was closed in order, and so long ago that no kernel looks there any
+    /// more: it is unmapped when it is dropped, whatever runs.
+    pub(crate) fn rest(&self) {
+        // Relaxed: who drops it last has synchronised with all others.
+        self.rested.store(true, Ordering::Relaxed);
+    }
+
     /// Copies bytes in. Waits for no kernel.
     ///
     /// # Errors
@@ -148,7 +169,9 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        quarantine::keep(Arc::clone(&self.backing));
+        if !self.rested.load(Ordering::Relaxed) {
+            quarantine::keep(Arc::clone(&self.backing));
+        }
     }
 }
 

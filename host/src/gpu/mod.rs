@@ -48,6 +48,8 @@ pub(crate) use arena::Arena;
 #[cfg(feature = "simulation")]
 pub(crate) use emulated::{stage::Stage, worker::SplitMix};
 pub(crate) use quarantine::Moment;
+#[cfg(test)]
+pub(crate) use quarantine::RunningKernel;
 pub(crate) use window::ArenaWindow;
 
 /// What each backend supplies.

@@ -40,6 +40,24 @@ pub(super) fn begin() -> u64 {
     process().begin()
 }
 
+/// A launch that runs as long as this lives.
+#[cfg(test)]
+pub(crate) struct RunningKernel(u64);
+
+#[cfg(test)]
+impl RunningKernel {
+    pub(crate) fn new() -> Self {
+        Self(begin())
+    }
+}
+
+#[cfg(test)]
+impl Drop for RunningKernel {
+    fn drop(&mut self) {
+        end(self.0);
+    }
+}
+
 /// It has ended; a second call for it does nothing. Arenas that only it has kept go at the next
 /// [`release`].
 pub(super) fn end(launch: u64) {

@@ -185,7 +185,11 @@ fn round_trips(
         words.0.write(4096, &[0; 8])?;
         let arguments = (words.words(), rounds, samples.words());
         client
-            .launch(exchange_flags, Shape::new(2, 32).shared_memory((8 * rounds as u32).max(options.shared << 10)), arguments)?
+            .launch(
+                exchange_flags,
+                Shape::new(2, 32).shared_memory((8 * rounds as u32).max(options.shared << 10)),
+                arguments,
+            )?
             .wait_for(PATIENCE)?;
         let read = samples.read(rounds as usize + 2)?;
         ensure!(read[rounds as usize] > 0, "the blocks did not hear each other");

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use gpunet_device::abi::card::{Place, Progress};
 use gpunet_device::abi::errno::Errno;
@@ -15,9 +16,11 @@ use super::talk::{Offer, Process};
 use crate::gpu::{Arena, Gpu, GpuError, Moment};
 use crate::pool::{Buddies, LARGEST_RING, SMALLEST_RING, ring_capacity};
 
-/// Where the counters of every direct stream begin. Mailboxes are written anew for each. Beyond
-/// those of other streams: who knows how far one of them was never takes it for one of these.
+/// Where the counters of direct streams begin: beyond those of other streams, and each at a number
+/// of its own, so that who knows how far one of them was never takes another for it.
 const BASE: u64 = 1 << 57;
+const NUMBER_SHIFT: u32 = 33;
+const NUMBERS: u64 = 1 << 23;
 /// A peer's first arena is so large, the next ones so, or as their first ring needs it.
 const FIRST_ARENA: u64 = 2 << 20;
 const NEXT_ARENA: u64 = 16 << 20;
@@ -28,6 +31,18 @@ const LARGEST_ARENA: u64 = LARGEST_RING as u64 + FIRST_ARENA;
 static OWN: Mutex<Option<HashMap<u64, Weak<Arena>>>> = Mutex::new(None);
 /// The number of the next.
 static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// A base for the next stream. Callers choose: those of one process differ, and those of several
+/// begin anywhere.
+pub(crate) fn new_base() -> u64 {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    let call = CALLS.fetch_add(1, Ordering::Relaxed).wrapping_add(super::token() as u64);
+    BASE | (call % NUMBERS) << NUMBER_SHIFT
+}
+
+fn is_base(base: u64) -> bool {
+    base & !((NUMBERS - 1) << NUMBER_SHIFT) == BASE
+}
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -44,13 +59,18 @@ pub(crate) struct Arenas {
     peers: Mutex<HashMap<(Process, u64), Kept<Arena>>>,
 }
 
-/// What streams use. A running kernel keeps its addresses anyway, so that the next streams with the
-/// same peer use it again: streams that come and go take no more of them.
+/// What streams use, and kept for a while when none does any more: a kernel may still look there, since
+/// a poll holds no side of the sockets that it looks at, and the next streams with the same peer use
+/// it again.
 struct Kept<T> {
     it: Arc<T>,
     /// Since when no stream does.
-    idle: Option<Moment>,
+    idle: Option<(Moment, Instant)>,
 }
+
+/// So long a kernel may look at memory of a socket that was closed in order: far longer than a call
+/// takes between its look at the socket and its look at the memory.
+const REST: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(10) };
 
 impl<T> Kept<T> {
     fn new(it: &Arc<T>) -> Self {
@@ -62,13 +82,54 @@ impl<T> Kept<T> {
         Arc::strong_count(&self.it) == 1
     }
 
-    /// Whether it is to be kept.
-    fn is_needed(&mut self) -> bool {
+    /// Whether it is to be kept: until all kernels have ended that ran when it became idle, or has
+    /// rested where all its streams were closed in order.
+    fn is_needed(&mut self) -> bool
+    where
+        T: Home,
+    {
         if !self.is_idle() {
             self.idle = None;
             return true;
         }
-        !self.idle.get_or_insert_with(Moment::now).is_over()
+        let (moment, since) = *self.idle.get_or_insert_with(|| (Moment::now(), Instant::now()));
+        if moment.is_over() {
+            return false;
+        }
+        let arena = self.it.arena();
+        if arena.is_abandoned() || self.it.is_shared() || since.elapsed() < REST {
+            return true;
+        }
+        arena.rest();
+        false
+    }
+}
+
+/// What lies in an arena.
+trait Home {
+    fn arena(&self) -> &Arena;
+
+    /// Whether somebody else has the arena: the other end, where it is of this process, too.
+    fn is_shared(&self) -> bool;
+}
+
+impl Home for Chunk {
+    fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.arena) > 1
+    }
+}
+
+impl Home for Arena {
+    fn arena(&self) -> &Arena {
+        self
+    }
+
+    fn is_shared(&self) -> bool {
+        false
     }
 }
 
@@ -96,6 +157,7 @@ pub(crate) struct Inbox {
     ring: u64,
     capacity: u32,
     mailbox: u64,
+    base: u64,
 }
 
 impl Drop for Inbox {
@@ -112,6 +174,7 @@ pub(crate) struct Outbox {
     ring: u64,
     capacity: u32,
     mailbox: u64,
+    base: u64,
 }
 
 impl Arenas {
@@ -141,12 +204,12 @@ impl Arenas {
     }
 
     /// An inbox for streams from a peer; ENOBUFS when the net's memory for them is used up.
-    pub(crate) fn inbox(&self, peer: Process, ring: u32) -> Result<Inbox, Errno> {
+    pub(crate) fn inbox(&self, peer: Process, ring: u32, base: u64) -> Result<Inbox, Errno> {
         let capacity = ring_capacity(ring);
         let known: Vec<Arc<Chunk>> = lock(&self.own).get(&peer).map_or(Vec::new(), |chunks| {
             chunks.iter().map(|chunk| Arc::clone(&chunk.it)).collect()
         });
-        if let Some(inbox) = known.iter().find_map(|chunk| Chunk::take(chunk, capacity)) {
+        if let Some(inbox) = known.iter().find_map(|chunk| Chunk::take(chunk, capacity, base)) {
             inbox.prepare()?;
             return Ok(inbox);
         }
@@ -154,7 +217,7 @@ impl Arenas {
         // Mailboxes lie beside the rings, not in the place of one.
         let bytes = usual.max(u64::from(capacity) + FIRST_ARENA);
         let chunk = self.new_chunk(peer, bytes)?;
-        let inbox = Chunk::take(&chunk, capacity).ok_or(Errno::ENOBUFS)?;
+        let inbox = Chunk::take(&chunk, capacity, base).ok_or(Errno::ENOBUFS)?;
         inbox.prepare()?;
         Ok(inbox)
     }
@@ -192,7 +255,7 @@ impl Arenas {
         offer: &Offer,
         descriptor: Option<OwnedFd>,
     ) -> Result<Outbox, Errno> {
-        let Offer { ring, capacity, mailbox, arena_bytes: bytes, .. } = *offer;
+        let Offer { ring, capacity, mailbox, arena_bytes: bytes, base, .. } = *offer;
         let inside = |at: u64, length: u64| {
             at.is_multiple_of(MAILBOX_BYTES as u64)
                 && at.checked_add(length).is_some_and(|end| end <= bytes)
@@ -204,7 +267,8 @@ impl Arenas {
             && (SMALLEST_RING..=LARGEST_RING).contains(&capacity)
             && inside(ring, capacity.into())
             && inside(mailbox, MAILBOX_BYTES as u64)
-            && apart();
+            && apart()
+            && is_base(base);
         // Before it is mapped: kernels that run would keep it so.
         if !sensible || bytes > LARGEST_ARENA {
             return Err(Errno::EPROTO);
@@ -217,7 +281,7 @@ impl Arenas {
         if arena.len() as u64 != bytes {
             return Err(Errno::EPROTO);
         }
-        Ok(Outbox { arena, ring, capacity, mailbox })
+        Ok(Outbox { arena, ring, capacity, mailbox, base })
     }
 
     fn own_arena(&self, number: u64) -> Result<Arc<Arena>, Errno> {
@@ -252,7 +316,7 @@ impl Arenas {
 }
 
 impl Chunk {
-    fn take(this: &Arc<Self>, capacity: u32) -> Option<Inbox> {
+    fn take(this: &Arc<Self>, capacity: u32, base: u64) -> Option<Inbox> {
         if this.spoilt.load(Ordering::Relaxed) {
             return None;
         }
@@ -263,7 +327,7 @@ impl Chunk {
             return None;
         };
         drop(free);
-        Some(Inbox { chunk: Arc::clone(this), ring, capacity, mailbox })
+        Some(Inbox { chunk: Arc::clone(this), ring, capacity, mailbox, base })
     }
 }
 
@@ -271,11 +335,16 @@ impl Inbox {
     /// Writes the mailbox anew: what stands there is the last stream's.
     fn prepare(&self) -> Result<(), Errno> {
         let mut words = [0; MAILBOX_WORDS];
-        words[LIVE_AT] = Progress::new(BASE, 0).0;
-        words[LIVE_AT + 1] = Progress::new(BASE, 0).0;
+        words[LIVE_AT] = Progress::new(self.base, 0).0;
+        words[LIVE_AT + 1] = Progress::new(self.base, 0).0;
         let bytes = words.map(u64::to_ne_bytes);
         let written = self.chunk.arena.write(self.mailbox as usize, bytes.as_flattened());
         written.map_err(|error| out_of_memory(&error))
+    }
+
+    /// Kernels may use it as long as they run: its stream was not closed in order.
+    pub(crate) fn abandon(&self) {
+        self.chunk.arena.abandon();
     }
 
     /// The other end has gone without a word, and its kernels may run on: no other stream is to
@@ -285,8 +354,13 @@ impl Inbox {
         self.chunk.spoilt.store(true, Ordering::Relaxed);
     }
 
+    /// Where the stream's counters begin.
+    pub(crate) fn base(&self) -> u64 {
+        self.base
+    }
+
     pub(crate) fn place(&self) -> Place {
-        place(&self.chunk.arena, self.ring, self.capacity)
+        place(&self.chunk.arena, self.ring, self.capacity, self.base)
     }
 
     pub(crate) fn mailbox_page(&self) -> u32 {
@@ -295,11 +369,11 @@ impl Inbox {
 
     /// What the peer is told of it, and the descriptor of its arena.
     pub(crate) fn offer(&self) -> Result<(Offer, OwnedFd), Errno> {
-        let Self { chunk, ring, capacity, mailbox } = self;
+        let Self { chunk, ring, capacity, mailbox, base } = self;
         let descriptor = chunk.arena.export().map_err(|error| out_of_memory(&error))?;
         let (arena, arena_bytes) = (chunk.number, chunk.arena.len() as u64);
-        let offer =
-            Offer { arena, arena_bytes, ring: *ring, capacity: *capacity, mailbox: *mailbox };
+        let (ring, capacity, mailbox, base) = (*ring, *capacity, *mailbox, *base);
+        let offer = Offer { arena, arena_bytes, ring, capacity, mailbox, base };
         Ok((offer, descriptor))
     }
 
@@ -345,13 +419,18 @@ impl Inbox {
 }
 
 impl Outbox {
+    /// As [`Inbox::abandon`].
+    pub(crate) fn abandon(&self) {
+        self.arena.abandon();
+    }
+
     /// Has the other end's kernel tell its proxy what happens.
     pub(crate) fn set_watched(&self) -> Result<(), Errno> {
         set_watched(&self.arena, self.mailbox)
     }
 
     pub(crate) fn place(&self) -> Place {
-        place(&self.arena, self.ring, self.capacity)
+        place(&self.arena, self.ring, self.capacity, self.base)
     }
 
     pub(crate) fn mailbox_page(&self) -> u32 {
@@ -359,8 +438,8 @@ impl Outbox {
     }
 }
 
-fn place(arena: &Arena, ring: u64, capacity: u32) -> Place {
-    Place { region: WINDOW, offset: arena.offset() + ring, capacity, base: BASE }
+fn place(arena: &Arena, ring: u64, capacity: u32, base: u64) -> Place {
+    Place { region: WINDOW, offset: arena.offset() + ring, capacity, base }
 }
 
 fn page(arena: &Arena, mailbox: u64) -> u32 {
@@ -388,10 +467,31 @@ mod tests {
     use crate::gpu::{EmulatedOptions, GpuChoice};
 
     #[test]
+    fn memory_of_closed_streams_rests_and_goes_although_a_kernel_runs() {
+        let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
+        let whole = 64 << 20;
+        let arenas = Arenas::new(gpu, whole);
+        let peer = Process { pid: 1, token: 1 };
+        let _kernel = crate::gpu::RunningKernel::new();
+        for abandoned in [false, true] {
+            let inbox = arenas.inbox(peer, 4096, BASE).expect("memory");
+            if abandoned {
+                inbox.abandon();
+            }
+            drop(inbox);
+            arenas.tidy();
+            assert!(arenas.free_bytes() < whole, "it is kept for a while");
+            std::thread::sleep(2 * REST);
+            arenas.tidy();
+            assert_eq!(arenas.free_bytes() < whole, abandoned);
+        }
+    }
+
+    #[test]
     fn a_failure_keeps_the_number_of_a_small_message() {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
         let arenas = Arc::new(Arenas::new(gpu, 64 << 20));
-        let inbox = arenas.inbox(Process { pid: 1, token: 1 }, 4096).expect("memory");
+        let inbox = arenas.inbox(Process { pid: 1, token: 1 }, 4096, BASE).expect("memory");
         // Its words have not come, so that a kernel must not look for it in the ring.
         let announced = [Progress::new(BASE + 40, 0).with_express(7), Progress::new(BASE + 9, 0)];
         let at = inbox.mailbox as usize + LIVE_AT * 8;

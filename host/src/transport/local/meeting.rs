@@ -15,7 +15,7 @@ use std::sync::Arc;
 use gpunet_device::abi::errno::Errno;
 
 use super::Local;
-use super::inbox::Inbox;
+use super::inbox::{self, Inbox};
 use super::stream::{DirectStream, Grave, Names};
 use super::talk::{Heard, Message, Process, Talk};
 use crate::pool::ring_capacity;
@@ -109,18 +109,25 @@ impl Meeting {
                 (Expected::Welcome, (Message::Welcome { token, send_ring }, _)) => {
                     let peer = Process { pid: self.talk.peer_pid()?, token };
                     let ring = together(self.receive_ring, send_ring);
-                    let inbox = self.local.inbox(peer, ring)?;
+                    let inbox = self.local.inbox(peer, ring, inbox::new_base())?;
                     let (offer, descriptor) = inbox.offer()?;
                     self.talk.say(Message::Offer(offer), Some(descriptor.as_fd()))?;
                     self.offered = Some(inbox);
                     Expected::Offer(peer)
                 }
                 (Expected::Offer(peer), (Message::Offer(offer), descriptor)) => {
+                    // A listener's answer has the base that the caller chose.
+                    if self.offered.as_ref().is_some_and(|inbox| inbox.base() != offer.base) {
+                        return self.refuse(Errno::EPROTO);
+                    }
                     let outbox = self.local.arenas.outbox(peer, &offer, descriptor);
                     let outbox = outbox.or_else(|errno| self.refuse(errno))?;
                     let inbox = match self.offered.take() {
                         Some(inbox) => inbox,
-                        None => self.answer_offer(peer).or_else(|errno| self.refuse(errno))?,
+                        None => {
+                            let answered = self.answer_offer(peer, offer.base);
+                            answered.or_else(|errno| self.refuse(errno))?
+                        }
                     };
                     let (local, talk) = (Arc::clone(&self.local), Arc::clone(&self.talk));
                     let stream = DirectStream::new(local, self.names, talk, inbox, outbox);
@@ -131,8 +138,8 @@ impl Meeting {
         }
     }
 
-    fn answer_offer(&self, peer: Process) -> Result<Inbox, Errno> {
-        let inbox = self.local.inbox(peer, self.receive_ring)?;
+    fn answer_offer(&self, peer: Process, base: u64) -> Result<Inbox, Errno> {
+        let inbox = self.local.inbox(peer, self.receive_ring, base)?;
         let (offer, descriptor) = inbox.offer()?;
         self.talk.say(Message::Offer(offer), Some(descriptor.as_fd()))?;
         Ok(inbox)

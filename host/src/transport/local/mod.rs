@@ -53,9 +53,9 @@ impl Local {
         Ok(Self { gpu: gpu.clone(), arenas, registry, graves: Mutex::default() })
     }
 
-    fn inbox(&self, peer: Process, ring: u32) -> Result<Inbox, Errno> {
+    fn inbox(&self, peer: Process, ring: u32, base: u64) -> Result<Inbox, Errno> {
         self.tidy();
-        self.arenas.inbox(peer, ring)
+        self.arenas.inbox(peer, ring, base)
     }
 
     /// Keeps an inbox until the other end no longer writes there.

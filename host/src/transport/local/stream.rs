@@ -335,7 +335,11 @@ impl Drop for DirectStream {
         self.abandoned |= self.known && !self.leaves && !Moment::now().is_over();
         self.leave();
         let gone = self.abandoned || self.hear_all().is_err();
-        let Some(Body { talk, inbox, .. }) = self.body.take() else { return };
+        let Some(Body { talk, inbox, outbox }) = self.body.take() else { return };
+        if self.abandoned {
+            inbox.abandon();
+            outbox.abandon();
+        }
         let (said_close, heard_close) = (self.said_close, self.news.closed);
         if gone {
             // Where this side says nothing, the other one takes it for gone, and does the same.

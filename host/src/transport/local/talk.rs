@@ -46,6 +46,8 @@ pub(crate) struct Offer {
     pub(crate) capacity: u32,
     /// Where in it the mailbox lies.
     pub(crate) mailbox: u64,
+    /// Where the stream's counters begin, in both directions: the caller's choice.
+    pub(crate) base: u64,
 }
 
 /// A message.
@@ -94,8 +96,8 @@ impl Message {
             }
             Self::Refused { errno } => (3, &[errno as u32 as u64]),
             Self::Offer(offer) => {
-                let Offer { arena, arena_bytes, ring, capacity, mailbox } = offer;
-                (4, &[arena, arena_bytes, ring, u64::from(capacity), mailbox])
+                let Offer { arena, arena_bytes, ring, capacity, mailbox, base } = offer;
+                (4, &[arena, arena_bytes, ring, u64::from(capacity), mailbox, base])
             }
             Self::Counts { tail, head } => (5, &[tail, head]),
             Self::Watch => (6, &[]),
@@ -133,6 +135,7 @@ impl Message {
                 ring: words[6],
                 capacity: u32::try_from(words[7]).ok()?,
                 mailbox: words[8],
+                base: words[9],
             }),
             5 => Self::Counts { tail: words[4], head: words[5] },
             6 => Self::Watch,
@@ -320,8 +323,14 @@ mod tests {
     fn messages_come_as_they_were_said() {
         let [a, b] = pair();
         let name = std::net::SocketAddr::from(([127, 0, 0, 1], 7)).into();
-        let offer =
-            Offer { arena: 3, arena_bytes: 1 << 21, ring: 4096, capacity: 65536, mailbox: 0 };
+        let offer = Offer {
+            arena: 3,
+            arena_bytes: 1 << 21,
+            ring: 4096,
+            capacity: 65536,
+            mailbox: 0,
+            base: 9,
+        };
         let all = [
             Message::Hello { token: 7 << 70 | 5, gpu: *b"c0123456789abcdef", send_ring: 9, name },
             Message::Welcome { token: u128::MAX, send_ring: 4096 },

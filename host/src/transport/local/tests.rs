@@ -127,7 +127,7 @@ fn a_refused_offer_leaves_nothing() {
 
 fn grave(local: &Local) -> (Grave, Talk) {
     let [a, b] = talks();
-    let inbox = local.inbox(Process { pid: 1, token: 1 }, 4096).unwrap();
+    let inbox = local.inbox(Process { pid: 1, token: 1 }, 4096, inbox::new_base()).unwrap();
     (Grave::new(Arc::new(a), inbox), b)
 }
 
