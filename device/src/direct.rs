@@ -98,7 +98,9 @@ pub(crate) fn take(
         let progress = Progress(word);
         progress.count().wrapping_sub(position) as i64 > 0 || progress.is_over()
     };
-    let mut word = 0;
+    let (mut word, mut counter) = (0, Progress(0));
+    // Whether a small message has come as a whole that begins where the group stands.
+    let mut small = false;
     let news = |turns: u32| {
         let ending = (turns + 1).is_multiple_of(ENDING_TURNS);
         word = if ending && (COUNTER_LANE..=SEND_PROGRESS_LANE).contains(&lane) {
@@ -112,7 +114,11 @@ pub(crate) fn take(
         if !simt::any_lane(closed || lane == COUNTER_LANE && moved(word)) {
             return None;
         }
-        (is_whole(lane, word) || simt::any_lane(closed)).then_some(())
+        counter = Progress(simt::from_lane(word, COUNTER_LANE));
+        let Announced { tag, fits, .. } = Announced::by(counter, position, most);
+        let strange = lane < EXPRESS_WORDS as u32 && !express::belongs(word, tag);
+        small = fits && !simt::any_lane(strange);
+        (small || is_whole(lane, word, counter) || simt::any_lane(closed)).then_some(())
     };
     let waited = match deadline {
         Some(deadline) => {
@@ -132,28 +138,28 @@ pub(crate) fn take(
             news(ENDING_TURNS - 1).ok_or(Errno::EAGAIN)
         }
     };
-    let counter = Progress(simt::from_lane(word, COUNTER_LANE));
-    let Announced { length, tag, fits } = Announced::by(counter, position, most);
-    let strange = lane < EXPRESS_WORDS as u32 && !express::belongs(word, tag);
-    let other = !fits || simt::any_lane(strange);
-    let sent = Progress(simt::from_lane(word, SEND_PROGRESS_LANE));
-    let watched = simt::from_lane(word, WATCHED_LANE) != 0;
-    if other || waited.is_err() {
+    if !small || waited.is_err() {
+        let sent = Progress(simt::from_lane(word, SEND_PROGRESS_LANE));
         let open = socket.says_open(simt::from_lane(word, STATE_LANE));
         return match lane {
             0 => by_ring(net, socket, position, waited, (counter, sent), open),
             _ => Found { ring: 0, span: 0 },
         };
     }
+    let length = counter.count().wrapping_sub(position);
     let first = 4 * lane as usize;
     if first < length as usize {
         // SAFETY: the caller's buffer holds `most` bytes, and `length` is at most that.
         unsafe { store_bytes(to.add(first), express::bytes_of(word), length as usize - first) };
     }
+    if lane == SEND_PROGRESS_LANE {
+        // It came with the rest, and the answer may then be a small message.
+        socket.remember_send_progress(Progress(word));
+    }
+    let watched = simt::any_lane(lane == WATCHED_LANE && word != 0);
     if lane == 0 {
         // No fence: nobody has read the ring.
         head.store(position + length);
-        socket.remember_send_progress(sent);
         socket.note_position(Side::Receive, position + length);
         if watched {
             tell_proxy(net, handle, Side::Receive, position + length);
@@ -190,8 +196,7 @@ fn by_ring(
 /// Whether nothing more is to be waited for where a counter has moved: it has no number, all words
 /// of its message have come, or none will; all lanes call it.
 #[inline(always)]
-fn is_whole(lane: u32, word: u64) -> bool {
-    let counter = Progress(simt::from_lane(word, COUNTER_LANE));
+fn is_whole(lane: u32, word: u64, counter: Progress) -> bool {
     if counter.express() == 0 || counter.is_over() {
         return true;
     }

@@ -10,16 +10,23 @@ use gpunet_device::{
 const LOOKS: u64 = 1 << 28;
 
 kernels! {
-    /// Two blocks exchange numbers through two words of GPU memory, released and acquired at system
-    /// scope as whoever hands bytes over must: no socket, no bytes. `samples` gets the cycles of each round trip, and behind them the
+    /// Exchanges numbers with another launch of this through two words of GPU memory, released and
+    /// acquired at system scope as whoever hands bytes over must: no socket, no bytes. That with `first`
+    /// begins, and `samples` gets the cycles of each of its round trips, and behind them the
     /// nanoseconds and cycles of all.
-    pub fn exchange_flags(net: Net, words: Shared<u64>, rounds: u64, samples: Shared<u64>) {
+    pub fn exchange_flags(
+        net: Net,
+        words: Shared<u64>,
+        rounds: u64,
+        samples: Shared<u64>,
+        first: u64,
+    ) {
         if net.block().group().is_leader() {
             // Far apart, as those of two streams are.
             let (ping, pong) = (word_at(words, 0), word_at(words, 512));
             let kept = simt::shared_memory().cast::<u64>();
             let begin = (simt::now_ns(), simt::cycles());
-            if simt::position().block == 0 {
+            if first != 0 {
                 for round in 1..=rounds {
                     let start = simt::cycles();
                     ping.store_release(round);

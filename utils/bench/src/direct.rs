@@ -48,9 +48,6 @@ pub(crate) struct Options {
     /// Threads of a block that streams
     #[arg(long, default_value_t = 512)]
     stream_threads: u32,
-    /// Shared memory of each block, KiB
-    #[arg(long, default_value_t = 120)]
-    shared: u32,
     /// Serve both kinds at these ports until told to stop, for `--connect` in another process
     #[arg(long, value_name = "PORT", conflicts_with = "connect")]
     serve: Option<u16>,
@@ -101,7 +98,7 @@ impl Server {
     fn echo(gpu: &Gpu, options: &Options, port: u16) -> Result<Self> {
         let net = net(gpu, options)?;
         let (listener, address) = net.listen(loopback(port))?;
-        let shape = Shape::new(1, options.echo_threads).shared_memory(options.shared << 10);
+        let shape = Shape::new(1, options.echo_threads).shared_memory(16 << 10);
         let launch = net.launch(echo_server, shape, (listener,))?;
         Ok(Self { address, launch, net, _memory: None })
     }
@@ -110,7 +107,7 @@ impl Server {
         let net = net(gpu, options)?;
         let memory = Memory::new(gpu, options.piece * pairs as usize)?;
         let (listener, address) = net.listen(loopback(port))?;
-        let shape = Shape::new(pairs, options.stream_threads).shared_memory(options.shared << 10);
+        let shape = Shape::new(pairs, options.stream_threads).shared_memory(1 << 10);
         let launch = net.launch(swallow_all, shape, (listener, memory.bytes()))?;
         Ok(Self { address, launch, net, _memory: Some(memory) })
     }
@@ -146,13 +143,7 @@ pub(crate) fn run(gpu: &Gpu, options: &Options) -> Result<()> {
         return Ok(());
     }
     let at = |port: u16| SocketAddr::from(loopback(port));
-    let (flags, echo) = match options.connect {
-        Some(port) => round_trips(gpu, options, at(port))?,
-        None => {
-            let server = Server::echo(gpu, options, 0)?;
-            round_trips(gpu, options, server.address)?
-        }
-    };
+    let (flags, echo) = round_trips(gpu, options, options.connect.map(at))?;
     let mut streams = Vec::new();
     for (pairs, next) in [(1, 1), (PAIRS, 2)] {
         streams.push(match options.connect {
@@ -167,11 +158,12 @@ pub(crate) fn run(gpu: &Gpu, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Bare flags, and messages.
+/// Bare flags, and messages: both between the blocks of two kernels that are launched one after the
+/// other, so that they lie on the same multiprocessors.
 fn round_trips(
     gpu: &Gpu,
     options: &Options,
-    server: SocketAddr,
+    server: Option<SocketAddr>,
 ) -> Result<(Percentiles, Percentiles)> {
     let client = net(gpu, options)?;
     let rounds = options.messages;
@@ -183,14 +175,11 @@ fn round_trips(
         eprint!("\rround trips, round {} of {} ", round + 1, options.rounds);
         words.0.write(0, &[0; 8])?;
         words.0.write(4096, &[0; 8])?;
-        let arguments = (words.words(), rounds, samples.words());
-        client
-            .launch(
-                exchange_flags,
-                Shape::new(2, 32).shared_memory((8 * rounds as u32).max(options.shared << 10)),
-                arguments,
-            )?
-            .wait_for(PATIENCE)?;
+        let shape = Shape::new(1, 32).shared_memory(8 * rounds as u32);
+        let arguments = |first: u64| (words.words(), rounds, samples.words(), first);
+        let second = client.launch(exchange_flags, shape, arguments(0))?;
+        client.launch(exchange_flags, shape, arguments(1))?.wait_for(PATIENCE)?;
+        second.wait_for(PATIENCE)?;
         let read = samples.read(rounds as usize + 2)?;
         ensure!(read[rounds as usize] > 0, "the blocks did not hear each other");
         flags.extend(times(
@@ -198,6 +187,8 @@ fn round_trips(
             read[rounds as usize],
             read[rounds as usize + 1],
         ));
+        let own = if server.is_none() { Some(Server::echo(gpu, options, 0)?) } else { None };
+        let server = server.or(own.as_ref().map(|own| own.address)).context("no server")?;
         let work = Work {
             server,
             messages: rounds,
@@ -208,7 +199,7 @@ fn round_trips(
         };
         // SAFETY: memory of the size of one outcome, zeroed, and any bits make one.
         let outcome = unsafe { Shared::from_raw(outcomes.0.device_ptr().cast(), 1) };
-        let shape = Shape::new(1, options.echo_threads).shared_memory(options.shared << 10);
+        let shape = Shape::new(1, options.echo_threads).shared_memory(16 << 10);
         client.launch(echo_client, shape, (work, samples.words(), outcome))?.wait_for(PATIENCE)?;
         let outcome = outcomes.read(6)?;
         ensure!(outcome[0] == 0, "the echo failed: {}", outcome[0].cast_signed());
@@ -239,7 +230,7 @@ fn stream(gpu: &Gpu, options: &Options, pairs: u32, server: SocketAddr) -> Resul
     let bytes = options.piece * pairs as usize;
     let (from, to) = (Memory::new(gpu, bytes)?, Memory::new(gpu, bytes)?);
     let took = Memory::new(gpu, 8 * pairs as usize)?;
-    let shape = Shape::new(pairs, options.stream_threads).shared_memory(options.shared << 10);
+    let shape = Shape::new(pairs, options.stream_threads).shared_memory(1 << 10);
     let total = bytes as f64 * options.turns as f64;
     let mut rates = [Vec::new(), Vec::new()];
     for round in 0..options.rounds {

@@ -12,6 +12,8 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 export GPUNET_GPU="${GPUNET_GPU:-cuda}"
 export GPUNET_BIN_DIR="$here/bin"
+# Tests run many kernels at once, and none is to wait for another to end.
+export CUDA_DEVICE_MAX_CONNECTIONS="${CUDA_DEVICE_MAX_CONNECTIONS:-32}"
 threads=${GPUNET_TEST_THREADS:-2}
 limit=${GPUNET_TEST_LIMIT:-300}
 scratch=$(mktemp -d) || exit 1

@@ -20,7 +20,7 @@ use super::arena::Sharing;
 use super::copier::Copier;
 use super::driver::{self, Failed, call};
 use super::module::Loaded;
-use super::stream::Lane;
+use super::stream::{self, Lane};
 
 /// CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER; larger ones promise more.
 const ORDERED_FOR_OWNER: u32 = 100;
@@ -41,12 +41,14 @@ pub(super) struct Flight {
     pub(super) kernel: String,
     pub(super) ticket: Ticket,
     lane: Mutex<Option<Lane>>,
+    queue: usize,
     pub(super) outcome: OnceLock<Result<(), KernelError>>,
 }
 
 impl Flight {
     pub(super) fn new(kernel: String, ticket: Ticket, lane: Lane) -> Self {
-        Self { kernel, ticket, lane: Mutex::new(Some(lane)), outcome: OnceLock::new() }
+        let queue = lane.queue;
+        Self { kernel, ticket, lane: Mutex::new(Some(lane)), queue, outcome: OnceLock::new() }
     }
 
     /// Whether it has ended, by the driver; a flight that has landed has no lane any more.
@@ -66,6 +68,26 @@ pub(super) struct State {
     pub(super) modules: HashMap<String, Loaded>,
     /// Some kernel has been told that it faulted.
     fault_told: bool,
+}
+
+impl State {
+    /// The spare lane whose queue has the fewest kernels: behind one that runs, a kernel would not
+    /// begin before that one ends, which persistent kernels do not.
+    pub(super) fn take_lane(&mut self) -> Option<Lane> {
+        let ahead = |lane: &Lane| self.flights.iter().filter(|it| it.queue == lane.queue).count();
+        let places = self.spare.iter().enumerate().map(|(at, lane)| (ahead(lane), at));
+        let (ahead, at) = places.min()?;
+        if ahead > 0 {
+            tracing::warn!(
+                "{} kernels run on a GPU whose driver has {} queues, so the next may begin only when \
+                 one of them ends; CUDA_DEVICE_MAX_CONNECTIONS=32, set before the program starts, \
+                 gives it more",
+                self.flights.len(),
+                stream::queues(),
+            );
+        }
+        Some(self.spare.swap_remove(at))
+    }
 }
 
 /// What the device can do.
@@ -147,8 +169,9 @@ impl Context {
         };
         context.bind()?;
         *lock(&context.copier) = Some(Copier::new().map_err(Failed::no_device)?);
-        for _ in 0..MAX_KERNELS {
-            let lane = Lane::new().map_err(Failed::no_device)?;
+        for number in 0..MAX_KERNELS {
+            // The copier's is the first.
+            let lane = Lane::new(number + 1).map_err(Failed::no_device)?;
             lock(&context.state).spare.push(lane);
         }
         Ok(context)

@@ -221,7 +221,7 @@ impl Backend for Cuda {
         .map_err(|failed| context.failed(failed))?;
         let possible = u32::try_from(resident).unwrap_or(0) * context.facts.multiprocessors;
         let ticket = state.ledger.admit(spec.kernel, shape.blocks, possible)?;
-        let Some(lane) = state.spare.pop() else {
+        let Some(lane) = state.take_lane() else {
             // There is one for each kernel that the ledger admits.
             state.ledger.retire(ticket);
             let running = state.ledger.running();
