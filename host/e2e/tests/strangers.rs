@@ -25,6 +25,8 @@ const WELCOME: u64 = 2;
 const REFUSED: u64 = 3;
 const OFFER: u64 = 4;
 const END: u64 = 7;
+/// Where the counters of a stranger's stream begin.
+const BASE: u64 = 1 << 57;
 /// Bytes of the memory that a stranger offers.
 const BYTES: u64 = 1 << 20;
 
@@ -49,7 +51,7 @@ fn hello() -> Words {
 /// Memory with a ring of 64 KiB behind a mailbox.
 fn offer() -> Words {
     let mut words = message(OFFER);
-    words[4..9].copy_from_slice(&[1, BYTES, 64 << 10, 64 << 10, 0]);
+    words[4..10].copy_from_slice(&[1, BYTES, 64 << 10, 64 << 10, 0, BASE]);
     words
 }
 
@@ -318,6 +320,9 @@ fn offer_nonsense(door: &Door) {
         (8, BYTES, "a mailbox behind the end"),
         (8, 100, "a mailbox that begins anywhere"),
         (8, u64::MAX - 4095, "a mailbox that wraps"),
+        (9, 0, "counters of another kind of stream"),
+        (9, BASE + 1, "counters that begin anywhere"),
+        (9, 2 * BASE, "counters that end too soon"),
     ] {
         let mut words = offer();
         words[word] = value;
