@@ -43,7 +43,7 @@ pub struct Place {
     /// Capacity, a power of two; 0: no ring.
     pub capacity: u32,
     /// Both counters' first value. Counters only grow, also over the sockets that have a place
-    /// one after the other. On a card of a direct stream, whose counters all begin alike, its
+    /// one after the other. Those of a direct stream begin where its caller chose; on its card the
     /// highest bits hold the number that what the proxy is told of the direction carries.
     pub base: u64,
 }

@@ -3,7 +3,8 @@
 //! A kernel may reach any arena: all lie in one window, and two GPUs may share one. It may do so a
 //! moment after its socket was closed, too, since a poll holds no side of the sockets that it looks
 //! at. So an arena stays mapped, and its addresses are nobody else's, until every launch has ended
-//! that ran when it was dropped.
+//! that ran when it was dropped, unless its user knew that none looks there any more
+//! ([`Arena::rest`](super::Arena::rest)): that one does not come here.
 //!
 //! It decides only; the ledgers say when launches begin and end.
 

@@ -307,7 +307,8 @@ impl Drop for Mapped {
     fn drop(&mut self) {
         // Also where the context is lost: the memory may be another process's.
         let _ = self.context.bind();
-        // SAFETY: mapped by `new`, and no kernel runs that could touch it (the quarantine).
+        // SAFETY: mapped by `new`, and no kernel touches it any more: those that knew it have
+        // ended (the quarantine), or it has rested (`Arena::rest`).
         if let Err(failed) = unsafe { call!(cuMemUnmap(self.address(), self.place.bytes())) } {
             self.place.abandon();
             tracing::warn!(error = failed.line(), "an arena was not unmapped");

@@ -146,7 +146,8 @@ impl Drop for Pages {
     fn drop(&mut self) {
         let (address, bytes) = (self.place.address().cast(), self.place.bytes());
         let flags = NOTHING | MapFlags::FIXED;
-        // SAFETY: the place is ours, and no kernel runs that could touch it (the quarantine).
+        // SAFETY: the place is ours, and no kernel touches it any more: those that knew it have
+        // ended (the quarantine), or it has rested (`Arena::rest`).
         if let Err(errno) = unsafe { mmap_anonymous(address, bytes, ProtFlags::empty(), flags) } {
             self.place.abandon();
             tracing::warn!(%errno, "an arena was not unmapped");
