@@ -15,6 +15,7 @@ use crate::abi::handle::Handle;
 use crate::abi::layout::{LIVE_AT, WATCHED_AT};
 use crate::abi::net::Net;
 use crate::express::{Announced, Claim, announce, copy_in, store_bytes};
+use crate::hot;
 use crate::local::{Side, Socket, tell_proxy};
 use crate::ring::{Found, Search};
 use crate::simt;
@@ -74,10 +75,12 @@ pub(crate) fn put(
         simt::gpu_release_fence();
         socket.unlock(Side::Send, position);
     }
+    simt::come_together();
 }
 
 /// The first warp's part of receiving, once its leader has the side; all its lanes call it. A small
-/// message is copied, and [`Found::COPIED`] says so.
+/// message is copied, and [`Found::COPIED`] says so. `keeps`: the warp is its block's first, and keeps
+/// the stream.
 #[inline(never)]
 pub(crate) fn take(
     net: Net,
@@ -85,6 +88,7 @@ pub(crate) fn take(
     (to, most): (*mut u8, usize),
     position: u64,
     deadline: u64,
+    keeps: bool,
 ) -> Found {
     let deadline = Deadline::from_word(deadline);
     let lane = simt::lane();
@@ -141,10 +145,12 @@ pub(crate) fn take(
     if !small || waited.is_err() {
         let sent = Progress(simt::from_lane(word, SEND_PROGRESS_LANE));
         let open = socket.says_open(simt::from_lane(word, STATE_LANE));
-        return match lane {
-            0 => by_ring(net, socket, position, waited, (counter, sent), open),
-            _ => Found { ring: 0, span: 0 },
-        };
+        let mut found = Found { ring: 0, span: 0 };
+        if lane == 0 {
+            found = by_ring(net, socket, position, waited, (counter, sent), open);
+        }
+        simt::come_together();
+        return found;
     }
     let length = counter.count().wrapping_sub(position);
     let first = 4 * lane as usize;
@@ -164,8 +170,12 @@ pub(crate) fn take(
         if watched {
             tell_proxy(net, handle, Side::Receive, position + length);
         }
+        if keeps {
+            hot::keep(socket, position + length);
+        }
         socket.unlock(Side::Receive, position + length);
     }
+    simt::come_together();
     Found { ring: Found::COPIED, span: Found::span(position, length as usize) }
 }
 

@@ -15,7 +15,8 @@ use crate::abi::net::Net;
 use crate::abi::word::writes_bytes;
 use crate::direct;
 use crate::group::{Group, GroupKind};
-use crate::local::{Express, SendWay, Side, Socket, adopt_rings};
+use crate::hot;
+use crate::local::{Express, RingPlace, SendWay, Side, Socket, adopt_rings};
 use crate::planted::{Bug, planted};
 use crate::ring::{self, Ending, Found, Opened, Search, Window};
 use crate::simt;
@@ -55,7 +56,16 @@ pub(crate) fn receive<G: Group>(
     (to, most): (*mut u8, usize),
     wait: bool,
 ) -> Result<Outcome, Errno> {
-    let words = group.lead(|| take(net, G::KIND, handle, to, most, wait).words());
+    let words = group.lead(|| {
+        let keeps = group.leads_block();
+        if keeps && wait && hot::keeps(handle) {
+            let found = hot::take(net, handle, (to, most));
+            if found.ring != Found::MISSED {
+                return found.words();
+            }
+        }
+        take(net, G::KIND, handle, (to, most), wait, keeps).words()
+    });
     if words[0] == Found::COPIED {
         return Ok(Outcome::Copied((words[1] >> 32) as usize));
     }
@@ -72,7 +82,12 @@ pub(crate) fn send<G: Group>(
     (from, length): (*const u8, usize),
     wait: bool,
 ) -> Result<Outcome, Errno> {
-    let words = group.lead(|| put(net, handle, from, length, wait).words());
+    let words = group.lead(|| {
+        if group.leads_block() && hot::keeps(handle) && hot::put(net, from, length) {
+            return [SENT, 0];
+        }
+        put(net, handle, from, length, wait).words()
+    });
     if words[0] == Found::COPIED {
         ring::finish(net, group, handle, (words[1] as u32, length), Ending::Expressed);
         return Ok(Outcome::Copied(length));
@@ -85,10 +100,17 @@ pub(crate) fn send<G: Group>(
 
 /// The first warp's part of receiving.
 #[inline(always)]
-fn take(net: Net, kind: GroupKind, handle: Handle, to: *mut u8, most: usize, wait: bool) -> Found {
-    let found = take_once(net, kind, handle, to, most, wait);
+fn take(
+    net: Net,
+    kind: GroupKind,
+    handle: Handle,
+    buffer: (*mut u8, usize),
+    wait: bool,
+    keeps: bool,
+) -> Found {
+    let found = take_once(net, kind, handle, buffer, wait, keeps);
     if found.is_unconnected() && adopts(net, handle) {
-        return take_once(net, kind, handle, to, most, wait);
+        return take_once(net, kind, handle, buffer, wait, keeps);
     }
     found
 }
@@ -106,9 +128,9 @@ fn take_once(
     net: Net,
     kind: GroupKind,
     handle: Handle,
-    to: *mut u8,
-    most: usize,
+    (to, most): (*mut u8, usize),
     wait: bool,
+    keeps: bool,
 ) -> Found {
     let lane = simt::lane();
     let mut search = None;
@@ -129,7 +151,7 @@ fn take_once(
         if (other as i64) < 0 {
             return Found { ring: 0, span: other as i64 };
         }
-        return direct::take(net, handle, (to, most), position, deadline);
+        return direct::take(net, handle, (to, most), position, deadline, keeps);
     }
     // All lanes: the leader, who has checked the handle, and those who heard of it.
     let Ok(socket) = Socket::named(net, handle) else { return Found::error(Errno::EBADF) };
@@ -184,11 +206,15 @@ fn take_once(
     let sent = Progress(simt::from_lane(word, SEND_PROGRESS_LANE));
     let open = socket.says_open(simt::from_lane(word, STATE_LANE));
     if other || waited.is_err() {
-        let Some(search) = search else { return Found { ring: 0, span: 0 } };
-        // As for any group: bytes, the end, an error.
-        let outcome =
-            waited.and_then(|()| search.judge(counter, open).unwrap_or(Err(Errno::EAGAIN)));
-        return search.end(outcome).unwrap_or_else(Found::error);
+        let mut found = Found { ring: 0, span: 0 };
+        if let Some(search) = search {
+            // As for any group: bytes, the end, an error.
+            let outcome =
+                waited.and_then(|()| search.judge(counter, open).unwrap_or(Err(Errno::EAGAIN)));
+            found = search.end(outcome).unwrap_or_else(Found::error);
+        }
+        simt::come_together();
+        return found;
     }
     let first = 4 * lane as usize;
     if first < length as usize {
@@ -203,6 +229,7 @@ fn take_once(
         socket.note_position(Side::Receive, position + length);
         socket.unlock(Side::Receive, position + length);
     }
+    simt::come_together();
     Found { ring: Found::COPIED, span: Found::span(position, length as usize) }
 }
 
@@ -262,6 +289,7 @@ fn put(net: Net, handle: Handle, from: *const u8, length: usize, wait: bool) -> 
             Claim::No => found = by_ring(net, handle, wait, None),
         }
     }
+    // Together again from here on, by whichever way.
     let plan = simt::from_lane(plan, 0);
     let position = express::without_number(plan);
     if express::number_of(plan) == 0 {
@@ -303,7 +331,18 @@ pub(crate) fn announce(
 /// `first` on.
 #[inline(always)]
 pub(crate) fn copy_in(socket: Socket, position: u64, length: usize, first: usize, bytes: [u8; 4]) {
-    let ring = socket.ring(Side::Send);
+    copy_into(socket.ring(Side::Send), position, length, first, bytes);
+}
+
+/// The same into that ring.
+#[inline(always)]
+pub(crate) fn copy_into(
+    ring: RingPlace,
+    position: u64,
+    length: usize,
+    first: usize,
+    bytes: [u8; 4],
+) {
     let offset = |at: usize| (position as usize + first + at) & (ring.capacity() - 1);
     if first + 4 <= length && offset(0).is_multiple_of(4) {
         writes_bytes(ring.start().wrapping_add(offset(0)), 4);
@@ -380,7 +419,7 @@ fn by_ring(net: Net, handle: Handle, wait: bool, taken: Option<u64>) -> Found {
 /// # Safety
 /// `from` is valid for `left` bytes.
 #[inline(always)]
-unsafe fn load_bytes(from: *const u8, left: usize) -> [u8; 4] {
+pub(crate) unsafe fn load_bytes(from: *const u8, left: usize) -> [u8; 4] {
     if left >= 4 && from.addr().is_multiple_of(4) {
         // SAFETY: the caller's promise, and aligned.
         return unsafe { from.cast::<u32>().read() }.to_le_bytes();

@@ -19,6 +19,8 @@ pub trait Group: Copy + sealed::Sealed {
     fn barrier(self);
     /// Whether its first warp has all its lanes, so that [`Self::lead`] may count on them.
     fn has_whole_warp(self) -> bool;
+    /// Whether its first warp is the block's, which keeps something from call to call.
+    fn leads_block(self) -> bool;
     /// Once all threads have come, runs `f` in the first warp, and gives all threads what the
     /// leader's `f` brought.
     fn lead<const N: usize>(self, f: impl FnOnce() -> [u64; N]) -> [u64; N];
@@ -99,6 +101,11 @@ impl Group for Block {
     }
 
     #[inline(always)]
+    fn leads_block(self) -> bool {
+        true
+    }
+
+    #[inline(always)]
     fn lead<const N: usize>(self, f: impl FnOnce() -> [u64; N]) -> [u64; N] {
         simt::lead(Scope::Block, f)
     }
@@ -144,6 +151,11 @@ impl Group for Warp {
     }
 
     #[inline(always)]
+    fn leads_block(self) -> bool {
+        simt::position().thread < WARP
+    }
+
+    #[inline(always)]
     fn lead<const N: usize>(self, f: impl FnOnce() -> [u64; N]) -> [u64; N] {
         simt::lead(Scope::Warp, f)
     }
@@ -182,6 +194,11 @@ impl Group for Thread {
 
     #[inline(always)]
     fn has_whole_warp(self) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn leads_block(self) -> bool {
         false
     }
 

@@ -42,6 +42,7 @@ mod express;
 #[cfg(feature = "loom")]
 pub mod express;
 pub mod group;
+mod hot;
 pub mod kernel;
 mod local;
 #[doc(hidden)]

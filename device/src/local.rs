@@ -54,7 +54,7 @@ const DIRECT: u64 = 1 << 9;
 const TOLD_SHIFT: u32 = 16;
 
 /// Stands in a direction's word while a group has its position.
-const TAKEN: u64 = u64::MAX;
+pub(crate) const TAKEN: u64 = u64::MAX;
 /// How long a call that does not wait still tries to get a direction: the group's own last call
 /// may be about to put its position back.
 const BRIEFLY_NS: u64 = 20_000;
@@ -187,10 +187,10 @@ impl Counter {
         self.word.store(self.form(position));
     }
 
-    /// Whether it was told.
+    /// Whether it was told, and whatever of the end.
     #[inline(always)]
     pub(crate) fn says(&self, position: u64) -> bool {
-        self.word.load() == self.form(position)
+        self.word.load() >> self.shift == self.form(position) >> self.shift
     }
 
     /// Tells the kernel at the other end of a direct stream that this was all.
@@ -275,6 +275,23 @@ impl Socket {
         // The addresses of the socket's words are not worth a register each between two calls.
         let index = simt::opaque(index);
         Ok(Self { net, handle, record: net.local(index) })
+    }
+
+    /// The socket whose record is there.
+    #[inline(always)]
+    pub(crate) fn at(net: Net, handle: Handle, record: Words<LOCAL_WORDS>) -> Self {
+        Self { net, handle, record }
+    }
+
+    /// Where its record is.
+    pub(crate) fn record_address(&self) -> u64 {
+        self.record.address()
+    }
+
+    /// Where the mailboxes of a direct stream are, its own and the peer's.
+    pub(crate) fn mailbox_addresses(&self) -> (u64, u64) {
+        let tail = self.record.get(SEND_TAIL_AT).load() & Counter::ADDRESS;
+        (self.record.get(RECORD_AT).load(), tail - 8 * LIVE_AT as u64)
     }
 
     /// Its place in the net's tables.
@@ -710,6 +727,12 @@ impl Socket {
         SendWay(self.record.get(SEND_SHUT).load())
     }
 
+    /// Whether small messages go straight to the kernel at the other end.
+    #[inline(always)]
+    pub(crate) fn sends_straight(&self) -> bool {
+        self.send_way() == SendWay::DIRECT
+    }
+
     /// Notes that.
     pub(crate) fn shut_send(&self) {
         self.record.get(SEND_SHUT).store(SHUT);
@@ -904,7 +927,7 @@ pub(crate) fn follow_receiver(
         return Ok(());
     }
     let head = socket.counter(Side::Receive);
-    if last == 0 {
+    if last == 0 && !head.is_direct() {
         // For the next one to see: until now an earlier socket's head stands there.
         head.store(position);
         return Ok(());
@@ -939,10 +962,11 @@ pub(crate) fn begin_close(net: Net, handle: Handle, deadline: Deadline) -> Resul
             }
         }
     }
-    if let (Some(position), 1..) = (received, socket.record.get(RECEIVER).load()) {
-        // The last head must not arrive when the place is another socket's. A hostile one may
-        // never be right, which is no reason to keep the socket.
-        let head = socket.counter(Side::Receive);
+    let head = socket.counter(Side::Receive);
+    let followed = head.is_direct() || socket.record.get(RECEIVER).load() != 0;
+    if let (Some(position), true) = (received, followed) {
+        // The last head must not arrive when the place is another socket's, or behind the end. A
+        // hostile one may never be right, which is no reason to keep the socket.
         let arrived = || head.says(position).then_some(());
         let _ = wait_until(net, socket.shard(), Deadline::after(HEAD_NS), Watch::Proxy, arrived);
     }

@@ -183,6 +183,15 @@ impl Found {
     /// Stands where a ring would: the bytes have been copied already. No ring lies there.
     pub(crate) const COPIED: u64 = 1;
 
+    /// Stands there likewise: nothing has happened, another way is to be gone.
+    pub(crate) const MISSED: u64 = 3;
+
+    /// That nothing has happened.
+    #[inline(always)]
+    pub(crate) const fn missed() -> Self {
+        Self { ring: Self::MISSED, span: 0 }
+    }
+
     /// So many bytes from a position on. A ring's capacity has 31 bits.
     #[inline(always)]
     pub(crate) fn span(position: u64, length: usize) -> i64 {
@@ -335,6 +344,13 @@ impl Search {
     pub(crate) fn by(self, kind: GroupKind) -> Result<Self, Errno> {
         if self.side == Side::Send {
             return Ok(self);
+        }
+        if self.direct {
+            // Heads are in GPU memory: a look is no dearer than to ask who was here last.
+            return match local::follow_receiver(self.net, self.socket, self.position, 0) {
+                Ok(()) => Ok(self),
+                Err(errno) => Err(self.refuse(errno)),
+            };
         }
         let (group, last) = self.socket.change_receiver(kind);
         if group != last

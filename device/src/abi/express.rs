@@ -72,6 +72,12 @@ pub const fn length_of(tag: u32) -> u64 {
     (tag & 63) as u64 + 1
 }
 
+/// The number of the message in a tag.
+#[inline(always)]
+pub const fn number_in(tag: u32) -> u64 {
+    (tag >> 6 & 15) as u64
+}
+
 /// An express word.
 #[inline(always)]
 pub const fn word(bytes: [u8; 4], tag: u32) -> u64 {

@@ -212,4 +212,9 @@ impl EmulatedThread for Alone {
         // Groups of one share nothing.
         core::ptr::without_provenance_mut(16)
     }
+
+    fn kept(&self) -> *mut u64 {
+        // Groups of one keep nothing.
+        core::ptr::without_provenance_mut(16)
+    }
 }

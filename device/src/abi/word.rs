@@ -11,6 +11,7 @@
 //! | [`Word::store_release`] | `st.release.sys` | `mov` |
 //! | [`Word::compare_exchange`] | `atom.acq_rel.sys.cas` | `lock cmpxchg` |
 //! | [`Word::swap_on_gpu`] | `atom.acquire.gpu.exch` | `xchg` |
+//! | [`Word::replace_on_gpu`] | `atom.relaxed.gpu.cas` | `lock cmpxchg` |
 //!
 //! There is no fetch-and-add on purpose: for nvptx it compiles to a relaxed, GPU-scoped
 //! instruction whatever ordering is asked for. The same holds for the compiler's own swap, so
@@ -131,6 +132,19 @@ impl Word {
         self.atomic().swap(new, Ordering::Acquire)
     }
 
+    /// Replaces `current` by `new`, with no order implied; gives `current` if it did, else something
+    /// different. Only for words that no other processor touches, as [`Self::swap_on_gpu`].
+    #[inline(always)]
+    pub fn replace_on_gpu(&self, current: u64, new: u64) -> u64 {
+        #[cfg(target_arch = "nvptx64")]
+        {
+            // SAFETY: `at` promises alignment and validity.
+            unsafe { crate::simt::replace(self.0, current, new) }
+        }
+        #[cfg(not(target_arch = "nvptx64"))]
+        if self.compare_exchange(current, new) { current } else { !current }
+    }
+
     /// The word `index` places further on.
     ///
     /// # Safety
@@ -204,6 +218,11 @@ impl<const N: usize> Words<N> {
         assert!(index < N);
         // SAFETY: all N words lie in one region (`at`), and index < N.
         unsafe { self.0.offset(index) }
+    }
+
+    /// Where they are.
+    pub(crate) fn address(&self) -> u64 {
+        self.0.0.expose_provenance() as u64
     }
 
     /// Reads each word once, in no order.

@@ -42,6 +42,9 @@ pub trait EmulatedThread {
 
     /// [`super::SCRATCH_WORDS`] words that the threads of the scope share, for broadcasts.
     fn scratch(&self, scope: Scope) -> *mut u64;
+
+    /// [`super::KEPT_WORDS`] words that the block keeps, 0 at first.
+    fn kept(&self) -> *mut u64;
 }
 
 std::thread_local! {
@@ -109,6 +112,20 @@ pub(crate) fn cycles() -> u64 {
     now_ns()
 }
 
+pub(crate) fn lane() -> u32 {
+    position().thread % WARP
+}
+
+pub(crate) fn kept() -> *mut u64 {
+    with(|thread| thread.kept())
+}
+
+#[expect(unsafe_code, reason = "kept words are a raw pointer")]
+pub(crate) fn first_kept() -> u64 {
+    // SAFETY: valid while the block runs; its first warp alone writes there, between barriers.
+    unsafe { kept().read() }
+}
+
 pub(crate) fn shared_memory() -> (*mut u8, usize) {
     with(|thread| thread.shared_memory())
 }
@@ -149,6 +166,14 @@ pub(crate) fn from_lane(word: u64, lane: u32) -> u64 {
     barrier(Scope::Warp);
     // SAFETY: as in `broadcast`.
     unsafe { scratch.read() }
+}
+
+/// Threads are one by one here, and barriers are left out by nobody.
+pub(crate) fn come_together() {}
+
+#[track_caller]
+pub(crate) fn half_from_first_lane(half: u32) -> u32 {
+    from_lane(half.into(), 0) as u32
 }
 
 #[track_caller]

@@ -20,7 +20,7 @@ pub mod emulated;
 mod nvptx;
 
 #[cfg(target_arch = "nvptx64")]
-pub(crate) use nvptx::exchange;
+pub(crate) use nvptx::{exchange, replace};
 
 #[cfg(not(target_arch = "nvptx64"))]
 use emulated as backend;
@@ -32,6 +32,9 @@ pub const WARP: u32 = 32;
 
 /// Words of scratch memory that a scope has for broadcasts.
 pub const SCRATCH_WORDS: usize = 8;
+
+/// Words that a block's first warp keeps from one call to the next: see `hot.rs`.
+pub const KEPT_WORDS: usize = 8;
 
 /// Which threads a barrier or a broadcast spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -128,7 +131,35 @@ pub(crate) fn broadcast<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; 
 /// The calling thread's place in its warp.
 #[inline(always)]
 pub(crate) fn lane() -> u32 {
-    position().thread % WARP
+    backend::lane()
+}
+
+/// The words that the block's first warp keeps; 0 when the kernel begins.
+#[inline(always)]
+pub(crate) fn kept() -> *mut u64 {
+    backend::kept()
+}
+
+/// Brings the lanes of the caller's warp, a whole one, together, whose ways have parted. For the end
+/// of a function that all lanes call: the compiler takes lanes that come back from one for a warp
+/// that is whole, and leaves out barriers behind it (seen on an H200, where the lanes of a warp went
+/// on without the first one, which still told the proxy of a message).
+#[inline(always)]
+pub(crate) fn come_together() {
+    backend::come_together();
+}
+
+/// The first of them.
+#[inline(always)]
+pub(crate) fn first_kept() -> u64 {
+    backend::first_kept()
+}
+
+/// What the first lane of the caller's warp, a whole one, brought.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub(crate) fn half_from_first_lane(half: u32) -> u32 {
+    backend::half_from_first_lane(half)
 }
 
 /// Whether a warp that waits polls as one, rather than its first thread for all of them.

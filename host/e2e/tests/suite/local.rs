@@ -5,7 +5,7 @@
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
-use gpunet_device::calls::POLLIN;
+use gpunet_device::calls::{POLLIN, SHUT_WR};
 use gpunet_e2e::{
     Domain, Errno, Folder, Job, PATIENCE, RING, Script, SocketAddr, SocketOption, any_port,
     any_port_v6, flags, net_builder, skip,
@@ -177,4 +177,39 @@ fn one_stream_after_the_other_is_watched_in_the_same_places() {
     Job::blocks(32).script(&client).run(&near);
     serving.finish();
     assert_eq!(near.statistics().violations + far.statistics().violations, 0);
+}
+
+/// A block keeps in mind where the stream stands that it used last. Others use it, too.
+#[test]
+fn a_stream_that_is_kept_in_mind_is_shared() {
+    let name = "a_stream_that_is_kept_in_mind_is_shared";
+    let Some(net) = net_by(name, TransportChoice::Local) else { return };
+    let jobs: [fn() -> Job; 3] = [|| Job::blocks(32), || Job::blocks(96), || Job::warps(32)];
+    for job in jobs {
+        let (listener, address) = net.listen(any_port()).expect("a port");
+        let (mut server, mut first, mut second) = (Script::new(), Script::new(), Script::new());
+        server.given(0, listener).accept(0, 1).echo(1, 256).any().close(1).close(0);
+        first.stream(0, address);
+        for _ in 0..20 {
+            first.send(0, 10).recv_all(0, 10, 10);
+        }
+        first.give_handle(0, 1).wait_flag(2);
+        // The second has moved both sides.
+        first.send(0, 10).recv_all(0, 10, 10).send(0, 10).recv_all(0, 10, 10);
+        first.set_flag(3).wait_flag(4);
+        // It has waited for bytes in vain, and longer messages go another way.
+        first.send(0, 10).recv_all(0, 10, 10).send(0, 300).recv_all(0, 300, 300);
+        first.send(0, 64).recv_all(0, 64, 7).set_flag(5).wait_flag(6);
+        // It has ended sending, and then closed the stream.
+        first.send(0, 10).errno(Errno::EPIPE).recv(0, 10).expect(0).set_flag(7).wait_flag(8);
+        first.send(0, 10).errno(Errno::EBADF).recv(0, 10).errno(Errno::EBADF);
+        second.take_handle(0, 1);
+        for _ in 0..3 {
+            second.send(0, 20).recv_all(0, 20, 20);
+        }
+        second.set_flag(2).wait_flag(3).receive_timeout(0, Duration::from_millis(20));
+        second.recv(0, 10).errno(Errno::ETIMEDOUT).receive_timeout(0, PATIENCE).set_flag(4);
+        second.wait_flag(5).shutdown(0, SHUT_WR).set_flag(6).wait_flag(7).close(0).set_flag(8);
+        job().script(&server).script(&first).script(&second).run(&net);
+    }
 }

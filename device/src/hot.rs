@@ -1,0 +1,273 @@
+//! The direct stream that a block used last: small messages without a look at its record.
+//!
+//! What a call needs of a stream's record lies two or three reads of GPU memory away, one behind the
+//! other, and a call's whole code does not fit into the cache from which a single warp gets its
+//! instructions at once. So the block's first warp keeps that of one stream in shared memory, and has
+//! short code of its own for the usual case: a small message on that stream, and nobody else has used
+//! the side since. An exchange of the side's position tells so: counters of direct streams begin at
+//! numbers of their own, so a position names stream and place. Anything else goes the ordinary way
+//! ([`direct`]), which keeps the stream for the next call.
+
+#![allow(unsafe_code, reason = "reaches what was kept: addresses, and words of shared memory")]
+
+use crate::abi::card::Progress;
+use crate::abi::express::{self, EXPRESS_WORDS};
+use crate::abi::handle::Handle;
+use crate::abi::layout::{LIVE_AT, LOCAL_WORDS, MAILBOX_WORDS, WATCHED_AT};
+use crate::abi::net::Net;
+use crate::abi::word::Words;
+use crate::direct;
+use crate::express::{copy_into, load_bytes, store_bytes};
+use crate::local::{RingPlace, Side, Socket, TAKEN};
+use crate::ring::Found;
+use crate::simt::{self, KEPT_WORDS};
+use crate::wait::Deadline;
+
+/// Looks at the mailbox before the ordinary way takes over, with its deadline: some 20 us. Where
+/// lanes are switched one by one, a single look.
+const LOOKS: u32 = 64;
+/// Looks that find a counter which has moved, and no small message: words may come behind it.
+const DOUBTS: u32 = 2;
+
+const COUNTER_LANE: u32 = LIVE_AT as u32;
+const SEND_PROGRESS_LANE: u32 = COUNTER_LANE + 1;
+const WATCHED_LANE: u32 = WATCHED_AT as u32;
+const _: () = assert!(SEND_PROGRESS_LANE < WATCHED_LANE && (WATCHED_LANE as usize) < MAILBOX_WORDS);
+
+/// What is kept of a stream. The block's first warp writes and reads it, with a barrier in between.
+#[derive(Clone, Copy)]
+#[repr(C, align(16))]
+struct Kept {
+    /// The stream; none: nothing is kept.
+    handle: Handle,
+    /// Where its record is.
+    record: u64,
+    /// Its mailbox.
+    mailbox: u64,
+    /// The peer's.
+    peer: u64,
+    /// Where the receive side stood when this group gave it back.
+    received: u64,
+    /// Where the send side did, with the number of the last small message.
+    sent: u64,
+    /// The last that the peer said of what it has taken.
+    known: u64,
+    /// The send ring.
+    ring: u64,
+}
+
+const _: () = assert!(size_of::<Kept>() == 8 * KEPT_WORDS);
+
+impl Kept {
+    #[inline(always)]
+    fn place() -> *mut Self {
+        simt::kept().cast()
+    }
+
+    #[inline(always)]
+    fn load() -> Self {
+        // SAFETY: the block's words, of that size, and any bits make one; nobody writes meanwhile.
+        unsafe { Self::place().read() }
+    }
+
+    #[inline(always)]
+    fn words<const N: usize>(address: u64) -> Words<N> {
+        // SAFETY: `keep` got the address from an open socket. Its memory stays while a kernel may
+        // look there, whatever becomes of the socket.
+        unsafe { Words::at(core::ptr::with_exposed_provenance_mut(address as usize)) }
+    }
+
+    #[inline(always)]
+    fn socket(&self, net: Net) -> Socket {
+        Socket::at(net, self.handle, Self::words::<LOCAL_WORDS>(self.record))
+    }
+
+    #[inline(always)]
+    fn mailbox(&self) -> Words<MAILBOX_WORDS> {
+        Self::words(self.mailbox)
+    }
+
+    #[inline(always)]
+    fn peer(&self) -> Words<MAILBOX_WORDS> {
+        Self::words(self.peer)
+    }
+}
+
+/// Whether that stream is kept; lanes of the block's first warp ask. All that other streams pay.
+#[inline(always)]
+pub(crate) fn keeps(handle: Handle) -> bool {
+    simt::first_kept() == handle.0 && handle.0 != 0
+}
+
+/// Keeps a stream: one lane of the block's first warp, with the receive side of the socket, which
+/// stands at `received`.
+#[cold]
+#[inline(never)]
+pub(crate) fn keep(socket: Socket, received: u64) {
+    let (mailbox, peer) = socket.mailbox_addresses();
+    let kept = Kept {
+        handle: socket.handle(),
+        record: socket.record_address(),
+        mailbox,
+        peer,
+        received,
+        sent: socket.numbered_position(Side::Send),
+        known: socket.progress_word(Side::Send).load(),
+        ring: socket.ring(Side::Send).0,
+    };
+    // SAFETY: the block's words; one lane writes, and the others read behind a barrier.
+    unsafe { Kept::place().write(kept) };
+}
+
+/// Keeps no stream any more; one lane of the block's first warp.
+#[inline(always)]
+pub(crate) fn forget() {
+    // SAFETY: as in `keep`.
+    unsafe { (&raw mut (*Kept::place()).handle).write(Handle::NONE) };
+}
+
+/// Receives a small message on the stream that [is kept](keeps); all lanes of the block's first warp
+/// call it. [`Found::MISSED`]: nothing has happened, go the ordinary way.
+#[inline(never)]
+pub(crate) fn take(net: Net, handle: Handle, (to, most): (*mut u8, usize)) -> Found {
+    let kept = Kept::load();
+    let lane = simt::lane();
+    let socket = kept.socket(net);
+    let position = kept.received;
+    let at = kept.mailbox().get(lane.min(WATCHED_LANE) as usize);
+    // On its way together with the exchange: what it brings is this group's if the side is. No
+    // acquire here and below: words tell by themselves what they belong to, and nobody looks into
+    // the ring.
+    let mut word = at.load();
+    let mut stood = position;
+    if lane == 0 {
+        stood = socket.position_word(Side::Receive).replace_on_gpu(position, TAKEN);
+    }
+    if simt::any_lane(stood != position) {
+        return Found::missed();
+    }
+    let looks = if simt::polls_by_warp() { LOOKS } else { 1 };
+    let mut doubts = 0;
+    for _ in 0..looks {
+        let tag = simt::half_from_first_lane(express::tag_of(word));
+        let end = position.wrapping_add(express::length_of(tag));
+        let number = express::number_in(tag);
+        let length = express::length_of(tag) as usize;
+        let counter = Progress::new(end, 0).with_express(number).0;
+        // Without a branch, in which lanes would go one after the other.
+        let strange = (tag != express::tag(position, length as u64, number))
+            | (number == 0)
+            | (length > most)
+            | (lane < EXPRESS_WORDS as u32) & (express::tag_of(word) != tag)
+            | (lane == COUNTER_LANE) & (word != counter)
+            // The ordinary way tells the proxy.
+            | (lane >= WATCHED_LANE) & (word != 0);
+        if !simt::any_lane(strange) {
+            let first = 4 * lane as usize;
+            if first < length {
+                // SAFETY: the caller's buffer holds `most` bytes, and `length` is at most that.
+                unsafe { store_bytes(to.add(first), express::bytes_of(word), length - first) };
+            }
+            if lane == SEND_PROGRESS_LANE {
+                socket.remember_send_progress(Progress(word));
+                // SAFETY: as in `keep`, as for the words below.
+                unsafe { (&raw mut (*Kept::place()).known).write(word) };
+            }
+            if lane == 0 {
+                // What the peer's send side reads. No fence: nobody has read the ring.
+                kept.peer().get(SEND_PROGRESS_LANE as usize).store(Progress::new(end, 0).0);
+                socket.note_position(Side::Receive, end);
+                socket.unlock(Side::Receive, end);
+                // SAFETY: as above.
+                unsafe { (&raw mut (*Kept::place()).received).write(end) };
+            }
+            simt::come_together();
+            return Found { ring: Found::COPIED, span: Found::span(position, length) };
+        }
+        // Whatever number is left there of the message before.
+        let moved = express::without_number(word) != Progress::new(position, 0).0;
+        if simt::any_lane((lane == COUNTER_LANE) & moved) {
+            doubts += 1;
+            if doubts == DOUBTS {
+                break;
+            }
+        }
+        simt::pause();
+        word = at.load();
+    }
+    go_on(net, handle, (to, most), position)
+}
+
+/// Receives the ordinary way, with the side taken.
+#[cold]
+#[inline(never)]
+fn go_on(net: Net, handle: Handle, buffer: (*mut u8, usize), position: u64) -> Found {
+    let mut deadline = 0;
+    if simt::lane() == 0 {
+        forget();
+        deadline = Socket::named(net, handle).map_or(0, |socket| {
+            let patience = Deadline::after_or_never(socket.timeout(Side::Receive));
+            if socket.non_blocking() { 0 } else { patience.to_word() }
+        });
+    }
+    direct::take(net, handle, buffer, position, simt::from_lane(deadline, 0), true)
+}
+
+/// Sends a small message on the stream that [is kept](keeps); all lanes of the block's first warp
+/// call it. Whether it did; else nothing has happened.
+#[inline(never)]
+pub(crate) fn put(net: Net, from: *const u8, length: usize) -> bool {
+    let kept = Kept::load();
+    let position = express::without_number(kept.sent);
+    // All that was sent before has been taken, and so its words are free.
+    if kept.known != Progress::new(position, 0).0 {
+        return false;
+    }
+    let lane = simt::lane();
+    let socket = kept.socket(net);
+    // Both on their way together with the exchange.
+    let watched = kept.mailbox().get(WATCHED_AT).load();
+    let straight = socket.sends_straight();
+    let mut stood = kept.sent;
+    if lane == 0 {
+        stood = socket.position_word(Side::Send).replace_on_gpu(kept.sent, TAKEN);
+    }
+    let first = 4 * lane as usize;
+    let mut bytes = [0; 4];
+    if first < length {
+        // SAFETY: the caller's buffer holds `length` bytes.
+        bytes = unsafe { load_bytes(from.add(first), length - first) };
+    }
+    let taken = stood == kept.sent;
+    if simt::any_lane(!taken | (watched != 0) | !straight) {
+        if lane == 0 && taken {
+            // Who takes the side next knows what was sent before.
+            simt::gpu_release_fence();
+            socket.unlock(Side::Send, kept.sent);
+        }
+        simt::come_together();
+        return false;
+    }
+    let number = express::next_number(express::number_of(kept.sent));
+    let end = position + length as u64;
+    let word = match lane {
+        COUNTER_LANE => Progress::new(end, 0).with_express(number).0,
+        _ => express::word(bytes, express::tag(position, length as u64, number)),
+    };
+    if lane <= COUNTER_LANE {
+        kept.peer().get(lane as usize).store(word);
+    }
+    copy_into(RingPlace(kept.ring), position, length, first, bytes);
+    // All lanes' bytes, before whoever has the side next says that the ring holds them.
+    simt::warp_barrier();
+    if lane == 0 {
+        let end = express::with_number(end, number);
+        socket.note_position(Side::Send, end);
+        // SAFETY: as in `keep`.
+        unsafe { (&raw mut (*Kept::place()).sent).write(end) };
+        simt::gpu_release_fence();
+        socket.unlock(Side::Send, end);
+    }
+    simt::come_together();
+    true
+}
