@@ -1,6 +1,7 @@
 //! What reaches the memory, recorded; and what the processor is told, read from the machine code.
 
 use std::cell::RefCell;
+use std::sync::atomic::AtomicU32;
 
 use proptest::prelude::*;
 
@@ -153,9 +154,9 @@ extern "C" fn flag_on_combining_memory(data: *mut u32, flag: *mut u32) {
 extern "C" fn flag_by_address(data: *mut u32, flag: *mut u32) {
     // SAFETY: as above.
     unsafe {
-        data.write_volatile(0x1234_5678);
+        AtomicU32::from_ptr(data).store(0x1234_5678, Ordering::Relaxed);
         Caching::WriteCombining.store_fence();
-        flag.write_volatile(0x0BAD_CAFE);
+        AtomicU32::from_ptr(flag).store(0x0BAD_CAFE, Ordering::Release);
     }
 }
 

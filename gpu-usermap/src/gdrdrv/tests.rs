@@ -306,6 +306,7 @@ fn a_child_process_is_refused_and_touches_nothing() {
     assert_eq!(mapping.check(), Err(AccessError::OtherProcess));
     assert!(mapping.view().is_err());
     fake.state().log.clear();
+    assert_eq!(mapping.abandon(), Err(Errno(libc::EPERM)), "other pages may lie there");
     drop(mapping);
     assert_eq!(fake.state().log, [""; 0], "a child has no mapping and no pin to give back");
     // It opens the device for itself.
