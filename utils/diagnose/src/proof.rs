@@ -57,8 +57,7 @@ const _: () = assert!(size_of::<Outcome>() == OUTCOME && align_of::<Outcome>() =
 
 /// Tries everything; RDMA at that address of a device, if there is one.
 pub(crate) fn prove(rdma: Option<Ipv4Addr>) -> Proofs {
-    let opened = within(OPENING, open)
-        .unwrap_or_else(|| Err(format!("it did not open within {} s", OPENING.as_secs())));
+    let opened = within(OPENING, open).unwrap_or_else(|why| Err(why.to_string()));
     let (gpu, reason) = match opened {
         Ok(opened) => opened,
         Err(why) => return Proofs { gpu: Some(Err(why)), ..Proofs::default() },
@@ -148,7 +147,7 @@ fn transfer(gpu: &Gpu, way: &str, choice: TransportChoice, at: Option<SocketAddr
         let without_rdma = net.without_rdma().map(one_line);
         Proof { way: name, outcome, adapters, without_rdma }
     });
-    tried.unwrap_or_else(|| no_proof(format!("it did not end within {} s", TRANSFER.as_secs())))
+    tried.unwrap_or_else(|why| no_proof(why.to_string()))
 }
 
 /// A socket file that goes when the transfer has.

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use super::{in_container, node};
+use super::{RDMA_DEVICES, in_container, node};
 use crate::machine::{KernelModule, Machine, Seen, one_line};
 use crate::pci;
 use crate::report::Line;
@@ -121,29 +121,32 @@ fn no_device(machine: &Machine) -> Line {
     const ABOUT: &str = "devices";
     match machine.names(DEVICES) {
         Seen::Hidden(why) => Line::unseen(ABOUT, why),
+        Seen::Absent if !machine.has_sys() => Line::unseen(ABOUT, "/sys does not tell"),
         Seen::Here(_) | Seen::Absent => Line::missing(ABOUT, "no RDMA device: streams go by TCP")
             .remedy(in_container(
                 machine,
                 "load the adapter's driver (modprobe mlx5_ib), or try RDMA in software: modprobe \
                 rdma_rxe; rdma link add rxe0 type rxe netdev eth0",
+                RDMA_DEVICES,
             )),
     }
 }
 
 fn modules(machine: &Machine, wanted: bool) -> Vec<Line> {
-    let module = |name| match machine.module(name) {
-        KernelModule::Loaded => Line::ok(name, "loaded"),
-        KernelModule::BuiltIn => Line::ok(name, "part of the kernel"),
-        KernelModule::Unseen => Line::unseen(name, "/sys/module does not show modules"),
-        // What is part of the kernel and has no parameters does not show.
-        KernelModule::Absent if machine.has("/dev/infiniband/rdma_cm") => {
-            Line::ok(name, "not listed, but /dev/infiniband/rdma_cm is there")
-        }
-        KernelModule::Absent if wanted => Line::missing(name, "not loaded")
-            .remedy(in_container(machine, &format!("modprobe {name}"))),
-        KernelModule::Absent => Line::missing(name, "not loaded")
-            .remedy(format!("modprobe {name} (with an RDMA device)")),
-    };
+    let module =
+        |name| match machine.module(name) {
+            KernelModule::Loaded => Line::ok(name, "loaded"),
+            KernelModule::BuiltIn => Line::ok(name, "part of the kernel"),
+            KernelModule::Unseen => Line::unseen(name, "/sys/module does not show modules"),
+            // What is part of the kernel and has no parameters does not show.
+            KernelModule::Absent if machine.has("/dev/infiniband/rdma_cm") => {
+                Line::ok(name, "not listed, but /dev/infiniband/rdma_cm is there")
+            }
+            KernelModule::Absent if wanted => Line::missing(name, "not loaded")
+                .remedy(in_container(machine, &format!("modprobe {name}"), RDMA_DEVICES)),
+            KernelModule::Absent => Line::missing(name, "not loaded")
+                .remedy(format!("modprobe {name} (with an RDMA device)")),
+        };
     vec![module("ib_uverbs"), module("rdma_ucm")]
 }
 
@@ -158,7 +161,7 @@ fn nodes(machine: &Machine, wanted: bool) -> Vec<Line> {
     }
     if wanted && uverbs.is_empty() {
         let line = Line::missing(folder, "has no uverbs node");
-        lines.push(line.remedy(in_container(machine, "modprobe ib_uverbs")));
+        lines.push(line.remedy(in_container(machine, "modprobe ib_uverbs", RDMA_DEVICES)));
     }
     lines.extend(
         uverbs.iter().map(|name| node(machine, &format!("{folder}/{name}"), "modprobe ib_uverbs")),

@@ -18,9 +18,10 @@ const PEER_CLIENTS: &str = "ib_register_peer_memory_client";
 const WITNESS: &str = "pci_enable_device";
 
 pub(super) fn check(machine: &Machine) -> Vec<Line> {
-    let symbols = machine.pick("/proc/kallsyms", '\n', |line| {
-        let name = line.split_whitespace().nth(2);
-        name.is_some_and(|name| [P2PDMA, PEER_CLIENTS, WITNESS].contains(&name))
+    // By words, since addresses of the kernel are nobody's business; behind a name, after a tab, may
+    // stand its module.
+    let symbols = machine.pick("/proc/kallsyms", ' ', |word| {
+        [P2PDMA, PEER_CLIENTS, WITNESS].iter().any(|function| is(word, function))
     });
     vec![
         kernel(machine),
@@ -49,9 +50,13 @@ fn kernel(machine: &Machine) -> Line {
     }
 }
 
+fn is(symbol: &str, function: &str) -> bool {
+    symbol.split('\t').next() == Some(function)
+}
+
 /// Whether the kernel has a function; nothing where it does not show its functions.
 fn has(symbols: &[String], function: &str) -> Option<bool> {
-    let shows = |name| symbols.iter().any(|line| line.split_whitespace().nth(2) == Some(name));
+    let shows = |name| symbols.iter().any(|symbol| is(symbol, name));
     if shows(function) { Some(true) } else { shows(WITNESS).then_some(false) }
 }
 

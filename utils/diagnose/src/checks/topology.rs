@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::rdma;
-use crate::machine::{Machine, Seen};
+use crate::machine::{Machine, Seen, one_line};
 use crate::pci::{self, Acs, Nearness};
 use crate::report::{Group, Line};
 
@@ -98,7 +98,7 @@ fn draw(machine: &Machine, leaves: &[Leaf]) -> Vec<String> {
     }
     let mut drawing = Vec::new();
     for branch in root.below.values() {
-        drawing.push(branch.label.clone());
+        drawing.push(one_line(&branch.label));
         twigs(branch, "", &mut drawing);
     }
     drawing
@@ -108,7 +108,7 @@ fn twigs(branch: &Branch, indent: &str, drawing: &mut Vec<String>) {
     let last = branch.below.len().saturating_sub(1);
     for (index, below) in branch.below.values().enumerate() {
         let (twig, next) = if index == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
-        drawing.push(format!("{indent}{twig}{}", below.label));
+        drawing.push(format!("{indent}{twig}{}", one_line(&below.label)));
         twigs(below, &format!("{indent}{next}"), drawing);
     }
 }
