@@ -106,6 +106,7 @@ fn transfer(gpu: &Gpu, way: &str, choice: TransportChoice, at: Option<SocketAddr
         outcome: Err(why),
         adapters: Vec::new(),
         without_rdma: None,
+        words: None,
     };
     let Some(at) = at else {
         return no_proof("the folder for temporary files has too long a name".to_owned());
@@ -130,7 +131,8 @@ fn transfer(gpu: &Gpu, way: &str, choice: TransportChoice, at: Option<SocketAddr
             Ok(net) => net,
             Err(error) => {
                 let outcome = Err(one_line(&error.to_string()));
-                return Proof { way: name, outcome, adapters: Vec::new(), without_rdma: None };
+                let adapters = Vec::new();
+                return Proof { way: name, outcome, adapters, without_rdma: None, words: None };
             }
         };
         let outcome = echo(&gpu, &net, at);
@@ -145,7 +147,8 @@ fn transfer(gpu: &Gpu, way: &str, choice: TransportChoice, at: Option<SocketAddr
         });
         let adapters = adapters.collect();
         let without_rdma = net.without_rdma().map(one_line);
-        Proof { way: name, outcome, adapters, without_rdma }
+        let words = Some(one_line(&net.statistics().words.to_string()));
+        Proof { way: name, outcome, adapters, without_rdma, words }
     });
     tried.unwrap_or_else(|why| no_proof(why.to_string()))
 }

@@ -14,6 +14,8 @@ pub(super) fn check(machine: &Machine) -> Vec<Line> {
         Some(Err(why)) => Line::missing("GPU for kernels", why.clone()),
         None => Line::unseen("GPU for kernels", "no transfer was tried"),
     }];
+    let words = proofs.ways.iter().find_map(|proof| proof.words.as_ref());
+    lines.extend(words.map(|words| Line::ok("words kernels poll", words.clone())));
     for proof in &proofs.ways {
         lines.push(way(proof));
         lines.extend(proof.adapters.iter().map(placements));

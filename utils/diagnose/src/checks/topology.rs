@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::rdma;
 use crate::machine::{Machine, Seen, one_line};
-use crate::pci::{self, Acs, Nearness};
+use crate::pci::{self, Acs, Ats, Nearness};
 use crate::report::{Group, Line};
 
 /// A window of this size or less holds a part of the GPU's memory only.
@@ -60,7 +60,12 @@ pub(super) fn check(machine: &Machine) -> Group {
 
 fn label(machine: &Machine, device: &pci::Device, name: &str) -> String {
     let link = device.link(machine).map(|link| format!(", x{} {}", link.width, link.speed));
-    format!("{} {name}{}", device.place(), link.unwrap_or_default())
+    let ats = match device.ats(machine) {
+        Ats::On => ", ATS on",
+        Ats::Off => ", ATS off",
+        Ats::Unknown => "",
+    };
+    format!("{} {name}{}{ats}", device.place(), link.unwrap_or_default())
 }
 
 /// A branch of the drawing, by the places below it.
