@@ -6,8 +6,8 @@ use crate::pci;
 use crate::report::Line;
 
 /// Installs a driver.
-const INSTALL: &str =
-    "install NVIDIA's driver (Debian: apt-get install nvidia-open; Ubuntu: ubuntu-drivers install)";
+const INSTALL: &str = "install NVIDIA's driver (Ubuntu: ubuntu-drivers install; Debian, with NVIDIA's \
+    repository: apt-get install nvidia-open)";
 
 /// Where the kernel's driver lists its GPUs.
 const LISTED: &str = "/proc/driver/nvidia/gpus";
@@ -85,8 +85,8 @@ fn driver(machine: &Machine) -> Vec<Line> {
     } else {
         Line::warning(ABOUT, format!("{number}, proprietary modules: they export no dma-buf"))
             .remedy(
-                "where the GPU is Turing or newer, install the open modules (Debian, Ubuntu: \
-                apt-get install nvidia-open)",
+                "where the GPU is Turing or newer, install the open modules (Debian, Ubuntu, \
+                with NVIDIA's repository: apt-get install nvidia-open)",
             )
     }];
     lines.push(match machine.module("nvidia_uvm") {
