@@ -19,7 +19,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
         Some(0) => Err("at least 1 byte".to_owned()),
         // Positions in a stream are counted in 64 bits.
         Some(bytes) if bytes <= 1 << 50 => Ok(bytes),
-        _ => Err("more than any memory: at most 1024T".to_owned()),
+        _ => Err("more than any memory: at most 1048576G".to_owned()),
     }
 }
 

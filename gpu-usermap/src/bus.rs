@@ -1,11 +1,13 @@
 //! The accesses themselves: words, 16-byte lines, fences, and copies made of them. A trait, so that
 //! a test can record what reaches the memory, and in which order; [`Cpu`] is the processor.
 //!
-//! Everything is volatile: the GPU reads and writes the same bytes at any time.
+//! The GPU and other threads read and write the same bytes at any time. So a word is a relaxed atomic,
+//! which the compiler neither tears nor repeats, and a line is an instruction of its own: safe code
+//! that shares a view has no data race, whatever it stores.
 
 #![allow(unsafe_code, reason = "raw loads and stores")]
 
-use std::sync::atomic::{Ordering, compiler_fence, fence};
+use std::sync::atomic::{self, Ordering, compiler_fence, fence};
 
 use crate::view::Caching;
 
@@ -17,16 +19,35 @@ pub(crate) const LINE: usize = size_of::<Line>();
 pub trait Word: Copy + Send + Sync + 'static + sealed::Sealed {}
 
 mod sealed {
-    pub trait Sealed {}
+    /// How a word reaches memory: relaxed.
+    pub trait Sealed: Sized {
+        /// # Safety
+        /// `to` is aligned and valid.
+        unsafe fn store(self, to: *mut Self);
+        /// # Safety
+        /// `from` is aligned and valid.
+        unsafe fn load(from: *const Self) -> Self;
+    }
 }
 
 macro_rules! words {
-    ($($word:ty)*) => { $(
-        impl sealed::Sealed for $word {}
+    ($($word:ty: $atomic:ident)*) => { $(
+        impl sealed::Sealed for $word {
+            #[inline(always)]
+            unsafe fn store(self, to: *mut Self) {
+                // SAFETY: the caller's promise.
+                unsafe { atomic::$atomic::from_ptr(to) }.store(self, Ordering::Relaxed);
+            }
+            #[inline(always)]
+            unsafe fn load(from: *const Self) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { atomic::$atomic::from_ptr(from.cast_mut()) }.load(Ordering::Relaxed)
+            }
+        }
         impl Word for $word {}
     )* };
 }
-words!(u8 u16 u32 u64);
+words!(u8: AtomicU8 u16: AtomicU16 u32: AtomicU32 u64: AtomicU64);
 
 /// What reaches the memory.
 pub(crate) trait Bus {
@@ -56,35 +77,41 @@ impl Bus for Cpu {
     #[inline(always)]
     unsafe fn store<T: Word>(&self, to: *mut T, value: T) {
         // SAFETY: the caller's promise.
-        unsafe { to.write_volatile(value) }
+        unsafe { value.store(to) }
     }
 
     #[inline(always)]
     unsafe fn load<T: Word>(&self, from: *const T) -> T {
         // SAFETY: the caller's promise.
-        unsafe { from.read_volatile() }
+        unsafe { T::load(from) }
     }
 
     #[inline(always)]
     unsafe fn store_line(&self, to: *mut Line, line: Line, caching: Caching) {
         #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
-            // SAFETY: the caller's promise; every x86-64 has SSE2. The fence that a streaming
-            // store wants comes at the end of the copy.
-            unsafe {
-                let value = _mm_loadu_si128((&raw const line).cast());
-                match caching {
-                    Caching::WriteCombining => _mm_stream_si128(to.cast(), value),
-                    _ => to.cast::<__m128i>().write_volatile(value),
+        // SAFETY: the caller's promise; every x86-64 has both. The fence that a streaming store
+        // wants comes at the end of the copy.
+        unsafe {
+            use std::arch::{asm, x86_64::_mm_loadu_si128};
+            let value = _mm_loadu_si128((&raw const line).cast());
+            match caching {
+                Caching::WriteCombining => {
+                    asm!("movntdq [{}], {}", in(reg) to, in(xmm_reg) value, options(nostack, preserves_flags));
+                }
+                _ => {
+                    asm!("movdqa [{}], {}", in(reg) to, in(xmm_reg) value, options(nostack, preserves_flags));
                 }
             }
         }
         #[cfg(not(target_arch = "x86_64"))]
         {
             let _ = caching;
-            // SAFETY: the caller's promise.
-            unsafe { to.write_volatile(line) }
+            let to = to.cast::<u64>();
+            // SAFETY: the caller's promise, for both halves.
+            unsafe {
+                self.store(to, line[0]);
+                self.store(to.add(1), line[1]);
+            }
         }
     }
 
@@ -92,16 +119,17 @@ impl Bus for Cpu {
     unsafe fn load_line(&self, from: *const Line, caching: Caching) -> Line {
         #[cfg(target_arch = "x86_64")]
         {
-            use std::arch::x86_64::{__m128i, _mm_storeu_si128};
+            use std::arch::{asm, x86_64::_mm_storeu_si128};
             let mut line = [0; 2];
-            // SAFETY: the caller's promise; the streaming load only where the processor has it.
+            // SAFETY: the caller's promise; the streaming load, which takes a whole cache line of
+            // combining memory across the bus at once, only where the processor has it.
             unsafe {
-                let value = match caching {
-                    Caching::WriteCombining if std::is_x86_feature_detected!("sse4.1") => {
-                        streaming_load(from.cast())
-                    }
-                    _ => from.cast::<__m128i>().read_volatile(),
-                };
+                let value;
+                if caching == Caching::WriteCombining && std::is_x86_feature_detected!("sse4.1") {
+                    asm!("movntdqa {}, [{}]", out(xmm_reg) value, in(reg) from, options(nostack, readonly, preserves_flags));
+                } else {
+                    asm!("movdqa {}, [{}]", out(xmm_reg) value, in(reg) from, options(nostack, readonly, preserves_flags));
+                }
                 _mm_storeu_si128((&raw mut line).cast(), value);
             }
             line
@@ -109,14 +137,15 @@ impl Bus for Cpu {
         #[cfg(not(target_arch = "x86_64"))]
         {
             let _ = caching;
-            // SAFETY: the caller's promise.
-            unsafe { from.read_volatile() }
+            let from = from.cast::<u64>();
+            // SAFETY: the caller's promise, for both halves.
+            unsafe { [self.load(from), self.load(from.add(1))] }
         }
     }
 
     #[inline(always)]
     fn store_fence(&self) {
-        // The fence is opaque to the compiler as the volatile accesses around it are.
+        // The compiler moves nothing across it, relaxed words included.
         #[cfg(target_arch = "x86_64")]
         // SAFETY: every x86-64 has it.
         unsafe {
@@ -138,23 +167,6 @@ impl Bus for Cpu {
         #[cfg(not(target_arch = "x86_64"))]
         fence(Ordering::SeqCst);
     }
-}
-
-/// A load that takes a whole cache line of write-combining memory across the bus, once.
-///
-/// # Safety
-/// `from` is aligned and valid, and the processor has SSE4.1.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "sse4.1")]
-#[inline]
-unsafe fn streaming_load(from: *const std::arch::x86_64::__m128i) -> std::arch::x86_64::__m128i {
-    let value;
-    // Assembly rather than the intrinsic, which the compiler may repeat or leave out.
-    // SAFETY: the caller's promise.
-    unsafe {
-        std::arch::asm!("movntdqa {}, [{}]", out(xmm_reg) value, in(reg) from, options(nostack, readonly, preserves_flags));
-    }
-    value
 }
 
 /// Stores a flag after everything that this thread stored before, and sends it on its way.

@@ -34,8 +34,8 @@ pub struct Mapping<M: GpuMemory> {
     memory: M,
 }
 
-// SAFETY: the pointer in `held` leads to memory that is reached by volatile and atomic accesses
-// alone; everything else in here may be sent and shared.
+// SAFETY: the pointer in `held` leads to memory that is reached by atomic accesses alone;
+// everything else in here may be sent and shared.
 #[allow(unsafe_code, reason = "a pointer inside")]
 unsafe impl<M: GpuMemory> Send for Mapping<M> {}
 // SAFETY: as above.
@@ -141,7 +141,8 @@ impl<M: GpuMemory> Mapping<M> {
     /// Memory that nobody can take away stays as it is.
     ///
     /// # Errors
-    /// The system's; the mapping is as it was then.
+    /// The system's; EPERM in a process that was forked after the mapping was made, where something
+    /// else may lie. The mapping is as it was then.
     pub fn abandon(&self) -> Result<(), Errno> {
         match &self.held {
             Held::Gdrdrv(mapped) => mapped.cover(),

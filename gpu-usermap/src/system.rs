@@ -194,6 +194,9 @@ impl Pages {
 
     /// Puts zeroed pages in their place.
     pub(crate) fn cover(&self) -> Result<(), Errno> {
+        if !self.are_here() {
+            return Err(Errno(libc::EPERM));
+        }
         // SAFETY: `map` made the mapping with that length, and only the drop ends it.
         unsafe { self.system.cover(self.start, self.length) }
     }
@@ -203,12 +206,17 @@ impl Pages {
     pub fn length(&self) -> usize {
         self.length
     }
+
+    /// Whether this is the process that mapped them: one that was forked has not inherited them,
+    /// and something else may lie there.
+    fn are_here(&self) -> bool {
+        self.system.process() == self.process
+    }
 }
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // A process that was forked has not inherited the pages: something else may lie there.
-        if self.system.process() == self.process {
+        if self.are_here() {
             // SAFETY: `map` made it with that length, and views borrow from the owner of `self`.
             let result = unsafe { self.system.munmap(self.start, self.length) };
             debug_assert!(result.is_ok());

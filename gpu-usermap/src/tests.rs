@@ -101,6 +101,35 @@ fn backends_are_tried_in_order_and_say_why_not() {
 }
 
 #[test]
+fn a_dma_buf_is_mapped_from_any_byte_on_and_nothing_is_left() {
+    let fake = Fake::new();
+    let mapper = mapper(&fake).choice(Choice::Only(Backend::DmaBuf));
+    // Neither begins nor ends with a page.
+    let memory = fake.memory(BASE + 0x300, 100_000);
+    let mapping = mapper.map(&memory, 5000..70_001).unwrap();
+    assert_eq!((mapping.caching(), mapping.len()), (Caching::WriteCombining, 65_001));
+    let bytes: Vec<u8> = (0..65_001).map(|at| (at * 11 + 3) as u8).collect();
+    mapping.view().unwrap().write(0, &bytes).unwrap();
+    let mut back = vec![0xEE; bytes.len() + 2];
+    memory.driver_read(4999, &mut back).unwrap();
+    assert!(back[1..=bytes.len()] == bytes && (back[0], back[bytes.len() + 1]) == (0, 0));
+    assert_eq!((fake.left(), fake.exported()), ((0, 0, 1), 1));
+    drop(mapping);
+    assert_eq!((fake.left(), fake.exported()), ((0, 0, 0), 0));
+
+    let why = |address, len| match mapper.map(fake.memory(address, len), 0..len) {
+        Err(MapError::NoBackend { mut passed }) => passed.swap_remove(1).why,
+        other => panic!("{other:?}"),
+    };
+    assert!(matches!(why(u64::MAX, usize::MAX), Why::Nonsense { .. }));
+    assert!(matches!(why(0x1000, 1), Why::NotExported(_)));
+    fake.state().fail = Some((Step::MmapOfExport, Errno(libc::EACCES)));
+    let refused = why(BASE, 4096);
+    assert!(matches!(refused, Why::Refused { call: Call::MapExport, errno: Errno(libc::EACCES) }));
+    assert_eq!((fake.left(), fake.exported()), ((0, 0, 0), 0));
+}
+
+#[test]
 fn host_memory_is_the_last_resort_of_an_allocation() {
     let fake = Fake::new();
     let gpu = Gpu(Arc::clone(&fake));

@@ -53,7 +53,7 @@ pub struct View<'m> {
     mapping: PhantomData<&'m ()>,
 }
 
-// SAFETY: all access to the bytes is volatile, and the bounds do not change.
+// SAFETY: all access to the bytes is by `bus`, which races with nobody; the bounds do not change.
 unsafe impl Send for View<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for View<'_> {}
@@ -168,8 +168,8 @@ impl<'m> View<'m> {
         self.caching.store_fence();
     }
 
-    /// Where the CPU finds the first byte, for accesses of the caller's own: atomic or volatile
-    /// ones, as long as the mapping stands, with the fences that its [`Caching`] takes.
+    /// Where the CPU finds the first byte, for accesses of the caller's own: atomic ones, as
+    /// long as the mapping stands, with the fences that its [`Caching`] takes.
     #[must_use]
     pub fn as_ptr(self) -> *mut u8 {
         self.start.as_ptr()
@@ -196,7 +196,7 @@ pub struct Place<'m, T: Word> {
     mapping: PhantomData<&'m ()>,
 }
 
-// SAFETY: all access to the word is volatile.
+// SAFETY: all access to the word is by `bus`, which races with nobody.
 unsafe impl<T: Word> Send for Place<'_, T> {}
 // SAFETY: as above.
 unsafe impl<T: Word> Sync for Place<'_, T> {}

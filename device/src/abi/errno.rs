@@ -27,6 +27,7 @@ macro_rules! errnos {
 
 errnos! {
     EPERM = 1, "not permitted";
+    ENOENT = 2, "no such file or folder";
     EINTR = 4, "interrupted";
     EIO = 5, "input/output error";
     EBADF = 9, "not an open socket";
@@ -37,9 +38,12 @@ errnos! {
     EBUSY = 16, "another group is using this side of the socket";
     EXDEV = 18, "the other end's GPU memory cannot be reached from here";
     ENODEV = 19, "no such device";
+    ENOTDIR = 20, "not a folder";
     EINVAL = 22, "invalid argument";
     ENFILE = 23, "socket table full";
     EMFILE = 24, "too many open files";
+    ENOSPC = 28, "no space left on the device";
+    EROFS = 30, "the file system cannot be written";
     EPIPE = 32, "broken pipe";
     ENAMETOOLONG = 36, "name too long";
     EPROTO = 71, "protocol error: the proxy caught a bad word in this socket's memory";

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_void};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -63,6 +63,8 @@ pub(crate) struct State {
     pub(crate) log: Vec<&'static str>,
     /// Calls with a handle that was not pinned.
     pub(crate) stale: usize,
+    /// Calls of processes that have not opened the device.
+    pub(crate) strangers: usize,
     pub(crate) mapped: usize,
     freed: Vec<(u64, u64)>,
     files: BTreeMap<RawFd, FileState>,
@@ -91,6 +93,7 @@ impl Fake {
             process: PROCESS,
             log: Vec::new(),
             stale: 0,
+            strangers: 0,
             mapped: 0,
             freed: Vec::new(),
             files: BTreeMap::new(),
@@ -108,6 +111,16 @@ impl Fake {
         let state = self.state();
         let pins = state.files.values().map(|file| file.pins.len()).sum();
         (state.files.len(), pins, state.mapped)
+    }
+
+    /// Descriptors of its memory that were exported and are open.
+    pub(crate) fn exported(&self) -> usize {
+        let file = |meta: Metadata| (meta.dev(), meta.ino());
+        let ours = self.memory.metadata().map(file).unwrap();
+        let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        // Those of other tests come and go.
+        let found = open.filter_map(|entry| std::fs::metadata(entry.path()).map(file).ok());
+        found.filter(|found| *found == ours).count() - 1
     }
 
     /// An allocation; the fake does not care whether they overlap.
@@ -226,6 +239,7 @@ impl System for Fake {
         let mut state = self.state();
         let opener = state.files.get(&file).ok_or(Errno(libc::EBADF))?.opener;
         if opener != state.process {
+            state.strangers += 1;
             return Err(Errno(libc::EACCES));
         }
         state.failure(Step::Ioctl(code))?;

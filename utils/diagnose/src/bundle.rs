@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 
 use crate::checks;
-use crate::machine::Machine;
+use crate::machine::{Machine, without_homes};
 use crate::report::Report;
 
 /// What of the environment may be told.
@@ -49,11 +49,9 @@ fn text(
         variables.concat(),
         machine.journal().texts(),
     );
-    let home = std::env::var("HOME").ok().filter(|home| home.len() > 1);
     let addresses = checks::all_addresses(machine).into_iter().map(|address| address.to_string());
-    let private = home.map(|home| (home, "~")).into_iter();
-    let private = private.chain(addresses.map(|address| (address, "(an address)")));
-    Ok(private.fold(whole, |text, (private, public)| text.replace(&private, public)))
+    Ok(addresses
+        .fold(without_homes(&whole), |text, address| text.replace(&address, "(an address)")))
 }
 
 #[cfg(test)]

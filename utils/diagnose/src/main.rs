@@ -18,10 +18,11 @@ mod pci;
 mod proof;
 mod report;
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
+use gpunet_apps::print::{print, say};
 
 use machine::Machine;
 use options::Options;
@@ -35,7 +36,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            say(&machine::one_line(&format!("{error:#}")));
+            say(&machine::one_line(&format!("diagnose: {error:#}")));
             ExitCode::FAILURE
         }
     }
@@ -48,9 +49,8 @@ fn act(options: &Options) -> Result<bool> {
         None => {
             let mut machine = Machine::real(Machine::ask());
             if !machine.answers.cuda.devices.is_empty() && io::stderr().is_terminal() {
-                say(
-                    "trying kernels; the first time on a GPU its driver compiles them, up to a minute",
-                );
+                say("diagnose: trying kernels; the first time on a GPU its driver compiles them, \
+                    up to a minute");
             }
             machine.answers.proofs = proof::prove(checks::first_address(&machine));
             machine
@@ -58,18 +58,14 @@ fn act(options: &Options) -> Result<bool> {
     };
     let report = checks::report(&machine);
     let text = if options.json { report.json() } else { report.text() };
-    let mut out = io::stdout();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("cannot write the report")?;
+    // A reader who has left, such as `head`, costs nobody the files.
+    let printed = print(&text);
     if let Some(folder) = &options.record {
         machine.journal().record(&machine.answers, folder)?;
     }
     if let Some(file) = &options.bundle {
         bundle::write(&machine, &report, file)?;
     }
+    printed?;
     Ok(report.runs)
-}
-
-/// Says a line on standard error; with that closed there is nobody to tell.
-fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "diagnose: {line}");
 }

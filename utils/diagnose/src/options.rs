@@ -19,8 +19,9 @@ not answer), then what was seen, and behind `>` what to do.
 The groups: GPU and driver; CUDA attributes; GPU memory for network devices (dma-buf, peer-memory \
 modules); GPU memory for the CPU (gdrdrv, dma-buf); RDMA devices and links; PCIe between GPUs and \
 RDMA devices, with a drawing; kernel and limits; the PTX toolchain. Last the proof: two kernels on a \
-real net send bytes to one another by TCP over IPv4 and IPv6, a UNIX socket, and RDMA where a device \
-has an address; and which of TCP and RDMA `auto` takes, and why.
+real net send bytes to one another by TCP over IPv4 and IPv6, by a UNIX socket, straight from kernel \
+to kernel, and by RDMA where a device has an address; and what `auto` takes to reach other programs \
+and between kernels, and why.
 
 The machine stays as it is: nothing is loaded, set or installed. Root is not needed, but sees more \
 (ACS). Every look has a time limit. On a machine without a GPU it takes a few seconds; with one, the \

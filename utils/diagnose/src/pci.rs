@@ -28,6 +28,16 @@ pub(crate) enum Acs {
     Unseen,
 }
 
+/// Whether a device asks the IOMMU for addresses itself, by Address Translation Services: what it
+/// then sends may go straight to another device, ACS or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ats {
+    On,
+    Off,
+    /// The device has none, or this user may not see it.
+    Unknown,
+}
+
 /// How near two devices are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Nearness {
@@ -168,6 +178,12 @@ impl Device {
             Seen::Absent | Seen::Hidden(_) => Acs::Unseen,
         }
     }
+
+    /// Whether it uses ATS.
+    pub(crate) fn ats(&self, machine: &Machine) -> Ats {
+        let bytes = machine.configuration(&format!("{}/config", self.folder)).here();
+        bytes.map_or(Ats::Unknown, |bytes| ats_of(&bytes))
+    }
 }
 
 /// A PCIe link.
@@ -244,6 +260,17 @@ fn acs_of(bytes: &[u8]) -> Acs {
     }
 }
 
+fn ats_of(bytes: &[u8]) -> Ats {
+    const ATS: u16 = 0x0f;
+    const ENABLED: u8 = 1 << 7;
+    let capability = extended_capabilities(bytes).into_iter().find(|(number, _)| *number == ATS);
+    match capability.and_then(|(_, at)| bytes.get(at + 7)) {
+        Some(high) if high & ENABLED != 0 => Ats::On,
+        Some(_) => Ats::Off,
+        None => Ats::Unknown,
+    }
+}
+
 /// Overwrites the device's serial number with zeros.
 pub(crate) fn blank_serial_number(bytes: &mut [u8]) {
     const SERIAL_NUMBER: u16 = 0x03;
@@ -278,6 +305,17 @@ mod tests {
         assert_eq!(acs_of(&configuration(0)[..64]), Acs::Unseen);
         assert_eq!(acs_of(&configuration(0)[..0x116]), Acs::Unseen);
         assert_eq!(acs_of(&[0xff; 4096]), Acs::None);
+    }
+
+    #[test]
+    fn ats_is_read() {
+        let mut bytes = configuration(0);
+        assert_eq!(ats_of(&bytes), Ats::Unknown);
+        bytes[0x110] = 0x0f;
+        assert_eq!(ats_of(&bytes), Ats::Off);
+        bytes[0x117] = 0x80;
+        assert_eq!(ats_of(&bytes), Ats::On);
+        assert_eq!(ats_of(&bytes[..64]), Ats::Unknown);
     }
 
     #[test]

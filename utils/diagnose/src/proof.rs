@@ -57,8 +57,7 @@ const _: () = assert!(size_of::<Outcome>() == OUTCOME && align_of::<Outcome>() =
 
 /// Tries everything; RDMA at that address of a device, if there is one.
 pub(crate) fn prove(rdma: Option<Ipv4Addr>) -> Proofs {
-    let opened = within(OPENING, open)
-        .unwrap_or_else(|| Err(format!("it did not open within {} s", OPENING.as_secs())));
+    let opened = within(OPENING, open).unwrap_or_else(|why| Err(why.to_string()));
     let (gpu, reason) = match opened {
         Ok(opened) => opened,
         Err(why) => return Proofs { gpu: Some(Err(why)), ..Proofs::default() },
@@ -107,6 +106,7 @@ fn transfer(gpu: &Gpu, way: &str, choice: TransportChoice, at: Option<SocketAddr
         outcome: Err(why),
         adapters: Vec::new(),
         without_rdma: None,
+        words: None,
     };
     let Some(at) = at else {
         return no_proof("the folder for temporary files has too long a name".to_owned());
@@ -131,7 +131,8 @@ fn transfer(gpu: &Gpu, way: &str, choice: TransportChoice, at: Option<SocketAddr
             Ok(net) => net,
             Err(error) => {
                 let outcome = Err(one_line(&error.to_string()));
-                return Proof { way: name, outcome, adapters: Vec::new(), without_rdma: None };
+                let adapters = Vec::new();
+                return Proof { way: name, outcome, adapters, without_rdma: None, words: None };
             }
         };
         let outcome = echo(&gpu, &net, at);
@@ -146,9 +147,10 @@ fn transfer(gpu: &Gpu, way: &str, choice: TransportChoice, at: Option<SocketAddr
         });
         let adapters = adapters.collect();
         let without_rdma = net.without_rdma().map(one_line);
-        Proof { way: name, outcome, adapters, without_rdma }
+        let words = Some(one_line(&net.statistics().words.to_string()));
+        Proof { way: name, outcome, adapters, without_rdma, words }
     });
-    tried.unwrap_or_else(|| no_proof(format!("it did not end within {} s", TRANSFER.as_secs())))
+    tried.unwrap_or_else(|why| no_proof(why.to_string()))
 }
 
 /// A socket file that goes when the transfer has.

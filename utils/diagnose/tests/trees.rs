@@ -1,11 +1,13 @@
 //! Recorded machines: each folder of `trees` is one, and the file of the same name is what diagnose
 //! says about it. `GPUNET_SNAPSHOTS=write cargo test -p gpunet-diagnose` writes those files anew.
 
+mod support;
+
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use std::{env, fs};
+
+use support::{Scratch, diagnose, names, text, trees};
 
 /// A machine, and the beginnings of lines that must be there whatever else is said.
 const MACHINES: &[(&str, &[&str])] = &[
@@ -15,6 +17,7 @@ const MACHINES: &[(&str, &[&str])] = &[
             "missing  CUDA ",
             "missing  libraries ",
             "warning  open files ",
+            "missing  peer-to-peer in kernel CONFIG_PCI_P2PDMA is off",
             "missing  TCP over IPv6 ",
             "gpunet runs here: emulated GPU; TCP over IPv4, UNIX socket; auto takes TCP",
         ],
@@ -25,7 +28,7 @@ const MACHINES: &[(&str, &[&str])] = &[
             "warning  peer-memory module     nv_peer_mem and nvidia_peermem are both loaded",
             "> modprobe -r nv_peer_mem",
             "missing  kernel for dma-buf ",
-            "missing  peer-to-peer in kernel the kernel's symbols show no CONFIG_PCI_P2PDMA",
+            "missing  peer-to-peer in kernel CONFIG_PCI_P2PDMA is off",
             "warning  locked memory ",
             "missing  /dev/infiniband/uverbs0 does not open: permission denied",
             "unseen   ACS, mlx5_0 ",
@@ -57,6 +60,8 @@ const MACHINES: &[(&str, &[&str])] = &[
         &[
             "ok       GPU and mlx5_0         0000:43:00.0 and 0000:44:00.0: behind the same switch",
             "ok       ACS, mlx5_0            off on the way",
+            "ok       mlx5_0 port 1          ACTIVE, Ethernet, 100 Gb/sec (4X EDR), driver mlx5_core, 10.1.0.4, RoCE v2, eth2 with MTU 9000",
+            "└─ 0000:44:00.0 mlx5_0, x16 16.0 GT/s, ATS off",
             "ok       rings for mlx5_0       dma-buf",
             "ok       auto                   takes RDMA",
         ],
@@ -81,6 +86,8 @@ const MACHINES: &[(&str, &[&str])] = &[
         "two-sockets-with-acs",
         &[
             "warning  GPU and mlx5_0         0000:16:00.0 and 0000:a1:00.0: on different sockets",
+            "└─ 0000:a1:00.0 mlx5_0, x16 16.0 GT/s, ATS on",
+            "ok       moving dma-bufs        CONFIG_DMABUF_MOVE_NOTIFY is off",
             "warning  ACS, mlx5_0            on in 0000:15:01.0, 0000:a0:03.0",
             "> switch ACS off in the firmware, or as root until the next boot: setpci -s 0000:15:01.0",
             "warning  IOMMU                  translates for 0000:16:00.0, 0000:a1:00.0",
@@ -88,40 +95,6 @@ const MACHINES: &[(&str, &[&str])] = &[
         ],
     ),
 ];
-
-fn trees() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/trees")
-}
-
-fn diagnose(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_diagnose")).args(arguments).output().expect("it starts")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("UTF-8")
-}
-
-/// A folder of this test's own, removed when dropped.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let path = env::temp_dir().join(format!("diagnose-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).expect("a folder");
-        Self(path)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().expect("UTF-8").to_owned()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 #[test]
 fn recorded_machines_get_their_verdicts() {
@@ -145,14 +118,16 @@ fn recorded_machines_get_their_verdicts() {
 }
 
 #[test]
+fn the_docs_show_the_h200_as_it_is_said() {
+    let docs = fs::read_to_string(trees().join("../../../../docs/diagnose.md")).expect("the docs");
+    let said = fs::read_to_string(trees().join("h200-without-nic.txt")).expect("the snapshot");
+    assert!(docs.contains(&format!("```text\n{said}```")), "docs/diagnose.md has another report");
+}
+
+#[test]
 fn every_tree_is_tried() {
     let known: BTreeSet<_> = MACHINES.iter().map(|(name, _)| (*name).to_owned()).collect();
-    let entries = fs::read_dir(trees()).expect("the trees").map(|entry| entry.expect("one"));
-    let found: BTreeSet<_> = entries
-        .filter(|entry| entry.path().is_dir())
-        .map(|entry| entry.file_name().into_string().expect("UTF-8"))
-        .collect();
-    assert_eq!(found, known);
+    assert_eq!(names(), known);
 }
 
 #[test]
@@ -275,79 +250,4 @@ fn what_auto_takes_between_kernels_is_said_apart() {
         assert!(has("  ok       auto                   takes TCP"), "{said}");
         assert!(said.lines().any(|line| line.ends_with(summary)), "{said}");
     }
-}
-
-/// Every file below a folder.
-fn files(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        let kind = fs::symlink_metadata(&path).expect("it is there");
-        if kind.is_dir() {
-            files(&path, found);
-        } else if kind.is_file() {
-            found.push(path);
-        }
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("a folder");
-    for entry in fs::read_dir(from).expect("a folder") {
-        let entry = entry.expect("an entry");
-        let (from, to) = (entry.path(), to.join(entry.file_name()));
-        let kind = entry.file_type().expect("a kind");
-        if kind.is_dir() {
-            copy(&from, &to);
-        } else {
-            fs::copy(from, to).expect("a copy");
-        }
-    }
-}
-
-/// The machine is not trusted either: files may hold anything.
-#[test]
-fn nonsense_in_files_is_no_panic() {
-    let scratch = Scratch::new("nonsense");
-    let nonsense: &[&[u8]] = &[
-        b"",
-        b"\xff\xff\xff\xff\xff\xff\xff\xff",
-        b"18446744073709551616 -1 0x 0xffffffffffffffff 0xffffffffffffffff 0xffffffffffffffff",
-        b"0-18446744073709551615,5-1,::::\n\x1b[2J 4: \n: \n,",
-        &[0; 5000],
-        &[0xff; 5000],
-    ];
-    for (name, _) in MACHINES {
-        for (index, bytes) in nonsense.iter().enumerate() {
-            let folder = scratch.0.join(format!("{name}-{index}"));
-            copy(&trees().join(name), &folder);
-            let mut all = Vec::new();
-            files(&folder, &mut all);
-            for file in all.iter().filter(|file| !file.ends_with("answers.json")) {
-                fs::write(file, bytes).expect("written");
-            }
-            let output = diagnose(&["--from", folder.to_str().expect("UTF-8")]);
-            assert!(output.stderr.is_empty(), "{name} {index}: {}", text(&output.stderr));
-            assert!(output.status.success(), "{name} {index}");
-            let said = text(&output.stdout);
-            assert!(said.contains("gpunet runs here") && !said.contains('\u{1b}'), "{said}");
-        }
-    }
-}
-
-/// A file that never answers, as a device that hangs makes one.
-#[test]
-fn a_file_that_hangs_is_named() {
-    let scratch = Scratch::new("hang");
-    let folder = scratch.0.join("tree");
-    copy(&trees().join("bare-laptop"), &folder);
-    let limits = folder.join("proc/self/limits");
-    fs::remove_file(&limits).expect("removed");
-    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
-    rustix::fs::mknodat(rustix::fs::CWD, &limits, rustix::fs::FileType::Fifo, mode, 0)
-        .expect("a pipe without a writer");
-    let began = Instant::now();
-    let output = diagnose(&["--from", folder.to_str().expect("UTF-8")]);
-    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
-    let said = text(&output.stdout);
-    assert!(said.contains("unseen   locked memory          did not answer within"), "{said}");
 }

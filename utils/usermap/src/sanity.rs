@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "a check forks")]
 
 use std::fs;
+use std::thread::{Scope, ScopedJoinHandle};
 
 use gpu_usermap::{AccessError, Backend, MapError, MemoryError, View, Word};
 use gpunet_apps::failure::{Failure, one_line};
@@ -210,19 +211,28 @@ fn threads(subject: &Subject<'_>) -> Outcome {
         }
         Ok(None)
     };
-    let outcomes: Vec<_> = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let work = &work;
-        let handles: Vec<_> =
-            (0..subject.threads).map(|thread| scope.spawn(move || work(thread))).collect();
-        handles.into_iter().map(|handle| handle.join()).collect()
-    });
-    for outcome in outcomes {
-        let outcome = outcome.map_err(|_| "a thread panicked")?;
-        if let Some(wrong) = outcome? {
-            return Ok(Some(wrong));
+        // All begin before the first is waited for.
+        let started: Vec<_> =
+            (0..subject.threads).map(|thread| start(scope, move || work(thread))).collect();
+        for handle in started {
+            let outcome = handle?.join().map_err(|_| "a thread panicked")?;
+            if let Some(wrong) = outcome? {
+                return Ok(Some(wrong));
+            }
         }
-    }
-    Ok(None)
+        Ok(None)
+    })
+}
+
+/// A thread for a check, if the system gives one.
+fn start<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>, MemoryError> {
+    let thread = std::thread::Builder::new().spawn_scoped(scope, work);
+    thread.map_err(|error| format!("no thread for this check (ulimit -u): {error}").into())
 }
 
 fn order(subject: &Subject<'_>) -> Outcome {
@@ -255,7 +265,7 @@ fn order(subject: &Subject<'_>) -> Outcome {
         Ok(None)
     };
     std::thread::scope(|scope| {
-        let reader = scope.spawn(reader);
+        let reader = start(scope, reader)?;
         for round in 1..=ROUNDS {
             view.write(1000, &[round as u8; 200])?;
             flag.store_release(round);
@@ -318,8 +328,9 @@ fn mistakes(subject: &Subject<'_>) -> Outcome {
 }
 
 fn leftovers(subject: &Subject<'_>) -> Outcome {
-    let count = || -> Result<(usize, usize), std::io::Error> {
-        let maps = fs::read_to_string("/proc/self/maps")?;
+    let count = || -> Result<(usize, usize), MemoryError> {
+        let maps = fs::read_to_string("/proc/self/maps")
+            .map_err(|error| format!("/proc/self/maps, where this is counted: {error}"))?;
         // The pages of the mapping itself; others come and go with the allocator.
         let ours = ["gdrdrv", "dmabuf", "memfd"];
         let pages = maps.lines().filter(|line| ours.iter().any(|name| line.contains(name))).count();

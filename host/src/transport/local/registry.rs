@@ -24,9 +24,10 @@ const CLEARING: Duration = Duration::from_millis(100);
 /// What a path of a UNIX socket may have, with the longest name of ours behind it.
 const LONGEST_FOLDER: usize = 107 - 64;
 
-/// The folder.
+/// The folder. Dropped, it goes if this has made it and nobody listens there.
 pub(crate) struct Registry {
     folder: PathBuf,
+    made: bool,
     /// Of the network namespace, since addresses mean something inside it alone.
     namespace: u64,
 }
@@ -42,9 +43,9 @@ impl Registry {
         let mut why = String::new();
         for folder in of_runtime.into_iter().chain([of_all]) {
             match own_folder(&folder, user) {
-                Ok(()) => {
+                Ok(made) => {
                     let namespace = fs::metadata("/proc/self/ns/net").map_or(0, |meta| meta.ino());
-                    let registry = Self { folder, namespace };
+                    let registry = Self { folder, made, namespace };
                     registry.sweep();
                     return Ok(registry);
                 }
@@ -68,6 +69,12 @@ impl Registry {
             // A listener that was killed leaves its name behind.
             Err(rustix::io::Errno::ADDRINUSE) if is_dead(&path) => {
                 self.remove_dead(&path, CLEARING)?;
+                rustix::net::bind(&socket, &to).map_err(errno)?;
+            }
+            // Who made the folder has removed it, or who clears up old files.
+            Err(rustix::io::Errno::NOENT) => {
+                let user = rustix::process::geteuid().as_raw();
+                own_folder(&self.folder, user).map_err(|_| Errno::EACCES)?;
                 rustix::net::bind(&socket, &to).map_err(errno)?;
             }
             bound => bound.map_err(errno)?,
@@ -127,6 +134,15 @@ impl Registry {
     }
 }
 
+impl Drop for Registry {
+    fn drop(&mut self) {
+        if self.made {
+            // Not while it holds anything: the system sees to that.
+            let _ = fs::remove_dir(&self.folder);
+        }
+    }
+}
+
 /// A listener's entry, which goes with it.
 pub(crate) struct Listening {
     /// Goes first: once the socket is closed, the name may be the next listener's.
@@ -169,14 +185,13 @@ fn is_dead(path: &Path) -> bool {
     probe() == Err(rustix::io::Errno::CONNREFUSED)
 }
 
-/// Makes sure that a folder is the user's own and closed to others.
-fn own_folder(folder: &Path, user: u32) -> Result<(), String> {
-    match fs::DirBuilder::new().mode(0o700).create(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-            return Err(error.to_string());
-        }
-        _ => {}
-    }
+/// Makes sure that a folder is the user's own and closed to others; whether it had to be made.
+fn own_folder(folder: &Path, user: u32) -> Result<bool, String> {
+    let made = match fs::DirBuilder::new().mode(0o700).create(folder) {
+        Ok(()) => true,
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => false,
+        Err(error) => return Err(error.to_string()),
+    };
     let meta = fs::symlink_metadata(folder).map_err(|error| error.to_string())?;
     if !meta.is_dir() {
         return Err("it is no folder".to_owned());
@@ -187,7 +202,7 @@ fn own_folder(folder: &Path, user: u32) -> Result<(), String> {
     if meta.mode() & 0o077 != 0 {
         return Err(format!("others may use it (mode {:03o}, 700 is needed)", meta.mode() & 0o777));
     }
-    Ok(())
+    Ok(made)
 }
 
 /// What the entry of a listener is called.
@@ -267,8 +282,8 @@ mod tests {
         let folder =
             std::env::temp_dir().join(format!("gpunet-test-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
-        own_folder(&folder, rustix::process::geteuid().as_raw()).unwrap();
-        Registry { folder, namespace: 1 }
+        let made = own_folder(&folder, rustix::process::geteuid().as_raw()).unwrap();
+        Registry { folder, made, namespace: 1 }
     }
 
     fn at(text: &str) -> SocketAddr {
@@ -323,6 +338,24 @@ mod tests {
         registry.sweep();
         assert_eq!(fs::read_dir(&registry.folder).unwrap().count(), 1, "the file stays");
         fs::remove_dir_all(&registry.folder).unwrap();
+    }
+
+    #[test]
+    fn the_folder_goes_with_who_made_it_and_comes_back_for_others() {
+        let maker = registry("made");
+        let folder = maker.folder.clone();
+        let guest = Registry { folder: folder.clone(), made: false, namespace: 1 };
+        let address = at("127.0.0.1:70");
+        let listening = guest.listen(&address, false).unwrap();
+        drop(maker);
+        assert!(guest.call(&address).unwrap().is_some(), "a listener keeps it");
+        drop(listening);
+        drop(Registry { folder: folder.clone(), made: true, namespace: 1 });
+        assert!(!folder.exists());
+        assert!(guest.call(&address).unwrap().is_none());
+        let _again = guest.listen(&address, false).unwrap();
+        assert!(guest.call(&address).unwrap().is_some());
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -30,6 +30,11 @@ pub(super) fn check(machine: &Machine) -> Vec<Line> {
         }));
         lines.push(remote_writes(device, &about("remote writes")));
         lines.push(yes_or_no(device, &about("64-bit mem ops"), "stream_mem_ops_64", |line| line));
+        lines.push(match device.attributes.get("can_flush_remote_writes") {
+            Some(1) => Line::ok(&about("stream flush"), "supported; gpunet needs none"),
+            Some(_) => Line::ok(&about("stream flush"), "not supported; gpunet needs none"),
+            None => Line::unseen(&about("stream flush"), "the driver does not say"),
+        });
         lines.push(match device.attributes.get("host_native_atomics") {
             Some(1) => Line::ok(&about("host atomics"), "native"),
             Some(_) => {

@@ -1,16 +1,16 @@
 //! GPUs on the bus, the kernel's driver, its device nodes, and whether CUDA opens them.
 
-use super::{in_container, node};
-use crate::machine::{KernelModule, Machine, Seen, one_line};
+use super::{GPUS, in_container, node};
+use crate::machine::{KernelModule, Machine, Seen};
 use crate::pci;
 use crate::report::Line;
 
 /// Installs a driver.
-const INSTALL: &str =
-    "install NVIDIA's driver (Debian: apt-get install nvidia-open; Ubuntu: ubuntu-drivers install)";
+const INSTALL: &str = "install NVIDIA's driver (Ubuntu: ubuntu-drivers install; Debian, with NVIDIA's \
+    repository: apt-get install nvidia-open)";
 
 /// Where the kernel's driver lists its GPUs.
-const GPUS: &str = "/proc/driver/nvidia/gpus";
+const LISTED: &str = "/proc/driver/nvidia/gpus";
 
 pub(super) fn check(machine: &Machine) -> Vec<Line> {
     let mut lines = vec![on_the_bus(machine)];
@@ -61,28 +61,32 @@ fn on_the_bus(machine: &Machine) -> Line {
 
 fn driver(machine: &Machine) -> Vec<Line> {
     const ABOUT: &str = "kernel driver";
-    let version = match machine.text("/proc/driver/nvidia/version") {
-        Seen::Here(text) => text,
+    // Who compiled the module, and on which host, is nobody's business.
+    let nameless = |word: &str| !word.is_empty() && !word.contains('@');
+    let version = match machine.pick("/proc/driver/nvidia/version", ' ', nameless) {
+        Seen::Here(words) => words,
+        Seen::Absent if !machine.has_proc() => {
+            return vec![Line::unseen(ABOUT, "/proc does not tell")];
+        }
         Seen::Absent => {
             return vec![
                 Line::missing(ABOUT, "NVIDIA's kernel module is not loaded")
-                    .remedy(in_container(machine, INSTALL)),
+                    .remedy(in_container(machine, INSTALL, GPUS)),
             ];
         }
         Seen::Hidden(why) => return vec![Line::unseen(ABOUT, why)],
     };
-    let first = one_line(version.lines().next().unwrap_or_default());
-    let number = first
-        .split_whitespace()
+    let number = version
+        .iter()
         .find(|word| word.contains('.') && word.starts_with(|first: char| first.is_ascii_digit()))
-        .unwrap_or("of unknown version");
-    let mut lines = vec![if first.contains("Open Kernel Module") {
+        .map_or("of unknown version", String::as_str);
+    let mut lines = vec![if version.join(" ").contains("Open Kernel Module") {
         Line::ok(ABOUT, format!("{number}, open modules"))
     } else {
         Line::warning(ABOUT, format!("{number}, proprietary modules: they export no dma-buf"))
             .remedy(
-                "where the GPU is Turing or newer, install the open modules (Debian, Ubuntu: \
-                apt-get install nvidia-open)",
+                "where the GPU is Turing or newer, install the open modules (Debian, Ubuntu, \
+                with NVIDIA's repository: apt-get install nvidia-open)",
             )
     }];
     lines.push(match machine.module("nvidia_uvm") {
@@ -112,9 +116,9 @@ fn driver(machine: &Machine) -> Vec<Line> {
 
 /// The GPUs that the kernel's driver has, by the numbers of their device nodes.
 fn minors(machine: &Machine) -> Vec<u32> {
-    let gpus = machine.names(GPUS).here().unwrap_or_default();
+    let gpus = machine.names(LISTED).here().unwrap_or_default();
     let minor = |gpu: &String| {
-        let path = format!("{GPUS}/{gpu}/information");
+        let path = format!("{LISTED}/{gpu}/information");
         let lines = machine.pick(&path, '\n', |line| line.starts_with("Device Minor:")).here()?;
         lines.first()?.split_once(':')?.1.trim().parse().ok()
     };

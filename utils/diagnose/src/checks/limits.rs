@@ -51,18 +51,21 @@ fn where_it_runs(machine: &Machine) -> Line {
             "container",
             format!("yes ({kind}), {user}: devices are those that it was given"),
         ),
-        None => Line::ok("container", format!("no sign of one, {user}")),
+        None if machine.has_proc() => Line::ok("container", format!("no sign of one, {user}")),
+        None => Line::unseen("container", "/proc does not tell"),
     }
 }
 
 fn modules(machine: &Machine) -> Line {
     if machine.has("/proc/modules") {
         Line::ok("kernel modules", "the kernel can load them")
+    } else if !machine.has_proc() {
+        Line::unseen("kernel modules", "/proc does not tell")
     } else {
         Line::warning("kernel modules", "this kernel loads none: no driver can be added to it")
             .remedy(
-                "boot a kernel with CONFIG_MODULES=y, or leave this virtual machine, \
-                where a remedy says modprobe",
+                "where a remedy says modprobe: boot a kernel with CONFIG_MODULES=y, or go to \
+                another machine",
             )
     }
 }

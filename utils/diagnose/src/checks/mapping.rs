@@ -1,5 +1,5 @@
-//! Whether the CPU can map GPU memory: with gdrdrv, or a dma-buf. gpunet does not need it today;
-//! other programs on such machines do, and are asked about.
+//! Whether the CPU can map GPU memory: with gdrdrv, or a dma-buf. With either, the words that kernels
+//! poll lie in GPU memory; gpunet does without.
 
 use super::node;
 use crate::machine::{KernelModule, Machine};
@@ -17,8 +17,9 @@ pub(super) fn check(machine: &Machine) -> Vec<Line> {
             ));
         }
         KernelModule::Absent => lines.push(
-            Line::missing("gdrdrv", "not loaded; gpunet does not need it")
-                .remedy("for other programs: install gdrcopy's gdrdrv-dkms, then modprobe gdrdrv"),
+            Line::missing("gdrdrv", "not loaded; gpunet does without").remedy(
+                "for kernels that poll GPU memory: install gdrcopy's gdrdrv-dkms, then modprobe gdrdrv",
+            ),
         ),
         KernelModule::Unseen => {
             lines.push(Line::unseen("gdrdrv", "/sys/module does not show modules"))
@@ -28,8 +29,9 @@ pub(super) fn check(machine: &Machine) -> Vec<Line> {
     lines.push(match mapping {
         Some(Ok(())) => Line::ok("mapping of a dma-buf", "works"),
         Some(Err(why)) => {
-            Line::missing("mapping of a dma-buf", format!("{why}; gpunet does not need it"))
-                .remedy("for other programs: a driver with API 13.3 or newer, or gdrdrv")
+            Line::missing("mapping of a dma-buf", format!("{why}; gpunet does without")).remedy(
+                "for kernels that poll GPU memory: a driver with API 13.3 or newer, or gdrdrv",
+            )
         }
         None if machine.answers.cuda.devices.is_empty() => {
             Line::unseen("mapping of a dma-buf", "no CUDA device to ask")

@@ -14,6 +14,8 @@ pub(super) fn check(machine: &Machine) -> Vec<Line> {
         Some(Err(why)) => Line::missing("GPU for kernels", why.clone()),
         None => Line::unseen("GPU for kernels", "no transfer was tried"),
     }];
+    let words = proofs.ways.iter().find_map(|proof| proof.words.as_ref());
+    lines.extend(words.map(|words| Line::ok("words kernels poll", words.clone())));
     for proof in &proofs.ways {
         lines.push(way(proof));
         lines.extend(proof.adapters.iter().map(placements));
@@ -37,6 +39,9 @@ fn way(proof: &Proof) -> Line {
             Line::ok(&proof.way, seen)
         }
         Err(why) => Line::missing(&proof.way, why.clone()).remedy(match proof.way.as_str() {
+            _ if why.contains("os error 24") || why.contains("EMFILE") => {
+                "allow more open files: ulimit -n 4096 (in a container, --ulimit nofile=4096)"
+            }
             TCP4 => "see that the loopback interface is up: ip link set lo up",
             TCP6 => "where IPv6 is wanted: sysctl net.ipv6.conf.lo.disable_ipv6=0",
             RDMA => "see the lines on RDMA above",

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use super::{in_container, node};
+use super::{RDMA_DEVICES, in_container, node};
 use crate::machine::{KernelModule, Machine, Seen, one_line};
 use crate::pci;
 use crate::report::Line;
@@ -50,15 +50,46 @@ impl Device {
         state.here().is_some_and(|state| state.starts_with("4:"))
     }
 
-    /// The IPv4 addresses of a port: RoCE lists them as GIDs.
-    fn addresses(&self, machine: &Machine, port: &str) -> Vec<Ipv4Addr> {
-        let gids = format!("{}/ports/{port}/gids", self.folder);
-        let names = machine.names(&gids).here().unwrap_or_default();
-        let mut addresses: Vec<_> =
-            names.iter().filter_map(|gid| machine.ipv4_of_gid(&format!("{gids}/{gid}"))).collect();
-        addresses.sort();
-        addresses.dedup();
+    /// The IPv4 addresses of a port: RoCE lists them as GIDs, some of them for each of its versions.
+    fn addresses(&self, machine: &Machine, port: &str) -> Vec<Address> {
+        let port = format!("{}/ports/{port}", self.folder);
+        let names = machine.names(&format!("{port}/gids")).here().unwrap_or_default();
+        let address = |gid: &String| {
+            let ip = machine.ipv4_of_gid(&format!("{port}/gids/{gid}"))?;
+            let of_gid = |what| machine.text(&format!("{port}/gid_attrs/{what}/{gid}")).here();
+            let (kind, interface) = (of_gid("types"), of_gid("ndevs"));
+            Some(Address { ip, kind, interface })
+        };
+        let mut addresses: Vec<_> = names.iter().filter_map(address).collect();
+        // The version that the connection manager takes first, `RoCE v2`, is the greater word.
+        addresses.sort_by(|a, b| (a.ip, &b.kind).cmp(&(b.ip, &a.kind)));
+        addresses.dedup_by_key(|address| address.ip);
         addresses
+    }
+}
+
+/// An IPv4 address of a port.
+struct Address {
+    ip: Ipv4Addr,
+    /// Such as `RoCE v2`, where the kernel tells.
+    kind: Option<String>,
+    /// The network interface that has it.
+    interface: Option<String>,
+}
+
+impl Address {
+    /// In words, with the interface's MTU, which bounds that of RDMA.
+    fn words(&self, machine: &Machine) -> String {
+        let mut words = self.ip.to_string();
+        if let Some(kind) = &self.kind {
+            words += &format!(", {kind}");
+        }
+        if let Some(interface) = self.interface.as_deref().filter(|name| !name.contains('/'))
+            && let Some(mtu) = machine.text(&format!("/sys/class/net/{interface}/mtu")).here()
+        {
+            words += &format!(", {interface} with MTU {mtu}");
+        }
+        words
     }
 }
 
@@ -69,7 +100,7 @@ pub(crate) fn first_address(machine: &Machine) -> Option<Ipv4Addr> {
         let ports = device.ports(machine).into_iter().filter(|port| device.active(machine, port));
         ports.flat_map(|port| device.addresses(machine, &port)).collect::<Vec<_>>()
     });
-    addresses.next()
+    addresses.next().map(|address| address.ip)
 }
 
 /// The addresses of all ports, whatever their state.
@@ -78,7 +109,7 @@ pub(crate) fn all_addresses(machine: &Machine) -> Vec<Ipv4Addr> {
         let ports = device.ports(machine).into_iter();
         ports.flat_map(|port| device.addresses(machine, &port)).collect::<Vec<_>>()
     };
-    devices(machine).into_iter().flat_map(of_device).collect()
+    devices(machine).into_iter().flat_map(of_device).map(|address| address.ip).collect()
 }
 
 pub(super) fn check(machine: &Machine) -> Vec<Line> {
@@ -121,30 +152,33 @@ fn no_device(machine: &Machine) -> Line {
     const ABOUT: &str = "devices";
     match machine.names(DEVICES) {
         Seen::Hidden(why) => Line::unseen(ABOUT, why),
+        Seen::Absent if !machine.has_sys() => Line::unseen(ABOUT, "/sys does not tell"),
         Seen::Here(_) | Seen::Absent => Line::missing(ABOUT, "no RDMA device: streams go by TCP")
             .remedy(in_container(
                 machine,
                 "load the adapter's driver (modprobe mlx5_ib), or try RDMA in software: modprobe \
                 rdma_rxe; rdma link add rxe0 type rxe netdev eth0",
+                RDMA_DEVICES,
             )),
     }
 }
 
 fn modules(machine: &Machine, wanted: bool) -> Vec<Line> {
-    let module = |name| match machine.module(name) {
-        KernelModule::Loaded => Line::ok(name, "loaded"),
-        KernelModule::BuiltIn => Line::ok(name, "part of the kernel"),
-        KernelModule::Unseen => Line::unseen(name, "/sys/module does not show modules"),
-        // What is part of the kernel and has no parameters does not show.
-        KernelModule::Absent if machine.has("/dev/infiniband/rdma_cm") => {
-            Line::ok(name, "not listed, but /dev/infiniband/rdma_cm is there")
-        }
-        KernelModule::Absent if wanted => Line::missing(name, "not loaded")
-            .remedy(in_container(machine, &format!("modprobe {name}"))),
-        KernelModule::Absent => Line::missing(name, "not loaded")
-            .remedy(format!("modprobe {name} (with an RDMA device)")),
-    };
-    vec![module("ib_uverbs"), module("rdma_ucm")]
+    let module =
+        |name| match machine.module(name) {
+            KernelModule::Loaded => Line::ok(name, "loaded"),
+            KernelModule::BuiltIn => Line::ok(name, "part of the kernel"),
+            KernelModule::Unseen => Line::unseen(name, "/sys/module does not show modules"),
+            // What is part of the kernel and has no parameters does not show.
+            KernelModule::Absent if machine.has("/dev/infiniband/rdma_cm") => {
+                Line::ok(name, "not listed, but /dev/infiniband/rdma_cm is there")
+            }
+            KernelModule::Absent if wanted => Line::missing(name, "not loaded")
+                .remedy(in_container(machine, &format!("modprobe {name}"), RDMA_DEVICES)),
+            KernelModule::Absent => Line::missing(name, "not loaded")
+                .remedy(format!("modprobe {name} (with an RDMA device)")),
+        };
+    ["ib_core", "ib_uverbs", "rdma_ucm"].map(module).into()
 }
 
 /// The nodes that programs open; without a device nobody misses them.
@@ -158,7 +192,7 @@ fn nodes(machine: &Machine, wanted: bool) -> Vec<Line> {
     }
     if wanted && uverbs.is_empty() {
         let line = Line::missing(folder, "has no uverbs node");
-        lines.push(line.remedy(in_container(machine, "modprobe ib_uverbs")));
+        lines.push(line.remedy(in_container(machine, "modprobe ib_uverbs", RDMA_DEVICES)));
     }
     lines.extend(
         uverbs.iter().map(|name| node(machine, &format!("{folder}/{name}"), "modprobe ib_uverbs")),
@@ -210,7 +244,7 @@ fn port_line(machine: &Machine, device: &Device, port: &str, kind: &str) -> Line
                 1 => String::new(),
                 count => format!(" and {} more", count - 1),
             };
-            let line = format!("{seen}, {first}{more}");
+            let line = format!("{seen}, {}{more}", first.words(machine));
             match device.parent {
                 Some(_) => {
                     Line::warning(&about, format!("{line}: right for tests, slower than TCP"))

@@ -17,14 +17,21 @@ const PEER_CLIENTS: &str = "ib_register_peer_memory_client";
 /// One that every kernel with PCI has: where it is not shown, that others are not means nothing.
 const WITNESS: &str = "pci_enable_device";
 
+/// Settings of the kernel, as distributions keep them beside it.
+const P2PDMA_SETTING: &str = "CONFIG_PCI_P2PDMA";
+const MOVE_NOTIFY_SETTING: &str = "CONFIG_DMABUF_MOVE_NOTIFY";
+
 pub(super) fn check(machine: &Machine) -> Vec<Line> {
-    let symbols = machine.pick("/proc/kallsyms", '\n', |line| {
-        let name = line.split_whitespace().nth(2);
-        name.is_some_and(|name| [P2PDMA, PEER_CLIENTS, WITNESS].contains(&name))
+    // By words, since addresses of the kernel are nobody's business; behind a name, after a tab, may
+    // stand its module.
+    let symbols = machine.pick("/proc/kallsyms", ' ', |word| {
+        [P2PDMA, PEER_CLIENTS, WITNESS].iter().any(|function| is(word, function))
     });
+    let settings = settings(machine);
     vec![
         kernel(machine),
-        peer_to_peer(&symbols),
+        peer_to_peer(&symbols, &settings),
+        move_notify(&settings),
         export(machine),
         devices(machine),
         peer_memory(machine, &symbols),
@@ -49,26 +56,64 @@ fn kernel(machine: &Machine) -> Line {
     }
 }
 
+/// The settings of the running kernel that matter here, where they are kept.
+fn settings(machine: &Machine) -> Seen<Vec<String>> {
+    let release = machine.text("/proc/sys/kernel/osrelease").here();
+    let Some(release) = release.filter(|release| !release.contains('/')) else {
+        return Seen::Absent;
+    };
+    let wanted =
+        |line: &str| [P2PDMA_SETTING, MOVE_NOTIFY_SETTING].iter().any(|name| line.contains(name));
+    machine.pick(&format!("/boot/config-{release}"), '\n', wanted)
+}
+
+fn is_on(settings: &Seen<Vec<String>>, name: &str) -> bool {
+    let Seen::Here(settings) = settings else { return false };
+    settings.iter().any(|line| line.strip_prefix(name) == Some("=y"))
+}
+
+fn move_notify(settings: &Seen<Vec<String>>) -> Line {
+    const ABOUT: &str = "moving dma-bufs";
+    match settings {
+        Seen::Here(_) if is_on(settings, MOVE_NOTIFY_SETTING) => {
+            Line::ok(ABOUT, "CONFIG_DMABUF_MOVE_NOTIFY is on")
+        }
+        Seen::Here(_) => Line::ok(
+            ABOUT,
+            "CONFIG_DMABUF_MOVE_NOTIFY is off: buffers are pinned while a device uses them",
+        ),
+        Seen::Absent => Line::unseen(ABOUT, "the kernel's settings are not in /boot here"),
+        Seen::Hidden(why) => Line::unseen(ABOUT, format!("the kernel's settings in /boot: {why}")),
+    }
+}
+
+fn is(symbol: &str, function: &str) -> bool {
+    symbol.split('\t').next() == Some(function)
+}
+
 /// Whether the kernel has a function; nothing where it does not show its functions.
 fn has(symbols: &[String], function: &str) -> Option<bool> {
-    let shows = |name| symbols.iter().any(|line| line.split_whitespace().nth(2) == Some(name));
+    let shows = |name| symbols.iter().any(|symbol| is(symbol, name));
     if shows(function) { Some(true) } else { shows(WITNESS).then_some(false) }
 }
 
-fn peer_to_peer(symbols: &Seen<Vec<String>>) -> Line {
+fn peer_to_peer(symbols: &Seen<Vec<String>>, settings: &Seen<Vec<String>>) -> Line {
     const ABOUT: &str = "peer-to-peer in kernel";
-    match symbols {
-        Seen::Here(found) => match has(found, P2PDMA) {
-            Some(true) => Line::ok(ABOUT, "CONFIG_PCI_P2PDMA is on"),
-            Some(false) => Line::missing(ABOUT, "the kernel's symbols show no CONFIG_PCI_P2PDMA")
-                .remedy(
-                    "for RDMA into GPU memory take a kernel with CONFIG_PCI_P2PDMA=y, as \
-                    distributions build it",
-                ),
-            None => Line::unseen(ABOUT, "the kernel shows too few of its symbols to tell"),
-        },
-        Seen::Absent => Line::unseen(ABOUT, "the kernel shows no symbols"),
-        Seen::Hidden(why) => Line::unseen(ABOUT, format!("the kernel's symbols: {why}")),
+    let on = match (settings, symbols) {
+        (Seen::Here(_), _) => Some(is_on(settings, P2PDMA_SETTING)),
+        (_, Seen::Here(found)) => has(found, P2PDMA),
+        _ => None,
+    };
+    match (on, symbols) {
+        (Some(true), _) => Line::ok(ABOUT, "CONFIG_PCI_P2PDMA is on"),
+        (Some(false), _) => Line::missing(ABOUT, "CONFIG_PCI_P2PDMA is off").remedy(
+            "for RDMA into GPU memory take a kernel with CONFIG_PCI_P2PDMA=y (Debian's 6.1 has it off)",
+        ),
+        (None, Seen::Here(_)) => {
+            Line::unseen(ABOUT, "the kernel shows too few of its symbols to tell")
+        }
+        (None, Seen::Absent) => Line::unseen(ABOUT, "the kernel shows no symbols"),
+        (None, Seen::Hidden(why)) => Line::unseen(ABOUT, format!("the kernel's symbols: {why}")),
     }
 }
 

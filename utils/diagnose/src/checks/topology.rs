@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::rdma;
-use crate::machine::{Machine, Seen};
-use crate::pci::{self, Acs, Nearness};
+use crate::machine::{Machine, Seen, one_line};
+use crate::pci::{self, Acs, Ats, Nearness};
 use crate::report::{Group, Line};
 
 /// A window of this size or less holds a part of the GPU's memory only.
@@ -60,7 +60,12 @@ pub(super) fn check(machine: &Machine) -> Group {
 
 fn label(machine: &Machine, device: &pci::Device, name: &str) -> String {
     let link = device.link(machine).map(|link| format!(", x{} {}", link.width, link.speed));
-    format!("{} {name}{}", device.place(), link.unwrap_or_default())
+    let ats = match device.ats(machine) {
+        Ats::On => ", ATS on",
+        Ats::Off => ", ATS off",
+        Ats::Unknown => "",
+    };
+    format!("{} {name}{}{ats}", device.place(), link.unwrap_or_default())
 }
 
 /// A branch of the drawing, by the places below it.
@@ -98,7 +103,7 @@ fn draw(machine: &Machine, leaves: &[Leaf]) -> Vec<String> {
     }
     let mut drawing = Vec::new();
     for branch in root.below.values() {
-        drawing.push(branch.label.clone());
+        drawing.push(one_line(&branch.label));
         twigs(branch, "", &mut drawing);
     }
     drawing
@@ -108,7 +113,7 @@ fn twigs(branch: &Branch, indent: &str, drawing: &mut Vec<String>) {
     let last = branch.below.len().saturating_sub(1);
     for (index, below) in branch.below.values().enumerate() {
         let (twig, next) = if index == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
-        drawing.push(format!("{indent}{twig}{}", below.label));
+        drawing.push(format!("{indent}{twig}{}", one_line(&below.label)));
         twigs(below, &format!("{indent}{next}"), drawing);
     }
 }

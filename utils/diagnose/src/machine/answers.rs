@@ -112,6 +112,9 @@ pub(crate) struct Proof {
     /// Why it could not go by RDMA, where that is known.
     #[serde(default)]
     pub(crate) without_rdma: Option<String>,
+    /// Where the words lay that kernels poll, and why there.
+    #[serde(default)]
+    pub(crate) words: Option<String>,
 }
 
 /// What went over.

@@ -7,7 +7,8 @@ use rsocket_shim::load::{Libraries, LoadError};
 use rsocket_shim::verbs;
 
 use super::answers::{Answers, Cuda, Rdma, Toolchain};
-use super::{bounded, cuda, one_line};
+use super::bounded::Pending;
+use super::{cuda, one_line, without_homes};
 use crate::proof::MODULE;
 
 /// The driver wakes every GPU when it starts, which takes seconds on large machines.
@@ -21,25 +22,21 @@ const TOOLCHAIN: Duration = Duration::from_secs(5);
 pub(super) fn all() -> Answers {
     let began = Instant::now();
     let (cuda, rdma, toolchain) =
-        (bounded::start(cuda::ask), bounded::start(rdma), bounded::start(toolchain));
+        (Pending::start(cuda::ask), Pending::start(rdma), Pending::start(toolchain));
     let left = |limit: Duration| limit.saturating_sub(began.elapsed());
-    let toolchain = match toolchain.and_then(|from| from.recv_timeout(left(TOOLCHAIN)).ok()) {
-        Some(toolchain) => toolchain,
-        None => Toolchain { carried: carried(), compiler: Err(late(TOOLCHAIN)), ptxas: false },
-    };
-    let rdma = match rdma.and_then(|from| from.recv_timeout(left(RDMA)).ok()) {
-        Some(rdma) => rdma,
-        None => Rdma { libraries: Err(late(RDMA)), devices: Err(late(RDMA)) },
-    };
-    let cuda = match cuda.and_then(|from| from.recv_timeout(left(CUDA)).ok()) {
-        Some(cuda) => cuda,
-        None => Cuda { driver: Err(late(CUDA)), devices: Vec::new() },
-    };
+    let toolchain = toolchain.wait(left(TOOLCHAIN)).unwrap_or_else(|why| Toolchain {
+        carried: carried(),
+        compiler: Err(why.to_string()),
+        ptxas: false,
+    });
+    let rdma = rdma.wait(left(RDMA)).unwrap_or_else(|why| Rdma {
+        libraries: Err(why.to_string()),
+        devices: Err(why.to_string()),
+    });
+    let cuda = cuda
+        .wait(left(CUDA))
+        .unwrap_or_else(|why| Cuda { driver: Err(why.to_string()), devices: Vec::new() });
     Answers { cuda, rdma, toolchain, ..Answers::default() }
-}
-
-fn late(limit: Duration) -> String {
-    format!("no answer within {} s", limit.as_secs())
 }
 
 fn rdma() -> Rdma {
@@ -62,18 +59,10 @@ fn rdma() -> Rdma {
 fn toolchain() -> Toolchain {
     let compiler = Compiler::find()
         .map(|compiler| compiler.version().to_owned())
-        .map_err(|why| without_home(&one_line(&why.to_string())));
+        .map_err(|why| without_homes(&one_line(&why.to_string())));
     Toolchain { carried: carried(), compiler, ptxas: Ptxas::find().is_some() }
 }
 
 fn carried() -> Result<(), String> {
-    MODULE.ptx.map(drop).map_err(|why| without_home(&one_line(why)))
-}
-
-/// A home folder names its owner.
-fn without_home(text: &str) -> String {
-    match std::env::var("HOME") {
-        Ok(home) if home.len() > 1 => text.replace(&home, "~"),
-        _ => text.to_owned(),
-    }
+    MODULE.ptx.map(drop).map_err(|why| without_homes(&one_line(why)))
 }

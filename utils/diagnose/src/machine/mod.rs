@@ -21,9 +21,9 @@ use std::cell::{Cell, RefCell};
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 
 pub(crate) use answers::{Answers, CudaDevice, Proof, Proofs};
 pub(crate) use bounded::within;
@@ -32,8 +32,8 @@ use journal::Noted;
 
 /// How long one look at a file may take. sysfs answers in microseconds, unless a device hangs.
 const LOOK: Duration = Duration::from_millis(500);
-/// So many looks that did not end, and no other is begun: the rest would only add up.
-const MOST_STUCK: u32 = 4;
+/// How long all looks together may take; then no other is begun.
+const LOOKS: Duration = Duration::from_secs(4);
 /// More than any file of interest has.
 const MOST_BYTES: u64 = 1 << 20;
 /// The file with the answers, in the folder of a recorded machine.
@@ -104,7 +104,8 @@ pub(crate) struct Machine {
     /// A recorded one has plain files where a real one has device nodes.
     recorded: bool,
     pub(crate) answers: Answers,
-    stuck: Cell<u32>,
+    /// What looks have taken so far.
+    spent: Cell<Duration>,
     journal: RefCell<Journal>,
 }
 
@@ -117,9 +118,12 @@ impl Machine {
     /// One that was recorded in that folder.
     pub(crate) fn recorded(folder: &Path) -> Result<Self> {
         let path = folder.join(ANSWERS);
-        let text = fs::read_to_string(&path)
+        let file = path.clone();
+        let text = within(LOOK, move || read(&file))
+            .map_err(|why| anyhow!("{why}"))
+            .and_then(|read| Ok(read?))
             .with_context(|| format!("{} is no recorded machine", folder.display()))?;
-        let answers = serde_json::from_str(&text)
+        let answers = serde_json::from_slice(&text)
             .with_context(|| format!("{} is not what diagnose writes", path.display()))?;
         Ok(Self::new(folder.to_owned(), true, answers))
     }
@@ -130,8 +134,8 @@ impl Machine {
     }
 
     fn new(root: PathBuf, recorded: bool, answers: Answers) -> Self {
-        let (stuck, journal) = (Cell::new(0), RefCell::default());
-        Self { root, recorded, answers, stuck, journal }
+        let (spent, journal) = (Cell::default(), RefCell::default());
+        Self { root, recorded, answers, spent, journal }
     }
 
     /// All that was looked at so far.
@@ -245,6 +249,16 @@ impl Machine {
         opened
     }
 
+    /// Whether /proc tells anything: without it, that a file is missing means nothing.
+    pub(crate) fn has_proc(&self) -> bool {
+        self.has("/proc/sys/kernel/osrelease")
+    }
+
+    /// Whether /sys does.
+    pub(crate) fn has_sys(&self) -> bool {
+        self.has("/sys/module")
+    }
+
     /// Whether the kernel has a module.
     pub(crate) fn module(&self, name: &str) -> KernelModule {
         let folder = format!("/sys/module/{name}");
@@ -252,7 +266,7 @@ impl Machine {
             KernelModule::Loaded
         } else if self.has(&folder) {
             KernelModule::BuiltIn
-        } else if self.has("/sys/module") {
+        } else if self.has_sys() {
             KernelModule::Absent
         } else {
             KernelModule::Unseen
@@ -268,16 +282,17 @@ impl Machine {
         if let Some(why) = self.answers.hidden.get(path) {
             return Seen::Hidden(why.clone());
         }
-        if self.stuck.get() >= MOST_STUCK {
-            return Seen::Hidden("not looked at, since other looks did not end".to_owned());
+        if self.spent.get() >= LOOKS {
+            let why = format!("not looked at, since others took {} s", LOOKS.as_secs());
+            return Seen::Hidden(why);
         }
         let full = self.root.join(path.trim_start_matches('/'));
-        match within(LOOK, move || f(&full)) {
-            Some(result) => result.into(),
-            None => {
-                self.stuck.set(self.stuck.get() + 1);
-                Seen::Hidden(format!("did not answer within {} ms", LOOK.as_millis()))
-            }
+        let began = Instant::now();
+        let looked = within(LOOK, move || f(&full));
+        self.spent.set(self.spent.get() + began.elapsed());
+        match looked {
+            Ok(result) => result.into(),
+            Err(why) => Seen::Hidden(why.to_string()),
         }
     }
 
@@ -331,6 +346,19 @@ pub(crate) fn one_line(text: &str) -> String {
     line
 }
 
+/// What others wrote, without the names of people that home folders have.
+pub(crate) fn without_homes(text: &str) -> String {
+    let home = std::env::var("HOME").ok().filter(|home| home.len() > 1);
+    let text = home.map_or_else(|| text.to_owned(), |home| text.replace(&home, "~"));
+    let mut parts = text.split("/home/");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |whole, part| {
+        let ends = |letter: char| letter.is_whitespace() || "/\"':,;)".contains(letter);
+        let rest = part.find(ends).map_or("", |at| &part[at..]);
+        format!("{whole}/home/~{rest}")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -350,6 +378,13 @@ mod tests {
     }
 
     #[test]
+    fn names_of_people_stay_out() {
+        let told = without_homes("/home/alice/ptxas and '/home/bob': /home/carol");
+        assert_eq!(told, "/home/~/ptxas and '/home/~': /home/~");
+        assert_eq!(without_homes("/opt/ptxas"), "/opt/ptxas");
+    }
+
+    #[test]
     fn a_look_that_hangs_is_given_up() {
         let machine = Machine::real(Answers::default());
         let began = std::time::Instant::now();
@@ -360,6 +395,6 @@ mod tests {
             });
             assert!(matches!(seen, Seen::Hidden(_)));
         }
-        assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+        assert!(began.elapsed() < LOOKS * 3 / 2, "{:?}", began.elapsed());
     }
 }

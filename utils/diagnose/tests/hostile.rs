@@ -1,0 +1,193 @@
+//! The machine is not trusted either: files that hold nonsense, hang or never end, and folders without
+//! number; a machine that shows nothing; and what must not be told of one.
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use support::{Scratch, copy, diagnose, names, text, trees};
+
+/// Every file below a folder.
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let kind = fs::symlink_metadata(&path).expect("it is there");
+        if kind.is_dir() {
+            files(&path, found);
+        } else if kind.is_file() {
+            found.push(path);
+        }
+    }
+}
+
+/// A pipe that nobody writes to, in the place of a file.
+fn hang(file: &Path) {
+    fs::remove_file(file).expect("removed");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, file, rustix::fs::FileType::Fifo, mode, 0)
+        .expect("a pipe without a writer");
+}
+
+#[test]
+fn nonsense_in_files_is_no_panic() {
+    let scratch = Scratch::new("nonsense");
+    let nonsense: &[&[u8]] = &[
+        b"",
+        b"\xff\xff\xff\xff\xff\xff\xff\xff",
+        b"18446744073709551616 -1 0x 0xffffffffffffffff 0xffffffffffffffff 0xffffffffffffffff",
+        b"0-18446744073709551615,5-1,::::\n\x1b[2J 4: \n: \n,",
+        &[0; 5000],
+        &[0xff; 5000],
+    ];
+    for name in names() {
+        for (index, bytes) in nonsense.iter().enumerate() {
+            let folder = scratch.0.join(format!("{name}-{index}"));
+            copy(&trees().join(&name), &folder);
+            let mut all = Vec::new();
+            files(&folder, &mut all);
+            for file in all.iter().filter(|file| !file.ends_with("answers.json")) {
+                fs::write(file, bytes).expect("written");
+            }
+            let output = diagnose(&["--from", folder.to_str().expect("UTF-8")]);
+            assert!(output.stderr.is_empty(), "{name} {index}: {}", text(&output.stderr));
+            assert!(output.status.success(), "{name} {index}");
+            let said = text(&output.stdout);
+            assert!(said.contains("gpunet runs here") && !said.contains('\u{1b}'), "{said}");
+        }
+    }
+}
+
+/// A file that never answers, as a device that hangs makes one.
+#[test]
+fn a_file_that_hangs_is_named() {
+    let scratch = Scratch::new("hang");
+    let folder = scratch.0.join("tree");
+    copy(&trees().join("bare-laptop"), &folder);
+    hang(&folder.join("proc/self/limits"));
+    let began = Instant::now();
+    let output = diagnose(&["--from", folder.to_str().expect("UTF-8")]);
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    let said = text(&output.stdout);
+    assert!(said.contains("unseen   locked memory          no answer within 500 ms"), "{said}");
+}
+
+#[test]
+fn all_looks_together_end_in_time() {
+    let scratch = Scratch::new("many");
+    let (hung, crowded) = (scratch.0.join("hung"), scratch.0.join("crowded"));
+    copy(&trees().join("two-sockets-with-acs"), &hung);
+    copy(&hung, &crowded);
+    let mut all = Vec::new();
+    files(&hung, &mut all);
+    all.iter().filter(|file| !file.ends_with("answers.json")).for_each(|file| hang(file));
+    for number in 0..20_000 {
+        let link = crowded.join(format!("sys/bus/pci/devices/{number}.link"));
+        fs::write(link, "../../../devices/pci0000:15/0000:15:01.0/0000:16:00.0").expect("written");
+    }
+    for folder in [hung, crowded] {
+        let began = Instant::now();
+        let output = diagnose(&["--from", folder.to_str().expect("UTF-8")]);
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+        let said = text(&output.stdout);
+        assert!(said.contains("not looked at, since others took 4 s"), "{said}");
+        assert!(said.contains("gpunet runs here"), "{said}");
+    }
+}
+
+#[test]
+fn answers_that_hang_or_never_end_are_refused() {
+    let scratch = Scratch::new("answers");
+    let answers = scratch.0.join("answers.json");
+    fs::write(&answers, "").expect("written");
+    hang(&answers);
+    let began = Instant::now();
+    let refused = || {
+        let output = diagnose(&["--from", scratch.0.to_str().expect("UTF-8")]);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
+        text(&output.stderr)
+    };
+    assert!(refused().contains("is no recorded machine: no answer within 500 ms"));
+    fs::remove_file(&answers).expect("removed");
+    std::os::unix::fs::symlink("/dev/zero", &answers).expect("a link");
+    assert!(refused().contains("is not what diagnose writes"));
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+/// Without /proc and /sys nothing is known; that is not to say that nothing is there.
+#[test]
+fn a_machine_that_shows_nothing_is_not_judged() {
+    let scratch = Scratch::new("nothing");
+    fs::write(scratch.0.join("answers.json"), "{}").expect("written");
+    let output = diagnose(&["--from", scratch.0.to_str().expect("UTF-8")]);
+    let said = text(&output.stdout);
+    for about in ["GPUs on the PCI bus", "kernel driver", "gdrdrv", "devices", "container"] {
+        let line = format!("  unseen   {about:<22} ");
+        assert!(said.lines().any(|said| said.starts_with(&line)), "{about}: {said}");
+    }
+    assert!(!said.contains("modprobe"), "{said}");
+}
+
+#[test]
+fn names_that_drive_a_terminal_are_tamed() {
+    let scratch = Scratch::new("terminal");
+    copy(&trees().join("two-sockets-with-acs"), &scratch.0);
+    let answers = scratch.0.join("answers.json");
+    let told = fs::read_to_string(&answers).expect("the answers");
+    let told =
+        told.replace("Tesla", "\\u001b[2JTesla").replace("emulated GPU", "\\u001b]0;x\\u0007");
+    fs::write(&answers, told).expect("written");
+    let said = text(&diagnose(&["--from", scratch.0.to_str().expect("UTF-8")]).stdout);
+    assert!(said.contains("GPU [2JTesla"), "{said}");
+    assert!(said.lines().all(|line| !line.contains(char::is_control)), "{said}");
+}
+
+/// Who compiled the driver and where, addresses of the kernel, names of people.
+#[test]
+fn a_bundle_tells_no_names() {
+    let scratch = Scratch::new("names");
+    let folder = scratch.0.join("tree");
+    copy(&trees().join("mlx5-behind-one-switch"), &folder);
+    let version = folder.join("proc/driver/nvidia/version");
+    let told = fs::read_to_string(&version).expect("the version");
+    fs::write(&version, told.replace("dvs-builder@U22-I3", "root@carols-workstation"))
+        .expect("written");
+    let bundle = scratch.path("bundle.txt");
+    let output = Command::new(env!("CARGO_BIN_EXE_diagnose"))
+        .args(["--from", folder.to_str().expect("UTF-8"), "--bundle", &bundle])
+        .envs([("AWS_SECRET_ACCESS_KEY", "s3cr3t"), ("HTTPS_PROXY", "http://dave:pw@proxy")])
+        .envs([("GPUNET_PTXAS", "/home/zelda/bin/ptxas"), ("HOME", "/root/frank")])
+        .env("RUST_LOG", "/root/frank/log")
+        .output()
+        .expect("it starts");
+    assert!(output.status.success());
+    let told = fs::read_to_string(bundle).expect("the bundle");
+    for name in ["carol", "s3cr3t", "dave", "zelda", "frank", "ffffffff81a40000"] {
+        assert!(!told.contains(name), "{name} is in the bundle");
+    }
+    for wanted in ["570.133.20", "/home/~/bin/ptxas", "RUST_LOG=~/log", "pci_p2pdma_distance_many"]
+    {
+        assert!(told.contains(wanted), "{wanted} is not in the bundle");
+    }
+}
+
+#[test]
+fn nothing_is_left_of_a_run() {
+    let scratch = Scratch::new("left");
+    let (runtime, temporary) = (scratch.path("run"), scratch.path("tmp"));
+    fs::create_dir(&runtime).and_then(|()| fs::create_dir(&temporary)).expect("folders");
+    let output = Command::new(env!("CARGO_BIN_EXE_diagnose"))
+        .envs([("XDG_RUNTIME_DIR", &runtime), ("TMPDIR", &temporary)])
+        .output()
+        .expect("it starts");
+    let said = text(&output.stdout);
+    if said.contains("gpunet runs here: emulated GPU") {
+        assert!(said.contains("ok       local ") && said.contains("ok       UNIX "), "{said}");
+    }
+    for folder in [runtime, temporary] {
+        let left: Vec<_> = fs::read_dir(folder).expect("the folder").collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
