@@ -7,13 +7,17 @@ use std::time::Duration;
 use gpunet_e2e::{Job, Script, any_port, eventually, is_rdma, net, peer, way};
 
 /// Open descriptors of this process, and the domains, queues, ids and regions of all.
-fn held() -> (usize, String) {
+fn held() -> Vec<usize> {
     let descriptors = std::fs::read_dir("/proc/self/fd").expect("the system lists them").count();
-    if !is_rdma() {
-        return (descriptors, String::new());
+    let mut held = vec![descriptors];
+    if is_rdma() {
+        let show = Command::new("rdma").args(["resource", "show"]).output();
+        let shown = String::from_utf8(show.expect("the program rdma").stdout).expect("a text");
+        // `0: rxe0: pd 3 cq 4 qp 4 ...`
+        held.extend(shown.split_whitespace().filter_map(|word| word.parse::<usize>().ok()));
+        assert!(held.len() > 1, "it shows no numbers: {shown}");
     }
-    let shown = Command::new("rdma").args(["resource", "show"]).output().expect("the program rdma");
-    (descriptors, String::from_utf8_lossy(&shown.stdout).into_owned())
+    held
 }
 
 /// A net whose kernel connects, listens, and leaves some connections for the net to close.
@@ -39,18 +43,18 @@ fn nothing_stays_of_nets_and_their_connections() {
     one_net();
     let mut before = held();
     // Ids fade for a while after their connections, and peers take theirs to notice.
-    assert!(eventually(Duration::from_secs(10), || {
-        let now = held();
-        std::thread::sleep(Duration::from_millis(500));
-        let settled = now == before;
-        before = now;
-        settled
-    }));
-    (0..way::scaled(40)).for_each(|_| one_net());
-    let mut after = held();
-    let same = eventually(Duration::from_secs(10), || {
-        after = held();
-        after == before
+    let settled = eventually(Duration::from_secs(20), || {
+        std::thread::sleep(Duration::from_secs(1));
+        let earlier = std::mem::replace(&mut before, held());
+        earlier == before
     });
-    assert!(same, "{before:?} became {after:?}");
+    assert!(settled, "{before:?}");
+    (0..way::scaled(60)).for_each(|_| one_net());
+    let mut after = held();
+    let gone = eventually(Duration::from_secs(20), || {
+        after = held();
+        after.len() == before.len()
+            && after.iter().zip(&before).all(|(after, before)| after <= before)
+    });
+    assert!(gone, "{before:?} became {after:?}");
 }
