@@ -11,7 +11,7 @@ use gpunet_device::abi::option::SocketOption;
 use gpunet_device::{Domain, Handle, SocketAddr};
 
 use super::connection::{Connection, Counted, Owner, Phase, Wishes};
-use super::shard::Shard;
+use super::shard::{HOT_TURNS, Shard};
 use super::tests::{NoEpoll, empty_shard};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::{CpuWords, Memory, Window, WordPlacement};
@@ -27,6 +27,8 @@ const HANDLE: Handle = Handle::new(0, 1, 1);
 enum When {
     /// In a call of that direction, after so many others.
     Call(Direction, u32),
+    /// When it is found to be connected, after it was asked so often in vain.
+    Connected(u32),
     /// Never again.
     Never,
 }
@@ -126,8 +128,15 @@ impl Socket for Placing {
     fn finish_connect(&mut self) -> Result<bool, Errno> {
         let mut adapter = self.adapter();
         adapter.asked += 1;
-        assert!(adapter.asked < 10, "it has said that it is refused");
-        Err(Errno::ECONNREFUSED)
+        let When::Connected(in_vain) = adapter.when else {
+            assert!(adapter.asked < 10, "it has said that it is refused");
+            return Err(Errno::ECONNREFUSED);
+        };
+        if adapter.asked <= in_vain {
+            return Ok(false);
+        }
+        adapter.heard = adapter.says;
+        Ok(true)
     }
 
     fn accept(&mut self) -> Result<Option<Box<dyn Socket>>, Errno> {
@@ -169,10 +178,12 @@ impl Socket for Placing {
 
 /// A shard whose kernel has sent 100 bytes; the adapter tells of those and of 10 that came, once.
 fn shard(policy: Policy, when: When) -> (Shard, Arc<Mutex<Adapter>>) {
-    shard_in(Phase::Open, policy, when)
+    let (shard, adapter) = shard_in(Phase::Open, policy, when);
+    shard.shared.memory.send_tail(1).store_release(BASE + 100);
+    (shard, adapter)
 }
 
-/// The same with its socket in another phase.
+/// The same with its socket in another phase, and nothing sent.
 fn shard_in(phase: Phase, policy: Policy, when: When) -> (Shard, Arc<Mutex<Adapter>>) {
     let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
     let layout = Layout { shards: 1, places: 2, slots: 1 };
@@ -191,7 +202,6 @@ fn shard_in(phase: Phase, policy: Policy, when: When) -> (Shard, Arc<Mutex<Adapt
     connection.publish(&memory);
     let mut shard = empty_shard(memory, 2 * u64::from(RING), policy);
     shard.adopt(connection, &mut NoEpoll::default());
-    shard.shared.memory.send_tail(1).store_release(BASE + 100);
     (shard, adapter)
 }
 
@@ -252,4 +262,22 @@ fn a_connection_that_is_refused_is_asked_once() {
     }
     assert_eq!(adapter.lock().expect("one thread").asked, 1);
     assert_eq!(shard.counters.failed.get(), 1);
+}
+
+/// A peer that speaks first may be heard in the call that finds the connection made, and then no
+/// descriptor tells of its bytes again. That call may be the last for which the socket is hot.
+#[test]
+fn what_comes_with_the_connection_is_told() {
+    for in_vain in 0..=HOT_TURNS {
+        let (mut shard, adapter) =
+            shard_in(Phase::Connecting, Policy::open(), When::Connected(in_vain));
+        let mut io = NoEpoll::default();
+        // Asked here and in the turns in which it is hot then.
+        shard.ready(HANDLE.0);
+        for turn in 0..=u64::from(HOT_TURNS) {
+            shard.turn(turn * 1_000_000, &mut io);
+        }
+        assert_eq!(adapter.lock().expect("one thread").asked, in_vain + 1);
+        assert_eq!(shard.counters.received_bytes.get(), 10, "connected after {in_vain} looks");
+    }
 }

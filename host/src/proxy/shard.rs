@@ -20,7 +20,7 @@ use super::statistics::Counters;
 use crate::transport::Direction;
 
 /// Turns in which a busy socket is tried without asking epoll first, when few are busy.
-const HOT_TURNS: u32 = if cfg!(feature = "simulation") { 8 } else { 256 };
+pub(super) const HOT_TURNS: u32 = if cfg!(feature = "simulation") { 8 } else { 256 };
 /// So many are few.
 const FEW_HOT: usize = 4;
 
@@ -491,7 +491,9 @@ impl Shard {
             Phase::Connecting => {
                 let handle = connection.handle;
                 self.try_connected(handle);
-                Turn::Idle
+                let open = self.find(handle).is_some_and(|it| it.phase == Phase::Open);
+                // What the peer has said first may have been heard of, and makes no edge any more.
+                if open { Turn::Moved } else { Turn::Idle }
             }
             Phase::Open => {
                 if now_ns < connection.rests_until_ns {

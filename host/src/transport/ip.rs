@@ -25,8 +25,9 @@ enum Way {
     One(Box<dyn Socket>),
     /// By RDMA, with the system's socket for the case that the peer refuses.
     Trying(Box<Attempt>),
-    /// A listener of both, with a descriptor for both.
-    Both { tcp: Box<dyn Socket>, rdma: Box<RdmaSocket>, either: OwnedFd },
+    /// A listener of both, with a descriptor for both; and why a request by RDMA could not be taken
+    /// just now, behind which others may wait.
+    Both { tcp: Box<dyn Socket>, rdma: Box<RdmaSocket>, either: OwnedFd, failed: Option<Errno> },
     /// In between.
     None,
 }
@@ -171,7 +172,7 @@ impl Socket for IpSocket {
             Ok(()) if self.choice == TransportChoice::Rdma => self.way = Way::One(Box::new(rdma)),
             Ok(()) => {
                 let either = either([tcp.descriptor(), rdma.descriptor()])?;
-                self.way = Way::Both { tcp, rdma: Box::new(rdma), either };
+                self.way = Way::Both { tcp, rdma: Box::new(rdma), either, failed: None };
             }
             Err(errno) if self.choice == TransportChoice::Rdma => {
                 self.way = Way::Open(tcp);
@@ -189,8 +190,9 @@ impl Socket for IpSocket {
         let Some(peer) = peer else {
             return match &mut self.way {
                 // What is wrong with RDMA is no reason to keep others waiting.
-                Way::Both { rdma, .. } => Ok(rdma.region(None).unwrap_or_else(|errno| {
-                    tracing::warn!(%errno, "a connection by RDMA cannot be accepted");
+                Way::Both { rdma, failed, .. } => Ok(rdma.region(None).unwrap_or_else(|errno| {
+                    tracing::debug!(%errno, "a connection by RDMA cannot be accepted");
+                    *failed = Some(errno);
                     RingRegion::Host
                 })),
                 _ => self.now_mut()?.region(None),
@@ -269,10 +271,15 @@ impl Socket for IpSocket {
     }
 
     fn accept(&mut self) -> Result<Option<Box<dyn Socket>>, Errno> {
-        if let Way::Both { rdma, tcp, .. } = &mut self.way {
-            return match rdma.accept()? {
-                Some(socket) => Ok(Some(socket)),
-                None => tcp.accept(),
+        if let Way::Both { rdma, tcp, failed, .. } = &mut self.way {
+            let failed = failed.take();
+            if let Some(socket) = rdma.accept()? {
+                return Ok(Some(socket));
+            }
+            // No descriptor tells of those that have been waiting.
+            return match (tcp.accept()?, failed) {
+                (None, Some(errno)) => Err(errno),
+                (accepted, _) => Ok(accepted),
             };
         }
         self.now_mut()?.accept()

@@ -7,6 +7,7 @@
 use super::{Next, Stage, Stream, StreamError};
 use crate::protocol::{Failure, Protocol};
 use crate::verbs::EventKind;
+use crate::work::Completion;
 
 /// Rounds in which completions come one after the other before others get their turn.
 const ROUNDS: usize = 32;
@@ -96,10 +97,14 @@ impl Stream {
             let came = line.pair.completions().poll(&mut self.completions)?;
             self.work.completions += came as u64;
             for completion in self.completions.drain(..) {
+                // Who sends also receives.
+                self.peer_receives |= matches!(completion, Completion::Received(Ok(_)));
                 protocol.completed(completion, &mut self.targets);
             }
             line.pair.receive(protocol.receives_to_post())?;
-            while let Some(write) = protocol.next_write() {
+            while self.peer_receives
+                && let Some(write) = protocol.next_write()
+            {
                 line.pair.write(&write)?;
                 self.work.writes += 1;
                 self.work.immediates += u64::from(write.immediate.is_some());
@@ -132,6 +137,7 @@ impl Stream {
                 self.id.connect(&self.terms.private_data())?;
             }
             EventKind::Established { data } => {
+                self.peer_receives = true;
                 // The side that accepted is open already.
                 if let Some(Stage::Asking(_)) = self.stage {
                     let protocol = Box::new(Protocol::new(&self.terms, &data)?);

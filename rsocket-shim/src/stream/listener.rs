@@ -8,6 +8,10 @@ use crate::load::Libraries;
 use crate::protocol::check_private_data;
 use crate::verbs::{EventChannel, EventKind, Id, Token};
 
+/// Strangers that are rejected in one go. Whoever sends more of them than can be rejected must not
+/// keep the caller here.
+const STRANGERS: usize = 16;
+
 /// Listens for connections by RDMA.
 pub struct Listener {
     id: Id,
@@ -36,9 +40,11 @@ impl Listener {
         Ok(self.id.listen(backlog)?)
     }
 
-    /// The next peer that speaks rsocket, if one is waiting. Others are rejected.
+    /// The next peer that speaks rsocket, if one is waiting. Others are rejected; where there are
+    /// many of them, [`StreamError::Strangers`] says that this is to be called again.
     pub fn next(&self) -> Result<Option<Request>, StreamError> {
-        while let Some(event) = self.channel.next()? {
+        for _ in 0..STRANGERS {
+            let Some(event) = self.channel.next()? else { return Ok(None) };
             match event.kind {
                 // Dropped where it is not rsocket, and so rejected.
                 EventKind::Request { id, data } if check_private_data(&data).is_ok() => {
@@ -48,7 +54,7 @@ impl Listener {
                 _ => {}
             }
         }
-        Ok(None)
+        Err(StreamError::Strangers)
     }
 
     /// Its address.

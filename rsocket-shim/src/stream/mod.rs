@@ -118,6 +118,10 @@ pub struct Stream {
     domain: Domain,
     completions: Vec<Completion>,
     work: Work,
+    /// The peer's queue pair is known to take what comes. One that we have accepted has it do so
+    /// only when it looks at our answer; what is sent before is lost, and sent again by the device
+    /// after seconds.
+    peer_receives: bool,
     /// The connection manager says that the peer is gone.
     hung_up: bool,
     /// We were asked to leave.
@@ -169,6 +173,7 @@ impl Stream {
             domain: domain.clone(),
             completions: Vec::new(),
             work: Work::default(),
+            peer_receives: false,
             hung_up: false,
             leaving: false,
             ended: None,

@@ -32,7 +32,7 @@ impl Stream {
         id.move_to(&channel)?;
         let mut stream = Self::new(domain, id, channel, buffers, settings)?;
         let protocol = Box::new(Protocol::new(&stream.terms, &data)?);
-        // As with rsocket, bytes may flow as soon as the peer is told.
+        // From when the peer is told on, its bytes may come.
         let answered = stream.open_line().and_then(|line| {
             stream.id.accept(&stream.terms.private_data())?;
             Ok(line)

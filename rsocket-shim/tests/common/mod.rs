@@ -1,6 +1,7 @@
 //! What both test programs stand on: one test at a time, the libraries, this machine's addresses with
 //! RDMA, and what the system holds for it.
 
+use std::env;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::process::Command;
@@ -25,20 +26,24 @@ pub(crate) fn libraries() -> &'static Libraries {
     }
 }
 
-/// An address of this machine that has RDMA, port 0.
-fn address(wanted: fn(&IpAddr) -> bool) -> SocketAddr {
+/// An address of this machine that has RDMA, port 0: the one that a variable names, or any.
+fn address(variable: &str, wanted: fn(&IpAddr) -> bool) -> SocketAddr {
+    if let Ok(named) = env::var(variable) {
+        let ip = named.parse().ok().filter(wanted);
+        return SocketAddr::new(ip.expect("an address of the variable's family"), 0);
+    }
     let found = local_addresses().into_iter().filter(wanted).map(|ip| SocketAddr::new(ip, 0));
     let mut with_rdma = found.filter(|address| Device::at(libraries(), *address).is_ok());
     with_rdma.next().expect("an address of this family on an RDMA device")
 }
 
 pub(crate) fn v4() -> SocketAddr {
-    address(IpAddr::is_ipv4)
+    address("GPUNET_ADDRESS", IpAddr::is_ipv4)
 }
 
 /// Link-local addresses would need a scope.
 pub(crate) fn v6() -> SocketAddr {
-    address(|ip| matches!(ip, IpAddr::V6(v6) if !v6.is_unicast_link_local()))
+    address("GPUNET_ADDRESS6", |ip| matches!(ip, IpAddr::V6(v6) if !v6.is_unicast_link_local()))
 }
 
 fn local_addresses() -> Vec<IpAddr> {

@@ -1,7 +1,7 @@
 //! How streams come to be, and that nothing of them stays.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rsocket_shim::stream::{Stream, StreamError};
 
@@ -125,6 +125,26 @@ fn many_connect_at_once() {
         }
         ends.iter().all(|end| end.is_content())
     });
+}
+
+/// The client's queue pair takes nothing before the client has looked at the answer. What came
+/// earlier would come again only after seconds.
+#[test]
+#[ignore = "needs an RDMA device"]
+fn a_server_that_speaks_before_the_client_looks() {
+    let _turn = turn();
+    let place = Place::v4();
+    let (listener, address) = place.listen();
+    let mut client = place.connect(address, Shape::default());
+    let mut server = place.accept(next_request(&listener, &mut client), Shape::default()).unwrap();
+    server.will(100, 0);
+    client.will(0, 100);
+    server.step();
+    thread::sleep(Duration::from_millis(200));
+    let begun = Instant::now();
+    exchange(&mut client, &mut server);
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(1), "the client waits for {took:?}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use rsocket_shim::stream::Listener;
+use rsocket_shim::stream::{Listener, StreamError};
 use rsocket_shim::verbs::{
     Access, Capacity, CompletionChannel, CompletionQueue, EventChannel, EventKind, HostMemory, Id,
     QueuePair, Region, Token,
@@ -126,6 +126,26 @@ fn who_does_not_speak_rsocket_is_rejected_and_others_are_served() {
     client.will(10, 0);
     server.will(0, 10);
     exchange(&mut client, &mut server);
+}
+
+#[test]
+#[ignore = "needs an RDMA device"]
+fn a_crowd_of_strangers_is_turned_away_in_parts() {
+    let _turn = turn();
+    let place = Place::v4();
+    let (listener, address) = place.listen();
+    let crowd: Vec<_> = (0..50).map(|_| Raw::connect(&place, address, b"?")).collect();
+    // All of them are waiting now.
+    thread::sleep(Duration::from_millis(500));
+    let mut parts = 0;
+    while let Err(error) = listener.next() {
+        assert_eq!(error, StreamError::Strangers);
+        parts += 1;
+    }
+    assert!(parts >= 2, "{parts}");
+    for raw in crowd {
+        assert!(matches!(event(&raw.events), EventKind::Rejected { .. }));
+    }
 }
 
 #[test]

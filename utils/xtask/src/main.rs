@@ -106,6 +106,8 @@ fn run(command: Command) -> Result<bool> {
     let workspace = Workspace::load()?;
     match command {
         Command::Test(options) => {
+            // Who has misspelt it is told now, and not after all else.
+            options.rdma_device.as_deref().map(rdma::meeting_on).transpose()?;
             let tools = install::everything(&workspace)?;
             let context = checks::Context { workspace, tools, options };
             Ok(report::run_all(&context, checks::STEPS))

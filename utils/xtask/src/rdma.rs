@@ -1,8 +1,9 @@
 //! The suites over an RDMA device of this machine: `cargo xtask test --rdma-device NAME`.
 
 use std::fs;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -13,49 +14,104 @@ use crate::{libtest, shell};
 /// Where the system lists RDMA devices.
 const DEVICES: &str = "/sys/class/infiniband";
 
+/// What runs with rings where the device reaches them best; and once more, in host memory.
+const TESTS: &[&str] = &[
+    "verbs",
+    "streams",
+    "suite",
+    "leaks",
+    "proxy_panic",
+    "fault",
+    "interrupt",
+    "hostile",
+    "hostile_words",
+];
+const BOUNCE_TESTS: &[&str] = &["suite"];
+
+/// Where the suites meet on a device.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Meeting {
+    v4: Ipv4Addr,
+    v6: Ipv6Addr,
+}
+
 /// Runs the suites over the device that was named; without one there is nothing to do.
 pub(crate) fn check(context: &Context) -> Result<Outcome> {
     let Some(device) = &context.options.rdma_device else {
         return Ok(Outcome { remark: "no --rdma-device".to_owned(), ..Outcome::default() });
     };
-    let addresses = addresses_of(Path::new(DEVICES), device)?;
-    let v4 = addresses.iter().find(|address| address.is_ipv4());
-    let v6 = addresses.iter().find(|address| address.is_ipv6());
-    let Some(v4) = v4 else {
-        bail!("{device} has no IPv4 address: give its interface one, as `ip address add` does");
-    };
+    let at = meeting_on(device)?;
+    let mut outcome = run(context, &at, TESTS, None)?;
+    let bounce = run(context, &at, BOUNCE_TESTS, Some("bounce"))?;
+    outcome.passed += bounce.passed;
+    outcome.failed.extend(bounce.failed.into_iter().map(|name| format!("bounce: {name}")));
+    outcome.skipped.extend(bounce.skipped.into_iter().map(|name| format!("bounce: {name}")));
+    outcome.output += &bounce.output;
+    outcome.remark = format!("{device} at {} and {}", at.v4, at.v6);
+    Ok(outcome)
+}
+
+/// Runs these tests, with rings placed so.
+fn run(
+    context: &Context,
+    at: &Meeting,
+    tests: &[&str],
+    placement: Option<&str>,
+) -> Result<Outcome> {
     let scratch = context.workspace.scratch();
     fs::create_dir_all(&scratch)?;
     let skip_log = scratch.join("rdma-skipped.log");
     fs::write(&skip_log, "")?;
     let which = ["--package", "rsocket-shim", "--package", "gpunet-e2e", "--no-fail-fast"];
-    let suites = ["--test", "verbs", "--test", "streams", "--test", "suite"];
     let mut command = context.strict_tests(&which);
-    command.args(suites).args(["--", "--include-ignored"]);
-    command.env("GPUNET_TRANSPORT", "rdma").env("GPUNET_ADDRESS", v4.to_string());
-    if let Some(v6) = v6 {
-        command.env("GPUNET_ADDRESS6", v6.to_string());
-    }
-    command.env("GPUNET_SKIP_LOG", &skip_log);
-    let mut command = shell::bounded(&command, context.limit());
-    let finished = shell::run_logged(&mut command, &scratch.join("rdma.log"))?;
+    command.args(tests.iter().flat_map(|test| ["--test", test]));
+    command.args(["--", "--include-ignored"]);
+    command.env("GPUNET_TRANSPORT", "rdma").env("GPUNET_SKIP_LOG", &skip_log);
+    command.env("GPUNET_ADDRESS", at.v4.to_string()).env("GPUNET_ADDRESS6", at.v6.to_string());
+    command.envs(placement.map(|placement| ("GPUNET_PLACEMENT", placement)));
+    let log = scratch.join(match placement {
+        Some(name) => format!("rdma-{name}.log"),
+        None => "rdma.log".to_owned(),
+    });
+    let finished = shell::run_logged(&mut shell::bounded(&command, context.limit()), &log)?;
     let skipped = fs::read_to_string(&skip_log)?;
     let mut outcome = libtest::count(&finished.printed, finished.success, &skipped);
     outcome.output = finished.printed;
-    outcome.remark = format!("{device} at {v4}");
     Ok(outcome)
 }
 
-/// The IP addresses of a device: RoCE names its ports by them.
-fn addresses_of(devices: &Path, device: &str) -> Result<Vec<IpAddr>> {
+/// Where the suites can meet on a device: they need both families.
+pub(crate) fn meeting_on(device: &str) -> Result<Meeting> {
+    let mut addresses = names_of_ports(Path::new(DEVICES), device)?;
+    addresses.extend(addresses_of_interfaces(Path::new(DEVICES), device));
+    meeting_among(&addresses, device)
+}
+
+fn meeting_among(addresses: &[IpAddr], device: &str) -> Result<Meeting> {
+    let v4 = addresses.iter().find_map(|address| match address {
+        IpAddr::V4(v4) => Some(*v4),
+        IpAddr::V6(_) => None,
+    });
+    let v6 = addresses.iter().find_map(|address| match address {
+        IpAddr::V6(v6) => Some(*v6),
+        IpAddr::V4(_) => None,
+    });
+    let lacks = |family, example| {
+        format!(
+            "{device} has no {family} address: give its interface one, \
+             as `ip address add {example} dev ...` does"
+        )
+    };
+    let v4 = v4.with_context(|| lacks("IPv4", "192.168.77.1/24"))?;
+    let v6 = v6.with_context(|| lacks("IPv6", "fd77::1/64"))?;
+    Ok(Meeting { v4, v6 })
+}
+
+/// The IP addresses of a device's ports: RoCE names them so.
+fn names_of_ports(devices: &Path, device: &str) -> Result<Vec<IpAddr>> {
     let ports = devices.join(device).join("ports");
     let Ok(ports) = fs::read_dir(&ports) else {
-        let known: Vec<_> = fs::read_dir(devices)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|entry| entry.file_name().to_string_lossy().into_owned())
-            .collect();
+        let known = entries(devices);
         bail!("there is no RDMA device {device} here; there are: [{}]", known.join(", "));
     };
     let mut addresses = Vec::new();
@@ -71,6 +127,35 @@ fn addresses_of(devices: &Path, device: &str) -> Result<Vec<IpAddr>> {
     }
     addresses.sort();
     Ok(addresses)
+}
+
+/// Those of its network interfaces: InfiniBand's ports have other names.
+fn addresses_of_interfaces(devices: &Path, device: &str) -> Vec<IpAddr> {
+    let mut addresses = Vec::new();
+    for interface in entries(&devices.join(device).join("device/net")) {
+        let mut show = Command::new("ip");
+        show.args(["-oneline", "address", "show", "dev", &interface]);
+        if let Ok(shown) = shell::output_of(&mut show) {
+            addresses.extend(shown.lines().filter_map(listed_address));
+        }
+    }
+    addresses
+}
+
+/// `4: ib0    inet 10.0.0.1/24 brd ...` has an address to meet at.
+fn listed_address(line: &str) -> Option<IpAddr> {
+    let mut words = line.split_whitespace().skip_while(|word| !matches!(*word, "inet" | "inet6"));
+    let address = words.nth(1)?.split('/').next()?.parse().ok()?;
+    match address {
+        IpAddr::V6(v6) => address_in(v6),
+        v4 => Some(v4),
+    }
+}
+
+/// The names in a folder; none where there is no folder.
+fn entries(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
 /// The address that a port's name stands for, if it is one to meet at.
@@ -98,7 +183,40 @@ mod tests {
 
     #[test]
     fn an_unknown_device_is_told() {
-        let refused = addresses_of(Path::new("/nowhere"), "mlx5_0").unwrap_err().to_string();
+        let refused = names_of_ports(Path::new("/nowhere"), "mlx5_0").unwrap_err().to_string();
         assert!(refused.contains("no RDMA device mlx5_0"), "{refused}");
+    }
+
+    #[test]
+    fn addresses_of_interfaces_are_read() {
+        let read = |line| listed_address(line).map(|address| address.to_string());
+        let v4 = "4: ib0    inet 10.0.0.1/24 brd 10.0.0.255 scope global ib0\\ valid_lft forever";
+        assert_eq!(read(v4).as_deref(), Some("10.0.0.1"));
+        assert_eq!(read("4: ib0 inet6 fd00::1/64 scope global").as_deref(), Some("fd00::1"));
+        assert_eq!(read("4: ib0 inet6 fe80::1/64 scope link"), None);
+        assert_eq!(read("4: ib0"), None);
+        assert!(addresses_of_interfaces(Path::new("/nowhere"), "mlx5_0").is_empty());
+    }
+
+    #[test]
+    fn both_families_are_needed() {
+        let [v4, v6] = ["10.0.0.1", "fd00::1"].map(|text| text.parse().unwrap());
+        assert!(meeting_among(&[v4, v6], "mlx5_0").is_ok());
+        for (addresses, family) in [([v4, v4], "IPv6"), ([v6, v6], "IPv4")] {
+            let refused = meeting_among(&addresses, "mlx5_0").unwrap_err().to_string();
+            assert!(refused.contains(&format!("mlx5_0 has no {family} address")), "{refused}");
+        }
+    }
+
+    #[test]
+    fn every_test_is_one_of_the_workspace() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for test in TESTS.iter().chain(BOUNCE_TESTS) {
+            let is_there = ["rsocket-shim/tests", "host/e2e/tests"].iter().any(|folder| {
+                let place = root.join(folder).join(test);
+                place.join("main.rs").exists() || place.with_extension("rs").exists()
+            });
+            assert!(is_there, "{test}");
+        }
     }
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use gpunet_device::calls::MSG_DONTWAIT;
 use gpunet_e2e::{
-    Domain, Errno, Job, Peer, Script, SocketOption, any_port, eventually, flags, is_rdma, net,
-    net_builder, patient, peer, skip, way,
+    Domain, Errno, Job, Peer, Script, SocketOption, any_port, eventually, flags, is_cuda, is_rdma,
+    net, net_builder, patient, peer, skip, way,
 };
-use gpunet_host::{Placement, Placements, Policy, TransportChoice};
+use gpunet_host::{AdapterReport, Placement, Placements, Policy, TransportChoice};
 use rsocket_shim::load::Libraries;
 use rsocket_shim::verbs::{
     Capacity, CompletionChannel, CompletionQueue, Device, Domain as Protection, EventChannel,
@@ -31,31 +31,51 @@ fn has_rdma(test: &str) -> bool {
     is_rdma()
 }
 
+/// What the device at hand makes of the rings of a net that allows every placement.
+fn what_the_device_takes() -> AdapterReport {
+    let net = net_builder().placements(Placements::ALL).build().expect("a net");
+    let mut script = Script::new();
+    script.stream(0, peer::echo_server()).send(0, 5000).recv_all(0, 5000, 1000);
+    script.get(0, SocketOption::Placement, 0).any();
+    let placed = script.mark();
+    script.close(0);
+    let finished = Job::blocks(32).script(&script).run(&net);
+    let mut adapters = net.rdma_adapters();
+    assert_eq!(adapters.len(), 1, "{adapters:?}");
+    let adapter = adapters.remove(0);
+    let best = Placement::ALL.into_iter().find(|it| adapter.placements.contains(&it.name()));
+    let placed = finished.result(0, placed);
+    assert_eq!(best.map(|best| best as i64), Some(placed), "{adapter:?}");
+    adapter
+}
+
 #[test]
 fn a_placement_that_is_refused_is_passed_over() {
     if !has_rdma("a_placement_that_is_refused_is_passed_over") {
         return;
     }
-    let net = net_builder().placements(Placements::ALL).build().expect("a net");
-    let mut script = Script::new();
-    script.stream(0, peer::echo_server()).send(0, 5000).recv_all(0, 5000, 1000);
-    script.get(0, SocketOption::Placement, Placement::PeerMemory as i64).close(0);
-    Job::blocks(32).script(&script).run(&net);
-    let adapters = net.rdma_adapters();
-    assert_eq!(adapters.len(), 1, "{adapters:?}");
-    assert_eq!(adapters[0].placements, ["peer memory", "bounce"]);
-    let (placement, why) = &adapters[0].refused[0];
-    assert_eq!(*placement, "dma-buf");
-    assert!(!why.is_empty());
+    let adapter = what_the_device_takes();
+    assert_eq!(adapter.placements.len() + adapter.refused.len(), Placement::ALL.len());
+    assert!(adapter.refused.iter().all(|(_, why)| !why.is_empty()), "{adapter:?}");
+    if !is_cuda() {
+        // The emulated GPU's memory is ordinary pages, and no driver exports those.
+        assert_eq!(adapter.placements, ["peer memory", "bounce"]);
+        assert_eq!(adapter.refused[0].0, "dma-buf");
+    }
 }
 
 #[test]
 fn a_placement_that_is_refused_and_the_only_one_is_an_error() {
-    if !has_rdma("a_placement_that_is_refused_and_the_only_one_is_an_error") {
+    let name = "a_placement_that_is_refused_and_the_only_one_is_an_error";
+    if !has_rdma(name) {
         return;
     }
-    let wish = Placements::only(Placement::DmaBuf);
-    let net = net_builder().placements(wish).build().expect("a net");
+    let adapter = what_the_device_takes();
+    let is_refused = |it: &Placement| !adapter.placements.contains(&it.name());
+    let Some(refused) = Placement::ALL.into_iter().find(is_refused) else {
+        return skip(&format!("rdma::{name}"), "this device takes every placement");
+    };
+    let net = net_builder().placements(Placements::only(refused)).build().expect("a net");
     let mut script = Script::new();
     script.socket(0, Domain::V4).connect(0, peer::echo_server()).errno(Errno::ENOBUFS);
     script.takes(Duration::ZERO..1000 * MS);
@@ -149,6 +169,33 @@ fn peers_that_speak_something_else_are_rejected() {
     let started = Job::blocks(32).script(&script).start(&net);
     peer::send(&mut peer::connect(address), 0, 100);
     started.finish();
+}
+
+/// No more of them are rejected at once than the proxy has time for: the others, and who comes behind
+/// them, are not forgotten.
+#[test]
+fn a_crowd_that_speaks_something_else_keeps_nobody_waiting() {
+    if !has_rdma("a_crowd_that_speaks_something_else_keeps_nobody_waiting") {
+        return;
+    }
+    for choice in [TransportChoice::Rdma, TransportChoice::Auto] {
+        let net = net_builder().transport(choice).build().expect("a net");
+        let (listener, address) = net.listen(any_port()).expect("a port");
+        let to = address.to_ip().expect("an IP address");
+        // They are all there before the proxy looks.
+        net.inject_blindness();
+        net.inject_stall(0, patient(500 * MS));
+        std::thread::scope(|scope| {
+            let ask = || scope.spawn(move || is_rejected(to, &[0xa5; 56]));
+            let crowd: Vec<_> = (0..40).map(|_| ask()).collect();
+            assert!(crowd.into_iter().all(|asked| asked.join().expect("it is answered")));
+        });
+        let mut script = Script::new();
+        script.given(0, listener).accept(0, 1).recv_all(1, 100, 100).close(1);
+        let started = Job::blocks(32).script(&script).start(&net);
+        peer::send(&mut peer::connect(address), 0, 100);
+        started.finish();
+    }
 }
 
 #[test]

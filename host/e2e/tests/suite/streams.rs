@@ -119,6 +119,29 @@ fn a_receive_touches_its_buffer_alone() {
     peer.result();
 }
 
+/// Their bytes may come together with the word that the connection is made, and then nothing else
+/// comes that would wake anybody.
+#[test]
+fn peers_that_speak_first() {
+    let (net, length) = (net(), 100);
+    let serve = move |mut stream: peer::Stream| {
+        peer::send(&mut stream, 0, length);
+        peer::receive(&mut stream, 0, 1);
+    };
+    // More than are tried in every turn, so that some are tried once.
+    let peers: Vec<_> = (0..8).map(|_| Peer::serve(serve)).collect();
+    let mut job = Job::blocks(32);
+    for peer in &peers {
+        let mut script = Script::new();
+        for _ in 0..way::scaled(16) {
+            script.stream(0, peer.address).recv_all(0, length as u64, length as u64);
+            script.send(0, 1).close(0);
+        }
+        job = job.script(&script);
+    }
+    job.run(&net);
+}
+
 #[test]
 fn bytes_wrap_around_the_ring() {
     let (net, total) = (net(), 40 * u64::from(RING) + 11);

@@ -103,23 +103,20 @@ impl RdmaSocket {
         Ok(Prepared { adapter, local, placement, request: None, buffers: None })
     }
 
-    /// The listener's next request, with its way.
+    /// The listener's next request, with its way. After an error there may be more.
     fn next_request(&self, listener: &Listener) -> Result<Option<Prepared>, Errno> {
-        while let Some(request) = listener.next().map_err(|error| errno(&error))? {
-            let Some(local) = request.local_address() else { continue };
-            let adapter = match self.rdma.adapter(local) {
-                Ok(adapter) => adapter,
-                // Its device is not for us: it is rejected, and others wait behind it.
-                Err(error) => {
-                    tracing::warn!(%error, "a peer's request is rejected");
-                    continue;
-                }
-            };
-            let mut prepared = self.prepare(adapter, local)?;
-            prepared.request = Some(request);
-            return Ok(Some(prepared));
-        }
-        Ok(None)
+        let Some(request) = listener.next().map_err(|error| errno(&error))? else {
+            return Ok(None);
+        };
+        // Its device may not be for us: then it is rejected, and others wait behind it.
+        let local = request.local_address().ok_or(Errno::EAGAIN)?;
+        let adapter = self.rdma.adapter(local).map_err(|error| {
+            tracing::warn!(%error, "a peer's request is rejected");
+            Errno::EAGAIN
+        })?;
+        let mut prepared = self.prepare(adapter, local)?;
+        prepared.request = Some(request);
+        Ok(Some(prepared))
     }
 
     fn stream(&mut self) -> Result<&mut Stream, Errno> {
