@@ -213,3 +213,40 @@ fn a_stream_that_is_kept_in_mind_is_shared() {
         job().script(&server).script(&first).script(&second).run(&net);
     }
 }
+
+/// One launch connects and one accepts; others, which begin once the memory of the stream is there,
+/// use it. So every access can be checked by a tool that knows what memory a kernel began with.
+#[test]
+fn a_stream_is_used_by_later_launches() {
+    const SERVED: usize = 1;
+    const CONNECTED: usize = 2;
+    const OVER: usize = 3;
+    let name = "a_stream_is_used_by_later_launches";
+    let Some(server) = net_by(name, TransportChoice::Local) else { return };
+    let client = net_by(name, TransportChoice::Local).expect("as the first");
+    let jobs: [fn() -> Job; 3] = [|| Job::blocks(64), || Job::warps(32), || Job::threads(1)];
+    for job in jobs {
+        let flags = flags();
+        let (listener, address) = server.listen(any_port()).expect("a port");
+        let (mut accepts, mut connects) = (Script::new(), Script::new());
+        accepts.given(0, listener).accept(0, 1).give_handle(1, SERVED).wait_flag(OVER);
+        connects.stream(0, address).give_handle(0, CONNECTED).wait_flag(OVER);
+        let first = job().script(&accepts).flags(&flags).start(&server);
+        let second = job().script(&connects).flags(&flags).start(&client);
+        first.until(&flags, SERVED);
+        second.until(&flags, CONNECTED);
+        let (mut serves, mut calls) = (Script::new(), Script::new());
+        serves.take_handle(1, SERVED).echo(1, 1000).any().shutdown(1, SHUT_WR).close(1);
+        calls.take_handle(0, CONNECTED);
+        for length in [10, 10, 1, 63, 64, 64, 65, 300, 4000, 10, 10] {
+            calls.send(0, length).recv_all(0, length, length);
+        }
+        calls.shutdown(0, SHUT_WR).recv(0, 1).expect(0).close(0);
+        let echo = job().script(&serves).flags(&flags).start(&server);
+        job().script(&calls).flags(&flags).run(&client);
+        echo.finish();
+        flags.set(OVER, 1);
+        first.finish();
+        second.finish();
+    }
+}
