@@ -84,7 +84,7 @@ kernels! {
     }
 
     /// Sends its piece of `from` so many times, and waits for the number of bytes that arrived: a
-    /// connection a block. `times` gets the nanoseconds of each, 0 if that went wrong.
+    /// connection a block. `times` gets the nanoseconds of each, or a negative error number.
     pub fn send_all(
         net: Net,
         server: SocketAddr,
@@ -95,7 +95,8 @@ kernels! {
     ) {
         let group = net.block().group();
         let from = piece_of(from);
-        let took = sent(net, &server, ring, from, turns).unwrap_or(0);
+        let took = sent(net, &server, ring, from, turns);
+        let took = took.unwrap_or_else(|errno| errno.negative() as u64);
         if group.is_leader() {
             times.set(simt::position().block as usize, took);
         }

@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use gpunet_device::{Shared, SharedBuf, SocketAddr};
+use gpunet_device::{Errno, Shared, SharedBuf, SocketAddr};
 use gpunet_host::gpu::DeviceMemory;
 use gpunet_host::{Gpu, Launch, Net, Shape, TransportChoice};
 use gpunet_kernels::direct::{copy_alone, exchange_flags, send_all, swallow_all};
@@ -202,7 +202,7 @@ fn round_trips(
         let shape = Shape::new(1, options.echo_threads).shared_memory(16 << 10);
         client.launch(echo_client, shape, (work, samples.words(), outcome))?.wait_for(PATIENCE)?;
         let outcome = outcomes.read(6)?;
-        ensure!(outcome[0] == 0, "the echo failed: {}", outcome[0].cast_signed());
+        ensure!(outcome[0] == 0, "the echo failed: {}", Errno(-outcome[0].cast_signed() as i32));
         ensure!(outcome[4] == TransportChoice::Local as u64, "it went another way");
         let read = samples.read(rounds as usize)?;
         echoes.extend(times(&read, outcome[2], outcome[3]));
@@ -254,7 +254,10 @@ fn stream(gpu: &Gpu, options: &Options, pairs: u32, server: SocketAddr) -> Resul
 
 fn slowest(took: &Memory, pairs: u32) -> Result<f64> {
     let times = took.read(pairs as usize)?;
-    ensure!(times.iter().all(|time| *time > 0), "a stream failed");
+    let failed = times.iter().map(|time| time.cast_signed()).find(|time| *time <= 0);
+    if let Some(failed) = failed {
+        bail!("a stream failed: {}", Errno(-failed as i32));
+    }
     times.into_iter().max().map(|time| time as f64).context("no pair")
 }
 

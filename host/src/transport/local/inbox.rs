@@ -72,6 +72,11 @@ struct Kept<T> {
 /// takes between its look at the socket and its look at the memory.
 const REST: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(10) };
 
+/// So long it waits for the next stream with the same peer, also where no kernel runs: else a peer
+/// whose kernels run on, and which keeps what was offered to it while it rests, would be offered
+/// other memory by every launch, and have no room left after some of them.
+const KEEP: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(1) };
+
 impl<T> Kept<T> {
     fn new(it: &Arc<T>) -> Self {
         Self { it: Arc::clone(it), idle: None }
@@ -82,8 +87,8 @@ impl<T> Kept<T> {
         Arc::strong_count(&self.it) == 1
     }
 
-    /// Whether it is to be kept: until all kernels have ended that ran when it became idle, or has
-    /// rested where all its streams were closed in order.
+    /// Whether it is to be kept: for the next stream, and until all kernels have ended that ran when
+    /// it became idle, or it has rested where all its streams were closed in order.
     fn is_needed(&mut self) -> bool
     where
         T: Home,
@@ -93,6 +98,9 @@ impl<T> Kept<T> {
             return true;
         }
         let (moment, since) = *self.idle.get_or_insert_with(|| (Moment::now(), Instant::now()));
+        if since.elapsed() < KEEP {
+            return true;
+        }
         if moment.is_over() {
             return false;
         }
@@ -485,6 +493,19 @@ mod tests {
             arenas.tidy();
             assert_eq!(arenas.free_bytes() < whole, abandoned);
         }
+    }
+
+    #[test]
+    fn the_next_stream_gets_the_same_memory_although_no_kernel_runs() {
+        let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
+        let arenas = Arenas::new(gpu, 64 << 20);
+        let arena_of_next = || {
+            let inbox = arenas.inbox(Process { pid: 2, token: 1 }, 4096, BASE).expect("memory");
+            inbox.chunk.number
+        };
+        let first = arena_of_next();
+        arenas.tidy();
+        assert_eq!(arena_of_next(), first);
     }
 
     #[test]
