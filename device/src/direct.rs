@@ -170,7 +170,8 @@ pub(crate) fn take(
         if watched {
             tell_proxy(net, handle, Side::Receive, position + length);
         }
-        if keeps {
+        // One that is watched takes the ordinary way, where the proxy is told.
+        if keeps && !watched {
             hot::keep(socket, position + length);
         }
         socket.unlock(Side::Receive, position + length);

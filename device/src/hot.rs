@@ -144,6 +144,11 @@ pub(crate) fn take(net: Net, handle: Handle, (to, most): (*mut u8, usize)) -> Fo
         stood = socket.position_word(Side::Receive).replace_on_gpu(position, TAKEN);
     }
     if simt::any_lane(stood != position) {
+        // Not again before a small message has come the ordinary way.
+        if lane == 0 {
+            forget();
+        }
+        simt::come_together();
         return Found::missed();
     }
     let looks = if simt::polls_by_warp() { LOOKS } else { 1 };
@@ -217,14 +222,21 @@ fn go_on(net: Net, handle: Handle, buffer: (*mut u8, usize), position: u64) -> F
 /// call it. Whether it did; else nothing has happened.
 #[inline(never)]
 pub(crate) fn put(net: Net, from: *const u8, length: usize) -> bool {
-    let kept = Kept::load();
-    let position = express::without_number(kept.sent);
-    // All that was sent before has been taken, and so its words are free.
-    if kept.known != Progress::new(position, 0).0 {
-        return false;
-    }
+    let mut kept = Kept::load();
     let lane = simt::lane();
     let socket = kept.socket(net);
+    // All that was sent before has been taken, and so its words are free.
+    let all_taken = |sent: u64| kept.known == Progress::new(express::without_number(sent), 0).0;
+    let refreshed = !all_taken(kept.sent);
+    if refreshed {
+        // This group may have sent the ordinary way since.
+        let sent = last_sent(socket);
+        if !all_taken(sent) {
+            return false;
+        }
+        kept.sent = sent;
+    }
+    let position = express::without_number(kept.sent);
     // Both on their way together with the exchange.
     let watched = kept.mailbox().get(WATCHED_AT).load();
     let straight = socket.sends_straight();
@@ -245,8 +257,15 @@ pub(crate) fn put(net: Net, from: *const u8, length: usize) -> bool {
             simt::gpu_release_fence();
             socket.unlock(Side::Send, kept.sent);
         }
+        if lane == 0 {
+            forget();
+        }
         simt::come_together();
         return false;
+    }
+    if refreshed {
+        // Another may have, too: its tail stands before this one's.
+        simt::gpu_release_fence();
     }
     let number = express::next_number(express::number_of(kept.sent));
     let end = position + length as u64;
@@ -270,4 +289,15 @@ pub(crate) fn put(net: Net, from: *const u8, length: usize) -> bool {
     }
     simt::come_together();
     true
+}
+
+/// Where the send side stood last, by the record; all lanes of a warp call it, and get the same.
+#[cold]
+#[inline(never)]
+fn last_sent(socket: Socket) -> u64 {
+    let mut sent = 0;
+    if simt::lane() == 0 {
+        sent = socket.numbered_position(Side::Send);
+    }
+    simt::from_lane(sent, 0)
 }

@@ -18,7 +18,11 @@ const WAITS: &str = "wait.rs";
 const MEETINGS: &[&str] = &["bar.", "barrier", "shfl", "vote", "match.", "redux", "elect"];
 /// The two instructions that read and write a word at once: the exchange, for words in GPU memory,
 /// and the compare-and-exchange, ordered and for the whole system.
-const EXCHANGES: &[&str] = &["atom.acquire.gpu.global.exch.b64", "atom.acq_rel.sys.cas.b64"];
+const EXCHANGES: &[&str] = &[
+    "atom.acquire.gpu.global.exch.b64",
+    "atom.relaxed.gpu.global.cas.b64",
+    "atom.acq_rel.sys.cas.b64",
+];
 /// Functions through which every byte goes, as their mangled names end. They have no stack frame.
 const DATA_PATH: &[&str] = &["4copy7to_ring", "4copy9from_ring", "4ring6settle", "7express3put"];
 

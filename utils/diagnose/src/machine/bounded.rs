@@ -1,5 +1,6 @@
 //! A limit for calls that may never return: a driver that waits for its device, a file that does.
 
+use std::cell::RefCell;
 use std::sync::mpsc;
 use std::time::Duration;
 use std::{fmt, io, thread};
@@ -62,9 +63,60 @@ pub(crate) fn within<T: Send + 'static>(
     Pending::start(f).wait(limit)
 }
 
+/// A thread for many short calls, one after the other: on a slow machine a thread for each costs more
+/// than the calls. One that hangs is left to the end of the process, and the next call gets another.
+#[derive(Default)]
+pub(crate) struct Worker(RefCell<Option<mpsc::Sender<Call>>>);
+
+type Call = Box<dyn FnOnce() + Send>;
+
+impl Worker {
+    /// As [`within`].
+    pub(crate) fn within<T: Send + 'static>(
+        &self,
+        limit: Duration,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, NoAnswer> {
+        let (to, from) = mpsc::sync_channel(1);
+        let call = Box::new(move || {
+            // Nobody listens any more: too late.
+            let _ = to.send(f());
+        });
+        let worker = self.0.take().map_or_else(Self::start, Ok)?;
+        // Gone only where a call panicked, which its own answer has told.
+        let _ = worker.send(call);
+        let answer = Pending(Ok(from)).wait(limit)?;
+        self.0.replace(Some(worker));
+        Ok(answer)
+    }
+
+    fn start() -> Result<mpsc::Sender<Call>, NoAnswer> {
+        let (to, from) = mpsc::channel::<Call>();
+        let body = move || from.into_iter().for_each(|call| call());
+        let thread = thread::Builder::new().name("diagnose-looks".to_owned()).spawn(body);
+        thread.map(|_| to).map_err(NoAnswer::NoThread)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_worker_that_hangs_or_breaks_is_replaced() {
+        let worker = Worker::default();
+        let long = Duration::from_secs(5);
+        let name = || thread::current().id();
+        let first = worker.within(long, name).expect("an answer");
+        assert_eq!(worker.within(long, name).ok(), Some(first), "the same thread");
+        let late = worker.within(Duration::from_millis(20), move || thread::sleep(2 * long));
+        assert!(matches!(late, Err(NoAnswer::Late(_))));
+        let second = worker.within(long, name).expect("an answer");
+        assert_ne!(second, first);
+        let broken = worker.within(long, || panic!("on purpose"));
+        assert!(matches!(broken, Err::<(), _>(NoAnswer::Broken)));
+        assert_ne!(worker.within(long, name).expect("an answer"), second);
+    }
 
     #[test]
     fn a_call_without_an_answer_says_why() {

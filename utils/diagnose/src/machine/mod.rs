@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, anyhow};
 
 pub(crate) use answers::{Answers, CudaDevice, Proof, Proofs};
+use bounded::Worker;
 pub(crate) use bounded::within;
 pub(crate) use journal::Journal;
 use journal::Noted;
@@ -106,6 +107,7 @@ pub(crate) struct Machine {
     pub(crate) answers: Answers,
     /// What looks have taken so far.
     spent: Cell<Duration>,
+    worker: Worker,
     journal: RefCell<Journal>,
 }
 
@@ -135,7 +137,7 @@ impl Machine {
 
     fn new(root: PathBuf, recorded: bool, answers: Answers) -> Self {
         let (spent, journal) = (Cell::default(), RefCell::default());
-        Self { root, recorded, answers, spent, journal }
+        Self { root, recorded, answers, spent, worker: Worker::default(), journal }
     }
 
     /// All that was looked at so far.
@@ -288,7 +290,7 @@ impl Machine {
         }
         let full = self.root.join(path.trim_start_matches('/'));
         let began = Instant::now();
-        let looked = within(LOOK, move || f(&full));
+        let looked = self.worker.within(LOOK, move || f(&full));
         self.spent.set(self.spent.get() + began.elapsed());
         match looked {
             Ok(result) => result.into(),
