@@ -26,9 +26,9 @@ use crate::wait::{Deadline, Watch, wait_until, warp_until};
 const ENDING_TURNS: u32 = 16;
 
 /// Lanes of a receiving warp that look at something else than express words.
-const COUNTER_LANE: u32 = LIVE_AT as u32;
-const SEND_PROGRESS_LANE: u32 = COUNTER_LANE + 1;
-const WATCHED_LANE: u32 = WATCHED_AT as u32;
+pub(crate) const COUNTER_LANE: u32 = LIVE_AT as u32;
+pub(crate) const SEND_PROGRESS_LANE: u32 = COUNTER_LANE + 1;
+pub(crate) const WATCHED_LANE: u32 = WATCHED_AT as u32;
 const STATE_LANE: u32 = simt::WARP - 1;
 const _: () = assert!(EXPRESS_WORDS as u32 <= COUNTER_LANE && SEND_PROGRESS_LANE < WATCHED_LANE);
 

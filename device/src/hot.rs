@@ -13,10 +13,10 @@
 use crate::abi::card::Progress;
 use crate::abi::express::{self, EXPRESS_WORDS};
 use crate::abi::handle::Handle;
-use crate::abi::layout::{LIVE_AT, LOCAL_WORDS, MAILBOX_WORDS, WATCHED_AT};
+use crate::abi::layout::{LOCAL_WORDS, MAILBOX_WORDS, WATCHED_AT};
 use crate::abi::net::Net;
 use crate::abi::word::Words;
-use crate::direct;
+use crate::direct::{self, COUNTER_LANE, SEND_PROGRESS_LANE, WATCHED_LANE};
 use crate::express::{copy_into, load_bytes, store_bytes};
 use crate::local::{RingPlace, Side, Socket, TAKEN};
 use crate::ring::Found;
@@ -29,10 +29,7 @@ const LOOKS: u32 = 64;
 /// Looks that find a counter which has moved, and no small message: words may come behind it.
 const DOUBTS: u32 = 2;
 
-const COUNTER_LANE: u32 = LIVE_AT as u32;
-const SEND_PROGRESS_LANE: u32 = COUNTER_LANE + 1;
-const WATCHED_LANE: u32 = WATCHED_AT as u32;
-const _: () = assert!(SEND_PROGRESS_LANE < WATCHED_LANE && (WATCHED_LANE as usize) < MAILBOX_WORDS);
+const _: () = assert!((WATCHED_LANE as usize) < MAILBOX_WORDS);
 
 /// What is kept of a stream. The block's first warp writes and reads it, with a barrier in between.
 #[derive(Clone, Copy)]

@@ -158,8 +158,8 @@ fn a_bundle_tells_no_names() {
     let output = Command::new(env!("CARGO_BIN_EXE_diagnose"))
         .args(["--from", folder.to_str().expect("UTF-8"), "--bundle", &bundle])
         .envs([("AWS_SECRET_ACCESS_KEY", "s3cr3t"), ("HTTPS_PROXY", "http://dave:pw@proxy")])
-        .envs([("GPUNET_PTXAS", "/home/zelda/bin/ptxas"), ("HOME", "/root/frank")])
-        .env("RUST_LOG", "/root/frank/log")
+        .envs([("GPUNET_PTXAS", "/home/zelda/bin/ptxas"), ("HOME", "/srv/frank")])
+        .env("RUST_LOG", "/srv/frank/log")
         .output()
         .expect("it starts");
     assert!(output.status.success());

@@ -16,8 +16,8 @@ const COUNTED: &str = "Counted:";
 const WAITS: &str = "wait.rs";
 /// Instructions in which threads meet. LLVM may move or merge assembly that holds one.
 const MEETINGS: &[&str] = &["bar.", "barrier", "shfl", "vote", "match.", "redux", "elect"];
-/// The two instructions that read and write a word at once: the exchange, for words in GPU memory,
-/// and the compare-and-exchange, ordered and for the whole system.
+/// The instructions that read and write a word at once: the exchange and the relaxed
+/// compare-and-exchange, for words in GPU memory, and the ordered one for the whole system.
 const EXCHANGES: &[&str] = &[
     "atom.acquire.gpu.global.exch.b64",
     "atom.relaxed.gpu.global.cas.b64",
