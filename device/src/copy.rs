@@ -8,7 +8,7 @@
 #![allow(unsafe_code, reason = "the copy loops")]
 
 use crate::abi::word::{reads_bytes, writes_bytes};
-use crate::simt::{load_line, load_plain, store_line, store_plain};
+use crate::simt::{self, load_line, load_plain, store_line, store_plain};
 
 /// 16 bytes, moved by one instruction.
 type Line = [u64; 2];
@@ -128,11 +128,19 @@ fn share<const IN_FLIGHT: usize>(
     let mut at = rank;
     // Counted: the lines, several at a time.
     while at + (IN_FLIGHT as u32 - 1) * size < lines {
-        let loaded: [Line; IN_FLIGHT] = core::array::from_fn(|turn| load(at + turn as u32 * size));
-        for (turn, line) in loaded.into_iter().enumerate() {
-            store(at + turn as u32 * size, line);
+        // From one to the next, so that few addresses are in registers at a time.
+        let mut next = at;
+        let loaded: [Line; IN_FLIGHT] = core::array::from_fn(|_| {
+            let line = load(next);
+            next = simt::opaque_half(next + size);
+            line
+        });
+        next = at;
+        for line in loaded {
+            store(next, line);
+            next = simt::opaque_half(next + size);
         }
-        at += IN_FLIGHT as u32 * size;
+        at = next;
     }
     // Counted: the rest of them.
     while at < lines {

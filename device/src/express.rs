@@ -22,9 +22,6 @@ use crate::ring::{self, Ending, Found, Opened, Search, Window};
 use crate::simt;
 use crate::wait::{Deadline, Watch, wait_until, warp_until};
 
-/// Stands where a [`Found`] has its ring: the message is sent, and nothing is to follow.
-const SENT: u64 = 2;
-
 /// In what a leader plans, where no position reaches: the message goes straight to a kernel.
 const DIRECT: u64 = 1 << 59;
 
@@ -56,12 +53,21 @@ pub(crate) fn receive<G: Group>(
     (to, most): (*mut u8, usize),
     wait: bool,
 ) -> Result<Outcome, Errno> {
+    let keeps = group.leads_block();
+    let kept = keeps && wait && hot::keeps(handle);
+    let alone = group.is_first_warp();
+    if kept && alone {
+        // Nobody else is to be waited for, or to be told.
+        let bytes = hot::take(net, (to, most));
+        if bytes != 0 {
+            return Ok(Outcome::Copied(bytes as usize));
+        }
+    }
     let words = group.lead(|| {
-        let keeps = group.leads_block();
-        if keeps && wait && hot::keeps(handle) {
-            let found = hot::take(net, handle, (to, most));
-            if found.ring != Found::MISSED {
-                return found.words();
+        if kept && !alone {
+            let bytes = hot::take(net, (to, most));
+            if bytes != 0 {
+                return [Found::COPIED, u64::from(bytes) << 32];
             }
         }
         take(net, G::KIND, handle, (to, most), wait, keeps).words()
@@ -82,9 +88,14 @@ pub(crate) fn send<G: Group>(
     (from, length): (*const u8, usize),
     wait: bool,
 ) -> Result<Outcome, Errno> {
+    let kept = group.leads_block() && hot::keeps(handle);
+    let alone = group.is_first_warp();
+    if kept && alone && hot::put(net, (from, length)) {
+        return Ok(Outcome::Copied(length));
+    }
     let words = group.lead(|| {
-        if group.leads_block() && hot::keeps(handle) && hot::put(net, from, length) {
-            return [SENT, 0];
+        if kept && !alone && hot::put(net, (from, length)) {
+            return [Found::SENT, 0];
         }
         put(net, handle, from, length, wait).words()
     });
@@ -92,7 +103,7 @@ pub(crate) fn send<G: Group>(
         ring::finish(net, group, handle, (words[1] as u32, length), Ending::Expressed);
         return Ok(Outcome::Copied(length));
     }
-    if words[0] == SENT {
+    if words[0] == Found::SENT {
         return Ok(Outcome::Copied(length));
     }
     Window::of(words, length).map(Outcome::Ring)
@@ -297,7 +308,7 @@ fn put(net: Net, handle: Handle, from: *const u8, length: usize, wait: bool) -> 
     }
     if plan & DIRECT != 0 {
         direct::put((net, handle), socket, plan & !DIRECT, tail_at, length, bytes);
-        return Found { ring: SENT, span: 0 };
+        return Found { ring: Found::SENT, span: 0 };
     }
     announce(socket, Express { words, tail }, lane, plan, length as u64, bytes);
     copy_in(socket, position, length, first, bytes);

@@ -16,12 +16,10 @@ use crate::abi::handle::Handle;
 use crate::abi::layout::{LOCAL_WORDS, MAILBOX_WORDS, WATCHED_AT};
 use crate::abi::net::Net;
 use crate::abi::word::Words;
-use crate::direct::{self, COUNTER_LANE, SEND_PROGRESS_LANE, WATCHED_LANE};
+use crate::direct::{COUNTER_LANE, SEND_PROGRESS_LANE, WATCHED_LANE};
 use crate::express::{copy_into, load_bytes, store_bytes};
-use crate::local::{RingPlace, Side, Socket, TAKEN};
-use crate::ring::Found;
+use crate::local::{RingPlace, SendWay, Side, Socket, TAKEN};
 use crate::simt::{self, KEPT_WORDS};
-use crate::wait::Deadline;
 
 /// Looks at the mailbox before the ordinary way takes over, with its deadline: some 20 us. Where
 /// lanes are switched one by one, a single look.
@@ -63,8 +61,8 @@ impl Kept {
 
     #[inline(always)]
     fn load() -> Self {
-        // SAFETY: the block's words, of that size, and any bits make one; nobody writes meanwhile.
-        unsafe { Self::place().read() }
+        let [handle, record, mailbox, peer, received, sent, known, ring] = simt::load_kept();
+        Self { handle: Handle(handle), record, mailbox, peer, received, sent, known, ring }
     }
 
     #[inline(always)]
@@ -124,9 +122,10 @@ pub(crate) fn forget() {
 }
 
 /// Receives a small message on the stream that [is kept](keeps); all lanes of the block's first warp
-/// call it. [`Found::MISSED`]: nothing has happened, go the ordinary way.
+/// call it. Its length, in all lanes; 0: nothing has happened, go the ordinary way.
 #[inline(never)]
-pub(crate) fn take(net: Net, handle: Handle, (to, most): (*mut u8, usize)) -> Found {
+pub(crate) fn take(net: Net, (to, most): (*mut u8, usize)) -> u32 {
+    simt::whole_warp_barrier();
     let kept = Kept::load();
     let lane = simt::lane();
     let socket = kept.socket(net);
@@ -136,17 +135,14 @@ pub(crate) fn take(net: Net, handle: Handle, (to, most): (*mut u8, usize)) -> Fo
     // acquire here and below: words tell by themselves what they belong to, and nobody looks into
     // the ring.
     let mut word = at.load();
-    let mut stood = position;
-    if lane == 0 {
-        stood = socket.position_word(Side::Receive).replace_on_gpu(position, TAKEN);
-    }
-    if simt::any_lane(stood != position) {
+    let stood = socket.position_word(Side::Receive).replace_on_gpu(position, TAKEN, lane == 0);
+    if simt::any_lane((lane == 0) & (stood != position)) {
         // Not again before a small message has come the ordinary way.
         if lane == 0 {
             forget();
         }
         simt::come_together();
-        return Found::missed();
+        return 0;
     }
     let looks = if simt::polls_by_warp() { LOOKS } else { 1 };
     let mut doubts = 0;
@@ -183,8 +179,9 @@ pub(crate) fn take(net: Net, handle: Handle, (to, most): (*mut u8, usize)) -> Fo
                 // SAFETY: as above.
                 unsafe { (&raw mut (*Kept::place()).received).write(end) };
             }
-            simt::come_together();
-            return Found { ring: Found::COPIED, span: Found::span(position, length) };
+            // What each lane has copied is there for all.
+            simt::whole_warp_barrier();
+            return length as u32;
         }
         // Whatever number is left there of the message before.
         let moved = express::without_number(word) != Progress::new(position, 0).0;
@@ -197,28 +194,21 @@ pub(crate) fn take(net: Net, handle: Handle, (to, most): (*mut u8, usize)) -> Fo
         simt::pause();
         word = at.load();
     }
-    go_on(net, handle, (to, most), position)
-}
-
-/// Receives the ordinary way, with the side taken.
-#[cold]
-#[inline(never)]
-fn go_on(net: Net, handle: Handle, buffer: (*mut u8, usize), position: u64) -> Found {
-    let mut deadline = 0;
-    if simt::lane() == 0 {
+    if lane == 0 {
         forget();
-        deadline = Socket::named(net, handle).map_or(0, |socket| {
-            let patience = Deadline::after_or_never(socket.timeout(Side::Receive));
-            if socket.non_blocking() { 0 } else { patience.to_word() }
-        });
+        socket.unlock(Side::Receive, position);
     }
-    direct::take(net, handle, buffer, position, simt::from_lane(deadline, 0), true)
+    simt::come_together();
+    0
 }
 
 /// Sends a small message on the stream that [is kept](keeps); all lanes of the block's first warp
 /// call it. Whether it did; else nothing has happened.
 #[inline(never)]
-pub(crate) fn put(net: Net, from: *const u8, length: usize) -> bool {
+pub(crate) fn put(net: Net, (from, length): (*const u8, usize)) -> bool {
+    simt::whole_warp_barrier();
+    // Small: half a register is enough for it.
+    let length = length as u32;
     let mut kept = Kept::load();
     let lane = simt::lane();
     let socket = kept.socket(net);
@@ -236,18 +226,26 @@ pub(crate) fn put(net: Net, from: *const u8, length: usize) -> bool {
     let position = express::without_number(kept.sent);
     // Both on their way together with the exchange.
     let watched = kept.mailbox().get(WATCHED_AT).load();
-    let straight = socket.sends_straight();
-    let mut stood = kept.sent;
-    if lane == 0 {
-        stood = socket.position_word(Side::Send).replace_on_gpu(kept.sent, TAKEN);
-    }
-    let first = 4 * lane as usize;
+    let way = socket.send_way();
+    let stood = socket.position_word(Side::Send).replace_on_gpu(kept.sent, TAKEN, lane == 0);
+    // The message is made while they are.
+    let first = 4 * lane;
     let mut bytes = [0; 4];
     if first < length {
         // SAFETY: the caller's buffer holds `length` bytes.
-        bytes = unsafe { load_bytes(from.add(first), length - first) };
+        bytes = unsafe { load_bytes(from.add(first as usize), (length - first) as usize) };
     }
-    let taken = stood == kept.sent;
+    let number = express::next_number(express::number_of(kept.sent));
+    let end = position + u64::from(length);
+    let word = match lane {
+        COUNTER_LANE => Progress::new(end, 0).with_express(number).0,
+        _ => express::word(bytes, express::tag(position, length.into(), number)),
+    };
+    let word = simt::opaque(word as usize) as u64;
+    // Here, or a compiler waits for one of them first.
+    simt::come_together();
+    let straight = way == SendWay::DIRECT;
+    let taken = (lane != 0) | (stood == kept.sent);
     if simt::any_lane(!taken | (watched != 0) | !straight) {
         if lane == 0 && taken {
             // Who takes the side next knows what was sent before.
@@ -264,18 +262,12 @@ pub(crate) fn put(net: Net, from: *const u8, length: usize) -> bool {
         // Another may have, too: its tail stands before this one's.
         simt::gpu_release_fence();
     }
-    let number = express::next_number(express::number_of(kept.sent));
-    let end = position + length as u64;
-    let word = match lane {
-        COUNTER_LANE => Progress::new(end, 0).with_express(number).0,
-        _ => express::word(bytes, express::tag(position, length as u64, number)),
-    };
     if lane <= COUNTER_LANE {
         kept.peer().get(lane as usize).store(word);
     }
-    copy_into(RingPlace(kept.ring), position, length, first, bytes);
+    copy_into(RingPlace(kept.ring), position, length as usize, first as usize, bytes);
     // All lanes' bytes, before whoever has the side next says that the ring holds them.
-    simt::warp_barrier();
+    simt::whole_warp_barrier();
     if lane == 0 {
         let end = express::with_number(end, number);
         socket.note_position(Side::Send, end);

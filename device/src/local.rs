@@ -727,12 +727,6 @@ impl Socket {
         SendWay(self.record.get(SEND_SHUT).load())
     }
 
-    /// Whether small messages go straight to the kernel at the other end.
-    #[inline(always)]
-    pub(crate) fn sends_straight(&self) -> bool {
-        self.send_way() == SendWay::DIRECT
-    }
-
     /// Notes that.
     pub(crate) fn shut_send(&self) {
         self.record.get(SEND_SHUT).store(SHUT);

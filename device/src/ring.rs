@@ -183,14 +183,8 @@ impl Found {
     /// Stands where a ring would: the bytes have been copied already. No ring lies there.
     pub(crate) const COPIED: u64 = 1;
 
-    /// Stands there likewise: nothing has happened, another way is to be gone.
-    pub(crate) const MISSED: u64 = 3;
-
-    /// That nothing has happened.
-    #[inline(always)]
-    pub(crate) const fn missed() -> Self {
-        Self { ring: Self::MISSED, span: 0 }
-    }
+    /// Stands there likewise: the message is sent, and nothing is to follow.
+    pub(crate) const SENT: u64 = 2;
 
     /// So many bytes from a position on. A ring's capacity has 31 bits.
     #[inline(always)]

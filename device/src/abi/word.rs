@@ -132,17 +132,18 @@ impl Word {
         self.atomic().swap(new, Ordering::Acquire)
     }
 
-    /// Replaces `current` by `new`, with no order implied; gives `current` if it did, else something
-    /// different. Only for words that no other processor touches, as [`Self::swap_on_gpu`].
+    /// Replaces `current` by `new` where the calling thread is to do it (`mine`), with no order
+    /// implied; gives `current` if it did, or was not to, else something different. Only for words
+    /// that no other processor touches, as [`Self::swap_on_gpu`].
     #[inline(always)]
-    pub fn replace_on_gpu(&self, current: u64, new: u64) -> u64 {
+    pub fn replace_on_gpu(&self, current: u64, new: u64, mine: bool) -> u64 {
         #[cfg(target_arch = "nvptx64")]
         {
             // SAFETY: `at` promises alignment and validity.
-            unsafe { crate::simt::replace(self.0, current, new) }
+            unsafe { crate::simt::replace(self.0, current, new, mine) }
         }
         #[cfg(not(target_arch = "nvptx64"))]
-        if self.compare_exchange(current, new) { current } else { !current }
+        if !mine || self.compare_exchange(current, new) { current } else { !current }
     }
 
     /// The word `index` places further on.

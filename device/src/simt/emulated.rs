@@ -8,7 +8,7 @@ use core::cell::Cell;
 use core::panic::Location;
 use core::ptr::NonNull;
 
-use super::{Position, SCRATCH_WORDS, Scope, WARP};
+use super::{KEPT_WORDS, Position, SCRATCH_WORDS, Scope, WARP};
 
 /// What the emulator supplies to one running GPU thread.
 pub trait EmulatedThread {
@@ -91,6 +91,10 @@ pub(crate) fn opaque(number: usize) -> usize {
     number
 }
 
+pub(crate) fn opaque_half(number: u32) -> u32 {
+    number
+}
+
 pub(crate) fn gpu_release_fence() {
     super::release_fence();
 }
@@ -124,6 +128,12 @@ pub(crate) fn kept() -> *mut u64 {
 pub(crate) fn first_kept() -> u64 {
     // SAFETY: valid while the block runs; its first warp alone writes there, between barriers.
     unsafe { kept().read() }
+}
+
+#[expect(unsafe_code, reason = "kept words are a raw pointer")]
+pub(crate) fn load_kept() -> [u64; KEPT_WORDS] {
+    // SAFETY: as in `first_kept`; there are so many.
+    unsafe { kept().cast::<[u64; KEPT_WORDS]>().read() }
 }
 
 pub(crate) fn shared_memory() -> (*mut u8, usize) {
@@ -170,6 +180,15 @@ pub(crate) fn from_lane(word: u64, lane: u32) -> u64 {
 
 /// Threads are one by one here, and barriers are left out by nobody.
 pub(crate) fn come_together() {}
+
+pub(crate) fn block_is_a_warp() -> bool {
+    position().threads == WARP
+}
+
+#[track_caller]
+pub(crate) fn whole_warp_barrier() {
+    barrier(Scope::Warp);
+}
 
 #[track_caller]
 pub(crate) fn half_from_first_lane(half: u32) -> u32 {

@@ -89,6 +89,12 @@ pub(crate) fn opaque(number: usize) -> usize {
     backend::opaque(number)
 }
 
+/// The same for half a register.
+#[inline(always)]
+pub(crate) fn opaque_half(number: u32) -> u32 {
+    backend::opaque_half(number)
+}
+
 /// A wait has ended.
 #[inline(always)]
 pub(crate) fn progress() {
@@ -134,10 +140,29 @@ pub(crate) fn lane() -> u32 {
     backend::lane()
 }
 
+/// Whether the block is one whole warp.
+#[inline(always)]
+pub(crate) fn block_is_a_warp() -> bool {
+    backend::block_is_a_warp()
+}
+
+/// Waits for all lanes of the caller's warp, a whole one, which need not be found out.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub(crate) fn whole_warp_barrier() {
+    backend::whole_warp_barrier();
+}
+
 /// The words that the block's first warp keeps; 0 when the kernel begins.
 #[inline(always)]
 pub(crate) fn kept() -> *mut u64 {
     backend::kept()
+}
+
+/// What they are.
+#[inline(always)]
+pub(crate) fn load_kept() -> [u64; KEPT_WORDS] {
+    backend::load_kept()
 }
 
 /// Brings the lanes of the caller's warp, a whole one, together, whose ways have parted. For the end

@@ -88,12 +88,32 @@ pub(crate) fn lane() -> u32 {
     lane
 }
 
+#[inline(always)]
+pub(crate) fn block_is_a_warp() -> bool {
+    let threads: u32;
+    // SAFETY: reads special registers. Not `pure`: what is asked again takes no register from the
+    // copies in between.
+    unsafe {
+        asm!(
+            "{{ .reg .u32 %y, %z;",
+            "mov.u32 {threads}, %ntid.x; mov.u32 %y, %ntid.y; mov.u32 %z, %ntid.z;",
+            "mul.lo.u32 {threads}, {threads}, %y; mul.lo.u32 {threads}, {threads}, %z; }}",
+            threads = out(reg32) threads, options(nostack, nomem));
+    }
+    threads == WARP
+}
+
 /// Brings a whole warp together whose lanes took different ways. Shuffles and votes do without,
 /// but take some 400 cycles each in a warp that has come apart, or whose lanes they must find out.
 #[inline(always)]
 pub(crate) fn come_together() {
     // SAFETY: all lanes are here: callers are cooperative.
     unsafe { bar_warp_sync(u32::MAX) };
+}
+
+#[inline(always)]
+pub(crate) fn whole_warp_barrier() {
+    come_together();
 }
 
 #[inline(always)]
@@ -201,6 +221,15 @@ pub(crate) fn opaque(number: usize) -> usize {
     same
 }
 
+/// The same for a register's half.
+#[inline(always)]
+pub(crate) fn opaque_half(number: u32) -> u32 {
+    let same: u32;
+    // SAFETY: copies a register.
+    unsafe { asm!("mov.u32 {}, {};", out(reg32) same, in(reg32) number, options(nostack, nomem)) };
+    same
+}
+
 #[inline(always)]
 pub(crate) fn gpu_release_fence() {
     // SAFETY: orders memory accesses, and needs nothing.
@@ -244,17 +273,23 @@ pub(crate) unsafe fn exchange(at: *mut u64, new: u64) -> u64 {
     old
 }
 
-/// Replaces a word of GPU memory if it is `current`; what was there.
+/// In threads that are `mine`, replaces a word of GPU memory if it is `current`; what was there, and
+/// `current` in the others. Without a branch, behind which the warp would wait for the answer.
 ///
 /// # Safety
 /// As [`exchange`].
 #[inline(always)]
-pub(crate) unsafe fn replace(at: *mut u64, current: u64, new: u64) -> u64 {
+pub(crate) unsafe fn replace(at: *mut u64, current: u64, new: u64, mine: bool) -> u64 {
     let old: u64;
     // SAFETY: the caller's promise. The compiler's own comes out wider.
     unsafe {
-        asm!("atom.relaxed.gpu.global.cas.b64 {}, [{}], {}, {};", out(reg64) old, in(reg64) at,
-            in(reg64) current, in(reg64) new, options(nostack));
+        asm!(
+            "{{ .reg .pred %mine;",
+            "setp.ne.u32 %mine, {mine}, 0;",
+            "mov.u64 {old}, 0;",
+            "@%mine atom.relaxed.gpu.global.cas.b64 {old}, [{at}], {current}, {new}; }}",
+            old = out(reg64) old, at = in(reg64) at, current = in(reg64) current,
+            new = in(reg64) new, mine = in(reg32) u32::from(mine), options(nostack));
     }
     old
 }
@@ -330,6 +365,23 @@ pub(crate) fn kept() -> *mut u64 {
             out(reg64) address, options(nostack, nomem, pure));
     }
     address as *mut u64
+}
+
+#[inline(always)]
+pub(crate) fn load_kept() -> [u64; KEPT_WORDS] {
+    let mut words = [0; KEPT_WORDS];
+    // SAFETY: reads the block's own words.
+    unsafe {
+        asm!(
+            "ld.shared.v2.u64 {{{}, {}}}, [gpunet_kept];",
+            "ld.shared.v2.u64 {{{}, {}}}, [gpunet_kept+16];",
+            "ld.shared.v2.u64 {{{}, {}}}, [gpunet_kept+32];",
+            "ld.shared.v2.u64 {{{}, {}}}, [gpunet_kept+48];",
+            out(reg64) words[0], out(reg64) words[1], out(reg64) words[2], out(reg64) words[3],
+            out(reg64) words[4], out(reg64) words[5], out(reg64) words[6], out(reg64) words[7],
+            options(nostack, readonly));
+    }
+    words
 }
 
 /// What comparisons of slices call: no library comes with this target.
