@@ -87,6 +87,19 @@ impl Window {
     ) {
         // All threads' loads and stores in the window are done ...
         group.barrier();
+        self.close_after_barrier(net, group, handle, side, used);
+    }
+
+    /// The same for threads that have met at a barrier since they used the window.
+    #[inline(always)]
+    pub(crate) fn close_after_barrier<G: Group>(
+        self,
+        net: Net,
+        group: G,
+        handle: Handle,
+        side: Side,
+        used: usize,
+    ) {
         finish(net, group, handle, (self.low, used.min(self.length)), Ending::of_window(side));
     }
 

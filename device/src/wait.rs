@@ -34,6 +34,12 @@ impl Deadline {
         if ns == 0 { Self::NEVER } else { Self(simt::now_ns().saturating_add(ns)) }
     }
 
+    /// Nanoseconds until then. At least 1, which [`Self::after_or_never`] takes for no time at all.
+    #[inline(always)]
+    pub(crate) fn left_ns(self) -> u64 {
+        self.0.saturating_sub(simt::now_ns()).max(1)
+    }
+
     /// As a word that is not 0.
     #[inline(always)]
     pub(crate) fn to_word(self) -> u64 {

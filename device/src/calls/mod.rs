@@ -269,7 +269,8 @@ pub fn gshutdown<G: Group>(net: Net, group: G, handle: Handle, how: i32) -> i64 
 }
 
 /// Closes the socket: calls of other groups on it return EBADF, what is unsent is sent. EBUSY if
-/// another group does not leave it (it holds a window of the ring).
+/// another group does not leave it (it holds a window of the ring). A poller no longer tells of it,
+/// as after [`Poller::remove`](crate::Poller::remove).
 #[inline(always)]
 pub fn gclose<G: Group>(net: Net, group: G, handle: Handle) -> i64 {
     led(group, "gclose", &[handle.0], || close(net, handle))

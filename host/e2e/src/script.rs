@@ -344,6 +344,11 @@ impl Script {
         self.op(Code::PollerNew, 0, [0; 3], HANDLE)
     }
 
+    /// The same, with its handle in a register.
+    pub fn poller_in(&mut self, register: u32) -> &mut Self {
+        self.op(Code::PollerNew, register, [1, 0, 0], HANDLE)
+    }
+
     /// `Poller::add`.
     pub fn poller_add(&mut self, register: u32, events: u16, token: u64) -> &mut Self {
         self.op(Code::PollerAdd, register, [events.into(), token, 0], (0, 0))

@@ -94,28 +94,37 @@ impl Bench {
         Handle(self.ask(Operation::Poller, Handle::NONE, [0; 4]).expect("a place"))
     }
 
+    fn add(&mut self, poller: Handle, socket: Handle, events: u16, token: u64) {
+        let numbers = [socket.0, u64::from(events), token, 0];
+        self.ask(Operation::Watch, poller, numbers).expect("both are open");
+    }
+
     /// Has a new poller watch a socket, and takes what it is told at once.
     fn watcher(&mut self, socket: Handle, events: u16) -> Handle {
         let poller = self.poller();
-        let add = [socket.0, u64::from(events), 0, 0];
-        self.ask(Operation::Watch, poller, add).expect("both are open");
+        self.add(poller, socket, events, 0);
         self.turn();
         self.told(poller);
         poller
     }
 
+    /// What is in a poller's ring: tokens and events.
+    fn in_ring(&mut self, poller: Handle) -> Vec<(u64, u16)> {
+        let ring = self.shard.find(poller).expect("it is open").receive;
+        let word = |at: u64| self.shard.shared.memory.ring_word(&ring.place, at).load();
+        let written = (ring.theirs..ring.ours).step_by(EVENT_BYTES);
+        written.map(|at| (word(at), word(at + 8) as u16)).collect()
+    }
+
     /// Takes a poller's events as a kernel does; all that they tell.
     fn told(&mut self, poller: Handle) -> u16 {
-        let shared = self.shard.shared.clone();
+        let told = self.in_ring(poller).iter().fold(0, |told, (_, events)| told | events);
+        let (shared, counters) = (self.shard.shared.clone(), self.shard.counters.clone());
         let index = shared.index(poller);
-        let ring = self.shard.find(poller).expect("it is open").receive;
-        let written = (ring.theirs..ring.ours).step_by(EVENT_BYTES);
-        let told =
-            written.fold(0, |told, at| told | shared.memory.ring_word(&ring.place, at + 8).load());
-        shared.memory.receive_head(index).store_release(ring.ours);
-        let (memory, counters) = (&shared.memory, self.shard.counters.clone());
-        self.shard.find(poller).expect("it is open").look_at_head(memory, &counters);
-        told as u16
+        let poller = self.shard.find(poller).expect("it is open");
+        shared.memory.receive_head(index).store_release(poller.receive.ours);
+        poller.look_at_head(&shared.memory, &counters);
+        told
     }
 
     /// Takes a stream's bytes as a kernel does.
@@ -207,8 +216,7 @@ fn a_poller_that_takes_no_events_owes_no_more_than_it_watches() {
     let poller = bench.poller();
     let (socket, _far) = bench.stream();
     for token in 0..5000 {
-        let add = [socket.0, u64::from(POLLOUT), token, 0];
-        bench.ask(Operation::Watch, poller, add).expect("both are open");
+        bench.add(poller, socket, POLLOUT, token);
         bench.turn();
         assert!(bench.watched(poller).1 <= 1, "after {token} times: {:?}", bench.watched(poller));
         bench.ask(Operation::Watch, poller, [socket.0, 0, 0, 0]).expect("both are open");
@@ -223,8 +231,7 @@ fn a_socket_that_another_poller_watches_is_forgotten_by_the_first() {
     for _ in 0..100 {
         let (socket, _far) = bench.stream();
         for poller in [first, second] {
-            let add = [socket.0, u64::from(POLLOUT), 1, 0];
-            bench.ask(Operation::Watch, poller, add).expect("both are open");
+            bench.add(poller, socket, POLLOUT, 1);
             bench.turn();
         }
         assert_eq!((bench.watched(first).0, bench.watched(second).0), (0, 1));
@@ -329,6 +336,101 @@ fn a_poller_forgets_a_socket_that_the_program_takes_back() {
 }
 
 #[test]
+fn an_event_in_the_ring_is_withdrawn_when_its_socket_is_gone() {
+    let gone: [fn(&mut Bench, Handle, Handle); 4] = [
+        |bench, socket, _| {
+            bench.ask(Operation::Close, socket, [0; 4]).expect("it is open");
+        },
+        |bench, socket, poller| {
+            bench.ask(Operation::Watch, poller, [socket.0, 0, 0, 0]).expect("both are open");
+        },
+        |bench, socket, _| {
+            let other = bench.poller();
+            bench.add(other, socket, POLLOUT, 9);
+        },
+        |bench, socket, _| {
+            let (shard, io) = (&mut bench.shard, &mut bench.io);
+            assert!(shard.release(socket, io).is_ok());
+        },
+    ];
+    for (how, gone) in gone.into_iter().enumerate() {
+        let mut bench = Bench::new();
+        let poller = bench.poller();
+        let made = [bench.stream(), bench.stream(), bench.stream()];
+        for (token, (socket, _)) in (1..).zip(&made) {
+            bench.add(poller, *socket, POLLOUT, token);
+        }
+        bench.turn();
+        assert_eq!(bench.in_ring(poller), [(1, POLLOUT), (2, POLLOUT), (3, POLLOUT)]);
+        gone(&mut bench, made[1].0, poller);
+        // At once: the kernel has its reply.
+        assert_eq!(bench.in_ring(poller), [(1, POLLOUT), (2, 0), (3, POLLOUT)], "way {how}");
+        bench.is_whole();
+    }
+}
+
+#[test]
+fn a_socket_that_is_added_again_has_one_event() {
+    let mut bench = Bench::new();
+    let poller = bench.poller();
+    let (socket, far) = bench.stream();
+    bench.add(poller, socket, POLLIN | POLLOUT, 1);
+    bench.turn();
+    drop(far);
+    bench.shard.ready(socket.0);
+    bench.turn();
+    assert_eq!(bench.in_ring(poller), [(1, POLLOUT)], "the rest is owed");
+    // All that was in the ring and all that was owed is told anew.
+    bench.add(poller, socket, POLLIN | POLLRDHUP, 2);
+    assert_eq!(bench.in_ring(poller), [(1, 0)]);
+    bench.turn();
+    assert_eq!(bench.in_ring(poller), [(1, 0), (2, POLLIN | POLLRDHUP)]);
+    bench.told(poller);
+    bench.turn();
+    assert_eq!(bench.in_ring(poller), []);
+    bench.is_whole();
+}
+
+#[test]
+fn an_event_that_was_taken_leaves_its_place_to_others() {
+    let mut bench = Bench::new();
+    let poller = bench.poller();
+    let ((first, _a), (second, _b)) = (bench.stream(), bench.stream());
+    bench.add(poller, first, POLLOUT, 1);
+    bench.turn();
+    let ring = bench.shard.find(poller).expect("it is open").receive;
+    // Once around.
+    for _ in 0..u64::from(ring.place.capacity) / EVENT_BYTES as u64 {
+        bench.told(poller);
+        bench.add(poller, second, POLLOUT, 2);
+        bench.turn();
+    }
+    let now = bench.shard.find(poller).expect("it is open").receive;
+    assert_eq!(now.ours, ring.ours + u64::from(ring.place.capacity));
+    bench.ask(Operation::Close, first, [0; 4]).expect("it is open");
+    assert_eq!(bench.in_ring(poller), [(2, POLLOUT)]);
+    bench.is_whole();
+}
+
+#[test]
+fn a_ring_full_of_what_was_withdrawn_is_passed_over() {
+    let mut bench = Bench::new();
+    let poller = bench.poller();
+    let (socket, _far) = bench.stream();
+    let capacity = bench.shard.find(poller).expect("it is open").receive.place.capacity;
+    let room = u64::from(capacity) / EVENT_BYTES as u64;
+    for token in 0..=room {
+        bench.add(poller, socket, POLLOUT, token);
+        bench.turn();
+    }
+    assert!(bench.in_ring(poller).iter().all(|(_, events)| *events == 0), "it has no room left");
+    assert_eq!(bench.told(poller), 0);
+    bench.turn();
+    assert_eq!(bench.in_ring(poller), [(room, POLLOUT)]);
+    bench.is_whole();
+}
+
+#[test]
 fn a_stream_is_no_poller_whoever_says_so() {
     let mut bench = Bench::new();
     let ((stream, _a), (socket, _b)) = (bench.stream(), bench.stream());
@@ -389,7 +491,7 @@ fn many_sockets_go_at_once_and_the_heart_beats() {
         .collect();
     bench.turn();
     for handle in &made {
-        bench.ask(Operation::Watch, poller, [handle.0, u64::from(POLLOUT), 1, 0]).expect("open");
+        bench.add(poller, *handle, POLLOUT, 1);
         bench.shard.ready(handle.0);
     }
     let beat = shared.memory.last_beat(0);

@@ -196,8 +196,9 @@ impl Shard {
         connection.watch = Some(Watch { poller, events, token });
         self.watch_direct(socket);
         let ready = self.open(socket)?.readiness();
-        // A socket has one watcher. The one before would keep it in its table for ever.
-        if let Some(before) = before.filter(|watch| watch.poller != poller) {
+        // A socket has one watcher, and the one before would keep it in its table for ever. Where it
+        // is the same, an event that is in the ring has the old token; all it told of follows anew.
+        if let Some(before) = before {
             self.notify(before.poller, socket, before.token, 0);
         }
         self.tell_watcher(socket.place() as usize, ready);

@@ -179,9 +179,7 @@ impl Shard {
         match message {
             Message::Adopt(connection) => self.adopt(*connection, io),
             Message::Notify { poller, socket, token, events } => {
-                if let Some(poller) = self.find(poller) {
-                    poller.notify(socket, token, events);
-                }
+                self.notify(poller, socket, token, events);
             }
             Message::Settle(done) => {
                 self.settle_listeners();
@@ -738,8 +736,10 @@ impl Shard {
         let shard = poller.shard() as usize;
         if shard != self.id {
             self.shared.tell(shard, Message::Notify { poller, socket, token, events });
-        } else if let Some(poller) = self.find(poller) {
-            poller.notify(socket, token, events);
+        } else if let Some(Some(found)) = self.places.get_mut(poller.place() as usize)
+            && found.handle == poller
+        {
+            found.notify(&self.shared.memory, socket, token, events);
         }
     }
 

@@ -2,17 +2,23 @@
 //!
 //! A watched socket has at most one event in the ring at a time. What happens while it is there
 //! is owed, and written once the GPU has taken it: nothing is lost, and the ring, which has room
-//! for one event of every socket of the net, cannot overflow.
+//! for one event of every socket of the net, cannot overflow. The event of a socket that is no
+//! longer watched is withdrawn: it keeps its place in the ring, and tells of nothing. Where sockets
+//! come and go and no kernel waits, these fill the ring, and what happens is owed until one does.
 
 use std::collections::{BTreeMap, HashMap};
+use std::mem::offset_of;
 
 use gpunet_device::Handle;
 use gpunet_device::calls::{POLLERR, POLLHUP};
-use gpunet_device::poller::EVENT_BYTES;
+use gpunet_device::poller::{EVENT_BYTES, Event};
 
 use super::connection::{Connection, Phase};
 use super::statistics::Counters;
 use crate::memory::Memory;
+
+/// How far before an event's end the word stands that says what happened.
+const EVENTS_WORD: u64 = (EVENT_BYTES - offset_of!(Event, events)) as u64;
 
 /// At a socket: who wants to know.
 #[derive(Clone, Copy, Debug)]
@@ -64,17 +70,18 @@ impl Watched {
 impl Connection {
     /// Something happened on a watched socket (0: it is gone). Nothing to a socket that is no
     /// poller: a kernel of another shard may call any handle one.
-    pub(crate) fn notify(&mut self, socket: Handle, token: u64, events: u16) {
+    pub(crate) fn notify(&mut self, memory: &Memory, socket: Handle, token: u64, events: u16) {
         if self.phase != Phase::Polling {
             return;
         }
         let watched = self.watched.get_or_insert_default();
         if events == 0 {
-            if let Some(gone) = watched.sockets.remove(&socket.0)
-                && gone.owed != 0
-            {
-                // One that comes and goes while the ring is full is owed one event, not many.
-                watched.owed.remove(&gone.at);
+            if let Some(gone) = watched.sockets.remove(&socket.0) {
+                if gone.owed != 0 {
+                    // One that comes and goes while the ring is full is owed one event, not many.
+                    watched.owed.remove(&gone.at);
+                }
+                self.withdraw(memory, gone);
             }
             return;
         }
@@ -86,6 +93,15 @@ impl Connection {
         }
         seen.token = token;
         seen.owed |= events;
+    }
+
+    /// Clears what the last event of a socket tells of, if it may still be in the ring: a wait that
+    /// begins after the kernel has its reply, whose release is behind this store, leaves it out.
+    fn withdraw(&self, memory: &Memory, gone: Seen) {
+        if gone.written > self.receive.theirs {
+            // No newer event has its place: `ours` is at most a ring ahead of `theirs`, however old.
+            memory.ring_word(&self.receive.place, gone.written - EVENTS_WORD).store(0);
+        }
     }
 
     /// Writes the events that are owed and whose sockets have none in the ring.

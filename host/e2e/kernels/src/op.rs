@@ -71,7 +71,7 @@ codes! {
     Poll = 24,
     /// What the last poll found at place `a`.
     PollResult = 25,
-    /// `Poller::new`.
+    /// `Poller::new`; with `a` 1 its handle is kept in the register.
     PollerNew = 26,
     /// `Poller::add`: the register, events `a`, token `b`.
     PollerAdd = 27,

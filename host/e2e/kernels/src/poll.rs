@@ -32,12 +32,12 @@ impl<G: Receiver> Script<'_, G> {
     }
 
     #[inline(never)]
-    pub(crate) fn poller_new(&mut self) -> i64 {
+    pub(crate) fn poller_new(&mut self, op: &Op) -> i64 {
         match Poller::new(self.on) {
             Ok(poller) => {
                 let handle = poller.handle().0 as i64;
                 self.poller = Some(poller);
-                handle
+                if op.a == 1 { self.keep(op.register, handle) } else { handle }
             }
             Err(errno) => errno.negative(),
         }
@@ -102,7 +102,7 @@ impl<G: Receiver> Script<'_, G> {
                             calls::gclose(self.net, self.group, handle);
                         }
                     }
-                    // Its event was in the ring when it was closed.
+                    // Its event was in the ring of another proxy thread when it was closed.
                     Err(Errno::EBADF) => {}
                     Err(errno) => return errno.negative(),
                 }

@@ -193,7 +193,7 @@ impl<G: Receiver> Script<'_, G> {
             Code::PollSet => self.poll_set(op),
             Code::Poll => self.poll(op),
             Code::PollResult => self.poll_result(op),
-            Code::PollerNew => self.poller_new(),
+            Code::PollerNew => self.poller_new(op),
             Code::PollerAdd => self.poller_watch(op, true),
             Code::PollerRemove => self.poller_watch(op, false),
             Code::PollerWait => self.poller_wait(op),

@@ -74,6 +74,106 @@ fn events_that_wait_are_dropped_when_the_socket_is_removed() {
     Job::blocks(64).script(&script).run(&net);
 }
 
+/// Runs a script in groups of all kinds, one after the other.
+fn in_each_group(script: &Script, net: &Net) {
+    for job in [Job::blocks(1), Job::blocks(64), Job::warps(40), Job::threads(1)] {
+        job.script(script).run(net);
+    }
+}
+
+// A stream that can be sent on has an event in the ring before the next request is answered.
+
+#[test]
+fn events_of_sockets_that_are_gone_are_left_out() {
+    let (net, server) = (net(), peer::echo_server());
+    let mut script = Script::new();
+    script.poller();
+    // Until the 256 places of the ring begin anew, in the middle of a wait.
+    for _ in 0..38 {
+        for register in 0..6 {
+            script.stream(register, server).poller_add(register, POLLOUT, register.into());
+        }
+        script.close(0).poller_remove(2).poller_add(3, POLLOUT, 33).close(5);
+        // One by one, and all at once.
+        script.poller_wait(1, PATIENCE).expect(1).event(0, 1, POLLOUT);
+        script.poller_remove(1).poller_wait(8, PATIENCE).expect(2);
+        script.event(0, 4, POLLOUT).event(1, 33, POLLOUT);
+        for register in [1, 2, 3, 4] {
+            script.close(register);
+        }
+    }
+    script.poller_wait(8, 50 * MS).errno(Errno::ETIMEDOUT).poller_close();
+    in_each_group(&script, &net);
+}
+
+#[test]
+fn threads_see_what_was_withdrawn_though_others_copied_it() {
+    let server = peer::echo_server();
+    let mut script = Script::new();
+    script.poller();
+    for register in 0..3 {
+        script.stream(register, server).poller_add(register, POLLOUT, register.into());
+    }
+    script.poller_wait(4, PATIENCE).expect(3).poller_remove(1).poller_remove(2);
+    // The first of 256 places was the ninth. The last wait's third event is in the first one: the
+    // thread that copies it is not the one that looks at it.
+    for _ in 8 + 3..254 {
+        script.poller_add(0, POLLOUT, 0).poller_wait(4, PATIENCE).expect(1);
+    }
+    for register in 0..3 {
+        script.poller_add(register, POLLOUT, register.into());
+    }
+    script.poller_remove(2).poller_wait(4, PATIENCE).expect(2);
+    for seed in 0..4 {
+        Job::blocks(64).script(&script).run(&seeded_net(seed));
+    }
+}
+
+#[test]
+fn a_wait_that_finds_only_events_of_sockets_that_are_gone_waits_on() {
+    const LIMIT: Duration = Duration::from_millis(200);
+    let (net, server) = (net(), peer::echo_server());
+    let late = Peer::serve(|mut stream| {
+        peer::receive(&mut stream, 0, 10);
+        std::thread::sleep(50 * MS);
+        peer::send(&mut stream, 0, 10);
+        peer::receive_rest(&mut stream, 10)
+    });
+    let mut script = Script::new();
+    for (most, limit) in [(1, PATIENCE), (4, Duration::ZERO)] {
+        script.poller().stream(3, late.address).poller_add(3, POLLIN, 3);
+        for late in [false, true] {
+            for register in 0..3 {
+                script.stream(register, server).poller_add(register, POLLOUT, register.into());
+            }
+            script.close(0).poller_remove(1).poller_add(2, POLLIN, 2);
+            if late {
+                script.send(3, 10).poller_wait(most, limit).expect(1).event(0, 3, POLLIN);
+            } else {
+                let limits = LIMIT..LIMIT * 3 / 2;
+                script.poller_wait(most, LIMIT).errno(Errno::ETIMEDOUT).takes(limits);
+            }
+            script.close(1).close(2);
+        }
+        script.recv_all(3, 10, 10).close(3).poller_close();
+    }
+    in_each_group(&script, &net);
+}
+
+#[test]
+fn a_deadline_holds_though_what_comes_late_was_withdrawn() {
+    const LIMIT: Duration = Duration::from_millis(400);
+    let (net, server) = (net(), peer::echo_server());
+    let (mut waiting, mut holding) = (Script::new(), Script::new());
+    waiting.stream(0, server).poller_in(1).poller_add(0, POLLOUT, 5).poller_remove(0);
+    waiting.give_handle(1, 0).sleep(50 * MS);
+    waiting.poller_wait(4, LIMIT).errno(Errno::ETIMEDOUT).takes(LIMIT..LIMIT * 5 / 4);
+    // Has the ring meanwhile, so that most of the time is over when the wait gets there.
+    holding.take_handle(1, 0).hold_look(1, 300 * MS).any();
+    let flags = flags();
+    Job::blocks(64).script(&waiting).script(&holding).flags(&flags).run(&net);
+}
+
 #[test]
 fn a_socket_that_is_watched_before_it_is_connected() {
     // The listener has no room before the client watches.
