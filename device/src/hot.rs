@@ -6,7 +6,7 @@
 //! short code of its own for the usual case: a small message on that stream, and nobody else has used
 //! the side since. An exchange of the side's position tells so: counters of direct streams begin at
 //! numbers of their own, so a position names stream and place. Anything else goes the ordinary way
-//! ([`direct`]), which keeps the stream for the next call.
+//! ([`direct`](crate::direct)), which keeps the stream for the next call.
 
 #![allow(unsafe_code, reason = "reaches what was kept: addresses, and words of shared memory")]
 
