@@ -20,6 +20,9 @@ const USERMAP: (&str, &str) = ("gpunet-usermap", "usermap");
 /// The package whose integration tests are the end-to-end suites.
 const TESTS_PACKAGE: &str = "gpunet-e2e";
 
+/// Suites that say nothing of a GPU: what the emulated one reports alone, and what is only computed.
+const WITHOUT_A_GPU: [&str; 2] = ["divergence", "properties"];
+
 /// The program that says what works on a machine.
 const DIAGNOSE: (&str, &str) = ("gpunet-diagnose", "diagnose");
 
@@ -110,7 +113,9 @@ fn suites(workspace: &Workspace) -> Result<Vec<Executable>> {
         return Ok(Vec::new());
     }
     let arguments = ["test", "--no-run", "--release", "--package", TESTS_PACKAGE, "--tests"];
-    built(workspace, &arguments, "test")
+    let mut suites = built(workspace, &arguments, "test")?;
+    suites.retain(|suite| !WITHOUT_A_GPU.contains(&suite.name.as_str()));
+    Ok(suites)
 }
 
 /// Says what cargo is about to do, and does it.
