@@ -55,16 +55,18 @@ pub(crate) fn receive<G: Group>(
 ) -> Result<Outcome, Errno> {
     let keeps = group.leads_block();
     let kept = keeps && wait && hot::keeps(handle);
-    let alone = group.is_first_warp();
-    if kept && alone {
-        // Nobody else is to be waited for, or to be told.
+    let mut leads = kept;
+    if kept && group.is_first_warp() {
+        // Nobody else is to be waited for, or to be told. Out of the function at once: where this way and
+        // the other met, the lanes of larger blocks were found to copy apart.
         let bytes = hot::take(net, (to, most));
         if bytes != 0 {
             return Ok(Outcome::Copied(bytes as usize));
         }
+        leads = false;
     }
     let words = group.lead(|| {
-        if kept && !alone {
+        if leads {
             let bytes = hot::take(net, (to, most));
             if bytes != 0 {
                 return [Found::COPIED, u64::from(bytes) << 32];
@@ -89,12 +91,16 @@ pub(crate) fn send<G: Group>(
     wait: bool,
 ) -> Result<Outcome, Errno> {
     let kept = group.leads_block() && hot::keeps(handle);
-    let alone = group.is_first_warp();
-    if kept && alone && hot::put(net, (from, length)) {
-        return Ok(Outcome::Copied(length));
+    let mut leads = kept;
+    if kept && group.is_first_warp() {
+        // As in `receive`.
+        if hot::put(net, (from, length)) {
+            return Ok(Outcome::Copied(length));
+        }
+        leads = false;
     }
     let words = group.lead(|| {
-        if kept && !alone && hot::put(net, (from, length)) {
+        if leads && hot::put(net, (from, length)) {
             return [Found::SENT, 0];
         }
         put(net, handle, from, length, wait).words()

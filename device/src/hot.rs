@@ -21,8 +21,8 @@ use crate::express::{copy_into, load_bytes, store_bytes};
 use crate::local::{RingPlace, SendWay, Side, Socket, TAKEN};
 use crate::simt::{self, KEPT_WORDS};
 
-/// Looks at the mailbox before the ordinary way takes over, with its deadline: some 20 us. Where
-/// lanes are switched one by one, a single look.
+/// Looks at the mailbox before the side is given back for the ordinary way, with its deadline: some
+/// 20 us. Where lanes are switched one by one, a single look.
 const LOOKS: u32 = 64;
 /// Looks that find a counter which has moved, and no small message: words may come behind it.
 const DOUBTS: u32 = 2;
@@ -185,9 +185,11 @@ pub(crate) fn take(net: Net, (to, most): (*mut u8, usize)) -> u32 {
         }
         // Whatever number is left there of the message before.
         let moved = express::without_number(word) != Progress::new(position, 0).0;
-        if simt::any_lane((lane == COUNTER_LANE) & moved) {
+        let counts = lane == COUNTER_LANE;
+        if simt::any_lane(counts & moved) {
             doubts += 1;
-            if doubts == DOUBTS {
+            // Without a number it is a longer message, in the ring.
+            if doubts == DOUBTS || simt::any_lane(counts & (express::number_of(word) == 0)) {
                 break;
             }
         }
