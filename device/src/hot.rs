@@ -88,7 +88,8 @@ impl Kept {
     }
 }
 
-/// Whether that stream is kept; lanes of the block's first warp ask. All that other streams pay.
+/// Whether that stream is kept. All that other streams pay. Threads of a block's other warps ask, too,
+/// at any time: what they get means nothing.
 #[inline(always)]
 pub(crate) fn keeps(handle: Handle) -> bool {
     simt::first_kept() == handle.0 && handle.0 != 0

@@ -96,6 +96,8 @@ pub fn begin() {
     if crate::simt::position().thread == 0 {
         crate::hot::forget();
     }
+    // The first warp looks there before it meets at any other barrier, and its lanes must agree.
+    crate::simt::warp_barrier();
 }
 
 /// Declares kernels. The first argument is the net; the others are [`KernelArg`]s.

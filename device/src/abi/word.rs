@@ -133,8 +133,8 @@ impl Word {
     }
 
     /// Replaces `current` by `new` where the calling thread is to do it (`mine`), with no order
-    /// implied; gives `current` if it did, or was not to, else something different. Only for words
-    /// that no other processor touches, as [`Self::swap_on_gpu`].
+    /// implied; gives `current` if it did, else something different. What other threads get means
+    /// nothing. Only for words that no other processor touches, as [`Self::swap_on_gpu`].
     #[inline(always)]
     pub fn replace_on_gpu(&self, current: u64, new: u64, mine: bool) -> u64 {
         #[cfg(target_arch = "nvptx64")]

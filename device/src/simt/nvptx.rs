@@ -274,7 +274,7 @@ pub(crate) unsafe fn exchange(at: *mut u64, new: u64) -> u64 {
 }
 
 /// In threads that are `mine`, replaces a word of GPU memory if it is `current`; what was there, and
-/// `current` in the others. Without a branch, behind which the warp would wait for the answer.
+/// 0 in the others. Without a branch, behind which the warp would wait for the answer.
 ///
 /// # Safety
 /// As [`exchange`].

@@ -8,6 +8,7 @@ mod export;
 mod faults;
 mod groups;
 mod handover;
+mod kept;
 mod limits;
 mod local;
 mod nets;
