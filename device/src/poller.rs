@@ -104,8 +104,8 @@ impl<G: Group> Poller<G> {
         }
         let deadline = Deadline::after_or_never(timeout_ns);
         let mut left_ns = timeout_ns;
-        // Counted: another turn only where all that was taken had been withdrawn, and each has the
-        // deadline.
+        // Counted: the ring's events. Another turn only where all that was taken had been withdrawn, and
+        // it waits no longer than is left.
         loop {
             let (taken, any_withdrawn) = self.take(events, left_ns)?;
             if !any_withdrawn {
