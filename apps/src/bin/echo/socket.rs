@@ -67,7 +67,12 @@ impl Stream {
         now_or_later(match self {
             Self::Tcp(stream) => stream.read(into),
             Self::Unix(stream) => stream.read(into),
-            Self::Rdma(stream) => stream.receive(into),
+            // Stock rsocket may take the word that its peer has hung up for the end before it has
+            // looked for the bytes that came first. The next call looks.
+            Self::Rdma(stream) => match stream.receive(into) {
+                Ok(0) => stream.receive(into),
+                received => received,
+            },
         })
     }
 
