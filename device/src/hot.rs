@@ -29,7 +29,8 @@ const DOUBTS: u32 = 2;
 
 const _: () = assert!((WATCHED_LANE as usize) < MAILBOX_WORDS);
 
-/// What is kept of a stream. The block's first warp writes and reads it, with a barrier in between.
+/// What is kept of a stream. The block's first warp writes and reads it, with a barrier in between;
+/// of the handle, see [`keeps`].
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
 struct Kept {
