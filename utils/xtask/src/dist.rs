@@ -6,13 +6,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use gpunet_builder::Compiler;
 
 use crate::artifacts::Executable;
 use crate::workspace::Workspace;
-use crate::{artifacts, bench, shell, soak};
+use crate::{artifacts, bench, install, shell, soak};
 
 /// The program that checks and measures mappings of GPU memory, and its package.
 const USERMAP: (&str, &str) = ("gpunet-usermap", "usermap");
@@ -37,17 +37,22 @@ const RUN_SOAK: &str = include_str!("run-soak.sh");
 /// Options of `cargo xtask dist`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Go on without a compiler for PTX; the programs then have the emulated GPU only.
+    /// Install no compiler for PTX; without one the programs have the emulated GPU only.
     #[arg(long)]
     allow_no_ptx: bool,
 }
 
 /// `cargo xtask dist`.
 pub(crate) fn make(workspace: &Workspace, options: &Options) -> Result<bool> {
-    match Compiler::find() {
-        Ok(compiler) => println!("compiler for PTX: {compiler}"),
-        Err(why) if options.allow_no_ptx => println!("without PTX: {why}"),
-        Err(why) => bail!("{why}; or take --allow-no-ptx for a folder without PTX"),
+    if options.allow_no_ptx {
+        match Compiler::find() {
+            Ok(compiler) => println!("compiler for PTX: {compiler}"),
+            Err(why) => println!("without PTX: {why}"),
+        }
+    } else {
+        let compiler = install::compiler()
+            .context("the GPU needs PTX; --allow-no-ptx makes a folder without it")?;
+        println!("compiler for PTX: {compiler}");
     }
     let dist = workspace.root.join("dist");
     if dist.exists() {

@@ -59,6 +59,14 @@ pub(crate) fn everything(workspace: &Workspace) -> Result<Tools> {
     Ok(tools)
 }
 
+/// A compiler for PTX, installed if there is none.
+pub(crate) fn compiler() -> Result<Compiler> {
+    if let Err(NoCompiler::NotFound(_)) = Compiler::find() {
+        install_packages(&[], true)?;
+    }
+    Ok(Compiler::find()?)
+}
+
 /// The ptxas of the machine, or the one that an earlier run fetched.
 pub(crate) fn present_ptxas(workspace: &Workspace) -> Option<Ptxas> {
     Ptxas::find().or_else(|| ptxas_below(&tools_folder(workspace)).map(Ptxas::at))
