@@ -339,6 +339,12 @@ impl Transports {
     }
 }
 
+/// A socket as a net with direct streams makes it, over one of a test's own.
+#[cfg(test)]
+pub(crate) fn beside_direct_streams(local: Local, far: Box<dyn Socket>) -> Box<dyn Socket> {
+    Box::new(NearSocket::new(Arc::new(local), far, TransportChoice::Tcp))
+}
+
 /// A socket that a program made; and whether it listens.
 pub(crate) fn adopt(descriptor: OwnedFd) -> Result<(Box<dyn Socket>, bool), Errno> {
     descriptor::adopt(descriptor)
