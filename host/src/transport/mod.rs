@@ -281,12 +281,6 @@ impl Peers {
         }
         peers.insert(peer, (takes, Instant::now()));
     }
-
-    fn forget(&self, peer: &SocketAddr) {
-        if let Some(peer) = peer.to_ip() {
-            self.lock().remove(&peer);
-        }
-    }
 }
 
 /// What the sockets of a net are made with.

@@ -354,10 +354,14 @@ impl Socket for NearSocket {
     }
 
     fn starts_anew(&mut self) -> Option<SocketAddr> {
-        matches!(self.way, Way::Refused).then(|| {
-            self.moved = true;
-            self.peer
-        })
+        match self.way {
+            Way::Refused => {
+                self.moved = true;
+                Some(self.peer)
+            }
+            Way::Far => self.far.starts_anew(),
+            _ => None,
+        }
     }
 
     fn has_moved(&mut self) -> bool {

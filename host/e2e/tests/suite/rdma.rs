@@ -2,6 +2,7 @@
 //! both ways. Where the suite goes by TCP, nothing of this runs.
 
 mod stranger;
+mod ways;
 
 use std::io::Read as _;
 use std::process::Command;
