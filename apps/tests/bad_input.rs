@@ -2,10 +2,11 @@
 
 mod common;
 
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::time::Duration;
 
 use common::{Folder, SOON, echo, gpu, program, run, skip};
 
@@ -138,6 +139,30 @@ fn servers_that_are_not_there() {
         let path = folder.socket();
         assert_refused(&mut echo(&["client", "--on", on, "--connect", &path]), "start a server");
     }
+}
+
+/// A server that is there and never answers: its queue is full.
+#[test]
+fn servers_that_do_not_answer() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = listener.local_addr().unwrap();
+    let connect = |_| TcpStream::connect_timeout(&silent, Duration::from_millis(300)).ok();
+    let queue: Vec<_> = (0..10_000).map_while(connect).collect();
+    let to = silent.to_string();
+    for transport in ["tcp", "auto"] {
+        for on in ["gpu", "cpu"] {
+            let client = ["client", "--on", on, "--transport", transport, "--connect", &to];
+            let mut command = echo(&client);
+            assert_refused(command.args(["--timeout", "1"]), "raise --timeout");
+        }
+        let port = silent.port().to_string();
+        let mut command = Command::new(program("rstream"));
+        command.args(["-s", "127.0.0.1", "-p", &port, "--transport", transport, "--timeout", "1"]);
+        let finished = run(&mut command, SOON);
+        assert!(!finished.status.success());
+        assert!(finished.stderr.contains("--timeout"), "{}", finished.stderr);
+    }
+    drop(queue);
 }
 
 /// The program under a user without rights: this one, or for root `nobody`.

@@ -162,6 +162,9 @@ pub(crate) struct Connection {
     pub(crate) send: Counted,
     /// Of a direct stream.
     pub(super) mailboxes: Option<Mailboxes>,
+    /// It is being connected on a way that may turn out to be another, which would need other rings:
+    /// a kernel gets none before.
+    pub(super) rings_may_change: bool,
     /// Number of the last small message that was put into the express words, and whether it is
     /// the last that was received.
     express_number: u64,
@@ -219,6 +222,7 @@ impl Connection {
             receive: Counted::default(),
             send: Counted::default(),
             mailboxes: None,
+            rings_may_change: false,
             express_number: 0,
             express_holds: false,
             receive_ended: false,
@@ -260,11 +264,15 @@ impl Connection {
         self.publish_status(memory);
         self.publish_receive(memory);
         self.publish_send(memory);
+        let place = |ring: &Counted| match self.rings_may_change {
+            true => Place::default(),
+            false => ring.on_card(),
+        };
         let card = Card {
             generation: self.handle.generation(),
             kind: self.kind(),
-            receive: self.receive.on_card(),
-            send: self.send.on_card(),
+            receive: place(&self.receive),
+            send: place(&self.send),
             patience_ns: self.wishes.patience_ns,
             mailboxes: self.mailboxes,
         };

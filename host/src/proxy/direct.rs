@@ -11,7 +11,7 @@ use super::connection::{Connection, Counted, Phase, Turn};
 use super::shard::Shard;
 use super::statistics::Counters;
 use crate::memory::Memory;
-use crate::transport::{Direction, News};
+use crate::transport::{Direction, News, RingRegion};
 
 /// When the other end is looked at once more after a poller began to watch: what its kernel did
 /// before it heard of that has long reached memory by then.
@@ -175,6 +175,8 @@ impl Shard {
         socket.wish(wishes.receive_ring, wishes.send_ring);
         let region = socket.region(Some(address))?;
         connection.take_rings(&shared, region)?;
+        // Those in GPU memory are for RDMA, and what does not work out by RDMA may go by TCP.
+        connection.rings_may_change = region == RingRegion::Gpu;
         let connected = connection.attach().and_then(|()| match &mut connection.socket {
             Some(socket) => socket.connect(address),
             None => Err(Errno::EOPNOTSUPP),

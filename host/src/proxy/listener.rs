@@ -226,5 +226,6 @@ impl Connection {
         self.receive = Counted::default();
         self.send = Counted::default();
         self.mailboxes = None;
+        self.rings_may_change = false;
     }
 }

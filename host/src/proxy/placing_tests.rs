@@ -16,7 +16,8 @@ use super::tests::{NoEpoll, empty_shard};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::{CpuWords, Memory, Window, WordPlacement};
 use crate::net::policy::Policy;
-use crate::transport::{Direction, Moved, Socket};
+use crate::transport::local::Local;
+use crate::transport::{Direction, Moved, Socket, beside_direct_streams};
 
 const RING: u32 = 4096;
 const BASE: u64 = 4096 - 24;
@@ -194,7 +195,9 @@ fn shard_in(phase: Phase, policy: Policy, when: When) -> (Shard, Arc<Mutex<Adapt
     let adapter =
         Adapter { when, offered: 0, asked: 0, says: (10, 100), heard: (0, 0), told: (0, 0) };
     let adapter = Arc::new(Mutex::new(adapter));
-    let socket: Box<dyn Socket> = Box::new(Placing(Arc::clone(&adapter)));
+    // As nets have it that know of direct streams, too.
+    let local = Local::new(&gpu, 0).expect("no memory is asked for yet");
+    let socket = beside_direct_streams(local, Box::new(Placing(Arc::clone(&adapter))));
     let mut connection = Connection::new(HANDLE, 1, Owner::Host, wishes, Some(socket));
     let ring = |offset| Counted::new(Place { region: 0, offset, capacity: RING, base: BASE }, 0);
     (connection.receive, connection.send) = (ring(0), ring(u64::from(RING)));

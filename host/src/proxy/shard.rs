@@ -593,7 +593,7 @@ impl Shard {
             Ok(true) => {
                 counters.connected.add(1);
                 connection.take_own_rings(&shared.memory);
-                if connection.is_direct() {
+                if std::mem::take(&mut connection.rings_may_change) || connection.is_direct() {
                     // The kernel has the card of a socket without rings, and looks at it once more
                     // when it is told that it is connected.
                     connection.publish(&shared.memory);
@@ -617,6 +617,10 @@ impl Shard {
     /// What a socket tried first did not work out: the next way.
     fn connect_anew(&mut self, handle: Handle, address: SocketAddr) {
         let (shared, counters) = (Arc::clone(&self.shared), Arc::clone(&self.counters));
+        if let Some(connection) = self.find(handle) {
+            // Nothing was sent or received yet, and the next way may want others.
+            connection.give_rings(&shared);
+        }
         let begun = self.begin_connect(handle, &address);
         let Some(connection) = self.find(handle) else { return };
         match begun {
@@ -629,6 +633,8 @@ impl Shard {
                 self.heat(handle);
             }
             Err(errno) => {
+                // The rings that its card names are others' by now.
+                connection.publish(&shared.memory);
                 connection.fail(errno, &shared.memory, &counters);
                 let ready = connection.readiness();
                 self.tell_watcher(handle.place() as usize, ready);

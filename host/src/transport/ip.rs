@@ -37,6 +37,8 @@ struct Attempt {
     rdma: RdmaSocket,
     tcp: Box<dyn Socket>,
     peer: SocketAddr,
+    /// Where its rings lie: TCP can use those in host memory alone.
+    rings: RingRegion,
     /// For how long, where TCP may be as good.
     patience: Option<Patience>,
 }
@@ -55,7 +57,8 @@ pub(super) struct IpSocket {
     bound: Option<SocketAddr>,
     domain: Domain,
     moved: bool,
-    may_fall_back: bool,
+    /// RDMA did not work out, and TCP needs other rings: where to connect to, once more.
+    anew: Option<SocketAddr>,
 }
 
 impl IpSocket {
@@ -66,9 +69,8 @@ impl IpSocket {
         domain: Domain,
     ) -> Result<Self, Errno> {
         let way = Way::Open(tcp::make(domain)?);
-        let (placements, bound) = (None, None);
-        let (moved, may_fall_back) = (false, false);
-        Ok(Self { way, rdma, peers, choice, placements, bound, domain, moved, may_fall_back })
+        let (placements, bound, anew) = (None, None, None);
+        Ok(Self { way, rdma, peers, choice, placements, bound, domain, moved: false, anew })
     }
 
     fn now(&self) -> Result<&dyn Socket, Errno> {
@@ -93,7 +95,8 @@ impl IpSocket {
         let bound = self.bound.and_then(|bound| bound.to_ip());
         let rdma = Arc::clone(&self.rdma);
         let mut made = RdmaSocket::new(rdma, self.domain, bound, self.placements);
-        for option in [SocketOption::KeepAlive, SocketOption::KeepAliveIdle] {
+        let of_both = [SocketOption::KeepAlive, SocketOption::KeepAliveIdle, SocketOption::V6Only];
+        for option in of_both {
             if let Ok(value) = self.now().and_then(|socket| socket.option(option)) {
                 // A value that TCP has is one for it.
                 let _ = made.set_option(option, value);
@@ -102,22 +105,37 @@ impl IpSocket {
         made
     }
 
-    /// RDMA did not work out: TCP.
-    fn fall_back(&mut self, errno: Errno) -> Result<bool, Errno> {
+    /// RDMA did not work out: TCP, with the same rings if they lie where it can use them.
+    fn leave_rdma(&mut self, errno: Errno) -> Result<SocketAddr, Errno> {
         let Way::Trying(attempt) = std::mem::replace(&mut self.way, Way::None) else {
             return Err(Errno::EINVAL);
         };
-        let Attempt { rdma, mut tcp, peer, .. } = *attempt;
-        tracing::info!(%peer, %errno, "the peer does not take RDMA: tcp");
+        let Attempt { rdma, tcp, peer, rings, .. } = *attempt;
+        tracing::info!(%peer, %errno, "no RDMA to that peer: tcp");
         // Before bytes reach the rings that both use.
         drop(rdma);
+        self.way = Way::Open(tcp);
         self.moved = true;
-        let done = tcp.connect(&peer);
-        self.way = Way::One(tcp);
+        if rings != RingRegion::Host {
+            self.peers.note(&peer, false);
+            self.anew = Some(peer);
+        }
+        Ok(peer)
+    }
+
+    /// The same for an attempt that has begun.
+    fn fall_back(&mut self, errno: Errno) -> Result<bool, Errno> {
+        let peer = self.leave_rdma(errno)?;
+        let done = self.connect(&peer);
         if done.is_ok() {
             self.peers.note(&peer, false);
         }
         done
+    }
+
+    /// Whether TCP may follow where RDMA does not work out.
+    fn is_trying(&self) -> bool {
+        matches!(self.way, Way::Trying(_)) && self.choice == TransportChoice::Auto
     }
 
     /// Which transport a connection to a peer takes first.
@@ -209,28 +227,47 @@ impl Socket for IpSocket {
             return Ok(RingRegion::Host);
         }
         let mut rdma = self.rdma_socket();
-        if first == TransportChoice::Auto {
+        if first == TransportChoice::Auto && self.rdma.allowed(self.placements)(Placement::Bounce) {
             // It may have to be TCP in the end, which needs rings in host memory.
             rdma.set_option(SocketOption::Placement, Placement::Bounce as u64)?;
         }
-        let region = rdma.region(Some(peer))?;
+        let rings = match rdma.region(Some(peer)) {
+            Ok(rings) => rings,
+            Err(errno) if self.choice == TransportChoice::Auto => {
+                tracing::info!(%peer, %errno, "no RDMA to that peer: tcp");
+                return Ok(RingRegion::Host);
+            }
+            Err(errno) => return Err(errno),
+        };
         let Way::Open(tcp) = std::mem::replace(&mut self.way, Way::None) else {
             return Err(Errno::EINVAL);
         };
-        self.may_fall_back = first == TransportChoice::Auto;
         let peer = *peer;
-        self.way = Way::Trying(Box::new(Attempt { rdma, tcp, peer, patience: None }));
-        Ok(region)
+        self.way = Way::Trying(Box::new(Attempt { rdma, tcp, peer, rings, patience: None }));
+        Ok(rings)
     }
 
     fn attach(&mut self, rings: &Rings) -> Result<(), Errno> {
-        self.now_mut()?.attach(rings)
+        match self.now_mut()?.attach(rings) {
+            Err(errno) if self.is_trying() => self.leave_rdma(errno).map(drop),
+            attached => attached,
+        }
     }
 
     fn connect(&mut self, address: &SocketAddr) -> Result<bool, Errno> {
-        let Way::Trying(attempt) = &mut self.way else { return self.now_mut()?.connect(address) };
+        if self.anew.is_some() {
+            return Ok(false);
+        }
+        let Way::Trying(attempt) = &mut self.way else {
+            let begun = self.now_mut()?.connect(address)?;
+            self.way = match std::mem::replace(&mut self.way, Way::None) {
+                Way::Open(tcp) => Way::One(tcp),
+                way => way,
+            };
+            return Ok(begun);
+        };
         let begun = attempt.rdma.connect(address);
-        if !self.may_fall_back {
+        if self.choice != TransportChoice::Auto {
             return begun;
         }
         match begun.and_then(|_| Patience::new(attempt.rdma.descriptor(), PATIENCE)) {
@@ -243,6 +280,9 @@ impl Socket for IpSocket {
     }
 
     fn finish_connect(&mut self) -> Result<bool, Errno> {
+        if self.anew.is_some() {
+            return Ok(false);
+        }
         let Way::Trying(attempt) = &mut self.way else { return self.now_mut()?.finish_connect() };
         let over = attempt.patience.as_ref().is_some_and(Patience::is_over);
         match attempt.rdma.finish_connect() {
@@ -258,12 +298,13 @@ impl Socket for IpSocket {
                 self.way = Way::One(Box::new(attempt.rdma));
                 Ok(true)
             }
-            Err(errno) if self.may_fall_back => self.fall_back(errno),
-            Err(errno) => {
-                self.peers.forget(&attempt.peer);
-                Err(errno)
-            }
+            Err(errno) if self.is_trying() => self.fall_back(errno),
+            Err(errno) => Err(errno),
         }
+    }
+
+    fn starts_anew(&mut self) -> Option<SocketAddr> {
+        self.anew.take()
     }
 
     fn has_moved(&mut self) -> bool {
@@ -346,7 +387,14 @@ impl Socket for IpSocket {
                 Ok(())
             }
             SocketOption::Transport | SocketOption::Placement => Err(Errno::EISCONN),
-            _ => self.now_mut()?.set_option(option, value),
+            _ => {
+                self.now_mut()?.set_option(option, value)?;
+                if let Way::Both { rdma, .. } = &mut self.way {
+                    // It has few, and of those what it accepts inherits the same.
+                    let _ = rdma.set_option(option, value);
+                }
+                Ok(())
+            }
         }
     }
 

@@ -281,12 +281,6 @@ impl Peers {
         }
         peers.insert(peer, (takes, Instant::now()));
     }
-
-    fn forget(&self, peer: &SocketAddr) {
-        if let Some(peer) = peer.to_ip() {
-            self.lock().remove(&peer);
-        }
-    }
 }
 
 /// What the sockets of a net are made with.
@@ -337,6 +331,12 @@ impl Transports {
             None => far,
         })
     }
+}
+
+/// A socket as a net with direct streams makes it, over one of a test's own.
+#[cfg(test)]
+pub(crate) fn beside_direct_streams(local: Local, far: Box<dyn Socket>) -> Box<dyn Socket> {
+    Box::new(NearSocket::new(Arc::new(local), far, TransportChoice::Tcp))
 }
 
 /// A socket that a program made; and whether it listens.

@@ -126,9 +126,10 @@ impl NearSocket {
             return Ok(false);
         }
         let Some(talk) = self.local.registry.call(peer)? else { return Ok(false) };
-        if let (Some(ip), false) = (peer.to_ip(), self.bound) {
-            // So that it has a name of its own.
-            self.far.bind(&std::net::SocketAddr::new(ip.ip(), 0).into())?;
+        if let (Some(mut ip), false) = (peer.to_ip(), self.bound) {
+            // So that it has a name of its own. A link's own address keeps its scope.
+            ip.set_port(0);
+            self.far.bind(&ip.into())?;
             self.bound = true;
         }
         let own = self.far.local_addr()?;
@@ -353,10 +354,14 @@ impl Socket for NearSocket {
     }
 
     fn starts_anew(&mut self) -> Option<SocketAddr> {
-        matches!(self.way, Way::Refused).then(|| {
-            self.moved = true;
-            self.peer
-        })
+        match self.way {
+            Way::Refused => {
+                self.moved = true;
+                Some(self.peer)
+            }
+            Way::Far => self.far.starts_anew(),
+            _ => None,
+        }
     }
 
     fn has_moved(&mut self) -> bool {
@@ -392,6 +397,10 @@ impl Socket for NearSocket {
 
     fn consumed(&mut self, head: u64) {
         self.now_mut().consumed(head);
+    }
+
+    fn has_news(&self, of: Direction) -> bool {
+        self.now().has_news(of)
     }
 
     fn receive(&mut self, window: &Window) -> Result<Moved, Errno> {

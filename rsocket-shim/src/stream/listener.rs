@@ -1,12 +1,12 @@
 //! Where requests for connections arrive.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use super::StreamError;
 use crate::load::Libraries;
 use crate::protocol::check_private_data;
-use crate::verbs::{EventChannel, EventKind, Id, Token};
+use crate::verbs::{Device, EventChannel, EventKind, Id, Token, VerbsError};
 
 /// Strangers that are rejected in one go. Whoever sends more of them than can be rejected must not
 /// keep the caller here.
@@ -28,9 +28,27 @@ pub struct Request {
 impl Listener {
     /// Binds; port 0 takes any.
     pub fn bind(libraries: &'static Libraries, local: SocketAddr) -> Result<Self, StreamError> {
+        Self::bind_id(libraries, local, |_| Ok(()))
+    }
+
+    /// The same for an address of IPv6, where one may say whether it takes peers of IPv4, too.
+    pub fn bind_v6(
+        libraries: &'static Libraries,
+        local: SocketAddrV6,
+        only_v6: bool,
+    ) -> Result<Self, StreamError> {
+        Self::bind_id(libraries, local.into(), |id| id.only_v6(only_v6))
+    }
+
+    fn bind_id(
+        libraries: &'static Libraries,
+        local: SocketAddr,
+        prepare: impl FnOnce(&Id) -> Result<(), VerbsError>,
+    ) -> Result<Self, StreamError> {
         let channel = EventChannel::open(libraries)?;
         let id = Id::create(&channel, Token::default())?;
         id.reuse_address()?;
+        prepare(&id)?;
         id.bind(local)?;
         Ok(Self { id, channel })
     }
@@ -71,7 +89,14 @@ impl Listener {
 }
 
 impl Request {
-    /// The address that the peer wants to connect to, which names the device.
+    /// Whether it came to this device.
+    #[must_use]
+    pub fn is_on(&self, device: &Device) -> bool {
+        self.id.is_on(device)
+    }
+
+    /// The address that the peer wants to connect to, which names the device. A link's own has lost
+    /// its scope.
     #[must_use]
     pub fn local_address(&self) -> Option<SocketAddr> {
         self.id.local_address()

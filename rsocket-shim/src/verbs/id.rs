@@ -87,13 +87,23 @@ impl Id {
 
     /// Lets the address be bound while older connections from it fade away.
     pub fn reuse_address(&self) -> Result<(), VerbsError> {
-        let on: c_int = 1;
-        // SAFETY: the option is an int, which is read during the call.
+        self.set_option(c::RDMA_OPTION_ID_REUSEADDR as c_int, true)
+    }
+
+    /// Whether an address of IPv6 that is no particular one is IPv6's alone, before it is bound. As
+    /// the system has it for its sockets unless this is called.
+    pub fn only_v6(&self, only: bool) -> Result<(), VerbsError> {
+        self.set_option(c::RDMA_OPTION_ID_AFONLY as c_int, only)
+    }
+
+    fn set_option(&self, option: c_int, on: bool) -> Result<(), VerbsError> {
+        let on = c_int::from(on);
+        // SAFETY: these options are ints, which are read during the call.
         self.call("rdma_set_option", |cm, id| unsafe {
             cm.rdma_set_option(
                 id,
                 c::RDMA_OPTION_ID as c_int,
-                c::RDMA_OPTION_ID_REUSEADDR as c_int,
+                option,
                 (&raw const on).cast_mut().cast(),
                 size_of::<c_int>(),
             )

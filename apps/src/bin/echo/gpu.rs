@@ -39,6 +39,8 @@ pub(crate) struct Settings {
     pub(crate) largest: u64,
     pub(crate) transport: SocketTransport,
     pub(crate) placement: Option<RingPlacement>,
+    /// How long a client's kernel waits for its connection. A server's waits for peers, with no limit.
+    pub(crate) timeout: Option<Duration>,
 }
 
 /// Ends that run on the GPU, on one net.
@@ -61,6 +63,7 @@ impl GpuEnd {
             .proxy_threads(settings.proxy_threads)
             .transport(settings.transport.into())
             .placements(RingPlacement::of_net(settings.placement))
+            .timeout(settings.timeout.unwrap_or_default())
             .build()
             .map_err(|error| match error {
                 NetError::Rdma(missing) => Failure::refused(missing.to_string()),
@@ -220,7 +223,8 @@ pub(crate) fn of_block(doing: &str, at: Target<'_>, connected: bool, errno: Errn
             | Kind::HostUnreachable
     );
     let no_answer = matches!(error.kind(), Kind::TimedOut | Kind::CrossesDevices);
-    if no_way || no_answer && !connected {
+    let no_device = errno == Errno::ENODEV;
+    if no_way || no_device || no_answer && !connected {
         return cannot_connect(at.to, at.transport, &error);
     }
     Failure::of_kernel(doing, errno)

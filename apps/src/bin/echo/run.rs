@@ -145,6 +145,7 @@ pub(crate) fn server(options: &ServerOptions, stop: &Stop) -> Result<bool, Failu
                 largest: gpu::MOST_SHARED,
                 transport: options.transport,
                 placement: options.gpu.placement,
+                timeout: None,
             };
             let end = GpuEnd::new(&gpu, shape, stop)?;
             let on = format!("GPU: {} ({reason})", gpu.info().name);
@@ -197,7 +198,8 @@ pub(crate) fn client(options: &ClientOptions, stop: &Stop) -> Result<bool, Failu
         Place::Cpu => (GpuFacts::default(), None),
         Place::Gpu => {
             let (gpu, reason) = open("echo", &options.gpu.choice())?;
-            let shape = shape(&gpu, &options.gpu, 0, options.transport, measure);
+            let mut shape = shape(&gpu, &options.gpu, 0, options.transport, measure);
+            shape.timeout = Some(measure.timeout);
             gpu_end = Some(GpuEnd::new(&gpu, shape, stop)?);
             (facts(&gpu, &reason), Some(shape))
         }
@@ -334,6 +336,7 @@ fn shape(
         largest: measure.largest(),
         transport,
         placement: options.placement,
+        timeout: None,
     }
 }
 

@@ -74,6 +74,9 @@ pub(crate) fn run(options: &Options, plan: &Plan, stop: &Stop) -> Result<(), Fai
 fn net(gpu: &Gpu, options: &Options) -> Result<Net, Failure> {
     let builder = Net::builder(gpu).sockets(16).ring(options.buffer);
     let builder = builder.transport(options.transport.into());
+    // A server waits for its client, with no limit.
+    let is_client = options.server.is_some();
+    let builder = if is_client { builder.timeout(options.timeout) } else { builder };
     let net = builder.placements(RingPlacement::of_net(options.placement)).build();
     net.map_err(|error| match error {
         NetError::Rdma(missing) => Failure::refused(missing.to_string()),

@@ -1,6 +1,9 @@
 //! What only RDMA has: placements, peers that are killed or speak something else, and nets that go
 //! both ways. Where the suite goes by TCP, nothing of this runs.
 
+mod stranger;
+mod ways;
+
 use std::io::Read as _;
 use std::process::Command;
 use std::time::Duration;
@@ -12,10 +15,8 @@ use gpunet_e2e::{
 };
 use gpunet_host::{AdapterReport, Placement, Placements, Policy, TransportChoice};
 use rsocket_shim::load::Libraries;
-use rsocket_shim::verbs::{
-    Capacity, CompletionChannel, CompletionQueue, Device, Domain as Protection, EventChannel,
-    EventKind, Id, QueuePair, Token,
-};
+
+use stranger::is_rejected;
 
 const MS: Duration = Duration::from_millis(1);
 const LIMIT: Duration = Duration::from_millis(400);
@@ -115,40 +116,6 @@ fn a_peer_that_is_killed() {
     victim.wait().expect("it was killed");
     started.finish();
     assert!(eventually(5000 * MS, || net.statistics().sockets == 1));
-}
-
-/// Asks the listener for a connection with such private data; whether it was rejected.
-fn is_rejected(to: std::net::SocketAddr, data: &[u8]) -> bool {
-    let libraries = Libraries::load().expect("there is RDMA");
-    let device = Device::at(libraries, to).expect("its device");
-    let domain = Protection::allocate(&device).expect("a domain");
-    let channel = EventChannel::open(libraries).expect("a channel");
-    let id = Id::create(&channel, Token::default()).expect("an id");
-    let limit = patient(2000 * MS);
-    id.resolve_address(None, to, limit).expect("it begins");
-    let mut pair = None;
-    let mut verdict = None;
-    let heard = eventually(10_000 * MS, || {
-        while let Some(event) = channel.next().expect("events come") {
-            match event.kind {
-                EventKind::AddressResolved => id.resolve_route(limit).expect("it begins"),
-                EventKind::RouteResolved => {
-                    let capacity = Capacity { writes: 8, receives: 8 };
-                    let done = CompletionChannel::open(&device).expect("a channel");
-                    let queue = CompletionQueue::create(&done, 16, Token::default());
-                    let queue = queue.expect("a queue");
-                    pair = QueuePair::create(&id, &domain, queue, capacity).ok();
-                    id.connect(data).expect("it asks");
-                }
-                EventKind::Rejected { .. } => verdict = Some(true),
-                EventKind::Established { .. } => verdict = Some(false),
-                _ => {}
-            }
-        }
-        verdict.is_some()
-    });
-    assert!(heard && pair.is_some(), "the listener does not answer");
-    verdict == Some(true)
 }
 
 #[test]

@@ -2,22 +2,23 @@
 //!
 //! ```text
 //!  Rdma      the libraries, and what of the net's ring memory is for RDMA; one a net
-//!   └ Adapter   a device: its protection domain, the rings' registrations, the placement
+//!   └ Adapter   a device: which placements it takes; registers the rings of each stream
 //!  RdmaSocket   a stream or a listener: rsocket-shim's, in the terms of `Socket`
 //! ```
 //!
 //! A device takes bytes from rings and puts them there by itself; the proxy hears how far it is.
 
 mod adapter;
+mod addresses;
 mod socket;
 
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gpunet_device::abi::errno::Errno;
 use rsocket_shim::load::{Libraries, LoadError};
-use rsocket_shim::stream::StreamError;
-use rsocket_shim::verbs::Device;
+use rsocket_shim::stream::{Request, StreamError};
+use rsocket_shim::verbs::{Device, VerbsError};
 use serde::Serialize;
 
 use super::{Placement, Placements};
@@ -56,12 +57,27 @@ impl Rdma {
     fn adapter(&self, local: SocketAddr) -> Result<Arc<Adapter>, StreamError> {
         let device = Device::at(self.libraries, local)?;
         let mut adapters = self.adapters.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = adapters.iter().find(|adapter| adapter.is_of(&device)) {
+        if let Some(known) = adapters.iter().find(|adapter| *adapter.device() == device) {
             return Ok(Arc::clone(known));
         }
         let adapter = Arc::new(Adapter::new(self, &device)?);
         adapters.push(Arc::clone(&adapter));
         Ok(adapter)
+    }
+
+    /// The adapter that a peer's request has come to, and our address there.
+    fn adapter_of(&self, request: &Request) -> Result<(Arc<Adapter>, SocketAddr), StreamError> {
+        let none = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+        let local = request.local_address().unwrap_or(none);
+        let mut why = StreamError::Verbs(VerbsError::NoDeviceAt(local));
+        for local in addresses::with_scope(local) {
+            match self.adapter(local) {
+                Ok(adapter) if request.is_on(adapter.device()) => return Ok((adapter, local)),
+                Ok(_) => {}
+                Err(error) => why = error,
+            }
+        }
+        Err(why)
     }
 
     /// The adapter on the way to a peer, and our address there.
@@ -72,7 +88,7 @@ impl Rdma {
     ) -> Result<(Arc<Adapter>, SocketAddr), StreamError> {
         let local = match bound.filter(|bound| !bound.ip().is_unspecified()) {
             Some(bound) => bound,
-            None => SocketAddr::new(source_of(peer)?, 0),
+            None => addresses::source_of(peer)?,
         };
         Ok((self.adapter(local)?, local))
     }
@@ -89,7 +105,7 @@ impl Rdma {
     }
 
     /// Where rings may lie, by the net's wish and a socket's own.
-    fn allowed(&self, wish: Option<Placements>) -> impl Fn(Placement) -> bool {
+    pub(super) fn allowed(&self, wish: Option<Placements>) -> impl Fn(Placement) -> bool {
         let net = self.placements;
         move |placement| wish.unwrap_or(net).allow(placement)
     }
@@ -118,24 +134,6 @@ pub struct AdapterReport {
     pub placements: Vec<&'static str>,
     /// Those that do not, and why.
     pub refused: Vec<(&'static str, String)>,
-}
-
-/// The address from which the system would send to a peer.
-fn source_of(peer: SocketAddr) -> Result<IpAddr, StreamError> {
-    let any: IpAddr = match peer {
-        SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
-    };
-    // Connecting a datagram socket sends nothing: the system looks for the route, and says from
-    // where.
-    let asked = UdpSocket::bind((any, 0)).and_then(|socket| {
-        socket.connect(peer)?;
-        socket.local_addr()
-    });
-    asked.map(|local| local.ip()).map_err(|error| StreamError::System {
-        call: "looking for the route",
-        errno: error.raw_os_error().unwrap_or(libc::EIO),
-    })
 }
 
 /// The number for a kernel, and the reason for people.

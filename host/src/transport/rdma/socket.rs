@@ -5,14 +5,16 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpunet_device::abi::card::Place;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 use gpunet_device::{Domain, SocketAddr};
 use rsocket_shim::protocol::Settings;
-use rsocket_shim::stream::{Buffer, Buffers, Listener, Next, Request, State, Stream, StreamError};
+use rsocket_shim::stream::{Buffers, Listener, Next, Request, State, Stream, StreamError};
+use rsocket_shim::verbs::Domain as Protection;
 
-use super::super::{Direction, Moved, Placement, Placements, RingRegion, Rings, Socket};
+use super::super::{
+    Direction, Moved, Placement, Placements, RingRegion, Rings, Socket, TransportChoice,
+};
 use super::adapter::Adapter;
 use super::{Rdma, errno};
 use crate::memory::Window;
@@ -39,7 +41,7 @@ struct Prepared {
     local: IpSocketAddr,
     placement: Placement,
     request: Option<Request>,
-    buffers: Option<Buffers>,
+    rings: Option<(Protection, Buffers)>,
 }
 
 /// A socket that travels by RDMA.
@@ -48,6 +50,8 @@ pub(in super::super) struct RdmaSocket {
     domain: Domain,
     kind: Kind,
     bound: Option<IpSocketAddr>,
+    /// Whether a listener at any address of IPv6 takes peers of that family alone.
+    v6_only: bool,
     /// Where its rings may lie, where that is not the net's wish; and where they do.
     placements: Option<Placements>,
     placement: Option<Placement>,
@@ -75,6 +79,7 @@ impl RdmaSocket {
             domain,
             kind: Kind::Fresh,
             bound,
+            v6_only: false,
             placements,
             placement: None,
             told_sent: 0,
@@ -100,7 +105,7 @@ impl RdmaSocket {
             tracing::warn!("no placement that is allowed works with this RDMA device");
             Errno::ENOBUFS
         })?;
-        Ok(Prepared { adapter, local, placement, request: None, buffers: None })
+        Ok(Prepared { adapter, local, placement, request: None, rings: None })
     }
 
     /// The listener's next request, with its way. After an error there may be more.
@@ -109,8 +114,7 @@ impl RdmaSocket {
             return Ok(None);
         };
         // Its device may not be for us: then it is rejected, and others wait behind it.
-        let local = request.local_address().ok_or(Errno::EAGAIN)?;
-        let adapter = self.rdma.adapter(local).map_err(|error| {
+        let (adapter, local) = self.rdma.adapter_of(&request).map_err(|error| {
             tracing::warn!(%error, "a peer's request is rejected");
             Errno::EAGAIN
         })?;
@@ -161,15 +165,11 @@ impl Prepared {
         }
     }
 
-    fn buffers(&self, rings: &Rings) -> Option<Buffers> {
-        let region = self.adapter.region(self.placement)?;
-        let buffer = |place: &Place| Buffer {
-            region: Arc::clone(&region),
-            offset: place.offset as usize,
-            capacity: place.capacity,
-            base: place.base,
-        };
-        Some(Buffers { send: buffer(&rings.send), receive: buffer(&rings.receive) })
+    fn register(&self, rings: &Rings) -> Result<(Protection, Buffers), Errno> {
+        self.adapter.register(self.placement, rings).map_err(|error| {
+            tracing::warn!(%error, "a stream gets no rings");
+            Errno(error.errno())
+        })
     }
 }
 
@@ -191,7 +191,12 @@ impl Socket for RdmaSocket {
         let Kind::Fresh = self.kind else { return Err(Errno::EINVAL) };
         let local = self.ip(address)?;
         // Held from now on, as a socket's address is.
-        let listener = Listener::bind(self.rdma.libraries, local).map_err(|e| errno(&e))?;
+        let libraries = self.rdma.libraries;
+        let listener = match local {
+            IpSocketAddr::V4(_) => Listener::bind(libraries, local),
+            IpSocketAddr::V6(v6) => Listener::bind_v6(libraries, v6, self.v6_only),
+        };
+        let listener = listener.map_err(|error| errno(&error))?;
         self.bound = listener.local_address().or(Some(local));
         self.kind = Kind::Listener(listener, None);
         Ok(())
@@ -235,13 +240,12 @@ impl Socket for RdmaSocket {
 
     fn attach(&mut self, rings: &Rings) -> Result<(), Errno> {
         let Kind::Prepared(prepared) = &mut self.kind else { return Err(Errno::EINVAL) };
-        let buffers = prepared.buffers(rings).ok_or(Errno::ENOBUFS)?;
+        let (domain, buffers) = prepared.register(rings)?;
         self.placement = Some(prepared.placement);
         let Some(request) = prepared.request.take() else {
-            prepared.buffers = Some(buffers);
+            prepared.rings = Some((domain, buffers));
             return Ok(());
         };
-        let domain = prepared.adapter.domain().clone();
         self.kind = Kind::Gone;
         let stream = Stream::accept(request, &domain, buffers, Settings::default())
             .map_err(|error| errno(&error))?;
@@ -252,8 +256,8 @@ impl Socket for RdmaSocket {
     fn connect(&mut self, address: &SocketAddr) -> Result<bool, Errno> {
         let peer = self.ip(address)?;
         let Kind::Prepared(prepared) = &mut self.kind else { return Err(Errno::EINVAL) };
-        let buffers = prepared.buffers.take().ok_or(Errno::ENOBUFS)?;
-        let (domain, local) = (prepared.adapter.domain().clone(), prepared.local);
+        let (domain, buffers) = prepared.rings.take().ok_or(Errno::ENOBUFS)?;
+        let local = prepared.local;
         self.kind = Kind::Gone;
         let stream = Stream::connect(&domain, Some(local), peer, buffers, Settings::default())
             .map_err(|error| errno(&error))?;
@@ -402,6 +406,11 @@ impl Socket for RdmaSocket {
         match option {
             // Nothing is ever held back, nor an address kept.
             SocketOption::NoDelay | SocketOption::ReuseAddress if value <= 1 => Ok(()),
+            SocketOption::V6Only if value <= 1 && self.domain == Domain::V6 => {
+                let Kind::Fresh = self.kind else { return Err(Errno::EINVAL) };
+                self.v6_only = value == 1;
+                Ok(())
+            }
             SocketOption::Placement => {
                 let placements = Placements::from_number(value).ok_or(Errno::EINVAL)?;
                 if matches!(self.kind, Kind::Stream(_)) {
@@ -430,6 +439,8 @@ impl Socket for RdmaSocket {
     fn option(&self, option: SocketOption) -> Result<u64, Errno> {
         match option {
             SocketOption::NoDelay | SocketOption::ReuseAddress => Ok(1),
+            SocketOption::V6Only if self.domain == Domain::V6 => Ok(self.v6_only.into()),
+            SocketOption::Transport => Ok(TransportChoice::Rdma as u64),
             SocketOption::KeepAlive => Ok(self.keepalive.into()),
             SocketOption::KeepAliveIdle => Ok(self.keepalive_every.as_secs()),
             SocketOption::Placement => Ok(match self.placement {
@@ -446,10 +457,7 @@ impl Socket for RdmaSocket {
             Kind::Listener(listener, _) => listener.local_address(),
             _ => None,
         };
-        match known.or(self.bound) {
-            Some(ip) => Ok(ip.into()),
-            None => Ok(any(self.domain)),
-        }
+        Ok(known.or(self.bound).map_or_else(|| any(self.domain), |ip| name(self.domain, ip)))
     }
 
     fn peer_addr(&self) -> Result<SocketAddr, Errno> {
@@ -457,7 +465,7 @@ impl Socket for RdmaSocket {
             Kind::Stream(stream) => stream.peer_address(),
             _ => None,
         };
-        known.or(self.peer).map(SocketAddr::from).ok_or(Errno::ENOTCONN)
+        known.or(self.peer).map(|ip| name(self.domain, ip)).ok_or(Errno::ENOTCONN)
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -470,6 +478,16 @@ impl Socket for RdmaSocket {
 
     fn into_descriptor(self: Box<Self>) -> Option<OwnedFd> {
         None
+    }
+}
+
+/// An address as sockets of a domain have it: at a listener of IPv6, that of a peer of IPv4 is mapped.
+fn name(domain: Domain, ip: IpSocketAddr) -> SocketAddr {
+    match ip {
+        IpSocketAddr::V4(v4) if domain == Domain::V6 => {
+            IpSocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()).into()
+        }
+        ip => ip.into(),
     }
 }
 
