@@ -22,9 +22,13 @@ impl Stream {
     }
 
     /// As [`Self::progress`], but for bytes alone: without a system call where the device's driver
-    /// needs none.
+    /// needs none. The descriptor stays as readable as it was.
     pub fn flow(&mut self) -> Result<Next, StreamError> {
-        self.unless_ended(Self::pump_and_judge)
+        // What a queue pair fails with says less than the connection manager's word that the peer has
+        // gone, which may be waiting.
+        self.unless_ended(|this| {
+            this.pump_and_judge().or_else(|error| this.wake_up().and(Err(error)))
+        })
     }
 
     /// Says goodbye, behind what was offered. To be called again as [`Self::progress`] would be,

@@ -246,7 +246,8 @@ impl End {
             self.stream.consumed(self.receives.at).unwrap();
         }
         let next = self.stream.flow();
-        self.note(next) || moved
+        // One that has just failed has nothing left to wake anybody with.
+        self.note(next) || moved || self.error.is_some()
     }
 
     fn read(&mut self) -> bool {

@@ -138,6 +138,21 @@ impl RdmaSocket {
         Ok((stream, progressed))
     }
 
+    /// The same where bytes are all that is wanted: while they come, there is no system call. Only
+    /// where none did is looked for all else, and only that look can say that one may wait.
+    fn progress_unless(
+        &mut self,
+        moved: impl Fn(&Stream) -> bool,
+    ) -> Result<(&mut Stream, Result<Next, StreamError>), Errno> {
+        let Kind::Stream(stream) = &mut self.kind else { return Err(Errno::ENOTCONN) };
+        let mut progressed = stream.flow();
+        if !moved(stream) {
+            progressed = stream.progress();
+        }
+        self.busy = progressed == Ok(Next::Again);
+        Ok((stream, progressed))
+    }
+
     fn start(&mut self, stream: Stream) {
         self.told_sent = stream.sent();
         self.offered = self.told_sent;
@@ -315,7 +330,7 @@ impl Socket for RdmaSocket {
     fn receive(&mut self, window: &Window) -> Result<Moved, Errno> {
         let told = self.told_received;
         let in_gpu_memory = self.placement.is_some_and(|placement| placement != Placement::Bounce);
-        let (stream, progressed) = self.progress()?;
+        let (stream, progressed) = self.progress_unless(|stream| stream.arrived() != told)?;
         let new = stream.arrived() - told;
         // The rest of what came before it failed is still for the kernel.
         match (new, progressed) {
@@ -360,7 +375,7 @@ impl Socket for RdmaSocket {
         self.offered = tail;
         self.stream()?.offer(tail).map_err(|error| errno(&error))?;
         // Not only for bytes: nobody receives any more where the peer has ended its stream.
-        let (stream, progressed) = self.progress()?;
+        let (stream, progressed) = self.progress_unless(|stream| stream.sent() != told)?;
         match (stream.sent() - told, progressed) {
             (0, Ok(_)) => Ok(Moved::Later),
             (0, Err(error)) => Err(errno(&error)),

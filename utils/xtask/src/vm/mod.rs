@@ -51,9 +51,9 @@ pub(crate) struct Options {
     /// Gives a shell in the guest in place of running the jobs.
     #[arg(long)]
     shell: bool,
-    /// Runs only the jobs whose name contains this.
+    /// Runs only the jobs whose name contains this; may be given several times.
     #[arg(long, value_name = "NAME")]
-    job: Option<String>,
+    job: Vec<String>,
     /// Lists the jobs and runs none.
     #[arg(long)]
     list: bool,
@@ -67,13 +67,15 @@ pub(crate) struct Options {
 
 impl Options {
     fn jobs(&self) -> Result<Vec<&'static Job>> {
-        let name = self.job.as_deref().unwrap_or_default();
-        let chosen: Vec<_> = JOBS.iter().filter(|job| job.name.contains(name)).collect();
-        if chosen.is_empty() {
-            let all: Vec<_> = JOBS.iter().map(|job| job.name).collect();
-            bail!("no job's name contains `{name}`; there are {}", all.join(", "));
+        for name in &self.job {
+            if !JOBS.iter().any(|job| job.name.contains(name)) {
+                let all: Vec<_> = JOBS.iter().map(|job| job.name).collect();
+                bail!("no job's name contains `{name}`; there are {}", all.join(", "));
+            }
         }
-        Ok(chosen)
+        let wanted =
+            |job: &&Job| self.job.is_empty() || self.job.iter().any(|name| job.name.contains(name));
+        Ok(JOBS.iter().filter(wanted).collect())
     }
 }
 
@@ -220,8 +222,8 @@ fn line_about(jobs: &[&Job], console: &Console) -> String {
 mod tests {
     use super::*;
 
-    fn options(job: Option<&str>) -> Options {
-        let job = job.map(str::to_owned);
+    fn options(jobs: &[&str]) -> Options {
+        let job = jobs.iter().map(|job| (*job).to_owned()).collect();
         Options { shell: false, job, list: false, keep: false, timeout: 1 }
     }
 
@@ -235,10 +237,12 @@ mod tests {
 
     #[test]
     fn jobs_are_chosen_by_a_part_of_their_name() {
-        assert_eq!(options(None).jobs().unwrap().len(), JOBS.len());
-        let names: Vec<_> =
-            options(Some("rping")).jobs().unwrap().iter().map(|job| job.name).collect();
-        assert_eq!(names, ["rping", "rping-ipv6"]);
-        assert!(options(Some("no such job")).jobs().is_err());
+        assert_eq!(options(&[]).jobs().unwrap().len(), JOBS.len());
+        let names = |jobs: &[&str]| -> Vec<_> {
+            options(jobs).jobs().unwrap().iter().map(|job| job.name).collect()
+        };
+        assert_eq!(names(&["rping"]), ["rping", "rping-ipv6"]);
+        assert_eq!(names(&["verbs", "ping-", "rping"]), ["rping", "rping-ipv6", "verbs"]);
+        assert!(options(&["rping", "no such job"]).jobs().is_err());
     }
 }
