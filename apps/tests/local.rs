@@ -85,10 +85,15 @@ fn auto_takes_it_between_kernels_alone() {
     if !possible("auto_takes_it_between_kernels_alone") {
         return;
     }
-    let json = object(&small(&["--json"]));
-    let far = json["transport"].as_str().unwrap();
-    assert!(["tcp4", "rdma"].contains(&far), "{far}");
-    assert_eq!(transports(&json), ["local", far, far, far]);
+    let finished = small(&["--json"]);
+    let json = object(&finished);
+    let ways = transports(&json);
+    assert!(["tcp4", "rdma"].contains(&ways[1]), "{ways:?}");
+    assert_eq!(ways, ["local", ways[1], ways[1], ways[1]]);
+    assert_eq!(json["transport"], "mixed");
+    let said = finished.stderr.contains("echo: TCP was used for pairings with an end on the CPU: ");
+    assert_eq!(said, ways[1] == "tcp4", "{}", finished.stderr);
+    assert_eq!(json["transport_reason"].is_string(), said);
     for (asked, name) in [("tcp", "tcp4"), ("unix", "unix")] {
         let json = object(&small(&["--transport", asked, "--json"]));
         assert_eq!(transports(&json), [name; 4]);

@@ -258,7 +258,7 @@ impl Search {
     #[inline(always)]
     fn judge_direct(&self, ending: bool, open: bool) -> Option<Result<usize, Errno>> {
         let progress = match ending {
-            true => self.socket.with_ending(self.side, self.live),
+            true => self.socket.with_ending(self.side, self.live).ended_if(self.is_shut()),
             false => Progress(self.live.load_acquire()),
         };
         // A small message whose words are on their way is waited for, unless nothing will come.

@@ -55,6 +55,9 @@ const TOLD_SHIFT: u32 = 16;
 
 /// Stands in a direction's word while a group has its position.
 pub(crate) const TAKEN: u64 = u64::MAX;
+/// In the send side's position, where no position reaches: sending was shut down. A group that has
+/// looked before then finds the side where it does not expect it, and looks again.
+const SHUT_THERE: u64 = 1 << 58;
 /// How long a call that does not wait still tries to get a direction: the group's own last call
 /// may be about to put its position back.
 const BRIEFLY_NS: u64 = 20_000;
@@ -498,7 +501,7 @@ impl Socket {
             if self.is_still_here() {
                 self.told(WATCHED_AT).store(1);
                 self.peer_word(WATCHED_AT).store(1);
-                tell_proxy(self.net, self.handle, side, position);
+                tell_proxy(self.net, self.handle, side, position & !SHUT_THERE);
             }
             self.unlock(side, position);
         }
@@ -651,6 +654,14 @@ impl Socket {
         (position != TAKEN).then_some(position)
     }
 
+    /// The same for who tries again and again: a look first, since exchanges in a loop would keep the
+    /// owner from its own word.
+    #[inline(always)]
+    pub(crate) fn lock_if_free(&self, side: Side) -> Option<u64> {
+        let free = self.position_word(side).load() != TAKEN;
+        if free { self.try_lock(side) } else { None }
+    }
+
     /// The same; where another group has it, it waits, or is told not to and gets EBUSY.
     #[inline(always)]
     pub(crate) fn lock(&self, side: Side, wait: bool) -> Result<u64, Errno> {
@@ -704,7 +715,7 @@ impl Socket {
     pub(crate) fn end_direct(&self, side: Side, position: u64) {
         if self.traits().is_direct() && !self.ring(side).is_none() {
             simt::release_fence();
-            self.counter(side).end(express::without_number(position));
+            self.counter(side).end(express::without_number(position) & !SHUT_THERE);
         }
     }
 
@@ -730,6 +741,16 @@ impl Socket {
     /// Notes that.
     pub(crate) fn shut_send(&self) {
         self.record.get(SEND_SHUT).store(SHUT);
+    }
+
+    /// Gives the send side back after a shutdown, which may have failed.
+    pub(crate) fn release_send(&self, position: u64, shut: bool) {
+        if shut {
+            self.end_direct(Side::Send, position);
+        }
+        // Who takes the side next knows what was sent before, and that it was shut down.
+        simt::gpu_release_fence();
+        self.unlock(Side::Send, if shut { position | SHUT_THERE } else { position });
     }
 
     /// Whether the place is still this socket's, and no group has begun to close it: for a group
@@ -834,10 +855,8 @@ pub(crate) fn reinstall(net: Net, handle: Handle) -> Result<(), Errno> {
     // A group that has just learnt that there is no connection yet is about to put its position
     // back, which must not come behind the new one.
     for side in [Side::Receive, Side::Send] {
-        let _ = wait_until(net, socket.shard(), Deadline::after(INSTALL_NS), Watch::Proxy, || {
-            let free = socket.position_word(side).load() != TAKEN;
-            if free { socket.try_lock(side) } else { None }
-        });
+        let free = || socket.lock_if_free(side);
+        let _ = wait_until(net, socket.shard(), Deadline::after(INSTALL_NS), Watch::Proxy, free);
     }
     match socket.card() {
         Some(card) => {
@@ -877,9 +896,7 @@ fn lock_slowly(net: Net, handle: Handle, side: Side, wait: bool) -> u64 {
             if !socket.is_open() {
                 return Some(Err(Errno::EBADF));
             }
-            // A look first: exchanges in a loop would keep the owner from its own word.
-            let free = socket.position_word(side).load() != TAKEN;
-            if free { socket.try_lock(side).map(Ok) } else { None }
+            socket.lock_if_free(side).map(Ok)
         })
     });
     match taken {
@@ -939,10 +956,8 @@ pub(crate) fn begin_close(net: Net, handle: Handle, deadline: Deadline) -> Resul
     let seen = leave_open(net, socket, CLOSING)?;
     let (mut received, mut sent) = (None, 0);
     for side in [Side::Receive, Side::Send] {
-        let held = wait_until(net, socket.shard(), deadline, Watch::Proxy, || {
-            let free = socket.position_word(side).load() != TAKEN;
-            if free { socket.try_lock(side) } else { None }
-        });
+        let free = || socket.lock_if_free(side);
+        let held = wait_until(net, socket.shard(), deadline, Watch::Proxy, free);
         match held {
             Ok(position) if side == Side::Receive => received = Some(position),
             Ok(position) => sent = position,

@@ -38,7 +38,8 @@ const _: () = assert!(size_of::<Event>() == EVENT_BYTES);
 #[allow(unsafe_code, reason = "any bytes are an Event")]
 unsafe impl Plain for Event {}
 
-/// Watches sockets.
+/// Watches sockets. It is for the group that made it and no other, so there is none by its handle: a
+/// wait leaves its time-out in the socket's record, where another group's would take its place.
 pub struct Poller<G: Group = Block>(Owned<G>);
 
 impl<G: Group> Poller<G> {

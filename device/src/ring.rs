@@ -306,7 +306,6 @@ impl Search {
         let known = socket.known_send_progress();
         let live = socket.progress_word(side);
         let timeout = socket.timeout(side);
-        let shut = socket.send_is_shut();
         let first_try = taken.or_else(|| socket.try_lock(side));
         let wait = wait & !traits.non_blocking();
         // The wait for the side and the wait for bytes share one time-out.
@@ -330,10 +329,12 @@ impl Search {
             least,
             known,
         };
-        if !socket.is_still_here() {
+        // With the side, and both on their way together: who had it before may have shut it down.
+        let (here, shut) = (socket.is_still_here(), this.is_shut());
+        if !here {
             return Err(this.refuse(Errno::EBADF));
         }
-        if side == Side::Send && shut {
+        if shut {
             return Err(this.refuse(Errno::EPIPE));
         }
         // A listener's ring holds no bytes.
@@ -398,8 +399,8 @@ impl Search {
             return Ok(direct::finish(net, handle, side, self.numbered, self.least, deadline));
         }
         let ready = || {
-            // Asked for first, so that it comes while the read across PCIe is under way.
-            let open = self.socket.is_open();
+            // Asked for first, so that they come while the read across PCIe is under way.
+            let (open, shut) = (self.socket.is_open(), self.is_shut());
             // Acquire: who sees the counter sees the bytes (receive), or may overwrite them
             // (send).
             let word = if planted(Bug::ReceiveWithoutAcquire) {
@@ -407,7 +408,7 @@ impl Search {
             } else {
                 self.live.load_acquire()
             };
-            self.judge(Progress(word), open)
+            self.judge(Progress(word).ended_if(shut), open)
         };
         let outcome = match self.deadline {
             Some(deadline) => {
@@ -417,6 +418,12 @@ impl Search {
             None => ready().unwrap_or(Err(Errno::EAGAIN)),
         };
         self.end(outcome)
+    }
+
+    /// Whether it is for sending, which another group has ended; or does so and waits for this one.
+    #[inline(always)]
+    pub(crate) fn is_shut(&self) -> bool {
+        self.side == Side::Send && self.socket.send_is_shut()
     }
 
     /// What it came to.

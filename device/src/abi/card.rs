@@ -150,6 +150,12 @@ impl Progress {
         Self::new(count, self.0 & (Self::ENDED | Self::FAILED))
     }
 
+    /// The same, over if `ended` says so.
+    #[inline(always)]
+    pub const fn ended_if(self, ended: bool) -> Self {
+        Self(self.0 | if ended { Self::ENDED } else { 0 })
+    }
+
     /// The same where it has no number, else where the reader stands: at `position`.
     #[inline(always)]
     pub const fn certain(self, position: u64) -> Self {

@@ -40,11 +40,8 @@ pub const SHUT_WR: i32 = 1;
 /// [`gshutdown`]: neither.
 pub const SHUT_RDWR: i32 = 2;
 
-/// How long a close waits for other groups to leave the socket.
-const CLOSE_NS: u64 = 2_000_000_000;
-
-/// How long a shutdown waits for the group's own last send to be published.
-const SETTLE_NS: u64 = 10_000_000;
+/// How long a close, or a shutdown, waits for other groups to leave the socket.
+const LEAVE_NS: u64 = 2_000_000_000;
 
 /// The leader does it; all threads get the result.
 #[inline(always)]
@@ -237,35 +234,46 @@ fn connect(net: Net, handle: Handle, address: &SocketAddr) -> Result<u64, Errno>
     Ok(0)
 }
 
-/// Ends one direction or both; what was sent before still arrives.
+/// Ends one direction or both; what was sent before still arrives. What other groups send meanwhile
+/// arrives, too, or they get EPIPE; but what a group commits that keeps a window of the ring open for
+/// longer than 2 s may be lost.
 #[inline(always)]
 pub fn gshutdown<G: Group>(net: Net, group: G, handle: Handle, how: i32) -> i64 {
-    led(group, "gshutdown", &[handle.0, how as u64], || {
-        let socket = Socket::open(net, handle)?;
-        if !(SHUT_RD..=SHUT_RDWR).contains(&how) {
-            return Err(Errno::EINVAL);
-        }
-        if how != SHUT_RD {
-            // What this group sent before is published once the direction is free again. Another
-            // group that waits for space does not keep the direction from ending: that ends it.
-            let deadline = Deadline::after(SETTLE_NS);
-            let free = || socket.try_lock(Side::Send);
-            if let Ok(position) = wait_until(net, socket.shard(), deadline, Watch::Proxy, free) {
-                if socket.is_still_here() {
-                    socket.end_direct(Side::Send, position);
-                }
-                // Who takes the side next knows what was sent before.
-                simt::gpu_release_fence();
-                socket.unlock(Side::Send, position);
-            }
-        }
-        ask_about(net, handle, Operation::Shutdown, [how as u64, 0, 0, 0])?;
-        if how != SHUT_RD {
-            // The next send must not go by what was known before.
-            socket.shut_send();
-        }
-        Ok(0)
-    })
+    led(group, "gshutdown", &[handle.0, how as u64], || shutdown(net, handle, how))
+}
+
+#[inline(never)]
+fn shutdown(net: Net, handle: Handle, how: i32) -> Result<u64, Errno> {
+    let socket = Socket::open(net, handle)?;
+    if !(SHUT_RD..=SHUT_RDWR).contains(&how) {
+        return Err(Errno::EINVAL);
+    }
+    let ends_sending = how != SHUT_RD;
+    // Until the end is told: nobody sends behind it.
+    let held = if ends_sending { hold_send(net, socket) } else { None };
+    let asked = ask_about(net, handle, Operation::Shutdown, [how as u64, 0, 0, 0]);
+    if ends_sending && asked.is_ok() {
+        // The next send must not go by what was known before.
+        socket.shut_send();
+    }
+    if let Some(position) = held {
+        socket.release_send(position, asked.is_ok());
+    }
+    asked.map(|_| 0)
+}
+
+/// Takes the send side of a connection, so that what was sent before is published; none where another
+/// group does not leave it.
+fn hold_send(net: Net, socket: Socket) -> Option<u64> {
+    if socket.status().state() != Status::CONNECTED {
+        // The proxy has nothing to end there.
+        return None;
+    }
+    // Groups that wait for space leave when they see this, and others send no more. What this group
+    // sent before is on its way already.
+    socket.shut_send();
+    let free = || socket.lock_if_free(Side::Send);
+    wait_until(net, socket.shard(), Deadline::after(LEAVE_NS), Watch::Proxy, free).ok()
 }
 
 /// Closes the socket: calls of other groups on it return EBADF, what is unsent is sent. EBUSY if
@@ -279,7 +287,7 @@ pub fn gclose<G: Group>(net: Net, group: G, handle: Handle) -> i64 {
 #[inline(never)]
 fn close(net: Net, handle: Handle) -> Result<u64, Errno> {
     let socket = Socket::open(net, handle)?;
-    begin_close(net, handle, Deadline::after(CLOSE_NS))?;
+    begin_close(net, handle, Deadline::after(LEAVE_NS))?;
     let request = Request::new(Operation::Close, net.launch(), handle, [0; 4]);
     checked(ask(net, socket.shard(), &request)?)?;
     Ok(0)

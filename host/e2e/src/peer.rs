@@ -11,11 +11,12 @@ use std::time::Duration;
 use gpunet_device::SocketAddr;
 use gpunet_e2e_kernels::pattern;
 
+use crate::Folder;
+use crate::relay::{self, RelayListener};
 use crate::script::SEED;
 use crate::stream::patience;
 pub use crate::stream::{Listener, Stream};
 use crate::way::{any_port, has_own_peers, is_local, is_rdma};
-use crate::{Folder, relay};
 
 /// Bytes of the pattern.
 #[must_use]
@@ -266,6 +267,9 @@ pub struct Peer<T> {
     results: mpsc::Receiver<T>,
     /// It serves as long as this is held.
     _wanted: Arc<()>,
+    /// Of one at a UNIX path that is reached by the relay: its listener there, and where the relay
+    /// finds it. Here and not in the thread, which waits for ever.
+    _near: Option<(RelayListener, Folder)>,
 }
 
 impl<T: Send + 'static> Peer<T> {
@@ -291,7 +295,7 @@ impl<T: Send + 'static> Peer<T> {
                 }
             }
         });
-        Self { address, results, _wanted: wanted }
+        Self { address, results, _wanted: wanted, _near: None }
     }
 
     /// Serves each connection with `serve`, at a UNIX path.
@@ -305,13 +309,12 @@ impl<T: Send + 'static> Peer<T> {
         let near = is_local().then(|| Folder::new(&format!("near-{number}")));
         let own = near.as_ref().map(|folder| folder.path("near"));
         let listener = UnixListener::bind(own.as_deref().unwrap_or(at)).expect("the path is free");
-        let relayed = own.map(|own| {
-            let own = SocketAddr::path(&own).expect("the path fits an address");
-            relay::listen(address, own, false).expect("the path is free")
+        let near = near.map(|folder| {
+            let listening = relay::listen(address, folder.address("near"), false);
+            (listening.expect("the path is free"), folder)
         });
         let (to, results) = mpsc::channel();
         std::thread::spawn(move || {
-            let _held = (near, relayed);
             for stream in listener.incoming().flatten() {
                 stream.set_read_timeout(Some(patience())).expect("time-outs can be set");
                 if to.send(serve(stream)).is_err() {
@@ -319,7 +322,7 @@ impl<T: Send + 'static> Peer<T> {
                 }
             }
         });
-        Self { address, results, _wanted: Arc::new(()) }
+        Self { address, results, _wanted: Arc::new(()), _near: near }
     }
 
     /// What serving the next connection came to.

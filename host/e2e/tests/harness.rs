@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-use gpunet_e2e::{Job, Peer, Script, Space, net, peer};
+use gpunet_e2e::{Folder, Job, Peer, Script, Space, net, peer};
 use gpunet_e2e_kernels::op::WRONG_BYTES;
 
 #[test]
@@ -51,4 +51,19 @@ fn wrong_results_and_times_are_seen() {
     ended.expect("the kernel ends");
     assert_eq!(finished.wrong().len(), 1);
     assert!(finished.wrong()[0].contains("took"), "{:?}", finished.wrong());
+}
+
+#[test]
+fn nothing_is_left_of_a_peer_at_a_path() {
+    let folder = Folder::new("left");
+    let peer = Peer::serve_unix(&folder.path("peer"), drop);
+    let mut script = Script::new();
+    script.stream(0, peer.address).close(0);
+    Job::blocks(32).script(&script).run(&net());
+    peer.result();
+    drop((peer, folder));
+    let mine = format!("gpunet-e2e-{}-", std::process::id());
+    let left = std::fs::read_dir(std::env::temp_dir()).expect("temporary files").flatten();
+    let left = left.map(|entry| entry.file_name().into_string().expect("a name"));
+    assert_eq!(left.filter(|name| name.starts_with(&mine)).collect::<Vec<_>>(), [""; 0]);
 }

@@ -1,11 +1,11 @@
 //! What a hostile reviewer tried.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
-use gpunet_device::calls::{SHUT_RD, SHUT_RDWR};
+use gpunet_device::calls::{SHUT_RD, SHUT_RDWR, SHUT_WR};
 use gpunet_e2e::{
     Domain, Errno, Folder, Job, Script, SocketOption, any_port, eventually, flags, is_local,
     is_rdma, net, net_builder, peer, scaled,
@@ -93,6 +93,28 @@ fn a_shutdown_ends_a_send_that_waits() {
     std::thread::sleep(2000 * MS);
     drop(far);
     started.finish();
+}
+
+/// The other end begins to read just then.
+#[test]
+fn a_shutdown_loses_nothing_of_a_send_that_waits() {
+    for round in 0..scaled(30) as u32 {
+        let (net, flags) = (net(), flags());
+        let (near, mut far) = UnixStream::pair().expect("a pair");
+        let handle = net.hand_over(near).expect("it is taken");
+        let mut sender = Script::new();
+        sender.given(0, handle).set_flag(0).send(0, 600_000).any();
+        let sent = sender.mark();
+        let mut other = Script::new();
+        other.given(0, handle).wait_flag(0).sleep(60 * MS).set_flag(1).shutdown(0, SHUT_WR);
+        let started = Job::blocks(32).script(&sender).script(&other).flags(&flags).start(&net);
+        started.until(&flags, 1);
+        std::thread::sleep(MS / 50 * round);
+        let mut got = Vec::new();
+        far.read_to_end(&mut got).expect("the kernel ends in order");
+        let sent = started.finish().result(0, sent).max(0);
+        assert_eq!(got.len() as i64, sent, "round {round}");
+    }
 }
 
 #[test]

@@ -69,17 +69,6 @@ impl Meeting {
         }
     }
 
-    /// The transport's name in reports; with `auto` that of pairings with an end on the CPU.
-    pub(crate) fn transport(&self) -> &'static str {
-        match &self.place {
-            Place::Tcp(IpAddr::V4(_)) => "tcp4",
-            Place::Tcp(IpAddr::V6(_)) => "tcp6",
-            Place::Rdma(_) => "rdma",
-            Place::Local(_) => "local",
-            Place::Folder(_) => "unix",
-        }
-    }
-
     /// What both ends of a pairing are to use.
     pub(crate) fn socket_transport(&self, pairing: (On, On)) -> SocketTransport {
         match &self.place {

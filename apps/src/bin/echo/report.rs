@@ -16,16 +16,16 @@ Example: echo --gpu emulated --sizes 64,64K --json
 
 --json gives one object on standard output:
   gpu, gpu_name, gpu_reason   \"cuda\" or \"emulated\"; which one; why that one
-  transport                   \"tcp4\", \"tcp6\", \"unix\", \"rdma\" or \"local\"; with --transport auto
-                              that of pairings with an end on the CPU
-  transport_reason            why it is not RDMA, with --transport auto; null otherwise
+  transport                   \"tcp4\", \"tcp6\", \"unix\", \"rdma\" or \"local\"; \"mixed\" where pairings
+                              differ; null where no connection was made
+  transport_reason            why some went by TCP and not RDMA, with --transport auto; null otherwise
   placement                   where rings of RDMA streams lay: \"dma-buf\", \"peer memory\",
                               \"bounce\"; null without RDMA
   rdma_devices                those that were used: device, placements, refused (with the reason)
   verified                    whether every byte of every pairing was right (exit status 0)
   pairings                    four times; with --transport local once
     client, server            \"gpu\" or \"cpu\"
-    transport, placement      as above, as the client's connection says; null where none was made
+    transport, placement      as the client's connection says; null where none was made
     verified, error           whether every byte was right; else why not, null otherwise
     rtt_us                    for each size in bytes: p50 and p99 in microseconds, messages
     stream_gbps, stream_bytes one way, client to server, 10^9 bytes a second; what was sent
@@ -91,13 +91,40 @@ pub(crate) struct WayFacts {
     pub(crate) rdma_devices: Vec<AdapterReport>,
 }
 
+/// The transport of a report whose pairings went different ways.
+const MIXED: &str = "mixed";
+
 impl WayFacts {
+    /// Of all pairings; `why_tcp` counts if any went by TCP.
+    pub(crate) fn of_pairings(
+        pairings: &[Pairing],
+        why_tcp: Option<&str>,
+        rdma_devices: Vec<AdapterReport>,
+    ) -> Self {
+        let ways = || pairings.iter().filter_map(|pairing| pairing.transport);
+        let transport = ways().next();
+        let differ = ways().any(|way| Some(way) != transport);
+        Self {
+            transport: if differ { Some(MIXED) } else { transport },
+            transport_reason: why_tcp.filter(|_| ways().any(is_tcp)).map(str::to_owned),
+            placement: pairings.iter().find_map(|pairing| pairing.placement),
+            rdma_devices,
+        }
+    }
+
     /// Says why it was TCP, where it could have been RDMA.
     pub(crate) fn say(&self) {
         if let Some(reason) = &self.transport_reason {
-            say(&format!("echo: TCP was used: {reason}"));
+            // Kernels find another way between themselves.
+            let mixed = self.transport == Some(MIXED);
+            let which = if mixed { " for pairings with an end on the CPU" } else { "" };
+            say(&format!("echo: TCP was used{which}: {reason}"));
         }
     }
+}
+
+fn is_tcp(transport: &str) -> bool {
+    transport.starts_with("tcp")
 }
 
 /// `rdma (bounce)`, `tcp4`.

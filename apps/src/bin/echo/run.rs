@@ -91,14 +91,10 @@ pub(crate) fn pairings(options: &RunOptions, stop: &Stop) -> Result<bool, Failur
         });
     }
     drop(progress);
+    let devices = gpu_end.as_ref().map_or(Vec::new(), GpuEnd::rdma_devices);
     let report = RunReport {
         gpu: facts(&gpu, &reason),
-        way: WayFacts {
-            transport: Some(meeting.transport()),
-            transport_reason: meeting.reason().map(str::to_owned),
-            placement: all.iter().find_map(|pairing| pairing.placement),
-            rdma_devices: gpu_end.as_ref().map_or(Vec::new(), GpuEnd::rdma_devices),
-        },
+        way: WayFacts::of_pairings(&all, meeting.reason(), devices),
         verified: all.iter().all(|pairing| pairing.figures.verified),
         pairings: all,
         machine: Machine::read(),

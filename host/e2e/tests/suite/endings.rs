@@ -425,3 +425,36 @@ fn nothing_small_can_be_sent_after_a_shutdown_either() {
         peer.result();
     }
 }
+
+/// One group sends while another ends sending: what a send says was sent arrives, and no more.
+#[test]
+fn a_send_beside_a_shutdown_tells_the_truth() {
+    const SENDS: usize = 40;
+    let rounds = 2 * scaled(20);
+    for round in 0..rounds {
+        let net = if round % 2 == 0 { net() } else { seeded_net(round) };
+        let peer = Peer::serve(|mut stream| {
+            let (mut piece, mut got) = (vec![0; 4096], 0);
+            loop {
+                match stream.read(&mut piece).expect("the kernel ends in order") {
+                    0 => return got,
+                    bytes => got += bytes as i64,
+                }
+            }
+        });
+        let (mut sender, mut shutter) = (Script::new(), Script::new());
+        sender.stream(0, peer.address).give_handle(0, 0).set_flag(1);
+        let first = sender.mark() + 1;
+        for _ in 0..SENDS {
+            // By express, and by the ring.
+            sender.send(0, if round % 4 < 2 { 40 } else { 400 }).any();
+        }
+        let pause = MS / 10 * (round as u32 % 20);
+        shutter.take_handle(0, 0).wait_flag(1).sleep(pause).shutdown(0, SHUT_WR).set_flag(2);
+        sender.wait_flag(2).send(0, 40).errno(Errno::EPIPE).close(0);
+        let job = Job::blocks(32).script(&sender).script(&shutter).flags(&flags());
+        let finished = job.run(&net);
+        let sent: i64 = (first..first + SENDS).map(|step| finished.result(0, step).max(0)).sum();
+        assert_eq!(peer.result(), sent, "round {round}");
+    }
+}

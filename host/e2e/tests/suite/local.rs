@@ -8,7 +8,7 @@ use std::time::Duration;
 use gpunet_device::calls::{POLLIN, SHUT_WR};
 use gpunet_e2e::{
     Domain, Errno, Folder, Job, PATIENCE, RING, Script, SocketAddr, SocketOption, any_port,
-    any_port_v6, flags, net_builder, skip,
+    any_port_v6, flags, net_builder, scaled, skip,
 };
 use gpunet_host::{Net, NetError, Policy, TransportChoice};
 
@@ -248,5 +248,62 @@ fn a_stream_is_used_by_later_launches() {
         flags.set(OVER, 1);
         first.finish();
         second.finish();
+    }
+}
+
+/// A group ends sending while another sends, or waits for space: what that says was sent is all that
+/// arrives, and once it was told of the end nothing more is sent.
+#[test]
+fn a_shutdown_beside_a_send() {
+    let Some(net) = net_by("a_shutdown_beside_a_send", TransportChoice::Local) else { return };
+    for round in 0..scaled(90) {
+        let (listener, address) = net.listen(any_port()).expect("a port");
+        let (mut server, mut sender, mut shutter) = (Script::new(), Script::new(), Script::new());
+        server.given(0, listener).accept(0, 1);
+        sender.stream(0, address).give_handle(0, 0);
+        shutter.take_handle(0, 0);
+        let waits = round % 3 == 0;
+        if waits {
+            // The other end begins to read just then.
+            server.wait_flag(1).sleep(Duration::from_micros(5 * round));
+            shutter.sleep(Duration::from_millis(20));
+        } else {
+            shutter.sleep(Duration::from_micros(30 * round));
+        }
+        let mut steps = Vec::new();
+        for at in 0..30 {
+            // More than fits, and small messages behind it; longer ones; or small ones that are
+            // answered, so that the block keeps the stream in mind.
+            let length = match round % 3 {
+                0 if at == 0 => 20_000,
+                1 => 300,
+                _ => 9,
+            };
+            sender.send(0, length).any();
+            steps.push((sender.mark(), length as i64));
+            if round % 3 == 2 {
+                sender.recv(0, 9).any();
+            }
+        }
+        shutter.set_flag(1).shutdown(0, SHUT_WR).takes(Duration::ZERO..Duration::from_secs(1));
+        shutter.set_flag(2);
+        sender.wait_flag(2).send(0, 9).errno(Errno::EPIPE).close(0);
+        match round % 3 {
+            2 => server.echo(1, 256).any(),
+            _ => server.recv_all(1, 1 << 20, 4096).any(),
+        };
+        let got = server.mark();
+        server.recv(1, 1).expect(0).close(1).close(0);
+        let job = Job::blocks(if round % 2 == 0 { 32 } else { 64 });
+        let finished = job.script(&server).script(&sender).script(&shutter).run(&net);
+        let mut sent = 0;
+        let mut over = false;
+        for (step, length) in steps {
+            let result = finished.result(1, step);
+            assert!(!over || result == Errno::EPIPE.negative(), "round {round}: {result}");
+            over = result < length;
+            sent += result.max(0);
+        }
+        assert_eq!(finished.result(0, got), sent, "round {round}");
     }
 }
