@@ -221,7 +221,7 @@ fn a_link_that_goes_down_and_up() {
     let peer = Peer::serve(receive_while_it_lasts);
     let (turns, length) = (40, 1000);
     let mut script = Script::new();
-    script.stream(0, peer.address).send_timeout(0, LIMIT).send(0, length).set_flag(0);
+    script.stream(0, peer.address).send_timeout(0, LIMIT).send(0, length).set_flag(0).wait_flag(1);
     let first = script.mark() + 1;
     for _ in 0..turns {
         script.send(0, length).any().takes(Duration::ZERO..2 * LIMIT).sleep(20 * MS);
@@ -231,6 +231,10 @@ fn a_link_that_goes_down_and_up() {
     script.close(0);
     let started = Job::blocks(32).script(&script).flags(&flags).start(&net);
     started.until(&flags, 0);
+    // What the connection manager still has to say of earlier connections goes out before: soft-RoCE was
+    // seen to make none any more after a link went down just then, for whichever program.
+    std::thread::sleep(patient(250 * MS));
+    flags.set(1, 1);
     set_link(&link, "down");
     std::thread::sleep(200 * MS);
     set_link(&link, "up");
@@ -242,7 +246,9 @@ fn a_link_that_goes_down_and_up() {
     let (got, ended) = peer.result();
     let error = sends.clone().find(|sent| *sent < 0).unwrap_or(0);
     println!("{sent} bytes sent, {got} received, first error {error}, ended: {ended}");
-    if failed || finished.result(0, end) != Errno::EAGAIN.negative() {
+    // Where it has done neither when the kernel closes, what it still has goes as with any dead link.
+    let undecided = finished.result(0, first + 2 * (turns - 1)) == timed_out;
+    if failed || undecided || finished.result(0, end) != Errno::EAGAIN.negative() {
         let clear = [Errno::EIO, Errno::ECONNRESET, Errno::EPIPE, Errno::ETIMEDOUT];
         let clear = clear.map(Errno::negative);
         assert!(sends.clone().all(|sent| sent > 0 || clear.contains(&sent)), "{finished:?}");
