@@ -7,7 +7,7 @@ use std::time::Duration;
 use gpunet_device::calls::{POLLHUP, POLLIN, POLLOUT, POLLRDHUP, SOCK_NONBLOCK};
 use gpunet_e2e::{
     Domain, Errno, Flags, Job, PATIENCE, Peer, Script, SocketAddr, SocketOption, any_port, flags,
-    net, net_builder, peer, scaled, seeded_net,
+    net, net_builder, patient, peer, scaled, seeded_net,
 };
 use gpunet_host::Net;
 
@@ -119,6 +119,8 @@ fn threads_see_what_was_withdrawn_though_others_copied_it() {
     for register in 0..3 {
         script.stream(register, server).poller_add(register, POLLOUT, register.into());
     }
+    // The proxy tells of the last one a moment after it was added.
+    script.sleep(patient(20 * MS));
     script.poller_wait(4, PATIENCE).expect(3).poller_remove(1).poller_remove(2);
     // The first of 256 places was the ninth. The last wait's third event is in the first one: the
     // thread that copies it is not the one that looks at it.
