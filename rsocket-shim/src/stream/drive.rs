@@ -22,7 +22,7 @@ impl Stream {
     }
 
     /// As [`Self::progress`], but for bytes alone: without a system call where the device's driver
-    /// needs none. The descriptor stays as readable as it was.
+    /// needs none. The descriptor stays as readable as it was, unless the stream fails.
     pub fn flow(&mut self) -> Result<Next, StreamError> {
         // What a queue pair fails with says less than the connection manager's word that the peer has
         // gone, which may be waiting.
