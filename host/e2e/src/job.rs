@@ -363,7 +363,10 @@ impl Finished {
     /// # Panics
     /// When one did not.
     pub fn check(&self) {
-        let wrong = self.wrong();
+        let mut wrong = self.wrong();
+        if let (false, Some(error)) = (wrong.is_empty(), crate::relay::last_failure()) {
+            wrong.push(format!("the last error of a leg of the relay: {}", in_words(error)));
+        }
         assert!(wrong.is_empty(), "scripts went wrong:\n{}", wrong.join("\n"));
     }
 

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use gpunet_device::calls::PollFd;
 use gpunet_device::{Handle, SocketAddr};
 use gpunet_e2e_kernels::relay::{
-    ADDRESS, CALL, CLOSE, COUNT, DUTY_WORDS, FIRST_DUTY, HANDLE, KIND, LISTEN, LISTENING, NARROW,
-    PIECE, Pair, RESULT, Relay as Work, relay as kernel,
+    ADDRESS, CALL, CLOSE, COUNT, DUTY_WORDS, FAILURE, FIRST_DUTY, HANDLE, KIND, LISTEN, LISTENING,
+    NARROW, PIECE, Pair, RESULT, Relay as Work, relay as kernel,
 };
 use gpunet_host::{Launch, Net, NetError, Shape, TransportChoice};
 
@@ -51,8 +51,15 @@ pub struct RelayListener {
     pub address: SocketAddr,
 }
 
+static RELAY: OnceLock<Relay> = OnceLock::new();
+
+/// What the last leg that failed said, as a result of a call: for a test that fails.
+pub(crate) fn last_failure() -> Option<i64> {
+    let error = RELAY.get()?.board.get(FAILURE) as i64;
+    (error != 0).then_some(error)
+}
+
 fn relay() -> &'static Relay {
-    static RELAY: OnceLock<Relay> = OnceLock::new();
     RELAY.get_or_init(|| {
         let builder = Net::builder(crate::gpu()).sockets(4 * PAIRS as u32).ring(crate::RING);
         let net = builder.transport(TransportChoice::Local).build().expect("a net for the relay");

@@ -13,7 +13,8 @@ use gpunet_device::{Domain, SocketAddr};
 use super::patience::{Patience, either};
 use super::rdma::{Rdma, RdmaSocket};
 use super::{
-    Direction, Moved, Peers, Placement, Placements, RingRegion, Rings, Socket, TransportChoice, tcp,
+    Direction, Moved, Peers, Placement, Placements, RingRegion, Rings, Socket, TransportChoice,
+    any_address, tcp,
 };
 use crate::memory::Window;
 
@@ -47,6 +48,9 @@ struct Attempt {
 /// system would ask it for a minute.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// How many ports are tried for a listener to which any is as good.
+const PORTS: usize = 32;
+
 /// A socket whose transport is not decided when it is made.
 pub(super) struct IpSocket {
     way: Way,
@@ -55,6 +59,8 @@ pub(super) struct IpSocket {
     choice: TransportChoice,
     placements: Option<Placements>,
     bound: Option<SocketAddr>,
+    /// The port that the system chose, by RDMA, for the case that this is going to listen.
+    held: Option<RdmaSocket>,
     domain: Domain,
     moved: bool,
     /// RDMA did not work out, and TCP needs other rings: where to connect to, once more.
@@ -69,8 +75,8 @@ impl IpSocket {
         domain: Domain,
     ) -> Result<Self, Errno> {
         let way = Way::Open(tcp::make(domain)?);
-        let (placements, bound, anew) = (None, None, None);
-        Ok(Self { way, rdma, peers, choice, placements, bound, domain, moved: false, anew })
+        let (placements, bound, held, anew) = (None, None, None, None);
+        Ok(Self { way, rdma, peers, choice, placements, bound, held, domain, moved: false, anew })
     }
 
     fn now(&self) -> Result<&dyn Socket, Errno> {
@@ -95,14 +101,75 @@ impl IpSocket {
         let bound = self.bound.and_then(|bound| bound.to_ip());
         let rdma = Arc::clone(&self.rdma);
         let mut made = RdmaSocket::new(rdma, self.domain, bound, self.placements);
+        self.hand_down(&mut made);
+        made
+    }
+
+    /// What was set here holds for the socket by RDMA, too.
+    fn hand_down(&self, to: &mut RdmaSocket) {
+        if let Some(placements) = self.placements {
+            // One that was checked.
+            let _ = to.set_option(SocketOption::Placement, placements.number());
+        }
         let of_both = [SocketOption::KeepAlive, SocketOption::KeepAliveIdle, SocketOption::V6Only];
         for option in of_both {
             if let Ok(value) = self.now().and_then(|socket| socket.option(option)) {
                 // A value that TCP has is one for it.
-                let _ = made.set_option(option, value);
+                let _ = to.set_option(option, value);
             }
         }
-        made
+    }
+
+    /// Binds to a port that is free for listeners both ways. RDMA has ports of its own, and there a
+    /// stream that goes out keeps listeners from its port.
+    fn bind_anywhere(&mut self, address: &SocketAddr) -> Result<(), Errno> {
+        for _ in 0..PORTS {
+            let mut scout = tcp::make(self.domain)?;
+            scout.bind(address)?;
+            let free = scout.local_addr()?;
+            let mut rdma = self.rdma_socket();
+            let held = match rdma.bind(&free) {
+                Ok(()) => Some(rdma),
+                // The latter where one of the two is no particular address.
+                Err(Errno::EADDRINUSE | Errno::EADDRNOTAVAIL) => continue,
+                // It is said when this listens.
+                Err(_) => None,
+            };
+            drop(scout);
+            match self.bind_to(&free) {
+                // Others were faster.
+                Err(Errno::EADDRINUSE) => {}
+                bound => {
+                    self.held = held;
+                    return bound;
+                }
+            }
+        }
+        self.bind_to(address)
+    }
+
+    fn bind_to(&mut self, address: &SocketAddr) -> Result<(), Errno> {
+        let socket = self.now_mut()?;
+        socket.bind(address)?;
+        self.bound = Some(socket.local_addr()?);
+        Ok(())
+    }
+
+    /// A socket that listens by RDMA, at the address where this does.
+    fn listen_by_rdma(&mut self, at: &SocketAddr, backlog: u32) -> Result<RdmaSocket, Errno> {
+        let mut rdma = match self.held.take() {
+            Some(mut held) => {
+                self.hand_down(&mut held);
+                held
+            }
+            None => {
+                let mut made = self.rdma_socket();
+                made.bind(at)?;
+                made
+            }
+        };
+        rdma.listen(backlog)?;
+        Ok(rdma)
     }
 
     /// RDMA did not work out: TCP, with the same rings if they lie where it can use them.
@@ -166,29 +233,35 @@ impl Socket for IpSocket {
 
     fn bind(&mut self, address: &SocketAddr) -> Result<(), Errno> {
         // The system's socket holds the port; listening by RDMA takes the same one.
-        let socket = self.now_mut()?;
-        socket.bind(address)?;
-        self.bound = Some(socket.local_addr()?);
-        Ok(())
+        let any = address.to_ip().is_some_and(|ip| ip.port() == 0);
+        match self.choice {
+            TransportChoice::Auto | TransportChoice::Rdma if any && self.bound.is_none() => {
+                self.bind_anywhere(address)
+            }
+            _ => self.bind_to(address),
+        }
     }
 
     fn listen(&mut self, backlog: u32) -> Result<(), Errno> {
         let Way::Open(_) = &self.way else { return Err(Errno::EINVAL) };
         if self.choice == TransportChoice::Tcp {
+            self.held = None;
             return self.now_mut()?.listen(backlog);
         }
-        // Both need one port: on the system's socket first, which may choose it.
+        if self.bound.is_none() {
+            self.bind(&any_address(self.domain)?)?;
+        }
+        // Both need one port: on the system's socket first.
         let socket = self.now_mut()?;
         socket.listen(backlog)?;
         let local = socket.local_addr()?;
-        let mut rdma = self.rdma_socket();
-        let by_rdma = rdma.bind(&local).and_then(|()| rdma.listen(backlog));
+        let by_rdma = self.listen_by_rdma(&local, backlog);
         let Way::Open(tcp) = std::mem::replace(&mut self.way, Way::None) else {
             return Err(Errno::EINVAL);
         };
         match by_rdma {
-            Ok(()) if self.choice == TransportChoice::Rdma => self.way = Way::One(Box::new(rdma)),
-            Ok(()) => {
+            Ok(rdma) if self.choice == TransportChoice::Rdma => self.way = Way::One(Box::new(rdma)),
+            Ok(rdma) => {
                 let either = either([tcp.descriptor(), rdma.descriptor()])?;
                 self.way = Way::Both { tcp, rdma: Box::new(rdma), either, failed: None };
             }
@@ -222,6 +295,8 @@ impl Socket for IpSocket {
             way => way,
         };
         let Way::Open(_) = &self.way else { return Err(Errno::EINVAL) };
+        // The stream that goes out needs the port.
+        self.held = None;
         let first = self.first_for(peer);
         if first == TransportChoice::Tcp {
             return Ok(RingRegion::Host);

@@ -283,6 +283,15 @@ impl Peers {
     }
 }
 
+/// No address in particular, of a domain. A path has to be named.
+fn any_address(domain: Domain) -> Result<SocketAddr, Errno> {
+    match domain {
+        Domain::V4 => Ok(SocketAddr::v4([0; 4], 0)),
+        Domain::V6 => Ok(SocketAddr::v6([0; 16], 0, 0, 0)),
+        Domain::Unix => Err(Errno::EINVAL),
+    }
+}
+
 /// What the sockets of a net are made with.
 #[derive(Default)]
 pub(crate) struct Transports {

@@ -11,7 +11,7 @@ use gpunet_device::{Domain, SocketAddr};
 
 use super::local::{DirectStream, Listening, Local, Meeting, Names, Progressed};
 use super::patience::{Patience, also, either, no_more};
-use super::{Direct, Direction, Moved, RingRegion, Rings, Socket, TransportChoice};
+use super::{Direct, Direction, Moved, RingRegion, Rings, Socket, TransportChoice, any_address};
 use crate::memory::Window;
 
 /// How long the other end's proxy may take to answer: it does so at once if it is well.
@@ -243,7 +243,7 @@ impl Socket for NearSocket {
             self.far.listen(backlog)?;
         } else if !self.bound {
             // The system's socket holds the port, and nobody is accepted there.
-            self.bind(&any(self.far.domain())?)?;
+            self.bind(&any_address(self.far.domain())?)?;
         }
         let address = self.far.local_addr()?;
         let v6_only = self.far.option(SocketOption::V6Only).is_ok_and(|only| only != 0);
@@ -486,15 +486,6 @@ impl Socket for NearSocket {
             _ if self.choice == TransportChoice::Local => None,
             _ => self.far.into_descriptor(),
         }
-    }
-}
-
-/// Any address of a domain; a path has to be named.
-fn any(domain: Domain) -> Result<SocketAddr, Errno> {
-    match domain {
-        Domain::V4 => Ok(std::net::SocketAddr::from(([0; 4], 0)).into()),
-        Domain::V6 => Ok(std::net::SocketAddr::from(([0_u8; 16], 0)).into()),
-        Domain::Unix => Err(Errno::EINVAL),
     }
 }
 

@@ -47,7 +47,10 @@ impl Listener {
     ) -> Result<Self, StreamError> {
         let channel = EventChannel::open(libraries)?;
         let id = Id::create(&channel, Token::default())?;
-        id.reuse_address()?;
+        // Any port may be one that a stream goes out from, which is well, unless one asks for this.
+        if local.port() != 0 {
+            id.reuse_address()?;
+        }
         prepare(&id)?;
         id.bind(local)?;
         Ok(Self { id, channel })

@@ -161,6 +161,12 @@ fn listen_stock(at: std::net::SocketAddr) -> io::Result<StockSocket> {
     Ok(socket)
 }
 
+fn bind_tcp(at: std::net::SocketAddr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(at)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
 fn now_or_later<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -187,16 +193,8 @@ impl Listener {
             (Some(ip), _) if transport == SocketTransport::Rdma => {
                 Ok(Self::Rdma(listen_stock(ip)?))
             }
-            (Some(ip), _) => {
-                let listener = TcpListener::bind(ip)?;
-                listener.set_nonblocking(true)?;
-                if transport == SocketTransport::Auto
-                    && let Ok(rdma) = listen_stock(listener.local_addr()?)
-                {
-                    return Ok(Self::Both(listener, rdma));
-                }
-                Ok(Self::Tcp(listener))
-            }
+            (Some(ip), _) if transport == SocketTransport::Auto => Self::bind_both(ip),
+            (Some(ip), _) => Ok(Self::Tcp(bind_tcp(ip)?)),
             (None, Some(path)) => {
                 let listener = UnixListener::bind(&path)?;
                 listener.set_nonblocking(true)?;
@@ -204,6 +202,22 @@ impl Listener {
             }
             (None, None) => Err(io::ErrorKind::InvalidInput.into()),
         }
+    }
+
+    /// By RDMA, too, where there is RDMA. It has ports of its own: one that the system chooses may be
+    /// that of a stream there.
+    fn bind_both(at: std::net::SocketAddr) -> io::Result<Self> {
+        const PORTS: usize = 32;
+        for _ in 0..PORTS {
+            let listener = bind_tcp(at)?;
+            match listen_stock(listener.local_addr()?).map_err(|error| error.kind()) {
+                Ok(rdma) => return Ok(Self::Both(listener, rdma)),
+                Err(io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable)
+                    if at.port() == 0 => {}
+                Err(_) => return Ok(Self::Tcp(listener)),
+            }
+        }
+        Ok(Self::Tcp(bind_tcp(at)?))
     }
 
     pub(crate) fn address(&self) -> io::Result<SocketAddr> {

@@ -21,8 +21,10 @@ use gpunet_device::{
 pub const COUNT: usize = 0;
 /// Not 0: close everything and end.
 pub const STOP: usize = 1;
+/// What the last leg that failed said: a negative error number, for the words of a test that fails.
+pub const FAILURE: usize = 2;
 /// Where the duties begin.
-pub const FIRST_DUTY: usize = 2;
+pub const FIRST_DUTY: usize = 3;
 
 /// Words of a duty: what it is, written last by the host, and cleared by the kernel.
 pub const KIND: usize = 0;
@@ -285,6 +287,9 @@ impl Relaying<'_> {
         let out = self.pass(&mut pair.out, near, far, buffer(0));
         let back = self.pass(&mut pair.back, far, near, buffer(1));
         let failed = out.is_err() || back.is_err();
+        if let Some(error) = out.err().or(back.err()) {
+            self.write(FAILURE, error as u64);
+        }
         if failed || (pair.out.over != 0 && pair.back.over != 0) {
             self.close(pair);
             return true;
@@ -317,7 +322,13 @@ impl Relaying<'_> {
     /// Passes bytes on. An error is one of the leg that they come from: all is over then. One to
     /// whom nothing can be sent may still have sent something.
     #[inline(never)]
-    fn pass(&self, way: &mut Way, from: Handle, to: Handle, buffer: SharedBuf) -> Result<bool, ()> {
+    fn pass(
+        &self,
+        way: &mut Way,
+        from: Handle,
+        to: Handle,
+        buffer: SharedBuf,
+    ) -> Result<bool, i64> {
         if way.over != 0 {
             return Ok(false);
         }
@@ -332,7 +343,7 @@ impl Relaying<'_> {
                     return Ok(true);
                 }
                 got if got == later => return Ok(false),
-                got if got < 0 => return Err(()),
+                got if got < 0 => return Err(got),
                 got => *way = Way { begin: 0, end: got as u64, over: 0 },
             }
             moved = true;
@@ -341,6 +352,7 @@ impl Relaying<'_> {
         match calls::gsend(net, group, to, rest, MSG_DONTWAIT) {
             sent if sent == later => {}
             sent if sent < 0 => {
+                self.write(FAILURE, sent as u64);
                 way.over = 1;
                 moved = true;
             }

@@ -14,6 +14,7 @@ use rsocket_shim::verbs::Domain as Protection;
 
 use super::super::{
     Direction, Moved, Placement, Placements, RingRegion, Rings, Socket, TransportChoice,
+    any_address,
 };
 use super::adapter::Adapter;
 use super::{Rdma, errno};
@@ -219,8 +220,8 @@ impl Socket for RdmaSocket {
 
     fn listen(&mut self, backlog: u32) -> Result<(), Errno> {
         if let Kind::Fresh = self.kind {
-            let local = self.bound.map_or_else(|| any(self.domain), SocketAddr::from);
-            self.bind(&local)?;
+            let local = self.bound.map_or_else(|| any_address(self.domain), |at| Ok(at.into()));
+            self.bind(&local?)?;
         }
         match &self.kind {
             Kind::Listener(listener, _) => listener.listen(backlog).map_err(|error| errno(&error)),
@@ -472,7 +473,8 @@ impl Socket for RdmaSocket {
             Kind::Listener(listener, _) => listener.local_address(),
             _ => None,
         };
-        Ok(known.or(self.bound).map_or_else(|| any(self.domain), |ip| name(self.domain, ip)))
+        let known = known.or(self.bound);
+        known.map_or_else(|| any_address(self.domain), |ip| Ok(name(self.domain, ip)))
     }
 
     fn peer_addr(&self) -> Result<SocketAddr, Errno> {
@@ -504,9 +506,4 @@ fn name(domain: Domain, ip: IpSocketAddr) -> SocketAddr {
         }
         ip => ip.into(),
     }
-}
-
-/// No address in particular.
-fn any(domain: Domain) -> SocketAddr {
-    if domain == Domain::V6 { SocketAddr::v6([0; 16], 0, 0, 0) } else { SocketAddr::v4([0; 4], 0) }
 }

@@ -151,6 +151,55 @@ fn streams_inherit_signs_of_life_from_their_listener() {
     }
 }
 
+/// Leaves the system few ports to choose from.
+struct FewPorts(String);
+
+const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+
+impl FewPorts {
+    fn new() -> Self {
+        let before = std::fs::read_to_string(RANGE).expect("a range of ports");
+        std::fs::write(RANGE, "45000 45015").expect("it may be set");
+        Self(before)
+    }
+}
+
+impl Drop for FewPorts {
+    fn drop(&mut self) {
+        std::fs::write(RANGE, &self.0).expect("it may be set");
+    }
+}
+
+/// A stream that goes out by RDMA holds a port, of which the system's sockets know nothing.
+#[test]
+fn a_port_of_a_stream_is_not_chosen_for_a_listener() {
+    let name = "ways::a_port_of_a_stream_is_not_chosen_for_a_listener";
+    if !has_rdma(name) {
+        return;
+    }
+    if way::link().is_none() {
+        return skip(
+            &format!("rdma::{name}"),
+            "GPUNET_LINK does not say that this machine is ours",
+        );
+    }
+    let server = peer::echo_server();
+    let _few = FewPorts::new();
+    let streams: Vec<_> = (0..6).map(|_| peer::connect(server)).collect();
+    let libraries = Libraries::load().expect("there is RDMA");
+    for at in [home(), Ip::from((Ipv4Addr::UNSPECIFIED, 0))] {
+        for choice in [TransportChoice::Rdma, TransportChoice::Auto].repeat(8) {
+            let net = net_builder().transport(choice).build().expect("a net");
+            let (_, address) = net.listen(at).expect("a port");
+            let address = address.to_ip().expect("an IP address");
+            assert!(Listener::bind(libraries, address).is_err(), "nobody listens by RDMA");
+            let alone = Listener::bind(libraries, at).expect("a port");
+            alone.listen(4).expect("it can be listened at");
+        }
+    }
+    drop(streams);
+}
+
 /// A port that is free in both families.
 fn free_port() -> u16 {
     let held = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).expect("a port");
