@@ -247,7 +247,20 @@ pub(crate) const JOBS: &[Job] = &[
         "suite",
         400,
         "GPUNET_PLACEMENT=peer $RDMA",
-        &["endings::", "streams::", "windows::", "limits::", "refusals::", "polls::", "rdma::"],
+        &[
+            "endings::",
+            "streams::",
+            "windows::",
+            "limits::",
+            "refusals::",
+            "polls::",
+            "rdma::",
+            // Before there are rings.
+            "--skip",
+            "rdma::a_crowd",
+            "--skip",
+            "rdma::a_peer_that_is_silent",
+        ],
     )
     .in_long_runs(),
     e2e("proxy-panic", "proxy_panic", 60, "$RDMA", &[]),

@@ -150,8 +150,7 @@ impl Machine {
         let kernel = programs::install()
             .and_then(|()| Kernel::get(&install::tools_folder(workspace)))
             .context(CANNOT_BE_HAD)?;
-        let mut built = programs::tests(jobs, cargo)?;
-        built.extend(programs::apps(jobs, cargo)?);
+        let built = programs::build(jobs, cargo)?;
         let scratch = workspace.scratch();
         fs::create_dir_all(&scratch)?;
         let image = scratch.join("vm.cpio");

@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use super::jobs::{Job, TestProgram, What};
+use crate::artifacts::Executable;
 use crate::{artifacts, checks, install, shell};
 
 /// What boots a guest, and what unpacks its kernel: a program or file, and its package.
@@ -36,6 +37,9 @@ const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
 const PRELOAD: (&str, &str) = ("/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so", "librdmacm1");
 /// Loaded by the C library when a thread is ended, and so in no list.
 const LOADED_LATE: &str = "/lib/x86_64-linux-gnu/libgcc_s.so.1";
+
+/// The guest's test programs.
+const TESTS: &str = "/tests";
 
 /// Installs what is missing.
 pub(crate) fn install() -> Result<()> {
@@ -86,55 +90,75 @@ pub(crate) fn base() -> Result<Vec<Placed>> {
     Ok(files)
 }
 
-/// Builds the programs and test programs of these jobs.
+/// A program of the workspace that a guest needs, and the folder there that it goes to.
+#[derive(PartialEq, Eq)]
+struct Wanted {
+    package: &'static str,
+    kind: &'static str,
+    /// None: all of the kind.
+    name: Option<&'static str>,
+    folder: &'static str,
+}
+
+impl Wanted {
+    fn is(&self, made: &Executable) -> bool {
+        made.kind == self.kind && self.name.is_none_or(|name| made.name == name)
+    }
+
+    fn by(job: &Job) -> impl Iterator<Item = Self> {
+        let apps = Self { package: "gpunet-apps", kind: "bin", name: None, folder: "/apps" };
+        let own = match &job.what {
+            What::Script(_) => None,
+            What::Program { package, kind, program, .. } => {
+                Some(Self { package, kind, name: Some(program), folder: "/usr/bin" })
+            }
+            What::Tests(TestProgram { package, test, .. }) => {
+                Some(Self { package, kind: "test", name: Some(test), folder: TESTS })
+            }
+        };
+        own.into_iter().chain(job.apps.then_some(apps))
+    }
+}
+
+/// Builds the programs and test programs of these jobs: those of a package at once, so that no core
+/// is idle, and all equally strict, so that nothing is compiled twice.
 ///
 /// `cargo` makes a cargo command that finds the project's tools.
-pub(crate) fn tests(jobs: &[&Job], cargo: &dyn Fn() -> Command) -> Result<Vec<Placed>> {
-    let mut files = Vec::new();
-    for job in jobs {
-        let tests = match &job.what {
-            What::Script(_) => continue,
-            What::Program { package, kind, program, .. } => {
-                let mut command = cargo();
-                command.args(["build", "--release", "--package", package]);
-                command.arg(format!("--{kind}")).arg(program);
-                let built = artifacts::built(&mut command, kind)?;
-                let built = built.into_iter().find(|built| built.name == *program);
-                let built = built.with_context(|| format!("cargo made no program {program}"))?;
-                files.push(Placed::new(built.path, format!("/usr/bin/{program}")));
-                continue;
-            }
-            What::Tests(tests) => tests,
-        };
-        let (TestProgram { package, test, .. }, place) = (tests, path_of_test(tests));
-        if files.iter().any(|file: &Placed| file.to == place) {
-            continue;
+pub(crate) fn build(jobs: &[&Job], cargo: &dyn Fn() -> Command) -> Result<Vec<Placed>> {
+    let mut packages: Vec<(&str, Vec<Wanted>)> = Vec::new();
+    for wanted in jobs.iter().flat_map(|job| Wanted::by(job)) {
+        match packages.iter_mut().find(|(package, _)| *package == wanted.package) {
+            Some((_, all)) if all.contains(&wanted) => {}
+            Some((_, all)) => all.push(wanted),
+            None => packages.push((wanted.package, vec![wanted])),
         }
+    }
+    let mut files = Vec::new();
+    for (package, all) in packages {
         let mut command = cargo();
-        command.args(["test", "--no-run", "--release", "--package", package, "--test", test]);
+        command.args(["build", "--release", "--package", package]);
+        for Wanted { kind, name, .. } in &all {
+            match name {
+                Some(name) => command.args([&format!("--{kind}"), *name]),
+                None => command.arg(format!("--{kind}s")),
+            };
+        }
         checks::make_strict(&mut command);
-        let built = artifacts::built(&mut command, "test")?;
-        let program = built.into_iter().find(|built| built.name == *test);
-        let program = program.with_context(|| format!("cargo made no test {test} of {package}"))?;
-        files.push(Placed::new(program.path, place));
+        let built = artifacts::all(&mut command)?;
+        for wanted in &all {
+            let mut made = built.iter().filter(|made| wanted.is(made)).peekable();
+            ensure!(made.peek().is_some(), "cargo made no {:?} of {package}", wanted.name);
+            files.extend(made.map(|made| {
+                Placed::new(made.path.clone(), format!("{}/{}", wanted.folder, made.name))
+            }));
+        }
     }
     Ok(files)
 }
 
-/// Builds the programs of apps/, where a job runs one of them.
-pub(crate) fn apps(jobs: &[&Job], cargo: &dyn Fn() -> Command) -> Result<Vec<Placed>> {
-    if !jobs.iter().any(|job| job.apps) {
-        return Ok(Vec::new());
-    }
-    let mut command = cargo();
-    command.args(["build", "--release", "--package", "gpunet-apps", "--bins"]);
-    let built = artifacts::built(&mut command, "bin")?;
-    Ok(built.into_iter().map(|app| Placed::new(app.path, format!("/apps/{}", app.name))).collect())
-}
-
 /// Where the guest has a test program; two packages have none of the same name.
 pub(crate) fn path_of_test(tests: &TestProgram) -> String {
-    format!("/tests/{}", tests.test)
+    format!("{TESTS}/{}", tests.test)
 }
 
 /// The shared libraries that a file needs, at the places where its loader looks.
