@@ -355,6 +355,6 @@ mod tests {
         let sum = |long: bool| {
             JOBS.iter().filter(|job| long || !job.long).map(|job| job.limit).sum::<u32>()
         };
-        assert!(sum(false) < 30 * 60 && sum(true) < 60 * 60);
+        assert!(sum(false) < 40 * 60 && sum(true) < 60 * 60);
     }
 }
