@@ -1,12 +1,48 @@
 //! Opens a GPU with the kernels of this folder loaded.
 
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
 use gpunet_host::gpu::{EmulatedOptions, GpuInfo};
-use gpunet_host::{Gpu, GpuChoice, GpuKind, Module};
+use gpunet_host::{Gpu, GpuChoice, GpuError, GpuKind, Module};
 
 use crate::failure::{Failure, one_line};
 use crate::print::say;
 
 static MODULE: Module = gpunet_host::include_module!("gpunet_kernels");
+
+/// How long kernels load before somebody wants to know why.
+const LONG: Duration = Duration::from_secs(2);
+
+/// Loads kernels. The driver translates them for its GPU the first time, which may take a minute: one
+/// line on standard error, in the name of `program`, says so.
+///
+/// # Errors
+/// As [`Gpu::load`].
+pub fn load(program: &str, gpu: &Gpu, module: &Module) -> Result<(), GpuError> {
+    let words = format!(
+        "{program}: the driver translates the kernels for {}: this may take a minute, the first time",
+        gpu.info().name
+    );
+    if_long(LONG, || say(&words), || gpu.load(module))
+}
+
+/// Does something, and something else beside it if it takes long.
+fn if_long<T>(limit: Duration, beside: impl FnOnce() + Send, work: impl FnOnce() -> T) -> T {
+    let (done, waiting) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        // Without a thread nothing is said.
+        let _ = thread::Builder::new().spawn_scoped(scope, move || {
+            if waiting.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                beside();
+            }
+        });
+        let result = work();
+        drop(done);
+        result
+    })
+}
 
 /// Opens a GPU with the kernels loaded; and why that one.
 ///
@@ -17,7 +53,7 @@ static MODULE: Module = gpunet_host::include_module!("gpunet_kernels");
 /// No such GPU, or one that does not take the kernels.
 pub fn open(program: &str, choice: &GpuChoice) -> Result<(Gpu, String), Failure> {
     let gpu = Gpu::open(choice.clone())?;
-    match gpu.load(&MODULE) {
+    match load(program, &gpu, &MODULE) {
         Ok(()) => {
             let reason = gpu.info().reason.clone();
             Ok((gpu, reason))
@@ -40,5 +76,26 @@ pub fn default_threads(info: &GpuInfo) -> u32 {
     match info.kind {
         GpuKind::Emulated => 32,
         _ => 256,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn only_what_takes_long_is_told_of() {
+        let told = AtomicU32::new(0);
+        let tell = || told.store(told.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        assert_eq!(if_long(Duration::from_secs(60), tell, || 7), 7);
+        assert_eq!(told.load(Ordering::Relaxed), 0);
+        if_long(Duration::ZERO, tell, || {
+            while told.load(Ordering::Relaxed) == 0 {
+                thread::yield_now();
+            }
+        });
+        assert_eq!(told.load(Ordering::Relaxed), 1);
     }
 }

@@ -33,7 +33,8 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("off"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let gpu = Gpu::open(options.gpu.clone())?;
-    gpu.load(&gpunet_host::include_module!("gpunet_e2e_kernels")).context("loading the kernels")?;
+    let module = gpunet_host::include_module!("gpunet_e2e_kernels");
+    gpunet_apps::gpu::load("soak", &gpu, &module).context("loading the kernels")?;
     let seed = options.seed.unwrap_or_else(clock_seed);
     let heading = Arc::new(Heading { gpu: gpu.info().to_string(), seed, minutes: options.minutes });
     eprintln!("GPU: {}; seed {seed}", gpu.info());

@@ -36,8 +36,9 @@ pub(crate) fn pairings(options: &RunOptions, stop: &Stop) -> Result<bool, Failur
     options.check()?;
     let begin = Instant::now();
     let measure = &options.measure;
-    let (gpu, reason) = open("echo", &options.gpu.choice())?;
+    // First of all: a GPU may take a minute to translate the kernels.
     let meeting = Meeting::new(options.transport, options.address)?;
+    let (gpu, reason) = open("echo", &options.gpu.choice())?;
     let mut shape = shape(&gpu, &options.gpu, options.blocks(), SocketTransport::Auto, measure);
     let mut gpu_end = None;
     let mut progress = Progress::new(meeting.pairings().len() * (measure.sizes.len() + 1));
