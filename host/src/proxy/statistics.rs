@@ -30,7 +30,7 @@ macro_rules! counters {
         #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
         #[non_exhaustive]
         pub struct Statistics {
-            /// Sockets that are open now.
+            /// Sockets that are open now; one more for a moment when the proxy looks for a peer.
             pub sockets: u64,
             /// Ring memory that is free now, bytes.
             pub free_ring_bytes: u64,
