@@ -100,7 +100,7 @@ impl IpSocket {
     fn rdma_socket(&self) -> RdmaSocket {
         let bound = self.bound.and_then(|bound| bound.to_ip());
         let rdma = Arc::clone(&self.rdma);
-        let mut made = RdmaSocket::new(rdma, self.domain, bound, self.placements);
+        let mut made = RdmaSocket::new(rdma, self.domain, bound, None);
         self.hand_down(&mut made);
         made
     }
@@ -121,7 +121,8 @@ impl IpSocket {
     }
 
     /// Binds to a port that is free for listeners both ways. RDMA has ports of its own, and there a
-    /// stream that goes out keeps listeners from its port.
+    /// stream that goes out keeps listeners from its port. Another socket looks for it, since this one
+    /// can be bound only once.
     fn bind_anywhere(&mut self, address: &SocketAddr) -> Result<(), Errno> {
         for _ in 0..PORTS {
             let mut scout = tcp::make(self.domain)?;

@@ -147,7 +147,12 @@ pub(crate) fn build(jobs: &[&Job], cargo: &dyn Fn() -> Command) -> Result<Vec<Pl
         let built = artifacts::all(&mut command)?;
         for wanted in &all {
             let mut made = built.iter().filter(|made| wanted.is(made)).peekable();
-            ensure!(made.peek().is_some(), "cargo made no {:?} of {package}", wanted.name);
+            let Wanted { kind, name, .. } = wanted;
+            ensure!(
+                made.peek().is_some(),
+                "cargo made no {kind} {} of {package}",
+                name.unwrap_or("")
+            );
             files.extend(made.map(|made| {
                 Placed::new(made.path.clone(), format!("{}/{}", wanted.folder, made.name))
             }));
