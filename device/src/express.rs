@@ -40,7 +40,8 @@ const STATE_LANE: u32 = simt::WARP - 1;
 const _: () = assert!(EXPRESS_WORDS as u32 <= COUNTER_LANE && SEND_PROGRESS_LANE < STATE_LANE);
 
 /// Turns of a wait in which the express words are read along with the counter, about a
-/// millisecond. Who waits longer leaves the link to others, and reads them once the counter moves.
+/// millisecond. Who waits longer leaves the link to others, polls 8 bytes with one lane, and reads the
+/// rest once the counter moves.
 const EAGER_TURNS: u32 = 1000;
 
 /// Receives a small message whole, or opens a window of the ring; all threads of the group call
@@ -185,7 +186,7 @@ fn take_once(
     let mut eager = true;
     let news = |turns: u32| {
         eager = turns < EAGER_TURNS;
-        if eager || lane >= COUNTER_LANE {
+        if eager || lane == COUNTER_LANE || lane == STATE_LANE {
             // Acquire: who sees the counter sees the ring's bytes, too.
             let acquires = !planted(Bug::ReceiveWithoutAcquire);
             word = if acquires { at.load_acquire() } else { at.load() };
@@ -213,7 +214,7 @@ fn take_once(
             news(0).ok_or(Errno::EAGAIN)
         }
     };
-    if waited.is_ok() && !eager && lane < COUNTER_LANE {
+    if waited.is_ok() && !eager && lane != COUNTER_LANE && lane != STATE_LANE {
         word = at.load_acquire();
     }
     let counter = Progress(simt::from_lane(word, COUNTER_LANE));

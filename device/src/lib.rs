@@ -17,7 +17,7 @@
 //! From the bottom up: [`abi`] is the memory both sides agree on, and [`abi::word`] the one
 //! module through which shared words are read and written. [`simt`] is what a GPU thread can do,
 //! and [`group`] makes groups of threads from it. [`buf`] names memory that a group shares.
-//! `wait`, `request`, `local`, `ring` and `express` are the machinery; [`calls`] holds the familiar calls
+//! `wait`, `relay`, `request`, `local`, `ring` and `express` are the machinery; [`calls`] holds the familiar calls
 //! (`gsocket`, `gsend` ...) and [`stream`], [`poller`] the types in the manner of `std::net`.
 //! [`kernel`] declares kernels. The same source compiles for `nvptx64-nvidia-cuda` and for the
 //! host, where threads are coroutines.
@@ -48,6 +48,7 @@ mod local;
 #[doc(hidden)]
 pub mod planted;
 pub mod poller;
+mod relay;
 mod request;
 mod ring;
 pub mod simt;

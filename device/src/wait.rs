@@ -2,23 +2,20 @@
 //!
 //! A wait ends when its condition holds, when its deadline passes (ETIMEDOUT), when the launch is
 //! told to stop (the stop word's error), or when the proxy's heartbeat stands still (ENETDOWN).
-//! The stop word and the heartbeat lie across PCIe, so they are looked at rarely.
+//! The stop word and the heartbeat lie across PCIe, and every waiting group watches them, so one reads
+//! them for all ([`relay`](crate::relay)).
 
 use crate::abi::errno::Errno;
 use crate::abi::net::Net;
-use crate::abi::word::Word;
 use crate::group::Group;
 use crate::planted::{Bug, planted};
+use crate::relay;
 use crate::simt;
 
-/// Turns between two looks at the clock and the stop word: some 30 us on hardware. A turn on the
-/// emulated GPU may be a sleep, and on a machine with more to do than cores a long one, so it looks
-/// in each, and so does a model. Virtual time does not sleep.
-const TURNS: u32 = if cfg!(any(target_arch = "nvptx64", feature = "simulation")) { 32 } else { 1 };
-/// Time between two looks at the heartbeat, at most ...
-const BEAT_NS: u64 = 100_000_000;
-/// ... and so many looks in a silence: a dead proxy is noticed not much later than it should be.
-const LOOKS: u64 = 16;
+/// Turns between two looks at the clock and at what else ends a wait: some 15 us on hardware. A turn
+/// on the emulated GPU may be a sleep, and on a machine with more to do than cores a long one, so it
+/// looks in each, and so does a model. Virtual time does not sleep.
+const TURNS: u32 = if cfg!(any(target_arch = "nvptx64", feature = "simulation")) { 16 } else { 1 };
 
 /// When a wait gives up.
 #[derive(Clone, Copy, Debug)]
@@ -72,60 +69,38 @@ pub(crate) enum Watch {
 /// What a wait watches, and until when.
 #[derive(Clone, Copy)]
 struct Limits {
+    net: Net,
+    shard: usize,
     deadline: u64,
     watch: Watch,
-    stop: Word,
-    heartbeat: Word,
-    silence_ns: u64,
-}
-
-/// The heartbeat as a wait has seen it.
-#[derive(Clone, Copy, Default)]
-struct Pulse {
-    beat: u64,
-    changed_at: u64,
-    looked_at: u64,
 }
 
 impl Limits {
     #[inline(always)]
     fn new(net: Net, shard: usize, deadline: Deadline, watch: Watch) -> Self {
-        Self {
-            deadline: deadline.0,
-            watch,
-            stop: net.stop(),
-            heartbeat: net.heartbeat(shard),
-            silence_ns: net.silence_ns(),
-        }
+        Self { net, shard, deadline: deadline.0, watch }
     }
 
-    /// The reason to give up, if there is one. By value and out of line: what a wait keeps in
-    /// registers between its turns stays there.
+    /// The reason to give up, if there is one; and when this wait first looked, which it hands in
+    /// again (0 at its first look). By value and out of line: what a wait keeps in registers between
+    /// its turns stays there.
     #[cold]
     #[inline(never)]
-    fn look(self, mut pulse: Pulse) -> (Pulse, Option<Errno>) {
-        let stop = self.stop.load_acquire();
+    fn look(self, since: u64) -> (u64, Option<Errno>) {
+        let now = simt::now_ns();
+        let since = if since == 0 { now } else { since };
+        let stop = relay::stop(self.net, now);
         if stop != 0 {
             let errno = Errno(stop as i32);
             if self.watch == Watch::Stop || errno == Errno::ENETDOWN {
-                return (pulse, Some(errno));
+                return (since, Some(errno));
             }
         }
-        let now = simt::now_ns();
         if now >= self.deadline && !planted(Bug::DeadlineIgnored) {
-            return (pulse, Some(Errno::ETIMEDOUT));
+            return (since, Some(Errno::ETIMEDOUT));
         }
-        if now.saturating_sub(pulse.looked_at) >= BEAT_NS.min(self.silence_ns / LOOKS) {
-            pulse.looked_at = now;
-            let beat = self.heartbeat.load();
-            if pulse.changed_at == 0 || beat != pulse.beat {
-                pulse.beat = beat;
-                pulse.changed_at = now;
-            } else if now.saturating_sub(pulse.changed_at) >= self.silence_ns {
-                return (pulse, Some(Errno::ENETDOWN));
-            }
-        }
-        (pulse, None)
+        let dead = relay::heartbeat_stands_still(self.net, self.shard, since, now);
+        (since, dead.then_some(Errno::ENETDOWN))
     }
 }
 
@@ -142,7 +117,7 @@ pub(crate) fn wait_until<T>(
         return Ok(value);
     }
     let limits = Limits::new(net, shard, deadline, watch);
-    let mut pulse = Pulse::default();
+    let mut since = 0;
     let mut turns = 0_u32;
     loop {
         simt::pause();
@@ -152,8 +127,8 @@ pub(crate) fn wait_until<T>(
         }
         turns = turns.wrapping_add(1);
         if turns.is_multiple_of(TURNS) {
-            let (seen, end) = limits.look(pulse);
-            pulse = seen;
+            let (first, end) = limits.look(since);
+            since = first;
             if let Some(errno) = end {
                 return Err(errno);
             }
@@ -171,7 +146,7 @@ pub(crate) fn warp_until<T>(
     watch: Watch,
     mut ready: impl FnMut(u32) -> Option<T>,
 ) -> Result<T, Errno> {
-    let mut pulse = Pulse::default();
+    let mut since = 0;
     let mut turns = 0_u32;
     loop {
         if let Some(value) = ready(turns) {
@@ -183,7 +158,7 @@ pub(crate) fn warp_until<T>(
         if turns.is_multiple_of(TURNS) {
             let mut end = None;
             if simt::lane() == 0 {
-                (pulse, end) = Limits::new(net, shard, deadline, watch).look(pulse);
+                (since, end) = Limits::new(net, shard, deadline, watch).look(since);
             }
             let end = simt::from_lane(end.map_or(0, |errno| errno.0 as u64), 0);
             if end != 0 {
@@ -202,7 +177,7 @@ pub(crate) fn group_until<G: Group>(
     mut ready: impl FnMut() -> bool,
 ) -> Result<(), Errno> {
     let limits = Limits::new(net, 0, deadline, Watch::Stop);
-    let mut pulse = Pulse::default();
+    let mut since = 0;
     loop {
         if group.any(ready()) {
             simt::progress();
@@ -212,7 +187,7 @@ pub(crate) fn group_until<G: Group>(
         // Every look: a turn of a group is long, and all threads must agree on its end.
         let mut end = None;
         if group.is_leader() {
-            (pulse, end) = limits.look(pulse);
+            (since, end) = limits.look(since);
         }
         let [end] = group.broadcast([end.map_or(0, |errno| errno.0 as u64)]);
         if end != 0 {

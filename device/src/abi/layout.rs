@@ -6,7 +6,7 @@
 //! | CPU words | pinned host or GPU | proxy: stop words, heartbeats, sockets' records, replies |
 //! | rings | pinned host or GPU | one side each |
 //! | window | GPU | kernels, those of peers too: rings and mailboxes of direct streams |
-//! | local | GPU | GPU alone: locks, positions, options |
+//! | local | GPU | GPU alone: locks, positions, options, relays of stop words and heartbeats |
 //!
 //! Regions are separate mappings, so words of the GPU and of the CPU never share a page.
 
@@ -41,6 +41,8 @@ pub const HEADER_WORDS: usize = 16;
 pub const LOCAL_WORDS: usize = 16;
 /// Words of a slot's record in GPU memory: lock, sequence number.
 pub const SLOT_LOCAL_WORDS: usize = 2;
+/// Words of a relay in GPU memory: a line of its cache, so that relays do not slow one another down.
+pub const RELAY_WORDS: usize = 16;
 
 /// A net's shape. All offsets are in words of the region named by the method's group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,8 +163,20 @@ impl Layout {
         self.local(self.sockets()) + slot * SLOT_LOCAL_WORDS
     }
 
+    /// Local: what groups pass on to one another of a launch's stop word.
+    #[inline(always)]
+    pub const fn stop_relay(&self, launch: usize) -> usize {
+        self.slot_local(self.all_slots()).next_multiple_of(RELAY_WORDS) + launch * RELAY_WORDS
+    }
+
+    /// Local: what groups pass on to one another of a shard's heartbeat.
+    #[inline(always)]
+    pub const fn heartbeat_relay(&self, shard: usize) -> usize {
+        self.stop_relay(MAX_LAUNCHES as usize) + shard * RELAY_WORDS
+    }
+
     /// Size of the local words.
     pub const fn local_words(&self) -> usize {
-        self.slot_local(self.all_slots())
+        self.heartbeat_relay(self.shards as usize)
     }
 }

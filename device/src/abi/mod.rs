@@ -17,7 +17,7 @@ pub mod option;
 pub mod word;
 
 /// Changes with every change of anything in this module.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// "gnet", little-endian: the first word of every [`net::Net`].
 pub const MAGIC: u32 = u32::from_le_bytes(*b"gnet");

@@ -7,7 +7,9 @@
 
 use super::card::{CARD_WORDS, Mailboxes, Place};
 use super::express::EXPRESS_WORDS;
-use super::layout::{HEADER_WORDS, LOCAL_WORDS, Layout, MAILBOX_BYTES, SLOT_LOCAL_WORDS};
+use super::layout::{
+    HEADER_WORDS, LOCAL_WORDS, Layout, MAILBOX_BYTES, RELAY_WORDS, SLOT_LOCAL_WORDS,
+};
 use super::message::{REPLY_WORDS, REQUEST_WORDS};
 use super::word::{Word, Words};
 use super::{MAGIC, VERSION};
@@ -232,6 +234,21 @@ impl Net {
     pub(crate) fn slot_local(self, slot: usize) -> Words<SLOT_LOCAL_WORDS> {
         // SAFETY: as request_sequence.
         unsafe { Words::at(self.local.add(self.layout().slot_local(slot))) }
+    }
+
+    /// What groups pass on to one another of this launch's stop word.
+    #[inline(always)]
+    pub(crate) fn stop_relay(self) -> Words<RELAY_WORDS> {
+        let at = self.layout().stop_relay(self.launch() as usize);
+        // SAFETY: as request_sequence; launch numbers are below MAX_LAUNCHES.
+        unsafe { Words::at(self.local.add(at)) }
+    }
+
+    /// What groups pass on to one another of a shard's heartbeat.
+    #[inline(always)]
+    pub(crate) fn heartbeat_relay(self, shard: usize) -> Words<RELAY_WORDS> {
+        // SAFETY: as request_sequence.
+        unsafe { Words::at(self.local.add(self.layout().heartbeat_relay(shard))) }
     }
 
     /// The address of a ring's first byte; 0 for a place that has none, or one outside its region.

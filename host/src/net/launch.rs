@@ -73,7 +73,7 @@ impl LaunchState {
 
     /// Ends all waits of the kernel with `errno`.
     pub(crate) fn stop(&self, errno: Errno) {
-        self.shared.memory.stop(self.slot as usize).store_release(errno.0 as u64);
+        self.shared.memory.stop(self.slot as usize, errno);
     }
 }
 

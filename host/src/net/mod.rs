@@ -230,7 +230,10 @@ impl Net {
     ) -> Result<Launch, NetError> {
         self.check_alive()?;
         let (slot, epoch) = self.take_slot()?;
-        self.shared.memory.stop(slot as usize).store_release(0);
+        if let Err(error) = self.shared.memory.clear_stop(slot as usize) {
+            self.give_slot_back(slot);
+            return Err(error.into());
+        }
         let device_net = self.shared.memory.device_net(slot, epoch);
         let mut params = vec![crate::memory::bytes_of(&device_net)];
         arguments.each(&mut |address, bytes| params.push(crate::memory::bytes_at(address, bytes)));
@@ -257,11 +260,16 @@ impl Net {
             }
             Err(error) => {
                 self.control.running.fetch_sub(1, Ordering::AcqRel);
-                self.shared.launches.set(slot, false);
-                self.launches.lock().taken.remove(&slot);
+                self.give_slot_back(slot);
                 Err(error.into())
             }
         }
+    }
+
+    /// Gives back the place of a launch that did not start.
+    fn give_slot_back(&self, slot: u32) {
+        self.shared.launches.set(slot, false);
+        self.launches.lock().taken.remove(&slot);
     }
 
     /// A place for a launch, and its number among all launches of the net.

@@ -123,8 +123,7 @@ impl ProxyThread {
         if outcome.is_err() {
             self.control.down.store(true, Ordering::SeqCst);
             for launch in 0..MAX_LAUNCHES as usize {
-                let stop = self.shard.shared.memory.stop(launch);
-                stop.store_release(Errno::ENETDOWN.0 as u64);
+                self.shard.shared.memory.stop(launch, Errno::ENETDOWN);
             }
             tracing::error!(shard = self.shard.id, "a proxy thread panicked; the net is down");
         }

@@ -507,9 +507,8 @@ impl Scene {
             self.trace.say(self.now.get(), 0, "all kernels are told to stop".to_owned());
             self.memory.current.set(0);
             for kernel in &self.kernels {
-                let stop = self.shared.memory.stop(kernel.slot as usize);
                 self.memory.set_quiet(true);
-                stop.store_release(Errno::ECANCELED.0 as u64);
+                self.shared.memory.stop(kernel.slot as usize, Errno::ECANCELED);
                 self.memory.set_quiet(false);
             }
         }

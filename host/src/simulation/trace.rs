@@ -76,7 +76,7 @@ impl Trace {
         self.add(now_ns, actor, Entry::Said(text));
     }
 
-    /// Whether it is a proxy's heartbeat.
+    /// Whether it is a proxy's heartbeat, or what groups pass on of one.
     pub(crate) fn is_heartbeat(&self, at: usize) -> bool {
         self.names.borrow().is_heartbeat(at)
     }
@@ -136,6 +136,8 @@ impl Names {
         self.layout.is_some_and(|layout| {
             (0..layout.shards as usize)
                 .any(|shard| at == self.cpu_words + 8 * layout.heartbeat(shard))
+                || (layout.heartbeat_relay(0)..layout.local_words())
+                    .contains(&(at.wrapping_sub(self.local) / 8))
         })
     }
 
