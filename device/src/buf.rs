@@ -8,6 +8,7 @@
 
 use core::marker::PhantomData;
 
+use crate::abi::net::Net;
 use crate::group::{Group, Thread};
 
 /// A buffer of `T` that all threads of a group see: address and length.
@@ -122,24 +123,11 @@ impl<T: Copy> Shared<T> {
 #[inline(always)]
 pub fn copy<G: Group>(group: G, from: SharedBuf, to: SharedBuf) {
     let length = from.len().min(to.len());
-    let (rank, size) = (group.rank() as u32, group.size() as u32);
-    // Pieces whose length fits 32 bits.
-    const MOST: usize = 1 << 30;
-    let mut at = 0;
-    // Counted: the pieces.
-    while at < length {
-        let piece = (length - at).min(MOST);
-        // SAFETY: inside both buffers; `from_raw` promises validity, and that nobody else writes.
-        unsafe {
-            crate::copy::to_ring(
-                rank,
-                size,
-                from.as_ptr().add(at),
-                to.as_ptr().add(at),
-                piece as u32,
-            )
-        };
-        at += piece;
+    // SAFETY: inside both buffers; `from_raw` promises validity, and that nobody else writes. The
+    // library's functions take a net first, of which a copy needs nothing.
+    unsafe {
+        let none = Net::from_words([0; 2]);
+        crate::library::copy(none, group, from.as_ptr(), to.as_ptr(), length);
     }
 }
 

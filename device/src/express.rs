@@ -12,11 +12,12 @@ use crate::abi::express::{self, EXPRESS_BYTES, EXPRESS_WORDS};
 use crate::abi::handle::Handle;
 use crate::abi::layout::LIVE_AT;
 use crate::abi::net::Net;
+use crate::abi::ring::RingPlace;
 use crate::abi::word::writes_bytes;
 use crate::direct;
 use crate::group::{Group, GroupKind};
 use crate::hot;
-use crate::local::{Express, RingPlace, SendWay, Side, Socket, adopt_rings};
+use crate::local::{Express, SendWay, Side, Socket, adopt_rings};
 use crate::planted::{Bug, planted};
 use crate::ring::{self, Ending, Found, Opened, Search, Window};
 use crate::simt;
@@ -369,11 +370,14 @@ pub(crate) fn copy_into(
             simt::store_plain(ring.start().add(offset(0)).cast(), u32::from_le_bytes(bytes));
         }
     } else {
-        for (at, byte) in bytes.into_iter().enumerate() {
+        let four = u32::from_le_bytes(bytes);
+        for at in 0..4 {
             if first + at < length {
                 writes_bytes(ring.start().wrapping_add(offset(at)), 1);
                 // SAFETY: as above.
-                unsafe { simt::store_plain(ring.start().add(offset(at)), byte) };
+                unsafe {
+                    simt::store_plain(ring.start().add(offset(at)), (four >> (8 * at)) as u8);
+                }
             }
         }
     }
@@ -442,14 +446,15 @@ pub(crate) unsafe fn load_bytes(from: *const u8, left: usize) -> [u8; 4] {
         // SAFETY: the caller's promise, and aligned.
         return unsafe { from.cast::<u32>().read() }.to_le_bytes();
     }
-    let mut bytes = [0; 4];
-    for (at, byte) in bytes.iter_mut().enumerate() {
+    let mut four = 0;
+    // In a register: an array that is indexed would lie in local memory.
+    for at in 0..4 {
         if at < left {
             // SAFETY: the caller's promise.
-            *byte = unsafe { from.add(at).read() };
+            four |= u32::from(unsafe { from.add(at).read() }) << (8 * at);
         }
     }
-    bytes
+    four.to_le_bytes()
 }
 
 /// Stores up to four bytes into the `left` that follow.
@@ -462,10 +467,11 @@ pub(crate) unsafe fn store_bytes(to: *mut u8, bytes: [u8; 4], left: usize) {
         // SAFETY: the caller's promise, and aligned.
         return unsafe { to.cast::<u32>().write(u32::from_le_bytes(bytes)) };
     }
-    for (at, byte) in bytes.into_iter().enumerate() {
+    let four = u32::from_le_bytes(bytes);
+    for at in 0..4 {
         if at < left {
             // SAFETY: the caller's promise.
-            unsafe { to.add(at).write(byte) };
+            unsafe { to.add(at).write((four >> (8 * at)) as u8) };
         }
     }
 }

@@ -11,6 +11,9 @@ pub trait Group: Copy + sealed::Sealed {
     /// Tells groups apart that have the same leader.
     #[doc(hidden)]
     const KIND: GroupKind;
+    /// Whose barriers it uses; a single thread's none.
+    #[doc(hidden)]
+    const SCOPE: Option<Scope>;
     /// The calling thread's place in the group, from 0.
     fn rank(self) -> usize;
     /// Threads of the group.
@@ -81,6 +84,7 @@ fn digest(arguments: &[u64]) -> u64 {
 
 impl Group for Block {
     const KIND: GroupKind = GroupKind::Block;
+    const SCOPE: Option<Scope> = Some(Scope::Block);
 
     #[inline(always)]
     fn rank(self) -> usize {
@@ -135,6 +139,7 @@ impl Group for Block {
 
 impl Group for Warp {
     const KIND: GroupKind = GroupKind::Warp;
+    const SCOPE: Option<Scope> = Some(Scope::Warp);
 
     #[inline(always)]
     fn rank(self) -> usize {
@@ -190,6 +195,7 @@ impl Group for Warp {
 
 impl Group for Thread {
     const KIND: GroupKind = GroupKind::Thread;
+    const SCOPE: Option<Scope> = None;
 
     #[inline(always)]
     fn rank(self) -> usize {

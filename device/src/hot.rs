@@ -15,10 +15,11 @@ use crate::abi::express::{self, EXPRESS_WORDS};
 use crate::abi::handle::Handle;
 use crate::abi::layout::{LOCAL_WORDS, MAILBOX_WORDS, WATCHED_AT};
 use crate::abi::net::Net;
+use crate::abi::ring::RingPlace;
 use crate::abi::word::Words;
 use crate::direct::{COUNTER_LANE, SEND_PROGRESS_LANE, WATCHED_LANE};
 use crate::express::{copy_into, load_bytes, store_bytes};
-use crate::local::{RingPlace, SendWay, Side, Socket, TAKEN};
+use crate::local::{SendWay, Side, Socket, TAKEN};
 use crate::simt::{self, KEPT_WORDS};
 
 /// Looks at the mailbox before the side is given back for the ordinary way, with its deadline: some

@@ -89,15 +89,12 @@ tuples! { ; A; A B; A B C; A B C D; A B C D E; A B C D E F; A B C D E F H; A B C
 #[doc(hidden)]
 pub const fn assert_kernel_arg<T: KernelArg>() {}
 
-/// What a kernel does first, on a GPU: shared memory is not cleared between launches.
+/// What a kernel does first, on a GPU: the library's shared memory is not cleared between launches.
 #[doc(hidden)]
+#[cfg(all(target_arch = "nvptx64", not(feature = "library")))]
 #[inline(always)]
 pub fn begin() {
-    if crate::simt::position().thread == 0 {
-        crate::hot::forget();
-    }
-    // The first warp looks there before it meets at any other barrier, and its lanes must agree.
-    crate::simt::warp_barrier();
+    crate::library::begin();
 }
 
 /// Declares kernels. The first argument is the net; the others are [`KernelArg`]s.

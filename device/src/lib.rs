@@ -17,9 +17,10 @@
 //! From the bottom up: [`abi`] is the memory both sides agree on, and [`abi::word`] the one
 //! module through which shared words are read and written. [`simt`] is what a GPU thread can do,
 //! and [`group`] makes groups of threads from it. [`buf`] names memory that a group shares.
-//! `wait`, `relay`, `request`, `local`, `ring` and `express` are the machinery; [`calls`] holds the familiar calls
-//! (`gsocket`, `gsend` ...) and [`stream`], [`poller`] the types in the manner of `std::net`.
-//! [`kernel`] declares kernels. The same source compiles for `nvptx64-nvidia-cuda` and for the
+//! `wait`, `relay`, `request`, `local`, `ring` and `express` are the machinery, and `library` the functions
+//! that kernels call: compiled once, into an image of its own, which the driver's linker joins with
+//! kernels. [`calls`] holds the familiar calls (`gsocket`, `gsend` ...) and [`stream`], [`poller`] the
+//! types in the manner of `std::net`. [`kernel`] declares kernels. The same source compiles for `nvptx64-nvidia-cuda` and for the
 //! host, where threads are coroutines.
 
 #![no_std]
@@ -28,6 +29,8 @@
     feature(asm_experimental_arch, link_llvm_intrinsics, stdarch_nvptx)
 )]
 #![cfg_attr(target_arch = "nvptx64", allow(internal_features))]
+// Of what the device library is built on, kernels use a part.
+#![cfg_attr(all(target_arch = "nvptx64", not(feature = "library")), allow(dead_code))]
 
 #[cfg(not(target_arch = "nvptx64"))]
 extern crate std;
@@ -35,26 +38,36 @@ extern crate std;
 pub mod abi;
 pub mod buf;
 pub mod calls;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 mod copy;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 mod direct;
-#[cfg(not(feature = "loom"))]
+#[cfg(all(not(feature = "loom"), any(not(target_arch = "nvptx64"), feature = "library")))]
 mod express;
 #[cfg(feature = "loom")]
 pub mod express;
 pub mod group;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 mod hot;
 pub mod kernel;
+pub(crate) mod library;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 mod local;
 #[doc(hidden)]
 pub mod planted;
 pub mod poller;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 mod relay;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 mod request;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 mod ring;
 pub mod simt;
 #[cfg(feature = "simulation")]
 pub mod simulation;
+mod slice;
 pub mod stream;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 mod wait;
 
 pub use abi::address::{Domain, SocketAddr};

@@ -12,6 +12,7 @@ use crate::abi::express::{self, EXPRESS_BYTES, EXPRESS_WORDS};
 use crate::abi::handle::Handle;
 use crate::abi::layout::{LIVE_AT, LOCAL_WORDS, WATCHED_AT};
 use crate::abi::net::Net;
+use crate::abi::ring::RingPlace;
 use crate::abi::word::{Word, Words};
 use crate::group::GroupKind;
 use crate::planted::{Bug, planted};
@@ -99,39 +100,6 @@ pub(crate) enum Side {
     Receive,
     /// Sending.
     Send,
-}
-
-/// Where a ring lies: the address of its first byte, with the logarithm of its capacity in the
-/// bits that are zero since rings begin at pages; 0: there is none.
-#[derive(Clone, Copy)]
-pub(crate) struct RingPlace(pub(crate) u64);
-
-impl RingPlace {
-    /// The bits of the logarithm.
-    const LOG_MASK: u64 = 63;
-
-    #[inline(always)]
-    fn new(address: u64, capacity: u32) -> Self {
-        Self(if address == 0 { 0 } else { address | u64::from(capacity.trailing_zeros()) })
-    }
-
-    /// Whether there is none.
-    #[inline(always)]
-    pub(crate) fn is_none(self) -> bool {
-        self.0 == 0
-    }
-
-    /// The first byte.
-    #[inline(always)]
-    pub(crate) fn start(self) -> *mut u8 {
-        core::ptr::with_exposed_provenance_mut((self.0 & !Self::LOG_MASK) as usize)
-    }
-
-    /// Bytes that it holds, a power of two.
-    #[inline(always)]
-    pub(crate) fn capacity(self) -> usize {
-        1 << (self.0 & Self::LOG_MASK)
-    }
 }
 
 /// A word that tells the other side how far a direction is. The proxy is told the position; the

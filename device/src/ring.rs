@@ -9,12 +9,12 @@ use crate::abi::errno::Errno;
 use crate::abi::express;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
+use crate::abi::ring::{RingPlace, Span};
 use crate::abi::word::Word;
-use crate::buf::SharedBuf;
 use crate::copy;
 use crate::direct;
 use crate::group::{Group, GroupKind};
-use crate::local::{self, RingPlace, Side, Socket};
+use crate::local::{self, Side, Socket};
 use crate::planted::{Bug, planted};
 use crate::simt;
 use crate::wait::{Deadline, Watch, wait_until};
@@ -31,9 +31,7 @@ const SHARE: usize = 4;
 #[derive(Clone, Copy)]
 pub(crate) struct Window {
     ring: RingPlace,
-    /// Where it begins: the lowest bits of the position.
-    low: u32,
-    length: usize,
+    span: Span,
 }
 
 /// What opening a window comes to.
@@ -68,8 +66,7 @@ impl Window {
         match Errno::check(span as i64)? {
             0 => Ok(Opened::End),
             span => {
-                let length = ((span >> 32) as usize).min(most);
-                Ok(Opened::Window(Self { ring: RingPlace(ring), low: span as u32, length }))
+                Ok(Opened::Window(Self { ring: RingPlace(ring), span: Span(span).at_most(most) }))
             }
         }
     }
@@ -100,45 +97,26 @@ impl Window {
         side: Side,
         used: usize,
     ) {
-        finish(net, group, handle, (self.low, used.min(self.length)), Ending::of_window(side));
+        finish(
+            net,
+            group,
+            handle,
+            (self.span.low(), used.min(self.len())),
+            Ending::of_window(side),
+        );
     }
 
     /// The same for a window whose bytes were all copied out.
     #[inline(always)]
     pub(crate) fn close_copied<G: Group>(self, net: Net, group: G, handle: Handle, used: usize) {
         group.barrier();
-        finish(net, group, handle, (self.low, used.min(self.length)), Ending::Copied);
-    }
-
-    /// Where in the ring it begins.
-    #[inline(always)]
-    fn start(self) -> usize {
-        self.low as usize & (self.ring.capacity() - 1)
+        finish(net, group, handle, (self.span.low(), used.min(self.len())), Ending::Copied);
     }
 
     /// Bytes in the window.
     #[inline(always)]
     pub(crate) fn len(self) -> usize {
-        self.length
-    }
-
-    /// The window's two pieces; the second is empty unless it wraps.
-    #[inline(always)]
-    pub(crate) fn pieces(self) -> [(*mut u8, usize); 2] {
-        let start = self.start();
-        let first = self.length.min(self.ring.capacity() - start);
-        let ring = self.ring.start();
-        let wrong = usize::from(planted(Bug::WrongWrap));
-        [(ring.wrapping_add(start), first), (ring.wrapping_add(wrong), self.length - first)]
-    }
-
-    /// The pieces as buffers.
-    #[inline(always)]
-    #[allow(unsafe_code, reason = "names ring memory")]
-    pub(crate) fn buffers(self) -> [SharedBuf; 2] {
-        // SAFETY: the pieces lie in the ring, and until the window closes they are the group's;
-        // the types that programs get of them borrow the window.
-        self.pieces().map(|(address, length)| unsafe { SharedBuf::from_raw(address, length) })
+        self.span.length()
     }
 
     /// A long window that does not fill the buffer of `most` bytes, cut where a line of the ring
@@ -146,9 +124,10 @@ impl Window {
     /// sends comes in odd pieces, and the copy of one that begins anywhere takes twice as long.
     #[inline(always)]
     pub(crate) fn up_to_a_line(self, most: usize) -> Self {
-        let beyond = (self.start() + self.length) % RING_LINE;
-        let cut = self.length >= LONG && self.length < most;
-        Self { length: if cut { self.length - beyond } else { self.length }, ..self }
+        let length = self.len();
+        let beyond = (self.span.low() as usize + length) % RING_LINE;
+        let cut = length >= LONG && length < most;
+        Self { span: if cut { self.span.at_most(length - beyond) } else { self.span }, ..self }
     }
 
     /// Copies the window's bytes out; all threads of the group call it.
@@ -156,7 +135,7 @@ impl Window {
     #[allow(unsafe_code, reason = "calls the copy loops")]
     pub(crate) fn copy_out<G: Group>(self, group: G, to: *mut u8) {
         let (rank, size) = (group.rank() as u32, group.size() as u32);
-        let [(first, n), (second, m)] = self.pieces();
+        let [(first, n), (second, m)] = self.ring.pieces(self.span);
         // SAFETY: the caller's buffer holds `length` bytes, the pieces lie in the ring, whose
         // capacity fits 32 bits.
         unsafe {
@@ -172,7 +151,7 @@ impl Window {
     #[allow(unsafe_code, reason = "calls the copy loops")]
     pub(crate) fn copy_in<G: Group>(self, group: G, from: *const u8) {
         let (rank, size) = (group.rank() as u32, group.size() as u32);
-        let [(first, n), (second, m)] = self.pieces();
+        let [(first, n), (second, m)] = self.ring.pieces(self.span);
         // SAFETY: as in copy_out.
         unsafe {
             copy::to_ring(rank, size, from, first, n as u32);
@@ -199,10 +178,10 @@ impl Found {
     /// Stands there likewise: the message is sent, and nothing is to follow.
     pub(crate) const SENT: u64 = 2;
 
-    /// So many bytes from a position on. A ring's capacity has 31 bits.
+    /// So many bytes from a position on.
     #[inline(always)]
     pub(crate) fn span(position: u64, length: usize) -> i64 {
-        (length as i64) << 32 | i64::from(position as u32)
+        Span::new(position, length).0 as i64
     }
 
     /// That went wrong.
@@ -500,7 +479,7 @@ pub(crate) enum Ending {
 }
 
 impl Ending {
-    const fn of_window(side: Side) -> Self {
+    pub(crate) const fn of_window(side: Side) -> Self {
         match side {
             Side::Receive => Self::Read,
             Side::Send => Self::Filled,

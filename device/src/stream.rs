@@ -11,8 +11,8 @@ use crate::abi::option::SocketOption;
 use crate::buf::{self, Received, SharedBuf, Space};
 use crate::calls::{self, SOCK_STREAM};
 use crate::group::{Block, Group, Thread, Warp};
-use crate::local::Side;
-use crate::ring::{Opened, Window};
+use crate::library::{RECEIVE_SIDE, SEND_SIDE};
+use crate::slice::RingSlice;
 
 /// A net, and the group that uses it.
 #[derive(Clone, Copy)]
@@ -236,7 +236,7 @@ impl<G: Group> Stream<G> {
     #[inline(always)]
     pub fn write_all(&self, buffer: impl buf::From<G>) -> Result<(), Errno> {
         let (on, handle) = (self.0.on, self.0.handle);
-        calls::send_from(on.net, on.group, handle, buffer.source(), 0).all()
+        calls::send_all(on.net, on.group, handle, buffer)
     }
 
     /// Looks at received bytes in the ring itself: at least `least`, all there are.
@@ -247,11 +247,8 @@ impl<G: Group> Stream<G> {
     pub fn look(&self, least: usize) -> Result<Option<Look<'_, G>>, Errno> {
         let on = self.0.on;
         on.group.agree("look", &[self.0.handle.0, least as u64]);
-        let want = (least.max(1), usize::MAX);
-        Ok(match Window::open(on.net, on.group, self.0.handle, Side::Receive, want, true)? {
-            Opened::Window(window) => Some(Look { stream: self, window, used: 0 }),
-            Opened::End => None,
-        })
+        let slice = RingSlice::open(on, self.0.handle, RECEIVE_SIDE, least.max(1), usize::MAX)?;
+        Ok(slice.map(|slice| Look { stream: self, slice, used: 0 }))
     }
 
     /// Reserves space in the ring itself: at least `least` bytes, at most `most`.
@@ -259,11 +256,8 @@ impl<G: Group> Stream<G> {
     pub fn reserve(&self, least: usize, most: usize) -> Result<Reserve<'_, G>, Errno> {
         let on = self.0.on;
         on.group.agree("reserve", &[self.0.handle.0, least as u64, most as u64]);
-        let want = (least.max(1), most.max(least));
-        match Window::open(on.net, on.group, self.0.handle, Side::Send, want, true)? {
-            Opened::Window(window) => Ok(Reserve { stream: self, window, used: 0 }),
-            Opened::End => Err(Errno::EPIPE),
-        }
+        let slice = RingSlice::open(on, self.0.handle, SEND_SIDE, least.max(1), most.max(least))?;
+        slice.map(|slice| Reserve { stream: self, slice, used: 0 }).ok_or(Errno::EPIPE)
     }
 
     /// Ends one direction or both ([`calls::SHUT_RD`] and its siblings).
@@ -325,7 +319,7 @@ impl<G: Group> Stream<G> {
 /// Received bytes, in the ring. The reading side of the stream is held until this goes.
 pub struct Look<'s, G: Group> {
     stream: &'s Stream<G>,
-    window: Window,
+    slice: RingSlice,
     used: usize,
 }
 
@@ -333,14 +327,14 @@ impl<G: Group> Look<'_, G> {
     /// The bytes, in two pieces; the second is empty unless they wrap.
     #[inline(always)]
     pub fn pieces(&self) -> [Received<'_>; 2] {
-        self.window.buffers().map(Received::new)
+        self.slice.pieces().map(Received::new)
     }
 
     /// How many there are.
     #[inline(always)]
     #[allow(clippy::len_without_is_empty, reason = "never empty")]
     pub fn len(&self) -> usize {
-        self.window.len()
+        self.slice.len()
     }
 
     /// Consumes the first `bytes` of them; without it nothing is consumed.
@@ -355,7 +349,7 @@ impl<G: Group> Drop for Look<'_, G> {
     fn drop(&mut self) {
         let (on, handle) = (self.stream.0.on, self.stream.0.handle);
         if !is_unwinding() {
-            self.window.close(on.net, on.group, handle, Side::Receive, self.used);
+            self.slice.close(on, handle, RECEIVE_SIDE, self.used);
         }
     }
 }
@@ -363,7 +357,7 @@ impl<G: Group> Drop for Look<'_, G> {
 /// Space in the ring. The writing side of the stream is held until this goes.
 pub struct Reserve<'s, G: Group> {
     stream: &'s Stream<G>,
-    window: Window,
+    slice: RingSlice,
     used: usize,
 }
 
@@ -371,14 +365,14 @@ impl<G: Group> Reserve<'_, G> {
     /// The space, in two pieces; the second is empty unless it wraps.
     #[inline(always)]
     pub fn pieces(&self) -> [Space<'_>; 2] {
-        self.window.buffers().map(Space::new)
+        self.slice.pieces().map(Space::new)
     }
 
     /// How much there is.
     #[inline(always)]
     #[allow(clippy::len_without_is_empty, reason = "never empty")]
     pub fn len(&self) -> usize {
-        self.window.len()
+        self.slice.len()
     }
 
     /// Sends the first `bytes` of it; without it nothing is sent.
@@ -393,7 +387,7 @@ impl<G: Group> Drop for Reserve<'_, G> {
     fn drop(&mut self) {
         let (on, handle) = (self.stream.0.on, self.stream.0.handle);
         if !is_unwinding() {
-            self.window.close(on.net, on.group, handle, Side::Send, self.used);
+            self.slice.close(on, handle, SEND_SIDE, self.used);
         }
     }
 }

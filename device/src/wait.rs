@@ -66,41 +66,45 @@ pub(crate) enum Watch {
     Proxy,
 }
 
-/// What a wait watches, and until when.
-#[derive(Clone, Copy)]
-struct Limits {
+/// The error with which a wait ends that has lasted since `since`; 0: it goes on. Out of line, with
+/// words alone: what a wait keeps in registers between its turns stays there.
+#[cold]
+#[inline(never)]
+fn look(net: Net, shard: usize, deadline: u64, watch: Watch, since: u64) -> u64 {
+    let now = simt::now_ns();
+    let stop = relay::stop(net, now);
+    if stop != 0 && (watch == Watch::Stop || stop == Errno::ENETDOWN.0 as u64) {
+        return stop;
+    }
+    if now >= deadline && !planted(Bug::DeadlineIgnored) {
+        return Errno::ETIMEDOUT.0 as u64;
+    }
+    if relay::heartbeat_stands_still(net, shard, since, now) { Errno::ENETDOWN.0 as u64 } else { 0 }
+}
+
+/// The looks of one wait.
+struct Looks {
     net: Net,
     shard: usize,
     deadline: u64,
     watch: Watch,
+    /// When the first one was; 0: there was none.
+    since: u64,
 }
 
-impl Limits {
+impl Looks {
     #[inline(always)]
     fn new(net: Net, shard: usize, deadline: Deadline, watch: Watch) -> Self {
-        Self { net, shard, deadline: deadline.0, watch }
+        Self { net, shard, deadline: deadline.0, watch, since: 0 }
     }
 
-    /// The reason to give up, if there is one; and when this wait first looked, which it hands in
-    /// again (0 at its first look). By value and out of line: what a wait keeps in registers between
-    /// its turns stays there.
-    #[cold]
-    #[inline(never)]
-    fn look(self, since: u64) -> (u64, Option<Errno>) {
-        let now = simt::now_ns();
-        let since = if since == 0 { now } else { since };
-        let stop = relay::stop(self.net, now);
-        if stop != 0 {
-            let errno = Errno(stop as i32);
-            if self.watch == Watch::Stop || errno == Errno::ENETDOWN {
-                return (since, Some(errno));
-            }
+    /// See [`look`].
+    #[inline(always)]
+    fn next(&mut self) -> u64 {
+        if self.since == 0 {
+            self.since = simt::now_ns();
         }
-        if now >= self.deadline && !planted(Bug::DeadlineIgnored) {
-            return (since, Some(Errno::ETIMEDOUT));
-        }
-        let dead = relay::heartbeat_stands_still(self.net, self.shard, since, now);
-        (since, dead.then_some(Errno::ENETDOWN))
+        look(self.net, self.shard, self.deadline, self.watch, self.since)
     }
 }
 
@@ -116,8 +120,7 @@ pub(crate) fn wait_until<T>(
     if let Some(value) = ready() {
         return Ok(value);
     }
-    let limits = Limits::new(net, shard, deadline, watch);
-    let mut since = 0;
+    let mut looks = Looks::new(net, shard, deadline, watch);
     let mut turns = 0_u32;
     loop {
         simt::pause();
@@ -127,10 +130,9 @@ pub(crate) fn wait_until<T>(
         }
         turns = turns.wrapping_add(1);
         if turns.is_multiple_of(TURNS) {
-            let (first, end) = limits.look(since);
-            since = first;
-            if let Some(errno) = end {
-                return Err(errno);
+            let errno = looks.next();
+            if errno != 0 {
+                return Err(Errno(errno as i32));
             }
         }
     }
@@ -146,7 +148,7 @@ pub(crate) fn warp_until<T>(
     watch: Watch,
     mut ready: impl FnMut(u32) -> Option<T>,
 ) -> Result<T, Errno> {
-    let mut since = 0;
+    let mut looks = Looks::new(net, shard, deadline, watch);
     let mut turns = 0_u32;
     loop {
         if let Some(value) = ready(turns) {
@@ -156,11 +158,11 @@ pub(crate) fn warp_until<T>(
         simt::pause();
         turns = turns.wrapping_add(1);
         if turns.is_multiple_of(TURNS) {
-            let mut end = None;
+            let mut end = 0;
             if simt::lane() == 0 {
-                (since, end) = Limits::new(net, shard, deadline, watch).look(since);
+                end = looks.next();
             }
-            let end = simt::from_lane(end.map_or(0, |errno| errno.0 as u64), 0);
+            let end = simt::from_lane(end, 0);
             if end != 0 {
                 return Err(Errno(end as i32));
             }
@@ -176,8 +178,7 @@ pub(crate) fn group_until<G: Group>(
     deadline: Deadline,
     mut ready: impl FnMut() -> bool,
 ) -> Result<(), Errno> {
-    let limits = Limits::new(net, 0, deadline, Watch::Stop);
-    let mut since = 0;
+    let mut looks = Looks::new(net, 0, deadline, Watch::Stop);
     loop {
         if group.any(ready()) {
             simt::progress();
@@ -185,11 +186,11 @@ pub(crate) fn group_until<G: Group>(
         }
         simt::pause();
         // Every look: a turn of a group is long, and all threads must agree on its end.
-        let mut end = None;
+        let mut end = 0;
         if group.is_leader() {
-            (since, end) = limits.look(since);
+            end = looks.next();
         }
-        let [end] = group.broadcast([end.map_or(0, |errno| errno.0 as u64)]);
+        let [end] = group.broadcast([end]);
         if end != 0 {
             return Err(Errno(end as i32));
         }

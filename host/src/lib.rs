@@ -16,6 +16,9 @@
     allow(dead_code, reason = "tests play the bench")
 )]
 
+// What build scripts write names this crate, and the device library is built for the crate itself.
+extern crate self as gpunet_host;
+
 pub mod gpu;
 mod memory;
 pub mod net;

@@ -19,6 +19,9 @@ pub const REMEDY: &str = "`rustup toolchain install nightly --component rust-src
 /// The oldest release that takes the flags and features used for kernels.
 const OLDEST: (u32, u32) = (1, 95);
 
+/// The release that is used where several can: registers, stack and code size are recorded for it.
+pub const PREFERRED: (u32, u32) = (1, 96);
+
 /// A compiler that can make PTX.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compiler {
@@ -36,6 +39,11 @@ impl Compiler {
     /// The compiler that a build in this process's environment uses.
     pub fn find() -> Result<Self, NoCompiler> {
         Surroundings::of_this_process().find()
+    }
+
+    /// Every compiler that can make PTX, the one that a build uses first.
+    pub fn all() -> Result<Vec<Self>, NoCompiler> {
+        Surroundings::of_this_process().find_all()
     }
 
     /// Its version, such as `1.96.0`.
@@ -238,15 +246,22 @@ impl Surroundings {
         }
     }
 
-    /// The first compiler that can make PTX: the one asked for; else rustup's, the active
-    /// toolchain first; else the system's.
+    /// The compiler to make PTX with: the one asked for; else one of the [`PREFERRED`] release; else
+    /// rustup's, the active toolchain first; else the system's.
     pub fn find(&self) -> Result<Compiler, NoCompiler> {
+        let mut all = self.find_all()?;
+        Ok(all.swap_remove(0))
+    }
+
+    /// Every compiler that can make PTX, that of [`Self::find`] first; at least one.
+    pub fn find_all(&self) -> Result<Vec<Compiler>, NoCompiler> {
         match &self.asked_for {
             Some(asked) if asked == "none" => {
                 return Err(NoCompiler::AskedFor("GPUNET_PTX_TOOLCHAIN=none"));
             }
             Some(asked) => {
-                return Compiler::in_sysroot(&self.sysroot_named(asked)).map_err(|why| {
+                let named = Compiler::in_sysroot(&self.sysroot_named(asked));
+                return named.map(|compiler| vec![compiler]).map_err(|why| {
                     NoCompiler::Unusable(format!(
                         "{TOOLCHAIN_VARIABLE}={asked} cannot make PTX: {why}; unset it, or install a compiler with {REMEDY}"
                     ))
@@ -255,16 +270,18 @@ impl Surroundings {
             None if self.docs_rs => return Err(NoCompiler::AskedFor("DOCS_RS")),
             None => {}
         }
-        let mut looked_at = Vec::new();
+        let (mut found, mut looked_at) = (Vec::new(), Vec::new());
         let rustup = self.rustup_toolchains();
         let system = self.system.iter().filter(|root| root.join("bin/rustc").is_file());
         for sysroot in rustup.iter().chain(system) {
             match Compiler::in_sysroot(sysroot) {
-                Ok(compiler) => return Ok(compiler),
+                Ok(compiler) => found.push(compiler),
                 Err(why) => looked_at.push(why),
             }
         }
-        Err(NoCompiler::NotFound(looked_at))
+        // A stable sort: among others the order stays.
+        found.sort_by_key(|compiler| parse_version(&compiler.version) != Some(PREFERRED));
+        if found.is_empty() { Err(NoCompiler::NotFound(looked_at)) } else { Ok(found) }
     }
 
     /// Files and small folders that change when a compiler or its source is installed.

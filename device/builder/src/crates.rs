@@ -12,6 +12,8 @@ use crate::error::Error;
 pub struct KernelCrate {
     folder: PathBuf,
     name: String,
+    /// Cargo features that it is built with.
+    features: Vec<String>,
 }
 
 impl KernelCrate {
@@ -25,7 +27,19 @@ impl KernelCrate {
             Error::new(format!("no kernel crate: {} has no [package] name", manifest.display()))
         })?;
         let folder = folder.canonicalize().map_err(|error| Error::io("find", folder, &error))?;
-        Ok(Self { folder, name })
+        Ok(Self { folder, name, features: Vec::new() })
+    }
+
+    /// The same crate with this cargo feature.
+    #[must_use]
+    pub fn with_feature(mut self, feature: &str) -> Self {
+        self.features.push(feature.to_owned());
+        self
+    }
+
+    /// Cargo features that it is built with.
+    pub fn features(&self) -> &[String] {
+        &self.features
     }
 
     /// The package's name, as its manifest spells it.

@@ -5,7 +5,9 @@
 //! gpunet_builder::Builder::new("kernels").build();
 //! ```
 //!
-//! The kernel crate is an ordinary `no_std` library that depends on `gpunet-device`. The host
+//! The kernel crate is an ordinary `no_std` library that depends on `gpunet-device`, whose calls it
+//! declares; the device library that defines them is an image of its own ([`Builder::library`]), which
+//! the host crate carries and the driver links kernels with. The host
 //! program depends on it too, for the emulated GPU, and takes what was built from here:
 //!
 //! ```text
@@ -43,11 +45,14 @@ pub use compiler::{Compiler, NoCompiler};
 pub use crates::KernelCrate;
 pub use error::Error;
 pub use ptx::Ptx;
-pub use ptxas::{KernelUsage, Ptxas};
+pub use ptxas::{FunctionUsage, Ptxas};
 
 /// The GPU that PTX is built for when nothing else is asked: the oldest that current CUDA
 /// supports. The driver translates its PTX for every newer GPU.
 pub const DEFAULT_CPU: &str = "sm_75";
+
+/// The feature with which the device crate is the device library.
+pub const LIBRARY_FEATURE: &str = "library";
 
 /// The GPU asked for by `GPUNET_PTX_CPU`.
 pub const CPU_VARIABLE: &str = "GPUNET_PTX_CPU";
@@ -56,13 +61,23 @@ pub const CPU_VARIABLE: &str = "GPUNET_PTX_CPU";
 #[derive(Debug, Clone)]
 pub struct Builder {
     kernel_crate: PathBuf,
+    is_library: bool,
     cpu: String,
 }
 
 impl Builder {
     /// A builder for the kernel crate in this folder, relative to the calling package's own.
     pub fn new(kernel_crate: impl AsRef<Path>) -> Self {
-        Self { kernel_crate: kernel_crate.as_ref().to_owned(), cpu: DEFAULT_CPU.to_owned() }
+        Self {
+            kernel_crate: kernel_crate.as_ref().to_owned(),
+            is_library: false,
+            cpu: DEFAULT_CPU.to_owned(),
+        }
+    }
+
+    /// A builder for the device library, whose crate is in this folder: what kernels are linked with.
+    pub fn library(device_crate: impl AsRef<Path>) -> Self {
+        Self { is_library: true, ..Self::new(device_crate) }
     }
 
     /// Compiles for this GPU and newer ones, such as `sm_90`. The default is [`DEFAULT_CPU`].
@@ -97,7 +112,10 @@ impl Builder {
         }
         let cpu = env::var(CPU_VARIABLE).unwrap_or(self.cpu);
         check_cpu_name(&cpu)?;
-        let kernel_crate = KernelCrate::open(&package_folder.join(&self.kernel_crate))?;
+        let mut kernel_crate = KernelCrate::open(&package_folder.join(&self.kernel_crate))?;
+        if self.is_library {
+            kernel_crate = kernel_crate.with_feature(LIBRARY_FEATURE);
+        }
         watch(&kernel_crate.manifest());
 
         let surroundings = compiler::Surroundings::of_this_process();
@@ -119,8 +137,8 @@ impl Builder {
         let ptx = ptx::compile(&compiler, &kernel_crate, &package_folder, &cpu, &folder)?;
         ptx.sources.iter().for_each(|path| watch(path));
         if let Some(ptxas) = Ptxas::find() {
-            match ptxas.assemble(&ptx.path, &cpu, &out) {
-                Ok(_) => {}
+            match ptxas.check(&ptx.path, &cpu, &out) {
+                Ok(()) => {}
                 Err(ptxas::AssembleError::TooOld(why)) => println!("cargo::warning={why}"),
                 Err(ptxas::AssembleError::Rejected(error)) => return Err(error),
             }

@@ -51,8 +51,14 @@ pub fn compile(
         build_folder.canonicalize().map_err(|error| Error::io("find", &build_folder, &error))?;
     let standing = Standing::of(kernel_crate, user_folder, compiler, &build_folder)?;
     let path = build_folder.join(format!("{}.ptx", standing.package.replace('-', "_")));
-    let nested =
-        NestedCargo { compiler, standing: &standing, cpu, build_folder: &build_folder, ptx: &path };
+    let nested = NestedCargo {
+        compiler,
+        standing: &standing,
+        features: kernel_crate.features(),
+        cpu,
+        build_folder: &build_folder,
+        ptx: &path,
+    };
     nested.build(kernel_crate)?;
     if !path.is_file() {
         // Cargo thinks it is up to date and does not know that somebody removed the PTX.
@@ -67,6 +73,7 @@ pub fn compile(
 struct NestedCargo<'a> {
     compiler: &'a Compiler,
     standing: &'a Standing,
+    features: &'a [String],
     cpu: &'a str,
     build_folder: &'a Path,
     ptx: &'a Path,
@@ -103,6 +110,9 @@ impl NestedCargo<'_> {
             .arg(self.build_folder)
             .env("CARGO_BUILD_BUILD_DIR", self.build_folder)
             .current_dir(self.standing.manifest.parent().unwrap_or(Path::new(".")));
+        for feature in self.features {
+            command.args(["--features", feature]);
+        }
         if self.standing.lock_is_the_users {
             command.arg("--locked");
         }
@@ -131,6 +141,9 @@ impl NestedCargo<'_> {
             // A failed bounds check becomes a trap, without core's formatting code.
             "-Zunstable-options",
             "-Cpanic=immediate-abort",
+            // This pass copies a call into both arms of a branch, and lanes of one warp then enter
+            // one cooperative call from two places.
+            "-Zmir-enable-passes=-JumpThreading",
         ];
         command.env("RUSTFLAGS", flags.join(" "));
         let mut emit = std::ffi::OsString::from("--emit=asm=");

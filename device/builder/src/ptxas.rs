@@ -1,4 +1,4 @@
-//! Checks PTX with NVIDIA's assembler, and reports what each kernel uses, where one is found.
+//! NVIDIA's assembler, where one is found: checks PTX, makes objects of it, reports on functions.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -21,21 +21,17 @@ impl fmt::Display for Ptxas {
     }
 }
 
-/// What one kernel needs of a GPU.
+/// What ptxas says of one function, kernel or not, before it is linked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct KernelUsage {
-    /// The kernel's name in the PTX.
+pub struct FunctionUsage {
+    /// The function's name in the PTX.
     pub name: String,
-    /// Registers of a thread.
-    pub registers: u32,
-    /// Bytes of local memory of a thread.
+    /// Bytes of local memory of its own frame.
     pub stack: u32,
-    /// Bytes written because registers ran out.
+    /// Bytes written because registers ran out, or because its callers keep something in them.
     pub spill_stores: u32,
-    /// Bytes read because registers ran out.
+    /// Bytes read for the same reason.
     pub spill_loads: u32,
-    /// Bytes of shared memory of a block, as far as declared in the PTX.
-    pub shared: u32,
 }
 
 /// Why PTX was not assembled.
@@ -73,6 +69,11 @@ impl Ptxas {
         Self::among(asked_for, &folders)
     }
 
+    /// Where it is.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// This very program.
     pub fn at(program: impl Into<PathBuf>) -> Self {
         Self { program: program.into() }
@@ -86,31 +87,37 @@ impl Ptxas {
             .map(Self::at)
     }
 
-    /// Assembles for `cpu` and reports on each kernel. The result is thrown away; `scratch` is a
-    /// folder for it meanwhile.
+    /// Assembles for `cpu` and throws the result away; `scratch` is a folder for it meanwhile.
+    pub fn check(&self, ptx: &Path, cpu: &str, scratch: &Path) -> Result<(), AssembleError> {
+        let stem = ptx.file_stem().unwrap_or_default().to_string_lossy();
+        let object = scratch.join(format!("{stem}.{cpu}.{}.o", std::process::id()));
+        let assembled = self.assemble(ptx, cpu, None, &object);
+        // One left behind is only a wasted file.
+        let _ = std::fs::remove_file(&object);
+        assembled.map(|_| ())
+    }
+
+    /// Assembles for `cpu`, with at most so many registers a thread, into a relocatable object: kernels
+    /// call functions of the device library, which is another. Reports on each function.
     pub fn assemble(
         &self,
         ptx: &Path,
         cpu: &str,
-        scratch: &Path,
-    ) -> Result<Vec<KernelUsage>, AssembleError> {
-        let stem = ptx.file_stem().unwrap_or_default().to_string_lossy();
-        let cubin = scratch.join(format!("{stem}.{cpu}.{}.cubin", std::process::id()));
-        let output = Command::new(&self.program)
-            .arg("-v")
-            .arg(format!("-arch={cpu}"))
-            .arg("-o")
-            .arg(&cubin)
-            .arg(ptx)
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|error| {
+        registers: Option<u32>,
+        object: &Path,
+    ) -> Result<Vec<FunctionUsage>, AssembleError> {
+        let mut command = Command::new(&self.program);
+        command.args(["-v", "-c"]).arg(format!("-arch={cpu}"));
+        if let Some(registers) = registers {
+            command.arg(format!("-maxrregcount={registers}"));
+        }
+        let output = command.arg("-o").arg(object).arg(ptx).stdin(Stdio::null()).output().map_err(
+            |error| {
                 AssembleError::Rejected(Error::new(format!(
                     "cannot run {self}: {error}; correct or unset {PTXAS_VARIABLE}"
                 )))
-            })?;
-        // A cubin left behind is only a wasted file.
-        let _ = std::fs::remove_file(&cubin);
+            },
+        )?;
         let mut printed = String::from_utf8_lossy(&output.stdout).into_owned();
         printed.push_str(&String::from_utf8_lossy(&output.stderr));
         if output.status.success() {
@@ -135,30 +142,21 @@ fn is_about_age(line: &str) -> bool {
 }
 
 /// Reads the report of `ptxas -v`.
-fn parse_usage(printed: &str) -> Vec<KernelUsage> {
-    let mut kernels: Vec<KernelUsage> = Vec::new();
-    let mut described = String::new();
+fn parse_usage(printed: &str) -> Vec<FunctionUsage> {
+    let mut functions: Vec<FunctionUsage> = Vec::new();
     for line in printed.lines() {
-        if let Some((_, rest)) = line.split_once("Compiling entry function '") {
-            let name = rest.split('\'').next().unwrap_or_default().to_owned();
-            kernels.push(KernelUsage { name, ..KernelUsage::default() });
-        } else if let Some((_, name)) = line.split_once("Function properties for ") {
-            name.trim().clone_into(&mut described);
-        }
-        let Some(kernel) = kernels.last_mut() else {
-            continue;
-        };
-        // Functions that were not inlined are described too; their stack is not the kernel's.
-        if line.contains("bytes stack frame") && described == kernel.name {
-            kernel.stack = number_before(line, " bytes stack frame");
-            kernel.spill_stores = number_before(line, " bytes spill stores");
-            kernel.spill_loads = number_before(line, " bytes spill loads");
-        } else if line.contains(" registers") {
-            kernel.registers = number_before(line, " registers");
-            kernel.shared = number_before(line, " bytes smem");
+        if let Some((_, name)) = line.split_once("Function properties for ") {
+            let name = name.trim().to_owned();
+            functions.push(FunctionUsage { name, ..FunctionUsage::default() });
+        } else if let (true, Some(function)) =
+            (line.contains("bytes stack frame"), functions.last_mut())
+        {
+            function.stack = number_before(line, " bytes stack frame");
+            function.spill_stores = number_before(line, " bytes spill stores");
+            function.spill_loads = number_before(line, " bytes spill loads");
         }
     }
-    kernels
+    functions
 }
 
 fn number_before(line: &str, words: &str) -> u32 {
@@ -172,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn report_of_two_kernels_is_read() {
+    fn the_report_on_functions_is_read() {
         let printed = "\
 ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function 'echo' for 'sm_90'
@@ -187,16 +185,14 @@ ptxas info    : Function properties for add
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 ptxas info    : Used 8 registers, used 0 barriers
 ";
-        let echo = KernelUsage {
-            name: "echo".into(),
-            registers: 40,
-            stack: 16,
-            spill_stores: 4,
-            spill_loads: 8,
-            shared: 1024,
+        let usage = |name: &str, stack, spill_stores, spill_loads| FunctionUsage {
+            name: name.into(),
+            stack,
+            spill_stores,
+            spill_loads,
         };
-        let add = KernelUsage { name: "add".into(), registers: 8, ..KernelUsage::default() };
-        assert_eq!(parse_usage(printed), [echo, add]);
+        let expected = [usage("echo", 16, 4, 8), usage("helper", 96, 0, 0), usage("add", 0, 0, 0)];
+        assert_eq!(parse_usage(printed), expected);
         assert!(parse_usage("").is_empty());
     }
 

@@ -14,6 +14,7 @@ pub mod message;
 pub mod model;
 pub mod net;
 pub mod option;
+pub(crate) mod ring;
 pub mod word;
 
 /// Changes with every change of anything in this module.
@@ -22,13 +23,20 @@ pub const VERSION: u32 = 6;
 /// "gnet", little-endian: the first word of every [`net::Net`].
 pub const MAGIC: u32 = u32::from_le_bytes(*b"gnet");
 
-/// What a PTX module and the host compare before the first launch: magic, version, size of the
-/// net argument, nothing yet.
+/// What images of kernels, that of the device library and the host compare before they are linked:
+/// magic, version, size of the net argument, nothing yet.
 pub const ABI: [u32; 4] = [MAGIC, VERSION, size_of::<net::Net>() as u32, 0];
 
-/// [`ABI`] as a PTX module carries it.
-#[cfg(target_arch = "nvptx64")]
+/// [`ABI`] as an image of kernels carries it.
+#[cfg(all(target_arch = "nvptx64", not(feature = "library")))]
 #[allow(unsafe_code, reason = "an exported name; no_mangle is called unsafe")]
 #[unsafe(no_mangle)]
 #[used]
 pub static GPUNET_ABI: [u32; 4] = ABI;
+
+/// [`ABI`] as the image of the device library carries it.
+#[cfg(all(target_arch = "nvptx64", feature = "library"))]
+#[allow(unsafe_code, reason = "an exported name; no_mangle is called unsafe")]
+#[unsafe(no_mangle)]
+#[used]
+pub static GPUNET_LIBRARY_ABI: [u32; 4] = ABI;

@@ -90,6 +90,21 @@ impl Net {
         Self { local, shape }
     }
 
+    /// The net as the functions of the device library take it.
+    #[inline(always)]
+    pub(crate) fn to_words(self) -> [u64; 2] {
+        [self.local.expose_provenance() as u64, self.shape]
+    }
+
+    /// The net that has these words.
+    ///
+    /// # Safety
+    /// They come from [`Self::to_words`], or nothing is done with the net.
+    #[inline(always)]
+    pub(crate) unsafe fn from_words([local, shape]: [u64; 2]) -> Self {
+        Self { local: core::ptr::with_exposed_provenance_mut(local as usize), shape }
+    }
+
     /// Which launch of the net this is.
     #[inline(always)]
     pub const fn launch(self) -> u32 {

@@ -1,15 +1,11 @@
-//! Sending and receiving: by express where a message is small, else a window of the ring and a
-//! copy.
+//! Sending and receiving.
 
 use crate::abi::errno::Errno;
-use crate::abi::express::EXPRESS_BYTES;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::buf;
-use crate::express::{self, Outcome};
 use crate::group::Group;
-use crate::local::Side;
-use crate::ring::{Opened, Window};
+use crate::library::{self, SEND_ALL};
 
 /// Do not wait, whatever the socket's options say.
 pub const MSG_DONTWAIT: u32 = 0x40;
@@ -25,7 +21,10 @@ pub fn gsend<G: Group>(
     buffer: impl buf::From<G>,
     flags: u32,
 ) -> i64 {
-    send(net, group, handle, buffer, flags).map_or_else(Errno::negative, |sent| sent as i64)
+    if flags & SEND_ALL != 0 {
+        return Errno::EINVAL.negative();
+    }
+    send_from(net, group, handle, buffer, flags)
 }
 
 /// Receives at least one byte, at most what the buffer holds; 0 once the peer has closed.
@@ -37,7 +36,10 @@ pub fn grecv<G: Group>(
     buffer: impl buf::Into<G>,
     flags: u32,
 ) -> i64 {
-    receive(net, group, handle, buffer, flags).map_or_else(Errno::negative, |got| got as i64)
+    let (to, length) = buffer.target();
+    group.agree("grecv", &[handle.0, to as u64, length as u64, u64::from(flags)]);
+    // SAFETY: a buffer of that length, for the group.
+    unsafe { library::receive(net, group, handle.0, to, length, flags) }
 }
 
 #[inline(always)]
@@ -48,104 +50,18 @@ pub(crate) fn send<G: Group>(
     buffer: impl buf::From<G>,
     flags: u32,
 ) -> Result<usize, Errno> {
-    send_from(net, group, handle, buffer.source(), flags).count()
+    Errno::check(gsend(net, group, handle, buffer, flags)).map(|sent| sent as usize)
 }
 
-/// How far a send came, and what ended it before it had sent all.
-pub(crate) struct Sent {
-    bytes: usize,
-    stopped: Option<Errno>,
-}
-
-impl Sent {
-    #[inline(always)]
-    const fn nothing(errno: Errno) -> Self {
-        Self { bytes: 0, stopped: Some(errno) }
-    }
-
-    /// As sockets say it: the error only if nothing was sent; the next call will meet it.
-    #[inline(always)]
-    fn count(self) -> Result<usize, Errno> {
-        match self.stopped {
-            Some(errno) if self.bytes == 0 => Err(errno),
-            _ => Ok(self.bytes),
-        }
-    }
-
-    /// For who wants all to be sent.
-    #[inline(always)]
-    pub(crate) fn all(self) -> Result<(), Errno> {
-        self.stopped.map_or(Ok(()), Err)
-    }
-}
-
-/// Sends from what [`buf::From::source`] gave.
+/// Sends all of it, or says why not.
 #[inline(always)]
-pub(crate) fn send_from<G: Group>(
+pub(crate) fn send_all<G: Group>(
     net: Net,
     group: G,
     handle: Handle,
-    (from, length, same): (*const u8, usize, u64),
-    flags: u32,
-) -> Sent {
-    group.agree("gsend", &[handle.0, same, length as u64, u64::from(flags)]);
-    if flags & !MSG_DONTWAIT != 0 {
-        return Sent::nothing(Errno::EINVAL);
-    }
-    let wait = flags & MSG_DONTWAIT == 0;
-    if group.has_whole_warp() && (1..=EXPRESS_BYTES).contains(&length) {
-        return match express::send(net, group, handle, (from, length), wait) {
-            Ok(Outcome::Copied(bytes)) => Sent { bytes, stopped: None },
-            Ok(Outcome::Ring(Opened::Window(window))) => {
-                fill(net, group, handle, window, from);
-                let sent = window.len();
-                if sent == length || !wait {
-                    let stopped = (sent < length).then_some(Errno::EAGAIN);
-                    return Sent { bytes: sent, stopped };
-                }
-                let rest = (from.wrapping_add(sent), length - sent);
-                let more = send_by_ring(net, group, handle, rest, wait);
-                Sent { bytes: sent + more.bytes, ..more }
-            }
-            Ok(Outcome::Ring(Opened::End)) => Sent::nothing(Errno::EPIPE),
-            Err(errno) => Sent::nothing(errno),
-        };
-    }
-    send_by_ring(net, group, handle, (from, length), wait)
-}
-
-#[inline(always)]
-fn fill<G: Group>(net: Net, group: G, handle: Handle, window: Window, from: *const u8) {
-    window.copy_in(group, from);
-    window.close(net, group, handle, Side::Send, window.len());
-}
-
-#[inline(always)]
-fn send_by_ring<G: Group>(
-    net: Net,
-    group: G,
-    handle: Handle,
-    (from, length): (*const u8, usize),
-    wait: bool,
-) -> Sent {
-    let least = usize::from(length > 0);
-    let mut bytes = 0;
-    // Counted: each turn sends a byte or more, or is the last.
-    loop {
-        let want = (least, length - bytes);
-        let stopped = match Window::open(net, group, handle, Side::Send, want, wait) {
-            Ok(Opened::Window(window)) => {
-                fill(net, group, handle, window, from.wrapping_add(bytes));
-                bytes += window.len();
-                None
-            }
-            Ok(Opened::End) => (length > 0).then_some(Errno::EPIPE),
-            Err(errno) => Some(errno),
-        };
-        if stopped.is_some() || bytes == length {
-            return Sent { bytes, stopped };
-        }
-    }
+    buffer: impl buf::From<G>,
+) -> Result<(), Errno> {
+    Errno::check(send_from(net, group, handle, buffer, SEND_ALL)).map(|_| ())
 }
 
 #[inline(always)]
@@ -156,30 +72,19 @@ pub(crate) fn receive<G: Group>(
     buffer: impl buf::Into<G>,
     flags: u32,
 ) -> Result<usize, Errno> {
-    let (to, length) = buffer.target();
-    group.agree("grecv", &[handle.0, to as u64, length as u64, u64::from(flags)]);
-    if flags & !(MSG_DONTWAIT | MSG_PEEK) != 0 {
-        return Err(Errno::EINVAL);
-    }
-    let wait = flags & MSG_DONTWAIT == 0;
-    let opened = if group.has_whole_warp() && length > 0 && flags & MSG_PEEK == 0 {
-        match express::receive(net, group, handle, (to, length), wait)? {
-            Outcome::Copied(got) => return Ok(got),
-            Outcome::Ring(opened) => opened,
-        }
-    } else {
-        let want = (usize::from(length > 0), length);
-        Window::open(net, group, handle, Side::Receive, want, wait)?
-    };
-    match opened {
-        Opened::End => Ok(0),
-        Opened::Window(window) => {
-            let window = window.up_to_a_line(length);
-            window.copy_out(group, to);
-            let used = if flags & MSG_PEEK == 0 { window.len() } else { 0 };
-            // Begins with a barrier: what other threads copied is there for all.
-            window.close_copied(net, group, handle, used);
-            Ok(window.len())
-        }
-    }
+    Errno::check(grecv(net, group, handle, buffer, flags)).map(|got| got as usize)
+}
+
+#[inline(always)]
+fn send_from<G: Group>(
+    net: Net,
+    group: G,
+    handle: Handle,
+    buffer: impl buf::From<G>,
+    flags: u32,
+) -> i64 {
+    let (from, length, same) = buffer.source();
+    group.agree("gsend", &[handle.0, same, length as u64, u64::from(flags)]);
+    // SAFETY: a buffer of that length, for the group.
+    unsafe { library::send(net, group, handle.0, from, length, flags) }
 }

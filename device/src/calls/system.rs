@@ -1,39 +1,24 @@
 //! What else a kernel asks its host for: the time, and a line of text.
 
-use crate::abi::errno::Errno;
-use crate::abi::handle::Handle;
-use crate::abi::message::{MAX_TEXT, Operation, Request};
+use crate::abi::message::MAX_TEXT;
 use crate::abi::net::Net;
 use crate::group::Group;
-use crate::request::ask;
-
-use super::{any_shard, checked, led};
+use crate::library;
 
 /// Nanoseconds since 1970, by the host's clock.
 #[inline(always)]
 pub fn ggettimeofday<G: Group>(net: Net, group: G) -> i64 {
-    led(group, "ggettimeofday", &[], || {
-        let request = Request::new(Operation::Time, net.launch(), Handle::NONE, [0; 4]);
-        Ok(checked(ask(net, any_shard(net), &request)?)?.number())
-    })
+    group.agree("ggettimeofday", &[]);
+    // SAFETY: numbers alone.
+    unsafe { library::time(net, group) }
 }
 
 /// Prints a line on the host, cut off at 208 bytes.
 #[inline(always)]
 pub fn gprint<G: Group>(net: Net, group: G, text: &[u8]) -> i64 {
-    led(group, "gprint", &[text.len() as u64], || print(net, text))
-}
-
-#[inline(never)]
-fn print(net: Net, text: &[u8]) -> Result<u64, Errno> {
-    let length = text.len().min(MAX_TEXT);
-    let numbers = [length as u64, 0, 0, 0];
-    let mut request = Request::new(Operation::Print, net.launch(), Handle::NONE, numbers);
-    for (at, byte) in text.iter().take(length).enumerate() {
-        request.put_text_byte(at, *byte);
-    }
-    checked(ask(net, any_shard(net), &request)?)?;
-    Ok(length as u64)
+    group.agree("gprint", &[text.len() as u64]);
+    // SAFETY: a slice.
+    unsafe { library::print(net, group, text.as_ptr(), text.len()) }
 }
 
 /// A line of text and numbers for [`gprint`], put together without formatting machinery.

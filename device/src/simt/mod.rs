@@ -174,6 +174,12 @@ pub(crate) fn come_together() {
     backend::come_together();
 }
 
+/// Brings the threads of each warp together at the end of a function of the library.
+#[inline(always)]
+pub(crate) fn leave(scope: Option<Scope>) {
+    backend::leave(scope);
+}
+
 /// The first of them.
 #[inline(always)]
 pub(crate) fn first_kept() -> u64 {

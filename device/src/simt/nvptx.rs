@@ -13,13 +13,29 @@ use core::arch::{asm, global_asm, nvptx};
 
 use super::{KEPT_WORDS, Position, SCRATCH_WORDS, Scope, WARP};
 
-// The block's scratch words, what its first warp keeps, and the name of the launch-sized shared
-// memory.
+// The block's scratch words, and what its first warp keeps. Images of kernels have scratch words of
+// their own, under another name: the linker knows nothing of shared memory that two images share.
+#[cfg(feature = "library")]
+global_asm!(".shared .align 16 .b8 gpunet_scratch[64];", ".shared .align 16 .b8 gpunet_kept[64];",);
+// The same, and the name of the launch-sized shared memory.
+#[cfg(not(feature = "library"))]
 global_asm!(
-    ".shared .align 16 .b8 gpunet_scratch[64];",
-    ".shared .align 16 .b8 gpunet_kept[64];",
+    ".shared .align 16 .b8 gpunet_kernel_scratch[64];",
     ".extern .shared .align 16 .b8 gpunet_dynamic[];"
 );
+/// The scratch words of this image.
+#[cfg(feature = "library")]
+macro_rules! scratch_name {
+    () => {
+        "gpunet_scratch"
+    };
+}
+#[cfg(not(feature = "library"))]
+macro_rules! scratch_name {
+    () => {
+        "gpunet_kernel_scratch"
+    };
+}
 const _: () = assert!(SCRATCH_WORDS * 8 == 64 && KEPT_WORDS * 8 == 64);
 
 unsafe extern "C" {
@@ -109,6 +125,14 @@ pub(crate) fn block_is_a_warp() -> bool {
 pub(crate) fn come_together() {
     // SAFETY: all lanes are here: callers are cooperative.
     unsafe { bar_warp_sync(u32::MAX) };
+}
+
+#[inline(always)]
+pub(crate) fn leave(scope: Option<Scope>) {
+    if scope.is_some() {
+        // SAFETY: all threads of the warp are here: callers are cooperative.
+        unsafe { bar_warp_sync(lanes()) };
+    }
 }
 
 #[inline(always)]
@@ -339,7 +363,11 @@ fn scratch() -> *mut u64 {
     // SAFETY: takes an address.
     unsafe {
         asm!(
-            "{{ .reg .u64 %here; mov.u64 %here, gpunet_scratch; cvta.shared.u64 {}, %here; }}",
+            concat!(
+                "{{ .reg .u64 %here; mov.u64 %here, ",
+                scratch_name!(),
+                "; cvta.shared.u64 {}, %here; }}"
+            ),
             out(reg64) address, options(nostack, nomem, pure));
     }
     address as *mut u64
@@ -384,10 +412,12 @@ pub(crate) fn load_kept() -> [u64; KEPT_WORDS] {
     words
 }
 
-/// What comparisons of slices call: no library comes with this target.
+/// What comparisons of slices call: no library comes with this target. For
+/// kernels: the device library compares none, and the two would define it twice.
 ///
 /// # Safety
 /// Both addresses are valid for `length` bytes.
+#[cfg(not(feature = "library"))]
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcmp(left: *const u8, right: *const u8, length: usize) -> i32 {
     let mut at = 0;
@@ -407,6 +437,7 @@ unsafe extern "C" fn memcmp(left: *const u8, right: *const u8, length: usize) ->
 ///
 /// # Safety
 /// Both addresses are valid for `length` bytes.
+#[cfg(not(feature = "library"))]
 #[unsafe(no_mangle)]
 unsafe extern "C" fn bcmp(left: *const u8, right: *const u8, length: usize) -> i32 {
     // SAFETY: the caller's promise.

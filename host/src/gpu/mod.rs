@@ -24,6 +24,7 @@ mod emulated;
 mod error;
 mod launch;
 mod ledger;
+mod library;
 mod memory;
 mod module;
 mod quarantine;

@@ -220,7 +220,7 @@ fn apt_get(as_root: &[&str], arguments: &[&str]) -> Result<()> {
     shell::output_of(&mut command).map(drop)
 }
 
-/// Takes ptxas out of NVIDIA's wheel on PyPI. Half a wheel never counts: it is unpacked beside
+/// Takes ptxas and nvlink out of NVIDIA's wheel on PyPI. Half a wheel never counts: it is unpacked beside
 /// its place and then renamed.
 fn fetch_ptxas(tools: &Path) -> Result<PathBuf> {
     println!("fetching ptxas ({PTXAS_WHEEL} from PyPI)");
@@ -245,14 +245,14 @@ fn fetch_ptxas(tools: &Path) -> Result<PathBuf> {
         .context("pip downloaded no wheel")?;
     let script = "import sys, zipfile\n\
         wheel = zipfile.ZipFile(sys.argv[1])\n\
-        wheel.extractall(sys.argv[2], [n for n in wheel.namelist() if n.endswith('/bin/ptxas') or 'icense' in n])";
+        wheel.extractall(sys.argv[2], [n for n in wheel.namelist() if n.endswith(('/bin/ptxas', '/bin/nvlink')) or 'icense' in n])";
     let mut unpack = Command::new("python3");
     unpack.args(["-c", script]).arg(&wheel).arg(&fresh);
     shell::output_of(&mut unpack).context("cannot unpack ptxas")?;
     fs::remove_file(&wheel)?;
     let ptxas = ptxas_below(&fresh).context("the wheel holds no ptxas")?;
     let mut executable = Command::new("chmod");
-    executable.arg("+x").arg(&ptxas);
+    executable.arg("+x").arg(&ptxas).arg(ptxas.with_file_name("nvlink"));
     shell::output_of(&mut executable)?;
     fs::rename(&fresh, &unpacked)?;
     ptxas_below(tools).context("ptxas got lost while unpacking")
@@ -265,7 +265,8 @@ fn ptxas_below(folder: &Path) -> Option<PathBuf> {
     let versions = fs::read_dir(base.join("nvidia")).ok()?;
     versions
         .filter_map(|entry| Some(entry.ok()?.path().join("bin/ptxas")))
-        .find(|ptxas| ptxas.is_file())
+        // One that came without its linker is fetched again.
+        .find(|ptxas| ptxas.is_file() && ptxas.with_file_name("nvlink").is_file())
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod bench;
 mod bindings;
 mod checks;
 mod dist;
+mod footprint;
 mod install;
 mod libtest;
 mod licences;

@@ -1,189 +1,173 @@
-//! Builds the PTX of every kernel crate and shows what each kernel uses of a GPU.
+//! Builds the PTX of the device library and of every kernel crate, and shows what each kernel uses of a
+//! GPU.
 
-use std::fmt::Write as _;
+use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use clap::Args;
-use gpunet_builder::{Compiler, KernelCrate, KernelUsage, Ptxas};
+use gpunet_builder::{Compiler, KernelCrate, LIBRARY_FEATURE, Ptxas};
 
 use crate::checks::Context;
+use crate::footprint::{self, Image, Limits, Nvlink};
 use crate::install;
 use crate::report::Outcome;
 use crate::rules;
-use crate::workspace::{Member, Workspace};
+use crate::workspace::Workspace;
 
 /// The GPUs that all kernels must assemble for: Turing, whose PTX programs carry, and Hopper; in a
 /// long run also Ampere and Blackwell.
-const CHECKED_CPUS: [&str; 2] = ["sm_75", "sm_90"];
+const CHECKED_CPUS: [&str; 2] = [gpunet_builder::DEFAULT_CPU, footprint::CPU];
 const MORE_CPUS: [&str; 2] = ["sm_80", "sm_100"];
 
 /// Options of `cargo xtask ptx`.
 #[derive(Args)]
 pub(crate) struct Options {
     /// GPU to build for, such as sm_90; may be given several times.
-    #[arg(long = "cpu", value_name = "SM", default_value = gpunet_builder::DEFAULT_CPU)]
+    #[arg(long = "cpu", value_name = "SM", default_value = footprint::CPU)]
     cpus: Vec<String>,
+    /// Record what was measured as the limits that `cargo xtask test` compares with.
+    #[arg(long)]
+    record: bool,
 }
 
 /// `cargo xtask ptx`.
 pub(crate) fn show(workspace: &Workspace, options: &Options) -> Result<bool> {
     let compiler = Compiler::find()?;
-    let ptxas = install::present_ptxas(workspace);
     println!("{compiler}");
-    match &ptxas {
-        Some(ptxas) => println!("{ptxas}"),
-        None => println!(
+    let Some(ptxas) = install::present_ptxas(workspace) else {
+        println!(
             "no ptxas found, so nothing is assembled: set GPUNET_PTXAS or run `cargo xtask test` once"
-        ),
-    }
-    let mut table = Table::default();
-    let mut found = false;
-    for member in workspace.kernel_crates() {
+        );
         for cpu in &options.cpus {
-            found = true;
-            let built = build(workspace, &compiler, ptxas.as_ref(), member, cpu)?;
-            println!("{}", built.path.display());
-            table.add(cpu, &member.name, &built.kernels);
+            let images = build(workspace, &compiler, cpu, "gpunet-ptx")?;
+            images.iter().for_each(|image| println!("{}", image.ptx.display()));
         }
-    }
-    anyhow::ensure!(
-        found,
-        "no kernel crate: mark one with `kernel = true` under [package.metadata.gpunet]"
-    );
-    if ptxas.is_some() {
-        print!("{}", table.text());
+        ensure!(!options.record, "there is nothing to record without ptxas");
+        return Ok(true);
+    };
+    println!("{ptxas}");
+    for cpu in &options.cpus {
+        let images = build(workspace, &compiler, cpu, "gpunet-ptx")?;
+        images.iter().for_each(|image| println!("{}", image.ptx.display()));
+        let nvlink = nvlink(&ptxas)?;
+        let rows = measure(workspace, &ptxas, &nvlink, &images, cpu)?;
+        println!("{cpu}\n{}", footprint::table(&rows));
+        if options.record && cpu == footprint::CPU {
+            Limits::record(&workspace.root, compiler.version(), &rows)?;
+            println!("recorded in {}", footprint::FILE);
+        }
     }
     Ok(true)
 }
 
-/// The step of `cargo xtask test`: one check for each kernel crate and GPU.
+/// The step of `cargo xtask test`: with each compiler that is found, the PTX of the library and of each
+/// kernel crate for each GPU, and what they cost.
 pub(crate) fn check(context: &Context) -> Result<Outcome> {
+    let workspace = &context.workspace;
     let ptxas = Ptxas::at(&context.tools.ptxas);
+    let nvlink = nvlink(&ptxas)?;
+    let limits = Limits::read(&workspace.root)?;
     let mut outcome = Outcome::default();
-    let mut table = Table::default();
-    let more = MORE_CPUS.into_iter().filter(|_| context.options.long);
-    for cpu in CHECKED_CPUS.into_iter().chain(more) {
-        for member in context.workspace.kernel_crates() {
-            match build(&context.workspace, &context.tools.compiler, Some(&ptxas), member, cpu) {
-                Ok(built) => {
-                    let text = std::fs::read_to_string(&built.path)?;
-                    let wrong = rules::in_ptx(&text)?;
-                    outcome.passed += usize::from(wrong.is_empty());
-                    outcome
-                        .failed
-                        .extend(wrong.iter().map(|wrong| format!("{}: {wrong}", member.name)));
-                    table.add(cpu, &member.name, &built.kernels);
-                }
+    let mut compilers = Vec::new();
+    for compiler in Compiler::all()? {
+        let first = compilers.is_empty();
+        let more = MORE_CPUS.into_iter().filter(|_| context.options.long && first);
+        for cpu in CHECKED_CPUS.into_iter().chain(more) {
+            // Programs carry what the first one made; the folder is that of the build scripts, so that
+            // what they built is used.
+            let version = compiler.version();
+            let folder =
+                if first { "gpunet-ptx".to_owned() } else { format!("gpunet-ptx-{version}") };
+            let images = match build(workspace, &compiler, cpu, &folder) {
+                Ok(images) => images,
                 Err(error) => {
-                    outcome.failed.push(format!("{} for {cpu}", member.name));
-                    let _ = writeln!(outcome.output, "{error:#}");
+                    outcome.failed.push(format!("PTX for {cpu} with rustc {version}"));
+                    outcome.output.push_str(&format!("{error:#}\n"));
+                    continue;
                 }
+            };
+            for (at, image) in images.iter().enumerate() {
+                let wrong = rules::in_ptx(&std::fs::read_to_string(&image.ptx)?, at == 0)?;
+                outcome.passed += usize::from(wrong.is_empty());
+                let name = |wrong: &String| format!("{} with rustc {version}: {wrong}", image.name);
+                outcome.failed.extend(wrong.iter().map(name));
+            }
+            let measured = measure(workspace, &ptxas, &nvlink, &images, cpu);
+            let rows = match measured {
+                Ok(rows) => rows,
+                Err(error) => {
+                    outcome.failed.push(format!("assembling for {cpu} with rustc {version}"));
+                    outcome.output.push_str(&format!("{error:#}\n"));
+                    continue;
+                }
+            };
+            if cpu != footprint::CPU {
+                outcome.passed += 1;
+                continue;
+            }
+            let exceeded = limits.exceeded(&rows);
+            outcome.passed += usize::from(exceeded.is_empty());
+            let line = |line: String| format!("with rustc {version}: {line}");
+            outcome.failed.extend(exceeded.into_iter().map(line));
+            if first {
+                outcome.table = footprint::table(&rows);
             }
         }
+        compilers.push(format!("rustc {}", compiler.version()));
     }
-    if outcome.passed + outcome.failed.len() == 0 {
-        outcome.skipped.push("the workspace has no kernel crate".into());
-    }
-    outcome.table = table.text();
+    outcome.remark =
+        format!("{}; limits recorded with rustc {}", compilers.join(", "), limits.compiler);
     Ok(outcome)
 }
 
-struct Built {
-    path: std::path::PathBuf,
-    kernels: Vec<KernelUsage>,
+fn nvlink(ptxas: &Ptxas) -> Result<Nvlink> {
+    Nvlink::beside(ptxas).with_context(|| {
+        format!(
+            "no nvlink beside {ptxas}: remove it and run `cargo xtask test`, which fetches both"
+        )
+    })
 }
 
+/// The library first, then the kernel crates.
 fn build(
     workspace: &Workspace,
     compiler: &Compiler,
-    ptxas: Option<&Ptxas>,
-    member: &Member,
     cpu: &str,
-) -> Result<Built> {
-    let kernel_crate = KernelCrate::open(&member.folder)?;
-    // The same folder as that of the build scripts, so that what they built is used.
-    let folder = workspace.target.join("gpunet-ptx");
-    let ptx = gpunet_builder::ptx::compile(compiler, &kernel_crate, &workspace.root, cpu, &folder)?;
-    let kernels = match ptxas {
-        Some(ptxas) => ptxas
-            .assemble(&ptx.path, cpu, &folder)
-            .with_context(|| format!("{} for {cpu}", member.name))?,
-        None => Vec::new(),
-    };
-    Ok(Built { path: ptx.path, kernels })
+    folder: &str,
+) -> Result<Vec<Image>> {
+    let folder = workspace.target.join(folder);
+    let library = KernelCrate::open(&workspace.root.join("device"))?.with_feature(LIBRARY_FEATURE);
+    let mut images = vec![compile(workspace, compiler, &library, cpu, &folder)?];
+    for member in workspace.kernel_crates() {
+        let kernel_crate = KernelCrate::open(&member.folder)?;
+        images.push(compile(workspace, compiler, &kernel_crate, cpu, &folder)?);
+    }
+    ensure!(
+        images.len() > 1,
+        "no kernel crate: mark one with `kernel = true` under [package.metadata.gpunet]"
+    );
+    Ok(images)
 }
 
-/// One row for each kernel, one column for each GPU.
-#[derive(Default)]
-struct Table {
-    cpus: Vec<String>,
-    rows: Vec<(String, Vec<(String, String)>)>,
+fn compile(
+    workspace: &Workspace,
+    compiler: &Compiler,
+    kernel_crate: &KernelCrate,
+    cpu: &str,
+    folder: &Path,
+) -> Result<Image> {
+    let ptx = gpunet_builder::ptx::compile(compiler, kernel_crate, &workspace.root, cpu, folder)?;
+    Ok(Image { name: kernel_crate.name().to_owned(), ptx: ptx.path })
 }
 
-impl Table {
-    fn add(&mut self, cpu: &str, kernel_crate: &str, kernels: &[KernelUsage]) {
-        if !self.cpus.iter().any(|known| known == cpu) {
-            self.cpus.push(cpu.to_owned());
-        }
-        for kernel in kernels {
-            let name = format!("{kernel_crate}::{}", kernel.name);
-            let spilled = kernel.spill_stores + kernel.spill_loads;
-            let cell =
-                format!("{} / {} / {spilled} / {}", kernel.registers, kernel.stack, kernel.shared);
-            let cell = (cpu.to_owned(), cell);
-            match self.rows.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, cells)) => cells.push(cell),
-                None => self.rows.push((name, vec![cell])),
-            }
-        }
-    }
-
-    fn text(&self) -> String {
-        if self.rows.is_empty() {
-            return String::new();
-        }
-        let title = "registers / stack / spilled / shared bytes";
-        let names = self.rows.iter().map(|(name, _)| name.len());
-        let width = names.chain([title.len()]).max().unwrap_or(0);
-        let mut text = format!("  {title:<width$}");
-        for cpu in &self.cpus {
-            let _ = write!(text, "  {cpu:>20}");
-        }
-        for (name, cells) in &self.rows {
-            let _ = write!(text, "\n  {name:<width$}");
-            for cpu in &self.cpus {
-                let cell = cells.iter().find(|(of, _)| of == cpu).map_or("-", |(_, cell)| cell);
-                let _ = write!(text, "  {cell:>20}");
-            }
-        }
-        text.push('\n');
-        text
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_table_has_a_row_for_each_kernel_and_a_column_for_each_gpu() {
-        let usage = |name: &str, registers| KernelUsage {
-            name: name.into(),
-            registers,
-            stack: 16,
-            spill_stores: 4,
-            spill_loads: 8,
-            shared: 0,
-        };
-        let mut table = Table::default();
-        table.add("sm_75", "k", &[usage("echo", 40), usage("add", 8)]);
-        table.add("sm_90", "k", &[usage("echo", 38)]);
-        let text = table.text();
-        let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines.len(), 3);
-        assert!(lines[0].contains("sm_75") && lines[0].ends_with("sm_90"));
-        assert!(lines[1].contains("k::echo") && lines[1].contains("40 / 16 / 12 / 0"));
-        assert!(lines[2].ends_with('-'));
-        assert_eq!(Table::default().text(), "");
-    }
+fn measure(
+    workspace: &Workspace,
+    ptxas: &Ptxas,
+    nvlink: &Nvlink,
+    images: &[Image],
+    cpu: &str,
+) -> Result<std::collections::BTreeMap<String, footprint::Footprint>> {
+    let (library, kernels) = images.split_first().context("no image was built")?;
+    let scratch = footprint::scratch(&workspace.target)?;
+    footprint::measure(ptxas, nvlink, library, kernels, cpu, &scratch)
 }

@@ -23,8 +23,15 @@ const EXCHANGES: &[&str] = &[
     "atom.relaxed.gpu.global.cas.b64",
     "atom.acq_rel.sys.cas.b64",
 ];
-/// Functions through which every byte goes, as their mangled names end. They have no stack frame.
-const DATA_PATH: &[&str] = &["4copy7to_ring", "4copy9from_ring", "4ring6settle", "7express3put"];
+/// Functions through which every byte goes, as their mangled names end. They have no memory of their
+/// own: what ptxas keeps on the stack for them are registers of their callers.
+const DATA_PATH: &[&str] = &[
+    "4copy7aligned",
+    "4copy19unaligned_from_ring",
+    "4copy17unaligned_to_ring",
+    "4ring6settle",
+    "7express3put",
+];
 
 /// The step of `cargo xtask test` over the source.
 pub(crate) fn check(context: &Context) -> Result<Outcome> {
@@ -57,11 +64,11 @@ fn in_source(root: &Path, kernels: impl Iterator<Item = PathBuf>) -> Result<Outc
     Ok(outcome)
 }
 
-/// What is wrong with the PTX of a kernel crate.
-pub(crate) fn in_ptx(ptx: &str) -> Result<Vec<String>> {
+/// What is wrong with the PTX of the device library, or of a kernel crate.
+pub(crate) fn in_ptx(ptx: &str, is_library: bool) -> Result<Vec<String>> {
     prove()?;
     let mut wrong = other_exchanges(ptx);
-    wrong.extend(frames(ptx));
+    wrong.extend(if is_library { frames(ptx) } else { copies_of_the_library(ptx) });
     Ok(wrong)
 }
 
@@ -75,7 +82,7 @@ struct Proof<'a> {
 
 /// Each rule finds what was planted for it, and nothing where nothing is wrong.
 fn prove() -> Result<()> {
-    let frame = ".func _X4copy7to_ring(\n)\n{\n\t.local .align 8 .b8 \td[8];\n";
+    let frame = ".func _X4copy7aligned(\n)\n{\n\t.local .align 8 .b8 \td[8];\n";
     let proofs = [
         Proof {
             about: "loops",
@@ -107,6 +114,12 @@ fn prove() -> Result<()> {
             planted: &format!("{WITHOUT_FRAMES}{frame}"),
             clean: WITHOUT_FRAMES,
         },
+        Proof {
+            about: "copies of the library",
+            rule: copies_of_the_library,
+            planted: WITHOUT_FRAMES,
+            clean: ".extern .func (.param .b64 r) gpunet_send_block\n(\n)\n;\n.entry k(\n)\n{\n}\n",
+        },
     ];
     for Proof { about, rule, planted, clean } in proofs {
         ensure!(!rule(planted).is_empty(), "the rule about {about} misses what was planted");
@@ -117,7 +130,8 @@ fn prove() -> Result<()> {
 }
 
 /// All functions of the data path, as they should be.
-const WITHOUT_FRAMES: &str = ".func _X4copy7to_ring(\n)\n{\n}\n.func _X4copy9from_ring(\n)\n{\n}\n\
+const WITHOUT_FRAMES: &str = ".func _X4copy7aligned(\n)\n{\n}\n\
+    .func _X4copy19unaligned_from_ring(\n)\n{\n}\n.func _X4copy17unaligned_to_ring(\n)\n{\n}\n\
     .func _X4ring6settle(\n)\n{\n}\n.func  (.param .b64 r) _X7express3put(\n)\n{\n}\n\
     .func _Xother(\n)\n{\n\t.local .align 8 .b8 \td[8];\n}\n";
 
@@ -268,6 +282,12 @@ fn frames(ptx: &str) -> Vec<String> {
         }
     }
     wrong
+}
+
+/// Functions of the library that stand in an image of kernels: it is linked with them.
+fn copies_of_the_library(ptx: &str) -> Vec<String> {
+    let copied = DATA_PATH.iter().filter(|name| ptx.contains(&format!("{name}(")));
+    copied.map(|name| format!("{name}, a function of the device library, is in it")).collect()
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ mod arena;
 mod context;
 mod copier;
 mod driver;
+mod image;
 mod module;
 mod stream;
 #[cfg(test)]
@@ -103,11 +104,7 @@ impl Backend for Cuda {
             });
         }
         let max_shared = self.context.facts.max_shared;
-        let mut copier = lock(&self.context.copier);
-        let Some(copier) = copier.as_mut() else {
-            return Err(GpuError::ContextLost { cause: "it is being closed".to_owned() });
-        };
-        let loaded = Loaded::new(module, &text, max_shared, copier)?;
+        let loaded = Loaded::new(module, &text, max_shared)?;
         state.modules.insert(module.name.to_owned(), loaded);
         Ok(())
     }

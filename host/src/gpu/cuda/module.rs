@@ -1,4 +1,8 @@
-//! Loaded modules: the driver's compiler, the check of the ABI, what each kernel needs.
+//! Loaded modules: kernels linked with the device library, and what each kernel needs.
+//!
+//! A module's PTX calls functions of the device library, whose PTX this crate carries. The driver
+//! compiles both and its linker joins them, so the library is translated once for a module and not
+//! once for each of its kernels. The driver keeps what it made in its cache.
 //!
 //! Everything about a kernel that a call of the driver can tell is asked when the module is
 //! loaded, while no kernel runs, so that launches beside running kernels ask as little as
@@ -9,16 +13,14 @@ use std::ffi::{CStr, CString, c_void};
 use std::ptr;
 
 use cudarc::driver::sys::{
-    CUfunction, CUfunction_attribute, CUjit_option, CUlimit, CUmodule, CUresult,
+    CUfunction, CUfunction_attribute, CUjit_option, CUjitInputType, CUlimit, CUlinkState, CUmodule,
 };
-use gpunet_device::abi::ABI;
 
+use super::super::library::LIBRARY;
 use super::super::{GpuError, Module};
-use super::copier::Copier;
 use super::driver::{self, Failed, call};
+use super::image::{ABI_MARK, LIBRARY_MARK, calls_library, check_abi, entries};
 
-/// The name under which PTX carries the ABI it was built for.
-const ABI_SYMBOL: &CStr = c"GPUNET_ABI";
 /// Registers a thread may have in the largest blocks: 65,536 of a multiprocessor by 1,024.
 const TIGHT_REGISTERS: usize = 64;
 /// Threads of the largest blocks.
@@ -58,14 +60,9 @@ unsafe impl Send for Loaded {}
 
 impl Loaded {
     /// Compiles and checks; no kernel may run, and the context must be current.
-    pub(super) fn new(
-        module: &Module,
-        text: &str,
-        max_shared: u32,
-        copier: &mut Copier,
-    ) -> Result<Self, GpuError> {
+    pub(super) fn new(module: &Module, text: &str, max_shared: u32) -> Result<Self, GpuError> {
         let mut loaded = Self { ptx: module.ptx, modules: Vec::new(), kernels: BTreeMap::new() };
-        match loaded.compile(module.name, text, max_shared, copier) {
+        match loaded.link(module.name, text, max_shared) {
             Ok(()) => Ok(loaded),
             Err(error) => {
                 loaded.unload();
@@ -101,20 +98,21 @@ impl Loaded {
         })
     }
 
-    fn compile(
-        &mut self,
-        name: &str,
-        text: &str,
-        max_shared: u32,
-        copier: &mut Copier,
-    ) -> Result<(), GpuError> {
-        let module = compile(name, text, None)?;
+    fn link(&mut self, name: &str, text: &str, max_shared: u32) -> Result<(), GpuError> {
+        check_abi(name, text, ABI_MARK)?;
+        let mut images = Vec::new();
+        if calls_library(text) {
+            let library = LIBRARY.text()?;
+            check_abi(LIBRARY.name, &library, LIBRARY_MARK)?;
+            images.push(Image::new(c"gpunet device library", name, &library)?);
+        }
+        images.push(Image::new(c"kernels", name, text)?);
+        let module = link(name, &images, None)?;
         self.modules.push(module);
-        Self::check_abi(module, name, copier)?;
         self.inspect(module, text, max_shared)?;
         let smallest = self.kernels.values().flatten().map(|kernel| kernel.max_threads).min();
         if smallest.is_some_and(|threads| threads < LARGEST_BLOCK) {
-            let module = compile(name, text, Some(TIGHT_REGISTERS))?;
+            let module = link(name, &images, Some(TIGHT_REGISTERS))?;
             self.modules.push(module);
             self.inspect(module, text, max_shared)?;
         }
@@ -132,34 +130,6 @@ impl Loaded {
             self.kernels.entry(entry.to_owned()).or_default().push(kernel);
         }
         Ok(())
-    }
-
-    fn check_abi(module: CUmodule, name: &str, copier: &mut Copier) -> Result<(), GpuError> {
-        let mismatch = |found: String| GpuError::AbiMismatch {
-            module: name.to_owned(),
-            expected: describe(ABI),
-            found,
-        };
-        let (mut address, mut bytes) = (0, 0);
-        let symbol = ABI_SYMBOL.as_ptr();
-        // SAFETY: writes an address and a size; the name is a C string.
-        match unsafe { call!(cuModuleGetGlobal_v2(&mut address, &mut bytes, module, symbol)) } {
-            Err(Failed { code: CUresult::CUDA_ERROR_NOT_FOUND, .. }) => {
-                return Err(mismatch("it does not say which".to_owned()));
-            }
-            other => other?,
-        }
-        let mut words = [0; 16];
-        if bytes != words.len() {
-            return Err(mismatch(format!("its mark has {bytes} bytes")));
-        }
-        // SAFETY: the driver just said that 16 bytes lie there.
-        unsafe { copier.read(address, &mut words) }?;
-        let mut found = [0; 4];
-        for (word, bytes) in found.iter_mut().zip(words.chunks_exact(4)) {
-            *word = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-        }
-        if found == ABI { Ok(()) } else { Err(mismatch(describe(found))) }
     }
 }
 
@@ -238,14 +208,35 @@ fn parameters(function: CUfunction, count: usize) -> Option<Vec<usize>> {
     (0..count).map(size).collect()
 }
 
-fn compile(name: &str, ptx: &str, registers: Option<usize>) -> Result<CUmodule, GpuError> {
-    let refused = |error: String, log: String| GpuError::ModuleRefused {
-        module: name.to_owned(),
-        name: error,
-        log,
-    };
-    let image = CString::new(ptx)
-        .map_err(|_| refused("no PTX".to_owned(), "it holds a zero byte".to_owned()))?;
+/// PTX that goes into a link.
+struct Image {
+    label: &'static CStr,
+    text: CString,
+}
+
+impl Image {
+    fn new(label: &'static CStr, module: &str, text: &str) -> Result<Self, GpuError> {
+        let text = CString::new(text).map_err(|_| GpuError::ModuleRefused {
+            module: module.to_owned(),
+            name: "no PTX".to_owned(),
+            log: "it holds a zero byte".to_owned(),
+        })?;
+        Ok(Self { label, text })
+    }
+}
+
+/// A link in the making; it goes with this.
+struct Link(CUlinkState);
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // SAFETY: made by `link`, and not used behind this.
+        let _ = unsafe { call!(cuLinkDestroy(self.0)) };
+    }
+}
+
+/// Has the driver compile images and link them, with at most so many registers a thread.
+fn link(name: &str, images: &[Image], registers: Option<usize>) -> Result<CUmodule, GpuError> {
     let mut log = vec![0_u8; LOG_BYTES];
     let mut options = [
         CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
@@ -257,69 +248,48 @@ fn compile(name: &str, ptx: &str, registers: Option<usize>) -> Result<CUmodule, 
         ptr::without_provenance_mut(LOG_BYTES),
         ptr::without_provenance_mut(registers.unwrap_or(0)),
     ];
-    let mut module = ptr::null_mut();
-    // SAFETY: the image is a C string, options and values go in pairs, and the log has the size
-    // given; all outlive the call.
-    let result = unsafe {
-        call!(cuModuleLoadDataEx(
-            &mut module,
-            image.as_ptr().cast(),
-            if registers.is_some() { 3 } else { 2 },
-            options.as_mut_ptr(),
-            values.as_mut_ptr(),
-        ))
-    };
-    result.map(|()| module).map_err(|failed| {
+    let count = if registers.is_some() { 3 } else { 2 };
+    let linked = (|| {
+        let mut state = ptr::null_mut();
+        // SAFETY: options and values go in pairs, and the log has the size given; all outlive the
+        // link, which keeps the log's address.
+        unsafe {
+            call!(cuLinkCreate_v2(count, options.as_mut_ptr(), values.as_mut_ptr(), &mut state))
+        }?;
+        let link = Link(state);
+        for image in images {
+            let bytes = image.text.as_bytes_with_nul();
+            // SAFETY: the driver copies the text, which has that many bytes and ends in a zero.
+            unsafe {
+                call!(cuLinkAddData_v2(
+                    link.0,
+                    CUjitInputType::CU_JIT_INPUT_PTX,
+                    bytes.as_ptr().cast_mut().cast(),
+                    bytes.len(),
+                    image.label.as_ptr(),
+                    0,
+                    ptr::null_mut(),
+                    ptr::null_mut(),
+                ))
+            }?;
+        }
+        let (mut cubin, mut bytes) = (ptr::null_mut(), 0);
+        // SAFETY: writes an address and a size; the memory is the link's.
+        unsafe { call!(cuLinkComplete(link.0, &mut cubin, &mut bytes)) }?;
+        let mut module = ptr::null_mut();
+        // SAFETY: the driver's own cubin, which lives as long as the link.
+        unsafe { call!(cuModuleLoadData(&mut module, cubin)) }?;
+        Ok(module)
+    })();
+    linked.map_err(|failed: Failed| {
         let end = log.iter().position(|byte| *byte == 0).unwrap_or(0);
         let log = String::from_utf8_lossy(&log[..end]);
         let lines: Vec<&str> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         let log = lines.iter().take(3).copied().collect::<Vec<_>>().join("; ");
-        refused(failed.name(), if log.is_empty() { failed.text() } else { log })
+        GpuError::ModuleRefused {
+            module: name.to_owned(),
+            name: failed.name(),
+            log: if log.is_empty() { failed.text() } else { log },
+        }
     })
-}
-
-/// The kernels in a PTX text: names, and how many parameters they have.
-fn entries(ptx: &str) -> Vec<(&str, usize)> {
-    let mut entries: Vec<(&str, usize)> = Vec::new();
-    // Whether the lines are those of a kernel's parameters.
-    let mut listing = false;
-    for line in ptx.lines().map(|line| line.split("//").next().unwrap_or("")) {
-        if let Some((_, rest)) = line.split_once(".entry ") {
-            let name = rest.trim_start().split(|c: char| c == '(' || c.is_whitespace()).next();
-            entries.extend(name.filter(|name| !name.is_empty()).map(|name| (name, 0)));
-            listing = true;
-        }
-        if let (true, Some((_, parameters))) = (listing, entries.last_mut()) {
-            *parameters += line.matches(".param ").count();
-        }
-        listing &= !line.contains(')');
-    }
-    entries
-}
-
-fn describe([magic, version, net, _]: [u32; 4]) -> String {
-    if magic == ABI[0] {
-        format!("ABI {version} with a net of {net} bytes")
-    } else {
-        format!("unknown mark {magic:#x}")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kernels_are_found_in_ptx() {
-        let ptx = "// .entry not(\n.visible .entry echo(\n\t.param .b8 x[8],\n\t.param .u64 y\n)\n\
-                   { .param .b64 p; }\n.visible .func helper(.param .b32 q)\n\
-                   .entry  spin\n(\n)\n{ .param .b64 p; }";
-        assert_eq!(entries(ptx), [("echo", 2), ("spin", 0)]);
-    }
-
-    #[test]
-    fn abis_are_described() {
-        assert!(describe(ABI).starts_with(&format!("ABI {} with a net", ABI[1])));
-        assert_eq!(describe([7, 1, 1, 0]), "unknown mark 0x7");
-    }
 }

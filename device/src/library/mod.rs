@@ -1,0 +1,205 @@
+//! The device library: every call of a kernel is one function here, compiled once.
+//!
+//! For a GPU this crate is compiled in two ways. With the feature `library` it is the library
+//! itself: an image that defines these functions and holds all that is behind them. Without it, as
+//! kernels depend on it, it declares them, and the driver's linker joins the two when a module is
+//! loaded. So a kernel contains calls, not copies. On the host both are one, and calls go the same
+//! way.
+//!
+//! A function takes the net as two words and numbers or addresses behind it, and returns 64 bits: a
+//! count or a handle, or a negative error number. It exists for each kind of group: all threads of
+//! the group call it with the same arguments and get the same result. Closures, generic buffers,
+//! `Result` and drop guards stay with the callers ([`calls`](crate::calls) and the types), and so
+//! does the comparison of arguments on the emulated GPU, which names their source lines. Functions
+//! unwind, because the emulated GPU ends kernels so.
+
+#![allow(unsafe_code, reason = "exported names, and calls of functions that another image defines")]
+
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
+mod data;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
+mod option;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
+mod poll;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
+mod poller;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
+mod slice;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
+mod socket;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
+mod system;
+
+use crate::abi::net::Net;
+use crate::group::{Group, GroupKind};
+
+/// In the flags of `send`: the result is 0 or why not all was sent, in place of a count. Beside the
+/// flags that programs may give.
+pub(crate) const SEND_ALL: u32 = 1 << 31;
+
+/// Which address `name` gives.
+pub(crate) const OWN_NAME: u32 = 0;
+/// The peer's.
+pub(crate) const PEER_NAME: u32 = 1;
+
+/// Which ring `open_slice` and `close_slice` are about: received bytes.
+pub(crate) const RECEIVE_SIDE: u32 = 0;
+/// Space to send from.
+pub(crate) const SEND_SIDE: u32 = 1;
+
+/// Declares or defines the functions of the library, and makes one generic function of each three.
+macro_rules! functions {
+    ($($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) in $module:ident;)*) => {
+        /// One function for each kind of group, by the name that images know it under.
+        mod symbols {
+            $(
+                #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
+                pub(super) mod $name {
+                    use crate::group::{Block, Group as _, Thread, Warp};
+
+                    functions!(@define Block "_block" block $name $module ($($arg: $type),*));
+                    functions!(@define Warp "_warp" warp $name $module ($($arg: $type),*));
+                    functions!(@define Thread "_thread" thread $name $module ($($arg: $type),*));
+                }
+
+                #[cfg(all(target_arch = "nvptx64", not(feature = "library")))]
+                pub(super) mod $name {
+                    functions!(@declare "_block" block $name ($($arg: $type),*));
+                    functions!(@declare "_warp" warp $name ($($arg: $type),*));
+                    functions!(@declare "_thread" thread $name ($($arg: $type),*));
+                }
+            )*
+        }
+
+        $(
+            $(#[$doc])*
+            ///
+            /// # Safety
+            /// Addresses lead to as much memory as the numbers beside them say, valid for what the
+            /// function does there.
+            #[inline(always)]
+            #[allow(clippy::too_many_arguments, reason = "words only, as the function takes them")]
+            pub(crate) unsafe fn $name<G: Group>(net: Net, _group: G $(, $arg: $type)*) -> i64 {
+                let [local, shape] = net.to_words();
+                // SAFETY: the caller's promise; the words are those of a net.
+                unsafe {
+                    match G::KIND {
+                        GroupKind::Block => symbols::$name::block(local, shape $(, $arg)*),
+                        GroupKind::Warp => symbols::$name::warp(local, shape $(, $arg)*),
+                        GroupKind::Thread => symbols::$name::thread(local, shape $(, $arg)*),
+                    }
+                }
+            }
+        )*
+    };
+    (@define $group:ident $suffix:literal $kind:ident $name:ident $module:ident ($($arg:ident: $type:ty),*)) => {
+        #[cfg_attr(
+            target_arch = "nvptx64",
+            unsafe(export_name = concat!("gpunet_", stringify!($name), $suffix))
+        )]
+        #[allow(clippy::too_many_arguments, reason = "words only, as the caller has them")]
+        pub(in crate::library) unsafe extern "C-unwind" fn $kind(local: u64, shape: u64 $(, $arg: $type)*) -> i64 {
+            // SAFETY: the words of a net, by the caller's promise, and so are the addresses.
+            let result = unsafe {
+                let net = crate::abi::net::Net::from_words([local, shape]);
+                crate::library::$module::$name(net, $group $(, $arg)*)
+            };
+            // The compiler takes lanes that come back from a function for a whole warp.
+            crate::simt::leave($group::SCOPE);
+            result
+        }
+    };
+    (@declare $suffix:literal $kind:ident $name:ident ($($arg:ident: $type:ty),*)) => {
+        unsafe extern "C-unwind" {
+            #[link_name = concat!("gpunet_", stringify!($name), $suffix)]
+            pub(in crate::library) fn $kind(local: u64, shape: u64 $(, $arg: $type)*) -> i64;
+        }
+    };
+}
+
+functions! {
+    /// Makes a socket; its handle.
+    socket(domain: i32, kind: i32, protocol: i32) in socket;
+    /// Gives a socket the address that stands at `address`, of which the leader's counts.
+    bind(handle: u64, address: *const crate::SocketAddr) in socket;
+    /// Makes it a listener.
+    listen(handle: u64, backlog: i32) in socket;
+    /// The next connection of a listener.
+    accept(handle: u64) in socket;
+    /// Connects to the address that stands at `address`, of which the leader's counts.
+    connect(handle: u64, address: *const crate::SocketAddr) in socket;
+    /// Ends one direction or both.
+    shutdown(handle: u64, how: i32) in socket;
+    /// Closes.
+    close(handle: u64) in socket;
+    /// Stores an address of the socket ([`OWN_NAME`], [`PEER_NAME`]) at every thread's `to`.
+    name(handle: u64, which: u32, to: *mut crate::SocketAddr) in socket;
+    /// Sends `length` bytes; how many, or with [`SEND_ALL`] 0 if it was all of them.
+    send(handle: u64, from: *const u8, length: usize, flags: u32) in data;
+    /// Receives at most `length` bytes.
+    receive(handle: u64, to: *mut u8, length: usize, flags: u32) in data;
+    /// Copies `length` bytes from one buffer to another, each thread its share.
+    copy(from: *const u8, to: *mut u8, length: usize) in data;
+    /// Opens a slice of a ring ([`RECEIVE_SIDE`], [`SEND_SIDE`]) of at least `least` bytes: its span,
+    /// 0 at the end of the stream; where the ring lies is stored at every thread's `ring`.
+    open_slice(handle: u64, side: u32, least: usize, ring: *mut u64) in slice;
+    /// Publishes that `used` bytes of a slice were used, and closes it.
+    close_slice(handle: u64, side: u32, low: u32, used: usize) in slice;
+    /// Sets an option.
+    set_option(handle: u64, option: u32, value: u64) in option;
+    /// Reads an option.
+    get_option(handle: u64, option: u32) in option;
+    /// Waits until one of `count` sockets is ready.
+    poll(sockets: *mut crate::calls::PollFd, count: usize, timeout_ms: i64) in poll;
+    /// Makes a poller; its handle.
+    poller() in poller;
+    /// Has a poller watch a socket, or with no events no longer.
+    watch(poller: u64, socket: u64, events: u64, token: u64) in poller;
+    /// Waits for events of a poller and takes up to `capacity` of them.
+    wait(poller: u64, events: *mut crate::Event, capacity: usize, timeout_ns: u64) in poller;
+    /// The host's time.
+    time() in system;
+    /// Prints a line on the host, of which the leader's counts.
+    print(text: *const u8, length: usize) in system;
+}
+
+/// What a kernel does first, on a GPU, and all its threads: shared memory is not cleared between
+/// launches.
+#[cfg(all(target_arch = "nvptx64", feature = "library"))]
+#[unsafe(no_mangle)]
+extern "C-unwind" fn gpunet_begin() -> i64 {
+    if crate::simt::position().thread == 0 {
+        crate::hot::forget();
+    }
+    // The first warp looks there before it meets at any other barrier, and its lanes must agree.
+    crate::simt::warp_barrier();
+    0
+}
+
+#[cfg(all(target_arch = "nvptx64", not(feature = "library")))]
+unsafe extern "C-unwind" {
+    fn gpunet_begin() -> i64;
+}
+
+/// The same for a kernel.
+#[cfg(all(target_arch = "nvptx64", not(feature = "library")))]
+#[inline(always)]
+pub(crate) fn begin() {
+    // SAFETY: takes nothing; all threads call it.
+    unsafe { gpunet_begin() };
+}
+
+/// The leader does it; all threads get the result.
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
+#[inline(always)]
+fn led<G: Group>(group: G, leader: impl FnOnce() -> i64) -> i64 {
+    let result = if group.is_leader() { leader() } else { 0 };
+    group.broadcast([result as u64])[0] as i64
+}
+
+/// A result as functions return it.
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
+#[inline(always)]
+fn number(result: Result<u64, crate::Errno>) -> i64 {
+    result.map_or_else(crate::Errno::negative, |value| value as i64)
+}

@@ -1,0 +1,63 @@
+//! Socket options: those that the GPU keeps itself, and those that the proxy does.
+
+use crate::abi::errno::Errno;
+use crate::abi::handle::Handle;
+use crate::abi::message::Operation;
+use crate::abi::net::Net;
+use crate::abi::option::SocketOption;
+use crate::group::Group;
+use crate::local::{Side, Socket};
+
+use super::socket::ask_about;
+use super::{led, number};
+
+// Those that the GPU keeps itself.
+const NON_BLOCKING: u32 = SocketOption::NonBlocking as u32;
+const RECEIVE_TIMEOUT: u32 = SocketOption::ReceiveTimeout as u32;
+const SEND_TIMEOUT: u32 = SocketOption::SendTimeout as u32;
+const ERROR: u32 = SocketOption::Error as u32;
+
+/// See [`super::set_option`].
+#[inline(always)]
+pub(super) unsafe fn set_option<G: Group>(
+    net: Net,
+    group: G,
+    handle: u64,
+    option: u32,
+    value: u64,
+) -> i64 {
+    led(group, || number(set(net, Handle(handle), option, value)))
+}
+
+#[inline(never)]
+fn set(net: Net, handle: Handle, option: u32, value: u64) -> Result<u64, Errno> {
+    let socket = Socket::open(net, handle)?;
+    match option {
+        NON_BLOCKING if value > 1 => return Err(Errno::EINVAL),
+        NON_BLOCKING => socket.set_non_blocking(value == 1),
+        RECEIVE_TIMEOUT => socket.set_timeout(Side::Receive, value),
+        SEND_TIMEOUT => socket.set_timeout(Side::Send, value),
+        _ => {
+            ask_about(net, handle, Operation::SetOption, [u64::from(option), value, 0, 0])?;
+        }
+    }
+    Ok(0)
+}
+
+/// See [`super::get_option`].
+#[inline(always)]
+pub(super) unsafe fn get_option<G: Group>(net: Net, group: G, handle: u64, option: u32) -> i64 {
+    led(group, || number(get(net, Handle(handle), option)))
+}
+
+#[inline(never)]
+fn get(net: Net, handle: Handle, option: u32) -> Result<u64, Errno> {
+    let socket = Socket::open(net, handle)?;
+    Ok(match option {
+        NON_BLOCKING => u64::from(socket.non_blocking()),
+        RECEIVE_TIMEOUT => socket.timeout(Side::Receive),
+        SEND_TIMEOUT => socket.timeout(Side::Send),
+        ERROR => socket.status().errno() as u64,
+        _ => ask_about(net, handle, Operation::GetOption, [u64::from(option), 0, 0, 0])?.number(),
+    })
+}

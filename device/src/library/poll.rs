@@ -1,0 +1,105 @@
+//! Which of a few sockets are ready.
+
+use crate::abi::card::{Kind, Status};
+use crate::abi::errno::Errno;
+use crate::abi::handle::Handle;
+use crate::abi::net::Net;
+use crate::buf::Shared;
+use crate::calls::{POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDHUP, PollFd};
+use crate::group::Group;
+use crate::local::{Side, Socket, adopt_rings};
+use crate::wait::{Deadline, group_until};
+
+/// See [`super::poll`].
+#[inline(always)]
+pub(super) unsafe fn poll<G: Group>(
+    net: Net,
+    group: G,
+    sockets: *mut PollFd,
+    count: usize,
+    timeout_ms: i64,
+) -> i64 {
+    // SAFETY: the caller's promise.
+    let sockets = unsafe { Shared::from_raw(sockets, count) };
+    // What threads wrote into `sockets` before is there for all.
+    group.barrier();
+    let deadline = match u64::try_from(timeout_ms) {
+        Ok(ms) => Deadline::after(ms.saturating_mul(1_000_000)),
+        Err(_) => Deadline::NEVER,
+    };
+    let waited = group_until(net, group, deadline, || {
+        let mut any = false;
+        let mut at = group.rank();
+        // Counted: the entries.
+        while let Some(mut entry) = sockets.get(at) {
+            entry.revents = look(net, entry.handle, entry.events);
+            sockets.set(at, entry);
+            any |= entry.revents != 0;
+            at += group.size();
+        }
+        any
+    });
+    match waited {
+        Ok(()) | Err(Errno::ETIMEDOUT) => {}
+        Err(errno) => return errno.negative(),
+    }
+    group.barrier();
+    let mut ready = 0;
+    if group.is_leader() {
+        for at in 0..sockets.len() {
+            ready += u64::from(sockets.get(at).is_some_and(|entry| entry.revents != 0));
+        }
+    }
+    group.broadcast([ready])[0] as i64
+}
+
+/// What one socket is ready for.
+#[inline(never)]
+fn look(net: Net, handle: Handle, events: u16) -> u16 {
+    let Ok(socket) = Socket::open(net, handle) else { return POLLNVAL };
+    let wanted = events & (POLLIN | POLLOUT | POLLRDHUP) | POLLERR | POLLHUP;
+    let incoming = || socket.whole_progress(Side::Receive);
+    let waiting = |count: u64| count > socket.position(Side::Receive);
+    let found = match socket.kind() {
+        Some(Kind::Listener | Kind::Poller) => {
+            let progress = incoming();
+            let failed = if progress.has_failed() { POLLERR } else { 0 };
+            failed | if waiting(progress.count()) || progress.is_over() { POLLIN } else { 0 }
+        }
+        Some(Kind::Stream) => {
+            let (incoming, outgoing) = (incoming(), socket.whole_progress(Side::Send));
+            // Read last and written first: a socket that failed as a whole is never seen half so.
+            let status = socket.status();
+            let gone = status.state() == Status::FAILED;
+            let (no_more_in, no_more_out) = (incoming.is_over() | gone, outgoing.is_over() | gone);
+            let mut found = 0;
+            if waiting(incoming.count()) || no_more_in {
+                found |= POLLIN;
+            }
+            if no_more_in {
+                found |= POLLRDHUP;
+            }
+            let mut ring = socket.ring(Side::Send);
+            if ring.is_none() && adopt_rings(net, handle) {
+                ring = socket.ring(Side::Send);
+            }
+            let capacity = if ring.is_none() { 0 } else { ring.capacity() as i64 };
+            // The proxy may be ahead of the position for a moment: a small message is announced
+            // before its group gives the side back.
+            let used = socket.position(Side::Send).wrapping_sub(outgoing.count()) as i64;
+            let writable = used < capacity || no_more_out;
+            if status.state() != Status::CONNECTING && writable {
+                found |= POLLOUT;
+            }
+            if incoming.has_failed() || outgoing.has_failed() || gone {
+                found |= POLLERR;
+            }
+            if no_more_in && no_more_out {
+                found |= POLLHUP;
+            }
+            found
+        }
+        _ => POLLHUP | POLLOUT,
+    };
+    found & wanted
+}

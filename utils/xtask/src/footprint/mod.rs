@@ -1,0 +1,211 @@
+//! What kernels cost a GPU: registers, stack, spills and machine code, of each kernel with everything
+//! that it reaches in the device library, and of each function of the library by itself.
+//!
+//! ```text
+//! PTX ── ptxas -c ──> objects ── nvlink ──> registers and stack of a kernel
+//!                        └── elf ────────> code sizes, who calls whom
+//! limits: what is recorded in device/footprint.json, and what has grown beyond it
+//! ```
+//!
+//! Objects are made twice, as programs load them: with as many registers as the code wants, and with
+//! at most 64, for blocks of up to 1,024 threads.
+
+mod elf;
+mod limits;
+mod link;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use gpunet_builder::{FunctionUsage, Ptxas};
+use serde::{Deserialize, Serialize};
+
+pub(crate) use limits::{FILE, Limits};
+pub(crate) use link::Nvlink;
+
+use elf::Object;
+
+/// The GPU that limits are recorded for.
+pub(crate) const CPU: &str = "sm_90";
+/// Registers that a thread of the largest blocks may have.
+const TIGHT: u32 = 64;
+/// How the library is called in tables.
+const LIBRARY: &str = "library";
+/// What the names of its functions begin with.
+const PREFIX: &str = "gpunet_";
+
+/// What one kernel, or one function of the library with what it reaches, costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Footprint {
+    /// Registers of a thread.
+    pub(crate) registers: u32,
+    /// Bytes of stack of a thread, along the deepest chain of calls.
+    pub(crate) stack: u32,
+    /// Bytes of registers that functions store, their own and those that they keep for their callers.
+    pub(crate) spills: u32,
+    /// Bytes of machine code.
+    pub(crate) code: u32,
+}
+
+impl fmt::Display for Footprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { registers, stack, spills, code } = self;
+        write!(f, "{registers} / {stack} / {spills} / {:.1}", f64::from(*code) / 1e3)
+    }
+}
+
+/// PTX of a crate.
+pub(crate) struct Image {
+    pub(crate) name: String,
+    pub(crate) ptx: PathBuf,
+}
+
+/// The two ways in which objects are made: the most registers, and what rows of that are called.
+const WAYS: [(Option<u32>, &str); 2] = [(None, ""), (Some(TIGHT), "@64")];
+
+/// Measures kernels linked with the library: rows `crate::kernel`, `library::function`, and the same
+/// with `@64`.
+pub(crate) fn measure(
+    ptxas: &Ptxas,
+    nvlink: &Nvlink,
+    library: &Image,
+    kernels: &[Image],
+    cpu: &str,
+    scratch: &Path,
+) -> Result<BTreeMap<String, Footprint>> {
+    let mut rows = BTreeMap::new();
+    for (registers, suffix) in WAYS {
+        let library = Assembled::new(ptxas, library, cpu, registers, scratch)?;
+        for (name, footprint) in library.exported() {
+            rows.insert(format!("{LIBRARY}::{name}{suffix}"), footprint);
+        }
+        for image in kernels {
+            let assembled = Assembled::new(ptxas, image, cpu, registers, scratch)?;
+            let linked = nvlink.link(&[&library.path, &assembled.path], cpu, scratch)?;
+            for (kernel, used) in linked {
+                let (code, spills) = reach(&kernel, &[&assembled, &library]);
+                let footprint = Footprint { code, spills, ..used };
+                rows.insert(format!("{}::{kernel}{suffix}", image.name), footprint);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// An object and what ptxas said of it; the file goes with this.
+struct Assembled {
+    path: PathBuf,
+    object: Object,
+    usage: BTreeMap<String, FunctionUsage>,
+}
+
+impl Assembled {
+    fn new(
+        ptxas: &Ptxas,
+        image: &Image,
+        cpu: &str,
+        registers: Option<u32>,
+        scratch: &Path,
+    ) -> Result<Self> {
+        let most = registers.map_or_else(String::new, |most| format!(".{most}"));
+        let file = format!("{}.{cpu}{most}.{}.o", image.name, std::process::id());
+        let path = scratch.join(file);
+        let usage = ptxas
+            .assemble(&image.ptx, cpu, registers, &path)
+            .with_context(|| format!("{} for {cpu}", image.name))?;
+        let object = Object::read(&path)?;
+        let usage = usage.into_iter().map(|usage| (usage.name.clone(), usage)).collect();
+        Ok(Self { path, object, usage })
+    }
+
+    /// The functions that kernels call, without the prefix of their names.
+    fn exported(&self) -> Vec<(String, Footprint)> {
+        let names = self.object.functions.keys().filter(|name| name.starts_with(PREFIX));
+        names
+            .map(|name| {
+                let reached = reached(name, &[self]);
+                let (code, spills) = reach(name, &[self]);
+                let registers = reached.iter().filter_map(|name| self.object.functions.get(name));
+                let footprint = Footprint {
+                    registers: registers.map(|function| function.registers).max().unwrap_or(0),
+                    stack: self.deepest(name, &mut BTreeSet::new()),
+                    spills,
+                    code,
+                };
+                (name[PREFIX.len()..].to_owned(), footprint)
+            })
+            .collect()
+    }
+
+    /// Bytes of stack along the deepest chain of calls.
+    fn deepest(&self, name: &str, above: &mut BTreeSet<String>) -> u32 {
+        let Some(function) = self.object.functions.get(name) else { return 0 };
+        // Nothing calls itself; if it did, once around is what can be said.
+        if !above.insert(name.to_owned()) {
+            return 0;
+        }
+        let below = function.calls.iter().map(|callee| self.deepest(callee, above)).max();
+        above.remove(name);
+        self.usage.get(name).map_or(0, |usage| usage.stack) + below.unwrap_or(0)
+    }
+}
+
+impl Drop for Assembled {
+    fn drop(&mut self) {
+        // One left behind is only a wasted file.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// All functions that one reaches, itself among them.
+fn reached(name: &str, objects: &[&Assembled]) -> BTreeSet<String> {
+    let mut reached = BTreeSet::new();
+    let mut next = vec![name.to_owned()];
+    while let Some(name) = next.pop() {
+        let found = objects.iter().find_map(|object| object.object.functions.get(&name));
+        if let Some(function) = found
+            && reached.insert(name)
+        {
+            next.extend(function.calls.iter().cloned());
+        }
+    }
+    reached
+}
+
+/// Machine code and spilled bytes of all that a function reaches.
+fn reach(name: &str, objects: &[&Assembled]) -> (u32, u32) {
+    let (mut code, mut spills) = (0, 0);
+    for name in reached(name, objects) {
+        for assembled in objects {
+            code += assembled.object.functions.get(&name).map_or(0, |function| function.code);
+            spills += assembled.usage.get(&name).map_or(0, |usage| usage.spill_stores);
+        }
+    }
+    (code, spills)
+}
+
+/// The table of rows, without those of `@64`, which stand beside the others.
+pub(crate) fn table(rows: &BTreeMap<String, Footprint>) -> String {
+    let title = format!("{CPU}: registers / stack / spills / KB of machine code");
+    let plain = rows.keys().filter(|name| !name.ends_with(WAYS[1].1));
+    let width = plain.clone().map(String::len).chain([title.len()]).max().unwrap_or(0);
+    let mut text =
+        format!("  {title:<width$}  {:>28}  {:>28}\n", "as many as wanted", "64 at most");
+    for name in plain {
+        let cell = |name: &str| rows.get(name).map_or("-".to_owned(), ToString::to_string);
+        let tight = cell(&format!("{name}{}", WAYS[1].1));
+        text.push_str(&format!("  {name:<width$}  {:>28}  {tight:>28}\n", cell(name)));
+    }
+    text
+}
+
+/// A folder for objects.
+pub(crate) fn scratch(target: &Path) -> Result<PathBuf> {
+    let folder = target.join("footprint");
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot create {}", folder.display()))?;
+    ensure!(folder.is_dir(), "{} is no folder", folder.display());
+    Ok(folder)
+}
