@@ -63,6 +63,9 @@ pub(crate) fn make(workspace: &Workspace, options: &Options) -> Result<bool> {
     for program in &programs {
         size += place(program, &dist.join("bin"))?;
     }
+    if programs.iter().any(|made| made.name == bench::PROGRAM) {
+        size += poll_client(workspace, &dist.join("bin"))?;
+    }
     let suites = suites(workspace)?;
     for suite in &suites {
         size += place(suite, &dist.join("tests"))?;
@@ -140,6 +143,22 @@ fn place(executable: &Executable, folder: &Path) -> Result<u64> {
     shell::output_of(&mut strip).context("cannot strip; install binutils")?;
     let size = fs::metadata(&to)?.len();
     println!("  {:<24} {:>8} KiB", executable.name, size >> 10);
+    Ok(size)
+}
+
+/// The benchmark's C client, stripped; returns its size, 0 where there is no C compiler.
+fn poll_client(workspace: &Workspace, folder: &Path) -> Result<u64> {
+    let made = folder.join(format!("{}.unstripped", bench::POLL_CLIENT));
+    if !bench::poll_client(&workspace.root, &made)? {
+        return Ok(0);
+    }
+    let client = Executable {
+        kind: "bin".to_owned(),
+        name: bench::POLL_CLIENT.to_owned(),
+        path: made.clone(),
+    };
+    let size = place(&client, folder)?;
+    fs::remove_file(&made).with_context(|| format!("cannot remove {}", made.display()))?;
     Ok(size)
 }
 

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::client::{self, Batch};
 use super::kernel_client::KernelClient;
-use super::{Common, Pairs, Report, Serving, bytes_text, pair, polling};
+use super::{Common, Latency, Pairs, Report, Serving, bytes_text, polling};
 use crate::baseline::EchoServer;
 
 const COLUMNS: &[&str] = &[
@@ -97,7 +97,7 @@ struct Server {
 impl Server {
     fn new(gpu: &Gpu, options: &Options, threads: u32, by: TransportChoice) -> Result<Self> {
         let ring = options.ring();
-        let builder = Net::builder(gpu).sockets(16).ring(ring).ring_memory(8 * u64::from(ring));
+        let builder = Net::builder(gpu).sockets(16).ring(ring).ring_memory(16 * u64::from(ring));
         let net = polling(gpu, builder).transport(by).build()?;
         let (listener, address) = net.listen(SocketAddr::from(([127, 0, 0, 1], 0)))?;
         let shape = Shape::new(1, threads).shared_memory(options.piece);
@@ -132,9 +132,9 @@ fn by_tcp(gpu: &Gpu, options: &Options, threads: u32, report: &mut Report) -> Re
     let serving = server.launch()?;
     for bytes in &options.bytes {
         let batch = options.batch(*bytes);
-        measure(options, report, ("tcp", threads, *bytes), |measured| {
+        measure(report, ("tcp", threads, *bytes), |measured| {
             client::round_trips(if measured { address } else { cpu.address }, batch)
-        })?;
+        });
     }
     serving.stop()
 }
@@ -144,7 +144,7 @@ fn kernel_to_kernel(gpu: &Gpu, options: &Options, threads: u32, report: &mut Rep
     let client = KernelClient::new(gpu, threads, options.ring() as usize, options.most_rounds())?;
     for bytes in &options.bytes {
         let batch = options.batch(*bytes);
-        measure(options, report, ("local", threads, *bytes), |measured| {
+        measure(report, ("local", threads, *bytes), |measured| {
             if !measured {
                 return client.bare_exchange(batch);
             }
@@ -154,26 +154,32 @@ fn kernel_to_kernel(gpu: &Gpu, options: &Options, threads: u32, report: &mut Rep
             let latency = client.round_trips(server.address, batch)?;
             serving.stop()?;
             Ok(latency)
-        })?;
+        });
     }
     Ok(())
 }
 
 /// Measures one row.
 fn measure(
-    options: &Options,
     report: &mut Report,
     (transport, threads, bytes): (&str, u32, usize),
-    mut batch: impl FnMut(bool) -> Result<super::Latency>,
-) -> Result<()> {
+    batch: impl FnMut(bool) -> Result<Latency>,
+) {
     let what = format!("{transport}, {threads} threads, {}", bytes_text(bytes));
-    if !report.has_time(&what) {
-        return Ok(());
+    if report.has_time(&what) {
+        let outcome = row(report, &what, (transport, threads, bytes), batch);
+        report.settle(&what, outcome);
     }
+}
+
+fn row(
+    report: &mut Report,
+    what: &str,
+    (transport, threads, bytes): (&str, u32, usize),
+    batch: impl FnMut(bool) -> Result<Latency>,
+) -> Result<()> {
     let (mut medians, mut tails) = (Pairs::EMPTY, Pairs::EMPTY);
-    for index in 0..options.common.pairs() {
-        report.progress(&what, index);
-        let (baseline, measured) = pair(index, &mut batch).with_context(|| what.clone())?;
+    for (baseline, measured) in report.pairs(what, batch)? {
         medians.push(baseline.p50, measured.p50);
         tails.push(baseline.p99, measured.p99);
     }

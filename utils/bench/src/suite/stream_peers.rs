@@ -54,17 +54,21 @@ pub(crate) fn transfer(server: SocketAddr, streams: Streams) -> Result<f64> {
             std::thread::spawn(move || {
                 let stream = TcpStream::connect_timeout(&server, CALL).context("connecting");
                 start_line.wait();
-                peer(stream?, index, streams)
+                let start = Instant::now();
+                peer(stream?, index, streams).map(|()| (start, Instant::now()))
             })
         })
         .collect();
     start_line.wait();
-    let start = Instant::now();
+    let mut times = Vec::new();
     for peer in peers {
-        peer.join().map_err(|_| anyhow!("a peer panicked"))??;
+        times.push(peer.join().map_err(|_| anyhow!("a peer panicked"))??);
     }
+    // By the peers' own clocks: this thread may be late to any of it.
+    let begun = times.iter().map(|(begun, _)| *begun).min().context("no peer")?;
+    let ended = times.iter().map(|(_, ended)| *ended).max().context("no peer")?;
     let bytes = streams.bytes as f64 * f64::from(streams.count);
-    Ok(bytes / start.elapsed().as_secs_f64() / 1e9)
+    Ok(bytes / (ended - begun).as_secs_f64() / 1e9)
 }
 
 /// One peer.

@@ -11,7 +11,7 @@ use gpunet_kernels::streams::{receive_streams, send_streams};
 use serde_json::json;
 
 use super::stream_peers::{self, Direction, Streams};
-use super::{Common, Pairs, Report, Serving, bytes_text, pair};
+use super::{Common, Pairs, Report, Serving, bytes_text};
 
 const COLUMNS: &[&str] = &[
     "direction",
@@ -99,7 +99,7 @@ pub(crate) fn run(gpu: &Gpu, options: &Options) -> Result<()> {
             let mut threads = vec![*connections, 1];
             threads.dedup();
             for proxy_threads in threads {
-                measure(gpu, options, (*direction, *connections, proxy_threads), &mut report)?;
+                measure(gpu, options, (*direction, *connections, proxy_threads), &mut report);
             }
         }
     }
@@ -112,27 +112,34 @@ fn measure(
     options: &Options,
     (direction, count, proxy_threads): (Direction, u32, u32),
     report: &mut Report,
-) -> Result<()> {
+) {
     let name = if direction == Direction::In { "in" } else { "out" };
     let what = format!("{name}, {count} connections, {proxy_threads} proxy threads");
-    if !report.has_time(&what) {
-        return Ok(());
+    if report.has_time(&what) {
+        let outcome = row(gpu, options, (direction, count, proxy_threads), (name, &what), report);
+        report.settle(&what, outcome);
     }
+}
+
+fn row(
+    gpu: &Gpu,
+    options: &Options,
+    (direction, count, proxy_threads): (Direction, u32, u32),
+    (name, what): (&str, &str),
+    report: &mut Report,
+) -> Result<()> {
     let quick = options.common.quick;
     let bytes = options.bytes.unwrap_or(if quick { 4 << 20 } else { 256 << 20 });
     let checked_bytes = options.checked_bytes.unwrap_or(if quick { 1 << 20 } else { 16 << 20 });
     let cpu = stream_peers::serve(direction)?;
     let server = Server::new(gpu, options, direction, count, proxy_threads)?;
     let checked = Streams { direction, count, bytes: checked_bytes, checked: true };
-    stream_peers::transfer(server.address, checked).with_context(|| format!("{what}, checked"))?;
+    stream_peers::transfer(server.address, checked).context("the checked round")?;
     let streams = Streams { bytes, checked: false, ..checked };
     let mut rates = Pairs::EMPTY;
-    for index in 0..options.common.pairs() {
-        report.progress(&what, index);
-        let rate = |measured: bool| {
-            stream_peers::transfer(if measured { server.address } else { cpu }, streams)
-        };
-        let (baseline, measured) = pair(index, rate).with_context(|| what.clone())?;
+    for (baseline, measured) in report.pairs(what, |measured| {
+        stream_peers::transfer(if measured { server.address } else { cpu }, streams)
+    })? {
         rates.push(baseline, measured);
     }
     server.serving.stop()?;

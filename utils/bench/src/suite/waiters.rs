@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::client::{self, Batch, PollClient};
 use super::kernel_client::KernelClient;
-use super::{Common, Latency, Pairs, Report, Serving, pair, polling};
+use super::{Common, Latency, Pairs, Report, Serving, polling};
 use crate::memory::Memory;
 
 const COLUMNS: &[&str] = &[
@@ -219,7 +219,7 @@ impl Server {
         let launch = self.net.launch(serve_beside_waiters, shape, arguments)?;
         let serving = Serving(launch);
         let deadline = Instant::now() + READY;
-        while self.states.read(blocks)?.iter().any(|state| *state == 0) {
+        while self.states.read(blocks)?.contains(&0) {
             ensure!(Instant::now() < deadline, "not all blocks wait after {READY:?}");
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -258,7 +258,7 @@ pub(crate) fn run(gpu: &Gpu, options: &Options) -> Result<()> {
     raise_file_limit(counts.iter().max().copied().unwrap_or(0))?;
     for call in &options.calls {
         for waiting in &counts {
-            measure(gpu, options, &clients, (*call, *waiting), &mut report)?;
+            measure(gpu, options, &clients, (*call, *waiting), &mut report);
         }
     }
     report.finish()
@@ -270,34 +270,39 @@ fn measure(
     clients: &Clients,
     (call, waiting): (Call, u32),
     report: &mut Report,
-) -> Result<()> {
+) {
     let what = format!("{waiting} blocks in {}", call.name());
     if !report.has_time(&what) {
-        return Ok(());
+        return;
     }
-    let none = Server::new(gpu, call, 0)?;
-    let with = Server::new(gpu, call, waiting).with_context(|| what.clone())?;
-    let mut pairs: Vec<_> = clients.used.iter().map(|_| [const { Pairs::EMPTY }; 2]).collect();
-    for index in 0..options.common.pairs() {
-        report.progress(&what, index);
-        let measured = pair(index, |waits| {
+    let servers = || Ok((Server::new(gpu, call, 0)?, Server::new(gpu, call, waiting)?));
+    let measured = servers().and_then(|(none, with)| {
+        report.pairs(&what, |waits| {
             let server = if waits { &with } else { &none };
             server.with_blocks_waiting(|| clients.measure(server))
-        });
-        let (baseline, measured) = match measured {
-            Err(error) if is_too_large(&error) => {
-                report.not_run(&format!("{what}: {error:#}"));
-                return Ok(());
-            }
-            measured => measured.with_context(|| what.clone())?,
-        };
-        for ([medians, tails], (none, with)) in pairs.iter_mut().zip(baseline.iter().zip(&measured))
-        {
-            medians.push(none.p50, with.p50);
-            tails.push(none.p99, with.p99);
-        }
+        })
+    });
+    match measured {
+        Ok(measured) => rows(options, clients, (call, waiting), &measured, report),
+        Err(error) if is_too_large(&error) => report.not_run(&format!("{what}: {error:#}")),
+        Err(error) => report.settle(&what, Err(error)),
     }
-    for (client, [medians, tails]) in clients.used.iter().zip(&pairs) {
+}
+
+/// A row for each client.
+fn rows(
+    options: &Options,
+    clients: &Clients,
+    (call, waiting): (Call, u32),
+    measured: &[(Vec<Latency>, Vec<Latency>)],
+    report: &mut Report,
+) {
+    for (index, client) in clients.used.iter().enumerate() {
+        let (mut medians, mut tails) = (Pairs::EMPTY, Pairs::EMPTY);
+        for (none, with) in measured {
+            medians.push(none[index].p50, with[index].p50);
+            tails.push(none[index].p99, with[index].p99);
+        }
         let (added, ratio) = (medians.added(), medians.ratio());
         let cells = vec![
             call.name().to_owned(),
@@ -318,7 +323,6 @@ fn measure(
         });
         report.row(cells, json);
     }
-    Ok(())
 }
 
 /// Whether a launch was refused because its blocks cannot all be resident.
