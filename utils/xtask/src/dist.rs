@@ -197,6 +197,18 @@ mod tests {
     }
 
     #[test]
+    fn the_c_client_is_placed_beside_the_programs() {
+        let folder = std::env::temp_dir().join(format!("gpunet-dist-c-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let size = poll_client(&Workspace::load().unwrap(), &folder).unwrap();
+        let files: Vec<_> =
+            fs::read_dir(&folder).unwrap().map(|f| f.unwrap().file_name()).collect();
+        fs::remove_dir_all(&folder).unwrap();
+        // 0: there is no C compiler here.
+        assert_eq!(files, if size > 0 { vec![bench::POLL_CLIENT] } else { vec![] });
+    }
+
+    #[test]
     fn run_tests_sums_all_suites() {
         let (printed, status) = run_tests_with(
             "good",

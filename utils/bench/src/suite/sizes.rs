@@ -34,7 +34,7 @@ const COLUMNS: &[&str] = &[
     kernel of one block each, on two nets; the baseline is a bare exchange between two such blocks, \
     each direction one copy by all threads, a barrier and a release store of a flag at system \
     scope. Figures are medians of each batch; `added` and `ratio` are made inside each pair. Every \
-    byte is checked. About a minute on an H200; `--quick --gpu emulated` some seconds."
+    byte is checked. Meant to take a minute on an H200; `--quick --gpu emulated` takes seconds."
 )]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -69,7 +69,7 @@ enum Transport {
 impl Options {
     fn batch(&self, bytes: usize) -> Batch {
         let (rounds, total, limit) =
-            if self.common.quick { (20, 1 << 20, 300) } else { (2000, 96 << 20, 400) };
+            if self.common.quick { (20, 1 << 20, 300) } else { (2000, 32 << 20, 400) };
         let rounds = self.rounds.unwrap_or(rounds);
         let rounds = rounds.min((total / bytes.max(1)).max(3));
         Batch { bytes, rounds, limit: Duration::from_millis(limit) }

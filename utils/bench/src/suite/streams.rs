@@ -29,7 +29,8 @@ const COLUMNS: &[&str] = &[
     receives. A block for each connection. Peers block in the system's calls; the baseline is the \
     same peers with a CPU server, a thread for each connection. Every byte is counted in every \
     round; before each row one round of --checked-bytes compares each byte with a pattern of its \
-    position. GB/s is 10^9 bytes a second of all connections together. About a minute on an H200.")]
+    position. GB/s is 10^9 bytes a second of all connections together. Meant to \
+    take half a minute on an H200; `--quick --gpu emulated` takes seconds.")]
 pub(crate) struct Options {
     #[command(flatten)]
     common: Common,

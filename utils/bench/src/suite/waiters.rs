@@ -48,7 +48,8 @@ const SPARE_SOCKETS: u32 = 32;
     watches an idle TCP connection. The baseline is the same kernel with one block on a net without \
     idle connections. Three clients measure each launch: rust (TCP, this program), c (TCP, a plain C \
     program that polls), kernel (another kernel, kernel to kernel). The rows with 0 blocks compare \
-    none with none: how much pairs scatter. About two minutes on an H200."
+    none with none: how much pairs scatter. Meant to take less than two minutes on an H200; \
+    `--quick --gpu emulated` takes seconds."
 )]
 pub(crate) struct Options {
     #[command(flatten)]
