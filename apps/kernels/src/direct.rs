@@ -139,7 +139,7 @@ fn piece_of(buffer: SharedBuf) -> SharedBuf {
 /// A word of GPU memory.
 #[inline(always)]
 #[allow(unsafe_code, reason = "names a word of the buffer")]
-fn word_at(words: Shared<u64>, index: usize) -> Word {
+pub(crate) fn word_at(words: Shared<u64>, index: usize) -> Word {
     // SAFETY: inside the buffer, whose words are aligned and initialised.
     unsafe { Word::at(words.slice(index, 1).as_ptr()) }
 }

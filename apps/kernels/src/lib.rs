@@ -11,3 +11,6 @@ pub mod first_client;
 pub mod pattern;
 pub mod pingpong;
 pub mod rstream;
+pub mod sizes;
+pub mod streams;
+pub mod waiters;

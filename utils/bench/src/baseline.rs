@@ -10,7 +10,7 @@ const PIECE: usize = 256 << 10;
 
 /// Starts a thread for each connection of a listener on loopback. The threads end with the
 /// process.
-fn serve(each: fn(TcpStream) -> std::io::Result<()>) -> Result<SocketAddr> {
+pub(crate) fn serve(each: fn(TcpStream) -> std::io::Result<()>) -> Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
     std::thread::spawn(move || {

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use gpunet_device::{Errno, Shared, SharedBuf, SocketAddr};
-use gpunet_host::gpu::DeviceMemory;
+use gpunet_device::{Errno, Shared, SocketAddr};
 use gpunet_host::{Gpu, Launch, Net, Shape, TransportChoice};
 use gpunet_kernels::direct::{copy_alone, exchange_flags, send_all, swallow_all};
 use gpunet_kernels::echo::{Work, echo_client, echo_server};
 use serde_json::json;
 
 use crate::load::Percentiles;
+use crate::memory::Memory;
 
 /// How long a measurement may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -57,33 +57,6 @@ pub(crate) struct Options {
     /// One JSON object on standard output
     #[arg(long)]
     json: bool,
-}
-
-/// GPU memory for a kernel's words or bytes.
-struct Memory(DeviceMemory);
-
-impl Memory {
-    fn new(gpu: &Gpu, bytes: usize) -> Result<Self> {
-        Ok(Self(gpu.device_memory(bytes)?))
-    }
-
-    fn words(&self) -> Shared<u64> {
-        // SAFETY: page-aligned memory of that size, zeroed; kernels that run keep it, and the host
-        // reads it through `DeviceMemory`.
-        unsafe { Shared::from_raw(self.0.device_ptr().cast(), self.0.len() / 8) }
-    }
-
-    fn bytes(&self) -> SharedBuf {
-        // SAFETY: as above.
-        unsafe { Shared::from_raw(self.0.device_ptr(), self.0.len()) }
-    }
-
-    fn read(&self, count: usize) -> Result<Vec<u64>> {
-        let mut bytes = vec![0; count * 8];
-        self.0.read(0, &mut bytes)?;
-        let (words, _) = bytes.as_chunks::<8>();
-        Ok(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
-    }
 }
 
 /// A net with a kernel that serves.

@@ -2,14 +2,17 @@
 //!
 //! Round trips of small messages: CPU to CPU, both polling; CPU to a GPU server kernel; CPU to a
 //! CPU server that copies each request to the GPU, launches a kernel and copies the answer back.
-//! Streams: CPU to CPU, and into a kernel. `bench local` measures kernel to kernel. The ratios are what counts: absolute figures depend on
-//! the machine and on what else it does.
+//! Streams: CPU to CPU, and into a kernel. `bench local` measures kernel to kernel; `bench sizes`,
+//! `waiters` and `streams` are suites of many rows ([`suite`]). The ratios are what counts: absolute
+//! figures depend on the machine and on what else it does.
 
 mod baseline;
 mod direct;
 mod kernel;
 mod launching;
 mod load;
+mod memory;
+mod suite;
 
 use std::time::Duration;
 
@@ -27,7 +30,9 @@ static MODULE: gpunet_host::Module = gpunet_host::include_module!("gpunet_kernel
 #[derive(Parser)]
 #[command(after_help = "Each figure is the median of --rounds rounds that take turns, so that a \
     change in the machine's mood hits both sides alike, and many, since where the system puts the \
-    threads of a round changes its figures by a fifth.")]
+    threads of a round changes its figures by a fifth. Without a command: round trips of 64 B and \
+    one and four streams in. `bench sizes --help` and so on have each suite's own options. On a \
+    machine without a GPU: `bench sizes --quick --gpu emulated`.")]
 struct Options {
     #[command(subcommand)]
     command: Option<Command>,
@@ -64,6 +69,12 @@ struct Options {
 enum Command {
     /// Kernel to kernel: direct streams against bare flags and a bare copy
     Local(direct::Options),
+    /// Suite: round trips of 64 B to 1 MiB, by TCP and kernel to kernel
+    Sizes(suite::sizes::Options),
+    /// Suite: a round trip while other blocks wait in accept, in receive, in a poller
+    Waiters(suite::waiters::Options),
+    /// Suite: 1, 4 and 8 connections at once, in and out
+    Streams(suite::streams::Options),
 }
 
 fn main() -> Result<()> {
@@ -75,8 +86,12 @@ fn main() -> Result<()> {
     let gpu = Gpu::open(options.gpu.clone())?;
     gpu.load(&MODULE).context("loading the kernels")?;
     eprintln!("GPU: {}", gpu.info());
-    if let Some(Command::Local(local)) = &options.command {
-        return direct::run(&gpu, local);
+    match &options.command {
+        Some(Command::Local(local)) => return direct::run(&gpu, local),
+        Some(Command::Sizes(sizes)) => return suite::sizes::run(&gpu, sizes),
+        Some(Command::Waiters(waiters)) => return suite::waiters::run(&gpu, waiters),
+        Some(Command::Streams(streams)) => return suite::streams::run(&gpu, streams),
+        None => {}
     }
     let (echo, launching) = echoes(&gpu, &options)?;
     let streams = [1, 4].map(|count| stream_pair(&gpu, &options, count));

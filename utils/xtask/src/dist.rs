@@ -63,6 +63,9 @@ pub(crate) fn make(workspace: &Workspace, options: &Options) -> Result<bool> {
     for program in &programs {
         size += place(program, &dist.join("bin"))?;
     }
+    if programs.iter().any(|made| made.name == bench::PROGRAM) {
+        size += poll_client(workspace, &dist.join("bin"))?;
+    }
     let suites = suites(workspace)?;
     for suite in &suites {
         size += place(suite, &dist.join("tests"))?;
@@ -143,6 +146,22 @@ fn place(executable: &Executable, folder: &Path) -> Result<u64> {
     Ok(size)
 }
 
+/// The benchmark's C client, stripped; returns its size, 0 where there is no C compiler.
+fn poll_client(workspace: &Workspace, folder: &Path) -> Result<u64> {
+    let made = folder.join(format!("{}.unstripped", bench::POLL_CLIENT));
+    if !bench::poll_client(&workspace.root, &made)? {
+        return Ok(0);
+    }
+    let client = Executable {
+        kind: "bin".to_owned(),
+        name: bench::POLL_CLIENT.to_owned(),
+        path: made.clone(),
+    };
+    let size = place(&client, folder)?;
+    fs::remove_file(&made).with_context(|| format!("cannot remove {}", made.display()))?;
+    Ok(size)
+}
+
 fn script(path: &Path, text: &str) -> Result<u64> {
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
@@ -175,6 +194,18 @@ mod tests {
         let output = command.env_remove("GPUNET_FAULT_TABLE").output().unwrap();
         fs::remove_dir_all(&folder).unwrap();
         (String::from_utf8_lossy(&output.stdout).into_owned(), output.status.code())
+    }
+
+    #[test]
+    fn the_c_client_is_placed_beside_the_programs() {
+        let folder = std::env::temp_dir().join(format!("gpunet-dist-c-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let size = poll_client(&Workspace::load().unwrap(), &folder).unwrap();
+        let files: Vec<_> =
+            fs::read_dir(&folder).unwrap().map(|f| f.unwrap().file_name()).collect();
+        fs::remove_dir_all(&folder).unwrap();
+        // 0: there is no C compiler here.
+        assert_eq!(files, if size > 0 { vec![bench::POLL_CLIENT] } else { vec![] });
     }
 
     #[test]

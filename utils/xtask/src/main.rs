@@ -62,10 +62,14 @@ enum Command {
     /// Builds the folder `dist` for GPU machines that have no toolchain.
     ///
     /// It holds the programs of apps/, the end-to-end test suites, the programs for benchmark,
-    /// soak and diagnosis, all stripped and with the PTX inside, and the scripts `run-tests`,
+    /// soak and diagnosis, all stripped and with the PTX inside, the benchmark's C client
+    /// `poll_client` (where there is a C compiler), and the scripts `run-tests`,
     /// `run-bench` and `run-soak`.
     Dist(dist::Options),
     /// Runs the benchmark program in release mode.
+    ///
+    /// Suites: `sizes`, `waiters`, `streams`, `local`; without one, a short comparison. On a machine
+    /// without a GPU: `cargo xtask bench sizes --quick`. `-- --help` and `sizes --help` show options.
     Bench(bench::Options),
     /// Runs the soak program in release mode: mixed connections, endings and kills for a while.
     ///

@@ -1,0 +1,85 @@
+//! Kernels of the benchmark suite `streams`: one end of a stream in each direction, a connection a
+//! block.
+//!
+//! A peer opens with a header of two words: the bytes of the stream, and the seed of their pattern.
+//! With seed 0 the bytes are counted and not looked at.
+
+use gpunet_device::calls::SHUT_WR;
+use gpunet_device::{Block, Errno, Group, Handle, Listener, Stream, kernels, simt};
+
+use crate::pattern;
+
+/// Bytes of a header.
+pub const HEADER: usize = 16;
+
+kernels! {
+    /// Receives streams to their end and answers each with the number of bytes that were right, until
+    /// told to stop.
+    pub fn receive_streams(net: Net, listener: Handle) {
+        let listener = Listener::from_handle(net.block(), listener);
+        while let Ok(stream) = listener.accept() {
+            let _ = receive(&stream);
+        }
+        let _ = listener.into_handle();
+    }
+
+    /// Sends each peer as many bytes as it asks for and ends the stream, until told to stop.
+    pub fn send_streams(net: Net, listener: Handle) {
+        let listener = Listener::from_handle(net.block(), listener);
+        while let Ok(stream) = listener.accept() {
+            let _ = send(&stream);
+        }
+        let _ = listener.into_handle();
+    }
+}
+
+/// The header: bytes and seed.
+#[inline(always)]
+fn header(stream: &Stream) -> Result<[u64; 2], Errno> {
+    let words = simt::shared_memory().first(HEADER);
+    stream.read_exact(words)?;
+    let words = words.cast::<u64>();
+    let header = [0, 1].map(|index| words.get(index).unwrap_or(0));
+    // All have read it before it is written over.
+    Block.barrier();
+    Ok(header)
+}
+
+#[inline(always)]
+fn receive(stream: &Stream) -> Result<(), Errno> {
+    let [_, seed] = header(stream)?;
+    let buffer = simt::shared_memory();
+    let mut right = 0;
+    loop {
+        let bytes = stream.read(buffer)?;
+        if bytes == 0 {
+            break;
+        }
+        if seed != 0 && Block.any(!pattern::holds(Block, buffer.first(bytes), seed, right)) {
+            break;
+        }
+        right += bytes as u64;
+    }
+    stream.write_all(right.to_le_bytes().as_slice())
+}
+
+#[inline(always)]
+fn send(stream: &Stream) -> Result<(), Errno> {
+    let [bytes, seed] = header(stream)?;
+    let memory = simt::shared_memory();
+    let buffer = memory.first(memory.len() / 16 * 16);
+    pattern::fill(Block, buffer, seed, 0);
+    let mut sent = 0;
+    while sent < bytes {
+        let piece = buffer.first((bytes - sent).min(buffer.len() as u64) as usize);
+        if seed != 0 && sent > 0 {
+            // Sending ends with the whole block done reading.
+            pattern::fill(Block, piece, seed, sent);
+        }
+        stream.write_all(piece)?;
+        sent += piece.len() as u64;
+    }
+    stream.shutdown(SHUT_WR)?;
+    // The peer closes when it has read to the end.
+    stream.read(buffer).map(|_| ())
+}

@@ -1,0 +1,39 @@
+//! GPU memory that kernels are given for words and bytes, and that the host reads afterwards.
+#![expect(unsafe_code, reason = "gives kernels the address of memory that they write")]
+
+use anyhow::Result;
+use gpunet_device::{Shared, SharedBuf};
+use gpunet_host::Gpu;
+use gpunet_host::gpu::DeviceMemory;
+
+/// GPU memory for a kernel's words or bytes.
+pub(crate) struct Memory(pub(crate) DeviceMemory);
+
+impl Memory {
+    pub(crate) fn new(gpu: &Gpu, bytes: usize) -> Result<Self> {
+        Ok(Self(gpu.device_memory(bytes)?))
+    }
+
+    pub(crate) fn words(&self) -> Shared<u64> {
+        // SAFETY: page-aligned memory of that size, zeroed; kernels that run keep it, and the host
+        // reads it through `DeviceMemory`.
+        unsafe { Shared::from_raw(self.0.device_ptr().cast(), self.0.len() / 8) }
+    }
+
+    pub(crate) fn bytes(&self) -> SharedBuf {
+        // SAFETY: as above.
+        unsafe { Shared::from_raw(self.0.device_ptr(), self.0.len()) }
+    }
+
+    pub(crate) fn read(&self, count: usize) -> Result<Vec<u64>> {
+        let mut bytes = vec![0; count * 8];
+        self.0.read(0, &mut bytes)?;
+        let (words, _) = bytes.as_chunks::<8>();
+        Ok(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
+    }
+
+    pub(crate) fn write(&self, words: &[u64]) -> Result<()> {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        Ok(self.0.write(0, &bytes)?)
+    }
+}

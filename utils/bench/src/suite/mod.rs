@@ -1,0 +1,93 @@
+//! Suites: what gpunet costs beside its baseline, as tables of pairs.
+//!
+//! A pair is a batch of the baseline and a batch of gpunet, measured one after the other in one run;
+//! which comes first alternates. Differences and ratios are made inside a pair, and the median and
+//! the quartiles are those of all pairs, so that what else the machine does hits both alike.
+//!
+//! ```text
+//!   sizes    round trips of 64 B to 1 MiB:  TCP against a CPU server,  kernel to kernel against a bare exchange
+//!   waiters  64 B while other blocks wait:  against none waiting
+//!   streams  1, 4, 8 connections in, out:   against CPU to CPU
+//! ```
+
+mod client;
+mod figures;
+mod kernel_client;
+mod report;
+pub(crate) mod sizes;
+mod stream_peers;
+pub(crate) mod streams;
+pub(crate) mod waiters;
+
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use gpunet_host::{Gpu, GpuKind, Launch, NetBuilder};
+
+use figures::{Latency, Pairs};
+use report::Report;
+
+/// Options that all suites have.
+#[derive(Args, Clone)]
+pub(crate) struct Common {
+    /// Pairs of a baseline's and a measured batch, at least 10 for figures [default: 11, quick: 2]
+    #[arg(long)]
+    pairs: Option<usize>,
+    /// Few round trips and bytes: shows that everything works, for the emulated GPU
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Seconds after which nothing further is begun; what is left counts as not run
+    #[arg(long, default_value_t = 240, value_name = "SECONDS")]
+    limit: u64,
+}
+
+impl Common {
+    /// How many pairs.
+    pub(crate) fn pairs(&self) -> usize {
+        self.pairs.unwrap_or(if self.quick { 2 } else { 11 }).max(1)
+    }
+}
+
+/// Has proxy threads poll throughout on hardware; the emulated GPU needs their cores.
+pub(crate) fn polling(gpu: &Gpu, builder: NetBuilder) -> NetBuilder {
+    match gpu.info().kind {
+        GpuKind::Emulated => builder,
+        _ => builder.spin(Duration::from_secs(1)),
+    }
+}
+
+/// Ends a kernel that would serve for ever, also where a measurement failed.
+pub(crate) struct Serving(pub(crate) Launch);
+
+impl Serving {
+    /// Ends it now; an error if it does not end, or had ended badly.
+    pub(crate) fn stop(&self) -> Result<()> {
+        self.0.abort();
+        Ok(self.0.wait_for(Duration::from_secs(10))?)
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.abort();
+        // The net's drop deals with a kernel that does not end.
+        let _ = self.0.wait_for(Duration::from_secs(5));
+    }
+}
+
+/// Bytes as people write them.
+pub(crate) fn bytes_text(bytes: usize) -> String {
+    match bytes {
+        bytes if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => {
+            format!("{} MiB", bytes >> 20)
+        }
+        bytes if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => {
+            format!("{} KiB", bytes >> 10)
+        }
+        bytes => format!("{bytes} B"),
+    }
+}

@@ -1,0 +1,205 @@
+//! `bench sizes`: round trips of 64 B to 1 MiB, by TCP against a CPU echo server, and kernel to kernel
+//! against a bare exchange of the same bytes.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use gpunet_host::{Gpu, Net, Shape, TransportChoice};
+use gpunet_kernels::echo::echo_server;
+use serde_json::json;
+
+use super::client::{self, Batch};
+use super::kernel_client::KernelClient;
+use super::{Common, Latency, Pairs, Report, Serving, bytes_text, polling};
+use crate::baseline::EchoServer;
+
+const COLUMNS: &[&str] = &[
+    "transport",
+    "threads",
+    "bytes",
+    "baseline us",
+    "gpunet us",
+    "p99",
+    "added us [quartiles]",
+    "ratio [quartiles]",
+];
+
+/// Options of `bench sizes`.
+#[derive(Args)]
+#[command(
+    after_help = "TCP: one polling client, a CPU echo server that polls (the baseline) and an \
+    echo server kernel of one block. Kernel to kernel (local): a client kernel and an echo server \
+    kernel of one block each, on two nets; the baseline is a bare exchange between two such blocks, \
+    each direction one copy by all threads, a barrier and a release store of a flag at system \
+    scope. Figures are medians of each batch; `added` and `ratio` are made inside each pair. Every \
+    byte is checked. Meant to take a minute on an H200; `--quick --gpu emulated` takes seconds."
+)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    common: Common,
+    /// Bytes of a message
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "64,256,1024,4096,16384,65536,262144,1048576"
+    )]
+    bytes: Vec<usize>,
+    /// Threads of a block
+    #[arg(long, value_delimiter = ',', default_value = "32,256")]
+    threads: Vec<u32>,
+    /// tcp, local or both
+    #[arg(long, value_delimiter = ',', default_value = "tcp,local")]
+    transport: Vec<Transport>,
+    /// Shared memory of a server's block: what it receives and sends at a time
+    #[arg(long, default_value_t = 32 << 10)]
+    piece: u32,
+    /// Round trips in a batch of small messages; long ones have fewer
+    #[arg(long)]
+    rounds: Option<usize>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum, PartialEq, Eq)]
+enum Transport {
+    Tcp,
+    Local,
+}
+
+impl Options {
+    fn batch(&self, bytes: usize) -> Batch {
+        let (rounds, total, limit) =
+            if self.common.quick { (20, 1 << 20, 300) } else { (2000, 32 << 20, 400) };
+        let rounds = self.rounds.unwrap_or(rounds);
+        let rounds = rounds.min((total / bytes.max(1)).max(3));
+        Batch { bytes, rounds, limit: Duration::from_millis(limit) }
+    }
+
+    /// Room for the largest message as a whole.
+    fn ring(&self) -> u32 {
+        let largest = self.bytes.iter().max().copied().unwrap_or(0).max(64 << 10);
+        u32::try_from(largest).unwrap_or(u32::MAX)
+    }
+
+    fn most_rounds(&self) -> usize {
+        self.bytes.iter().map(|bytes| self.batch(*bytes).rounds).max().unwrap_or(1)
+    }
+}
+
+/// An echo server of one block, launched when it is needed.
+struct Server {
+    net: Net,
+    listener: gpunet_device::Handle,
+    address: gpunet_device::SocketAddr,
+    shape: Shape,
+}
+
+impl Server {
+    fn new(gpu: &Gpu, options: &Options, threads: u32, by: TransportChoice) -> Result<Self> {
+        let ring = options.ring();
+        let builder = Net::builder(gpu).sockets(16).ring(ring).ring_memory(16 * u64::from(ring));
+        let net = polling(gpu, builder).transport(by).build()?;
+        let (listener, address) = net.listen(SocketAddr::from(([127, 0, 0, 1], 0)))?;
+        let shape = Shape::new(1, threads).shared_memory(options.piece);
+        Ok(Self { net, listener, address, shape })
+    }
+
+    fn launch(&self) -> Result<Serving> {
+        Ok(Serving(self.net.launch(echo_server, self.shape, (self.listener,))?))
+    }
+}
+
+/// `bench sizes`.
+pub(crate) fn run(gpu: &Gpu, options: &Options) -> Result<()> {
+    let mut report = Report::new("sizes", gpu, &options.common, COLUMNS);
+    for threads in &options.threads {
+        if options.transport.contains(&Transport::Tcp) {
+            by_tcp(gpu, options, *threads, &mut report)?;
+        }
+    }
+    for threads in &options.threads {
+        if options.transport.contains(&Transport::Local) {
+            kernel_to_kernel(gpu, options, *threads, &mut report)?;
+        }
+    }
+    report.finish()
+}
+
+fn by_tcp(gpu: &Gpu, options: &Options, threads: u32, report: &mut Report) -> Result<()> {
+    let cpu = EchoServer::start()?;
+    let server = Server::new(gpu, options, threads, TransportChoice::Tcp)?;
+    let address = server.address.to_ip().context("a loopback address")?;
+    let serving = server.launch()?;
+    for bytes in &options.bytes {
+        let batch = options.batch(*bytes);
+        measure(report, ("tcp", threads, *bytes), |measured| {
+            client::round_trips(if measured { address } else { cpu.address }, batch)
+        });
+    }
+    serving.stop()
+}
+
+fn kernel_to_kernel(gpu: &Gpu, options: &Options, threads: u32, report: &mut Report) -> Result<()> {
+    let server = Server::new(gpu, options, threads, TransportChoice::Local)?;
+    let client = KernelClient::new(gpu, threads, options.ring() as usize, options.most_rounds())?;
+    for bytes in &options.bytes {
+        let batch = options.batch(*bytes);
+        measure(report, ("local", threads, *bytes), |measured| {
+            if !measured {
+                return client.bare_exchange(batch);
+            }
+            // Launched anew each time, as the bare exchange is, so that the blocks of both lie on
+            // the same multiprocessors.
+            let serving = server.launch()?;
+            let latency = client.round_trips(server.address, batch)?;
+            serving.stop()?;
+            Ok(latency)
+        });
+    }
+    Ok(())
+}
+
+/// Measures one row.
+fn measure(
+    report: &mut Report,
+    (transport, threads, bytes): (&str, u32, usize),
+    batch: impl FnMut(bool) -> Result<Latency>,
+) {
+    let what = format!("{transport}, {threads} threads, {}", bytes_text(bytes));
+    if report.has_time(&what) {
+        let outcome = row(report, &what, (transport, threads, bytes), batch);
+        report.settle(&what, outcome);
+    }
+}
+
+fn row(
+    report: &mut Report,
+    what: &str,
+    (transport, threads, bytes): (&str, u32, usize),
+    batch: impl FnMut(bool) -> Result<Latency>,
+) -> Result<()> {
+    let (mut medians, mut tails) = (Pairs::EMPTY, Pairs::EMPTY);
+    for (baseline, measured) in report.pairs(what, batch)? {
+        medians.push(baseline.p50, measured.p50);
+        tails.push(baseline.p99, measured.p99);
+    }
+    let (added, ratio) = (medians.added(), medians.ratio());
+    let cells = vec![
+        transport.to_owned(),
+        threads.to_string(),
+        bytes_text(bytes),
+        format!("{:.2}", medians.baseline().median),
+        format!("{:.2}", medians.measured().median),
+        format!("{:.2}", tails.measured().median),
+        added.text(),
+        ratio.text(),
+    ];
+    let json = json!({
+        "transport": transport, "threads": threads, "bytes": bytes, "pairs": medians.len(),
+        "baseline_us": medians.baseline().json(), "gpunet_us": medians.measured().json(),
+        "baseline_p99_us": tails.baseline().json(), "gpunet_p99_us": tails.measured().json(),
+        "added_us": added.json(), "ratio": ratio.json(),
+    });
+    report.row(cells, json);
+    Ok(())
+}
