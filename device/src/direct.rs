@@ -283,16 +283,23 @@ impl Search {
     #[cold]
     #[inline(never)]
     fn put_into_ring(&self, counter: Progress) -> Progress {
-        let Some((begin, bytes)) = self.socket.small_message(counter) else { return counter };
+        let Some(begin) = self.socket.small_message(counter) else { return counter };
         let length = counter.count().wrapping_sub(begin) as usize;
-        // Counted: the bytes of the message that were not received.
-        for (at, byte) in bytes.into_iter().take(length).enumerate() {
-            let position = begin + at as u64;
-            if position >= self.position {
-                let offset = position as usize & (self.ring.capacity() - 1);
-                // SAFETY: inside the ring, whose receive side the group has; its sender writes
-                // nothing else there before the message was received.
-                unsafe { simt::store_plain(self.ring.start().add(offset), byte) };
+        for word in 0..EXPRESS_WORDS {
+            // The same as was just found whole: the peer sends no other before this one was received.
+            let four = u32::from_le_bytes(express::bytes_of(self.socket.told(word).load()));
+            for byte in 0..4 {
+                let at = 4 * word + byte;
+                let position = begin + at as u64;
+                if at < length && position >= self.position {
+                    let offset = position as usize & (self.ring.capacity() - 1);
+                    // SAFETY: inside the ring, whose receive side the group has; its sender writes
+                    // nothing else there before the message was received.
+                    unsafe {
+                        let to = self.ring.start().add(offset);
+                        simt::store_plain(to, (four >> (8 * byte)) as u8);
+                    }
+                }
             }
         }
         // Another thread says that the message was received, without a fence where it was copied:

@@ -8,7 +8,7 @@
 
 use crate::abi::card::{Card, Kind, Progress, Status};
 use crate::abi::errno::Errno;
-use crate::abi::express::{self, EXPRESS_BYTES, EXPRESS_WORDS};
+use crate::abi::express::{self, EXPRESS_WORDS};
 use crate::abi::handle::Handle;
 use crate::abi::layout::{LIVE_AT, LOCAL_WORDS, WATCHED_AT};
 use crate::abi::net::Net;
@@ -411,23 +411,19 @@ impl Socket {
         progress.at(self.position(side))
     }
 
-    /// The small message on a direct stream that ends where its counter says, if all its words are
-    /// here: where it begins, and its bytes.
+    /// Where the small message on a direct stream begins that ends where its counter says, if all its
+    /// words are here.
     #[cold]
     #[inline(never)]
-    pub(crate) fn small_message(&self, counter: Progress) -> Option<(u64, [u8; EXPRESS_BYTES])> {
-        let mut bytes = [0; EXPRESS_BYTES];
-        let (fours, _) = bytes.as_chunks_mut::<4>();
+    pub(crate) fn small_message(&self, counter: Progress) -> Option<u64> {
         let tag = express::tag_of(self.told(0).load_acquire());
         let tag = express::tag_before(counter, tag)?;
-        for (at, four) in fours.iter_mut().enumerate() {
-            let word = self.told(at).load_acquire();
-            if !express::belongs(word, tag) {
+        for at in 0..EXPRESS_WORDS {
+            if !express::belongs(self.told(at).load_acquire(), tag) {
                 return None;
             }
-            *four = express::bytes_of(word);
         }
-        Some((counter.count().wrapping_sub(express::length_of(tag)), bytes))
+        Some(counter.count().wrapping_sub(express::length_of(tag)))
     }
 
     /// How far a direction of a direct stream is, and whether its proxy says that it is over. The

@@ -1,6 +1,6 @@
 //! Kernels that the benchmark measures and compares with.
 
-use gpunet_device::{Group, Handle, Listener, SharedBuf, kernels, simt};
+use gpunet_device::{Handle, Listener, kernels, simt};
 
 kernels! {
     /// Receives streams to their end and answers with the number of bytes: a connection a block,
@@ -16,16 +16,5 @@ kernels! {
             let _ = stream.write_all(bytes.to_le_bytes().as_slice());
         }
         let _ = listener.into_handle();
-    }
-
-    /// What a server that launches a kernel for each request runs: turns a request in GPU memory
-    /// into its answer.
-    pub fn answer(net: Net, request: SharedBuf, reply: SharedBuf) {
-        let group = net.block().group();
-        let mut at = group.rank();
-        while let Some(byte) = request.get(at) {
-            reply.set(at, byte);
-            at += group.size();
-        }
     }
 }

@@ -50,24 +50,44 @@ pub fn compile(
     let build_folder =
         build_folder.canonicalize().map_err(|error| Error::io("find", &build_folder, &error))?;
     let standing = Standing::of(kernel_crate, user_folder, compiler, &build_folder)?;
-    let path = build_folder.join(format!("{}.ptx", standing.package.replace('-', "_")));
+    let stem = standing.package.replace('-', "_");
+    let (assembly, path) =
+        (build_folder.join(format!("{stem}.s")), build_folder.join(format!("{stem}.ptx")));
     let nested = NestedCargo {
         compiler,
         standing: &standing,
         features: kernel_crate.features(),
         cpu,
         build_folder: &build_folder,
-        ptx: &path,
+        assembly: &assembly,
     };
     nested.build(kernel_crate)?;
-    if !path.is_file() {
+    if !assembly.is_file() {
         // Cargo thinks it is up to date and does not know that somebody removed the PTX.
         nested.forget();
         nested.build(kernel_crate)?;
     }
-    let text = fs::read_to_string(&path).map_err(|error| Error::io("read", &path, &error))?;
+    let text = fs::read_to_string(&assembly);
+    let text = with_weak_functions(&text.map_err(|error| Error::io("read", &assembly, &error))?);
+    crate::write_if_different(&path, text.as_bytes())?;
     let sources = nested.sources(kernel_crate);
     Ok(Ptx { path, text, sources })
+}
+
+/// The same module with weak functions in place of those that only the module sees. Of the latter the
+/// assembler knows all callers, and gives each function registers above those of all it calls, so that
+/// a kernel has the sum along its deepest chain of calls: 254 where functions that keep to the calling
+/// convention come to 148. And what it keeps in registers across such calls cannot be checked from
+/// outside. Equal functions of two images become one when they are linked.
+fn with_weak_functions(assembly: &str) -> String {
+    let mut text = String::with_capacity(assembly.len() + assembly.len() / 64);
+    for line in assembly.split_inclusive('\n') {
+        if line.starts_with(".func") {
+            text.push_str(".weak ");
+        }
+        text.push_str(line);
+    }
+    text
 }
 
 struct NestedCargo<'a> {
@@ -76,7 +96,7 @@ struct NestedCargo<'a> {
     features: &'a [String],
     cpu: &'a str,
     build_folder: &'a Path,
-    ptx: &'a Path,
+    assembly: &'a Path,
 }
 
 impl NestedCargo<'_> {
@@ -147,7 +167,7 @@ impl NestedCargo<'_> {
         ];
         command.env("RUSTFLAGS", flags.join(" "));
         let mut emit = std::ffi::OsString::from("--emit=asm=");
-        emit.push(self.ptx);
+        emit.push(self.assembly);
         command.arg("--").arg(emit);
         command
             .output()
@@ -221,6 +241,15 @@ fn manifest_of(source: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn functions_of_a_module_become_weak_and_others_stay() {
+        let assembly = ".visible .func  (.param .b64 r) gpunet_time_block(\n)\n{\n}\n\
+            .func _Xhelper(\n)\n{\n\tcall.uni _Xother;\n}\n\
+            .extern .func (.param .b64 r) gpunet_begin\n()\n;\n";
+        let expected = assembly.replace("\n.func _X", "\n.weak .func _X");
+        assert_eq!(with_weak_functions(assembly), expected);
+    }
 
     #[test]
     fn prerequisites_may_hold_spaces() {

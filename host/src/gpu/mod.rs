@@ -42,7 +42,7 @@ pub use choice::{Clock, EmulatedOptions, GpuChoice, GpuInfo, GpuKind};
 pub use error::{Blame, GpuError, KernelError, WaitOutcome};
 pub use launch::{Dim3, Entry, LaunchSpec, Running};
 pub use memory::{DeviceMemory, HostMemory};
-pub use module::Module;
+pub use module::{KernelNeeds, Module};
 pub use remote::RemoteWrites;
 
 pub(crate) use arena::Arena;
@@ -57,6 +57,11 @@ pub(crate) use window::ArenaWindow;
 trait Backend: Send + Sync {
     fn info(&self) -> &GpuInfo;
     fn load(&self, module: &Module) -> Result<(), GpuError>;
+    /// What the kernels of a loaded module need; the emulated GPU has no registers.
+    fn kernel_needs(&self, module: &str) -> Vec<KernelNeeds> {
+        let _ = module;
+        Vec::new()
+    }
     fn host_memory(&self, bytes: usize) -> Result<HostMemory, GpuError>;
     fn device_memory(&self, bytes: usize) -> Result<DeviceMemory, GpuError>;
     fn launch(&self, launch: LaunchSpec<'_>) -> Result<Running, GpuError>;
@@ -125,6 +130,13 @@ impl Gpu {
     /// device crate; and on CUDA while a kernel runs, since the driver would wait for it.
     pub fn load(&self, module: &Module) -> Result<(), GpuError> {
         self.inner.load(module)
+    }
+
+    /// What the kernels of a loaded module need, each as often as it was compiled: with as many
+    /// registers as it wants, and for larger blocks with fewer. Nothing on the emulated GPU.
+    #[must_use]
+    pub fn kernel_needs(&self, module: &str) -> Vec<KernelNeeds> {
+        self.inner.kernel_needs(module)
     }
 
     /// Host memory that kernels reach too: zeroed, page aligned.

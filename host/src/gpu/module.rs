@@ -37,6 +37,19 @@ impl Module {
     }
 }
 
+/// What a kernel needs of a GPU, as its driver has compiled and linked it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelNeeds {
+    /// The kernel.
+    pub kernel: String,
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Bytes of stack of a thread.
+    pub stack: u32,
+    /// Threads of the largest block that its registers allow.
+    pub max_threads: u32,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -75,6 +75,8 @@ enum Command {
     Waiters(suite::waiters::Options),
     /// Suite: 1, 4 and 8 connections at once, in and out
     Streams(suite::streams::Options),
+    /// Suite: time to load the kernels, cold and cached, and what each needs of the GPU
+    Footprint(suite::footprint::Options),
 }
 
 fn main() -> Result<()> {
@@ -83,6 +85,9 @@ fn main() -> Result<()> {
         .with_writer(std::io::stderr)
         .init();
     let options = Options::parse();
+    if let Some(Command::Footprint(footprint)) = &options.command {
+        return suite::footprint::run(&options.gpu, footprint);
+    }
     let gpu = Gpu::open(options.gpu.clone())?;
     gpu.load(&MODULE).context("loading the kernels")?;
     eprintln!("GPU: {}", gpu.info());
@@ -91,7 +96,7 @@ fn main() -> Result<()> {
         Some(Command::Sizes(sizes)) => return suite::sizes::run(&gpu, sizes),
         Some(Command::Waiters(waiters)) => return suite::waiters::run(&gpu, waiters),
         Some(Command::Streams(streams)) => return suite::streams::run(&gpu, streams),
-        None => {}
+        Some(Command::Footprint(_)) | None => {}
     }
     let (echo, launching) = echoes(&gpu, &options)?;
     let streams = [1, 4].map(|count| stream_pair(&gpu, &options, count));
@@ -112,7 +117,7 @@ fn echoes(gpu: &Gpu, options: &Options) -> Result<(Pair<Percentiles>, Option<Per
     // First: it loads a module, which would wait for a kernel that runs.
     let launching = match gpu.info().kind {
         GpuKind::Emulated => None,
-        _ => Some(launching::Server::start(&MODULE.text()?)?),
+        _ => Some(launching::Server::start()?),
     };
     let gpu_server = kernel::Server::echo(gpu, options.echo_threads)?;
     let mut samples = [Vec::new(), Vec::new(), Vec::new()];

@@ -35,7 +35,7 @@ use super::launch::Handle;
 use super::memory::{Given, Mapping, Owner};
 use super::{
     Arena, ArenaWindow, Backend, DeviceMemory, GpuError, GpuInfo, GpuKind, HostMemory, KernelError,
-    LaunchSpec, Module, RemoteWrites, Running,
+    KernelNeeds, LaunchSpec, Module, RemoteWrites, Running,
 };
 use context::{Context, Flight, lock};
 use copier::Copier;
@@ -107,6 +107,10 @@ impl Backend for Cuda {
         let loaded = Loaded::new(module, &text, max_shared)?;
         state.modules.insert(module.name.to_owned(), loaded);
         Ok(())
+    }
+
+    fn kernel_needs(&self, module: &str) -> Vec<KernelNeeds> {
+        lock(&self.context.state).modules.get(module).map_or_else(Vec::new, Loaded::needs)
     }
 
     fn host_memory(&self, bytes: usize) -> Result<HostMemory, GpuError> {

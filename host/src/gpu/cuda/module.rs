@@ -17,7 +17,7 @@ use cudarc::driver::sys::{
 };
 
 use super::super::library::LIBRARY;
-use super::super::{GpuError, Module};
+use super::super::{GpuError, KernelNeeds, Module};
 use super::driver::{self, Failed, call};
 use super::image::{ABI_MARK, LIBRARY_MARK, calls_library, check_abi, entries};
 
@@ -36,6 +36,8 @@ pub(super) struct Kernel {
     pub(super) max_threads: u32,
     /// Shared memory that the kernel declares itself.
     pub(super) static_shared: u32,
+    /// Registers of a thread.
+    registers: u32,
     /// Bytes of stack of a thread.
     stack: u32,
     /// Bytes of each parameter, where the driver tells.
@@ -98,6 +100,19 @@ impl Loaded {
         })
     }
 
+    /// What each kernel needs, in each of its compilations.
+    pub(super) fn needs(&self) -> Vec<KernelNeeds> {
+        let needs = |name: &str, kernel: &Kernel| KernelNeeds {
+            kernel: name.to_owned(),
+            registers: kernel.registers,
+            stack: kernel.stack,
+            max_threads: kernel.max_threads,
+        };
+        let all = self.kernels.iter();
+        all.flat_map(|(name, compiled)| compiled.iter().map(move |kernel| needs(name, kernel)))
+            .collect()
+    }
+
     fn link(&mut self, name: &str, text: &str, max_shared: u32) -> Result<(), GpuError> {
         check_abi(name, text, ABI_MARK)?;
         let mut images = Vec::new();
@@ -139,6 +154,7 @@ impl Kernel {
             CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES as STACK,
             CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as DYNAMIC_SHARED,
             CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK as MAX_THREADS,
+            CU_FUNC_ATTRIBUTE_NUM_REGS as REGISTERS,
             CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES as STATIC_SHARED,
         };
         let ask = |attribute| -> Result<u32, Failed> {
@@ -156,6 +172,7 @@ impl Kernel {
             function,
             max_threads: ask(MAX_THREADS)?,
             static_shared,
+            registers: ask(REGISTERS)?,
             stack: ask(STACK)?,
             parameters: parameters(function, count),
         })

@@ -8,10 +8,12 @@
 //!   sizes    round trips of 64 B to 1 MiB:  TCP against a CPU server,  kernel to kernel against a bare exchange
 //!   waiters  64 B while other blocks wait:  against none waiting
 //!   streams  1, 4, 8 connections in, out:   against CPU to CPU
+//!   footprint  time to load kernels, cold against cached; registers and stack of each kernel
 //! ```
 
 mod client;
 mod figures;
+pub(crate) mod footprint;
 mod kernel_client;
 mod report;
 pub(crate) mod sizes;

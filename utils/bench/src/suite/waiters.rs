@@ -34,8 +34,9 @@ const READY: Duration = Duration::from_secs(20);
 const CALL: Duration = Duration::from_secs(60);
 /// How long blocks have waited when the measurement begins.
 const SETTLE: Duration = Duration::from_millis(5);
-/// Shared memory of a block.
-const SHARED_MEMORY: u32 = 1 << 10;
+/// Shared memory of a block: as much as that of the kernel client, so that it finds a place beside the
+/// others. A multiprocessor divides its memory when its first block comes, and not again while one runs.
+const SHARED_MEMORY: u32 = 24 << 10;
 /// Sockets beside those that wait.
 const SPARE_SOCKETS: u32 = 32;
 
