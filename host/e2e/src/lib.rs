@@ -10,7 +10,8 @@
 //!               ├─ memory  arrays in GPU memory, flags that host and kernels share
 //!               ├─ attack  launches kernels that spoil what they share with the proxy
 //!               ├─ child   processes beside the test's own
-//!               ├─ process what this process has: descriptors, memory
+//!               ├─ heap    an allocator that counts, for tests of memory
+//!               ├─ process what this process has: descriptors, mappings
 //!               └─ long    how much a run does: a test, or `cargo xtask test --long`
 //! ```
 //!
@@ -20,6 +21,7 @@
 pub mod attack;
 pub mod child;
 pub mod faults;
+pub mod heap;
 pub mod job;
 pub mod long;
 pub mod memory;
