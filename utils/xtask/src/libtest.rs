@@ -41,15 +41,20 @@ pub(crate) fn count(printed: &str, success: bool, skip_log: &str) -> Outcome {
     outcome.failed.append(&mut failed);
     outcome.failed.extend(binary.map(without_result));
     outcome.skipped.append(&mut ignored);
+    take_skipped(&mut outcome, skip_log);
+    if !success && outcome.failed.is_empty() {
+        outcome.failed.push("failed before or between the tests".into());
+    }
+    outcome.remark = format!("{binaries} suites");
+    outcome
+}
+
+/// Counts the tests in a `skip_log`, which libtest calls passed, as skipped.
+pub(crate) fn take_skipped(outcome: &mut Outcome, skip_log: &str) {
     for line in skip_log.lines().filter(|line| !line.trim().is_empty()) {
         outcome.passed = outcome.passed.saturating_sub(1);
         outcome.skipped.push(line.to_owned());
     }
-    if !success && outcome.failed.is_empty() {
-        outcome.failed.push("cargo test failed before or between the tests".into());
-    }
-    outcome.remark = format!("{binaries} suites");
-    outcome
 }
 
 /// `     Running tests/streams.rs (target/release/deps/streams-1f)` or `   Doc-tests gpunet_host`.
@@ -72,7 +77,8 @@ fn in_binary(binary: Option<&str>) -> String {
     binary.map(|binary| format!("{binary}: ")).unwrap_or_default()
 }
 
-fn without_result(binary: &str) -> String {
+/// The failure of a test program that ended in the middle of its tests.
+pub(crate) fn without_result(binary: &str) -> String {
     format!("{binary}: ended without a result")
 }
 
