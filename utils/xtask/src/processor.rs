@@ -41,10 +41,10 @@ pub(crate) fn wait(mut child: Child) -> Result<ExitStatus> {
     Ok(status)
 }
 
-/// Gives processors to this thread, and to programs that it starts, only where others leave some.
+/// Gives this thread, and programs that it starts, a quarter of a processor that others want, too.
 pub(crate) fn yield_to_others() {
-    // It may be that already; then all is well too.
-    let _ = setpriority_process(None, 10);
+    // Where the system does not let it, it is merely less considerate.
+    let _ = setpriority_process(None, 5);
 }
 
 fn children_of_this() -> u64 {
