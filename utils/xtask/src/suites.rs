@@ -95,7 +95,8 @@ impl Run<'_> {
 
     /// The tests of one program that has ended, or was ended.
     fn count(&self, program: &Executable, finished: &shell::Finished) -> Outcome {
-        let printed = format!("Running {} ()\n{}", program.title(), finished.printed);
+        let printed = libtest::with_last_result(&finished.printed);
+        let printed = format!("Running {} ()\n{printed}", program.title());
         let mut one = libtest::count(&printed, finished.success || finished.timed_out, "");
         if finished.timed_out {
             // That it has no result is said in better words.
