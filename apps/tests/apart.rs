@@ -107,7 +107,7 @@ fn an_interrupted_run_leaves_nothing_behind() {
     }
     std::thread::sleep(Duration::from_millis(300));
     child.signal(Signal::INT);
-    let status = child.wait(Duration::from_secs(3)).expect("it did not end");
+    let status = child.wait(SOON).expect("it did not end");
     assert_eq!(status.code(), Some(130));
     assert!(folder.is_empty());
 }

@@ -13,8 +13,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 /// The page is followed up to here: what comes then needs a GPU, or installs something.
 const END: &str = "## On a real GPU";
 
-/// For everything together, on two cores and with nothing built before.
-const LIMIT: Duration = Duration::from_secs(300);
+/// For everything together, with nothing built before: two cores take two minutes if they are idle.
+const LIMIT: Duration = Duration::from_secs(1200);
 
 /// What the page has its reader do.
 #[derive(Debug, PartialEq, Eq)]

@@ -13,6 +13,7 @@ use gpunet_e2e_kernels::{script_block, script_thread, script_warp};
 use gpunet_host::gpu::Dim3;
 use gpunet_host::{Launch, LaunchError, Net, NetError, Shape};
 
+use crate::lateness::Lateness;
 use crate::memory::{Array, Flags, nowhere};
 use crate::script::{Script, names_address, places};
 
@@ -166,8 +167,10 @@ impl Job {
             Who::Warp => script_warp,
             Who::Thread => script_thread,
         };
+        let lateness = Lateness::from_now();
         let launch = net.launch(kernel, shape, (program,))?;
-        let kernel = Detached { launch, memory, scripts: self.scripts, deadline: self.deadline };
+        let (scripts, deadline) = (self.scripts, self.deadline);
+        let kernel = Detached { launch, memory, scripts, deadline, lateness };
         Ok(Started { net, kernel })
     }
 }
@@ -223,6 +226,7 @@ pub struct Detached {
     memory: Memory,
     scripts: Vec<Script>,
     deadline: Duration,
+    lateness: Lateness,
 }
 
 impl Started<'_> {
@@ -315,7 +319,7 @@ impl Detached {
             names.push(addresses[address_at..address_at + script.addresses.len()].to_vec());
             address_at += script.addresses.len();
         }
-        Finished { scripts: self.scripts.clone(), outcomes, names }
+        Finished { scripts: self.scripts.clone(), outcomes, names, lost: self.lateness.lost() }
     }
 }
 
@@ -343,6 +347,8 @@ pub struct Finished {
     pub outcomes: Vec<Vec<Outcome>>,
     /// The addresses of each script, with those that were kept.
     pub names: Vec<Vec<SocketAddr>>,
+    /// By how much the machine was late meanwhile.
+    lost: Duration,
 }
 
 impl Finished {
@@ -399,10 +405,12 @@ impl Finished {
             }
             for (at, limits) in &script.limits {
                 let elapsed = self.elapsed(rank, *at);
-                if !limits.contains(&elapsed) {
+                let lost = self.lost;
+                if !(limits.start..limits.end + lost).contains(&elapsed) {
                     let code = Code::from_number(script.ops[*at].code);
                     wrong.push(format!(
-                        "script {rank}, op {at}: {code:?} took {elapsed:?}, not {limits:?}"
+                        "script {rank}, op {at}: {code:?} took {elapsed:?}, not {limits:?}, and the \
+                         machine lost {lost:?}"
                     ));
                 }
             }

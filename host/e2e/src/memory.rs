@@ -1,4 +1,4 @@
-//! Memory that scripts live in, and the one place of the harness with `unsafe`.
+//! Memory that scripts live in. With `heap`, the only module of the harness with `unsafe`.
 
 #![allow(unsafe_code, reason = "names GPU memory and copies plain values to and from it")]
 

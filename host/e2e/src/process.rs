@@ -1,15 +1,35 @@
 //! What this process has taken of the system.
 
-/// Bytes of this process that are in memory.
+/// Bytes that nets and the emulated GPU have mapped: rings and control memory, used or not.
 ///
 /// # Panics
 /// When the system does not say.
 #[must_use]
-pub fn resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("a process has a status");
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("its size");
-    let number = line.split_whitespace().nth(1).expect("a number");
-    number.parse::<u64>().expect("a number") * 1024
+pub fn mapped() -> u64 {
+    mappings().lines().filter_map(mapping_of_gpunet).sum()
+}
+
+/// How many mappings of any kind there are.
+///
+/// # Panics
+/// When the system does not say.
+#[must_use]
+pub fn mapping_count() -> usize {
+    mappings().lines().count()
+}
+
+fn mappings() -> String {
+    std::fs::read_to_string("/proc/self/maps").expect("a process has mappings")
+}
+
+/// `7f00-7f02 rw-s 00000000 00:01 1058 /memfd:gpunet (deleted)` has 2 bytes.
+fn mapping_of_gpunet(line: &str) -> Option<u64> {
+    if !line.contains(" /memfd:gpunet") {
+        return None;
+    }
+    let (begin, end) = line.split_whitespace().next()?.split_once('-')?;
+    let address = |text| u64::from_str_radix(text, 16).ok();
+    Some(address(end)? - address(begin)?)
 }
 
 /// Descriptors that are open.
@@ -29,6 +49,5 @@ pub fn descriptors() -> usize {
 /// When the system does not say.
 #[must_use]
 pub fn arenas() -> usize {
-    let maps = std::fs::read_to_string("/proc/self/maps").expect("a process has mappings");
-    maps.lines().filter(|line| line.contains("memfd:gpunet-arena")).count()
+    mappings().lines().filter(|line| line.contains("memfd:gpunet-arena")).count()
 }

@@ -18,7 +18,7 @@ use crate::way;
 
 /// How long a peer waits for anything.
 pub(crate) fn patience() -> Duration {
-    way::patient(Duration::from_secs(30))
+    way::patient(Duration::from_secs(90))
 }
 
 /// One end of a connection.

@@ -1,23 +1,37 @@
 //! The steps of `cargo xtask test`, in the order in which they run: quick ones first.
 //!
-//! All build in release mode, so that nothing is compiled twice.
+//! ```text
+//! formatting ─ licences ─ rules ─ clippy ─ docs ─ compile ─┬─ tests ─ doc tests ─ direct streams ─ models ─ ...
+//!                                                          └─ ptx ─ virtual machine with RDMA, beside those
+//! ```
+//!
+//! All build with one profile and with the features of the whole workspace, so that nothing is
+//! compiled twice. Limits are those of tests: compiling has one of its own.
 
 use std::fs;
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::Args;
 
+use crate::artifacts::Executable;
 use crate::install::Tools;
 use crate::report::{Outcome, Step};
-use crate::shell;
+use crate::suites::{self, Run};
 use crate::workspace::Workspace;
-use crate::{libtest, licences, local, ptx, rdma, rules, vm};
+use crate::{libtest, licences, local, ptx, rdma, rules, shell, vm};
+
+/// The profile in the workspace's manifest that all steps build with.
+pub(crate) const PROFILE: &str = "strict";
 
 /// Options of `cargo xtask test`.
 #[derive(Args)]
 pub(crate) struct Options {
+    /// Runs formatting, rules, lints, unit tests and a selection of the end-to-end suite only.
+    #[arg(long, conflicts_with_all = ["long", "rdma_device"])]
+    pub(crate) quick: bool,
     /// Gives tests that draw their cases hours in place of seconds, and shows how far they are; the
     /// guest runs every job, also the whole end-to-end suite by RDMA.
     #[arg(long)]
@@ -35,52 +49,81 @@ pub(crate) struct Context {
     pub(crate) workspace: Workspace,
     pub(crate) tools: Tools,
     pub(crate) options: Options,
+    /// What the step `compile` has made.
+    pub(crate) built: OnceLock<Built>,
+}
+
+/// The programs and test programs that steps run.
+pub(crate) struct Built {
+    /// All of the workspace.
+    pub(crate) executables: Vec<Executable>,
+    /// The host crate's unit tests for loom and for the simulation.
+    pub(crate) models: Vec<Executable>,
+    pub(crate) simulation: Vec<Executable>,
 }
 
 /// Every step. A new one is a line here and a function.
 pub(crate) const STEPS: &[Step] = &[
-    Step { name: "formatting", run: formatting },
-    Step { name: "licences", run: licences::check },
-    Step { name: "rules", run: rules::check },
-    Step { name: "clippy", run: clippy },
-    Step { name: "docs", run: docs },
-    Step { name: "tests", run: tests },
-    Step { name: "direct streams", run: local::check },
-    Step { name: "models", run: models },
-    Step { name: "simulation", run: simulation },
-    Step { name: "ptx", run: ptx::check },
-    Step { name: "virtual machine with RDMA", run: vm::check },
-    Step { name: "RDMA device", run: rdma::check },
+    Step::new("formatting", formatting),
+    Step::new("licences", licences::check),
+    Step::new("rules", rules::check),
+    Step::new("clippy", clippy),
+    Step::new("docs", docs),
+    Step::new("compile", compile),
+    Step::new("ptx", ptx::check).beside(),
+    Step::new("virtual machine with RDMA", vm::check).beside(),
+    Step::new("tests", tests),
+    Step::new("doc tests", doc_tests),
+    Step::new("direct streams", local::check),
+    Step::new("models", models),
+    Step::new("simulation", simulation),
+    Step::new("RDMA device", rdma::check),
 ];
 
-/// Longer than all tests take; a test that hangs must not hang the whole run.
-const TESTS_LIMIT: Duration = Duration::from_secs(15 * 60);
+/// Those of `--quick`.
+pub(crate) const QUICK_STEPS: &[Step] = &[
+    Step::new("formatting", formatting),
+    Step::new("licences", licences::check),
+    Step::new("rules", rules::check),
+    Step::new("clippy", clippy),
+    Step::new("compile", compile_quick),
+    Step::new("unit tests", unit_tests),
+    Step::new("end to end", end_to_end),
+];
+
+/// Themes of the end-to-end suite that `--quick` runs.
+const QUICK_THEMES: &[&str] = &["streams::", "endings::", "polls::", "windows::", "refusals::"];
+
+/// Much longer than the tests of a step take, of which one compiles a project of its own; a test that
+/// hangs must not hang the whole run.
+const TESTS_LIMIT: Duration = Duration::from_secs(25 * 60);
 /// The same for long runs.
 const LONG_LIMIT: Duration = Duration::from_secs(6 * 3600);
 
 impl Context {
-    /// Cargo, with the tools that were found or installed.
+    /// Cargo, as all steps use it.
     pub(crate) fn cargo(&self, arguments: &[&str]) -> Command {
         let mut command = self.workspace.cargo();
         command.args(arguments);
-        command.env(gpunet_builder::ptxas::PTXAS_VARIABLE, &self.tools.ptxas);
-        command
-    }
-
-    /// Tests that are as fast as a release, as strict as a debug build, and long if they shall be.
-    pub(crate) fn strict_tests(&self, which: &[&str]) -> Command {
-        let mut command = self.cargo(&["test", "--release"]);
-        command.args(which);
-        make_strict(&mut command);
-        if self.options.long {
-            command.env("GPUNET_LONG", "1");
-        }
+        // With it, five build scripts would each assemble their PTX; the step `ptx` assembles all of
+        // it once.
+        command.env_remove(gpunet_builder::ptxas::PTXAS_VARIABLE);
         command
     }
 
     /// How long all tests of a step may take.
     pub(crate) fn limit(&self) -> Duration {
         if self.options.long { LONG_LIMIT } else { TESTS_LIMIT }
+    }
+
+    /// What was compiled.
+    pub(crate) fn built(&self) -> Result<&Built> {
+        self.built.get().context("there is nothing to run: the step `compile` has failed")
+    }
+
+    /// The environment of tests, which are long if they shall be.
+    pub(crate) fn test_environment(&self) -> Vec<(&'static str, String)> {
+        if self.options.long { vec![("GPUNET_LONG", "1".to_owned())] } else { Vec::new() }
     }
 
     /// Runs a command that is one check, succeeding or failing as a whole.
@@ -90,19 +133,13 @@ impl Context {
     }
 }
 
-/// Has tests built as strict as a debug build.
-pub(crate) fn make_strict(cargo: &mut Command) {
-    cargo.env("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true");
-    cargo.env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true");
-}
-
 fn formatting(context: &Context) -> Result<Outcome> {
     let mut command = context.cargo(&["fmt", "--all", "--check", "--", "--color", "never"]);
     context.one_check(&mut command, "formatting.log", "run `cargo fmt --all`")
 }
 
 fn clippy(context: &Context) -> Result<Outcome> {
-    let strict = ["--all-targets", "--release", "--", "-D", "warnings"];
+    let strict = ["--all-targets", "--profile", PROFILE, "--", "-D", "warnings"];
     let failure = "warnings or errors, shown above";
     let mut all = context.cargo(&["clippy", "--workspace"]);
     let outcome = context.one_check(all.args(strict), "clippy.log", failure)?;
@@ -114,59 +151,130 @@ fn clippy(context: &Context) -> Result<Outcome> {
 }
 
 fn docs(context: &Context) -> Result<Outcome> {
-    let mut command = context.cargo(&["doc", "--workspace", "--no-deps", "--release"]);
-    command.env("RUSTDOCFLAGS", "-D warnings");
+    // With examples, the workspace has the features of tests: then clippy has checked all packages
+    // of others already.
+    let which = ["--workspace", "--no-deps", "--lib", "--bins", "--examples"];
+    let mut command = context.cargo(&["doc", "--profile", PROFILE]);
+    command.args(which).env("RUSTDOCFLAGS", "-D warnings");
     context.one_check(&mut command, "docs.log", "warnings or errors, shown above")
+}
+
+/// Compiles all test programs, and the programs and examples beside them.
+fn compile(context: &Context) -> Result<Outcome> {
+    let executables = match suites::compile(context, &["--workspace"], "compile.log")? {
+        Ok(executables) => executables,
+        Err(outcome) => return Ok(outcome),
+    };
+    let featured = |feature: &str| {
+        // Built in another way, which only the host crate can be.
+        let which = ["--package", "gpunet-host", "--features", feature, "--lib"];
+        suites::compile(context, &which, &format!("compile-{feature}.log"))
+    };
+    let (models, simulation) = match (featured("loom")?, featured("simulation")?) {
+        (Ok(models), Ok(simulation)) => (models, simulation),
+        (Err(outcome), _) | (_, Err(outcome)) => return Ok(outcome),
+    };
+    Ok(keep(context, Built { executables, models, simulation }))
+}
+
+/// Compiles what `--quick` runs.
+fn compile_quick(context: &Context) -> Result<Outcome> {
+    let which = ["--workspace", "--lib", "--bins", "--test", "suite"];
+    Ok(match suites::compile(context, &which, "compile.log")? {
+        Ok(executables) => {
+            keep(context, Built { executables, models: Vec::new(), simulation: Vec::new() })
+        }
+        Err(outcome) => outcome,
+    })
+}
+
+fn keep(context: &Context, built: Built) -> Outcome {
+    let built = context.built.get_or_init(|| built);
+    let programs = built.executables.len() + built.models.len() + built.simulation.len();
+    let remark = format!("{programs} programs");
+    Outcome { passed: 1, remark, ..Outcome::default() }
 }
 
 fn tests(context: &Context) -> Result<Outcome> {
     let scratch = context.workspace.scratch();
     fs::create_dir_all(&scratch)?;
-    let skip_log = scratch.join("skipped.log");
-    fs::write(&skip_log, "")?;
-    let mut command = context.strict_tests(&["--workspace", "--no-fail-fast"]);
-    command.env("GPUNET_SKIP_LOG", &skip_log);
+    let mut environment = context.test_environment();
     let faults = scratch.join("faults.tsv");
     fs::write(&faults, "")?;
-    command.env("GPUNET_FAULT_TABLE", &faults);
+    environment.push(("GPUNET_FAULT_TABLE", faults.display().to_string()));
     let long = context.options.long;
     let progress = scratch.join("progress.log");
     fs::write(&progress, "")?;
     if long {
-        command.env("GPUNET_PROGRESS", &progress);
+        environment.push(("GPUNET_PROGRESS", progress.display().to_string()));
     }
-    let mut command = shell::bounded(&command, context.limit());
+    let programs = suites::tests(&context.built()?.executables, |_| true);
+    let limit = context.limit();
+    let run = Run { name: "tests", programs, arguments: &[], environment, limit };
     let shown = long.then(|| shell::Follower::start(&progress));
-    let finished = shell::run_logged(&mut command, &scratch.join("tests.log"));
+    let outcome = run.run(context);
     drop(shown);
-    let finished = finished?;
-    let mut outcome =
-        libtest::count(&finished.printed, finished.success, &fs::read_to_string(&skip_log)?);
+    let mut outcome = outcome?;
+    outcome.remark += &format!(", times of faults in {}", faults.display());
+    Ok(outcome)
+}
+
+/// The examples in documentation, which only cargo can compile and run, both at once.
+fn doc_tests(context: &Context) -> Result<Outcome> {
+    let command = context.cargo(&["test", "--doc", "--workspace", "--profile", PROFILE]);
+    let mut command = shell::bounded(&command, context.limit());
+    let log = context.workspace.scratch().join("doc-tests.log");
+    let finished = shell::run_logged(&mut command, &log)?;
+    let mut outcome = libtest::count(&finished.printed, finished.success, "");
+    if finished.timed_out {
+        let seconds = context.limit().as_secs();
+        outcome.failed = vec![format!("out of time: not done within {seconds} s")];
+    }
     outcome.output = finished.printed;
-    outcome.remark = format!("times of faults in {}", faults.display());
+    Ok(outcome)
+}
+
+/// All unit tests.
+fn unit_tests(context: &Context) -> Result<Outcome> {
+    let programs = suites::tests(&context.built()?.executables, |made| made.kind != "test");
+    let (environment, limit) = (context.test_environment(), context.limit());
+    Run { name: "unit-tests", programs, arguments: &[], environment, limit }.run(context)
+}
+
+/// A selection of the end-to-end suite.
+fn end_to_end(context: &Context) -> Result<Outcome> {
+    let suite = suites::named(&context.built()?.executables, "gpunet-e2e", "suite")?;
+    let (environment, limit) = (context.test_environment(), context.limit());
+    let (name, programs) = ("end-to-end", vec![suite]);
+    let run = Run { name, programs, arguments: QUICK_THEMES, environment, limit };
+    let mut outcome = run.run(context)?;
+    outcome.remark = "a selection".to_owned();
     Ok(outcome)
 }
 
 /// The models of the protocol, which want the whole host crate built for loom.
 fn models(context: &Context) -> Result<Outcome> {
-    featured(context, "loom", "models::", "models.log")
+    featured(context, &context.built()?.models, "models")
 }
 
 /// The simulation bench: its seeds, and the planted bugs that they must find.
 fn simulation(context: &Context) -> Result<Outcome> {
-    featured(context, "simulation", "simulation::", "simulation.log")
+    featured(context, &context.built()?.simulation, "simulation")
 }
 
-/// Tests of the host crate that want it built in another way.
-fn featured(context: &Context, feature: &str, which: &str, log: &str) -> Result<Outcome> {
-    let log = context.workspace.scratch().join(log);
-    let which = ["--package", "gpunet-host", "--features", feature, "--lib", which];
-    let mut command = shell::bounded(&context.strict_tests(&which), context.limit());
-    let finished = shell::run_logged(&mut command, &log)?;
-    let mut outcome = libtest::count(&finished.printed, finished.success, "");
+/// Tests of the host crate that want it built in another way: those of this module.
+fn featured(context: &Context, built: &[Executable], module: &str) -> Result<Outcome> {
+    let filter = format!("{module}::");
+    let run = Run {
+        name: module,
+        programs: suites::tests(built, |_| true),
+        arguments: &[&filter],
+        environment: context.test_environment(),
+        limit: context.limit(),
+    };
+    let mut outcome = run.run(context)?;
     if outcome.passed == 0 && outcome.failed.is_empty() {
-        outcome.failed.push(format!("no test of the feature {feature} has run"));
+        outcome.failed.push(format!("no test in {module} has run"));
     }
-    outcome.output = finished.printed;
     Ok(outcome)
 }

@@ -41,15 +41,30 @@ pub(crate) fn count(printed: &str, success: bool, skip_log: &str) -> Outcome {
     outcome.failed.append(&mut failed);
     outcome.failed.extend(binary.map(without_result));
     outcome.skipped.append(&mut ignored);
+    take_skipped(&mut outcome, skip_log);
+    if !success && outcome.failed.is_empty() {
+        outcome.failed.push("failed before or between the tests".into());
+    }
+    outcome.remark = format!("{binaries} suites");
+    outcome
+}
+
+/// What one test program printed, with its own result alone: tests that run the program once more
+/// let it print results, too, before the last.
+pub(crate) fn with_last_result(printed: &str) -> String {
+    let is_result = |line: &str| line.starts_with("test result: ");
+    let last = printed.lines().filter(|line| is_result(line)).count().saturating_sub(1);
+    let mut results = 0..;
+    let kept = printed.lines().filter(|line| !is_result(line) || results.next() == Some(last));
+    kept.flat_map(|line| [line, "\n"]).collect()
+}
+
+/// Counts the tests in a `skip_log`, which libtest calls passed, as skipped.
+pub(crate) fn take_skipped(outcome: &mut Outcome, skip_log: &str) {
     for line in skip_log.lines().filter(|line| !line.trim().is_empty()) {
         outcome.passed = outcome.passed.saturating_sub(1);
         outcome.skipped.push(line.to_owned());
     }
-    if !success && outcome.failed.is_empty() {
-        outcome.failed.push("cargo test failed before or between the tests".into());
-    }
-    outcome.remark = format!("{binaries} suites");
-    outcome
 }
 
 /// `     Running tests/streams.rs (target/release/deps/streams-1f)` or `   Doc-tests gpunet_host`.
@@ -72,7 +87,8 @@ fn in_binary(binary: Option<&str>) -> String {
     binary.map(|binary| format!("{binary}: ")).unwrap_or_default()
 }
 
-fn without_result(binary: &str) -> String {
+/// The failure of a test program that ended in the middle of its tests.
+pub(crate) fn without_result(binary: &str) -> String {
     format!("{binary}: ended without a result")
 }
 
@@ -145,6 +161,15 @@ test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
         let printed =
             "test torn ... some output\ntest result: FAILED. 0 passed; 1 failed; 0 ignored\n";
         assert_eq!(count(printed, false, "").failed, ["a test whose name got lost"]);
+    }
+
+    #[test]
+    fn results_of_the_same_program_within_its_tests_do_not_count() {
+        let printed = "test a ... ignored, no GPU\ntest result: ok. 1 passed; 0 failed; 0 ignored\n\
+            test b ... ok\ntest result: ok. 1 passed; 0 failed; 1 ignored\n";
+        let outcome = count(&with_last_result(printed), true, "");
+        assert_eq!((outcome.passed, outcome.skipped), (1, vec!["a: no GPU".to_owned()]));
+        assert_eq!(with_last_result("test a ... ok\n"), "test a ... ok\n");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The project's own commands, run as `cargo xtask <command>`.
 //!
 //! ```text
-//! test      install (what is missing) ─> checks: formatting, clippy, docs, licences, tests, models, PTX, RDMA
+//! test      install (what is missing) ─> checks: formatting, clippy, docs, licences, tests, models, PTX, RDMA;
+//!           suites: test programs, compiled once and run by several of them
 //! ptx       the PTX of every kernel crate, and what each kernel uses of a GPU
 //! dist      a folder of stripped programs and test suites for GPU machines without a toolchain
 //! bench     the benchmark program
@@ -20,12 +21,14 @@ mod install;
 mod libtest;
 mod licences;
 mod local;
+mod processor;
 mod ptx;
 mod rdma;
 mod report;
 mod rules;
 mod shell;
 mod soak;
+mod suites;
 mod vm;
 mod workspace;
 
@@ -51,6 +54,10 @@ enum Command {
     /// On Debian and Ubuntu missing packages are installed with apt-get (as root, or with sudo
     /// where that asks for no password); elsewhere they are listed and the command fails. ptxas
     /// comes from PyPI and is kept in the target folder's `tools`. Nothing is ever asked.
+    ///
+    /// A line about each step has its time and the processor time of all that it ran. `--quick`
+    /// runs what takes at most a few minutes once the workspace has been compiled. Logs are in
+    /// `xtask` of the target folder.
     ///
     /// The last line is `N passed, N failed, N skipped`; the reasons stand above it. The exit
     /// code is 0 if nothing failed.
@@ -114,8 +121,10 @@ fn run(command: Command) -> Result<bool> {
             // Who has misspelt it is told now, and not after all else.
             options.rdma_device.as_deref().map(rdma::meeting_on).transpose()?;
             let tools = install::everything(&workspace)?;
-            let context = checks::Context { workspace, tools, options };
-            Ok(report::run_all(&context, checks::STEPS))
+            let steps = if options.quick { checks::QUICK_STEPS } else { checks::STEPS };
+            let context =
+                checks::Context { workspace, tools, options, built: std::sync::OnceLock::new() };
+            Ok(report::run_all(&context, steps))
         }
         Command::Ptx(options) => ptx::show(&workspace, &options),
         Command::Dist(options) => dist::make(&workspace, &options),
@@ -146,6 +155,16 @@ mod tests {
     fn a_test_may_be_long() {
         let parsed = Arguments::try_parse_from(["cargo xtask", "test", "--long"]).unwrap();
         assert!(matches!(parsed.command, Command::Test(options) if options.long));
+    }
+
+    #[test]
+    fn a_test_may_be_quick_but_not_both() {
+        let parse = |options: &[&str]| {
+            Arguments::try_parse_from([&["cargo xtask", "test"], options].concat())
+        };
+        let parsed = parse(&["--quick"]).unwrap();
+        assert!(matches!(parsed.command, Command::Test(options) if options.quick));
+        assert!(parse(&["--quick", "--long"]).is_err());
     }
 
     #[test]

@@ -9,24 +9,25 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::checks::Context;
 use crate::report::Outcome;
-use crate::{libtest, shell};
+use crate::shell;
+use crate::suites::{self, Run};
 
 /// Where the system lists RDMA devices.
 const DEVICES: &str = "/sys/class/infiniband";
 
 /// What runs with rings where the device reaches them best; and once more, in host memory.
-const TESTS: &[&str] = &[
-    "verbs",
-    "streams",
-    "suite",
-    "leaks",
-    "proxy_panic",
-    "fault",
-    "interrupt",
-    "hostile",
-    "hostile_words",
+const TESTS: &[(&str, &str)] = &[
+    ("rsocket-shim", "verbs"),
+    ("rsocket-shim", "streams"),
+    ("gpunet-e2e", "suite"),
+    ("gpunet-e2e", "leaks"),
+    ("gpunet-e2e", "proxy_panic"),
+    ("gpunet-e2e", "fault"),
+    ("gpunet-e2e", "interrupt"),
+    ("gpunet-e2e", "hostile"),
+    ("gpunet-e2e", "hostile_words"),
 ];
-const BOUNCE_TESTS: &[&str] = &["suite"];
+const BOUNCE_TESTS: &[(&str, &str)] = &[("gpunet-e2e", "suite")];
 
 /// Where the suites meet on a device.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,29 +56,24 @@ pub(crate) fn check(context: &Context) -> Result<Outcome> {
 fn run(
     context: &Context,
     at: &Meeting,
-    tests: &[&str],
+    tests: &[(&str, &str)],
     placement: Option<&str>,
 ) -> Result<Outcome> {
-    let scratch = context.workspace.scratch();
-    fs::create_dir_all(&scratch)?;
-    let skip_log = scratch.join("rdma-skipped.log");
-    fs::write(&skip_log, "")?;
-    let which = ["--package", "rsocket-shim", "--package", "gpunet-e2e", "--no-fail-fast"];
-    let mut command = context.strict_tests(&which);
-    command.args(tests.iter().flat_map(|test| ["--test", test]));
-    command.args(["--", "--include-ignored"]);
-    command.env("GPUNET_TRANSPORT", "rdma").env("GPUNET_SKIP_LOG", &skip_log);
-    command.env("GPUNET_ADDRESS", at.v4.to_string()).env("GPUNET_ADDRESS6", at.v6.to_string());
-    command.envs(placement.map(|placement| ("GPUNET_PLACEMENT", placement)));
-    let log = scratch.join(match placement {
-        Some(name) => format!("rdma-{name}.log"),
-        None => "rdma.log".to_owned(),
-    });
-    let finished = shell::run_logged(&mut shell::bounded(&command, context.limit()), &log)?;
-    let skipped = fs::read_to_string(&skip_log)?;
-    let mut outcome = libtest::count(&finished.printed, finished.success, &skipped);
-    outcome.output = finished.printed;
-    Ok(outcome)
+    let built = &context.built()?.executables;
+    let programs = tests.iter().map(|(package, name)| suites::named(built, package, name));
+    let mut environment = context.test_environment();
+    environment.push(("GPUNET_TRANSPORT", "rdma".to_owned()));
+    environment.push(("GPUNET_ADDRESS", at.v4.to_string()));
+    environment.push(("GPUNET_ADDRESS6", at.v6.to_string()));
+    environment.extend(placement.map(|placement| ("GPUNET_PLACEMENT", placement.to_owned())));
+    let run = Run {
+        name: &placement.map_or("rdma".to_owned(), |placement| format!("rdma-{placement}")),
+        programs: programs.collect::<Result<_>>()?,
+        arguments: &["--include-ignored"],
+        environment,
+        limit: context.limit(),
+    };
+    run.run(context)
 }
 
 /// Where the suites can meet on a device: they need both families.
@@ -211,12 +207,16 @@ mod tests {
     #[test]
     fn every_test_is_one_of_the_workspace() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        for test in TESTS.iter().chain(BOUNCE_TESTS) {
-            let is_there = ["rsocket-shim/tests", "host/e2e/tests"].iter().any(|folder| {
-                let place = root.join(folder).join(test);
-                place.join("main.rs").exists() || place.with_extension("rs").exists()
-            });
-            assert!(is_there, "{test}");
+        for (package, test) in TESTS.iter().chain(BOUNCE_TESTS) {
+            let folder = match *package {
+                "gpunet-e2e" => "host/e2e/tests",
+                _ => "rsocket-shim/tests",
+            };
+            let place = root.join(folder).join(test);
+            assert!(
+                place.join("main.rs").exists() || place.with_extension("rs").exists(),
+                "{test}"
+            );
         }
     }
 }

@@ -1,19 +1,72 @@
-//! Runs steps one after the other, says how each went, and sums up.
+//! Runs steps, one after the other or beside others, says how each went, and sums up.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
 use crate::checks::Context;
+use crate::processor;
 
 /// One step of `cargo xtask test`.
 pub(crate) struct Step {
     /// What it looks at, as shown.
-    pub(crate) name: &'static str,
+    name: &'static str,
     /// Runs it. An error is a failure of this step alone: the steps after it run all the same.
-    pub(crate) run: fn(&Context) -> Result<Outcome>,
+    run: fn(&Context) -> Result<Outcome>,
+    /// Whether it runs beside the steps after it.
+    is_beside: bool,
+}
+
+impl Step {
+    pub(crate) const fn new(name: &'static str, run: fn(&Context) -> Result<Outcome>) -> Self {
+        Self { name, run, is_beside: false }
+    }
+
+    /// The same, run beside the steps after it: for what takes long and does not measure time, while
+    /// tests that mostly wait leave processors idle. All such steps run one after the other.
+    pub(crate) const fn beside(self) -> Self {
+        Self { is_beside: true, ..self }
+    }
+
+    /// Runs it; `used` tells how much processor time its programs have used, from some time on.
+    fn done(&self, context: &Context, used: fn() -> Duration) -> Done<'_> {
+        let (begin, before) = (Instant::now(), used());
+        let outcome = (self.run)(context).unwrap_or_else(|error| {
+            Outcome::of_one_check(false, "could not run", format!("{error:#}"))
+        });
+        let processor = used().saturating_sub(before);
+        Done { step: self, outcome, elapsed: begin.elapsed(), processor }
+    }
+}
+
+/// A step that has run.
+struct Done<'a> {
+    step: &'a Step,
+    outcome: Outcome,
+    elapsed: Duration,
+    /// Of all programs that it ran, and theirs.
+    processor: Duration,
+}
+
+impl Done<'_> {
+    /// Shows it, and adds it to the sum.
+    fn report(self, sum: &mut Outcome) {
+        let Self { step, outcome, elapsed, processor } = self;
+        let (elapsed, used) = (elapsed.as_secs_f64(), processor.as_secs_f64());
+        println!("{elapsed:>6.1} s {used:>7.1} s  {}", outcome.line());
+        if !outcome.table.is_empty() {
+            println!("{}", outcome.table.trim_end());
+        }
+        if !outcome.failed.is_empty() && !outcome.output.trim().is_empty() {
+            println!("---- {}\n{}\n----", step.name, outcome.output.trim_end());
+        }
+        let named = |line: String| format!("{}: {line}", step.name);
+        sum.passed += outcome.passed;
+        sum.failed.extend(outcome.failed.into_iter().map(named));
+        sum.skipped.extend(outcome.skipped.into_iter().map(named));
+    }
 }
 
 /// How a step went; it may count many checks.
@@ -61,32 +114,49 @@ impl Outcome {
 }
 
 /// Runs all steps and prints the sum as the last line; returns whether nothing failed.
-pub(crate) fn run_all(context: &Context, steps: &[Step]) -> bool {
+pub(crate) fn run_all<'a>(context: &'a Context, steps: &'a [Step]) -> bool {
     let start = Instant::now();
     let mut sum = Outcome::default();
-    for step in steps {
-        print!("{:<26}", step.name);
-        // Shown before the step's minutes begin; a closed terminal is no reason to stop.
-        let _ = std::io::stdout().flush();
-        let step_start = Instant::now();
-        let outcome = (step.run)(context).unwrap_or_else(|error| {
-            Outcome::of_one_check(false, "could not run", format!("{error:#}"))
-        });
-        println!("{:>6.1} s  {}", step_start.elapsed().as_secs_f64(), outcome.line());
-        if !outcome.table.is_empty() {
-            println!("{}", outcome.table.trim_end());
-        }
-        if !outcome.failed.is_empty() && !outcome.output.trim().is_empty() {
-            println!("---- {}\n{}\n----", step.name, outcome.output.trim_end());
-        }
-        let named = |line: String| format!("{}: {line}", step.name);
-        sum.passed += outcome.passed;
-        sum.failed.extend(outcome.failed.into_iter().map(named));
-        sum.skipped.extend(outcome.skipped.into_iter().map(named));
+    println!("{:<26}{:>8} {:>9}", "", "time", "processor");
+    let first_beside = steps.iter().position(|step| step.is_beside).unwrap_or(steps.len());
+    let (before, rest) = steps.split_at(first_beside);
+    let (beside, after): (Vec<_>, Vec<_>) = rest.iter().partition(|step| step.is_beside);
+    for step in before {
+        run_one(context, step, processor::of_all, &mut sum);
     }
-    println!("{:<26}{:>6.1} s", "all steps", start.elapsed().as_secs_f64());
+    std::thread::scope(|scope| {
+        let beside = (!beside.is_empty()).then(|| {
+            let names: Vec<_> = beside.iter().map(|step| step.name).collect();
+            println!("beside the next steps: {}", names.join(", "));
+            scope.spawn(move || {
+                processor::yield_to_others();
+                let done = |step: &'a Step| step.done(context, processor::of_unfinished);
+                beside.into_iter().map(done).collect::<Vec<_>>()
+            })
+        });
+        for step in after {
+            run_one(context, step, processor::of_finished, &mut sum);
+        }
+        let Some(beside) = beside else { return };
+        match beside.join() {
+            Ok(all) => all.into_iter().for_each(|done| {
+                print!("{:<26}", done.step.name);
+                done.report(&mut sum);
+            }),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    });
+    let (elapsed, used) = (start.elapsed().as_secs_f64(), processor::of_all().as_secs_f64());
+    println!("{:<26}{elapsed:>6.1} s {used:>7.1} s", "all steps");
     print!("{}", summary(&sum));
     sum.failed.is_empty()
+}
+
+fn run_one(context: &Context, step: &Step, used: fn() -> Duration, sum: &mut Outcome) {
+    print!("{:<26}", step.name);
+    // Shown before the step's minutes begin; a closed terminal is no reason to stop.
+    let _ = std::io::stdout().flush();
+    step.done(context, used).report(sum);
 }
 
 /// The reasons, then the counts alone on the last line.

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use crate::processor;
+
 /// The cargo that runs this program, without what it set for this program alone.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -28,8 +30,13 @@ pub(crate) fn cargo() -> Command {
 /// What a program printed, standard output and error in the order of printing, and how it ended.
 pub(crate) struct Finished {
     pub(crate) success: bool,
+    /// Whether it was [`bounded`] and has used up its time.
+    pub(crate) timed_out: bool,
     pub(crate) printed: String,
 }
+
+/// What `timeout` reports of a program that it ended: with its first signal, and with the last.
+const TIMED_OUT: [i32; 2] = [124, 128 + 9];
 
 /// Runs a program to its end. `log` keeps what it prints, to be read while it runs.
 pub(crate) fn run_logged(command: &mut Command, log: &Path) -> Result<Finished> {
@@ -37,14 +44,34 @@ pub(crate) fn run_logged(command: &mut Command, log: &Path) -> Result<Finished> 
         std::fs::create_dir_all(folder)?;
     }
     let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
-    let status = command
+    finish(command.stdout(file.try_clone()?).stderr(file), log)
+}
+
+/// The same with standard output in a file of its own; what was `printed` is the rest.
+pub(crate) fn run_logged_apart(
+    command: &mut Command,
+    log: &Path,
+    output: &Path,
+) -> Result<Finished> {
+    if let Some(folder) = log.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let create = |path: &Path| {
+        File::create(path).with_context(|| format!("cannot write {}", path.display()))
+    };
+    finish(command.stdout(create(output)?).stderr(create(log)?), log)
+}
+
+fn finish(command: &mut Command, log: &Path) -> Result<Finished> {
+    let child = command
         .stdin(Stdio::null())
-        .stdout(file.try_clone()?)
-        .stderr(file)
-        .status()
+        .spawn()
         .with_context(|| format!("cannot run {}", command.get_program().display()))?;
+    let status = processor::wait(child)?;
     let printed = String::from_utf8_lossy(&std::fs::read(log)?).into_owned();
-    Ok(Finished { success: status.success(), printed })
+    let bounded = command.get_program() == TIMEOUT;
+    let timed_out = bounded && status.code().is_some_and(|code| TIMED_OUT.contains(&code));
+    Ok(Finished { success: status.success(), timed_out, printed })
 }
 
 /// Shows what is added to a file, line by line, until it is dropped.
@@ -91,9 +118,12 @@ impl Drop for Follower {
     }
 }
 
+/// The program of coreutils that ends others.
+const TIMEOUT: &str = "timeout";
+
 /// The same command, ended with all its children after `limit`.
 pub(crate) fn bounded(command: &Command, limit: Duration) -> Command {
-    let mut bounded = Command::new("timeout");
+    let mut bounded = Command::new(TIMEOUT);
     bounded.args(["--kill-after=10", &limit.as_secs().to_string()]);
     bounded.arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
@@ -137,4 +167,25 @@ pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     let folders = env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
     folders.map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_ran_out_of_time_is_told_from_one_that_failed() {
+        let log = env::temp_dir().join(format!("gpunet-shell-{}", std::process::id()));
+        let run = |script: &str, limit: u64| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            let finished =
+                run_logged(&mut bounded(&command, Duration::from_secs(limit)), &log).unwrap();
+            (finished.success, finished.timed_out, finished.printed)
+        };
+        assert_eq!(run("echo a; echo b >&2", 60), (true, false, "a\nb\n".to_owned()));
+        assert_eq!(run("exit 3", 60), (false, false, String::new()));
+        assert_eq!(run("echo a; sleep 60", 1), (false, true, "a\n".to_owned()));
+        std::fs::remove_file(log).unwrap();
+    }
 }

@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use gpunet_e2e::attack::{Attack, Report};
-use gpunet_e2e::{Job, Script, eventually, is_rdma, long, patient, process, skip};
+use gpunet_e2e::{Job, Script, eventually, heap, is_rdma, long, patient, process, skip};
 use gpunet_e2e_kernels::hostile::{How, Mutation, What};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -29,8 +29,12 @@ use world::{SINK_BYTES, World};
 const DRAWN: u64 = 12_000;
 /// Words of a case whose program proptest draws.
 const PROGRAMMED: u64 = 1_500;
-/// How much larger the process may be after the last case than after the first.
-const GROWTH: u64 = 24 << 20;
+/// How many bytes more may be allocated or mapped after the last case than after the first.
+const GROWTH: u64 = 256 << 10;
+
+/// Counts the heap: resident memory differs from run to run by what the allocator keeps.
+#[global_allocator]
+static HEAP: heap::Counted = heap::Counted;
 
 /// Descriptors and memory are the whole process's: one test at a time.
 fn alone() -> MutexGuard<'static, ()> {
@@ -85,8 +89,7 @@ fn campaign(test: &str, mut case: impl FnMut(u64) -> u64) {
     let mut first = None;
     long::cases(test, words(), |seed| {
         let written = case(seed);
-        let (descriptors, _) =
-            *first.get_or_insert_with(|| (process::descriptors(), process::resident()));
+        let (descriptors, _) = *first.get_or_insert_with(|| (process::descriptors(), memory()));
         let back = || process::descriptors() <= descriptors;
         assert!(
             eventually(Duration::from_secs(5), back),
@@ -96,8 +99,14 @@ fn campaign(test: &str, mut case: impl FnMut(u64) -> u64) {
         written
     });
     let (_, before) = first.unwrap_or_default();
-    let now = process::resident();
+    let now = memory();
+    println!("{test}: {before} bytes after the first case, {now} after the last");
     assert!(now <= before + GROWTH, "the process grew from {before} to {now} bytes");
+}
+
+/// Bytes that are allocated, and that nets have mapped.
+fn memory() -> u64 {
+    heap::live() + process::mapped()
 }
 
 /// One attack on the kernel's own words, beside streams that must not notice.

@@ -165,6 +165,7 @@ impl World {
         assert!(sleeps < 40, "{sleeps} sleeps in 200 ms without a kernel");
         let begin = Instant::now();
         drop(self.net);
-        assert!(begin.elapsed() < patient(Duration::from_secs(2)), "{:?}", begin.elapsed());
+        // A kernel that does not stop would be waited for, 5 s long.
+        assert!(begin.elapsed() < patient(Duration::from_millis(4500)), "{:?}", begin.elapsed());
     }
 }

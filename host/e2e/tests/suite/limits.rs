@@ -45,15 +45,18 @@ fn is_kept(rate: f64) -> bool {
     share >= 0.9
 }
 
-/// At the second attempt, if need be. A machine that is too slow may stay below.
+/// Seconds of which one must show the rate: others may have the processors in all before.
+const ATTEMPTS: usize = 10;
+
+/// In one of some seconds. A machine that is too slow may stay below in all of them.
 fn keeps_the_rate(mut measure: impl FnMut() -> f64) {
     if patient(MS) > MS {
         is_kept(measure());
         return;
     }
     let rates: Vec<f64> =
-        (0..3).map_while(|_| Some(measure()).filter(|rate| !is_kept(*rate))).collect();
-    assert!(rates.len() < 3, "{rates:?} of {}", rate());
+        (0..ATTEMPTS).map_while(|_| Some(measure()).filter(|rate| !is_kept(*rate))).collect();
+    assert!(rates.len() < ATTEMPTS, "{rates:?} of {}", rate());
 }
 
 #[test]
@@ -115,14 +118,17 @@ fn two_sockets_share_a_rate() {
     }
     let started = job.start(&net);
     let got = || counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+    let mut shares = Vec::new();
     keeps_the_rate(|| {
         let before = got();
         let rate = rate_of(|| got().iter().sum());
         let [one, other] = [got()[0] - before[0], got()[1] - before[1]];
-        let share = one as f64 / (one + other) as f64;
-        assert!((0.3..0.7).contains(&share), "{one} and {other} bytes");
+        shares.push(one as f64 / (one + other) as f64);
         rate
     });
+    // In the second in which both together had all of it.
+    let share = shares.last().expect("it was measured");
+    assert!((0.3..0.7).contains(share), "{shares:?}");
     started.launch().abort();
     started.finish();
     assert!(eventually(5000 * MS, || net.statistics().sockets == 0));
@@ -327,7 +333,8 @@ fn closing_and_aborting_while_throttled() {
     Job::blocks(32).script(&script).run(&net);
     let begin = Instant::now();
     drop(net);
-    assert!(begin.elapsed() < 3000 * MS, "it took {:?}", begin.elapsed());
+    // A kernel that does not stop would be waited for, 5 s long.
+    assert!(begin.elapsed() < 4500 * MS, "it took {:?}", begin.elapsed());
 }
 
 #[test]

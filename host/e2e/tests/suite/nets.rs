@@ -220,7 +220,8 @@ fn a_net_that_goes_while_a_kernel_waits() {
         let times = faults::watch(kernel.launch(), &flags, CALLS.len());
         let begin = Instant::now();
         drop(net);
-        assert!(begin.elapsed() < 3 * SECOND, "it took {:?}", begin.elapsed());
+        // A kernel that does not stop would be waited for, 5 s long.
+        assert!(begin.elapsed() < 4500 * MS, "it took {:?}", begin.elapsed());
         assert!(kernel.launch().is_finished());
         let times = times();
         let (ended, finished) = kernel.end();

@@ -70,12 +70,13 @@ struct Kept<T> {
 
 /// So long a kernel may look at memory of a socket that was closed in order: far longer than a call
 /// takes between its look at the socket and its look at the memory.
-const REST: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(10) };
+const REST: Duration =
+    if cfg!(test) { Duration::from_millis(500) } else { Duration::from_secs(10) };
 
 /// So long it waits for the next stream with the same peer, also where no kernel runs: else a peer
 /// whose kernels run on, and which keeps what was offered to it while it rests, would be offered
 /// other memory by every launch, and have no room left after some of them.
-const KEEP: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(1) };
+const KEEP: Duration = if cfg!(test) { Duration::from_millis(250) } else { Duration::from_secs(1) };
 
 impl<T> Kept<T> {
     fn new(it: &Arc<T>) -> Self {

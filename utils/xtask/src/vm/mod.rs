@@ -20,7 +20,6 @@ mod verdict;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
@@ -30,13 +29,14 @@ use self::console::{Console, Event};
 use self::guest::{Guest, Watched};
 use self::jobs::{JOBS, Job};
 use self::kernel::Kernel;
+use crate::artifacts::Executable;
 use crate::checks::Context;
 use crate::install;
 use crate::report::{self, Outcome};
 use crate::workspace::Workspace;
 
-/// What a guest has from its start to its end, unless told.
-const WHOLE: u64 = 15 * 60;
+/// What a guest has from its start to its end, unless told: three times what it takes alone.
+const WHOLE: u64 = 25 * 60;
 
 /// Why a guest was not even booted.
 const CANNOT_BE_HAD: &str =
@@ -89,13 +89,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<bool> {
         }
         return Ok(true);
     }
-    let ptxas = install::present_ptxas(workspace).map(|ptxas| ptxas.to_string());
-    let cargo = || {
-        let mut command = workspace.cargo();
-        command.envs(ptxas.iter().map(|path| (gpunet_builder::ptxas::PTXAS_VARIABLE, path)));
-        command
-    };
-    let machine = Machine::prepare(workspace, &jobs, &cargo)?;
+    let build = || programs::build(workspace, &jobs, workspace.cargo());
+    let machine = Machine::prepare(workspace, &jobs, build)?;
     if options.shell {
         return machine.guest().shell();
     }
@@ -123,7 +118,8 @@ pub(crate) fn check(context: &Context) -> Result<Outcome> {
     }
     let long = context.options.long;
     let (jobs, left): (Vec<_>, Vec<_>) = JOBS.iter().partition(|job| long || !job.long);
-    let machine = Machine::prepare(&context.workspace, &jobs, &|| context.cargo(&[]))?;
+    let built = || Ok(context.built()?.executables.clone());
+    let machine = Machine::prepare(&context.workspace, &jobs, built)?;
     let mut table = String::new();
     let whole = Duration::from_secs(if long { 2 * WHOLE } else { WHOLE });
     let mut outcome = machine.run(&jobs, whole, &mut |line| {
@@ -146,11 +142,16 @@ struct Machine {
 }
 
 impl Machine {
-    fn prepare(workspace: &Workspace, jobs: &[&Job], cargo: &dyn Fn() -> Command) -> Result<Self> {
+    /// `built` gives the executables that the jobs need, once the kernel is there.
+    fn prepare(
+        workspace: &Workspace,
+        jobs: &[&Job],
+        built: impl FnOnce() -> Result<Vec<Executable>>,
+    ) -> Result<Self> {
         let kernel = programs::install()
             .and_then(|()| Kernel::get(&install::tools_folder(workspace)))
             .context(CANNOT_BE_HAD)?;
-        let built = programs::build(jobs, cargo)?;
+        let built = programs::placed(jobs, &built()?)?;
         let scratch = workspace.scratch();
         fs::create_dir_all(&scratch)?;
         let image = scratch.join("vm.cpio");

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::jobs::{Job, TestProgram, What};
 use crate::artifacts::Executable;
+use crate::workspace::Workspace;
 use crate::{artifacts, checks, install, shell};
 
 /// What boots a guest, and what unpacks its kernel: a program or file, and its package.
@@ -102,7 +103,11 @@ struct Wanted {
 
 impl Wanted {
     fn is(&self, made: &Executable) -> bool {
-        made.kind == self.kind && self.name.is_none_or(|name| made.name == name)
+        // Unit tests of a program have its kind and its name.
+        made.is_test == (self.kind == "test")
+            && made.package == self.package
+            && made.kind == self.kind
+            && self.name.is_none_or(|name| made.name == name)
     }
 
     fn by(job: &Job) -> impl Iterator<Item = Self> {
@@ -120,45 +125,52 @@ impl Wanted {
     }
 }
 
-/// Builds the programs and test programs of these jobs: those of a package at once, so that no core
-/// is idle, and all equally strict, so that nothing is compiled twice.
-///
-/// `cargo` makes a cargo command that finds the project's tools.
-pub(crate) fn build(jobs: &[&Job], cargo: &dyn Fn() -> Command) -> Result<Vec<Placed>> {
-    let mut packages: Vec<(&str, Vec<Wanted>)> = Vec::new();
-    for wanted in jobs.iter().flat_map(|job| Wanted::by(job)) {
-        match packages.iter_mut().find(|(package, _)| *package == wanted.package) {
-            Some((_, all)) if all.contains(&wanted) => {}
-            Some((_, all)) => all.push(wanted),
-            None => packages.push((wanted.package, vec![wanted])),
+/// Builds the programs and test programs of these jobs, as `cargo xtask test` does: with the features
+/// of the whole workspace, so that nothing is compiled twice.
+pub(crate) fn build(
+    workspace: &Workspace,
+    jobs: &[&Job],
+    mut cargo: Command,
+) -> Result<Vec<Executable>> {
+    cargo.args(["build", "--workspace", "--profile", checks::PROFILE]);
+    let mut any = false;
+    for Wanted { package, kind, name, .. } in wanted_by(jobs) {
+        let programs = workspace.member(package).map(|member| member.programs.as_slice());
+        let all: Vec<&str> = match name {
+            Some(name) => vec![name],
+            None => programs.unwrap_or_default().iter().map(String::as_str).collect(),
+        };
+        for name in all {
+            cargo.args([&format!("--{kind}"), name]);
+            any = true;
         }
     }
+    // Without a name, cargo would build everything.
+    if any { artifacts::all(&mut cargo) } else { Ok(Vec::new()) }
+}
+
+/// Which of these executables the jobs need, and where.
+pub(crate) fn placed(jobs: &[&Job], built: &[Executable]) -> Result<Vec<Placed>> {
     let mut files = Vec::new();
-    for (package, all) in packages {
-        let mut command = cargo();
-        command.args(["build", "--release", "--package", package]);
-        for Wanted { kind, name, .. } in &all {
-            match name {
-                Some(name) => command.args([&format!("--{kind}"), *name]),
-                None => command.arg(format!("--{kind}s")),
-            };
-        }
-        checks::make_strict(&mut command);
-        let built = artifacts::all(&mut command)?;
-        for wanted in &all {
-            let mut made = built.iter().filter(|made| wanted.is(made)).peekable();
-            let Wanted { kind, name, .. } = wanted;
-            ensure!(
-                made.peek().is_some(),
-                "cargo made no {kind} {} of {package}",
-                name.unwrap_or("")
-            );
-            files.extend(made.map(|made| {
-                Placed::new(made.path.clone(), format!("{}/{}", wanted.folder, made.name))
-            }));
-        }
+    for wanted in wanted_by(jobs) {
+        let mut made = built.iter().filter(|made| wanted.is(made)).peekable();
+        let Wanted { package, kind, name, folder } = wanted;
+        ensure!(made.peek().is_some(), "cargo made no {kind} {} of {package}", name.unwrap_or(""));
+        files.extend(
+            made.map(|made| Placed::new(made.path.clone(), format!("{folder}/{}", made.name))),
+        );
     }
     Ok(files)
+}
+
+fn wanted_by(jobs: &[&Job]) -> Vec<Wanted> {
+    let mut all = Vec::new();
+    for wanted in jobs.iter().flat_map(|job| Wanted::by(job)) {
+        if !all.contains(&wanted) {
+            all.push(wanted);
+        }
+    }
+    all
 }
 
 /// Where the guest has a test program; two packages have none of the same name.
