@@ -8,6 +8,7 @@
 
 mod baseline;
 mod direct;
+mod driver;
 mod kernel;
 mod launching;
 mod load;

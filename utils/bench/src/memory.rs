@@ -1,10 +1,12 @@
 //! GPU memory that kernels are given for words and bytes, and that the host reads afterwards.
 #![expect(unsafe_code, reason = "gives kernels the address of memory that they write")]
 
+use std::sync::atomic::AtomicU64;
+
 use anyhow::Result;
 use gpunet_device::{Shared, SharedBuf};
 use gpunet_host::Gpu;
-use gpunet_host::gpu::DeviceMemory;
+use gpunet_host::gpu::{DeviceMemory, HostMemory};
 
 /// GPU memory for a kernel's words or bytes.
 pub(crate) struct Memory(pub(crate) DeviceMemory);
@@ -35,5 +37,28 @@ impl Memory {
     pub(crate) fn write(&self, words: &[u64]) -> Result<()> {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         Ok(self.0.write(0, &bytes)?)
+    }
+}
+
+/// Host memory for words that a kernel writes and the host watches meanwhile, without a call of the
+/// driver.
+pub(crate) struct Watched(HostMemory);
+
+impl Watched {
+    pub(crate) fn new(gpu: &Gpu, words: usize) -> Result<Self> {
+        Ok(Self(gpu.host_memory(8 * words)?))
+    }
+
+    pub(crate) fn words(&self) -> Shared<u64> {
+        // SAFETY: page-aligned memory of that size, zeroed; kernels that run keep it, and the host
+        // reads and writes it through atomics.
+        unsafe { Shared::from_raw(self.0.device_ptr().cast(), self.0.len() / 8) }
+    }
+
+    /// The words, one by one.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &AtomicU64> {
+        let first: *mut u64 = self.0.as_ptr().cast();
+        // SAFETY: inside the memory, aligned, and reached through atomics alone.
+        (0..self.0.len() / 8).map(move |at| unsafe { AtomicU64::from_ptr(first.add(at)) })
     }
 }

@@ -134,15 +134,18 @@ fn built(workspace: &Workspace, arguments: &[&str], kind: &str) -> Result<Vec<Ex
 
 /// Copies an executable, stripped; returns its size.
 fn place(executable: &Executable, folder: &Path) -> Result<u64> {
+    place_file(&executable.name, &executable.path, folder)
+}
+
+fn place_file(name: &str, path: &Path, folder: &Path) -> Result<u64> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let to = folder.join(&executable.name);
-    fs::copy(&executable.path, &to)
-        .with_context(|| format!("cannot copy {}", executable.path.display()))?;
+    let to = folder.join(name);
+    fs::copy(path, &to).with_context(|| format!("cannot copy {}", path.display()))?;
     let mut strip = Command::new("strip");
     strip.arg(&to);
     shell::output_of(&mut strip).context("cannot strip; install binutils")?;
     let size = fs::metadata(&to)?.len();
-    println!("  {:<24} {:>8} KiB", executable.name, size >> 10);
+    println!("  {name:<24} {:>8} KiB", size >> 10);
     Ok(size)
 }
 
@@ -152,12 +155,7 @@ fn poll_client(workspace: &Workspace, folder: &Path) -> Result<u64> {
     if !bench::poll_client(&workspace.root, &made)? {
         return Ok(0);
     }
-    let client = Executable {
-        kind: "bin".to_owned(),
-        name: bench::POLL_CLIENT.to_owned(),
-        path: made.clone(),
-    };
-    let size = place(&client, folder)?;
+    let size = place_file(bench::POLL_CLIENT, &made, folder)?;
     fs::remove_file(&made).with_context(|| format!("cannot remove {}", made.display()))?;
     Ok(size)
 }

@@ -3,6 +3,7 @@
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -15,7 +16,8 @@ use serde_json::json;
 use super::client::{self, Batch, PollClient};
 use super::kernel_client::KernelClient;
 use super::{Common, Latency, Pairs, Report, Serving, polling};
-use crate::memory::Memory;
+use crate::driver;
+use crate::memory::{Memory, Watched};
 
 const COLUMNS: &[&str] = &[
     "waiting in",
@@ -34,6 +36,8 @@ const READY: Duration = Duration::from_secs(20);
 const CALL: Duration = Duration::from_secs(60);
 /// How long blocks have waited when the measurement begins.
 const SETTLE: Duration = Duration::from_millis(5);
+/// How long an abort may take.
+const ABORT: Duration = Duration::from_secs(5);
 /// Shared memory of a block: as much as that of the kernel client, so that it finds a place beside the
 /// others. A multiprocessor divides its memory when its first block comes, and not again while one runs.
 const SHARED_MEMORY: u32 = 24 << 10;
@@ -179,7 +183,8 @@ struct Server {
     call: Call,
     waiting: u32,
     handles: Memory,
-    states: Memory,
+    states: Watched,
+    is_cuda: bool,
     /// The other ends of idle connections; nothing is sent on them.
     _peers: Vec<TcpStream>,
 }
@@ -206,14 +211,16 @@ impl Server {
         }
         let memory = Memory::new(gpu, 8 * handles.len())?;
         memory.write(&handles)?;
-        let states = Memory::new(gpu, 8 * (waiting as usize + 1))?;
-        Ok(Self { net, listener, address, call, waiting, handles: memory, states, _peers: peers })
+        let states = Watched::new(gpu, waiting as usize + 1)?;
+        let is_cuda = gpu.info().kind != GpuKind::Emulated;
+        let handles = memory;
+        Ok(Self { net, listener, address, call, waiting, handles, states, is_cuda, _peers: peers })
     }
 
-    /// Launches, waits until all blocks wait, measures, and ends the launch.
-    fn with_blocks_waiting<T>(&self, measure: impl FnOnce() -> Result<T>) -> Result<T> {
-        let blocks = self.waiting as usize + 1;
-        self.states.write(&vec![0; blocks])?;
+    /// Launches, waits until all blocks wait, measures, and ends the launch: what was measured, and the
+    /// microseconds from the abort until the last block's wait had returned.
+    fn with_blocks_waiting<T>(&self, measure: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
+        self.states.all().for_each(|state| state.store(0, Ordering::Relaxed));
         let shape = Shape::new(self.waiting + 1, 32).shared_memory(SHARED_MEMORY);
         let (listener, timeout_ns) = (self.listener, CALL.as_nanos() as u64);
         let (idle, states) = (self.handles.words(), self.states.words());
@@ -221,7 +228,7 @@ impl Server {
         let launch = self.net.launch(serve_beside_waiters, shape, arguments)?;
         let serving = Serving(launch);
         let deadline = Instant::now() + READY;
-        while self.states.read(blocks)?.contains(&0) {
+        while self.any_is(0) {
             ensure!(Instant::now() < deadline, "not all blocks wait after {READY:?}");
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -230,16 +237,30 @@ impl Server {
         // What a waiter met says more than the client that lost its server.
         self.check(|state| state == waiters::READY, "while it should wait")?;
         let measured = measured?;
+        if self.is_cuda {
+            driver::free_beside_kernels()?;
+        }
+        let begun = Instant::now();
+        serving.0.abort();
+        while self.any_is(waiters::READY) {
+            ensure!(begun.elapsed() < ABORT, "not all blocks have ended {ABORT:?} after the abort");
+            std::hint::spin_loop();
+        }
+        let aborted_us = begun.elapsed().as_secs_f64() * 1e6;
         serving.stop()?;
         let canceled = Errno::ECANCELED.negative() as u64;
         self.check(|state| state == canceled, "when it was aborted")?;
-        Ok(measured)
+        Ok((measured, aborted_us))
+    }
+
+    fn any_is(&self, wanted: u64) -> bool {
+        self.states.all().any(|state| state.load(Ordering::Acquire) == wanted)
     }
 
     /// Whether the state of every block is as it should be.
     fn check(&self, right: impl Fn(u64) -> bool, when: &str) -> Result<()> {
-        for (block, state) in self.states.read(self.waiting as usize + 1)?.into_iter().enumerate() {
-            match state {
+        for (block, state) in self.states.all().enumerate() {
+            match state.load(Ordering::Acquire) {
                 state if right(state) => {}
                 waiters::READY => bail!("block {block} still waits {when}"),
                 waiters::WOKEN => bail!("block {block} received what nobody sent {when}"),
@@ -291,17 +312,20 @@ fn measure(
     }
 }
 
-/// A row for each client.
+/// What each client measured, and how long the abort took, in microseconds.
+type Measured = (Vec<Latency>, f64);
+
+/// A row for each client, and one for the abort.
 fn rows(
     options: &Options,
     clients: &Clients,
     (call, waiting): (Call, u32),
-    measured: &[(Vec<Latency>, Vec<Latency>)],
+    measured: &[(Measured, Measured)],
     report: &mut Report,
 ) {
     for (index, client) in clients.used.iter().enumerate() {
         let (mut medians, mut tails) = (Pairs::EMPTY, Pairs::EMPTY);
-        for (none, with) in measured {
+        for ((none, _), (with, _)) in measured {
             medians.push(none[index].p50, with[index].p50);
             tails.push(none[index].p99, with[index].p99);
         }
@@ -325,6 +349,27 @@ fn rows(
         });
         report.row(cells, json);
     }
+    let mut aborts = Pairs::EMPTY;
+    for ((_, none), (_, with)) in measured {
+        aborts.push(*none, *with);
+    }
+    let (added, ratio) = (aborts.added(), aborts.ratio());
+    let cells = vec![
+        call.name().to_owned(),
+        waiting.to_string(),
+        "abort".to_owned(),
+        format!("{:.2}", aborts.baseline().median),
+        format!("{:.2}", aborts.measured().median),
+        "-".to_owned(),
+        added.text(),
+        ratio.text(),
+    ];
+    let json = json!({
+        "waiting_in": call.name(), "blocks": waiting, "client": "abort", "pairs": aborts.len(),
+        "none_us": aborts.baseline().json(), "waiting_us": aborts.measured().json(),
+        "added_us": added.json(), "ratio": ratio.json(),
+    });
+    report.row(cells, json);
 }
 
 /// Whether a launch was refused because its blocks cannot all be resident.
