@@ -21,7 +21,7 @@ use crate::local::{Express, SendWay, Side, Socket, adopt_rings};
 use crate::planted::{Bug, planted};
 use crate::ring::{self, Ending, Found, Opened, Search, Window};
 use crate::simt;
-use crate::wait::{Deadline, Watch, wait_until, warp_until};
+use crate::wait::{Deadline, EAGER_TURNS, Watch, wait_until, warp_until};
 
 /// In what a leader plans, where no position reaches: the message goes straight to a kernel.
 const DIRECT: u64 = 1 << 59;
@@ -40,10 +40,29 @@ const SEND_PROGRESS_LANE: u32 = COUNTER_LANE + 1;
 const STATE_LANE: u32 = simt::WARP - 1;
 const _: () = assert!(EXPRESS_WORDS as u32 <= COUNTER_LANE && SEND_PROGRESS_LANE < STATE_LANE);
 
-/// Turns of a wait in which the express words are read along with the counter, about a
-/// millisecond. Who waits longer leaves the link to others, polls 8 bytes with one lane, and reads the
-/// rest once the counter moves.
-const EAGER_TURNS: u32 = 1000;
+/// Receives a small message on the stream that the block keeps, where the group is a single warp:
+/// nobody else is to be waited for, or to be told. Its length; 0: nothing has happened. By itself, in
+/// front of everything else that a call may do, so that it needs no registers of its caller's.
+#[inline(always)]
+pub(crate) fn receive_kept<G: Group>(
+    net: Net,
+    group: G,
+    handle: Handle,
+    buffer: (*mut u8, usize),
+) -> u32 {
+    if group.is_first_warp() && hot::keeps(handle) { hot::take_inline(net, buffer) } else { 0 }
+}
+
+/// Sends a small message likewise. Whether it did.
+#[inline(always)]
+pub(crate) fn send_kept<G: Group>(
+    net: Net,
+    group: G,
+    handle: Handle,
+    buffer: (*const u8, usize),
+) -> bool {
+    group.is_first_warp() && hot::keeps(handle) && hot::put_inline(net, buffer)
+}
 
 /// Receives a small message whole, or opens a window of the ring; all threads of the group call
 /// it. The buffer holds `most` bytes.
@@ -56,17 +75,8 @@ pub(crate) fn receive<G: Group>(
     wait: bool,
 ) -> Result<Outcome, Errno> {
     let keeps = group.leads_block();
-    let kept = keeps && wait && hot::keeps(handle);
-    let mut leads = kept;
-    if kept && group.is_first_warp() {
-        // Nobody else is to be waited for, or to be told. Out of the function at once: where this way and
-        // the other met, the lanes of larger blocks were found to copy apart.
-        let bytes = hot::take(net, (to, most));
-        if bytes != 0 {
-            return Ok(Outcome::Copied(bytes as usize));
-        }
-        leads = false;
-    }
+    // A single warp has tried before ([`receive_kept`]).
+    let leads = keeps && wait && !group.is_first_warp() && hot::keeps(handle);
     let words = group.lead(|| {
         if leads {
             let bytes = hot::take(net, (to, most));
@@ -92,15 +102,8 @@ pub(crate) fn send<G: Group>(
     (from, length): (*const u8, usize),
     wait: bool,
 ) -> Result<Outcome, Errno> {
-    let kept = group.leads_block() && hot::keeps(handle);
-    let mut leads = kept;
-    if kept && group.is_first_warp() {
-        // As in `receive`.
-        if hot::put(net, (from, length)) {
-            return Ok(Outcome::Copied(length));
-        }
-        leads = false;
-    }
+    // A single warp has tried before ([`send_kept`]).
+    let leads = group.leads_block() && !group.is_first_warp() && hot::keeps(handle);
     let words = group.lead(|| {
         if leads && hot::put(net, (from, length)) {
             return [Found::SENT, 0];
@@ -186,6 +189,7 @@ fn take_once(
     let mut word = 0;
     let mut eager = true;
     let news = |turns: u32| {
+        // Later it polls 8 bytes with one lane, and reads the rest once the counter moves.
         eager = turns < EAGER_TURNS;
         if eager || lane == COUNTER_LANE || lane == STATE_LANE {
             // Acquire: who sees the counter sees the ring's bytes, too.

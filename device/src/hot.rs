@@ -124,10 +124,16 @@ pub(crate) fn forget() {
     unsafe { (&raw mut (*Kept::place()).handle).write(Handle::NONE) };
 }
 
+/// The same as [`take_inline`], for groups with more to do at its place.
+#[inline(never)]
+pub(crate) fn take(net: Net, buffer: (*mut u8, usize)) -> u32 {
+    take_inline(net, buffer)
+}
+
 /// Receives a small message on the stream that [is kept](keeps); all lanes of the block's first warp
 /// call it. Its length, in all lanes; 0: nothing has happened, go the ordinary way.
-#[inline(never)]
-pub(crate) fn take(net: Net, (to, most): (*mut u8, usize)) -> u32 {
+#[inline(always)]
+pub(crate) fn take_inline(net: Net, (to, most): (*mut u8, usize)) -> u32 {
     simt::whole_warp_barrier();
     let kept = Kept::load();
     let lane = simt::lane();
@@ -207,10 +213,16 @@ pub(crate) fn take(net: Net, (to, most): (*mut u8, usize)) -> u32 {
     0
 }
 
+/// The same as [`put_inline`], for groups with more to do at its place.
+#[inline(never)]
+pub(crate) fn put(net: Net, buffer: (*const u8, usize)) -> bool {
+    put_inline(net, buffer)
+}
+
 /// Sends a small message on the stream that [is kept](keeps); all lanes of the block's first warp
 /// call it. Whether it did; else nothing has happened.
-#[inline(never)]
-pub(crate) fn put(net: Net, (from, length): (*const u8, usize)) -> bool {
+#[inline(always)]
+pub(crate) fn put_inline(net: Net, (from, length): (*const u8, usize)) -> bool {
     simt::whole_warp_barrier();
     // Small: half a register is enough for it.
     let length = length as u32;
@@ -285,9 +297,9 @@ pub(crate) fn put(net: Net, (from, length): (*const u8, usize)) -> bool {
     true
 }
 
-/// Where the send side stood last, by the record; all lanes of a warp call it, and get the same.
-#[cold]
-#[inline(never)]
+/// Where the send side stood last, by the record; all lanes of a warp call it, and get the same. In line:
+/// a call would have the whole function save its callers' registers.
+#[inline(always)]
 fn last_sent(socket: Socket) -> u64 {
     let mut sent = 0;
     if simt::lane() == 0 {

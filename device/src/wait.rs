@@ -17,6 +17,10 @@ use crate::simt;
 /// looks in each, and so does a model. Virtual time does not sleep.
 const TURNS: u32 = if cfg!(any(target_arch = "nvptx64", feature = "simulation")) { 16 } else { 1 };
 
+/// Turns in which a wait polls as fast as it can: about a millisecond. Who waits longer leaves the link
+/// to others, and waits a microsecond or two between its turns.
+pub(crate) const EAGER_TURNS: u32 = 1000;
+
 /// When a wait gives up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline(u64);
@@ -108,6 +112,12 @@ impl Looks {
     }
 }
 
+/// The number of the turn that follows; a wait that has become patient stays so.
+#[inline(always)]
+const fn next_turn(turns: u32) -> u32 {
+    if turns == u32::MAX { EAGER_TURNS } else { turns + 1 }
+}
+
 /// Waits until `ready` gives something; one thread calls it.
 #[inline(always)]
 pub(crate) fn wait_until<T>(
@@ -128,7 +138,10 @@ pub(crate) fn wait_until<T>(
             simt::progress();
             return Ok(value);
         }
-        turns = turns.wrapping_add(1);
+        turns = next_turn(turns);
+        if turns >= EAGER_TURNS {
+            simt::back_off();
+        }
         if turns.is_multiple_of(TURNS) {
             let errno = looks.next();
             if errno != 0 {
@@ -156,7 +169,10 @@ pub(crate) fn warp_until<T>(
             return Ok(value);
         }
         simt::pause();
-        turns = turns.wrapping_add(1);
+        turns = next_turn(turns);
+        if turns >= EAGER_TURNS {
+            simt::back_off();
+        }
         if turns.is_multiple_of(TURNS) {
             let mut end = 0;
             if simt::lane() == 0 {

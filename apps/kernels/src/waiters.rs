@@ -42,8 +42,14 @@ kernels! {
                 poll(net.block(), connection, timeout_ns, state)
             }
         };
-        note(state, ended.map_or_else(|errno| errno.negative() as u64, |()| WOKEN));
+        note_end(state, ended);
     }
+}
+
+/// Notes how a wait ended.
+#[inline(always)]
+fn note_end(state: Shared<u64>, ended: Result<(), Errno>) {
+    note(state, ended.map_or_else(|errno| errno.negative() as u64, |()| WOKEN));
 }
 
 #[inline(always)]
@@ -94,5 +100,8 @@ fn poll(on: On, connection: Handle, timeout_ns: u64, state: Shared<u64>) -> Resu
     poller.add(connection, POLLIN, 1)?;
     note(state, READY);
     let events = simt::shared_memory().cast::<Event>().first(1);
-    poller.wait(events, timeout_ns).map(|_| ())
+    let ended = poller.wait(events, timeout_ns).map(|_| ());
+    // Before the poller is closed, which asks the proxy.
+    note_end(state, ended);
+    ended
 }

@@ -22,7 +22,23 @@ pub(super) unsafe fn send<G: Group>(
     length: usize,
     flags: u32,
 ) -> i64 {
-    let sent = send_from(net, group, Handle(handle), (from, length), flags & !SEND_ALL);
+    let small = (1..=EXPRESS_BYTES).contains(&length) && flags & !(SEND_ALL | MSG_DONTWAIT) == 0;
+    if small && express::send_kept(net, group, Handle(handle), (from, length)) {
+        return if flags & SEND_ALL == 0 { length as i64 } else { 0 };
+    }
+    send_otherwise(net, group, Handle(handle), from, length, flags)
+}
+
+#[inline(never)]
+fn send_otherwise<G: Group>(
+    net: Net,
+    group: G,
+    handle: Handle,
+    from: *const u8,
+    length: usize,
+    flags: u32,
+) -> i64 {
+    let sent = send_from(net, group, handle, (from, length), flags & !SEND_ALL);
     let result = if flags & SEND_ALL == 0 { sent.count() } else { sent.all().map(|()| 0) };
     result.map_or_else(Errno::negative, |sent| sent as i64)
 }
@@ -37,7 +53,25 @@ pub(super) unsafe fn receive<G: Group>(
     length: usize,
     flags: u32,
 ) -> i64 {
-    let received = receive_into(net, group, Handle(handle), (to, length), flags);
+    if length > 0 && flags == 0 {
+        let bytes = express::receive_kept(net, group, Handle(handle), (to, length));
+        if bytes != 0 {
+            return i64::from(bytes);
+        }
+    }
+    receive_otherwise(net, group, Handle(handle), to, length, flags)
+}
+
+#[inline(never)]
+fn receive_otherwise<G: Group>(
+    net: Net,
+    group: G,
+    handle: Handle,
+    to: *mut u8,
+    length: usize,
+    flags: u32,
+) -> i64 {
+    let received = receive_into(net, group, handle, (to, length), flags);
     received.map_or_else(Errno::negative, |got| got as i64)
 }
 

@@ -184,6 +184,9 @@ pub(crate) fn come_together() {}
 /// As above.
 pub(crate) fn leave(_scope: Option<Scope>) {}
 
+/// Its turns are long anyhow.
+pub(crate) fn back_off() {}
+
 pub(crate) fn block_is_a_warp() -> bool {
     position().threads == WARP
 }

@@ -13,6 +13,7 @@
 //! | one lane's word, any lane | `shfl.sync.idx`, `vote.any.sync`, whole warps | scratch words |
 //! | [`now_ns`] | `%globaltimer` | monotonic clock or virtual time |
 //! | [`pause`] | nothing | lets other coroutines run |
+//! | back-off | `nanosleep` | nothing |
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod emulated;
@@ -80,6 +81,12 @@ pub fn cycles() -> u64 {
 #[inline(always)]
 pub fn pause() {
     backend::pause();
+}
+
+/// A turn of a wait that has lasted long: lets a microsecond or two pass.
+#[inline(always)]
+pub(crate) fn back_off() {
+    backend::back_off();
 }
 
 /// The same number, of which the compiler knows nothing: what is computed from it is computed

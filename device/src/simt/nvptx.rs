@@ -264,6 +264,12 @@ pub(crate) fn gpu_release_fence() {
 pub(crate) fn pause() {}
 
 #[inline(always)]
+pub(crate) fn back_off() {
+    // SAFETY: suspends the thread, for up to twice that time, and needs nothing.
+    unsafe { asm!("nanosleep.u32 1000;", options(nostack, nomem)) };
+}
+
+#[inline(always)]
 pub(crate) fn progress() {}
 
 #[inline(always)]

@@ -57,8 +57,9 @@ pub(crate) struct Shard {
     pub(super) full: Vec<Handle>,
     /// Sockets that are closing.
     pub(super) closing: Vec<Handle>,
-    /// Pollers, and listeners that pause.
+    /// Pollers that owe events to their kernels, each once.
     pub(super) pollers: Vec<Handle>,
+    /// Listeners that pause.
     pub(super) paused: Vec<Handle>,
     /// Directions of sockets that wait for the net's limits, in their order; and whether some of
     /// these sockets are gone.
@@ -280,9 +281,6 @@ impl Shard {
         let connection = self.places[place].insert(Box::new(connection));
         if self.shared.policy.limits.slow() {
             connection.cap = 0;
-        }
-        if phase == Phase::Polling {
-            self.pollers.push(handle);
         }
         if phase != Phase::Fresh {
             self.watch_descriptor(handle, io);
@@ -746,6 +744,9 @@ impl Shard {
             && found.handle == poller
         {
             found.notify(&self.shared.memory, socket, token, events);
+            if found.joins_list() {
+                self.pollers.push(poller);
+            }
         }
     }
 
@@ -754,7 +755,7 @@ impl Shard {
         self.pollers.retain(|handle| match &mut self.places[handle.place() as usize] {
             Some(poller) if poller.handle == *handle => {
                 worked |= poller.write_events(&self.shared.memory, &self.counters);
-                true
+                poller.stays_listed()
             }
             _ => false,
         });

@@ -46,6 +46,8 @@ pub(crate) struct Watched {
     owed: BTreeMap<u64, u64>,
     /// The place in that order of whatever happens next.
     next: u64,
+    /// Whether the poller is in its shard's list of those that owe events.
+    listed: bool,
 }
 
 /// A watched socket.
@@ -104,10 +106,32 @@ impl Connection {
         }
     }
 
+    /// Whether it is a poller that has not told of everything yet.
+    pub(crate) fn owes_events(&self) -> bool {
+        let owes = self.watched.as_ref().is_some_and(|watched| !watched.owed.is_empty());
+        self.phase == Phase::Polling && owes
+    }
+
+    /// Whether its shard must put it into the list of those that owe events, where it then is.
+    pub(crate) fn joins_list(&mut self) -> bool {
+        let owes = self.owes_events();
+        self.watched
+            .as_mut()
+            .is_some_and(|watched| owes && !std::mem::replace(&mut watched.listed, true))
+    }
+
+    /// Whether it stays in that list.
+    pub(crate) fn stays_listed(&mut self) -> bool {
+        let owes = self.owes_events();
+        if let Some(watched) = &mut self.watched {
+            watched.listed = owes;
+        }
+        owes
+    }
+
     /// Writes the events that are owed and whose sockets have none in the ring.
     pub(crate) fn write_events(&mut self, memory: &Memory, counters: &Counters) -> bool {
-        let owes = self.watched.as_ref().is_some_and(|watched| !watched.owed.is_empty());
-        if self.phase != Phase::Polling || !owes {
+        if !self.owes_events() {
             return false;
         }
         self.look_at_head(memory, counters);

@@ -1,6 +1,8 @@
 //! What the text of a PTX image says of itself: its kernels, whether it calls the device library, the
 //! version of the memory contract that it was built for. No driver is asked.
 
+use std::collections::{HashMap, HashSet};
+
 use gpunet_device::abi::ABI;
 
 use super::super::GpuError;
@@ -13,6 +15,77 @@ pub(super) const LIBRARY_MARK: &str = "GPUNET_LIBRARY_ABI";
 /// Whether functions are called that another image must define.
 pub(super) fn calls_library(ptx: &str) -> bool {
     ptx.contains(".extern .func")
+}
+
+/// The device library as far as a module reaches it: without the functions that none of its kernels
+/// calls, directly or through others. The driver would translate all of them.
+pub(super) fn reached(library: &str, kernels: &str) -> String {
+    let parts = parts(library);
+    // Of a name the function that has it; declarations follow their function.
+    let bodies: HashMap<&str, &str> = parts
+        .iter()
+        .filter_map(|part| {
+            part.function.filter(|_| part.text.contains('{')).map(|name| (name, part.text))
+        })
+        .collect();
+    let names = |text: &str| -> Vec<&str> {
+        let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '$'));
+        words.filter_map(|word| bodies.get_key_value(word).map(|(name, _)| *name)).collect()
+    };
+    let mut reached = HashSet::new();
+    let mut next = names(kernels);
+    while let Some(name) = next.pop() {
+        if reached.insert(name) {
+            next.extend(names(bodies[name]));
+        }
+    }
+    let kept = |part: &&Part| part.function.is_none_or(|name| reached.contains(name));
+    parts.iter().filter(kept).map(|part| part.text).collect()
+}
+
+/// A function of an image, declared or defined, or what stands between two.
+struct Part<'a> {
+    function: Option<&'a str>,
+    text: &'a str,
+}
+
+/// An image's parts, in their order. A function begins with a line that has `.func` behind its linkage,
+/// and ends with the next line that is `}` (or `;`, where it is only declared) and nothing else.
+fn parts(ptx: &str) -> Vec<Part<'_>> {
+    let mut parts = Vec::new();
+    let (mut start, mut at) = (0, 0);
+    let mut function = None;
+    for line in ptx.split_inclusive('\n') {
+        let (begin, end) = (at, at + line.len());
+        at = end;
+        let begins = [".func", ".weak .func", ".visible .func"];
+        if function.is_none() && begins.iter().any(|linkage| line.starts_with(linkage)) {
+            parts.push(Part { function: None, text: &ptx[start..begin] });
+            start = begin;
+            function = Some(name_of(line));
+        }
+        if let Some(name) = function
+            && matches!(line.trim_end(), "}" | ";")
+        {
+            parts.push(Part { function: Some(name), text: &ptx[start..end] });
+            start = end;
+            function = None;
+        }
+    }
+    parts.push(Part { function: None, text: &ptx[start..] });
+    parts
+}
+
+/// The name in the first line of a function: behind its result, where it has one.
+fn name_of(line: &str) -> &str {
+    let (_, rest) = line.split_once(".func").unwrap_or(("", line));
+    let rest = rest.trim_start();
+    let rest = if rest.starts_with('(') {
+        rest.split_once(')').map_or("", |(_, rest)| rest).trim_start()
+    } else {
+        rest
+    };
+    rest.split(|c: char| c == '(' || c.is_whitespace()).next().unwrap_or("")
 }
 
 /// Compares an image's version with this program's. What is no PTX is left to the driver to refuse.
@@ -118,6 +191,29 @@ mod tests {
         assert!(error.contains(&format!("ABI {}", b + 1)), "{error}");
         assert!(check_abi("m", ".version 7.0\n", ABI_MARK).is_err());
         assert!(check_abi("m", "no PTX", ABI_MARK).is_ok());
+    }
+
+    #[test]
+    fn only_functions_that_are_reached_are_kept() {
+        let library = ".version 7.0\n.shared .b8 s[64];\n\
+            .weak .func _Xa\n(\n.param .b64 p\n)\n;\n\
+            .weak .func (.param .b64 r) _Xb\n(\n)\n;\n\
+            .visible .global .b8 MARK[4] = {1};\n\
+            .weak .func _Xa(\n.param .b64 p\n)\n{\n\tcall.uni _Xc;\n}\n\
+            .weak .func  (.param .b64 r) _Xb(\n)\n{\n\tret;\n}\n\
+            .weak .func _Xc(\n)\n{\n\t{ // callseq\n\t} // callseq\n}\n\
+            .visible .func  (.param .b64 r) gpunet_one(\n)\n{\n\tcall.uni _Xa;\n}\n\
+            .visible .func  (.param .b64 r) gpunet_two(\n)\n{\n\tcall.uni _Xb;\n}\n";
+        let kernels = ".extern .func (.param .b64 r) gpunet_one\n(\n)\n;\n";
+        let kept = reached(library, kernels);
+        for name in ["_Xa(", "_Xa\n", "_Xc(", "gpunet_one(", "MARK", ".shared", ".version"] {
+            assert!(kept.contains(name), "{name} is missing in\n{kept}");
+        }
+        for name in ["_Xb", "gpunet_two"] {
+            assert!(!kept.contains(name), "{name} is in\n{kept}");
+        }
+        let both = format!("{kernels}call.uni (r), gpunet_two");
+        assert_eq!(reached(library, &both), library);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use cudarc::driver::sys::{
 use super::super::library::LIBRARY;
 use super::super::{GpuError, KernelNeeds, Module};
 use super::driver::{self, Failed, call};
-use super::image::{ABI_MARK, LIBRARY_MARK, calls_library, check_abi, entries};
+use super::image::{ABI_MARK, LIBRARY_MARK, calls_library, check_abi, entries, reached};
 
 /// Registers a thread may have in the largest blocks: 65,536 of a multiprocessor by 1,024.
 const TIGHT_REGISTERS: usize = 64;
@@ -119,7 +119,7 @@ impl Loaded {
         if calls_library(text) {
             let library = LIBRARY.text()?;
             check_abi(LIBRARY.name, &library, LIBRARY_MARK)?;
-            images.push(Image::new(c"gpunet device library", name, &library)?);
+            images.push(Image::new(c"gpunet device library", name, &reached(&library, text))?);
         }
         images.push(Image::new(c"kernels", name, text)?);
         let module = link(name, &images, None)?;
