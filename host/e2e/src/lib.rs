@@ -45,6 +45,7 @@ use gpunet_host::{Gpu, GpuChoice, GpuKind, Net, NetBuilder};
 pub use gpunet_device::abi::option::SocketOption;
 pub use gpunet_device::{Domain, Errno, Handle, SocketAddr};
 pub use gpunet_e2e_kernels::idle;
+pub use gpunet_e2e_kernels::one_call::one_call;
 pub use gpunet_e2e_kernels::op::{Outcome, Space};
 pub use gpunet_host::Launch;
 pub use job::{Finished, Job, Started};

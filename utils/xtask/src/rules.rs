@@ -68,6 +68,7 @@ fn in_source(root: &Path, kernels: impl Iterator<Item = PathBuf>) -> Result<Outc
 pub(crate) fn in_ptx(ptx: &str, is_library: bool) -> Result<Vec<String>> {
     prove()?;
     let mut wrong = other_exchanges(ptx);
+    wrong.extend(copied_calls(ptx));
     wrong.extend(if is_library { frames(ptx) } else { copies_of_the_library(ptx) });
     Ok(wrong)
 }
@@ -113,6 +114,12 @@ fn prove() -> Result<()> {
             rule: frames,
             planted: &format!("{WITHOUT_FRAMES}{frame}"),
             clean: WITHOUT_FRAMES,
+        },
+        Proof {
+            about: "copied calls",
+            rule: copied_calls,
+            planted: ".entry one_call(\n)\n{\ncall gpunet_send_block;\ncall gpunet_send_block;\ncall gpunet_send_block;\n}\n",
+            clean: ".entry one_call(\n)\n{\ncall gpunet_send_block;\ncall gpunet_send_block;\n}\ngpunet_send_block\n",
         },
         Proof {
             about: "copies of the library",
@@ -288,6 +295,19 @@ fn frames(ptx: &str) -> Vec<String> {
 fn copies_of_the_library(ptx: &str) -> Vec<String> {
     let copied = DATA_PATH.iter().filter(|name| ptx.contains(&format!("{name}(")));
     copied.map(|name| format!("{name}, a function of the device library, is in it")).collect()
+}
+
+/// Whether the kernel that was written for it has one call where its source has one. A compiler that
+/// copies it into both arms of a branch breaks every cooperative call.
+fn copied_calls(ptx: &str) -> Vec<String> {
+    let Some((_, kernel)) = ptx.split_once(".entry one_call(") else { return Vec::new() };
+    let kernel = kernel.split("\n}").next().unwrap_or(kernel);
+    // One in its loop, one behind it.
+    let calls = kernel.lines().filter(|line| line.contains("gpunet_send_block")).count();
+    if calls == 2 {
+        return Vec::new();
+    }
+    vec![format!("one_call sends in 2 places, and its PTX in {calls}: calls were copied or merged")]
 }
 
 #[cfg(test)]

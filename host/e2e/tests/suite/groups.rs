@@ -1,7 +1,11 @@
 //! Groups: blocks of every shape, warps, single threads, many at once; buffers in each memory.
 
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
+
 use gpunet_e2e::job::Who;
-use gpunet_e2e::{Job, Script, Space, net, net_builder, peer};
+use gpunet_e2e::{Job, PATIENCE, Script, Space, net, net_builder, one_call, peer};
+use gpunet_host::Shape;
 use gpunet_host::gpu::Dim3;
 
 const SIZES: [u64; 9] = [1, 15, 16, 31, 33, 255, 1024, 4097, 9001];
@@ -121,5 +125,29 @@ fn a_block_that_uses_warps_of_another_net() {
     let threads = Job::threads(2).script(&conversation(server, 3, Space::Global)).start(&net);
     for job in [blocks, warps, threads] {
         job.finish();
+    }
+}
+
+#[test]
+fn lanes_that_part_before_a_call_enter_it_together() {
+    const ROUNDS: usize = 200;
+    for threads in [32, 64, 100, 256] {
+        let net = net();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let near = TcpStream::connect(listener.local_addr().expect("its address"));
+        let (mut far, _) = listener.accept().expect("it connects");
+        far.set_read_timeout(Some(PATIENCE)).expect("a limit");
+        let handle = net.hand_over(near.expect("it connects")).expect("it is taken");
+        let shape = Shape::new(1, threads).shared_memory(threads);
+        let launch = net.launch(one_call, shape, (handle, ROUNDS as u64)).expect("it starts");
+        let mut bytes = vec![0; ROUNDS * threads as usize + 1];
+        far.read_exact(&mut bytes).expect("all rounds");
+        launch.wait_for(PATIENCE).expect("it ends");
+        for (at, byte) in bytes[..ROUNDS * threads as usize].iter().enumerate() {
+            let (round, thread) = (at / threads as usize, at % threads as usize);
+            let expected = if thread.is_multiple_of(2) { round as u8 } else { 0 };
+            assert_eq!(*byte, expected, "round {round}, thread {thread} of {threads}");
+        }
+        assert_eq!(bytes.last(), Some(&1), "counts of {threads} threads");
     }
 }
