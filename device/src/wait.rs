@@ -17,9 +17,13 @@ use crate::simt;
 /// looks in each, and so does a model. Virtual time does not sleep.
 const TURNS: u32 = if cfg!(any(target_arch = "nvptx64", feature = "simulation")) { 16 } else { 1 };
 
-/// Turns in which a wait polls as fast as it can: about a millisecond. Who waits longer leaves the link
-/// to others, and waits a microsecond or two between its turns.
+/// Turns in which a wait polls as fast as it can: about a millisecond. Who waits longer leaves link,
+/// memory and instruction caches to others, and sleeps between its turns: a microsecond or two ...
 pub(crate) const EAGER_TURNS: u32 = 1000;
+/// ... and from this turn on, some milliseconds later, up to eight.
+const PATIENT_TURNS: u32 = 3 * EAGER_TURNS;
+const BACK_OFF_NS: u32 = 1_000;
+const LONG_BACK_OFF_NS: u32 = 4_000;
 
 /// When a wait gives up.
 #[derive(Clone, Copy, Debug)]
@@ -112,10 +116,16 @@ impl Looks {
     }
 }
 
-/// The number of the turn that follows; a wait that has become patient stays so.
+/// Ends a turn: its number, and whether a look is due. Turns that sleep are long, so each of them looks.
 #[inline(always)]
-const fn next_turn(turns: u32) -> u32 {
-    if turns == u32::MAX { EAGER_TURNS } else { turns + 1 }
+fn end_turn(turns: &mut u32) -> bool {
+    // A wait that has become patient stays so.
+    *turns = if *turns == u32::MAX - 1 { PATIENT_TURNS } else { *turns + 1 };
+    if *turns < EAGER_TURNS {
+        return turns.is_multiple_of(TURNS);
+    }
+    simt::back_off(if *turns < PATIENT_TURNS { BACK_OFF_NS } else { LONG_BACK_OFF_NS });
+    true
 }
 
 /// Waits until `ready` gives something; one thread calls it.
@@ -138,11 +148,7 @@ pub(crate) fn wait_until<T>(
             simt::progress();
             return Ok(value);
         }
-        turns = next_turn(turns);
-        if turns >= EAGER_TURNS {
-            simt::back_off();
-        }
-        if turns.is_multiple_of(TURNS) {
+        if end_turn(&mut turns) {
             let errno = looks.next();
             if errno != 0 {
                 return Err(Errno(errno as i32));
@@ -169,11 +175,7 @@ pub(crate) fn warp_until<T>(
             return Ok(value);
         }
         simt::pause();
-        turns = next_turn(turns);
-        if turns >= EAGER_TURNS {
-            simt::back_off();
-        }
-        if turns.is_multiple_of(TURNS) {
+        if end_turn(&mut turns) {
             let mut end = 0;
             if simt::lane() == 0 {
                 end = looks.next();

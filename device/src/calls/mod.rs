@@ -3,8 +3,8 @@
 //!
 //! The net is the first argument, the group the second. [`crate::Stream`] and its siblings are
 //! the same calls as types. A single thread that is its own group may call from divergent code.
-//! What a call does is in the [device library](crate::library); here threads' arguments are compared
-//! on the emulated GPU.
+//! What a call does is in the device library (`library`); here threads' arguments are compared on the
+//! emulated GPU.
 
 #![allow(unsafe_code, reason = "hands the addresses of buffers to the library")]
 

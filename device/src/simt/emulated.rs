@@ -185,7 +185,7 @@ pub(crate) fn come_together() {}
 pub(crate) fn leave(_scope: Option<Scope>) {}
 
 /// Its turns are long anyhow.
-pub(crate) fn back_off() {}
+pub(crate) fn back_off(_ns: u32) {}
 
 pub(crate) fn block_is_a_warp() -> bool {
     position().threads == WARP

@@ -83,10 +83,10 @@ pub fn pause() {
     backend::pause();
 }
 
-/// A turn of a wait that has lasted long: lets a microsecond or two pass.
+/// A turn of a wait that has lasted long: lets up to twice that time pass.
 #[inline(always)]
-pub(crate) fn back_off() {
-    backend::back_off();
+pub(crate) fn back_off(ns: u32) {
+    backend::back_off(ns);
 }
 
 /// The same number, of which the compiler knows nothing: what is computed from it is computed

@@ -264,9 +264,9 @@ pub(crate) fn gpu_release_fence() {
 pub(crate) fn pause() {}
 
 #[inline(always)]
-pub(crate) fn back_off() {
+pub(crate) fn back_off(ns: u32) {
     // SAFETY: suspends the thread, for up to twice that time, and needs nothing.
-    unsafe { asm!("nanosleep.u32 1000;", options(nostack, nomem)) };
+    unsafe { asm!("nanosleep.u32 {};", in(reg32) ns, options(nostack, nomem)) };
 }
 
 #[inline(always)]
