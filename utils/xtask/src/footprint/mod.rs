@@ -4,12 +4,14 @@
 //! ```text
 //! PTX ── ptxas -c ──> objects ── nvlink ──> registers and stack of a kernel
 //!                        └── elf ────────> code sizes, who calls whom
+//!                        └── clobber ────> registers that are read behind a call that changes them
 //! limits: what is recorded in device/footprint.json, and what has grown beyond it
 //! ```
 //!
 //! Objects are made twice, as programs load them: with as many registers as the code wants, and with
 //! at most 64, for blocks of up to 1,024 threads.
 
+mod clobber;
 mod elf;
 mod limits;
 mod link;
@@ -22,6 +24,7 @@ use anyhow::{Context as _, Result, ensure};
 use gpunet_builder::{FunctionUsage, Ptxas};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use clobber::Nvdisasm;
 pub(crate) use limits::{FILE, Limits};
 pub(crate) use link::Nvlink;
 
@@ -65,33 +68,48 @@ pub(crate) struct Image {
 /// The two ways in which objects are made: the most registers, and what rows of that are called.
 const WAYS: [(Option<u32>, &str); 2] = [(None, ""), (Some(TIGHT), "@64")];
 
-/// Measures kernels linked with the library: rows `crate::kernel`, `library::function`, and the same
-/// with `@64`.
+/// What was measured.
+#[derive(Default)]
+pub(crate) struct Measured {
+    /// Rows `crate::kernel`, `library::function`, and the same with `@64`.
+    pub(crate) rows: BTreeMap<String, Footprint>,
+    /// What is read behind calls that change it: one line each.
+    pub(crate) stale_reads: Vec<String>,
+}
+
+/// NVIDIA's programs that it takes.
+pub(crate) struct Tools {
+    pub(crate) ptxas: Ptxas,
+    pub(crate) nvlink: Nvlink,
+    /// Without it the machine code is not looked at.
+    pub(crate) nvdisasm: Option<Nvdisasm>,
+}
+
+/// Measures kernels linked with the library.
 pub(crate) fn measure(
-    ptxas: &Ptxas,
-    nvlink: &Nvlink,
+    tools: &Tools,
     library: &Image,
     kernels: &[Image],
     cpu: &str,
     scratch: &Path,
-) -> Result<BTreeMap<String, Footprint>> {
-    let mut rows = BTreeMap::new();
+) -> Result<Measured> {
+    let mut measured = Measured::default();
     for (registers, suffix) in WAYS {
-        let library = Assembled::new(ptxas, library, cpu, registers, scratch)?;
+        let library = Assembled::new(tools, library, cpu, registers, scratch, &mut measured)?;
         for (name, footprint) in library.exported() {
-            rows.insert(format!("{LIBRARY}::{name}{suffix}"), footprint);
+            measured.rows.insert(format!("{LIBRARY}::{name}{suffix}"), footprint);
         }
         for image in kernels {
-            let assembled = Assembled::new(ptxas, image, cpu, registers, scratch)?;
-            let linked = nvlink.link(&[&library.path, &assembled.path], cpu, scratch)?;
+            let assembled = Assembled::new(tools, image, cpu, registers, scratch, &mut measured)?;
+            let linked = tools.nvlink.link(&[&library.path, &assembled.path], cpu, scratch)?;
             for (kernel, used) in linked {
                 let (code, spills) = reach(&kernel, &[&assembled, &library]);
                 let footprint = Footprint { code, spills, ..used };
-                rows.insert(format!("{}::{kernel}{suffix}", image.name), footprint);
+                measured.rows.insert(format!("{}::{kernel}{suffix}", image.name), footprint);
             }
         }
     }
-    Ok(rows)
+    Ok(measured)
 }
 
 /// An object and what ptxas said of it; the file goes with this.
@@ -103,19 +121,26 @@ struct Assembled {
 
 impl Assembled {
     fn new(
-        ptxas: &Ptxas,
+        tools: &Tools,
         image: &Image,
         cpu: &str,
         registers: Option<u32>,
         scratch: &Path,
+        measured: &mut Measured,
     ) -> Result<Self> {
         let most = registers.map_or_else(String::new, |most| format!(".{most}"));
         let file = format!("{}.{cpu}{most}.{}.o", image.name, std::process::id());
         let path = scratch.join(file);
-        let usage = ptxas
+        let usage = tools
+            .ptxas
             .assemble(&image.ptx, cpu, registers, &path)
             .with_context(|| format!("{} for {cpu}", image.name))?;
         let object = Object::read(&path)?;
+        if let Some(nvdisasm) = &tools.nvdisasm {
+            let lines = nvdisasm.check(&path)?;
+            let of = |line| format!("{}{most} for {cpu}: {line}", image.name);
+            measured.stale_reads.extend(lines.into_iter().map(of));
+        }
         let usage = usage.into_iter().map(|usage| (usage.name.clone(), usage)).collect();
         Ok(Self { path, object, usage })
     }
