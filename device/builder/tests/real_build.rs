@@ -103,8 +103,12 @@ fn a_workspace_member_is_built_in_place_and_again_when_it_changes() {
     assert_eq!(project.lock().unwrap(), lock, "the user's Cargo.lock was changed");
     assert!(!project.0.join("kernels/Cargo.lock").exists());
 
-    fs::remove_file(&first.path).unwrap();
-    assert_eq!(project.compile(&compiler).unwrap().text, first.text, "a lost file comes back");
+    for lost in [first.path.clone(), first.path.with_extension("s")] {
+        fs::remove_file(&lost).unwrap();
+        let again = project.compile(&compiler).unwrap();
+        assert_eq!(again.text, first.text, "{} was lost, and is made again", lost.display());
+        assert!(lost.is_file(), "{} comes back", lost.display());
+    }
 
     project.write("kernels/src/lib.rs", &KERNEL.replace("= 7", "= 9"));
     assert_ne!(project.compile(&compiler).unwrap().text, first.text, "a change is seen");

@@ -192,6 +192,10 @@ fn keep(context: &Context, built: Built) -> Outcome {
     let built = context.built.get_or_init(|| built);
     let programs = built.executables.len() + built.models.len() + built.simulation.len();
     let remark = format!("{programs} programs");
+    if built.executables.is_empty() {
+        let failed = vec!["cargo named no test program: nothing would be run".to_owned()];
+        return Outcome { failed, remark, ..Outcome::default() };
+    }
     Outcome { passed: 1, remark, ..Outcome::default() }
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
+use gpunet_builder::compiler::PREFERRED;
 use gpunet_builder::{Compiler, KernelCrate, LIBRARY_FEATURE, Ptxas};
 
 use crate::checks::Context;
@@ -18,6 +19,9 @@ use crate::workspace::Workspace;
 /// long run also Ampere and Blackwell.
 const CHECKED_CPUS: [&str; 2] = [gpunet_builder::DEFAULT_CPU, footprint::CPU];
 const MORE_CPUS: [&str; 2] = ["sm_80", "sm_100"];
+
+/// The crate with the kernel that shows copied calls.
+const E2E_KERNELS: &str = "gpunet-e2e-kernels";
 
 /// Options of `cargo xtask ptx`.
 #[derive(Args)]
@@ -33,6 +37,16 @@ pub(crate) struct Options {
 /// `cargo xtask ptx`.
 pub(crate) fn show(workspace: &Workspace, options: &Options) -> Result<bool> {
     let compiler = Compiler::find()?;
+    if options.record {
+        let (major, minor) = PREFERRED;
+        ensure!(
+            compiler.version().starts_with(&format!("{major}.{minor}.")),
+            "limits are recorded with rustc {major}.{minor}, and this is {compiler}"
+        );
+        let cpus: Vec<&str> = options.cpus.iter().map(String::as_str).collect();
+        ensure!(cpus == [footprint::CPU], "limits are recorded for {} alone", footprint::CPU);
+        ensure!(install::present_ptxas(workspace).is_some(), "nothing is recorded without ptxas");
+    }
     println!("{compiler}");
     let Some(ptxas) = install::present_ptxas(workspace) else {
         println!(
@@ -42,7 +56,6 @@ pub(crate) fn show(workspace: &Workspace, options: &Options) -> Result<bool> {
             let images = build(workspace, &compiler, cpu, "gpunet-ptx")?;
             images.iter().for_each(|image| println!("{}", image.ptx.display()));
         }
-        ensure!(!options.record, "there is nothing to record without ptxas");
         return Ok(true);
     };
     println!("{ptxas}");
@@ -56,7 +69,7 @@ pub(crate) fn show(workspace: &Workspace, options: &Options) -> Result<bool> {
         if tools.nvdisasm.is_none() {
             println!("machine code was not looked at: no nvdisasm; `cargo xtask test` fetches it");
         }
-        if options.record && cpu == footprint::CPU {
+        if options.record {
             Limits::record(&workspace.root, compiler.version(), &measured.rows)?;
             println!("recorded in {}", footprint::FILE);
         }
@@ -90,7 +103,12 @@ pub(crate) fn check(context: &Context) -> Result<Outcome> {
                 }
             };
             for (at, image) in images.iter().enumerate() {
-                let wrong = rules::in_ptx(&std::fs::read_to_string(&image.ptx)?, at == 0)?;
+                let text = std::fs::read_to_string(&image.ptx)?;
+                let mut wrong = rules::in_ptx(&text, at == 0)?;
+                if image.name == E2E_KERNELS && !text.contains(rules::ONE_CALL) {
+                    wrong
+                        .push("one_call is not there: the rule about copied calls needs it".into());
+                }
                 outcome.passed += usize::from(wrong.is_empty());
                 let name = |wrong: &String| format!("{} with rustc {version}: {wrong}", image.name);
                 outcome.failed.extend(wrong.iter().map(name));
@@ -117,6 +135,11 @@ pub(crate) fn check(context: &Context) -> Result<Outcome> {
             }
         }
         compilers.push(format!("rustc {}", compiler.version()));
+    }
+    if !compilers.iter().any(|compiler| compiler.contains("nightly")) {
+        outcome
+            .skipped
+            .push("PTX with rustup's nightly: it is not installed, or without rust-src".to_owned());
     }
     outcome.remark =
         format!("{}; limits recorded with rustc {}", compilers.join(", "), limits.compiler);

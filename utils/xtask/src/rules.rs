@@ -33,6 +33,9 @@ const DATA_PATH: &[&str] = &[
     "7express3put",
 ];
 
+/// How the kernel begins in PTX that was written to show copied calls.
+pub(crate) const ONE_CALL: &str = ".entry one_call(";
+
 /// The step of `cargo xtask test` over the source.
 pub(crate) fn check(context: &Context) -> Result<Outcome> {
     prove()?;
@@ -300,7 +303,7 @@ fn copies_of_the_library(ptx: &str) -> Vec<String> {
 /// Whether the kernel that was written for it has one call where its source has one. A compiler that
 /// copies it into both arms of a branch breaks every cooperative call.
 fn copied_calls(ptx: &str) -> Vec<String> {
-    let Some((_, kernel)) = ptx.split_once(".entry one_call(") else { return Vec::new() };
+    let Some((_, kernel)) = ptx.split_once(ONE_CALL) else { return Vec::new() };
     let kernel = kernel.split("\n}").next().unwrap_or(kernel);
     // One in its loop, one behind it.
     let calls = kernel.lines().filter(|line| line.contains("gpunet_send_block")).count();

@@ -3,11 +3,12 @@
 use std::env;
 use std::fs::File;
 use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
@@ -35,8 +36,8 @@ pub(crate) struct Finished {
     pub(crate) printed: String,
 }
 
-/// What `timeout` reports of a program that it ended: with its first signal, and with the last.
-const TIMED_OUT: [i32; 2] = [124, 128 + 9];
+/// What `timeout` reports of a program that it ended with its first signal.
+const TIMED_OUT: i32 = 124;
 
 /// Runs a program to its end. `log` keeps what it prints, to be read while it runs.
 pub(crate) fn run_logged(command: &mut Command, log: &Path) -> Result<Finished> {
@@ -67,10 +68,16 @@ fn finish(command: &mut Command, log: &Path) -> Result<Finished> {
         .stdin(Stdio::null())
         .spawn()
         .with_context(|| format!("cannot run {}", command.get_program().display()))?;
+    let begin = Instant::now();
     let status = processor::wait(child)?;
     let printed = String::from_utf8_lossy(&std::fs::read(log)?).into_owned();
     let bounded = command.get_program() == TIMEOUT;
-    let timed_out = bounded && status.code().is_some_and(|code| TIMED_OUT.contains(&code));
+    // `timeout` dies as the program does: of the last signal, which it sent to one that ignored the
+    // first, or of one that came from elsewhere, and then before the time was over.
+    let limit = command.get_args().nth(1).and_then(|limit| limit.to_str()?.parse().ok());
+    let late = limit.is_some_and(|limit| begin.elapsed() >= Duration::from_secs(limit));
+    let timed_out =
+        bounded && (status.code() == Some(TIMED_OUT) || late && status.signal().is_some());
     Ok(Finished { success: status.success(), timed_out, printed })
 }
 
@@ -186,6 +193,10 @@ mod tests {
         assert_eq!(run("echo a; echo b >&2", 60), (true, false, "a\nb\n".to_owned()));
         assert_eq!(run("exit 3", 60), (false, false, String::new()));
         assert_eq!(run("echo a; sleep 60", 1), (false, true, "a\n".to_owned()));
+        let stubborn =
+            "trap '' TERM; echo a; i=0; while [ $i -lt 60 ]; do sleep 1; i=$((i+1)); done";
+        assert_eq!(run(stubborn, 1), (false, true, "a\n".to_owned()));
+        assert_eq!(run("kill -9 $$", 60), (false, false, String::new()));
         std::fs::remove_file(log).unwrap();
     }
 }

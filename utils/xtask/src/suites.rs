@@ -90,6 +90,9 @@ impl Run<'_> {
         let found_out = fs::read_to_string(&skip_log)?;
         libtest::take_skipped(&mut sum, &found_out);
         sum.remark = format!("{} suites", self.programs.len());
+        if sum.passed + sum.failed.len() + sum.skipped.len() == 0 {
+            sum.failed.push(format!("{}: no test was run; do its names still fit?", self.name));
+        }
         Ok(sum)
     }
 

@@ -50,7 +50,7 @@ pub(crate) fn run(choice: &GpuChoice, options: &Options) -> Result<()> {
         return report.finish();
     }
     let outcome = loads(choice, &options.common, &mut report);
-    report.settle("loading", outcome);
+    report.outcome("loading", outcome);
     for needs in gpu.kernel_needs(MODULE.name) {
         let numbers = [needs.registers, needs.stack, needs.max_threads].map(|n| n.to_string());
         let mut cells = vec![needs.kernel.clone(), "-".to_owned(), "-".to_owned()];

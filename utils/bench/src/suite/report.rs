@@ -68,7 +68,7 @@ impl Report {
     }
 
     /// Notes a row that failed; the suite goes on, and fails in the end.
-    pub(crate) fn settle(&mut self, what: &str, outcome: Result<()>) {
+    pub(crate) fn outcome(&mut self, what: &str, outcome: Result<()>) {
         if let Err(error) = outcome {
             let line = format!("{what}: {error:#}");
             eprintln!("\rfailed: {line}");

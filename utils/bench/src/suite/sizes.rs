@@ -168,7 +168,7 @@ fn measure(
     let what = format!("{transport}, {threads} threads, {}", bytes_text(bytes));
     if report.has_time(&what) {
         let outcome = row(report, &what, (transport, threads, bytes), batch);
-        report.settle(&what, outcome);
+        report.outcome(&what, outcome);
     }
 }
 

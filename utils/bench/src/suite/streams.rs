@@ -118,7 +118,7 @@ fn measure(
     let what = format!("{name}, {count} connections, {proxy_threads} proxy threads");
     if report.has_time(&what) {
         let outcome = row(gpu, options, (direction, count, proxy_threads), (name, &what), report);
-        report.settle(&what, outcome);
+        report.outcome(&what, outcome);
     }
 }
 

@@ -35,7 +35,7 @@ const READY: Duration = Duration::from_secs(20);
 /// How long a call of a kernel may wait: longer than all batches of a launch take together.
 const CALL: Duration = Duration::from_secs(60);
 /// How long blocks have waited when the measurement begins.
-const SETTLE: Duration = Duration::from_millis(5);
+const WAITED: Duration = Duration::from_millis(5);
 /// How long an abort may take.
 const ABORT: Duration = Duration::from_secs(5);
 /// Shared memory of a block: as much as that of the kernel client, so that it finds a place beside the
@@ -201,11 +201,11 @@ impl Server {
         let mut handles = vec![0; waiting.max(1) as usize];
         let mut peers = Vec::new();
         if call.sockets() > 0 && waiting > 0 {
-            let meeting = TcpListener::bind("127.0.0.1:0")?;
+            let acceptor = TcpListener::bind("127.0.0.1:0")?;
             for handle in &mut handles {
-                let stream = TcpStream::connect(meeting.local_addr()?)
+                let stream = TcpStream::connect(acceptor.local_addr()?)
                     .context("connecting an idle connection")?;
-                peers.push(meeting.accept()?.0);
+                peers.push(acceptor.accept()?.0);
                 *handle = net.hand_over(stream)?.0;
             }
         }
@@ -232,7 +232,7 @@ impl Server {
             ensure!(Instant::now() < deadline, "not all blocks wait after {READY:?}");
             std::thread::sleep(Duration::from_millis(1));
         }
-        std::thread::sleep(SETTLE);
+        std::thread::sleep(WAITED);
         let measured = measure();
         // What a waiter met says more than the client that lost its server.
         self.check(|state| state == waiters::READY, "while it should wait")?;
@@ -308,7 +308,7 @@ fn measure(
     match measured {
         Ok(measured) => rows(options, clients, (call, waiting), &measured, report),
         Err(error) if is_too_large(&error) => report.not_run(&format!("{what}: {error:#}")),
-        Err(error) => report.settle(&what, Err(error)),
+        Err(error) => report.outcome(&what, Err(error)),
     }
 }
 

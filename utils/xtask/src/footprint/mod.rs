@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use gpunet_builder::{FunctionUsage, Ptxas};
 use serde::{Deserialize, Serialize};
 
@@ -65,8 +65,8 @@ pub(crate) struct Image {
     pub(crate) ptx: PathBuf,
 }
 
-/// The two ways in which objects are made: the most registers, and what rows of that are called.
-const WAYS: [(Option<u32>, &str); 2] = [(None, ""), (Some(TIGHT), "@64")];
+/// How objects are made: with how many registers at most, and what rows of that are called.
+const VARIANTS: [(Option<u32>, &str); 2] = [(None, ""), (Some(TIGHT), "@64")];
 
 /// What was measured.
 #[derive(Default)]
@@ -94,9 +94,12 @@ pub(crate) fn measure(
     scratch: &Path,
 ) -> Result<Measured> {
     let mut measured = Measured::default();
-    for (registers, suffix) in WAYS {
+    for (registers, suffix) in VARIANTS {
         let library = Assembled::new(tools, library, cpu, registers, scratch, &mut measured)?;
-        for (name, footprint) in library.exported() {
+        let exported = library.exported();
+        ensure!(!exported.is_empty(), "the library has no function that kernels call");
+        for (name, footprint) in exported {
+            ensure!(footprint.registers > 0, "{name}: its registers could not be read");
             measured.rows.insert(format!("{LIBRARY}::{name}{suffix}"), footprint);
         }
         for image in kernels {
@@ -105,6 +108,11 @@ pub(crate) fn measure(
             for (kernel, used) in linked {
                 let (code, spills) = reach(&kernel, &[&assembled, &library]);
                 let footprint = Footprint { code, spills, ..used };
+                ensure!(
+                    footprint.registers > 0 && footprint.code > 0,
+                    "{}::{kernel}: its registers or its code could not be read",
+                    image.name
+                );
                 measured.rows.insert(format!("{}::{kernel}{suffix}", image.name), footprint);
             }
         }
@@ -141,7 +149,12 @@ impl Assembled {
             let of = |line| format!("{}{most} for {cpu}: {line}", image.name);
             measured.stale_reads.extend(lines.into_iter().map(of));
         }
-        let usage = usage.into_iter().map(|usage| (usage.name.clone(), usage)).collect();
+        let usage: BTreeMap<_, _> =
+            usage.into_iter().map(|usage| (usage.name.clone(), usage)).collect();
+        let described = |name: &&String| !usage.contains_key(*name) && !name.starts_with("__cuda");
+        if let Some(name) = object.functions.keys().find(described) {
+            bail!("ptxas said nothing of {name}'s stack and spills");
+        }
         Ok(Self { path, object, usage })
     }
 
@@ -214,13 +227,13 @@ fn reach(name: &str, objects: &[&Assembled]) -> (u32, u32) {
 /// The table of rows, without those of `@64`, which stand beside the others.
 pub(crate) fn table(rows: &BTreeMap<String, Footprint>) -> String {
     let title = format!("{CPU}: registers / stack / spills / KB of machine code");
-    let plain = rows.keys().filter(|name| !name.ends_with(WAYS[1].1));
+    let plain = rows.keys().filter(|name| !name.ends_with(VARIANTS[1].1));
     let width = plain.clone().map(String::len).chain([title.len()]).max().unwrap_or(0);
     let mut text =
         format!("  {title:<width$}  {:>28}  {:>28}\n", "as many as wanted", "64 at most");
     for name in plain {
         let cell = |name: &str| rows.get(name).map_or("-".to_owned(), ToString::to_string);
-        let tight = cell(&format!("{name}{}", WAYS[1].1));
+        let tight = cell(&format!("{name}{}", VARIANTS[1].1));
         text.push_str(&format!("  {name:<width$}  {:>28}  {tight:>28}\n", cell(name)));
     }
     text
