@@ -5,13 +5,14 @@
 //! every fence at system scope on the GPU waits behind them: with 128 blocks that waited, one that
 //! worked took 135 us for an exchange of 3 us. So each of these words has a relay, a line in GPU
 //! memory with its value and the time when it was last read. A waiting group reads the relay. One
-//! that finds it old claims the next read by compare-and-exchange of the time, reads the host word
-//! and stores what it found for the others. One thread calls this, for its group.
+//! that finds it old claims the next read by an exchange of the time, reads the host word and stores
+//! what it found for the others. One thread calls this, for its group.
 //!
 //! Nothing else is published by a relay, so its accesses need no order: a value that comes a moment
-//! late is read by the next look.
+//! late is read by the next look. What must be seen together stands in one word.
 
 use crate::abi::net::Net;
+use crate::abi::word::Word;
 
 /// Age at which a stop word is read again.
 const STOP_AGE_NS: u64 = 20_000;
@@ -21,11 +22,20 @@ const BEAT_AGE_NS: u64 = 100_000_000;
 /// should be.
 const BEAT_READS: u64 = 16;
 
-/// Words of a relay.
-const READ_AT: usize = 0;
+/// Words of a relay: when the host word was last claimed to be read, and what it was.
+const CLAIMED_AT: usize = 0;
 const VALUE: usize = 1;
-/// Of a heartbeat's: when a read last found another value than the one before.
-const CHANGED_AT: usize = 2;
+/// Of a heartbeat's: see [`Pulse`].
+const PULSE: usize = 2;
+
+/// Claims a read, if the last one is that old; how old it is. A time that lies ahead is as wrong as one
+/// that is long ago.
+#[inline(always)]
+fn claim(claimed_at: Word, now: u64, age: u64) -> Option<u64> {
+    let last = claimed_at.load();
+    let passed = now.abs_diff(last);
+    (passed >= age && claimed_at.replace_on_gpu(last, now, true) == last).then_some(passed)
+}
 
 /// The launch's stop word, at most some 20 us old; 0: go on.
 #[inline(always)]
@@ -35,17 +45,45 @@ pub(crate) fn stop(net: Net, now: u64) -> u64 {
         return net.stop().load_acquire();
     }
     let relay = net.stop_relay();
-    let read_at = relay.get(READ_AT).load();
-    if now.saturating_sub(read_at) >= STOP_AGE_NS
-        && relay.get(READ_AT).replace_on_gpu(read_at, now, true) == read_at
-    {
-        let stop = net.stop().load();
-        // 0 is not passed on: who is late with it must not take back what another has found.
-        if stop != 0 {
-            relay.get(VALUE).store(stop);
+    let value = relay.get(VALUE);
+    // With the launch's number, as far as it is known: an earlier launch in this place may have been
+    // stopped. Its word is replaced by the first read of this one.
+    let tag = net.epoch() << 32;
+    if claim(relay.get(CLAIMED_AT), now, STOP_AGE_NS).is_some() {
+        let before = value.load();
+        let read = tag | net.stop().load() & 0xFFFF_FFFF;
+        if read != before {
+            // An exchange: who is late with a 0 must not take back what another has found.
+            value.replace_on_gpu(before, read, true);
         }
     }
-    relay.get(VALUE).load()
+    let value = value.load();
+    if value >> 32 == tag >> 32 { value & 0xFFFF_FFFF } else { 0 }
+}
+
+/// When a heartbeat was last read (upper half), and when a read last found it changed, in ticks of 2^16
+/// nanoseconds, which go round in 78 hours. In one word, so that both are of the same read.
+#[derive(Clone, Copy)]
+struct Pulse(u64);
+
+impl Pulse {
+    const TICK: u32 = 16;
+
+    #[inline(always)]
+    const fn tick(ns: u64) -> u32 {
+        (ns >> Self::TICK) as u32
+    }
+
+    #[inline(always)]
+    const fn new(read: u32, changed: u32) -> Self {
+        Self((read as u64) << 32 | changed as u64)
+    }
+
+    /// Nanoseconds between a tick of the past and now.
+    #[inline(always)]
+    const fn since(tick: u32, now: u64) -> u64 {
+        (Self::tick(now).wrapping_sub(tick) as u64) << Self::TICK
+    }
 }
 
 /// Whether the heartbeat of a shard's proxy has stood still for the heartbeat timeout, all of it
@@ -53,18 +91,20 @@ pub(crate) fn stop(net: Net, now: u64) -> u64 {
 #[inline(always)]
 pub(crate) fn heartbeat_stands_still(net: Net, shard: usize, since: u64, now: u64) -> bool {
     let timeout = net.silence_ns();
+    let age = BEAT_AGE_NS.min(timeout / BEAT_READS);
     let relay = net.heartbeat_relay(shard);
-    let read_at = relay.get(READ_AT).load();
-    if now.saturating_sub(read_at) >= BEAT_AGE_NS.min(timeout / BEAT_READS)
-        && relay.get(READ_AT).replace_on_gpu(read_at, now, true) == read_at
-    {
+    if let Some(passed) = claim(relay.get(CLAIMED_AT), now, age) {
         let beat = net.heartbeat(shard).load();
-        if beat != relay.get(VALUE).load() {
-            relay.get(VALUE).store(beat);
-            relay.get(CHANGED_AT).store(now);
-        }
+        // Where nobody has looked for long, the observation begins anew.
+        let changed = beat != relay.get(VALUE).load() || passed >= timeout / 2;
+        let last = relay.get(PULSE).load() as u32;
+        let tick = Pulse::tick(now);
+        relay.get(VALUE).store(beat);
+        relay.get(PULSE).store(Pulse::new(tick, if changed { tick } else { last }).0);
     }
-    // Reads come often in a timeout, so one that is late with its result is followed by others.
-    let changed_at = relay.get(CHANGED_AT).load();
-    now.saturating_sub(changed_at.max(since)) >= timeout
+    // Only a read that is new tells of a proxy: one that was just claimed may still be on its way.
+    let pulse = Pulse(relay.get(PULSE).load());
+    let (read, changed) = ((pulse.0 >> 32) as u32, pulse.0 as u32);
+    let is_new = Pulse::since(read, now) <= 2 * age + (1 << Pulse::TICK);
+    is_new && Pulse::since(changed, now).min(now.saturating_sub(since)) >= timeout
 }

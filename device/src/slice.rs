@@ -34,8 +34,10 @@ impl RingSlice {
         // SAFETY: the thread's own variable.
         let opened =
             unsafe { library::open_slice(on.net, on.group, handle.0, side, least, &raw mut ring) };
-        let span = Span(Errno::check(opened)?).at_most(most);
-        Ok((span.length() > 0).then_some(Self { ring: RingPlace(ring), span }))
+        let span = Span(Errno::check(opened)?);
+        // What is open must be closed, also where nothing of it is wanted.
+        let is_open = span.length() > 0;
+        Ok(is_open.then(|| Self { ring: RingPlace(ring), span: span.at_most(most) }))
     }
 
     /// Publishes that `used` bytes were consumed or filled.

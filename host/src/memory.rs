@@ -12,13 +12,12 @@ mod cpu_words;
 mod placement;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpu_usermap::AccessError;
 use gpunet_device::abi::card::{CARD_WORDS, Card, Place};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::express::{self, EXPRESS_BYTES, EXPRESS_WORDS};
-use gpunet_device::abi::layout::{LIVE_WORDS, Layout, MAX_LAUNCHES, RELAY_WORDS};
+use gpunet_device::abi::layout::{LIVE_WORDS, Layout};
 use gpunet_device::abi::message::{REPLY_WORDS, REQUEST_WORDS};
 use gpunet_device::abi::net::{Net as DeviceNet, Regions, header};
 use gpunet_device::abi::word::{self, Word, Words};
@@ -38,8 +37,6 @@ pub(crate) struct Memory {
     /// Rings of transports that place bytes there by themselves, where there are any.
     gpu_rings: Option<Arc<DeviceMemory>>,
     local: DeviceMemory,
-    /// Launches whose stop word is not 0: the proxy does not read back what it wrote.
-    stopped: [AtomicBool; MAX_LAUNCHES as usize],
 }
 
 impl Memory {
@@ -64,7 +61,6 @@ impl Memory {
                 false => None,
             },
             local: gpu.device_memory(layout.local_words() * 8)?,
-            stopped: [const { AtomicBool::new(false) }; MAX_LAUNCHES as usize],
         };
         let regions = Regions {
             gpu_words: this.gpu_words.device_ptr().cast(),
@@ -222,19 +218,13 @@ impl Memory {
     /// Ends all waits of a launch with `errno`: a store to memory that its groups poll, and no call
     /// of a driver, which may wait for kernels.
     pub(crate) fn stop(&self, launch: usize, errno: Errno) {
-        self.stopped[launch].store(true, Ordering::Release);
         self.cpu_words.word(self.layout.stop(launch)).store_release(errno.0 as u64);
     }
 
     /// Makes a launch's stop word ready for the next launch in its place; no kernel of the last one
-    /// runs. Where that one was told to stop, its groups may have passed the word on.
-    pub(crate) fn clear_stop(&self, launch: usize) -> Result<(), GpuError> {
-        if self.stopped[launch].load(Ordering::Acquire) {
-            self.local.write(self.layout.stop_relay(launch) * 8, &[0; RELAY_WORDS * 8])?;
-            self.cpu_words.word(self.layout.stop(launch)).store_release(0);
-            self.stopped[launch].store(false, Ordering::Release);
-        }
-        Ok(())
+    /// runs. What its groups may have passed on has that launch's number.
+    pub(crate) fn clear_stop(&self, launch: usize) {
+        self.cpu_words.word(self.layout.stop(launch)).store_release(0);
     }
 
     /// Shows that a shard's thread lives: `beat` grows.

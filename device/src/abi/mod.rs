@@ -17,7 +17,7 @@ pub mod option;
 pub(crate) mod ring;
 pub mod word;
 
-/// Changes with every change of anything in this module.
+/// Changes with every change of anything in this module, and of the functions of the device library.
 pub const VERSION: u32 = 6;
 
 /// "gnet", little-endian: the first word of every [`net::Net`].

@@ -230,9 +230,11 @@ impl Net {
     ) -> Result<Launch, NetError> {
         self.check_alive()?;
         let (slot, epoch) = self.take_slot()?;
-        if let Err(error) = self.shared.memory.clear_stop(slot as usize) {
+        self.shared.memory.clear_stop(slot as usize);
+        // A proxy thread that panicked before then has told a launch that was not there yet.
+        if let Err(error) = self.check_alive() {
             self.give_slot_back(slot);
-            return Err(error.into());
+            return Err(error);
         }
         let device_net = self.shared.memory.device_net(slot, epoch);
         let mut params = vec![crate::memory::bytes_of(&device_net)];

@@ -56,13 +56,12 @@ pub(crate) fn run(
 ) {
     let mut watchdog = Watchdog::new(shared);
     loop {
-        let ended: Vec<_> = {
-            let running = launches.lock();
-            let poll = |state: &Arc<LaunchState>| {
-                state.running.poll().map(|outcome| (Arc::clone(state), outcome))
-            };
-            running.launches.iter().filter_map(poll).collect()
-        };
+        // Without the lock, which an abort wants: a driver may take long to answer.
+        let running = launches.lock().launches.clone();
+        let ended: Vec<_> = running
+            .into_iter()
+            .filter_map(|state| state.running.poll().map(|outcome| (state, outcome)))
+            .collect();
         for (state, outcome) in ended {
             finish(shared, control, launches, &mut watchdog, &state, outcome);
         }

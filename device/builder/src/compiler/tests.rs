@@ -85,11 +85,11 @@ fn each_toolchain_passed_over_is_explained() {
 #[test]
 fn active_then_default_then_nightly_then_newest_then_system() {
     let tree = Tree::new();
-    let system = tree.sysroot("usr", "1.96.0", true);
+    let system = tree.sysroot("usr", "1.95.0", true);
     let mut surroundings = tree.surroundings();
     assert_eq!(found(&surroundings), system);
 
-    let older = tree.toolchain("1.96.0-x86_64", "1.96.0", true);
+    let older = tree.toolchain("1.97.0-x86_64", "1.97.0", true);
     assert_eq!(found(&surroundings), older);
     let newer = tree.toolchain("1.98.0-x86_64", "1.98.0", true);
     assert_eq!(found(&surroundings), newer);
@@ -98,8 +98,24 @@ fn active_then_default_then_nightly_then_newest_then_system() {
     let settings = "version = \"12\"\ndefault_toolchain = \"1.98.0-x86_64\"\n";
     fs::write(tree.0.join("rustup/settings.toml"), settings).unwrap();
     assert_eq!(found(&surroundings), newer);
-    surroundings.active = Some("1.96.0-x86_64".into());
+    surroundings.active = Some("1.97.0-x86_64".into());
     assert_eq!(found(&surroundings), older);
+
+    let all: Vec<PathBuf> =
+        surroundings.find_all().unwrap().iter().map(|found| found.sysroot().to_owned()).collect();
+    assert_eq!(all, [older, newer, nightly, system]);
+}
+
+#[test]
+fn the_release_that_limits_are_recorded_for_comes_first() {
+    let tree = Tree::new();
+    let system = tree.sysroot("usr", "1.96.0", true);
+    let nightly = tree.toolchain("nightly-x86_64", "1.97.0-nightly", true);
+    let mut surroundings = tree.surroundings();
+    surroundings.active = Some("nightly-x86_64".into());
+    assert_eq!(found(&surroundings), system);
+    surroundings.asked_for = Some("nightly".into());
+    assert_eq!(found(&surroundings), nightly);
 }
 
 #[test]

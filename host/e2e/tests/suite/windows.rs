@@ -115,3 +115,17 @@ fn peeking_leaves_the_bytes() {
     Job::blocks(64).script(&script).run(&net);
     peer.result();
 }
+
+#[test]
+fn a_reserve_of_nothing_gives_the_side_back() {
+    let net = net();
+    let peer = Peer::serve(|mut stream| peer::receive_rest(&mut stream, 0));
+    let mut script = Script::new();
+    script.stream(0, peer.address);
+    script.reserve(0, 0, 0, 0).expect(0);
+    script.send(0, 100);
+    script.reserve(0, 0, 0, 0).expect(0);
+    script.close(0);
+    Job::blocks(64).script(&script).run(&net);
+    peer.result();
+}

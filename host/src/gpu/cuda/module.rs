@@ -299,7 +299,7 @@ fn link(name: &str, images: &[Image], registers: Option<usize>) -> Result<CUmodu
         Ok(module)
     })();
     linked.map_err(|failed: Failed| {
-        let end = log.iter().position(|byte| *byte == 0).unwrap_or(0);
+        let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
         let log = String::from_utf8_lossy(&log[..end]);
         let lines: Vec<&str> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         let log = lines.iter().take(3).copied().collect::<Vec<_>>().join("; ");
