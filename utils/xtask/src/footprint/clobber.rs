@@ -190,10 +190,15 @@ impl<'a> Instruction<'a> {
             None => self.operands,
         };
         let mut read = registers(sources);
-        // Stores name the first of two registers.
-        if self.is(&["ST"]) && self.name.contains(".64") {
-            read.extend(read.last().map(|last| last + 1));
-        }
+        // Wide stores name the first register of what they store, if it is not zero.
+        let more = match () {
+            () if !self.is(&["ST"]) => 0,
+            () if self.name.contains(".128") => 3,
+            () if self.name.contains(".64") => 1,
+            () => 0,
+        };
+        let stored = self.operands.rsplit(',').next().and_then(|last| registers(last).pop());
+        read.extend(stored.into_iter().flat_map(|first| first + 1..=first + more));
         read.retain(|register| *register < REGISTERS);
         read
     }
@@ -247,12 +252,14 @@ mod tests {
     fn results_preserved_and_written_registers_may_be_read() {
         let code = "CALL.ABS.NOINC `(g) ;\n.L_x_1:\nIADD3 R9, P0, R4, R16, RZ ;\n\
             CS2R R10, SR_GLOBALTIMERLO ;\nIMAD.X R11, R11, 0x1, ~R17, P0 ;\n\
-            STL.64 [R1+0x8], R10 ;\nSHFL.IDX PT, R0, R4, RZ, 0x1f ;\n\
+            STL.64 [R1+0x8], R10 ;\nST.E.64 desc[UR4][R38.64+0x8], RZ ;\nSHFL.IDX PT, R0, R4, RZ, 0x1f ;\n\
             LD.E.64 R12, desc[UR4][R36.64] ;\nIADD3 R3, R12, R13, R39 ;\nPRMT R3, R5, 0x7632, R3 ;\n\
             BRA `(.L_x_9) ;\n.L_x_9:\nMOV R3, R32 ;\nRET.ABS.NODEC R20 0x0 ;\n";
         assert!(found(code).is_empty(), "{:?}", found(code));
         let behind_another = "CALL.REL.NOINC `(__cuda_sm20_rem_u64) ;\n.L_x_1:\nMOV R3, R32 ;\n";
         assert!(found(behind_another).is_empty());
         assert_eq!(found("CALL.ABS.NOINC `(g) ;\n.L_x_1:\nMOV R3, R32 ;\n").len(), 1);
+        let wide = "CALL.ABS.NOINC `(g) ;\n.L_x_1:\nST.E.64 desc[UR4][R16.64], R31 ;\n";
+        assert_eq!(found(wide).len(), 1);
     }
 }
