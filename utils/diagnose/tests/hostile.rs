@@ -91,13 +91,16 @@ fn all_looks_together_end_in_time() {
         let link = crowded.join(format!("sys/bus/pci/devices/{number}.link"));
         fs::write(link, "../../../devices/pci0000:15/0000:15:01.0/0000:16:00.0").expect("written");
     }
-    for folder in [hung, crowded] {
+    for folder in [&hung, &crowded] {
         let began = Instant::now();
         let output = diagnose(&["--from", folder.to_str().expect("UTF-8")]);
         assert!(began.elapsed() < IN_TIME, "{:?}", began.elapsed());
         let said = text(&output.stdout);
-        assert!(said.contains("not looked at, since others took 4 s"), "{said}");
-        assert!(said.contains("gpunet runs here"), "{said}");
+        let shown = || said.lines().rev().take(20).collect::<Vec<_>>().join("\n");
+        // A fast machine may see all of what is crowded within the time there is.
+        let gave_up = said.contains("not looked at, since others took 4 s");
+        assert!(gave_up || folder == &crowded, "{}", shown());
+        assert!(said.contains("gpunet runs here"), "{}", shown());
     }
 }
 
