@@ -28,37 +28,109 @@ const VALUE: usize = 1;
 /// Of a heartbeat's: see [`Pulse`].
 const PULSE: usize = 2;
 
-/// Claims a read, if the last one is that old; how old it is. A time that lies ahead is as wrong as one
-/// that is long ago.
-#[inline(always)]
-fn claim(claimed_at: Word, now: u64, age: u64) -> Option<u64> {
-    let last = claimed_at.load();
-    let passed = now.abs_diff(last);
-    (passed >= age && claimed_at.replace_on_gpu(last, now, true) == last).then_some(passed)
+/// What the relays of a launch and of a shard say, read at once.
+#[derive(Clone, Copy)]
+pub(crate) struct Relays {
+    net: Net,
+    shard: usize,
+    now: u64,
+    timeout: u64,
+    stop_claimed_at: u64,
+    stop: u64,
+    beat_claimed_at: u64,
+    pulse: Pulse,
 }
 
-/// The launch's stop word, at most some 20 us old; 0: go on.
-#[inline(always)]
-pub(crate) fn stop(net: Net, now: u64) -> u64 {
-    // A model has no clock; its threads read the word themselves.
-    if cfg!(feature = "loom") {
-        return net.stop().load_acquire();
+impl Relays {
+    /// Reads them.
+    #[inline(always)]
+    pub(crate) fn read(net: Net, shard: usize, now: u64) -> Self {
+        // All on their way before the first is looked at: a look is one trip to GPU memory, in which a
+        // group does not see what it waits for.
+        let (stop, beat) = (net.stop_relay(), net.heartbeat_relay(shard));
+        Self {
+            net,
+            shard,
+            now,
+            timeout: net.silence_ns(),
+            stop_claimed_at: stop.get(CLAIMED_AT).load(),
+            stop: stop.get(VALUE).load(),
+            beat_claimed_at: beat.get(CLAIMED_AT).load(),
+            pulse: Pulse(beat.get(PULSE).load()),
+        }
     }
+
+    /// The launch's stop word, at most some 20 us old; 0: go on.
+    #[inline(always)]
+    pub(crate) fn stop(&self) -> u64 {
+        // A model has no clock; its threads read the word themselves.
+        if cfg!(feature = "loom") {
+            return self.net.stop().load_acquire();
+        }
+        let mut value = self.stop;
+        if self.now.abs_diff(self.stop_claimed_at) >= STOP_AGE_NS {
+            value = pass_stop_on(self.net, self.stop_claimed_at, self.now);
+        }
+        // Of an earlier launch in this place, which may have been stopped.
+        if value >> 32 == self.net.epoch() { value & 0xFFFF_FFFF } else { 0 }
+    }
+
+    /// Whether the heartbeat of the shard's proxy has stood still for the heartbeat timeout, all of it
+    /// since `since`: the relay may be older than the calling group's wait.
+    #[inline(always)]
+    pub(crate) fn heartbeat_stands_still(&self, since: u64) -> bool {
+        let age = BEAT_AGE_NS.min(self.timeout / BEAT_READS);
+        let mut pulse = self.pulse;
+        if self.now.abs_diff(self.beat_claimed_at) >= age {
+            pulse = pass_beat_on(self.net, self.shard, self.beat_claimed_at, self.now);
+        }
+        // Only a read that is new tells of a proxy: one that was just claimed may still be on its way.
+        let is_new = Pulse::since(pulse.read_at(), self.now) <= 2 * age + (1 << Pulse::TICK);
+        let unchanged = Pulse::since(pulse.changed_at(), self.now);
+        is_new && unchanged.min(self.now.saturating_sub(since)) >= self.timeout
+    }
+}
+
+/// Claims a read whose last one was at `last`. Who does not get it leaves it to who did.
+#[inline(always)]
+fn claim(claimed_at: Word, last: u64, now: u64) -> bool {
+    claimed_at.replace_on_gpu(last, now, true) == last
+}
+
+/// Reads the stop word for all, if nobody else does; the relay's value. With the launch's number, as
+/// far as it is known, so that it cannot be taken for an earlier launch's.
+#[cold]
+#[inline(never)]
+fn pass_stop_on(net: Net, last: u64, now: u64) -> u64 {
     let relay = net.stop_relay();
     let value = relay.get(VALUE);
-    // With the launch's number, as far as it is known: an earlier launch in this place may have been
-    // stopped. Its word is replaced by the first read of this one.
-    let tag = net.epoch() << 32;
-    if claim(relay.get(CLAIMED_AT), now, STOP_AGE_NS).is_some() {
+    if claim(relay.get(CLAIMED_AT), last, now) {
         let before = value.load();
-        let read = tag | net.stop().load() & 0xFFFF_FFFF;
+        let read = net.epoch() << 32 | net.stop().load() & 0xFFFF_FFFF;
         if read != before {
             // An exchange: who is late with a 0 must not take back what another has found.
             value.replace_on_gpu(before, read, true);
         }
     }
-    let value = value.load();
-    if value >> 32 == tag >> 32 { value & 0xFFFF_FFFF } else { 0 }
+    value.load()
+}
+
+/// Reads the heartbeat for all, if nobody else does; the relay's pulse.
+#[cold]
+#[inline(never)]
+fn pass_beat_on(net: Net, shard: usize, last: u64, now: u64) -> Pulse {
+    let relay = net.heartbeat_relay(shard);
+    if claim(relay.get(CLAIMED_AT), last, now) {
+        let beat = net.heartbeat(shard).load();
+        // Where nobody has looked for long, or the time was wrong, the observation begins anew.
+        let anew = now.abs_diff(last) >= net.silence_ns() / 2;
+        let changed = beat != relay.get(VALUE).load() || anew;
+        let before = Pulse(relay.get(PULSE).load()).changed_at();
+        let tick = Pulse::tick(now);
+        relay.get(VALUE).store(beat);
+        relay.get(PULSE).store(Pulse::new(tick, if changed { tick } else { before }).0);
+    }
+    Pulse(relay.get(PULSE).load())
 }
 
 /// When a heartbeat was last read (upper half), and when a read last found it changed, in ticks of 2^16
@@ -75,8 +147,18 @@ impl Pulse {
     }
 
     #[inline(always)]
-    const fn new(read: u32, changed: u32) -> Self {
-        Self((read as u64) << 32 | changed as u64)
+    const fn new(read_at: u32, changed_at: u32) -> Self {
+        Self((read_at as u64) << 32 | changed_at as u64)
+    }
+
+    #[inline(always)]
+    const fn read_at(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    #[inline(always)]
+    const fn changed_at(self) -> u32 {
+        self.0 as u32
     }
 
     /// Nanoseconds between a tick of the past and now.
@@ -84,27 +166,4 @@ impl Pulse {
     const fn since(tick: u32, now: u64) -> u64 {
         (Self::tick(now).wrapping_sub(tick) as u64) << Self::TICK
     }
-}
-
-/// Whether the heartbeat of a shard's proxy has stood still for the heartbeat timeout, all of it
-/// since `since`: the relay may be older than the calling group's wait.
-#[inline(always)]
-pub(crate) fn heartbeat_stands_still(net: Net, shard: usize, since: u64, now: u64) -> bool {
-    let timeout = net.silence_ns();
-    let age = BEAT_AGE_NS.min(timeout / BEAT_READS);
-    let relay = net.heartbeat_relay(shard);
-    if let Some(passed) = claim(relay.get(CLAIMED_AT), now, age) {
-        let beat = net.heartbeat(shard).load();
-        // Where nobody has looked for long, the observation begins anew.
-        let changed = beat != relay.get(VALUE).load() || passed >= timeout / 2;
-        let last = relay.get(PULSE).load() as u32;
-        let tick = Pulse::tick(now);
-        relay.get(VALUE).store(beat);
-        relay.get(PULSE).store(Pulse::new(tick, if changed { tick } else { last }).0);
-    }
-    // Only a read that is new tells of a proxy: one that was just claimed may still be on its way.
-    let pulse = Pulse(relay.get(PULSE).load());
-    let (read, changed) = ((pulse.0 >> 32) as u32, pulse.0 as u32);
-    let is_new = Pulse::since(read, now) <= 2 * age + (1 << Pulse::TICK);
-    is_new && Pulse::since(changed, now).min(now.saturating_sub(since)) >= timeout
 }

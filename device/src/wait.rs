@@ -9,13 +9,14 @@ use crate::abi::errno::Errno;
 use crate::abi::net::Net;
 use crate::group::Group;
 use crate::planted::{Bug, planted};
-use crate::relay;
+use crate::relay::Relays;
 use crate::simt;
 
-/// Turns between two looks at the clock and at what else ends a wait: some 15 us on hardware. A turn
-/// on the emulated GPU may be a sleep, and on a machine with more to do than cores a long one, so it
-/// looks in each, and so does a model. Virtual time does not sleep.
-const TURNS: u32 = if cfg!(any(target_arch = "nvptx64", feature = "simulation")) { 16 } else { 1 };
+/// Turns between two looks at the clock and at what else ends a wait: some 30 us on hardware, longer
+/// than a peer that is busy mostly takes to answer. A turn on the emulated GPU may be a sleep, and on a
+/// machine with more to do than cores a long one, so it looks in each, and so does a model. Virtual
+/// time does not sleep.
+const TURNS: u32 = if cfg!(any(target_arch = "nvptx64", feature = "simulation")) { 32 } else { 1 };
 
 /// Turns in which a wait polls as fast as it can: about a millisecond. Who waits longer leaves link,
 /// memory and instruction caches to others, and sleeps between its turns: a microsecond or two ...
@@ -80,14 +81,15 @@ pub(crate) enum Watch {
 #[inline(never)]
 fn look(net: Net, shard: usize, deadline: u64, watch: Watch, since: u64) -> u64 {
     let now = simt::now_ns();
-    let stop = relay::stop(net, now);
+    let relays = Relays::read(net, shard, now);
+    let stop = relays.stop();
     if stop != 0 && (watch == Watch::Stop || stop == Errno::ENETDOWN.0 as u64) {
         return stop;
     }
     if now >= deadline && !planted(Bug::DeadlineIgnored) {
         return Errno::ETIMEDOUT.0 as u64;
     }
-    if relay::heartbeat_stands_still(net, shard, since, now) { Errno::ENETDOWN.0 as u64 } else { 0 }
+    if relays.heartbeat_stands_still(since) { Errno::ENETDOWN.0 as u64 } else { 0 }
 }
 
 /// The looks of one wait.
