@@ -78,7 +78,8 @@ pub fn compile(
 /// assembler knows all callers, and gives each function registers above those of all it calls, so that
 /// a kernel has the sum along its deepest chain of calls: 254 where functions that keep to the calling
 /// convention come to 148. And what it keeps in registers across such calls cannot be checked from
-/// outside. Equal functions of two images become one when they are linked.
+/// outside. Functions of one name in two images become one when they are linked; the library's carry its
+/// own crate's name, which a test of the host crate keeps so.
 fn with_weak_functions(assembly: &str) -> String {
     let mut text = String::with_capacity(assembly.len() + assembly.len() / 64);
     for line in assembly.split_inclusive('\n') {
