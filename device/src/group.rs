@@ -22,10 +22,6 @@ pub trait Group: Copy + sealed::Sealed {
     fn barrier(self);
     /// Whether its first warp has all its lanes, so that [`Self::lead`] may count on them.
     fn has_whole_warp(self) -> bool;
-    /// Whether its first warp is the block's, which keeps something from call to call.
-    fn leads_block(self) -> bool;
-    /// Whether it is the block's first warp, whole, and nothing else.
-    fn is_first_warp(self) -> bool;
     /// Once all threads have come, runs `f` in the first warp, and gives all threads what the
     /// leader's `f` brought.
     fn lead<const N: usize>(self, f: impl FnOnce() -> [u64; N]) -> [u64; N];
@@ -107,16 +103,6 @@ impl Group for Block {
     }
 
     #[inline(always)]
-    fn leads_block(self) -> bool {
-        true
-    }
-
-    #[inline(always)]
-    fn is_first_warp(self) -> bool {
-        simt::block_is_a_warp()
-    }
-
-    #[inline(always)]
     fn lead<const N: usize>(self, f: impl FnOnce() -> [u64; N]) -> [u64; N] {
         simt::lead(Scope::Block, f)
     }
@@ -163,16 +149,6 @@ impl Group for Warp {
     }
 
     #[inline(always)]
-    fn leads_block(self) -> bool {
-        simt::position().thread < WARP
-    }
-
-    #[inline(always)]
-    fn is_first_warp(self) -> bool {
-        self.leads_block() && self.has_whole_warp()
-    }
-
-    #[inline(always)]
     fn lead<const N: usize>(self, f: impl FnOnce() -> [u64; N]) -> [u64; N] {
         simt::lead(Scope::Warp, f)
     }
@@ -212,16 +188,6 @@ impl Group for Thread {
 
     #[inline(always)]
     fn has_whole_warp(self) -> bool {
-        false
-    }
-
-    #[inline(always)]
-    fn leads_block(self) -> bool {
-        false
-    }
-
-    #[inline(always)]
-    fn is_first_warp(self) -> bool {
         false
     }
 

@@ -89,14 +89,6 @@ tuples! { ; A; A B; A B C; A B C D; A B C D E; A B C D E F; A B C D E F H; A B C
 #[doc(hidden)]
 pub const fn assert_kernel_arg<T: KernelArg>() {}
 
-/// What a kernel does first, on a GPU: the library's shared memory is not cleared between launches.
-#[doc(hidden)]
-#[cfg(all(target_arch = "nvptx64", not(feature = "library")))]
-#[inline(always)]
-pub fn begin() {
-    crate::library::begin();
-}
-
 /// Declares kernels. The first argument is the net; the others are [`KernelArg`]s.
 ///
 /// For a GPU each becomes an entry of the PTX module; for the host a [`Kernel`] constant of the
@@ -123,7 +115,6 @@ macro_rules! kernels {
         #[allow(unsafe_code, improper_ctypes_definitions)]
         #[unsafe(no_mangle)]
         pub unsafe extern "ptx-kernel" fn $name($net: $crate::Net, $($arg: $ty),*) {
-            $crate::kernel::begin();
             $body
         }
 

@@ -38,34 +38,24 @@ extern crate std;
 pub mod abi;
 pub mod buf;
 pub mod calls;
-#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
-mod copy;
-#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
-mod direct;
 #[cfg(all(not(feature = "loom"), any(not(target_arch = "nvptx64"), feature = "library")))]
-mod express;
+mod channel;
 #[cfg(feature = "loom")]
-pub mod express;
+pub mod channel;
 pub mod group;
-#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
-mod hot;
 pub mod kernel;
 pub(crate) mod library;
-#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
-mod local;
 #[doc(hidden)]
 pub mod planted;
 pub mod poller;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 mod relay;
-#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
-mod request;
-#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
-mod ring;
 pub mod simt;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 mod slice;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
+mod socket;
 pub mod stream;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 mod wait;

@@ -29,8 +29,8 @@ pub trait Bench {
     fn store(&self, at: *mut u64, value: u64, release: bool);
     /// A compare-and-exchange, acquiring and releasing; whether it did.
     fn compare_exchange(&self, at: *mut u64, current: u64, new: u64) -> bool;
-    /// An exchange, acquiring.
-    fn swap(&self, at: *mut u64, new: u64) -> u64;
+    /// Sets bits, acquiring; what was there before.
+    fn set(&self, at: *mut u64, bits: u64) -> u64;
     /// A fence.
     fn fence(&self, fence: Fence);
     /// Reads plain bytes; false where the bench has no say.

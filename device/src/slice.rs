@@ -45,7 +45,7 @@ impl RingSlice {
     pub(crate) fn close<G: Group>(self, on: On<G>, handle: Handle, side: u32, used: usize) {
         let used = used.min(self.len());
         // SAFETY: numbers alone.
-        unsafe { library::close_slice(on.net, on.group, handle.0, side, self.span.low(), used) };
+        unsafe { library::close_slice(on.net, on.group, handle.0, side, used) };
     }
 
     /// Bytes of the slice.

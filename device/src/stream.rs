@@ -208,15 +208,8 @@ impl<G: Group> Stream<G> {
     /// Receives until the buffer is full; how much it was if the peer closes before.
     #[inline(always)]
     pub fn read_full(&self, buffer: SharedBuf) -> Result<usize, Errno> {
-        let mut filled = 0;
-        // Counted: each turn fills a byte or more, or is the last.
-        while filled < buffer.len() {
-            match self.read(buffer.slice(filled, usize::MAX))? {
-                0 => break,
-                more => filled += more,
-            }
-        }
-        Ok(filled)
+        let flags = crate::library::RECEIVE_ALL;
+        calls::receive(self.0.on.net, self.0.on.group, self.0.handle, buffer, flags)
     }
 
     /// Receives until the buffer is full; ECONNRESET if the peer closes before.

@@ -20,7 +20,7 @@ const TURNS: u32 = if cfg!(any(target_arch = "nvptx64", feature = "simulation"))
 
 /// Turns in which a wait polls as fast as it can: about a millisecond. Who waits longer leaves link,
 /// memory and instruction caches to others, and sleeps between its turns: a microsecond or two ...
-pub(crate) const EAGER_TURNS: u32 = 1000;
+const EAGER_TURNS: u32 = 1000;
 /// ... and from this turn on, some milliseconds later, up to eight.
 const PATIENT_TURNS: u32 = 3 * EAGER_TURNS;
 const BACK_OFF_NS: u32 = 1_000;
@@ -40,22 +40,16 @@ impl Deadline {
         if ns == 0 { Self::NEVER } else { Self(simt::now_ns().saturating_add(ns)) }
     }
 
+    /// That many nanoseconds from `begun` on; 0: never.
+    #[inline(always)]
+    pub(crate) fn since_or_never(begun: u64, ns: u64) -> Self {
+        if ns == 0 { Self::NEVER } else { Self(begun.saturating_add(ns)) }
+    }
+
     /// Nanoseconds until then. At least 1, which [`Self::after_or_never`] takes for no time at all.
     #[inline(always)]
     pub(crate) fn left_ns(self) -> u64 {
         self.0.saturating_sub(simt::now_ns()).max(1)
-    }
-
-    /// As a word that is not 0.
-    #[inline(always)]
-    pub(crate) fn to_word(self) -> u64 {
-        self.0
-    }
-
-    /// From such a word; none from 0.
-    #[inline(always)]
-    pub(crate) fn from_word(word: u64) -> Option<Self> {
-        (word != 0).then_some(Self(word))
     }
 
     /// That many nanoseconds from now.
@@ -75,59 +69,53 @@ pub(crate) enum Watch {
     Proxy,
 }
 
-/// The error with which a wait ends that has lasted since `since`; 0: it goes on. Out of line, with
-/// words alone: what a wait keeps in registers between its turns stays there.
+/// What ends a wait that began at `since`, beside its condition: its error number; 0: it goes on. Out of
+/// line, with words alone: what a wait keeps in registers between its turns stays there.
 #[cold]
 #[inline(never)]
-fn look(net: Net, shard: usize, deadline: u64, watch: Watch, since: u64) -> u64 {
+fn look(net: Net, shard: usize, deadline: Deadline, watch: Watch, since: u64) -> u64 {
     let now = simt::now_ns();
     let relays = Relays::read(net, shard, now);
     let stop = relays.stop();
     if stop != 0 && (watch == Watch::Stop || stop == Errno::ENETDOWN.0 as u64) {
         return stop;
     }
-    if now >= deadline && !planted(Bug::DeadlineIgnored) {
+    if now >= deadline.0 && !planted(Bug::DeadlineIgnored) {
         return Errno::ETIMEDOUT.0 as u64;
     }
     if relays.heartbeat_stands_still(since) { Errno::ENETDOWN.0 as u64 } else { 0 }
 }
 
-/// The looks of one wait.
-struct Looks {
+/// Whether a turn is one of those that end without a look.
+#[inline(always)]
+pub(crate) fn is_short(turns: u32) -> bool {
+    turns < EAGER_TURNS && !(turns + 1).is_multiple_of(TURNS)
+}
+
+/// Ends a turn of a wait that began at `since`: how many turns there were, or the negative number of the
+/// error with which it ends. Turns that sleep are long, so each of them looks at the clock and at what
+/// else ends a wait.
+#[cold]
+#[inline(never)]
+pub(crate) fn end_turn(
     net: Net,
     shard: usize,
-    deadline: u64,
+    deadline: Deadline,
     watch: Watch,
-    /// When the first one was; 0: there was none.
     since: u64,
-}
-
-impl Looks {
-    #[inline(always)]
-    fn new(net: Net, shard: usize, deadline: Deadline, watch: Watch) -> Self {
-        Self { net, shard, deadline: deadline.0, watch, since: 0 }
-    }
-
-    /// See [`look`].
-    #[inline(always)]
-    fn next(&mut self) -> u64 {
-        if self.since == 0 {
-            self.since = simt::now_ns();
+    turns: u32,
+) -> i64 {
+    if !is_short(turns) {
+        if turns >= EAGER_TURNS {
+            simt::back_off(if turns < PATIENT_TURNS { BACK_OFF_NS } else { LONG_BACK_OFF_NS });
         }
-        look(self.net, self.shard, self.deadline, self.watch, self.since)
+        let errno = look(net, shard, deadline, watch, since);
+        if errno != 0 {
+            return -(errno as i64);
+        }
     }
-}
-
-/// Ends a turn: its number, and whether a look is due. Turns that sleep are long, so each of them looks.
-#[inline(always)]
-fn end_turn(turns: &mut u32) -> bool {
     // A wait that has become patient stays so.
-    *turns = if *turns == u32::MAX - 1 { PATIENT_TURNS } else { *turns + 1 };
-    if *turns < EAGER_TURNS {
-        return turns.is_multiple_of(TURNS);
-    }
-    simt::back_off(if *turns < PATIENT_TURNS { BACK_OFF_NS } else { LONG_BACK_OFF_NS });
-    true
+    i64::from(turns + 1).min(PATIENT_TURNS.into())
 }
 
 /// Waits until `ready` gives something; one thread calls it.
@@ -139,53 +127,17 @@ pub(crate) fn wait_until<T>(
     watch: Watch,
     mut ready: impl FnMut() -> Option<T>,
 ) -> Result<T, Errno> {
-    if let Some(value) = ready() {
-        return Ok(value);
-    }
-    let mut looks = Looks::new(net, shard, deadline, watch);
-    let mut turns = 0_u32;
+    let since = simt::now_ns();
+    let mut turns = 0;
     loop {
-        simt::pause();
         if let Some(value) = ready() {
             simt::progress();
             return Ok(value);
         }
-        if end_turn(&mut turns) {
-            let errno = looks.next();
-            if errno != 0 {
-                return Err(Errno(errno as i32));
-            }
-        }
-    }
-}
-
-/// Waits until `ready`, which is told how many turns have passed, gives something to all lanes;
-/// all lanes of a whole warp call it.
-#[inline(always)]
-pub(crate) fn warp_until<T>(
-    net: Net,
-    shard: usize,
-    deadline: Deadline,
-    watch: Watch,
-    mut ready: impl FnMut(u32) -> Option<T>,
-) -> Result<T, Errno> {
-    let mut looks = Looks::new(net, shard, deadline, watch);
-    let mut turns = 0_u32;
-    loop {
-        if let Some(value) = ready(turns) {
-            simt::progress();
-            return Ok(value);
-        }
         simt::pause();
-        if end_turn(&mut turns) {
-            let mut end = 0;
-            if simt::lane() == 0 {
-                end = looks.next();
-            }
-            let end = simt::from_lane(end, 0);
-            if end != 0 {
-                return Err(Errno(end as i32));
-            }
+        turns = end_turn(net, shard, deadline, watch, since, turns as u32);
+        if turns < 0 {
+            return Err(Errno(-turns as i32));
         }
     }
 }
@@ -198,7 +150,7 @@ pub(crate) fn group_until<G: Group>(
     deadline: Deadline,
     mut ready: impl FnMut() -> bool,
 ) -> Result<(), Errno> {
-    let mut looks = Looks::new(net, 0, deadline, Watch::Stop);
+    let since = simt::now_ns();
     loop {
         if group.any(ready()) {
             simt::progress();
@@ -208,7 +160,7 @@ pub(crate) fn group_until<G: Group>(
         // Every look: a turn of a group is long, and all threads must agree on its end.
         let mut end = 0;
         if group.is_leader() {
-            end = looks.next();
+            end = look(net, 0, deadline, Watch::Stop, since);
         }
         let [end] = group.broadcast([end]);
         if end != 0 {

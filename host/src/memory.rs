@@ -16,8 +16,8 @@ use std::sync::Arc;
 use gpu_usermap::AccessError;
 use gpunet_device::abi::card::{CARD_WORDS, Card, Place};
 use gpunet_device::abi::errno::Errno;
-use gpunet_device::abi::express::{self, EXPRESS_BYTES, EXPRESS_WORDS};
-use gpunet_device::abi::layout::{LIVE_WORDS, Layout};
+use gpunet_device::abi::bits::{PACKET_BYTES, PACKET_UNITS, Unit};
+use gpunet_device::abi::layout::{LIVE_WORDS, Layout, UNITS_AT};
 use gpunet_device::abi::message::{REPLY_WORDS, REQUEST_WORDS};
 use gpunet_device::abi::net::{Net as DeviceNet, Regions, header};
 use gpunet_device::abi::word::{self, Word, Words};
@@ -116,7 +116,7 @@ impl Memory {
         // One stop word and one heartbeat, and all from the first record on.
         // The emulated GPU finds them where the CPU does.
         let cpu_words: *mut u64 = self.cpu_words.device_ptr().cast();
-        let first = self.layout.record(0);
+        let first = self.layout.inbox(0);
         for at in [self.layout.stop(0), self.layout.heartbeat(0)] {
             model::knows_words(cpu_words.wrapping_add(at), 1);
         }
@@ -239,7 +239,7 @@ impl Memory {
 
     /// Written by the proxy: receive tail, send head, status.
     pub(crate) fn live(&self, socket: usize) -> CpuArray<LIVE_WORDS> {
-        self.cpu_words.array(self.layout.live(socket))
+        self.cpu_words.array(self.layout.inbox(socket))
     }
 
     /// Written by the proxy: number of the reply in a slot.
@@ -315,33 +315,33 @@ impl Memory {
         }
     }
 
-    /// Puts a small message, which stands in the receive ring, into the socket's express words
-    /// under that tag.
-    pub(crate) fn put_express(&self, socket: usize, window: &Window, tag: u32) {
-        let words = self.receive_express(socket);
-        let mut bytes = [0; EXPRESS_BYTES];
+    /// Puts a packet into a socket's inbox, which stands in the receive ring and begins there.
+    pub(crate) fn put_packet(&self, socket: usize, window: &Window, begin: u64) {
+        let units = self.receive_units(socket);
+        let mut bytes = [0; PACKET_BYTES];
         window.read(&mut bytes);
         let (fours, _) = bytes.as_chunks::<4>();
-        for (index, four) in fours.iter().enumerate() {
-            words.get(index).store(express::word(*four, tag));
+        for (index, four) in fours.iter().enumerate().take(window.len().div_ceil(4)) {
+            units.get(index).store(Unit::new(u32::from_le_bytes(*four), begin).0);
         }
     }
 
-    /// Clears a socket's express words: no earlier socket's are left there.
-    pub(crate) fn clear_express(&self, socket: usize) {
-        self.receive_express(socket).write(&[0; EXPRESS_WORDS]);
+    /// Makes the units of a socket's inbox anew: none belongs to a packet that begins at `position` or
+    /// later.
+    pub(crate) fn renew_units(&self, socket: usize, position: u64) {
+        self.receive_units(socket).write(&[Unit::blank(position).0; PACKET_UNITS]);
     }
 
-    /// Written by the proxy: the express words of the receive side.
-    pub(crate) fn receive_express(&self, socket: usize) -> CpuArray<EXPRESS_WORDS> {
-        self.cpu_words.array(self.layout.record(socket))
+    /// Written by the proxy: the units of the packet that a kernel receives.
+    pub(crate) fn receive_units(&self, socket: usize) -> CpuArray<PACKET_UNITS> {
+        self.cpu_words.array(self.layout.inbox(socket) + UNITS_AT)
     }
 
-    /// Written by the GPU: the express words of the send side.
-    pub(crate) fn send_express(&self, socket: usize) -> Words<EXPRESS_WORDS> {
-        self.gpu_word(self.layout.send_express(socket) + EXPRESS_WORDS - 1);
+    /// Written by the GPU: the units of the packet that a kernel sends.
+    pub(crate) fn send_units(&self, socket: usize) -> Words<PACKET_UNITS> {
+        self.gpu_word(self.layout.send_units(socket) + PACKET_UNITS - 1);
         // SAFETY: as send_tail; the last word was checked too.
-        unsafe { Words::at(self.gpu_word(self.layout.send_express(socket))) }
+        unsafe { Words::at(self.gpu_word(self.layout.send_units(socket))) }
     }
 
     /// Where the rings lie, and how many bytes they are.
@@ -368,12 +368,25 @@ impl Memory {
         (0..self.layout.all_slots()).filter(claimed).count()
     }
 
-    /// The bytes in a socket's send express words, if all of them are there under that tag.
-    pub(crate) fn take_express(&self, socket: usize, tag: u32) -> Option<[u8; EXPRESS_BYTES]> {
-        let words = self.send_express(socket).read();
-        let whole =
-            words.iter().all(|word| express::belongs(*word, tag)) || planted(Bug::TagNotCompared);
-        whole.then(|| std::array::from_fn(|at| express::bytes_of(words[at / 4])[at % 4]))
+    /// The bytes of the packet that a kernel sends, of that length and beginning there, if all of it has
+    /// come.
+    pub(crate) fn take_packet(
+        &self,
+        socket: usize,
+        begin: u64,
+        length: usize,
+    ) -> Option<[u8; PACKET_BYTES]> {
+        let units = self.send_units(socket);
+        let mut bytes = [0; PACKET_BYTES];
+        let (fours, _) = bytes.as_chunks_mut::<4>();
+        for (index, four) in fours.iter_mut().enumerate().take(length.div_ceil(4)) {
+            let unit = Unit(units.get(index).load());
+            if !unit.belongs(begin) && !planted(Bug::TagNotCompared) {
+                return None;
+            }
+            *four = unit.bytes().to_le_bytes();
+        }
+        Some(bytes)
     }
 
     /// The word of a ring at the counter `position`.

@@ -1,7 +1,5 @@
 //! What the proxy tells the GPU of a socket: its card (fixed when made) and its live words.
 
-use super::express;
-
 /// Words of a card.
 pub const CARD_WORDS: usize = 8;
 
@@ -43,14 +41,14 @@ pub struct Place {
     /// Capacity, a power of two; 0: no ring.
     pub capacity: u32,
     /// Both counters' first value. Counters only grow, also over the sockets that have a place
-    /// one after the other. Those of a direct stream begin where its caller chose; on its card the
+    /// one after the other. Those of a p2p stream begin where its caller chose; on its card the
     /// highest bits hold the number that what the proxy is told of the direction carries.
     pub base: u64,
 }
 
-/// The mailboxes of a direct stream, as pages of the window.
+/// The inboxes of a p2p stream, as pages of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mailboxes {
+pub struct Inboxes {
     /// Where the peer's kernel tells of the stream.
     pub own: u32,
     /// Where this side's kernel does.
@@ -70,8 +68,8 @@ pub struct Card {
     pub send: Place,
     /// How long calls may wait unless the socket's options say otherwise, nanoseconds; 0: no limit.
     pub patience_ns: u64,
-    /// Of a direct stream, whose bytes and counters go from kernel to kernel.
-    pub mailboxes: Option<Mailboxes>,
+    /// Of a p2p stream, whose bytes and counters go from kernel to kernel.
+    pub inboxes: Option<Inboxes>,
 }
 
 impl Card {
@@ -87,7 +85,7 @@ impl Card {
             self.send.base,
             self.patience_ns,
             // From 1 on: 0 stands for none.
-            self.mailboxes
+            self.inboxes
                 .map_or(0, |pages| (u64::from(pages.own) + 1) | (u64::from(pages.peer) + 1) << 32),
         ]
     }
@@ -107,8 +105,8 @@ impl Card {
             receive: place(words[1], words[3] as u32, words[4]),
             send: place(words[2], (words[3] >> 32) as u32, words[5]),
             patience_ns: words[6],
-            mailboxes: match ((words[7] as u32).checked_sub(1), (words[7] >> 32).checked_sub(1)) {
-                (Some(own), Some(peer)) => Some(Mailboxes { own, peer: peer as u32 }),
+            inboxes: match ((words[7] as u32).checked_sub(1), (words[7] >> 32).checked_sub(1)) {
+                (Some(own), Some(peer)) => Some(Inboxes { own, peer: peer as u32 }),
                 _ => None,
             },
         })
@@ -118,72 +116,6 @@ impl Card {
     #[inline(always)]
     pub const fn identity(generation: u32, kind: Kind) -> u64 {
         (generation as u64) << 8 | kind as u64
-    }
-}
-
-/// A counter that the proxy, or on a direct stream the peer's kernel, publishes, with how that direction ended in its lowest bits and the
-/// number of the message in the express words in its highest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress(pub u64);
-
-impl Progress {
-    /// No bytes will follow: the peer closed (receive), or this side was shut down (send).
-    pub const ENDED: u64 = 1;
-    /// Ended by the error in the socket's status word.
-    pub const FAILED: u64 = 2;
-
-    /// Puts count and ending together.
-    #[inline(always)]
-    pub const fn new(count: u64, ending: u64) -> Self {
-        Self(count << 2 | ending)
-    }
-
-    /// The counter.
-    #[inline(always)]
-    pub const fn count(self) -> u64 {
-        express::without_number(self.0) >> 2
-    }
-
-    /// The same ending at another count, without a number.
-    #[inline(always)]
-    pub const fn at(self, count: u64) -> Self {
-        Self::new(count, self.0 & (Self::ENDED | Self::FAILED))
-    }
-
-    /// The same, over if `ended` says so.
-    #[inline(always)]
-    pub const fn ended_if(self, ended: bool) -> Self {
-        Self(self.0 | if ended { Self::ENDED } else { 0 })
-    }
-
-    /// The same where it has no number, else where the reader stands: at `position`.
-    #[inline(always)]
-    pub const fn certain(self, position: u64) -> Self {
-        if self.express() == 0 { self } else { self.at(position) }
-    }
-
-    /// The same with the number of the message that the express words hold.
-    #[inline(always)]
-    pub const fn with_express(self, number: u64) -> Self {
-        Self(express::with_number(self.0, number))
-    }
-
-    /// The number of the message that the express words hold; 0: none.
-    #[inline(always)]
-    pub const fn express(self) -> u64 {
-        express::number_of(self.0)
-    }
-
-    /// Whether no more progress will come.
-    #[inline(always)]
-    pub const fn is_over(self) -> bool {
-        self.0 & (Self::ENDED | Self::FAILED) != 0
-    }
-
-    /// Whether it ended with an error.
-    #[inline(always)]
-    pub const fn has_failed(self) -> bool {
-        self.0 & Self::FAILED != 0
     }
 }
 

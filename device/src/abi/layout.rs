@@ -2,39 +2,45 @@
 //!
 //! | region | memory | written by |
 //! | --- | --- | --- |
-//! | GPU words | pinned host | GPU: send tails, receive heads, requests, express words |
-//! | CPU words | pinned host or GPU | proxy: stop words, heartbeats, sockets' records, replies |
+//! | GPU words | pinned host | GPU: send tails, receive heads, requests, packets |
+//! | CPU words | pinned host or GPU | proxy: stop words, heartbeats, sockets' inboxes, replies |
 //! | rings | pinned host or GPU | one side each |
-//! | window | GPU | kernels, those of peers too: rings and mailboxes of direct streams |
+//! | window | GPU | kernels, those of peers too: rings and inboxes of p2p streams |
 //! | local | GPU | GPU alone: locks, positions, options, relays of stop words and heartbeats |
 //!
 //! Regions are separate mappings, so words of the GPU and of the CPU never share a page.
 
 use super::card::CARD_WORDS;
-use super::express::EXPRESS_WORDS;
+use super::bits::{P2P_PACKET_UNITS, PACKET_UNITS};
 use super::message::{REPLY_WORDS, REQUEST_WORDS};
 
 /// Launches of a net that can run at once.
 pub const MAX_LAUNCHES: u32 = 256;
-/// Words of a socket's record in the CPU words: express words, live words, card. A warp reads them
-/// in one go.
-pub const RECORD_WORDS: usize = 32;
-/// Words of a socket that change while it lives: receive tail, send head, status, unused.
+/// Words of a socket that change while it lives, at the beginning of its inbox: how far the other end
+/// has sent, how far it has received, status, whether a poller watches (p2p).
 pub const LIVE_WORDS: usize = 4;
-/// Where in the record they stand.
-pub const LIVE_AT: usize = EXPRESS_WORDS;
-/// Where in the record the card stands.
-pub const CARD_AT: usize = RECORD_WORDS - CARD_WORDS;
-const _: () = assert!(LIVE_AT + LIVE_WORDS <= CARD_AT);
+/// Where in an inbox the other end says how far it has sent.
+pub const TAIL_AT: usize = 0;
+/// Where it says how far it has received.
+pub const HEAD_AT: usize = 1;
+/// Where the proxy says what became of the socket.
+pub const STATUS_AT: usize = 2;
+/// Not 0 where a poller watches either end of a p2p stream, so that the proxies want to know.
+pub const WATCHED_AT: usize = 3;
+/// Where the socket's card stands, in an inbox that the proxy writes.
+pub const CARD_AT: usize = LIVE_WORDS;
+/// Where the units of a packet begin: behind the first line.
+pub const UNITS_AT: usize = 16;
+const _: () = assert!(CARD_AT + CARD_WORDS <= UNITS_AT);
+/// Words of an inbox that the proxy writes.
+pub const INBOX_WORDS: usize = (UNITS_AT + PACKET_UNITS).next_multiple_of(16);
+/// Words of an inbox that the kernel at the other end of a p2p stream writes.
+pub const P2P_INBOX_WORDS: usize = UNITS_AT + P2P_PACKET_UNITS;
+/// Bytes that such an inbox has in its arena: a power of two, as arenas are divided.
+pub const P2P_INBOX_BYTES: usize = (8 * P2P_INBOX_WORDS).next_power_of_two();
+/// Inboxes of p2p streams begin at multiples of this.
+pub const PAGE_BYTES: usize = 4096;
 
-/// In a mailbox: not 0 where a poller watches either end, so that the proxies want to know.
-pub const WATCHED_AT: usize = LIVE_AT + 2;
-const _: () = assert!(WATCHED_AT < LIVE_AT + LIVE_WORDS);
-/// Bytes of a direct stream's mailbox: what the peer's kernel tells of the stream. It has express
-/// words and live words in the places where a socket's record has them.
-pub const MAILBOX_BYTES: usize = 4096;
-/// Words of a mailbox that are used.
-pub const MAILBOX_WORDS: usize = LIVE_AT + LIVE_WORDS;
 /// Words before the sockets' records in GPU memory: what kernels must know of their net.
 pub const HEADER_WORDS: usize = 16;
 /// Words of a socket's record in GPU memory: a line of its cache.
@@ -92,16 +98,16 @@ impl Layout {
         2 * self.sockets() + self.all_slots() + slot * REQUEST_WORDS
     }
 
-    /// GPU words: the express words of a socket's send side.
+    /// GPU words: the units of the packet that a socket sends.
     #[inline(always)]
-    pub const fn send_express(&self, socket: usize) -> usize {
-        let first = self.request(self.all_slots()).next_multiple_of(EXPRESS_WORDS);
-        first + socket * EXPRESS_WORDS
+    pub const fn send_units(&self, socket: usize) -> usize {
+        let first = self.request(self.all_slots()).next_multiple_of(PACKET_UNITS);
+        first + socket * PACKET_UNITS
     }
 
     /// Size of the GPU words.
     pub const fn gpu_words(&self) -> usize {
-        self.send_express(self.sockets())
+        self.send_units(self.sockets())
     }
 
     /// CPU words: tells a launch to stop; not zero: the error number its waits return.
@@ -116,28 +122,22 @@ impl Layout {
         MAX_LAUNCHES as usize + shard
     }
 
-    /// CPU words: a socket's record, which begins with the express words of its receive side.
+    /// CPU words: a socket's inbox.
     #[inline(always)]
-    pub const fn record(&self, socket: usize) -> usize {
-        2 * MAX_LAUNCHES as usize + socket * RECORD_WORDS
-    }
-
-    /// CPU words: a socket's live words.
-    #[inline(always)]
-    pub const fn live(&self, socket: usize) -> usize {
-        self.record(socket) + LIVE_AT
+    pub const fn inbox(&self, socket: usize) -> usize {
+        2 * MAX_LAUNCHES as usize + socket * INBOX_WORDS
     }
 
     /// CPU words: a socket's card.
     #[inline(always)]
     pub const fn card(&self, socket: usize) -> usize {
-        self.record(socket) + CARD_AT
+        self.inbox(socket) + CARD_AT
     }
 
     /// CPU words: the sequence number of the reply in a slot.
     #[inline(always)]
     pub const fn reply_sequence(&self, slot: usize) -> usize {
-        self.record(self.sockets()) + slot
+        self.inbox(self.sockets()) + slot
     }
 
     /// CPU words: the reply in a slot.

@@ -10,8 +10,11 @@ use super::handle::Handle;
 pub const REQUEST_WORDS: usize = 32;
 /// Words of a reply.
 pub const REPLY_WORDS: usize = 16;
-/// Words before a request's payload.
-const HEAD: usize = 6;
+/// Where in a request its payload begins.
+pub const PAYLOAD_AT: usize = 6;
+/// Where in a reply its address begins.
+pub const ADDRESS_AT: usize = 2;
+const HEAD: usize = PAYLOAD_AT;
 /// Bytes of text that a request can carry.
 pub const MAX_TEXT: usize = (REQUEST_WORDS - HEAD) * 8;
 

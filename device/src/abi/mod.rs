@@ -4,9 +4,9 @@
 //! with one writer, reached through [`word`]; no pointer stands in shared memory.
 
 pub mod address;
+pub mod bits;
 pub mod card;
 pub mod errno;
-pub mod express;
 pub mod handle;
 pub mod layout;
 pub mod message;
@@ -18,7 +18,7 @@ pub(crate) mod ring;
 pub mod word;
 
 /// Changes with every change of anything in this module, and of the functions of the device library.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// "gnet", little-endian: the first word of every [`net::Net`].
 pub const MAGIC: u32 = u32::from_le_bytes(*b"gnet");

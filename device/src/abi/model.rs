@@ -29,7 +29,7 @@ pub enum Weakness {
     ReleaseFence,
     /// Acquire fences are not there.
     AcquireFence,
-    /// Express words are taken whatever their tags say.
+    /// Units of packets are taken whatever their tags say.
     Tags,
 }
 
@@ -135,8 +135,8 @@ impl Atomic {
         self.0.compare_exchange(current, new, success, failure)
     }
 
-    pub(crate) fn swap(&self, new: u64, order: Ordering) -> u64 {
-        self.0.swap(new, order)
+    pub(crate) fn fetch_or(&self, bits: u64, order: Ordering) -> u64 {
+        self.0.fetch_or(bits, order)
     }
 }
 
@@ -213,8 +213,4 @@ impl EmulatedThread for Alone {
         core::ptr::without_provenance_mut(16)
     }
 
-    fn kept(&self) -> *mut u64 {
-        // Groups of one keep nothing.
-        core::ptr::without_provenance_mut(16)
-    }
 }

@@ -5,10 +5,9 @@
 
 #![allow(unsafe_code, reason = "turns the net's pointers into words, bounds checked")]
 
-use super::card::{CARD_WORDS, Mailboxes, Place};
-use super::express::EXPRESS_WORDS;
+use super::card::{CARD_WORDS, Inboxes, Place};
 use super::layout::{
-    HEADER_WORDS, LOCAL_WORDS, Layout, MAILBOX_BYTES, RELAY_WORDS, SLOT_LOCAL_WORDS,
+    HEADER_WORDS, LOCAL_WORDS, Layout, P2P_INBOX_BYTES, PAGE_BYTES, RELAY_WORDS, SLOT_LOCAL_WORDS,
 };
 use super::message::{REPLY_WORDS, REQUEST_WORDS};
 use super::word::{Word, Words};
@@ -171,35 +170,23 @@ impl Net {
         self.gpu_word(self.layout().receive_head(socket))
     }
 
-    /// A socket's receive head.
+    /// Address of the units of the packet that a socket sends.
     #[inline(always)]
-    pub(crate) fn head_word(self, socket: usize) -> Word {
-        // SAFETY: as request_sequence.
-        unsafe { Word::at(self.receive_head(socket)) }
+    pub(crate) fn send_units(self, socket: usize) -> *mut u64 {
+        self.gpu_word(self.layout().send_units(socket))
     }
 
-    /// The express words of a socket's send side, and its send tail.
+    /// Address of a socket's inbox in the CPU words.
     #[inline(always)]
-    pub(crate) fn send_words(self, socket: usize) -> (Words<EXPRESS_WORDS>, Word) {
-        let (layout, start) = (self.layout(), self.gpu_word(0));
-        let at = |word: usize| start.wrapping_add(word);
-        // SAFETY: as request_sequence.
-        unsafe {
-            (Words::at(at(layout.send_express(socket))), Word::at(at(layout.send_tail(socket))))
-        }
-    }
-
-    /// Address of a socket's record in the CPU words.
-    #[inline(always)]
-    pub(crate) fn record(self, socket: usize) -> *mut u64 {
-        self.cpu_word(self.layout().record(socket))
+    pub(crate) fn inbox(self, socket: usize) -> *mut u64 {
+        self.cpu_word(self.layout().inbox(socket))
     }
 
     #[inline(always)]
     pub(crate) fn request_sequence(self, slot: usize) -> Word {
         // SAFETY: `new` promises the region's size, and callers' slots are below
         // `layout.all_slots()`. So for all that follow, and for sockets, whose handles
-        // `local::Socket` checks.
+        // `socket::Socket` checks.
         unsafe { Word::at(self.gpu_word(self.layout().request_sequence(slot))) }
     }
 
@@ -271,12 +258,13 @@ impl Net {
         self.inside(place.region, place.offset, u64::from(place.capacity))
     }
 
-    /// The addresses of a direct stream's mailboxes, its own and the peer's; none where one lies
-    /// outside the window.
-    pub(crate) fn mailboxes(self, pages: &Mailboxes) -> Option<[*mut u64; 2]> {
-        let bytes = MAILBOX_BYTES as u64;
-        let [own, peer] =
-            [pages.own, pages.peer].map(|page| self.inside(WINDOW, u64::from(page) * bytes, bytes));
+    /// The addresses of a p2p stream's inboxes, its own and the peer's; none where one lies outside
+    /// the window.
+    pub(crate) fn p2p_inboxes(self, pages: &Inboxes) -> Option<[*mut u64; 2]> {
+        let address = |page: u32| {
+            self.inside(WINDOW, u64::from(page) * PAGE_BYTES as u64, P2P_INBOX_BYTES as u64)
+        };
+        let [own, peer] = [pages.own, pages.peer].map(address);
         let at = |address: u64| core::ptr::with_exposed_provenance_mut(address as usize);
         (own != 0 && peer != 0).then(|| [at(own), at(peer)])
     }

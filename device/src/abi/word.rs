@@ -6,15 +6,16 @@
 //! | here | PTX | x86-64 |
 //! | --- | --- | --- |
 //! | [`Word::load`] | `ld.relaxed.sys` | `mov` |
+//! | [`Word::load_two`] | `ld.relaxed.sys.v2` | `mov`, twice |
 //! | [`Word::load_acquire`] | `ld.acquire.sys` | `mov` |
 //! | [`Word::store`] | `st.relaxed.sys` | `mov` |
 //! | [`Word::store_release`] | `st.release.sys` | `mov` |
 //! | [`Word::compare_exchange`] | `atom.acq_rel.sys.cas` | `lock cmpxchg` |
-//! | [`Word::swap_on_gpu`] | `atom.acquire.gpu.exch` | `xchg` |
+//! | [`Word::set_on_gpu`] | `atom.acquire.gpu.or` | `lock cmpxchg` |
 //! | [`Word::replace_on_gpu`] | `atom.relaxed.gpu.cas` | `lock cmpxchg` |
 //!
 //! There is no fetch-and-add on purpose: for nvptx it compiles to a relaxed, GPU-scoped
-//! instruction whatever ordering is asked for. The same holds for the compiler's own swap, so
+//! instruction whatever ordering is asked for. The same holds for the compiler's own fetch-and-or, so
 //! ours is written out; it is for words that only the GPU touches.
 //!
 //! With the feature `loom` every access goes to an atomic of loom's that stands for the address
@@ -74,6 +75,22 @@ impl Word {
         self.atomic().load(Ordering::Relaxed)
     }
 
+    /// Reads this word and the next, of a place that is aligned to both, with no order implied. Each is
+    /// whole by itself.
+    #[inline(always)]
+    pub fn load_two(&self) -> [u64; 2] {
+        #[cfg(target_arch = "nvptx64")]
+        {
+            // SAFETY: `at` promises validity, and callers that the next word is there, aligned.
+            unsafe { crate::simt::load_two(self.0) }
+        }
+        #[cfg(not(target_arch = "nvptx64"))]
+        {
+            // SAFETY: callers' promise, as above.
+            [self.load(), unsafe { self.offset(1) }.load()]
+        }
+    }
+
     /// Reads; what the writer did before its release is visible afterwards.
     #[inline(always)]
     pub fn load_acquire(&self) -> u64 {
@@ -115,26 +132,26 @@ impl Word {
         self.atomic().compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Puts `new` there and gives what was there before; acquires. Only for words that no other
-    /// processor touches: a GPU's exchange is not atomic against the CPU.
+    /// Sets `bits` and gives what was there before; acquires. Only for words that no other processor
+    /// touches: a GPU's read-modify-write is not atomic against the CPU.
     #[inline(always)]
-    pub fn swap_on_gpu(&self, new: u64) -> u64 {
+    pub fn set_on_gpu(&self, bits: u64) -> u64 {
         #[cfg(feature = "simulation")]
-        if let Some(outcome) = self.simulated(|bench| bench.swap(self.0, new)) {
+        if let Some(outcome) = self.simulated(|bench| bench.set(self.0, bits)) {
             return outcome;
         }
         #[cfg(target_arch = "nvptx64")]
         {
             // SAFETY: `at` promises alignment and validity.
-            unsafe { crate::simt::exchange(self.0, new) }
+            unsafe { crate::simt::set_bits(self.0, bits) }
         }
         #[cfg(not(target_arch = "nvptx64"))]
-        self.atomic().swap(new, Ordering::Acquire)
+        self.atomic().fetch_or(bits, Ordering::Acquire)
     }
 
     /// Replaces `current` by `new` where the calling thread is to do it (`mine`), with no order
     /// implied; gives `current` if it did, else something different. What other threads get means
-    /// nothing. Only for words that no other processor touches, as [`Self::swap_on_gpu`].
+    /// nothing. Only for words that no other processor touches, as [`Self::set_on_gpu`].
     #[inline(always)]
     pub fn replace_on_gpu(&self, current: u64, new: u64, mine: bool) -> u64 {
         #[cfg(target_arch = "nvptx64")]
@@ -144,6 +161,12 @@ impl Word {
         }
         #[cfg(not(target_arch = "nvptx64"))]
         if !mine || self.compare_exchange(current, new) { current } else { !current }
+    }
+
+    /// Where it is.
+    #[inline(always)]
+    pub(crate) fn address(&self) -> u64 {
+        self.0.expose_provenance() as u64
     }
 
     /// The word `index` places further on.
@@ -219,11 +242,6 @@ impl<const N: usize> Words<N> {
         assert!(index < N);
         // SAFETY: all N words lie in one region (`at`), and index < N.
         unsafe { self.0.offset(index) }
-    }
-
-    /// Where they are.
-    pub(crate) fn address(&self) -> u64 {
-        self.0.0.expose_provenance() as u64
     }
 
     /// Reads each word once, in no order.

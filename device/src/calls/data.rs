@@ -5,12 +5,15 @@ use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::buf;
 use crate::group::Group;
-use crate::library::{self, SEND_ALL};
+use crate::library::{self, RECEIVE_ALL, SEND_ALL};
 
 /// Do not wait, whatever the socket's options say.
 pub const MSG_DONTWAIT: u32 = 0x40;
 /// [`grecv`]: leave the bytes in the ring.
 pub const MSG_PEEK: u32 = 2;
+/// [`grecv`]: wait until the buffer is full. Fewer bytes come where the stream ends, or where an error
+/// ends the wait, which the next call then meets.
+pub const MSG_WAITALL: u32 = 0x100;
 
 /// Sends: on a blocking socket all of the buffer, else as much as fits. How many bytes.
 #[inline(always)]
@@ -30,6 +33,20 @@ pub fn gsend<G: Group>(
 /// Receives at least one byte, at most what the buffer holds; 0 once the peer has closed.
 #[inline(always)]
 pub fn grecv<G: Group>(
+    net: Net,
+    group: G,
+    handle: Handle,
+    buffer: impl buf::Into<G>,
+    flags: u32,
+) -> i64 {
+    if flags & RECEIVE_ALL != 0 {
+        return Errno::EINVAL.negative();
+    }
+    receive_into(net, group, handle, buffer, flags)
+}
+
+#[inline(always)]
+fn receive_into<G: Group>(
     net: Net,
     group: G,
     handle: Handle,
@@ -72,7 +89,7 @@ pub(crate) fn receive<G: Group>(
     buffer: impl buf::Into<G>,
     flags: u32,
 ) -> Result<usize, Errno> {
-    Errno::check(grecv(net, group, handle, buffer, flags)).map(|got| got as usize)
+    Errno::check(receive_into(net, group, handle, buffer, flags)).map(|got| got as usize)
 }
 
 #[inline(always)]

@@ -1,16 +1,24 @@
-//! Sending and receiving: by express where a message is small, else a slice of the ring and a copy.
+//! Sending and receiving: the planning threads of a group say what is to be done, all its threads do it.
 
 use crate::abi::errno::Errno;
-use crate::abi::express::EXPRESS_BYTES;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
-use crate::calls::{MSG_DONTWAIT, MSG_PEEK};
-use crate::express::{self, Outcome};
+use crate::abi::ring::Span;
+use crate::calls::{MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL};
+use crate::channel::{self, Finish, Mode, Plan, Step, packet_in, packet_out};
 use crate::group::Group;
-use crate::local::Side;
-use crate::ring::{Opened, Window};
+use crate::socket::{Direction, Socket};
+use crate::wait::{Deadline, group_until};
 
-use super::SEND_ALL;
+use super::{RECEIVE_ALL, SEND_ALL, planned};
+
+/// Bytes of a ring in host memory that are copied out at once: what is sent in answer goes out while
+/// the rest is read.
+const LONGEST_PIECE: usize = 32 << 10;
+/// Bytes that the GPU reads across PCIe at once.
+const LINE: usize = 128;
+/// How long the units of a packet may be on their way that was announced: a dead peer's never come.
+const PACKET_NS: u64 = 100_000_000;
 
 /// See [`super::send`].
 #[inline(always)]
@@ -22,25 +30,67 @@ pub(super) unsafe fn send<G: Group>(
     length: usize,
     flags: u32,
 ) -> i64 {
-    let small = (1..=EXPRESS_BYTES).contains(&length) && flags & !(SEND_ALL | MSG_DONTWAIT) == 0;
-    if small && express::send_kept(net, group, Handle(handle), (from, length)) {
-        return if flags & SEND_ALL == 0 { length as i64 } else { 0 };
+    if flags & !(MSG_DONTWAIT | SEND_ALL) != 0 {
+        return Errno::EINVAL.negative();
     }
-    send_otherwise(net, group, Handle(handle), from, length, flags)
+    let (handle, wait) = (Handle(handle), flags & MSG_DONTWAIT == 0);
+    let (rank, size) = (group.rank() as u32, group.size() as u32);
+    let mut sent = 0;
+    // Counted: each turn sends a byte or more, or is the last.
+    let stopped = loop {
+        let rest = from.wrapping_add(sent);
+        let left = length - sent;
+        let words = planned(group, |crew| {
+            channel::send(net, handle, crew, rest, left, u32::from(left > 0), wait)
+        });
+        let moved = match Plan::step(words) {
+            Ok(Step::Done(bytes)) => bytes,
+            Ok(Step::Packet(span)) => {
+                send_packet(net, handle, rank, size, rest, span.length() as u32);
+                group.barrier();
+                if rank + 1 == size {
+                    channel::finish(net, handle, span.length(), Finish::Packet);
+                }
+                span.length()
+            }
+            Ok(Step::Ring(ring, span)) => {
+                let span = span.at_most(left);
+                // SAFETY: the caller's buffer holds so many bytes.
+                unsafe { channel::copy::copy_in(rank, size, rest, ring, span) };
+                group.barrier();
+                // The last thread, in larger groups of another warp than the leader: the group's next
+                // call begins while this one's counter is still on its way.
+                let last = span.length() == left;
+                if rank == if last { size - 1 } else { 0 } {
+                    channel::finish(net, handle, span.length(), Finish::Filled);
+                }
+                span.length()
+            }
+            Ok(Step::End) => break if left > 0 { Errno::EPIPE.negative() } else { 0 },
+            Err(errno) => break errno.negative(),
+        };
+        sent += moved;
+        if sent == length {
+            break 0;
+        }
+    };
+    match flags & SEND_ALL != 0 {
+        true => stopped,
+        // As sockets say it: the error only if nothing was sent; the next call will meet it.
+        false if stopped != 0 && sent == 0 => stopped,
+        false => sent as i64,
+    }
 }
 
+/// A thread's part of sending a packet.
 #[inline(never)]
-fn send_otherwise<G: Group>(
-    net: Net,
-    group: G,
-    handle: Handle,
-    from: *const u8,
-    length: usize,
-    flags: u32,
-) -> i64 {
-    let sent = send_from(net, group, handle, (from, length), flags & !SEND_ALL);
-    let result = if flags & SEND_ALL == 0 { sent.count() } else { sent.all().map(|()| 0) };
-    result.map_or_else(Errno::negative, |sent| sent as i64)
+fn send_packet(net: Net, handle: Handle, rank: u32, size: u32, from: *const u8, length: u32) {
+    let socket = Socket::known(net, handle);
+    let (units, tail) = (socket.units(), socket.publishes(Direction::Send).address());
+    let position = socket.position(Direction::Send).count();
+    let ring = socket.ring(Direction::Send);
+    // SAFETY: the caller's buffer holds the message, and the group has the direction.
+    unsafe { packet_out(rank, size, units, tail, ring, position, from, length) };
 }
 
 /// See [`super::receive`].
@@ -53,26 +103,90 @@ pub(super) unsafe fn receive<G: Group>(
     length: usize,
     flags: u32,
 ) -> i64 {
-    if length > 0 && flags == 0 {
-        let bytes = express::receive_kept(net, group, Handle(handle), (to, length));
-        if bytes != 0 {
-            return i64::from(bytes);
+    if flags & !(MSG_DONTWAIT | MSG_PEEK | MSG_WAITALL | RECEIVE_ALL) != 0 {
+        return Errno::EINVAL.negative();
+    }
+    let handle = Handle(handle);
+    let (rank, size) = (group.rank() as u32, group.size() as u32);
+    let peeks = flags & MSG_PEEK != 0;
+    let all = flags & (MSG_WAITALL | RECEIVE_ALL) != 0;
+    let mut got = 0;
+    // Counted: each turn receives a byte or more, or is the last.
+    loop {
+        let left = length - got;
+        let rest = to.wrapping_add(got);
+        let words = planned(group, |crew| {
+            let mode = Mode::new(G::KIND, crew, flags & MSG_DONTWAIT == 0, !peeks);
+            channel::receive(net, handle, rest, left, u32::from(left > 0), mode)
+        });
+        let moved = match Plan::step(words) {
+            Ok(Step::Done(bytes)) => Ok(bytes),
+            Ok(Step::Packet(span)) => receive_packet(net, group, handle, span, rest),
+            Ok(Step::Ring(ring, span)) => {
+                let span = piece(span.at_most(left), left);
+                // SAFETY: the caller's buffer holds so many bytes.
+                unsafe { channel::copy::copy_out(rank, size, ring, span, rest) };
+                // What other threads copied is there for all.
+                group.barrier();
+                if group.is_leader() {
+                    let used = if peeks { 0 } else { span.length() };
+                    channel::finish(net, handle, used, Finish::Copied);
+                }
+                Ok(span.length())
+            }
+            Ok(Step::End) => return got as i64,
+            Err(errno) => Err(errno),
+        };
+        match moved {
+            Ok(bytes) => got += bytes,
+            // As sockets say it: the error only if nothing was received; the next call will meet it.
+            Err(_) if got > 0 && flags & RECEIVE_ALL == 0 => return got as i64,
+            Err(errno) => return errno.negative(),
+        }
+        if !all || peeks || got == length {
+            return got as i64;
         }
     }
-    receive_otherwise(net, group, Handle(handle), to, length, flags)
 }
 
-#[inline(never)]
-fn receive_otherwise<G: Group>(
+/// What of a part of the ring is copied at once. One that is long and does not fill the buffer ends where
+/// a line of the ring ends: the next one then begins there, and its copy moves 16 bytes at a time. What a
+/// peer sends comes in odd pieces, and the copy of one that begins anywhere takes longer.
+#[inline(always)]
+fn piece(span: Span, most: usize) -> Span {
+    let length = span.length();
+    let beyond = (span.low() as usize + length) % LINE;
+    if length >= LONGEST_PIECE && length < most { span.at_most(length - beyond) } else { span }
+}
+
+/// All threads copy a packet out; the direction is free then.
+#[inline(always)]
+fn receive_packet<G: Group>(
     net: Net,
     group: G,
     handle: Handle,
+    span: Span,
     to: *mut u8,
-    length: usize,
-    flags: u32,
-) -> i64 {
-    let received = receive_into(net, group, handle, (to, length), flags);
-    received.map_or_else(Errno::negative, |got| got as i64)
+) -> Result<usize, Errno> {
+    let inbox = Socket::known(net, handle).inbox();
+    let (rank, size) = (group.rank() as u32, group.size() as u32);
+    let length = span.length() as u32;
+    let copied = group_until(net, group, Deadline::after(PACKET_NS), || {
+        // SAFETY: the caller's buffer holds the packet, and the group has the direction.
+        let whole = unsafe { packet_in(rank, size, inbox, span.low(), to, length) };
+        !group.any(!whole)
+    });
+    group.barrier();
+    if group.is_leader() {
+        let used = if copied.is_ok() { span.length() } else { 0 };
+        channel::finish(net, handle, used, Finish::Copied);
+    }
+    // A peer that announces what it does not send has failed.
+    match copied {
+        Ok(()) => Ok(span.length()),
+        Err(Errno::ETIMEDOUT) => Err(Errno::ECONNRESET),
+        Err(errno) => Err(errno),
+    }
 }
 
 /// See [`super::copy`].
@@ -92,137 +206,8 @@ pub(super) unsafe fn copy<G: Group>(
     while at < length {
         let piece = (length - at).min(MOST);
         // SAFETY: inside both buffers, by the caller's promise.
-        unsafe { crate::copy::to_ring(rank, size, from.add(at), to.add(at), piece as u32) };
+        unsafe { channel::copy::to_ring(rank, size, from.add(at), to.add(at), piece as u32) };
         at += piece;
     }
     0
-}
-
-/// How far a send came, and what ended it before it had sent all.
-struct Sent {
-    bytes: usize,
-    stopped: Option<Errno>,
-}
-
-impl Sent {
-    #[inline(always)]
-    const fn nothing(errno: Errno) -> Self {
-        Self { bytes: 0, stopped: Some(errno) }
-    }
-
-    /// As sockets say it: the error only if nothing was sent; the next call will meet it.
-    #[inline(always)]
-    fn count(self) -> Result<usize, Errno> {
-        match self.stopped {
-            Some(errno) if self.bytes == 0 => Err(errno),
-            _ => Ok(self.bytes),
-        }
-    }
-
-    /// For who wants all to be sent.
-    #[inline(always)]
-    fn all(self) -> Result<(), Errno> {
-        self.stopped.map_or(Ok(()), Err)
-    }
-}
-
-#[inline(always)]
-fn send_from<G: Group>(
-    net: Net,
-    group: G,
-    handle: Handle,
-    (from, length): (*const u8, usize),
-    flags: u32,
-) -> Sent {
-    if flags & !MSG_DONTWAIT != 0 {
-        return Sent::nothing(Errno::EINVAL);
-    }
-    let wait = flags & MSG_DONTWAIT == 0;
-    if group.has_whole_warp() && (1..=EXPRESS_BYTES).contains(&length) {
-        return match express::send(net, group, handle, (from, length), wait) {
-            Ok(Outcome::Copied(bytes)) => Sent { bytes, stopped: None },
-            Ok(Outcome::Ring(Opened::Window(window))) => {
-                fill(net, group, handle, window, from);
-                let sent = window.len();
-                if sent == length || !wait {
-                    let stopped = (sent < length).then_some(Errno::EAGAIN);
-                    return Sent { bytes: sent, stopped };
-                }
-                let rest = (from.wrapping_add(sent), length - sent);
-                let more = send_by_ring(net, group, handle, rest, wait);
-                Sent { bytes: sent + more.bytes, ..more }
-            }
-            Ok(Outcome::Ring(Opened::End)) => Sent::nothing(Errno::EPIPE),
-            Err(errno) => Sent::nothing(errno),
-        };
-    }
-    send_by_ring(net, group, handle, (from, length), wait)
-}
-
-#[inline(always)]
-fn fill<G: Group>(net: Net, group: G, handle: Handle, window: Window, from: *const u8) {
-    window.copy_in(group, from);
-    window.close(net, group, handle, Side::Send, window.len());
-}
-
-#[inline(always)]
-fn send_by_ring<G: Group>(
-    net: Net,
-    group: G,
-    handle: Handle,
-    (from, length): (*const u8, usize),
-    wait: bool,
-) -> Sent {
-    let least = usize::from(length > 0);
-    let mut bytes = 0;
-    // Counted: each turn sends a byte or more, or is the last.
-    loop {
-        let want = (least, length - bytes);
-        let stopped = match Window::open(net, group, handle, Side::Send, want, wait) {
-            Ok(Opened::Window(window)) => {
-                fill(net, group, handle, window, from.wrapping_add(bytes));
-                bytes += window.len();
-                None
-            }
-            Ok(Opened::End) => (length > 0).then_some(Errno::EPIPE),
-            Err(errno) => Some(errno),
-        };
-        if stopped.is_some() || bytes == length {
-            return Sent { bytes, stopped };
-        }
-    }
-}
-
-#[inline(always)]
-fn receive_into<G: Group>(
-    net: Net,
-    group: G,
-    handle: Handle,
-    (to, length): (*mut u8, usize),
-    flags: u32,
-) -> Result<usize, Errno> {
-    if flags & !(MSG_DONTWAIT | MSG_PEEK) != 0 {
-        return Err(Errno::EINVAL);
-    }
-    let wait = flags & MSG_DONTWAIT == 0;
-    let opened = if group.has_whole_warp() && length > 0 && flags & MSG_PEEK == 0 {
-        match express::receive(net, group, handle, (to, length), wait)? {
-            Outcome::Copied(got) => return Ok(got),
-            Outcome::Ring(opened) => opened,
-        }
-    } else {
-        let want = (usize::from(length > 0), length);
-        Window::open(net, group, handle, Side::Receive, want, wait)?
-    };
-    match opened {
-        Opened::End => Ok(0),
-        Opened::Window(window) => {
-            let window = window.up_to_a_line(length);
-            window.copy_out(group, to);
-            let used = if flags & MSG_PEEK == 0 { window.len() } else { 0 };
-            // Begins with a barrier: what other threads copied is there for all.
-            window.close_copied(net, group, handle, used);
-            Ok(window.len())
-        }
-    }
 }

@@ -31,11 +31,17 @@ mod socket;
 mod system;
 
 use crate::abi::net::Net;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
+use crate::channel::{Crew, Plan};
 use crate::group::{Group, GroupKind};
 
 /// In the flags of `send`: the result is 0 or why not all was sent, in place of a count. Beside the
 /// flags that programs may give.
 pub(crate) const SEND_ALL: u32 = 1 << 31;
+
+/// In the flags of `receive`: it receives until the buffer is full, and an error on the way is its
+/// result.
+pub(crate) const RECEIVE_ALL: u32 = 1 << 31;
 
 /// Which address `name` gives.
 pub(crate) const OWN_NAME: u32 = 0;
@@ -144,7 +150,7 @@ functions! {
     /// 0 at the end of the stream; where the ring lies is stored at every thread's `ring`.
     open_slice(handle: u64, side: u32, least: usize, ring: *mut u64) in slice;
     /// Publishes that `used` bytes of a slice were used, and closes it.
-    close_slice(handle: u64, side: u32, low: u32, used: usize) in slice;
+    close_slice(handle: u64, side: u32, used: usize) in slice;
     /// Sets an option.
     set_option(handle: u64, option: u32, value: u64) in option;
     /// Reads an option.
@@ -163,30 +169,15 @@ functions! {
     print(text: *const u8, length: usize) in system;
 }
 
-/// What a kernel does first, on a GPU, and all its threads: shared memory is not cleared between
-/// launches.
-#[cfg(all(target_arch = "nvptx64", feature = "library"))]
-#[unsafe(no_mangle)]
-extern "C-unwind" fn gpunet_begin() -> i64 {
-    if crate::simt::position().thread == 0 {
-        crate::hot::forget();
-    }
-    // The first warp looks there before it meets at any other barrier, and its lanes must agree.
-    crate::simt::warp_barrier();
-    0
-}
-
-#[cfg(all(target_arch = "nvptx64", not(feature = "library")))]
-unsafe extern "C-unwind" {
-    fn gpunet_begin() -> i64;
-}
-
-/// The same for a kernel.
-#[cfg(all(target_arch = "nvptx64", not(feature = "library")))]
+/// The planning threads of the group do it; all threads get the plan.
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 #[inline(always)]
-pub(crate) fn begin() {
-    // SAFETY: takes nothing; all threads call it.
-    unsafe { gpunet_begin() };
+fn planned<G: Group>(group: G, plan: impl FnOnce(Crew) -> Plan) -> [u64; 2] {
+    let whole = group.has_whole_warp();
+    group.lead(|| match whole || group.is_leader() {
+        true => plan(Crew::new(whole)).words(),
+        false => Plan::END.words(),
+    })
 }
 
 /// The leader does it; all threads get the result.

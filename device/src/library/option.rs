@@ -6,7 +6,7 @@ use crate::abi::message::Operation;
 use crate::abi::net::Net;
 use crate::abi::option::SocketOption;
 use crate::group::Group;
-use crate::local::{Side, Socket};
+use crate::socket::{Direction, Socket};
 
 use super::socket::ask_about;
 use super::{led, number};
@@ -35,10 +35,10 @@ fn set(net: Net, handle: Handle, option: u32, value: u64) -> Result<u64, Errno> 
     match option {
         NON_BLOCKING if value > 1 => return Err(Errno::EINVAL),
         NON_BLOCKING => socket.set_non_blocking(value == 1),
-        RECEIVE_TIMEOUT => socket.set_timeout(Side::Receive, value),
-        SEND_TIMEOUT => socket.set_timeout(Side::Send, value),
+        RECEIVE_TIMEOUT => socket.set_timeout(Direction::Receive, value),
+        SEND_TIMEOUT => socket.set_timeout(Direction::Send, value),
         _ => {
-            ask_about(net, handle, Operation::SetOption, [u64::from(option), value, 0, 0])?;
+            Errno::check(ask_about(net, handle, Operation::SetOption, option.into(), value))?;
         }
     }
     Ok(0)
@@ -54,10 +54,10 @@ pub(super) unsafe fn get_option<G: Group>(net: Net, group: G, handle: u64, optio
 fn get(net: Net, handle: Handle, option: u32) -> Result<u64, Errno> {
     let socket = Socket::open(net, handle)?;
     Ok(match option {
-        NON_BLOCKING => u64::from(socket.non_blocking()),
-        RECEIVE_TIMEOUT => socket.timeout(Side::Receive),
-        SEND_TIMEOUT => socket.timeout(Side::Send),
+        NON_BLOCKING => u64::from(socket.info().non_blocking()),
+        RECEIVE_TIMEOUT => socket.timeout(Direction::Receive),
+        SEND_TIMEOUT => socket.timeout(Direction::Send),
         ERROR => socket.status().errno() as u64,
-        _ => ask_about(net, handle, Operation::GetOption, [u64::from(option), 0, 0, 0])?.number(),
+        _ => return Errno::check(ask_about(net, handle, Operation::GetOption, option.into(), 0)),
     })
 }

@@ -7,7 +7,9 @@ use crate::abi::net::Net;
 use crate::buf::Shared;
 use crate::calls::{POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDHUP, PollFd};
 use crate::group::Group;
-use crate::local::{Side, Socket, adopt_rings};
+use crate::abi::bits::Progress;
+use crate::channel::find_packet;
+use crate::socket::{Direction, Socket, adopt_rings};
 use crate::wait::{Deadline, group_until};
 
 /// See [`super::poll`].
@@ -58,16 +60,16 @@ pub(super) unsafe fn poll<G: Group>(
 fn look(net: Net, handle: Handle, events: u16) -> u16 {
     let Ok(socket) = Socket::open(net, handle) else { return POLLNVAL };
     let wanted = events & (POLLIN | POLLOUT | POLLRDHUP) | POLLERR | POLLHUP;
-    let incoming = || socket.whole_progress(Side::Receive);
-    let waiting = |count: u64| count > socket.position(Side::Receive);
-    let found = match socket.kind() {
+    let incoming = || arrived(net, handle);
+    let waiting = |count: u64| count > socket.position(Direction::Receive).count();
+    let found = match socket.info().kind() {
         Some(Kind::Listener | Kind::Poller) => {
             let progress = incoming();
             let failed = if progress.has_failed() { POLLERR } else { 0 };
             failed | if waiting(progress.count()) || progress.is_over() { POLLIN } else { 0 }
         }
         Some(Kind::Stream) => {
-            let (incoming, outgoing) = (incoming(), socket.whole_progress(Side::Send));
+            let (incoming, outgoing) = (incoming(), socket.progress(Direction::Send));
             // Read last and written first: a socket that failed as a whole is never seen half so.
             let status = socket.status();
             let gone = status.state() == Status::FAILED;
@@ -79,14 +81,14 @@ fn look(net: Net, handle: Handle, events: u16) -> u16 {
             if no_more_in {
                 found |= POLLRDHUP;
             }
-            let mut ring = socket.ring(Side::Send);
+            let mut ring = socket.ring(Direction::Send);
             if ring.is_none() && adopt_rings(net, handle) {
-                ring = socket.ring(Side::Send);
+                ring = socket.ring(Direction::Send);
             }
             let capacity = if ring.is_none() { 0 } else { ring.capacity() as i64 };
-            // The proxy may be ahead of the position for a moment: a small message is announced
-            // before its group gives the side back.
-            let used = socket.position(Side::Send).wrapping_sub(outgoing.count()) as i64;
+            // The proxy may be ahead of the position for a moment: a packet is announced
+            // before its group gives the direction back.
+            let used = socket.position(Direction::Send).count().wrapping_sub(outgoing.count()) as i64;
             let writable = used < capacity || no_more_out;
             if status.state() != Status::CONNECTING && writable {
                 found |= POLLOUT;
@@ -102,4 +104,13 @@ fn look(net: Net, handle: Handle, events: u16) -> u16 {
         _ => POLLHUP | POLLOUT,
     };
     found & wanted
+}
+
+/// How far the other end has sent, without a packet that has not come as a whole.
+fn arrived(net: Net, handle: Handle) -> Progress {
+    let socket = Socket::known(net, handle);
+    let tail = socket.progress(Direction::Receive);
+    let is_whole = !socket.info().is_p2p() || !tail.is_packet() || find_packet(net, handle, tail) != 0;
+    let count = if is_whole { tail.count() } else { socket.position(Direction::Receive).count() };
+    Progress::new(count, 0).with_ending_of(tail)
 }

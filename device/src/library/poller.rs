@@ -1,30 +1,30 @@
 //! Pollers: making one, what it watches, and taking events.
 
+use core::ptr::null_mut;
+
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
-use crate::abi::message::{Operation, Request};
+use crate::abi::message::Operation;
 use crate::abi::net::Net;
 use crate::buf::Shared;
 use crate::group::Group;
-use crate::local::{Side, Socket};
+use crate::channel::copy::copy_out;
+use crate::channel::{self, Finish, Mode, Plan, Step};
 use crate::poller::{EVENT_BYTES, Event};
-use crate::request::ask;
-use crate::ring::{Opened, Window};
+use crate::socket::{Direction, Payload, Socket, ask, watch_both_ends};
 use crate::wait::Deadline;
 
-use super::socket::checked;
-use super::{led, number};
+use super::{led, planned};
 
 /// See [`super::poller`].
 #[inline(always)]
 pub(super) unsafe fn poller<G: Group>(net: Net, group: G) -> i64 {
-    led(group, || number(make(net)))
+    led(group, || make(net))
 }
 
 #[inline(never)]
-fn make(net: Net) -> Result<u64, Errno> {
-    let request = Request::new(Operation::Poller, net.launch(), Handle::NONE, [0; 4]);
-    ask(net, 0, &request).and_then(checked).map(|reply| reply.number())
+fn make(net: Net) -> i64 {
+    ask(net, 0, Operation::Poller, Handle::NONE, 0, 0, 0, Payload::NONE, null_mut())
 }
 
 /// See [`super::watch`].
@@ -37,18 +37,21 @@ pub(super) unsafe fn watch<G: Group>(
     events: u64,
     token: u64,
 ) -> i64 {
-    led(group, || number(ask_to_watch(net, Handle(poller), [socket, events, token, 0])))
+    led(group, || ask_to_watch(net, Handle(poller), Handle(socket), events, token))
 }
 
 #[inline(never)]
-fn ask_to_watch(net: Net, poller: Handle, numbers: [u64; 4]) -> Result<u64, Errno> {
-    // The socket's shard keeps the watch: it sees what happens.
-    let socket = Socket::open(net, Handle(numbers[0]))?;
-    if numbers[1] != 0 {
-        socket.watch_both_ends();
+fn ask_to_watch(net: Net, poller: Handle, socket: Handle, events: u64, token: u64) -> i64 {
+    if let Err(errno) = Socket::open(net, socket) {
+        return errno.negative();
     }
-    let request = Request::new(Operation::Watch, net.launch(), poller, numbers);
-    ask(net, socket.shard(), &request).and_then(checked).map(|_| 0)
+    if events != 0 {
+        watch_both_ends(net, socket);
+    }
+    // The socket's shard keeps the watch: it sees what happens.
+    let shard = socket.shard() as usize;
+    let (operation, none) = (Operation::Watch, Payload::NONE);
+    ask(net, shard, operation, poller, socket.0, events, token, none, null_mut()).min(0)
 }
 
 /// See [`super::wait`].
@@ -114,17 +117,20 @@ fn take<G: Group>(
     if group.is_leader()
         && let Ok(socket) = Socket::open(net, poller)
     {
-        socket.set_timeout(Side::Receive, timeout_ns);
+        socket.set_timeout(Direction::Receive, timeout_ns);
     }
-    let want = (EVENT_BYTES, events.len() * EVENT_BYTES);
-    let window = match Window::open(net, group, poller, Side::Receive, want, true)? {
-        Opened::End => return Err(Errno::EBADF),
-        Opened::Window(window) => window,
-    };
-    window.copy_out(group, events.as_ptr().cast());
+    let to = events.as_ptr().cast();
+    let words = planned(group, |crew| {
+        let mode = Mode::new(G::KIND, crew, true, false);
+        channel::receive(net, poller, to, 0, EVENT_BYTES as u32, mode)
+    });
+    let Step::Ring(ring, span) = Plan::step(words)? else { return Err(Errno::EBADF) };
+    let span = span.at_most(events.len() * EVENT_BYTES);
+    // SAFETY: there is room for so many events.
+    unsafe { copy_out(group.rank() as u32, group.size() as u32, ring, span, to) };
     // Who looks at an event need not be who copied it.
     group.barrier();
-    let taken = events.first(window.len() / EVENT_BYTES);
+    let taken = events.first(span.length() / EVENT_BYTES);
     let mut withdrawn = false;
     let mut at = group.rank();
     // Counted: the events.
@@ -132,9 +138,11 @@ fn take<G: Group>(
         withdrawn |= event.events == 0;
         at += group.size();
     }
-    // Before the slice closes: nobody waits for the thread that publishes.
+    // All threads have read what they copied: it was stored elsewhere before the barrier.
     let withdrawn = group.any(withdrawn);
-    window.close_after_barrier(net, group, poller, Side::Receive, window.len());
+    if group.is_leader() {
+        channel::finish(net, poller, span.length(), Finish::Copied);
+    }
     Ok((taken, withdrawn))
 }
 

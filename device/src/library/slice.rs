@@ -1,18 +1,11 @@
 //! Slices of a ring that a kernel uses itself, without a copy.
 
-use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::group::Group;
-use crate::local::Side;
-use crate::ring;
+use crate::channel::{self, Finish, Mode};
 
-use super::SEND_SIDE;
-
-#[inline(always)]
-fn side_of(number: u32) -> Side {
-    if number == SEND_SIDE { Side::Send } else { Side::Receive }
-}
+use super::{SEND_SIDE, planned};
 
 /// See [`super::open_slice`].
 #[inline(always)]
@@ -24,11 +17,14 @@ pub(super) unsafe fn open_slice<G: Group>(
     least: usize,
     ring: *mut u64,
 ) -> i64 {
-    let mut words = [0; 2];
-    if group.is_leader() {
-        words = ring::find(net, G::KIND, Handle(handle), side_of(side), least, true).words();
-    }
-    let [place, span] = group.broadcast(words);
+    let (handle, least) = (Handle(handle), u32::try_from(least).unwrap_or(u32::MAX));
+    let [place, span] = planned(group, |crew| match side {
+        SEND_SIDE => channel::send(net, handle, crew, core::ptr::null(), 0, least, true),
+        _ => {
+            let mode = Mode::new(G::KIND, crew, true, false);
+            channel::receive(net, handle, core::ptr::null_mut(), 0, least, mode)
+        }
+    });
     // SAFETY: the caller's promise.
     unsafe { ring.write(place) };
     span as i64
@@ -41,12 +37,13 @@ pub(super) unsafe fn close_slice<G: Group>(
     group: G,
     handle: u64,
     side: u32,
-    low: u32,
     used: usize,
 ) -> i64 {
     // All threads' loads and stores in the slice are done.
     group.barrier();
-    let ending = ring::Ending::of_window(side_of(side));
-    ring::finish(net, group, Handle(handle), (low, used), ending);
-    Errno(0).negative()
+    if group.is_leader() {
+        let how = if side == SEND_SIDE { Finish::Filled } else { Finish::Read };
+        channel::finish(net, Handle(handle), used, how);
+    }
+    0
 }

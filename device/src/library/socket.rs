@@ -1,27 +1,25 @@
 //! Making, naming and ending sockets. The leader asks the proxy; all threads get the result.
 
-use crate::abi::address::SocketAddr;
+use core::ptr::null_mut;
+
+use crate::abi::address::{ADDRESS_WORDS, SocketAddr};
+use crate::abi::bits::{Position, Progress};
 use crate::abi::card::{Kind, Status};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
-use crate::abi::message::{Operation, Reply, Request};
+use crate::abi::message::Operation;
 use crate::abi::net::Net;
 use crate::abi::word::Word;
 use crate::calls::{SHUT_RD, SHUT_RDWR, SOCK_NONBLOCK};
 use crate::group::Group;
-use crate::local::{Side, Socket, adopt_rings, begin_close, reinstall};
 use crate::planted::{Bug, planted};
-use crate::request::ask;
 use crate::simt;
+use crate::socket::{
+    Direction, Payload, Socket, adopt_rings, ask, begin_close, lock_to_leave, reinstall,
+};
 use crate::wait::{Deadline, Watch, wait_until};
 
-use super::{PEER_NAME, led, number};
-
-/// How long a close, or a shutdown, waits for other groups to leave the socket.
-const LEAVE_NS: u64 = 2_000_000_000;
-
-/// Words of an address that are broadcast at once.
-const HALF: usize = 7;
+use super::{PEER_NAME, led};
 
 /// See [`super::socket`].
 #[inline(always)]
@@ -32,19 +30,28 @@ pub(super) unsafe fn socket<G: Group>(
     kind: i32,
     protocol: i32,
 ) -> i64 {
-    led(group, || number(make(net, domain, kind, protocol)))
+    led(group, || make(net, domain, kind, protocol))
 }
 
 #[inline(never)]
-fn make(net: Net, domain: i32, kind: i32, protocol: i32) -> Result<u64, Errno> {
-    let numbers = [domain as u64, (kind & !SOCK_NONBLOCK) as u64, protocol as u64, 0];
-    let request = Request::new(Operation::Socket, net.launch(), Handle::NONE, numbers);
-    let handle = Handle(checked(ask(net, any_shard(net), &request)?)?.number());
-    let socket = Socket::open(net, handle)?;
-    if kind & SOCK_NONBLOCK != 0 {
-        socket.set_non_blocking(true);
+fn make(net: Net, domain: i32, kind: i32, protocol: i32) -> i64 {
+    let (domain, kind_alone) = (domain as u64, (kind & !SOCK_NONBLOCK) as u64);
+    let (shard, none) = (any_shard(net), Payload::NONE);
+    let (operation, protocol) = (Operation::Socket, protocol as u64);
+    let handle =
+        ask(net, shard, operation, Handle::NONE, domain, kind_alone, protocol, none, null_mut());
+    if handle < 0 {
+        return handle;
     }
-    Ok(handle.0)
+    match Socket::open(net, Handle(handle as u64)) {
+        Ok(socket) => {
+            if kind & SOCK_NONBLOCK != 0 {
+                socket.set_non_blocking(true);
+            }
+            handle
+        }
+        Err(errno) => errno.negative(),
+    }
 }
 
 /// See [`super::bind`].
@@ -55,86 +62,98 @@ pub(super) unsafe fn bind<G: Group>(
     handle: u64,
     address: *const SocketAddr,
 ) -> i64 {
-    led(group, || {
-        // SAFETY: the caller's promise.
-        let address = unsafe { &*address };
-        number(ask_with_address(net, Handle(handle), Operation::Bind, address).map(|()| 0))
-    })
+    // SAFETY: the caller's promise.
+    led(group, || unsafe { ask_with_address(net, Handle(handle), Operation::Bind, address) })
 }
 
 /// See [`super::listen`].
 #[inline(always)]
 pub(super) unsafe fn listen<G: Group>(net: Net, group: G, handle: u64, backlog: i32) -> i64 {
-    led(group, || number(begin_listen(net, Handle(handle), backlog)))
+    led(group, || begin_listen(net, Handle(handle), backlog))
 }
 
 #[inline(never)]
-fn begin_listen(net: Net, handle: Handle, backlog: i32) -> Result<u64, Errno> {
-    ask_about(net, handle, Operation::Listen, [backlog.max(0) as u64, 0, 0, 0])?;
-    reinstall(net, handle)?;
-    Ok(0)
+fn begin_listen(net: Net, handle: Handle, backlog: i32) -> i64 {
+    let asked = ask_about(net, handle, Operation::Listen, backlog.max(0) as u64, 0);
+    if asked < 0 { asked } else { reinstall(net, handle) }
 }
 
 /// See [`super::accept`].
 #[inline(always)]
 pub(super) unsafe fn accept<G: Group>(net: Net, group: G, handle: u64) -> i64 {
-    led(group, || number(take_accepted(net, Handle(handle))))
+    led(group, || take_accepted(net, Handle(handle)))
 }
 
 /// The accept ring is a receive ring of 8-byte handles.
 #[inline(never)]
-fn take_accepted(net: Net, handle: Handle) -> Result<u64, Errno> {
-    let socket = Socket::open(net, handle)?;
-    if socket.kind() != Some(Kind::Listener) {
-        return Err(Errno::EINVAL);
-    }
-    let ring = socket.ring(Side::Receive);
-    if ring.is_none() {
-        return Err(Errno::EINVAL);
-    }
-    let wait = !socket.non_blocking();
-    let deadline = Deadline::after_or_never(socket.timeout(Side::Receive));
-    let position = socket.lock(Side::Receive, wait)?;
-    if !socket.is_still_here() {
-        // Another socket has the place by now, and this is its side.
-        socket.unlock(Side::Receive, position);
-        return Err(Errno::EBADF);
-    }
-    let ready = || {
-        let progress = socket.progress(Side::Receive);
-        if progress.count() > position {
-            Some(Ok(()))
-        } else if progress.is_over() {
-            Some(Err(if progress.has_failed() { socket.failure() } else { Errno::EINVAL }))
-        } else if !socket.is_open() {
-            Some(Err(Errno::EBADF))
-        } else {
-            None
-        }
+fn take_accepted(net: Net, handle: Handle) -> i64 {
+    let socket = match Socket::open(net, handle) {
+        Ok(socket) => socket,
+        Err(errno) => return errno.negative(),
     };
-    let outcome = if wait {
-        wait_until(net, socket.shard(), deadline, Watch::Stop, ready).and_then(|inner| inner)
-    } else {
-        ready().unwrap_or(Err(Errno::EAGAIN))
-    };
-    if let Err(errno) = outcome {
-        socket.unlock(Side::Receive, position);
-        return Err(errno);
+    let (info, ring) = (socket.info(), socket.ring(Direction::Receive));
+    if info.kind() != Some(Kind::Listener) || ring.is_none() {
+        return Errno::EINVAL.negative();
     }
-    let offset = position as usize & (ring.capacity() - 1);
+    let wait = !info.non_blocking();
+    let deadline = Deadline::after_or_never(socket.timeout(Direction::Receive));
+    let position = match socket.lock(Direction::Receive, wait) {
+        Ok(position) => position,
+        Err(errno) => return errno.negative(),
+    };
+    let mut result = Errno::EBADF.negative();
+    // Another socket may have the place by now, and then this is its direction.
+    if socket.is_still_here() {
+        result = match wait {
+            true => {
+                let ready = || match accept_state(net, handle, position) {
+                    0 => None,
+                    state => Some(state),
+                };
+                let waited = wait_until(net, socket.shard(), deadline, Watch::Stop, ready);
+                waited.unwrap_or_else(Errno::negative)
+            }
+            false => match accept_state(net, handle, position) {
+                0 => Errno::EAGAIN.negative(),
+                state => state,
+            },
+        };
+    }
+    if result < 0 {
+        socket.unlock(Direction::Receive, position);
+        return result;
+    }
+    let offset = position.count() as usize & (ring.capacity() - 1);
     // SAFETY: positions of a listener move by 8 from an aligned base, so the word lies in the
     // ring and is aligned; the proxy wrote it before it published the counter.
     let accepted = unsafe { Word::at(ring.start().add(offset).cast()) }.load();
     // The handle was read before the proxy may write there again, and the next group starts here.
     simt::release_fence();
-    socket.counter(Side::Receive).store(position + 8);
-    socket.note_position(Side::Receive, position + 8);
+    let next = Position(position.0 + 8);
+    socket.publishes(Direction::Receive).store(Progress::new(next.count(), 0).0);
     if !planted(Bug::HeadsOvertake) {
         // The next group's counter must not be overtaken by this one.
         simt::gpu_release_fence();
     }
-    socket.unlock(Side::Receive, position + 8);
-    Socket::open(net, Handle(accepted)).map(|_| accepted)
+    socket.unlock(Direction::Receive, next);
+    match Socket::open(net, Handle(accepted)) {
+        Ok(_) => accepted as i64,
+        Err(errno) => errno.negative(),
+    }
+}
+
+/// Whether a connection waits: 1, 0 for not yet, or a negative error number.
+#[inline(never)]
+fn accept_state(net: Net, handle: Handle, position: Position) -> i64 {
+    let socket = Socket::known(net, handle);
+    let progress = socket.progress(Direction::Receive);
+    match () {
+        () if progress.count() > position.count() => 1,
+        () if progress.has_failed() => socket.failure().negative(),
+        () if progress.is_over() => Errno::EINVAL.negative(),
+        () if !socket.is_open() => Errno::EBADF.negative(),
+        () => 0,
+    }
 }
 
 /// See [`super::connect`].
@@ -146,85 +165,104 @@ pub(super) unsafe fn connect<G: Group>(
     address: *const SocketAddr,
 ) -> i64 {
     // SAFETY: the caller's promise.
-    led(group, || number(begin_connect(net, Handle(handle), unsafe { &*address })))
+    led(group, || unsafe { begin_connect(net, Handle(handle), address) })
 }
 
+/// # Safety
+/// `address` is valid to read.
 #[inline(never)]
-fn begin_connect(net: Net, handle: Handle, address: &SocketAddr) -> Result<u64, Errno> {
-    let socket = Socket::open(net, handle)?;
-    ask_with_address(net, handle, Operation::Connect, address)?;
-    reinstall(net, handle)?;
+unsafe fn begin_connect(net: Net, handle: Handle, address: *const SocketAddr) -> i64 {
+    // SAFETY: the caller's promise.
+    let asked = unsafe { ask_with_address(net, handle, Operation::Connect, address) };
+    if asked < 0 {
+        return asked;
+    }
+    let installed = reinstall(net, handle);
+    if installed < 0 {
+        return installed;
+    }
+    let socket = Socket::known(net, handle);
+    let deadline = match socket.info().non_blocking() {
+        true => Deadline::after(0),
+        false => Deadline::after_or_never(socket.timeout(Direction::Send)),
+    };
     let ready = || match socket.status().state() {
-        Status::CONNECTED => Some(Ok(0)),
-        Status::FAILED => Some(Err(socket.failure())),
-        _ if !socket.is_open() => Some(Err(Errno::EBADF)),
+        Status::CONNECTED => Some(0),
+        Status::FAILED => Some(socket.failure().negative()),
+        _ if !socket.is_open() => Some(Errno::EBADF.negative()),
+        _ if socket.info().non_blocking() => Some(Errno::EINPROGRESS.negative()),
         _ => None,
     };
-    if socket.non_blocking() {
-        return ready().unwrap_or(Err(Errno::EINPROGRESS));
+    let waited = wait_until(net, socket.shard(), deadline, Watch::Stop, ready);
+    let result = waited.unwrap_or_else(Errno::negative);
+    // Those of a p2p stream have come with the answer.
+    if result == 0 && socket.ring(Direction::Send).is_none() && !adopt_rings(net, handle) {
+        return Errno::EBADF.negative();
     }
-    let deadline = Deadline::after_or_never(socket.timeout(Side::Send));
-    wait_until(net, socket.shard(), deadline, Watch::Stop, ready)??;
-    // Those of a direct stream have come with the answer.
-    if socket.ring(Side::Send).is_none() && !adopt_rings(net, handle) {
-        return Err(Errno::EBADF);
-    }
-    Ok(0)
+    result
 }
 
 /// See [`super::shutdown`].
 #[inline(always)]
 pub(super) unsafe fn shutdown<G: Group>(net: Net, group: G, handle: u64, how: i32) -> i64 {
-    led(group, || number(shut_down(net, Handle(handle), how)))
+    led(group, || shut_down(net, Handle(handle), how))
 }
 
 #[inline(never)]
-fn shut_down(net: Net, handle: Handle, how: i32) -> Result<u64, Errno> {
-    let socket = Socket::open(net, handle)?;
+fn shut_down(net: Net, handle: Handle, how: i32) -> i64 {
+    let socket = match Socket::open(net, handle) {
+        Ok(socket) => socket,
+        Err(errno) => return errno.negative(),
+    };
     if !(SHUT_RD..=SHUT_RDWR).contains(&how) {
-        return Err(Errno::EINVAL);
+        return Errno::EINVAL.negative();
     }
+    let lock = socket.lock_word(Direction::Send);
     let ends_sending = how != SHUT_RD;
-    // Until the end is told: nobody sends behind it.
-    let held = if ends_sending { hold_send(net, socket) } else { None };
-    let asked = ask_about(net, handle, Operation::Shutdown, [how as u64, 0, 0, 0]);
-    if ends_sending && asked.is_ok() {
-        // The next send must not go by what was known before.
-        socket.shut_send();
+    let mut held = -1;
+    // The proxy has nothing to end where there is no connection.
+    if ends_sending && socket.status().state() == Status::CONNECTED {
+        // Groups that wait for space leave when they see this, and others send no more. What this group
+        // sent before is on its way already.
+        lock.set_on_gpu(Position::SHUT);
+        // Until the end is told: nobody sends behind it. Where another group does not leave the
+        // direction, it is told all the same.
+        held = lock_to_leave(net, handle, Direction::Send);
     }
-    if let Some(position) = held {
-        socket.release_send(position, asked.is_ok());
+    let asked = ask_about(net, handle, Operation::Shutdown, how as u64, 0);
+    let shut = ends_sending && asked >= 0;
+    if held >= 0 {
+        let position = Position(held as u64);
+        if shut {
+            socket.end_p2p(Direction::Send, position);
+        }
+        // Who takes the direction next knows what was sent before, and that it was shut down.
+        simt::gpu_release_fence();
+        let flags = if shut { Position::SHUT } else { 0 };
+        socket.unlock(Direction::Send, position.without(Position::SHUT).with(flags));
+    } else if shut {
+        lock.set_on_gpu(Position::SHUT);
     }
-    asked.map(|_| 0)
-}
-
-/// Takes the send side of a connection, so that what was sent before is published; none where another
-/// group does not leave it.
-fn hold_send(net: Net, socket: Socket) -> Option<u64> {
-    if socket.status().state() != Status::CONNECTED {
-        // The proxy has nothing to end there.
-        return None;
-    }
-    // Groups that wait for space leave when they see this, and others send no more. What this group
-    // sent before is on its way already.
-    socket.shut_send();
-    let free = || socket.lock_if_free(Side::Send);
-    wait_until(net, socket.shard(), Deadline::after(LEAVE_NS), Watch::Proxy, free).ok()
+    asked.min(0)
 }
 
 /// See [`super::close`].
 #[inline(always)]
 pub(super) unsafe fn close<G: Group>(net: Net, group: G, handle: u64) -> i64 {
-    led(group, || number(close_socket(net, Handle(handle))))
+    led(group, || close_socket(net, Handle(handle)))
 }
 
 #[inline(never)]
-fn close_socket(net: Net, handle: Handle) -> Result<u64, Errno> {
-    let socket = Socket::open(net, handle)?;
-    begin_close(net, handle, Deadline::after(LEAVE_NS))?;
-    let request = Request::new(Operation::Close, net.launch(), handle, [0; 4]);
-    checked(ask(net, socket.shard(), &request)?)?;
-    Ok(0)
+fn close_socket(net: Net, handle: Handle) -> i64 {
+    if let Err(errno) = Socket::open(net, handle) {
+        return errno.negative();
+    }
+    let closed = begin_close(net, handle);
+    if closed < 0 {
+        return closed;
+    }
+    let (shard, none) = (handle.shard() as usize, Payload::NONE);
+    ask(net, shard, Operation::Close, handle, 0, 0, 0, none, null_mut()).min(0)
 }
 
 /// See [`super::name`].
@@ -236,58 +274,73 @@ pub(super) unsafe fn name<G: Group>(
     which: u32,
     to: *mut SocketAddr,
 ) -> i64 {
-    let mut words = [0; 2 * HALF];
-    let result = led(group, || {
-        let operation =
-            if which == PEER_NAME { Operation::PeerName } else { Operation::SocketName };
-        match ask_about(net, Handle(handle), operation, [0; 4]) {
-            Ok(reply) => {
-                words = reply.address().to_words();
-                0
+    let to = to.cast::<u64>();
+    // SAFETY: the caller's promise.
+    let result = led(group, || unsafe { ask_name(net, Handle(handle), which, to) });
+    let mut at = 0;
+    // Counted: the words of an address, which the leader has got.
+    while at < ADDRESS_WORDS && result == 0 {
+        // SAFETY: the caller's promise: room for an address, in every thread.
+        unsafe {
+            let to = to.add(at);
+            let mut word = [0];
+            if group.is_leader() {
+                word = [to.read()];
             }
-            Err(errno) => errno.negative(),
+            let [word] = group.broadcast(word);
+            to.write(word);
         }
-    });
-    let half = |at: usize| core::array::from_fn::<u64, HALF, _>(|index| words[at + index]);
-    let (low, high) = (group.broadcast(half(0)), group.broadcast(half(HALF)));
-    if result == 0 {
-        let words = core::array::from_fn(|at| if at < HALF { low[at] } else { high[at - HALF] });
-        // SAFETY: the caller's promise.
-        unsafe { to.write(SocketAddr::from_words(&words)) };
+        at = simt::opaque(at + 1);
     }
     result
 }
 
-/// Asks the proxy about a socket and an address.
+/// # Safety
+/// There is room for an address at `to`.
 #[inline(never)]
-fn ask_with_address(
+unsafe fn ask_name(net: Net, handle: Handle, which: u32, to: *mut u64) -> i64 {
+    if let Err(errno) = Socket::open(net, handle) {
+        return errno.negative();
+    }
+    let operation = if which == PEER_NAME { Operation::PeerName } else { Operation::SocketName };
+    let shard = handle.shard() as usize;
+    ask(net, shard, operation, handle, 0, 0, 0, Payload::NONE, to).min(0)
+}
+
+/// Asks the proxy about a socket and an address; 0 or a negative error number.
+///
+/// # Safety
+/// `address` is valid to read.
+#[inline(never)]
+unsafe fn ask_with_address(
     net: Net,
     handle: Handle,
     operation: Operation,
-    address: &SocketAddr,
-) -> Result<(), Errno> {
-    let socket = Socket::open(net, handle)?;
-    let request = Request::new(operation, net.launch(), handle, [0; 4]);
-    checked(ask(net, socket.shard(), &request.with_address(address))?)?;
-    Ok(())
+    address: *const SocketAddr,
+) -> i64 {
+    if let Err(errno) = Socket::open(net, handle) {
+        return errno.negative();
+    }
+    // SAFETY: the caller's promise. An address lies in memory as its words cross.
+    let payload = unsafe { Payload::new(address.cast(), size_of::<SocketAddr>()) };
+    let shard = handle.shard() as usize;
+    ask(net, shard, operation, handle, 0, 0, 0, payload, null_mut()).min(0)
 }
 
-/// Asks the proxy about a socket; EBADF and other errors of the reply as such.
+/// Asks the proxy about a socket; the reply's number, or a negative error number.
 #[inline(never)]
 pub(super) fn ask_about(
     net: Net,
     handle: Handle,
     operation: Operation,
-    numbers: [u64; 4],
-) -> Result<Reply, Errno> {
-    let socket = Socket::open(net, handle)?;
-    let request = Request::new(operation, net.launch(), handle, numbers);
-    checked(ask(net, socket.shard(), &request)?)
-}
-
-#[inline(always)]
-pub(super) fn checked(reply: Reply) -> Result<Reply, Errno> {
-    Errno::check(reply.result()).map(|_| reply)
+    first: u64,
+    second: u64,
+) -> i64 {
+    if let Err(errno) = Socket::open(net, handle) {
+        return errno.negative();
+    }
+    let shard = handle.shard() as usize;
+    ask(net, shard, operation, handle, first, second, 0, Payload::NONE, null_mut())
 }
 
 /// The shard that a block's socketless requests go to.

@@ -8,7 +8,7 @@ use core::cell::Cell;
 use core::panic::Location;
 use core::ptr::NonNull;
 
-use super::{KEPT_WORDS, Position, SCRATCH_WORDS, Scope, WARP};
+use super::{Position, SCRATCH_WORDS, Scope, WARP};
 
 /// What the emulator supplies to one running GPU thread.
 pub trait EmulatedThread {
@@ -43,8 +43,6 @@ pub trait EmulatedThread {
     /// [`super::SCRATCH_WORDS`] words that the threads of the scope share, for broadcasts.
     fn scratch(&self, scope: Scope) -> *mut u64;
 
-    /// [`super::KEPT_WORDS`] words that the block keeps, 0 at first.
-    fn kept(&self) -> *mut u64;
 }
 
 std::thread_local! {
@@ -91,6 +89,10 @@ pub(crate) fn opaque(number: usize) -> usize {
     number
 }
 
+pub(crate) fn opaque_pointer(pointer: *mut u8) -> *mut u8 {
+    pointer
+}
+
 pub(crate) fn opaque_half(number: u32) -> u32 {
     number
 }
@@ -118,22 +120,6 @@ pub(crate) fn cycles() -> u64 {
 
 pub(crate) fn lane() -> u32 {
     position().thread % WARP
-}
-
-pub(crate) fn kept() -> *mut u64 {
-    with(|thread| thread.kept())
-}
-
-#[expect(unsafe_code, reason = "kept words are a raw pointer")]
-pub(crate) fn first_kept() -> u64 {
-    // SAFETY: valid while the block runs; its first warp alone writes there, between barriers.
-    unsafe { kept().read() }
-}
-
-#[expect(unsafe_code, reason = "kept words are a raw pointer")]
-pub(crate) fn load_kept() -> [u64; KEPT_WORDS] {
-    // SAFETY: as in `first_kept`; there are so many.
-    unsafe { kept().cast::<[u64; KEPT_WORDS]>().read() }
 }
 
 pub(crate) fn shared_memory() -> (*mut u8, usize) {
@@ -187,18 +173,9 @@ pub(crate) fn leave(_scope: Option<Scope>) {}
 /// Its turns are long anyhow.
 pub(crate) fn back_off(_ns: u32) {}
 
-pub(crate) fn block_is_a_warp() -> bool {
-    position().threads == WARP
-}
-
 #[track_caller]
 pub(crate) fn whole_warp_barrier() {
     barrier(Scope::Warp);
-}
-
-#[track_caller]
-pub(crate) fn half_from_first_lane(half: u32) -> u32 {
-    from_lane(half.into(), 0) as u32
 }
 
 #[track_caller]
@@ -242,17 +219,37 @@ fn is_first(scope: Scope) -> bool {
 }
 
 /// # Safety
-/// As [`super::load_line`].
+/// As [`super::load_line_if`].
 #[allow(unsafe_code, reason = "a raw load")]
-pub(crate) unsafe fn load_line(from: *const [u64; 2]) -> [u64; 2] {
+pub(crate) unsafe fn load_line_if(yes: bool, from: *const [u64; 2]) -> [u64; 2] {
     // SAFETY: the caller's promise.
-    unsafe { super::load_plain(from) }
+    if yes { unsafe { super::load_plain(from) } } else { [0; 2] }
 }
 
 /// # Safety
-/// As [`super::store_line`].
+/// As [`super::store_line_if`].
 #[allow(unsafe_code, reason = "a raw store")]
-pub(crate) unsafe fn store_line(to: *mut [u64; 2], line: [u64; 2]) {
-    // SAFETY: the caller's promise.
-    unsafe { super::store_plain(to, line) }
+pub(crate) unsafe fn store_line_if(yes: bool, to: *mut [u64; 2], line: [u64; 2]) {
+    if yes {
+        // SAFETY: the caller's promise.
+        unsafe { super::store_plain(to, line) };
+    }
 }
+
+/// A lane's turn is a switch. Only in a test are lanes OS threads that pass lines.
+#[cfg(not(test))]
+pub(crate) fn passes_lines() -> bool {
+    false
+}
+
+/// Nobody asks: see [`passes_lines`].
+#[cfg(not(test))]
+pub(crate) fn line_of_lane(line: [u64; 2], _lane: u32) -> [u64; 2] {
+    line
+}
+
+#[cfg(test)]
+pub(crate) use lanes::{line_of_lane, passes_lines};
+
+#[cfg(test)]
+pub(crate) mod lanes;

@@ -11,6 +11,7 @@
 //! | broadcast, warp | `shfl.sync.idx` | scratch words between two barriers |
 //! | lead, block | the first warp's work between two barriers | the same, and a broadcast |
 //! | one lane's word, any lane | `shfl.sync.idx`, `vote.any.sync`, whole warps | scratch words |
+//! | the next lane's line | `shfl.sync.idx`, whole warps | not there: a line is loaded again |
 //! | [`now_ns`] | `%globaltimer` | monotonic clock or virtual time |
 //! | [`pause`] | nothing | lets other coroutines run |
 //! | back-off | `nanosleep` | nothing |
@@ -21,7 +22,7 @@ pub mod emulated;
 mod nvptx;
 
 #[cfg(target_arch = "nvptx64")]
-pub(crate) use nvptx::{exchange, replace};
+pub(crate) use nvptx::{load_two, replace, set_bits};
 
 #[cfg(not(target_arch = "nvptx64"))]
 use emulated as backend;
@@ -33,9 +34,6 @@ pub const WARP: u32 = 32;
 
 /// Words of scratch memory that a scope has for broadcasts.
 pub const SCRATCH_WORDS: usize = 8;
-
-/// Words that a block's first warp keeps from one call to the next: see `hot.rs`.
-pub const KEPT_WORDS: usize = 8;
 
 /// Which threads a barrier or a broadcast spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -102,6 +100,12 @@ pub(crate) fn opaque_half(number: u32) -> u32 {
     backend::opaque_half(number)
 }
 
+/// The same for an address.
+#[inline(always)]
+pub(crate) fn opaque_pointer(pointer: *mut u8) -> *mut u8 {
+    backend::opaque_pointer(pointer)
+}
+
 /// A wait has ended.
 #[inline(always)]
 pub(crate) fn progress() {
@@ -147,29 +151,11 @@ pub(crate) fn lane() -> u32 {
     backend::lane()
 }
 
-/// Whether the block is one whole warp.
-#[inline(always)]
-pub(crate) fn block_is_a_warp() -> bool {
-    backend::block_is_a_warp()
-}
-
 /// Waits for all lanes of the caller's warp, a whole one, which need not be found out.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub(crate) fn whole_warp_barrier() {
     backend::whole_warp_barrier();
-}
-
-/// The words that the block's first warp keeps; 0 when the kernel begins.
-#[inline(always)]
-pub(crate) fn kept() -> *mut u64 {
-    backend::kept()
-}
-
-/// What they are.
-#[inline(always)]
-pub(crate) fn load_kept() -> [u64; KEPT_WORDS] {
-    backend::load_kept()
 }
 
 /// Brings the lanes of the caller's warp, a whole one, together, whose ways have parted. For the end
@@ -185,19 +171,6 @@ pub(crate) fn come_together() {
 #[inline(always)]
 pub(crate) fn leave(scope: Option<Scope>) {
     backend::leave(scope);
-}
-
-/// The first of them.
-#[inline(always)]
-pub(crate) fn first_kept() -> u64 {
-    backend::first_kept()
-}
-
-/// What the first lane of the caller's warp, a whole one, brought.
-#[inline(always)]
-#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-pub(crate) fn half_from_first_lane(half: u32) -> u32 {
-    backend::half_from_first_lane(half)
 }
 
 /// Whether a warp that waits polls as one, rather than its first thread for all of them.
@@ -220,6 +193,19 @@ pub(crate) fn from_lane(word: u64, lane: u32) -> u64 {
     backend::from_lane(word, lane)
 }
 
+/// Whether lanes of a warp pass lines to each other in less time than it takes to load them again.
+#[inline(always)]
+pub(crate) fn passes_lines() -> bool {
+    backend::passes_lines()
+}
+
+/// The line that a lane (its number is taken modulo 32) of the caller's warp, a whole one, brought.
+/// Where [`passes_lines`].
+#[inline(always)]
+pub(crate) fn line_of_lane(line: [u64; 2], lane: u32) -> [u64; 2] {
+    backend::line_of_lane(line, lane)
+}
+
 /// Once all threads of the scope have come, runs `f` in its first warp, and gives all threads the
 /// words that the first thread's `f` brought.
 #[inline(always)]
@@ -234,26 +220,27 @@ pub(crate) fn any(scope: Scope, yes: bool) -> bool {
     backend::any(scope, yes)
 }
 
-/// Reads 16 aligned bytes with one instruction.
+/// Reads 16 aligned bytes with one instruction if `yes`; otherwise nothing is read, and the line may be
+/// anything. Without a branch, behind which the next load would wait.
 ///
 /// # Safety
-/// `from` is 16-byte aligned and valid to read.
+/// If `yes`, `from` is 16-byte aligned and valid to read.
 #[inline(always)]
 #[allow(unsafe_code, reason = "a raw load")]
-pub(crate) unsafe fn load_line(from: *const [u64; 2]) -> [u64; 2] {
+pub(crate) unsafe fn load_line_if(yes: bool, from: *const [u64; 2]) -> [u64; 2] {
     // SAFETY: the caller's promise.
-    unsafe { backend::load_line(from) }
+    unsafe { backend::load_line_if(yes, from) }
 }
 
-/// Writes 16 aligned bytes with one instruction.
+/// Writes 16 aligned bytes with one instruction if `yes`.
 ///
 /// # Safety
-/// `to` is 16-byte aligned and valid to write.
+/// If `yes`, `to` is 16-byte aligned and valid to write.
 #[inline(always)]
 #[allow(unsafe_code, reason = "a raw store")]
-pub(crate) unsafe fn store_line(to: *mut [u64; 2], line: [u64; 2]) {
+pub(crate) unsafe fn store_line_if(yes: bool, to: *mut [u64; 2], line: [u64; 2]) {
     // SAFETY: the caller's promise.
-    unsafe { backend::store_line(to, line) }
+    unsafe { backend::store_line_if(yes, to, line) }
 }
 
 /// Reads a plain value.

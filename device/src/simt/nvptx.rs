@@ -11,12 +11,12 @@
 
 use core::arch::{asm, global_asm, nvptx};
 
-use super::{KEPT_WORDS, Position, SCRATCH_WORDS, Scope, WARP};
+use super::{Position, SCRATCH_WORDS, Scope, WARP};
 
-// The block's scratch words, and what its first warp keeps. Images of kernels have scratch words of
+// The block's scratch words. Images of kernels have scratch words of
 // their own, under another name: the linker knows nothing of shared memory that two images share.
 #[cfg(feature = "library")]
-global_asm!(".shared .align 16 .b8 gpunet_scratch[64];", ".shared .align 16 .b8 gpunet_kept[64];",);
+global_asm!(".shared .align 16 .b8 gpunet_scratch[64];");
 // The same, and the name of the launch-sized shared memory.
 #[cfg(not(feature = "library"))]
 global_asm!(
@@ -36,7 +36,7 @@ macro_rules! scratch_name {
         "gpunet_kernel_scratch"
     };
 }
-const _: () = assert!(SCRATCH_WORDS * 8 == 64 && KEPT_WORDS * 8 == 64);
+const _: () = assert!(SCRATCH_WORDS * 8 == 64);
 
 unsafe extern "C" {
     #[link_name = "llvm.nvvm.bar.warp.sync"]
@@ -81,19 +81,58 @@ fn lanes() -> u32 {
 
 #[inline(always)]
 pub(crate) fn barrier(scope: Scope) {
+    match scope {
+        Scope::Block => block_barrier(),
+        Scope::Warp => warp_barrier(),
+    }
+}
+
+// In the library each of these is one function: what they work out of a thread's place in its block is
+// longer than most of the functions that need it.
+
+#[cfg_attr(feature = "library", inline(never))]
+#[cfg_attr(not(feature = "library"), inline(always))]
+fn block_barrier() {
     // SAFETY: that all threads of the scope arrive is what the callers promise; the emulated GPU
     // reports those that do not.
     unsafe {
-        match scope {
-            Scope::Block => {
-                barrier_cta_sync(0);
-                // Threads that came from different ways leave as one warp, or would run what
-                // follows one way after the other.
-                bar_warp_sync(lanes());
-            }
-            Scope::Warp => bar_warp_sync(lanes()),
-        }
+        barrier_cta_sync(0);
+        // Threads that came from different ways leave as one warp, or would run what follows one
+        // way after the other.
+        bar_warp_sync(lanes());
     }
+}
+
+#[cfg_attr(feature = "library", inline(never))]
+#[cfg_attr(not(feature = "library"), inline(always))]
+fn warp_barrier() {
+    // SAFETY: as in `block_barrier`.
+    unsafe { bar_warp_sync(lanes()) };
+}
+
+/// Gives every thread of the block the words of its first one, behind a barrier.
+#[cfg_attr(feature = "library", inline(never))]
+#[cfg_attr(not(feature = "library"), inline(always))]
+fn share_in_block(words: [u64; 2]) -> [u64; 2] {
+    let scratch = scratch().cast::<[u64; 2]>();
+    if position().thread == 0 {
+        // SAFETY: between two barriers only this thread touches the scratch words.
+        unsafe { scratch.write(words) };
+    }
+    block_barrier();
+    // SAFETY: nobody writes before the next broadcast's first barrier.
+    unsafe { scratch.read() }
+}
+
+/// Gives every thread of the warp the words of its first one, behind a barrier: a shuffle orders no
+/// memory, and what one lane copied is to be there for all.
+#[cfg_attr(feature = "library", inline(never))]
+#[cfg_attr(not(feature = "library"), inline(always))]
+fn share_in_warp(words: [u64; 2]) -> [u64; 2] {
+    let lanes = lanes();
+    // SAFETY: as in `block_barrier`.
+    unsafe { bar_warp_sync(lanes) };
+    words.map(|word| shuffle(lanes, word, 0))
 }
 
 #[inline(always)]
@@ -102,21 +141,6 @@ pub(crate) fn lane() -> u32 {
     // SAFETY: reads a special register.
     unsafe { asm!("mov.u32 {}, %laneid;", out(reg32) lane, options(nostack, nomem, pure)) };
     lane
-}
-
-#[inline(always)]
-pub(crate) fn block_is_a_warp() -> bool {
-    let threads: u32;
-    // SAFETY: reads special registers. Not `pure`: what is asked again takes no register from the
-    // copies in between.
-    unsafe {
-        asm!(
-            "{{ .reg .u32 %y, %z;",
-            "mov.u32 {threads}, %ntid.x; mov.u32 %y, %ntid.y; mov.u32 %z, %ntid.z;",
-            "mul.lo.u32 {threads}, {threads}, %y; mul.lo.u32 {threads}, {threads}, %z; }}",
-            threads = out(reg32) threads, options(nostack, nomem));
-    }
-    threads == WARP
 }
 
 /// Brings a whole warp together whose lanes took different ways. Shuffles and votes do without,
@@ -130,8 +154,7 @@ pub(crate) fn come_together() {
 #[inline(always)]
 pub(crate) fn leave(scope: Option<Scope>) {
     if scope.is_some() {
-        // SAFETY: all threads of the warp are here: callers are cooperative.
-        unsafe { bar_warp_sync(lanes()) };
+        warp_barrier();
     }
 }
 
@@ -145,21 +168,22 @@ pub(crate) fn agree(_scope: Scope, _call: &'static str, _arguments: u64) {}
 
 #[inline(always)]
 pub(crate) fn broadcast<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; N] {
-    const { assert!(N <= SCRATCH_WORDS) };
-    match scope {
-        Scope::Block => {
-            let scratch = scratch().cast::<[u64; N]>();
-            barrier(scope);
-            if position().thread == 0 {
-                // SAFETY: between these barriers only this thread touches the scratch words.
-                unsafe { scratch.write(words) };
-            }
-            barrier(scope);
-            // SAFETY: nobody writes before the next broadcast's first barrier.
-            unsafe { scratch.read() }
-        }
-        Scope::Warp => words.map(|word| shuffle(lanes(), word, 0)),
+    if scope == Scope::Block {
+        block_barrier();
     }
+    share(scope, words)
+}
+
+/// The same where all threads have met at a barrier since the last one.
+#[inline(always)]
+fn share<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; N] {
+    const { assert!(N == 1 || N == 2) };
+    let two = [words[0], words[N - 1]];
+    let two = match scope {
+        Scope::Block => share_in_block(two),
+        Scope::Warp => share_in_warp(two),
+    };
+    core::array::from_fn(|at| two[at])
 }
 
 #[inline(always)]
@@ -171,13 +195,6 @@ pub(crate) fn polls_by_warp() -> bool {
 pub(crate) fn from_lane(word: u64, lane: u32) -> u64 {
     come_together();
     shuffle(u32::MAX, word, lane)
-}
-
-#[inline(always)]
-pub(crate) fn half_from_first_lane(half: u32) -> u32 {
-    come_together();
-    // SAFETY: all lanes of a whole warp are here: the call is cooperative.
-    unsafe { shfl_sync_idx(u32::MAX, half, 0, 31) }
 }
 
 #[inline(always)]
@@ -199,30 +216,9 @@ fn shuffle(mask: u32, word: u64, lane: u32) -> u64 {
 
 #[inline(always)]
 pub(crate) fn lead<const N: usize>(scope: Scope, f: impl FnOnce() -> [u64; N]) -> [u64; N] {
-    const { assert!(N <= SCRATCH_WORDS) };
     barrier(scope);
-    match scope {
-        Scope::Block => {
-            let scratch = scratch().cast::<[u64; N]>();
-            let thread = position().thread;
-            if thread < WARP {
-                let words = f();
-                if thread == 0 {
-                    // SAFETY: between these barriers only this thread touches the scratch words.
-                    unsafe { scratch.write(words) };
-                }
-            }
-            barrier(scope);
-            // SAFETY: nobody writes before the next barrier.
-            unsafe { scratch.read() }
-        }
-        Scope::Warp => {
-            let words = f();
-            // A shuffle orders no memory: what one lane copied is there for all.
-            barrier(scope);
-            words.map(|word| shuffle(lanes(), word, 0))
-        }
-    }
+    let leads = scope == Scope::Warp || position().thread < WARP;
+    share(scope, if leads { f() } else { [0; N] })
 }
 
 #[inline(always)]
@@ -242,6 +238,15 @@ pub(crate) fn opaque(number: usize) -> usize {
     let same: usize;
     // SAFETY: copies a register.
     unsafe { asm!("mov.u64 {}, {};", out(reg64) same, in(reg64) number, options(nostack, nomem)) };
+    same
+}
+
+/// The same for an address.
+#[inline(always)]
+pub(crate) fn opaque_pointer(pointer: *mut u8) -> *mut u8 {
+    let same: *mut u8;
+    // SAFETY: copies a register.
+    unsafe { asm!("mov.u64 {}, {};", out(reg64) same, in(reg64) pointer, options(nostack, nomem)) };
     same
 }
 
@@ -293,21 +298,36 @@ pub(crate) fn cycles() -> u64 {
 /// # Safety
 /// `at` is 8-byte aligned, valid, and in global memory.
 #[inline(always)]
-pub(crate) unsafe fn exchange(at: *mut u64, new: u64) -> u64 {
+pub(crate) unsafe fn set_bits(at: *mut u64, bits: u64) -> u64 {
     let old: u64;
-    // SAFETY: the caller's promise. The compiler's own swap comes out relaxed.
+    // SAFETY: the caller's promise. The compiler's own comes out relaxed.
     unsafe {
-        asm!("atom.acquire.gpu.global.exch.b64 {}, [{}], {};", out(reg64) old, in(reg64) at,
-            in(reg64) new, options(nostack));
+        asm!("atom.acquire.gpu.global.or.b64 {}, [{}], {};", out(reg64) old, in(reg64) at,
+            in(reg64) bits, options(nostack));
     }
     old
+}
+
+/// Reads two words at once, each whole by itself.
+///
+/// # Safety
+/// As [`set_bits`], for both, and aligned to 16 bytes.
+#[inline(always)]
+pub(crate) unsafe fn load_two(at: *const u64) -> [u64; 2] {
+    let (low, high): (u64, u64);
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("ld.relaxed.sys.global.v2.u64 {{{}, {}}}, [{}];", out(reg64) low, out(reg64) high,
+            in(reg64) at, options(nostack));
+    }
+    [low, high]
 }
 
 /// In threads that are `mine`, replaces a word of GPU memory if it is `current`; what was there, and
 /// 0 in the others. Without a branch, behind which the warp would wait for the answer.
 ///
 /// # Safety
-/// As [`exchange`].
+/// As [`set_bits`].
 #[inline(always)]
 pub(crate) unsafe fn replace(at: *mut u64, current: u64, new: u64, mine: bool) -> u64 {
     let old: u64;
@@ -325,28 +345,44 @@ pub(crate) unsafe fn replace(at: *mut u64, current: u64, new: u64, mine: bool) -
 }
 
 /// # Safety
-/// As [`super::load_line`].
+/// As [`super::load_line_if`].
 #[inline(always)]
-pub(crate) unsafe fn load_line(from: *const [u64; 2]) -> [u64; 2] {
+pub(crate) unsafe fn load_line_if(yes: bool, from: *const [u64; 2]) -> [u64; 2] {
     let (low, high): (u64, u64);
     // SAFETY: the caller's promise. The compiler does not make one instruction of two loads.
     unsafe {
-        asm!("ld.v2.u64 {{{}, {}}}, [{}];", out(reg64) low, out(reg64) high, in(reg64) from,
-            options(nostack, readonly));
+        asm!(
+            "{{ .reg .pred %yes; setp.ne.u32 %yes, {yes}, 0;",
+            "@%yes ld.v2.u64 {{{low}, {high}}}, [{from}]; }}",
+            low = out(reg64) low, high = out(reg64) high, from = in(reg64) from,
+            yes = in(reg32) u32::from(yes), options(nostack, readonly));
     }
     [low, high]
 }
 
 /// # Safety
-/// As [`super::store_line`].
+/// As [`super::store_line_if`].
 #[inline(always)]
-pub(crate) unsafe fn store_line(to: *mut [u64; 2], line: [u64; 2]) {
+pub(crate) unsafe fn store_line_if(yes: bool, to: *mut [u64; 2], line: [u64; 2]) {
     let [low, high] = line;
     // SAFETY: the caller's promise.
     unsafe {
-        asm!("st.v2.u64 [{}], {{{}, {}}};", in(reg64) to, in(reg64) low, in(reg64) high,
-            options(nostack));
+        asm!(
+            "{{ .reg .pred %yes; setp.ne.u32 %yes, {yes}, 0;",
+            "@%yes st.v2.u64 [{to}], {{{low}, {high}}}; }}",
+            to = in(reg64) to, low = in(reg64) low, high = in(reg64) high,
+            yes = in(reg32) u32::from(yes), options(nostack));
     }
+}
+
+#[inline(always)]
+pub(crate) fn passes_lines() -> bool {
+    true
+}
+
+#[inline(always)]
+pub(crate) fn line_of_lane(line: [u64; 2], lane: u32) -> [u64; 2] {
+    line.map(|word| shuffle(u32::MAX, word, lane))
 }
 
 #[inline(always)]
@@ -377,45 +413,6 @@ fn scratch() -> *mut u64 {
             out(reg64) address, options(nostack, nomem, pure));
     }
     address as *mut u64
-}
-
-#[inline(always)]
-pub(crate) fn first_kept() -> u64 {
-    let word: u64;
-    // SAFETY: reads the block's own word.
-    unsafe {
-        asm!("ld.shared.u64 {}, [gpunet_kept];", out(reg64) word, options(nostack, readonly));
-    }
-    word
-}
-
-#[inline(always)]
-pub(crate) fn kept() -> *mut u64 {
-    let address: u64;
-    // SAFETY: takes an address.
-    unsafe {
-        asm!(
-            "{{ .reg .u64 %here; mov.u64 %here, gpunet_kept; cvta.shared.u64 {}, %here; }}",
-            out(reg64) address, options(nostack, nomem, pure));
-    }
-    address as *mut u64
-}
-
-#[inline(always)]
-pub(crate) fn load_kept() -> [u64; KEPT_WORDS] {
-    let mut words = [0; KEPT_WORDS];
-    // SAFETY: reads the block's own words.
-    unsafe {
-        asm!(
-            "ld.shared.v2.u64 {{{}, {}}}, [gpunet_kept];",
-            "ld.shared.v2.u64 {{{}, {}}}, [gpunet_kept+16];",
-            "ld.shared.v2.u64 {{{}, {}}}, [gpunet_kept+32];",
-            "ld.shared.v2.u64 {{{}, {}}}, [gpunet_kept+48];",
-            out(reg64) words[0], out(reg64) words[1], out(reg64) words[2], out(reg64) words[3],
-            out(reg64) words[4], out(reg64) words[5], out(reg64) words[6], out(reg64) words[7],
-            options(nostack, readonly));
-    }
-    words
 }
 
 /// What comparisons of slices call: no library comes with this target. For

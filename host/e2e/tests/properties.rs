@@ -1,6 +1,7 @@
 //! Properties of what host and device agree on: addresses, messages, handles, progress.
 
-use gpunet_device::abi::card::{Card, Kind, Mailboxes, Place, Progress, Status};
+use gpunet_device::abi::bits::Progress;
+use gpunet_device::abi::card::{Card, Inboxes, Kind, Place, Status};
 use gpunet_device::abi::message::{MAX_TEXT, Operation, Reply, Request};
 use gpunet_device::abi::option::SocketOption;
 use gpunet_device::{Domain, Handle, SocketAddr};
@@ -115,8 +116,8 @@ proptest! {
         patience_ns in any::<u64>(),
     ) {
         let kind = Kind::from_number(kind).expect("one of them");
-        let mailboxes = (generation % 2 == 1).then_some(Mailboxes { own: generation, peer: 7 });
-        let card = Card { generation, kind, receive, send, patience_ns, mailboxes };
+        let inboxes = (generation % 2 == 1).then_some(Inboxes { own: generation, peer: 7 });
+        let card = Card { generation, kind, receive, send, patience_ns, inboxes };
         prop_assert_eq!(Card::from_words(&card.to_words()), Some(card));
     }
 

@@ -193,7 +193,7 @@ impl CpuWord {
     }
 }
 
-/// Words that stand together: a card, a reply, express words.
+/// Words that stand together: a card, a reply, a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CpuArray<const N: usize>(CpuWord);
 

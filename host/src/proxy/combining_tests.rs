@@ -9,7 +9,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use gpunet_device::Handle;
-use gpunet_device::abi::card::{Card, Kind, Progress, Status};
+use gpunet_device::abi::bits::Progress;
+use gpunet_device::abi::card::{Card, Kind, Status};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::message::{Operation, Request};
 
@@ -87,14 +88,14 @@ fn who_sees_the_number_of_a_reply_sees_the_reply() {
 }
 
 #[test]
-fn who_sees_a_message_announced_sees_its_express_words() {
+fn who_sees_a_packet_announced_sees_its_units() {
     let (mut shard, mut io, mut peer) = shard();
     let shared = Arc::clone(&shard.shared);
-    peer.write_all(b"by express").expect("the pair holds it");
+    peer.write_all(b"a packet").expect("the pair holds it");
     published(
         &shared,
-        |memory| Progress(memory.live(SOCKET).get(0).seen()).express() != 0,
-        |memory| memory.receive_express(SOCKET).seen(),
+        |memory| Progress(memory.live(SOCKET).get(0).seen()).is_packet(),
+        |memory| memory.receive_units(SOCKET).seen(),
         || {
             shard.ready(Handle::new(0, 1, 1).0);
             shard.turn(1, &mut io);
@@ -176,7 +177,7 @@ fn other_memory_pays_for_no_fence() {
     for wish in [WordPlacement::Host, WordPlacement::Gpu] {
         let (mut shard, mut io, mut peer) =
             shard_with(|gpu, layout| CpuWords::new(gpu, layout, wish).expect("words"));
-        peer.write_all(b"by express").expect("the pair holds it");
+        peer.write_all(b"a packet").expect("the pair holds it");
         let (fences, _) = combined(
             || {},
             || {
@@ -184,7 +185,7 @@ fn other_memory_pays_for_no_fence() {
                 shard.turn(1, &mut io);
             },
         );
-        assert_eq!((fences, shard.counters.received_express.get()), (0, 1));
+        assert_eq!((fences, shard.counters.received_packets.get()), (0, 1));
         assert!(shard.shared.memory.last_beat(0) > 0);
     }
 }

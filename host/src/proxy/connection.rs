@@ -4,9 +4,10 @@
 //! itself knows; what makes no sense ends this socket with EPROTO, never more than that.
 
 use gpunet_device::Handle;
-use gpunet_device::abi::card::{Card, Kind, Mailboxes, Place, Progress, Status};
+use gpunet_device::abi::bits::{PACKET_BYTES, Progress, Told, Unit};
+use gpunet_device::abi::card::{Card, Inboxes, Kind, Place, Status};
 use gpunet_device::abi::errno::Errno;
-use gpunet_device::abi::express::{self, EXPRESS_BYTES};
+use gpunet_device::abi::layout::{HEAD_AT, STATUS_AT, TAIL_AT};
 use gpunet_device::calls::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDHUP};
 use gpunet_device::planted::{Bug, planted};
 
@@ -95,20 +96,20 @@ impl Counted {
     /// The same of a direct stream, which begins where all do: its words have another number than
     /// the one that stands there.
     pub(crate) fn direct(place: Place, word: u64) -> Self {
-        let number = express::next_number(express::number_of(word));
+        let number = Told(word).next_number();
         Self { number, ..Self::new(place, word) }
     }
 
     /// As the card has it.
     fn on_card(&self) -> Place {
-        Place { base: express::with_number(self.place.base, self.number), ..self.place }
+        Place { base: Told::new(self.place.base, self.number).0, ..self.place }
     }
 
     /// The first value for both counters of a ring, given what the GPU's word is now: beyond it,
     /// so that growth is never mistaken, and aligned, so that copies are.
     pub(crate) fn base_after(word: u64) -> u64 {
         // A word that was driven to the end of its range starts over.
-        (word & (u64::MAX >> 8)).next_multiple_of(128) + 128
+        (Progress(word).count() & (u64::MAX >> 8)).next_multiple_of(128) + 128
     }
 
     /// The GPU's word before this socket had the place.
@@ -117,10 +118,13 @@ impl Counted {
     }
 
     /// What the GPU's word says of this ring; none while it is an earlier socket's.
-    fn read(&self, word: u64) -> Option<u64> {
+    fn read(&self, word: u64) -> Option<Progress> {
         match self.number {
-            0 => (word != self.stale).then_some(word),
-            number => (express::number_of(word) == number).then(|| express::without_number(word)),
+            0 => (word != self.stale).then_some(Progress(word)),
+            number => {
+                let told = Told(word);
+                (told.number() == number).then(|| Progress::new(told.count(), 0))
+            }
         }
     }
 
@@ -161,14 +165,14 @@ pub(crate) struct Connection {
     pub(crate) receive: Counted,
     pub(crate) send: Counted,
     /// Of a direct stream.
-    pub(super) mailboxes: Option<Mailboxes>,
+    pub(super) inboxes: Option<Inboxes>,
     /// It is being connected on a way that may turn out to be another, which would need other rings:
     /// a kernel gets none before.
     pub(super) rings_may_change: bool,
-    /// Number of the last small message that was put into the express words, and whether it is
-    /// the last that was received.
-    express_number: u64,
-    express_holds: bool,
+    /// Whether what was received last is a packet in the inbox.
+    packet_holds: bool,
+    /// Where the units of the inbox were made anew.
+    units_since: u64,
     pub(crate) receive_ended: bool,
     pub(crate) send_ended: bool,
     /// The kernel will send no more: end the direction once all is sent.
@@ -221,10 +225,10 @@ impl Connection {
             socket,
             receive: Counted::default(),
             send: Counted::default(),
-            mailboxes: None,
+            inboxes: None,
             rings_may_change: false,
-            express_number: 0,
-            express_holds: false,
+            packet_holds: false,
+            units_since: 0,
             receive_ended: false,
             send_ended: false,
             finish_send: false,
@@ -259,8 +263,9 @@ impl Connection {
     }
 
     /// Publishes everything the GPU may read of it; the card last.
-    pub(crate) fn publish(&self, memory: &Memory) {
-        memory.clear_express(self.index);
+    pub(crate) fn publish(&mut self, memory: &Memory) {
+        self.units_since = self.receive.ours;
+        memory.renew_units(self.index, self.units_since);
         self.publish_status(memory);
         self.publish_receive(memory);
         self.publish_send(memory);
@@ -274,7 +279,7 @@ impl Connection {
             receive: place(&self.receive),
             send: place(&self.send),
             patience_ns: self.wishes.patience_ns,
-            mailboxes: self.mailboxes,
+            inboxes: self.inboxes,
         };
         memory.publish_card(self.index, &card);
     }
@@ -289,9 +294,10 @@ impl Connection {
 
     /// Release: bytes before the counter, status before its failure bit.
     pub(crate) fn publish_receive(&self, memory: &Memory) {
-        let progress = Progress::new(self.receive.ours, self.ending(self.receive_ended))
-            .with_express(if self.express_holds { self.express_number } else { 0 });
-        let word = memory.live(self.index).get(0);
+        let packet = if self.packet_holds { Progress::PACKET } else { 0 };
+        let flags = self.ending(self.receive_ended) | packet;
+        let progress = Progress::new(self.receive.ours, flags);
+        let word = memory.live(self.index).get(TAIL_AT);
         if planted(Bug::ReceiveWithoutRelease) {
             return word.store(progress.0);
         }
@@ -303,7 +309,7 @@ impl Connection {
         // Over for the kernel as soon as it said so, though bytes may still be on their way.
         let ended = self.send_ended || self.finish_send;
         let progress = Progress::new(self.send.ours, self.ending(ended));
-        memory.live(self.index).get(1).store_release(progress.0);
+        memory.live(self.index).get(HEAD_AT).store_release(progress.0);
     }
 
     pub(crate) fn publish_status(&self, memory: &Memory) {
@@ -317,7 +323,7 @@ impl Connection {
             (None, Phase::Open) => Status::new(Status::CONNECTED, 0),
             _ => Status::new(Status::IDLE, 0),
         };
-        memory.live(self.index).get(2).store_release(status.0);
+        memory.live(self.index).get(STATUS_AT).store_release(status.0);
     }
 
     /// Ends the socket with an error; bytes that have arrived can still be read.
@@ -372,7 +378,7 @@ impl Connection {
         let Some(head) = self.receive.read(word) else { return };
         // The proxy of a direct stream does not know how much has come.
         let limit = if self.is_direct() { MOST } else { self.receive.ours };
-        let sensible = self.receive.update(head, limit).is_ok();
+        let sensible = self.receive.update(head.count(), limit).is_ok();
         self.receive.ours = self.receive.ours.max(self.receive.theirs);
         if !sensible {
             self.violate("receive head", word, memory, counters);
@@ -396,17 +402,17 @@ impl Connection {
         if self.send.place.capacity == 0 || closed {
             return true;
         }
-        let Some(numbered) = self.send.read(word) else { return true };
+        let Some(progress) = self.send.read(word) else { return true };
         self.one_way = 0;
-        let (from, tail) = (self.send.theirs, express::without_number(numbered));
-        let (length, number) = (tail.wrapping_sub(from), express::number_of(numbered));
-        let by_express = number != 0 && length != 0;
+        let (from, tail) = (self.send.theirs, progress.count());
+        let length = tail.wrapping_sub(from);
+        let is_packet = progress.is_packet() && length != 0;
         // What cannot be sent at once is put into the ring, which has to be within reach.
         let reachable = self.send.place.region == RingRegion::Host as u8;
-        let sensible = !by_express || (length <= EXPRESS_BYTES as u64 && reachable);
+        let sensible = !is_packet || (length <= PACKET_BYTES as u64 && reachable);
         let mut bytes = None;
-        if by_express && sensible {
-            bytes = memory.take_express(self.index, express::tag(from, length, number));
+        if is_packet && sensible {
+            bytes = memory.take_packet(self.index, from, length as usize);
             if bytes.is_none() {
                 return false;
             }
@@ -418,15 +424,15 @@ impl Connection {
         if !sensible || self.send.update(tail, limit).is_err() {
             self.violate("send tail", word, memory, counters);
         } else if let Some(mut bytes) = bytes {
-            counters.sent_express.add(1);
-            self.send_express(&mut bytes[..length as usize], memory, counters);
+            counters.sent_packets.add(1);
+            self.send_packet(&mut bytes[..length as usize], memory, counters);
         }
         true
     }
 
-    /// Sends a small message that came by express, without a look at the ring, where its bytes may
-    /// not have arrived: what cannot be sent now is put there.
-    fn send_express(&mut self, bytes: &mut [u8], memory: &Memory, counters: &Counters) {
+    /// Sends a packet without a look at the ring, where its bytes may not have arrived: what cannot be
+    /// sent now is put there.
+    fn send_packet(&mut self, bytes: &mut [u8], memory: &Memory, counters: &Counters) {
         let length = bytes.len() as u64;
         let first = self.send.theirs - self.send.ours == length && length <= self.cap;
         let first = first && !self.places_bytes();
@@ -499,7 +505,7 @@ impl Connection {
             }
             Ok(Moved::Later) => {
                 // Now, and not when the next bytes are in a hurry.
-                if self.express_holds && self.receive.theirs != self.receive.ours {
+                if self.packet_holds && self.receive.theirs != self.receive.ours {
                     self.look_at_head(memory, counters);
                 }
                 Turn::Idle
@@ -540,10 +546,10 @@ impl Connection {
 
     /// So many bytes have arrived, and stand in the ring.
     fn count_received(&mut self, bytes: u64, memory: &Memory, counters: &Counters) -> Turn {
-        self.express_holds = false;
+        self.packet_holds = false;
         let within_reach = self.receive.place.region == RingRegion::Host as u8;
-        if bytes <= EXPRESS_BYTES as u64 && within_reach {
-            self.put_express(bytes, memory, counters);
+        if bytes <= PACKET_BYTES as u64 && within_reach {
+            self.put_packet(bytes, memory, counters);
         }
         self.receive.ours += bytes;
         self.publish_receive(memory);
@@ -594,19 +600,24 @@ impl Connection {
         }
     }
 
-    /// Puts a small message that was just received into the express words, if the kernel has
-    /// taken everything before it: it may still be reading them otherwise.
-    fn put_express(&mut self, length: u64, memory: &Memory, counters: &Counters) {
+    /// Puts a packet that was just received into the inbox, if the kernel has taken everything before
+    /// it: it may still be reading the units otherwise.
+    fn put_packet(&mut self, length: u64, memory: &Memory, counters: &Counters) {
         self.look_at_head(memory, counters);
-        if self.receive.theirs != self.receive.ours {
+        let begin = self.receive.ours;
+        if self.receive.theirs != begin {
             return;
         }
-        self.express_number = express::next_number(self.express_number);
-        self.express_holds = true;
-        let window = memory.window(&self.receive.place, self.receive.ours, length as usize);
-        let tag = express::tag(self.receive.ours, length, self.express_number);
-        memory.put_express(self.index, &window, tag);
-        counters.received_express.add(1);
+        if Unit::are_apart(self.units_since, begin) {
+            // These bytes go by the ring, and what is published with them is that no unit is old.
+            self.units_since = begin;
+            memory.renew_units(self.index, begin);
+            return;
+        }
+        self.packet_holds = true;
+        let window = memory.window(&self.receive.place, begin, length as usize);
+        memory.put_packet(self.index, &window, begin);
+        counters.received_packets.add(1);
     }
 
     /// Sends once, as much as there is; then ends the direction if the kernel has.

@@ -20,18 +20,18 @@ const ONCE_MORE_NS: u64 = 5_000_000;
 impl Connection {
     /// Whether it is a direct stream.
     pub(crate) fn is_direct(&self) -> bool {
-        self.mailboxes.is_some()
+        self.inboxes.is_some()
     }
 
     /// Takes the rings that a direct stream has brought; nothing for any other socket.
     pub(crate) fn take_own_rings(&mut self, memory: &Memory) {
         let direct = self.socket.as_mut().and_then(|socket| socket.direct());
-        let Some((rings, mailboxes)) = direct.and_then(|direct| direct.rings()) else { return };
+        let Some((rings, inboxes)) = direct.and_then(|direct| direct.rings()) else { return };
         let head = memory.receive_head(self.index).load();
         let tail = memory.send_tail(self.index).load();
         self.receive = Counted::direct(rings.receive, head);
         self.send = Counted::direct(rings.send, tail);
-        self.mailboxes = Some(mailboxes);
+        self.inboxes = Some(inboxes);
     }
 
     /// Hears what the other end has to say, and tells it how far this side is.

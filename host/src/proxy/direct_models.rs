@@ -3,12 +3,15 @@
 
 use std::sync::Arc;
 
-use gpunet_device::abi::card::{Mailboxes, Place, Progress};
-use gpunet_device::abi::layout::{LIVE_AT, MAILBOX_BYTES, MAILBOX_WORDS, WATCHED_AT};
+use gpunet_device::abi::bits::{Progress, Unit};
+use gpunet_device::abi::card::{Inboxes, Place};
+use gpunet_device::abi::layout::{
+    HEAD_AT, P2P_INBOX_WORDS, PAGE_BYTES, TAIL_AT, UNITS_AT, WATCHED_AT,
+};
 use gpunet_device::abi::model::{self, Weakness};
 use gpunet_device::abi::net::WINDOW;
 use gpunet_device::calls;
-use gpunet_device::express::model as express;
+use gpunet_device::channel::model as channel;
 use gpunet_device::{Handle, Thread};
 
 use super::connection::{Connection, Counted, Owner, Phase};
@@ -27,26 +30,27 @@ impl Direct {
     fn new() -> Self {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
         let window = gpu.arena_window().expect("a window");
-        let arena = gpu.arena(4 * MAILBOX_BYTES).expect("memory");
+        let arena = gpu.arena(4 * PAGE_BYTES).expect("memory");
         let mut small = Small::on(&gpu, 2, Some(&window));
-        // Each end has a page for its mailbox and one for its ring.
-        let at = |end: usize, page: usize| (2 * end + page) * MAILBOX_BYTES;
+        // Each end has a page for its inbox and one for its ring.
+        let at = |end: usize, page: usize| (2 * end + page) * PAGE_BYTES;
         for end in 0..2 {
-            let mut words = [0_u64; MAILBOX_WORDS];
-            words[LIVE_AT] = Progress::new(BASE, 0).0;
-            words[LIVE_AT + 1] = Progress::new(BASE, 0).0;
+            let mut words = [Unit::blank(BASE).0; P2P_INBOX_WORDS];
+            words[..UNITS_AT].fill(0);
+            words[TAIL_AT] = Progress::new(BASE, 0).0;
+            words[HEAD_AT] = Progress::new(BASE, 0).0;
             words[WATCHED_AT] = 1;
             let bytes = words.map(u64::to_ne_bytes);
             arena.write(at(end, 0), bytes.as_flattened()).expect("it is there");
             let on_gpu = |page| window.base.wrapping_add(arena.offset() as usize + at(end, page));
-            model::knows_words(on_gpu(0).cast(), MAILBOX_WORDS);
+            model::knows_words(on_gpu(0).cast(), P2P_INBOX_WORDS);
             model::knows_bytes(on_gpu(1), RING as usize);
         }
         let ring = |end: usize| {
             let offset = arena.offset() + at(end, 1) as u64;
             Counted::direct(Place { region: WINDOW, offset, capacity: RING, base: BASE }, 0)
         };
-        let page = |end| (arena.offset() as usize + at(end, 0)) / MAILBOX_BYTES;
+        let page = |end| (arena.offset() as usize + at(end, 0)) / PAGE_BYTES;
         let shared = Arc::clone(&small.shard.shared);
         let ends = [0, 1].map(|end| {
             let handle = shared.pool.take_handle().expect("a place");
@@ -54,7 +58,7 @@ impl Direct {
             let index = shared.index(handle);
             let mut made = Connection::new(handle, index, Owner::Host, WISHES, Some(socket));
             let (own, peer) = (page(end) as u32, page(1 - end) as u32);
-            made.mailboxes = Some(Mailboxes { own, peer });
+            made.inboxes = Some(Inboxes { own, peer });
             (made.receive, made.send) = (ring(end), ring(1 - end));
             made.phase = Phase::Open;
             made.publish(&shared.memory);
@@ -75,7 +79,7 @@ fn what_the_proxy_is_told() {
         let other = loom::thread::spawn(move || {
             assert_eq!(calls::gsend(net, Thread, near, &[7; 2][..], 0), 2);
         });
-        express::until_sent(net, near, BASE + 2).expect("it is open");
+        channel::until_sent(net, near, BASE + 2).expect("it is open");
         assert_eq!(calls::gsend(net, Thread, near, &[7; 3][..], 0), 3);
         let mut got = 0;
         while got < 5 {

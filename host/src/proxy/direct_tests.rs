@@ -4,7 +4,7 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use gpunet_device::abi::card::{Mailboxes, Place};
+use gpunet_device::abi::card::{Inboxes, Place};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::net::WINDOW;
@@ -39,7 +39,7 @@ impl Stream {
 }
 
 impl Direct for Stream {
-    fn rings(&mut self) -> Option<(Rings, Mailboxes)> {
+    fn rings(&mut self) -> Option<(Rings, Inboxes)> {
         None
     }
 
@@ -157,7 +157,7 @@ fn shard() -> (Shard, Stream, Handle) {
     let place = Place { region: WINDOW, offset: 0, capacity: RING, base: BASE };
     connection.receive = Counted::new(place, 0);
     connection.send = Counted::new(place, 0);
-    connection.mailboxes = Some(Mailboxes { own: 0, peer: 1 });
+    connection.inboxes = Some(Inboxes { own: 0, peer: 1 });
     connection.phase = Phase::Open;
     shard.adopt(connection, &mut NoEpoll::default());
     (shard, stream, handle)

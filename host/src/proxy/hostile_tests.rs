@@ -2,7 +2,7 @@
 
 use std::os::unix::net::UnixStream;
 
-use gpunet_device::abi::express::EXPRESS_WORDS;
+use gpunet_device::abi::bits::PACKET_UNITS;
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::message::{Operation, REQUEST_WORDS, Request};
 use gpunet_device::calls::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDHUP};
@@ -545,7 +545,7 @@ fn what_is_written_after_a_close_is_not_sent() {
 enum Step {
     Tail(usize, u64),
     Head(usize, u64),
-    Express(usize, usize, u64),
+    Unit(usize, usize, u64),
     Ask(usize, [u64; 6], u64),
     Forwards(usize, u64),
     Peer(usize, u16),
@@ -563,8 +563,8 @@ fn steps() -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => (place.clone(), word.clone()).prop_map(|(at, word)| Step::Tail(at, word)),
         2 => (place.clone(), word.clone()).prop_map(|(at, word)| Step::Head(at, word)),
-        1 => (place.clone(), 0..EXPRESS_WORDS, any::<u64>())
-            .prop_map(|(at, index, word)| Step::Express(at, index, word)),
+        1 => (place.clone(), 0..PACKET_UNITS, any::<u64>())
+            .prop_map(|(at, index, word)| Step::Unit(at, index, word)),
         6 => (0..LAYOUT.slots as usize, ask, word).prop_map(|(at, ask, word)| Step::Ask(at, ask, word)),
         3 => (place.clone(), 0..200_u64).prop_map(|(at, by)| Step::Forwards(at, by)),
         2 => (place.clone(), any::<u16>()).prop_map(|(at, bytes)| Step::Peer(at, bytes)),
@@ -602,7 +602,7 @@ proptest! {
             match step {
                 Step::Tail(at, word) => memory.send_tail(at).store(word),
                 Step::Head(at, word) => memory.receive_head(at).store(word),
-                Step::Express(at, index, word) => memory.send_express(at).get(index).store(word),
+                Step::Unit(at, index, word) => memory.send_units(at).get(index).store(word),
                 Step::Forwards(at, by) => {
                     if let Some(connection) = &bench.shard.places[at] {
                         memory.send_tail(at).store(connection.send.theirs + by);

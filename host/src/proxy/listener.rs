@@ -225,7 +225,7 @@ impl Connection {
         }
         self.receive = Counted::default();
         self.send = Counted::default();
-        self.mailboxes = None;
+        self.inboxes = None;
         self.rings_may_change = false;
     }
 }

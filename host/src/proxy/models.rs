@@ -20,7 +20,7 @@ use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::model::{self, Weakness};
 use gpunet_device::abi::option::SocketOption;
 use gpunet_device::calls;
-use gpunet_device::express::model as express;
+use gpunet_device::channel::model as channel;
 use gpunet_device::{Domain, Handle, Net as DeviceNet, SocketAddr, Thread};
 
 use super::connection::{Connection, Counted, Owner, Phase, Wishes};
@@ -311,22 +311,22 @@ fn send_ring() {
 }
 
 #[test]
-fn express_out() {
+fn packet_out() {
     holds(2, &[Weakness::Tags], || {
         let mut small = Small::new(1);
         let wire = Wire::default();
         let handle = small.add(&wire, Phase::Open);
         let net = small.net;
         let host = until_received(small.shard, &wire, 13);
-        express::put(net, handle, b"abcdefgh").expect("it is open");
-        express::put(net, handle, b"ijklm").expect("it is open");
+        channel::put(net, handle, b"abcdefgh").expect("it is open");
+        channel::put(net, handle, b"ijklm").expect("it is open");
         host.finish();
         assert_eq!(wire.received(), b"abcdefghijklm");
     });
 }
 
 #[test]
-fn express_in() {
+fn packet_in() {
     holds(2, &[Weakness::Tags], || {
         let mut small = Small::new(1);
         let wire = Wire::default();
@@ -338,8 +338,8 @@ fn express_in() {
         let mut got: Vec<u8> = Vec::new();
         while got.len() < 9 {
             let mut buffer = [0; 8];
-            // What is not whole in the express words is read from the ring.
-            let mut bytes = express::take(net, handle, &mut buffer).expect("it is open");
+            // What has not come as a whole is read from the ring.
+            let mut bytes = channel::take(net, handle, &mut buffer).expect("it is open");
             if bytes == 0 {
                 bytes = calls::grecv(net, Thread, handle, &mut buffer[..], 0) as usize;
             }
@@ -402,7 +402,7 @@ fn accept_ring() {
             let handle = calls::gaccept(net, Thread, listener);
             assert!(handle > 0, "{handle}");
             // Everything that the GPU may read of it was written before.
-            let rings = express::rings(net, Handle(handle as u64)).expect("it is open");
+            let rings = channel::rings(net, Handle(handle as u64)).expect("it is open");
             assert!(rings.iter().all(|word| *word != 0), "{rings:?}");
             accepted.push(handle);
         }
@@ -438,13 +438,13 @@ fn generation_reuse() {
             assert_eq!((new.place(), new.generation()), (old.place(), old.generation() + 1));
             small
         });
-        match express::rings(net, old) {
+        match channel::rings(net, old) {
             Ok(rings) => assert_eq!(rings, expected),
             Err(errno) => assert_eq!(errno, Errno::EBADF),
         }
         let small = thread.join().expect("the host's side ends well");
         // From now on it is stale for whoever looks: a launch that comes later does.
         let fresh = small.shard.shared.memory.device_net(0, 2);
-        assert_eq!(express::rings(fresh, old), Err(Errno::EBADF));
+        assert_eq!(channel::rings(fresh, old), Err(Errno::EBADF));
     });
 }

@@ -53,10 +53,10 @@ counters! {
     received_bytes,
     /// Bytes sent to peers.
     sent_bytes,
-    /// Small messages that reached a kernel by express, ahead of the ring.
-    received_express,
-    /// Small messages that came from a kernel by express.
-    sent_express,
+    /// Short messages that reached a kernel as packets.
+    received_packets,
+    /// Short messages that came from a kernel as packets.
+    sent_packets,
     /// Requests answered.
     requests,
     /// Requests that were refused with an error.

@@ -6,9 +6,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, mpsc};
 
 use gpunet_device::Handle;
-use gpunet_device::abi::card::{Mailboxes, Place, Progress};
+use gpunet_device::abi::bits::{PACKET_BYTES, PACKET_UNITS, Progress, Told, Unit};
+use gpunet_device::abi::card::{Inboxes, Place};
 use gpunet_device::abi::errno::Errno;
-use gpunet_device::abi::express::{self, EXPRESS_BYTES, EXPRESS_WORDS};
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::net::WINDOW;
 
@@ -67,13 +67,23 @@ impl Bench {
         Self { memory, counters: Counters::default(), connection, peer }
     }
 
-    /// Writes express words as a kernel would, those from `first` on.
-    fn express(&self, bytes: &[u8], number: u64, first: usize) {
-        let tag = express::tag(self.connection.send.theirs, bytes.len() as u64, number);
-        for index in first..EXPRESS_WORDS {
+    /// Writes the units of a packet as a kernel would, those from `first` on.
+    fn packet(&self, bytes: &[u8], first: usize) {
+        for index in first..bytes.len().div_ceil(4) {
             let four = std::array::from_fn(|at| *bytes.get(4 * index + at).unwrap_or(&0));
-            self.memory.send_express(1).get(index).store(express::word(four, tag));
+            let unit = Unit::new(u32::from_le_bytes(four), self.connection.send.theirs);
+            self.memory.send_units(1).get(index).store(unit.0);
         }
+    }
+
+    /// What a kernel publishes that has filled the ring so far.
+    fn takes(&mut self, tail: u64) -> bool {
+        self.take(Progress::new(tail, 0).0)
+    }
+
+    /// What it publishes with a packet.
+    fn takes_packet(&mut self, tail: u64) -> bool {
+        self.take(Progress::new(tail, Progress::PACKET).0)
     }
 
     fn take(&mut self, word: u64) -> bool {
@@ -92,24 +102,23 @@ impl Bench {
 #[test]
 fn one_direct_stream_after_the_other_is_told_the_same() {
     let mut bench = Bench::new();
-    bench.connection.mailboxes = Some(Mailboxes { own: 0, peer: 1 });
+    bench.connection.inboxes = Some(Inboxes { own: 0, peer: 1 });
     let place = Place { region: WINDOW, offset: 0, capacity: RING, base: BASE };
     let (mut tail, mut head) = (0, 0);
     for _ in 0..20 {
         bench.connection.send = Counted::direct(place, tail);
         bench.connection.receive = Counted::direct(place, head);
-        let told = |earlier| express::next_number(express::number_of(earlier));
-        let numbers = (told(tail), told(head));
+        let numbers = (Told(tail).next_number(), Told(head).next_number());
         for (sent, received) in [(0, 0), (10, 7), (10, 20), (90, 20)] {
             assert!(bench.take(tail));
             bench.connection.look_at_head(&bench.memory, &bench.counters);
             let (send, receive) = (&bench.connection.send, &bench.connection.receive);
             // What the last one was told still stands there at first.
             let before = if (sent, received) == (0, 0) { (BASE, BASE) } else { (tail, head) };
-            let before = (express::without_number(before.0), express::without_number(before.1));
+            let before = (Told(before.0).count(), Told(before.1).count());
             assert_eq!((send.theirs, receive.theirs), before);
-            tail = express::with_number(BASE + sent, numbers.0);
-            head = express::with_number(BASE + received, numbers.1);
+            tail = Told::new(BASE + sent, numbers.0).0;
+            head = Told::new(BASE + received, numbers.1).0;
             bench.memory.receive_head(1).store(head);
         }
     }
@@ -117,26 +126,21 @@ fn one_direct_stream_after_the_other_is_told_the_same() {
 }
 
 #[test]
-fn a_small_message_is_sent_when_all_of_it_is_there() {
+fn a_packet_is_sent_when_all_of_it_is_there() {
     let mut bench = Bench::new();
-    for (turn, length) in (1..=EXPRESS_BYTES).enumerate() {
+    for (turn, length) in (1..=PACKET_BYTES).enumerate() {
         let message: Vec<u8> = (0..length).map(|at| (at + turn) as u8).collect();
-        let number = turn as u64 % 15 + 1;
         let tail = bench.connection.send.theirs + length as u64;
-        let announced = express::with_number(tail, number);
-        // The last words are there, the first are not.
-        bench.express(&message, number, 1);
-        assert!(!bench.take(announced));
+        // The last units are there, the first is not.
+        bench.packet(&message, 1);
+        assert!(!bench.takes_packet(tail));
         assert!(bench.sent().is_empty());
-        bench.express(&message, number, 0);
-        assert!(bench.take(announced));
+        bench.packet(&message, 0);
+        assert!(bench.takes_packet(tail));
         assert_eq!(bench.sent(), message);
-        // What the kernel publishes behind its fence is no news.
-        assert!(bench.take(tail));
-        assert!(bench.sent().is_empty());
     }
     assert_eq!(bench.counters.violations.get(), 0);
-    assert_eq!(bench.counters.sent_express.get(), EXPRESS_BYTES as u64);
+    assert_eq!(bench.counters.sent_packets.get(), PACKET_BYTES as u64);
 }
 
 #[test]
@@ -144,8 +148,8 @@ fn the_ring_is_as_good() {
     let mut bench = Bench::new();
     let from = bench.connection.send.theirs;
     bench.memory.window(&bench.connection.send.place, from, 40).fill(&[7; 40]);
-    assert!(!bench.take(express::with_number(from + 40, 3)), "no express words are there");
-    assert!(bench.take(from + 40));
+    assert!(!bench.takes_packet(from + 40), "no units are there");
+    assert!(bench.takes(from + 40));
     assert_eq!(bench.sent(), [7; 40]);
 }
 
@@ -158,7 +162,7 @@ fn what_cannot_be_sent_at_once_is_kept_in_the_ring() {
         let from = bench.connection.send.theirs;
         let window = bench.memory.window(&bench.connection.send.place, from, 1024);
         window.fill(&[1; 1024]);
-        assert!(bench.take(from + 1024));
+        assert!(bench.takes(from + 1024));
         while bench.connection.pump_send(&bench.memory, &bench.counters) == Turn::Moved {}
         filled += 1024;
         if bench.connection.send.ours != bench.connection.send.theirs {
@@ -167,8 +171,8 @@ fn what_cannot_be_sent_at_once_is_kept_in_the_ring() {
     }
     let message = [9; 50];
     let tail = bench.connection.send.theirs + 50;
-    bench.express(&message, 1, 0);
-    assert!(bench.take(express::with_number(tail, 1)));
+    bench.packet(&message, 0);
+    assert!(bench.takes_packet(tail));
     let mut all = Vec::new();
     while all.len() < filled + 50 {
         let more = bench.sent();
@@ -180,28 +184,69 @@ fn what_cannot_be_sent_at_once_is_kept_in_the_ring() {
 }
 
 #[test]
-fn small_messages_go_into_express_words_while_the_kernel_keeps_up() {
+fn short_messages_become_packets_while_the_kernel_keeps_up() {
     use std::io::Write as _;
     let mut bench = Bench::new();
-    let progress = |bench: &Bench| Progress(bench.memory.live(1).get(0).seen());
+    let progress = |bench: &Bench| {
+        let progress = Progress(bench.memory.live(1).get(0).seen());
+        (progress.is_packet(), progress.count())
+    };
+    let received = |bench: &Bench, count| {
+        bench.memory.receive_head(1).store(Progress::new(count, 0).0);
+    };
     let send = |bench: &mut Bench, bytes: &[u8]| {
         bench.peer.write_all(bytes).expect("the pair holds it");
         assert_eq!(bench.connection.pump_receive(&bench.memory, &bench.counters), Turn::Moved);
     };
     send(&mut bench, &[5; 10]);
-    let (number, count) = (progress(&bench).express(), progress(&bench).count());
-    assert_eq!((number, count), (1, BASE + 10));
-    // The kernel has not taken it: the next one must leave the words alone.
+    assert_eq!(progress(&bench), (true, BASE + 10));
+    // The kernel has not taken it: the next one must leave the units alone.
     send(&mut bench, &[6; 10]);
-    assert_eq!((progress(&bench).express(), progress(&bench).count()), (0, BASE + 20));
-    bench.memory.receive_head(1).store(BASE + 20);
+    assert_eq!(progress(&bench), (false, BASE + 20));
+    received(&bench, BASE + 20);
     send(&mut bench, &[7; 10]);
-    assert_eq!(progress(&bench).express(), 2);
-    bench.memory.receive_head(1).store(BASE + 30);
-    // Too large.
-    send(&mut bench, &[8; EXPRESS_BYTES + 1]);
-    assert_eq!(progress(&bench).express(), 0);
-    assert_eq!(bench.counters.received_express.get(), 2);
+    assert_eq!(progress(&bench), (true, BASE + 30));
+    received(&bench, BASE + 30);
+    // Too long.
+    send(&mut bench, &[8; PACKET_BYTES + 1]);
+    assert_eq!(progress(&bench), (false, BASE + 31 + PACKET_BYTES as u64));
+    assert_eq!(bench.counters.received_packets.get(), 2);
+}
+
+#[test]
+fn no_unit_has_the_tag_of_a_packet_that_comes_later() {
+    use std::io::Write as _;
+    let mut bench = Bench::new();
+    // Just before positions whose tags have been used, as far as 31 bits tell.
+    let near = (1_u64 << 31) - 100;
+    bench.connection.receive.ours = near;
+    bench.connection.receive.theirs = near;
+    bench.connection.publish(&bench.memory);
+    let units = |bench: &Bench| bench.memory.receive_units(1).seen().map(Unit);
+    let mut at = near;
+    let mut packets = 0;
+    for length in [60, 60, 60] {
+        bench.memory.receive_head(1).store(Progress::new(at, 0).0);
+        bench.peer.write_all(&vec![1; length]).expect("the pair holds it");
+        assert_eq!(bench.connection.pump_receive(&bench.memory, &bench.counters), Turn::Moved);
+        let is_packet = Progress(bench.memory.live(1).get(0).seen()).is_packet();
+        // The first one behind the boundary goes by the ring, and all units are new.
+        assert_eq!(is_packet, at < 1 << 31 || packets == 2, "{at}");
+        if is_packet {
+            assert!(units(&bench)[..length / 4].iter().all(|unit| unit.belongs(at)));
+        } else {
+            assert!(units(&bench).iter().all(|unit| *unit == Unit::blank(at)));
+        }
+        packets += 1;
+        at += length as u64;
+        if packets == 2 {
+            bench.memory.receive_head(1).store(Progress::new(at, 0).0);
+            let before = at;
+            bench.peer.write_all(&[1; 8]).expect("the pair holds it");
+            bench.connection.pump_receive(&bench.memory, &bench.counters);
+            at = before + 8;
+        }
+    }
 }
 
 #[test]
@@ -219,15 +264,15 @@ fn tails_that_make_no_sense_end_the_socket_and_nothing_else() {
         let near = from.wrapping_add(draw() % 200).wrapping_sub(60);
         let word = match draw() % 4 {
             0 => draw(),
-            1 => near,
-            _ => express::with_number(near, draw() % 16),
+            1 => Progress::new(near, 0).0,
+            _ => Progress::new(near, draw() % 8).0,
         };
-        let length = express::without_number(word).wrapping_sub(from);
-        if (1..=EXPRESS_BYTES as u64).contains(&length) && draw().is_multiple_of(2) {
-            bench.express(&vec![1; length as usize], express::number_of(word), 0);
+        let length = Progress(word).count().wrapping_sub(from);
+        if (1..=PACKET_BYTES as u64).contains(&length) && draw().is_multiple_of(2) {
+            bench.packet(&vec![1; length as usize], 0);
         } else {
-            let at = (draw() % EXPRESS_WORDS as u64) as usize;
-            bench.memory.send_express(1).get(at).store(draw());
+            let at = (draw() % PACKET_UNITS as u64) as usize;
+            bench.memory.send_units(1).get(at).store(draw());
         }
         bench.take(word);
         let sent = bench.sent().len() as u64;
@@ -244,7 +289,7 @@ fn tails_that_make_no_sense_end_the_socket_and_nothing_else() {
 }
 
 #[test]
-fn the_error_of_a_send_by_express_is_the_first_one() {
+fn the_error_of_a_packet_is_the_first_one() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let near = std::net::TcpStream::connect(listener.local_addr().expect("an address"));
     let (far, _) = listener.accept().expect("it connected");
@@ -255,8 +300,8 @@ fn the_error_of_a_send_by_express_is_the_first_one() {
     socket2::Socket::from(far).set_linger(Some(std::time::Duration::ZERO)).expect("a socket can");
     std::thread::sleep(std::time::Duration::from_millis(50));
     let tail = bench.connection.send.theirs + 5;
-    bench.express(&[1; 5], 1, 0);
-    assert!(bench.take(express::with_number(tail, 1)));
+    bench.packet(&[1; 5], 0);
+    assert!(bench.takes_packet(tail));
     assert_eq!(bench.connection.failure, Some(Errno::ECONNRESET));
 }
 
@@ -524,8 +569,8 @@ fn nothing_granted_is_no_end() {
     assert_eq!(bench.connection.pump_receive(&bench.memory, &bench.counters), Turn::Idle);
     assert!(!bench.connection.receive_ended);
     let tail = bench.connection.send.theirs + 5;
-    bench.express(&[1; 5], 1, 0);
-    assert!(bench.take(express::with_number(tail, 1)));
+    bench.packet(&[1; 5], 0);
+    assert!(bench.takes_packet(tail));
     assert!(bench.sent().is_empty());
     bench.connection.cap = u64::MAX;
     assert_eq!(bench.sent(), [1; 5]);

@@ -14,7 +14,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::rc::Rc;
 
-use gpunet_device::abi::layout::Layout;
+use gpunet_device::abi::layout::{HEAD_AT, Layout, TAIL_AT};
 use gpunet_device::planted::Bug;
 use gpunet_device::simulation::{Bench, Fence};
 
@@ -195,14 +195,14 @@ impl SharedMemory {
     /// Says which words only grow: those of the GPU always, those of the proxy as long as a
     /// place has the same socket.
     pub(crate) fn set_counters(&mut self, layout: &Layout, gpu_words: usize, cpu_words: usize) {
-        // Numbers of express messages and marks of endings stand in the topmost bits.
-        let mask = u64::MAX >> 8;
+        // Without their flags.
+        let mask = !7;
         for socket in 0..layout.sockets() {
             for word in [layout.send_tail(socket), layout.receive_head(socket)] {
                 self.counters.insert(gpu_words + 8 * word, Counter { mask, card: None });
             }
             let card = Some(cpu_words + 8 * layout.card(socket));
-            for word in [layout.live(socket), layout.live(socket) + 1] {
+            for word in [layout.inbox(socket) + TAIL_AT, layout.inbox(socket) + HEAD_AT] {
                 self.counters.insert(cpu_words + 8 * word, Counter { mask, card });
             }
         }
@@ -474,10 +474,11 @@ impl Bench for SharedMemory {
         message.value == current
     }
 
-    fn swap(&self, at: *mut u64, new: u64) -> u64 {
+    fn set(&self, at: *mut u64, bits: u64) -> u64 {
         self.maybe_switch();
         let at = at.expose_provenance();
         let message = self.pick(at, true);
+        let new = message.value | bits;
         self.learn(&message, true);
         self.tick();
         // An exchange goes on with the release that it has read.

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use gpunet_device::abi::layout::Layout;
+use gpunet_device::abi::bits::PACKET_UNITS;
+use gpunet_device::abi::layout::{INBOX_WORDS, Layout};
 
 use super::memory::ByAddress;
 
@@ -155,9 +156,9 @@ impl Names {
                 if word == layout.receive_head(socket) {
                     return format!("receive head of place {socket}");
                 }
-                let express = layout.send_express(socket);
-                if (express..express + 16).contains(&word) {
-                    return format!("send express word {} of place {socket}", word - express);
+                let units = layout.send_units(socket);
+                if (units..units + PACKET_UNITS).contains(&word) {
+                    return format!("unit {} that place {socket} sends", word - units);
                 }
             }
             for slot in 0..layout.all_slots() {
@@ -173,14 +174,14 @@ impl Names {
         }
         if let Some(word) = inside(self.cpu_words, layout.cpu_words()) {
             for socket in 0..sockets {
-                let live = layout.live(socket);
+                let live = layout.inbox(socket);
                 let named = ["receive tail", "send head", "status"];
                 if let Some(name) = word.checked_sub(live).and_then(|at| named.get(at)) {
                     return format!("{name} of place {socket}");
                 }
-                let record = layout.record(socket);
-                if (record..record + 32).contains(&word) {
-                    return format!("record word {} of place {socket}", word - record);
+                let inbox = layout.inbox(socket);
+                if (inbox..inbox + INBOX_WORDS).contains(&word) {
+                    return format!("inbox word {} of place {socket}", word - inbox);
                 }
             }
             for slot in 0..layout.all_slots() {

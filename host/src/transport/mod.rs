@@ -30,7 +30,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use gpunet_device::abi::card::{Mailboxes, Place};
+use gpunet_device::abi::card::{Inboxes, Place};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 use gpunet_device::{Domain, SocketAddr};
@@ -101,8 +101,8 @@ pub struct News {
 
 /// The proxy's part of a direct stream, whose bytes and counters go from kernel to kernel.
 pub trait Direct {
-    /// Where its rings and mailboxes lie, for a kernel.
-    fn rings(&mut self) -> Option<(Rings, Mailboxes)>;
+    /// Where its rings and inboxes lie, for a kernel.
+    fn rings(&mut self) -> Option<(Rings, Inboxes)>;
 
     /// What the other end's proxy has said. An error: it is gone.
     fn hear(&mut self) -> Result<News, Errno>;

@@ -27,8 +27,7 @@ const EXCHANGES: &[&str] = &[
 /// own: what ptxas keeps on the stack for them are registers of their callers.
 const DATA_PATH: &[&str] = &[
     "4copy7aligned",
-    "4copy19unaligned_from_ring",
-    "4copy17unaligned_to_ring",
+    "4copy9unaligned",
     "4ring6settle",
     "7express3put",
 ];
@@ -141,7 +140,7 @@ fn prove() -> Result<()> {
 
 /// All functions of the data path, as they should be.
 const WITHOUT_FRAMES: &str = ".func _X4copy7aligned(\n)\n{\n}\n\
-    .func _X4copy19unaligned_from_ring(\n)\n{\n}\n.func _X4copy17unaligned_to_ring(\n)\n{\n}\n\
+    .func _X4copy9unaligned(\n)\n{\n}\n\
     .func _X4ring6settle(\n)\n{\n}\n.func  (.param .b64 r) _X7express3put(\n)\n{\n}\n\
     .func _Xother(\n)\n{\n\t.local .align 8 .b8 \td[8];\n}\n";
 

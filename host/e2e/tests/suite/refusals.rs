@@ -216,7 +216,7 @@ fn bad_flags_and_options() {
     for flags in [1, 2, 4, 0x8000_0000] {
         script.send_flags(0, flags).errno(Errno::EINVAL);
     }
-    for flags in [1, 4, 0x100, 0x8000_0000] {
+    for flags in [1, 4, 0x200, 0x8000_0000] {
         script.recv_flags(0, flags).errno(Errno::EINVAL);
     }
     script.send_flags(0, 0).recv_flags(0, 0);

@@ -54,13 +54,13 @@ fn every_size_in_each_order_of_threads() {
 }
 
 #[test]
-fn small_messages_go_by_express() {
+fn short_messages_are_packets() {
     if gpunet_e2e::is_local() {
-        let name = "streams::small_messages_go_by_express";
+        let name = "streams::short_messages_are_packets";
         return gpunet_e2e::skip(name, "nobody counts what kernels write to each other");
     }
     if way::has_gpu_rings() {
-        let name = "streams::small_messages_go_by_express";
+        let name = "streams::short_messages_are_packets";
         return skip(name, "rings in GPU memory are out of the proxy's reach");
     }
     let net = net();
@@ -73,10 +73,10 @@ fn small_messages_go_by_express() {
     Job::blocks(64).script(&script).run(&net);
     let statistics = net.statistics();
     // All of them come so, since each is taken before the next is sent.
-    assert!(statistics.received_express >= 60, "{statistics:?}");
+    assert!(statistics.received_packets >= 60, "{statistics:?}");
     // They are sent so, too. On the emulated GPU the ring is ready as soon, and nobody can tell
     // which of the two the proxy finds first.
-    assert!(!is_cuda() || statistics.sent_express >= 48, "{statistics:?}");
+    assert!(!is_cuda() || statistics.sent_packets >= 48, "{statistics:?}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::panic::Location;
 use std::ptr;
 use std::sync::Arc;
 
-use gpunet_device::simt::{KEPT_WORDS, SCRATCH_WORDS, Scope, WARP};
+use gpunet_device::simt::{SCRATCH_WORDS, Scope, WARP};
 
 use super::super::{KernelError, error::scope_name};
 
@@ -105,7 +105,6 @@ pub(super) struct Block {
     shared_bytes: usize,
     shared: Box<[UnsafeCell<u128>]>,
     scratch: Box<[UnsafeCell<[u64; SCRATCH_WORDS]>]>,
-    kept: UnsafeCell<[u64; KEPT_WORDS]>,
 }
 
 impl Block {
@@ -126,7 +125,6 @@ impl Block {
             shared_bytes,
             shared: (0..shared_bytes.div_ceil(16)).map(|_| UnsafeCell::new(UNDEFINED)).collect(),
             scratch: (0..=warps.len()).map(|_| UnsafeCell::new([0; SCRATCH_WORDS])).collect(),
-            kept: UnsafeCell::new([0; KEPT_WORDS]),
         }
     }
 
@@ -144,10 +142,6 @@ impl Block {
             Scope::Warp => 1 + (rank / WARP) as usize,
         };
         self.scratch[index].get().cast()
-    }
-
-    pub(super) fn kept(&self) -> *mut u64 {
-        self.kept.get().cast()
     }
 
     /// A thread comes to the barrier of a scope. `wake` is given every other thread when it opens.

@@ -150,10 +150,6 @@ impl EmulatedThread for Context {
     fn scratch(&self, scope: Scope) -> *mut u64 {
         self.block.scratch(scope, self.position.thread)
     }
-
-    fn kept(&self) -> *mut u64 {
-        self.block.kept()
-    }
 }
 
 /// The system's monotonic clock: the one `Instant` reads, as a number.

@@ -7,9 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use gpunet_device::abi::card::{Place, Progress};
+use gpunet_device::abi::bits::{Progress, Unit};
+use gpunet_device::abi::card::Place;
 use gpunet_device::abi::errno::Errno;
-use gpunet_device::abi::layout::{LIVE_AT, MAILBOX_BYTES, MAILBOX_WORDS, WATCHED_AT};
+use gpunet_device::abi::layout::{
+    HEAD_AT, P2P_INBOX_BYTES, P2P_INBOX_WORDS, PAGE_BYTES, TAIL_AT, UNITS_AT, WATCHED_AT,
+};
 use gpunet_device::abi::net::WINDOW;
 
 use super::talk::{Offer, Process};
@@ -173,7 +176,7 @@ impl Drop for Inbox {
     fn drop(&mut self) {
         let mut free = lock(&self.chunk.free);
         free.give(self.ring, self.capacity);
-        free.give(self.mailbox, MAILBOX_BYTES as u32);
+        free.give(self.mailbox, P2P_INBOX_BYTES as u32);
     }
 }
 
@@ -266,16 +269,16 @@ impl Arenas {
     ) -> Result<Outbox, Errno> {
         let Offer { ring, capacity, mailbox, arena_bytes: bytes, base, .. } = *offer;
         let inside = |at: u64, length: u64| {
-            at.is_multiple_of(MAILBOX_BYTES as u64)
+            at.is_multiple_of(PAGE_BYTES as u64)
                 && at.checked_add(length).is_some_and(|end| end <= bytes)
         };
         // Of two that lie inside, whose ends therefore exist.
         let apart =
-            || mailbox + (MAILBOX_BYTES as u64) <= ring || ring + u64::from(capacity) <= mailbox;
+            || mailbox + (P2P_INBOX_BYTES as u64) <= ring || ring + u64::from(capacity) <= mailbox;
         let sensible = capacity.is_power_of_two()
             && (SMALLEST_RING..=LARGEST_RING).contains(&capacity)
             && inside(ring, capacity.into())
-            && inside(mailbox, MAILBOX_BYTES as u64)
+            && inside(mailbox, P2P_INBOX_BYTES as u64)
             && apart()
             && is_base(base);
         // Before it is mapped: kernels that run would keep it so.
@@ -331,7 +334,7 @@ impl Chunk {
         }
         let mut free = lock(&this.free);
         let ring = free.take(capacity)?;
-        let Some(mailbox) = free.take(MAILBOX_BYTES as u32) else {
+        let Some(mailbox) = free.take(P2P_INBOX_BYTES as u32) else {
             free.give(ring, capacity);
             return None;
         };
@@ -343,11 +346,13 @@ impl Chunk {
 impl Inbox {
     /// Writes the mailbox anew: what stands there is the last stream's.
     fn prepare(&self) -> Result<(), Errno> {
-        let mut words = [0; MAILBOX_WORDS];
-        words[LIVE_AT] = Progress::new(self.base, 0).0;
-        words[LIVE_AT + 1] = Progress::new(self.base, 0).0;
-        let bytes = words.map(u64::to_ne_bytes);
-        let written = self.chunk.arena.write(self.mailbox as usize, bytes.as_flattened());
+        // No unit belongs to a packet of the stream.
+        let mut words = vec![Unit::blank(self.base).0; P2P_INBOX_WORDS];
+        words[..UNITS_AT].fill(0);
+        words[TAIL_AT] = Progress::new(self.base, 0).0;
+        words[HEAD_AT] = Progress::new(self.base, 0).0;
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let written = self.chunk.arena.write(self.mailbox as usize, &bytes);
         written.map_err(|error| out_of_memory(&error))
     }
 
@@ -372,7 +377,7 @@ impl Inbox {
         place(&self.chunk.arena, self.ring, self.capacity, self.base)
     }
 
-    pub(crate) fn mailbox_page(&self) -> u32 {
+    pub(crate) fn inbox_page(&self) -> u32 {
         page(&self.chunk.arena, self.mailbox)
     }
 
@@ -395,7 +400,7 @@ impl Inbox {
     /// The same as the peer's kernel has written it: what was sent first.
     fn progress(&self) -> Result<[Progress; 2], Errno> {
         let mut bytes = [0; 16];
-        let at = self.mailbox as usize + LIVE_AT * 8;
+        let at = self.mailbox as usize + TAIL_AT * 8;
         self.chunk.arena.read(at, &mut bytes).map_err(|error| out_of_memory(&error))?;
         let (words, _) = bytes.as_chunks::<8>();
         Ok([words[0], words[1]].map(|word| Progress(u64::from_ne_bytes(word))))
@@ -407,7 +412,7 @@ impl Inbox {
     pub(crate) fn fail(&self) -> Result<(), Errno> {
         let over = Progress::ENDED | Progress::FAILED;
         let words = self.progress()?.map(|progress| progress.0 | over);
-        let at = self.mailbox as usize + LIVE_AT * 8;
+        let at = self.mailbox as usize + TAIL_AT * 8;
         let bytes = words.map(u64::to_ne_bytes);
         let written = self.chunk.arena.write(at, bytes.as_flattened());
         written.map_err(|error| out_of_memory(&error))
@@ -442,7 +447,7 @@ impl Outbox {
         place(&self.arena, self.ring, self.capacity, self.base)
     }
 
-    pub(crate) fn mailbox_page(&self) -> u32 {
+    pub(crate) fn inbox_page(&self) -> u32 {
         page(&self.arena, self.mailbox)
     }
 }
@@ -452,7 +457,7 @@ fn place(arena: &Arena, ring: u64, capacity: u32, base: u64) -> Place {
 }
 
 fn page(arena: &Arena, mailbox: u64) -> u32 {
-    ((arena.offset() + mailbox) / MAILBOX_BYTES as u64) as u32
+    ((arena.offset() + mailbox) / PAGE_BYTES as u64) as u32
 }
 
 fn set_watched(arena: &Arena, mailbox: u64) -> Result<(), Errno> {
@@ -516,7 +521,7 @@ mod tests {
         let inbox = arenas.inbox(Process { pid: 1, token: 1 }, 4096, BASE).expect("memory");
         // Its words have not come, so that a kernel must not look for it in the ring.
         let announced = [Progress::new(BASE + 40, 0).with_express(7), Progress::new(BASE + 9, 0)];
-        let at = inbox.mailbox as usize + LIVE_AT * 8;
+        let at = inbox.mailbox as usize + TAIL_AT * 8;
         let bytes = announced.map(|progress| progress.0.to_ne_bytes());
         inbox.chunk.arena.write(at, bytes.as_flattened()).expect("it is there");
         inbox.fail().expect("it is there");

@@ -5,7 +5,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use gpunet_device::abi::card::Mailboxes;
+use gpunet_device::abi::card::Inboxes;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 use gpunet_device::{Domain, SocketAddr};
@@ -163,11 +163,11 @@ impl DirectStream {
 }
 
 impl Direct for DirectStream {
-    fn rings(&mut self) -> Option<(Rings, Mailboxes)> {
+    fn rings(&mut self) -> Option<(Rings, Inboxes)> {
         self.known = true;
         let Body { inbox, outbox, .. } = self.body.as_ref()?;
-        let mailboxes = Mailboxes { own: inbox.mailbox_page(), peer: outbox.mailbox_page() };
-        Some((Rings { receive: inbox.place(), send: outbox.place() }, mailboxes))
+        let inboxes = Inboxes { own: inbox.inbox_page(), peer: outbox.inbox_page() };
+        Some((Rings { receive: inbox.place(), send: outbox.place() }, inboxes))
     }
 
     fn hear(&mut self) -> Result<News, Errno> {

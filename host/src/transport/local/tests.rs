@@ -98,13 +98,13 @@ fn an_offer_is_kept_until_who_got_it_is_done() {
     let gpu = gpu();
     let (caller, listener) = (local(&gpu), local(&gpu));
     let (calls, mut accepted) = half_met(&caller, &listener);
-    let (rings, mailboxes) = accepted.rings().unwrap();
+    let (rings, inboxes) = accepted.rings().unwrap();
     drop(calls);
     // The next stream with that peer gets other memory.
     let (again, mut other) = half_met(&caller, &listener);
-    let (next_rings, next_mailboxes) = other.rings().unwrap();
+    let (next_rings, next_inboxes) = other.rings().unwrap();
     assert_ne!(rings.send.offset, next_rings.send.offset);
-    assert_ne!(mailboxes.peer, next_mailboxes.peer);
+    assert_ne!(inboxes.peer, next_inboxes.peer);
     assert_eq!(graves(&caller), 1);
     assert!(accepted.hear().unwrap().closed, "the listener hears of it");
     assert!(accepted.leave());

@@ -1,6 +1,6 @@
 //! Mutations: what a hostile kernel writes, and where.
 
-use gpunet_device::abi::express;
+use gpunet_device::abi::bits::Progress;
 
 use super::{Attack, Past, Rng, word};
 
@@ -41,10 +41,10 @@ numbered! {
         Tail,
         /// A receive head: of a stream, an accept ring, an event ring.
         Head,
-        /// One express word of the send side.
-        Express,
-        /// A message by express, with `at` of its words missing, and its tail.
-        Message,
+        /// One unit of the packet that is sent.
+        Unit,
+        /// A packet, with `at` of its units missing, and its tail.
+        Packet,
         /// A word in the send ring.
         Ring,
         /// One word of a request.
@@ -73,9 +73,9 @@ impl What {
         Self::Tail,
         Self::Head,
         Self::Head,
-        Self::Express,
-        Self::Message,
-        Self::Message,
+        Self::Unit,
+        Self::Packet,
+        Self::Packet,
         Self::Ring,
         Self::RequestWord,
         Self::RequestNumber,
@@ -99,8 +99,8 @@ numbered! {
         Forwards,
         /// A little backwards.
         Backwards,
-        /// A little forwards, with the number of an express message.
-        Numbered,
+        /// A little forwards, with any flags.
+        Flagged,
         /// A ring forwards, give or take a little.
         Lap,
         /// What stood here or elsewhere before.
@@ -126,10 +126,12 @@ impl How {
         let little = value % 160;
         match Self::of(number) {
             Self::Random => value,
-            Self::Forwards => now.wrapping_add(little),
-            Self::Backwards => now.wrapping_sub(little),
-            Self::Numbered => express::with_number(now.wrapping_add(little), value >> 32 & 15),
-            Self::Lap => now.wrapping_add(4096).wrapping_add(little).wrapping_sub(80),
+            Self::Forwards => now.wrapping_add(8 * little),
+            Self::Backwards => now.wrapping_sub(8 * little),
+            Self::Flagged => {
+                Progress::new(Progress(now).count().wrapping_add(little), value >> 32 & 7).0
+            }
+            Self::Lap => now.wrapping_add(8 * (4096 + little)).wrapping_sub(8 * 80),
             Self::Replay => past.get(value),
             Self::Flip => now ^ 1 << (value % 64),
             Self::Zero => 0,

@@ -1,7 +1,7 @@
 //! The attack that keeps to its own words: sockets that it opened, slots that it claimed.
 
+use gpunet_device::abi::bits::{PACKET_UNITS, Progress, Unit};
 use gpunet_device::abi::card::{CARD_WORDS, Card};
-use gpunet_device::abi::express::{self, EXPRESS_WORDS};
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::message::{Operation, REQUEST_WORDS, Request};
 use gpunet_device::abi::option::SocketOption;
@@ -228,26 +228,26 @@ impl Attacker<'_> {
         let (attack, layout) = (self.attack, self.layout);
         let index = handle.shard() as usize * layout.places as usize + handle.place() as usize;
         let tail = word(attack.gpu_words, layout.send_tail(index))?;
-        let first_express = layout.send_express(index);
+        let first_unit = layout.send_units(index);
         match what {
             What::Head => self.spoil(word(attack.gpu_words, layout.receive_head(index))?, mutation),
-            What::Express => {
-                let at = mutation.at as usize % EXPRESS_WORDS;
-                self.spoil(word(attack.gpu_words, first_express + at)?, mutation);
+            What::Unit => {
+                let at = mutation.at as usize % PACKET_UNITS;
+                self.spoil(word(attack.gpu_words, first_unit + at)?, mutation);
             }
-            What::Message => {
+            What::Packet => {
                 let mut rng = Rng(mutation.value);
-                let now = express::without_number(tail.load());
-                let (length, number) = (1 + rng.below(70), rng.below(16));
-                let missing = mutation.at as usize % (2 * EXPRESS_WORDS);
-                for at in 0..EXPRESS_WORDS {
-                    let tag = express::tag(now, length, number) ^ u32::from(at == missing);
-                    let value = express::word((rng.next() as u32).to_le_bytes(), tag);
-                    word(attack.gpu_words, first_express + at)?.store(value);
+                let now = Progress(tail.load()).count();
+                let (length, flags) = (1 + rng.below(280), rng.below(8));
+                let missing = mutation.at as usize % (2 * PACKET_UNITS);
+                for at in 0..PACKET_UNITS {
+                    let begin = now ^ u64::from(at == missing);
+                    let value = Unit::new(rng.next() as u32, begin).0;
+                    word(attack.gpu_words, first_unit + at)?.store(value);
                 }
                 self.past.note(tail.load());
-                tail.store(express::with_number(now.wrapping_add(length), number));
-                return Some(1 + EXPRESS_WORDS as u64);
+                tail.store(Progress::new(now.wrapping_add(length), flags).0);
+                return Some(1 + PACKET_UNITS as u64);
             }
             What::Ring => {
                 // Where the proxy says the ring is; what is written there is the socket's own.

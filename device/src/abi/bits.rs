@@ -1,0 +1,288 @@
+//! The bits of every shared word that has more than one part. Nothing else in the workspace shifts
+//! or masks such a word.
+//!
+//! | type | where | parts |
+//! | --- | --- | --- |
+//! | [`Progress`] | counters of both ends | count of bytes, how the direction ended, "a packet" |
+//! | [`Position`] | a direction's lock in GPU memory | count of bytes, flags of the direction |
+//! | [`Unit`] | packets | four bytes, and which packet they belong to |
+//! | [`Told`] | what a kernel tells its proxy of a p2p stream | count of bytes, number of the stream |
+//! | [`Tagged`] | addresses and numbers in a socket's record | a value, and which socket's it is |
+
+/// Units of a packet that the proxy or a kernel exchanges through host memory.
+#[cfg(not(feature = "loom"))]
+pub const PACKET_UNITS: usize = 64;
+/// As many as a model can try all orders of.
+#[cfg(feature = "loom")]
+pub const PACKET_UNITS: usize = 2;
+/// The longest of them.
+pub const PACKET_BYTES: usize = 4 * PACKET_UNITS;
+
+/// Units of a packet between two kernels of one machine.
+#[cfg(not(feature = "loom"))]
+pub const P2P_PACKET_UNITS: usize = 1024;
+/// As above.
+#[cfg(feature = "loom")]
+pub const P2P_PACKET_UNITS: usize = 2;
+/// The longest of them.
+pub const P2P_PACKET_BYTES: usize = 4 * P2P_PACKET_UNITS;
+
+/// How far a direction is, as one end tells the other: the bytes that were sent, or that were
+/// received, with how the direction ended in the lowest bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress(pub u64);
+
+impl Progress {
+    /// No bytes will follow: the peer closed (receive), or this end was shut down (send).
+    pub const ENDED: u64 = 1;
+    /// Ended by the error in the socket's status word.
+    pub const FAILED: u64 = 2;
+    /// The bytes before the count, from where the other end had taken everything, are a packet.
+    pub const PACKET: u64 = 4;
+    const FLAG_BITS: u32 = 3;
+
+    /// Puts count and flags together.
+    #[inline(always)]
+    pub const fn new(count: u64, flags: u64) -> Self {
+        Self(count << Self::FLAG_BITS | flags)
+    }
+
+    /// The count.
+    #[inline(always)]
+    pub const fn count(self) -> u64 {
+        self.0 >> Self::FLAG_BITS
+    }
+
+    /// The same, over if `ended` says so.
+    #[inline(always)]
+    pub const fn ended_if(self, ended: bool) -> Self {
+        Self(self.0 | if ended { Self::ENDED } else { 0 })
+    }
+
+    /// The same with what else is known of the end.
+    #[inline(always)]
+    pub const fn with_ending_of(self, other: Self) -> Self {
+        Self(self.0 | other.0 & (Self::ENDED | Self::FAILED))
+    }
+
+    /// Whether the last bytes are a packet.
+    #[inline(always)]
+    pub const fn is_packet(self) -> bool {
+        self.0 & Self::PACKET != 0
+    }
+
+    /// Whether no more progress will come.
+    #[inline(always)]
+    pub const fn is_over(self) -> bool {
+        self.0 & (Self::ENDED | Self::FAILED) != 0
+    }
+
+    /// Whether it ended with an error.
+    #[inline(always)]
+    pub const fn has_failed(self) -> bool {
+        self.0 & Self::FAILED != 0
+    }
+}
+
+/// The lock of a direction: where it stands, and what its holders must know. It stays there while a
+/// group has the direction, which sets [`TAKEN`](Self::TAKEN).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position(pub u64);
+
+impl Position {
+    /// A group has the direction.
+    pub const TAKEN: u64 = 1 << 63;
+    /// Send: sending was shut down.
+    pub const SHUT: u64 = 1 << 62;
+    /// Send: the packet area may hold units with the tag of a packet to come.
+    pub const UNITS_OLD: u64 = 1 << 61;
+    /// Receive: the record names the group that receives.
+    pub const OWNED: u64 = 1 << 60;
+    /// Receive: several groups do.
+    pub const SHARED: u64 = 1 << 59;
+    const COUNT: u64 = (1 << 58) - 1;
+
+    /// A position without flags.
+    #[inline(always)]
+    pub const fn new(count: u64) -> Self {
+        Self(count & Self::COUNT)
+    }
+
+    /// The bytes that have passed.
+    #[inline(always)]
+    pub const fn count(self) -> u64 {
+        self.0 & Self::COUNT
+    }
+
+    /// Whether any of the flags is set.
+    #[inline(always)]
+    pub const fn has(self, flags: u64) -> bool {
+        self.0 & flags != 0
+    }
+
+    /// The same with flags.
+    #[inline(always)]
+    pub const fn with(self, flags: u64) -> Self {
+        Self(self.0 | flags)
+    }
+
+    /// The same without flags.
+    #[inline(always)]
+    pub const fn without(self, flags: u64) -> Self {
+        Self(self.0 & !flags)
+    }
+
+    /// So many bytes further on. Where a position passes a multiple of 2^31 the units of packets that
+    /// came before may have a tag that comes again, 2^32 bytes later.
+    #[inline(always)]
+    pub const fn advance(self, bytes: u64) -> Self {
+        let next = Self(self.0 + bytes);
+        if Unit::are_apart(self.count(), next.count()) { next.with(Self::UNITS_OLD) } else { next }
+    }
+}
+
+/// A unit of a packet: four bytes and a tag, which is where the packet begins, as far as 32 bits tell.
+/// So a unit says by itself whether it belongs to the packet that a reader waits for, and counter and
+/// units are written and read in any order.
+///
+/// No unit of a packet area is older than 2^31 bytes of the stream, so no tag is there twice: a writer
+/// that passes a multiple of that first writes all units anew, while the bytes go by the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unit(pub u64);
+
+impl Unit {
+    /// Four bytes of the packet that begins there.
+    #[inline(always)]
+    pub const fn new(bytes: u32, begin: u64) -> Self {
+        Self(bytes as u64 | begin << 32)
+    }
+
+    /// A unit of no packet that begins at `position` or within 2^32 - 1 bytes behind it.
+    #[inline(always)]
+    pub const fn blank(position: u64) -> Self {
+        Self::new(0, position.wrapping_sub(1))
+    }
+
+    /// Whether a packet at one position may find units there of a packet at the other.
+    #[inline(always)]
+    pub const fn are_apart(one: u64, other: u64) -> bool {
+        one >> 31 != other >> 31
+    }
+
+    /// Whether it belongs to the packet that begins there.
+    #[inline(always)]
+    pub fn belongs(self, begin: u64) -> bool {
+        #[cfg(feature = "loom")]
+        if super::model::lacks(super::model::Weakness::Tags) {
+            return true;
+        }
+        self.tag() == begin as u32
+    }
+
+    /// Where its packet begins, as far as 32 bits tell.
+    #[inline(always)]
+    pub const fn tag(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// Its bytes, the first one lowest.
+    #[inline(always)]
+    pub const fn bytes(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+/// How far a direction of a p2p stream is, as a kernel tells its proxy where that wants to know: with a
+/// number, since what earlier streams were told of still stands there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told(pub u64);
+
+impl Told {
+    const SHIFT: u32 = 60;
+    const LAST: u64 = 15;
+
+    /// A count, for the stream with that number.
+    #[inline(always)]
+    pub const fn new(count: u64, number: u64) -> Self {
+        Self(count & (u64::MAX >> (u64::BITS - Self::SHIFT)) | number << Self::SHIFT)
+    }
+
+    /// The number.
+    #[inline(always)]
+    pub const fn number(self) -> u64 {
+        self.0 >> Self::SHIFT
+    }
+
+    /// The count.
+    #[inline(always)]
+    pub const fn count(self) -> u64 {
+        self.0 & (u64::MAX >> (u64::BITS - Self::SHIFT))
+    }
+
+    /// The number of the next stream.
+    #[inline(always)]
+    pub const fn next_number(self) -> u64 {
+        if self.number() >= Self::LAST { 1 } else { self.number() + 1 }
+    }
+}
+
+/// A word of a socket's record: 48 bits, and the lowest bits of the generation. All words of a call are
+/// read at once, in any order, and compared afterwards: one that is of another socket shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tagged(pub u64);
+
+impl Tagged {
+    const BITS: u32 = 48;
+
+    /// A value, of the socket with that generation.
+    #[inline(always)]
+    pub const fn new(value: u64, generation: u32) -> Self {
+        Self(value & Self::MOST | (generation as u64) << Self::BITS)
+    }
+
+    /// The largest value.
+    pub const MOST: u64 = (1 << Self::BITS) - 1;
+
+    /// The value.
+    #[inline(always)]
+    pub const fn value(self) -> u64 {
+        self.0 & Self::MOST
+    }
+
+    /// The bits in which two words differ in their generation.
+    #[inline(always)]
+    pub const fn differs(self, generation: u32) -> u64 {
+        (self.0 ^ (generation as u64) << Self::BITS) >> Self::BITS
+    }
+}
+
+#[cfg(all(test, not(target_arch = "nvptx64")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_and_flags_do_not_touch() {
+        let most = (1 << 58) - 1;
+        let flags = Progress::ENDED | Progress::FAILED | Progress::PACKET;
+        let progress = Progress::new(most, flags);
+        assert_eq!((progress.count(), progress.0 & 7), (most, flags));
+        let position = Position::new(most).with(Position::TAKEN | Position::SHARED);
+        assert_eq!(position.count(), most);
+        assert!(position.has(Position::TAKEN) && !position.has(Position::SHUT));
+        assert_eq!(position.without(Position::TAKEN | Position::SHARED), Position::new(most));
+        assert_eq!(Told::new(most, 15).count(), most);
+        assert_eq!(Told::new(most, 15).next_number(), 1);
+        let tagged = Tagged::new(Tagged::MOST, 0x1_0007);
+        assert_eq!((tagged.value(), tagged.differs(7)), (Tagged::MOST, 0));
+        assert_ne!(tagged.differs(8), 0);
+    }
+
+    #[test]
+    fn units_are_old_from_one_window_to_the_next() {
+        let last = (1 << 31) - 1;
+        assert!(!Position::new(100).advance(last - 100).has(Position::UNITS_OLD));
+        assert!(Position::new(100).advance(last - 99).has(Position::UNITS_OLD));
+        assert!(!Unit::blank(0).belongs(0));
+        assert!(Unit::new(7, 1 << 40 | 5).belongs(1 << 41 | 5));
+    }
+}

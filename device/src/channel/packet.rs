@@ -1,0 +1,190 @@
+//! Packets: short messages whose bytes and tags travel together, so that neither end waits between
+//! counter and bytes. See [`Unit`].
+//!
+//! A writer sends one only when the other end has taken everything before it, so a reader sees units of
+//! this packet or older ones, whose tags differ. The bytes follow into the ring behind the counter: the
+//! next message by the ring is published with a release, and then the ring holds both.
+
+#![allow(unsafe_code, reason = "moves bytes from and to callers' buffers and rings")]
+
+use crate::abi::bits::{P2P_PACKET_BYTES, Position, Progress, Unit};
+use crate::abi::handle::Handle;
+use crate::abi::net::Net;
+use crate::abi::ring::{RingPlace, Span};
+use crate::abi::word::writes_bytes;
+use crate::simt;
+use crate::socket::{Direction, Inbox, Socket};
+
+use super::copy;
+
+/// Turns in which a thread waits for a unit whose packet was announced: the rest is on its way.
+const UNIT_TURNS: u32 = 64;
+
+/// A thread's part of sending a packet, which begins at `position`: its units, by the first thread the
+/// counter, then its part of the ring. `units` and `tail` are addresses.
+///
+/// # Safety
+/// `from` is valid for `length` bytes; the group has the send direction.
+#[inline(never)]
+#[allow(clippy::too_many_arguments, reason = "words, as they travel in registers")]
+pub(crate) unsafe fn packet_out(
+    rank: u32,
+    size: u32,
+    units: u64,
+    tail: u64,
+    ring: RingPlace,
+    position: u64,
+    from: *const u8,
+    length: u32,
+) {
+    let mut at = 4 * rank;
+    // Counted: the thread's units.
+    while at < length {
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { load_bytes(from.add(at as usize), length - at) };
+        Socket::at(units + 2 * u64::from(at)).store(Unit::new(bytes, position).0);
+        at += 4 * size;
+    }
+    if rank == 0 {
+        // No fence: the reader takes the units for what their tags say, and waits for the rest.
+        let end = position + u64::from(length);
+        Socket::at(tail).store(Progress::new(end, Progress::PACKET).0);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { copy::copy_in(rank, size, from, ring, Span::new(position, length as usize)) };
+}
+
+/// A thread's part of receiving a packet, which begins at `position`; whether all its units had come.
+///
+/// # Safety
+/// `to` is valid for `length` bytes; the group has the receive direction.
+#[inline(never)]
+pub(crate) unsafe fn packet_in(
+    rank: u32,
+    size: u32,
+    inbox: Inbox,
+    position: u32,
+    to: *mut u8,
+    length: u32,
+) -> bool {
+    let mut whole = true;
+    let mut at = 4 * rank;
+    // Counted: the thread's units, and for each of them so many turns.
+    while at < length {
+        let mut unit = inbox.unit(at as usize / 4);
+        let mut turns = 0;
+        while !unit.belongs(position.into()) && turns < UNIT_TURNS {
+            turns += 1;
+            unit = inbox.unit(at as usize / 4);
+        }
+        whole &= unit.belongs(position.into());
+        // SAFETY: the caller's promise.
+        unsafe { store_bytes(to.add(at as usize), unit.bytes(), (length - at) as usize) };
+        at += 4 * size;
+    }
+    whole
+}
+
+/// Puts the packet that a counter announces into the group's own ring, where its sender may not have put
+/// it yet: the same bytes. For who cannot take it as it is: a group without a whole warp, a buffer that
+/// is too small, or one who looks at the ring itself. Whether all of it had come. One thread calls it.
+#[cold]
+#[inline(never)]
+pub(crate) fn unpack(net: Net, handle: Handle, tail: Progress, position: Position) -> bool {
+    let begin = find(net, handle, tail);
+    if begin == 0 {
+        return false;
+    }
+    let socket = Socket::known(net, handle);
+    let (inbox, ring) = (socket.inbox(), socket.ring(Direction::Receive));
+    let length = tail.count().wrapping_sub(begin) as usize;
+    for at in (0..length).filter(|at| begin + *at as u64 >= position.count()) {
+        // The same as was just found whole: the peer sends no other before this one was received.
+        let byte = (inbox.unit(at / 4).bytes() >> (8 * (at % 4))) as u8;
+        let to = ring.start().wrapping_add((begin as usize + at) & (ring.capacity() - 1));
+        writes_bytes(to, 1);
+        // SAFETY: inside the ring, whose receive direction the group has; its sender writes nothing else
+        // there before the packet was received.
+        unsafe { simt::store_plain(to, byte) };
+    }
+    // Another thread says that the packet was received, without a fence where it was copied: these bytes
+    // must not land behind those that the peer then puts in their place.
+    simt::release_fence();
+    true
+}
+
+/// Where the packet begins that ends where a counter says, if all its units are there; else 0.
+#[cold]
+#[inline(never)]
+pub(crate) fn find(net: Net, handle: Handle, tail: Progress) -> u64 {
+    let inbox = Socket::known(net, handle).inbox();
+    let length = (tail.count() as u32).wrapping_sub(inbox.unit(0).tag());
+    let begin = tail.count().wrapping_sub(length.into());
+    let mut whole = (length > 0) & (length as usize <= P2P_PACKET_BYTES);
+    let mut at = 0;
+    // Counted: the units.
+    while whole && 4 * at < length {
+        whole = inbox.unit(at as usize).belongs(begin);
+        at += 1;
+    }
+    // What is written into the ring next lands behind what its sender wrote there.
+    simt::acquire_fence();
+    if whole { begin } else { 0 }
+}
+
+/// Makes the units of a packet area anew, so that none has the tag of a packet that begins at `position`
+/// or later. The calling group has the send direction, the other end has taken everything, and the bytes
+/// that are sent next go by the ring, published with a release.
+#[cold]
+#[inline(never)]
+pub(crate) fn renew_units(net: Net, handle: Handle, position: Position, limit: usize) {
+    let socket = Socket::known(net, handle);
+    let mut at = socket.units();
+    let end = at + 2 * limit as u64;
+    // Counted: the units.
+    while at < end {
+        Socket::at(at).store(Unit::blank(position.count()).0);
+        at += 8;
+    }
+    let renewed = position.without(Position::UNITS_OLD).with(Position::TAKEN);
+    socket.lock_word(Direction::Send).store(renewed.0);
+}
+
+/// Up to four bytes of the `left` that follow, the first one lowest.
+///
+/// # Safety
+/// `from` is valid for `left` bytes.
+#[inline(always)]
+pub(super) unsafe fn load_bytes(from: *const u8, left: u32) -> u32 {
+    if left >= 4 && from.addr().is_multiple_of(4) {
+        // SAFETY: the caller's promise, and aligned.
+        return u32::from_le(unsafe { from.cast::<u32>().read() });
+    }
+    let mut four = 0;
+    // In a register: an array that is indexed would lie in local memory.
+    for at in 0..4 {
+        if at < left {
+            // SAFETY: the caller's promise.
+            four |= u32::from(unsafe { from.add(at as usize).read() }) << (8 * at);
+        }
+    }
+    four
+}
+
+/// Stores up to four bytes into the `left` that follow.
+///
+/// # Safety
+/// `to` is valid for `left` bytes.
+#[inline(always)]
+pub(super) unsafe fn store_bytes(to: *mut u8, four: u32, left: usize) {
+    if left >= 4 && to.addr().is_multiple_of(4) {
+        // SAFETY: the caller's promise, and aligned.
+        return unsafe { to.cast::<u32>().write(four.to_le()) };
+    }
+    for at in 0..4 {
+        if at < left {
+            // SAFETY: the caller's promise.
+            unsafe { to.add(at).write((four >> (8 * at)) as u8) };
+        }
+    }
+}

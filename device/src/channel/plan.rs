@@ -1,0 +1,113 @@
+//! What the planning threads found, in two words: functions return it in registers, and a group passes
+//! it on to all its threads.
+
+use crate::abi::errno::Errno;
+use crate::abi::ring::{RingPlace, Span};
+
+use super::Crew;
+
+/// What is to be done.
+#[derive(Clone, Copy)]
+pub(crate) struct Plan {
+    ring: u64,
+    span: u64,
+}
+
+/// The same, for who does it.
+pub(crate) enum Step {
+    /// Nothing: so many bytes have been moved.
+    Done(usize),
+    /// Move a packet that the planning threads cannot move alone.
+    Packet(Span),
+    /// Copy from or to a part of the ring.
+    Ring(RingPlace, Span),
+    /// The end of the stream, or nothing was asked for and there is nothing.
+    End,
+}
+
+impl Plan {
+    // Where a ring would stand. No ring lies there.
+    const DONE: u64 = 1;
+    const PACKET: u64 = 2;
+    const WAIT: u64 = 3;
+
+    /// The bytes have been moved.
+    #[inline(always)]
+    pub(crate) fn done(bytes: u32) -> Self {
+        Self { ring: Self::DONE, span: u64::from(bytes) << 32 }
+    }
+
+    /// It waits, since `begun` (0: not known yet) and for so many turns.
+    #[inline(always)]
+    pub(super) const fn wait(turns: u32, begun: u64) -> Self {
+        Self { ring: Self::WAIT | (turns as u64) << 32, span: begun }
+    }
+
+    /// Whether it waits.
+    #[inline(always)]
+    pub(super) const fn is_wait(self) -> bool {
+        self.ring as u32 as u64 == Self::WAIT
+    }
+
+    /// What the leader's says of waiting, in all planning threads.
+    #[inline(always)]
+    pub(super) fn of_first(self, crew: Crew) -> Self {
+        Self { ring: crew.first(self.ring), ..self }
+    }
+
+    /// For so many turns.
+    #[inline(always)]
+    pub(super) const fn turns(self) -> u32 {
+        (self.ring >> 32) as u32
+    }
+
+    /// Since then.
+    #[inline(always)]
+    pub(super) const fn begun(self) -> u64 {
+        self.span
+    }
+
+    /// Whether all threads are to move a packet.
+    #[inline(always)]
+    pub(super) const fn is_packet(self) -> bool {
+        self.ring == Self::PACKET
+    }
+
+    /// All threads are to move a packet, which begins at that position.
+    #[inline(always)]
+    pub(crate) fn packet(position: u64, length: u32) -> Self {
+        Self { ring: Self::PACKET, span: Span::new(position, length as usize).0 }
+    }
+
+    /// So many bytes of the ring from a position on, or so much space.
+    #[inline(always)]
+    pub(crate) fn ring(ring: RingPlace, position: u64, length: usize) -> Self {
+        Self { ring: ring.0, span: Span::new(position, length).0 }
+    }
+
+    /// Neither bytes nor an error.
+    pub(crate) const END: Self = Self { ring: 0, span: 0 };
+
+    /// That went wrong, by its negative number.
+    #[inline(always)]
+    pub(crate) const fn error(errno: i64) -> Self {
+        Self { ring: 0, span: errno as u64 }
+    }
+
+    /// As a group passes it on.
+    #[inline(always)]
+    pub(crate) const fn words(self) -> [u64; 2] {
+        [self.ring, self.span]
+    }
+
+    /// What such words say.
+    #[inline(always)]
+    pub(crate) fn step([ring, span]: [u64; 2]) -> Result<Step, Errno> {
+        match (ring, Errno::check(span as i64)?) {
+            (_, 0) => Ok(Step::End),
+            (Self::DONE, span) => Ok(Step::Done(Span(span).length())),
+            (Self::PACKET, span) => Ok(Step::Packet(Span(span))),
+            (ring, span) => Ok(Step::Ring(RingPlace(ring), Span(span))),
+        }
+    }
+}

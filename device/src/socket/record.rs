@@ -1,0 +1,462 @@
+//! A socket's record: where its bytes and counters lie, its locks and options, in one line of GPU
+//! memory. One thread calls this, for its group.
+//!
+//! The record says all that differs between transports: rings and inboxes in host memory that a proxy
+//! writes, or in GPU memory that the kernel at the other end of a p2p stream writes, are used alike.
+//! It is made from the socket's card when a kernel first names the handle, by whichever group comes
+//! first ([`lifecycle`](super::lifecycle)). One receiving and one sending group at a time: a direction's
+//! lock holds its position, and stays readable while a group has it.
+
+#![allow(unsafe_code, reason = "follows addresses in the record")]
+
+use crate::abi::bits::{Position, Progress, Tagged, Unit};
+use crate::abi::card::{Kind, Status};
+use crate::abi::errno::Errno;
+use crate::abi::handle::Handle;
+use crate::abi::layout::{HEAD_AT, LOCAL_WORDS, STATUS_AT, TAIL_AT, UNITS_AT, WATCHED_AT};
+use crate::abi::net::Net;
+use crate::abi::ring::RingPlace;
+use crate::abi::word::{Word, Words};
+use crate::simt;
+
+// Words of the record.
+pub(super) const STATE: usize = 0;
+const RECEIVE: usize = 1;
+const SEND: usize = 2;
+/// How far the other end has received, as last seen.
+const HEAD_SEEN: usize = 3;
+pub(super) const RECEIVE_RING: usize = 4;
+pub(super) const SEND_RING: usize = 5;
+pub(super) const INFO: usize = 6;
+pub(super) const RECEIVE_TIMEOUT: usize = 7;
+pub(super) const SEND_TIMEOUT: usize = 8;
+/// Where the other end, or the proxy for it, writes.
+pub(super) const INBOX: usize = 9;
+/// Where this end says how far it has received, how far it has sent, and puts packets.
+pub(super) const HEAD: usize = 10;
+pub(super) const TAIL: usize = 11;
+pub(super) const UNITS: usize = 12;
+/// The group that receives.
+pub(super) const OWNER: usize = 13;
+
+// States, beside the generation in the STATE word.
+pub(super) const INSTALLING: u64 = 1;
+pub(super) const OPEN: u64 = 2;
+pub(super) const CLOSING: u64 = 3;
+
+/// The STATE word without its epoch: generation and state.
+#[inline(always)]
+pub(super) const fn state(handle: Handle, state: u64) -> u64 {
+    (handle.generation() as u64) << 24 | state
+}
+
+/// In the STATE word: the launch in which the socket was last seen to be alive. What another
+/// launch left may have been closed, or given back to the program, since.
+#[inline(always)]
+pub(super) const fn epoch(net: Net) -> u64 {
+    net.epoch() << 8
+}
+
+/// A STATE word without its epoch.
+#[inline(always)]
+pub(super) const fn bare(word: u64) -> u64 {
+    word & !(0x3FFF << 8)
+}
+
+/// A direction of a socket, with the words that belong to it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// Receiving, accepting, taking events.
+    Receive,
+    /// Sending.
+    Send,
+}
+
+/// What a socket is and how calls on it go: the INFO word.
+#[derive(Clone, Copy)]
+pub(crate) struct Info(pub(super) u64);
+
+impl Info {
+    pub(super) const NON_BLOCKING: u64 = 1 << 8;
+    /// The kernel at the other end writes the inbox; the proxy tells of endings alone.
+    pub(super) const P2P: u64 = 1 << 9;
+    pub(super) const LIMIT_SHIFT: u32 = 12;
+    pub(super) const TOLD_SHIFT: u32 = 32;
+
+    /// What the socket is.
+    #[inline(always)]
+    pub(crate) const fn kind(self) -> Option<Kind> {
+        Kind::from_number(self.0 as u8)
+    }
+
+    /// Whether its rings hold what is received and sent: not handles of connections.
+    #[inline(always)]
+    pub(crate) const fn has_bytes(self) -> bool {
+        self.0 as u8 != Kind::Listener as u8
+    }
+
+    /// Whether calls that would wait return EAGAIN.
+    #[inline(always)]
+    pub(crate) const fn non_blocking(self) -> bool {
+        self.0 & Self::NON_BLOCKING != 0
+    }
+
+    /// Whether the other end is a kernel that reads and writes the same memory. The proxy tells of its
+    /// ending, and packets are in the inbox alone.
+    #[inline(always)]
+    pub(crate) const fn is_p2p(self) -> bool {
+        self.0 & Self::P2P != 0
+    }
+
+    /// The longest packet that may be sent; 0: none.
+    #[inline(always)]
+    pub(crate) const fn packet_limit(self) -> usize {
+        (self.0 >> Self::LIMIT_SHIFT) as usize & 0x1FFF
+    }
+
+    /// The number with which the proxy is told of a direction.
+    #[inline(always)]
+    pub(super) const fn told(self, direction: Direction) -> u64 {
+        self.0 >> (Self::TOLD_SHIFT + 4 * direction as u32) & 15
+    }
+}
+
+/// Where the other end of a stream, or the proxy for it, writes: counters first, then units of packets.
+#[derive(Clone, Copy)]
+pub(crate) struct Inbox(*mut u64);
+
+impl Inbox {
+    /// None.
+    pub(crate) const NONE: Self = Self(core::ptr::null_mut());
+
+    /// Where it is.
+    #[inline(always)]
+    pub(crate) fn address(self) -> u64 {
+        self.0.expose_provenance() as u64
+    }
+
+    /// Both counters, tail and head, in one access: each of them is whole by itself.
+    #[inline(always)]
+    pub(crate) fn both(self) -> [u64; 2] {
+        const { assert!(TAIL_AT == 0 && HEAD_AT == 1) };
+        self.tail().load_two()
+    }
+
+    /// The inbox there.
+    #[inline(always)]
+    pub(crate) fn at(address: u64) -> Self {
+        Self(core::ptr::with_exposed_provenance_mut(address as usize))
+    }
+
+    #[inline(always)]
+    fn word(self, index: usize) -> Word {
+        // SAFETY: `fill` put the address of an inbox into the record, and callers' indices lie in it;
+        // who reads a record without its lock compares generations first.
+        unsafe { Word::at(self.0.wrapping_add(index)) }
+    }
+
+    /// How far the other end has sent.
+    #[inline(always)]
+    pub(crate) fn tail(self) -> Word {
+        self.word(TAIL_AT)
+    }
+
+    /// How far the other end has received.
+    #[inline(always)]
+    pub(crate) fn head(self) -> Word {
+        self.word(HEAD_AT)
+    }
+
+    /// What the other end says of a direction of this one.
+    #[inline(always)]
+    pub(crate) fn progress(self, direction: Direction) -> Word {
+        self.word(if direction == Direction::Receive { TAIL_AT } else { HEAD_AT })
+    }
+
+    /// Whether the proxies want to know what happens on this p2p stream; of any other always 0.
+    #[inline(always)]
+    pub(crate) fn watched(self) -> Word {
+        self.word(WATCHED_AT)
+    }
+
+    /// A unit of the packet.
+    #[inline(always)]
+    pub(crate) fn unit(self, index: usize) -> Unit {
+        Unit(self.word(UNITS_AT + index).load())
+    }
+}
+
+/// A socket that a handle may name.
+#[derive(Clone, Copy)]
+pub(crate) struct Socket {
+    pub(super) net: Net,
+    pub(super) handle: Handle,
+    pub(super) record: Words<LOCAL_WORDS>,
+}
+
+impl Socket {
+    /// The socket that `handle` names, open or not.
+    #[inline(always)]
+    pub(crate) fn named(net: Net, handle: Handle) -> Result<Self, Errno> {
+        let layout = net.layout();
+        let known = handle.is_well_formed()
+            && handle.shard() < layout.shards
+            && handle.place() < layout.places;
+        if !known {
+            return Err(Errno::EBADF);
+        }
+        Ok(Self::known(net, handle))
+    }
+
+    /// The same of a handle that was found to be within the layout: in functions behind the first one of
+    /// a call, which take net and handle. A socket has more words than travel in registers.
+    #[inline(always)]
+    pub(crate) fn known(net: Net, handle: Handle) -> Self {
+        let index = handle.shard() as usize * net.layout().places as usize + handle.place() as usize;
+        // The addresses of the socket's words are not worth a register each between two calls.
+        let index = simt::opaque(index);
+        Self { net, handle, record: net.local(index) }
+    }
+
+    /// Its place in the net's tables.
+    pub(super) fn index(&self) -> usize {
+        let places = self.net.layout().places as usize;
+        self.handle.shard() as usize * places + self.handle.place() as usize
+    }
+
+    /// The shard that serves it.
+    #[inline(always)]
+    pub(crate) fn shard(&self) -> usize {
+        self.handle.shard() as usize
+    }
+
+    /// A word that carries the generation.
+    #[inline(always)]
+    pub(super) fn tagged(&self, word: usize) -> Tagged {
+        Tagged(self.record.get(word).load())
+    }
+
+    /// What it is, and whether calls on it wait.
+    #[inline(always)]
+    pub(crate) fn info(&self) -> Info {
+        Info(self.tagged(INFO).value())
+    }
+
+    /// The ring of a direction.
+    #[inline(always)]
+    pub(crate) fn ring(&self, direction: Direction) -> RingPlace {
+        let word = if direction == Direction::Receive { RECEIVE_RING } else { SEND_RING };
+        RingPlace(self.tagged(word).value())
+    }
+
+    /// Its inbox.
+    #[inline(always)]
+    pub(crate) fn inbox(&self) -> Inbox {
+        Inbox::at(self.tagged(INBOX).value())
+    }
+
+    /// Where this end says how far a direction is.
+    #[inline(always)]
+    pub(crate) fn publishes(&self, direction: Direction) -> Word {
+        let word = if direction == Direction::Receive { HEAD } else { TAIL };
+        Self::at(self.tagged(word).value())
+    }
+
+    /// The word at an address of the record.
+    #[inline(always)]
+    pub(crate) fn at(address: u64) -> Word {
+        // SAFETY: `fill` put the address of such a word there; who reads a record without its lock
+        // compares generations first.
+        unsafe { Word::at(core::ptr::with_exposed_provenance_mut(address as usize)) }
+    }
+
+    /// Where this end puts packets.
+    #[inline(always)]
+    pub(crate) fn units(&self) -> u64 {
+        self.tagged(UNITS).value()
+    }
+
+    /// All that a call needs of the record, on its way to GPU memory at once; whether all of it is this
+    /// socket's, and whether it is open and this launch has used it.
+    #[inline(always)]
+    pub(crate) fn fetch(&self, direction: Direction) -> (Fetched, bool, bool) {
+        let (ring, publishes) = match direction {
+            Direction::Receive => (RECEIVE_RING, HEAD),
+            Direction::Send => (SEND_RING, TAIL),
+        };
+        let state = self.record.get(STATE).load();
+        let (ring, info) = (self.tagged(ring), self.tagged(INFO));
+        let (inbox, publishes) = (self.tagged(INBOX), self.tagged(publishes));
+        let (owner, units, seen) = match direction {
+            Direction::Receive => (self.record.get(OWNER).load(), Tagged(0), 0),
+            Direction::Send => (0, self.tagged(UNITS), self.record.get(HEAD_SEEN).load()),
+        };
+        let generation = self.handle.generation();
+        let mut differs = ring.differs(generation)
+            | info.differs(generation)
+            | inbox.differs(generation)
+            | publishes.differs(generation);
+        if direction == Direction::Send {
+            differs |= units.differs(generation);
+        }
+        let fetched = Fetched {
+            ring: RingPlace(ring.value()),
+            info: Info(info.value()),
+            inbox: Inbox::at(inbox.value()),
+            publishes: publishes.value(),
+            units: units.value(),
+            owner,
+            head_seen: Progress(seen),
+        };
+        (fetched, differs == 0, self.says_in_use(state))
+    }
+
+    /// The group that receives.
+    #[inline(always)]
+    pub(crate) fn owner(&self) -> u64 {
+        self.record.get(OWNER).load()
+    }
+
+    /// The word that says whether the socket is open.
+    #[inline(always)]
+    pub(super) fn state_word(&self) -> Word {
+        self.record.get(STATE)
+    }
+
+    /// Whether that word, read, says that this launch has used the socket and it is open.
+    #[inline(always)]
+    pub(super) fn says_in_use(&self, word: u64) -> bool {
+        word == state(self.handle, OPEN) | epoch(self.net)
+    }
+
+    /// Whether no group has begun to close it. One that gets its rings is open, too.
+    #[inline(always)]
+    pub(crate) fn is_open(&self) -> bool {
+        let word = bare(self.record.get(STATE).load());
+        word == state(self.handle, OPEN) || word == state(self.handle, INSTALLING)
+    }
+
+    /// The same with what the proxy knows of the end of a p2p stream. The proxy first: what the peer's
+    /// kernel did before the end is then seen, too.
+    #[inline(always)]
+    pub(crate) fn progress(&self, direction: Direction) -> Progress {
+        let mut ending = 0;
+        if self.info().is_p2p() {
+            ending = self.proxy_inbox().progress(direction).load_acquire();
+        }
+        // Acquire: pairs with the release of who published the counter; the bytes are there (receive),
+        // or may be overwritten (send).
+        Progress(self.inbox().progress(direction).load_acquire()).with_ending_of(Progress(ending))
+    }
+
+    /// Its inbox in the CPU words, whatever the other end is.
+    #[inline(always)]
+    pub(crate) fn proxy_inbox(&self) -> Inbox {
+        Inbox(self.net.inbox(self.index()))
+    }
+
+    /// How far the other end has received, as last seen, without a read across PCIe.
+    #[inline(always)]
+    pub(crate) fn remember_head(&self, progress: Progress) {
+        self.record.get(HEAD_SEEN).store(progress.0);
+    }
+
+    /// State of the connection and last error.
+    #[inline(always)]
+    pub(crate) fn status(&self) -> Status {
+        Status(self.proxy_inbox().word(STATUS_AT).load_acquire())
+    }
+
+    /// The error that ended a direction.
+    #[inline(always)]
+    pub(crate) fn failure(&self) -> Errno {
+        match self.status().errno() {
+            0 => Errno::ECONNRESET,
+            errno => Errno(errno),
+        }
+    }
+
+    /// A direction's lock.
+    #[inline(always)]
+    pub(crate) fn lock_word(&self, direction: Direction) -> Word {
+        self.record.get(if direction == Direction::Receive { RECEIVE } else { SEND })
+    }
+
+    /// Where a direction stands, whether or not a group has it.
+    #[inline(always)]
+    pub(crate) fn position(&self, direction: Direction) -> Position {
+        Position(self.lock_word(direction).load())
+    }
+
+    /// Takes a direction for the calling group, if no other has it; where it stands.
+    #[inline(always)]
+    pub(crate) fn try_lock(&self, direction: Direction) -> Option<Position> {
+        let found = Position(self.lock_word(direction).set_on_gpu(Position::TAKEN));
+        (!found.has(Position::TAKEN)).then_some(found)
+    }
+
+    /// The same for who tries again and again: a look first, since read-modify-writes in a loop would
+    /// keep the holder from its own word.
+    #[inline(always)]
+    pub(crate) fn lock_if_free(&self, direction: Direction) -> Option<Position> {
+        let free = !self.position(direction).has(Position::TAKEN);
+        if free { self.try_lock(direction) } else { None }
+    }
+
+    /// Gives a direction back. Call a release fence first if bytes were sent or seen.
+    #[inline(always)]
+    pub(crate) fn unlock(&self, direction: Direction, position: Position) {
+        self.lock_word(direction).store(position.without(Position::TAKEN).0);
+    }
+
+    /// Whether the place is still this socket's, and no group has begun to close it: for a group
+    /// that has just got one of its directions, and may have waited for it.
+    #[inline(always)]
+    pub(crate) fn is_still_here(&self) -> bool {
+        let word = bare(self.record.get(STATE).load());
+        word >> 24 == u64::from(self.handle.generation()) && word & 0xFF != CLOSING
+    }
+
+    /// Has calls return EAGAIN that would wait, or not.
+    pub(crate) fn set_non_blocking(&self, on: bool) {
+        let info = self.record.get(INFO).load() & !Info::NON_BLOCKING;
+        self.record.get(INFO).store(if on { info | Info::NON_BLOCKING } else { info });
+    }
+
+    /// How long calls of a direction may wait, in nanoseconds; 0: no limit.
+    #[inline(always)]
+    pub(crate) fn timeout(&self, direction: Direction) -> u64 {
+        self.timeout_word(direction).load()
+    }
+
+    /// Sets that.
+    pub(crate) fn set_timeout(&self, direction: Direction, ns: u64) {
+        self.timeout_word(direction).store(ns);
+    }
+
+    #[inline(always)]
+    fn timeout_word(&self, direction: Direction) -> Word {
+        let word =
+            if direction == Direction::Receive { RECEIVE_TIMEOUT } else { SEND_TIMEOUT };
+        self.record.get(word)
+    }
+}
+
+/// What a call needs of a socket's record.
+#[derive(Clone, Copy)]
+pub(crate) struct Fetched {
+    /// The direction's ring.
+    pub(crate) ring: RingPlace,
+    /// What the socket is.
+    pub(crate) info: Info,
+    /// Its inbox.
+    pub(crate) inbox: Inbox,
+    /// Address of the word that says how far this end is.
+    pub(crate) publishes: u64,
+    /// Send: address of the packet area.
+    pub(crate) units: u64,
+    /// Receive: the group that receives.
+    pub(crate) owner: u64,
+    /// Send: how far the other end has received, as last seen.
+    pub(crate) head_seen: Progress,
+}
