@@ -25,7 +25,7 @@ use serde_json::json;
 use load::{Percentiles, Rate};
 
 /// The kernels, as PTX.
-static MODULE: gpunet_host::Module = gpunet_host::include_module!("gpunet_kernels");
+static MODULE: gpunet_host::Module = gpunet_host::include_module!("gpunet_bench_kernels");
 
 /// Measures gpunet against its baselines, both in one run.
 #[derive(Parser)]
