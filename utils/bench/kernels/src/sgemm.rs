@@ -394,8 +394,8 @@ fn add_products(sums: &mut [[f32; 8]; 8], a: [f32; 8], b: [f32; 8]) {
     });
 }
 
-/// Accesses whose kind of memory the compiler does not know: without that, each load and store would
-/// find out by itself, and ptxas keeps many more of them under way.
+/// Accesses that name their kind of memory. The compiler does not know it, and would make generic
+/// ones, of which each finds out by itself.
 #[cfg(target_arch = "nvptx64")]
 mod memory {
     use core::arch::asm;
