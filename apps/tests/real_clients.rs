@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use common::{Folder, Guarded, Server, run, skip};
-use gpunet_kernels::pattern;
+use gpunet_pattern as pattern;
 use rustix::process::Signal;
 
 /// What the largest transfer moves, through socat over IPv4.

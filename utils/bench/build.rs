@@ -7,6 +7,8 @@ use std::process::Command;
 const CLIENT: &str = "client/poll_client.c";
 
 fn main() {
+    gpunet_builder::Builder::new("kernels").build();
+    // The suite `footprint` measures how long they load.
     gpunet_builder::Builder::new("../../apps/kernels").build();
     println!("cargo::rerun-if-changed={CLIENT}");
     println!("cargo::rerun-if-env-changed=CC");

@@ -6,8 +6,7 @@ use gpunet_device::{
     Errno, Group, Handle, Listener, Net, Shared, SharedBuf, SocketAddr, Stream, kernel_arg,
     kernels, simt,
 };
-
-use crate::pattern;
+use gpunet_pattern as pattern;
 
 kernel_arg! {
     /// What a client's block does.

@@ -3,14 +3,8 @@
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
 
-pub mod bench;
-pub mod direct;
 pub mod echo;
 pub mod first;
 pub mod first_client;
-pub mod pattern;
 pub mod pingpong;
 pub mod rstream;
-pub mod sizes;
-pub mod streams;
-pub mod waiters;

@@ -1,16 +1,16 @@
 //! Direct streams against what the GPU itself does: round trips against a bare exchange of flags,
 //! streams against a bare copy by one block. Both ends are kernels, on two nets of this process or,
 //! with a server elsewhere, of two.
-#![expect(unsafe_code, reason = "gives kernels the address of memory that they write")]
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use gpunet_device::{Errno, Shared, SocketAddr};
+use gpunet_bench_kernels::direct::{copy_alone, exchange_flags, send_all, swallow_all};
+use gpunet_bench_kernels::serve::echo_server;
+use gpunet_bench_kernels::sizes::{Client, REPORT_WORDS, measure_echo};
+use gpunet_device::{Errno, SocketAddr};
 use gpunet_host::{Gpu, Launch, Net, Shape, TransportChoice};
-use gpunet_kernels::direct::{copy_alone, exchange_flags, send_all, swallow_all};
-use gpunet_kernels::echo::{Work, echo_client, echo_server};
 use serde_json::json;
 
 use crate::load::Percentiles;
@@ -142,7 +142,9 @@ fn round_trips(
     let rounds = options.messages;
     let words = Memory::new(gpu, 2 * 4096)?;
     let samples = Memory::new(gpu, (rounds as usize + 2) * 8)?;
-    let outcomes = Memory::new(gpu, 48)?;
+    let report = Memory::new(gpu, 8 * REPORT_WORDS)?;
+    // Two messages, for which shared memory may have no room.
+    let messages = Memory::new(gpu, 2 * (options.bytes as usize).next_multiple_of(4096).max(4096))?;
     let (mut flags, mut echoes) = (Vec::new(), Vec::new());
     for round in 0..options.rounds {
         eprint!("\rround trips, round {} of {} ", round + 1, options.rounds);
@@ -162,23 +164,24 @@ fn round_trips(
         ));
         let own = if server.is_none() { Some(Server::echo(gpu, options, 0)?) } else { None };
         let server = server.or(own.as_ref().map(|own| own.address)).context("no server")?;
-        let work = Work {
+        report.write(&[Errno::ECANCELED.negative() as u64; REPORT_WORDS])?;
+        let work = Client {
             server,
-            messages: rounds,
             bytes: options.bytes,
-            seed: 1,
+            rounds,
             ring: u64::from(options.ring),
-            patience_ns: 10_000_000_000,
+            timeout_ns: 10_000_000_000,
+            limit_ns: PATIENCE.as_nanos() as u64,
         };
-        // SAFETY: memory of the size of one outcome, zeroed, and any bits make one.
-        let outcome = unsafe { Shared::from_raw(outcomes.0.device_ptr().cast(), 1) };
-        let shape = Shape::new(1, options.echo_threads).shared_memory(16 << 10);
-        client.launch(echo_client, shape, (work, samples.words(), outcome))?.wait_for(PATIENCE)?;
-        let outcome = outcomes.read(6)?;
-        ensure!(outcome[0] == 0, "the echo failed: {}", Errno(-outcome[0].cast_signed() as i32));
-        ensure!(outcome[4] == TransportChoice::Local as u64, "it went another way");
-        let read = samples.read(rounds as usize)?;
-        echoes.extend(times(&read, outcome[2], outcome[3]));
+        let shape =
+            Shape::new(1, options.echo_threads).shared_memory(8 * rounds as u32 + (16 << 10));
+        let arguments = (work, messages.bytes(), samples.words(), report.words());
+        client.launch(measure_echo, shape, arguments)?.wait_for(PATIENCE)?;
+        let told = report.read(REPORT_WORDS)?;
+        ensure!(told[0] == 0, "the echo failed: {}", Errno(-told[0].cast_signed() as i32));
+        ensure!(told[4] == TransportChoice::Local as u64, "it went another way");
+        let read = samples.read(told[1] as usize)?;
+        echoes.extend(times(&read, told[2], told[3]));
     }
     eprintln!();
     Ok((Percentiles::of(flags), Percentiles::of(echoes)))

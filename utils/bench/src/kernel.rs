@@ -19,7 +19,7 @@ impl Server {
         let net = Net::builder(gpu).sockets(64).spin(Duration::from_secs(1)).build()?;
         let shape = Shape::new(1, threads).shared_memory(16 << 10);
         let (listener, address) = net.listen(loopback())?;
-        let launch = net.launch(gpunet_kernels::echo::echo_server, shape, (listener,))?;
+        let launch = net.launch(gpunet_bench_kernels::serve::echo_server, shape, (listener,))?;
         Self::new(net, launch, address)
     }
 
@@ -34,7 +34,7 @@ impl Server {
             .build()?;
         let shape = Shape::new(count, threads).shared_memory(128 << 10);
         let (listener, address) = net.listen(loopback())?;
-        let launch = net.launch(gpunet_kernels::bench::swallow, shape, (listener,))?;
+        let launch = net.launch(gpunet_bench_kernels::serve::swallow, shape, (listener,))?;
         Self::new(net, launch, address)
     }
 

@@ -3,7 +3,7 @@
 //! Round trips of small messages: CPU to CPU, both polling; CPU to a GPU server kernel; CPU to a
 //! CPU server that copies each request to the GPU, launches a kernel and copies the answer back.
 //! Streams: CPU to CPU, and into a kernel. `bench local` measures kernel to kernel; `bench sizes`,
-//! `waiters` and `streams` are suites of many rows ([`suite`]). The ratios are what counts: absolute
+//! `waiters`, `streams` and `sgemm` are suites of many rows ([`suite`]). The ratios are what counts: absolute
 //! figures depend on the machine and on what else it does.
 
 mod baseline;
@@ -25,7 +25,7 @@ use serde_json::json;
 use load::{Percentiles, Rate};
 
 /// The kernels, as PTX.
-static MODULE: gpunet_host::Module = gpunet_host::include_module!("gpunet_kernels");
+static MODULE: gpunet_host::Module = gpunet_host::include_module!("gpunet_bench_kernels");
 
 /// Measures gpunet against its baselines, both in one run.
 #[derive(Parser)]
@@ -76,6 +76,8 @@ enum Command {
     Waiters(suite::waiters::Options),
     /// Suite: 1, 4 and 8 connections at once, in and out
     Streams(suite::streams::Options),
+    /// Suite: a matrix multiplication with calls between its tiles and in its loop
+    Sgemm(suite::sgemm::Options),
     /// Suite: time to load the kernels, cold and cached, and what each needs of the GPU
     Footprint(suite::footprint::Options),
 }
@@ -97,6 +99,7 @@ fn main() -> Result<()> {
         Some(Command::Sizes(sizes)) => return suite::sizes::run(&gpu, sizes),
         Some(Command::Waiters(waiters)) => return suite::waiters::run(&gpu, waiters),
         Some(Command::Streams(streams)) => return suite::streams::run(&gpu, streams),
+        Some(Command::Sgemm(sgemm)) => return suite::sgemm::run(&gpu, sgemm),
         Some(Command::Footprint(_)) | None => {}
     }
     let (echo, launching) = echoes(&gpu, &options)?;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use gpunet_apps::way::{SocketTransport, Travelled};
 use gpunet_device::SocketAddr;
 use gpunet_host::TransportChoice;
-use gpunet_kernels::pattern;
+use gpunet_pattern as pattern;
 
 use crate::address::{cannot_connect, cannot_listen};
 use crate::end::{End, RoundTrips, SEED, Server, Service, Streaming};

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use gpunet_bench_kernels::sizes::{Client, Exchange, REPORT_WORDS, exchange_bytes, measure_echo};
 use gpunet_device::{Errno, SocketAddr};
 use gpunet_host::{Gpu, Net, Shape, TransportChoice};
-use gpunet_kernels::sizes::{Client, Exchange, REPORT_WORDS, exchange_bytes, measure_echo};
 
 use super::Latency;
 use super::client::Batch;

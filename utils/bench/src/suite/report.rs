@@ -76,6 +76,10 @@ impl Report {
         }
     }
 
+    pub(crate) fn has_failed(&self) -> bool {
+        !self.failed.is_empty()
+    }
+
     fn is_late(&self) -> bool {
         self.begun.elapsed() > Duration::from_secs(self.options.limit)
     }

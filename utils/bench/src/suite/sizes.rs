@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use gpunet_bench_kernels::serve::echo_server;
 use gpunet_host::{Gpu, Net, Shape, TransportChoice};
-use gpunet_kernels::echo::echo_server;
 use serde_json::json;
 
 use super::client::{self, Batch};

@@ -1,7 +1,7 @@
 //! CPU ends of streams: the peers, which are the same for every server, and the baseline's servers.
 //!
 //! A peer opens with a header (bytes of the stream, seed of its pattern; 0: no pattern), as the
-//! kernels of `gpunet_kernels::streams` expect it. Both directions block in the system's calls.
+//! kernels of `gpunet_bench_kernels::streams` expect it. Both directions block in the system's calls.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -9,8 +9,8 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use gpunet_kernels::pattern;
-use gpunet_kernels::streams::HEADER;
+use gpunet_bench_kernels::streams::HEADER;
+use gpunet_pattern as pattern;
 
 use crate::baseline;
 

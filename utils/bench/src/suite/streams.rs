@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use gpunet_bench_kernels::streams::{receive_streams, send_streams};
 use gpunet_host::{Gpu, Net, Shape, TransportChoice};
-use gpunet_kernels::streams::{receive_streams, send_streams};
 use serde_json::json;
 
 use super::stream_peers::{self, Direction, Streams};

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use gpunet_bench_kernels::waiters::{self, serve_beside_waiters};
 use gpunet_device::Errno;
 use gpunet_host::{Gpu, GpuKind, Net, NetError, Shape};
-use gpunet_kernels::waiters::{self, serve_beside_waiters};
 use serde_json::json;
 
 use super::client::{self, Batch, PollClient};

@@ -6,8 +6,7 @@
 
 use gpunet_device::calls::SHUT_WR;
 use gpunet_device::{Block, Errno, Group, Handle, Listener, Stream, kernels, simt};
-
-use crate::pattern;
+use gpunet_pattern as pattern;
 
 /// Bytes of a header.
 pub const HEADER: usize = 16;

@@ -1,4 +1,9 @@
-//! Bytes that both ends can make and check: byte `p` of a stream depends on `p` and a seed.
+//! Bytes that both ends can make and check: byte `p` of a stream depends on `p` and a seed. Kernels
+//! fill and check buffers with all threads of a group; programs compare byte by byte.
+//!
+//! A library without kernels, so that each kernel crate that uses it exports its own alone.
+
+#![no_std]
 
 use gpunet_device::{Group, SharedBuf};
 

@@ -1,20 +1,26 @@
-//! Round trips between two kernels, for the benchmark suites `sizes` and `waiters`: a client that
+//! Round trips between two kernels, for the suites `sizes` and `waiters` and for direct streams: a client that
 //! measures an echo server, and the bare exchange of bytes and a flag that it is compared with.
 //!
 //! One block each. Samples stay in shared memory until the end: a store to GPU memory would be for
 //! the next release to wait for. Every byte that comes back is checked, outside the measured time.
 
+use gpunet_device::abi::option::SocketOption;
 use gpunet_device::abi::word::Word;
+use gpunet_device::calls::ggetsockopt;
 use gpunet_device::{
-    Block, Errno, Group, Net, Shared, SharedBuf, SocketAddr, Stream, buf, kernel_arg, kernels, simt,
+    Block, Errno, Group, Handle, Net, Shared, SharedBuf, SocketAddr, Stream, buf, kernel_arg,
+    kernels, simt,
 };
+use gpunet_pattern as pattern;
 
 use crate::direct::word_at;
-use crate::{echo, pattern};
 
 /// Words of a report: the result (0 or a negative error number), round trips done, nanoseconds and
 /// cycles of the whole work, and the option `Transport` of the connection.
 pub const REPORT_WORDS: usize = 5;
+
+/// Stands for the transport of a connection that was never made.
+const NOT_CONNECTED: i64 = i64::MIN;
 
 /// Polls of a flag between two looks at the clock.
 const POLLS: u32 = 1 << 12;
@@ -65,7 +71,7 @@ kernels! {
     ) {
         let clock = Clock::start();
         let mut done = 0;
-        let mut transport = echo::NOT_CONNECTED;
+        let mut transport = NOT_CONNECTED;
         let result = echo_rounds(net, &work, memory, samples, (&mut done, &mut transport));
         clock.stop(report, result, done, transport);
     }
@@ -138,6 +144,12 @@ fn hand_over(kept: Shared<u64>, samples: Shared<u64>, rounds: u64) {
     }
 }
 
+/// How a stream goes. Out of line: what is asked once takes no registers from the round trips.
+#[inline(never)]
+fn transport_of(net: Net, stream: Handle) -> i64 {
+    ggetsockopt(net, Block, stream, SocketOption::Transport)
+}
+
 #[inline(always)]
 fn echo_rounds(
     net: Net,
@@ -150,7 +162,7 @@ fn echo_rounds(
     let stream = Stream::connect_with_rings(net.block(), &work.server, work.ring, work.ring)?;
     stream.set_read_timeout(work.timeout_ns)?;
     stream.set_write_timeout(work.timeout_ns)?;
-    *transport = echo::way_of(net, stream.handle()).0;
+    *transport = transport_of(net, stream.handle());
     let (kept, rest) = kept_samples(work.rounds);
     let room = if rest.len() / 2 >= bytes.next_multiple_of(16) { rest } else { memory };
     let half = room.len() / 2 / 16 * 16;

@@ -6,6 +6,8 @@ use gpunet_device::{
     Block, Errno, Event, Group, Handle, Listener, On, Poller, Shared, Stream, kernels, simt,
 };
 
+use crate::serve;
+
 /// Wait in accept, all blocks on the listener of the active connection.
 pub const ACCEPT: u64 = 0;
 /// Wait in receive, each block on a connection of its own.
@@ -33,7 +35,7 @@ kernels! {
         let block = simt::position().block as usize;
         let state = states.slice(block, 1);
         let ended = if block == 0 || how == ACCEPT {
-            serve(net.block(), listener, state)
+            echo(net.block(), listener, state)
         } else {
             let connection = Handle(idle.get(block - 1).unwrap_or(Handle::NONE.0));
             if how == RECEIVE {
@@ -61,23 +63,10 @@ fn note(state: Shared<u64>, value: u64) {
 
 /// Echoes until told to stop.
 #[inline(always)]
-fn serve(on: On, listener: Handle, state: Shared<u64>) -> Result<(), Errno> {
+fn echo(on: On, listener: Handle, state: Shared<u64>) -> Result<(), Errno> {
     let listener = Listener::from_handle(on, listener);
-    let buffer = simt::shared_memory();
     note(state, READY);
-    let ended = loop {
-        match listener.accept() {
-            Ok(stream) => {
-                while let Ok(bytes @ 1..) = stream.read(buffer) {
-                    if stream.write_all(buffer.first(bytes)).is_err() {
-                        break;
-                    }
-                }
-            }
-            Err(Errno::ECONNABORTED) => {}
-            Err(errno) => break errno,
-        }
-    };
+    let ended = serve::echo(&listener);
     // The listener belongs to the host.
     let _ = listener.into_handle();
     Err(ended)

@@ -1,0 +1,21 @@
+//! The kernels of the benchmark: ordinary Rust, for the GPU and for the host. They are a module of
+//! their own, which no other program loads.
+//!
+//! ```text
+//!   serve    servers of the round trips and streams that are measured from the CPU
+//!   direct   direct streams, and the bare flags and copies that they are compared with
+//!   sgemm    a matrix multiplication, with calls and without
+//!   sizes    a client that measures an echo server, and the bare exchange of the same bytes
+//!   streams  both ends of one-way streams
+//!   waiters  a server beside blocks that wait
+//! ```
+
+#![no_std]
+#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch, link_llvm_intrinsics))]
+
+pub mod direct;
+pub mod serve;
+pub mod sgemm;
+pub mod sizes;
+pub mod streams;
+pub mod waiters;
