@@ -6,7 +6,7 @@
 //! | here | PTX | x86-64 |
 //! | --- | --- | --- |
 //! | [`Word::load`] | `ld.relaxed.sys` | `mov` |
-//! | [`Word::load_two`] | `ld.relaxed.sys.v2` | `mov`, twice |
+//! | [`Word::load_two_acquire`] | `ld.acquire.sys.v2` | `mov`, twice |
 //! | [`Word::load_acquire`] | `ld.acquire.sys` | `mov` |
 //! | [`Word::store`] | `st.relaxed.sys` | `mov` |
 //! | [`Word::store_release`] | `st.release.sys` | `mov` |
@@ -75,19 +75,19 @@ impl Word {
         self.atomic().load(Ordering::Relaxed)
     }
 
-    /// Reads this word and the next, of a place that is aligned to both, with no order implied. Each is
-    /// whole by itself.
+    /// Reads this word and the next, of a place that is aligned to both; what the writers did before their
+    /// releases is visible afterwards. Each is whole by itself.
     #[inline(always)]
-    pub fn load_two(&self) -> [u64; 2] {
+    pub fn load_two_acquire(&self) -> [u64; 2] {
         #[cfg(target_arch = "nvptx64")]
         {
             // SAFETY: `at` promises validity, and callers that the next word is there, aligned.
-            unsafe { crate::simt::load_two(self.0) }
+            unsafe { crate::simt::load_two_acquire(self.0) }
         }
         #[cfg(not(target_arch = "nvptx64"))]
         {
             // SAFETY: callers' promise, as above.
-            [self.load(), unsafe { self.offset(1) }.load()]
+            [self.load_acquire(), unsafe { self.offset(1) }.load_acquire()]
         }
     }
 
@@ -147,6 +147,18 @@ impl Word {
         }
         #[cfg(not(target_arch = "nvptx64"))]
         self.atomic().fetch_or(bits, Ordering::Acquire)
+    }
+
+    /// The same where the calling thread is to do it (`mine`); what others get means nothing.
+    #[inline(always)]
+    pub fn set_on_gpu_if(&self, bits: u64, mine: bool) -> u64 {
+        #[cfg(target_arch = "nvptx64")]
+        {
+            // SAFETY: `at` promises alignment and validity.
+            unsafe { crate::simt::set_bits_if(self.0, bits, mine) }
+        }
+        #[cfg(not(target_arch = "nvptx64"))]
+        if mine { self.set_on_gpu(bits) } else { 0 }
     }
 
     /// Replaces `current` by `new` where the calling thread is to do it (`mine`), with no order

@@ -38,12 +38,4 @@ impl Crew {
     pub(crate) fn first(self, word: u64) -> u64 {
         if self.whole { simt::from_lane(word, 0) } else { word }
     }
-
-    /// Brings the threads together at the end of a function: see [`simt::come_together`].
-    #[inline(always)]
-    pub(crate) fn leave(self) {
-        if self.whole {
-            simt::come_together();
-        }
-    }
 }

@@ -5,12 +5,14 @@
 //! | file | who runs it | what for |
 //! | --- | --- | --- |
 //! | `receive`, `send` | the first warp of a group, or its leader alone | take the direction, wait, plan |
+//! | `fast` | the first warp of a group | the same where nothing is in the way: no calls, few registers |
 //! | `packet` | the first warp, or all threads | short messages: bytes and tags together |
 //! | `copy` | all threads | between ring and buffer |
 //! | `finish` | one thread | publish how far the group is, give the direction back |
 
 pub(crate) mod copy;
 mod crew;
+pub(crate) mod fast;
 mod finish;
 mod packet;
 mod plan;

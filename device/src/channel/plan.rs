@@ -1,6 +1,7 @@
 //! What the planning threads found, in two words: functions return it in registers, and a group passes
 //! it on to all its threads.
 
+use crate::abi::bits::Position;
 use crate::abi::errno::Errno;
 use crate::abi::ring::{RingPlace, Span};
 
@@ -17,6 +18,8 @@ pub(crate) struct Plan {
 pub(crate) enum Step {
     /// Nothing: so many bytes have been moved.
     Done(usize),
+    /// Give the send direction back: so many bytes were sent as a packet.
+    Sent(usize),
     /// Move a packet that the planning threads cannot move alone.
     Packet(Span),
     /// Copy from or to a part of the ring.
@@ -30,6 +33,8 @@ impl Plan {
     const DONE: u64 = 1;
     const PACKET: u64 = 2;
     const WAIT: u64 = 3;
+    const SLOW: u64 = 4;
+    const SENT: u64 = 5;
 
     /// The bytes have been moved.
     #[inline(always)]
@@ -53,6 +58,12 @@ impl Plan {
     #[inline(always)]
     pub(super) fn of_first(self, crew: Crew) -> Self {
         Self { ring: crew.first(self.ring), ..self }
+    }
+
+    /// The leader's, in all planning threads.
+    #[inline(always)]
+    pub(super) fn of_leader(self, crew: Crew) -> Self {
+        Self { ring: crew.first(self.ring), span: crew.first(self.span) }
     }
 
     /// For so many turns.
@@ -94,6 +105,30 @@ impl Plan {
         Self { ring: 0, span: errno as u64 }
     }
 
+    /// A short packet was sent, and the direction is to be given back.
+    #[inline(always)]
+    pub(super) fn sent(length: u32) -> Self {
+        Self { ring: Self::SENT, span: u64::from(length) << 32 }
+    }
+
+    /// Nothing is planned: the long way is to be taken, with what stands there in the lock.
+    #[inline(always)]
+    pub(crate) const fn slow(held: Position) -> Self {
+        Self { ring: Self::SLOW, span: held.0 }
+    }
+
+    /// What stood in the lock, where the long way is to be taken.
+    #[inline(always)]
+    pub(crate) const fn is_slow([ring, _]: [u64; 2]) -> bool {
+        ring == Self::SLOW
+    }
+
+    /// Bytes that have been moved, where that is all.
+    #[inline(always)]
+    pub(crate) const fn bytes_done([ring, span]: [u64; 2]) -> Option<u32> {
+        if ring == Self::DONE { Some((span >> 32) as u32) } else { None }
+    }
+
     /// As a group passes it on.
     #[inline(always)]
     pub(crate) const fn words(self) -> [u64; 2] {
@@ -106,6 +141,7 @@ impl Plan {
         match (ring, Errno::check(span as i64)?) {
             (_, 0) => Ok(Step::End),
             (Self::DONE, span) => Ok(Step::Done(Span(span).length())),
+            (Self::SENT, span) => Ok(Step::Sent(Span(span).length())),
             (Self::PACKET, span) => Ok(Step::Packet(Span(span))),
             (ring, span) => Ok(Step::Ring(RingPlace(ring), Span(span))),
         }

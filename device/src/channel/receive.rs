@@ -85,8 +85,11 @@ impl Stand {
 /// Takes the receive direction and waits for `least` bytes or more; fewer come only at the end of the
 /// stream. All planning threads call it, and the leader's plan counts. A short packet is copied to `to`,
 /// which holds `most` bytes, at once. On an error, at the end of the stream and behind a packet that was
-/// copied the direction is free, else the group has it.
+/// copied the direction is free, else the group has it. `held`: where the direction stands that the group
+/// has already, or 0; `found`: what the lock held when the group tried to get it, or 0. All threads of a
+/// whole warp get the plan.
 #[inline(never)]
+#[allow(clippy::too_many_arguments, reason = "words, as they travel in registers")]
 pub(crate) fn receive(
     net: Net,
     handle: Handle,
@@ -94,21 +97,26 @@ pub(crate) fn receive(
     most: usize,
     least: u32,
     mode: Mode,
+    held: Position,
+    found: Position,
 ) -> Plan {
     let crew = Crew::new(mode.has(Mode::WHOLE));
     let mut plan = Plan::wait(0, 0);
     let (mut stand, mut inbox, mut publishes) = (Stand(0), Inbox::NONE, 0);
-    let mut position = Position(0);
+    let mut position = held;
     if crew.leads() {
         if let Ok(socket) = Socket::named(net, handle) {
-            let mut entered = 0;
+            let mut entered = held.0 as i64;
             // Counted: once more where the record was to be made, or another group had the direction.
             while entered >= 0 {
                 // All on their way before the first is looked at.
                 let (fetched, is_socket, in_use) = socket.fetch(Direction::Receive);
                 if entered == 0 {
-                    let lock = socket.lock_word(Direction::Receive);
-                    position = Position(lock.set_on_gpu(Position::TAKEN));
+                    position = found;
+                    if found.0 == 0 {
+                        let lock = socket.lock_word(Direction::Receive);
+                        position = Position(lock.set_on_gpu(Position::TAKEN));
+                    }
                 }
                 let mine = position.has(Position::OWNED) & (fetched.owner == mode.group(net));
                 let free = !position.has(Position::TAKEN) & (mine | position.has(Position::SHARED));
@@ -161,8 +169,7 @@ pub(crate) fn receive(
         }
     }
     simt::progress();
-    crew.leave();
-    plan
+    plan.of_leader(crew)
 }
 
 /// The long way into the direction: where it stands, or a negative error number. One thread calls it.
@@ -244,7 +251,7 @@ fn poll(inbox: Inbox, stand: Stand, to: *mut u8, most: usize, turns: u32) -> (u3
 
 /// The two units of a short packet that a lane looks at.
 #[inline(always)]
-fn units(inbox: Inbox) -> (Unit, Unit) {
+pub(super) fn units(inbox: Inbox) -> (Unit, Unit) {
     // A model has fewer of them than a warp has lanes.
     if cfg!(feature = "loom") {
         return (inbox.unit(0), inbox.unit(1));

@@ -9,7 +9,7 @@ use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::simt;
 use crate::abi::ring::RingPlace;
-use crate::socket::{Direction, Socket, enter};
+use crate::socket::{Direction, Info, Socket, enter};
 use crate::wait::{self, Deadline, Watch};
 
 use super::finish::give_back_send;
@@ -26,8 +26,10 @@ const ENDING_TURNS: u32 = 16;
 /// Takes the send direction for a message of `length` bytes, of which a call needs `least` at once. All
 /// planning threads call it, and the leader's plan counts. A short packet is sent at once. On an error
 /// and behind such a packet the direction is free, else the group has it. A null `from`: the program
-/// fills the ring itself.
+/// fills the ring itself. `held`: where the direction stands that the group has already, or 0; `found`:
+/// what the lock held when the group tried to get it, or 0. All threads of a whole warp get the plan.
 #[inline(never)]
+#[allow(clippy::too_many_arguments, reason = "words, as they travel in registers")]
 pub(crate) fn send(
     net: Net,
     handle: Handle,
@@ -36,21 +38,26 @@ pub(crate) fn send(
     length: usize,
     least: u32,
     wait: bool,
+    held: Position,
+    found: Position,
 ) -> Plan {
     let mut plan = Plan::error(Errno::EBADF.negative());
-    let (mut position, mut watched) = (Position(0), 0);
+    let (mut position, mut watched) = (held, 0);
     let (mut units, mut tail, mut ring) = (0, 0, 0);
     if crew.leads()
         && let Ok(socket) = Socket::named(net, handle)
     {
-        let mut entered = 0;
+        let mut entered = held.0 as i64;
         // Counted: once more where the record was to be made, or another group had the direction.
         while entered >= 0 {
             // All on their way before the first is looked at.
             let (fetched, is_socket, in_use) = socket.fetch(Direction::Send);
             if entered == 0 {
-                let lock = socket.lock_word(Direction::Send);
-                position = Position(lock.set_on_gpu(Position::TAKEN));
+                position = found;
+                if found.0 == 0 {
+                    let lock = socket.lock_word(Direction::Send);
+                    position = Position(lock.set_on_gpu(Position::TAKEN));
+                }
             }
             let free = !position.has(Position::TAKEN | Position::SHUT) & (position.count() != 0);
             let good = is_socket & (in_use | (entered > 0));
@@ -94,8 +101,7 @@ pub(crate) fn send(
             plan = Plan::done(length as u32);
         }
     }
-    crew.leave();
-    plan
+    plan.of_leader(crew)
 }
 
 /// The leader's wait for space in the ring. `renews`: the units are to be made anew on the way.
@@ -142,7 +148,7 @@ fn reserve(
     }
     match space {
         1.. => {
-            let most = if info.is_p2p() { capacity / P2P_SHARE } else { LONGEST_PIECE };
+            let most = most_at_once(info, capacity);
             let length = (space as usize).min(most.max(least as usize));
             Plan::ring(ring, position.count(), length)
         }
@@ -150,6 +156,12 @@ fn reserve(
         0 => give_back(net, handle, Errno::EAGAIN.negative()),
         errno => give_back(net, handle, errno),
     }
+}
+
+/// Bytes of a ring that are filled at once.
+#[inline(always)]
+pub(super) fn most_at_once(info: Info, capacity: usize) -> usize {
+    if info.is_p2p() { capacity / P2P_SHARE } else { LONGEST_PIECE }
 }
 
 /// Gives the direction back as it was.

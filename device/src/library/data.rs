@@ -1,12 +1,15 @@
 //! Sending and receiving: the planning threads of a group say what is to be done, all its threads do it.
 
+use crate::abi::bits::Position;
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::abi::ring::Span;
 use crate::calls::{MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL};
+use crate::channel::fast;
 use crate::channel::{self, Finish, Mode, Plan, Step, packet_in, packet_out};
-use crate::group::Group;
+use crate::group::{Group, GroupKind};
+use crate::simt;
 use crate::socket::{Direction, Socket};
 use crate::wait::{Deadline, group_until};
 
@@ -20,6 +23,51 @@ const LINE: usize = 128;
 /// How long the units of a packet may be on their way that was announced: a dead peer's never come.
 const PACKET_NS: u64 = 100_000_000;
 
+/// Nothing was tried yet.
+const SLOW: [u64; 2] = Plan::slow(Position(0)).words();
+
+/// Has the first warp of a group plan a call where that is whole; all threads get what it came to.
+#[inline(always)]
+fn in_first_warp<G: Group>(group: G, plan: impl FnOnce() -> Plan) -> [u64; 2] {
+    match G::KIND {
+        GroupKind::Thread => SLOW,
+        GroupKind::Warp if group.has_whole_warp() => {
+            // What other lanes did with the buffer comes before.
+            simt::whole_warp_barrier();
+            plan().words()
+        }
+        GroupKind::Warp => SLOW,
+        GroupKind::Block => {
+            let threads = simt::block_threads();
+            if !threads.is_multiple_of(simt::WARP) {
+                return SLOW;
+            }
+            let many = threads != simt::WARP;
+            if many {
+                simt::whole_block_barrier();
+            } else {
+                simt::whole_warp_barrier();
+            }
+            let mut words = SLOW;
+            let thread = simt::position().thread;
+            if thread < simt::WARP {
+                words = plan().words();
+            }
+            if many {
+                let scratch = simt::block_scratch();
+                if thread == 0 {
+                    // SAFETY: between these barriers only this thread touches the scratch words.
+                    unsafe { scratch.write(words) };
+                }
+                simt::whole_block_barrier();
+                // SAFETY: nobody writes before the next barrier.
+                words = unsafe { scratch.read() };
+            }
+            words
+        }
+    }
+}
+
 /// See [`super::send`].
 #[inline(always)]
 pub(super) unsafe fn send<G: Group>(
@@ -30,21 +78,53 @@ pub(super) unsafe fn send<G: Group>(
     length: usize,
     flags: u32,
 ) -> i64 {
+    let handle = Handle(handle);
+    let mut words = SLOW;
+    if length > 0 && flags & !SEND_ALL == 0 {
+        words = in_first_warp(group, || fast::send(net, handle, from, length));
+        if let Some(bytes) = Plan::bytes_done(words) {
+            return if flags & SEND_ALL != 0 { 0 } else { bytes.into() };
+        }
+    }
+    send_rest(net, group, handle, from, length, flags, words)
+}
+
+/// The rest of a call that begins with a plan.
+#[inline(never)]
+fn send_rest<G: Group>(
+    net: Net,
+    group: G,
+    handle: Handle,
+    from: *const u8,
+    length: usize,
+    flags: u32,
+    mut words: [u64; 2],
+) -> i64 {
     if flags & !(MSG_DONTWAIT | SEND_ALL) != 0 {
         return Errno::EINVAL.negative();
     }
-    let (handle, wait) = (Handle(handle), flags & MSG_DONTWAIT == 0);
+    let wait = flags & MSG_DONTWAIT == 0;
     let (rank, size) = (group.rank() as u32, group.size() as u32);
     let mut sent = 0;
     // Counted: each turn sends a byte or more, or is the last.
     let stopped = loop {
         let rest = from.wrapping_add(sent);
         let left = length - sent;
-        let words = planned(group, |crew| {
-            channel::send(net, handle, crew, rest, left, u32::from(left > 0), wait)
-        });
+        if Plan::is_slow(words) {
+            let (held, found) = fast::held(words);
+            words = planned(group, |crew| {
+                let least = u32::from(left > 0);
+                channel::send(net, handle, crew, rest, left, least, wait, held, found)
+            });
+        }
         let moved = match Plan::step(words) {
             Ok(Step::Done(bytes)) => bytes,
+            Ok(Step::Sent(bytes)) => {
+                if rank == 0 {
+                    channel::finish(net, handle, bytes, Finish::Packet);
+                }
+                bytes
+            }
             Ok(Step::Packet(span)) => {
                 send_packet(net, handle, rank, size, rest, span.length() as u32);
                 group.barrier();
@@ -73,6 +153,7 @@ pub(super) unsafe fn send<G: Group>(
         if sent == length {
             break 0;
         }
+        words = SLOW;
     };
     match flags & SEND_ALL != 0 {
         true => stopped,
@@ -103,10 +184,33 @@ pub(super) unsafe fn receive<G: Group>(
     length: usize,
     flags: u32,
 ) -> i64 {
+    let handle = Handle(handle);
+    let mut words = SLOW;
+    if length > 0 && flags & !RECEIVE_ALL == 0 {
+        words = in_first_warp(group, || fast::receive(net, handle, G::KIND, to, length));
+        if let Some(bytes) = Plan::bytes_done(words)
+            && (flags == 0 || bytes as usize == length)
+        {
+            return bytes.into();
+        }
+    }
+    receive_rest(net, group, handle, to, length, flags, words)
+}
+
+/// The rest of a call that begins with a plan.
+#[inline(never)]
+fn receive_rest<G: Group>(
+    net: Net,
+    group: G,
+    handle: Handle,
+    to: *mut u8,
+    length: usize,
+    flags: u32,
+    mut words: [u64; 2],
+) -> i64 {
     if flags & !(MSG_DONTWAIT | MSG_PEEK | MSG_WAITALL | RECEIVE_ALL) != 0 {
         return Errno::EINVAL.negative();
     }
-    let handle = Handle(handle);
     let (rank, size) = (group.rank() as u32, group.size() as u32);
     let peeks = flags & MSG_PEEK != 0;
     let all = flags & (MSG_WAITALL | RECEIVE_ALL) != 0;
@@ -115,12 +219,16 @@ pub(super) unsafe fn receive<G: Group>(
     loop {
         let left = length - got;
         let rest = to.wrapping_add(got);
-        let words = planned(group, |crew| {
-            let mode = Mode::new(G::KIND, crew, flags & MSG_DONTWAIT == 0, !peeks);
-            channel::receive(net, handle, rest, left, u32::from(left > 0), mode)
-        });
+        if Plan::is_slow(words) {
+            let (held, found) = fast::held(words);
+            words = planned(group, |crew| {
+                let mode = Mode::new(G::KIND, crew, flags & MSG_DONTWAIT == 0, !peeks);
+                let least = u32::from(left > 0);
+                channel::receive(net, handle, rest, left, least, mode, held, found)
+            });
+        }
         let moved = match Plan::step(words) {
-            Ok(Step::Done(bytes)) => Ok(bytes),
+            Ok(Step::Done(bytes) | Step::Sent(bytes)) => Ok(bytes),
             Ok(Step::Packet(span)) => receive_packet(net, group, handle, span, rest),
             Ok(Step::Ring(ring, span)) => {
                 let span = piece(span.at_most(left), left);
@@ -146,6 +254,7 @@ pub(super) unsafe fn receive<G: Group>(
         if !all || peeks || got == length {
             return got as i64;
         }
+        words = SLOW;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use core::ptr::null_mut;
 
+use crate::abi::bits::Position;
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::message::Operation;
@@ -122,7 +123,8 @@ fn take<G: Group>(
     let to = events.as_ptr().cast();
     let words = planned(group, |crew| {
         let mode = Mode::new(G::KIND, crew, true, false);
-        channel::receive(net, poller, to, 0, EVENT_BYTES as u32, mode)
+        let none = Position(0);
+        channel::receive(net, poller, to, 0, EVENT_BYTES as u32, mode, none, none)
     });
     let Step::Ring(ring, span) = Plan::step(words)? else { return Err(Errno::EBADF) };
     let span = span.at_most(events.len() * EVENT_BYTES);

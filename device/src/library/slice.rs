@@ -1,11 +1,15 @@
 //! Slices of a ring that a kernel uses itself, without a copy.
 
+use crate::abi::bits::Position;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::group::Group;
 use crate::channel::{self, Finish, Mode};
 
 use super::{SEND_SIDE, planned};
+
+/// The group has not tried to get the direction.
+const NONE: Position = Position(0);
 
 /// See [`super::open_slice`].
 #[inline(always)]
@@ -19,10 +23,12 @@ pub(super) unsafe fn open_slice<G: Group>(
 ) -> i64 {
     let (handle, least) = (Handle(handle), u32::try_from(least).unwrap_or(u32::MAX));
     let [place, span] = planned(group, |crew| match side {
-        SEND_SIDE => channel::send(net, handle, crew, core::ptr::null(), 0, least, true),
+        SEND_SIDE => {
+            channel::send(net, handle, crew, core::ptr::null(), 0, least, true, NONE, NONE)
+        },
         _ => {
             let mode = Mode::new(G::KIND, crew, true, false);
-            channel::receive(net, handle, core::ptr::null_mut(), 0, least, mode)
+            channel::receive(net, handle, core::ptr::null_mut(), 0, least, mode, NONE, NONE)
         }
     });
     // SAFETY: the caller's promise.

@@ -173,6 +173,19 @@ pub(crate) fn leave(_scope: Option<Scope>) {}
 /// Its turns are long anyhow.
 pub(crate) fn back_off(_ns: u32) {}
 
+pub(crate) fn block_threads() -> u32 {
+    position().threads
+}
+
+#[track_caller]
+pub(crate) fn whole_block_barrier() {
+    barrier(Scope::Block);
+}
+
+pub(crate) fn block_scratch() -> *mut [u64; 2] {
+    with(|thread| thread.scratch(Scope::Block)).cast()
+}
+
 #[track_caller]
 pub(crate) fn whole_warp_barrier() {
     barrier(Scope::Warp);

@@ -22,7 +22,7 @@ pub mod emulated;
 mod nvptx;
 
 #[cfg(target_arch = "nvptx64")]
-pub(crate) use nvptx::{load_two, replace, set_bits};
+pub(crate) use nvptx::{load_two_acquire, replace, set_bits, set_bits_if};
 
 #[cfg(not(target_arch = "nvptx64"))]
 use emulated as backend;
@@ -149,6 +149,25 @@ pub(crate) fn broadcast<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; 
 #[inline(always)]
 pub(crate) fn lane() -> u32 {
     backend::lane()
+}
+
+/// Threads of the block.
+#[inline(always)]
+pub(crate) fn block_threads() -> u32 {
+    backend::block_threads()
+}
+
+/// Waits for all threads of the block, whose warps are all whole, and brings each warp together.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub(crate) fn whole_block_barrier() {
+    backend::whole_block_barrier();
+}
+
+/// Words that all threads of a block can reach, for what its first warp found; behind a barrier.
+#[inline(always)]
+pub(crate) fn block_scratch() -> *mut [u64; 2] {
+    backend::block_scratch()
 }
 
 /// Waits for all lanes of the caller's warp, a whole one, which need not be found out.

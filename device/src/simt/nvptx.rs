@@ -143,6 +143,32 @@ pub(crate) fn lane() -> u32 {
     lane
 }
 
+#[inline(always)]
+pub(crate) fn block_threads() -> u32 {
+    let threads: u32;
+    // SAFETY: reads special registers. Not `pure`: what is asked again takes no register in between.
+    unsafe {
+        asm!(
+            "{{ .reg .u32 %y, %z;",
+            "mov.u32 {threads}, %ntid.x; mov.u32 %y, %ntid.y; mov.u32 %z, %ntid.z;",
+            "mul.lo.u32 {threads}, {threads}, %y; mul.lo.u32 {threads}, {threads}, %z; }}",
+            threads = out(reg32) threads, options(nostack, nomem));
+    }
+    threads
+}
+
+#[inline(always)]
+pub(crate) fn whole_block_barrier() {
+    // SAFETY: all threads of the block arrive: callers are cooperative.
+    unsafe { barrier_cta_sync(0) };
+    come_together();
+}
+
+#[inline(always)]
+pub(crate) fn block_scratch() -> *mut [u64; 2] {
+    scratch().cast()
+}
+
 /// Brings a whole warp together whose lanes took different ways. Shuffles and votes do without,
 /// but take some 400 cycles each in a warp that has come apart, or whose lanes they must find out.
 #[inline(always)]
@@ -308,16 +334,37 @@ pub(crate) unsafe fn set_bits(at: *mut u64, bits: u64) -> u64 {
     old
 }
 
+/// The same in threads that are `mine`; 0 in the others. Without a branch, behind which the warp would
+/// wait for the answer.
+///
+/// # Safety
+/// As [`set_bits`].
+#[inline(always)]
+pub(crate) unsafe fn set_bits_if(at: *mut u64, bits: u64, mine: bool) -> u64 {
+    let old: u64;
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!(
+            "{{ .reg .pred %mine;",
+            "setp.ne.u32 %mine, {mine}, 0;",
+            "mov.u64 {old}, 0;",
+            "@%mine atom.acquire.gpu.global.or.b64 {old}, [{at}], {bits}; }}",
+            old = out(reg64) old, at = in(reg64) at, bits = in(reg64) bits,
+            mine = in(reg32) u32::from(mine), options(nostack));
+    }
+    old
+}
+
 /// Reads two words at once, each whole by itself.
 ///
 /// # Safety
 /// As [`set_bits`], for both, and aligned to 16 bytes.
 #[inline(always)]
-pub(crate) unsafe fn load_two(at: *const u64) -> [u64; 2] {
+pub(crate) unsafe fn load_two_acquire(at: *const u64) -> [u64; 2] {
     let (low, high): (u64, u64);
     // SAFETY: the caller's promise.
     unsafe {
-        asm!("ld.relaxed.sys.global.v2.u64 {{{}, {}}}, [{}];", out(reg64) low, out(reg64) high,
+        asm!("ld.acquire.sys.global.v2.u64 {{{}, {}}}, [{}];", out(reg64) low, out(reg64) high,
             in(reg64) at, options(nostack));
     }
     [low, high]

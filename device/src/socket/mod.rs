@@ -9,5 +9,5 @@ pub(crate) use lifecycle::{
     adopt_rings, begin_close, enter, group_name, lock_to_leave, own, reinstall, tell_proxy,
     watch_both_ends,
 };
-pub(crate) use record::{Direction, Inbox, Socket};
+pub(crate) use record::{Direction, Inbox, Info, Socket};
 pub(crate) use request::{Payload, ask};

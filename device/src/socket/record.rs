@@ -135,11 +135,12 @@ impl Inbox {
         self.0.expose_provenance() as u64
     }
 
-    /// Both counters, tail and head, in one access: each of them is whole by itself.
+    /// Both counters, tail and head, in one access. Acquire: pairs with the releases of whoever stored
+    /// them; bytes before the tail are in the ring, and those before the head may be overwritten.
     #[inline(always)]
     pub(crate) fn both(self) -> [u64; 2] {
         const { assert!(TAIL_AT == 0 && HEAD_AT == 1) };
-        self.tail().load_two()
+        self.tail().load_two_acquire()
     }
 
     /// The inbox there.
