@@ -12,6 +12,7 @@
 //! | [`Word::store_release`] | `st.release.sys` | `mov` |
 //! | [`Word::compare_exchange`] | `atom.acq_rel.sys.cas` | `lock cmpxchg` |
 //! | [`Word::set_on_gpu`] | `atom.acquire.gpu.or` | `lock cmpxchg` |
+//! | [`Word::set_on_gpu_if`] | `atom.relaxed.gpu.or` | `lock cmpxchg` |
 //! | [`Word::replace_on_gpu`] | `atom.relaxed.gpu.cas` | `lock cmpxchg` |
 //!
 //! There is no fetch-and-add on purpose: for nvptx it compiles to a relaxed, GPU-scoped
@@ -149,7 +150,9 @@ impl Word {
         self.atomic().fetch_or(bits, Ordering::Acquire)
     }
 
-    /// The same where the calling thread is to do it (`mine`); what others get means nothing.
+    /// The same where the calling thread is to do it (`mine`), without an acquire on a GPU; what other
+    /// threads get means nothing. What the caller stores next stands behind a branch on what was there: a
+    /// GPU does not store before it knows its way.
     #[inline(always)]
     pub fn set_on_gpu_if(&self, bits: u64, mine: bool) -> u64 {
         #[cfg(target_arch = "nvptx64")]

@@ -12,8 +12,10 @@
 use crate::abi::bits::{PACKET_BYTES, Position, Progress, Unit};
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
-use crate::abi::word::writes_bytes;
+use crate::abi::ring::RingPlace;
+use crate::abi::word::{Word, reads_bytes, writes_bytes};
 use crate::group::GroupKind;
+use crate::planted::{Bug, planted};
 use crate::simt;
 use crate::socket::{Direction, Socket, group_name};
 
@@ -27,6 +29,15 @@ const POLLS: u32 = if cfg!(target_arch = "nvptx64") { 32 } else { 1 };
 
 const HALF: u32 = PACKET_BYTES as u32 / 2;
 
+/// Units in a line of memory.
+const LINE_UNITS: u32 = 16;
+
+/// Bytes of a ring that a warp copies by itself: for more it pays to have all threads of a block.
+const COPIED_HERE: u32 = 4096;
+
+/// In a receive lock: the last packet was longer than the units of one line. The next one probably is, too.
+const LONG: u64 = Position::LONG_PACKETS;
+
 /// Receives a short packet, or finds bytes in the ring; `to` holds `most` bytes. The same plan in all
 /// lanes.
 #[inline(always)]
@@ -34,9 +45,9 @@ pub(crate) fn receive(net: Net, handle: Handle, kind: GroupKind, to: *mut u8, mo
     let Ok(socket) = Socket::named(net, handle) else { return Plan::slow(Position(0)) };
     let lane = simt::lane();
     // All on their way before the first is looked at.
-    let (fetched, is_socket, in_use) = socket.fetch(Direction::Receive);
     let lock = socket.lock_word(Direction::Receive);
     let found = lock.set_on_gpu_if(Position::TAKEN, lane == 0);
+    let (fetched, is_socket, in_use) = socket.fetch(Direction::Receive);
     // Lanes are threads in a row.
     let group = group_name(net, kind as u32).wrapping_sub(u64::from(lane) << 2);
     let position = Position(simt::from_lane(found, 0));
@@ -50,11 +61,19 @@ pub(crate) fn receive(net: Net, handle: Handle, kind: GroupKind, to: *mut u8, mo
     let at = 4 * lane;
     let longest = most.min(PACKET_BYTES) as u32;
     let inbox = fetched.inbox;
+    let mut wide = position.has(LONG) | fetched.info.is_p2p();
     let mut left = POLLS;
     // Counted: the polls.
     while left > 0 {
         left -= 1;
-        let (near, far) = units(inbox);
+        // One line of units, and the counters; where longer packets come, all of them.
+        let (mut near, mut far) = (Unit(0), Unit(0));
+        if wide | (lane < LINE_UNITS) {
+            near = units(inbox).0;
+        }
+        if wide {
+            far = units(inbox).1;
+        }
         let mut watched = 0;
         if fetched.info.is_p2p() {
             watched = inbox.watched().load();
@@ -80,39 +99,120 @@ pub(crate) fn receive(net: Net, handle: Handle, kind: GroupKind, to: *mut u8, mo
             // What each lane has copied is there for all.
             simt::whole_warp_barrier();
             if lane == 0 {
-                let end = Position(position.0 + u64::from(length));
-                // No fence: nobody has read the ring.
-                Socket::at(fetched.publishes).store(Progress::new(end.count(), 0).0);
-                if end.has(Position::SHARED) {
-                    // The next group's head must not be overtaken by this one's.
-                    simt::gpu_release_fence();
-                }
-                lock.store(end.0);
+                let long = if length > 4 * LINE_UNITS { LONG } else { 0 };
+                let end = Position(position.without(LONG).0 + u64::from(length)).with(long);
                 // It came with the rest, and spares the answer a read.
                 socket.remember_head(Progress(head));
+                // No fence: nobody has read the ring.
+                give_back(fetched.publishes, lock, end);
             }
             simt::come_together();
             return Plan::done(length);
         }
         if simt::any_lane((tail.count() != begin) | tail.is_over()) {
-            // Bytes in the ring are taken from there; the rest is for the long way.
             let seen = Progress(simt::from_lane(tail.0, 0));
             let available = seen.count().wrapping_sub(begin);
-            let plain = !seen.is_packet() & !seen.is_over();
-            if plain & (available.wrapping_sub(1) < fetched.ring.capacity() as u64) {
-                if lane == 0 {
-                    socket.remember_head(Progress(head));
-                }
-                return Plan::ring(fetched.ring, begin, available as usize);
-            }
-            // A packet's units are on their way.
-            if !simt::any_lane(short) {
+            let some = available.wrapping_sub(1) < fetched.ring.capacity() as u64;
+            if seen.is_over() | !some | simt::any_lane(watched != 0) {
                 break;
             }
+            if lane == 0 {
+                socket.remember_head(Progress(head));
+            }
+            if !seen.is_packet() {
+                // Acquire, above: the bytes are in the ring.
+                let bytes = available.min(most as u64) as u32;
+                let Some(from) = whole_lines(fetched.ring, begin, to, bytes) else {
+                    return Plan::ring(fetched.ring, begin, available as usize);
+                };
+                reads_bytes(from, bytes as usize);
+                // SAFETY: in the ring, and in the caller's buffer.
+                unsafe { copy(lane, from, to, bytes) };
+                // Each load was complete before, since its bytes had been stored elsewhere: no fence.
+                simt::whole_warp_barrier();
+                if lane == 0 {
+                    give_back(fetched.publishes, lock, Position(position.0 + u64::from(bytes)));
+                }
+                simt::come_together();
+                return Plan::done(bytes);
+            }
+            let begins = simt::any_lane((lane == 0) & near.belongs(begin));
+            if fetched.info.is_p2p() & begins & (available > PACKET_BYTES as u64) {
+                if available <= most as u64 {
+                    return Plan::packet(begin, available as u32);
+                }
+                break;
+            }
+            if !fetched.info.is_p2p() & wide {
+                // In the ring, too, and that is certain: the rest of the units may take as long.
+                return Plan::ring(fetched.ring, begin, available as usize);
+            }
+            // Units that were not read, or are on their way.
+            wide = true;
         }
         simt::pause();
     }
     Plan::slow(position)
+}
+
+/// Publishes how far the group has received, and gives the direction back.
+#[inline(always)]
+fn give_back(publishes: u64, lock: Word, end: Position) {
+    Socket::at(publishes).store(Progress::new(end.count(), 0).0);
+    if end.has(Position::SHARED) {
+        // The next group's head must not be overtaken by this one's.
+        simt::gpu_release_fence();
+    }
+    lock.store(end.0);
+}
+
+/// Where so many bytes lie in a ring from a position on, if a warp copies them by itself: few, in one
+/// piece, and aligned to lines as the buffer is.
+#[inline(always)]
+fn whole_lines(ring: RingPlace, begin: u64, buffer: *const u8, bytes: u32) -> Option<*mut u8> {
+    let offset = begin as usize & (ring.capacity() - 1);
+    let aligned = (offset | buffer.addr()).is_multiple_of(16);
+    let fits = (bytes <= COPIED_HERE) & (offset + bytes as usize <= ring.capacity());
+    (aligned & fits).then(|| ring.start().wrapping_add(offset))
+}
+
+/// A lane's part of a copy between two places that are aligned to lines.
+///
+/// # Safety
+/// Both are valid for so many bytes.
+#[inline(always)]
+unsafe fn copy(lane: u32, from: *const u8, to: *mut u8, bytes: u32) {
+    let lines = bytes / 16;
+    let (mut source, mut target) = (from.cast::<[u64; 2]>(), to.cast::<[u64; 2]>());
+    let mut at = lane;
+    // SAFETY: the caller's promise: lines below `lines`, bytes below `bytes`.
+    unsafe {
+        // Counted: the lines, four of a lane at a time.
+        source = source.wrapping_add(lane as usize);
+        target = target.wrapping_add(lane as usize);
+        while at < lines {
+            let load = |n: u32| {
+                let mine = at + n * simt::WARP < lines;
+                (mine, simt::load_line_if(mine, source.wrapping_add((n * simt::WARP) as usize)))
+            };
+            let (a, b, c, d) = (load(0), load(1), load(2), load(3));
+            let store = |n: u32, (mine, line): (bool, [u64; 2])| {
+                simt::store_line_if(mine, target.wrapping_add((n * simt::WARP) as usize), line);
+            };
+            store(0, a);
+            store(1, b);
+            store(2, c);
+            store(3, d);
+            at += 4 * simt::WARP;
+            source = source.wrapping_add(4 * simt::WARP as usize);
+            target = target.wrapping_add(4 * simt::WARP as usize);
+        }
+        let last = 16 * lines + lane;
+        if last < bytes {
+            let byte = simt::load_plain(from.add(last as usize));
+            simt::store_plain(to.add(last as usize), byte);
+        }
+    }
 }
 
 /// In what a lock held: it is not certain that the group has got it.
@@ -135,9 +235,9 @@ pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> 
     let Ok(socket) = Socket::named(net, handle) else { return Plan::slow(Position(0)) };
     let lane = simt::lane();
     // All on their way before the first is looked at.
-    let (fetched, is_socket, in_use) = socket.fetch(Direction::Send);
     let lock = socket.lock_word(Direction::Send);
     let found = lock.set_on_gpu_if(Position::TAKEN, lane == 0);
+    let (fetched, is_socket, in_use) = socket.fetch(Direction::Send);
     let (at, size) = (4 * lane, length as u32);
     let short = length <= PACKET_BYTES;
     let (mut near, mut far) = (0, 0);
@@ -172,8 +272,29 @@ pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> 
         if seen.is_over() | (used >= capacity) {
             return Plan::slow(position);
         }
-        let most = most_at_once(fetched.info, capacity);
-        return Plan::ring(fetched.ring, begin, (capacity - used).min(most));
+        let space = capacity - used;
+        let to = whole_lines(fetched.ring, begin, from, size);
+        let (Some(to), true, false) = (to, length <= space, fetched.info.is_p2p()) else {
+            let most = most_at_once(fetched.info, capacity);
+            return Plan::ring(fetched.ring, begin, space.min(most));
+        };
+        writes_bytes(to, length);
+        // SAFETY: in the ring, and in the caller's buffer.
+        unsafe { copy(lane, from, to, size) };
+        simt::whole_warp_barrier();
+        if lane == 0 {
+            // All lanes' bytes before the counter, for the proxy.
+            if !planted(Bug::SendWithoutFence) {
+                simt::release_fence();
+            }
+            let end = position.advance(size.into());
+            Socket::at(fetched.publishes).store(Progress::new(end.count(), 0).0);
+            // The next group's counter must not be overtaken by this one's.
+            simt::gpu_release_fence();
+            lock.store(end.0);
+        }
+        simt::come_together();
+        return Plan::done(size);
     }
     // On its way while the packet is.
     let mut watched = 0;

@@ -49,12 +49,15 @@ pub(crate) fn finish(net: Net, handle: Handle, used: usize, how: Finish) {
     if fences && !planted(Bug::SendWithoutFence) {
         simt::release_fence();
     }
-    let end = position.advance(used as u64);
+    let end = match direction {
+        Direction::Receive => Position(position.0 + used as u64),
+        Direction::Send => position.advance(used as u64),
+    };
     if used > 0 && how != Finish::Packet {
         publishes.store(Progress::new(end.count(), 0).0);
     }
     if direction == Direction::Receive {
-        return give_back_receive(net, handle, watched, end.without(Position::UNITS_OLD));
+        return give_back_receive(net, handle, watched, end);
     }
     give_back_send(net, handle, watched, end);
     if how == Finish::Filled {

@@ -37,13 +37,26 @@ pub(crate) unsafe fn packet_out(
     from: *const u8,
     length: u32,
 ) {
-    let mut at = 4 * rank;
-    // Counted: the thread's units.
+    let (mut at, stride) = (4 * rank, 4 * size);
+    // Counted: the thread's units, several at a time.
     while at < length {
-        // SAFETY: the caller's promise.
-        let bytes = unsafe { load_bytes(from.add(at as usize), length - at) };
-        Socket::at(units + 2 * u64::from(at)).store(Unit::new(bytes, position).0);
-        at += 4 * size;
+        let load = |at: u32| match at < length {
+            // SAFETY: the caller's promise.
+            true => unsafe { load_bytes(from.add(at as usize), length - at) },
+            false => 0,
+        };
+        let store = |at: u32, bytes: u32| {
+            if at < length {
+                Socket::at(units + 2 * u64::from(at)).store(Unit::new(bytes, position).0);
+            }
+        };
+        let (a, b) = (load(at), load(at + stride));
+        let (c, d) = (load(at + 2 * stride), load(at + 3 * stride));
+        store(at, a);
+        store(at + stride, b);
+        store(at + 2 * stride, c);
+        store(at + 3 * stride, d);
+        at += 4 * stride;
     }
     if rank == 0 {
         // No fence: the reader takes the units for what their tags say, and waits for the rest.
@@ -67,22 +80,37 @@ pub(crate) unsafe fn packet_in(
     to: *mut u8,
     length: u32,
 ) -> bool {
-    let mut whole = true;
-    let mut at = 4 * rank;
-    // Counted: the thread's units, and for each of them so many turns.
+    let (mut at, stride) = (4 * rank, 4 * size);
+    let mut turns = 0;
+    let begin = u64::from(position);
+    // Counted: the thread's units, several at a time, and so many turns more.
     while at < length {
-        let mut unit = inbox.unit(at as usize / 4);
-        let mut turns = 0;
-        while !unit.belongs(position.into()) && turns < UNIT_TURNS {
+        let load = |at: u32| match at < length {
+            true => inbox.unit(at as usize / 4),
+            false => Unit::new(0, begin),
+        };
+        let (a, b) = (load(at), load(at + stride));
+        let (c, d) = (load(at + 2 * stride), load(at + 3 * stride));
+        if a.belongs(begin) & b.belongs(begin) & c.belongs(begin) & d.belongs(begin) {
+            let store = |at: u32, unit: Unit| {
+                if at < length {
+                    let left = (length - at) as usize;
+                    // SAFETY: the caller's promise.
+                    unsafe { store_bytes(to.add(at as usize), unit.bytes(), left) };
+                }
+            };
+            store(at, a);
+            store(at + stride, b);
+            store(at + 2 * stride, c);
+            store(at + 3 * stride, d);
+            at += 4 * stride;
+        } else if turns == UNIT_TURNS {
+            return false;
+        } else {
             turns += 1;
-            unit = inbox.unit(at as usize / 4);
         }
-        whole &= unit.belongs(position.into());
-        // SAFETY: the caller's promise.
-        unsafe { store_bytes(to.add(at as usize), unit.bytes(), (length - at) as usize) };
-        at += 4 * size;
     }
-    whole
+    true
 }
 
 /// Puts the packet that a counter announces into the group's own ring, where its sender may not have put

@@ -280,12 +280,14 @@ fn receive_packet<G: Group>(
     let inbox = Socket::known(net, handle).inbox();
     let (rank, size) = (group.rank() as u32, group.size() as u32);
     let length = span.length() as u32;
-    let copied = group_until(net, group, Deadline::after(PACKET_NS), || {
-        // SAFETY: the caller's buffer holds the packet, and the group has the direction.
-        let whole = unsafe { packet_in(rank, size, inbox, span.low(), to, length) };
-        !group.any(!whole)
-    });
-    group.barrier();
+    // SAFETY: the caller's buffer holds the packet, and the group has the direction.
+    let copy = || unsafe { packet_in(rank, size, inbox, span.low(), to, length) };
+    let mut copied = Ok(());
+    // Also a barrier: what other threads copied is there for all.
+    if group.any(!copy()) {
+        copied = group_until(net, group, Deadline::after(PACKET_NS), || !group.any(!copy()));
+        group.barrier();
+    }
     if group.is_leader() {
         let used = if copied.is_ok() { span.length() } else { 0 };
         channel::finish(net, handle, used, Finish::Copied);

@@ -334,8 +334,8 @@ pub(crate) unsafe fn set_bits(at: *mut u64, bits: u64) -> u64 {
     old
 }
 
-/// The same in threads that are `mine`; 0 in the others. Without a branch, behind which the warp would
-/// wait for the answer.
+/// The same in threads that are `mine`, with no order implied; 0 in the others. Without a branch, behind
+/// which the warp would wait for the answer, as it would for an acquire.
 ///
 /// # Safety
 /// As [`set_bits`].
@@ -348,7 +348,7 @@ pub(crate) unsafe fn set_bits_if(at: *mut u64, bits: u64, mine: bool) -> u64 {
             "{{ .reg .pred %mine;",
             "setp.ne.u32 %mine, {mine}, 0;",
             "mov.u64 {old}, 0;",
-            "@%mine atom.acquire.gpu.global.or.b64 {old}, [{at}], {bits}; }}",
+            "@%mine atom.relaxed.gpu.global.or.b64 {old}, [{at}], {bits}; }}",
             old = out(reg64) old, at = in(reg64) at, bits = in(reg64) bits,
             mine = in(reg32) u32::from(mine), options(nostack));
     }
