@@ -12,17 +12,48 @@
 use crate::abi::bits::{PACKET_BYTES, Position, Progress, Unit};
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
-use crate::abi::ring::RingPlace;
+use crate::abi::ring::{RingPlace, Span};
 use crate::abi::word::{Word, reads_bytes, writes_bytes};
-use crate::group::GroupKind;
+use crate::group::{Group, GroupKind};
 use crate::planted::{Bug, planted};
 use crate::simt;
-use crate::socket::{Direction, Socket, group_name};
+use crate::socket::{Direction, Inbox, Socket, group_name};
 
-use super::Plan;
-use super::packet::{load_bytes, store_bytes};
+use super::packet::{load_bytes, packet_in, packet_out, store_bytes};
+use super::{Plan, copy};
 use super::receive::units;
 use super::send::most_at_once;
+
+/// A plan, and what those who carry it out must know of the socket: words that a block passes on to all
+/// its threads.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Job {
+    plan: [u64; 2],
+    /// Receive: address of the inbox, and 1 on p2p streams. Send: address of the packet area.
+    units: u64,
+    /// Address of the counter that this end publishes.
+    publishes: u64,
+    ring: RingPlace,
+    position: Position,
+}
+
+impl Job {
+    /// Nothing was tried, or could be.
+    pub(crate) const NONE: Self = Self::only(Plan::slow(Position(0)));
+
+    #[inline(always)]
+    const fn only(plan: Plan) -> Self {
+        let (ring, position) = (RingPlace(0), Position(0));
+        Self { plan: plan.words(), units: 0, publishes: 0, ring, position }
+    }
+
+    /// The plan's words.
+    #[inline(always)]
+    pub(crate) const fn plan(&self) -> [u64; 2] {
+        self.plan
+    }
+}
 
 /// Polls before the long way is taken, which looks at the deadline: some 40 us by TCP.
 const POLLS: u32 = if cfg!(target_arch = "nvptx64") { 32 } else { 1 };
@@ -35,14 +66,19 @@ const LINE_UNITS: u32 = 16;
 /// Bytes of a ring that a warp copies by itself: for more it pays to have all threads of a block.
 const COPIED_HERE: u32 = 4096;
 
+/// Bytes of a ring that are copied out at once: what is sent in answer goes out while the rest is read.
+const LONGEST: usize = 32 << 10;
+
+/// Bytes that the GPU reads across PCIe at once.
+const LINE: usize = 128;
+
 /// In a receive lock: the last packet was longer than the units of one line. The next one probably is, too.
 const LONG: u64 = Position::LONG_PACKETS;
 
-/// Receives a short packet, or finds bytes in the ring; `to` holds `most` bytes. The same plan in all
-/// lanes.
+/// Receives a short packet, or finds bytes; `to` holds `most` bytes. The same job in all lanes.
 #[inline(always)]
-pub(crate) fn receive(net: Net, handle: Handle, kind: GroupKind, to: *mut u8, most: usize) -> Plan {
-    let Ok(socket) = Socket::named(net, handle) else { return Plan::slow(Position(0)) };
+pub(crate) fn receive(net: Net, handle: Handle, kind: GroupKind, to: *mut u8, most: usize) -> Job {
+    let Ok(socket) = Socket::named(net, handle) else { return Job::NONE };
     let lane = simt::lane();
     // All on their way before the first is looked at.
     let lock = socket.lock_word(Direction::Receive);
@@ -55,8 +91,15 @@ pub(crate) fn receive(net: Net, handle: Handle, kind: GroupKind, to: *mut u8, mo
     let free = !position.has(Position::TAKEN) & (mine | position.has(Position::SHARED));
     let usable = !fetched.ring.is_none() & fetched.info.has_bytes() & !fetched.info.non_blocking();
     if simt::any_lane(!(is_socket & in_use & free & usable)) {
-        return Plan::slow(position.with(FOUND));
+        return Job::only(Plan::slow(position.with(FOUND)));
     }
+    let job = |plan: Plan| Job {
+        plan: plan.words(),
+        units: fetched.inbox.address() | u64::from(fetched.info.is_p2p()),
+        publishes: fetched.publishes,
+        ring: fetched.ring,
+        position,
+    };
     let begin = position.count();
     let at = 4 * lane;
     let longest = most.min(PACKET_BYTES) as u32;
@@ -107,7 +150,7 @@ pub(crate) fn receive(net: Net, handle: Handle, kind: GroupKind, to: *mut u8, mo
                 give_back(fetched.publishes, lock, end);
             }
             simt::come_together();
-            return Plan::done(length);
+            return Job::only(Plan::done(length));
         }
         if simt::any_lane((tail.count() != begin) | tail.is_over()) {
             let seen = Progress(simt::from_lane(tail.0, 0));
@@ -123,36 +166,36 @@ pub(crate) fn receive(net: Net, handle: Handle, kind: GroupKind, to: *mut u8, mo
                 // Acquire, above: the bytes are in the ring.
                 let bytes = available.min(most as u64) as u32;
                 let Some(from) = whole_lines(fetched.ring, begin, to, bytes) else {
-                    return Plan::ring(fetched.ring, begin, available as usize);
+                    return job(Plan::ring(fetched.ring, begin, available as usize));
                 };
                 reads_bytes(from, bytes as usize);
                 // SAFETY: in the ring, and in the caller's buffer.
-                unsafe { copy(lane, from, to, bytes) };
+                unsafe { copy_lines(lane, from, to, bytes) };
                 // Each load was complete before, since its bytes had been stored elsewhere: no fence.
                 simt::whole_warp_barrier();
                 if lane == 0 {
                     give_back(fetched.publishes, lock, Position(position.0 + u64::from(bytes)));
                 }
                 simt::come_together();
-                return Plan::done(bytes);
+                return Job::only(Plan::done(bytes));
             }
             let begins = simt::any_lane((lane == 0) & near.belongs(begin));
             if fetched.info.is_p2p() & begins & (available > PACKET_BYTES as u64) {
                 if available <= most as u64 {
-                    return Plan::packet(begin, available as u32);
+                    return job(Plan::packet(begin, available as u32));
                 }
                 break;
             }
             if !fetched.info.is_p2p() & wide {
                 // In the ring, too, and that is certain: the rest of the units may take as long.
-                return Plan::ring(fetched.ring, begin, available as usize);
+                return job(Plan::ring(fetched.ring, begin, available as usize));
             }
             // Units that were not read, or are on their way.
             wide = true;
         }
         simt::pause();
     }
-    Plan::slow(position)
+    Job::only(Plan::slow(position))
 }
 
 /// Publishes how far the group has received, and gives the direction back.
@@ -164,6 +207,101 @@ fn give_back(publishes: u64, lock: Word, end: Position) {
         simt::gpu_release_fence();
     }
     lock.store(end.0);
+}
+
+/// Carries out what the first warp has planned of a receive; all threads of the group call it. The bytes
+/// that were received; none: the long way is to be taken, with that plan.
+#[inline(always)]
+pub(crate) fn finish_receive<G: Group>(
+    net: Net,
+    group: G,
+    handle: Handle,
+    job: &mut Job,
+    to: *mut u8,
+    most: usize,
+) -> Option<u32> {
+    if let Some(bytes) = Plan::bytes_done(job.plan) {
+        return Some(bytes);
+    }
+    // Without it there is nothing to publish, and the long way is taken.
+    if job.publishes == 0 {
+        return None;
+    }
+    let mut span = Span(job.plan[1]).at_most(most);
+    if (job.units & 1 == 0) & (span.length() > LONGEST) {
+        // Where a line ends: the copy of the next part then begins at one.
+        span = span.at_most(LONGEST - (span.low() as usize + LONGEST) % LINE);
+    }
+    let (rank, size) = (group.rank() as u32, group.size() as u32);
+    let bytes = span.length() as u32;
+    if Plan::is_packet_of(job.plan) {
+        let inbox = Inbox::at(job.units & !1);
+        // SAFETY: the caller's buffer holds the packet, and the group has the direction.
+        let whole = unsafe { packet_in(rank, size, inbox, span.low(), to, bytes) };
+        // Also a barrier: what other threads copied is there for all.
+        if group.any(!whole) {
+            // Units are on their way: the long way waits for them.
+            job.plan = Plan::slow(job.position).words();
+            return None;
+        }
+    } else {
+        // SAFETY: as above, for so many bytes of the ring.
+        unsafe { copy::copy_out(rank, size, job.ring, span, to) };
+        group.barrier();
+    }
+    if rank == 0 {
+        let lock = Socket::known(net, handle).lock_word(Direction::Receive);
+        give_back(job.publishes, lock, Position(job.position.0 + u64::from(bytes)));
+    }
+    Some(bytes)
+}
+
+/// The same of a send.
+#[inline(always)]
+pub(crate) fn finish_send<G: Group>(
+    net: Net,
+    group: G,
+    handle: Handle,
+    job: &Job,
+    from: *const u8,
+    length: usize,
+) -> Option<u32> {
+    if let Some(bytes) = Plan::bytes_done(job.plan) {
+        return Some(bytes);
+    }
+    // What does not fit at once takes the long way, as what has nothing to publish.
+    let span = Span(job.plan[1]);
+    if (job.publishes == 0) | (span.length() < length) {
+        return None;
+    }
+    let (rank, size) = (group.rank() as u32, group.size() as u32);
+    let (bytes, begin) = (length as u32, job.position.count());
+    let packet = Plan::is_packet_of(job.plan);
+    // SAFETY: the caller's buffer holds the message, and the group has the direction.
+    unsafe {
+        if packet {
+            packet_out(rank, size, job.units, job.publishes, job.ring, begin, from, bytes);
+        } else {
+            copy::copy_in(rank, size, from, job.ring, span.at_most(length));
+        }
+    }
+    group.barrier();
+    // The last thread, in larger groups of another warp than the leader: the group's next call begins
+    // while this one's counter is still on its way.
+    if rank + 1 == size {
+        let end = job.position.advance(bytes.into());
+        if !packet {
+            // All threads' bytes before the counter, for the other end.
+            if !planted(Bug::SendWithoutFence) {
+                simt::release_fence();
+            }
+            Socket::at(job.publishes).store(Progress::new(end.count(), 0).0);
+        }
+        // The next group's counter must not be overtaken by this one's.
+        simt::gpu_release_fence();
+        Socket::known(net, handle).lock_word(Direction::Send).store(end.0);
+    }
+    Some(bytes)
 }
 
 /// Where so many bytes lie in a ring from a position on, if a warp copies them by itself: few, in one
@@ -181,7 +319,7 @@ fn whole_lines(ring: RingPlace, begin: u64, buffer: *const u8, bytes: u32) -> Op
 /// # Safety
 /// Both are valid for so many bytes.
 #[inline(always)]
-unsafe fn copy(lane: u32, from: *const u8, to: *mut u8, bytes: u32) {
+unsafe fn copy_lines(lane: u32, from: *const u8, to: *mut u8, bytes: u32) {
     let lines = bytes / 16;
     let (mut source, mut target) = (from.cast::<[u64; 2]>(), to.cast::<[u64; 2]>());
     let mut at = lane;
@@ -229,10 +367,10 @@ pub(crate) fn held([_, span]: [u64; 2]) -> (Position, Position) {
     }
 }
 
-/// Sends a short packet, or finds space in the ring. The same plan in all lanes.
+/// Sends a short packet, or finds space in the ring. The same job in all lanes.
 #[inline(always)]
-pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> Plan {
-    let Ok(socket) = Socket::named(net, handle) else { return Plan::slow(Position(0)) };
+pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> Job {
+    let Ok(socket) = Socket::named(net, handle) else { return Job::NONE };
     let lane = simt::lane();
     // All on their way before the first is looked at.
     let lock = socket.lock_word(Direction::Send);
@@ -255,32 +393,48 @@ pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> 
     let free = !position.has(Position::TAKEN | Position::SHUT) & (position.count() != 0);
     let usable = !fetched.ring.is_none() & fetched.info.has_bytes();
     if simt::any_lane(!(is_socket & in_use & free & usable)) {
-        return Plan::slow(position.with(FOUND));
+        return Job::only(Plan::slow(position.with(FOUND)));
     }
     let begin = position.count();
     let empty = seen.0 == Progress::new(begin, 0).0;
     let packet = empty & (length <= fetched.info.packet_limit());
     if packet & position.has(Position::UNITS_OLD) {
-        return Plan::slow(position);
+        return Job::only(Plan::slow(position));
+    }
+    let job = |plan: Plan| Job {
+        plan: plan.words(),
+        units: fetched.units,
+        publishes: fetched.publishes,
+        ring: fetched.ring,
+        position,
+    };
+    // Where the proxies want to know, the long way tells them.
+    let mut watched = 0;
+    if fetched.info.is_p2p() & !(packet & short) {
+        watched = simt::from_lane(fetched.inbox.watched().load(), 0);
     }
     if packet & !short {
-        return Plan::packet(begin, size);
+        return match watched {
+            0 => job(Plan::packet(begin, size)),
+            _ => Job::only(Plan::slow(position)),
+        };
     }
     if !packet {
         let capacity = fetched.ring.capacity();
         let used = begin.wrapping_sub(seen.count()) as usize;
         if seen.is_over() | (used >= capacity) {
-            return Plan::slow(position);
+            return Job::only(Plan::slow(position));
         }
         let space = capacity - used;
         let to = whole_lines(fetched.ring, begin, from, size);
         let (Some(to), true, false) = (to, length <= space, fetched.info.is_p2p()) else {
             let most = most_at_once(fetched.info, capacity);
-            return Plan::ring(fetched.ring, begin, space.min(most));
+            let plan = Plan::ring(fetched.ring, begin, space.min(most));
+            return if watched == 0 { job(plan) } else { Job::only(plan) };
         };
         writes_bytes(to, length);
         // SAFETY: in the ring, and in the caller's buffer.
-        unsafe { copy(lane, from, to, size) };
+        unsafe { copy_lines(lane, from, to, size) };
         simt::whole_warp_barrier();
         if lane == 0 {
             // All lanes' bytes before the counter, for the proxy.
@@ -294,10 +448,9 @@ pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> 
             lock.store(end.0);
         }
         simt::come_together();
-        return Plan::done(size);
+        return Job::only(Plan::done(size));
     }
     // On its way while the packet is.
-    let mut watched = 0;
     if fetched.info.is_p2p() {
         watched = fetched.inbox.watched().load();
     }
@@ -328,7 +481,7 @@ pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> 
     simt::whole_warp_barrier();
     if simt::any_lane(watched != 0) {
         // The long way tells the proxy, and gives the direction back.
-        return Plan::sent(size);
+        return Job::only(Plan::sent(size));
     }
     if lane == 0 {
         // The next group's counter must not be overtaken by this one's.
@@ -336,7 +489,7 @@ pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> 
         lock.store(position.advance(size.into()).0);
     }
     simt::come_together();
-    Plan::done(size)
+    Job::only(Plan::done(size))
 }
 
 /// Stores up to four bytes of a message of `size` bytes into the ring.

@@ -123,6 +123,12 @@ impl Plan {
         ring == Self::SLOW
     }
 
+    /// Whether all threads are to move a packet.
+    #[inline(always)]
+    pub(super) const fn is_packet_of([ring, _]: [u64; 2]) -> bool {
+        ring == Self::PACKET
+    }
+
     /// Bytes that have been moved, where that is all.
     #[inline(always)]
     pub(crate) const fn bytes_done([ring, span]: [u64; 2]) -> Option<u32> {

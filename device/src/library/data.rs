@@ -6,7 +6,7 @@ use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::abi::ring::Span;
 use crate::calls::{MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL};
-use crate::channel::fast;
+use crate::channel::fast::{self, Job};
 use crate::channel::{self, Finish, Mode, Plan, Step, packet_in, packet_out};
 use crate::group::{Group, GroupKind};
 use crate::simt;
@@ -28,19 +28,19 @@ const SLOW: [u64; 2] = Plan::slow(Position(0)).words();
 
 /// Has the first warp of a group plan a call where that is whole; all threads get what it came to.
 #[inline(always)]
-fn in_first_warp<G: Group>(group: G, plan: impl FnOnce() -> Plan) -> [u64; 2] {
+fn in_first_warp<G: Group>(group: G, plan: impl FnOnce() -> Job) -> Job {
     match G::KIND {
-        GroupKind::Thread => SLOW,
+        GroupKind::Thread => Job::NONE,
         GroupKind::Warp if group.has_whole_warp() => {
             // What other lanes did with the buffer comes before.
             simt::whole_warp_barrier();
-            plan().words()
+            plan()
         }
-        GroupKind::Warp => SLOW,
+        GroupKind::Warp => Job::NONE,
         GroupKind::Block => {
             let threads = simt::block_threads();
             if !threads.is_multiple_of(simt::WARP) {
-                return SLOW;
+                return Job::NONE;
             }
             let many = threads != simt::WARP;
             if many {
@@ -48,22 +48,22 @@ fn in_first_warp<G: Group>(group: G, plan: impl FnOnce() -> Plan) -> [u64; 2] {
             } else {
                 simt::whole_warp_barrier();
             }
-            let mut words = SLOW;
+            let mut job = Job::NONE;
             let thread = simt::position().thread;
             if thread < simt::WARP {
-                words = plan().words();
+                job = plan();
             }
             if many {
-                let scratch = simt::block_scratch();
+                let scratch = simt::block_scratch().cast::<Job>();
                 if thread == 0 {
-                    // SAFETY: between these barriers only this thread touches the scratch words.
-                    unsafe { scratch.write(words) };
+                    // SAFETY: there is room, and between these barriers only this thread touches it.
+                    unsafe { scratch.write(job) };
                 }
                 simt::whole_block_barrier();
                 // SAFETY: nobody writes before the next barrier.
-                words = unsafe { scratch.read() };
+                job = unsafe { scratch.read() };
             }
-            words
+            job
         }
     }
 }
@@ -81,10 +81,11 @@ pub(super) unsafe fn send<G: Group>(
     let handle = Handle(handle);
     let mut words = SLOW;
     if length > 0 && flags & !SEND_ALL == 0 {
-        words = in_first_warp(group, || fast::send(net, handle, from, length));
-        if let Some(bytes) = Plan::bytes_done(words) {
+        let job = in_first_warp(group, || fast::send(net, handle, from, length));
+        if let Some(bytes) = fast::finish_send(net, group, handle, &job, from, length) {
             return if flags & SEND_ALL != 0 { 0 } else { bytes.into() };
         }
+        words = job.plan();
     }
     send_rest(net, group, handle, from, length, flags, words)
 }
@@ -187,11 +188,14 @@ pub(super) unsafe fn receive<G: Group>(
     let handle = Handle(handle);
     let mut words = SLOW;
     if length > 0 && flags & !RECEIVE_ALL == 0 {
-        words = in_first_warp(group, || fast::receive(net, handle, G::KIND, to, length));
-        if let Some(bytes) = Plan::bytes_done(words)
-            && (flags == 0 || bytes as usize == length)
-        {
-            return bytes.into();
+        let mut job = in_first_warp(group, || fast::receive(net, handle, G::KIND, to, length));
+        if let Some(bytes) = fast::finish_receive(net, group, handle, &mut job, to, length) {
+            if flags == 0 || bytes as usize == length {
+                return bytes.into();
+            }
+            words = Plan::done(bytes).words();
+        } else {
+            words = job.plan();
         }
     }
     receive_rest(net, group, handle, to, length, flags, words)

@@ -182,7 +182,7 @@ pub(crate) fn whole_block_barrier() {
     barrier(Scope::Block);
 }
 
-pub(crate) fn block_scratch() -> *mut [u64; 2] {
+pub(crate) fn block_scratch() -> *mut [u64; SCRATCH_WORDS] {
     with(|thread| thread.scratch(Scope::Block)).cast()
 }
 

@@ -166,7 +166,7 @@ pub(crate) fn whole_block_barrier() {
 
 /// Words that all threads of a block can reach, for what its first warp found; behind a barrier.
 #[inline(always)]
-pub(crate) fn block_scratch() -> *mut [u64; 2] {
+pub(crate) fn block_scratch() -> *mut [u64; SCRATCH_WORDS] {
     backend::block_scratch()
 }
 

@@ -165,7 +165,7 @@ pub(crate) fn whole_block_barrier() {
 }
 
 #[inline(always)]
-pub(crate) fn block_scratch() -> *mut [u64; 2] {
+pub(crate) fn block_scratch() -> *mut [u64; SCRATCH_WORDS] {
     scratch().cast()
 }
 
