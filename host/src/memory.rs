@@ -14,9 +14,9 @@ mod placement;
 use std::sync::Arc;
 
 use gpu_usermap::AccessError;
+use gpunet_device::abi::bits::{PACKET_BYTES, PACKET_UNITS, Unit};
 use gpunet_device::abi::card::{CARD_WORDS, Card, Place};
 use gpunet_device::abi::errno::Errno;
-use gpunet_device::abi::bits::{PACKET_BYTES, PACKET_UNITS, Unit};
 use gpunet_device::abi::layout::{LIVE_WORDS, Layout, UNITS_AT};
 use gpunet_device::abi::message::{REPLY_WORDS, REQUEST_WORDS};
 use gpunet_device::abi::net::{Net as DeviceNet, Regions, header};

@@ -10,8 +10,8 @@
 //!
 //! Regions are separate mappings, so words of the GPU and of the CPU never share a page.
 
-use super::card::CARD_WORDS;
 use super::bits::{P2P_PACKET_UNITS, PACKET_UNITS};
+use super::card::CARD_WORDS;
 use super::message::{REPLY_WORDS, REQUEST_WORDS};
 
 /// Launches of a net that can run at once.

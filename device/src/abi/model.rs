@@ -212,5 +212,4 @@ impl EmulatedThread for Alone {
         // Groups of one share nothing.
         core::ptr::without_provenance_mut(16)
     }
-
 }

@@ -20,9 +20,9 @@ use crate::simt;
 use crate::socket::{Direction, Inbox, Socket, group_name};
 
 use super::packet::{load_bytes, packet_in, packet_out, store_bytes};
-use super::{Plan, copy};
 use super::receive::units;
 use super::send::most_at_once;
+use super::{Plan, copy};
 
 /// A plan, and what those who carry it out must know of the socket: words that a block passes on to all
 /// its threads.
@@ -52,6 +52,33 @@ impl Job {
     #[inline(always)]
     pub(crate) const fn plan(&self) -> [u64; 2] {
         self.plan
+    }
+
+    /// As words.
+    #[inline(always)]
+    pub(crate) const fn to_words(self) -> [u64; 6] {
+        let Self { plan: [first, second], units, publishes, ring, position } = self;
+        [first, second, units, publishes, ring.0, position.0]
+    }
+
+    /// From words.
+    #[inline(always)]
+    pub(crate) const fn from_words([a, b, units, publishes, ring, position]: [u64; 6]) -> Self {
+        let (ring, position) = (RingPlace(ring), Position(position));
+        Self { plan: [a, b], units, publishes, ring, position }
+    }
+
+    /// What stands there, as far as it is needed: where all is done, the plan alone.
+    ///
+    /// # Safety
+    /// There is a job.
+    #[inline(always)]
+    pub(crate) unsafe fn read(from: *const Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let plan = (&raw const (*from).plan).read();
+            if Plan::bytes_done(plan).is_some() { Self { plan, ..Self::NONE } } else { from.read() }
+        }
     }
 }
 
@@ -228,9 +255,10 @@ pub(crate) fn finish_receive<G: Group>(
         return None;
     }
     let mut span = Span(job.plan[1]).at_most(most);
-    if (job.units & 1 == 0) & (span.length() > LONGEST) {
+    let longest = LONGEST.max(job.ring.capacity() / 4);
+    if (job.units & 1 == 0) & (span.length() > longest) {
         // Where a line ends: the copy of the next part then begins at one.
-        span = span.at_most(LONGEST - (span.low() as usize + LONGEST) % LINE);
+        span = span.at_most(longest - (span.low() as usize + longest) % LINE);
     }
     let (rank, size) = (group.rank() as u32, group.size() as u32);
     let bytes = span.length() as u32;
@@ -467,7 +495,8 @@ pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> 
     }
     // The ring follows: whoever sends by it next publishes these bytes, too.
     let ring = fetched.ring;
-    let place = |at: u32| ring.start().wrapping_add((begin as usize + at as usize) & (ring.capacity() - 1));
+    let place =
+        |at: u32| ring.start().wrapping_add((begin as usize + at as usize) & (ring.capacity() - 1));
     // SAFETY: inside the ring, whose send direction the group has.
     unsafe {
         if at < size {

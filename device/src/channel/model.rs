@@ -46,7 +46,12 @@ pub fn take(net: Net, handle: Handle, to: &mut [u8]) -> Result<usize, Errno> {
     let position = socket.lock(Direction::Receive, true)?;
     let position = match position.has(Position::OWNED) {
         true => position,
-        false => Position(Errno::check(own(net, handle, group_name(net, GroupKind::Thread as u32), position))?),
+        false => Position(Errno::check(own(
+            net,
+            handle,
+            group_name(net, GroupKind::Thread as u32),
+            position,
+        ))?),
     };
     let (begin, inbox) = (position.count(), socket.inbox());
     // The counter last: it may be newer than the units.

@@ -40,12 +40,10 @@ impl Mode {
     /// not pass the ring.
     #[inline(always)]
     pub(crate) const fn new(kind: GroupKind, crew: Crew, waits: bool, consumes: bool) -> Self {
-        Self(
-            waits as u32 * Self::WAITS
-                | consumes as u32 * Self::CONSUMES
-                | crew.is_warp() as u32 * Self::WHOLE
-                | (kind as u32) << Self::KIND,
-        )
+        let waits = if waits { Self::WAITS } else { 0 };
+        let consumes = if consumes { Self::CONSUMES } else { 0 };
+        let whole = if crew.is_warp() { Self::WHOLE } else { 0 };
+        Self(waits | consumes | whole | (kind as u32) << Self::KIND)
     }
 
     #[inline(always)]

@@ -7,8 +7,8 @@ use crate::abi::bits::{PACKET_BYTES, Position, Progress};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
-use crate::simt;
 use crate::abi::ring::RingPlace;
+use crate::simt;
 use crate::socket::{Direction, Info, Socket, enter};
 use crate::wait::{self, Deadline, Watch};
 
@@ -18,8 +18,8 @@ use super::{Crew, Plan};
 
 /// The longest piece of a ring that is filled at once: the other end reads while this one fills the next.
 const LONGEST_PIECE: usize = 32 << 10;
-/// On a p2p stream, at most that part of the ring.
-const P2P_SHARE: usize = 4;
+/// Of larger rings, and on a p2p stream, that part of the ring.
+const SHARE: usize = 4;
 /// As for receiving.
 const ENDING_TURNS: u32 = 16;
 
@@ -161,7 +161,7 @@ fn reserve(
 /// Bytes of a ring that are filled at once.
 #[inline(always)]
 pub(super) fn most_at_once(info: Info, capacity: usize) -> usize {
-    if info.is_p2p() { capacity / P2P_SHARE } else { LONGEST_PIECE }
+    if info.is_p2p() { capacity / SHARE } else { LONGEST_PIECE.max(capacity / SHARE) }
 }
 
 /// Gives the direction back as it was.

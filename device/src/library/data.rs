@@ -61,7 +61,7 @@ fn in_first_warp<G: Group>(group: G, plan: impl FnOnce() -> Job) -> Job {
                 }
                 simt::whole_block_barrier();
                 // SAFETY: nobody writes before the next barrier.
-                job = unsafe { scratch.read() };
+                job = unsafe { Job::read(scratch) };
             }
             job
         }
@@ -79,15 +79,39 @@ pub(super) unsafe fn send<G: Group>(
     flags: u32,
 ) -> i64 {
     let handle = Handle(handle);
-    let mut words = SLOW;
+    let mut job = Job::NONE;
     if length > 0 && flags & !SEND_ALL == 0 {
-        let job = in_first_warp(group, || fast::send(net, handle, from, length));
-        if let Some(bytes) = fast::finish_send(net, group, handle, &job, from, length) {
+        job = in_first_warp(group, || fast::send(net, handle, from, length));
+        if let Some(bytes) = Plan::bytes_done(job.plan()) {
             return if flags & SEND_ALL != 0 { 0 } else { bytes.into() };
         }
-        words = job.plan();
     }
-    send_rest(net, group, handle, from, length, flags, words)
+    let [a, b, c, d, e, f] = job.to_words();
+    send_more(net, group, handle, from, length, flags, a, b, c, d, e, f)
+}
+
+/// The rest of a call that begins with a job. Words: a job would travel through memory.
+#[inline(never)]
+#[allow(clippy::too_many_arguments, reason = "as above")]
+fn send_more<G: Group>(
+    net: Net,
+    group: G,
+    handle: Handle,
+    from: *const u8,
+    length: usize,
+    flags: u32,
+    a: u64,
+    b: u64,
+    c: u64,
+    d: u64,
+    e: u64,
+    f: u64,
+) -> i64 {
+    let job = Job::from_words([a, b, c, d, e, f]);
+    if let Some(bytes) = fast::finish_send(net, group, handle, &job, from, length) {
+        return if flags & SEND_ALL != 0 { 0 } else { bytes.into() };
+    }
+    send_rest(net, group, handle, from, length, flags, job.plan())
 }
 
 /// The rest of a call that begins with a plan.
@@ -186,17 +210,45 @@ pub(super) unsafe fn receive<G: Group>(
     flags: u32,
 ) -> i64 {
     let handle = Handle(handle);
-    let mut words = SLOW;
+    let mut job = Job::NONE;
     if length > 0 && flags & !RECEIVE_ALL == 0 {
-        let mut job = in_first_warp(group, || fast::receive(net, handle, G::KIND, to, length));
-        if let Some(bytes) = fast::finish_receive(net, group, handle, &mut job, to, length) {
-            if flags == 0 || bytes as usize == length {
-                return bytes.into();
-            }
-            words = Plan::done(bytes).words();
-        } else {
-            words = job.plan();
+        job = in_first_warp(group, || fast::receive(net, handle, G::KIND, to, length));
+        if let Some(bytes) = Plan::bytes_done(job.plan())
+            && (flags == 0 || bytes as usize == length)
+        {
+            return bytes.into();
         }
+    }
+    let [a, b, c, d, e, f] = job.to_words();
+    receive_more(net, group, handle, to, length, flags, a, b, c, d, e, f)
+}
+
+/// The rest of a call that begins with a job. Words: a job would travel through memory.
+#[inline(never)]
+#[allow(clippy::too_many_arguments, reason = "as above")]
+fn receive_more<G: Group>(
+    net: Net,
+    group: G,
+    handle: Handle,
+    to: *mut u8,
+    length: usize,
+    flags: u32,
+    a: u64,
+    b: u64,
+    c: u64,
+    d: u64,
+    e: u64,
+    f: u64,
+) -> i64 {
+    let mut job = Job::from_words([a, b, c, d, e, f]);
+    let mut words = job.plan();
+    if let Some(bytes) = fast::finish_receive(net, group, handle, &mut job, to, length) {
+        if flags == 0 || bytes as usize == length {
+            return bytes.into();
+        }
+        words = Plan::done(bytes).words();
+    } else if !Plan::is_slow(words) {
+        words = job.plan();
     }
     receive_rest(net, group, handle, to, length, flags, words)
 }

@@ -1,14 +1,14 @@
 //! Which of a few sockets are ready.
 
+use crate::abi::bits::Progress;
 use crate::abi::card::{Kind, Status};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::buf::Shared;
 use crate::calls::{POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDHUP, PollFd};
-use crate::group::Group;
-use crate::abi::bits::Progress;
 use crate::channel::find_packet;
+use crate::group::Group;
 use crate::socket::{Direction, Socket, adopt_rings};
 use crate::wait::{Deadline, group_until};
 
@@ -88,7 +88,8 @@ fn look(net: Net, handle: Handle, events: u16) -> u16 {
             let capacity = if ring.is_none() { 0 } else { ring.capacity() as i64 };
             // The proxy may be ahead of the position for a moment: a packet is announced
             // before its group gives the direction back.
-            let used = socket.position(Direction::Send).count().wrapping_sub(outgoing.count()) as i64;
+            let used =
+                socket.position(Direction::Send).count().wrapping_sub(outgoing.count()) as i64;
             let writable = used < capacity || no_more_out;
             if status.state() != Status::CONNECTING && writable {
                 found |= POLLOUT;
@@ -110,7 +111,8 @@ fn look(net: Net, handle: Handle, events: u16) -> u16 {
 fn arrived(net: Net, handle: Handle) -> Progress {
     let socket = Socket::known(net, handle);
     let tail = socket.progress(Direction::Receive);
-    let is_whole = !socket.info().is_p2p() || !tail.is_packet() || find_packet(net, handle, tail) != 0;
+    let is_whole =
+        !socket.info().is_p2p() || !tail.is_packet() || find_packet(net, handle, tail) != 0;
     let count = if is_whole { tail.count() } else { socket.position(Direction::Receive).count() };
     Progress::new(count, 0).with_ending_of(tail)
 }

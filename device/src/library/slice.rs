@@ -3,8 +3,8 @@
 use crate::abi::bits::Position;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
-use crate::group::Group;
 use crate::channel::{self, Finish, Mode};
+use crate::group::Group;
 
 use super::{SEND_SIDE, planned};
 
@@ -25,7 +25,7 @@ pub(super) unsafe fn open_slice<G: Group>(
     let [place, span] = planned(group, |crew| match side {
         SEND_SIDE => {
             channel::send(net, handle, crew, core::ptr::null(), 0, least, true, NONE, NONE)
-        },
+        }
         _ => {
             let mode = Mode::new(G::KIND, crew, true, false);
             channel::receive(net, handle, core::ptr::null_mut(), 0, least, mode, NONE, NONE)

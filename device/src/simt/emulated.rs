@@ -42,7 +42,6 @@ pub trait EmulatedThread {
 
     /// [`super::SCRATCH_WORDS`] words that the threads of the scope share, for broadcasts.
     fn scratch(&self, scope: Scope) -> *mut u64;
-
 }
 
 std::thread_local! {

@@ -2,9 +2,7 @@
 //! line: it costs the data path neither registers nor a stack frame. Results are numbers, as the
 //! familiar calls return them, for the same reason. One thread calls this, for its group.
 
-use crate::abi::bits::{
-    P2P_PACKET_BYTES, PACKET_BYTES, Position, Progress, Tagged, Told, Unit,
-};
+use crate::abi::bits::{P2P_PACKET_BYTES, PACKET_BYTES, Position, Progress, Tagged, Told, Unit};
 use crate::abi::card::{Card, Kind, Place, Status};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
@@ -17,7 +15,8 @@ use crate::simt;
 use crate::wait::{Deadline, Watch, wait_until};
 
 use super::record::{
-    CLOSING, Direction, HEAD, INBOX, INFO, INSTALLING, Info, OPEN, OWNER, RECEIVE_RING, SEND_RING, Socket, TAIL, UNITS, bare, epoch, state,
+    CLOSING, Direction, HEAD, INBOX, INFO, INSTALLING, Info, OPEN, OWNER, RECEIVE_RING, SEND_RING,
+    Socket, TAIL, UNITS, bare, epoch, state,
 };
 
 /// How long a call that does not wait still tries to get a direction: the group's own last call

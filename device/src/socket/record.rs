@@ -213,7 +213,8 @@ impl Socket {
     /// a call, which take net and handle. A socket has more words than travel in registers.
     #[inline(always)]
     pub(crate) fn known(net: Net, handle: Handle) -> Self {
-        let index = handle.shard() as usize * net.layout().places as usize + handle.place() as usize;
+        let index =
+            handle.shard() as usize * net.layout().places as usize + handle.place() as usize;
         // The addresses of the socket's words are not worth a register each between two calls.
         let index = simt::opaque(index);
         Self { net, handle, record: net.local(index) }
@@ -437,8 +438,7 @@ impl Socket {
 
     #[inline(always)]
     fn timeout_word(&self, direction: Direction) -> Word {
-        let word =
-            if direction == Direction::Receive { RECEIVE_TIMEOUT } else { SEND_TIMEOUT };
+        let word = if direction == Direction::Receive { RECEIVE_TIMEOUT } else { SEND_TIMEOUT };
         self.record.get(word)
     }
 }

@@ -6,11 +6,11 @@
 
 #![allow(unsafe_code, reason = "reads callers' addresses and text, and stores an address for them")]
 
+use crate::abi::address::ADDRESS_WORDS;
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::message::{ADDRESS_AT, MAX_TEXT, Operation, PAYLOAD_AT};
 use crate::abi::net::Net;
-use crate::abi::address::ADDRESS_WORDS;
 use crate::planted::{Bug, planted};
 use crate::simt;
 use crate::wait::{Deadline, Watch, wait_until};

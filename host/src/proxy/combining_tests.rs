@@ -134,7 +134,7 @@ fn a_card_is_never_seen_half_changed() {
         }
     };
     let wishes = Wishes { receive_ring: 4096, send_ring: 4096, patience_ns: 9 };
-    let next = Connection::new(Handle::new(0, 1, 2), SOCKET, Owner::Host, wishes, None);
+    let mut next = Connection::new(Handle::new(0, 1, 2), SOCKET, Owner::Host, wishes, None);
     let (_, lingering) = combined(kernel, || next.publish(&shared.memory));
     assert_eq!((lingering, torn.get()), (0, false));
     let new = Card::from_words(&shared.memory.card(SOCKET).seen()).expect("a card");

@@ -83,7 +83,7 @@ impl Bench {
         Connection::new(handle, shared.index(handle), owner, wishes, socket)
     }
 
-    fn adopt(&mut self, made: Connection) -> Handle {
+    fn adopt(&mut self, mut made: Connection) -> Handle {
         let handle = made.handle;
         made.publish(&self.shard.shared.memory);
         self.shard.adopt(made, &mut self.io);

@@ -25,12 +25,7 @@ const EXCHANGES: &[&str] = &[
 ];
 /// Functions through which every byte goes, as their mangled names end. They have no memory of their
 /// own: what ptxas keeps on the stack for them are registers of their callers.
-const DATA_PATH: &[&str] = &[
-    "4copy7aligned",
-    "4copy9unaligned",
-    "4ring6settle",
-    "7express3put",
-];
+const DATA_PATH: &[&str] = &["4copy7aligned", "4copy9unaligned", "4ring6settle", "7express3put"];
 
 /// How the kernel begins in PTX that was written to show copied calls.
 pub(crate) const ONE_CALL: &str = ".entry one_call(";

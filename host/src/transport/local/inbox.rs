@@ -520,14 +520,14 @@ mod tests {
         let arenas = Arc::new(Arenas::new(gpu, 64 << 20));
         let inbox = arenas.inbox(Process { pid: 1, token: 1 }, 4096, BASE).expect("memory");
         // Its words have not come, so that a kernel must not look for it in the ring.
-        let announced = [Progress::new(BASE + 40, 0).with_express(7), Progress::new(BASE + 9, 0)];
+        let announced = [Progress::new(BASE + 40, Progress::PACKET), Progress::new(BASE + 9, 0)];
         let at = inbox.mailbox as usize + TAIL_AT * 8;
         let bytes = announced.map(|progress| progress.0.to_ne_bytes());
         inbox.chunk.arena.write(at, bytes.as_flattened()).expect("it is there");
         inbox.fail().expect("it is there");
         let [sent, received] = inbox.progress().expect("it is there");
-        assert_eq!((sent.count(), sent.express()), (BASE + 40, 7));
-        assert_eq!((received.count(), received.express()), (BASE + 9, 0));
+        assert_eq!((sent.count(), sent.is_packet()), (BASE + 40, true));
+        assert_eq!((received.count(), received.is_packet()), (BASE + 9, false));
         assert!(sent.has_failed() && sent.is_over() && received.has_failed());
     }
 }
