@@ -118,6 +118,16 @@ pub(crate) fn end_turn(
     i64::from(turns + 1).min(PATIENT_TURNS.into())
 }
 
+/// Turns of a wait whose each one ends with [`end_turn`], until one gives something.
+#[inline(always)]
+pub(crate) fn turn_by_turn<T>(mut turn: impl FnMut() -> Option<T>) -> T {
+    loop {
+        if let Some(value) = turn() {
+            return value;
+        }
+    }
+}
+
 /// Waits until `ready` gives something; one thread calls it.
 #[inline(always)]
 pub(crate) fn wait_until<T>(

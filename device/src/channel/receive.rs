@@ -140,12 +140,11 @@ pub(crate) fn receive(
         stand = Stand(simt::from_lane(stand.0, 0));
         inbox = Inbox::at(simt::from_lane(inbox.address(), 0));
     }
-    // Not counted: each turn ends with a look at the deadline, and at what else ends a wait.
-    loop {
+    wait::turn_by_turn(|| {
         // All lanes go by the leader's plan.
         let shared = plan.of_first(crew);
         if !shared.is_wait() {
-            break;
+            return Some(());
         }
         if mode.takes_packets() {
             let (length, head, watched) = poll(inbox, stand, to, most, shared.turns());
@@ -159,13 +158,14 @@ pub(crate) fn receive(
                     Socket::known(net, handle).remember_head(head);
                     plan = Plan::done(length);
                 }
-                break;
+                return Some(());
             }
         }
         if crew.leads() {
             plan = step(net, handle, position, most, least, mode, plan);
         }
-    }
+        None
+    });
     simt::progress();
     plan.of_leader(crew)
 }

@@ -131,19 +131,16 @@ fn reserve(
     if space == 0 {
         let waits = wait & !info.non_blocking() & (least > 0);
         let (begun, mut turns) = (simt::now_ns(), 0);
-        loop {
+        space = wait::turn_by_turn(|| {
             let asks = !waits | (turns as u32).is_multiple_of(ENDING_TURNS);
-            space = check(net, handle, position, least, asks);
+            let space = check(net, handle, position, least, asks);
             if (space != 0) | !waits {
-                break;
+                return Some(space);
             }
             simt::pause();
             turns = end_turn(net, handle, begun, turns as u32);
-            if turns < 0 {
-                space = turns;
-                break;
-            }
-        }
+            (turns < 0).then_some(turns)
+        });
         simt::progress();
     }
     match space {

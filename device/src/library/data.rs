@@ -111,11 +111,13 @@ fn send_more<G: Group>(
     if let Some(bytes) = fast::finish_send(net, group, handle, &job, from, length) {
         return if flags & SEND_ALL != 0 { 0 } else { bytes.into() };
     }
-    send_rest(net, group, handle, from, length, flags, job.plan())
+    let [first, second] = job.plan();
+    send_rest(net, group, handle, from, length, flags, first, second)
 }
 
 /// The rest of a call that begins with a plan.
 #[inline(never)]
+#[allow(clippy::too_many_arguments, reason = "words, as they travel in registers")]
 fn send_rest<G: Group>(
     net: Net,
     group: G,
@@ -123,8 +125,10 @@ fn send_rest<G: Group>(
     from: *const u8,
     length: usize,
     flags: u32,
-    mut words: [u64; 2],
+    first: u64,
+    second: u64,
 ) -> i64 {
+    let mut words = [first, second];
     if flags & !(MSG_DONTWAIT | SEND_ALL) != 0 {
         return Errno::EINVAL.negative();
     }
@@ -250,11 +254,13 @@ fn receive_more<G: Group>(
     } else if !Plan::is_slow(words) {
         words = job.plan();
     }
-    receive_rest(net, group, handle, to, length, flags, words)
+    let [first, second] = words;
+    receive_rest(net, group, handle, to, length, flags, first, second)
 }
 
 /// The rest of a call that begins with a plan.
 #[inline(never)]
+#[allow(clippy::too_many_arguments, reason = "words, as they travel in registers")]
 fn receive_rest<G: Group>(
     net: Net,
     group: G,
@@ -262,8 +268,10 @@ fn receive_rest<G: Group>(
     to: *mut u8,
     length: usize,
     flags: u32,
-    mut words: [u64; 2],
+    first: u64,
+    second: u64,
 ) -> i64 {
+    let mut words = [first, second];
     if flags & !(MSG_DONTWAIT | MSG_PEEK | MSG_WAITALL | RECEIVE_ALL) != 0 {
         return Errno::EINVAL.negative();
     }

@@ -113,11 +113,11 @@ fn warp_barrier() {
 /// Gives every thread of the block the words of its first one, behind a barrier.
 #[cfg_attr(feature = "library", inline(never))]
 #[cfg_attr(not(feature = "library"), inline(always))]
-fn share_in_block(words: [u64; 2]) -> [u64; 2] {
-    let scratch = scratch().cast::<[u64; 2]>();
+fn share_in_block(first: u64, second: u64) -> (u64, u64) {
+    let scratch = scratch().cast::<(u64, u64)>();
     if position().thread == 0 {
         // SAFETY: between two barriers only this thread touches the scratch words.
-        unsafe { scratch.write(words) };
+        unsafe { scratch.write((first, second)) };
     }
     block_barrier();
     // SAFETY: nobody writes before the next broadcast's first barrier.
@@ -128,11 +128,11 @@ fn share_in_block(words: [u64; 2]) -> [u64; 2] {
 /// memory, and what one lane copied is to be there for all.
 #[cfg_attr(feature = "library", inline(never))]
 #[cfg_attr(not(feature = "library"), inline(always))]
-fn share_in_warp(words: [u64; 2]) -> [u64; 2] {
+fn share_in_warp(first: u64, second: u64) -> (u64, u64) {
     let lanes = lanes();
     // SAFETY: as in `block_barrier`.
     unsafe { bar_warp_sync(lanes) };
-    words.map(|word| shuffle(lanes, word, 0))
+    (shuffle(lanes, first, 0), shuffle(lanes, second, 0))
 }
 
 #[inline(always)]
@@ -204,12 +204,13 @@ pub(crate) fn broadcast<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; 
 #[inline(always)]
 fn share<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; N] {
     const { assert!(N == 1 || N == 2) };
-    let two = [words[0], words[N - 1]];
-    let two = match scope {
-        Scope::Block => share_in_block(two),
-        Scope::Warp => share_in_warp(two),
+    // Not as an array, which would travel through memory.
+    let (first, second) = (words[0], words[N - 1]);
+    let (first, second) = match scope {
+        Scope::Block => share_in_block(first, second),
+        Scope::Warp => share_in_warp(first, second),
     };
-    core::array::from_fn(|at| two[at])
+    core::array::from_fn(|at| if at == 0 { first } else { second })
 }
 
 #[inline(always)]

@@ -19,13 +19,22 @@ const MEETINGS: &[&str] = &["bar.", "barrier", "shfl", "vote", "match.", "redux"
 /// The instructions that read and write a word at once: the exchange and the relaxed
 /// compare-and-exchange, for words in GPU memory, and the ordered one for the whole system.
 const EXCHANGES: &[&str] = &[
-    "atom.acquire.gpu.global.exch.b64",
+    "atom.acquire.gpu.global.or.b64",
+    "atom.relaxed.gpu.global.or.b64",
     "atom.relaxed.gpu.global.cas.b64",
     "atom.acq_rel.sys.cas.b64",
 ];
 /// Functions through which every byte goes, as their mangled names end. They have no memory of their
 /// own: what ptxas keeps on the stack for them are registers of their callers.
-const DATA_PATH: &[&str] = &["4copy7aligned", "4copy9unaligned", "4ring6settle", "7express3put"];
+const DATA_PATH: &[&str] = &[
+    "4copy7aligned",
+    "4copy9unaligned",
+    "6packet10packet_out",
+    "6packet9packet_in",
+    "6finish6finish",
+    "7receive7receive",
+    "4send4send",
+];
 
 /// How the kernel begins in PTX that was written to show copied calls.
 pub(crate) const ONE_CALL: &str = ".entry one_call(";
@@ -136,7 +145,9 @@ fn prove() -> Result<()> {
 /// All functions of the data path, as they should be.
 const WITHOUT_FRAMES: &str = ".func _X4copy7aligned(\n)\n{\n}\n\
     .func _X4copy9unaligned(\n)\n{\n}\n\
-    .func _X4ring6settle(\n)\n{\n}\n.func  (.param .b64 r) _X7express3put(\n)\n{\n}\n\
+    .func _X6packet10packet_out(\n)\n{\n}\n.func  (.param .b64 r) _X6packet9packet_in(\n)\n{\n}\n\
+    .func _X6finish6finish(\n)\n{\n}\n.func _X7receive7receive(\n)\n{\n}\n\
+    .func _X4send4send(\n)\n{\n}\n\
     .func _Xother(\n)\n{\n\t.local .align 8 .b8 \td[8];\n}\n";
 
 fn each_file(folder: &Path, f: &mut dyn FnMut(&Path, &str)) -> Result<()> {
