@@ -51,6 +51,102 @@ pub enum GroupKind {
     Block,
 }
 
+/// A group of any kind, as the library has it: its functions exist once, for all of them.
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AnyGroup(pub(crate) GroupKind);
+
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
+impl AnyGroup {
+    /// What it is.
+    #[inline(always)]
+    pub(crate) const fn kind(self) -> GroupKind {
+        self.0
+    }
+
+    /// Whose barriers it uses; a single thread's none.
+    #[inline(always)]
+    pub(crate) const fn scope(self) -> Option<Scope> {
+        match self.0 {
+            GroupKind::Thread => None,
+            GroupKind::Warp => Some(Scope::Warp),
+            GroupKind::Block => Some(Scope::Block),
+        }
+    }
+
+    /// The calling thread's place in the group, from 0.
+    #[inline(always)]
+    pub(crate) fn rank(self) -> usize {
+        match self.0 {
+            GroupKind::Thread => 0,
+            GroupKind::Warp => Warp.rank(),
+            GroupKind::Block => Block.rank(),
+        }
+    }
+
+    /// Threads of the group.
+    #[inline(always)]
+    pub(crate) fn size(self) -> usize {
+        match self.0 {
+            GroupKind::Thread => 1,
+            GroupKind::Warp => Warp.size(),
+            GroupKind::Block => Block.size(),
+        }
+    }
+
+    /// Waits for all threads of the group.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(crate) fn barrier(self) {
+        simt::meet(self.scope());
+    }
+
+    /// Whether its first warp has all its lanes, so that [`Self::lead`] may count on them.
+    #[inline(always)]
+    pub(crate) fn has_whole_warp(self) -> bool {
+        match self.0 {
+            GroupKind::Thread => false,
+            GroupKind::Warp => Warp.has_whole_warp(),
+            GroupKind::Block => Block.has_whole_warp(),
+        }
+    }
+
+    /// Once all threads have come, runs `f` in the first warp, and gives all threads what the leader's
+    /// `f` brought.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(crate) fn lead(self, f: impl FnOnce() -> [u64; 2]) -> [u64; 2] {
+        simt::meet(self.scope());
+        let leads = self.0 != GroupKind::Block || simt::position().thread < WARP;
+        let [first, second] = if leads { f() } else { [0; 2] };
+        simt::share(self.scope(), first, second).into()
+    }
+
+    /// Gives all threads what the leader brought.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(crate) fn broadcast(self, word: u64) -> u64 {
+        simt::meet(self.scope());
+        simt::share(self.scope(), word, 0).0
+    }
+
+    /// Whether any thread said yes. Also a barrier.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(crate) fn any(self, yes: bool) -> bool {
+        match self.scope() {
+            None => yes,
+            Some(scope) => simt::any(scope, yes),
+        }
+    }
+
+    /// Whether the calling thread speaks for the group.
+    #[inline(always)]
+    pub(crate) fn is_leader(self) -> bool {
+        self.rank() == 0
+    }
+}
+
 /// All threads of the block: the default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Block;

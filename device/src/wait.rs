@@ -7,7 +7,7 @@
 
 use crate::abi::errno::Errno;
 use crate::abi::net::Net;
-use crate::group::Group;
+use crate::group::AnyGroup;
 use crate::planted::{Bug, planted};
 use crate::relay::Relays;
 use crate::simt;
@@ -154,9 +154,9 @@ pub(crate) fn wait_until<T>(
 
 /// Waits until `ready` says yes to any thread; all threads of the group call it.
 #[inline(always)]
-pub(crate) fn group_until<G: Group>(
+pub(crate) fn group_until(
     net: Net,
-    group: G,
+    group: AnyGroup,
     deadline: Deadline,
     mut ready: impl FnMut() -> bool,
 ) -> Result<(), Errno> {
@@ -172,7 +172,7 @@ pub(crate) fn group_until<G: Group>(
         if group.is_leader() {
             end = look(net, 0, deadline, Watch::Stop, since);
         }
-        let [end] = group.broadcast([end]);
+        let end = group.broadcast(end);
         if end != 0 {
             return Err(Errno(end as i32));
         }

@@ -14,7 +14,7 @@ use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::abi::ring::{RingPlace, Span};
 use crate::abi::word::{Word, reads_bytes, writes_bytes};
-use crate::group::{Group, GroupKind};
+use crate::group::{AnyGroup, GroupKind};
 use crate::planted::{Bug, planted};
 use crate::simt;
 use crate::socket::{Direction, Inbox, Socket, group_name};
@@ -239,9 +239,9 @@ fn give_back(publishes: u64, lock: Word, end: Position) {
 /// Carries out what the first warp has planned of a receive; all threads of the group call it. The bytes
 /// that were received; none: the long way is to be taken, with that plan.
 #[inline(always)]
-pub(crate) fn finish_receive<G: Group>(
+pub(crate) fn finish_receive(
     net: Net,
-    group: G,
+    group: AnyGroup,
     handle: Handle,
     job: &mut Job,
     to: *mut u8,
@@ -286,9 +286,9 @@ pub(crate) fn finish_receive<G: Group>(
 
 /// The same of a send.
 #[inline(always)]
-pub(crate) fn finish_send<G: Group>(
+pub(crate) fn finish_send(
     net: Net,
-    group: G,
+    group: AnyGroup,
     handle: Handle,
     job: &Job,
     from: *const u8,

@@ -8,7 +8,7 @@ use crate::abi::ring::Span;
 use crate::calls::{MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL};
 use crate::channel::fast::{self, Job};
 use crate::channel::{self, Finish, Mode, Plan, Step, packet_in, packet_out};
-use crate::group::{Group, GroupKind};
+use crate::group::{AnyGroup, GroupKind};
 use crate::simt;
 use crate::socket::{Direction, Socket};
 use crate::wait::{Deadline, group_until};
@@ -28,51 +28,45 @@ const SLOW: [u64; 2] = Plan::slow(Position(0)).words();
 
 /// Has the first warp of a group plan a call where that is whole; all threads get what it came to.
 #[inline(always)]
-fn in_first_warp<G: Group>(group: G, plan: impl FnOnce() -> Job) -> Job {
-    match G::KIND {
-        GroupKind::Thread => Job::NONE,
-        GroupKind::Warp if group.has_whole_warp() => {
-            // What other lanes did with the buffer comes before.
-            simt::whole_warp_barrier();
-            plan()
-        }
-        GroupKind::Warp => Job::NONE,
-        GroupKind::Block => {
-            let threads = simt::block_threads();
-            if !threads.is_multiple_of(simt::WARP) {
-                return Job::NONE;
-            }
-            let many = threads != simt::WARP;
-            if many {
-                simt::whole_block_barrier();
-            } else {
-                simt::whole_warp_barrier();
-            }
-            let mut job = Job::NONE;
-            let thread = simt::position().thread;
-            if thread < simt::WARP {
-                job = plan();
-            }
-            if many {
-                let scratch = simt::block_scratch().cast::<Job>();
-                if thread == 0 {
-                    // SAFETY: there is room, and between these barriers only this thread touches it.
-                    unsafe { scratch.write(job) };
-                }
-                simt::whole_block_barrier();
-                // SAFETY: nobody writes before the next barrier.
-                job = unsafe { Job::read(scratch) };
-            }
-            job
-        }
+fn in_first_warp(group: AnyGroup, plan: impl FnOnce() -> Job) -> Job {
+    let threads = simt::block_threads();
+    let (able, many) = match group.kind() {
+        GroupKind::Thread => (false, false),
+        GroupKind::Warp => (group.has_whole_warp(), false),
+        GroupKind::Block => (threads.is_multiple_of(simt::WARP), threads != simt::WARP),
+    };
+    let mut job = Job::NONE;
+    if !able {
+        return job;
     }
+    // What other threads did with the buffer comes before.
+    if many {
+        simt::whole_block_barrier();
+    } else {
+        simt::whole_warp_barrier();
+    }
+    let thread = simt::position().thread;
+    if !many | (thread < simt::WARP) {
+        job = plan();
+    }
+    if many {
+        let scratch = simt::block_scratch().cast::<Job>();
+        if thread == 0 {
+            // SAFETY: there is room, and between these barriers only this thread touches it.
+            unsafe { scratch.write(job) };
+        }
+        simt::whole_block_barrier();
+        // SAFETY: nobody writes before the next barrier.
+        job = unsafe { Job::read(scratch) };
+    }
+    job
 }
 
 /// See [`super::send`].
 #[inline(always)]
-pub(super) unsafe fn send<G: Group>(
+pub(super) unsafe fn send(
     net: Net,
-    group: G,
+    group: AnyGroup,
     handle: u64,
     from: *const u8,
     length: usize,
@@ -93,9 +87,9 @@ pub(super) unsafe fn send<G: Group>(
 /// The rest of a call that begins with a job. Words: a job would travel through memory.
 #[inline(never)]
 #[allow(clippy::too_many_arguments, reason = "as above")]
-fn send_more<G: Group>(
+fn send_more(
     net: Net,
-    group: G,
+    group: AnyGroup,
     handle: Handle,
     from: *const u8,
     length: usize,
@@ -118,9 +112,9 @@ fn send_more<G: Group>(
 /// The rest of a call that begins with a plan.
 #[inline(never)]
 #[allow(clippy::too_many_arguments, reason = "words, as they travel in registers")]
-fn send_rest<G: Group>(
+fn send_rest(
     net: Net,
-    group: G,
+    group: AnyGroup,
     handle: Handle,
     from: *const u8,
     length: usize,
@@ -205,9 +199,9 @@ fn send_packet(net: Net, handle: Handle, rank: u32, size: u32, from: *const u8, 
 
 /// See [`super::receive`].
 #[inline(always)]
-pub(super) unsafe fn receive<G: Group>(
+pub(super) unsafe fn receive(
     net: Net,
-    group: G,
+    group: AnyGroup,
     handle: u64,
     to: *mut u8,
     length: usize,
@@ -216,7 +210,7 @@ pub(super) unsafe fn receive<G: Group>(
     let handle = Handle(handle);
     let mut job = Job::NONE;
     if length > 0 && flags & !RECEIVE_ALL == 0 {
-        job = in_first_warp(group, || fast::receive(net, handle, G::KIND, to, length));
+        job = in_first_warp(group, || fast::receive(net, handle, group.kind(), to, length));
         if let Some(bytes) = Plan::bytes_done(job.plan())
             && (flags == 0 || bytes as usize == length)
         {
@@ -230,9 +224,9 @@ pub(super) unsafe fn receive<G: Group>(
 /// The rest of a call that begins with a job. Words: a job would travel through memory.
 #[inline(never)]
 #[allow(clippy::too_many_arguments, reason = "as above")]
-fn receive_more<G: Group>(
+fn receive_more(
     net: Net,
-    group: G,
+    group: AnyGroup,
     handle: Handle,
     to: *mut u8,
     length: usize,
@@ -261,9 +255,9 @@ fn receive_more<G: Group>(
 /// The rest of a call that begins with a plan.
 #[inline(never)]
 #[allow(clippy::too_many_arguments, reason = "words, as they travel in registers")]
-fn receive_rest<G: Group>(
+fn receive_rest(
     net: Net,
-    group: G,
+    group: AnyGroup,
     handle: Handle,
     to: *mut u8,
     length: usize,
@@ -286,7 +280,7 @@ fn receive_rest<G: Group>(
         if Plan::is_slow(words) {
             let (held, found) = fast::held(words);
             words = planned(group, |crew| {
-                let mode = Mode::new(G::KIND, crew, flags & MSG_DONTWAIT == 0, !peeks);
+                let mode = Mode::new(group.kind(), crew, flags & MSG_DONTWAIT == 0, !peeks);
                 let least = u32::from(left > 0);
                 channel::receive(net, handle, rest, left, least, mode, held, found)
             });
@@ -334,9 +328,9 @@ fn piece(span: Span, most: usize) -> Span {
 
 /// All threads copy a packet out; the direction is free then.
 #[inline(always)]
-fn receive_packet<G: Group>(
+fn receive_packet(
     net: Net,
-    group: G,
+    group: AnyGroup,
     handle: Handle,
     span: Span,
     to: *mut u8,
@@ -366,9 +360,9 @@ fn receive_packet<G: Group>(
 
 /// See [`super::copy`].
 #[inline(always)]
-pub(super) unsafe fn copy<G: Group>(
+pub(super) unsafe fn copy(
     _net: Net,
-    group: G,
+    group: AnyGroup,
     from: *const u8,
     to: *mut u8,
     length: usize,

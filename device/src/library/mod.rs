@@ -33,6 +33,8 @@ mod system;
 use crate::abi::net::Net;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 use crate::channel::{Crew, Plan};
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
+use crate::group::AnyGroup;
 use crate::group::{Group, GroupKind};
 
 /// In the flags of `send`: the result is 0 or why not all was sent, in place of a count. Beside the
@@ -61,11 +63,27 @@ macro_rules! functions {
             $(
                 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
                 pub(super) mod $name {
-                    use crate::group::{Block, Group as _, Thread, Warp};
+                    use crate::group::{AnyGroup, GroupKind};
 
-                    functions!(@define Block "_block" block $name $module ($($arg: $type),*));
-                    functions!(@define Warp "_warp" warp $name $module ($($arg: $type),*));
-                    functions!(@define Thread "_thread" thread $name $module ($($arg: $type),*));
+                    /// The function itself, for all kinds of groups.
+                    #[inline(never)]
+                    #[allow(clippy::too_many_arguments, reason = "words only, as the caller has them")]
+                    unsafe fn any(local: u64, shape: u64 $(, $arg: $type)*, kind: GroupKind) -> i64 {
+                        let group = AnyGroup(kind);
+                        // SAFETY: the words of a net, by the caller's promise, and so are the
+                        // addresses.
+                        let result = unsafe {
+                            let net = crate::abi::net::Net::from_words([local, shape]);
+                            crate::library::$module::$name(net, group $(, $arg)*)
+                        };
+                        // The compiler takes lanes that come back from a function for a whole warp.
+                        crate::simt::leave(group.scope());
+                        result
+                    }
+
+                    functions!(@define Block "_block" block $name ($($arg: $type),*));
+                    functions!(@define Warp "_warp" warp $name ($($arg: $type),*));
+                    functions!(@define Thread "_thread" thread $name ($($arg: $type),*));
                 }
 
                 #[cfg(all(target_arch = "nvptx64", not(feature = "library")))]
@@ -98,21 +116,15 @@ macro_rules! functions {
             }
         )*
     };
-    (@define $group:ident $suffix:literal $kind:ident $name:ident $module:ident ($($arg:ident: $type:ty),*)) => {
+    (@define $group:ident $suffix:literal $kind:ident $name:ident ($($arg:ident: $type:ty),*)) => {
         #[cfg_attr(
             target_arch = "nvptx64",
             unsafe(export_name = concat!("gpunet_", stringify!($name), $suffix))
         )]
         #[allow(clippy::too_many_arguments, reason = "words only, as the caller has them")]
         pub(in crate::library) unsafe extern "C-unwind" fn $kind(local: u64, shape: u64 $(, $arg: $type)*) -> i64 {
-            // SAFETY: the words of a net, by the caller's promise, and so are the addresses.
-            let result = unsafe {
-                let net = crate::abi::net::Net::from_words([local, shape]);
-                crate::library::$module::$name(net, $group $(, $arg)*)
-            };
-            // The compiler takes lanes that come back from a function for a whole warp.
-            crate::simt::leave($group::SCOPE);
-            result
+            // SAFETY: the caller's promise.
+            unsafe { any(local, shape $(, $arg)*, GroupKind::$group) }
         }
     };
     (@declare $suffix:literal $kind:ident $name:ident ($($arg:ident: $type:ty),*)) => {
@@ -172,7 +184,7 @@ functions! {
 /// The planning threads of the group do it; all threads get the plan.
 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 #[inline(always)]
-fn planned<G: Group>(group: G, plan: impl FnOnce(Crew) -> Plan) -> [u64; 2] {
+fn planned(group: AnyGroup, plan: impl FnOnce(Crew) -> Plan) -> [u64; 2] {
     let whole = group.has_whole_warp();
     group.lead(|| match whole || group.is_leader() {
         true => plan(Crew::new(whole)).words(),
@@ -183,9 +195,9 @@ fn planned<G: Group>(group: G, plan: impl FnOnce(Crew) -> Plan) -> [u64; 2] {
 /// The leader does it; all threads get the result.
 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 #[inline(always)]
-fn led<G: Group>(group: G, leader: impl FnOnce() -> i64) -> i64 {
+fn led(group: AnyGroup, leader: impl FnOnce() -> i64) -> i64 {
     let result = if group.is_leader() { leader() } else { 0 };
-    group.broadcast([result as u64])[0] as i64
+    group.broadcast(result as u64) as i64
 }
 
 /// A result as functions return it.

@@ -5,7 +5,7 @@ use crate::abi::handle::Handle;
 use crate::abi::message::Operation;
 use crate::abi::net::Net;
 use crate::abi::option::SocketOption;
-use crate::group::Group;
+use crate::group::AnyGroup;
 use crate::socket::{Direction, Socket};
 
 use super::socket::ask_about;
@@ -19,9 +19,9 @@ const ERROR: u32 = SocketOption::Error as u32;
 
 /// See [`super::set_option`].
 #[inline(always)]
-pub(super) unsafe fn set_option<G: Group>(
+pub(super) unsafe fn set_option(
     net: Net,
-    group: G,
+    group: AnyGroup,
     handle: u64,
     option: u32,
     value: u64,
@@ -46,7 +46,7 @@ fn set(net: Net, handle: Handle, option: u32, value: u64) -> Result<u64, Errno> 
 
 /// See [`super::get_option`].
 #[inline(always)]
-pub(super) unsafe fn get_option<G: Group>(net: Net, group: G, handle: u64, option: u32) -> i64 {
+pub(super) unsafe fn get_option(net: Net, group: AnyGroup, handle: u64, option: u32) -> i64 {
     led(group, || number(get(net, Handle(handle), option)))
 }
 

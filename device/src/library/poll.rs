@@ -8,15 +8,15 @@ use crate::abi::net::Net;
 use crate::buf::Shared;
 use crate::calls::{POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDHUP, PollFd};
 use crate::channel::find_packet;
-use crate::group::Group;
+use crate::group::AnyGroup;
 use crate::socket::{Direction, Socket, adopt_rings};
 use crate::wait::{Deadline, group_until};
 
 /// See [`super::poll`].
 #[inline(always)]
-pub(super) unsafe fn poll<G: Group>(
+pub(super) unsafe fn poll(
     net: Net,
-    group: G,
+    group: AnyGroup,
     sockets: *mut PollFd,
     count: usize,
     timeout_ms: i64,
@@ -52,7 +52,7 @@ pub(super) unsafe fn poll<G: Group>(
             ready += u64::from(sockets.get(at).is_some_and(|entry| entry.revents != 0));
         }
     }
-    group.broadcast([ready])[0] as i64
+    group.broadcast(ready) as i64
 }
 
 /// What one socket is ready for.

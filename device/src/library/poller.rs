@@ -10,7 +10,7 @@ use crate::abi::net::Net;
 use crate::buf::Shared;
 use crate::channel::copy::copy_out;
 use crate::channel::{self, Finish, Mode, Plan, Step};
-use crate::group::Group;
+use crate::group::AnyGroup;
 use crate::poller::{EVENT_BYTES, Event};
 use crate::socket::{Direction, Payload, Socket, ask, watch_both_ends};
 use crate::wait::Deadline;
@@ -19,7 +19,7 @@ use super::{led, planned};
 
 /// See [`super::poller`].
 #[inline(always)]
-pub(super) unsafe fn poller<G: Group>(net: Net, group: G) -> i64 {
+pub(super) unsafe fn poller(net: Net, group: AnyGroup) -> i64 {
     led(group, || make(net))
 }
 
@@ -30,9 +30,9 @@ fn make(net: Net) -> i64 {
 
 /// See [`super::watch`].
 #[inline(always)]
-pub(super) unsafe fn watch<G: Group>(
+pub(super) unsafe fn watch(
     net: Net,
-    group: G,
+    group: AnyGroup,
     poller: u64,
     socket: u64,
     events: u64,
@@ -57,9 +57,9 @@ fn ask_to_watch(net: Net, poller: Handle, socket: Handle, events: u64, token: u6
 
 /// See [`super::wait`].
 #[inline(always)]
-pub(super) unsafe fn wait<G: Group>(
+pub(super) unsafe fn wait(
     net: Net,
-    group: G,
+    group: AnyGroup,
     poller: u64,
     events: *mut Event,
     capacity: usize,
@@ -72,9 +72,9 @@ pub(super) unsafe fn wait<G: Group>(
 }
 
 #[inline(always)]
-fn wait_for<G: Group>(
+fn wait_for(
     net: Net,
-    group: G,
+    group: AnyGroup,
     poller: Handle,
     events: Shared<Event>,
     timeout_ns: u64,
@@ -97,7 +97,7 @@ fn wait_for<G: Group>(
         }
         // What the leader has moved is there for all.
         group.barrier();
-        let [kept] = group.broadcast([kept as u64]);
+        let kept = group.broadcast(kept as u64);
         if kept > 0 {
             return Ok(kept as usize);
         }
@@ -107,9 +107,9 @@ fn wait_for<G: Group>(
 
 /// Takes as many events as there are and fit, and tells whether some of them were withdrawn.
 #[inline(always)]
-fn take<G: Group>(
+fn take(
     net: Net,
-    group: G,
+    group: AnyGroup,
     poller: Handle,
     events: Shared<Event>,
     timeout_ns: u64,
@@ -122,7 +122,7 @@ fn take<G: Group>(
     }
     let to = events.as_ptr().cast();
     let words = planned(group, |crew| {
-        let mode = Mode::new(G::KIND, crew, true, false);
+        let mode = Mode::new(group.kind(), crew, true, false);
         let none = Position(0);
         channel::receive(net, poller, to, 0, EVENT_BYTES as u32, mode, none, none)
     });

@@ -4,7 +4,7 @@ use crate::abi::bits::Position;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::channel::{self, Finish, Mode};
-use crate::group::Group;
+use crate::group::AnyGroup;
 
 use super::{SEND_SIDE, planned};
 
@@ -13,9 +13,9 @@ const NONE: Position = Position(0);
 
 /// See [`super::open_slice`].
 #[inline(always)]
-pub(super) unsafe fn open_slice<G: Group>(
+pub(super) unsafe fn open_slice(
     net: Net,
-    group: G,
+    group: AnyGroup,
     handle: u64,
     side: u32,
     least: usize,
@@ -27,7 +27,7 @@ pub(super) unsafe fn open_slice<G: Group>(
             channel::send(net, handle, crew, core::ptr::null(), 0, least, true, NONE, NONE)
         }
         _ => {
-            let mode = Mode::new(G::KIND, crew, true, false);
+            let mode = Mode::new(group.kind(), crew, true, false);
             channel::receive(net, handle, core::ptr::null_mut(), 0, least, mode, NONE, NONE)
         }
     });
@@ -38,9 +38,9 @@ pub(super) unsafe fn open_slice<G: Group>(
 
 /// See [`super::close_slice`].
 #[inline(always)]
-pub(super) unsafe fn close_slice<G: Group>(
+pub(super) unsafe fn close_slice(
     net: Net,
-    group: G,
+    group: AnyGroup,
     handle: u64,
     side: u32,
     used: usize,

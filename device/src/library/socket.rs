@@ -11,7 +11,7 @@ use crate::abi::message::Operation;
 use crate::abi::net::Net;
 use crate::abi::word::Word;
 use crate::calls::{SHUT_RD, SHUT_RDWR, SOCK_NONBLOCK};
-use crate::group::Group;
+use crate::group::AnyGroup;
 use crate::planted::{Bug, planted};
 use crate::simt;
 use crate::socket::{
@@ -23,9 +23,9 @@ use super::{PEER_NAME, led};
 
 /// See [`super::socket`].
 #[inline(always)]
-pub(super) unsafe fn socket<G: Group>(
+pub(super) unsafe fn socket(
     net: Net,
-    group: G,
+    group: AnyGroup,
     domain: i32,
     kind: i32,
     protocol: i32,
@@ -56,9 +56,9 @@ fn make(net: Net, domain: i32, kind: i32, protocol: i32) -> i64 {
 
 /// See [`super::bind`].
 #[inline(always)]
-pub(super) unsafe fn bind<G: Group>(
+pub(super) unsafe fn bind(
     net: Net,
-    group: G,
+    group: AnyGroup,
     handle: u64,
     address: *const SocketAddr,
 ) -> i64 {
@@ -68,7 +68,7 @@ pub(super) unsafe fn bind<G: Group>(
 
 /// See [`super::listen`].
 #[inline(always)]
-pub(super) unsafe fn listen<G: Group>(net: Net, group: G, handle: u64, backlog: i32) -> i64 {
+pub(super) unsafe fn listen(net: Net, group: AnyGroup, handle: u64, backlog: i32) -> i64 {
     led(group, || begin_listen(net, Handle(handle), backlog))
 }
 
@@ -80,7 +80,7 @@ fn begin_listen(net: Net, handle: Handle, backlog: i32) -> i64 {
 
 /// See [`super::accept`].
 #[inline(always)]
-pub(super) unsafe fn accept<G: Group>(net: Net, group: G, handle: u64) -> i64 {
+pub(super) unsafe fn accept(net: Net, group: AnyGroup, handle: u64) -> i64 {
     led(group, || take_accepted(net, Handle(handle)))
 }
 
@@ -158,9 +158,9 @@ fn accept_state(net: Net, handle: Handle, position: Position) -> i64 {
 
 /// See [`super::connect`].
 #[inline(always)]
-pub(super) unsafe fn connect<G: Group>(
+pub(super) unsafe fn connect(
     net: Net,
-    group: G,
+    group: AnyGroup,
     handle: u64,
     address: *const SocketAddr,
 ) -> i64 {
@@ -204,7 +204,7 @@ unsafe fn begin_connect(net: Net, handle: Handle, address: *const SocketAddr) ->
 
 /// See [`super::shutdown`].
 #[inline(always)]
-pub(super) unsafe fn shutdown<G: Group>(net: Net, group: G, handle: u64, how: i32) -> i64 {
+pub(super) unsafe fn shutdown(net: Net, group: AnyGroup, handle: u64, how: i32) -> i64 {
     led(group, || shut_down(net, Handle(handle), how))
 }
 
@@ -248,7 +248,7 @@ fn shut_down(net: Net, handle: Handle, how: i32) -> i64 {
 
 /// See [`super::close`].
 #[inline(always)]
-pub(super) unsafe fn close<G: Group>(net: Net, group: G, handle: u64) -> i64 {
+pub(super) unsafe fn close(net: Net, group: AnyGroup, handle: u64) -> i64 {
     led(group, || close_socket(net, Handle(handle)))
 }
 
@@ -267,9 +267,9 @@ fn close_socket(net: Net, handle: Handle) -> i64 {
 
 /// See [`super::name`].
 #[inline(always)]
-pub(super) unsafe fn name<G: Group>(
+pub(super) unsafe fn name(
     net: Net,
-    group: G,
+    group: AnyGroup,
     handle: u64,
     which: u32,
     to: *mut SocketAddr,
@@ -283,11 +283,8 @@ pub(super) unsafe fn name<G: Group>(
         // SAFETY: the caller's promise: room for an address, in every thread.
         unsafe {
             let to = to.add(at);
-            let mut word = [0];
-            if group.is_leader() {
-                word = [to.read()];
-            }
-            let [word] = group.broadcast(word);
+            let word = if group.is_leader() { to.read() } else { 0 };
+            let word = group.broadcast(word);
             to.write(word);
         }
         at = simt::opaque(at + 1);

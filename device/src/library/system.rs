@@ -5,7 +5,7 @@ use core::ptr::null_mut;
 use crate::abi::handle::Handle;
 use crate::abi::message::{MAX_TEXT, Operation};
 use crate::abi::net::Net;
-use crate::group::Group;
+use crate::group::AnyGroup;
 use crate::socket::{Payload, ask};
 
 use super::led;
@@ -13,7 +13,7 @@ use super::socket::any_shard;
 
 /// See [`super::time`].
 #[inline(always)]
-pub(super) unsafe fn time<G: Group>(net: Net, group: G) -> i64 {
+pub(super) unsafe fn time(net: Net, group: AnyGroup) -> i64 {
     led(group, || ask_time(net))
 }
 
@@ -25,7 +25,7 @@ fn ask_time(net: Net) -> i64 {
 
 /// See [`super::print`].
 #[inline(always)]
-pub(super) unsafe fn print<G: Group>(net: Net, group: G, text: *const u8, length: usize) -> i64 {
+pub(super) unsafe fn print(net: Net, group: AnyGroup, text: *const u8, length: usize) -> i64 {
     // SAFETY: the caller's promise.
     led(group, || unsafe { ask_to_print(net, text, length) })
 }

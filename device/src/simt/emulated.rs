@@ -143,6 +143,27 @@ pub(crate) fn broadcast<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; 
     unsafe { scratch.read() }
 }
 
+#[track_caller]
+pub(crate) fn meet(scope: Option<Scope>) {
+    if let Some(scope) = scope {
+        barrier(scope);
+    }
+}
+
+#[track_caller]
+#[expect(unsafe_code, reason = "scratch memory is a raw pointer")]
+pub(crate) fn share(scope: Option<Scope>, first: u64, second: u64) -> (u64, u64) {
+    let Some(scope) = scope else { return (first, second) };
+    let scratch = with(|thread| thread.scratch(scope)).cast::<(u64, u64)>();
+    if is_first(scope) {
+        // SAFETY: as in `broadcast`; all threads have met since the last one.
+        unsafe { scratch.write((first, second)) };
+    }
+    barrier(scope);
+    // SAFETY: as in `broadcast`.
+    unsafe { scratch.read() }
+}
+
 /// Each lane's turn would be a switch.
 pub(crate) fn polls_by_warp() -> bool {
     with(|thread| thread.polls_by_warp())

@@ -186,6 +186,23 @@ pub(crate) fn come_together() {
     backend::come_together();
 }
 
+/// Waits for all threads of the scope; nothing for a single thread.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
+pub(crate) fn meet(scope: Option<Scope>) {
+    backend::meet(scope);
+}
+
+/// Gives every thread of the scope the words of its first one. All threads have met since the last time,
+/// and meet here.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
+pub(crate) fn share(scope: Option<Scope>, first: u64, second: u64) -> (u64, u64) {
+    backend::share(scope, first, second)
+}
+
 /// Brings the threads of each warp together at the end of a function of the library.
 #[inline(always)]
 pub(crate) fn leave(scope: Option<Scope>) {

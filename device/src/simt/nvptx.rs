@@ -87,11 +87,7 @@ pub(crate) fn barrier(scope: Scope) {
     }
 }
 
-// In the library each of these is one function: what they work out of a thread's place in its block is
-// longer than most of the functions that need it.
-
-#[cfg_attr(feature = "library", inline(never))]
-#[cfg_attr(not(feature = "library"), inline(always))]
+#[inline(always)]
 fn block_barrier() {
     // SAFETY: that all threads of the scope arrive is what the callers promise; the emulated GPU
     // reports those that do not.
@@ -103,16 +99,14 @@ fn block_barrier() {
     }
 }
 
-#[cfg_attr(feature = "library", inline(never))]
-#[cfg_attr(not(feature = "library"), inline(always))]
+#[inline(always)]
 fn warp_barrier() {
     // SAFETY: as in `block_barrier`.
     unsafe { bar_warp_sync(lanes()) };
 }
 
 /// Gives every thread of the block the words of its first one, behind a barrier.
-#[cfg_attr(feature = "library", inline(never))]
-#[cfg_attr(not(feature = "library"), inline(always))]
+#[inline(always)]
 fn share_in_block(first: u64, second: u64) -> (u64, u64) {
     let scratch = scratch().cast::<(u64, u64)>();
     if position().thread == 0 {
@@ -126,8 +120,7 @@ fn share_in_block(first: u64, second: u64) -> (u64, u64) {
 
 /// Gives every thread of the warp the words of its first one, behind a barrier: a shuffle orders no
 /// memory, and what one lane copied is to be there for all.
-#[cfg_attr(feature = "library", inline(never))]
-#[cfg_attr(not(feature = "library"), inline(always))]
+#[inline(always)]
 fn share_in_warp(first: u64, second: u64) -> (u64, u64) {
     let lanes = lanes();
     // SAFETY: as in `block_barrier`.
@@ -179,6 +172,9 @@ pub(crate) fn come_together() {
 
 #[inline(always)]
 pub(crate) fn leave(scope: Option<Scope>) {
+    #[cfg(feature = "library")]
+    meet(scope.map(|_| Scope::Warp));
+    #[cfg(not(feature = "library"))]
     if scope.is_some() {
         warp_barrier();
     }
@@ -192,17 +188,42 @@ pub(crate) fn whole_warp_barrier() {
 #[inline(always)]
 pub(crate) fn agree(_scope: Scope, _call: &'static str, _arguments: u64) {}
 
+/// One function for all kinds of groups.
+#[cfg(feature = "library")]
+#[inline(never)]
+pub(crate) fn meet(scope: Option<Scope>) {
+    if scope == Some(Scope::Block) {
+        // SAFETY: as in `block_barrier`.
+        unsafe { barrier_cta_sync(0) };
+    }
+    if scope.is_some() {
+        // SAFETY: as in `block_barrier`.
+        unsafe { bar_warp_sync(lanes()) };
+    }
+}
+
+/// The same.
+#[cfg(feature = "library")]
+#[inline(never)]
+pub(crate) fn share(scope: Option<Scope>, first: u64, second: u64) -> (u64, u64) {
+    match scope {
+        None => (first, second),
+        Some(Scope::Block) => share_in_block(first, second),
+        Some(Scope::Warp) => share_in_warp(first, second),
+    }
+}
+
 #[inline(always)]
 pub(crate) fn broadcast<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; N] {
     if scope == Scope::Block {
         block_barrier();
     }
-    share(scope, words)
+    share_words(scope, words)
 }
 
 /// The same where all threads have met at a barrier since the last one.
 #[inline(always)]
-fn share<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; N] {
+fn share_words<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; N] {
     const { assert!(N == 1 || N == 2) };
     // Not as an array, which would travel through memory.
     let (first, second) = (words[0], words[N - 1]);
@@ -245,7 +266,7 @@ fn shuffle(mask: u32, word: u64, lane: u32) -> u64 {
 pub(crate) fn lead<const N: usize>(scope: Scope, f: impl FnOnce() -> [u64; N]) -> [u64; N] {
     barrier(scope);
     let leads = scope == Scope::Warp || position().thread < WARP;
-    share(scope, if leads { f() } else { [0; N] })
+    share_words(scope, if leads { f() } else { [0; N] })
 }
 
 #[inline(always)]
