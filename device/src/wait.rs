@@ -23,6 +23,8 @@ const TURNS: u32 = if cfg!(any(target_arch = "nvptx64", feature = "simulation"))
 const EAGER_TURNS: u32 = 1000;
 /// ... and from this turn on, some milliseconds later, up to eight.
 const PATIENT_TURNS: u32 = 3 * EAGER_TURNS;
+/// Sleeping turns between two looks: some 20 us.
+const SLEEPING_TURNS: u32 = if TURNS == 1 { 1 } else { 4 };
 const BACK_OFF_NS: u32 = 1_000;
 const LONG_BACK_OFF_NS: u32 = 4_000;
 
@@ -86,15 +88,15 @@ fn look(net: Net, shard: usize, deadline: Deadline, watch: Watch, since: u64) ->
     if relays.heartbeat_stands_still(since) { Errno::ENETDOWN.0 as u64 } else { 0 }
 }
 
-/// Whether a turn is one of those that end without a look.
+/// Whether a turn is one of those that end without a look. Turns that sleep are longer.
 #[inline(always)]
 pub(crate) fn is_short(turns: u32) -> bool {
-    turns < EAGER_TURNS && !(turns + 1).is_multiple_of(TURNS)
+    let each = if turns < EAGER_TURNS { TURNS } else { SLEEPING_TURNS };
+    !(turns + 1).is_multiple_of(each)
 }
 
 /// Ends a turn of a wait that began at `since`: how many turns there were, or the negative number of the
-/// error with which it ends. Turns that sleep are long, so each of them looks at the clock and at what
-/// else ends a wait.
+/// error with which it ends.
 #[cold]
 #[inline(never)]
 pub(crate) fn end_turn(
@@ -105,17 +107,17 @@ pub(crate) fn end_turn(
     since: u64,
     turns: u32,
 ) -> i64 {
+    if turns >= EAGER_TURNS {
+        simt::back_off(if turns < PATIENT_TURNS { BACK_OFF_NS } else { LONG_BACK_OFF_NS });
+    }
     if !is_short(turns) {
-        if turns >= EAGER_TURNS {
-            simt::back_off(if turns < PATIENT_TURNS { BACK_OFF_NS } else { LONG_BACK_OFF_NS });
-        }
         let errno = look(net, shard, deadline, watch, since);
         if errno != 0 {
             return -(errno as i64);
         }
     }
     // A wait that has become patient stays so.
-    i64::from(turns + 1).min(PATIENT_TURNS.into())
+    i64::from(if turns + 1 == 2 * PATIENT_TURNS { PATIENT_TURNS } else { turns + 1 })
 }
 
 /// Turns of a wait whose each one ends with [`end_turn`], until one gives something.
@@ -135,10 +137,23 @@ pub(crate) fn wait_until<T>(
     shard: usize,
     deadline: Deadline,
     watch: Watch,
+    ready: impl FnMut() -> Option<T>,
+) -> Result<T, Errno> {
+    wait_on(net, shard, deadline, watch, simt::now_ns(), 0, ready)
+}
+
+/// The same for a wait that began at `since` and has had so many turns.
+#[inline(always)]
+pub(crate) fn wait_on<T>(
+    net: Net,
+    shard: usize,
+    deadline: Deadline,
+    watch: Watch,
+    since: u64,
+    turns: u32,
     mut ready: impl FnMut() -> Option<T>,
 ) -> Result<T, Errno> {
-    let since = simt::now_ns();
-    let mut turns = 0;
+    let mut turns = i64::from(turns);
     loop {
         if let Some(value) = ready() {
             simt::progress();

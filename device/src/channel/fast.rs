@@ -353,9 +353,9 @@ unsafe fn copy_lines(lane: u32, from: *const u8, to: *mut u8, bytes: u32) {
     let mut at = lane;
     // SAFETY: the caller's promise: lines below `lines`, bytes below `bytes`.
     unsafe {
-        // Counted: the lines, four of a lane at a time.
         source = source.wrapping_add(lane as usize);
         target = target.wrapping_add(lane as usize);
+        // Counted: the lines, four of a lane at a time.
         while at < lines {
             let load = |n: u32| {
                 let mine = at + n * simt::WARP < lines;

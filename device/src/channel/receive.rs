@@ -11,7 +11,7 @@ use crate::group::GroupKind;
 use crate::planted::{Bug, planted};
 use crate::simt;
 use crate::socket::{Direction, Inbox, Socket, enter, group_name, own};
-use crate::wait::{self, Deadline, Watch, wait_until};
+use crate::wait::{self, Deadline, Watch, wait_on};
 
 use super::finish::give_back_receive;
 use super::packet::{find, store_bytes, unpack};
@@ -314,7 +314,16 @@ fn step(
         }
         if !whole {
             if !tail.is_over() & open {
-                return end_turn(net, handle, position, least, Plan::wait(0, plan.begun()), mode);
+                // Turns go on, so that one of them looks at the deadline.
+                let turns = plan.turns() % WIDE_TURNS;
+                return end_turn(
+                    net,
+                    handle,
+                    position,
+                    least,
+                    Plan::wait(turns, plan.begun()),
+                    mode,
+                );
             }
             // The rest will not come.
             available = 0;
@@ -376,10 +385,19 @@ fn end_turn(
     let polled = if mode.takes_packets() & (plan.turns() < WIDE_TURNS) { POLLS - 1 } else { 0 };
     let turns = plan.turns() + polled;
     let mut ended = wait::end_turn(net, shard, deadline, watch, begun, turns);
-    // Where each turn of a warp costs a switch for each lane, one lane waits for all.
-    if ended >= 0 && mode.has(Mode::WHOLE) && !simt::polls_by_warp() {
-        let waited = wait_until(net, shard, deadline, watch, || {
-            let tail = socket.progress(Direction::Receive);
+    // Who waits long leaves link and instruction caches to others: one lane polls eight bytes. So it is
+    // from the beginning where each turn of a warp costs a switch for each lane.
+    let alone = mode.has(Mode::WHOLE) & !simt::polls_by_warp();
+    if (ended >= 0) & (alone | (turns >= WIDE_TURNS)) {
+        let (inbox, p2p) = (socket.inbox(), socket.info().is_p2p());
+        let mut polls = 0_u32;
+        let waited = wait_on(net, shard, deadline, watch, begun, turns, || {
+            let mut ending = 0;
+            if p2p & polls.is_multiple_of(ENDING_TURNS) {
+                ending = socket.proxy_inbox().tail().load_acquire();
+            }
+            polls += 1;
+            let tail = Progress(inbox.tail().load_acquire()).with_ending_of(Progress(ending));
             let available = tail.count().wrapping_sub(position.count()) as i64;
             let enough = available >= i64::from(least);
             (enough || tail.is_over() || !socket.is_open()).then_some(0)

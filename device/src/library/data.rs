@@ -102,11 +102,23 @@ fn send_more(
     f: u64,
 ) -> i64 {
     let job = Job::from_words([a, b, c, d, e, f]);
-    if let Some(bytes) = fast::finish_send(net, group, handle, &job, from, length) {
-        return if flags & SEND_ALL != 0 { 0 } else { bytes.into() };
-    }
-    let [first, second] = job.plan();
-    send_rest(net, group, handle, from, length, flags, first, second)
+    let sent = fast::finish_send(net, group, handle, &job, from, length);
+    let result = match sent {
+        Some(bytes) => {
+            if flags & SEND_ALL != 0 {
+                0
+            } else {
+                bytes.into()
+            }
+        }
+        None => {
+            let [first, second] = job.plan();
+            send_rest(net, group, handle, from, length, flags, first, second)
+        }
+    };
+    // The compiler takes lanes that come back from a function for a whole warp.
+    simt::leave(group.scope());
+    result
 }
 
 /// The rest of a call that begins with a plan.
@@ -240,16 +252,20 @@ fn receive_more(
 ) -> i64 {
     let mut job = Job::from_words([a, b, c, d, e, f]);
     let mut words = job.plan();
-    if let Some(bytes) = fast::finish_receive(net, group, handle, &mut job, to, length) {
-        if flags == 0 || bytes as usize == length {
-            return bytes.into();
-        }
+    let received = fast::finish_receive(net, group, handle, &mut job, to, length);
+    if let Some(bytes) = received {
         words = Plan::done(bytes).words();
     } else if !Plan::is_slow(words) {
         words = job.plan();
     }
     let [first, second] = words;
-    receive_rest(net, group, handle, to, length, flags, first, second)
+    let result = match received {
+        Some(bytes) if flags == 0 || bytes as usize == length => bytes.into(),
+        _ => receive_rest(net, group, handle, to, length, flags, first, second),
+    };
+    // The compiler takes lanes that come back from a function for a whole warp.
+    simt::leave(group.scope());
+    result
 }
 
 /// The rest of a call that begins with a plan.

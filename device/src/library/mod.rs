@@ -57,7 +57,7 @@ pub(crate) const SEND_SIDE: u32 = 1;
 
 /// Declares or defines the functions of the library, and makes one generic function of each three.
 macro_rules! functions {
-    ($($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) in $module:ident;)*) => {
+    ($($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) $how:ident $module:ident;)*) => {
         /// One function for each kind of group, by the name that images know it under.
         mod symbols {
             $(
@@ -65,21 +65,7 @@ macro_rules! functions {
                 pub(super) mod $name {
                     use crate::group::{AnyGroup, GroupKind};
 
-                    /// The function itself, for all kinds of groups.
-                    #[inline(never)]
-                    #[allow(clippy::too_many_arguments, reason = "words only, as the caller has them")]
-                    unsafe fn any(local: u64, shape: u64 $(, $arg: $type)*, kind: GroupKind) -> i64 {
-                        let group = AnyGroup(kind);
-                        // SAFETY: the words of a net, by the caller's promise, and so are the
-                        // addresses.
-                        let result = unsafe {
-                            let net = crate::abi::net::Net::from_words([local, shape]);
-                            crate::library::$module::$name(net, group $(, $arg)*)
-                        };
-                        // The compiler takes lanes that come back from a function for a whole warp.
-                        crate::simt::leave(group.scope());
-                        result
-                    }
+                    functions!(@$how $name $module ($($arg: $type),*));
 
                     functions!(@define Block "_block" block $name ($($arg: $type),*));
                     functions!(@define Warp "_warp" warp $name ($($arg: $type),*));
@@ -115,6 +101,34 @@ macro_rules! functions {
                 }
             }
         )*
+    };
+    // For all kinds of groups one function, which the exported ones call.
+    (@in $name:ident $module:ident ($($arg:ident: $type:ty),*)) => {
+        #[inline(never)]
+        #[allow(clippy::too_many_arguments, reason = "words only, as the caller has them")]
+        unsafe fn any(local: u64, shape: u64 $(, $arg: $type)*, kind: GroupKind) -> i64 {
+            let group = AnyGroup(kind);
+            // SAFETY: the words of a net, by the caller's promise, and so are the addresses.
+            let result = unsafe {
+                let net = crate::abi::net::Net::from_words([local, shape]);
+                crate::library::$module::$name(net, group $(, $arg)*)
+            };
+            // The compiler takes lanes that come back from a function for a whole warp.
+            crate::simt::leave(group.scope());
+            result
+        }
+    };
+    // For each kind its own, which brings lanes together itself.
+    (@fast_in $name:ident $module:ident ($($arg:ident: $type:ty),*)) => {
+        #[inline(always)]
+        #[allow(clippy::too_many_arguments, reason = "words only, as the caller has them")]
+        unsafe fn any(local: u64, shape: u64 $(, $arg: $type)*, kind: GroupKind) -> i64 {
+            // SAFETY: as above.
+            unsafe {
+                let net = crate::abi::net::Net::from_words([local, shape]);
+                crate::library::$module::$name(net, AnyGroup(kind) $(, $arg)*)
+            }
+        }
     };
     (@define $group:ident $suffix:literal $kind:ident $name:ident ($($arg:ident: $type:ty),*)) => {
         #[cfg_attr(
@@ -153,9 +167,9 @@ functions! {
     /// Stores an address of the socket ([`OWN_NAME`], [`PEER_NAME`]) at every thread's `to`.
     name(handle: u64, which: u32, to: *mut crate::SocketAddr) in socket;
     /// Sends `length` bytes; how many, or with [`SEND_ALL`] 0 if it was all of them.
-    send(handle: u64, from: *const u8, length: usize, flags: u32) in data;
+    send(handle: u64, from: *const u8, length: usize, flags: u32) fast_in data;
     /// Receives at most `length` bytes.
-    receive(handle: u64, to: *mut u8, length: usize, flags: u32) in data;
+    receive(handle: u64, to: *mut u8, length: usize, flags: u32) fast_in data;
     /// Copies `length` bytes from one buffer to another, each thread its share.
     copy(from: *const u8, to: *mut u8, length: usize) in data;
     /// Opens a slice of a ring ([`RECEIVE_SIDE`], [`SEND_SIDE`]) of at least `least` bytes: its span,

@@ -203,7 +203,7 @@ impl Small {
 
     /// The same in its place.
     fn add_stream(&mut self) -> Handle {
-        let made = self.connection(&Wire::default());
+        let mut made = self.connection(&Wire::default());
         made.publish(&self.shard.shared.memory);
         let handle = made.handle;
         self.shard.adopt(made, &mut NoEpoll::default());
