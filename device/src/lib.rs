@@ -8,8 +8,8 @@
 //!        GPU                                           CPU
 //!  ┌───────────────┐  request slots, counters   ┌───────────────┐
 //!  │ g* calls      │ ─────────────────────────▶ │ proxy, one    │      ┌────────┐
-//!  │ socket, ring, │  replies, counters, cards  │ thread a      │ ───▶ │ kernel │
-//!  │ poll, wait    │ ◀───────────────────────── │ shard         │ ◀─── │ sockets│
+//!  │ socket,       │  replies, counters, cards  │ thread a      │ ───▶ │ kernel │
+//!  │ channel, wait │ ◀───────────────────────── │ shard         │ ◀─── │ sockets│
 //!  └──────┬────────┘                            └──────┬────────┘      └───┬────┘
 //!         └────────────── byte rings ──────────────────┴───────────────────┘
 //! ```
@@ -17,7 +17,7 @@
 //! From the bottom up: [`abi`] is the memory both sides agree on, and [`abi::word`] the one
 //! module through which shared words are read and written. [`simt`] is what a GPU thread can do,
 //! and [`group`] makes groups of threads from it. [`buf`] names memory that a group shares.
-//! `wait`, `relay`, `request`, `local`, `ring` and `express` are the machinery, and `library` the functions
+//! `wait` and `relay` end waits, `socket` is a socket's record and `channel` the data path; `library` holds the functions
 //! that kernels call: compiled once, into an image of its own, which the driver's linker joins with
 //! kernels. [`calls`] holds the familiar calls (`gsocket`, `gsend` ...) and [`stream`], [`poller`] the
 //! types in the manner of `std::net`. [`kernel`] declares kernels. The same source compiles for `nvptx64-nvidia-cuda` and for the

@@ -21,7 +21,7 @@ pub enum Bug {
     GenerationNotBumped,
     /// An accepted connection is not told to the kernel.
     AcceptedHandleLost,
-    /// Express words are taken whatever their tags say.
+    /// Units of packets are taken whatever their tags say.
     TagNotCompared,
     /// A direction is ended before everything was sent.
     EndedBeforeSent,
@@ -33,8 +33,6 @@ pub enum Bug {
     RingLeaked,
     /// A wait does not look at its deadline.
     DeadlineIgnored,
-    /// The thread that settles believes the position that the last owner left behind.
-    PositionBelieved,
     /// A group's progress is published while the last group's may still be on its way.
     HeadsOvertake,
     /// A block and its first thread or warp count as one group.
@@ -43,7 +41,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 16] = [
         Self::ReceiveWithoutRelease,
         Self::ReceiveWithoutAcquire,
         Self::SendWithoutFence,
@@ -58,7 +56,6 @@ impl Bug {
         Self::NotWatchedAgain,
         Self::RingLeaked,
         Self::DeadlineIgnored,
-        Self::PositionBelieved,
         Self::HeadsOvertake,
         Self::LeadersAlike,
     ];

@@ -1,4 +1,4 @@
-//! Where each word of a net lies: four regions, each with one kind of writer.
+//! Where each word of a net lies: regions by who writes them.
 //!
 //! | region | memory | written by |
 //! | --- | --- | --- |

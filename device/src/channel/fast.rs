@@ -9,7 +9,7 @@
 
 #![allow(unsafe_code, reason = "moves a short packet")]
 
-use crate::abi::bits::{PACKET_BYTES, Position, Progress, Unit};
+use crate::abi::bits::{P2P_PACKET_BYTES, PACKET_BYTES, Position, Progress, Unit};
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::abi::ring::{RingPlace, Span};
@@ -156,6 +156,8 @@ pub(crate) fn receive(net: Net, handle: Handle, kind: GroupKind, to: *mut u8, mo
             | (at < length) & !near.belongs(begin)
             | (at + HALF < length) & !far.belongs(begin);
         if !simt::any_lane(missing) {
+            // The same in all lanes, whatever a hostile peer writes there meanwhile.
+            let length = simt::from_lane(length.into(), 0) as u32;
             // SAFETY: the caller's buffer holds the packet.
             unsafe {
                 if at < length {
@@ -208,7 +210,7 @@ pub(crate) fn receive(net: Net, handle: Handle, kind: GroupKind, to: *mut u8, mo
             }
             let begins = simt::any_lane((lane == 0) & near.belongs(begin));
             if fetched.info.is_p2p() & begins & (available > PACKET_BYTES as u64) {
-                if available <= most as u64 {
+                if available <= (most as u64).min(P2P_PACKET_BYTES as u64) {
                     return job(Plan::packet(begin, available as u32));
                 }
                 break;

@@ -38,7 +38,8 @@ impl Finish {
 pub(crate) fn finish(net: Net, handle: Handle, used: usize, how: Finish) {
     let socket = Socket::known(net, handle);
     let direction = how.direction();
-    // All on their way before the fence. Nobody else writes the lock while the group has it.
+    // All on their way before the fence. While the group has the lock, others only set SHUT in it; who
+    // does so takes the lock next, and sets it again.
     let position = socket.position(direction);
     let (inbox, publishes) = (socket.inbox(), socket.publishes(direction));
     let watched = socket.info().is_p2p() && inbox.watched().load() != 0;

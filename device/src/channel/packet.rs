@@ -114,8 +114,8 @@ pub(crate) unsafe fn packet_in(
 }
 
 /// Puts the packet that a counter announces into the group's own ring, where its sender may not have put
-/// it yet: the same bytes. For who cannot take it as it is: a group without a whole warp, a buffer that
-/// is too small, or one who looks at the ring itself. Whether all of it had come. One thread calls it.
+/// it yet: the same bytes. For who cannot take it as it is: a buffer that is too small, or one who looks
+/// at the ring itself. Whether all of it had come. One thread calls it.
 #[cold]
 #[inline(never)]
 pub(crate) fn unpack(net: Net, handle: Handle, tail: Progress, position: Position) -> bool {
@@ -126,14 +126,22 @@ pub(crate) fn unpack(net: Net, handle: Handle, tail: Progress, position: Positio
     let socket = Socket::known(net, handle);
     let (inbox, ring) = (socket.inbox(), socket.ring(Direction::Receive));
     let length = tail.count().wrapping_sub(begin) as usize;
-    for at in (0..length).filter(|at| begin + *at as u64 >= position.count()) {
+    let mut at = 0;
+    // Counted: the units, four bytes of the ring for each.
+    while at < length {
         // The same as was just found whole: the peer sends no other before this one was received.
-        let byte = (inbox.unit(at / 4).bytes() >> (8 * (at % 4))) as u8;
-        let to = ring.start().wrapping_add((begin as usize + at) & (ring.capacity() - 1));
-        writes_bytes(to, 1);
-        // SAFETY: inside the ring, whose receive direction the group has; its sender writes nothing else
-        // there before the packet was received.
-        unsafe { simt::store_plain(to, byte) };
+        let four = inbox.unit(at / 4).bytes();
+        for byte in 0..4.min(length - at) {
+            let place = begin as usize + at + byte;
+            let to = ring.start().wrapping_add(place & (ring.capacity() - 1));
+            if begin + (at + byte) as u64 >= position.count() {
+                writes_bytes(to, 1);
+                // SAFETY: inside the ring, whose receive direction the group has; its sender writes
+                // nothing else there before the packet was received.
+                unsafe { simt::store_plain(to, (four >> (8 * byte)) as u8) };
+            }
+        }
+        at += 4;
     }
     // Another thread says that the packet was received, without a fence where it was copied: these bytes
     // must not land behind those that the peer then puts in their place.
@@ -150,10 +158,15 @@ pub(crate) fn find(net: Net, handle: Handle, tail: Progress) -> u64 {
     let begin = tail.count().wrapping_sub(length.into());
     let mut whole = (length > 0) & (length as usize <= P2P_PACKET_BYTES);
     let mut at = 0;
-    // Counted: the units.
+    // Counted: the units, four at a time.
     while whole && 4 * at < length {
-        whole = inbox.unit(at as usize).belongs(begin);
-        at += 1;
+        let unit = |n: u32| match 4 * (at + n) < length {
+            true => inbox.unit((at + n) as usize),
+            false => Unit::new(0, begin),
+        };
+        let (a, b, c, d) = (unit(0), unit(1), unit(2), unit(3));
+        whole = a.belongs(begin) & b.belongs(begin) & c.belongs(begin) & d.belongs(begin);
+        at += 4;
     }
     // What is written into the ring next lands behind what its sender wrote there.
     simt::acquire_fence();

@@ -3,7 +3,7 @@
 
 #![allow(unsafe_code, reason = "copies a short packet")]
 
-use crate::abi::bits::{PACKET_BYTES, Position, Progress, Unit};
+use crate::abi::bits::{P2P_PACKET_BYTES, PACKET_BYTES, Position, Progress, Unit};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
@@ -107,8 +107,6 @@ pub(crate) fn receive(
             let mut entered = held.0 as i64;
             // Counted: once more where the record was to be made, or another group had the direction.
             while entered >= 0 {
-                // All on their way before the first is looked at.
-                let (fetched, is_socket, in_use) = socket.fetch(Direction::Receive);
                 if entered == 0 {
                     position = found;
                     if found.0 == 0 {
@@ -116,6 +114,9 @@ pub(crate) fn receive(
                         position = Position(lock.set_on_gpu(Position::TAKEN));
                     }
                 }
+                // Behind the lock: what it says then is of the socket whose lock it is.
+                let (fetched, is_socket, in_use) = socket.fetch(Direction::Receive);
+                position = socket.checked(Direction::Receive, position);
                 let mine = position.has(Position::OWNED) & (fetched.owner == mode.group(net));
                 let free = !position.has(Position::TAKEN) & (mine | position.has(Position::SHARED));
                 let good = is_socket & (in_use | (entered > 0));
@@ -175,8 +176,9 @@ pub(crate) fn receive(
 #[inline(never)]
 fn enter_slowly(net: Net, handle: Handle, mode: Mode, found: Position) -> i64 {
     let socket = Socket::known(net, handle);
-    let mut position = found;
     let (fetched, is_socket, in_use) = socket.fetch(Direction::Receive);
+    let found = socket.checked(Direction::Receive, found);
+    let mut position = found;
     let free = !found.has(Position::TAKEN) & (found.count() != 0);
     let usable = !fetched.ring.is_none() & fetched.info.has_bytes();
     if !(is_socket & in_use & free & usable) {
@@ -224,6 +226,8 @@ fn poll(inbox: Inbox, stand: Stand, to: *mut u8, most: usize, turns: u32) -> (u3
             | (at < length) & !near.belongs(begin)
             | (at + PACKET_BYTES as u32 / 2 < length) & !far.belongs(begin);
         if !simt::any_lane(missing) {
+            // The same in all lanes, whatever a hostile peer writes there meanwhile.
+            let length = simt::from_lane(length.into(), 0) as u32;
             // SAFETY: the caller's buffer holds the packet.
             unsafe {
                 if at < length {
@@ -296,6 +300,10 @@ fn step(
     if least as usize > capacity {
         return give_back(net, handle, position, Errno::EMSGSIZE.negative());
     }
+    if p2p & tail.is_packet() & (available > P2P_PACKET_BYTES) {
+        // No kernel of this library announces one that long.
+        return give_back(net, handle, position, Errno::EPROTO.negative());
+    }
     if p2p & tail.is_packet() & (available > 0) {
         // Its bytes are in the inbox alone.
         let fits = mode.has(Mode::CONSUMES) & (available <= most);
@@ -308,12 +316,13 @@ fn step(
             true => find(net, handle, tail) != 0,
             false => unpack(net, handle, tail, position),
         };
-        if short & whole {
-            // The warp takes it in its next turn.
-            return Plan::wait(0, plan.begun());
+        if short & whole & (turns == 0) {
+            // It has come since the warp looked: once more, also for a call that does not wait.
+            return Plan::wait(1, plan.begun());
         }
-        if !whole {
-            if !tail.is_over() & open {
+        if !whole | short {
+            // The warp takes a short one in its next turn, once all of it has come.
+            if (short & whole) | (!tail.is_over() & open) {
                 // Turns go on, so that one of them looks at the deadline.
                 let turns = plan.turns() % WIDE_TURNS;
                 return end_turn(
@@ -396,7 +405,7 @@ fn end_turn(
             if p2p & polls.is_multiple_of(ENDING_TURNS) {
                 ending = socket.proxy_inbox().tail().load_acquire();
             }
-            polls += 1;
+            polls = polls.wrapping_add(1);
             let tail = Progress(inbox.tail().load_acquire()).with_ending_of(Progress(ending));
             let available = tail.count().wrapping_sub(position.count()) as i64;
             let enough = available >= i64::from(least);

@@ -50,8 +50,6 @@ pub(crate) fn send(
         let mut entered = held.0 as i64;
         // Counted: once more where the record was to be made, or another group had the direction.
         while entered >= 0 {
-            // All on their way before the first is looked at.
-            let (fetched, is_socket, in_use) = socket.fetch(Direction::Send);
             if entered == 0 {
                 position = found;
                 if found.0 == 0 {
@@ -59,6 +57,9 @@ pub(crate) fn send(
                     position = Position(lock.set_on_gpu(Position::TAKEN));
                 }
             }
+            // Behind the lock: what it says then is of the socket whose lock it is.
+            let (fetched, is_socket, in_use) = socket.fetch(Direction::Send);
+            position = socket.checked(Direction::Send, position);
             let free = !position.has(Position::TAKEN | Position::SHUT) & (position.count() != 0);
             let good = is_socket & (in_use | (entered > 0));
             if good & free & !fetched.ring.is_none() & fetched.info.has_bytes() {
@@ -168,6 +169,7 @@ fn give_back(net: Net, handle: Handle, errno: i64) -> Plan {
     let socket = Socket::known(net, handle);
     // Who takes the direction next knows what was sent before.
     simt::gpu_release_fence();
+    // As it stands there: units may have been renewed, and sending been shut down.
     socket.unlock(Direction::Send, socket.position(Direction::Send));
     Plan::error(errno)
 }

@@ -286,7 +286,7 @@ fn receive_rest(
         return Errno::EINVAL.negative();
     }
     let (rank, size) = (group.rank() as u32, group.size() as u32);
-    let peeks = flags & MSG_PEEK != 0;
+    let (peeks, waits) = (flags & MSG_PEEK != 0, flags & MSG_DONTWAIT == 0);
     let all = flags & (MSG_WAITALL | RECEIVE_ALL) != 0;
     let mut got = 0;
     // Counted: each turn receives a byte or more, or is the last.
@@ -303,7 +303,7 @@ fn receive_rest(
         }
         let moved = match Plan::step(words) {
             Ok(Step::Done(bytes) | Step::Sent(bytes)) => Ok(bytes),
-            Ok(Step::Packet(span)) => receive_packet(net, group, handle, span, rest),
+            Ok(Step::Packet(span)) => receive_packet(net, group, handle, span, rest, waits),
             Ok(Step::Ring(ring, span)) => {
                 let span = piece(span.at_most(left), left);
                 // SAFETY: the caller's buffer holds so many bytes.
@@ -350,6 +350,7 @@ fn receive_packet(
     handle: Handle,
     span: Span,
     to: *mut u8,
+    waits: bool,
 ) -> Result<usize, Errno> {
     let inbox = Socket::known(net, handle).inbox();
     let (rank, size) = (group.rank() as u32, group.size() as u32);
@@ -359,7 +360,9 @@ fn receive_packet(
     let mut copied = Ok(());
     // Also a barrier: what other threads copied is there for all.
     if group.any(!copy()) {
-        copied = group_until(net, group, Deadline::after(PACKET_NS), || !group.any(!copy()));
+        // Units of a packet that was announced are on their way, unless its sender is gone or hostile.
+        let ns = if waits { PACKET_NS } else { 0 };
+        copied = group_until(net, group, Deadline::after(ns), || !group.any(!copy()));
         group.barrier();
     }
     if group.is_leader() {
@@ -369,6 +372,7 @@ fn receive_packet(
     // A peer that announces what it does not send has failed.
     match copied {
         Ok(()) => Ok(span.length()),
+        Err(Errno::ETIMEDOUT) if !waits => Err(Errno::EAGAIN),
         Err(Errno::ETIMEDOUT) => Err(Errno::ECONNRESET),
         Err(errno) => Err(errno),
     }

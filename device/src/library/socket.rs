@@ -241,7 +241,9 @@ fn shut_down(net: Net, handle: Handle, how: i32) -> i64 {
         let flags = if shut { Position::SHUT } else { 0 };
         socket.unlock(Direction::Send, position.without(Position::SHUT).with(flags));
     } else if shut {
+        // Another group has the direction, and may give it back as it knew it: the next send then asks.
         lock.set_on_gpu(Position::SHUT);
+        socket.remember_head(Progress::new(0, Progress::ENDED));
     }
     asked.min(0)
 }

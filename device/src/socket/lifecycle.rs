@@ -273,10 +273,14 @@ pub(crate) fn enter(
     let socket = Socket::known(net, handle);
     if !found.has(Position::TAKEN) && found.count() != 0 {
         // The calling group has it. Of another socket, it is given back to that one; a record that is
-        // made meanwhile is left alone.
+        // made meanwhile is left alone. Sending may be shut down meanwhile, which stays.
         simt::gpu_release_fence();
+        let lock = socket.lock_word(direction);
         let taken = found.with(Position::TAKEN);
-        socket.lock_word(direction).compare_exchange(taken.0, found.0);
+        if !lock.compare_exchange(taken.0, found.0) {
+            let (taken, found) = (taken.with(Position::SHUT), found.with(Position::SHUT));
+            lock.compare_exchange(taken.0, found.0);
+        }
     }
     let installed = install(net, handle);
     if installed != 0 {

@@ -405,6 +405,16 @@ impl Socket {
         if free { self.try_lock(direction) } else { None }
     }
 
+    /// What a lock held that the calling group set to be taken, now that its record has been read: taken
+    /// by another where the record was made anew since, and the lock with it.
+    #[inline(always)]
+    pub(crate) fn checked(&self, direction: Direction, found: Position) -> Position {
+        let flags = Position::SHUT | Position::TAKEN;
+        let now = self.position(direction);
+        let same = now.has(Position::TAKEN) & (now.without(flags) == found.without(flags));
+        if same { found } else { found.with(Position::TAKEN) }
+    }
+
     /// Gives a direction back. Call a release fence first if bytes were sent or seen.
     #[inline(always)]
     pub(crate) fn unlock(&self, direction: Direction, position: Position) {
@@ -421,8 +431,15 @@ impl Socket {
 
     /// Has calls return EAGAIN that would wait, or not.
     pub(crate) fn set_non_blocking(&self, on: bool) {
-        let info = self.record.get(INFO).load() & !Info::NON_BLOCKING;
-        self.record.get(INFO).store(if on { info | Info::NON_BLOCKING } else { info });
+        let word = self.record.get(INFO);
+        // Counted: another group may make the record of a connection meanwhile, once or twice.
+        for _ in 0..4 {
+            let now = word.load();
+            let info = now & !Info::NON_BLOCKING;
+            if word.compare_exchange(now, if on { info | Info::NON_BLOCKING } else { info }) {
+                return;
+            }
+        }
     }
 
     /// How long calls of a direction may wait, in nanoseconds; 0: no limit.

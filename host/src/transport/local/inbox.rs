@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_keeps_the_number_of_a_small_message() {
+    fn a_failure_keeps_the_mark_of_a_packet() {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
         let arenas = Arc::new(Arenas::new(gpu, 64 << 20));
         let inbox = arenas.inbox(Process { pid: 1, token: 1 }, 4096, BASE).expect("memory");
