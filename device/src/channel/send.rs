@@ -18,7 +18,9 @@ use super::{Crew, Plan};
 
 /// The longest piece of a ring that is filled at once: the other end reads while this one fills the next.
 const LONGEST_PIECE: usize = 32 << 10;
-/// Of larger rings, and on a p2p stream, that part of the ring.
+/// The same of a p2p stream, where a copy takes less than the calls for another piece.
+const LONGEST_P2P_PIECE: usize = 64 << 10;
+/// Of larger rings that part.
 const SHARE: usize = 4;
 /// As for receiving.
 const ENDING_TURNS: u32 = 16;
@@ -159,7 +161,9 @@ fn reserve(
 /// Bytes of a ring that are filled at once.
 #[inline(always)]
 pub(super) fn most_at_once(info: Info, capacity: usize) -> usize {
-    if info.is_p2p() { capacity / SHARE } else { LONGEST_PIECE.max(capacity / SHARE) }
+    let piece = if info.is_p2p() { LONGEST_P2P_PIECE } else { LONGEST_PIECE };
+    piece.max(capacity / SHARE)
+}
 }
 
 /// Gives the direction back as it was.
