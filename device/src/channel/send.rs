@@ -164,7 +164,6 @@ pub(super) fn most_at_once(info: Info, capacity: usize) -> usize {
     let piece = if info.is_p2p() { LONGEST_P2P_PIECE } else { LONGEST_PIECE };
     piece.max(capacity / SHARE)
 }
-}
 
 /// Gives the direction back as it was.
 #[cold]
