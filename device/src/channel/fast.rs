@@ -329,7 +329,12 @@ pub(crate) fn finish_send(
         }
         // The next group's counter must not be overtaken by this one's.
         simt::gpu_release_fence();
-        Socket::known(net, handle).lock_word(Direction::Send).store(end.0);
+        let socket = Socket::known(net, handle);
+        socket.lock_word(Direction::Send).store(end.0);
+        if !packet {
+            // For the next call: it then knows of space and of a broken connection.
+            socket.remember_head(Progress(socket.inbox().head().load_acquire()));
+        }
     }
     Some(bytes)
 }
@@ -476,6 +481,8 @@ pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> 
             // The next group's counter must not be overtaken by this one's.
             simt::gpu_release_fence();
             lock.store(end.0);
+            // For the next call: it then knows of space and of a broken connection.
+            socket.remember_head(Progress(fetched.inbox.head().load_acquire()));
         }
         simt::come_together();
         return Job::only(Plan::done(size));

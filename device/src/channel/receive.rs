@@ -105,6 +105,8 @@ pub(crate) fn receive(
     if crew.leads() {
         if let Ok(socket) = Socket::named(net, handle) {
             let mut entered = held.0 as i64;
+            // One time-out for the wait for the direction and the wait for bytes.
+            let mut begun = 0;
             // Counted: once more where the record was to be made, or another group had the direction.
             while entered >= 0 {
                 if entered == 0 {
@@ -127,12 +129,11 @@ pub(crate) fn receive(
                     stand.0 = position.count() | p2p | if waits { 0 } else { Stand::ONCE };
                     break;
                 }
-                entered = enter_slowly(net, handle, mode, position);
+                begun = if begun == 0 { simt::now_ns() } else { begun };
+                entered = enter_slowly(net, handle, mode, position, begun);
                 position = Position(entered as u64);
             }
-            if entered < 0 {
-                plan = Plan::error(entered);
-            }
+            plan = if entered < 0 { Plan::error(entered) } else { Plan::wait(0, begun) };
         } else {
             plan = Plan::error(Errno::EBADF.negative());
         }
@@ -174,7 +175,7 @@ pub(crate) fn receive(
 /// The long way into the direction: where it stands, or a negative error number. One thread calls it.
 #[cold]
 #[inline(never)]
-fn enter_slowly(net: Net, handle: Handle, mode: Mode, found: Position) -> i64 {
+fn enter_slowly(net: Net, handle: Handle, mode: Mode, found: Position, begun: u64) -> i64 {
     let socket = Socket::known(net, handle);
     let (fetched, is_socket, in_use) = socket.fetch(Direction::Receive);
     let found = socket.checked(Direction::Receive, found);
@@ -182,7 +183,7 @@ fn enter_slowly(net: Net, handle: Handle, mode: Mode, found: Position) -> i64 {
     let free = !found.has(Position::TAKEN) & (found.count() != 0);
     let usable = !fetched.ring.is_none() & fetched.info.has_bytes();
     if !(is_socket & in_use & free & usable) {
-        let (waits, begun) = (mode.has(Mode::WAITS), simt::now_ns());
+        let waits = mode.has(Mode::WAITS);
         let entered = enter(net, handle, Direction::Receive, found, waits, begun);
         if entered < 0 {
             return entered;

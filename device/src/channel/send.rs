@@ -50,6 +50,8 @@ pub(crate) fn send(
         && let Ok(socket) = Socket::named(net, handle)
     {
         let mut entered = held.0 as i64;
+        // One time-out for the wait for the direction and the wait for space.
+        let mut begun = 0;
         // Counted: once more where the record was to be made, or another group had the direction.
         while entered >= 0 {
             if entered == 0 {
@@ -77,11 +79,13 @@ pub(crate) fn send(
                     }
                 } else {
                     let renews = empty & fits;
-                    plan = reserve(net, handle, position, fetched.head_seen, least, wait, renews);
+                    let seen = fetched.head_seen;
+                    plan = reserve(net, handle, position, seen, least, wait, renews, begun);
                 }
                 break;
             }
-            entered = enter(net, handle, Direction::Send, position, wait, simt::now_ns());
+            begun = if begun == 0 { simt::now_ns() } else { begun };
+            entered = enter(net, handle, Direction::Send, position, wait, begun);
             position = Position(entered as u64);
         }
         if entered < 0 {
@@ -107,8 +111,9 @@ pub(crate) fn send(
     plan.of_leader(crew)
 }
 
-/// The leader's wait for space in the ring. `renews`: the units are to be made anew on the way.
+/// The leader's wait for space in the ring, of a call that began at `begun` (0: now). `renews`: the units are to be made anew on the way.
 #[inline(never)]
+#[allow(clippy::too_many_arguments, reason = "words, as they travel in registers")]
 fn reserve(
     net: Net,
     handle: Handle,
@@ -117,6 +122,7 @@ fn reserve(
     least: u32,
     wait: bool,
     renews: bool,
+    begun: u64,
 ) -> Plan {
     let socket = Socket::known(net, handle);
     let (info, ring) = (socket.info(), socket.ring(Direction::Send));
@@ -133,7 +139,7 @@ fn reserve(
     let mut space = if enough & !seen.is_over() { (capacity - used) as i64 } else { 0 };
     if space == 0 {
         let waits = wait & !info.non_blocking() & (least > 0);
-        let (begun, mut turns) = (simt::now_ns(), 0);
+        let (begun, mut turns) = (if begun == 0 { simt::now_ns() } else { begun }, 0);
         space = wait::turn_by_turn(|| {
             let asks = !waits | (turns as u32).is_multiple_of(ENDING_TURNS);
             let space = check(net, handle, position, least, asks);

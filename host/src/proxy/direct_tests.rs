@@ -4,6 +4,7 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use gpunet_device::abi::bits::Progress;
 use gpunet_device::abi::card::{Inboxes, Place};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::Layout;
@@ -178,7 +179,7 @@ fn a_watched_stream_on_which_nothing_happens_is_not_asked_in_every_turn() {
     turns(&mut shard, 1000);
     assert_eq!(stream.end().heard, before, "no edge came");
     // The kernel has received something, without a word to its proxy but the head.
-    shard.shared.memory.receive_head(0).store(BASE + 40);
+    shard.shared.memory.receive_head(0).store(Progress::new(BASE + 40, 0).0);
     turns(&mut shard, 1);
     assert_eq!(stream.end().told.last(), Some(&(BASE, BASE + 40)));
     // And the other end says something, of which its descriptor tells.

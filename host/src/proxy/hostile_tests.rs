@@ -2,7 +2,7 @@
 
 use std::os::unix::net::UnixStream;
 
-use gpunet_device::abi::bits::PACKET_UNITS;
+use gpunet_device::abi::bits::{PACKET_UNITS, Progress};
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::message::{Operation, REQUEST_WORDS, Request};
 use gpunet_device::calls::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDHUP};
@@ -18,6 +18,11 @@ use crate::memory::{CpuWords, Memory, WordPlacement};
 use crate::net::policy::Policy;
 use crate::transport::RingRegion;
 use crate::transport::{self, Socket};
+
+/// A counter as a kernel writes it.
+fn counter(count: u64) -> u64 {
+    Progress::new(count, 0).0
+}
 
 const RING: u32 = 4096;
 const LAYOUT: Layout = Layout { shards: 1, places: 12, slots: 4 };
@@ -122,7 +127,7 @@ impl Bench {
         let (shared, counters) = (self.shard.shared.clone(), self.shard.counters.clone());
         let index = shared.index(poller);
         let poller = self.shard.find(poller).expect("it is open");
-        shared.memory.receive_head(index).store_release(poller.receive.ours);
+        shared.memory.receive_head(index).store_release(counter(poller.receive.ours));
         poller.look_at_head(&shared.memory, &counters);
         told
     }
@@ -131,7 +136,7 @@ impl Bench {
     fn read_all(&mut self, stream: Handle) {
         let head = self.shard.find(stream).expect("it is open").receive.ours;
         let index = self.shard.shared.index(stream);
-        self.shard.shared.memory.receive_head(index).store_release(head);
+        self.shard.shared.memory.receive_head(index).store_release(counter(head));
     }
 
     fn watched(&mut self, poller: Handle) -> (usize, usize) {
@@ -203,7 +208,7 @@ fn a_full_ring_waits_once_however_often_its_descriptor_speaks() {
     // And goes on once there is room.
     let index = bench.shard.shared.index(handle);
     let head = bench.shard.find(handle).expect("it is open").receive.ours;
-    bench.shard.shared.memory.receive_head(index).store(head);
+    bench.shard.shared.memory.receive_head(index).store(counter(head));
     bench.turn();
     assert!(bench.shard.full.is_empty());
     assert_eq!(bench.shard.counters.received_bytes.get(), 2 * u64::from(RING));
@@ -283,7 +288,7 @@ fn a_poller_is_told_of_a_failed_send_after_the_peers_end() {
     bench.turn();
     let index = bench.shard.shared.index(socket);
     let tail = bench.shard.find(socket).expect("it is open").send.theirs + 100;
-    bench.shard.shared.memory.send_tail(index).store_release(tail);
+    bench.shard.shared.memory.send_tail(index).store_release(counter(tail));
     bench.turn();
     assert_eq!(bench.told(poller), POLLERR | POLLHUP);
     bench.is_whole();
@@ -518,7 +523,7 @@ fn what_is_written_after_a_close_is_not_sent() {
     let mut sent = base;
     while bench.shard.find(handle).is_some_and(|c| c.send.ours == c.send.theirs) {
         sent += u64::from(RING);
-        tail.store_release(sent);
+        tail.store_release(counter(sent));
         bench.turn();
     }
     bench.shard.close(handle, u64::MAX / 2);
@@ -526,7 +531,7 @@ fn what_is_written_after_a_close_is_not_sent() {
     let mut sink = vec![0; 1 << 16];
     let mut arrived = 0;
     for more in 1..100 {
-        tail.store_release(sent + more * 8);
+        tail.store_release(counter(sent + more * 8));
         arrived += std::io::Read::read(&mut far, &mut sink).unwrap_or(0) as u64;
         bench.shard.ready(handle.0);
         bench.turn();
@@ -605,9 +610,9 @@ proptest! {
                 Step::Unit(at, index, word) => memory.send_units(at).get(index).store(word),
                 Step::Forwards(at, by) => {
                     if let Some(connection) = &bench.shard.places[at] {
-                        memory.send_tail(at).store(connection.send.theirs + by);
+                        memory.send_tail(at).store(counter(connection.send.theirs + by));
                         let head = connection.receive.theirs + by;
-                        memory.receive_head(at).store(head.min(connection.receive.ours));
+                        memory.receive_head(at).store(counter(head.min(connection.receive.ours)));
                     }
                 }
                 Step::Ask(slot, ask, number) => {

@@ -4,6 +4,7 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use gpunet_device::abi::bits::Progress;
 use gpunet_device::abi::card::Place;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::Layout;
@@ -180,7 +181,7 @@ impl Socket for Placing {
 /// A shard whose kernel has sent 100 bytes; the adapter tells of those and of 10 that came, once.
 fn shard(policy: Policy, when: When) -> (Shard, Arc<Mutex<Adapter>>) {
     let (shard, adapter) = shard_in(Phase::Open, policy, when);
-    shard.shared.memory.send_tail(1).store_release(BASE + 100);
+    shard.shared.memory.send_tail(1).store_release(Progress::new(BASE + 100, 0).0);
     (shard, adapter)
 }
 
@@ -246,7 +247,7 @@ fn what_is_under_way_is_granted_once() {
         }
         (shard.counters.received_bytes.get(), shard.counters.sent_bytes.get())
     };
-    shard.shared.memory.send_tail(1).store_release(BASE + 3000);
+    shard.shared.memory.send_tail(1).store_release(Progress::new(BASE + 3000, 0).0);
     assert_eq!(turns(&mut shard), (0, 0));
     assert_eq!(adapter.lock().expect("one thread").offered, 1024);
     adapter.lock().expect("one thread").heard = (500, 0);

@@ -440,12 +440,16 @@ fn epoll_watches_a_busy_socket_again_when_its_peer_does_not_read() {
     // What a kernel would send, ring by ring, until the pair holds no more.
     for _ in 0..1000 {
         sent += u64::from(RING);
-        tail.store_release(sent);
+        tail.store_release(Progress::new(sent, 0).0);
         write(&mut peer, &[1]);
         // Received and taken by the kernel, so that the socket stays busy.
         shard.turn(0, &mut io);
         let received = BASE + shard.counters.received_bytes.get();
-        shard.shared.memory.receive_head(shard.shared.index(handle)).store_release(received);
+        shard
+            .shared
+            .memory
+            .receive_head(shard.shared.index(handle))
+            .store_release(Progress::new(received, 0).0);
         if io.watches {
             return;
         }
@@ -469,7 +473,11 @@ fn a_limited_shard_moves_what_time_brings() {
             written += 1000;
         }
         shard.turn(turn * 100_000, &mut io);
-        shard.shared.memory.receive_head(index).store_release(BASE + received(&shard));
+        shard
+            .shared
+            .memory
+            .receive_head(index)
+            .store_release(Progress::new(BASE + received(&shard), 0).0);
     }
     let moved = received(&shard);
     assert!((95_000..=106_000).contains(&moved), "{moved} bytes in a second");
@@ -503,10 +511,10 @@ fn bytes_in_flight_are_counted_until_they_are_read() {
     let first = turns(&mut shard, 0);
     assert!((1500..=2000).contains(&first), "{first}");
     assert!(shard.counters.throttled.get() > 0);
-    shard.shared.memory.receive_head(index).store_release(BASE + first);
+    shard.shared.memory.receive_head(index).store_release(Progress::new(BASE + first, 0).0);
     let second = turns(&mut shard, 1 << 30);
     assert!((first + 1500..=first + 2000).contains(&second), "{second}");
-    shard.shared.memory.receive_head(index).store_release(BASE + second);
+    shard.shared.memory.receive_head(index).store_release(Progress::new(BASE + second, 0).0);
     assert_eq!(turns(&mut shard, 1 << 31), 4000);
 }
 
