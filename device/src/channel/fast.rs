@@ -14,7 +14,7 @@ use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::abi::ring::{RingPlace, Span};
 use crate::abi::word::{Word, reads_bytes, writes_bytes};
-use crate::group::{AnyGroup, GroupKind};
+use crate::group::AnyGroup;
 use crate::planted::{Bug, planted};
 use crate::simt;
 use crate::socket::{Direction, Inbox, Socket, group_name};
@@ -104,7 +104,7 @@ const LONG: u64 = Position::LONG_PACKETS;
 
 /// Receives a short packet, or finds bytes; `to` holds `most` bytes. The same job in all lanes.
 #[inline(always)]
-pub(crate) fn receive(net: Net, handle: Handle, kind: GroupKind, to: *mut u8, most: usize) -> Job {
+pub(crate) fn receive(net: Net, handle: Handle, to: *mut u8, most: usize) -> Job {
     let Ok(socket) = Socket::named(net, handle) else { return Job::NONE };
     let lane = simt::lane();
     // All on their way before the first is looked at.
@@ -112,7 +112,7 @@ pub(crate) fn receive(net: Net, handle: Handle, kind: GroupKind, to: *mut u8, mo
     let found = lock.set_on_gpu_if(Position::TAKEN, lane == 0);
     let (fetched, is_socket, in_use) = socket.fetch(Direction::Receive);
     // Lanes are threads in a row.
-    let group = group_name(net, kind as u32).wrapping_sub(u64::from(lane) << 2);
+    let group = group_name(net).wrapping_sub(lane.into());
     let position = Position(simt::from_lane(found, 0));
     let mine = position.has(Position::OWNED) & (fetched.owner == group);
     let free = !position.has(Position::TAKEN) & (mine | position.has(Position::SHARED));

@@ -6,7 +6,6 @@ use crate::abi::bits::{PACKET_UNITS, Position, Progress, Unit};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
-use crate::group::GroupKind;
 use crate::socket::{Direction, Socket, group_name, own};
 use crate::wait::{Deadline, Watch, wait_until};
 
@@ -46,12 +45,7 @@ pub fn take(net: Net, handle: Handle, to: &mut [u8]) -> Result<usize, Errno> {
     let position = socket.lock(Direction::Receive, true)?;
     let position = match position.has(Position::OWNED) {
         true => position,
-        false => Position(Errno::check(own(
-            net,
-            handle,
-            group_name(net, GroupKind::Thread as u32),
-            position,
-        ))?),
+        false => Position(Errno::check(own(net, handle, group_name(net), position))?),
     };
     let (begin, inbox) = (position.count(), socket.inbox());
     // The counter last: it may be newer than the units.

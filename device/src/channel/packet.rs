@@ -18,7 +18,7 @@ use crate::socket::{Direction, Inbox, Socket};
 use super::copy;
 
 /// Turns in which a thread waits for a unit whose packet was announced: the rest is on its way.
-const UNIT_TURNS: u32 = 64;
+const UNIT_TURNS: u32 = if cfg!(target_arch = "nvptx64") { 64 } else { 1 };
 
 /// A thread's part of sending a packet, which begins at `position`: its units, by the first thread the
 /// counter, then its part of the ring. `units` and `tail` are addresses.
@@ -107,6 +107,7 @@ pub(crate) unsafe fn packet_in(
         } else if turns == UNIT_TURNS {
             return false;
         } else {
+            simt::pause();
             turns += 1;
         }
     }

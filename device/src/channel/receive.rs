@@ -7,7 +7,6 @@ use crate::abi::bits::{P2P_PACKET_BYTES, PACKET_BYTES, Position, Progress, Unit}
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
-use crate::group::GroupKind;
 use crate::planted::{Bug, planted};
 use crate::simt;
 use crate::socket::{Direction, Inbox, Socket, enter, group_name, own};
@@ -34,16 +33,14 @@ impl Mode {
     const WAITS: u32 = 1;
     const CONSUMES: u32 = 2;
     const WHOLE: u32 = 4;
-    const KIND: u32 = 3;
 
-    /// For a group of that kind. `consumes`: bytes are copied out and consumed, so that a packet need
-    /// not pass the ring.
+    /// `consumes`: bytes are copied out and consumed, so that a packet need not pass the ring.
     #[inline(always)]
-    pub(crate) const fn new(kind: GroupKind, crew: Crew, waits: bool, consumes: bool) -> Self {
+    pub(crate) const fn new(crew: Crew, waits: bool, consumes: bool) -> Self {
         let waits = if waits { Self::WAITS } else { 0 };
         let consumes = if consumes { Self::CONSUMES } else { 0 };
         let whole = if crew.is_warp() { Self::WHOLE } else { 0 };
-        Self(waits | consumes | whole | (kind as u32) << Self::KIND)
+        Self(waits | consumes | whole)
     }
 
     #[inline(always)]
@@ -55,12 +52,6 @@ impl Mode {
     #[inline(always)]
     const fn takes_packets(self) -> bool {
         self.0 & (Self::CONSUMES | Self::WHOLE) == Self::CONSUMES | Self::WHOLE
-    }
-
-    /// The group's name; its leader calls it.
-    #[inline(always)]
-    fn group(self, net: Net) -> u64 {
-        group_name(net, self.0 >> Self::KIND)
     }
 }
 
@@ -119,7 +110,7 @@ pub(crate) fn receive(
                 // Behind the lock: what it says then is of the socket whose lock it is.
                 let (fetched, is_socket, in_use) = socket.fetch(Direction::Receive);
                 position = socket.checked(Direction::Receive, position);
-                let mine = position.has(Position::OWNED) & (fetched.owner == mode.group(net));
+                let mine = position.has(Position::OWNED) & (fetched.owner == group_name(net));
                 let free = !position.has(Position::TAKEN) & (mine | position.has(Position::SHARED));
                 let good = is_socket & (in_use | (entered > 0));
                 if good & free & !fetched.ring.is_none() & fetched.info.has_bytes() {
@@ -190,10 +181,10 @@ fn enter_slowly(net: Net, handle: Handle, mode: Mode, found: Position, begun: u6
         }
         position = Position(entered as u64);
     }
-    let mine = position.has(Position::OWNED) & (socket.owner() == mode.group(net));
+    let mine = position.has(Position::OWNED) & (socket.owner() == group_name(net));
     match mine | position.has(Position::SHARED) {
         true => position.0 as i64,
-        false => own(net, handle, mode.group(net), position),
+        false => own(net, handle, group_name(net), position),
     }
 }
 

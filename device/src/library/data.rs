@@ -222,7 +222,7 @@ pub(super) unsafe fn receive(
     let handle = Handle(handle);
     let mut job = Job::NONE;
     if length > 0 && flags & !RECEIVE_ALL == 0 {
-        job = in_first_warp(group, || fast::receive(net, handle, group.kind(), to, length));
+        job = in_first_warp(group, || fast::receive(net, handle, to, length));
         if let Some(bytes) = Plan::bytes_done(job.plan())
             && (flags == 0 || bytes as usize == length)
         {
@@ -296,7 +296,7 @@ fn receive_rest(
         if Plan::is_slow(words) {
             let (held, found) = fast::held(words);
             words = planned(group, |crew| {
-                let mode = Mode::new(group.kind(), crew, flags & MSG_DONTWAIT == 0, !peeks);
+                let mode = Mode::new(crew, flags & MSG_DONTWAIT == 0, !peeks);
                 let least = u32::from(left > 0);
                 channel::receive(net, handle, rest, left, least, mode, held, found)
             });

@@ -122,7 +122,7 @@ fn take(
     }
     let to = events.as_ptr().cast();
     let words = planned(group, |crew| {
-        let mode = Mode::new(group.kind(), crew, true, false);
+        let mode = Mode::new(crew, true, false);
         let none = Position(0);
         channel::receive(net, poller, to, 0, EVENT_BYTES as u32, mode, none, none)
     });

@@ -27,7 +27,7 @@ pub(super) unsafe fn open_slice(
             channel::send(net, handle, crew, core::ptr::null(), 0, least, true, NONE, NONE)
         }
         _ => {
-            let mode = Mode::new(group.kind(), crew, true, false);
+            let mode = Mode::new(crew, true, false);
             channel::receive(net, handle, core::ptr::null_mut(), 0, least, mode, NONE, NONE)
         }
     });

@@ -328,22 +328,22 @@ fn lock(net: Net, handle: Handle, direction: Direction, wait: bool, begun: u64) 
     }
 }
 
-/// Names a group, by the thread that leads it.
+/// Names a group by the thread that leads it, which stores its heads: those of a block and of its first
+/// warp come from one thread, and so in order.
 #[inline(always)]
-pub(crate) fn group_name(net: Net, kind: u32) -> u64 {
-    let kind = if planted(Bug::LeadersAlike) { 0 } else { u64::from(kind) };
+pub(crate) fn group_name(net: Net) -> u64 {
     let position = simt::position();
     let leader = u64::from(position.block) << 10 | u64::from(position.thread);
-    net.epoch() << 44 | (leader + 1) << 2 | kind
+    net.epoch() << 44 | (leader + 1)
 }
 
 /// The calling group has the receive direction, which is not known as its own; where it stands, with
 /// what is known now, or a negative error number, and then the direction is given back.
 ///
-/// Heads of one group come in order, since its calls do, so the direction is given back without a fence,
-/// which would cost every group that receives alone. Those of a block and of its first warp do not:
-/// different threads store them, and nothing makes one wait for the other. Where a second group comes,
-/// it waits until the first one's last head is there, and from then on all of them fence.
+/// Heads of one thread come in order, since its calls do, so the direction is given back without a fence,
+/// which would cost every group that receives alone. Nothing makes one thread wait for another: where a
+/// second one comes, it waits until the first one's last head is there, and from then on all of them
+/// fence.
 #[cold]
 #[inline(never)]
 pub(crate) fn own(net: Net, handle: Handle, group: u64, position: Position) -> i64 {
