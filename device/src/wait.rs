@@ -21,12 +21,12 @@ const TURNS: u32 = if cfg!(any(target_arch = "nvptx64", feature = "simulation"))
 /// Turns in which a wait polls as fast as it can: about a millisecond. Who waits longer leaves link,
 /// memory and instruction caches to others, and sleeps between its turns: a microsecond or two ...
 const EAGER_TURNS: u32 = 1000;
-/// ... and from this turn on, some milliseconds later, up to eight.
+/// ... and from this turn on, some milliseconds later, up to sixteen.
 const PATIENT_TURNS: u32 = 3 * EAGER_TURNS;
 /// Sleeping turns between two looks: some 20 us.
-const SLEEPING_TURNS: u32 = if TURNS == 1 { 1 } else { 4 };
+const SLEEPING_TURNS: u32 = if TURNS == 1 { 1 } else { 2 };
 const BACK_OFF_NS: u32 = 1_000;
-const LONG_BACK_OFF_NS: u32 = 4_000;
+const LONG_BACK_OFF_NS: u32 = 8_000;
 
 /// When a wait gives up.
 #[derive(Clone, Copy, Debug)]

@@ -46,8 +46,9 @@ pub(super) struct Kernel {
 
 /// A loaded module.
 ///
-/// It is compiled twice where that is needed: with as many registers as the code wants, for small
-/// blocks, and with few, for blocks up to the largest, where the data path spills into memory.
+/// The library never has more registers than the largest blocks allow. Kernels are compiled twice where
+/// that is needed: with as many registers as their code wants, for small blocks, and with few, for blocks
+/// up to the largest, where they spill into memory.
 #[derive(Debug)]
 pub(super) struct Loaded {
     /// As the program carries it.
@@ -119,15 +120,20 @@ impl Loaded {
         if calls_library(text) {
             let library = LIBRARY.text()?;
             check_abi(LIBRARY.name, &library, LIBRARY_MARK)?;
-            images.push(Image::new(c"gpunet device library", name, &reached(&library, text))?);
+            let mut image = Image::new(c"gpunet device library", name, &reached(&library, text))?;
+            image.most_registers = Some(TIGHT_REGISTERS);
+            images.push(image);
         }
         images.push(Image::new(c"kernels", name, text)?);
-        let module = link(name, &images, None)?;
+        let module = link(name, &images)?;
         self.modules.push(module);
         self.inspect(module, text, max_shared)?;
         let smallest = self.kernels.values().flatten().map(|kernel| kernel.max_threads).min();
         if smallest.is_some_and(|threads| threads < LARGEST_BLOCK) {
-            let module = link(name, &images, Some(TIGHT_REGISTERS))?;
+            for image in &mut images {
+                image.most_registers = Some(TIGHT_REGISTERS);
+            }
+            let module = link(name, &images)?;
             self.modules.push(module);
             self.inspect(module, text, max_shared)?;
         }
@@ -229,6 +235,8 @@ fn parameters(function: CUfunction, count: usize) -> Option<Vec<usize>> {
 struct Image {
     label: &'static CStr,
     text: CString,
+    /// Registers that a thread may have in it.
+    most_registers: Option<usize>,
 }
 
 impl Image {
@@ -238,7 +246,7 @@ impl Image {
             name: "no PTX".to_owned(),
             log: "it holds a zero byte".to_owned(),
         })?;
-        Ok(Self { label, text })
+        Ok(Self { label, text, most_registers: None })
     }
 }
 
@@ -252,31 +260,28 @@ impl Drop for Link {
     }
 }
 
-/// Has the driver compile images and link them, with at most so many registers a thread.
-fn link(name: &str, images: &[Image], registers: Option<usize>) -> Result<CUmodule, GpuError> {
+/// Has the driver compile images and link them.
+fn link(name: &str, images: &[Image]) -> Result<CUmodule, GpuError> {
     let mut log = vec![0_u8; LOG_BYTES];
-    let mut options = [
-        CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
-        CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
-        CUjit_option::CU_JIT_MAX_REGISTERS,
-    ];
-    let mut values: [*mut c_void; 3] = [
-        log.as_mut_ptr().cast(),
-        ptr::without_provenance_mut(LOG_BYTES),
-        ptr::without_provenance_mut(registers.unwrap_or(0)),
-    ];
-    let count = if registers.is_some() { 3 } else { 2 };
+    let mut options =
+        [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+    let mut values: [*mut c_void; 2] =
+        [log.as_mut_ptr().cast(), ptr::without_provenance_mut(LOG_BYTES)];
     let linked = (|| {
         let mut state = ptr::null_mut();
         // SAFETY: options and values go in pairs, and the log has the size given; all outlive the
         // link, which keeps the log's address.
         unsafe {
-            call!(cuLinkCreate_v2(count, options.as_mut_ptr(), values.as_mut_ptr(), &mut state))
+            call!(cuLinkCreate_v2(2, options.as_mut_ptr(), values.as_mut_ptr(), &mut state))
         }?;
         let link = Link(state);
         for image in images {
             let bytes = image.text.as_bytes_with_nul();
-            // SAFETY: the driver copies the text, which has that many bytes and ends in a zero.
+            let mut option = CUjit_option::CU_JIT_MAX_REGISTERS;
+            let mut most = ptr::without_provenance_mut(image.most_registers.unwrap_or(0));
+            let options = u32::from(image.most_registers.is_some());
+            // SAFETY: the driver copies the text, which has that many bytes and ends in a zero, and reads
+            // one option and its value, or none.
             unsafe {
                 call!(cuLinkAddData_v2(
                     link.0,
@@ -284,9 +289,9 @@ fn link(name: &str, images: &[Image], registers: Option<usize>) -> Result<CUmodu
                     bytes.as_ptr().cast_mut().cast(),
                     bytes.len(),
                     image.label.as_ptr(),
-                    0,
-                    ptr::null_mut(),
-                    ptr::null_mut(),
+                    options,
+                    &raw mut option,
+                    &raw mut most,
                 ))
             }?;
         }

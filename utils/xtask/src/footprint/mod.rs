@@ -8,8 +8,8 @@
 //! limits: what is recorded in device/footprint.json, and what has grown beyond it
 //! ```
 //!
-//! Objects are made twice, as programs load them: with as many registers as the code wants, and with
-//! at most 64, for blocks of up to 1,024 threads.
+//! Objects of kernels are made twice, as programs load them: with as many registers as the code wants,
+//! and with at most 64, for blocks of up to 1,024 threads. The library has at most 64 in both.
 
 mod clobber;
 mod elf;
@@ -65,13 +65,13 @@ pub(crate) struct Image {
     pub(crate) ptx: PathBuf,
 }
 
-/// How objects are made: with how many registers at most, and what rows of that are called.
+/// How objects of kernels are made: with how many registers at most, and what rows of that are called.
 const VARIANTS: [(Option<u32>, &str); 2] = [(None, ""), (Some(TIGHT), "@64")];
 
 /// What was measured.
 #[derive(Default)]
 pub(crate) struct Measured {
-    /// Rows `crate::kernel`, `library::function`, and the same with `@64`.
+    /// Rows `library::function`, `crate::kernel`, and the last with `@64`.
     pub(crate) rows: BTreeMap<String, Footprint>,
     /// What is read behind calls that change it: one line each.
     pub(crate) stale_reads: Vec<String>,
@@ -94,14 +94,14 @@ pub(crate) fn measure(
     scratch: &Path,
 ) -> Result<Measured> {
     let mut measured = Measured::default();
+    let library = Assembled::new(tools, library, cpu, Some(TIGHT), scratch, &mut measured)?;
+    let exported = library.exported();
+    ensure!(!exported.is_empty(), "the library has no function that kernels call");
+    for (name, footprint) in exported {
+        ensure!(footprint.registers > 0, "{name}: its registers could not be read");
+        measured.rows.insert(format!("{LIBRARY}::{name}"), footprint);
+    }
     for (registers, suffix) in VARIANTS {
-        let library = Assembled::new(tools, library, cpu, registers, scratch, &mut measured)?;
-        let exported = library.exported();
-        ensure!(!exported.is_empty(), "the library has no function that kernels call");
-        for (name, footprint) in exported {
-            ensure!(footprint.registers > 0, "{name}: its registers could not be read");
-            measured.rows.insert(format!("{LIBRARY}::{name}{suffix}"), footprint);
-        }
         for image in kernels {
             let assembled = Assembled::new(tools, image, cpu, registers, scratch, &mut measured)?;
             let linked = tools.nvlink.link(&[&library.path, &assembled.path], cpu, scratch)?;
