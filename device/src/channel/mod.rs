@@ -6,6 +6,7 @@
 //! | --- | --- | --- |
 //! | `receive`, `send` | the first warp of a group, or its leader alone | take the direction, wait, plan |
 //! | `fast` | the first warp of a group | the same where nothing is in the way: no calls, few registers |
+//! | `job` | all threads | what the first warp planned and left to them |
 //! | `packet` | the first warp, or all threads | short messages: bytes and tags together |
 //! | `copy` | all threads | between ring and buffer |
 //! | `finish` | one thread | publish how far the group is, give the direction back |
@@ -14,6 +15,7 @@ pub(crate) mod copy;
 mod crew;
 pub(crate) mod fast;
 mod finish;
+pub(crate) mod job;
 mod packet;
 mod plan;
 mod receive;

@@ -6,7 +6,8 @@ use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::abi::ring::Span;
 use crate::calls::{MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL};
-use crate::channel::fast::{self, Job};
+use crate::channel::fast;
+use crate::channel::job::{self, Job};
 use crate::channel::{self, Finish, Mode, Plan, Step, packet_in, packet_out};
 use crate::group::{AnyGroup, GroupKind};
 use crate::simt;
@@ -102,7 +103,7 @@ fn send_more(
     f: u64,
 ) -> i64 {
     let job = Job::from_words([a, b, c, d, e, f]);
-    let sent = fast::finish_send(net, group, handle, &job, from, length);
+    let sent = job::finish_send(net, group, handle, &job, from, length);
     let result = match sent {
         Some(bytes) => {
             if flags & SEND_ALL != 0 {
@@ -146,7 +147,7 @@ fn send_rest(
         let rest = from.wrapping_add(sent);
         let left = length - sent;
         if Plan::is_slow(words) {
-            let (held, found) = fast::held(words);
+            let (held, found) = job::held(words);
             words = planned(group, |crew| {
                 let least = u32::from(left > 0);
                 channel::send(net, handle, crew, rest, left, least, wait, held, found)
@@ -252,7 +253,7 @@ fn receive_more(
 ) -> i64 {
     let mut job = Job::from_words([a, b, c, d, e, f]);
     let mut words = job.plan();
-    let received = fast::finish_receive(net, group, handle, &mut job, to, length);
+    let received = job::finish_receive(net, group, handle, &mut job, to, length);
     if let Some(bytes) = received {
         words = Plan::done(bytes).words();
     } else if !Plan::is_slow(words) {
@@ -294,7 +295,7 @@ fn receive_rest(
         let left = length - got;
         let rest = to.wrapping_add(got);
         if Plan::is_slow(words) {
-            let (held, found) = fast::held(words);
+            let (held, found) = job::held(words);
             words = planned(group, |crew| {
                 let mode = Mode::new(crew, flags & MSG_DONTWAIT == 0, !peeks);
                 let least = u32::from(left > 0);
