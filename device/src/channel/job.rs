@@ -17,10 +17,10 @@ use super::packet::{packet_in, packet_out};
 use super::{Plan, copy};
 
 /// Bytes of a ring that are copied out at once: what is sent in answer goes out while the rest is read.
-const LONGEST: usize = 32 << 10;
+pub(crate) const LONGEST: usize = 32 << 10;
 
 /// Bytes that the GPU reads across PCIe at once.
-const LINE: usize = 128;
+pub(crate) const LINE: usize = 128;
 
 /// A plan, and what those who carry it out must know of the socket: words that a block passes on to all
 /// its threads.

@@ -7,7 +7,7 @@ use crate::abi::net::Net;
 use crate::abi::ring::Span;
 use crate::calls::{MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL};
 use crate::channel::fast;
-use crate::channel::job::{self, Job};
+use crate::channel::job::{self, Job, LINE, LONGEST};
 use crate::channel::{self, Finish, Mode, Plan, Step, packet_in, packet_out};
 use crate::group::{AnyGroup, GroupKind};
 use crate::simt;
@@ -16,11 +16,6 @@ use crate::wait::{Deadline, group_until};
 
 use super::{RECEIVE_ALL, SEND_ALL, planned};
 
-/// Bytes of a ring in host memory that are copied out at once: what is sent in answer goes out while
-/// the rest is read.
-const LONGEST_PIECE: usize = 32 << 10;
-/// Bytes that the GPU reads across PCIe at once.
-const LINE: usize = 128;
 /// How long the units of a packet may be on their way that was announced: a dead peer's never come.
 const PACKET_NS: u64 = 100_000_000;
 
@@ -252,14 +247,8 @@ fn receive_more(
     f: u64,
 ) -> i64 {
     let mut job = Job::from_words([a, b, c, d, e, f]);
-    let mut words = job.plan();
     let received = job::finish_receive(net, group, handle, &mut job, to, length);
-    if let Some(bytes) = received {
-        words = Plan::done(bytes).words();
-    } else if !Plan::is_slow(words) {
-        words = job.plan();
-    }
-    let [first, second] = words;
+    let [first, second] = received.map_or(job.plan(), |bytes| Plan::done(bytes).words());
     let result = match received {
         Some(bytes) if flags == 0 || bytes as usize == length => bytes.into(),
         _ => receive_rest(net, group, handle, to, length, flags, first, second),
@@ -340,7 +329,7 @@ fn receive_rest(
 fn piece(span: Span, most: usize) -> Span {
     let length = span.length();
     let beyond = (span.low() as usize + length) % LINE;
-    if length >= LONGEST_PIECE && length < most { span.at_most(length - beyond) } else { span }
+    if length >= LONGEST && length < most { span.at_most(length - beyond) } else { span }
 }
 
 /// All threads copy a packet out; the direction is free then.

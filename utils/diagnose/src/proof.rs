@@ -44,7 +44,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a kernel may run.
 const RUN: Duration = Duration::from_secs(5);
 
-/// Round trips of a transfer; the first sizes go by express, so one must be larger.
+/// Round trips of a transfer; the first sizes are packets, so one must be larger.
 const MESSAGES: u64 = 16;
 /// Bytes of each.
 const BYTES: u64 = 4 << 10;

@@ -285,7 +285,7 @@ fn milliseconds(draw: &mut Draw, least: u64, most: u64) -> Duration {
     Duration::from_millis(draw.between(least, most))
 }
 
-/// A length: single bytes, what goes by express, odd ones, around the size of a ring, several of
+/// A length: single bytes, packets, odd ones, around the size of a ring, several of
 /// them.
 fn length(draw: &mut Draw, most: u64) -> u64 {
     let drawn = match draw.between(0, 6) {

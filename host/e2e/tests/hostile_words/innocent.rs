@@ -10,7 +10,7 @@ use std::time::Duration;
 use gpunet_e2e::{Flags, Handle, Job, Script, Started, any_port, eventually, peer};
 use gpunet_host::Net;
 
-/// Bytes of the messages of each stream: by express, at its limit, beyond it, beyond the ring.
+/// Bytes of the messages of each stream: packets, the longest of them, beyond it, beyond the ring.
 const LENGTHS: [usize; 4] = [16, 64, 900, 30_000];
 
 /// What the threads are to do.

@@ -446,7 +446,7 @@ fn a_send_beside_a_shutdown_tells_the_truth() {
         sender.stream(0, peer.address).give_handle(0, 0).set_flag(1);
         let first = sender.mark() + 1;
         for _ in 0..SENDS {
-            // By express, and by the ring.
+            // A packet, and by the ring.
             sender.send(0, if round % 4 < 2 { 40 } else { 400 }).any();
         }
         let pause = MS / 10 * (round as u32 % 20);

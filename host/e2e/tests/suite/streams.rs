@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
+use gpunet_device::calls::MSG_WAITALL;
 use gpunet_e2e::script::SEED;
 use gpunet_e2e::{
     Domain, Flags, Folder, Job, Peer, RING, Script, gpu, is_cuda, net, net_builder, peer, skip, way,
@@ -50,6 +51,25 @@ fn every_size_in_each_order_of_threads() {
         there_and_back(&mut script, 0);
         script.close(0);
         Job::blocks(48).script(&script).script(&script).run(&net);
+    }
+}
+
+#[test]
+fn waitall_fills_the_buffer_or_ends_with_the_stream() {
+    let net = net();
+    let server = Peer::serve(|mut stream| {
+        // Packets, and what is longer than one; the rest and then the end.
+        for (position, length) in [(0, 100), (100, 700), (800, 5)] {
+            peer::send(&mut stream, position, length);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let mut script = Script::new();
+    script.stream(0, server.address);
+    script.recv(0, 800).flags(MSG_WAITALL).between(800, 800);
+    script.recv(0, 800).flags(MSG_WAITALL).between(5, 5).close(0);
+    for threads in [1, 64] {
+        Job::blocks(threads).script(&script).run(&net);
     }
 }
 
