@@ -42,13 +42,27 @@ pub trait Group: Copy + sealed::Sealed {
 /// What a group is.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
 pub enum GroupKind {
     /// A single thread.
-    Thread,
+    Thread = 0,
     /// A warp.
-    Warp,
+    Warp = 1,
     /// A block.
-    Block,
+    Block = 2,
+}
+
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
+impl GroupKind {
+    /// The kind with that number, as the library's functions are told of it.
+    #[inline(always)]
+    pub(crate) const fn from_number(number: u32) -> Self {
+        match number {
+            0 => Self::Thread,
+            1 => Self::Warp,
+            _ => Self::Block,
+        }
+    }
 }
 
 /// A group of any kind, as the library has it: its functions exist once, for all of them.
@@ -101,24 +115,10 @@ impl AnyGroup {
         simt::meet(self.scope());
     }
 
-    /// Whether its first warp has all its lanes, so that [`Self::lead`] may count on them.
-    #[inline(always)]
-    pub(crate) fn has_whole_warp(self) -> bool {
-        match self.0 {
-            GroupKind::Thread => false,
-            GroupKind::Warp => Warp.has_whole_warp(),
-            GroupKind::Block => Block.has_whole_warp(),
-        }
-    }
-
-    /// Once all threads have come, runs `f` in the first warp, and gives all threads what the leader's
-    /// `f` brought.
+    /// Gives all threads what the leader brought. All have met at a barrier since the last time.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub(crate) fn lead(self, f: impl FnOnce() -> [u64; 2]) -> [u64; 2] {
-        simt::meet(self.scope());
-        let leads = self.0 != GroupKind::Block || simt::position().thread < WARP;
-        let [first, second] = if leads { f() } else { [0; 2] };
+    pub(crate) fn share(self, [first, second]: [u64; 2]) -> [u64; 2] {
         simt::share(self.scope(), first, second).into()
     }
 

@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn functions_of_a_module_become_weak_and_others_stay() {
-        let assembly = ".visible .func  (.param .b64 r) gpunet_time_block(\n)\n{\n}\n\
+        let assembly = ".visible .func  (.param .b64 r) gpunet_time(\n)\n{\n}\n\
             .func _Xhelper(\n)\n{\n\tcall.uni _Xother;\n}\n\
             .extern .func (.param .b64 r) gpunet_begin\n()\n;\n";
         let expected = assembly.replace("\n.func _X", "\n.weak .func _X");

@@ -96,8 +96,8 @@ impl Position {
     pub const SHUT: u64 = 1 << 62;
     /// Send: the packet area may hold units with the tag of a packet to come.
     pub const UNITS_OLD: u64 = 1 << 61;
-    /// Receive: the last packet was longer than a line of units.
-    pub const LONG_PACKETS: u64 = 1 << 61;
+    /// Receive: the last message was no short packet. The next one probably is none, either.
+    pub const LONG: u64 = 1 << 61;
     /// Receive: the record names the group that receives.
     pub const OWNED: u64 = 1 << 60;
     /// Receive: several groups do.

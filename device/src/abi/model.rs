@@ -194,10 +194,6 @@ impl EmulatedThread for Alone {
 
     fn progress(&self) {}
 
-    fn polls_by_warp(&self) -> bool {
-        false
-    }
-
     fn now_ns(&self) -> u64 {
         let now = NOW.get().saturating_add(TICK.get());
         NOW.set(now);

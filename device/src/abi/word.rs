@@ -6,14 +6,21 @@
 //! | here | PTX | x86-64 |
 //! | --- | --- | --- |
 //! | [`Word::load`] | `ld.relaxed.sys` | `mov` |
+//! | [`Word::load_two`] | `ld.relaxed.sys.v2` | `mov`, twice |
+//! | [`Word::store_two`] | `st.relaxed.sys.v2` | `mov`, twice |
 //! | [`Word::load_two_acquire`] | `ld.acquire.sys.v2` | `mov`, twice |
 //! | [`Word::load_acquire`] | `ld.acquire.sys` | `mov` |
 //! | [`Word::store`] | `st.relaxed.sys` | `mov` |
 //! | [`Word::store_release`] | `st.release.sys` | `mov` |
+//! | [`Word::store_release_on_gpu`] | `st.release.gpu` | `mov` |
 //! | [`Word::compare_exchange`] | `atom.acq_rel.sys.cas` | `lock cmpxchg` |
 //! | [`Word::set_on_gpu`] | `atom.acquire.gpu.or` | `lock cmpxchg` |
 //! | [`Word::set_on_gpu_if`] | `atom.relaxed.gpu.or` | `lock cmpxchg` |
 //! | [`Word::replace_on_gpu`] | `atom.relaxed.gpu.cas` | `lock cmpxchg` |
+//!
+//! A release store on a GPU is a barrier of memory and a store. A release fence is also an acquire there:
+//! it invalidates the first-level cache of the whole multiprocessor, with the stack of every thread on it,
+//! and so does an acquire load. So the data path has stores that release, and polls without an acquire.
 //!
 //! There is no fetch-and-add on purpose: for nvptx it compiles to a relaxed, GPU-scoped
 //! instruction whatever ordering is asked for. The same holds for the compiler's own fetch-and-or, so
@@ -92,6 +99,38 @@ impl Word {
         }
     }
 
+    /// Reads this word and the next, of a place that is aligned to both, with no order implied. Each is
+    /// whole by itself.
+    #[inline(always)]
+    pub fn load_two(&self) -> [u64; 2] {
+        #[cfg(target_arch = "nvptx64")]
+        {
+            // SAFETY: `at` promises validity, and callers that the next word is there, aligned.
+            unsafe { crate::simt::load_two(self.0) }
+        }
+        #[cfg(not(target_arch = "nvptx64"))]
+        {
+            // SAFETY: callers' promise, as above.
+            [self.load(), unsafe { self.offset(1) }.load()]
+        }
+    }
+
+    /// Writes this word and the next, as [`Self::load_two`] reads them.
+    #[inline(always)]
+    pub fn store_two(&self, [first, second]: [u64; 2]) {
+        #[cfg(target_arch = "nvptx64")]
+        {
+            // SAFETY: `at` promises validity, and callers that the next word is there, aligned.
+            unsafe { crate::simt::store_two(self.0, first, second) }
+        }
+        #[cfg(not(target_arch = "nvptx64"))]
+        {
+            self.store(first);
+            // SAFETY: callers' promise, as above.
+            unsafe { self.offset(1) }.store(second);
+        }
+    }
+
     /// Reads; what the writer did before its release is visible afterwards.
     #[inline(always)]
     pub fn load_acquire(&self) -> u64 {
@@ -120,6 +159,18 @@ impl Word {
             return outcome;
         }
         self.atomic().store(value, Ordering::Release);
+    }
+
+    /// The same for a word that no other processor touches.
+    #[inline(always)]
+    pub fn store_release_on_gpu(&self, value: u64) {
+        #[cfg(target_arch = "nvptx64")]
+        {
+            // SAFETY: `at` promises alignment and validity.
+            unsafe { crate::simt::store_release_on_gpu(self.0, value) }
+        }
+        #[cfg(not(target_arch = "nvptx64"))]
+        self.store_release(value);
     }
 
     /// Replaces `current` by `new`; says whether it did.

@@ -3,8 +3,8 @@
 use crate::abi::bits::{Position, Progress};
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
+use crate::abi::word::Word;
 use crate::planted::{Bug, planted};
-use crate::simt;
 use crate::socket::{Direction, Socket, tell_proxy};
 
 /// How a call ends, which decides what it must wait for.
@@ -46,16 +46,15 @@ pub(crate) fn finish(net: Net, handle: Handle, used: usize, how: Finish) {
     // All threads' accesses before the counter moves, for the other end, and before the next group has
     // the direction: what was written into space that was not committed must not land behind its bytes.
     // A model knows of no load that is complete, and finds a race where there is none.
-    let fences = matches!(how, Finish::Read | Finish::Filled) || cfg!(feature = "loom");
-    if fences && !planted(Bug::SendWithoutFence) {
-        simt::release_fence();
-    }
+    let releases = matches!(how, Finish::Read | Finish::Filled) || cfg!(feature = "loom");
     let end = match direction {
         Direction::Receive => Position(position.0 + used as u64),
         Direction::Send => position.advance(used as u64),
     };
-    if used > 0 && how != Finish::Packet {
-        publishes.store(Progress::new(end.count(), 0).0);
+    match releases {
+        _ if used == 0 || how == Finish::Packet => {}
+        true => publish_tail(publishes, end),
+        false => publishes.store(Progress::new(end.count(), 0).0),
     }
     if direction == Direction::Receive {
         return give_back_receive(net, handle, watched, end);
@@ -64,8 +63,7 @@ pub(crate) fn finish(net: Net, handle: Handle, used: usize, how: Finish) {
     if how == Finish::Filled {
         // For the next call: it then knows of space and of a broken connection without a read across
         // PCIe while it has bytes to send. Behind a packet the answer brings that.
-        // Acquire: pairs with the release of the head; the space may be overwritten.
-        socket.remember_head(Progress(inbox.head().load_acquire()));
+        socket.remember_head(inbox.space());
     }
 }
 
@@ -75,11 +73,13 @@ pub(super) fn give_back_receive(net: Net, handle: Handle, watched: bool, positio
     if watched {
         tell_proxy(net, handle, Direction::Receive, position.count());
     }
+    let (lock, free) = unlocked(net, handle, Direction::Receive, position);
     if position.has(Position::SHARED) {
         // The next group's head must not be overtaken by this one's.
-        simt::gpu_release_fence();
+        lock.store_release_on_gpu(free);
+    } else {
+        lock.store(free);
     }
-    Socket::known(net, handle).unlock(Direction::Receive, position);
 }
 
 /// Gives the send direction back, standing there; `watched`: the proxies want to know.
@@ -88,7 +88,26 @@ pub(super) fn give_back_send(net: Net, handle: Handle, watched: bool, position: 
     if watched {
         tell_proxy(net, handle, Direction::Send, position.count());
     }
-    // The next group's counter must not be overtaken by this one's.
-    simt::gpu_release_fence();
-    Socket::known(net, handle).unlock(Direction::Send, position);
+    let (lock, free) = unlocked(net, handle, Direction::Send, position);
+    // The next group's counter must not be overtaken by this one's, nor its bytes by what was not committed.
+    lock.store_release_on_gpu(free);
+}
+
+/// A direction's lock, and the word that frees it.
+#[inline(always)]
+fn unlocked(net: Net, handle: Handle, direction: Direction, position: Position) -> (Word, u64) {
+    let lock = Socket::known(net, handle).lock_word(direction);
+    (lock, position.without(Position::TAKEN).0)
+}
+
+/// Publishes how far a direction is, after all that the group has done: pairs with the acquire of the
+/// other end's or the proxy's load.
+#[inline(always)]
+pub(super) fn publish_tail(publishes: Word, end: Position) {
+    let word = Progress::new(end.count(), 0).0;
+    if planted(Bug::SendWithoutFence) {
+        publishes.store(word);
+    } else {
+        publishes.store_release(word);
+    }
 }

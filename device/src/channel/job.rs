@@ -1,26 +1,33 @@
-//! What the first warp of a group has planned, for all its threads to carry out: long packets, and copies
-//! between ring and buffer. Where something is in the way the long way is taken, with the same plan.
+//! What a group's first warp or its leader has planned, for all its threads to carry out: packets, and
+//! copies between ring and buffer. Its last thread or its leader publishes how far the group is then, and
+//! gives the direction back.
 
 #![allow(unsafe_code, reason = "copies between callers' buffers, rings and packets")]
 
-use crate::abi::bits::{Position, Progress};
+use crate::abi::bits::{PACKET_BYTES, Position, Progress};
+use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::abi::ring::{RingPlace, Span};
 use crate::abi::word::Word;
 use crate::group::AnyGroup;
-use crate::planted::{Bug, planted};
 use crate::simt;
-use crate::socket::{Direction, Inbox, Socket};
+use crate::socket::{Direction, Fetched, Inbox, Socket, tell_proxy};
+use crate::wait::{Deadline, group_until};
 
-use super::packet::{packet_in, packet_out};
-use super::{Plan, copy};
+use super::finish::publish_tail;
+use super::long::{Part, store_part};
+use super::packet::{announce, packet_in, packet_out};
+use super::{Plan, Step, copy};
 
 /// Bytes of a ring that are copied out at once: what is sent in answer goes out while the rest is read.
-pub(crate) const LONGEST: usize = 32 << 10;
+const LONGEST: usize = 32 << 10;
 
 /// Bytes that the GPU reads across PCIe at once.
-pub(crate) const LINE: usize = 128;
+const LINE: usize = 128;
+
+/// How long the units of a packet may be on their way that was announced: a dead peer's never come.
+const PACKET_NS: u64 = 100_000_000;
 
 /// A plan, and what those who carry it out must know of the socket: words that a block passes on to all
 /// its threads.
@@ -28,42 +35,82 @@ pub(crate) const LINE: usize = 128;
 #[repr(C)]
 pub(crate) struct Job {
     pub(super) plan: [u64; 2],
-    /// Receive: address of the inbox, and 1 on p2p streams. Send: address of the packet area.
-    pub(super) units: u64,
+    /// Address of the inbox, and 1 on p2p streams.
+    inbox: u64,
+    /// Send: address of the packet area.
+    units: u64,
     /// Address of the counter that this end publishes.
-    pub(super) publishes: u64,
+    publishes: u64,
     pub(super) ring: RingPlace,
     pub(super) position: Position,
 }
 
 impl Job {
+    /// Its words.
+    pub(super) const WORDS: usize = 7;
+
     /// Nothing was tried, or could be.
     pub(crate) const NONE: Self = Self::only(Plan::slow(Position(0)));
 
+    /// A plan that is all that there is to know.
     #[inline(always)]
     pub(super) const fn only(plan: Plan) -> Self {
         let (ring, position) = (RingPlace(0), Position(0));
-        Self { plan: plan.words(), units: 0, publishes: 0, ring, position }
+        Self { plan: plan.words(), inbox: 0, units: 0, publishes: 0, ring, position }
+    }
+
+    /// A plan for a direction that stands at `position`.
+    #[inline(always)]
+    pub(super) fn new(plan: Plan, socket: &Fetched, position: Position) -> Self {
+        Self {
+            plan: plan.words(),
+            inbox: socket.inbox.address() | u64::from(socket.info.is_p2p()),
+            units: socket.units,
+            publishes: socket.publishes,
+            ring: socket.ring,
+            position,
+        }
+    }
+
+    /// What a leader has planned by itself. Where bytes are to be moved the group has the direction, and
+    /// so the record is the socket's.
+    #[inline(always)]
+    pub(crate) fn planned(net: Net, handle: Handle, direction: Direction, plan: [u64; 2]) -> Self {
+        if !matches!(Plan::step(plan), Ok(Step::Packet | Step::Ring(..))) {
+            return Self { plan, ..Self::NONE };
+        }
+        let socket = Socket::known(net, handle);
+        Self {
+            plan,
+            inbox: socket.inbox().address() | u64::from(socket.info().is_p2p()),
+            units: socket.units(),
+            publishes: socket.publishes(direction).address(),
+            ring: socket.ring(direction),
+            position: socket.position(direction).without(Position::TAKEN),
+        }
+    }
+
+    /// To poll.
+    #[inline(always)]
+    pub(crate) const fn polls(
+        inbox: u64,
+        publishes: u64,
+        ring: RingPlace,
+        position: Position,
+    ) -> Self {
+        Self { plan: Plan::POLL.words(), inbox, units: 0, publishes, ring, position }
+    }
+
+    /// What a job to poll is made of.
+    #[inline(always)]
+    pub(crate) const fn polled(&self) -> (u64, u64, RingPlace, Position) {
+        (self.inbox, self.publishes, self.ring, self.position)
     }
 
     /// The plan's words.
     #[inline(always)]
     pub(crate) const fn plan(&self) -> [u64; 2] {
         self.plan
-    }
-
-    /// As words.
-    #[inline(always)]
-    pub(crate) const fn to_words(self) -> [u64; 6] {
-        let Self { plan: [first, second], units, publishes, ring, position } = self;
-        [first, second, units, publishes, ring.0, position.0]
-    }
-
-    /// From words.
-    #[inline(always)]
-    pub(crate) const fn from_words([a, b, units, publishes, ring, position]: [u64; 6]) -> Self {
-        let (ring, position) = (RingPlace(ring), Position(position));
-        Self { plan: [a, b], units, publishes, ring, position }
     }
 
     /// What stands there, as far as it is needed: where all is done, the plan alone.
@@ -77,6 +124,22 @@ impl Job {
             let plan = (&raw const (*from).plan).read();
             if Plan::bytes_done(plan).is_some() { Self { plan, ..Self::NONE } } else { from.read() }
         }
+    }
+
+    #[inline(always)]
+    pub(super) fn is_p2p(&self) -> bool {
+        self.inbox & 1 != 0
+    }
+
+    #[inline(always)]
+    pub(super) fn inbox(&self) -> Inbox {
+        Inbox::at(self.inbox & !1)
+    }
+
+    /// Whether the proxies of a p2p stream want to know how it goes on.
+    #[inline(always)]
+    fn watched(&self) -> u64 {
+        if self.is_p2p() { self.inbox().watched().load() } else { 0 }
     }
 }
 
@@ -100,108 +163,174 @@ pub(super) fn give_back(publishes: u64, lock: Word, end: Position) {
     Socket::at(publishes).store(Progress::new(end.count(), 0).0);
     if end.has(Position::SHARED) {
         // The next group's head must not be overtaken by this one's.
-        simt::gpu_release_fence();
+        lock.store_release_on_gpu(end.0);
+    } else {
+        lock.store(end.0);
     }
-    lock.store(end.0);
 }
 
-/// Carries out what the first warp has planned of a receive; all threads of the group call it. The bytes
-/// that were received; none: the long way is to be taken, with that plan.
+/// Carries out a receive of at most `most` bytes; all threads of the group call it. How many were
+/// received; the direction is free then. `consumes`: they count as received.
 #[inline(always)]
-pub(crate) fn finish_receive(
+#[allow(clippy::too_many_arguments, reason = "in line, where each is in a register")]
+pub(crate) fn receive(
     net: Net,
     group: AnyGroup,
     handle: Handle,
-    job: &mut Job,
+    job: &Job,
     to: *mut u8,
     most: usize,
-) -> Option<u32> {
-    if let Some(bytes) = Plan::bytes_done(job.plan) {
-        return Some(bytes);
-    }
-    // Without it there is nothing to publish, and the long way is taken.
-    if job.publishes == 0 {
-        return None;
-    }
-    let mut span = Span(job.plan[1]).at_most(most);
-    let longest = LONGEST.max(job.ring.capacity() / 4);
-    if (job.units & 1 == 0) & (span.length() > longest) {
-        // Where a line ends: the copy of the next part then begins at one.
-        span = span.at_most(longest - (span.low() as usize + longest) % LINE);
-    }
+    waits: bool,
+    consumes: bool,
+) -> Result<usize, Errno> {
     let (rank, size) = (group.rank() as u32, group.size() as u32);
-    let bytes = span.length() as u32;
+    // On its way meanwhile.
+    let watched = if rank == 0 { job.watched() } else { 0 };
+    let mut span = Span(job.plan[1]).at_most(most);
+    let mut copied = Ok(());
     if Plan::is_packet_of(job.plan) {
-        let inbox = Inbox::at(job.units & !1);
+        let (inbox, begin, bytes) = (job.inbox(), span.low(), span.length() as u32);
         // SAFETY: the caller's buffer holds the packet, and the group has the direction.
-        let whole = unsafe { packet_in(rank, size, inbox, span.low(), to, bytes) };
+        let copy = || unsafe { packet_in(8 * rank, 8 * size, inbox, begin, to, bytes) };
         // Also a barrier: what other threads copied is there for all.
-        if group.any(!whole) {
-            // Units are on their way: the long way waits for them.
-            job.plan = Plan::slow(job.position).words();
-            return None;
+        if group.any(!copy()) {
+            // Units of a packet that was announced are on their way, unless its sender is gone or hostile.
+            let deadline = Deadline::after(if waits { PACKET_NS } else { 0 });
+            copied = group_until(net, group, deadline, || !group.any(!copy()));
+            group.barrier();
         }
     } else {
+        span = at_once(span, job, most);
         // SAFETY: as above, for so many bytes of the ring.
         unsafe { copy::copy_out(rank, size, job.ring, span, to) };
         group.barrier();
     }
     if rank == 0 {
-        let lock = Socket::known(net, handle).lock_word(Direction::Receive);
-        give_back(job.publishes, lock, Position(job.position.0 + u64::from(bytes)));
+        // Each load was complete before the barrier, since its bytes had been stored elsewhere: no fence.
+        // A model knows of no load that is complete, and finds a race where there is none.
+        if cfg!(feature = "loom") {
+            simt::release_fence();
+        }
+        let used = if consumes && copied.is_ok() { span.length() } else { 0 };
+        leave(net, handle, job, used, watched);
     }
-    Some(bytes)
+    // A peer that announces what it does not send has failed.
+    match copied {
+        Ok(()) => Ok(span.length()),
+        Err(Errno::ETIMEDOUT) if !waits => Err(Errno::EAGAIN),
+        Err(Errno::ETIMEDOUT) => Err(Errno::ECONNRESET),
+        Err(errno) => Err(errno),
+    }
 }
 
-/// The same of a send.
+/// What of a part of the ring is copied at once, at most `most` bytes.
 #[inline(always)]
-pub(crate) fn finish_send(
+fn at_once(span: Span, job: &Job, most: usize) -> Span {
+    let mut span = span;
+    let longest = LONGEST.max(job.ring.capacity() / 4);
+    if !job.is_p2p() & (span.length() > longest) {
+        span = span.at_most(longest);
+    }
+    if (span.length() >= LONGEST) & (span.length() < most) {
+        // Where a line ends: the copy of the next part then begins at one.
+        span = span.at_most(span.length() - (span.low() as usize + span.length()) % LINE);
+    }
+    span
+}
+
+/// Publishes how far the group has received, tells the proxy where that wants to know, and gives the
+/// direction back, with what is known of the messages that come. One thread calls it.
+#[inline(always)]
+fn leave(net: Net, handle: Handle, job: &Job, used: usize, watched: u64) {
+    let hint = if used > PACKET_BYTES { Position::LONG } else { 0 };
+    let end = Position(job.position.without(Position::LONG).0 + used as u64).with(hint);
+    if watched != 0 {
+        Socket::at(job.publishes).store(Progress::new(end.count(), 0).0);
+        tell_proxy(net, handle, Direction::Receive, end.count());
+    }
+    let lock = Socket::known(net, handle).lock_word(Direction::Receive);
+    give_back(job.publishes, lock, end);
+}
+
+/// Carries out what polling has found, at most `most` bytes; all threads of the group call it. How many
+/// were received; the direction is free then.
+#[inline(always)]
+pub(crate) fn received(
+    net: Net,
+    group: AnyGroup,
+    handle: Handle,
+    job: &Job,
+    polled: ([u64; 2], u64),
+    to: *mut u8,
+    most: usize,
+) -> usize {
+    let (rank, size) = (group.rank() as u32, group.size() as u32);
+    let (plan, watched) = polled;
+    let mut bytes = Span(plan[1]).length();
+    if Plan::bytes_done(plan).is_none() {
+        let span = at_once(Span(plan[1]).at_most(most), job, most);
+        // SAFETY: the caller's buffer holds so many bytes.
+        unsafe { copy::copy_out(rank, size, job.ring, span, to) };
+        group.barrier();
+        bytes = span.length();
+    }
+    if rank == 0 {
+        leave(net, handle, job, bytes, watched);
+    }
+    bytes
+}
+
+/// Carries out a send of at most `most` bytes; all threads of the group call it. How many were sent; the
+/// direction is free then. `part`: what each thread has loaded of a packet. The last thread publishes, in larger groups of another warp than the leader:
+/// the group's next call begins while this one's counter is still on its way.
+#[inline(always)]
+#[allow(clippy::too_many_arguments, reason = "in line, where each is in a register")]
+pub(crate) fn send(
     net: Net,
     group: AnyGroup,
     handle: Handle,
     job: &Job,
     from: *const u8,
-    length: usize,
-) -> Option<u32> {
-    if let Some(bytes) = Plan::bytes_done(job.plan) {
-        return Some(bytes);
-    }
-    // What does not fit at once takes the long way, as what has nothing to publish.
-    let span = Span(job.plan[1]);
-    if (job.publishes == 0) | (span.length() < length) {
-        return None;
-    }
+    most: usize,
+    part: Option<Part>,
+) -> usize {
     let (rank, size) = (group.rank() as u32, group.size() as u32);
-    let (bytes, begin) = (length as u32, job.position.count());
+    let publishes = rank + 1 == size;
+    let span = Span(job.plan[1]).at_most(most);
+    let (bytes, begin) = (span.length() as u32, job.position.count());
     let packet = Plan::is_packet_of(job.plan);
     // SAFETY: the caller's buffer holds the message, and the group has the direction.
     unsafe {
-        if packet {
+        if let (true, Some(part)) = (packet, part) {
+            store_part(rank, job.units, begin, part, bytes);
+            if rank == 0 {
+                announce(job.publishes, begin, bytes);
+            }
+            copy::copy_in(rank, size, from, job.ring, span);
+        } else if packet {
             packet_out(rank, size, job.units, job.publishes, job.ring, begin, from, bytes);
         } else {
-            copy::copy_in(rank, size, from, job.ring, span.at_most(length));
+            copy::copy_in(rank, size, from, job.ring, span);
         }
     }
     group.barrier();
-    // The last thread, in larger groups of another warp than the leader: the group's next call begins
-    // while this one's counter is still on its way.
-    if rank + 1 == size {
+    if publishes {
         let end = job.position.advance(bytes.into());
         if !packet {
             // All threads' bytes before the counter, for the other end.
-            if !planted(Bug::SendWithoutFence) {
-                simt::release_fence();
-            }
-            Socket::at(job.publishes).store(Progress::new(end.count(), 0).0);
+            publish_tail(Socket::at(job.publishes), end);
         }
-        // The next group's counter must not be overtaken by this one's.
-        simt::gpu_release_fence();
+        // Behind the counter, which must not wait for it.
+        if job.watched() != 0 {
+            tell_proxy(net, handle, Direction::Send, end.count());
+        }
         let socket = Socket::known(net, handle);
-        socket.lock_word(Direction::Send).store(end.0);
+        // The next group's counter must not be overtaken by this one's.
+        socket.lock_word(Direction::Send).store_release_on_gpu(end.0);
         if !packet {
             // For the next call: it then knows of space and of a broken connection.
-            socket.remember_head(Progress(socket.inbox().head().load_acquire()));
+            socket.remember_head(job.inbox().space());
         }
     }
-    Some(bytes)
+    span.length()
 }

@@ -4,18 +4,19 @@
 //!
 //! | file | who runs it | what for |
 //! | --- | --- | --- |
-//! | `receive`, `send` | the first warp of a group, or its leader alone | take the direction, wait, plan |
-//! | `fast` | the first warp of a group | the same where nothing is in the way: no calls, few registers |
-//! | `job` | all threads | what the first warp planned and left to them |
-//! | `packet` | the first warp, or all threads | short messages: bytes and tags together |
+//! | `fast` | the first warp of a group | short packets where nothing is in the way: no calls, few registers |
+//! | `long` | all warps | longer messages, as far as warps do better than threads |
+//! | `receive`, `send` | a group's leader | take the direction, wait, plan |
+//! | `job` | all threads | what was planned |
+//! | `packet` | all threads | short messages: bytes and tags together |
 //! | `copy` | all threads | between ring and buffer |
 //! | `finish` | one thread | publish how far the group is, give the direction back |
 
 pub(crate) mod copy;
-mod crew;
 pub(crate) mod fast;
 mod finish;
 pub(crate) mod job;
+pub(crate) mod long;
 mod packet;
 mod plan;
 mod receive;
@@ -25,9 +26,7 @@ mod send;
 pub mod model;
 
 pub(crate) use finish::{Finish, finish};
-pub(crate) use packet::{find as find_packet, packet_in, packet_out};
+pub(crate) use packet::find as find_packet;
 pub(crate) use plan::{Plan, Step};
 pub(crate) use receive::{Mode, receive};
 pub(crate) use send::send;
-
-pub(crate) use crew::Crew;

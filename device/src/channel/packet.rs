@@ -37,73 +37,98 @@ pub(crate) unsafe fn packet_out(
     from: *const u8,
     length: u32,
 ) {
-    let (mut at, stride) = (4 * rank, 4 * size);
+    let (mut at, stride) = (8 * rank, 8 * size);
     // Counted: the thread's units, several at a time.
     while at < length {
         let load = |at: u32| match at < length {
             // SAFETY: the caller's promise.
-            true => unsafe { load_bytes(from.add(at as usize), length - at) },
+            true => unsafe { load_eight(from.add(at as usize), length - at) },
             false => 0,
         };
-        let store = |at: u32, bytes: u32| {
+        let store = |at: u32, bytes: u64| {
             if at < length {
-                Socket::at(units + 2 * u64::from(at)).store(Unit::new(bytes, position).0);
+                store_units(units, at, bytes, position, length);
             }
         };
         let (a, b) = (load(at), load(at + stride));
-        let (c, d) = (load(at + 2 * stride), load(at + 3 * stride));
         store(at, a);
         store(at + stride, b);
-        store(at + 2 * stride, c);
-        store(at + 3 * stride, d);
-        at += 4 * stride;
+        at += 2 * stride;
     }
     if rank == 0 {
-        // No fence: the reader takes the units for what their tags say, and waits for the rest.
-        let end = position + u64::from(length);
-        Socket::at(tail).store(Progress::new(end, Progress::PACKET).0);
+        announce(tail, position, length);
     }
     // SAFETY: the caller's promise.
     unsafe { copy::copy_in(rank, size, from, ring, Span::new(position, length as usize)) };
 }
 
-/// A thread's part of receiving a packet, which begins at `position`; whether all its units had come.
+/// Says that a packet was sent. No release: the reader takes the units for what their tags say, and waits
+/// for the rest.
+#[inline(always)]
+pub(super) fn announce(tail: u64, begin: u64, length: u32) {
+    let end = begin + u64::from(length);
+    Socket::at(tail).store(Progress::new(end, Progress::PACKET).0);
+}
+
+/// Stores the units of eight bytes of a packet of `length` bytes that begins at `begin`.
+#[inline(always)]
+pub(super) fn store_units(units: u64, at: u32, bytes: u64, begin: u64, length: u32) {
+    let [first, second] = [bytes, bytes >> 32].map(|four| Unit::new(four as u32, begin).0);
+    let word = Socket::at(units + 2 * u64::from(at));
+    // A model has as many units as its packets need.
+    if cfg!(feature = "loom") && length <= at + 4 {
+        word.store(first);
+    } else {
+        word.store_two([first, second]);
+    }
+}
+
+/// Whether two units hold all of eight bytes of a packet that begins there, of which `left` are to come.
+#[inline(always)]
+pub(super) fn belong([first, second]: [Unit; 2], begin: u64, left: u32) -> bool {
+    first.belongs(begin) & (second.belongs(begin) | (left <= 4))
+}
+
+/// The bytes of two units.
+#[inline(always)]
+pub(super) fn bytes_of([first, second]: [Unit; 2]) -> u64 {
+    u64::from(first.bytes()) | u64::from(second.bytes()) << 32
+}
+
+/// A thread's part of receiving a packet, which begins at `position`: its units from `at` on, each
+/// `stride` bytes behind the last. Whether all of them had come.
 ///
 /// # Safety
 /// `to` is valid for `length` bytes; the group has the receive direction.
 #[inline(never)]
 pub(crate) unsafe fn packet_in(
-    rank: u32,
-    size: u32,
+    at: u32,
+    stride: u32,
     inbox: Inbox,
     position: u32,
     to: *mut u8,
     length: u32,
 ) -> bool {
-    let (mut at, stride) = (4 * rank, 4 * size);
-    let mut turns = 0;
+    let (mut at, mut turns) = (at, 0);
     let begin = u64::from(position);
     // Counted: the thread's units, several at a time, and so many turns more.
     while at < length {
         let load = |at: u32| match at < length {
-            true => inbox.unit(at as usize / 4),
-            false => Unit::new(0, begin),
+            true => inbox.two_units(at as usize / 4),
+            false => [Unit::new(0, begin); 2],
         };
         let (a, b) = (load(at), load(at + stride));
-        let (c, d) = (load(at + 2 * stride), load(at + 3 * stride));
-        if a.belongs(begin) & b.belongs(begin) & c.belongs(begin) & d.belongs(begin) {
-            let store = |at: u32, unit: Unit| {
+        let left = length - at;
+        if belong(a, begin, left) & belong(b, begin, left.wrapping_sub(stride)) {
+            let store = |at: u32, units: [Unit; 2]| {
                 if at < length {
-                    let left = (length - at) as usize;
                     // SAFETY: the caller's promise.
-                    unsafe { store_bytes(to.add(at as usize), unit.bytes(), left) };
+                    unsafe { store_eight(to.add(at as usize), bytes_of(units), length - at) };
                 }
             };
             store(at, a);
             store(at + stride, b);
-            store(at + 2 * stride, c);
-            store(at + 3 * stride, d);
-            at += 4 * stride;
+            at += 2 * stride;
         } else if turns == UNIT_TURNS {
             return false;
         } else {
@@ -192,41 +217,42 @@ pub(crate) fn renew_units(net: Net, handle: Handle, position: Position, limit: u
     socket.lock_word(Direction::Send).store(renewed.0);
 }
 
-/// Up to four bytes of the `left` that follow, the first one lowest.
+/// Up to eight bytes of the `left` that follow, the first one lowest.
 ///
 /// # Safety
 /// `from` is valid for `left` bytes.
 #[inline(always)]
-pub(super) unsafe fn load_bytes(from: *const u8, left: u32) -> u32 {
-    if left >= 4 && from.addr().is_multiple_of(4) {
+pub(super) unsafe fn load_eight(from: *const u8, left: u32) -> u64 {
+    if left >= 8 && from.addr().is_multiple_of(8) {
         // SAFETY: the caller's promise, and aligned.
-        return u32::from_le(unsafe { from.cast::<u32>().read() });
+        return u64::from_le(unsafe { from.cast::<u64>().read() });
     }
-    let mut four = 0;
-    // In a register: an array that is indexed would lie in local memory.
-    for at in 0..4 {
-        if at < left {
-            // SAFETY: the caller's promise.
-            four |= u32::from(unsafe { from.add(at as usize).read() }) << (8 * at);
-        }
+    let (mut at, mut eight) = (0, 0);
+    // Counted: the bytes. A loop, since it is rare, and would be long without.
+    while at < left.min(8) {
+        // SAFETY: the caller's promise.
+        eight |= u64::from(unsafe { from.add(at as usize).read() }) << (8 * at);
+        at = simt::opaque_half(at + 1);
     }
-    four
+    eight
 }
 
-/// Stores up to four bytes into the `left` that follow.
+/// Stores up to eight bytes into the `left` that follow.
 ///
 /// # Safety
 /// `to` is valid for `left` bytes.
 #[inline(always)]
-pub(super) unsafe fn store_bytes(to: *mut u8, four: u32, left: usize) {
-    if left >= 4 && to.addr().is_multiple_of(4) {
+pub(super) unsafe fn store_eight(to: *mut u8, eight: u64, left: u32) {
+    if left >= 8 && to.addr().is_multiple_of(8) {
         // SAFETY: the caller's promise, and aligned.
-        return unsafe { to.cast::<u32>().write(four.to_le()) };
+        return unsafe { to.cast::<u64>().write(eight.to_le()) };
     }
-    for at in 0..4 {
-        if at < left {
-            // SAFETY: the caller's promise.
-            unsafe { to.add(at).write((four >> (8 * at)) as u8) };
-        }
+    let (mut at, mut rest) = (0, eight);
+    // Counted: the bytes. A loop, since it is rare, and would be long without.
+    while at < left.min(8) {
+        // SAFETY: the caller's promise.
+        unsafe { to.add(at as usize).write(rest as u8) };
+        rest >>= 8;
+        at = simt::opaque_half(at + 1);
     }
 }

@@ -1,11 +1,9 @@
-//! What the planning threads found, in two words: functions return it in registers, and a group passes
-//! it on to all its threads.
+//! What the planning thread or warp found, in two words: functions return it in registers, and a group
+//! passes it on to all its threads.
 
 use crate::abi::bits::Position;
 use crate::abi::errno::Errno;
 use crate::abi::ring::{RingPlace, Span};
-
-use super::Crew;
 
 /// What is to be done.
 #[derive(Clone, Copy)]
@@ -20,8 +18,8 @@ pub(crate) enum Step {
     Done(usize),
     /// Give the send direction back: so many bytes were sent as a packet.
     Sent(usize),
-    /// Move a packet that the planning threads cannot move alone.
-    Packet(Span),
+    /// Move a packet.
+    Packet,
     /// Copy from or to a part of the ring.
     Ring(RingPlace, Span),
     /// The end of the stream, or nothing was asked for and there is nothing.
@@ -32,9 +30,10 @@ impl Plan {
     // Where a ring would stand. No ring lies there.
     const DONE: u64 = 1;
     const PACKET: u64 = 2;
-    const WAIT: u64 = 3;
+    const NOT_YET: u64 = 3;
     const SLOW: u64 = 4;
     const SENT: u64 = 5;
+    const LOOK: u64 = 6;
 
     /// The bytes have been moved.
     #[inline(always)]
@@ -42,46 +41,22 @@ impl Plan {
         Self { ring: Self::DONE, span: u64::from(bytes) << 32 }
     }
 
-    /// It waits, since `begun` (0: not known yet) and for so many turns.
+    /// There is nothing to be done yet.
+    pub(super) const WAIT: Self = Self { ring: Self::NOT_YET, span: 0 };
+
+    /// The group has the receive direction, and all its warps are to poll.
+    pub(super) const POLL: Self = Self { ring: Self::LOOK, span: 0 };
+
+    /// Whether they are.
     #[inline(always)]
-    pub(super) const fn wait(turns: u32, begun: u64) -> Self {
-        Self { ring: Self::WAIT | (turns as u64) << 32, span: begun }
+    pub(crate) const fn is_poll([ring, _]: [u64; 2]) -> bool {
+        ring == Self::LOOK
     }
 
     /// Whether it waits.
     #[inline(always)]
     pub(super) const fn is_wait(self) -> bool {
-        self.ring as u32 as u64 == Self::WAIT
-    }
-
-    /// What the leader's says of waiting, in all planning threads.
-    #[inline(always)]
-    pub(super) fn of_first(self, crew: Crew) -> Self {
-        Self { ring: crew.first(self.ring), ..self }
-    }
-
-    /// The leader's, in all planning threads.
-    #[inline(always)]
-    pub(super) fn of_leader(self, crew: Crew) -> Self {
-        Self { ring: crew.first(self.ring), span: crew.first(self.span) }
-    }
-
-    /// For so many turns.
-    #[inline(always)]
-    pub(super) const fn turns(self) -> u32 {
-        (self.ring >> 32) as u32
-    }
-
-    /// Since then.
-    #[inline(always)]
-    pub(super) const fn begun(self) -> u64 {
-        self.span
-    }
-
-    /// Whether all threads are to move a packet.
-    #[inline(always)]
-    pub(super) const fn is_packet(self) -> bool {
-        self.ring == Self::PACKET
+        self.ring == Self::NOT_YET
     }
 
     /// All threads are to move a packet, which begins at that position.
@@ -117,7 +92,7 @@ impl Plan {
         Self { ring: Self::SLOW, span: held.0 }
     }
 
-    /// What stood in the lock, where the long way is to be taken.
+    /// Whether the long way is to be taken.
     #[inline(always)]
     pub(crate) const fn is_slow([ring, _]: [u64; 2]) -> bool {
         ring == Self::SLOW
@@ -148,7 +123,7 @@ impl Plan {
             (_, 0) => Ok(Step::End),
             (Self::DONE, span) => Ok(Step::Done(Span(span).length())),
             (Self::SENT, span) => Ok(Step::Sent(Span(span).length())),
-            (Self::PACKET, span) => Ok(Step::Packet(Span(span))),
+            (Self::PACKET, _) => Ok(Step::Packet),
             (ring, span) => Ok(Step::Ring(RingPlace(ring), Span(span))),
         }
     }

@@ -1,20 +1,17 @@
-//! Sending, as far as a group's planning threads do it: take the direction, send a short packet, or wait
-//! for space in the ring.
+//! Sending where something is in the way of the [fast path](super::fast): the record is to be made,
+//! another group has the direction, or there is no space in the ring. A group's leader calls this alone;
+//! all its threads then carry out the plan.
 
-#![allow(unsafe_code, reason = "sends a short packet")]
-
-use crate::abi::bits::{PACKET_BYTES, Position, Progress};
+use crate::abi::bits::{Position, Progress};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
-use crate::abi::ring::RingPlace;
 use crate::simt;
-use crate::socket::{Direction, Info, Socket, enter};
+use crate::socket::{Direction, Info, Socket, acquire};
 use crate::wait::{self, Deadline, Watch};
 
-use super::finish::give_back_send;
-use super::packet::{packet_out, renew_units};
-use super::{Crew, Plan};
+use super::Plan;
+use super::packet::renew_units;
 
 /// The longest piece of a ring that is filled at once: the other end reads while this one fills the next.
 const LONGEST_PIECE: usize = 32 << 10;
@@ -25,93 +22,45 @@ const SHARE: usize = 4;
 /// As for receiving.
 const ENDING_TURNS: u32 = 16;
 
-/// Takes the send direction for a message of `length` bytes, of which a call needs `least` at once. All
-/// planning threads call it, and the leader's plan counts. A short packet is sent at once. On an error
-/// and behind such a packet the direction is free, else the group has it. A null `from`: the program
+/// Takes the send direction for a message of `length` bytes, of which a call needs `least` at once, and
+/// waits for space. On an error the direction is free, else the group has it. Length 0: the program
 /// fills the ring itself. `held`: where the direction stands that the group has already, or 0; `found`:
-/// what the lock held when the group tried to get it, or 0. All threads of a whole warp get the plan.
+/// what the lock held when the group tried to get it, or 0.
 #[inline(never)]
-#[allow(clippy::too_many_arguments, reason = "words, as they travel in registers")]
 pub(crate) fn send(
     net: Net,
     handle: Handle,
-    crew: Crew,
-    from: *const u8,
     length: usize,
     least: u32,
     wait: bool,
     held: Position,
     found: Position,
 ) -> Plan {
-    let mut plan = Plan::error(Errno::EBADF.negative());
-    let (mut position, mut watched) = (held, 0);
-    let (mut units, mut tail, mut ring) = (0, 0, 0);
-    if crew.leads()
-        && let Ok(socket) = Socket::named(net, handle)
-    {
-        let mut entered = held.0 as i64;
-        // One time-out for the wait for the direction and the wait for space.
-        let mut begun = 0;
-        // Counted: once more where the record was to be made, or another group had the direction.
-        while entered >= 0 {
-            if entered == 0 {
-                position = found;
-                if found.0 == 0 {
-                    let lock = socket.lock_word(Direction::Send);
-                    position = Position(lock.set_on_gpu(Position::TAKEN));
-                }
-            }
-            // Behind the lock: what it says then is of the socket whose lock it is.
-            let (fetched, is_socket, in_use) = socket.fetch(Direction::Send);
-            position = socket.checked(Direction::Send, position);
-            let free = !position.has(Position::TAKEN | Position::SHUT) & (position.count() != 0);
-            let good = is_socket & (in_use | (entered > 0));
-            if good & free & !fetched.ring.is_none() & fetched.info.has_bytes() {
-                // All that was sent before has been taken, and so the units are free.
-                let empty = fetched.head_seen.0 == Progress::new(position.count(), 0).0;
-                let fits = length.wrapping_sub(1) < fetched.info.packet_limit();
-                if empty & fits & !position.has(Position::UNITS_OLD) {
-                    plan = Plan::packet(position.count(), length as u32);
-                    (units, tail, ring) = (fetched.units, fetched.publishes, fetched.ring.0);
-                    if fetched.info.is_p2p() {
-                        // On its way while the packet is.
-                        watched = fetched.inbox.watched().load();
-                    }
-                } else {
-                    let renews = empty & fits;
-                    let seen = fetched.head_seen;
-                    plan = reserve(net, handle, position, seen, least, wait, renews, begun);
-                }
-                break;
-            }
-            begun = if begun == 0 { simt::now_ns() } else { begun };
-            entered = enter(net, handle, Direction::Send, position, wait, begun);
-            position = Position(entered as u64);
+    let Ok(socket) = Socket::named(net, handle) else {
+        return Plan::error(Errno::EBADF.negative());
+    };
+    // One time-out for the wait for the direction and the wait for space.
+    let begun = simt::now_ns();
+    let mut position = held;
+    if held.0 == 0 {
+        let acquired = acquire(net, handle, Direction::Send, found, wait, begun);
+        if acquired < 0 {
+            return Plan::error(acquired);
         }
-        if entered < 0 {
-            plan = Plan::error(entered);
-        }
+        position = Position(acquired as u64);
     }
-    let short = crew.is_warp() & (length <= PACKET_BYTES) & !from.is_null();
-    if short && simt::any_lane(crew.leads() & plan.is_packet()) {
-        let begin = simt::from_lane(position.0, 0);
-        let ring = RingPlace(simt::from_lane(ring, 0));
-        let (units, tail) = (simt::from_lane(units, 0), simt::from_lane(tail, 0));
-        let begin = Position(begin).count();
-        let lane = crew.lane();
-        // SAFETY: the caller's buffer holds the message.
-        unsafe { packet_out(lane, simt::WARP, units, tail, ring, begin, from, length as u32) };
-        // All lanes' bytes, before whoever has the direction next says that the ring holds them.
-        simt::whole_warp_barrier();
-        if crew.leads() {
-            give_back_send(net, handle, watched != 0, position.advance(length as u64));
-            plan = Plan::done(length as u32);
-        }
+    // All that was sent before has been taken, and so the units are free.
+    let seen = socket.head_seen();
+    let empty = seen.0 == Progress::new(position.count(), 0).0;
+    let fits = length.wrapping_sub(1) < socket.info().packet_limit();
+    if empty & fits & !position.has(Position::UNITS_OLD) {
+        return Plan::packet(position.count(), length as u32);
     }
-    plan.of_leader(crew)
+    reserve(net, handle, position, seen, least, wait, empty & fits, begun)
 }
 
-/// The leader's wait for space in the ring, of a call that began at `begun` (0: now). `renews`: the units are to be made anew on the way.
+/// The wait for space in the ring, of a call that began at `begun`. `renews`: the units are to be made
+/// anew on the way.
 #[inline(never)]
 #[allow(clippy::too_many_arguments, reason = "words, as they travel in registers")]
 fn reserve(
@@ -139,7 +88,7 @@ fn reserve(
     let mut space = if enough & !seen.is_over() { (capacity - used) as i64 } else { 0 };
     if space == 0 {
         let waits = wait & !info.non_blocking() & (least > 0);
-        let (begun, mut turns) = (if begun == 0 { simt::now_ns() } else { begun }, 0);
+        let mut turns = 0;
         space = wait::turn_by_turn(|| {
             let asks = !waits | (turns as u32).is_multiple_of(ENDING_TURNS);
             let space = check(net, handle, position, least, asks);

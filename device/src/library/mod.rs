@@ -6,9 +6,9 @@
 //! loaded. So a kernel contains calls, not copies. On the host both are one, and calls go the same
 //! way.
 //!
-//! A function takes the net as two words and numbers or addresses behind it, and returns 64 bits: a
-//! count or a handle, or a negative error number. It exists for each kind of group: all threads of
-//! the group call it with the same arguments and get the same result. Closures, generic buffers,
+//! A function takes the net as two words, the kind of the group, and numbers or addresses behind them,
+//! and returns 64 bits: a count or a handle, or a negative error number. All threads of the group call
+//! it with the same arguments and get the same result. Closures, generic buffers,
 //! `Result` and drop guards stay with the callers ([`calls`](crate::calls) and the types), and so
 //! does the comparison of arguments on the emulated GPU, which names their source lines. Functions
 //! unwind, because the emulated GPU ends kernels so.
@@ -17,6 +17,8 @@
 
 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 mod data;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
+mod long;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 mod option;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
@@ -32,10 +34,10 @@ mod system;
 
 use crate::abi::net::Net;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
-use crate::channel::{Crew, Plan};
+use crate::channel::Plan;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 use crate::group::AnyGroup;
-use crate::group::{Group, GroupKind};
+use crate::group::Group;
 
 /// In the flags of `send`: the result is 0 or why not all was sent, in place of a count. Beside the
 /// flags that programs may give.
@@ -55,28 +57,36 @@ pub(crate) const RECEIVE_SIDE: u32 = 0;
 /// Space to send from.
 pub(crate) const SEND_SIDE: u32 = 1;
 
-/// Declares or defines the functions of the library, and makes one generic function of each three.
+/// Declares or defines the functions of the library, and gives each a generic one to call it by.
 macro_rules! functions {
     ($($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) $how:ident $module:ident;)*) => {
-        /// One function for each kind of group, by the name that images know it under.
+        /// The functions by the names that images know them under. The kind of the group is an argument:
+        /// three functions of each would be three times the machine code.
         mod symbols {
             $(
                 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
-                pub(super) mod $name {
-                    use crate::group::{AnyGroup, GroupKind};
-
-                    functions!(@$how $name $module ($($arg: $type),*));
-
-                    functions!(@define Block "_block" block $name ($($arg: $type),*));
-                    functions!(@define Warp "_warp" warp $name ($($arg: $type),*));
-                    functions!(@define Thread "_thread" thread $name ($($arg: $type),*));
+                #[cfg_attr(
+                    target_arch = "nvptx64",
+                    unsafe(export_name = concat!("gpunet_", stringify!($name)))
+                )]
+                #[allow(clippy::too_many_arguments, reason = "words only, as the caller has them")]
+                pub(super) unsafe extern "C-unwind" fn $name(
+                    local: u64, shape: u64, kind: u32 $(, $arg: $type)*
+                ) -> i64 {
+                    let group = crate::group::AnyGroup(crate::group::GroupKind::from_number(kind));
+                    // SAFETY: the words of a net, by the caller's promise, and so are the addresses.
+                    let result = unsafe {
+                        let net = crate::abi::net::Net::from_words([local, shape]);
+                        crate::library::$module::$name(net, group $(, $arg)*)
+                    };
+                    functions!(@leave $how group);
+                    result
                 }
 
                 #[cfg(all(target_arch = "nvptx64", not(feature = "library")))]
-                pub(super) mod $name {
-                    functions!(@declare "_block" block $name ($($arg: $type),*));
-                    functions!(@declare "_warp" warp $name ($($arg: $type),*));
-                    functions!(@declare "_thread" thread $name ($($arg: $type),*));
+                unsafe extern "C-unwind" {
+                    #[link_name = concat!("gpunet_", stringify!($name))]
+                    pub(super) fn $name(local: u64, shape: u64, kind: u32 $(, $arg: $type)*) -> i64;
                 }
             )*
         }
@@ -92,61 +102,14 @@ macro_rules! functions {
             pub(crate) unsafe fn $name<G: Group>(net: Net, _group: G $(, $arg: $type)*) -> i64 {
                 let [local, shape] = net.to_words();
                 // SAFETY: the caller's promise; the words are those of a net.
-                unsafe {
-                    match G::KIND {
-                        GroupKind::Block => symbols::$name::block(local, shape $(, $arg)*),
-                        GroupKind::Warp => symbols::$name::warp(local, shape $(, $arg)*),
-                        GroupKind::Thread => symbols::$name::thread(local, shape $(, $arg)*),
-                    }
-                }
+                unsafe { symbols::$name(local, shape, G::KIND as u32 $(, $arg)*) }
             }
         )*
     };
-    // For all kinds of groups one function, which the exported ones call.
-    (@in $name:ident $module:ident ($($arg:ident: $type:ty),*)) => {
-        #[inline(never)]
-        #[allow(clippy::too_many_arguments, reason = "words only, as the caller has them")]
-        unsafe fn any(local: u64, shape: u64 $(, $arg: $type)*, kind: GroupKind) -> i64 {
-            let group = AnyGroup(kind);
-            // SAFETY: the words of a net, by the caller's promise, and so are the addresses.
-            let result = unsafe {
-                let net = crate::abi::net::Net::from_words([local, shape]);
-                crate::library::$module::$name(net, group $(, $arg)*)
-            };
-            // The compiler takes lanes that come back from a function for a whole warp.
-            crate::simt::leave(group.scope());
-            result
-        }
-    };
-    // For each kind its own, which brings lanes together itself.
-    (@fast_in $name:ident $module:ident ($($arg:ident: $type:ty),*)) => {
-        #[inline(always)]
-        #[allow(clippy::too_many_arguments, reason = "words only, as the caller has them")]
-        unsafe fn any(local: u64, shape: u64 $(, $arg: $type)*, kind: GroupKind) -> i64 {
-            // SAFETY: as above.
-            unsafe {
-                let net = crate::abi::net::Net::from_words([local, shape]);
-                crate::library::$module::$name(net, AnyGroup(kind) $(, $arg)*)
-            }
-        }
-    };
-    (@define $group:ident $suffix:literal $kind:ident $name:ident ($($arg:ident: $type:ty),*)) => {
-        #[cfg_attr(
-            target_arch = "nvptx64",
-            unsafe(export_name = concat!("gpunet_", stringify!($name), $suffix))
-        )]
-        #[allow(clippy::too_many_arguments, reason = "words only, as the caller has them")]
-        pub(in crate::library) unsafe extern "C-unwind" fn $kind(local: u64, shape: u64 $(, $arg: $type)*) -> i64 {
-            // SAFETY: the caller's promise.
-            unsafe { any(local, shape $(, $arg)*, GroupKind::$group) }
-        }
-    };
-    (@declare $suffix:literal $kind:ident $name:ident ($($arg:ident: $type:ty),*)) => {
-        unsafe extern "C-unwind" {
-            #[link_name = concat!("gpunet_", stringify!($name), $suffix)]
-            pub(in crate::library) fn $kind(local: u64, shape: u64 $(, $arg: $type)*) -> i64;
-        }
-    };
+    // The compiler takes lanes that come back from a function for a whole warp.
+    (@leave in $group:ident) => { crate::simt::leave($group.scope()); };
+    // It brings them together itself.
+    (@leave fast_in $group:ident) => {};
 }
 
 functions! {
@@ -195,15 +158,14 @@ functions! {
     print(text: *const u8, length: usize) in system;
 }
 
-/// The planning threads of the group do it; all threads get the plan.
+/// The leader plans; all threads get the plan.
 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 #[inline(always)]
-fn planned(group: AnyGroup, plan: impl FnOnce(Crew) -> Plan) -> [u64; 2] {
-    let whole = group.has_whole_warp();
-    group.lead(|| match whole || group.is_leader() {
-        true => plan(Crew::new(whole)).words(),
-        false => Plan::END.words(),
-    })
+fn planned(group: AnyGroup, plan: impl FnOnce() -> Plan) -> [u64; 2] {
+    // What other threads did with their buffers comes before.
+    group.barrier();
+    let words = if group.is_leader() { plan().words() } else { Plan::END.words() };
+    group.share(words)
 }
 
 /// The leader does it; all threads get the result.

@@ -121,10 +121,9 @@ fn take(
         socket.set_timeout(Direction::Receive, timeout_ns);
     }
     let to = events.as_ptr().cast();
-    let words = planned(group, |crew| {
-        let mode = Mode::new(crew, true, false);
-        let none = Position(0);
-        channel::receive(net, poller, to, 0, EVENT_BYTES as u32, mode, none, none)
+    let words = planned(group, || {
+        let (mode, none) = (Mode::new(true, false), Position(0));
+        channel::receive(net, poller, 0, EVENT_BYTES as u32, mode, none, none)
     });
     let Step::Ring(ring, span) = Plan::step(words)? else { return Err(Errno::EBADF) };
     let span = span.at_most(events.len() * EVENT_BYTES);

@@ -31,9 +31,6 @@ pub trait EmulatedThread {
     /// A wait has ended: what the thread does next is no polling.
     fn progress(&self);
 
-    /// Whether all lanes of a warp poll while it waits, as on hardware, or one for all of them.
-    fn polls_by_warp(&self) -> bool;
-
     /// Nanoseconds on a monotonic clock.
     fn now_ns(&self) -> u64;
 
@@ -165,10 +162,6 @@ pub(crate) fn share(scope: Option<Scope>, first: u64, second: u64) -> (u64, u64)
 }
 
 /// Each lane's turn would be a switch.
-pub(crate) fn polls_by_warp() -> bool {
-    with(|thread| thread.polls_by_warp())
-}
-
 /// As a broadcast, with another thread's word.
 #[track_caller]
 #[expect(unsafe_code, reason = "scratch memory is a raw pointer")]

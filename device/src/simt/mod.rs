@@ -22,7 +22,9 @@ pub mod emulated;
 mod nvptx;
 
 #[cfg(target_arch = "nvptx64")]
-pub(crate) use nvptx::{load_two_acquire, replace, set_bits, set_bits_if};
+pub(crate) use nvptx::{
+    load_two, load_two_acquire, replace, set_bits, set_bits_if, store_release_on_gpu, store_two,
+};
 
 #[cfg(not(target_arch = "nvptx64"))]
 use emulated as backend;
@@ -207,12 +209,6 @@ pub(crate) fn share(scope: Option<Scope>, first: u64, second: u64) -> (u64, u64)
 #[inline(always)]
 pub(crate) fn leave(scope: Option<Scope>) {
     backend::leave(scope);
-}
-
-/// Whether a warp that waits polls as one, rather than its first thread for all of them.
-#[inline(always)]
-pub(crate) fn polls_by_warp() -> bool {
-    backend::polls_by_warp()
 }
 
 /// Whether any lane of the caller's warp, a whole one, said yes.

@@ -11,6 +11,10 @@
 
 use core::arch::{asm, global_asm, nvptx};
 
+mod memory;
+
+pub(crate) use memory::*;
+
 use super::{Position, SCRATCH_WORDS, Scope, WARP};
 
 // The block's scratch words. Images of kernels have scratch words of
@@ -235,11 +239,6 @@ fn share_words<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; N] {
 }
 
 #[inline(always)]
-pub(crate) fn polls_by_warp() -> bool {
-    true
-}
-
-#[inline(always)]
 pub(crate) fn from_lane(word: u64, lane: u32) -> u64 {
     come_together();
     shuffle(u32::MAX, word, lane)
@@ -339,109 +338,6 @@ pub(crate) fn cycles() -> u64 {
     // SAFETY: reads a special register.
     unsafe { asm!("mov.u64 {}, %clock64;", out(reg64) now, options(nostack)) };
     now
-}
-
-/// Exchanges a word of GPU memory and acquires.
-///
-/// # Safety
-/// `at` is 8-byte aligned, valid, and in global memory.
-#[inline(always)]
-pub(crate) unsafe fn set_bits(at: *mut u64, bits: u64) -> u64 {
-    let old: u64;
-    // SAFETY: the caller's promise. The compiler's own comes out relaxed.
-    unsafe {
-        asm!("atom.acquire.gpu.global.or.b64 {}, [{}], {};", out(reg64) old, in(reg64) at,
-            in(reg64) bits, options(nostack));
-    }
-    old
-}
-
-/// The same in threads that are `mine`, with no order implied; 0 in the others. Without a branch, behind
-/// which the warp would wait for the answer, as it would for an acquire.
-///
-/// # Safety
-/// As [`set_bits`].
-#[inline(always)]
-pub(crate) unsafe fn set_bits_if(at: *mut u64, bits: u64, mine: bool) -> u64 {
-    let old: u64;
-    // SAFETY: the caller's promise.
-    unsafe {
-        asm!(
-            "{{ .reg .pred %mine;",
-            "setp.ne.u32 %mine, {mine}, 0;",
-            "mov.u64 {old}, 0;",
-            "@%mine atom.relaxed.gpu.global.or.b64 {old}, [{at}], {bits}; }}",
-            old = out(reg64) old, at = in(reg64) at, bits = in(reg64) bits,
-            mine = in(reg32) u32::from(mine), options(nostack));
-    }
-    old
-}
-
-/// Reads two words at once, each whole by itself.
-///
-/// # Safety
-/// As [`set_bits`], for both, and aligned to 16 bytes.
-#[inline(always)]
-pub(crate) unsafe fn load_two_acquire(at: *const u64) -> [u64; 2] {
-    let (low, high): (u64, u64);
-    // SAFETY: the caller's promise.
-    unsafe {
-        asm!("ld.acquire.sys.global.v2.u64 {{{}, {}}}, [{}];", out(reg64) low, out(reg64) high,
-            in(reg64) at, options(nostack));
-    }
-    [low, high]
-}
-
-/// In threads that are `mine`, replaces a word of GPU memory if it is `current`; what was there, and
-/// 0 in the others. Without a branch, behind which the warp would wait for the answer.
-///
-/// # Safety
-/// As [`set_bits`].
-#[inline(always)]
-pub(crate) unsafe fn replace(at: *mut u64, current: u64, new: u64, mine: bool) -> u64 {
-    let old: u64;
-    // SAFETY: the caller's promise. The compiler's own comes out wider.
-    unsafe {
-        asm!(
-            "{{ .reg .pred %mine;",
-            "setp.ne.u32 %mine, {mine}, 0;",
-            "mov.u64 {old}, 0;",
-            "@%mine atom.relaxed.gpu.global.cas.b64 {old}, [{at}], {current}, {new}; }}",
-            old = out(reg64) old, at = in(reg64) at, current = in(reg64) current,
-            new = in(reg64) new, mine = in(reg32) u32::from(mine), options(nostack));
-    }
-    old
-}
-
-/// # Safety
-/// As [`super::load_line_if`].
-#[inline(always)]
-pub(crate) unsafe fn load_line_if(yes: bool, from: *const [u64; 2]) -> [u64; 2] {
-    let (low, high): (u64, u64);
-    // SAFETY: the caller's promise. The compiler does not make one instruction of two loads.
-    unsafe {
-        asm!(
-            "{{ .reg .pred %yes; setp.ne.u32 %yes, {yes}, 0;",
-            "@%yes ld.v2.u64 {{{low}, {high}}}, [{from}]; }}",
-            low = out(reg64) low, high = out(reg64) high, from = in(reg64) from,
-            yes = in(reg32) u32::from(yes), options(nostack, readonly));
-    }
-    [low, high]
-}
-
-/// # Safety
-/// As [`super::store_line_if`].
-#[inline(always)]
-pub(crate) unsafe fn store_line_if(yes: bool, to: *mut [u64; 2], line: [u64; 2]) {
-    let [low, high] = line;
-    // SAFETY: the caller's promise.
-    unsafe {
-        asm!(
-            "{{ .reg .pred %yes; setp.ne.u32 %yes, {yes}, 0;",
-            "@%yes st.v2.u64 [{to}], {{{low}, {high}}}; }}",
-            to = in(reg64) to, low = in(reg64) low, high = in(reg64) high,
-            yes = in(reg32) u32::from(yes), options(nostack));
-    }
 }
 
 #[inline(always)]

@@ -257,12 +257,49 @@ pub(crate) fn adopt_rings(net: Net, handle: Handle) -> bool {
     connected && card(socket).is_some_and(has_rings) && reinstall(net, handle) == 0
 }
 
+/// Takes a direction of a socket for a call that began at `begun`: where it stands, or a negative error
+/// number. `found`: what stood in the lock when the calling group set it to be taken; 0: it has not.
+#[cold]
+#[inline(never)]
+pub(crate) fn acquire(
+    net: Net,
+    handle: Handle,
+    direction: Direction,
+    found: Position,
+    wait: bool,
+    begun: u64,
+) -> i64 {
+    let socket = Socket::known(net, handle);
+    let mut found = found;
+    if found.0 == 0 {
+        found = Position(socket.lock_word(direction).set_on_gpu(Position::TAKEN));
+    }
+    // Behind the lock: what it says then is of the socket whose lock it is.
+    let (fetched, is_socket, in_use) = socket.fetch(direction);
+    let found = socket.checked(direction, found);
+    let free = !found.has(Position::TAKEN | Position::SHUT) & (found.count() != 0);
+    let usable = !fetched.ring.is_none() & fetched.info.has_bytes();
+    let mut position = found;
+    if !(is_socket & in_use & free & usable) {
+        let entered = enter(net, handle, direction, found, wait, begun);
+        if entered < 0 {
+            return entered;
+        }
+        position = Position(entered as u64);
+    }
+    let group = group_name(net);
+    let mine = position.has(Position::OWNED) & (socket.owner() == group);
+    match (direction == Direction::Send) | mine | position.has(Position::SHARED) {
+        true => position.0 as i64,
+        false => own(net, handle, group, position),
+    }
+}
+
 /// Takes a direction of a socket where the short way did not do: its record is to be made, another group
 /// has the direction, or there is something wrong. Where it stands, or a negative error number. `found`
 /// is what stood in the lock when the calling group set it to be taken, `begun` when the call began.
-#[cold]
 #[inline(never)]
-pub(crate) fn enter(
+fn enter(
     net: Net,
     handle: Handle,
     direction: Direction,

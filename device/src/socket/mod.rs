@@ -5,9 +5,11 @@ mod lifecycle;
 mod record;
 mod request;
 
+#[cfg(feature = "loom")]
+pub(crate) use lifecycle::own;
 pub(crate) use lifecycle::{
-    adopt_rings, begin_close, enter, group_name, lock_to_leave, own, reinstall, tell_proxy,
+    acquire, adopt_rings, begin_close, group_name, lock_to_leave, reinstall, tell_proxy,
     watch_both_ends,
 };
-pub(crate) use record::{Direction, Inbox, Info, Socket};
+pub(crate) use record::{Direction, Fetched, Inbox, Info, Socket};
 pub(crate) use request::{Payload, ask};

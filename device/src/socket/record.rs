@@ -126,9 +126,6 @@ impl Info {
 pub(crate) struct Inbox(*mut u64);
 
 impl Inbox {
-    /// None.
-    pub(crate) const NONE: Self = Self(core::ptr::null_mut());
-
     /// Where it is.
     #[inline(always)]
     pub(crate) fn address(self) -> u64 {
@@ -141,6 +138,13 @@ impl Inbox {
     pub(crate) fn both(self) -> [u64; 2] {
         const { assert!(TAIL_AT == 0 && HEAD_AT == 1) };
         self.tail().load_two_acquire()
+    }
+
+    /// The same with no order implied: for packets, whose units say themselves what they belong to.
+    #[inline(always)]
+    pub(crate) fn both_relaxed(self) -> [u64; 2] {
+        let both = self.tail();
+        if cfg!(target_arch = "nvptx64") { both.load_two() } else { both.load_two_acquire() }
     }
 
     /// The inbox there.
@@ -168,6 +172,14 @@ impl Inbox {
         self.word(HEAD_AT)
     }
 
+    /// How far the other end has received, for who then fills what is free. On a GPU no acquire: what is
+    /// stored there stands behind a branch on it. A model knows of no such order.
+    #[inline(always)]
+    pub(crate) fn space(self) -> Progress {
+        let head = self.head();
+        Progress(if cfg!(target_arch = "nvptx64") { head.load() } else { head.load_acquire() })
+    }
+
     /// What the other end says of a direction of this one.
     #[inline(always)]
     pub(crate) fn progress(self, direction: Direction) -> Word {
@@ -178,6 +190,13 @@ impl Inbox {
     #[inline(always)]
     pub(crate) fn watched(self) -> Word {
         self.word(WATCHED_AT)
+    }
+
+    /// Two units in a row, from one with an even number on.
+    #[inline(always)]
+    pub(crate) fn two_units(self, index: usize) -> [Unit; 2] {
+        let [first, second] = self.word(UNITS_AT + index).load_two();
+        [Unit(first), Unit(second)]
     }
 
     /// A unit of the packet.
@@ -358,6 +377,12 @@ impl Socket {
     }
 
     /// How far the other end has received, as last seen, without a read across PCIe.
+    #[inline(always)]
+    pub(crate) fn head_seen(&self) -> Progress {
+        Progress(self.record.get(HEAD_SEEN).load())
+    }
+
+    /// Keeps that for the next send.
     #[inline(always)]
     pub(crate) fn remember_head(&self, progress: Progress) {
         self.record.get(HEAD_SEEN).store(progress.0);

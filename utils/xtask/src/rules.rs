@@ -124,14 +124,14 @@ fn prove() -> Result<()> {
         Proof {
             about: "copied calls",
             rule: copied_calls,
-            planted: ".entry one_call(\n)\n{\ncall gpunet_send_block;\ncall gpunet_send_block;\ncall gpunet_send_block;\n}\n",
-            clean: ".entry one_call(\n)\n{\ncall gpunet_send_block;\ncall gpunet_send_block;\n}\ngpunet_send_block\n",
+            planted: ".entry one_call(\n)\n{\ncall gpunet_send;\ncall gpunet_send;\ncall gpunet_send;\n}\n",
+            clean: ".entry one_call(\n)\n{\ncall gpunet_send;\ncall gpunet_send;\n}\ngpunet_send\n",
         },
         Proof {
             about: "copies of the library",
             rule: copies_of_the_library,
             planted: WITHOUT_FRAMES,
-            clean: ".extern .func (.param .b64 r) gpunet_send_block\n(\n)\n;\n.entry k(\n)\n{\n}\n",
+            clean: ".extern .func (.param .b64 r) gpunet_send\n(\n)\n;\n.entry k(\n)\n{\n}\n",
         },
     ];
     for Proof { about, rule, planted, clean } in proofs {
@@ -311,7 +311,7 @@ fn copied_calls(ptx: &str) -> Vec<String> {
     let Some((_, kernel)) = ptx.split_once(ONE_CALL) else { return Vec::new() };
     let kernel = kernel.split("\n}").next().unwrap_or(kernel);
     // One in its loop, one behind it.
-    let calls = kernel.lines().filter(|line| line.contains("gpunet_send_block")).count();
+    let calls = kernel.lines().filter(|line| line.contains("gpunet_send")).count();
     if calls == 2 {
         return Vec::new();
     }

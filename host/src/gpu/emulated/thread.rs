@@ -129,11 +129,6 @@ impl EmulatedThread for Context {
         self.round.progress.set(true);
     }
 
-    fn polls_by_warp(&self) -> bool {
-        // Runs in a drawn order try what hardware does; others are there to be fast.
-        self.round.seeded
-    }
-
     fn now_ns(&self) -> u64 {
         let now = match &self.round.clock {
             Some(clock) => clock(),
