@@ -96,6 +96,8 @@ impl Position {
     pub const SHUT: u64 = 1 << 62;
     /// Send: the packet area may hold units with the tag of a packet to come.
     pub const UNITS_OLD: u64 = 1 << 61;
+    /// Receive: the last message came by the ring, and none of it as a packet. The next one probably does.
+    pub const BY_RING: u64 = 1 << 62;
     /// Receive: the last message was no short packet. The next one probably is none, either.
     pub const LONG: u64 = 1 << 61;
     /// Receive: the record names the group that receives.

@@ -1,5 +1,6 @@
 //! Sending and receiving.
 
+use crate::abi::bits::PACKET_BYTES;
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
@@ -103,5 +104,10 @@ fn send_from<G: Group>(
     let (from, length, same) = buffer.source();
     group.agree("gsend", &[handle.0, same, length as u64, u64::from(flags)]);
     // SAFETY: a buffer of that length, for the group.
-    unsafe { library::send(net, group, handle.0, from, length, flags) }
+    unsafe {
+        match length > PACKET_BYTES {
+            true => library::send_long(net, group, handle.0, from, length, flags),
+            false => library::send(net, group, handle.0, from, length, flags),
+        }
+    }
 }

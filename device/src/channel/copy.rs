@@ -109,8 +109,17 @@ unsafe fn aligned(rank: u32, size: u32, from: *const u8, to: *mut u8, length: u3
     let head = bytes_to_a_line(to).min(length);
     let lines = (length - head) / LINE;
     // SAFETY: the caller's promise.
-    unsafe { edges(rank, size, from, to, length, head, lines) };
-    let first = (head + LINE * rank) as usize;
+    unsafe {
+        edges(rank, size, from, to, length, head, lines);
+        let (from, to) = (from.add(head as usize), to.add(head as usize));
+        each_line(rank, size, from, to, lines);
+    }
+}
+
+/// Copies lines of two ranges that begin at lines both, thread `rank` of `size` doing its share.
+#[inline(always)]
+unsafe fn each_line(rank: u32, size: u32, from: *const u8, to: *mut u8, lines: u32) {
+    let first = (LINE * rank) as usize;
     let (mut source, mut target) = (from.wrapping_add(first), to.wrapping_add(first));
     // Lines from the thread's next one on.
     let mut left = lines as i32 - rank as i32;
@@ -139,6 +148,37 @@ unsafe fn aligned(rank: u32, size: u32, from: *const u8, to: *mut u8, length: u3
         store_next(d);
     }
     leave(size);
+}
+
+/// Where a part of a ring lies that is in one piece and made of whole lines, as the buffer's bytes are.
+#[inline(always)]
+pub(super) fn in_lines(ring: RingPlace, span: Span, buffer: *const u8) -> Option<*mut u8> {
+    let start = span.low() as usize & (ring.capacity() - 1);
+    let aligned = (start | buffer.addr() | span.length()).is_multiple_of(LINE as usize);
+    let whole = start + span.length() <= ring.capacity();
+    (aligned & whole).then(|| ring.start().wrapping_add(start))
+}
+
+/// Copies such a part out of the ring.
+///
+/// # Safety
+/// As [`copy_out`].
+#[inline(never)]
+pub(super) unsafe fn lines_out(rank: u32, size: u32, ring: *const u8, to: *mut u8, length: u32) {
+    reads_bytes(ring, length as usize);
+    // SAFETY: the caller's promise.
+    unsafe { each_line(rank, size, ring, to, length / LINE) };
+}
+
+/// Copies such a part into the ring.
+///
+/// # Safety
+/// As [`copy_in`].
+#[inline(never)]
+pub(super) unsafe fn lines_in(rank: u32, size: u32, from: *const u8, ring: *mut u8, length: u32) {
+    writes_bytes(ring, length as usize);
+    // SAFETY: the caller's promise.
+    unsafe { each_line(rank, size, from, ring, length / LINE) };
 }
 
 /// Where lines of the two ranges begin at different bytes. If `whole`, all lines that hold a byte of the

@@ -49,16 +49,6 @@ fn enter(socket: Socket, net: Net, lane: u32) -> Result<(Fetched, Position), Job
     Ok((fetched, position))
 }
 
-/// Takes the receive direction, so that all warps of the group can poll. The same job in all lanes.
-#[inline(always)]
-pub(crate) fn plan_receive(net: Net, handle: Handle) -> Job {
-    let Ok(socket) = Socket::named(net, handle) else { return Job::NONE };
-    match enter(socket, net, simt::lane()) {
-        Ok((fetched, position)) => Job::new(Plan::POLL, &fetched, position),
-        Err(job) => job,
-    }
-}
-
 /// Receives a short packet; `to` holds `most` bytes. The same job in all lanes.
 #[inline(always)]
 pub(crate) fn receive(net: Net, handle: Handle, to: *mut u8, most: usize) -> Job {

@@ -15,10 +15,8 @@ use crate::simt;
 use crate::socket::{Direction, Fetched, Inbox, Socket, tell_proxy};
 use crate::wait::{Deadline, group_until};
 
-use super::finish::publish_tail;
-use super::long::{Part, store_part};
-use super::packet::{announce, packet_in, packet_out};
-use super::{Plan, Step, copy};
+use super::packet::{packet_in, packet_out};
+use super::{Finish, Plan, Step, copy, finish};
 
 /// Bytes of a ring that are copied out at once: what is sent in answer goes out while the rest is read.
 const LONGEST: usize = 32 << 10;
@@ -38,9 +36,9 @@ pub(crate) struct Job {
     /// Address of the inbox, and 1 on p2p streams.
     inbox: u64,
     /// Send: address of the packet area.
-    units: u64,
+    pub(super) units: u64,
     /// Address of the counter that this end publishes.
-    publishes: u64,
+    pub(super) publishes: u64,
     pub(super) ring: RingPlace,
     pub(super) position: Position,
 }
@@ -138,7 +136,7 @@ impl Job {
 
     /// Whether the proxies of a p2p stream want to know how it goes on.
     #[inline(always)]
-    fn watched(&self) -> u64 {
+    pub(super) fn watched(&self) -> u64 {
         if self.is_p2p() { self.inbox().watched().load() } else { 0 }
     }
 }
@@ -212,7 +210,8 @@ pub(crate) fn receive(
             simt::release_fence();
         }
         let used = if consumes && copied.is_ok() { span.length() } else { 0 };
-        leave(net, handle, job, used, watched);
+        let packet = Plan::is_packet_of(job.plan);
+        leave(net, handle, job, used, packet, watched);
     }
     // A peer that announces what it does not send has failed.
     match copied {
@@ -225,7 +224,7 @@ pub(crate) fn receive(
 
 /// What of a part of the ring is copied at once, at most `most` bytes.
 #[inline(always)]
-fn at_once(span: Span, job: &Job, most: usize) -> Span {
+pub(super) fn at_once(span: Span, job: &Job, most: usize) -> Span {
     let mut span = span;
     let longest = LONGEST.max(job.ring.capacity() / 4);
     if !job.is_p2p() & (span.length() > longest) {
@@ -241,9 +240,11 @@ fn at_once(span: Span, job: &Job, most: usize) -> Span {
 /// Publishes how far the group has received, tells the proxy where that wants to know, and gives the
 /// direction back, with what is known of the messages that come. One thread calls it.
 #[inline(always)]
-fn leave(net: Net, handle: Handle, job: &Job, used: usize, watched: u64) {
-    let hint = if used > PACKET_BYTES { Position::LONG } else { 0 };
-    let end = Position(job.position.without(Position::LONG).0 + used as u64).with(hint);
+pub(super) fn leave(net: Net, handle: Handle, job: &Job, used: usize, packet: bool, watched: u64) {
+    let ring = if packet { 0 } else { Position::BY_RING };
+    let hint = if used > PACKET_BYTES { Position::LONG | ring } else { 0 };
+    let before = job.position.without(Position::LONG | Position::BY_RING);
+    let end = Position(before.0 + used as u64).with(hint);
     if watched != 0 {
         Socket::at(job.publishes).store(Progress::new(end.count(), 0).0);
         tell_proxy(net, handle, Direction::Receive, end.count());
@@ -252,39 +253,9 @@ fn leave(net: Net, handle: Handle, job: &Job, used: usize, watched: u64) {
     give_back(job.publishes, lock, end);
 }
 
-/// Carries out what polling has found, at most `most` bytes; all threads of the group call it. How many
-/// were received; the direction is free then.
-#[inline(always)]
-pub(crate) fn received(
-    net: Net,
-    group: AnyGroup,
-    handle: Handle,
-    job: &Job,
-    polled: ([u64; 2], u64),
-    to: *mut u8,
-    most: usize,
-) -> usize {
-    let (rank, size) = (group.rank() as u32, group.size() as u32);
-    let (plan, watched) = polled;
-    let mut bytes = Span(plan[1]).length();
-    if Plan::bytes_done(plan).is_none() {
-        let span = at_once(Span(plan[1]).at_most(most), job, most);
-        // SAFETY: the caller's buffer holds so many bytes.
-        unsafe { copy::copy_out(rank, size, job.ring, span, to) };
-        group.barrier();
-        bytes = span.length();
-    }
-    if rank == 0 {
-        leave(net, handle, job, bytes, watched);
-    }
-    bytes
-}
-
 /// Carries out a send of at most `most` bytes; all threads of the group call it. How many were sent; the
-/// direction is free then. `part`: what each thread has loaded of a packet. The last thread publishes, in larger groups of another warp than the leader:
-/// the group's next call begins while this one's counter is still on its way.
+/// direction is free then.
 #[inline(always)]
-#[allow(clippy::too_many_arguments, reason = "in line, where each is in a register")]
 pub(crate) fn send(
     net: Net,
     group: AnyGroup,
@@ -292,45 +263,23 @@ pub(crate) fn send(
     job: &Job,
     from: *const u8,
     most: usize,
-    part: Option<Part>,
 ) -> usize {
     let (rank, size) = (group.rank() as u32, group.size() as u32);
-    let publishes = rank + 1 == size;
     let span = Span(job.plan[1]).at_most(most);
-    let (bytes, begin) = (span.length() as u32, job.position.count());
     let packet = Plan::is_packet_of(job.plan);
     // SAFETY: the caller's buffer holds the message, and the group has the direction.
     unsafe {
-        if let (true, Some(part)) = (packet, part) {
-            store_part(rank, job.units, begin, part, bytes);
-            if rank == 0 {
-                announce(job.publishes, begin, bytes);
-            }
-            copy::copy_in(rank, size, from, job.ring, span);
-        } else if packet {
+        if packet {
+            let (begin, bytes) = (job.position.count(), span.length() as u32);
             packet_out(rank, size, job.units, job.publishes, job.ring, begin, from, bytes);
         } else {
             copy::copy_in(rank, size, from, job.ring, span);
         }
     }
     group.barrier();
-    if publishes {
-        let end = job.position.advance(bytes.into());
-        if !packet {
-            // All threads' bytes before the counter, for the other end.
-            publish_tail(Socket::at(job.publishes), end);
-        }
-        // Behind the counter, which must not wait for it.
-        if job.watched() != 0 {
-            tell_proxy(net, handle, Direction::Send, end.count());
-        }
-        let socket = Socket::known(net, handle);
-        // The next group's counter must not be overtaken by this one's.
-        socket.lock_word(Direction::Send).store_release_on_gpu(end.0);
-        if !packet {
-            // For the next call: it then knows of space and of a broken connection.
-            socket.remember_head(job.inbox().space());
-        }
+    if rank == 0 {
+        let how = if packet { Finish::Packet } else { Finish::Filled };
+        finish(net, handle, span.length(), how);
     }
     span.length()
 }

@@ -5,16 +5,18 @@
 
 #![allow(unsafe_code, reason = "moves a packet")]
 
-use crate::abi::bits::{P2P_PACKET_BYTES, Progress, Unit};
+use crate::abi::bits::{P2P_PACKET_BYTES, Position, Progress, Unit};
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
-use crate::group::{AnyGroup, GroupKind};
+use crate::abi::ring::Span;
+use crate::abi::word::writes_bytes;
 use crate::simt;
-use crate::socket::Socket;
+use crate::socket::{Direction, Socket, tell_proxy};
 
-use super::Plan;
-use super::job::Job;
-use super::packet::{belong, bytes_of, packet_in, store_units};
+use super::finish::publish_tail;
+use super::job::{Job, at_once, leave};
+use super::packet::{announce, belong, bytes_of, packet_in, packet_out, store_units};
+use super::{Plan, Warps, copy};
 
 /// Polls before the leader waits alone, which looks at the deadline: some 80 us by TCP.
 const POLLS: u32 = if cfg!(target_arch = "nvptx64") { 64 } else { 1 };
@@ -43,16 +45,18 @@ fn next_of(rank: u32, size: u32) -> u32 {
 pub(crate) fn poll(
     net: Net,
     handle: Handle,
-    group: AnyGroup,
+    warps: Warps,
     job: &Job,
     to: *mut u8,
     most: usize,
 ) -> ([u64; 2], u64) {
-    let (rank, size) = (group.rank() as u32, group.size() as u32);
+    let (rank, size) = (warps.rank, warps.size);
     let (p2p, inbox) = (job.is_p2p(), job.inbox());
     let (ring, position) = (job.ring, job.position);
     let (begin, first) = (position.count(), first_of(rank));
     let longest = most.min(P2P_PACKET_BYTES) as u32;
+    // Only then with an acquire, which is for the ring alone.
+    let by_ring = !p2p | position.has(Position::BY_RING);
     let (mut seen, mut peer_head, mut watched) = (Progress(0), 0, 0);
     let mut is_done = false;
     let mut left = if p2p | (rank < simt::WARP) { POLLS } else { 0 };
@@ -66,7 +70,7 @@ pub(crate) fn poll(
             (a, b, c, d) = (row(0), row(1), row(2), row(3));
             watched = inbox.watched().load();
         }
-        let [tail, head] = if p2p { inbox.both_relaxed() } else { inbox.both() };
+        let [tail, head] = if by_ring { inbox.both() } else { inbox.both_relaxed() };
         let tail = Progress(tail);
         let length = (tail.count() as u32).wrapping_sub(begin as u32);
         let packet = p2p & tail.is_packet() & (length.wrapping_sub(1) < longest);
@@ -99,14 +103,15 @@ pub(crate) fn poll(
         }
         if simt::any_lane(!packet & (tail.count() != begin) | tail.is_over()) {
             // Acquire: pairs with the release of whoever stored it: the bytes are in the ring.
-            let [tail, head] = if p2p { inbox.both() } else { [tail.0, head] };
+            let [tail, head] = if by_ring { [tail.0, head] } else { inbox.both() };
             (seen, peer_head) = (Progress(tail), head);
             break;
         }
         simt::pause();
     }
     // The leader's word counts, whatever a hostile peer wrote meanwhile.
-    let (all_done, seen) = agree(group, is_done, seen);
+    let (all_done, seen) = warps.agree(is_done, seen.0);
+    let seen = Progress(seen);
     if (rank == 0) & (seen.0 != 0) {
         // It came with the rest, and spares the answer a read.
         Socket::known(net, handle).remember_head(Progress(peer_head));
@@ -123,23 +128,37 @@ pub(crate) fn poll(
     (plan.words(), watched)
 }
 
-/// Whether all threads of a group say yes, and what its leader saw. Also a barrier.
+/// Carries out what polling has found, at most `most` bytes. How many were received; the direction is free
+/// then.
 #[inline(always)]
-fn agree(group: AnyGroup, yes: bool, seen: Progress) -> (bool, Progress) {
-    if group.kind() == GroupKind::Warp {
-        simt::whole_warp_barrier();
-        return (!simt::any_lane(!yes), Progress(simt::from_lane(seen.0, 0)));
-    }
-    // Behind the job, which other threads may still read.
-    // SAFETY: there is room; all threads meet between this store and the loads, and before the next.
-    unsafe {
-        let word = simt::block_scratch().cast::<u64>().add(Job::WORDS);
-        if group.is_leader() {
-            word.write(seen.0);
+pub(crate) fn receive(
+    net: Net,
+    handle: Handle,
+    warps: Warps,
+    job: &Job,
+    polled: ([u64; 2], u64),
+    to: *mut u8,
+    most: usize,
+) -> usize {
+    let (plan, watched) = polled;
+    let mut bytes = Span(plan[1]).length();
+    let packet = Plan::bytes_done(plan).is_some();
+    if !packet {
+        let span = at_once(Span(plan[1]).at_most(most), job, most);
+        bytes = span.length();
+        // SAFETY: the caller's buffer holds so many bytes.
+        unsafe {
+            match copy::in_lines(job.ring, span, to) {
+                Some(from) => copy::lines_out(warps.rank, warps.size, from, to, bytes as u32),
+                None => copy::copy_out(warps.rank, warps.size, job.ring, span, to),
+            }
         }
-        let all = !group.any(!yes);
-        (all, Progress(word.read()))
+        warps.barrier();
     }
+    if warps.rank == 0 {
+        leave(net, handle, job, bytes, packet, watched);
+    }
+    bytes
 }
 
 /// A thread's bytes of its warp's part of a packet.
@@ -157,29 +176,98 @@ fn moves_eights(buffer: *const u8, length: usize) -> bool {
 /// # Safety
 /// `from` is valid for `length` bytes.
 #[inline(always)]
-pub(crate) unsafe fn load_part(group: AnyGroup, from: *const u8, length: usize) -> Option<Part> {
-    let first = first_of(group.rank() as u32);
+pub(crate) unsafe fn load_part(warps: Warps, from: *const u8, length: usize) -> Option<Part> {
+    let first = first_of(warps.rank);
     let load = |n: u32| {
         let at = (first + n * ROW) as usize;
         // SAFETY: the caller's promise.
         if at < length { u64::from_le(unsafe { from.add(at).cast::<u64>().read() }) } else { 0 }
     };
-    let covered = length <= (group.size() as u32 / simt::WARP * PART) as usize;
+    let covered = length <= (warps.size / simt::WARP * PART) as usize;
     (covered & moves_eights(from, length)).then(|| [load(0), load(1), load(2), load(3)])
 }
 
-/// Stores their units.
+/// Has each of them, in this thread's rows, go to a place.
 #[inline(always)]
-pub(super) fn store_part(rank: u32, units: u64, begin: u64, part: Part, length: u32) {
-    let store = |n: u32, eight: u64| {
+fn each_of(rank: u32, part: Part, length: u32, mut go: impl FnMut(u32, u64)) {
+    let mut go = |n: u32, eight: u64| {
         let at = first_of(rank) + n * ROW;
         if at < length {
-            store_units(units, at, eight, begin, length);
+            go(at, eight);
         }
     };
     let [a, b, c, d] = part;
-    store(0, a);
-    store(1, b);
-    store(2, c);
-    store(3, d);
+    go(0, a);
+    go(1, b);
+    go(2, c);
+    go(3, d);
+}
+
+/// Carries out a send of at most `most` bytes. How many were sent; the direction is free then. The last
+/// thread publishes, in larger groups of another warp than the first: the group's next call begins while
+/// this one's counter is still on its way.
+#[inline(always)]
+pub(crate) fn send(
+    net: Net,
+    handle: Handle,
+    warps: Warps,
+    job: &Job,
+    from: *const u8,
+    most: usize,
+    part: Option<Part>,
+) -> usize {
+    let (rank, size) = (warps.rank, warps.size);
+    let span = Span(job.plan[1]).at_most(most);
+    let (bytes, begin) = (span.length() as u32, job.position.count());
+    let packet = Plan::is_packet_of(job.plan);
+    let mut in_ring = false;
+    if let (true, Some(part)) = (packet, part) {
+        each_of(rank, part, bytes, |at, eight| store_units(job.units, at, eight, begin, bytes));
+        if rank == 0 {
+            announce(job.publishes, begin, bytes);
+        }
+        if begin.is_multiple_of(8) {
+            in_ring = true;
+            let (start, mask) = (job.ring.start(), job.ring.capacity() - 1);
+            each_of(rank, part, bytes, |at, eight| {
+                let to = start.wrapping_add((begin as usize + at as usize) & mask);
+                writes_bytes(to, 8);
+                // SAFETY: inside the ring, whose send direction the group has.
+                unsafe { simt::store_plain(to.cast(), eight.to_le()) };
+            });
+        }
+    }
+    if !in_ring {
+        // SAFETY: the caller's buffer holds the message, and the group has the direction.
+        unsafe {
+            if packet & part.is_none() {
+                packet_out(rank, size, job.units, job.publishes, job.ring, begin, from, bytes);
+            } else if let Some(to) = copy::in_lines(job.ring, span, from) {
+                copy::lines_in(rank, size, from, to, bytes);
+            } else {
+                copy::copy_in(rank, size, from, job.ring, span);
+            }
+        }
+    }
+    warps.barrier();
+    if rank + 1 == size {
+        let end = job.position.advance(bytes.into());
+        if !packet {
+            // All threads' bytes before the counter, for the other end.
+            publish_tail(Socket::at(job.publishes), end);
+        }
+        // Behind the counter, which must not wait for them; both on their way at once. The head is for the
+        // next call: it then knows of space and of a broken connection.
+        let (watched, head) = (job.watched(), job.inbox().space());
+        if watched != 0 {
+            tell_proxy(net, handle, Direction::Send, end.count());
+        }
+        let socket = Socket::known(net, handle);
+        // The next group's counter must not be overtaken by this one's.
+        socket.lock_word(Direction::Send).store_release_on_gpu(end.0);
+        if !packet {
+            socket.remember_head(head);
+        }
+    }
+    span.length()
 }

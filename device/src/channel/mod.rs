@@ -21,6 +21,7 @@ mod packet;
 mod plan;
 mod receive;
 mod send;
+mod warps;
 
 #[cfg(feature = "loom")]
 pub mod model;
@@ -30,3 +31,4 @@ pub(crate) use packet::find as find_packet;
 pub(crate) use plan::{Plan, Step};
 pub(crate) use receive::{Mode, receive};
 pub(crate) use send::send;
+pub(crate) use warps::Warps;

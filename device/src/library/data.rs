@@ -7,84 +7,13 @@ use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::calls::{MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL};
 use crate::channel::job::{self, Job};
-use crate::channel::{self, Finish, Mode, Plan, Step, fast};
-use crate::group::{AnyGroup, GroupKind};
+use crate::channel::{self, Finish, Mode, Plan, Step, Warps, fast};
+use crate::group::AnyGroup;
 use crate::simt;
 use crate::socket::Direction;
 
-use super::long::{receive_long, send_long};
+use super::long::receive_long;
 use super::{RECEIVE_ALL, SEND_ALL, planned};
-
-/// A call that the first warp of a group plans, whose warps are all whole; all threads have one.
-#[derive(Clone, Copy)]
-pub(super) struct FirstWarp {
-    thread: u32,
-    /// Whether there are other warps.
-    many: bool,
-}
-
-impl FirstWarp {
-    /// Begins such a call. None: not all warps of the group are whole.
-    #[inline(always)]
-    pub(super) fn begin(group: AnyGroup) -> Option<Self> {
-        let (thread, threads) = (simt::position().thread, simt::block_threads());
-        // The last warp of a block may not be whole.
-        let rest = threads - (thread & !(simt::WARP - 1));
-        let (able, many) = match group.kind() {
-            GroupKind::Thread => (false, false),
-            GroupKind::Warp => (rest >= simt::WARP, false),
-            GroupKind::Block => (threads.is_multiple_of(simt::WARP), threads != simt::WARP),
-        };
-        if !able {
-            return None;
-        }
-        // What other threads did with the buffer comes before.
-        if many {
-            simt::whole_block_barrier();
-        } else {
-            simt::whole_warp_barrier();
-        }
-        Some(Self { thread, many })
-    }
-
-    /// Whether the calling thread plans.
-    #[inline(always)]
-    pub(super) fn plans(self) -> bool {
-        !self.many | (self.thread < simt::WARP)
-    }
-
-    /// Gives all threads the job that was planned.
-    #[inline(always)]
-    pub(super) fn share(self, job: Job) -> Job {
-        if !self.many {
-            return job;
-        }
-        let scratch = simt::block_scratch().cast::<Job>();
-        if self.thread == 0 {
-            // SAFETY: there is room, and between these barriers only this thread touches it.
-            unsafe { scratch.write(job) };
-        }
-        simt::whole_block_barrier();
-        // SAFETY: nobody writes before the next barrier.
-        unsafe { Job::read(scratch) }
-    }
-
-    /// Gives all threads the plan alone.
-    #[inline(always)]
-    fn share_plan(self, plan: [u64; 2]) -> [u64; 2] {
-        if !self.many {
-            return plan;
-        }
-        let scratch = simt::block_scratch().cast::<[u64; 2]>();
-        if self.thread == 0 {
-            // SAFETY: as above.
-            unsafe { scratch.write(plan) };
-        }
-        simt::whole_block_barrier();
-        // SAFETY: as above.
-        unsafe { scratch.read() }
-    }
-}
 
 /// See [`super::send`].
 #[inline(always)]
@@ -98,20 +27,18 @@ pub(super) unsafe fn send(
 ) -> i64 {
     let handle = Handle(handle);
     let mut plan = Job::NONE.plan();
-    if flags & !SEND_ALL == 0 {
-        if length > PACKET_BYTES {
-            return send_long(net, group, handle, from, length, flags);
+    if length.wrapping_sub(1) < PACKET_BYTES
+        && flags & !SEND_ALL == 0
+        && let Some(warps) = Warps::of(group)
+    {
+        // What other threads did with the buffer comes before.
+        warps.barrier();
+        if warps.plans() {
+            plan = fast::send(net, handle, from, length).words();
         }
-        if length > 0
-            && let Some(warp) = FirstWarp::begin(group)
-        {
-            if warp.plans() {
-                plan = fast::send(net, handle, from, length).words();
-            }
-            plan = warp.share_plan(plan);
-            if let Some(bytes) = Plan::bytes_done(plan) {
-                return if flags & SEND_ALL != 0 { 0 } else { bytes.into() };
-            }
+        plan = warps.share_plan(plan);
+        if let Some(bytes) = Plan::bytes_done(plan) {
+            return if flags & SEND_ALL != 0 { 0 } else { bytes.into() };
         }
     }
     send_more(net, group, handle, from, length, flags, 0, plan[0], plan[1])
@@ -149,7 +76,7 @@ pub(super) fn send_more(
         sent += match Plan::step(plan) {
             Ok(Step::Packet | Step::Ring(..)) => {
                 let job = Job::planned(net, handle, Direction::Send, plan);
-                job::send(net, group, handle, &job, rest, left, None)
+                job::send(net, group, handle, &job, rest, left)
             }
             Ok(Step::Done(bytes)) => bytes,
             Ok(Step::Sent(bytes)) => {
@@ -190,12 +117,14 @@ pub(super) unsafe fn receive(
     let mut job = Job::NONE;
     if length > 0
         && flags & !RECEIVE_ALL == 0
-        && let Some(warp) = FirstWarp::begin(group)
+        && let Some(warps) = Warps::of(group)
     {
-        if warp.plans() {
+        // What other threads did with the buffer comes before.
+        warps.barrier();
+        if warps.plans() {
             job = fast::receive(net, handle, to, length);
         }
-        job = warp.share(job);
+        job = warps.share(job);
         if let Some(bytes) = Plan::bytes_done(job.plan())
             && (flags == 0 || bytes as usize == length)
         {

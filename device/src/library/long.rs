@@ -9,13 +9,13 @@ use crate::abi::bits::Position;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::abi::ring::RingPlace;
-use crate::channel::job::{self, Job};
-use crate::channel::{Plan, fast, long};
+use crate::channel::job::Job;
+use crate::channel::{Plan, Warps, fast, long};
 use crate::group::AnyGroup;
 use crate::simt;
 
 use super::SEND_ALL;
-use super::data::{FirstWarp, receive_more, send_more};
+use super::data::{receive_more, send_more};
 
 /// The rest of a receive whose group has the direction: `inbox`, `publishes`, `ring` and `position` are
 /// the job's.
@@ -33,66 +33,59 @@ pub(super) fn receive_long(
     ring: RingPlace,
     position: Position,
 ) -> i64 {
-    let mut job = Job::polls(inbox, publishes, ring, position);
+    let job = Job::polls(inbox, publishes, ring, position);
+    let mut plan = Plan::slow(position).words();
     let mut got = 0;
-    // Counted: each turn receives a byte or more, or is the last.
-    let plan = loop {
-        let (rest, left) = (to.wrapping_add(got), length - got);
-        let polled = long::poll(net, handle, group, &job, rest, left);
-        if Plan::is_slow(polled.0) {
-            break polled.0;
-        }
-        got += job::received(net, group, handle, &job, polled, rest, left);
-        if (flags == 0) | (got == length) {
-            // The compiler takes lanes that come back from a function for a whole warp.
-            simt::leave(group.scope());
-            return got as i64;
-        }
-        job = Job::NONE;
-        if let Some(warp) = FirstWarp::begin(group) {
-            if warp.plans() {
-                job = fast::plan_receive(net, handle);
+    if let Some(warps) = Warps::of(group) {
+        let polled = long::poll(net, handle, warps, &job, to, length);
+        plan = polled.0;
+        if !Plan::is_slow(plan) {
+            got = long::receive(net, handle, warps, &job, polled, to, length);
+            if (flags == 0) | (got == length) {
+                // The compiler takes lanes that come back from a function for a whole warp.
+                simt::come_together();
+                return got as i64;
             }
-            job = warp.share(job);
+            plan = Job::NONE.plan();
         }
-        if !Plan::is_poll(job.plan()) {
-            break job.plan();
-        }
-    };
+    }
     receive_more(net, group, handle, to, length, flags, got, plan[0], plan[1])
 }
 
-/// A send of more than 256 bytes, from its beginning.
-#[inline(never)]
-pub(super) fn send_long(
+/// See [`super::send_long`].
+#[inline(always)]
+pub(super) unsafe fn send_long(
     net: Net,
     group: AnyGroup,
-    handle: Handle,
+    handle: u64,
     from: *const u8,
     length: usize,
     flags: u32,
 ) -> i64 {
-    let mut sent = 0;
-    // Counted: each turn sends a byte or more, or is the last.
-    let plan = loop {
-        let (rest, left) = (from.wrapping_add(sent), length - sent);
-        let Some(warp) = FirstWarp::begin(group) else { break Job::NONE.plan() };
+    let handle = Handle(handle);
+    let (mut sent, mut plan) = (0, Job::NONE.plan());
+    if flags & !SEND_ALL == 0
+        && let Some(warps) = Warps::of(group)
+    {
+        // What other threads did with the buffer comes before.
+        warps.barrier();
         // SAFETY: the caller's buffer holds the message.
-        let part = unsafe { long::load_part(group, rest, left) };
+        let part = unsafe { long::load_part(warps, from, length) };
         let mut job = Job::NONE;
-        if warp.plans() {
-            job = fast::plan_send(net, handle, left);
+        if warps.plans() {
+            job = fast::plan_send(net, handle, length);
         }
-        job = warp.share(job);
-        if Plan::is_slow(job.plan()) {
-            break job.plan();
+        job = warps.share(job);
+        plan = job.plan();
+        if !Plan::is_slow(plan) {
+            sent = long::send(net, handle, warps, &job, from, length, part);
+            if sent == length {
+                // The compiler takes lanes that come back from a function for a whole warp.
+                simt::come_together();
+                return if flags & SEND_ALL != 0 { 0 } else { sent as i64 };
+            }
+            plan = Job::NONE.plan();
         }
-        sent += job::send(net, group, handle, &job, rest, left, part);
-        if sent == length {
-            // The compiler takes lanes that come back from a function for a whole warp.
-            simt::leave(group.scope());
-            return if flags & SEND_ALL != 0 { 0 } else { sent as i64 };
-        }
-    };
+    }
     send_more(net, group, handle, from, length, flags, sent, plan[0], plan[1])
 }

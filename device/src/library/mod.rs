@@ -131,6 +131,9 @@ functions! {
     name(handle: u64, which: u32, to: *mut crate::SocketAddr) in socket;
     /// Sends `length` bytes; how many, or with [`SEND_ALL`] 0 if it was all of them.
     send(handle: u64, from: *const u8, length: usize, flags: u32) fast_in data;
+    /// The same, for messages of more than 256 bytes: a function of its own, so that neither saves the
+    /// registers of the other.
+    send_long(handle: u64, from: *const u8, length: usize, flags: u32) fast_in long;
     /// Receives at most `length` bytes.
     receive(handle: u64, to: *mut u8, length: usize, flags: u32) fast_in data;
     /// Copies `length` bytes from one buffer to another, each thread its share.

@@ -277,7 +277,8 @@ pub(crate) fn acquire(
     // Behind the lock: what it says then is of the socket whose lock it is.
     let (fetched, is_socket, in_use) = socket.fetch(direction);
     let found = socket.checked(direction, found);
-    let free = !found.has(Position::TAKEN | Position::SHUT) & (found.count() != 0);
+    let shut = if direction == Direction::Send { Position::SHUT } else { 0 };
+    let free = !found.has(Position::TAKEN | shut) & (found.count() != 0);
     let usable = !fetched.ring.is_none() & fetched.info.has_bytes();
     let mut position = found;
     if !(is_socket & in_use & free & usable) {
@@ -335,7 +336,7 @@ fn enter(
     let position = Position(locked as u64);
     let errno = match () {
         () if !socket.is_still_here() => Errno::EBADF,
-        () if position.has(Position::SHUT) => Errno::EPIPE,
+        () if direction == Direction::Send && position.has(Position::SHUT) => Errno::EPIPE,
         () => return locked,
     };
     // Who takes the direction next knows what was sent before.

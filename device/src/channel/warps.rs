@@ -1,0 +1,107 @@
+//! A group all of whose warps are whole, as the fast ways have it: barriers and votes are one instruction
+//! each, and its first warp plans for all.
+
+#![allow(unsafe_code, reason = "words in shared memory")]
+
+use crate::group::{AnyGroup, GroupKind};
+use crate::simt;
+
+use super::job::Job;
+
+/// Such a group, as a thread of it sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct Warps {
+    /// The thread's place in the group.
+    pub(super) rank: u32,
+    /// Threads of the group.
+    pub(super) size: u32,
+    /// Whether it is a block of several warps.
+    many: bool,
+}
+
+impl Warps {
+    /// A group, if all its warps are whole.
+    #[inline(always)]
+    pub(crate) fn of(group: AnyGroup) -> Option<Self> {
+        let (thread, threads) = (simt::position().thread, simt::block_threads());
+        // The last warp of a block may not be whole.
+        let rest = threads - (thread & !(simt::WARP - 1));
+        let of_warp = Self { rank: thread % simt::WARP, size: simt::WARP, many: false };
+        match group.kind() {
+            GroupKind::Warp if rest >= simt::WARP => Some(of_warp),
+            GroupKind::Block if threads.is_multiple_of(simt::WARP) => {
+                Some(Self { rank: thread, size: threads, many: threads != simt::WARP })
+            }
+            _ => None,
+        }
+    }
+
+    /// Waits for all threads.
+    #[inline(always)]
+    pub(crate) fn barrier(self) {
+        if self.many {
+            simt::whole_block_barrier();
+        } else {
+            simt::whole_warp_barrier();
+        }
+    }
+
+    /// Whether the calling thread is one of those that plan.
+    #[inline(always)]
+    pub(crate) fn plans(self) -> bool {
+        self.rank < simt::WARP
+    }
+
+    /// Gives all threads the job that was planned. All have met at a barrier since the last time.
+    #[inline(always)]
+    pub(crate) fn share(self, job: Job) -> Job {
+        if !self.many {
+            return job;
+        }
+        let scratch = simt::block_scratch().cast::<Job>();
+        if self.rank == 0 {
+            // SAFETY: there is room, and between these barriers only this thread touches it.
+            unsafe { scratch.write(job) };
+        }
+        simt::whole_block_barrier();
+        // SAFETY: nobody writes before the next barrier.
+        unsafe { Job::read(scratch) }
+    }
+
+    /// The same of a plan alone.
+    #[inline(always)]
+    pub(crate) fn share_plan(self, plan: [u64; 2]) -> [u64; 2] {
+        if !self.many {
+            return plan;
+        }
+        let scratch = simt::block_scratch().cast::<[u64; 2]>();
+        if self.rank == 0 {
+            // SAFETY: as above.
+            unsafe { scratch.write(plan) };
+        }
+        simt::whole_block_barrier();
+        // SAFETY: as above.
+        unsafe { scratch.read() }
+    }
+
+    /// Whether all threads say yes, and the word of the first one. Also a barrier.
+    #[inline(always)]
+    pub(super) fn agree(self, yes: bool, word: u64) -> (bool, u64) {
+        if !self.many {
+            simt::whole_warp_barrier();
+            return (!simt::any_lane(!yes), simt::from_lane(word, 0));
+        }
+        // Behind the job, which other threads may still read.
+        // SAFETY: there is room; all threads meet between this store and the loads, and before the next.
+        unsafe {
+            let place = simt::block_scratch().cast::<u64>().add(Job::WORDS);
+            if self.rank == 0 {
+                place.write(word);
+            }
+            let any = simt::any(simt::Scope::Block, !yes);
+            // Lanes leave the barrier as they came to it.
+            simt::come_together();
+            (!any, place.read())
+        }
+    }
+}
