@@ -74,8 +74,8 @@ pub(super) fn give_back_receive(net: Net, handle: Handle, watched: bool, positio
         tell_proxy(net, handle, Direction::Receive, position.count());
     }
     let (lock, free) = unlocked(net, handle, Direction::Receive, position);
-    if position.has(Position::SHARED) {
-        // The next group's head must not be overtaken by this one's.
+    if watched | position.has(Position::SHARED) {
+        // The next group's head must not be overtaken by this one's, nor what the proxy is told.
         lock.store_release_on_gpu(free);
     } else {
         lock.store(free);

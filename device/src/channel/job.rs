@@ -157,10 +157,10 @@ pub(crate) fn held([_, span]: [u64; 2]) -> (Position, Position) {
 
 /// Publishes how far the group has received, and gives the direction back.
 #[inline(always)]
-pub(super) fn give_back(publishes: u64, lock: Word, end: Position) {
+pub(super) fn give_back(publishes: u64, lock: Word, end: Position, told: bool) {
     Socket::at(publishes).store(Progress::new(end.count(), 0).0);
-    if end.has(Position::SHARED) {
-        // The next group's head must not be overtaken by this one's.
+    if told | end.has(Position::SHARED) {
+        // The next group's head must not be overtaken by this one's, nor what the proxy was told.
         lock.store_release_on_gpu(end.0);
     } else {
         lock.store(end.0);
@@ -246,11 +246,10 @@ pub(super) fn leave(net: Net, handle: Handle, job: &Job, used: usize, packet: bo
     let before = job.position.without(Position::LONG | Position::BY_RING);
     let end = Position(before.0 + used as u64).with(hint);
     if watched != 0 {
-        Socket::at(job.publishes).store(Progress::new(end.count(), 0).0);
         tell_proxy(net, handle, Direction::Receive, end.count());
     }
     let lock = Socket::known(net, handle).lock_word(Direction::Receive);
-    give_back(job.publishes, lock, end);
+    give_back(job.publishes, lock, end, watched != 0);
 }
 
 /// Carries out a send of at most `most` bytes; all threads of the group call it. How many were sent; the

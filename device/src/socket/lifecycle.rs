@@ -412,7 +412,7 @@ pub(crate) fn own(net: Net, handle: Handle, group: u64, position: Position) -> i
 }
 
 /// Tells the proxy how far a direction of a p2p stream is. The calling group has the direction, and
-/// gives it back later: who has it next tells of more, behind this.
+/// gives it back later, with a release: who has it next tells of more, behind this.
 #[cold]
 #[inline(never)]
 #[allow(unsafe_code, reason = "a word of the net's layout")]
@@ -425,7 +425,6 @@ pub(crate) fn tell_proxy(net: Net, handle: Handle, direction: Direction, count: 
     let told = Told::new(count, socket.info().told(direction));
     // SAFETY: the handle is within the layout (`named`).
     unsafe { Word::at(address) }.store(told.0);
-    simt::gpu_release_fence();
 }
 
 /// Has the kernels at both ends of a p2p stream tell their proxies what happens from now on. Nothing
@@ -448,6 +447,7 @@ pub(crate) fn watch_both_ends(net: Net, handle: Handle) {
             Socket::at(peer).store(1);
             tell_proxy(net, handle, direction, position.count());
         }
+        simt::gpu_release_fence();
         socket.unlock(direction, position);
     }
 }

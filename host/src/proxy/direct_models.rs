@@ -73,7 +73,7 @@ impl Direct {
 fn what_the_proxy_is_told() {
     // Two groups send on one stream, one as soon as the other has left the side, and the other end
     // receives: what was told last is all of it.
-    holds(3, &[Weakness::ReleaseFence], || {
+    holds(3, &[Weakness::StoreRelease], || {
         let Direct { mut small, ends: [near, far], _arena } = Direct::new();
         let net = small.net;
         // Their records: who meets while they are made is beyond loom, as who meets at a lock.

@@ -297,7 +297,7 @@ fn receive_ring() {
 
 #[test]
 fn send_ring() {
-    holds(3, &[Weakness::ReleaseFence, Weakness::AcquireFence], || {
+    holds(3, &[Weakness::StoreRelease, Weakness::AcquireFence], || {
         let mut small = Small::new(1);
         let wire = Wire::default();
         let handle = small.add(&wire, Phase::Open);
