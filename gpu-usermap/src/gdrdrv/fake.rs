@@ -160,7 +160,14 @@ impl State {
 
     fn pin(&mut self, file: RawFd, address: u64, size: u64) -> Result<u64, Errno> {
         let first = address / GPU_PAGE * GPU_PAGE;
-        let end = (address + size).next_multiple_of(GPU_PAGE);
+        // Releases up to 2.4.1 hand the size on as they got it, and the GPU driver refuses parts of
+        // its pages; later ones of 2.4 say the same version and round up.
+        let rounds_up = self.driver >= 2 << 16 | 5;
+        let end = match address + size {
+            end if rounds_up => end.next_multiple_of(GPU_PAGE),
+            end if end % GPU_PAGE == 0 => end,
+            _ => return Err(Errno(libc::EINVAL)),
+        };
         let freed = self.freed.iter().any(|(from, to)| first < *to && *from < end);
         if size == 0 || first < BASE || end > BASE + SIZE || freed {
             return Err(Errno(libc::EINVAL));

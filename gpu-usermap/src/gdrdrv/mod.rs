@@ -7,8 +7,9 @@
 //! ```
 //!
 //! The driver's ways that this file answers for:
-//! - It maps a pin from its first GPU page only, so a pin begins with a page, whatever range was
-//!   asked for; the caller is told how far into it the range begins.
+//! - It maps a pin from its first GPU page only, and releases up to 2.4.1 hand the size to the GPU
+//!   driver as they got it, which takes whole pages. So a pin is of whole GPU pages, whatever range
+//!   was asked for; the caller is told how far into it the range begins.
 //! - It takes a handle that it no longer knows for another one. So a handle lives in one [`Pin`],
 //!   whose drop is the only place that gives it back; 0 is a handle like others.
 //! - It serves the process that opened it alone, and a child inherits no mapping. So a drop in a
@@ -111,16 +112,17 @@ impl Driver {
         let beyond = || Why::Nonsense { what: "an allocation beyond the address space" };
         let first = address / GPU_PAGE * GPU_PAGE;
         let lead = (address - first) as usize;
-        let page = self.file.system.page_size();
-        let span = lead
-            .checked_add(length)
-            .and_then(|end| end.checked_next_multiple_of(page))
-            .filter(|span| first.checked_add(*span as u64).is_some())
+        let end = lead.checked_add(length).ok_or_else(beyond)?;
+        let size = (end as u64)
+            .checked_next_multiple_of(GPU_PAGE)
+            .filter(|size| first.checked_add(*size).is_some())
             .ok_or_else(beyond)?;
+        // Less than the pin: the neighbours of the range are none of the caller's business.
+        let span =
+            end.checked_next_multiple_of(self.file.system.page_size()).ok_or_else(beyond)?;
         if length == 0 {
             return Err(Why::Refused { call: Call::Pin, errno: Errno(libc::EINVAL) });
         }
-        let size = span as u64;
         let handle = if self.version >= Version::WITH_PIN_V2 {
             let mut pin = PinV2 { address: first, size, ..PinV2::default() };
             call(&self.file, &mut pin).map_err(refused(Call::Pin))?;
@@ -148,6 +150,7 @@ pub struct Pin {
     /// The first pinned byte, a multiple of the GPU's pages.
     first: u64,
     lead: usize,
+    /// Bytes to map from there on, in whole pages of the host.
     span: usize,
     process: u32,
 }

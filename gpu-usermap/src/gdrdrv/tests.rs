@@ -109,6 +109,33 @@ fn an_older_driver_is_asked_as_it_understands() {
 }
 
 #[test]
+fn any_range_is_mapped_by_every_version() {
+    let page = GPU_PAGE as usize;
+    for minor in [0, 3, 4, 5, 6] {
+        let fake = Fake::new();
+        fake.state().driver = 2 << 16 | minor;
+        let memory = fake.memory(BASE, SIZE as usize);
+        let mapper = mapper(&fake);
+        for start in [0, 1, 8, 4095, 4096, page - 1, page, page + 1, 3 * page + 4097] {
+            for length in [1, 4, 4095, 4096, 4097, page - 1, page, page + 1, 5 * page + 3] {
+                let mapping = mapper.map(&memory, start..start + length);
+                let mapping = mapping.unwrap_or_else(|error| {
+                    panic!("2.{minor}, {length} bytes from {start} on: {error}")
+                });
+                let view = mapping.view().unwrap();
+                view.store(length - 1, 0xA5_u8).unwrap();
+                view.flush();
+                let mut byte = [0];
+                memory.driver_read(start + length - 1, &mut byte).unwrap();
+                assert_eq!(byte, [0xA5]);
+            }
+        }
+        drop(mapper);
+        assert_eq!(fake.left(), NOTHING);
+    }
+}
+
+#[test]
 fn versions_that_do_not_fit_are_refused() {
     let fake = Fake::new();
     let memory = fake.memory(BASE, 4096);
