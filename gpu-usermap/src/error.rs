@@ -96,6 +96,9 @@ pub enum Why {
         /// How.
         errno: Errno,
     },
+    /// The memory went away before the mapping stood.
+    #[error("the memory was freed while it was being mapped: keep it until then")]
+    Freed,
     /// The owner of the memory gives no dma-buf.
     #[error("no dma-buf of this memory: {0}")]
     NotExported(#[source] MemoryError),
@@ -154,7 +157,6 @@ fn remedy(call: Call, errno: Errno) -> &'static str {
         (Call::MappingType, libc::EBUSY) => ": it is mapped already, with another type",
         (Call::MappingType, libc::EOPNOTSUPP) => ": this machine has no such mappings",
         (Call::MapPinned, libc::EAGAIN) => ": the system's page attributes forbid it",
-        (Call::MapPinned, libc::EINVAL) => ": the memory may have been freed meanwhile",
         _ => "",
     }
 }

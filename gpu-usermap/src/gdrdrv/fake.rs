@@ -56,6 +56,8 @@ pub(crate) struct State {
     pub(crate) driver: u32,
     pub(crate) minimum_api: u32,
     pub(crate) fail: Option<(Step, Errno)>,
+    /// Memory, from an address to an end, that is freed just before a step.
+    pub(crate) free_before: Option<(Step, u64, u64)>,
     /// What the info calls say in place of the truth: address, size, type.
     pub(crate) lie: Option<(u64, u64, u32)>,
     pub(crate) process: u32,
@@ -89,6 +91,7 @@ impl Fake {
             driver: 2 << 16 | 6,
             minimum_api: 2 << 16,
             fail: None,
+            free_before: None,
             lie: None,
             process: PROCESS,
             log: Vec::new(),
@@ -130,12 +133,20 @@ impl Fake {
 
     /// Frees memory under whoever has pinned it.
     pub(crate) fn free(&self, address: u64, len: u64) {
-        let mut state = self.state();
-        state.freed.push((address, address + len));
+        let gone = self.state().free(address, address + len);
+        assert!(gone > 0, "nobody has mapped that");
+    }
+}
+
+impl State {
+    /// Frees memory; says how many mappings went with it.
+    fn free(&mut self, from: u64, to: u64) -> usize {
+        self.freed.push((from, to));
         let mut gone = 0;
-        for pin in state.files.values_mut().flat_map(|file| &mut file.pins) {
-            if pin.first < address + len && address < pin.first + pin.size {
+        for pin in self.files.values_mut().flat_map(|file| &mut file.pins) {
+            if pin.first < to && from < pin.first + pin.size {
                 pin.revoked = true;
+                pin.kind = mapping_type::NONE;
                 if let Some((start, length)) = pin.mapped {
                     let start = ptr::with_exposed_provenance_mut(start);
                     // The pages stay reserved, and touching them is fatal.
@@ -146,12 +157,14 @@ impl Fake {
                 }
             }
         }
-        assert!(gone > 0, "nobody has mapped that");
+        gone
     }
-}
 
-impl State {
-    fn failure(&self, step: Step) -> Result<(), Errno> {
+    /// What happens before a step: a free beside it, a failure.
+    fn before(&mut self, step: Step) -> Result<(), Errno> {
+        if let Some((_, from, to)) = self.free_before.take_if(|(before, ..)| *before == step) {
+            self.free(from, to);
+        }
         match self.fail {
             Some((failing, errno)) if failing == step => Err(errno),
             _ => Ok(()),
@@ -228,7 +241,7 @@ impl System for Fake {
         assert_eq!(path, PATH_FOR_OPEN);
         let mut state = self.state();
         state.log.push("open");
-        state.failure(Step::Open)?;
+        state.before(Step::Open)?;
         let file = state.next_file;
         state.next_file += 1;
         let opener = state.process;
@@ -249,7 +262,7 @@ impl System for Fake {
             state.strangers += 1;
             return Err(Errno(libc::EACCES));
         }
-        state.failure(Step::Ioctl(code))?;
+        state.before(Step::Ioctl(code))?;
         let newer_than = |minor: u32| state.driver >= 2 << 16 | minor;
         let (has_info_v2, has_pin_v2) = (newer_than(4), newer_than(5));
         // SAFETY: each code with its structure, as Request promises.
@@ -317,7 +330,7 @@ impl System for Fake {
         let mut state = self.state();
         let Some(opener) = state.files.get(&file).map(|file| file.opener) else {
             // A real descriptor: an export.
-            state.failure(Step::MmapOfExport)?;
+            state.before(Step::MmapOfExport)?;
             let start = Linux.mmap(file, length, offset)?;
             state.mapped += 1;
             return Ok(start);
@@ -326,7 +339,7 @@ impl System for Fake {
         if opener != state.process {
             return Err(Errno(libc::EACCES));
         }
-        state.failure(Step::Mmap)?;
+        state.before(Step::Mmap)?;
         let page = Linux.page_size() as u64;
         assert_eq!(offset % page, 0);
         let pin = state.pin_of(file, offset / page)?;

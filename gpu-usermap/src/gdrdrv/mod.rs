@@ -159,8 +159,18 @@ impl Pin {
     /// Maps the pages, as the driver finds best or with the caching asked for.
     ///
     /// # Errors
-    /// What the driver says, or an answer that cannot be; the pin is given back then.
+    /// What the driver says, an answer that cannot be, or memory that was freed meanwhile; the pin
+    /// is given back then.
     pub fn map(self, wanted: Option<Caching>) -> Result<Mapped, Why> {
+        match self.try_map(wanted) {
+            Ok((pages, caching)) => Ok(Mapped { pages, pin: self, caching }),
+            // Each call has its own answer about memory that is gone. This one is the reason.
+            Err(_) if self.check() == Err(AccessError::Revoked) => Err(Why::Freed),
+            Err(why) => Err(why),
+        }
+    }
+
+    fn try_map(&self, wanted: Option<Caching>) -> Result<(Pages, Caching), Why> {
         self.ask_for_type(wanted)?;
         let file = &self.driver.file;
         let offset = self
@@ -169,8 +179,7 @@ impl Pin {
             .ok_or(Why::Nonsense { what: "a handle beyond all offsets" })?;
         let pages = Pages::map(Arc::clone(&file.system), file.descriptor, self.span, offset)
             .map_err(refused(Call::MapPinned))?;
-        let caching = self.mapped_as()?;
-        Ok(Mapped { pages, pin: self, caching })
+        Ok((pages, self.mapped_as()?))
     }
 
     fn ask_for_type(&self, wanted: Option<Caching>) -> Result<(), Why> {

@@ -304,6 +304,26 @@ fn memory_freed_while_mapped_is_noticed() {
 }
 
 #[test]
+fn memory_freed_while_it_is_being_mapped_is_not_the_drivers_fault() {
+    let steps = [
+        (6, Step::Ioctl(InfoV2::CODE)),
+        (6, Step::Mmap),
+        (6, Step::Ioctl(MappingType::CODE)),
+        (3, Step::Ioctl(Info::CODE)),
+        (3, Step::Mmap),
+    ];
+    for (minor, step) in steps {
+        let fake = Fake::new();
+        fake.state().driver = 2 << 16 | minor;
+        fake.state().free_before = Some((step, BASE, BASE + 4096));
+        let memory = fake.memory(BASE, 4096);
+        let refused = why(mapper(&fake).map(&memory, 0..4096));
+        assert!(refused.to_string().contains("freed while"), "2.{minor}, {step:?}: {refused}");
+        assert_eq!(fake.left(), NOTHING, "2.{minor}, {step:?}");
+    }
+}
+
+#[test]
 fn who_still_stores_to_memory_that_is_gone_does_so_in_vain() {
     let fake = Fake::new();
     let memory = fake.memory(BASE, 4096);
