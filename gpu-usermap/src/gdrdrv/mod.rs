@@ -179,29 +179,31 @@ impl Pin {
             .ok_or(Why::Nonsense { what: "a handle beyond all offsets" })?;
         let pages = Pages::map(Arc::clone(&file.system), file.descriptor, self.span, offset)
             .map_err(refused(Call::MapPinned))?;
-        Ok((pages, self.mapped_as()?))
+        let caching = self.mapped_as()?;
+        match wanted {
+            Some(wanted) if wanted != caching => {
+                Err(refused(Call::MappingType)(Errno(libc::EOPNOTSUPP)))
+            }
+            _ => Ok((pages, caching)),
+        }
     }
 
+    /// Says how the pages are to be mapped, where the driver can be told. What it does in the end
+    /// shows afterwards.
     fn ask_for_type(&self, wanted: Option<Caching>) -> Result<(), Why> {
+        if self.driver.version < Version::WITH_PIN_V2 {
+            return Ok(());
+        }
         let kind = match wanted {
             None => mapping_type::NONE,
             Some(Caching::WriteCombining) => mapping_type::WRITE_COMBINING,
             Some(Caching::Cached) => mapping_type::CACHED,
             Some(Caching::Device) => mapping_type::DEVICE,
         };
-        let errno = if self.driver.version < Version::WITH_PIN_V2 {
-            Errno(libc::ENOTTY)
-        } else {
-            let mut request = MappingType { handle: self.handle, kind, padding: 0 };
-            match call(&self.driver.file, &mut request) {
-                Ok(()) => return Ok(()),
-                Err(errno) => errno,
-            }
-        };
-        match (errno.0, wanted) {
-            // A driver without the call does as it finds best.
-            (libc::ENOTTY, None) => Ok(()),
-            _ => Err(Why::Refused { call: Call::MappingType, errno }),
+        let mut request = MappingType { handle: self.handle, kind, padding: 0 };
+        match call(&self.driver.file, &mut request) {
+            Err(errno) if errno.0 != libc::ENOTTY => Err(refused(Call::MappingType)(errno)),
+            _ => Ok(()),
         }
     }
 
