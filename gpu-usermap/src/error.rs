@@ -186,6 +186,9 @@ pub enum AccessError {
     /// The driver has taken the memory away: it was freed, or its device was reset.
     #[error("the GPU memory behind the mapping is gone: map again after allocating again")]
     Revoked,
+    /// Its pages were replaced, by [`Mapping::abandon`](crate::Mapping::abandon).
+    #[error("the mapping was abandoned, and what is stored there reaches no GPU: map again")]
+    Abandoned,
     /// A process that was forked after the mapping was made.
     #[error("the mapping was made by another process: map again in this one")]
     OtherProcess,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::error::{AccessError, PassedOver};
 use crate::memory::GpuMemory;
-use crate::system::{Errno, System};
+use crate::system::{Errno, Pages, System};
 use crate::view::{Caching, View};
 use crate::{Backend, dmabuf, gdrdrv};
 
@@ -17,6 +17,17 @@ pub(crate) enum Held {
     Gdrdrv(gdrdrv::Mapped),
     DmaBuf(dmabuf::Mapped, Caching),
     Direct(NonNull<u8>),
+}
+
+impl Held {
+    /// The pages that were mapped; none where the memory itself is the CPU's.
+    fn pages(&self) -> Option<&Pages> {
+        match self {
+            Self::Gdrdrv(mapped) => Some(mapped.pages()),
+            Self::DmaBuf(mapped, _) => Some(mapped.pages()),
+            Self::Direct(_) => None,
+        }
+    }
 }
 
 /// A range of GPU memory in the CPU's address space. It holds the memory, or a borrow of it; dropped,
@@ -109,10 +120,13 @@ impl<M: GpuMemory> Mapping<M> {
     /// the other backends nobody can take the memory away that the mapping holds.
     ///
     /// # Errors
-    /// It is gone, or this is another process.
+    /// It is gone, the mapping was abandoned, or this is another process.
     pub fn check(&self) -> Result<(), AccessError> {
         if self.system.process() != self.process {
             return Err(AccessError::OtherProcess);
+        }
+        if self.held.pages().is_some_and(Pages::are_covered) {
+            return Err(AccessError::Abandoned);
         }
         match &self.held {
             Held::Gdrdrv(mapped) => mapped.check(),
@@ -137,18 +151,15 @@ impl<M: GpuMemory> Mapping<M> {
 
     /// Puts zeroed pages of this process where the mapping lies, for who has found by
     /// [`check`](Self::check) that its memory is gone and has threads that still store there: from
-    /// now on they do so in vain, and not at the cost of the process. Kernels see none of it.
-    /// Memory that nobody can take away stays as it is.
+    /// now on they do so in vain, and not at the cost of the process. Kernels see none of it, and
+    /// there is no new view. Memory of the host or of an emulated GPU, which no mapping had to be
+    /// made for, stays as it is.
     ///
     /// # Errors
     /// The system's; EPERM in a process that was forked after the mapping was made, where something
     /// else may lie. The mapping is as it was then.
     pub fn abandon(&self) -> Result<(), Errno> {
-        match &self.held {
-            Held::Gdrdrv(mapped) => mapped.cover(),
-            Held::DmaBuf(mapped, _) => mapped.cover(),
-            Held::Direct(_) => Ok(()),
-        }
+        self.held.pages().map_or(Ok(()), Pages::cover)
     }
 
     /// Unmaps, and gives the memory back to the caller.

@@ -7,6 +7,7 @@ use std::ffi::{CStr, c_void};
 use std::os::fd::RawFd;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::{fmt, io};
 
 /// An error number of the system.
@@ -167,6 +168,8 @@ pub struct Pages {
     start: NonNull<u8>,
     length: usize,
     process: u32,
+    /// Zeroed pages of this process lie there by now.
+    covered: AtomicBool,
 }
 
 // SAFETY: a mapping belongs to the process, not to a thread; Pages itself only holds its bounds.
@@ -183,7 +186,7 @@ impl Pages {
     ) -> Result<Self, Errno> {
         let start = system.mmap(file, length, offset)?;
         let process = system.process();
-        Ok(Self { system, start, length, process })
+        Ok(Self { system, start, length, process, covered: AtomicBool::new(false) })
     }
 
     /// The first byte.
@@ -198,7 +201,15 @@ impl Pages {
             return Err(Errno(libc::EPERM));
         }
         // SAFETY: `map` made the mapping with that length, and only the drop ends it.
-        unsafe { self.system.cover(self.start, self.length) }
+        unsafe { self.system.cover(self.start, self.length) }?;
+        // Pairs with the load in `are_covered`.
+        self.covered.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether `cover` has put other pages in their place.
+    pub(crate) fn are_covered(&self) -> bool {
+        self.covered.load(Ordering::Acquire)
     }
 
     /// Bytes mapped.

@@ -290,9 +290,9 @@ impl Mapped {
         self.pin.check()
     }
 
-    /// Puts zeroed pages in the place of memory that is gone.
-    pub(crate) fn cover(&self) -> Result<(), Errno> {
-        self.pages.cover()
+    /// The pages that are mapped.
+    pub(crate) fn pages(&self) -> &Pages {
+        &self.pages
     }
 
     /// Unmaps, and keeps the pin.

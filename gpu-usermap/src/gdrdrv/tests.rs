@@ -334,6 +334,7 @@ fn who_still_stores_to_memory_that_is_gone_does_so_in_vain() {
     // Touching the pages is fatal from here on, and no longer once they are covered.
     fake.free(BASE, 4096);
     mapping.abandon().unwrap();
+    assert_eq!(mapping.check(), Err(AccessError::Abandoned));
     view.store(8, 9_u64).unwrap();
     assert_eq!((view.load(8), view.load(0)), (Ok(9_u64), Ok(0_u64)));
     let mut bytes = [0; 8];
@@ -342,6 +343,24 @@ fn who_still_stores_to_memory_that_is_gone_does_so_in_vain() {
     // It is given back as ever.
     drop(mapping);
     assert_eq!(fake.left(), (0, 0, 0));
+}
+
+#[test]
+fn an_abandoned_mapping_gives_no_view() {
+    // The driver still has the memory: nothing but the mapping itself knows.
+    for backend in [Backend::Gdrdrv, Backend::DmaBuf] {
+        let fake = Fake::new();
+        let memory = fake.memory(BASE, 4096);
+        let mapper = mapper(&fake).choice(Choice::Only(backend));
+        let mapping = mapper.map(&memory, 0..4096).unwrap();
+        mapping.abandon().unwrap();
+        assert_eq!(mapping.check(), Err(AccessError::Abandoned), "{backend}: stores go nowhere");
+        assert!(mapping.view().is_err(), "{backend}");
+        mapping.abandon().unwrap();
+        drop(mapping);
+        let again = mapper.map(&memory, 0..4096).unwrap();
+        assert!(again.view().is_ok(), "{backend}: another mapping is as good as ever");
+    }
 }
 
 #[test]
