@@ -12,7 +12,7 @@ use crate::error::{MapError, PassedOver, Why};
 use crate::gdrdrv::Driver;
 use crate::mapping::{Held, Mapping};
 use crate::memory::{Allocate, GpuMemory, Location};
-use crate::system::{Linux, System};
+use crate::system::{Linux, ProcessId, System};
 use crate::view::Caching;
 
 /// A way to map.
@@ -80,7 +80,7 @@ pub struct Mapper {
     system: Arc<dyn System>,
     choice: Choice,
     /// The driver that was opened, and by which process: it serves no other.
-    driver: Mutex<Option<(u32, Arc<Driver>)>>,
+    driver: Mutex<Option<(ProcessId, Arc<Driver>)>>,
 }
 
 impl Default for Mapper {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::error::{AccessError, PassedOver};
 use crate::memory::GpuMemory;
-use crate::system::{Errno, Pages, System};
+use crate::system::{Errno, Pages, ProcessId, System};
 use crate::view::{Caching, View};
 use crate::{Backend, dmabuf, gdrdrv};
 
@@ -40,7 +40,7 @@ pub struct Mapping<M: GpuMemory> {
     backend: Backend,
     passed: Vec<PassedOver>,
     system: Arc<dyn System>,
-    process: u32,
+    process: ProcessId,
     /// Last, so that it goes last.
     memory: M,
 }

@@ -3,12 +3,18 @@
 
 #![allow(unsafe_code, reason = "system calls")]
 
+mod process;
+#[cfg(test)]
+mod tests;
+
 use std::ffi::{CStr, c_void};
 use std::os::fd::RawFd;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{fmt, io};
+
+pub use process::ProcessId;
 
 /// An error number of the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,7 +83,7 @@ pub trait System: Send + Sync {
     unsafe fn cover(&self, start: NonNull<u8>, length: usize) -> Result<(), Errno>;
 
     /// The calling process.
-    fn process(&self) -> u32;
+    fn process(&self) -> ProcessId;
 
     /// Bytes of a page.
     fn page_size(&self) -> usize;
@@ -133,8 +139,8 @@ impl System for Linux {
         if covered == libc::MAP_FAILED { Err(Errno::last()) } else { Ok(()) }
     }
 
-    fn process(&self) -> u32 {
-        std::process::id()
+    fn process(&self) -> ProcessId {
+        ProcessId::current()
     }
 
     fn page_size(&self) -> usize {
@@ -167,7 +173,7 @@ pub struct Pages {
     system: Arc<dyn System>,
     start: NonNull<u8>,
     length: usize,
-    process: u32,
+    process: ProcessId,
     /// Zeroed pages of this process lie there by now.
     covered: AtomicBool,
 }

@@ -16,14 +16,16 @@ use super::abi::{
 };
 use super::{GPU_PAGE, PATH_FOR_OPEN};
 use crate::memory::{Exported, GpuMemory, Location, MemoryError};
-use crate::system::{Errno, Linux, System};
+use crate::system::{Errno, Linux, ProcessId, System};
 
 /// Where the GPU's memory begins, and how much there is.
 pub(crate) const BASE: u64 = 0x7F00_0000_0000;
 pub(crate) const SIZE: u64 = 16 * GPU_PAGE;
 
 /// The process of a test, unless it says otherwise.
-pub(crate) const PROCESS: u32 = 100;
+pub(crate) const PROCESS: ProcessId = ProcessId::fake(100);
+/// One that was forked from it.
+pub(crate) const CHILD: ProcessId = ProcessId::fake(101);
 
 /// A place where the fake can be told to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +47,7 @@ struct PinState {
 }
 
 struct FileState {
-    opener: u32,
+    opener: ProcessId,
     next_handle: u64,
     /// Newest first, as the driver keeps them.
     pins: Vec<PinState>,
@@ -60,7 +62,7 @@ pub(crate) struct State {
     pub(crate) free_before: Option<(Step, u64, u64)>,
     /// What the info calls say in place of the truth: address, size, type.
     pub(crate) lie: Option<(u64, u64, u32)>,
-    pub(crate) process: u32,
+    pub(crate) process: ProcessId,
     /// Names of the calls that were made.
     pub(crate) log: Vec<&'static str>,
     /// Calls with a handle that was not pinned.
@@ -373,7 +375,7 @@ impl System for Fake {
         unsafe { Linux.cover(start, length) }
     }
 
-    fn process(&self) -> u32 {
+    fn process(&self) -> ProcessId {
         self.state().process
     }
 

@@ -28,7 +28,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use crate::error::{AccessError, Call, Why};
-use crate::system::{Errno, File, Pages, System};
+use crate::system::{Errno, File, Pages, ProcessId, System};
 use crate::view::Caching;
 use abi::{
     CallbackFlag, GetVersion, Info, InfoV2, MappingType, PinBuffer, PinV2, Request, Unpin,
@@ -118,8 +118,7 @@ impl Driver {
             .filter(|size| first.checked_add(*size).is_some())
             .ok_or_else(beyond)?;
         // Less than the pin: the neighbours of the range are none of the caller's business.
-        let span =
-            end.checked_next_multiple_of(self.file.system.page_size()).ok_or_else(beyond)?;
+        let span = end.checked_next_multiple_of(self.file.system.page_size()).ok_or_else(beyond)?;
         if length == 0 {
             return Err(Why::Refused { call: Call::Pin, errno: Errno(libc::EINVAL) });
         }
@@ -152,7 +151,7 @@ pub struct Pin {
     lead: usize,
     /// Bytes to map from there on, in whole pages of the host.
     span: usize,
-    process: u32,
+    process: ProcessId,
 }
 
 impl Pin {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::abi::{GetVersion, Info, InfoV2, MappingType, PinBuffer, PinV2, Request};
-use super::fake::{BASE, Fake, FakeMemory, PROCESS, SIZE, Step};
+use super::fake::{BASE, CHILD, Fake, FakeMemory, SIZE, Step};
 use super::{Driver, GPU_PAGE, Version};
 use crate::{
     AccessError, Backend, Caching, Call, Choice, Errno, GpuMemory, MapError, Mapper, Mapping, Why,
@@ -369,7 +369,7 @@ fn a_child_process_is_refused_and_touches_nothing() {
     let memory = fake.memory(BASE, 4096);
     let mapper = mapper(&fake);
     let mapping = mapper.map(&memory, 0..4096).unwrap();
-    fake.state().process = PROCESS + 1;
+    fake.state().process = CHILD;
     assert_eq!(mapping.check(), Err(AccessError::OtherProcess));
     assert!(mapping.view().is_err());
     fake.state().log.clear();
@@ -386,7 +386,7 @@ fn a_child_process_is_refused_and_touches_nothing() {
 fn another_process_descriptor_is_of_no_use() {
     let fake = Fake::new();
     let driver = Driver::open(Arc::clone(&fake) as _).unwrap();
-    fake.state().process = PROCESS + 1;
+    fake.state().process = CHILD;
     let refused = driver.pin(BASE, 1).unwrap_err();
     assert_eq!(errno_of(&refused), (Call::Pin, libc::EACCES));
     assert!(refused.to_string().contains("another process"));
