@@ -126,12 +126,15 @@ impl Mapper {
         if start > end || end > len {
             return Err(MapError::OutOfRange { start, end, len });
         }
+        // Before it is mapped, so that a free meanwhile shows. An owner that cannot tell is no reason
+        // not to map.
+        let buffer = memory.buffer_id().unwrap_or(None);
         let mut passed = Vec::new();
         for backend in Backend::ALL {
             match self.try_backend(backend, &memory, start, end - start) {
                 Ok(held) => {
                     let made = (backend, Arc::clone(&self.system), passed);
-                    return Ok(Mapping::new(memory, held, range, made));
+                    return Ok(Mapping::new(memory, held, range, buffer, made));
                 }
                 Err(why) => passed.push(PassedOver { backend, why }),
             }

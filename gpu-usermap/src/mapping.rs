@@ -28,6 +28,15 @@ impl Held {
             Self::Direct(_) => None,
         }
     }
+
+    /// Whether pages stay although their allocation was freed, and nobody tells.
+    fn outlives_frees(&self) -> bool {
+        match self {
+            Self::Gdrdrv(mapped) => !mapped.tells_of_frees(),
+            Self::DmaBuf(..) => true,
+            Self::Direct(_) => false,
+        }
+    }
 }
 
 /// A range of GPU memory in the CPU's address space. It holds the memory, or a borrow of it; dropped,
@@ -41,6 +50,8 @@ pub struct Mapping<M: GpuMemory> {
     passed: Vec<PassedOver>,
     system: Arc<dyn System>,
     process: ProcessId,
+    /// The allocation that was mapped, where that has to be looked at.
+    buffer: Option<u64>,
     /// Last, so that it goes last.
     memory: M,
 }
@@ -58,10 +69,12 @@ impl<M: GpuMemory> Mapping<M> {
         memory: M,
         held: Held,
         range: Range<usize>,
+        buffer: Option<u64>,
         (backend, system, passed): (Backend, Arc<dyn System>, Vec<PassedOver>),
     ) -> Self {
         let process = system.process();
-        Self { held, range, backend, passed, system, process, memory }
+        let buffer = buffer.filter(|_| held.outlives_frees());
+        Self { held, range, backend, passed, system, process, buffer, memory }
     }
 
     /// With what was tried on other memory before this.
@@ -116,8 +129,10 @@ impl<M: GpuMemory> Mapping<M> {
         &self.memory
     }
 
-    /// Asks whether the memory is still there. By gdrdrv the driver is asked, a system call; for
-    /// the other backends nobody can take the memory away that the mapping holds.
+    /// Asks whether the memory is still there. By gdrdrv the driver is asked, a system call. In its
+    /// persistent mode, and by dma-buf, the pages stay when the allocation is freed, and what is
+    /// stored there reaches no kernel: then the owner of the memory is asked which allocation lies
+    /// there ([`GpuMemory::buffer_id`]). The other backends reach the memory itself.
     ///
     /// # Errors
     /// It is gone, the mapping was abandoned, or this is another process.
@@ -128,14 +143,25 @@ impl<M: GpuMemory> Mapping<M> {
         if self.held.pages().is_some_and(Pages::are_covered) {
             return Err(AccessError::Abandoned);
         }
-        match &self.held {
-            Held::Gdrdrv(mapped) => mapped.check(),
-            Held::DmaBuf(..) | Held::Direct(_) => Ok(()),
+        if let Held::Gdrdrv(mapped) = &self.held {
+            mapped.check()?;
+        }
+        if self.buffer.is_none() || self.memory.buffer_id().is_ok_and(|now| now == self.buffer) {
+            Ok(())
+        } else {
+            Err(AccessError::Revoked)
         }
     }
 
+    /// Whether [`check`](Self::check) would see that the memory was freed: not where pages outlive
+    /// their allocation and the owner of the memory cannot tell.
+    #[must_use]
+    pub fn notices_frees(&self) -> bool {
+        self.buffer.is_some() || !self.held.outlives_frees()
+    }
+
     /// The bytes, after a [`check`](Self::check). Who keeps a view for long checks now and then: an
-    /// access to memory that the driver took away is a SIGBUS.
+    /// access to memory that the driver took away is a SIGBUS, or goes nowhere.
     ///
     /// # Errors
     /// As for `check`.

@@ -11,8 +11,8 @@ use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::abi::{
-    CallbackFlag, GetVersion, Info, InfoV2, MappingType, PinBuffer, PinV2, Request, Unpin,
-    mapping_type,
+    Attribute, CallbackFlag, GetVersion, Info, InfoV2, MappingType, PERSISTENT, PinBuffer, PinV2,
+    Request, Unpin, mapping_type,
 };
 use super::{GPU_PAGE, PATH_FOR_OPEN};
 use crate::memory::{Exported, GpuMemory, Location, MemoryError};
@@ -57,6 +57,12 @@ struct FileState {
 pub(crate) struct State {
     pub(crate) driver: u32,
     pub(crate) minimum_api: u32,
+    /// Pages are kept until they are unpinned, and nobody is told that they were freed.
+    pub(crate) persistent: bool,
+    /// The owner of memory can tell allocations apart.
+    pub(crate) numbers_buffers: bool,
+    /// What was freed is allocated again at once, at the same address.
+    pub(crate) reuses: bool,
     pub(crate) fail: Option<(Step, Errno)>,
     /// Memory, from an address to an end, that is freed just before a step.
     pub(crate) free_before: Option<(Step, u64, u64)>,
@@ -92,6 +98,9 @@ impl Fake {
         let state = State {
             driver: 2 << 16 | 6,
             minimum_api: 2 << 16,
+            persistent: false,
+            numbers_buffers: true,
+            reuses: false,
             fail: None,
             free_before: None,
             lie: None,
@@ -142,11 +151,15 @@ impl Fake {
 
 impl State {
     /// Frees memory; says how many mappings went with it.
-    fn free(&mut self, from: u64, to: u64) -> usize {
+    pub(crate) fn free(&mut self, from: u64, to: u64) -> usize {
         self.freed.push((from, to));
         let mut gone = 0;
         for pin in self.files.values_mut().flat_map(|file| &mut file.pins) {
             if pin.first < to && from < pin.first + pin.size {
+                gone += usize::from(pin.mapped.is_some());
+                if self.persistent {
+                    continue;
+                }
                 pin.revoked = true;
                 pin.kind = mapping_type::NONE;
                 if let Some((start, length)) = pin.mapped {
@@ -155,7 +168,6 @@ impl State {
                     // SAFETY: the mapping is there until munmap.
                     let result = unsafe { libc::mprotect(start, length, libc::PROT_NONE) };
                     assert_eq!(result, 0);
-                    gone += 1;
                 }
             }
         }
@@ -310,6 +322,13 @@ impl System for Fake {
                     (answer.va, answer.mapped_size, answer.page_size) = (va, size, GPU_PAGE as u32);
                     answer.mapping_type = kind;
                 }
+                Attribute::CODE if has_pin_v2 => {
+                    let answer: &mut Attribute = structure(argument);
+                    if answer.attribute != PERSISTENT {
+                        return Err(Errno(libc::EINVAL));
+                    }
+                    answer.value = u32::from(state.persistent);
+                }
                 CallbackFlag::CODE => {
                     let answer: &mut CallbackFlag = structure(argument);
                     answer.flag = u32::from(state.pin_of(file, answer.handle)?.revoked);
@@ -409,6 +428,17 @@ unsafe impl GpuMemory for FakeMemory {
         let offset = self.address.checked_sub(BASE).ok_or("not memory of this GPU")?;
         let descriptor = OwnedFd::from(self.fake.memory.try_clone()?);
         Ok(Exported { descriptor, offset })
+    }
+
+    fn buffer_id(&self) -> Result<Option<u64>, MemoryError> {
+        let (start, end) = (self.address, self.address.saturating_add(self.len as u64));
+        let state = self.fake.state();
+        let frees = state.freed.iter().filter(|(from, to)| start < *to && *from < end).count();
+        match frees {
+            0 => Ok(state.numbers_buffers.then_some(1)),
+            _ if state.reuses => Ok(state.numbers_buffers.then_some(1 + frees as u64)),
+            _ => Err("nothing lies there".into()),
+        }
     }
 
     fn driver_read(&self, offset: usize, into: &mut [u8]) -> Result<(), MemoryError> {

@@ -12,6 +12,8 @@
 //!   was asked for; the caller is told how far into it the range begins.
 //! - It takes a handle that it no longer knows for another one. So a handle lives in one [`Pin`],
 //!   whose drop is the only place that gives it back; 0 is a handle like others.
+//! - In its persistent mode, the default from 2.5 on, it keeps pages until they are unpinned and does
+//!   not hear of a free. So it says whether it does, and [`Mapping`](crate::Mapping) asks elsewhere.
 //! - It serves the process that opened it alone, and a child inherits no mapping. So a drop in a
 //!   child touches nothing.
 
@@ -31,8 +33,8 @@ use crate::error::{AccessError, Call, Why};
 use crate::system::{Errno, File, Pages, ProcessId, System};
 use crate::view::Caching;
 use abi::{
-    CallbackFlag, GetVersion, Info, InfoV2, MappingType, PinBuffer, PinV2, Request, Unpin,
-    mapping_type,
+    Attribute, CallbackFlag, GetVersion, Info, InfoV2, MappingType, PERSISTENT, PinBuffer, PinV2,
+    Request, Unpin, mapping_type,
 };
 
 /// The device node.
@@ -54,7 +56,9 @@ pub struct Version {
 impl Version {
     const OURS: Self = Self { major: 2, minor: 6 };
     const OLDEST: Self = Self { major: 2, minor: 0 };
+    const WITH_PERSISTENT: Self = Self { major: 2, minor: 4 };
     const WITH_INFO_V2: Self = Self { major: 2, minor: 4 };
+    const WITH_ATTRIBUTES: Self = Self { major: 2, minor: 5 };
     const WITH_PIN_V2: Self = Self { major: 2, minor: 5 };
 
     const fn from_word(word: u32) -> Self {
@@ -72,6 +76,7 @@ impl fmt::Display for Version {
 pub struct Driver {
     file: File,
     version: Version,
+    tells_of_frees: bool,
 }
 
 impl Driver {
@@ -95,7 +100,15 @@ impl Driver {
         if minimum > Version::OURS {
             return Err(Why::ClientTooOld { driver, minimum, ours: Version::OURS });
         }
-        Ok(Arc::new(Self { file, version: driver }))
+        let tells_of_frees = tells_of_frees(&file, driver);
+        Ok(Arc::new(Self { file, version: driver, tells_of_frees }))
+    }
+
+    /// Whether the driver hears, and tells, that pinned memory was freed. Not in its persistent
+    /// mode, nor where it cannot be asked for its mode (2.4).
+    #[must_use]
+    pub fn tells_of_frees(&self) -> bool {
+        self.tells_of_frees
     }
 
     /// What the driver says it is.
@@ -281,10 +294,16 @@ impl Mapped {
         self.caching
     }
 
-    /// Asks the driver whether the memory is still there.
+    /// Whether [`check`](Self::check) sees a free.
+    #[must_use]
+    pub fn tells_of_frees(&self) -> bool {
+        self.pin.driver.tells_of_frees
+    }
+
+    /// Asks the driver whether it has taken the memory back.
     ///
     /// # Errors
-    /// It is gone, or the driver does not say.
+    /// It has, or does not say.
     pub fn check(&self) -> Result<(), AccessError> {
         self.pin.check()
     }
@@ -298,6 +317,15 @@ impl Mapped {
     #[must_use]
     pub fn unmap(self) -> Pin {
         self.pin
+    }
+}
+
+fn tells_of_frees(file: &File, version: Version) -> bool {
+    let mut request = Attribute { attribute: PERSISTENT, value: 0 };
+    match version {
+        _ if version < Version::WITH_PERSISTENT => true,
+        _ if version < Version::WITH_ATTRIBUTES => false,
+        _ => call(file, &mut request).is_ok() && request.value == 0,
     }
 }
 

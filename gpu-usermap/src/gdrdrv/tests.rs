@@ -305,6 +305,53 @@ fn memory_freed_while_mapped_is_noticed() {
 }
 
 #[test]
+fn a_free_that_the_driver_does_not_tell_of_is_noticed() {
+    // From 2.5 on gdrdrv says that it keeps pages; 2.4 can be set so, and does not say it.
+    let drivers = [4, 5, 6].map(|minor| (Backend::Gdrdrv, minor));
+    for (backend, minor) in drivers.into_iter().chain([(Backend::DmaBuf, 6)]) {
+        for reuses in [false, true] {
+            let fake = Fake::new();
+            fake.state().driver = 2 << 16 | minor;
+            (fake.state().persistent, fake.state().reuses) = (true, reuses);
+            let freed = fake.memory(BASE, 4096);
+            let kept = fake.memory(BASE + 4 * GPU_PAGE, 4096);
+            let mapper = mapper(&fake).choice(Choice::Only(backend));
+            let gone = mapper.map(&freed, 0..4096).unwrap();
+            let stays = mapper.map(&kept, 0..4096).unwrap();
+            assert!(gone.notices_frees());
+            assert_eq!((gone.check(), stays.check()), (Ok(()), Ok(())));
+            fake.state().free(BASE, BASE + 4096);
+            assert_eq!(gone.check(), Err(AccessError::Revoked), "{backend}, 2.{minor}");
+            assert_eq!(gone.view().map(|view| view.len()), Err(AccessError::Revoked));
+            assert_eq!(stays.check(), Ok(()));
+            drop((gone, stays, mapper));
+            assert_eq!(fake.left(), NOTHING);
+        }
+    }
+}
+
+#[test]
+fn a_free_that_nobody_can_tell_of_is_said_to_be_so() {
+    for (minor, persistent, numbers_buffers, notices) in [
+        (3, false, false, true),
+        (4, false, false, false),
+        (4, false, true, true),
+        (6, false, false, true),
+        (6, true, false, false),
+        (6, true, true, true),
+    ] {
+        let fake = Fake::new();
+        let mut state = fake.state();
+        state.driver = 2 << 16 | minor;
+        (state.persistent, state.numbers_buffers) = (persistent, numbers_buffers);
+        drop(state);
+        let memory = fake.memory(BASE, 4096);
+        let mapping = mapper(&fake).map(&memory, 0..4096).unwrap();
+        assert_eq!((mapping.notices_frees(), mapping.check()), (notices, Ok(())), "2.{minor}");
+    }
+}
+
+#[test]
 fn memory_freed_while_it_is_being_mapped_is_not_the_drivers_fault() {
     let steps = [
         (6, Step::Ioctl(InfoV2::CODE)),

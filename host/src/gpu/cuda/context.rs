@@ -11,7 +11,9 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute, CUmemRangeHandleType};
+use cudarc::driver::sys::{
+    CUcontext, CUdevice, CUdevice_attribute, CUmemRangeHandleType, CUpointer_attribute,
+};
 
 use super::super::ledger::{Ledger, MAX_KERNELS, Ticket};
 use super::super::memory::{Given, Owner};
@@ -325,6 +327,17 @@ impl Owner for Context {
 
     fn ordinal(&self) -> i32 {
         self.ordinal
+    }
+
+    fn buffer_id(&self, address: *const u8) -> Result<Option<u64>, GpuError> {
+        self.bind()?;
+        let mut id = 0_u64;
+        let what = CUpointer_attribute::CU_POINTER_ATTRIBUTE_BUFFER_ID;
+        let to = (&raw mut id).cast();
+        // SAFETY: writes one number of eight bytes; of an address that is none it says so.
+        unsafe { call!(cuPointerGetAttribute(to, what, address.addr() as u64)) }
+            .map_err(|failed| self.failed(failed))?;
+        Ok(Some(id))
     }
 
     fn export(&self, address: u64, bytes: usize) -> Result<OwnedFd, GpuError> {

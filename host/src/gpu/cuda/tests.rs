@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use gpu_usermap::GpuMemory as _;
 use gpunet_device::abi::ABI;
 
 use super::super::{
@@ -154,8 +155,12 @@ fn nothing_waits_for_a_running_kernel() {
     let mut four = [0; 4];
     memory.read(255 * 4, &mut four).unwrap();
     assert_eq!(u32::from_le_bytes(four), 9);
+    let numbered = || memory.buffer_id().unwrap();
+    let first = quickly("number of an allocation", numbered);
+    assert!(first.is_some() && first == numbered());
     let large = quickly("large device memory", || gpu.device_memory(1 << 30)).unwrap();
     let other = quickly("host memory", || gpu.host_memory(256 << 20)).unwrap();
+    assert_ne!(large.buffer_id().unwrap(), first);
     drop(large);
     quickly("drop of host memory", || drop(other));
     quickly("drop of device memory", || drop(memory));

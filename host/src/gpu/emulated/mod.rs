@@ -103,6 +103,10 @@ impl Owner for Keeper {
         0
     }
 
+    fn buffer_id(&self, _: *const u8) -> Result<Option<u64>, GpuError> {
+        Ok(None)
+    }
+
     fn export(&self, _: u64, _: usize) -> Result<OwnedFd, GpuError> {
         let remedy = "its memory is pages of a file";
         Err(GpuError::Unsupported { what: "a driver's dma-buf", kind: "emulated", remedy })
