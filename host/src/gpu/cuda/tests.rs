@@ -30,6 +30,16 @@ again:
     @%p bra again;
     ret;
 }
+.visible .entry begin_and_spin(.param .u64 words) {
+    .reg .pred %p; .reg .b64 %a; .reg .b32 %v;
+    ld.param.u64 %a, [words];
+    red.release.sys.add.u32 [%a+4], 1;
+again:
+    ld.acquire.sys.u32 %v, [%a];
+    setp.eq.u32 %p, %v, 0;
+    @%p bra again;
+    ret;
+}
 .visible .entry fill(.param .u64 words, .param .u32 value) {
     .reg .b64 %a, %o; .reg .b32 %v, %t;
     ld.param.u64 %a, [words];
@@ -181,10 +191,22 @@ fn nothing_waits_for_a_running_kernel() {
 fn many_kernels_run_at_once_and_no_more_than_fit() {
     let (_alone, gpu) = device();
     let flag = gpu.host_memory(4096).unwrap();
+    let most = gpu.info().max_kernels;
+    let params = address(flag.device_ptr());
+    let launch = || start(&gpu, "begin_and_spin", (1, 32, 0), &[&params]);
     let running: Vec<_> =
-        quickly("128 launches", || (0..128).map(|_| spin(&gpu, &flag, 1, 32).unwrap()).collect());
-    let refused = spin(&gpu, &flag, 1, 32).unwrap_err();
-    assert!(matches!(refused, GpuError::TooManyKernels { running: 128, .. }), "{refused}");
+        quickly("as many launches as can be", || (0..most).map(|_| launch().unwrap()).collect());
+    // Each begins, although none ends.
+    // SAFETY: the second word of the page, which kernels access atomically.
+    let begun = unsafe { &*flag.as_ptr().cast::<AtomicU32>().add(1) };
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(begun.load(SeqCst), most * 32, "of {most} kernels of 32 threads");
+    let memory = quickly("memory beside them", || gpu.device_memory(1 << 20)).unwrap();
+    quickly("a copy beside them", || memory.read(0, &mut [0; 100])).unwrap();
+    drop(memory);
+    let refused = launch().unwrap_err();
+    let GpuError::TooManyKernels { running: counted, .. } = refused else { panic!("{refused}") };
+    assert_eq!(counted, most as usize);
     word(&flag).store(1, SeqCst);
     for running in &running {
         assert_eq!(finish(running), Ok(WaitOutcome::Finished));
