@@ -53,6 +53,7 @@ pub(crate) struct Offer {
 
 /// A message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "lives as long as one call, as large as on the wire")]
 pub(crate) enum Message {
     /// The caller's first: who it is, on which GPU, its address, and the one that it calls.
     Hello { token: u128, gpu: [u8; 17], send_ring: u32, name: SocketAddr, called: SocketAddr },
