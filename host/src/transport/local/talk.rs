@@ -152,6 +152,7 @@ impl Message {
 }
 
 /// What there was to hear.
+#[expect(clippy::large_enum_variant, reason = "as its message")]
 pub(crate) enum Heard {
     Message(Message, Option<OwnedFd>),
     /// Nothing now.
