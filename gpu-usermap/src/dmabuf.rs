@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::error::{Call, Why};
 use crate::memory::{Exported, MemoryError};
-use crate::system::{Errno, Pages, System};
+use crate::system::{Pages, System};
 
 /// A range of a dma-buf. Its fields are dropped in this order: pages first.
 #[derive(Debug)]
@@ -41,9 +41,9 @@ impl Mapped {
         Ok(Self { pages, lead, _descriptor: descriptor })
     }
 
-    /// Puts zeroed pages in the place of memory that is gone.
-    pub(crate) fn cover(&self) -> Result<(), Errno> {
-        self.pages.cover()
+    /// The pages that are mapped.
+    pub(crate) fn pages(&self) -> &Pages {
+        &self.pages
     }
 
     /// The first byte of the range.

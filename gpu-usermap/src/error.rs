@@ -96,6 +96,9 @@ pub enum Why {
         /// How.
         errno: Errno,
     },
+    /// The memory went away before the mapping stood.
+    #[error("the memory was freed while it was being mapped: keep it until then")]
+    Freed,
     /// The owner of the memory gives no dma-buf.
     #[error("no dma-buf of this memory: {0}")]
     NotExported(#[source] MemoryError),
@@ -154,7 +157,6 @@ fn remedy(call: Call, errno: Errno) -> &'static str {
         (Call::MappingType, libc::EBUSY) => ": it is mapped already, with another type",
         (Call::MappingType, libc::EOPNOTSUPP) => ": this machine has no such mappings",
         (Call::MapPinned, libc::EAGAIN) => ": the system's page attributes forbid it",
-        (Call::MapPinned, libc::EINVAL) => ": the memory may have been freed meanwhile",
         _ => "",
     }
 }
@@ -184,6 +186,9 @@ pub enum AccessError {
     /// The driver has taken the memory away: it was freed, or its device was reset.
     #[error("the GPU memory behind the mapping is gone: map again after allocating again")]
     Revoked,
+    /// Its pages were replaced, by [`Mapping::abandon`](crate::Mapping::abandon).
+    #[error("the mapping was abandoned, and what is stored there reaches no GPU: map again")]
+    Abandoned,
     /// A process that was forked after the mapping was made.
     #[error("the mapping was made by another process: map again in this one")]
     OtherProcess,

@@ -89,5 +89,5 @@ pub use error::{AccessError, Call, MapError, PassedOver, Why};
 pub use mapper::{Backend, Choice, Mapper};
 pub use mapping::Mapping;
 pub use memory::{Allocate, Exported, GpuMemory, Location, MemoryError};
-pub use system::{Errno, Linux, Pages, System};
+pub use system::{Errno, Linux, Pages, ProcessId, System};
 pub use view::{Caching, Place, View};

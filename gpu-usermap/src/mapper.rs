@@ -12,7 +12,7 @@ use crate::error::{MapError, PassedOver, Why};
 use crate::gdrdrv::Driver;
 use crate::mapping::{Held, Mapping};
 use crate::memory::{Allocate, GpuMemory, Location};
-use crate::system::{Linux, System};
+use crate::system::{Linux, ProcessId, System};
 use crate::view::Caching;
 
 /// A way to map.
@@ -80,7 +80,7 @@ pub struct Mapper {
     system: Arc<dyn System>,
     choice: Choice,
     /// The driver that was opened, and by which process: it serves no other.
-    driver: Mutex<Option<(u32, Arc<Driver>)>>,
+    driver: Mutex<Option<(ProcessId, Arc<Driver>)>>,
 }
 
 impl Default for Mapper {
@@ -126,12 +126,15 @@ impl Mapper {
         if start > end || end > len {
             return Err(MapError::OutOfRange { start, end, len });
         }
+        // Before it is mapped, so that a free meanwhile shows. An owner that cannot tell is no reason
+        // not to map.
+        let buffer = memory.buffer_id().unwrap_or(None);
         let mut passed = Vec::new();
         for backend in Backend::ALL {
             match self.try_backend(backend, &memory, start, end - start) {
                 Ok(held) => {
                     let made = (backend, Arc::clone(&self.system), passed);
-                    return Ok(Mapping::new(memory, held, range, made));
+                    return Ok(Mapping::new(memory, held, range, buffer, made));
                 }
                 Err(why) => passed.push(PassedOver { backend, why }),
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::error::{AccessError, PassedOver};
 use crate::memory::GpuMemory;
-use crate::system::{Errno, System};
+use crate::system::{Errno, Pages, ProcessId, System};
 use crate::view::{Caching, View};
 use crate::{Backend, dmabuf, gdrdrv};
 
@@ -17,6 +17,26 @@ pub(crate) enum Held {
     Gdrdrv(gdrdrv::Mapped),
     DmaBuf(dmabuf::Mapped, Caching),
     Direct(NonNull<u8>),
+}
+
+impl Held {
+    /// The pages that were mapped; none where the memory itself is the CPU's.
+    fn pages(&self) -> Option<&Pages> {
+        match self {
+            Self::Gdrdrv(mapped) => Some(mapped.pages()),
+            Self::DmaBuf(mapped, _) => Some(mapped.pages()),
+            Self::Direct(_) => None,
+        }
+    }
+
+    /// Whether pages stay although their allocation was freed, and nobody tells.
+    fn outlives_frees(&self) -> bool {
+        match self {
+            Self::Gdrdrv(mapped) => !mapped.tells_of_frees(),
+            Self::DmaBuf(..) => true,
+            Self::Direct(_) => false,
+        }
+    }
 }
 
 /// A range of GPU memory in the CPU's address space. It holds the memory, or a borrow of it; dropped,
@@ -29,7 +49,9 @@ pub struct Mapping<M: GpuMemory> {
     backend: Backend,
     passed: Vec<PassedOver>,
     system: Arc<dyn System>,
-    process: u32,
+    process: ProcessId,
+    /// The allocation that was mapped, where that has to be looked at.
+    buffer: Option<u64>,
     /// Last, so that it goes last.
     memory: M,
 }
@@ -47,10 +69,12 @@ impl<M: GpuMemory> Mapping<M> {
         memory: M,
         held: Held,
         range: Range<usize>,
+        buffer: Option<u64>,
         (backend, system, passed): (Backend, Arc<dyn System>, Vec<PassedOver>),
     ) -> Self {
         let process = system.process();
-        Self { held, range, backend, passed, system, process, memory }
+        let buffer = buffer.filter(|_| held.outlives_frees());
+        Self { held, range, backend, passed, system, process, buffer, memory }
     }
 
     /// With what was tried on other memory before this.
@@ -105,23 +129,39 @@ impl<M: GpuMemory> Mapping<M> {
         &self.memory
     }
 
-    /// Asks whether the memory is still there. By gdrdrv the driver is asked, a system call; for
-    /// the other backends nobody can take the memory away that the mapping holds.
+    /// Asks whether the memory is still there. By gdrdrv the driver is asked, a system call. In its
+    /// persistent mode, and by dma-buf, the pages stay when the allocation is freed, and what is
+    /// stored there reaches no kernel: then the owner of the memory is asked which allocation lies
+    /// there ([`GpuMemory::buffer_id`]). The other backends reach the memory itself.
     ///
     /// # Errors
-    /// It is gone, or this is another process.
+    /// It is gone, the mapping was abandoned, or this is another process.
     pub fn check(&self) -> Result<(), AccessError> {
         if self.system.process() != self.process {
             return Err(AccessError::OtherProcess);
         }
-        match &self.held {
-            Held::Gdrdrv(mapped) => mapped.check(),
-            Held::DmaBuf(..) | Held::Direct(_) => Ok(()),
+        if self.held.pages().is_some_and(Pages::are_covered) {
+            return Err(AccessError::Abandoned);
+        }
+        if let Held::Gdrdrv(mapped) = &self.held {
+            mapped.check()?;
+        }
+        if self.buffer.is_none() || self.memory.buffer_id().is_ok_and(|now| now == self.buffer) {
+            Ok(())
+        } else {
+            Err(AccessError::Revoked)
         }
     }
 
+    /// Whether [`check`](Self::check) would see that the memory was freed: not where pages outlive
+    /// their allocation and the owner of the memory cannot tell.
+    #[must_use]
+    pub fn notices_frees(&self) -> bool {
+        self.buffer.is_some() || !self.held.outlives_frees()
+    }
+
     /// The bytes, after a [`check`](Self::check). Who keeps a view for long checks now and then: an
-    /// access to memory that the driver took away is a SIGBUS.
+    /// access to memory that the driver took away is a SIGBUS, or goes nowhere.
     ///
     /// # Errors
     /// As for `check`.
@@ -137,18 +177,15 @@ impl<M: GpuMemory> Mapping<M> {
 
     /// Puts zeroed pages of this process where the mapping lies, for who has found by
     /// [`check`](Self::check) that its memory is gone and has threads that still store there: from
-    /// now on they do so in vain, and not at the cost of the process. Kernels see none of it.
-    /// Memory that nobody can take away stays as it is.
+    /// now on they do so in vain, and not at the cost of the process. Kernels see none of it, and
+    /// there is no new view. Memory of the host or of an emulated GPU, which no mapping had to be
+    /// made for, stays as it is.
     ///
     /// # Errors
     /// The system's; EPERM in a process that was forked after the mapping was made, where something
     /// else may lie. The mapping is as it was then.
     pub fn abandon(&self) -> Result<(), Errno> {
-        match &self.held {
-            Held::Gdrdrv(mapped) => mapped.cover(),
-            Held::DmaBuf(mapped, _) => mapped.cover(),
-            Held::Direct(_) => Ok(()),
-        }
+        self.held.pages().map_or(Ok(()), Pages::cover)
     }
 
     /// Unmaps, and gives the memory back to the caller.

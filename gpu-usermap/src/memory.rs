@@ -70,6 +70,16 @@ pub unsafe trait GpuMemory: Send + Sync {
     /// A driver that exports none.
     fn export(&self) -> Result<Exported, MemoryError>;
 
+    /// The GPU driver's number of the allocation that lies there now, which no other allocation
+    /// ever gets (CUDA's `CU_POINTER_ATTRIBUTE_BUFFER_ID`). Where pages outlive their allocation
+    /// because they are mapped, this alone shows that it was freed. None: the owner cannot tell.
+    ///
+    /// # Errors
+    /// No allocation lies there.
+    fn buffer_id(&self) -> Result<Option<u64>, MemoryError> {
+        Ok(None)
+    }
+
     /// Copies out by the driver's own means, to compare with.
     ///
     /// # Errors
@@ -98,6 +108,9 @@ macro_rules! shares {
             }
             fn export(&self) -> Result<Exported, MemoryError> {
                 (**self).export()
+            }
+            fn buffer_id(&self) -> Result<Option<u64>, MemoryError> {
+                (**self).buffer_id()
             }
             fn driver_read(&self, offset: usize, into: &mut [u8]) -> Result<(), MemoryError> {
                 (**self).driver_read(offset, into)

@@ -3,11 +3,18 @@
 
 #![allow(unsafe_code, reason = "system calls")]
 
+mod process;
+#[cfg(test)]
+mod tests;
+
 use std::ffi::{CStr, c_void};
 use std::os::fd::RawFd;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::{fmt, io};
+
+pub use process::ProcessId;
 
 /// An error number of the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -76,7 +83,7 @@ pub trait System: Send + Sync {
     unsafe fn cover(&self, start: NonNull<u8>, length: usize) -> Result<(), Errno>;
 
     /// The calling process.
-    fn process(&self) -> u32;
+    fn process(&self) -> ProcessId;
 
     /// Bytes of a page.
     fn page_size(&self) -> usize;
@@ -132,8 +139,8 @@ impl System for Linux {
         if covered == libc::MAP_FAILED { Err(Errno::last()) } else { Ok(()) }
     }
 
-    fn process(&self) -> u32 {
-        std::process::id()
+    fn process(&self) -> ProcessId {
+        ProcessId::current()
     }
 
     fn page_size(&self) -> usize {
@@ -166,7 +173,9 @@ pub struct Pages {
     system: Arc<dyn System>,
     start: NonNull<u8>,
     length: usize,
-    process: u32,
+    process: ProcessId,
+    /// Zeroed pages of this process lie there by now.
+    covered: AtomicBool,
 }
 
 // SAFETY: a mapping belongs to the process, not to a thread; Pages itself only holds its bounds.
@@ -183,7 +192,7 @@ impl Pages {
     ) -> Result<Self, Errno> {
         let start = system.mmap(file, length, offset)?;
         let process = system.process();
-        Ok(Self { system, start, length, process })
+        Ok(Self { system, start, length, process, covered: AtomicBool::new(false) })
     }
 
     /// The first byte.
@@ -198,7 +207,15 @@ impl Pages {
             return Err(Errno(libc::EPERM));
         }
         // SAFETY: `map` made the mapping with that length, and only the drop ends it.
-        unsafe { self.system.cover(self.start, self.length) }
+        unsafe { self.system.cover(self.start, self.length) }?;
+        // Pairs with the load in `are_covered`.
+        self.covered.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether `cover` has put other pages in their place.
+    pub(crate) fn are_covered(&self) -> bool {
+        self.covered.load(Ordering::Acquire)
     }
 
     /// Bytes mapped.

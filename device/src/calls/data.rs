@@ -16,6 +16,10 @@ pub const MSG_PEEK: u32 = 2;
 /// ends the wait, which the next call then meets.
 pub const MSG_WAITALL: u32 = 0x100;
 
+/// Accepted and ignored, for code written for Linux: no signal reaches a kernel, and a send to a peer
+/// that is gone says EPIPE in any case.
+pub const MSG_NOSIGNAL: u32 = 0x4000;
+
 /// Sends: on a blocking socket all of the buffer, else as much as fits. How many bytes.
 #[inline(always)]
 pub fn gsend<G: Group>(
@@ -57,7 +61,7 @@ fn receive_into<G: Group>(
     let (to, length) = buffer.target();
     group.agree("grecv", &[handle.0, to as u64, length as u64, u64::from(flags)]);
     // SAFETY: a buffer of that length, for the group.
-    unsafe { library::receive(net, group, handle.0, to, length, flags) }
+    unsafe { library::receive(net, group, handle.0, to, length, flags & !MSG_NOSIGNAL) }
 }
 
 #[inline(always)]
@@ -105,6 +109,7 @@ fn send_from<G: Group>(
     group.agree("gsend", &[handle.0, same, length as u64, u64::from(flags)]);
     // SAFETY: a buffer of that length, for the group.
     unsafe {
+        let flags = flags & !MSG_NOSIGNAL;
         match length > PACKET_BYTES {
             true => library::send_long(net, group, handle.0, from, length, flags),
             false => library::send(net, group, handle.0, from, length, flags),

@@ -13,7 +13,7 @@ mod option;
 mod poll;
 mod system;
 
-pub use data::{MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL, grecv, gsend};
+pub use data::{MSG_DONTWAIT, MSG_NOSIGNAL, MSG_PEEK, MSG_WAITALL, grecv, gsend};
 pub(crate) use data::{receive, send, send_all};
 pub use option::{ggetsockopt, gsetsockopt};
 pub use poll::{POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDHUP, PollFd, gpoll};

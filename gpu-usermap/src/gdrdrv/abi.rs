@@ -55,6 +55,8 @@ requests! {
         handle: u64 = 0, va: u64 = 8, mapped_size: u64 = 16, page_size: u32 = 24,
         tsc_khz: u32 = 28, cycles: u64 = 32, mapping_type: u32 = 40, padding: u32 = 44
     }
+    /// What the driver is set to.
+    Attribute = code(6, 8), 8 { attribute: u32 = 0, value: u32 = 4 }
     /// Pins pages.
     PinV2 = code(7, 32), 32 {
         address: u64 = 0, size: u64 = 8, flags: u32 = 16, padding: u32 = 20, handle: u64 = 24
@@ -70,9 +72,13 @@ const _: () = assert!(Unpin::CODE == 0xC008_DA02);
 const _: () = assert!(CallbackFlag::CODE == 0xC008_DA03);
 const _: () = assert!(Info::CODE == 0xC008_DA04);
 const _: () = assert!(InfoV2::CODE == 0xC008_DA05);
+const _: () = assert!(Attribute::CODE == 0xC008_DA06);
 const _: () = assert!(PinV2::CODE == 0xC020_DA07);
 const _: () = assert!(MappingType::CODE == 0xC008_DA08);
 const _: () = assert!(GetVersion::CODE == 0xC008_DAFF);
+
+/// Whether the driver keeps pages until they are unpinned, and tells of no free: 1 or 0.
+pub(super) const PERSISTENT: u32 = 1;
 
 /// Types of mappings.
 pub(super) mod mapping_type {

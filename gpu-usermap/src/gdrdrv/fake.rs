@@ -11,19 +11,21 @@ use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::abi::{
-    CallbackFlag, GetVersion, Info, InfoV2, MappingType, PinBuffer, PinV2, Request, Unpin,
-    mapping_type,
+    Attribute, CallbackFlag, GetVersion, Info, InfoV2, MappingType, PERSISTENT, PinBuffer, PinV2,
+    Request, Unpin, mapping_type,
 };
 use super::{GPU_PAGE, PATH_FOR_OPEN};
 use crate::memory::{Exported, GpuMemory, Location, MemoryError};
-use crate::system::{Errno, Linux, System};
+use crate::system::{Errno, Linux, ProcessId, System};
 
 /// Where the GPU's memory begins, and how much there is.
 pub(crate) const BASE: u64 = 0x7F00_0000_0000;
 pub(crate) const SIZE: u64 = 16 * GPU_PAGE;
 
 /// The process of a test, unless it says otherwise.
-pub(crate) const PROCESS: u32 = 100;
+pub(crate) const PROCESS: ProcessId = ProcessId::fake(100);
+/// One that was forked from it.
+pub(crate) const CHILD: ProcessId = ProcessId::fake(101);
 
 /// A place where the fake can be told to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +47,7 @@ struct PinState {
 }
 
 struct FileState {
-    opener: u32,
+    opener: ProcessId,
     next_handle: u64,
     /// Newest first, as the driver keeps them.
     pins: Vec<PinState>,
@@ -55,10 +57,18 @@ struct FileState {
 pub(crate) struct State {
     pub(crate) driver: u32,
     pub(crate) minimum_api: u32,
+    /// Pages are kept until they are unpinned, and nobody is told that they were freed.
+    pub(crate) persistent: bool,
+    /// The owner of memory can tell allocations apart.
+    pub(crate) numbers_buffers: bool,
+    /// What was freed is allocated again at once, at the same address.
+    pub(crate) reuses: bool,
     pub(crate) fail: Option<(Step, Errno)>,
+    /// Memory, from an address to an end, that is freed just before a step.
+    pub(crate) free_before: Option<(Step, u64, u64)>,
     /// What the info calls say in place of the truth: address, size, type.
     pub(crate) lie: Option<(u64, u64, u32)>,
-    pub(crate) process: u32,
+    pub(crate) process: ProcessId,
     /// Names of the calls that were made.
     pub(crate) log: Vec<&'static str>,
     /// Calls with a handle that was not pinned.
@@ -88,7 +98,11 @@ impl Fake {
         let state = State {
             driver: 2 << 16 | 6,
             minimum_api: 2 << 16,
+            persistent: false,
+            numbers_buffers: true,
+            reuses: false,
             fail: None,
+            free_before: None,
             lie: None,
             process: PROCESS,
             log: Vec::new(),
@@ -130,28 +144,41 @@ impl Fake {
 
     /// Frees memory under whoever has pinned it.
     pub(crate) fn free(&self, address: u64, len: u64) {
-        let mut state = self.state();
-        state.freed.push((address, address + len));
+        let gone = self.state().free(address, address + len);
+        assert!(gone > 0, "nobody has mapped that");
+    }
+}
+
+impl State {
+    /// Frees memory; says how many mappings went with it.
+    pub(crate) fn free(&mut self, from: u64, to: u64) -> usize {
+        self.freed.push((from, to));
         let mut gone = 0;
-        for pin in state.files.values_mut().flat_map(|file| &mut file.pins) {
-            if pin.first < address + len && address < pin.first + pin.size {
+        for pin in self.files.values_mut().flat_map(|file| &mut file.pins) {
+            if pin.first < to && from < pin.first + pin.size {
+                gone += usize::from(pin.mapped.is_some());
+                if self.persistent {
+                    continue;
+                }
                 pin.revoked = true;
+                pin.kind = mapping_type::NONE;
                 if let Some((start, length)) = pin.mapped {
                     let start = ptr::with_exposed_provenance_mut(start);
                     // The pages stay reserved, and touching them is fatal.
                     // SAFETY: the mapping is there until munmap.
                     let result = unsafe { libc::mprotect(start, length, libc::PROT_NONE) };
                     assert_eq!(result, 0);
-                    gone += 1;
                 }
             }
         }
-        assert!(gone > 0, "nobody has mapped that");
+        gone
     }
-}
 
-impl State {
-    fn failure(&self, step: Step) -> Result<(), Errno> {
+    /// What happens before a step: a free beside it, a failure.
+    fn before(&mut self, step: Step) -> Result<(), Errno> {
+        if let Some((_, from, to)) = self.free_before.take_if(|(before, ..)| *before == step) {
+            self.free(from, to);
+        }
         match self.fail {
             Some((failing, errno)) if failing == step => Err(errno),
             _ => Ok(()),
@@ -160,7 +187,14 @@ impl State {
 
     fn pin(&mut self, file: RawFd, address: u64, size: u64) -> Result<u64, Errno> {
         let first = address / GPU_PAGE * GPU_PAGE;
-        let end = (address + size).next_multiple_of(GPU_PAGE);
+        // Releases up to 2.4.1 hand the size on as they got it, and the GPU driver refuses parts of
+        // its pages; later ones of 2.4 say the same version and round up.
+        let rounds_up = self.driver >= 2 << 16 | 5;
+        let end = match address + size {
+            end if rounds_up => end.next_multiple_of(GPU_PAGE),
+            end if end % GPU_PAGE == 0 => end,
+            _ => return Err(Errno(libc::EINVAL)),
+        };
         let freed = self.freed.iter().any(|(from, to)| first < *to && *from < end);
         if size == 0 || first < BASE || end > BASE + SIZE || freed {
             return Err(Errno(libc::EINVAL));
@@ -221,7 +255,7 @@ impl System for Fake {
         assert_eq!(path, PATH_FOR_OPEN);
         let mut state = self.state();
         state.log.push("open");
-        state.failure(Step::Open)?;
+        state.before(Step::Open)?;
         let file = state.next_file;
         state.next_file += 1;
         let opener = state.process;
@@ -242,7 +276,7 @@ impl System for Fake {
             state.strangers += 1;
             return Err(Errno(libc::EACCES));
         }
-        state.failure(Step::Ioctl(code))?;
+        state.before(Step::Ioctl(code))?;
         let newer_than = |minor: u32| state.driver >= 2 << 16 | minor;
         let (has_info_v2, has_pin_v2) = (newer_than(4), newer_than(5));
         // SAFETY: each code with its structure, as Request promises.
@@ -288,6 +322,13 @@ impl System for Fake {
                     (answer.va, answer.mapped_size, answer.page_size) = (va, size, GPU_PAGE as u32);
                     answer.mapping_type = kind;
                 }
+                Attribute::CODE if has_pin_v2 => {
+                    let answer: &mut Attribute = structure(argument);
+                    if answer.attribute != PERSISTENT {
+                        return Err(Errno(libc::EINVAL));
+                    }
+                    answer.value = u32::from(state.persistent);
+                }
                 CallbackFlag::CODE => {
                     let answer: &mut CallbackFlag = structure(argument);
                     answer.flag = u32::from(state.pin_of(file, answer.handle)?.revoked);
@@ -310,7 +351,7 @@ impl System for Fake {
         let mut state = self.state();
         let Some(opener) = state.files.get(&file).map(|file| file.opener) else {
             // A real descriptor: an export.
-            state.failure(Step::MmapOfExport)?;
+            state.before(Step::MmapOfExport)?;
             let start = Linux.mmap(file, length, offset)?;
             state.mapped += 1;
             return Ok(start);
@@ -319,7 +360,7 @@ impl System for Fake {
         if opener != state.process {
             return Err(Errno(libc::EACCES));
         }
-        state.failure(Step::Mmap)?;
+        state.before(Step::Mmap)?;
         let page = Linux.page_size() as u64;
         assert_eq!(offset % page, 0);
         let pin = state.pin_of(file, offset / page)?;
@@ -353,7 +394,7 @@ impl System for Fake {
         unsafe { Linux.cover(start, length) }
     }
 
-    fn process(&self) -> u32 {
+    fn process(&self) -> ProcessId {
         self.state().process
     }
 
@@ -387,6 +428,17 @@ unsafe impl GpuMemory for FakeMemory {
         let offset = self.address.checked_sub(BASE).ok_or("not memory of this GPU")?;
         let descriptor = OwnedFd::from(self.fake.memory.try_clone()?);
         Ok(Exported { descriptor, offset })
+    }
+
+    fn buffer_id(&self) -> Result<Option<u64>, MemoryError> {
+        let (start, end) = (self.address, self.address.saturating_add(self.len as u64));
+        let state = self.fake.state();
+        let frees = state.freed.iter().filter(|(from, to)| start < *to && *from < end).count();
+        match frees {
+            0 => Ok(state.numbers_buffers.then_some(1)),
+            _ if state.reuses => Ok(state.numbers_buffers.then_some(1 + frees as u64)),
+            _ => Err("nothing lies there".into()),
+        }
     }
 
     fn driver_read(&self, offset: usize, into: &mut [u8]) -> Result<(), MemoryError> {

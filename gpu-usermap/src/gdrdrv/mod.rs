@@ -7,10 +7,13 @@
 //! ```
 //!
 //! The driver's ways that this file answers for:
-//! - It maps a pin from its first GPU page only, so a pin begins with a page, whatever range was
-//!   asked for; the caller is told how far into it the range begins.
+//! - It maps a pin from its first GPU page only, and releases up to 2.4.1 hand the size to the GPU
+//!   driver as they got it, which takes whole pages. So a pin is of whole GPU pages, whatever range
+//!   was asked for; the caller is told how far into it the range begins.
 //! - It takes a handle that it no longer knows for another one. So a handle lives in one [`Pin`],
 //!   whose drop is the only place that gives it back; 0 is a handle like others.
+//! - In its persistent mode, the default from 2.5 on, it keeps pages until they are unpinned and does
+//!   not hear of a free. So it says whether it does, and [`Mapping`](crate::Mapping) asks elsewhere.
 //! - It serves the process that opened it alone, and a child inherits no mapping. So a drop in a
 //!   child touches nothing.
 
@@ -27,11 +30,11 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use crate::error::{AccessError, Call, Why};
-use crate::system::{Errno, File, Pages, System};
+use crate::system::{Errno, File, Pages, ProcessId, System};
 use crate::view::Caching;
 use abi::{
-    CallbackFlag, GetVersion, Info, InfoV2, MappingType, PinBuffer, PinV2, Request, Unpin,
-    mapping_type,
+    Attribute, CallbackFlag, GetVersion, Info, InfoV2, MappingType, PERSISTENT, PinBuffer, PinV2,
+    Request, Unpin, mapping_type,
 };
 
 /// The device node.
@@ -53,7 +56,9 @@ pub struct Version {
 impl Version {
     const OURS: Self = Self { major: 2, minor: 6 };
     const OLDEST: Self = Self { major: 2, minor: 0 };
+    const WITH_PERSISTENT: Self = Self { major: 2, minor: 4 };
     const WITH_INFO_V2: Self = Self { major: 2, minor: 4 };
+    const WITH_ATTRIBUTES: Self = Self { major: 2, minor: 5 };
     const WITH_PIN_V2: Self = Self { major: 2, minor: 5 };
 
     const fn from_word(word: u32) -> Self {
@@ -71,6 +76,7 @@ impl fmt::Display for Version {
 pub struct Driver {
     file: File,
     version: Version,
+    tells_of_frees: bool,
 }
 
 impl Driver {
@@ -94,7 +100,15 @@ impl Driver {
         if minimum > Version::OURS {
             return Err(Why::ClientTooOld { driver, minimum, ours: Version::OURS });
         }
-        Ok(Arc::new(Self { file, version: driver }))
+        let tells_of_frees = tells_of_frees(&file, driver);
+        Ok(Arc::new(Self { file, version: driver, tells_of_frees }))
+    }
+
+    /// Whether the driver hears, and tells, that pinned memory was freed. Not in its persistent
+    /// mode, nor where it cannot be asked for its mode (2.4).
+    #[must_use]
+    pub fn tells_of_frees(&self) -> bool {
+        self.tells_of_frees
     }
 
     /// What the driver says it is.
@@ -111,16 +125,16 @@ impl Driver {
         let beyond = || Why::Nonsense { what: "an allocation beyond the address space" };
         let first = address / GPU_PAGE * GPU_PAGE;
         let lead = (address - first) as usize;
-        let page = self.file.system.page_size();
-        let span = lead
-            .checked_add(length)
-            .and_then(|end| end.checked_next_multiple_of(page))
-            .filter(|span| first.checked_add(*span as u64).is_some())
+        let end = lead.checked_add(length).ok_or_else(beyond)?;
+        let size = (end as u64)
+            .checked_next_multiple_of(GPU_PAGE)
+            .filter(|size| first.checked_add(*size).is_some())
             .ok_or_else(beyond)?;
+        // Less than the pin: the neighbours of the range are none of the caller's business.
+        let span = end.checked_next_multiple_of(self.file.system.page_size()).ok_or_else(beyond)?;
         if length == 0 {
             return Err(Why::Refused { call: Call::Pin, errno: Errno(libc::EINVAL) });
         }
-        let size = span as u64;
         let handle = if self.version >= Version::WITH_PIN_V2 {
             let mut pin = PinV2 { address: first, size, ..PinV2::default() };
             call(&self.file, &mut pin).map_err(refused(Call::Pin))?;
@@ -148,16 +162,27 @@ pub struct Pin {
     /// The first pinned byte, a multiple of the GPU's pages.
     first: u64,
     lead: usize,
+    /// Bytes to map from there on, in whole pages of the host.
     span: usize,
-    process: u32,
+    process: ProcessId,
 }
 
 impl Pin {
     /// Maps the pages, as the driver finds best or with the caching asked for.
     ///
     /// # Errors
-    /// What the driver says, or an answer that cannot be; the pin is given back then.
+    /// What the driver says, an answer that cannot be, or memory that was freed meanwhile; the pin
+    /// is given back then.
     pub fn map(self, wanted: Option<Caching>) -> Result<Mapped, Why> {
+        match self.try_map(wanted) {
+            Ok((pages, caching)) => Ok(Mapped { pages, pin: self, caching }),
+            // Each call has its own answer about memory that is gone. This one is the reason.
+            Err(_) if self.check() == Err(AccessError::Revoked) => Err(Why::Freed),
+            Err(why) => Err(why),
+        }
+    }
+
+    fn try_map(&self, wanted: Option<Caching>) -> Result<(Pages, Caching), Why> {
         self.ask_for_type(wanted)?;
         let file = &self.driver.file;
         let offset = self
@@ -167,29 +192,30 @@ impl Pin {
         let pages = Pages::map(Arc::clone(&file.system), file.descriptor, self.span, offset)
             .map_err(refused(Call::MapPinned))?;
         let caching = self.mapped_as()?;
-        Ok(Mapped { pages, pin: self, caching })
+        match wanted {
+            Some(wanted) if wanted != caching => {
+                Err(refused(Call::MappingType)(Errno(libc::EOPNOTSUPP)))
+            }
+            _ => Ok((pages, caching)),
+        }
     }
 
+    /// Says how the pages are to be mapped, where the driver can be told. What it does in the end
+    /// shows afterwards.
     fn ask_for_type(&self, wanted: Option<Caching>) -> Result<(), Why> {
+        if self.driver.version < Version::WITH_PIN_V2 {
+            return Ok(());
+        }
         let kind = match wanted {
             None => mapping_type::NONE,
             Some(Caching::WriteCombining) => mapping_type::WRITE_COMBINING,
             Some(Caching::Cached) => mapping_type::CACHED,
             Some(Caching::Device) => mapping_type::DEVICE,
         };
-        let errno = if self.driver.version < Version::WITH_PIN_V2 {
-            Errno(libc::ENOTTY)
-        } else {
-            let mut request = MappingType { handle: self.handle, kind, padding: 0 };
-            match call(&self.driver.file, &mut request) {
-                Ok(()) => return Ok(()),
-                Err(errno) => errno,
-            }
-        };
-        match (errno.0, wanted) {
-            // A driver without the call does as it finds best.
-            (libc::ENOTTY, None) => Ok(()),
-            _ => Err(Why::Refused { call: Call::MappingType, errno }),
+        let mut request = MappingType { handle: self.handle, kind, padding: 0 };
+        match call(&self.driver.file, &mut request) {
+            Err(errno) if errno.0 != libc::ENOTTY => Err(refused(Call::MappingType)(errno)),
+            _ => Ok(()),
         }
     }
 
@@ -268,23 +294,38 @@ impl Mapped {
         self.caching
     }
 
-    /// Asks the driver whether the memory is still there.
+    /// Whether [`check`](Self::check) sees a free.
+    #[must_use]
+    pub fn tells_of_frees(&self) -> bool {
+        self.pin.driver.tells_of_frees
+    }
+
+    /// Asks the driver whether it has taken the memory back.
     ///
     /// # Errors
-    /// It is gone, or the driver does not say.
+    /// It has, or does not say.
     pub fn check(&self) -> Result<(), AccessError> {
         self.pin.check()
     }
 
-    /// Puts zeroed pages in the place of memory that is gone.
-    pub(crate) fn cover(&self) -> Result<(), Errno> {
-        self.pages.cover()
+    /// The pages that are mapped.
+    pub(crate) fn pages(&self) -> &Pages {
+        &self.pages
     }
 
     /// Unmaps, and keeps the pin.
     #[must_use]
     pub fn unmap(self) -> Pin {
         self.pin
+    }
+}
+
+fn tells_of_frees(file: &File, version: Version) -> bool {
+    let mut request = Attribute { attribute: PERSISTENT, value: 0 };
+    match version {
+        _ if version < Version::WITH_PERSISTENT => true,
+        _ if version < Version::WITH_ATTRIBUTES => false,
+        _ => call(file, &mut request).is_ok() && request.value == 0,
     }
 }
 

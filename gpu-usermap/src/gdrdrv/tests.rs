@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::abi::{GetVersion, Info, InfoV2, MappingType, PinBuffer, PinV2, Request};
-use super::fake::{BASE, Fake, FakeMemory, PROCESS, SIZE, Step};
+use super::fake::{BASE, CHILD, Fake, FakeMemory, SIZE, Step};
 use super::{Driver, GPU_PAGE, Version};
 use crate::{
     AccessError, Backend, Caching, Call, Choice, Errno, GpuMemory, MapError, Mapper, Mapping, Why,
@@ -109,6 +109,33 @@ fn an_older_driver_is_asked_as_it_understands() {
 }
 
 #[test]
+fn any_range_is_mapped_by_every_version() {
+    let page = GPU_PAGE as usize;
+    for minor in [0, 3, 4, 5, 6] {
+        let fake = Fake::new();
+        fake.state().driver = 2 << 16 | minor;
+        let memory = fake.memory(BASE, SIZE as usize);
+        let mapper = mapper(&fake);
+        for start in [0, 1, 8, 4095, 4096, page - 1, page, page + 1, 3 * page + 4097] {
+            for length in [1, 4, 4095, 4096, 4097, page - 1, page, page + 1, 5 * page + 3] {
+                let mapping = mapper.map(&memory, start..start + length);
+                let mapping = mapping.unwrap_or_else(|error| {
+                    panic!("2.{minor}, {length} bytes from {start} on: {error}")
+                });
+                let view = mapping.view().unwrap();
+                view.store(length - 1, 0xA5_u8).unwrap();
+                view.flush();
+                let mut byte = [0];
+                memory.driver_read(start + length - 1, &mut byte).unwrap();
+                assert_eq!(byte, [0xA5]);
+            }
+        }
+        drop(mapper);
+        assert_eq!(fake.left(), NOTHING);
+    }
+}
+
+#[test]
 fn versions_that_do_not_fit_are_refused() {
     let fake = Fake::new();
     let memory = fake.memory(BASE, 4096);
@@ -182,27 +209,28 @@ fn nothing_leaks_wherever_it_fails() {
 }
 
 #[test]
-fn a_driver_without_the_call_chooses_the_type_itself() {
-    let fake = Fake::new();
-    fake.state().fail = Some((Step::Ioctl(MappingType::CODE), Errno(libc::ENOTTY)));
-    let memory = fake.memory(BASE, 4096);
-    assert!(mapper(&fake).map(&memory, 0..1).is_ok());
-    let driver = Driver::open(Arc::clone(&fake) as _).unwrap();
-    let refused = driver.pin(BASE, 1).unwrap().map(Some(Caching::WriteCombining)).unwrap_err();
-    assert_eq!(errno_of(&refused), (Call::MappingType, libc::ENOTTY));
-}
-
-#[test]
-fn types_that_the_machine_lacks_are_refused() {
-    let fake = Fake::new();
-    let driver = Driver::open(Arc::clone(&fake) as _).unwrap();
-    for caching in [Caching::Cached, Caching::Device] {
-        let refused = driver.pin(BASE, 1).unwrap().map(Some(caching)).unwrap_err();
-        assert_eq!(errno_of(&refused), (Call::MappingType, libc::EOPNOTSUPP));
+fn what_counts_is_the_type_that_was_mapped() {
+    // Versions without the call map as they find best, which is write-combining here.
+    for minor in [0, 3, 4, 5, 6] {
+        let fake = Fake::new();
+        fake.state().driver = 2 << 16 | minor;
+        let driver = Driver::open(Arc::clone(&fake) as _).unwrap();
+        for wanted in [None, Some(Caching::WriteCombining)] {
+            let mapped = driver.pin(BASE, 1).unwrap().map(wanted);
+            let mapped = mapped.unwrap_or_else(|why| panic!("2.{minor}, {wanted:?}: {why}"));
+            assert_eq!(mapped.caching(), Caching::WriteCombining);
+        }
+        // A driver that says it is newer and has no such call is one of them.
+        fake.state().fail = Some((Step::Ioctl(MappingType::CODE), Errno(libc::ENOTTY)));
+        assert!(driver.pin(BASE, 1).unwrap().map(Some(Caching::WriteCombining)).is_ok());
+        fake.state().fail = None;
+        for caching in [Caching::Cached, Caching::Device] {
+            let refused = driver.pin(BASE, 1).unwrap().map(Some(caching)).unwrap_err();
+            assert_eq!(errno_of(&refused), (Call::MappingType, libc::EOPNOTSUPP), "2.{minor}");
+        }
+        drop(driver);
+        assert_eq!(fake.left(), NOTHING);
     }
-    assert!(driver.pin(BASE, 1).unwrap().map(Some(Caching::WriteCombining)).is_ok());
-    drop(driver);
-    assert_eq!(fake.left(), NOTHING);
 }
 
 #[test]
@@ -277,6 +305,73 @@ fn memory_freed_while_mapped_is_noticed() {
 }
 
 #[test]
+fn a_free_that_the_driver_does_not_tell_of_is_noticed() {
+    // From 2.5 on gdrdrv says that it keeps pages; 2.4 can be set so, and does not say it.
+    let drivers = [4, 5, 6].map(|minor| (Backend::Gdrdrv, minor));
+    for (backend, minor) in drivers.into_iter().chain([(Backend::DmaBuf, 6)]) {
+        for reuses in [false, true] {
+            let fake = Fake::new();
+            fake.state().driver = 2 << 16 | minor;
+            (fake.state().persistent, fake.state().reuses) = (true, reuses);
+            let freed = fake.memory(BASE, 4096);
+            let kept = fake.memory(BASE + 4 * GPU_PAGE, 4096);
+            let mapper = mapper(&fake).choice(Choice::Only(backend));
+            let gone = mapper.map(&freed, 0..4096).unwrap();
+            let stays = mapper.map(&kept, 0..4096).unwrap();
+            assert!(gone.notices_frees());
+            assert_eq!((gone.check(), stays.check()), (Ok(()), Ok(())));
+            fake.state().free(BASE, BASE + 4096);
+            assert_eq!(gone.check(), Err(AccessError::Revoked), "{backend}, 2.{minor}");
+            assert_eq!(gone.view().map(|view| view.len()), Err(AccessError::Revoked));
+            assert_eq!(stays.check(), Ok(()));
+            drop((gone, stays, mapper));
+            assert_eq!(fake.left(), NOTHING);
+        }
+    }
+}
+
+#[test]
+fn a_free_that_nobody_can_tell_of_is_said_to_be_so() {
+    for (minor, persistent, numbers_buffers, notices) in [
+        (3, false, false, true),
+        (4, false, false, false),
+        (4, false, true, true),
+        (6, false, false, true),
+        (6, true, false, false),
+        (6, true, true, true),
+    ] {
+        let fake = Fake::new();
+        let mut state = fake.state();
+        state.driver = 2 << 16 | minor;
+        (state.persistent, state.numbers_buffers) = (persistent, numbers_buffers);
+        drop(state);
+        let memory = fake.memory(BASE, 4096);
+        let mapping = mapper(&fake).map(&memory, 0..4096).unwrap();
+        assert_eq!((mapping.notices_frees(), mapping.check()), (notices, Ok(())), "2.{minor}");
+    }
+}
+
+#[test]
+fn memory_freed_while_it_is_being_mapped_is_not_the_drivers_fault() {
+    let steps = [
+        (6, Step::Ioctl(InfoV2::CODE)),
+        (6, Step::Mmap),
+        (6, Step::Ioctl(MappingType::CODE)),
+        (3, Step::Ioctl(Info::CODE)),
+        (3, Step::Mmap),
+    ];
+    for (minor, step) in steps {
+        let fake = Fake::new();
+        fake.state().driver = 2 << 16 | minor;
+        fake.state().free_before = Some((step, BASE, BASE + 4096));
+        let memory = fake.memory(BASE, 4096);
+        let refused = why(mapper(&fake).map(&memory, 0..4096));
+        assert!(refused.to_string().contains("freed while"), "2.{minor}, {step:?}: {refused}");
+        assert_eq!(fake.left(), NOTHING, "2.{minor}, {step:?}");
+    }
+}
+
+#[test]
 fn who_still_stores_to_memory_that_is_gone_does_so_in_vain() {
     let fake = Fake::new();
     let memory = fake.memory(BASE, 4096);
@@ -286,6 +381,7 @@ fn who_still_stores_to_memory_that_is_gone_does_so_in_vain() {
     // Touching the pages is fatal from here on, and no longer once they are covered.
     fake.free(BASE, 4096);
     mapping.abandon().unwrap();
+    assert_eq!(mapping.check(), Err(AccessError::Abandoned));
     view.store(8, 9_u64).unwrap();
     assert_eq!((view.load(8), view.load(0)), (Ok(9_u64), Ok(0_u64)));
     let mut bytes = [0; 8];
@@ -297,12 +393,30 @@ fn who_still_stores_to_memory_that_is_gone_does_so_in_vain() {
 }
 
 #[test]
+fn an_abandoned_mapping_gives_no_view() {
+    // The driver still has the memory: nothing but the mapping itself knows.
+    for backend in [Backend::Gdrdrv, Backend::DmaBuf] {
+        let fake = Fake::new();
+        let memory = fake.memory(BASE, 4096);
+        let mapper = mapper(&fake).choice(Choice::Only(backend));
+        let mapping = mapper.map(&memory, 0..4096).unwrap();
+        mapping.abandon().unwrap();
+        assert_eq!(mapping.check(), Err(AccessError::Abandoned), "{backend}: stores go nowhere");
+        assert!(mapping.view().is_err(), "{backend}");
+        mapping.abandon().unwrap();
+        drop(mapping);
+        let again = mapper.map(&memory, 0..4096).unwrap();
+        assert!(again.view().is_ok(), "{backend}: another mapping is as good as ever");
+    }
+}
+
+#[test]
 fn a_child_process_is_refused_and_touches_nothing() {
     let fake = Fake::new();
     let memory = fake.memory(BASE, 4096);
     let mapper = mapper(&fake);
     let mapping = mapper.map(&memory, 0..4096).unwrap();
-    fake.state().process = PROCESS + 1;
+    fake.state().process = CHILD;
     assert_eq!(mapping.check(), Err(AccessError::OtherProcess));
     assert!(mapping.view().is_err());
     fake.state().log.clear();
@@ -319,7 +433,7 @@ fn a_child_process_is_refused_and_touches_nothing() {
 fn another_process_descriptor_is_of_no_use() {
     let fake = Fake::new();
     let driver = Driver::open(Arc::clone(&fake) as _).unwrap();
-    fake.state().process = PROCESS + 1;
+    fake.state().process = CHILD;
     let refused = driver.pin(BASE, 1).unwrap_err();
     assert_eq!(errno_of(&refused), (Call::Pin, libc::EACCES));
     assert!(refused.to_string().contains("another process"));

@@ -19,7 +19,8 @@ use rustix::net::{
 };
 
 const MS: Duration = Duration::from_millis(1);
-const WORDS: usize = 24;
+const WORDS: usize = 38;
+const VERSION: u64 = 2;
 const HELLO: u64 = 1;
 const WELCOME: u64 = 2;
 const REFUSED: u64 = 3;
@@ -34,7 +35,7 @@ type Words = [u64; WORDS];
 
 fn message(kind: u64) -> Words {
     let mut words = [0; WORDS];
-    words[..3].copy_from_slice(&[u64::from_le_bytes(*b"gnetnear"), 1, kind]);
+    words[..3].copy_from_slice(&[u64::from_le_bytes(*b"gnetnear"), VERSION, kind]);
     words
 }
 
@@ -253,7 +254,7 @@ fn strangers_are_refused_and_disturb_nobody() {
 
 /// Says what no proxy says.
 fn talk_nonsense(door: &Door) {
-    for length in [1, 8, 191, 192, 193, 4096, 65_536] {
+    for length in [1, 8, WORDS * 8 - 1, WORDS * 8, WORDS * 8 + 1, 4096, 65_536] {
         let stranger = door.knock();
         stranger.say_bytes(&vec![0xA5; length]);
         assert!(stranger.is_refused(), "{length} bytes");
@@ -266,7 +267,8 @@ fn talk_nonsense(door: &Door) {
         assert!(stranger.is_refused(), "word {word}");
     };
     wrong(0, 1);
-    wrong(1, 2);
+    wrong(1, VERSION - 1);
+    wrong(1, VERSION + 1);
     for kind in [0, 2, 3, 4, 5, 6, 7, 8, 9, u64::MAX] {
         wrong(2, kind);
     }

@@ -205,13 +205,15 @@ pub enum GpuError {
         /// What else occupies the GPU, for the message; empty when nothing does.
         beside: String,
     },
-    /// As many kernels run as the hardware keeps resident.
-    #[error("kernel '{kernel}': {running} kernels run already, no more than that can be resident")]
+    /// As many kernels run as the hardware has queues; one more would not begin.
+    #[error("kernel '{kernel}': {running} kernels run already, as many as can: {remedy}")]
     TooManyKernels {
         /// The kernel.
         kernel: String,
         /// Kernels that run.
         running: usize,
+        /// What to do about it.
+        remedy: &'static str,
     },
     /// A size of zero, or one that cannot be.
     #[error("cannot allocate {asked} bytes of {what}: {why}")]

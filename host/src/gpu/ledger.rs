@@ -6,8 +6,9 @@
 
 use super::{GpuError, quarantine};
 
-/// Kernels that a GPU keeps resident at once (measured; one more waits for another's end).
-pub(super) const MAX_KERNELS: usize = 128;
+/// Kernels that a GPU runs at once: queues of the hardware that a driver feeds at most (measured; one
+/// more waits for another's end). The emulated GPU has the same limit.
+pub(super) const MAX_KERNELS: usize = 32;
 
 /// The whole GPU, as a share.
 const WHOLE: u128 = 1 << 64;
@@ -20,12 +21,14 @@ pub(super) struct Ticket(u64);
 #[derive(Debug)]
 pub(super) struct Ledger<M> {
     running: Vec<(Ticket, u128)>,
+    /// Kernels that may run at once.
+    most: usize,
     buried: Vec<M>,
 }
 
 impl<M> Default for Ledger<M> {
     fn default() -> Self {
-        Self { running: Vec::new(), buried: Vec::new() }
+        Self::new(MAX_KERNELS)
     }
 }
 
@@ -39,6 +42,11 @@ impl<M> Drop for Ledger<M> {
 }
 
 impl<M> Ledger<M> {
+    /// Of a GPU that runs so many kernels at once.
+    pub(super) fn new(most: usize) -> Self {
+        Self { running: Vec::new(), most, buried: Vec::new() }
+    }
+
     /// Kernels that run.
     pub(super) fn running(&self) -> usize {
         self.running.len()
@@ -53,11 +61,8 @@ impl<M> Ledger<M> {
         blocks: u32,
         possible: u32,
     ) -> Result<Ticket, GpuError> {
-        if self.running.len() >= MAX_KERNELS {
-            return Err(GpuError::TooManyKernels {
-                kernel: kernel.to_owned(),
-                running: self.running.len(),
-            });
+        if self.running.len() >= self.most {
+            return Err(self.too_many(kernel));
         }
         let taken: u128 = self.running.iter().map(|(_, share)| share).sum();
         // Rounded down, so that shares which fit exactly (three thirds) are not refused.
@@ -77,6 +82,17 @@ impl<M> Ledger<M> {
         let ticket = Ticket(quarantine::begin());
         self.running.push((ticket, share));
         Ok(ticket)
+    }
+
+    /// Why a kernel is not launched that would not begin.
+    pub(super) fn too_many(&self, kernel: &str) -> GpuError {
+        let remedy = if self.most < MAX_KERNELS {
+            "start the program with CUDA_DEVICE_MAX_CONNECTIONS=32 in its environment, or wait for \
+             one of them to end"
+        } else {
+            "wait for one of them to end, or have one kernel of more blocks do the work of several"
+        };
+        GpuError::TooManyKernels { kernel: kernel.to_owned(), running: self.running(), remedy }
     }
 
     /// The kernel has ended. A second call for one ticket does nothing.
@@ -154,14 +170,21 @@ mod tests {
     }
 
     #[test]
-    fn at_most_128_kernels() {
-        let mut ledger = Ledger::<()>::default();
-        for _ in 0..MAX_KERNELS {
+    fn no_more_kernels_than_queues() {
+        for (most, remedy) in [(8, "CUDA_DEVICE_MAX_CONNECTIONS=32"), (32, "more blocks")] {
+            let mut ledger = Ledger::<()>::new(most);
+            let first = ledger.admit("small", 1, 10_000).unwrap();
+            for _ in 1..most {
+                ledger.admit("small", 1, 10_000).unwrap();
+            }
+            let refused = ledger.admit("small", 1, 10_000).unwrap_err();
+            assert!(
+                matches!(refused, GpuError::TooManyKernels { running, .. } if running == most),
+                "{refused}"
+            );
+            assert!(refused.to_string().contains(remedy), "{refused}");
+            ledger.retire(first);
             ledger.admit("small", 1, 10_000).unwrap();
         }
-        assert!(matches!(
-            ledger.admit("small", 1, 10_000),
-            Err(GpuError::TooManyKernels { running: 128, .. })
-        ));
     }
 }

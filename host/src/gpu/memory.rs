@@ -112,6 +112,9 @@ pub(super) trait Owner: Send + Sync {
     fn write(&self, address: *mut u8, from: &[u8]) -> Result<(), GpuError>;
     /// The driver's number of the device; 0 on the emulated GPU, which is the only one.
     fn ordinal(&self) -> i32;
+    /// The driver's number of the allocation at an address, which no other ever gets; None on the
+    /// emulated GPU, whose memory nobody else can free.
+    fn buffer_id(&self, address: *const u8) -> Result<Option<u64>, GpuError>;
     /// A dma-buf of memory that the driver allocated.
     fn export(&self, address: u64, bytes: usize) -> Result<OwnedFd, GpuError>;
 }

@@ -36,6 +36,10 @@ unsafe impl GpuMemory for DeviceMemory {
         Ok(Exported { descriptor, offset })
     }
 
+    fn buffer_id(&self) -> Result<Option<u64>, MemoryError> {
+        Ok(self.owner.buffer_id(self.device_ptr())?)
+    }
+
     fn driver_read(&self, offset: usize, into: &mut [u8]) -> Result<(), MemoryError> {
         Ok(self.read(offset, into)?)
     }

@@ -33,7 +33,7 @@ pub(crate) struct CpuWords {
 /// What keeps the region where it is. Both give their memory back once no kernel runs.
 enum Held {
     Host(HostMemory),
-    Gpu(Mapping<DeviceMemory>),
+    Gpu(Box<Mapping<DeviceMemory>>),
 }
 
 impl CpuWords {
@@ -74,7 +74,7 @@ impl CpuWords {
             caching: mapping.caching(),
             beats: Some((0..layout.shards).map(|_| AtomicU64::new(0)).collect()),
             report: WordsReport { mapped_by: Some(mapping.backend().to_string()), why },
-            held: Held::Gpu(mapping),
+            held: Held::Gpu(Box::new(mapping)),
         })
     }
 

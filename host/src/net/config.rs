@@ -22,7 +22,31 @@ pub(crate) const BACKLOG: u32 = 512;
 pub(super) const SHORTEST_SILENCE: Duration = Duration::from_millis(100);
 
 /// Takes a line that a kernel printed, with the launch it came from.
-pub type Printer = Arc<dyn Fn(u32, &str) + Send + Sync>;
+type PrintLine = dyn Fn(u32, &str) + Send + Sync;
+
+/// What happens to lines that kernels print. Called by the net's printer thread.
+#[derive(Clone)]
+pub(super) struct Printer {
+    /// For each line.
+    pub(super) line: Arc<PrintLine>,
+    /// Hears how many lines were dropped because their reader was too slow.
+    pub(super) dropped: Arc<dyn Fn(u64) + Send + Sync>,
+}
+
+impl Printer {
+    fn standard_output() -> Self {
+        // Nobody who reads it is no reason to panic, as println would.
+        Self {
+            line: Arc::new(|launch, line| {
+                let _ = writeln!(std::io::stdout(), "[launch {launch}] {line}");
+            }),
+            dropped: Arc::new(|count| {
+                let why = "the reader of standard output is too slow";
+                let _ = writeln!(std::io::stdout(), "[gpunet] {count} lines dropped: {why}");
+            }),
+        }
+    }
+}
 
 /// A net's settings, as the proxy needs them.
 #[derive(Clone, Debug)]
@@ -81,10 +105,7 @@ impl NetBuilder {
             transport: TransportChoice::Auto,
             placements: Placements::ALL,
             words: WordPlacement::Auto,
-            printer: Arc::new(|launch, line| {
-                // Nobody who reads it is no reason to panic, as println would.
-                let _ = writeln!(std::io::stdout(), "[launch {launch}] {line}");
-            }),
+            printer: Printer::standard_output(),
         }
     }
 
@@ -184,9 +205,14 @@ impl NetBuilder {
         self
     }
 
-    /// What happens to lines that kernels print; by default they go to standard output.
+    /// What happens to lines that kernels print; by default they go to standard output. A thread of
+    /// its own calls it, and nothing else waits for it: up to 1,024 lines wait while it is busy,
+    /// more are dropped, counted ([`Statistics::print_dropped`](crate::Statistics::print_dropped))
+    /// and logged. A net that is dropped gives it two seconds for those that wait.
     pub fn on_print(mut self, printer: impl Fn(u32, &str) + Send + Sync + 'static) -> Self {
-        self.printer = Arc::new(printer);
+        let dropped =
+            |count| tracing::warn!("{count} lines dropped: the net's printer is too slow");
+        self.printer = Printer { line: Arc::new(printer), dropped: Arc::new(dropped) };
         self
     }
 

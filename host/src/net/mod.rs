@@ -15,15 +15,18 @@
 
 pub mod config;
 mod error;
+#[cfg(feature = "fault-injection")]
+mod injection;
 mod launch;
 pub(crate) mod limits;
 pub mod policy;
+mod printing;
 mod supervisor;
 mod watchdog;
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -51,6 +54,7 @@ use crate::transport::rdma::{AdapterReport, Rdma};
 use crate::transport::{self, Placement, Placements, RingRegion, TransportChoice, Transports};
 use config::{Config, Printer};
 use launch::LaunchState;
+use printing::Printing;
 use supervisor::Launches;
 
 /// How long a proxy thread may take to answer its own net.
@@ -59,8 +63,6 @@ const ANSWER: Duration = Duration::from_secs(5);
 const STOP: Duration = Duration::from_secs(5);
 /// How long the net's threads may take to end: longer than they send what is unsent.
 const LEAVE: Duration = Duration::from_secs(7);
-/// Lines of kernels that wait to be printed.
-const LINES: usize = 1024;
 
 /// GPU memory that direct streams may take, at least; as a rule four times that of rings.
 const LEAST_ARENAS: u64 = 256 << 20;
@@ -91,6 +93,7 @@ pub struct Net {
     counters: Vec<Arc<Counters>>,
     threads: Vec<JoinHandle<()>>,
     supervisor: Option<JoinHandle<()>>,
+    printing: Option<Printing>,
     without_rdma: Option<String>,
 }
 
@@ -144,7 +147,7 @@ impl Net {
                 (None, Some(why))
             }
         };
-        let (print, lines) = mpsc::sync_channel(LINES);
+        let (print, lines) = printing::queue();
         let mut inboxes = Vec::new();
         let mut ends = Vec::new();
         for _ in 0..layout.shards {
@@ -178,6 +181,7 @@ impl Net {
             counters: Vec::new(),
             threads: Vec::new(),
             supervisor: None,
+            printing: None,
             without_rdma,
         };
         for (id, (inbox, waker)) in ends.into_iter().enumerate() {
@@ -192,9 +196,13 @@ impl Net {
                 .map_err(system("starting a proxy thread"))?;
             net.threads.push(thread);
         }
+        let counters = net.counters.clone();
+        let dropped = move || counters.iter().map(|counters| counters.print_dropped.get()).sum();
+        let printing = Printing::start(lines, printer, dropped);
+        net.printing = Some(printing.map_err(system("starting the printer thread"))?);
         let supervisor = std::thread::Builder::new()
             .name("gpunet-supervisor".to_owned())
-            .spawn(move || supervisor::run(&shared, &control, &launches, &lines, &printer))
+            .spawn(move || supervisor::run(&shared, &control, &launches))
             .map_err(system("starting the supervisor thread"))?;
         net.supervisor = Some(supervisor);
         Ok(net)
@@ -417,38 +425,6 @@ impl Net {
             launch.stop(Errno::ECANCELED);
         }
     }
-
-    /// Where everything lies that kernels of this net can reach, for kernels that do harm: address
-    /// on the GPU and bytes of GPU words, CPU words, rings and local words.
-    #[cfg(feature = "fault-injection")]
-    #[must_use]
-    pub fn regions(&self) -> [(*mut u8, usize); 4] {
-        self.shared.memory.regions()
-    }
-
-    /// Makes a proxy thread panic, to see what kernels make of it.
-    #[cfg(feature = "fault-injection")]
-    pub fn inject_panic(&self) {
-        self.shared.tell(0, Message::Panic);
-    }
-
-    /// Has the net find that the GPU memory with its words was taken away.
-    #[cfg(feature = "fault-injection")]
-    pub fn inject_loss_of_words(&self) {
-        self.control.takes_words.store(true, Ordering::Release);
-    }
-
-    /// Has the supervisor overlook proxy threads that hang, as if it were stopped with them.
-    #[cfg(feature = "fault-injection")]
-    pub fn inject_blindness(&self) {
-        self.control.blind.store(true, Ordering::Release);
-    }
-
-    /// Makes a proxy thread hang for so long, to see what kernels make of it.
-    #[cfg(feature = "fault-injection")]
-    pub fn inject_stall(&self, thread: usize, time: Duration) {
-        self.shared.tell(thread, Message::Stall(time));
-    }
 }
 
 impl Drop for Net {
@@ -475,6 +451,9 @@ impl Drop for Net {
         for inbox in &self.shared.inboxes {
             inbox.wake();
         }
+        if let Some(supervisor) = &self.supervisor {
+            supervisor.thread().unpark();
+        }
         let deadline = Instant::now() + LEAVE;
         for thread in self.threads.drain(..).chain(self.supervisor.take()) {
             while !thread.is_finished() && Instant::now() < deadline {
@@ -488,6 +467,13 @@ impl Drop for Net {
                 let name = thread.thread().name().unwrap_or_default();
                 tracing::error!(name, "a thread did not end with its net, and is left behind");
             }
+        }
+        if let Some(printing) = self.printing.take() {
+            let queued = self.statistics().printed;
+            let printer = self.shared.printer.lock().unwrap_or_else(PoisonError::into_inner);
+            let queue = printer.clone();
+            drop(printer);
+            printing.finish(&queue, queued);
         }
     }
 }

@@ -1,15 +1,14 @@
-//! The supervisor: a thread of each net that notices when kernels end or proxy threads hang, and
-//! prints kernels' lines.
+//! The supervisor: a thread of each net that notices when kernels end or proxy threads hang. It
+//! calls nothing of the program's, which might keep it.
 
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use gpu_usermap::AccessError;
 use gpunet_device::abi::errno::Errno;
 
-use super::config::Printer;
 use super::launch::LaunchState;
 use super::watchdog::Watchdog;
 use crate::gpu::KernelError;
@@ -46,14 +45,8 @@ impl Launches {
     }
 }
 
-/// Runs until the printer's other end is gone, which is with the net.
-pub(crate) fn run(
-    shared: &Shared,
-    control: &Control,
-    launches: &Launches,
-    lines: &Receiver<(u32, String)>,
-    printer: &Printer,
-) {
+/// Runs until the net goes and no kernel is left. Who sets `stopping` unparks it.
+pub(crate) fn run(shared: &Shared, control: &Control, launches: &Launches) {
     let mut watchdog = Watchdog::new(shared);
     loop {
         // Without the lock, which an abort wants: a driver may take long to answer.
@@ -73,17 +66,10 @@ pub(crate) fn run(
         } else {
             watchdog.rest();
         }
-        match lines.recv_timeout(if busy { BUSY } else { QUIET }) {
-            Ok((launch, line)) => print(printer, launch, &line),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return,
-        }
         if control.stopping.load(Ordering::Acquire) && launches.lock().launches.is_empty() {
-            while let Ok((launch, line)) = lines.try_recv() {
-                print(printer, launch, &line);
-            }
             return;
         }
+        std::thread::park_timeout(if busy { BUSY } else { QUIET });
     }
 }
 
@@ -126,14 +112,6 @@ fn is_blind(control: &Control) -> bool {
 #[cfg(not(feature = "fault-injection"))]
 const fn is_blind(_: &Control) -> bool {
     false
-}
-
-/// Hands a line to the program. Its panic must not end the one thread that sees kernels end.
-fn print(printer: &Printer, launch: u32, line: &str) {
-    let printed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| printer(launch, line)));
-    if printed.is_err() {
-        tracing::error!(launch, "the printer panicked; its line is lost");
-    }
 }
 
 /// Closes what the kernel left open, then tells who waits for it.

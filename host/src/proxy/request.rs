@@ -295,6 +295,10 @@ impl Shard {
         match connection.phase {
             Phase::Open => {}
             Phase::Listening if receive => {
+                if let Some(socket) = &mut connection.socket {
+                    // Those that wait to be accepted by the system are refused.
+                    socket.shutdown(Direction::Receive)?;
+                }
                 connection.receive_ended = true;
                 connection.publish_receive(&shared.memory);
                 self.tell_of_receiving(handle.place() as usize);

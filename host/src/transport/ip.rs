@@ -441,6 +441,11 @@ impl Socket for IpSocket {
     }
 
     fn shutdown(&mut self, direction: Direction) -> Result<(), Errno> {
+        self.way = match std::mem::replace(&mut self.way, Way::None) {
+            // A listener by RDMA ends with it.
+            Way::Both { tcp, .. } => Way::One(tcp),
+            way => way,
+        };
         self.now_mut()?.shutdown(direction)
     }
 

@@ -424,6 +424,13 @@ impl Socket for NearSocket {
     }
 
     fn shutdown(&mut self, direction: Direction) -> Result<(), Errno> {
+        if let Way::Both(_) = self.way {
+            // Callers are refused as soon as the entry is gone, and so are those that wait.
+            self.way = Way::Far;
+            if self.is_local() {
+                return Ok(());
+            }
+        }
         self.now_mut().shutdown(direction)
     }
 

@@ -20,6 +20,13 @@ const USERMAP: (&str, &str) = ("gpunet-usermap", "usermap");
 /// The package whose integration tests are the end-to-end suites.
 const TESTS_PACKAGE: &str = "gpunet-e2e";
 
+/// The package whose unit tests on a CUDA GPU are marked as ignored.
+const CUDA_PACKAGE: &str = "gpunet-host";
+
+/// The folders of test programs: suites, and programs of which the ignored tests are meant.
+const SUITES: &str = "tests";
+const CUDA_SUITES: &str = "cuda-tests";
+
 /// Suites that say nothing of a GPU: what the emulated one reports alone, and what is only computed.
 const WITHOUT_A_GPU: [&str; 2] = ["divergence", "properties"];
 
@@ -68,9 +75,13 @@ pub(crate) fn make(workspace: &Workspace, options: &Options) -> Result<bool> {
     }
     let suites = suites(workspace)?;
     for suite in &suites {
-        size += place(suite, &dist.join("tests"))?;
+        size += place(suite, &dist.join(SUITES))?;
     }
-    if !suites.is_empty() {
+    let cuda_suites = cuda_suites(workspace)?;
+    for suite in &cuda_suites {
+        size += place(suite, &dist.join(CUDA_SUITES))?;
+    }
+    if !suites.is_empty() || !cuda_suites.is_empty() {
         size += script(&dist.join("run-tests"), RUN_TESTS)?;
         size += script(&dist.join("fault-table.awk"), FAULT_TABLE)?;
     }
@@ -126,6 +137,16 @@ fn suites(workspace: &Workspace) -> Result<Vec<Executable>> {
     Ok(suites)
 }
 
+/// The unit tests of the package with the CUDA layer.
+fn cuda_suites(workspace: &Workspace) -> Result<Vec<Executable>> {
+    if workspace.member(CUDA_PACKAGE).is_none() {
+        println!("no package {CUDA_PACKAGE} yet: no tests of the CUDA layer");
+        return Ok(Vec::new());
+    }
+    let arguments = ["test", "--no-run", "--release", "--package", CUDA_PACKAGE, "--lib"];
+    built(workspace, &arguments, "lib")
+}
+
 /// Says what cargo is about to do, and does it.
 fn built(workspace: &Workspace, arguments: &[&str], kind: &str) -> Result<Vec<Executable>> {
     println!("cargo {}", arguments.join(" "));
@@ -174,20 +195,28 @@ mod tests {
 
     /// A folder as `dist` makes it, with suites that are scripts.
     fn run_tests_with(name: &str, suites: &[(&str, &str)]) -> (String, Option<i32>) {
+        run_tests_on("cuda", name, suites)
+    }
+
+    /// The same on some GPU. A suite's name may begin with its folder.
+    fn run_tests_on(gpu: &str, name: &str, suites: &[(&str, &str)]) -> (String, Option<i32>) {
         // One at a time: a file cannot be run while a process that another thread just started
         // still has it open for writing.
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let folder =
             std::env::temp_dir().join(format!("gpunet-dist-{name}-{}", std::process::id()));
-        fs::create_dir_all(folder.join("tests")).unwrap();
+        for kind in [SUITES, CUDA_SUITES] {
+            fs::create_dir_all(folder.join(kind)).unwrap();
+        }
         fs::write(folder.join("run-tests"), RUN_TESTS).unwrap();
         fs::write(folder.join("fault-table.awk"), FAULT_TABLE).unwrap();
         for (suite, text) in suites {
-            script(&folder.join("tests").join(suite), &format!("#!/bin/sh\n{text}\n")).unwrap();
+            let (kind, suite) = suite.split_once('/').unwrap_or((SUITES, suite));
+            script(&folder.join(kind).join(suite), &format!("#!/bin/sh\n{text}\n")).unwrap();
         }
         let mut command = Command::new("sh");
-        command.arg(folder.join("run-tests")).env("GPUNET_TEST_LIMIT", "1");
+        command.arg(folder.join("run-tests")).env("GPUNET_TEST_LIMIT", "1").env("GPUNET_GPU", gpu);
         // What these suites write is not to be found in the table of a real run.
         let output = command.env_remove("GPUNET_FAULT_TABLE").output().unwrap();
         fs::remove_dir_all(&folder).unwrap();
@@ -224,6 +253,27 @@ mod tests {
         assert_eq!(printed.lines().last(), Some("4 passed, 0 failed, 2 skipped"), "{printed}");
         assert!(printed.contains("skipped  a: x: no RDMA"), "{printed}");
         assert!(printed.contains("skipped  b: y: no GPU"), "{printed}");
+        assert_eq!(status, Some(0));
+    }
+
+    #[test]
+    fn run_tests_runs_the_tests_of_the_cuda_layer() {
+        // As the test harness does: lists, or runs what is ignored if asked to.
+        let layer = "case $* in
+            *--list*) printf 'cuda::a: test\ncuda::b: test\n\n2 tests, 0 benchmarks\n' ;;
+            *--ignored*) echo 'test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured' ;;
+            *) echo 'test result: ok. 50 passed; 0 failed; 2 ignored; 0 measured' ;;
+        esac";
+        let suites = [
+            ("a", "echo 'test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured'"),
+            ("cuda-tests/layer", layer),
+        ];
+        let (printed, status) = run_tests_on("cuda:0", "layer", &suites);
+        assert_eq!(printed.lines().last(), Some("5 passed, 0 failed, 0 skipped"), "{printed}");
+        assert_eq!(status, Some(0));
+        let (printed, status) = run_tests_on("emulated", "no-layer", &suites);
+        assert_eq!(printed.lines().last(), Some("3 passed, 0 failed, 2 skipped"), "{printed}");
+        assert!(printed.contains("skipped  layer: cuda::b: needs a CUDA GPU"), "{printed}");
         assert_eq!(status, Some(0));
     }
 

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs every end-to-end test suite of this folder, and sums up in the last line.
+# Runs every end-to-end test suite of this folder, and on CUDA the tests of the layer over its driver;
+# sums up in the last line.
 #
 #   ./run-tests [test name filter ...]
 #
@@ -24,8 +25,11 @@ export GPUNET_FAULT_TABLE="${GPUNET_FAULT_TABLE:-$scratch/faults}"
 passed=0 failed=0 skipped=0
 reasons=$scratch/reasons
 : >"$reasons"
-for suite in "$here"/tests/*; do
-    [ -x "$suite" ] || continue
+
+# Runs a test program with some arguments, and counts its tests.
+run_suite() {
+    suite=$1
+    shift
     name=${suite##*/}
     log=$scratch/log
     : >"$GPUNET_SKIP_LOG"
@@ -54,6 +58,25 @@ COUNTS
     sed -n "s/^test \(.*\) \.\.\. FAILED.*/failed   $name: \1/p" "$log" >>"$reasons"
     [ "$f" -eq 0 ] || cat "$log"
     passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + i))
+}
+
+for suite in "$here"/tests/*; do
+    if [ -x "$suite" ]; then run_suite "$suite" "$@"; fi
+done
+# Ignored where cargo runs them, since they need a GPU.
+for suite in "$here"/cuda-tests/*; do
+    [ -x "$suite" ] || continue
+    case $GPUNET_GPU in
+        cuda*) run_suite "$suite" --ignored "$@" ;;
+        *)
+            name=${suite##*/}
+            "$suite" --ignored --list "$@" 2>/dev/null | sed -n 's/: test$//p' >"$scratch/list"
+            i=$(grep -c . "$scratch/list")
+            printf '%-24s %s\n' "$name" "0 passed, 0 failed, $i skipped"
+            sed "s/^\(.*\)/skipped  $name: \1: needs a CUDA GPU/" "$scratch/list" >>"$reasons"
+            skipped=$((skipped + i))
+            ;;
+    esac
 done
 if [ -s "$GPUNET_FAULT_TABLE" ] && [ -f "$here/fault-table.awk" ]; then
     echo "| fault | calls that wait | result | due after | longest | test |"

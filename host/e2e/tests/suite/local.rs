@@ -112,6 +112,26 @@ fn kernels_of_one_machine_find_each_other_by_themselves() {
 }
 
 #[test]
+fn names_of_streams_accepted_at_any_address() {
+    let name = "names_of_streams_accepted_at_any_address";
+    let Some(net) = net_by(name, TransportChoice::Local) else { return };
+    for (anywhere, called, mapped) in
+        [("0.0.0.0:0", "127.0.0.1", "127.0.0.1"), ("[::]:0", "127.0.0.1", "::ffff:127.0.0.1")]
+    {
+        let anywhere: std::net::SocketAddr = anywhere.parse().expect("an address");
+        let (listener, bound) = net.listen(anywhere).expect("a port");
+        let port = bound.to_ip().expect("an IP address").port();
+        let at = |ip: &str| {
+            SocketAddr::from(std::net::SocketAddr::new(ip.parse().expect("an address"), port))
+        };
+        let (mut server, mut client) = (Script::new(), Script::new());
+        server.given(0, listener).accept(0, 1).socket_name(1, at(mapped)).close(1).close(0);
+        client.stream(0, at(called)).peer_name(0, at(called)).recv(0, 1).expect(0).close(0);
+        Job::blocks(32).script(&server).script(&client).run(&net);
+    }
+}
+
+#[test]
 fn no_memory_left_for_a_ring() {
     let Some(net) = net_by("no_memory_left_for_a_ring", TransportChoice::Local) else { return };
     let (listener, address) = net.listen(any_port()).expect("a port");

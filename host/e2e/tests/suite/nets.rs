@@ -8,7 +8,8 @@ use gpunet_e2e::{
     Domain, Errno, Handle, Job, Peer, Script, any_port, eventually, flags, is_cuda, is_local,
     is_rdma, net, net_builder, peer,
 };
-use gpunet_host::{GpuError, LaunchError, Net, NetError};
+use gpunet_host::gpu::EmulatedOptions;
+use gpunet_host::{Gpu, GpuChoice, GpuError, LaunchError, Net, NetError};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -128,6 +129,31 @@ fn accepted_connections_spread_over_proxy_threads() {
         assert_eq!(peer::receive_rest(stream, 0), 3000);
     }
     started.finish();
+}
+
+#[test]
+fn more_kernels_than_run_at_once() {
+    if is_cuda() {
+        let why = "the GPU is not this test's alone; the tests of the CUDA layer have one like it";
+        return gpunet_e2e::skip("nets::more_kernels_than_run_at_once", why);
+    }
+    let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
+    let net = gpunet_e2e::net_builder_on(&gpu).build().expect("a net");
+    let (listener, _) = net.listen(any_port()).expect("a port");
+    let mut waits = Script::new();
+    waits.given(0, listener).accept(0, 1).errno(Errno::ECANCELED);
+    let waiting: Vec<_> = (0..32).map(|_| Job::blocks(32).script(&waits).start(&net)).collect();
+    let refused = Job::blocks(32).script(&waits).try_start(&net).err();
+    assert!(
+        matches!(refused, Some(NetError::Gpu(GpuError::TooManyKernels { running: 32, .. }))),
+        "{refused:?}"
+    );
+    // It took no launch's place, and one that ends makes room.
+    waiting[0].launch().abort();
+    waiting[0].launch().wait_for(5 * SECOND).expect("it ends");
+    let last = Job::blocks(32).script(&waits).start(&net);
+    net.abort();
+    waiting.into_iter().chain([last]).for_each(|started| _ = started.finish());
 }
 
 #[test]

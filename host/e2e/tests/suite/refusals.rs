@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use gpunet_device::calls::{SHUT_WR, SOCK_NONBLOCK, SOCK_STREAM};
+use gpunet_device::calls::{MSG_NOSIGNAL, SHUT_WR, SOCK_NONBLOCK, SOCK_STREAM};
 use gpunet_e2e::{
     Domain, Errno, Folder, Job, RING, Script, SocketAddr, SocketOption, any_port, is_local, net,
     net_builder, peer, scaled, skip, way,
@@ -220,6 +220,8 @@ fn bad_flags_and_options() {
         script.recv_flags(0, flags).errno(Errno::EINVAL);
     }
     script.send_flags(0, 0).recv_flags(0, 0);
+    // Without a meaning on a GPU, and no mistake.
+    script.send_flags(0, MSG_NOSIGNAL).recv_flags(0, MSG_NOSIGNAL);
     for option in [SocketOption::NonBlocking, SocketOption::NoDelay, SocketOption::KeepAlive] {
         script.set(0, option, 2).errno(Errno::EINVAL);
     }

@@ -1,11 +1,11 @@
 //! Options, names, the time, lines of text.
 
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use gpunet_e2e::{
     Domain, Folder, Job, Peer, RING, Script, SocketAddr, SocketOption, any_port, eventually, net,
-    net_builder, peer,
+    net_builder, patient, peer,
 };
 
 #[test]
@@ -163,4 +163,38 @@ fn lines_reach_the_printer() {
     let wanted = [0, 1, 26, 208, 208, 208].map(|length| (number, letters[..length].to_owned()));
     assert_eq!(*lines.lock().expect("no printer panicked"), wanted);
     assert_eq!(net.statistics().printed, 6);
+}
+
+#[test]
+fn a_slow_reader_of_lines_stops_nothing() {
+    const BUFFER: u64 = 1024;
+    let (gate, opened) = mpsc::channel::<()>();
+    let opened = Mutex::new(opened);
+    let net = net_builder()
+        .on_print(move |_, _| {
+            let _ = opened.lock().expect("no printer panicked").recv();
+        })
+        .build()
+        .expect("a net");
+    let mut script = Script::new();
+    for _ in 0..60 {
+        script.print(20, 20);
+    }
+    // The first line stays with the reader; the kernel that printed it ends, and so do others.
+    let mut printed = 0;
+    while printed < BUFFER + 100 {
+        let started = Job::blocks(32).script(&script).start(&net);
+        started.launch().wait_for(patient(Duration::from_secs(5))).expect("it ends");
+        started.finish();
+        printed += 60;
+    }
+    let statistics = net.statistics();
+    assert_eq!(statistics.printed, BUFFER + 1, "those that wait, and the one that is read");
+    assert_eq!(statistics.print_dropped, printed - statistics.printed);
+    // The net goes in bounded time, whatever the reader does.
+    let begin = Instant::now();
+    drop(net);
+    let took = begin.elapsed();
+    assert!(took < patient(Duration::from_millis(3500)), "the net took {took:?} to go");
+    drop(gate);
 }

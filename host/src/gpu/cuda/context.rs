@@ -11,16 +11,19 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute, CUmemRangeHandleType};
+use cudarc::driver::sys::{
+    CUcontext, CUdevice, CUdevice_attribute, CUmemRangeHandleType, CUpointer_attribute,
+};
 
-use super::super::ledger::{Ledger, MAX_KERNELS, Ticket};
+use super::super::ledger::{Ledger, Ticket};
 use super::super::memory::{Given, Owner};
 use super::super::{GpuError, KernelError, RemoteWrites, quarantine};
 use super::arena::Sharing;
 use super::copier::Copier;
 use super::driver::{self, Failed, call};
 use super::module::Loaded;
-use super::stream::{self, Lane};
+use super::queues;
+use super::stream::Lane;
 
 /// CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER; larger ones promise more.
 const ORDERED_FOR_OWNER: u32 = 100;
@@ -41,14 +44,12 @@ pub(super) struct Flight {
     pub(super) kernel: String,
     pub(super) ticket: Ticket,
     lane: Mutex<Option<Lane>>,
-    queue: usize,
     pub(super) outcome: OnceLock<Result<(), KernelError>>,
 }
 
 impl Flight {
     pub(super) fn new(kernel: String, ticket: Ticket, lane: Lane) -> Self {
-        let queue = lane.queue;
-        Self { kernel, ticket, lane: Mutex::new(Some(lane)), queue, outcome: OnceLock::new() }
+        Self { kernel, ticket, lane: Mutex::new(Some(lane)), outcome: OnceLock::new() }
     }
 
     /// Whether it has ended, by the driver; a flight that has landed has no lane any more.
@@ -62,32 +63,13 @@ impl Flight {
 pub(super) struct State {
     pub(super) ledger: Ledger<Given>,
     pub(super) flights: Vec<Arc<Flight>>,
-    /// Lanes for launches, all made when the context is opened: making a stream beside running
-    /// kernels waits for them whenever the driver's own pool has to grow (seen at the 35th).
+    /// Lanes for launches, one for each of the hardware's queues, all made when the context is
+    /// opened: the driver hands the queues out in turn, and making a stream beside running kernels
+    /// waits for them whenever the driver's own pool has to grow (seen at the 35th).
     pub(super) spare: Vec<Lane>,
     pub(super) modules: HashMap<String, Loaded>,
     /// Some kernel has been told that it faulted.
     fault_told: bool,
-}
-
-impl State {
-    /// The spare lane whose queue has the fewest kernels: behind one that runs, a kernel would not
-    /// begin before that one ends, which persistent kernels do not.
-    pub(super) fn take_lane(&mut self) -> Option<Lane> {
-        let ahead = |lane: &Lane| self.flights.iter().filter(|it| it.queue == lane.queue).count();
-        let places = self.spare.iter().enumerate().map(|(at, lane)| (ahead(lane), at));
-        let (ahead, at) = places.min()?;
-        if ahead > 0 {
-            tracing::warn!(
-                "{} kernels run on a GPU whose driver has {} queues, so the next may begin only when \
-                 one of them ends; CUDA_DEVICE_MAX_CONNECTIONS=32, set before the program starts, \
-                 gives it more",
-                self.flights.len(),
-                stream::queues(),
-            );
-        }
-        Some(self.spare.swap_remove(at))
-    }
 }
 
 /// What the device can do.
@@ -164,14 +146,13 @@ impl Context {
             context,
             facts,
             lost: OnceLock::new(),
-            state: Mutex::default(),
+            state: Mutex::new(State { ledger: Ledger::new(queues::count()), ..State::default() }),
             copier: Mutex::new(None),
         };
         context.bind()?;
         *lock(&context.copier) = Some(Copier::new().map_err(Failed::no_device)?);
-        for number in 0..MAX_KERNELS {
-            // The copier's is the first.
-            let lane = Lane::new(number + 1).map_err(Failed::no_device)?;
+        for _ in 0..queues::count() {
+            let lane = Lane::new().map_err(Failed::no_device)?;
             lock(&context.state).spare.push(lane);
         }
         Ok(context)
@@ -325,6 +306,17 @@ impl Owner for Context {
 
     fn ordinal(&self) -> i32 {
         self.ordinal
+    }
+
+    fn buffer_id(&self, address: *const u8) -> Result<Option<u64>, GpuError> {
+        self.bind()?;
+        let mut id = 0_u64;
+        let what = CUpointer_attribute::CU_POINTER_ATTRIBUTE_BUFFER_ID;
+        let to = (&raw mut id).cast();
+        // SAFETY: writes one number of eight bytes; of an address that is none it says so.
+        unsafe { call!(cuPointerGetAttribute(to, what, address.addr() as u64)) }
+            .map_err(|failed| self.failed(failed))?;
+        Ok(Some(id))
     }
 
     fn export(&self, address: u64, bytes: usize) -> Result<OwnedFd, GpuError> {

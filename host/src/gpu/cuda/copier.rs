@@ -26,7 +26,7 @@ unsafe impl Send for Copier {}
 impl Copier {
     /// Needs the context to be current, as all methods do.
     pub(super) fn new() -> Result<Self, Failed> {
-        let lane = Lane::new(0)?;
+        let lane = Lane::new()?;
         let mut staging = ptr::null_mut();
         // SAFETY: writes one pointer.
         match unsafe { call!(cuMemHostAlloc(&mut staging, STAGING, PORTABLE)) } {

@@ -7,6 +7,7 @@ use std::ffi::{CStr, c_char};
 use cudarc::driver::sys::{self, CUresult};
 
 use super::super::GpuError;
+use super::queues;
 
 /// Every driver function this backend calls. The bindings look each one up at its first call and
 /// panic when it is missing, so all are looked up when the GPU is opened.
@@ -46,6 +47,7 @@ const SYMBOLS: &[&str] = &[
     "cuModuleLoadData",
     "cuModuleUnload",
     "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+    "cuPointerGetAttribute",
     "cuStreamCreate",
     "cuStreamDestroy_v2",
 ];
@@ -173,6 +175,9 @@ pub(super) fn start() -> Result<(), GpuError> {
     if let Some(symbol) = SYMBOLS.iter().find(|symbol| !has(symbol)) {
         return Err(GpuError::DriverTooOld { symbol });
     }
+    // Before the driver reads the environment.
+    let queues = queues::count();
+    tracing::debug!(queues, "kernels that run at once on a CUDA device");
     // SAFETY: takes a number only.
     unsafe { call!(cuInit(0)) }.map_err(Failed::no_device)
 }

@@ -19,6 +19,7 @@ mod copier;
 mod driver;
 mod image;
 mod module;
+mod queues;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -64,6 +65,7 @@ impl Cuda {
             compute_capability: Some(facts.compute_capability),
             max_threads_per_block: facts.max_threads,
             max_shared_bytes: facts.max_shared,
+            max_kernels: u32::try_from(queues::count()).unwrap_or(u32::MAX),
             reason,
         };
         Ok(Self { info, context })
@@ -222,11 +224,10 @@ impl Backend for Cuda {
         .map_err(|failed| context.failed(failed))?;
         let possible = u32::try_from(resident).unwrap_or(0) * context.facts.multiprocessors;
         let ticket = state.ledger.admit(spec.kernel, shape.blocks, possible)?;
-        let Some(lane) = state.take_lane() else {
-            // There is one for each kernel that the ledger admits.
+        let Some(lane) = state.spare.pop() else {
+            // There is one for each kernel that the ledger admits, but for those that faulted.
             state.ledger.retire(ticket);
-            let running = state.ledger.running();
-            return Err(GpuError::TooManyKernels { kernel: spec.kernel.to_owned(), running });
+            return Err(state.ledger.too_many(spec.kernel));
         };
         let mut params: Vec<*mut c_void> =
             spec.params.iter_mut().map(|bytes| bytes.as_mut_ptr().cast()).collect();

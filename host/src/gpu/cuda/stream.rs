@@ -18,25 +18,11 @@ const NO_TIMING: u32 = 2;
 const SHORTEST: Duration = Duration::from_micros(20);
 const LONGEST: Duration = Duration::from_millis(1);
 
-/// What sets how many queues of the hardware the driver feeds; it hands them out to streams in turn.
-const QUEUES: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
-/// As many as there are if nothing sets it.
-const USUAL_QUEUES: usize = 8;
-const MOST_QUEUES: usize = 32;
-
-/// How many queues there are.
-pub(super) fn queues() -> usize {
-    let set = std::env::var(QUEUES).ok().and_then(|number| number.parse().ok());
-    set.map_or(USUAL_QUEUES, |number: usize| number.clamp(1, MOST_QUEUES))
-}
-
 /// A stream and an event.
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) stream: CUstream,
     event: CUevent,
-    /// What the hardware has before it of a queue, it runs first, although it is of another stream.
-    pub(super) queue: usize,
 }
 
 // SAFETY: the driver's handles may be used from any thread.
@@ -45,8 +31,8 @@ unsafe impl Send for Lane {}
 unsafe impl Sync for Lane {}
 
 impl Lane {
-    /// The `number`th of a context. Needs the context to be current, as all methods do.
-    pub(super) fn new(number: usize) -> Result<Self, Failed> {
+    /// Needs the context to be current, as all methods do.
+    pub(super) fn new() -> Result<Self, Failed> {
         let (mut stream, mut event) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: writes one handle.
         unsafe { call!(cuStreamCreate(&mut stream, NON_BLOCKING)) }?;
@@ -56,7 +42,7 @@ impl Lane {
             let _ = unsafe { call!(cuStreamDestroy_v2(stream)) };
             return Err(failed);
         }
-        Ok(Self { stream, event, queue: number % queues() })
+        Ok(Self { stream, event })
     }
 
     /// Marks everything given to the stream so far.

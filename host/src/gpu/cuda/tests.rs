@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use gpu_usermap::GpuMemory as _;
 use gpunet_device::abi::ABI;
 
 use super::super::{
@@ -23,6 +24,16 @@ const KERNELS: &str = r"
 .visible .entry spin(.param .u64 word) {
     .reg .pred %p; .reg .b64 %a; .reg .b32 %v;
     ld.param.u64 %a, [word];
+again:
+    ld.acquire.sys.u32 %v, [%a];
+    setp.eq.u32 %p, %v, 0;
+    @%p bra again;
+    ret;
+}
+.visible .entry begin_and_spin(.param .u64 words) {
+    .reg .pred %p; .reg .b64 %a; .reg .b32 %v;
+    ld.param.u64 %a, [words];
+    red.release.sys.add.u32 [%a+4], 1;
 again:
     ld.acquire.sys.u32 %v, [%a];
     setp.eq.u32 %p, %v, 0;
@@ -154,8 +165,12 @@ fn nothing_waits_for_a_running_kernel() {
     let mut four = [0; 4];
     memory.read(255 * 4, &mut four).unwrap();
     assert_eq!(u32::from_le_bytes(four), 9);
+    let numbered = || memory.buffer_id().unwrap();
+    let first = quickly("number of an allocation", numbered);
+    assert!(first.is_some() && first == numbered());
     let large = quickly("large device memory", || gpu.device_memory(1 << 30)).unwrap();
     let other = quickly("host memory", || gpu.host_memory(256 << 20)).unwrap();
+    assert_ne!(large.buffer_id().unwrap(), first);
     drop(large);
     quickly("drop of host memory", || drop(other));
     quickly("drop of device memory", || drop(memory));
@@ -176,10 +191,22 @@ fn nothing_waits_for_a_running_kernel() {
 fn many_kernels_run_at_once_and_no_more_than_fit() {
     let (_alone, gpu) = device();
     let flag = gpu.host_memory(4096).unwrap();
+    let most = gpu.info().max_kernels;
+    let params = address(flag.device_ptr());
+    let launch = || start(&gpu, "begin_and_spin", (1, 32, 0), &[&params]);
     let running: Vec<_> =
-        quickly("128 launches", || (0..128).map(|_| spin(&gpu, &flag, 1, 32).unwrap()).collect());
-    let refused = spin(&gpu, &flag, 1, 32).unwrap_err();
-    assert!(matches!(refused, GpuError::TooManyKernels { running: 128, .. }), "{refused}");
+        quickly("as many launches as can be", || (0..most).map(|_| launch().unwrap()).collect());
+    // Each begins, although none ends.
+    // SAFETY: the second word of the page, which kernels access atomically.
+    let begun = unsafe { &*flag.as_ptr().cast::<AtomicU32>().add(1) };
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(begun.load(SeqCst), most * 32, "of {most} kernels of 32 threads");
+    let memory = quickly("memory beside them", || gpu.device_memory(1 << 20)).unwrap();
+    quickly("a copy beside them", || memory.read(0, &mut [0; 100])).unwrap();
+    drop(memory);
+    let refused = launch().unwrap_err();
+    let GpuError::TooManyKernels { running: counted, .. } = refused else { panic!("{refused}") };
+    assert_eq!(counted, most as usize);
     word(&flag).store(1, SeqCst);
     for running in &running {
         assert_eq!(finish(running), Ok(WaitOutcome::Finished));

@@ -28,7 +28,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::launch::Handle;
-use super::ledger::{Ledger, Ticket};
+use super::ledger::{Ledger, MAX_KERNELS, Ticket};
 use super::memory::{Given, Mapping, Owner, copy_from_shared, copy_to_shared};
 use super::{
     Arena, ArenaWindow, Backend, DeviceMemory, EmulatedOptions, Entry, GpuError, GpuInfo, GpuKind,
@@ -103,6 +103,10 @@ impl Owner for Keeper {
         0
     }
 
+    fn buffer_id(&self, _: *const u8) -> Result<Option<u64>, GpuError> {
+        Ok(None)
+    }
+
     fn export(&self, _: u64, _: usize) -> Result<OwnedFd, GpuError> {
         let remedy = "its memory is pages of a file";
         Err(GpuError::Unsupported { what: "a driver's dma-buf", kind: "emulated", remedy })
@@ -126,6 +130,7 @@ impl Emulated {
             compute_capability: None,
             max_threads_per_block: MAX_THREADS_PER_BLOCK,
             max_shared_bytes: MAX_SHARED_BYTES,
+            max_kernels: MAX_KERNELS as u32,
             reason: reason.to_owned(),
         };
         let machine = Machine {

@@ -52,7 +52,8 @@ impl Meeting {
     ) -> Result<Box<Self>, Errno> {
         talk.peer_pid()?;
         let (token, gpu) = (super::token(), local.gpu.identity());
-        talk.say(Message::Hello { token, gpu, send_ring, name: names.own }, None)?;
+        let (name, called) = (names.own, names.peer);
+        talk.say(Message::Hello { token, gpu, send_ring, name, called }, None)?;
         Ok(Self::new(local, talk, names, (receive_ring, send_ring), Expected::Welcome))
     }
 
@@ -94,13 +95,13 @@ impl Meeting {
                     self.offered = None;
                     return Err(Errno(errno));
                 }
-                (Expected::Hello, (Message::Hello { token, gpu, send_ring, name }, _)) => {
+                (Expected::Hello, (Message::Hello { token, gpu, send_ring, name, called }, _)) => {
                     let peer = Process { pid: self.talk.peer_pid()?, token };
                     // GPUs of one kind may reach each other's memory; the driver will say.
                     if gpu[0] != self.local.gpu.identity()[0] {
                         return self.refuse(Errno::EXDEV);
                     }
-                    self.names.peer = name;
+                    self.names = self.names.of_accepted(name, called);
                     self.receive_ring = together(self.receive_ring, send_ring);
                     let send_ring = self.send_ring;
                     self.talk.say(Message::Welcome { token: super::token(), send_ring }, None)?;
@@ -175,7 +176,9 @@ pub(crate) enum Progressed {
     Done(Box<DirectStream>),
 }
 
-/// The one ring of a direction stands for two: the sender's and the receiver's.
+/// The one ring of a direction stands for two: the sender's and the receiver's. It lies in the
+/// receiver's memory, so the sender's wish counts for no more than the receiver's own.
 fn together(receive_ring: u32, send_ring: u32) -> u32 {
-    ring_capacity(receive_ring).saturating_add(ring_capacity(send_ring))
+    let own = ring_capacity(receive_ring);
+    own.saturating_add(ring_capacity(send_ring).min(own))
 }

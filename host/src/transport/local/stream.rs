@@ -28,6 +28,28 @@ pub(crate) struct Names {
     pub(crate) peer: SocketAddr,
 }
 
+impl Names {
+    /// Those of a stream that a listener accepts: of the caller, and of the address it has called.
+    /// What a listener of any address lacks comes from that one, as with TCP; and at a listener of
+    /// IPv6, addresses of IPv4 are mapped.
+    pub(crate) fn of_accepted(self, caller: SocketAddr, called: SocketAddr) -> Self {
+        let mapped = |address: SocketAddr| match address.to_ip() {
+            Some(std::net::SocketAddr::V4(ip)) if self.domain == Domain::V6 => {
+                std::net::SocketAddr::new(ip.ip().to_ipv6_mapped().into(), ip.port()).into()
+            }
+            _ => address,
+        };
+        let own = match (self.own.to_ip(), mapped(called).to_ip()) {
+            (Some(own), Some(mut called)) if own.ip().is_unspecified() => {
+                called.set_port(own.port());
+                called.into()
+            }
+            _ => self.own,
+        };
+        Self { own, peer: mapped(caller), ..self }
+    }
+}
+
 /// A stream that is connected, or was.
 pub(crate) struct DirectStream {
     local: Arc<Local>,

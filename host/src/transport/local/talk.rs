@@ -9,14 +9,15 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use gpunet_device::SocketAddr;
 use gpunet_device::abi::VERSION as ABI_VERSION;
+use gpunet_device::abi::address::ADDRESS_WORDS;
 use gpunet_device::abi::errno::Errno;
 
 /// Changes with every change of the messages.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 /// "gnetnear", little-endian.
 const MAGIC: u64 = u64::from_le_bytes(*b"gnetnear");
 /// Words of a message.
-const WORDS: usize = 24;
+const WORDS: usize = 10 + 2 * ADDRESS_WORDS;
 const BYTES: usize = WORDS * 8;
 
 /// Who is at the other end.
@@ -52,9 +53,10 @@ pub(crate) struct Offer {
 
 /// A message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "lives as long as one call, as large as on the wire")]
 pub(crate) enum Message {
-    /// The caller's first: who it is, on which GPU, and its address.
-    Hello { token: u128, gpu: [u8; 17], send_ring: u32, name: SocketAddr },
+    /// The caller's first: who it is, on which GPU, its address, and the one that it calls.
+    Hello { token: u128, gpu: [u8; 17], send_ring: u32, name: SocketAddr, called: SocketAddr },
     /// The listener's answer. Either says how large it wants the other's ring.
     Welcome { token: u128, send_ring: u32 },
     /// The listener's other answer.
@@ -76,7 +78,7 @@ impl Message {
         let mut words = [0; WORDS];
         let halves = |token: u128| [token as u64, (token >> 64) as u64];
         let (kind, content): (u64, &[u64]) = match self {
-            Self::Hello { token, gpu, send_ring, name } => {
+            Self::Hello { token, gpu, send_ring, name, called } => {
                 words[3] = u64::from(send_ring);
                 words[4..6].copy_from_slice(&halves(token));
                 let mut identity = [0; 24];
@@ -86,7 +88,8 @@ impl Message {
                     *word = u64::from_le_bytes(*eight);
                 }
                 words[9] = u64::from(ABI_VERSION);
-                words[10..].copy_from_slice(&name.to_words());
+                let addresses = [name.to_words(), called.to_words()];
+                words[10..].copy_from_slice(addresses.as_flattened());
                 (1, &[])
             }
             Self::Welcome { token, send_ring } => {
@@ -122,8 +125,10 @@ impl Message {
                 if words[9] != u64::from(ABI_VERSION) {
                     return None;
                 }
-                let name = SocketAddr::from_words(words[10..].first_chunk::<14>()?);
-                Self::Hello { token: token(), gpu, send_ring: ring()?, name }
+                let (addresses, _) = words[10..].as_chunks::<ADDRESS_WORDS>();
+                let [name, called] = addresses.first_chunk::<2>()?.each_ref();
+                let [name, called] = [name, called].map(SocketAddr::from_words);
+                Self::Hello { token: token(), gpu, send_ring: ring()?, name, called }
             }
             2 => Self::Welcome { token: token(), send_ring: ring()? },
             3 => {
@@ -147,6 +152,7 @@ impl Message {
 }
 
 /// What there was to hear.
+#[expect(clippy::large_enum_variant, reason = "as its message")]
 pub(crate) enum Heard {
     Message(Message, Option<OwnedFd>),
     /// Nothing now.
@@ -332,7 +338,13 @@ mod tests {
             base: 9,
         };
         let all = [
-            Message::Hello { token: 7 << 70 | 5, gpu: *b"c0123456789abcdef", send_ring: 9, name },
+            Message::Hello {
+                token: 7 << 70 | 5,
+                gpu: *b"c0123456789abcdef",
+                send_ring: 9,
+                name,
+                called: SocketAddr::v4([10, 0, 0, 7], 99),
+            },
             Message::Welcome { token: u128::MAX, send_ring: 4096 },
             Message::Refused { errno: 111 },
             Message::Offer(offer),
@@ -377,14 +389,23 @@ mod tests {
         assert_eq!(a.peer_pid(), Ok(std::process::id() as i32));
     }
 
+    /// Notes that a test of this file cannot run here, for who counts tests.
+    fn skip(test: &str, reason: &str) {
+        let line = format!("transport::local::talk::tests::{test}: {reason}\n");
+        print!("skipped: {line}");
+        if let Some(path) = std::env::var_os("GPUNET_SKIP_LOG") {
+            let log = std::fs::OpenOptions::new().create(true).append(true).open(path);
+            log.and_then(|mut log| io::Write::write_all(&mut log, line.as_bytes())).unwrap();
+        }
+    }
+
     /// Another user, who reached the socket in spite of the folder's mode.
     #[test]
     fn another_user_is_refused_at_both_ends() {
         use std::os::unix::process::CommandExt as _;
         const STRANGER: u32 = 65_534;
         if !rustix::process::geteuid().is_root() {
-            println!("skipped: another user takes root to be");
-            return;
+            return skip("another_user_is_refused_at_both_ends", "only root can be another user");
         }
         let folder = std::env::temp_dir().join(format!("gpunet-user-{}", std::process::id()));
         std::fs::create_dir(&folder).unwrap();

@@ -231,3 +231,38 @@ fn who_does_not_close_in_order_says_nothing_while_kernels_run() {
     }
     kernel.end();
 }
+
+#[test]
+fn a_peer_does_not_choose_how_much_memory_it_gets() {
+    const LARGEST: u32 = 1 << 30;
+    let gpu = gpu();
+    let (caller, listener) = (local(&gpu), local(&gpu));
+    let capacity = |stream: &mut DirectStream| stream.rings().unwrap().0.receive.capacity;
+    for (calls, answers) in [((4096, LARGEST), RINGS), (RINGS, (4096, LARGEST))] {
+        let [a, b] = talks();
+        let calls = Meeting::call(Arc::clone(&caller), a, names(), calls).unwrap();
+        let answers = Meeting::answer(Arc::clone(&listener), b, names(), answers).unwrap();
+        let answers = later(answers);
+        let calls = later(calls);
+        let mut accepted = done(answers);
+        let mut called = done(calls);
+        assert_eq!([capacity(&mut called), capacity(&mut accepted)], [8192; 2]);
+        assert!(called.leave() && accepted.leave());
+    }
+}
+
+#[test]
+fn an_accepted_stream_is_named_as_its_peer_called_it() {
+    let address = |text: &str| SocketAddr::from(text.parse::<std::net::SocketAddr>().unwrap());
+    let (v4, v6) = (Domain::V4, Domain::V6);
+    for (domain, listens, called, own, peer) in [
+        (v4, "0.0.0.0:7", "127.0.0.2:7", "127.0.0.2:7", "127.0.0.1:9"),
+        (v4, "127.0.0.1:7", "127.0.0.1:7", "127.0.0.1:7", "127.0.0.1:9"),
+        (v6, "[::]:7", "127.0.0.2:7", "[::ffff:127.0.0.2]:7", "[::ffff:127.0.0.1]:9"),
+        (v6, "[::1]:7", "[::1]:7", "[::1]:7", "[::ffff:127.0.0.1]:9"),
+    ] {
+        let names = Names { domain, own: address(listens), peer: SocketAddr::NONE };
+        let named = names.of_accepted(address("127.0.0.1:9"), address(called));
+        assert_eq!((named.own, named.peer), (address(own), address(peer)), "{listens} {called}");
+    }
+}

@@ -403,6 +403,10 @@ impl Socket for RdmaSocket {
     }
 
     fn shutdown(&mut self, direction: Direction) -> Result<(), Errno> {
+        if let Kind::Listener(..) = self.kind {
+            self.kind = Kind::Gone;
+            return Ok(());
+        }
         let stream = self.stream()?;
         if direction == Direction::Send {
             stream.shutdown_send();

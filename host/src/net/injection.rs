@@ -1,0 +1,36 @@
+//! Faults that tests play on a net. Only with the feature `fault-injection`.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::Net;
+use crate::proxy::message::Message;
+
+impl Net {
+    /// Where everything lies that kernels of this net can reach, for kernels that do harm: address
+    /// on the GPU and bytes of GPU words, CPU words, rings and local words.
+    #[must_use]
+    pub fn regions(&self) -> [(*mut u8, usize); 4] {
+        self.shared.memory.regions()
+    }
+
+    /// Makes a proxy thread panic, to see what kernels make of it.
+    pub fn inject_panic(&self) {
+        self.shared.tell(0, Message::Panic);
+    }
+
+    /// Has the net find that the GPU memory with its words was taken away.
+    pub fn inject_loss_of_words(&self) {
+        self.control.takes_words.store(true, Ordering::Release);
+    }
+
+    /// Has the supervisor overlook proxy threads that hang, as if it were stopped with them.
+    pub fn inject_blindness(&self) {
+        self.control.blind.store(true, Ordering::Release);
+    }
+
+    /// Makes a proxy thread hang for so long, to see what kernels make of it.
+    pub fn inject_stall(&self, thread: usize, time: Duration) {
+        self.shared.tell(thread, Message::Stall(time));
+    }
+}
