@@ -208,8 +208,7 @@ impl<G: Group> Stream<G> {
     /// Receives until the buffer is full; how much it was if the peer closes before.
     #[inline(always)]
     pub fn read_full(&self, buffer: SharedBuf) -> Result<usize, Errno> {
-        let flags = crate::library::RECEIVE_ALL;
-        calls::receive(self.0.on.net, self.0.on.group, self.0.handle, buffer, flags)
+        calls::receive_all(self.0.on.net, self.0.on.group, self.0.handle, buffer)
     }
 
     /// Receives until the buffer is full; ECONNRESET if the peer closes before.

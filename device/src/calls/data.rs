@@ -6,7 +6,7 @@ use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::buf;
 use crate::group::Group;
-use crate::library::{self, RECEIVE_ALL, SEND_ALL};
+use crate::library;
 
 /// Do not wait, whatever the socket's options say.
 pub const MSG_DONTWAIT: u32 = 0x40;
@@ -29,29 +29,17 @@ pub fn gsend<G: Group>(
     buffer: impl buf::From<G>,
     flags: u32,
 ) -> i64 {
-    if flags & SEND_ALL != 0 {
-        return Errno::EINVAL.negative();
-    }
-    send_from(net, group, handle, buffer, flags)
+    let (from, length, same) = buffer.source();
+    group.agree("gsend", &[handle.0, same, length as u64, u64::from(flags)]);
+    // SAFETY: a buffer of that length, for the group.
+    let (sent, error) = unsafe { send_from(net, group, handle, from, length, flags) };
+    // As sockets say it: the error only if nothing was sent; the next call will meet it.
+    if sent > 0 { sent as i64 } else { error }
 }
 
 /// Receives at least one byte, at most what the buffer holds; 0 once the peer has closed.
 #[inline(always)]
 pub fn grecv<G: Group>(
-    net: Net,
-    group: G,
-    handle: Handle,
-    buffer: impl buf::Into<G>,
-    flags: u32,
-) -> i64 {
-    if flags & RECEIVE_ALL != 0 {
-        return Errno::EINVAL.negative();
-    }
-    receive_into(net, group, handle, buffer, flags)
-}
-
-#[inline(always)]
-fn receive_into<G: Group>(
     net: Net,
     group: G,
     handle: Handle,
@@ -83,7 +71,11 @@ pub(crate) fn send_all<G: Group>(
     handle: Handle,
     buffer: impl buf::From<G>,
 ) -> Result<(), Errno> {
-    Errno::check(send_from(net, group, handle, buffer, SEND_ALL)).map(|_| ())
+    let (from, length, same) = buffer.source();
+    group.agree("gsend", &[handle.0, same, length as u64, 0]);
+    // SAFETY: a buffer of that length, for the group.
+    let (_, error) = unsafe { send_from(net, group, handle, from, length, 0) };
+    Errno::check(error).map(|_| ())
 }
 
 #[inline(always)]
@@ -94,25 +86,65 @@ pub(crate) fn receive<G: Group>(
     buffer: impl buf::Into<G>,
     flags: u32,
 ) -> Result<usize, Errno> {
-    Errno::check(receive_into(net, group, handle, buffer, flags)).map(|got| got as usize)
+    Errno::check(grecv(net, group, handle, buffer, flags)).map(|got| got as usize)
 }
 
+/// Receives until the buffer is full or the stream ends; how many bytes. An error on the way is the
+/// result. The loop is the kernel's: each piece goes the way that is short for it.
 #[inline(always)]
-fn send_from<G: Group>(
+pub(crate) fn receive_all<G: Group>(
     net: Net,
     group: G,
     handle: Handle,
-    buffer: impl buf::From<G>,
+    buffer: impl buf::Into<G>,
+) -> Result<usize, Errno> {
+    let (to, length) = buffer.target();
+    group.agree("grecv", &[handle.0, to as u64, length as u64, 0]);
+    let mut got = 0;
+    // Counted: each turn receives a byte or more, or is the last.
+    loop {
+        // SAFETY: the rest of a buffer of that length, for the group.
+        let more = unsafe { library::receive(net, group, handle.0, to.add(got), length - got, 0) };
+        got += Errno::check(more)? as usize;
+        if (more == 0) | (got >= length) {
+            return Ok(got);
+        }
+    }
+}
+
+/// Sends a buffer: on a blocking socket all of it. How many bytes, and what ended it: 0 or a negative error
+/// number. The loop is the kernel's: each piece goes the way that is short for it.
+///
+/// # Safety
+/// `from` is valid for `length` bytes.
+#[inline(always)]
+unsafe fn send_from<G: Group>(
+    net: Net,
+    group: G,
+    handle: Handle,
+    from: *const u8,
+    length: usize,
     flags: u32,
-) -> i64 {
-    let (from, length, same) = buffer.source();
-    group.agree("gsend", &[handle.0, same, length as u64, u64::from(flags)]);
-    // SAFETY: a buffer of that length, for the group.
-    unsafe {
-        let flags = flags & !MSG_NOSIGNAL;
-        match length > PACKET_BYTES {
-            true => library::send_long(net, group, handle.0, from, length, flags),
-            false => library::send(net, group, handle.0, from, length, flags),
+) -> (usize, i64) {
+    let flags = flags & !MSG_NOSIGNAL;
+    let mut sent = 0;
+    // Counted: each turn sends a byte or more, or is the last.
+    loop {
+        let left = length - sent;
+        // SAFETY: the rest of the caller's buffer.
+        let more = unsafe {
+            let rest = from.add(sent);
+            match left > PACKET_BYTES {
+                true => library::send_long(net, group, handle.0, rest, left, flags),
+                false => library::send(net, group, handle.0, rest, left, flags),
+            }
+        };
+        if more < 0 {
+            return (sent, more);
+        }
+        sent += more as usize;
+        if (more == 0) | (sent >= length) | (flags != 0) {
+            return (sent, 0);
         }
     }
 }

@@ -14,7 +14,7 @@ mod poll;
 mod system;
 
 pub use data::{MSG_DONTWAIT, MSG_NOSIGNAL, MSG_PEEK, MSG_WAITALL, grecv, gsend};
-pub(crate) use data::{receive, send, send_all};
+pub(crate) use data::{receive, receive_all, send, send_all};
 pub use option::{ggetsockopt, gsetsockopt};
 pub use poll::{POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDHUP, PollFd, gpoll};
 pub use system::{Line, ggettimeofday, gprint};

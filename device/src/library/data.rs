@@ -13,7 +13,7 @@ use crate::simt;
 use crate::socket::Direction;
 
 use super::long::receive_long;
-use super::{RECEIVE_ALL, SEND_ALL, planned};
+use super::planned;
 
 /// See [`super::send`].
 #[inline(always)]
@@ -28,7 +28,7 @@ pub(super) unsafe fn send(
     let handle = Handle(handle);
     let mut plan = Job::NONE.plan();
     if length.wrapping_sub(1) < PACKET_BYTES
-        && flags & !SEND_ALL == 0
+        && flags == 0
         && let Some(warps) = Warps::of(group)
     {
         // What other threads did with the buffer comes before.
@@ -38,13 +38,13 @@ pub(super) unsafe fn send(
         }
         plan = warps.share_plan(plan);
         if let Some(bytes) = Plan::bytes_done(plan) {
-            return if flags & SEND_ALL != 0 { 0 } else { bytes.into() };
+            return bytes.into();
         }
     }
-    send_more(net, group, handle, from, length, flags, 0, plan[0], plan[1])
+    send_more(net, group, handle, from, length, flags, plan[0], plan[1])
 }
 
-/// The rest of a call that has sent so many bytes, and goes on with a plan.
+/// The rest of a call that goes on with a plan.
 #[inline(never)]
 #[allow(clippy::too_many_arguments, reason = "words, as they travel in registers")]
 pub(super) fn send_more(
@@ -54,12 +54,11 @@ pub(super) fn send_more(
     from: *const u8,
     length: usize,
     flags: u32,
-    sent: usize,
     first: u64,
     second: u64,
 ) -> i64 {
-    let (mut sent, mut plan) = (sent, [first, second]);
-    let known = flags & !(MSG_DONTWAIT | SEND_ALL) == 0;
+    let (mut sent, mut plan) = (0, [first, second]);
+    let known = flags & !MSG_DONTWAIT == 0;
     let wait = flags & MSG_DONTWAIT == 0;
     // Counted: each turn sends a byte or more, or is the last.
     let stopped = loop {
@@ -95,12 +94,8 @@ pub(super) fn send_more(
     };
     // The compiler takes lanes that come back from a function for a whole warp.
     simt::leave(group.scope());
-    match flags & SEND_ALL != 0 {
-        true => stopped,
-        // As sockets say it: the error only if nothing was sent; the next call will meet it.
-        false if stopped != 0 && sent == 0 => stopped,
-        false => sent as i64,
-    }
+    // As sockets say it: the error only if nothing was sent; the next call will meet it.
+    if stopped != 0 && sent == 0 { stopped } else { sent as i64 }
 }
 
 /// See [`super::receive`].
@@ -116,7 +111,7 @@ pub(super) unsafe fn receive(
     let handle = Handle(handle);
     let mut job = Job::NONE;
     if length > 0
-        && flags & !RECEIVE_ALL == 0
+        && flags == 0
         && let Some(warps) = Warps::of(group)
     {
         // What other threads did with the buffer comes before.
@@ -125,23 +120,19 @@ pub(super) unsafe fn receive(
             job = fast::receive(net, handle, to, length);
         }
         job = warps.share(job);
-        if let Some(bytes) = Plan::bytes_done(job.plan())
-            && (flags == 0 || bytes as usize == length)
-        {
+        if let Some(bytes) = Plan::bytes_done(job.plan()) {
             return bytes.into();
         }
         if Plan::is_poll(job.plan()) {
             let (inbox, publishes, ring, position) = job.polled();
-            return receive_long(
-                net, group, handle, to, length, flags, inbox, publishes, ring, position,
-            );
+            return receive_long(net, group, handle, to, length, inbox, publishes, ring, position);
         }
     }
     let [first, second] = job.plan();
-    receive_more(net, group, handle, to, length, flags, 0, first, second)
+    receive_more(net, group, handle, to, length, flags, first, second)
 }
 
-/// The rest of a call that has received so many bytes, and goes on with a plan.
+/// The rest of a call that goes on with a plan.
 #[inline(never)]
 #[allow(clippy::too_many_arguments, reason = "words, as they travel in registers")]
 pub(super) fn receive_more(
@@ -151,14 +142,13 @@ pub(super) fn receive_more(
     to: *mut u8,
     length: usize,
     flags: u32,
-    got: usize,
     first: u64,
     second: u64,
 ) -> i64 {
-    let (mut got, mut plan) = (got, [first, second]);
-    let known = flags & !(MSG_DONTWAIT | MSG_PEEK | MSG_WAITALL | RECEIVE_ALL) == 0;
+    let (mut got, mut plan) = (0, [first, second]);
+    let known = flags & !(MSG_DONTWAIT | MSG_PEEK | MSG_WAITALL) == 0;
     let (peeks, waits) = (flags & MSG_PEEK != 0, flags & MSG_DONTWAIT == 0);
-    let all = !peeks & (flags & (MSG_WAITALL | RECEIVE_ALL) != 0);
+    let all = !peeks & (flags & MSG_WAITALL != 0);
     // Counted: each turn receives a byte or more, or is the last.
     let stopped = loop {
         if !known {
@@ -194,7 +184,7 @@ pub(super) fn receive_more(
     simt::leave(group.scope());
     match stopped {
         // As sockets say it: the error only if nothing was received; the next call will meet it.
-        Err(errno) if got == 0 || flags & RECEIVE_ALL != 0 => errno.negative(),
+        Err(errno) if got == 0 => errno.negative(),
         _ => got as i64,
     }
 }

@@ -14,7 +14,6 @@ use crate::channel::{Plan, Warps, fast, long};
 use crate::group::AnyGroup;
 use crate::simt;
 
-use super::SEND_ALL;
 use super::data::{receive_more, send_more};
 
 /// The rest of a receive whose group has the direction: `inbox`, `publishes`, `ring` and `position` are
@@ -27,7 +26,6 @@ pub(super) fn receive_long(
     handle: Handle,
     to: *mut u8,
     length: usize,
-    flags: u32,
     inbox: u64,
     publishes: u64,
     ring: RingPlace,
@@ -35,21 +33,17 @@ pub(super) fn receive_long(
 ) -> i64 {
     let job = Job::polls(inbox, publishes, ring, position);
     let mut plan = Plan::slow(position).words();
-    let mut got = 0;
     if let Some(warps) = Warps::of(group) {
         let polled = long::poll(net, handle, warps, &job, to, length);
         plan = polled.0;
         if !Plan::is_slow(plan) {
-            got = long::receive(net, handle, warps, &job, polled, to, length);
-            if (flags == 0) | (got == length) {
-                // The compiler takes lanes that come back from a function for a whole warp.
-                simt::come_together();
-                return got as i64;
-            }
-            plan = Job::NONE.plan();
+            let got = long::receive(net, handle, warps, &job, polled, to, length);
+            // The compiler takes lanes that come back from a function for a whole warp.
+            simt::come_together();
+            return got as i64;
         }
     }
-    receive_more(net, group, handle, to, length, flags, got, plan[0], plan[1])
+    receive_more(net, group, handle, to, length, 0, plan[0], plan[1])
 }
 
 /// See [`super::send_long`].
@@ -63,8 +57,8 @@ pub(super) unsafe fn send_long(
     flags: u32,
 ) -> i64 {
     let handle = Handle(handle);
-    let (mut sent, mut plan) = (0, Job::NONE.plan());
-    if flags & !SEND_ALL == 0
+    let mut plan = Job::NONE.plan();
+    if flags == 0
         && let Some(warps) = Warps::of(group)
     {
         // What other threads did with the buffer comes before.
@@ -78,14 +72,11 @@ pub(super) unsafe fn send_long(
         job = warps.share(job);
         plan = job.plan();
         if !Plan::is_slow(plan) {
-            sent = long::send(net, handle, warps, &job, from, length, part);
-            if sent == length {
-                // The compiler takes lanes that come back from a function for a whole warp.
-                simt::come_together();
-                return if flags & SEND_ALL != 0 { 0 } else { sent as i64 };
-            }
-            plan = Job::NONE.plan();
+            let sent = long::send(net, handle, warps, &job, from, length, part);
+            // The compiler takes lanes that come back from a function for a whole warp.
+            simt::come_together();
+            return sent as i64;
         }
     }
-    send_more(net, group, handle, from, length, flags, sent, plan[0], plan[1])
+    send_more(net, group, handle, from, length, flags, plan[0], plan[1])
 }

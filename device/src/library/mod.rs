@@ -39,14 +39,6 @@ use crate::channel::Plan;
 use crate::group::AnyGroup;
 use crate::group::Group;
 
-/// In the flags of `send`: the result is 0 or why not all was sent, in place of a count. Beside the
-/// flags that programs may give.
-pub(crate) const SEND_ALL: u32 = 1 << 31;
-
-/// In the flags of `receive`: it receives until the buffer is full, and an error on the way is its
-/// result.
-pub(crate) const RECEIVE_ALL: u32 = 1 << 31;
-
 /// Which address `name` gives.
 pub(crate) const OWN_NAME: u32 = 0;
 /// The peer's.
@@ -129,10 +121,10 @@ functions! {
     close(handle: u64) in socket;
     /// Stores an address of the socket ([`OWN_NAME`], [`PEER_NAME`]) at every thread's `to`.
     name(handle: u64, which: u32, to: *mut crate::SocketAddr) in socket;
-    /// Sends `length` bytes; how many, or with [`SEND_ALL`] 0 if it was all of them.
+    /// Sends at most `length` bytes; how many.
     send(handle: u64, from: *const u8, length: usize, flags: u32) fast_in data;
     /// The same, for messages of more than 256 bytes: a function of its own, so that neither saves the
-    /// registers of the other.
+    /// registers of the other. It sends a piece, and a kernel calls it again for the rest.
     send_long(handle: u64, from: *const u8, length: usize, flags: u32) fast_in long;
     /// Receives at most `length` bytes.
     receive(handle: u64, to: *mut u8, length: usize, flags: u32) fast_in data;
