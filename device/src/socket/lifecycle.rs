@@ -74,19 +74,27 @@ impl Socket {
     }
 }
 
-/// The card of a socket, if it is this generation's.
+/// The card of a socket, if it is this generation's. One that is being replaced is waited for: a stream
+/// that connects gets its rings in a second one.
 #[inline(always)]
 fn card(socket: Socket) -> Option<Card> {
+    let generation = u64::from(socket.handle.generation());
     let words = socket.net.card(socket.index());
-    // Acquire: the proxy clears this word first and writes it last, so a card whose word 0 is the same
-    // before and after was not changed in between.
-    let identity = words.get(0).load_acquire();
-    let card = Card::from_words(&words.read())?;
-    simt::acquire_fence();
-    let same = words.get(0).load() == identity;
-    let mine = Card::identity(card.generation, card.kind) == identity
-        && card.generation == socket.handle.generation();
-    (same && mine).then_some(card)
+    let deadline = Deadline::after(INSTALL_NS);
+    let whole = wait_until(socket.net, socket.shard(), deadline, Watch::Stop, || {
+        // Acquire: the proxy marks this word first and writes it last.
+        let identity = words.get(0).load_acquire();
+        if identity >> 8 != generation {
+            return Some(None);
+        }
+        let first = words.read();
+        simt::acquire_fence();
+        // The same word 0 may stand on the next card. But who has read a word of that finds it marked
+        // here, or complete, and then the second reading is all of it.
+        let same = words.get(0).load_acquire() == identity;
+        (same && first == words.read()).then(|| Card::from_words(&first)).filter(Option::is_some)
+    });
+    whole.ok().flatten()
 }
 
 /// Makes the record of what the card says, and opens it: the calling thread has made it *installing*.
