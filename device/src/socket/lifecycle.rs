@@ -393,6 +393,9 @@ pub(crate) fn tell_proxy(net: Net, handle: Handle, direction: Direction, count: 
         Direction::Send => net.send_tail(socket.index()),
     };
     let told = Told::new(count, socket.info().told(direction));
+    // Release: counter and units are there for the kernel at the other end before its poller tells of
+    // them. A wait that does not find them then would not be told again.
+    simt::release_fence();
     // SAFETY: the handle is within the layout (`named`).
     unsafe { Word::at(address) }.store(told.0);
     simt::gpu_release_fence();
