@@ -306,7 +306,7 @@ fn step(
         }
         let whole = match short {
             true => find(net, handle, tail) != 0,
-            false => unpack(net, handle, tail, position),
+            false => unpack(net, handle, tail),
         };
         if short & whole & (turns == 0) {
             // It has come since the warp looked: once more, also for a call that does not wait.

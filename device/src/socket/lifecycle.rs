@@ -142,6 +142,7 @@ fn fill(net: Net, handle: Handle, anew: bool) -> bool {
     set(SEND_RING, ring(&card.send));
     set(INFO, info);
     socket.record.get(OWNER).store(0);
+    socket.unpacked().store(0);
     // Units of the last socket's packets are still there. Positions go on, and so their tags differ
     // unless a window or more was passed.
     let last = socket.position(Direction::Send).without(Position::TAKEN | Position::SHUT);
