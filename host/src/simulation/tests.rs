@@ -6,6 +6,7 @@
 //! | `GPUNET_LONG` | 100,000 seeds |
 //! | `GPUNET_SIMULATION_SEED` | play this one alone |
 //! | `GPUNET_SIMULATION_BUG` | plant this bug alone |
+//! | `GPUNET_SIMULATION_ACCESSES` | so many accesses are in the trace; 150 unless told |
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
