@@ -59,7 +59,9 @@ impl Socket {
     pub(crate) fn end_p2p(&self, direction: Direction, position: Position) {
         if self.info().is_p2p() && !self.ring(direction).is_none() {
             // Release: all that was sent is in the ring, a packet, too.
-            simt::release_fence();
+            if !planted(Bug::EndedWithoutFence) {
+                simt::release_fence();
+            }
             let progress = Progress::new(position.count(), Progress::ENDED);
             self.publishes(direction).store(progress.0);
         }
@@ -82,17 +84,16 @@ fn card(socket: Socket) -> Option<Card> {
     let words = socket.net.card(socket.index());
     let deadline = Deadline::after(INSTALL_NS);
     let whole = wait_until(socket.net, socket.shard(), deadline, Watch::Stop, || {
-        // Acquire: the proxy marks this word first and writes it last.
+        // Acquire: the proxy takes the kind out of this word first and writes it last, never the same one
+        // twice, so a card whose word 0 is the same before and after was not changed in between.
         let identity = words.get(0).load_acquire();
         if identity >> 8 != generation {
             return Some(None);
         }
-        let first = words.read();
+        let read = words.read();
         simt::acquire_fence();
-        // The same word 0 may stand on the next card. But who has read a word of that finds it marked
-        // here, or complete, and then the second reading is all of it.
-        let same = words.get(0).load_acquire() == identity;
-        (same && first == words.read()).then(|| Card::from_words(&first)).filter(Option::is_some)
+        let same = read[0] == identity && words.get(0).load() == identity;
+        same.then(|| Card::from_words(&read)).filter(Option::is_some)
     });
     whole.ok().flatten()
 }
@@ -396,7 +397,9 @@ pub(crate) fn tell_proxy(net: Net, handle: Handle, direction: Direction, count: 
     let told = Told::new(count, socket.info().told(direction));
     // Release: counter and units are there for the kernel at the other end before its poller tells of
     // them. A wait that does not find them then would not be told again.
-    simt::release_fence();
+    if !planted(Bug::ToldWithoutFence) {
+        simt::release_fence();
+    }
     // SAFETY: the handle is within the layout (`named`).
     unsafe { Word::at(address) }.store(told.0);
     simt::gpu_release_fence();
