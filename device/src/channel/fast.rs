@@ -242,9 +242,9 @@ pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> 
         return Job::only(Plan::slow(position.with(FOUND)));
     }
     let begin = position.count();
-    let empty = seen.0 == Progress::new(begin, 0).0;
+    let empty = (seen.0 == Progress::new(begin, 0).0) | planted(Bug::PacketBeforeTaken);
     let packet = empty & (length <= fetched.info.packet_limit());
-    if packet & position.has(Position::UNITS_OLD) {
+    if packet & position.has(Position::UNITS_OLD) & !planted(Bug::UnitsNotRenewed) {
         return Job::only(Plan::slow(position));
     }
     let job = |plan: Plan| Job {
@@ -290,7 +290,9 @@ pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> 
             let end = position.advance(size.into());
             Socket::at(fetched.publishes).store(Progress::new(end.count(), 0).0);
             // The next group's counter must not be overtaken by this one's.
-            simt::gpu_release_fence();
+            if !planted(Bug::TailsOvertake) {
+                simt::gpu_release_fence();
+            }
             lock.store(end.0);
             // For the next call: it then knows of space and of a broken connection.
             socket.remember_head(Progress(fetched.inbox.head().load_acquire()));
@@ -328,13 +330,15 @@ pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> 
     }
     // All lanes' bytes, before whoever has the direction next says that the ring holds them.
     simt::whole_warp_barrier();
-    if simt::any_lane(watched != 0) {
+    if simt::any_lane(watched != 0) && !planted(Bug::WatchedIgnored) {
         // The long way tells the proxy, and gives the direction back.
         return Job::only(Plan::sent(size));
     }
     if lane == 0 {
         // The next group's counter must not be overtaken by this one's.
-        simt::gpu_release_fence();
+        if !planted(Bug::TailsOvertake) {
+            simt::gpu_release_fence();
+        }
         lock.store(position.advance(size.into()).0);
     }
     simt::come_together();

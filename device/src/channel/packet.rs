@@ -12,6 +12,7 @@ use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::abi::ring::{RingPlace, Span};
 use crate::abi::word::writes_bytes;
+use crate::planted::{Bug, planted};
 use crate::simt;
 use crate::socket::{Direction, Inbox, Socket};
 
@@ -162,7 +163,11 @@ pub(crate) fn unpack(net: Net, handle: Handle, tail: Progress) -> bool {
 pub(crate) fn find(net: Net, handle: Handle, tail: Progress) -> u64 {
     let socket = Socket::known(net, handle);
     let inbox = socket.inbox();
-    let begin = socket.position(Direction::Receive).count();
+    let mut begin = socket.position(Direction::Receive).count();
+    if planted(Bug::PacketFoundByTag) {
+        let length = (tail.count() as u32).wrapping_sub(inbox.unit(0).tag());
+        begin = tail.count().wrapping_sub(length.into());
+    }
     let mut whole = tail.count().wrapping_sub(begin).wrapping_sub(1) < P2P_PACKET_BYTES as u64;
     let length = tail.count().wrapping_sub(begin) as u32;
     let unpacked = socket.unpacked().load() == tail.count();

@@ -8,6 +8,7 @@ use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::abi::ring::RingPlace;
+use crate::planted::{Bug, planted};
 use crate::simt;
 use crate::socket::{Direction, Info, Socket, enter};
 use crate::wait::{self, Deadline, Watch};
@@ -68,9 +69,11 @@ pub(crate) fn send(
             let good = is_socket & (in_use | (entered > 0));
             if good & free & !fetched.ring.is_none() & fetched.info.has_bytes() {
                 // All that was sent before has been taken, and so the units are free.
-                let empty = fetched.head_seen.0 == Progress::new(position.count(), 0).0;
+                let taken = fetched.head_seen.0 == Progress::new(position.count(), 0).0;
+                let empty = taken | planted(Bug::PacketBeforeTaken);
                 let fits = length.wrapping_sub(1) < fetched.info.packet_limit();
-                if empty & fits & !position.has(Position::UNITS_OLD) {
+                let old = position.has(Position::UNITS_OLD) & !planted(Bug::UnitsNotRenewed);
+                if empty & fits & !old {
                     plan = Plan::packet(position.count(), length as u32);
                     (units, tail, ring) = (fetched.units, fetched.publishes, fetched.ring.0);
                     if fetched.info.is_p2p() {
@@ -104,7 +107,8 @@ pub(crate) fn send(
         // All lanes' bytes, before whoever has the direction next says that the ring holds them.
         simt::whole_warp_barrier();
         if crew.leads() {
-            give_back_send(net, handle, watched != 0, position.advance(length as u64));
+            let watched = (watched != 0) & !planted(Bug::WatchedIgnored);
+            give_back_send(net, handle, watched, position.advance(length as u64));
             plan = Plan::done(length as u32);
         }
     }

@@ -136,7 +136,7 @@ impl Scene {
             Receives::Slice,
             Receives::Polled,
         ];
-        let watches = [self.draw.one_in(4), self.draw.one_in(4)];
+        let watches = [self.draw.one_in(2), self.draw.one_in(2)];
         let rounds = 1 + self.draw.below(6);
         // Many of one length: one packet after the other.
         let usual = self.draw.of(&[1, 4, 60, 64, 200, 256, 257, 1000, 4096, 4097]);
@@ -156,10 +156,11 @@ impl Scene {
                     *receives = Receives::Watched;
                 }
             }
-            if self.draw.one_in(6) {
-                // So far that the tags of packets come again, or about half of that.
-                let back = (length * self.draw.of(&[0, 1, 1, messages])) as u64;
-                round.skips = self.draw.of(&[1 << 32, 1 << 32, 1 << 31]) - back;
+            if self.draw.one_in(3) {
+                // So far that the tag of the last packet comes again, or about half of that.
+                (round.messages, round.sends) = (1, [Sends::Whole; 2]);
+                let back = self.draw.of(&[0, length, length, length]) as u64;
+                round.skips = self.draw.of(&[1 << 32, 1 << 32, 1 << 32, 1 << 31]) - back;
             }
             round
         });

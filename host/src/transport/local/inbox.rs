@@ -14,6 +14,7 @@ use gpunet_device::abi::layout::{
     HEAD_AT, P2P_INBOX_BYTES, P2P_INBOX_WORDS, PAGE_BYTES, TAIL_AT, UNITS_AT, WATCHED_AT,
 };
 use gpunet_device::abi::net::WINDOW;
+use gpunet_device::planted::{Bug, planted};
 
 use super::talk::{Offer, Process};
 use crate::gpu::{Arena, Gpu, GpuError, Moment};
@@ -366,6 +367,9 @@ impl Inbox {
         words[..UNITS_AT].fill(0);
         words[TAIL_AT] = Progress::new(self.base, 0).0;
         words[HEAD_AT] = Progress::new(self.base, 0).0;
+        if planted(Bug::UnitsOfLastStream) {
+            words.truncate(UNITS_AT);
+        }
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let written = self.chunk.arena.write(self.mailbox as usize, &bytes);
         #[cfg(feature = "simulation")]
