@@ -16,7 +16,7 @@ use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::planted::Bug;
 use crate::simt;
-use crate::socket::{Direction, Socket};
+use crate::socket::{Direction, Socket, tell_proxy};
 use crate::wait::{Deadline, Watch, wait_until};
 
 /// A fence of the calling thread.
@@ -128,6 +128,9 @@ pub fn skip_send(net: Net, handle: Handle, bytes: u64) -> Result<(), Errno> {
     simt::release_fence();
     socket.publishes(Direction::Send).store(Progress::new(end.count(), 0).0);
     let skipped = arrives(end.count()).map(|head| socket.remember_head(head));
+    if socket.inbox().watched().load() != 0 {
+        tell_proxy(net, handle, Direction::Send, end.count());
+    }
     simt::gpu_release_fence();
     socket.unlock(Direction::Send, end);
     skipped
@@ -147,6 +150,9 @@ pub fn skip_receive(net: Net, handle: Handle, bytes: u64) -> Result<(), Errno> {
     let skipped = skipped.flatten();
     if skipped.is_ok() {
         socket.publishes(Direction::Receive).store(Progress::new(end.count(), 0).0);
+        if socket.inbox().watched().load() != 0 {
+            tell_proxy(net, handle, Direction::Receive, end.count());
+        }
     }
     simt::gpu_release_fence();
     socket.unlock(Direction::Receive, if skipped.is_ok() { end } else { position });

@@ -11,6 +11,7 @@ use std::time::Duration;
 use gpunet_device::abi::errno::Errno;
 
 use super::network::{CONTROL, Endpoint, Network, current};
+use super::say;
 
 /// Messages that wait at one end, as the system's sockets of this kind have them.
 const QUEUE: usize = 10;
@@ -32,13 +33,23 @@ pub(crate) fn is_simulated() -> bool {
 /// Sends a message.
 pub(crate) fn send(channel: BorrowedFd<'_>, message: &[u8]) -> Option<Result<(), Errno>> {
     let (network, id) = named(channel)?;
-    Some(network.send_message(id, message))
+    let sent = network.send_message(id, message);
+    say(format!("channel {id} sends {}: {sent:?}", kind(message)));
+    Some(sent)
+}
+
+/// What the trace calls a message: by the number of its kind, and its first words.
+fn kind(message: &[u8]) -> String {
+    let (words, _) = message.as_chunks::<8>();
+    let word = |at: usize| words.get(at).map_or(0, |word| u64::from_le_bytes(*word));
+    format!("message {} ({:#x}, {:#x})", word(2), word(4), word(5))
 }
 
 /// Receives a message: its length, 0 at the end of the channel.
 pub(crate) fn receive(channel: BorrowedFd<'_>, into: &mut [u8]) -> Option<Result<usize, Errno>> {
     let (network, id) = named(channel)?;
     Some(network.receive_message(id).map(|message| {
+        say(format!("channel {id} receives {}", kind(&message)));
         into[..message.len()].copy_from_slice(&message);
         message.len()
     }))
