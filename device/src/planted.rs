@@ -35,11 +35,29 @@ pub enum Bug {
     DeadlineIgnored,
     /// A group's progress is published while the last group's may still be on its way.
     HeadsOvertake,
+    /// Units of packets that are old are not written anew.
+    UnitsNotRenewed,
+    /// A packet is sent though the last one was not taken.
+    PacketBeforeTaken,
+    /// The send direction is given back while the counter may still be on its way.
+    TailsOvertake,
+    /// A send behind a shutdown finds the direction open.
+    ShutNotKept,
+    /// A packet is sent without a word to the proxies that want to know.
+    WatchedIgnored,
+    /// The proxy is told of what may still be on its way.
+    ToldWithoutFence,
+    /// Two cards of one socket have the same first word.
+    CardNotNumbered,
+    /// Where a packet begins is taken from its first unit.
+    PacketFoundByTag,
+    /// An inbox keeps the units of the stream before.
+    UnitsOfLastStream,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 24] = [
         Self::ReceiveWithoutRelease,
         Self::ReceiveWithoutAcquire,
         Self::SendWithoutFence,
@@ -55,6 +73,15 @@ impl Bug {
         Self::RingLeaked,
         Self::DeadlineIgnored,
         Self::HeadsOvertake,
+        Self::UnitsNotRenewed,
+        Self::PacketBeforeTaken,
+        Self::TailsOvertake,
+        Self::ShutNotKept,
+        Self::WatchedIgnored,
+        Self::ToldWithoutFence,
+        Self::CardNotNumbered,
+        Self::PacketFoundByTag,
+        Self::UnitsOfLastStream,
     ];
 }
 

@@ -257,7 +257,8 @@ impl Memory {
     pub(crate) fn publish_card(&self, socket: usize, card: &Card) {
         let place = self.card(socket);
         let words = card.to_words();
-        place.get(0).store(0);
+        // Of this generation, and of no kind: who reads it waits for the rest.
+        place.get(0).store(Card::changing(card.generation));
         // No word of the new card is seen with the old word 0.
         self.cpu_words.fence();
         for (index, word) in words.iter().enumerate().skip(1) {

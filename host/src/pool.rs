@@ -164,7 +164,7 @@ impl Buddies {
         self.free[order].insert(offset);
     }
 
-    fn free_bytes(&self) -> u64 {
+    pub(crate) fn free_bytes(&self) -> u64 {
         let of = |(order, set): (usize, &BTreeSet<u64>)| {
             (set.len() as u64) * (u64::from(SMALLEST_RING) << order)
         };

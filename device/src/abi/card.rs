@@ -62,6 +62,9 @@ pub struct Card {
     pub generation: u32,
     /// What the socket is.
     pub kind: Kind,
+    /// How many cards the socket had before, as far as four bits tell: so no two that follow one
+    /// another have the same word 0.
+    pub change: u8,
     /// The receive ring.
     pub receive: Place,
     /// The send ring.
@@ -73,11 +76,11 @@ pub struct Card {
 }
 
 impl Card {
-    /// As words; word 0 carries generation and kind.
+    /// As words; word 0 carries generation, change and kind.
     pub fn to_words(&self) -> [u64; CARD_WORDS] {
         let place = |p: &Place| u64::from(p.region) << 56 | p.offset;
         [
-            Self::identity(self.generation, self.kind),
+            Self::changing(self.generation) | u64::from(self.change & 15) << 4 | self.kind as u64,
             place(&self.receive),
             place(&self.send),
             u64::from(self.receive.capacity) | u64::from(self.send.capacity) << 32,
@@ -101,7 +104,8 @@ impl Card {
         };
         Some(Self {
             generation: (words[0] >> 8) as u32,
-            kind: Kind::from_number(words[0] as u8)?,
+            kind: Kind::from_number(words[0] as u8 & 15)?,
+            change: words[0] as u8 >> 4,
             receive: place(words[1], words[3] as u32, words[4]),
             send: place(words[2], (words[3] >> 32) as u32, words[5]),
             patience_ns: words[6],
@@ -112,10 +116,10 @@ impl Card {
         })
     }
 
-    /// Word 0.
+    /// Word 0 while the other words change: of no kind.
     #[inline(always)]
-    pub const fn identity(generation: u32, kind: Kind) -> u64 {
-        (generation as u64) << 8 | kind as u64
+    pub const fn changing(generation: u32) -> u64 {
+        (generation as u64) << 8
     }
 }
 

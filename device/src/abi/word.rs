@@ -189,7 +189,7 @@ impl Word {
     #[inline(always)]
     pub fn set_on_gpu(&self, bits: u64) -> u64 {
         #[cfg(feature = "simulation")]
-        if let Some(outcome) = self.simulated(|bench| bench.set(self.0, bits)) {
+        if let Some(outcome) = self.simulated(|bench| bench.set(self.0, bits, true)) {
             return outcome;
         }
         #[cfg(target_arch = "nvptx64")]
@@ -210,6 +210,10 @@ impl Word {
         {
             // SAFETY: `at` promises alignment and validity.
             unsafe { crate::simt::set_bits_if(self.0, bits, mine) }
+        }
+        #[cfg(feature = "simulation")]
+        if mine && let Some(found) = self.simulated(|bench| bench.set(self.0, bits, false)) {
+            return found;
         }
         #[cfg(not(target_arch = "nvptx64"))]
         if mine { self.set_on_gpu(bits) } else { 0 }

@@ -16,11 +16,13 @@ use crate::abi::bits::{PACKET_BYTES, Position, Progress};
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::abi::word::writes_bytes;
+use crate::planted::{Bug, planted};
 use crate::simt;
 use crate::socket::{Direction, Fetched, Socket, group_name};
 
 use super::Plan;
-use super::job::{FOUND, Job, give_back};
+use super::finish::{give_receive_back, give_send_back};
+use super::job::{FOUND, Job};
 use super::packet::{announce, belong, bytes_of, load_eight, store_eight, store_units};
 use super::send::most_at_once;
 
@@ -96,7 +98,8 @@ pub(crate) fn receive(net: Net, handle: Handle, to: *mut u8, most: usize) -> Job
                 socket.remember_head(Progress(head));
                 // No fence: nobody has read the ring.
                 let end = Position(position.0 + u64::from(length));
-                give_back(fetched.publishes, lock, end, false);
+                Socket::at(fetched.publishes).store(Progress::new(end.count(), 0).0);
+                give_receive_back(lock, end, false);
             }
             simt::come_together();
             return Job::only(Plan::done(length));
@@ -131,8 +134,8 @@ pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> 
     }
     let (begin, p2p) = (position.count(), fetched.info.is_p2p());
     let seen = Progress(simt::from_lane(fetched.head_seen.0, 0));
-    let empty = seen.0 == Progress::new(begin, 0).0;
-    if !empty | position.has(Position::UNITS_OLD) | (fetched.info.packet_limit() < length) {
+    let empty = is_empty(seen, begin);
+    if !empty | units_old(position) | (fetched.info.packet_limit() < length) {
         return plan(&fetched, position, seen, length);
     }
     if at < size {
@@ -171,13 +174,12 @@ pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> 
     }
     // All lanes' bytes, before whoever has the direction next says that the ring holds them.
     simt::whole_warp_barrier();
-    if simt::any_lane(watched != 0) {
+    if simt::any_lane(watched != 0) && !planted(Bug::WatchedIgnored) {
         // The leader tells the proxy, and gives the direction back.
         return Plan::sent(size);
     }
     if lane == 0 {
-        // The next group's counter must not be overtaken by this one's.
-        lock.store_release_on_gpu(position.advance(size.into()).0);
+        give_send_back(lock, position.advance(size.into()));
     }
     simt::come_together();
     Plan::done(size)
@@ -199,6 +201,18 @@ pub(crate) fn plan_send(net: Net, handle: Handle, length: usize) -> Job {
     Job::new(plan(&fetched, position, seen, length), &fetched, position)
 }
 
+/// Whether all that was sent before has been taken, and so the units are free.
+#[inline(always)]
+pub(super) fn is_empty(seen: Progress, begin: u64) -> bool {
+    (seen.0 == Progress::new(begin, 0).0) | planted(Bug::PacketBeforeTaken)
+}
+
+/// Whether the units are to be written anew before a packet is sent.
+#[inline(always)]
+pub(super) fn units_old(position: Position) -> bool {
+    position.has(Position::UNITS_OLD) & !planted(Bug::UnitsNotRenewed)
+}
+
 /// Whether a socket whose send lock held that can be sent on.
 #[inline(always)]
 fn sends(fetched: &Fetched, position: Position) -> bool {
@@ -210,11 +224,10 @@ fn sends(fetched: &Fetched, position: Position) -> bool {
 #[inline(always)]
 fn plan(fetched: &Fetched, position: Position, seen: Progress, length: usize) -> Plan {
     let begin = position.count();
-    let empty = seen.0 == Progress::new(begin, 0).0;
-    let packet = empty & (length <= fetched.info.packet_limit());
+    let packet = is_empty(seen, begin) & (length <= fetched.info.packet_limit());
     let capacity = fetched.ring.capacity();
     let used = begin.wrapping_sub(seen.count()) as usize;
-    if packet & position.has(Position::UNITS_OLD) | seen.is_over() | (used >= capacity) {
+    if packet & units_old(position) | seen.is_over() | (used >= capacity) {
         return Plan::slow(position);
     }
     let most = most_at_once(fetched.info, capacity);

@@ -73,13 +73,8 @@ pub(super) fn give_back_receive(net: Net, handle: Handle, watched: bool, positio
     if watched {
         tell_proxy(net, handle, Direction::Receive, position.count());
     }
-    let (lock, free) = unlocked(net, handle, Direction::Receive, position);
-    if watched | position.has(Position::SHARED) {
-        // The next group's head must not be overtaken by this one's, nor what the proxy is told.
-        lock.store_release_on_gpu(free);
-    } else {
-        lock.store(free);
-    }
+    let lock = Socket::known(net, handle).lock_word(Direction::Receive);
+    give_receive_back(lock, position.without(Position::TAKEN), watched);
 }
 
 /// Gives the send direction back, standing there; `watched`: the proxies want to know.
@@ -88,16 +83,30 @@ pub(super) fn give_back_send(net: Net, handle: Handle, watched: bool, position: 
     if watched {
         tell_proxy(net, handle, Direction::Send, position.count());
     }
-    let (lock, free) = unlocked(net, handle, Direction::Send, position);
-    // The next group's counter must not be overtaken by this one's, nor its bytes by what was not committed.
-    lock.store_release_on_gpu(free);
+    let lock = Socket::known(net, handle).lock_word(Direction::Send);
+    give_send_back(lock, position.without(Position::TAKEN));
 }
 
-/// A direction's lock, and the word that frees it.
+/// Frees a receive lock. `told`: the proxy was told how far the direction is.
 #[inline(always)]
-fn unlocked(net: Net, handle: Handle, direction: Direction, position: Position) -> (Word, u64) {
-    let lock = Socket::known(net, handle).lock_word(direction);
-    (lock, position.without(Position::TAKEN).0)
+pub(super) fn give_receive_back(lock: Word, position: Position, told: bool) {
+    if told | position.has(Position::SHARED) {
+        // The next group's head must not be overtaken by this one's, nor what the proxy was told.
+        lock.store_release_on_gpu(position.0);
+    } else {
+        lock.store(position.0);
+    }
+}
+
+/// Frees a send lock.
+#[inline(always)]
+pub(super) fn give_send_back(lock: Word, position: Position) {
+    // The next group's counter must not be overtaken by this one's, nor its bytes by what was not committed.
+    if planted(Bug::TailsOvertake) {
+        lock.store(position.0);
+    } else {
+        lock.store_release_on_gpu(position.0);
+    }
 }
 
 /// Publishes how far a direction is, after all that the group has done: pairs with the acquire of the

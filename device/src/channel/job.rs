@@ -9,12 +9,12 @@ use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::abi::ring::{RingPlace, Span};
-use crate::abi::word::Word;
 use crate::group::AnyGroup;
 use crate::simt;
 use crate::socket::{Direction, Fetched, Inbox, Socket, tell_proxy};
 use crate::wait::{Deadline, group_until};
 
+use super::finish::give_receive_back;
 use super::packet::{packet_in, packet_out};
 use super::{Finish, Plan, Step, copy, finish};
 
@@ -155,18 +155,6 @@ pub(crate) fn held([_, span]: [u64; 2]) -> (Position, Position) {
     }
 }
 
-/// Publishes how far the group has received, and gives the direction back.
-#[inline(always)]
-pub(super) fn give_back(publishes: u64, lock: Word, end: Position, told: bool) {
-    Socket::at(publishes).store(Progress::new(end.count(), 0).0);
-    if told | end.has(Position::SHARED) {
-        // The next group's head must not be overtaken by this one's, nor what the proxy was told.
-        lock.store_release_on_gpu(end.0);
-    } else {
-        lock.store(end.0);
-    }
-}
-
 /// Carries out a receive of at most `most` bytes; all threads of the group call it. How many were
 /// received; the direction is free then. `consumes`: they count as received.
 #[inline(always)]
@@ -245,11 +233,12 @@ pub(super) fn leave(net: Net, handle: Handle, job: &Job, used: usize, packet: bo
     let hint = if used > PACKET_BYTES { Position::LONG | ring } else { 0 };
     let before = job.position.without(Position::LONG | Position::BY_RING);
     let end = Position(before.0 + used as u64).with(hint);
+    Socket::at(job.publishes).store(Progress::new(end.count(), 0).0);
     if watched != 0 {
         tell_proxy(net, handle, Direction::Receive, end.count());
     }
     let lock = Socket::known(net, handle).lock_word(Direction::Receive);
-    give_back(job.publishes, lock, end, watched != 0);
+    give_receive_back(lock, end, watched != 0);
 }
 
 /// Carries out a send of at most `most` bytes; all threads of the group call it. How many were sent; the

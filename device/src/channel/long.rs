@@ -10,10 +10,11 @@ use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::abi::ring::Span;
 use crate::abi::word::writes_bytes;
+use crate::planted::{Bug, planted};
 use crate::simt;
 use crate::socket::{Direction, Socket, tell_proxy};
 
-use super::finish::publish_tail;
+use super::finish::{give_send_back, publish_tail};
 use super::job::{Job, at_once, leave};
 use super::packet::{announce, belong, bytes_of, packet_in, packet_out, store_units};
 use super::{Plan, Warps, copy};
@@ -259,12 +260,11 @@ pub(crate) fn send(
         // Behind the counter, which must not wait for them; both on their way at once. The head is for the
         // next call: it then knows of space and of a broken connection.
         let (watched, head) = (job.watched(), job.inbox().space());
-        if watched != 0 {
+        if (watched != 0) & !planted(Bug::WatchedIgnored) {
             tell_proxy(net, handle, Direction::Send, end.count());
         }
         let socket = Socket::known(net, handle);
-        // The next group's counter must not be overtaken by this one's.
-        socket.lock_word(Direction::Send).store_release_on_gpu(end.0);
+        give_send_back(socket.lock_word(Direction::Send), end);
         if !packet {
             socket.remember_head(head);
         }

@@ -6,11 +6,12 @@ use crate::abi::bits::{PACKET_UNITS, Position, Progress, Unit};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
+use crate::abi::ring::Span;
 use crate::socket::{Direction, Socket, group_name, own};
 use crate::wait::{Deadline, Watch, wait_until};
 
 use super::packet::{packet_out, renew_units};
-use super::{Finish, finish};
+use super::{Finish, copy, finish};
 
 /// Sends a packet, once the other end has taken all that was sent before; waits for that.
 #[allow(unsafe_code, reason = "sends from a slice")]
@@ -39,7 +40,10 @@ pub fn put(net: Net, handle: Handle, message: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Takes a packet if one is there as a whole; how long it is.
+/// Takes a packet if one is there as a whole, or what is in the ring; how many bytes. A call would put a
+/// packet whose units it misses into the ring itself, beside the sender, which stores the same bytes: to
+/// loom that is a race.
+#[allow(unsafe_code, reason = "receives into a slice")]
 pub fn take(net: Net, handle: Handle, to: &mut [u8]) -> Result<usize, Errno> {
     let socket = Socket::open(net, handle)?;
     let position = socket.lock(Direction::Receive, true)?;
@@ -52,7 +56,14 @@ pub fn take(net: Net, handle: Handle, to: &mut [u8]) -> Result<usize, Errno> {
     let units: [Unit; PACKET_UNITS] = core::array::from_fn(|at| inbox.unit(at));
     let tail = Progress(inbox.tail().load_acquire());
     let length = (tail.count().wrapping_sub(begin) as i64).max(0) as usize;
-    let fits = tail.is_packet() && (1..=to.len()).contains(&length);
+    let fits = (1..=to.len()).contains(&length);
+    if fits && !tail.is_packet() {
+        let (ring, span) = (socket.ring(Direction::Receive), Span::new(begin, length));
+        // SAFETY: the buffer holds so many bytes.
+        unsafe { copy::copy_out(0, 1, ring, span, to.as_mut_ptr()) };
+        finish(net, handle, length, Finish::Copied);
+        return Ok(length);
+    }
     if !fits || !(0..length).all(|at| units[at / 4].belongs(begin)) {
         socket.unlock(Direction::Receive, position);
         return Ok(0);

@@ -12,6 +12,7 @@ use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::abi::ring::{RingPlace, Span};
 use crate::abi::word::writes_bytes;
+use crate::planted::{Bug, planted};
 use crate::simt;
 use crate::socket::{Direction, Inbox, Socket};
 
@@ -144,12 +145,15 @@ pub(crate) unsafe fn packet_in(
 /// at the ring itself. Whether all of it had come. One thread calls it.
 #[cold]
 #[inline(never)]
-pub(crate) fn unpack(net: Net, handle: Handle, tail: Progress, position: Position) -> bool {
+pub(crate) fn unpack(net: Net, handle: Handle, tail: Progress) -> bool {
     let begin = find(net, handle, tail);
     if begin == 0 {
         return false;
     }
     let socket = Socket::known(net, handle);
+    if socket.unpacked().load() == tail.count() {
+        return true;
+    }
     let (inbox, ring) = (socket.inbox(), socket.ring(Direction::Receive));
     let length = tail.count().wrapping_sub(begin) as usize;
     let mut at = 0;
@@ -160,32 +164,41 @@ pub(crate) fn unpack(net: Net, handle: Handle, tail: Progress, position: Positio
         for byte in 0..4.min(length - at) {
             let place = begin as usize + at + byte;
             let to = ring.start().wrapping_add(place & (ring.capacity() - 1));
-            if begin + (at + byte) as u64 >= position.count() {
-                writes_bytes(to, 1);
-                // SAFETY: inside the ring, whose receive direction the group has; its sender writes
-                // nothing else there before the packet was received.
-                unsafe { simt::store_plain(to, (four >> (8 * byte)) as u8) };
-            }
+            writes_bytes(to, 1);
+            // SAFETY: inside the ring, whose receive direction the group has; its sender writes
+            // nothing else there before the packet was received.
+            unsafe { simt::store_plain(to, (four >> (8 * byte)) as u8) };
         }
         at += 4;
     }
     // Another thread says that the packet was received, without a fence where it was copied: these bytes
     // must not land behind those that the peer then puts in their place.
     simt::release_fence();
+    // Who receives a part of it stands inside it then, where its units no longer tell.
+    socket.unpacked().store(tail.count());
     true
 }
 
-/// Where the packet begins that ends where a counter says, if all its units are there; else 0.
+/// Where the packet begins that ends where a counter says, if all its units are there; else 0. It begins
+/// where the reader stands: of unit 0 alone one could not tell, since it may still be the last packet's,
+/// and then looks like the beginning of both. Of one that is in the ring already: where the reader stands
+/// inside it.
 #[cold]
 #[inline(never)]
 pub(crate) fn find(net: Net, handle: Handle, tail: Progress) -> u64 {
-    let inbox = Socket::known(net, handle).inbox();
-    let length = (tail.count() as u32).wrapping_sub(inbox.unit(0).tag());
-    let begin = tail.count().wrapping_sub(length.into());
-    let mut whole = (length > 0) & (length as usize <= P2P_PACKET_BYTES);
+    let socket = Socket::known(net, handle);
+    let inbox = socket.inbox();
+    let mut begin = socket.position(Direction::Receive).count();
+    if planted(Bug::PacketFoundByTag) {
+        let length = (tail.count() as u32).wrapping_sub(inbox.unit(0).tag());
+        begin = tail.count().wrapping_sub(length.into());
+    }
+    let mut whole = tail.count().wrapping_sub(begin).wrapping_sub(1) < P2P_PACKET_BYTES as u64;
+    let length = tail.count().wrapping_sub(begin) as u32;
+    let unpacked = socket.unpacked().load() == tail.count();
     let mut at = 0;
     // Counted: the units, four at a time.
-    while whole && 4 * at < length {
+    while whole && !unpacked && 4 * at < length {
         let unit = |n: u32| match 4 * (at + n) < length {
             true => inbox.unit((at + n) as usize),
             false => Unit::new(0, begin),

@@ -142,7 +142,7 @@ fn check(
             socket.remember_head(head);
             return Plan::packet(begin, available as u32);
         }
-        if !unpack(net, handle, tail, position) {
+        if !unpack(net, handle, tail) {
             if !tail.is_over() & open {
                 return Plan::WAIT;
             }

@@ -11,6 +11,7 @@ use crate::socket::{Direction, Info, Socket, acquire};
 use crate::wait::{self, Deadline, Watch};
 
 use super::Plan;
+use super::fast::{is_empty, units_old};
 use super::packet::renew_units;
 
 /// The longest piece of a ring that is filled at once: the other end reads while this one fills the next.
@@ -49,11 +50,10 @@ pub(crate) fn send(
         }
         position = Position(acquired as u64);
     }
-    // All that was sent before has been taken, and so the units are free.
     let seen = socket.head_seen();
-    let empty = seen.0 == Progress::new(position.count(), 0).0;
+    let empty = is_empty(seen, position.count());
     let fits = length.wrapping_sub(1) < socket.info().packet_limit();
-    if empty & fits & !position.has(Position::UNITS_OLD) {
+    if empty & fits & !units_old(position) {
         return Plan::packet(position.count(), length as u32);
     }
     reserve(net, handle, position, seen, least, wait, empty & fits, begun)

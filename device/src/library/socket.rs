@@ -238,7 +238,7 @@ fn shut_down(net: Net, handle: Handle, how: i32) -> i64 {
         }
         // Who takes the direction next knows what was sent before, and that it was shut down.
         simt::gpu_release_fence();
-        let flags = if shut { Position::SHUT } else { 0 };
+        let flags = if shut && !planted(Bug::ShutNotKept) { Position::SHUT } else { 0 };
         socket.unlock(Direction::Send, position.without(Position::SHUT).with(flags));
     } else if shut {
         // Another group has the direction, and may give it back as it knew it: the next send then asks.

@@ -94,6 +94,11 @@ pub(crate) fn opaque_half(number: u32) -> u32 {
 }
 
 pub(crate) fn gpu_release_fence() {
+    #[cfg(feature = "simulation")]
+    if crate::simulation::with(|bench| bench.fence(crate::simulation::Fence::GpuRelease)).is_some()
+    {
+        return;
+    }
     super::release_fence();
 }
 

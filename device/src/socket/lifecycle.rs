@@ -74,19 +74,26 @@ impl Socket {
     }
 }
 
-/// The card of a socket, if it is this generation's.
+/// The card of a socket, if it is this generation's. One that is being replaced is waited for: a stream
+/// that connects gets its rings in a second one.
 #[inline(always)]
 fn card(socket: Socket) -> Option<Card> {
+    let generation = u64::from(socket.handle.generation());
     let words = socket.net.card(socket.index());
-    // Acquire: the proxy clears this word first and writes it last, so a card whose word 0 is the same
-    // before and after was not changed in between.
-    let identity = words.get(0).load_acquire();
-    let card = Card::from_words(&words.read())?;
-    simt::acquire_fence();
-    let same = words.get(0).load() == identity;
-    let mine = Card::identity(card.generation, card.kind) == identity
-        && card.generation == socket.handle.generation();
-    (same && mine).then_some(card)
+    let deadline = Deadline::after(INSTALL_NS);
+    let whole = wait_until(socket.net, socket.shard(), deadline, Watch::Stop, || {
+        // Acquire: the proxy takes the kind out of this word first and writes it last, never the same one
+        // twice, so a card whose word 0 is the same before and after was not changed in between.
+        let identity = words.get(0).load_acquire();
+        if identity >> 8 != generation {
+            return Some(None);
+        }
+        let read = words.read();
+        simt::acquire_fence();
+        let same = read[0] == identity && words.get(0).load() == identity;
+        same.then(|| Card::from_words(&read)).filter(Option::is_some)
+    });
+    whole.ok().flatten()
 }
 
 /// Makes the record of what the card says, and opens it: the calling thread has made it *installing*.
@@ -134,6 +141,7 @@ fn fill(net: Net, handle: Handle, anew: bool) -> bool {
     set(SEND_RING, ring(&card.send));
     set(INFO, info);
     socket.record.get(OWNER).store(0);
+    socket.unpacked().store(0);
     // Units of the last socket's packets are still there. Positions go on, and so their tags differ
     // unless a window or more was passed.
     let last = socket.position(Direction::Send).without(Position::TAKEN | Position::SHUT);
@@ -424,7 +432,14 @@ pub(crate) fn tell_proxy(net: Net, handle: Handle, direction: Direction, count: 
     };
     let told = Told::new(count, socket.info().told(direction));
     // SAFETY: the handle is within the layout (`named`).
-    unsafe { Word::at(address) }.store(told.0);
+    let word = unsafe { Word::at(address) };
+    // Release: counter and units are there for the kernel at the other end before its poller tells of
+    // them. A wait that does not find them then would not be told again.
+    if planted(Bug::ToldWithoutFence) {
+        word.store(told.0);
+    } else {
+        word.store_release(told.0);
+    }
 }
 
 /// Has the kernels at both ends of a p2p stream tell their proxies what happens from now on. Nothing

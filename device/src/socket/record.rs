@@ -38,6 +38,8 @@ pub(super) const TAIL: usize = 11;
 pub(super) const UNITS: usize = 12;
 /// The group that receives.
 pub(super) const OWNER: usize = 13;
+/// The count behind the packet that was last put into the receive ring by who received it.
+pub(super) const UNPACKED: usize = 14;
 
 // States, beside the generation in the STATE word.
 pub(super) const INSTALLING: u64 = 1;
@@ -336,6 +338,13 @@ impl Socket {
     #[inline(always)]
     pub(crate) fn owner(&self) -> u64 {
         self.record.get(OWNER).load()
+    }
+
+    /// The count behind the packet of a p2p stream that this end has put into its ring last. It may be
+    /// old, and then that packet is waited for in vain until it is seen.
+    #[inline(always)]
+    pub(crate) fn unpacked(&self) -> Word {
+        self.record.get(UNPACKED)
     }
 
     /// The word that says whether the socket is open.

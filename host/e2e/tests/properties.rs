@@ -117,7 +117,8 @@ proptest! {
     ) {
         let kind = Kind::from_number(kind).expect("one of them");
         let inboxes = (generation % 2 == 1).then_some(Inboxes { own: generation, peer: 7 });
-        let card = Card { generation, kind, receive, send, patience_ns, inboxes };
+        let change = generation as u8 & 15;
+        let card = Card { generation, kind, change, receive, send, patience_ns, inboxes };
         prop_assert_eq!(Card::from_words(&card.to_words()), Some(card));
     }
 

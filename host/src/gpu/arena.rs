@@ -99,6 +99,12 @@ impl Arena {
         self.backing.place().offset()
     }
 
+    /// Where a byte of it lies for kernels.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn address(&self, offset: usize) -> *mut u8 {
+        self.backing.place().address().wrapping_add(offset)
+    }
+
     /// The size, rounded up.
     pub(crate) fn len(&self) -> usize {
         self.backing.place().bytes()

@@ -169,6 +169,8 @@ pub(crate) struct Connection {
     /// It is being connected on a way that may turn out to be another, which would need other rings:
     /// a kernel gets none before.
     pub(super) rings_may_change: bool,
+    /// Cards that were published of it.
+    cards: u8,
     /// Whether what was received last is a packet in the inbox.
     packet_holds: bool,
     /// Where the units of the inbox were made anew.
@@ -227,6 +229,7 @@ impl Connection {
             send: Counted::default(),
             inboxes: None,
             rings_may_change: false,
+            cards: 0,
             packet_holds: false,
             units_since: 0,
             receive_ended: false,
@@ -276,12 +279,16 @@ impl Connection {
         let card = Card {
             generation: self.handle.generation(),
             kind: self.kind(),
+            change: self.cards,
             receive: place(&self.receive),
             send: place(&self.send),
             patience_ns: self.wishes.patience_ns,
             inboxes: self.inboxes,
         };
         memory.publish_card(self.index, &card);
+        if !planted(Bug::CardNotNumbered) {
+            self.cards = self.cards.wrapping_add(1);
+        }
     }
 
     fn ending(&self, ended: bool) -> u64 {

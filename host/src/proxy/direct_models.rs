@@ -19,7 +19,7 @@ use super::models::{BASE, RING, Small, WISHES, Wire, holds};
 use super::tests::NoEpoll;
 use crate::gpu::{Arena, EmulatedOptions, Gpu, GpuChoice};
 
-/// A net with a direct stream, whose ends a poller watches.
+/// A net with a direct stream.
 struct Direct {
     small: Small,
     ends: [Handle; 2],
@@ -27,7 +27,8 @@ struct Direct {
 }
 
 impl Direct {
-    fn new() -> Self {
+    /// `watched`: a poller watches its ends.
+    fn new(watched: bool) -> Self {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
         let window = gpu.arena_window().expect("a window");
         let arena = gpu.arena(4 * PAGE_BYTES).expect("memory");
@@ -39,7 +40,7 @@ impl Direct {
             words[..UNITS_AT].fill(0);
             words[TAIL_AT] = Progress::new(BASE, 0).0;
             words[HEAD_AT] = Progress::new(BASE, 0).0;
-            words[WATCHED_AT] = 1;
+            words[WATCHED_AT] = u64::from(watched);
             let bytes = words.map(u64::to_ne_bytes);
             arena.write(at(end, 0), bytes.as_flattened()).expect("it is there");
             let on_gpu = |page| window.base.wrapping_add(arena.offset() as usize + at(end, page));
@@ -74,7 +75,7 @@ fn what_the_proxy_is_told() {
     // Two groups send on one stream, one as soon as the other has left the side, and the other end
     // receives: what was told last is all of it.
     holds(3, &[Weakness::StoreRelease], || {
-        let Direct { mut small, ends: [near, far], _arena } = Direct::new();
+        let Direct { mut small, ends: [near, far], _arena } = Direct::new(true);
         let net = small.net;
         // Their records: who meets while they are made is beyond loom, as who meets at a lock.
         for end in [near, far] {
@@ -102,5 +103,36 @@ fn what_the_proxy_is_told() {
         receiver.look_at_head(&shared.memory, &counters);
         assert_eq!(receiver.receive.theirs, BASE + 5);
         assert_eq!(counters.violations.get(), 0);
+    });
+}
+
+#[test]
+fn packets_and_the_ring() {
+    // A packet, a message by the ring and another packet, once all before it was taken: the reader takes
+    // each from the units or all that was announced from the ring, in order and whole.
+    let weaknesses = [Weakness::StoreRelease, Weakness::LoadAcquire, Weakness::Tags];
+    holds(2, &weaknesses, || {
+        let Direct { small, ends: [near, far], _arena } = Direct::new(false);
+        let net = small.net;
+        // As above.
+        for end in [near, far] {
+            channel::rings(net, end).expect("it is open");
+        }
+        let sender = loom::thread::spawn(move || {
+            channel::put(net, near, &[1, 2, 3]).expect("it is open");
+            assert_eq!(calls::gsend(net, Thread, near, &[4, 5][..], 0), 2);
+            channel::put(net, near, &[6, 7]).expect("it is open");
+        });
+        let mut got: Vec<u8> = Vec::new();
+        while got.len() < 7 {
+            let mut buffer = [0; 8];
+            let bytes = channel::take(net, far, &mut buffer).expect("it is open");
+            got.extend(&buffer[..bytes]);
+            if bytes == 0 {
+                loom::thread::yield_now();
+            }
+        }
+        assert_eq!(got, [1, 2, 3, 4, 5, 6, 7]);
+        sender.join().expect("it has sent");
     });
 }

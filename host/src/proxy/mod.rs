@@ -19,6 +19,9 @@ pub(crate) mod closing;
 mod combining_tests;
 pub(crate) mod connection;
 mod direct;
+// On the emulated GPU as it usually is: the simulation has waits look at their deadlines more rarely.
+#[cfg(all(test, not(any(feature = "loom", feature = "simulation"))))]
+mod direct_hostile_tests;
 #[cfg(all(test, feature = "loom"))]
 mod direct_models;
 #[cfg(test)]

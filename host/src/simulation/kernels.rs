@@ -13,12 +13,13 @@ use gpunet_device::{
     Group, Handle, Listener, Net, On, SharedBuf, SocketAddr, Stream, Thread, Warp, calls, simt,
 };
 
+use super::exchange::{self, Script};
 use super::peers::pattern;
 use super::{say, was_told};
 
 /// Bytes of shared memory that a block needs, and of it a group that shares the block with others.
 pub(crate) const SHARED_BYTES: u32 = 8 << 10;
-const GROUP_BYTES: usize = 1 << 10;
+pub(crate) const GROUP_BYTES: usize = 1 << 10;
 /// Where threads receive by themselves that otherwise receive with their block.
 const ALONE_AT: usize = 7 << 10;
 
@@ -64,7 +65,7 @@ pub(crate) struct Plan {
     pub(crate) complaints: Arc<Mutex<Vec<String>>>,
 }
 
-/// The two kinds of work.
+/// The kinds of work.
 #[derive(Clone)]
 pub(crate) enum Work {
     /// Accept, and echo each stream to its end, until nobody comes any more.
@@ -73,6 +74,10 @@ pub(crate) enum Work {
     Ask { port: u16, total: u64, rounds: u64, first_stream: u64 },
     /// All blocks send on one socket and receive the echo from it, `total` bytes each.
     Share { port: u16, total: u64 },
+    /// Accept, and do an end of the script with each stream.
+    Answer { listener: Handle, script: Arc<Script> },
+    /// Connect to a port and do the other end, so many times.
+    Exchange { port: u16, script: Arc<Script>, streams: u64 },
 }
 
 /// What each thread runs.
@@ -86,7 +91,26 @@ pub(crate) fn run(plan: &Plan) {
 
 fn act<G: Group>(on: On<G>, plan: &Plan) {
     match plan.work {
-        Work::Serve { listener } => serve(on, plan, listener),
+        Work::Serve { listener } => serve(on, plan, listener, |stream| {
+            let outcome = echo(on, plan, &stream);
+            close(on, plan, stream);
+            outcome
+        }),
+        Work::Answer { listener, ref script } => {
+            serve(on, plan, listener, |stream| exchange::answer(on, plan, stream, script));
+        }
+        Work::Exchange { port, ref script, streams } => {
+            for stream in 0..streams {
+                let group = u64::from(simt::position().block) * 64 + plan.member() as u64;
+                let number = 400 + group * streams + stream;
+                if let Err(errno) = exchange::ask(on, plan, port, script, number)
+                    && !plan.excused
+                    && errno != Errno::ENFILE
+                {
+                    plan.complain(on, &format!("kernel client {number}: {errno}"));
+                }
+            }
+        }
         Work::Share { port, total } => {
             if let Err(errno) = share(on, plan, port, total)
                 && !plan.excused
@@ -112,15 +136,23 @@ fn act<G: Group>(on: On<G>, plan: &Plan) {
 }
 
 impl Plan {
+    /// Any thread complains.
+    pub(super) fn complain_alone(&self, text: &str) {
+        self.complaints.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
+    }
+
     /// The group's leader complains for all.
-    fn complain<G: Group>(&self, on: On<G>, text: &str) {
+    pub(super) fn complain<G: Group>(&self, on: On<G>, text: &str) {
         if on.group().is_leader() {
-            self.complaints.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
+            self.complain_alone(text);
         }
     }
 
     /// Makes a call and sees how long it takes: at most its time-out and a fifth, or 50 ms more.
-    fn timed<G: Group, R: Debug>(&self, on: On<G>, name: &str, call: impl FnOnce() -> R) -> R {
+    pub(super) fn timed<G: Group, R>(&self, on: On<G>, name: &str, call: impl FnOnce() -> R) -> R
+    where
+        R: Debug,
+    {
         let begin = simt::now_ns();
         let leads = on.group().is_leader();
         if leads {
@@ -149,14 +181,19 @@ impl Plan {
         }
     }
 
-    fn buffer(&self) -> SharedBuf {
+    pub(super) fn buffer(&self) -> SharedBuf {
         let start = self.offset + self.member() * GROUP_BYTES;
         let most = if self.grouping == Grouping::Blocks { usize::MAX } else { GROUP_BYTES - 16 };
         simt::shared_memory().slice(start, self.piece.min(most))
     }
 }
 
-fn serve<G: Group>(on: On<G>, plan: &Plan, listener: Handle) {
+fn serve<G: Group>(
+    on: On<G>,
+    plan: &Plan,
+    listener: Handle,
+    work: impl Fn(Stream<G>) -> Result<(), Errno>,
+) {
     let listener = Listener::from_handle(on, listener);
     let _ = listener.set(SocketOption::ReceiveTimeout, plan.accept_ns);
     loop {
@@ -164,12 +201,11 @@ fn serve<G: Group>(on: On<G>, plan: &Plan, listener: Handle) {
         match plan.timed(on, "accept", accepted) {
             Ok(handle) => {
                 let stream = Stream::from_handle(on, handle);
-                if let Err(errno) = echo(on, plan, &stream)
+                if let Err(errno) = work(stream)
                     && !plan.excused
                 {
                     plan.complain(on, &format!("kernel server: {errno}"));
                 }
-                close(on, plan, stream);
             }
             Err(Errno::ETIMEDOUT | Errno::EAGAIN | Errno::ECANCELED) => break,
             Err(errno) => {
@@ -182,7 +218,7 @@ fn serve<G: Group>(on: On<G>, plan: &Plan, listener: Handle) {
 }
 
 /// Closes a stream, and sees that its handle is dead.
-fn close<G: Group>(on: On<G>, plan: &Plan, stream: Stream<G>) {
+pub(super) fn close<G: Group>(on: On<G>, plan: &Plan, stream: Stream<G>) {
     let handle = stream.into_handle();
     let closed = plan.timed(on, "close", || calls::gclose(on.net(), on.group(), handle));
     if closed < 0 && !plan.excused {
@@ -215,6 +251,15 @@ fn receive<G: Group>(
     if !plan.in_place {
         return plan.timed(on, "read", || stream.read(buffer));
     }
+    receive_in_place(on, stream, buffer)
+}
+
+/// Receives out of the ring.
+pub(super) fn receive_in_place<G: Group>(
+    on: On<G>,
+    stream: &Stream<G>,
+    buffer: SharedBuf,
+) -> Result<usize, Errno> {
     let Some(look) = stream.look(1)? else { return Ok(0) };
     let (rank, size) = (on.group().rank(), on.group().size());
     let mut at = 0;
@@ -242,6 +287,15 @@ fn send<G: Group>(
     if !plan.in_place {
         return plan.timed(on, "write", || stream.write_all(bytes));
     }
+    send_in_place(on, stream, bytes)
+}
+
+/// Sends by the ring itself.
+pub(super) fn send_in_place<G: Group>(
+    on: On<G>,
+    stream: &Stream<G>,
+    bytes: SharedBuf,
+) -> Result<(), Errno> {
     let mut sent = 0;
     while sent < bytes.len() {
         let space = stream.reserve(1, bytes.len() - sent)?;
@@ -313,7 +367,7 @@ fn ask<G: Group>(on: On<G>, plan: &Plan, port: u16, total: u64, number: u64) -> 
 }
 
 /// What the group's leader says, to all of it.
-fn told_by_leader<G: Group>(on: On<G>, f: impl FnOnce() -> u64) -> u64 {
+pub(super) fn told_by_leader<G: Group>(on: On<G>, f: impl FnOnce() -> u64) -> u64 {
     let word = if on.group().is_leader() { f() } else { 0 };
     on.group().broadcast([word])[0]
 }

@@ -2,14 +2,17 @@
 //!
 //! Each word has a history of messages, one for each store. A load may return any message that
 //! the reader has no reason to know to be old: not older than what it has read there before, nor
-//! than what a release and an acquire have told it of, nor than [`LATEST_NS`]. Clocks of all
+//! than what a release and an acquire have told it of, nor than `LATEST_NS`. Clocks of all
 //! actors ([`Clock`]) say who knows of what; releases carry them, acquires and barriers join them.
 //! So a store becomes visible late unless something orders it, and words of one store may be torn
 //! apart. Ring bytes are words of the same kind, eight bytes wide, without any order of their own.
+//!
+//! Kernels have a GPU's fences: each acquires and releases. Those at the scope of the GPU tell
+//! nothing to the host, nor to the kernel at the other end of a p2p stream, which runs on another GPU
+//! here: each launch has one of its own. Their relaxed read-modify-writes order later stores, which
+//! stand behind a branch, and no loads.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::rc::Rc;
@@ -19,103 +22,9 @@ use gpunet_device::planted::Bug;
 use gpunet_device::simulation::{Bench, Fence};
 
 use super::Now;
+use super::history::{APART, Actor, ByAddress, KEPT, Learns, Message, join};
 use super::trace::{Entry, Trace};
 use crate::gpu::SplitMix;
-
-/// A store is seen by everybody after so long, whatever orders it.
-const LATEST_NS: u64 = 20_000;
-/// Messages of a word that are kept.
-const KEPT: usize = 8;
-/// Between the numbers of two messages, for those that come in between.
-const APART: u64 = 1 << 20;
-
-/// A map by address. What Rust's own maps do against hostile keys would be half of the work here.
-pub(crate) type ByAddress<K, V> = HashMap<K, V, BuildHasherDefault<Mixed>>;
-
-/// Mixes the bits of an address, or of two numbers.
-#[derive(Default)]
-pub(crate) struct Mixed(u64);
-
-impl Hasher for Mixed {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_usize(usize::from(*byte));
-        }
-    }
-
-    fn write_usize(&mut self, number: usize) {
-        let mixed = (self.0 ^ number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        self.0 = mixed ^ (mixed >> 32);
-    }
-}
-
-/// How much of each actor's doings is known.
-type Clock = Vec<u32>;
-
-fn join(into: &mut Clock, other: &[u32]) {
-    for (mine, theirs) in into.iter_mut().zip(other) {
-        *mine = (*mine).max(*theirs);
-    }
-}
-
-/// One store.
-#[derive(Clone)]
-struct Message {
-    value: u64,
-    /// Its place in the word's history.
-    number: u64,
-    /// It was written by an exchange, which has read the one before it.
-    exchanged: bool,
-    at_ns: u64,
-    writer: usize,
-    /// The writer's own clock when it wrote.
-    tick: u32,
-    /// What an acquire that reads it learns.
-    clock: Option<Rc<Clock>>,
-}
-
-/// A processor's thread that accesses memory.
-#[derive(Clone, Default)]
-struct Actor {
-    clock: Clock,
-    /// Its clock at its last release fence.
-    released: Option<Rc<Clock>>,
-    /// What an acquire fence would learn.
-    pending: Option<Clock>,
-    /// The last message it has read or written, by word.
-    seen: ByAddress<usize, u64>,
-    /// Those of them that threads it meets at barriers have not been told of.
-    fresh: Vec<(usize, u64)>,
-    /// Whether it meets others at all.
-    meets: bool,
-}
-
-impl Actor {
-    /// Which messages of a word it knows to have been written, at that time.
-    fn knows(&self, at: usize, now_ns: u64) -> impl Fn(&Message) -> bool {
-        let seen = self.seen.get(&at).copied().unwrap_or(0);
-        move |message| {
-            message.number <= seen
-                || self.clock[message.writer] >= message.tick
-                || message.at_ns + LATEST_NS <= now_ns
-        }
-    }
-
-    /// It has read or written that message of a word.
-    fn sees(&mut self, at: usize, number: u64) {
-        let last = self.seen.entry(at).or_insert(0);
-        if *last < number {
-            *last = number;
-            if self.meets {
-                self.fresh.push((at, number));
-            }
-        }
-    }
-}
 
 /// What a switch at an access needs: the bench decides who goes on.
 pub(crate) trait Switch {
@@ -136,24 +45,35 @@ pub(crate) struct SharedMemory {
     pub(crate) now_ns: Now,
     /// Stores so far, but for heartbeats.
     pub(crate) stores: Cell<u64>,
-    rings: Range<usize>,
+    /// Where plain bytes lie: rings, and the arenas of p2p streams.
+    plain: Vec<Range<usize>>,
     bug: Option<Bug>,
     pub(crate) trace: Rc<Trace>,
     /// One access in so many is followed by a switch.
     switch_every: u64,
     switcher: RefCell<Option<Rc<dyn Switch>>>,
     quiet: Cell<bool>,
-    counters: ByAddress<usize, Counter>,
+    counters: RefCell<ByAddress<usize, Counter>>,
     /// A counter that went backwards.
     pub(crate) backwards: Cell<Option<(usize, u64, u64)>>,
 }
 
 /// A word that only grows.
+#[derive(Clone, Copy)]
 struct Counter {
     /// The bits that count.
     mask: u64,
+    /// Those in which two values differ that are not compared: of different p2p streams.
+    apart: u64,
     /// The word that is 0 while the place has no socket, and the counter may begin anew.
     card: Option<usize>,
+}
+
+impl Counter {
+    /// Whether it went back, from one value to the other.
+    fn goes_back(&self, from: u64, to: u64) -> bool {
+        (from ^ to) & self.apart == 0 && to & self.mask < from & self.mask
+    }
 }
 
 impl SharedMemory {
@@ -176,35 +96,62 @@ impl SharedMemory {
             proxies,
             now_ns,
             stores: Cell::new(0),
-            rings: 0..0,
+            plain: Vec::new(),
             bug,
             trace,
             switch_every,
             switcher: RefCell::new(None),
             quiet: Cell::new(false),
-            counters: ByAddress::default(),
+            counters: RefCell::default(),
             backwards: Cell::new(None),
         }
     }
 
-    /// Says where the rings lie.
-    pub(crate) fn set_rings(&mut self, start: *mut u8, bytes: usize) {
-        self.rings = start.addr()..start.addr() + bytes;
+    /// Says where plain bytes lie.
+    pub(crate) fn add_plain(&mut self, start: *mut u8, bytes: usize) {
+        self.plain.push(start.addr()..start.addr() + bytes);
+    }
+
+    /// Says on which GPU actors run; the host is 0.
+    pub(crate) fn set_gpu(&mut self, actors: Range<usize>, gpu: usize) {
+        for actor in &mut self.actors.get_mut()[actors] {
+            actor.gpu = gpu;
+        }
     }
 
     /// Says which words only grow: those of the GPU always, those of the proxy as long as a
     /// place has the same socket.
     pub(crate) fn set_counters(&mut self, layout: &Layout, gpu_words: usize, cpu_words: usize) {
-        // Without their flags.
-        let mask = !7;
+        // Without their flags; and those of p2p streams begin with a number.
+        let (mask, apart) = (!7, 15 << 60);
+        let counters = self.counters.get_mut();
         for socket in 0..layout.sockets() {
             for word in [layout.send_tail(socket), layout.receive_head(socket)] {
-                self.counters.insert(gpu_words + 8 * word, Counter { mask, card: None });
+                counters.insert(gpu_words + 8 * word, Counter { mask, apart, card: None });
             }
             let card = Some(cpu_words + 8 * layout.card(socket));
             for word in [layout.inbox(socket) + TAIL_AT, layout.inbox(socket) + HEAD_AT] {
-                self.counters.insert(cpu_words + 8 * word, Counter { mask, card });
+                counters.insert(cpu_words + 8 * word, Counter { mask, apart: 0, card });
             }
+        }
+    }
+
+    /// The two counters of an inbox in an arena only grow, from what stands there now.
+    pub(crate) fn new_inbox(&self, inbox: usize) {
+        self.trace.add_inbox(inbox);
+        let counter = Counter { mask: !7, apart: !0 << 36, card: None };
+        let counters = &mut *self.counters.borrow_mut();
+        for word in [inbox + 8 * TAIL_AT, inbox + 8 * HEAD_AT] {
+            counters.insert(word, counter);
+        }
+    }
+
+    /// The memory of an inbox is anybody's now.
+    pub(crate) fn forget_inbox(&self, inbox: usize) {
+        self.trace.remove_inbox(inbox);
+        let counters = &mut *self.counters.borrow_mut();
+        for word in [inbox + 8 * TAIL_AT, inbox + 8 * HEAD_AT] {
+            counters.remove(&word);
         }
     }
 
@@ -220,15 +167,21 @@ impl SharedMemory {
             return;
         };
         let mut fresh = Vec::new();
+        let mut depends = vec![0; clock.len()];
         for actor in &mut all[actors.clone()] {
             actor.meets = true;
             join(&mut clock, &actor.clock);
+            if let Some(its) = actor.depends.take() {
+                join(&mut depends, &its);
+            }
             fresh.append(&mut actor.fresh);
         }
+        let depends = depends.iter().any(|tick| *tick > 0).then_some(depends);
         fresh.sort_unstable();
         fresh.dedup();
         for actor in &mut all[actors] {
             actor.clock.copy_from_slice(&clock);
+            actor.depends.clone_from(&depends);
             for (at, number) in &fresh {
                 actor.sees(*at, *number);
             }
@@ -287,7 +240,7 @@ impl SharedMemory {
                 at_ns,
                 writer: 0,
                 tick,
-                clock: None,
+                learns: Learns::default(),
             }]
         });
         f(history)
@@ -311,29 +264,36 @@ impl SharedMemory {
         })
     }
 
-    /// Adds a message; `clock`: what an acquire learns from it. `last`: it stands behind all others,
+    /// Adds a message; `learns`: what an acquire learns from it. `last`: it stands behind all others,
     /// as an exchange does that has read the last one; otherwise it may end up before messages of
     /// which its writer does not know, as stores of two processors do that nothing orders.
-    fn append(&self, at: usize, value: u64, clock: Option<Rc<Clock>>, last: bool) {
+    fn append(&self, at: usize, value: u64, learns: Learns, last: bool) {
+        self.append_or(at, value, learns, last, true);
+    }
+
+    /// The same; `judges`: a counter must not go back.
+    fn append_or(&self, at: usize, value: u64, learns: Learns, last: bool, judges: bool) {
         let writer = self.me();
         let place = if last { usize::MAX } else { self.place(at) };
         let mut actors = self.actors.borrow_mut();
         let tick = actors[writer].clock[writer];
         let at_ns = self.now_ns.get();
-        let counter = self.counters.get(&at);
+        // What the host writes there begins a stream, or says that it has failed.
+        let counter = self.counters.borrow().get(&at).copied().filter(|_| judges);
         let (number, old, new) = self.history(at, |history| {
             let place = place.min(history.len());
             let before = history.get(place.wrapping_sub(1)).map_or(0, |before| before.number);
             let after = history.get(place).map_or(before + 2 * APART, |after| after.number);
             let number = before + (after - before) / 2;
             let exchanged = last;
-            history.insert(place, Message { value, number, exchanged, at_ns, writer, tick, clock });
+            history
+                .insert(place, Message { value, number, exchanged, at_ns, writer, tick, learns });
             // Somewhere around it a counter may have gone back.
-            let mask = counter.map_or(0, |counter| counter.mask);
             let around = &history[place.saturating_sub(1)..(place + 2).min(history.len())];
-            let back = around.windows(2).find(|pair| pair[1].value & mask < pair[0].value & mask);
-            let (old, new) =
-                back.map_or((0, 0), |pair| (pair[0].value & mask, pair[1].value & mask));
+            let back = around.windows(2).find(|pair| {
+                counter.is_some_and(|counter| counter.goes_back(pair[0].value, pair[1].value))
+            });
+            let (old, new) = back.map_or((0, 0), |pair| (pair[0].value, pair[1].value));
             if history.len() > KEPT {
                 history.remove(0);
             }
@@ -347,7 +307,7 @@ impl SharedMemory {
         });
         actors[writer].sees(at, number);
         let stands = |card| self.history(card, |h| h.last().is_some_and(|last| last.value != 0));
-        if new < old && counter.is_some_and(|counter| counter.card.is_none_or(stands)) {
+        if new != old && counter.is_some_and(|counter| counter.card.is_none_or(stands)) {
             self.backwards.set(Some((at, old, new)));
         }
     }
@@ -357,7 +317,7 @@ impl SharedMemory {
         let now = self.now_ns.get();
         let actors = self.actors.borrow();
         let actor = &actors[self.me()];
-        let known = actor.knows(at, now);
+        let known = actor.stores_behind(at, now);
         let mut random = self.random.borrow_mut();
         self.history(at, |history| {
             let first = history.iter().rposition(known).map_or(0, |last| last + 1);
@@ -383,21 +343,14 @@ impl SharedMemory {
         self.actors.borrow_mut()[me].clock[me] += 1;
     }
 
-    /// All that it knows.
-    fn knowledge(&self) -> Rc<Clock> {
-        Rc::new(self.actors.borrow()[self.me()].clock.clone())
+    /// What a store that releases tells: all that its writer knows.
+    fn knowledge(&self) -> Learns {
+        let clock = self.actors.borrow()[self.me()].clock.clone();
+        Learns { system: Some(Rc::new(clock)), gpu: None }
     }
 
-    fn learn(&self, message: &Message, acquire: bool) {
-        let Some(clock) = &message.clock else { return };
-        let mut actors = self.actors.borrow_mut();
-        let actor = &mut actors[self.me()];
-        if acquire {
-            join(&mut actor.clock, clock);
-        } else {
-            let size = actor.clock.len();
-            join(actor.pending.get_or_insert_with(|| vec![0; size]), clock);
-        }
+    fn learn(&self, message: &Message, acquire: bool, branches: bool) {
+        self.actors.borrow_mut()[self.me()].learn(&message.learns, acquire, branches);
     }
 
     fn note(&self, entry: Entry) {
@@ -429,7 +382,7 @@ impl SharedMemory {
                 .history(word, |history| history.last().map_or(0, |last| last.value))
                 .to_ne_bytes();
             bytes[first..first + count].copy_from_slice(&from[offset..offset + count]);
-            self.append(word, u64::from_ne_bytes(bytes), None, true);
+            self.append_or(word, u64::from_ne_bytes(bytes), Learns::default(), true, false);
             offset += count;
         }
     }
@@ -440,7 +393,7 @@ impl Bench for SharedMemory {
         self.maybe_switch();
         let at = at.expose_provenance();
         let message = self.pick(at, false);
-        self.learn(&message, acquire);
+        self.learn(&message, acquire, false);
         let me = self.me();
         self.actors.borrow_mut()[me].sees(at, message.number);
         self.note(Entry::Load { at, value: message.value, acquire });
@@ -452,8 +405,8 @@ impl Bench for SharedMemory {
         let at = at.expose_provenance();
         self.tick();
         let released = self.actors.borrow()[self.me()].released.clone();
-        let clock = if release { Some(self.knowledge()) } else { released };
-        self.append(at, value, clock, false);
+        let learns = if release { self.knowledge() } else { released };
+        self.append(at, value, learns, false);
         // A heart that beats is no news.
         if !self.trace.is_heartbeat(at) {
             self.stores.set(self.stores.get() + 1);
@@ -465,44 +418,57 @@ impl Bench for SharedMemory {
         self.maybe_switch();
         let at = at.expose_provenance();
         let message = self.pick(at, true);
-        self.learn(&message, true);
+        self.learn(&message, true, false);
         if message.value == current {
             self.tick();
-            self.append(at, new, Some(self.knowledge()), true);
+            self.append(at, new, self.knowledge(), true);
         }
         self.note(Entry::Exchange { at, found: message.value, new });
         message.value == current
     }
 
-    fn set(&self, at: *mut u64, bits: u64) -> u64 {
+    fn set(&self, at: *mut u64, bits: u64, acquire: bool) -> u64 {
         self.maybe_switch();
         let at = at.expose_provenance();
         let message = self.pick(at, true);
         let new = message.value | bits;
-        self.learn(&message, true);
+        self.learn(&message, acquire, true);
         self.tick();
         // An exchange goes on with the release that it has read.
-        self.append(at, new, message.clock, true);
+        self.append(at, new, message.learns, true);
         self.note(Entry::Exchange { at, found: message.value, new });
         message.value
     }
 
     fn fence(&self, fence: Fence) {
+        let me = self.me();
+        let is_kernel = me >= self.proxies;
         let mut actors = self.actors.borrow_mut();
-        let actor = &mut actors[self.me()];
+        let actor = &mut actors[me];
+        // A GPU's fences acquire and release.
+        if (is_kernel || fence == Fence::Acquire)
+            && let Some(pending) = actor.pending.take()
+        {
+            join(&mut actor.clock, &pending);
+        }
+        let clock = || Rc::new(actor.clock.clone());
         match fence {
-            Fence::Acquire => {
-                if let Some(pending) = actor.pending.take() {
-                    join(&mut actor.clock, &pending);
-                }
+            Fence::Acquire if !is_kernel => {}
+            Fence::Acquire | Fence::Release => {
+                actor.released = Learns { system: Some(clock()), gpu: None };
             }
-            Fence::Release => actor.released = Some(Rc::new(actor.clock.clone())),
+            Fence::GpuRelease => {
+                actor.released = Learns {
+                    system: actor.released.system.take(),
+                    gpu: Some((actor.gpu, clock())),
+                };
+            }
         }
     }
 
     fn read(&self, at: *const u8, into: &mut [MaybeUninit<u8>]) -> bool {
         let at = at.expose_provenance();
-        if !self.rings.contains(&at) {
+        if !self.plain.iter().any(|range| range.contains(&at)) {
             return false;
         }
         let mut bytes = vec![0; into.len()];
@@ -515,7 +481,7 @@ impl Bench for SharedMemory {
 
     fn write(&self, at: *mut u8, from: &[u8]) -> bool {
         let at = at.expose_provenance();
-        if !self.rings.contains(&at) {
+        if !self.plain.iter().any(|range| range.contains(&at)) {
             return false;
         }
         self.write_plain(at, from);

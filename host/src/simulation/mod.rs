@@ -5,19 +5,27 @@
 //!   scene ──┬─▶ kernels   threads of blocks, turn by turn      ┐
 //!           ├─▶ proxies   rounds of the shards, as coroutines  ├─▶ memory   who sees what, when
 //!           ├─▶ peers     remote ends of connections           ┘
-//!           └─▶ network   late, short, broken
+//!           └─▶ network   late, short, broken; control channels of p2p streams
 //! ```
 //!
-//! The device code, the shards and their rounds are those of the product. Any access to a shared
-//! word may be followed by a switch to somebody else. Checked throughout: bytes are complete and
-//! in order, or there is an error where one may come; no call waits beyond its deadline; counters
-//! only grow; at the end no place, ring or slot is missing.
+//! The device code, the shards and their rounds are those of the product, and so is the transport of
+//! p2p streams, down to the encoded messages of their control channels. Any access to a shared word
+//! may be followed by a switch to somebody else. Checked throughout: bytes are complete and in order,
+//! or there is an error where one may come; no call waits beyond its deadline; counters only grow; at
+//! the end no place, ring, slot or memory of a stream is missing.
 
+mod cast;
+pub(crate) mod control;
+mod epoll;
+mod exchange;
+mod history;
 mod kernels;
 mod memory;
 pub(crate) mod network;
 mod peers;
+mod play;
 mod scene;
+mod socket;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -77,6 +85,35 @@ fn say(text: String) {
         // SAFETY: as in `met`.
         let memory = unsafe { memory.as_ref() };
         memory.trace.say(memory.now_ns.get(), memory.current.get(), text);
+    }
+}
+
+/// The host reads GPU memory; false where no memory is in charge.
+pub(crate) fn read(from: *const u8, into: &mut [u8]) -> bool {
+    let Some(memory) = MEMORY.with(Cell::get) else { return false };
+    // SAFETY: as in `met`.
+    unsafe { memory.as_ref() }.read_plain(from.expose_provenance(), into);
+    true
+}
+
+/// The host writes GPU memory; false where no memory is in charge.
+pub(crate) fn write(to: *mut u8, from: &[u8]) -> bool {
+    let Some(memory) = MEMORY.with(Cell::get) else { return false };
+    // SAFETY: as in `met`.
+    unsafe { memory.as_ref() }.write_plain(to.expose_provenance(), from);
+    true
+}
+
+/// The host has made the inbox of a p2p stream anew, and its two counters only grow from now on; or its
+/// memory is free.
+pub(crate) fn inbox(at: *mut u8, exists: bool) {
+    if let Some(memory) = MEMORY.with(Cell::get) {
+        // SAFETY: as in `met`.
+        let memory = unsafe { memory.as_ref() };
+        match exists {
+            true => memory.new_inbox(at.expose_provenance()),
+            false => memory.forget_inbox(at.expose_provenance()),
+        }
     }
 }
 

@@ -1,52 +1,57 @@
 //! A network of one thread on virtual time: late, short and broken where the seed says so.
 //!
-//! The proxy's sockets ([`SimulatedSocket`]) and the remote peers of a scene use the same
-//! endpoints. Readiness is told by edges, as epoll tells it: whoever does not keep to the rules of
-//! edges hangs here, too.
+//! The proxy's sockets (`socket`), the control channels of p2p streams (`control`) and the remote
+//! peers of a scene use the same endpoints. Readiness is told by edges, as epoll tells it: whoever
+//! does not keep to the rules of edges hangs here, too.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
 use gpunet_device::abi::errno::Errno;
-use gpunet_device::abi::option::SocketOption;
 use gpunet_device::{Domain, SocketAddr};
 
 use super::Now;
+use super::socket::SimulatedSocket;
 use crate::gpu::SplitMix;
-use crate::memory::Window;
-use crate::proxy::rounds::Outside;
-use crate::proxy::shard::Shard;
-use crate::proxy::shared::Readiness;
-use crate::transport::{Direction, Moved, Socket};
+use crate::transport::{Moved, Socket};
 
 /// Bytes that are on their way to an endpoint or wait there.
 const HOLDS: usize = 3000;
 
-/// One end of a connection, or a listener.
+/// In a port: that of control channels.
+pub(super) const CONTROL: u32 = 1 << 16;
+
+/// One end of a connection, a listener, a set of them or a timer.
 #[derive(Default)]
-struct Endpoint {
-    peer: Option<usize>,
+pub(super) struct Endpoint {
+    pub(super) peer: Option<usize>,
     /// When they arrive, and the bytes.
-    inbox: VecDeque<(u64, Vec<u8>)>,
+    pub(super) inbox: VecDeque<(u64, Vec<u8>)>,
     /// When the end of the stream arrives, and when a reset does.
-    end_at: Option<u64>,
-    reset_at: Option<u64>,
+    pub(super) end_at: Option<u64>,
+    pub(super) reset_at: Option<u64>,
     /// When a connect is done, and how.
-    connected_at: Option<u64>,
-    refused: bool,
-    send_ended: bool,
-    closed: bool,
+    pub(super) connected_at: Option<u64>,
+    pub(super) refused: bool,
+    pub(super) send_ended: bool,
+    pub(super) closed: bool,
     /// A send has found no room.
-    wants_room: bool,
+    pub(super) wants_room: bool,
     /// For listeners: connections, and when they arrive.
-    waiting: Option<VecDeque<(u64, usize)>>,
-    address: Option<SocketAddr>,
+    pub(super) waiting: Option<VecDeque<(u64, usize)>>,
+    pub(super) address: Option<SocketAddr>,
     /// When something happens that epoll would tell.
-    edges: Vec<u64>,
+    pub(super) edges: Vec<u64>,
     /// Who is told, and under which key.
-    watched: Option<(usize, u64)>,
+    pub(super) watched: Option<(usize, u64)>,
+    /// The set that tells of it.
+    pub(super) set: Option<usize>,
+    /// For timers: when.
+    pub(super) due_at: Option<u64>,
+    /// It is an end of a control channel.
+    pub(super) is_channel: bool,
 }
 
 impl Endpoint {
@@ -59,8 +64,8 @@ impl Endpoint {
 pub(crate) struct Network {
     now_ns: Now,
     random: RefCell<SplitMix>,
-    endpoints: RefCell<Vec<Endpoint>>,
-    listeners: RefCell<HashMap<u16, usize>>,
+    pub(super) endpoints: RefCell<Vec<Endpoint>>,
+    listeners: RefCell<HashMap<u32, usize>>,
     /// Descriptors, which name endpoints to whoever watches.
     descriptors: RefCell<HashMap<i32, usize>>,
     /// Grows with everything that moves.
@@ -81,14 +86,20 @@ pub(crate) fn set_network(network: Option<Rc<Network>>) {
 
 /// A socket of the network, where there is one.
 pub(crate) fn make(domain: Domain) -> Option<Result<Box<dyn Socket>, Errno>> {
-    let network = NETWORK.with(|cell| cell.borrow().clone())?;
+    let network = current()?;
     let _ = domain;
     let id = network.add(Endpoint::default());
     Some(network.socket(id))
 }
 
-fn network() -> Rc<Network> {
-    NETWORK.with(|cell| cell.borrow().clone()).expect("a network is set while its sockets live")
+/// The network of this OS thread.
+pub(super) fn current() -> Option<Rc<Network>> {
+    NETWORK.with(|cell| cell.borrow().clone())
+}
+
+/// The same for its sockets.
+pub(super) fn network() -> Rc<Network> {
+    current().expect("a network is set while its sockets live")
 }
 
 impl Network {
@@ -106,35 +117,80 @@ impl Network {
         })
     }
 
-    fn draw(&self, below: usize) -> usize {
+    pub(super) fn now(&self) -> u64 {
+        self.now_ns.get()
+    }
+
+    pub(super) fn draw(&self, below: usize) -> usize {
         (self.random.borrow_mut().next() % below.max(1) as u64) as usize
     }
 
     /// Some time from now.
-    fn later(&self) -> u64 {
+    pub(super) fn later(&self) -> u64 {
         self.now_ns.get() + self.random.borrow_mut().next() % self.latency_ns
     }
 
-    fn add(&self, endpoint: Endpoint) -> usize {
+    pub(super) fn add(&self, endpoint: Endpoint) -> usize {
         self.endpoints.borrow_mut().push(endpoint);
         self.endpoints.borrow().len() - 1
     }
 
-    fn socket(&self, id: usize) -> Result<Box<dyn Socket>, Errno> {
-        let name = self.null.try_clone().map_err(|_| Errno::EMFILE)?;
-        self.descriptors.borrow_mut().insert(name.as_raw_fd(), id);
-        Ok(Box::new(SimulatedSocket { id, name }))
+    pub(super) fn socket(&self, id: usize) -> Result<Box<dyn Socket>, Errno> {
+        Ok(Box::new(SimulatedSocket::new(id, self.name(id)?)))
     }
 
-    fn with<R>(&self, id: usize, f: impl FnOnce(&mut Endpoint) -> R) -> R {
+    /// A descriptor that names an endpoint.
+    pub(super) fn name(&self, id: usize) -> Result<OwnedFd, Errno> {
+        let name = self.null.try_clone().map_err(|_| Errno::EMFILE)?;
+        self.descriptors.borrow_mut().insert(name.as_raw_fd(), id);
+        Ok(name)
+    }
+
+    /// The endpoint that a descriptor names.
+    pub(super) fn named(&self, name: BorrowedFd<'_>) -> Option<usize> {
+        self.descriptors.borrow().get(&name.as_raw_fd()).copied()
+    }
+
+    /// A descriptor is about to be closed.
+    pub(super) fn forget(&self, name: i32) {
+        self.descriptors.borrow_mut().remove(&name);
+    }
+
+    /// Has a set tell of an endpoint.
+    pub(super) fn join(&self, set: usize, member: usize) {
+        let now = self.now();
+        self.with(member, |member| {
+            member.set = Some(set);
+            member.edges.push(now);
+        });
+    }
+
+    /// No set tells of it any more.
+    pub(super) fn leave(&self, member: usize) {
+        self.with(member, |member| member.set = None);
+    }
+
+    /// A timer that is due so much later.
+    pub(super) fn timer(&self, ns: u64) -> usize {
+        let at = self.now() + ns;
+        self.add(Endpoint { due_at: Some(at), edges: vec![at], ..Endpoint::default() })
+    }
+
+    /// Whether a timer is due.
+    pub(super) fn is_over(&self, timer: usize) -> bool {
+        let now = self.now();
+        self.with(timer, |timer| timer.due_at.is_some_and(|at| at <= now))
+    }
+
+    pub(super) fn with<R>(&self, id: usize, f: impl FnOnce(&mut Endpoint) -> R) -> R {
         f(&mut self.endpoints.borrow_mut()[id])
     }
 
-    fn edge(&self, id: usize, at: u64) {
+    pub(super) fn edge(&self, id: usize, at: u64) {
         self.with(id, |endpoint| endpoint.edges.push(at));
     }
 
-    fn moved(&self) {
+    pub(super) fn moved(&self) {
         self.moves.set(self.moves.get() + 1);
     }
 
@@ -146,7 +202,7 @@ impl Network {
         times.filter(|at| *at > now).min()
     }
 
-    pub(crate) fn listen(&self, id: usize, port: u16) -> Result<(), Errno> {
+    pub(crate) fn listen(&self, id: usize, port: u32) -> Result<(), Errno> {
         if self.listeners.borrow().contains_key(&port) {
             return Err(Errno::EADDRINUSE);
         }
@@ -158,17 +214,22 @@ impl Network {
     /// A listener of a remote peer.
     pub(crate) fn remote_listener(&self, port: u16) -> Result<usize, Errno> {
         let id = self.add(Endpoint::default());
-        self.listen(id, port).map(|()| id)
+        self.listen(id, port.into()).map(|()| id)
     }
 
     /// A remote peer connects.
     pub(crate) fn remote_connect(&self, port: u16) -> Option<usize> {
         let id = self.add(Endpoint::default());
-        self.connect(id, port).then_some(id)
+        self.connect(id, port.into()).then_some(id)
     }
 
-    /// Whether anybody listens there.
-    fn connect(&self, id: usize, port: u16) -> bool {
+    /// Whether anybody listens at a port.
+    pub(super) fn has_listener(&self, port: u32) -> bool {
+        self.listeners.borrow().contains_key(&port)
+    }
+
+    /// The same, and what comes of it for who connects.
+    pub(super) fn connect(&self, id: usize, port: u32) -> bool {
         let Some(listener) = self.listeners.borrow().get(&port).copied() else {
             let at = self.later();
             self.with(id, |endpoint| {
@@ -182,6 +243,7 @@ impl Network {
         let other = self.add(Endpoint {
             peer: Some(id),
             connected_at: Some(theirs),
+            is_channel: port & CONTROL != 0,
             ..Endpoint::default()
         });
         self.with(id, |endpoint| {
@@ -253,7 +315,7 @@ impl Network {
     }
 
     /// How many bytes would go now; 0 for none, and then an edge tells when.
-    fn room(&self, id: usize) -> Result<usize, Errno> {
+    pub(super) fn room(&self, id: usize) -> Result<usize, Errno> {
         let now = self.now_ns.get();
         let (peer, reset, ended) = self.with(id, |endpoint| {
             (
@@ -288,7 +350,7 @@ impl Network {
         Ok(count)
     }
 
-    fn put(&self, id: usize, bytes: &[u8]) {
+    pub(super) fn put(&self, id: usize, bytes: &[u8]) {
         let Some(peer) = self.with(id, |endpoint| endpoint.peer) else { return };
         let at = self.later();
         let (closed, at) = self.with(peer, |peer| {
@@ -361,206 +423,8 @@ impl Network {
         }
         self.with(id, |endpoint| {
             endpoint.closed = true;
-            endpoint.watched = None;
+            (endpoint.watched, endpoint.set) = (None, None);
             endpoint.inbox.clear();
         });
-    }
-}
-
-/// What a proxy thread has of the network in place of epoll.
-pub(crate) struct SimulatedEpoll {
-    pub(crate) shard: usize,
-    pub(crate) network: Rc<Network>,
-}
-
-impl SimulatedEpoll {
-    fn keys(&self) -> Vec<u64> {
-        let now = self.network.now_ns.get();
-        let mut keys = Vec::new();
-        for endpoint in self.network.endpoints.borrow_mut().iter_mut() {
-            let Some((shard, key)) = endpoint.watched else { continue };
-            let before = endpoint.edges.len();
-            if shard == self.shard {
-                endpoint.edges.retain(|at| *at > now);
-                if endpoint.edges.len() != before {
-                    keys.push(key);
-                }
-            }
-        }
-        keys
-    }
-
-    /// Whether something would end a sleep.
-    pub(crate) fn is_ready(&self) -> bool {
-        let now = self.network.now_ns.get();
-        self.network.endpoints.borrow().iter().any(|endpoint| {
-            endpoint.watched.is_some_and(|(shard, _)| shard == self.shard)
-                && endpoint.edges.iter().any(|at| *at <= now)
-        })
-    }
-
-    /// Every socket counts as ready once more: as after a thread that lost its place.
-    pub(crate) fn repeat_edges(&self) {
-        let now = self.network.now_ns.get();
-        for endpoint in self.network.endpoints.borrow_mut().iter_mut() {
-            if endpoint.watched.is_some_and(|(shard, _)| shard == self.shard) {
-                endpoint.edges.push(now);
-            }
-        }
-    }
-}
-
-impl Readiness for SimulatedEpoll {
-    fn add(&mut self, descriptor: BorrowedFd<'_>, key: u64) -> Result<(), Errno> {
-        let name = descriptor.as_raw_fd();
-        let id = self.network.descriptors.borrow().get(&name).copied().ok_or(Errno::EBADF)?;
-        let now = self.network.now_ns.get();
-        self.network.with(id, |endpoint| {
-            endpoint.watched = Some((self.shard, key));
-            // What happened before is told at once.
-            endpoint.edges.push(now);
-        });
-        Ok(())
-    }
-
-    fn remove(&mut self, descriptor: BorrowedFd<'_>) {
-        let name = descriptor.as_raw_fd();
-        if let Some(id) = self.network.descriptors.borrow().get(&name).copied() {
-            self.network.with(id, |endpoint| {
-                endpoint.watched = None;
-                endpoint.edges.retain(|at| *at > self.network.now_ns.get());
-            });
-        }
-    }
-}
-
-impl Outside for SimulatedEpoll {
-    fn look(&mut self, shard: &mut Shard) -> bool {
-        let keys = self.keys();
-        for key in &keys {
-            shard.ready(*key);
-        }
-        !keys.is_empty()
-    }
-}
-
-/// A socket of the proxy on the simulated network.
-struct SimulatedSocket {
-    id: usize,
-    /// A descriptor that names it and nothing else.
-    name: OwnedFd,
-}
-
-impl Drop for SimulatedSocket {
-    fn drop(&mut self) {
-        let Some(network) = NETWORK.with(|cell| cell.borrow().clone()) else { return };
-        network.descriptors.borrow_mut().remove(&self.name.as_raw_fd());
-        network.close(self.id);
-    }
-}
-
-/// Copies between ring memory and bytes, through the bench.
-fn fill(window: &Window, bytes: &[u8]) {
-    let mut bytes = bytes;
-    for (address, length) in window.pieces() {
-        let (now, rest) = bytes.split_at(length.min(bytes.len()));
-        bytes = rest;
-        gpunet_device::simulation::with(|bench| bench.write(address, now));
-    }
-}
-
-impl Socket for SimulatedSocket {
-    fn transport(&self) -> &'static str {
-        "simulated"
-    }
-
-    fn domain(&self) -> Domain {
-        Domain::V4
-    }
-
-    fn bind(&mut self, address: &SocketAddr) -> Result<(), Errno> {
-        network().with(self.id, |endpoint| endpoint.address = Some(*address));
-        Ok(())
-    }
-
-    fn listen(&mut self, _backlog: u32) -> Result<(), Errno> {
-        let port = network().with(self.id, |endpoint| endpoint.address.map_or(0, |a| a.port()));
-        network().listen(self.id, port)
-    }
-
-    fn connect(&mut self, address: &SocketAddr) -> Result<bool, Errno> {
-        network().connect(self.id, address.port());
-        Ok(false)
-    }
-
-    fn finish_connect(&mut self) -> Result<bool, Errno> {
-        let now = network().now_ns.get();
-        network().with(self.id, |endpoint| match endpoint.connected_at {
-            Some(at) if at <= now && endpoint.refused => Err(Errno::ECONNREFUSED),
-            Some(at) => Ok(at <= now),
-            None => Err(Errno::ENOTCONN),
-        })
-    }
-
-    fn accept(&mut self) -> Result<Option<Box<dyn Socket>>, Errno> {
-        match network().accept(self.id) {
-            Some(id) => network().socket(id).map(Some),
-            None => Ok(None),
-        }
-    }
-
-    fn receive(&mut self, window: &Window) -> Result<Moved, Errno> {
-        let (bytes, moved) = network().receive(self.id, window.len())?;
-        fill(window, &bytes);
-        Ok(moved)
-    }
-
-    fn send(&mut self, window: &Window) -> Result<Moved, Errno> {
-        let network = network();
-        let room = network.room(self.id)?.min(window.len());
-        if room == 0 {
-            return Ok(Moved::Later);
-        }
-        let count = if network.draw(2) == 0 { room } else { 1 + network.draw(room) };
-        let mut bytes = window.copy();
-        bytes.truncate(count);
-        network.put(self.id, &bytes);
-        Ok(Moved::Bytes(count))
-    }
-
-    fn discard(&mut self) -> Result<Moved, Errno> {
-        network().receive(self.id, usize::MAX).map(|(_, moved)| moved)
-    }
-
-    fn shutdown(&mut self, direction: Direction) -> Result<(), Errno> {
-        if direction == Direction::Send {
-            network().end(self.id);
-        }
-        Ok(())
-    }
-
-    fn set_option(&mut self, _option: SocketOption, _value: u64) -> Result<(), Errno> {
-        Ok(())
-    }
-
-    fn option(&self, _option: SocketOption) -> Result<u64, Errno> {
-        Ok(0)
-    }
-
-    fn local_addr(&self) -> Result<SocketAddr, Errno> {
-        let address = network().with(self.id, |endpoint| endpoint.address);
-        Ok(address.unwrap_or(SocketAddr::v4([127, 0, 0, 1], 1)))
-    }
-
-    fn peer_addr(&self) -> Result<SocketAddr, Errno> {
-        Ok(SocketAddr::v4([127, 0, 0, 1], 1))
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.name.as_fd())
-    }
-
-    fn into_descriptor(self: Box<Self>) -> Option<OwnedFd> {
-        None
     }
 }

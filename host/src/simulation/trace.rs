@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use gpunet_device::abi::bits::PACKET_UNITS;
-use gpunet_device::abi::layout::{INBOX_WORDS, Layout};
+use gpunet_device::abi::layout::{INBOX_WORDS, Layout, P2P_INBOX_BYTES, UNITS_AT};
 
-use super::memory::ByAddress;
+use super::history::ByAddress;
 
-/// Accesses that are kept, and calls and events.
+/// Accesses that are kept unless `GPUNET_SIMULATION_ACCESSES` says how many, and calls and events.
 const ACCESSES: usize = 150;
-const SAID: usize = 300;
+const SAID: usize = 1000;
 
 /// Something that happened.
 pub(crate) enum Entry {
@@ -27,13 +27,16 @@ pub(crate) enum Entry {
 }
 
 /// The last of what happened.
-#[derive(Default)]
 pub(crate) struct Trace {
+    /// Accesses that are kept.
+    kept: usize,
     accesses: RefCell<VecDeque<(u64, usize, Entry)>>,
     said: RefCell<VecDeque<(u64, usize, Entry)>>,
     /// What each actor has read last, by word: polling that finds nothing new is left out.
     read: RefCell<ByAddress<(usize, usize), u64>>,
     names: RefCell<Names>,
+    /// Inboxes of p2p streams.
+    inboxes: RefCell<Vec<usize>>,
 }
 
 /// Where the words of a net lie.
@@ -47,9 +50,31 @@ pub(crate) struct Names {
     pub(crate) launches: Vec<(Range<usize>, u32)>,
 }
 
+impl Default for Trace {
+    fn default() -> Self {
+        let kept = std::env::var("GPUNET_SIMULATION_ACCESSES").ok().and_then(|n| n.parse().ok());
+        Self {
+            kept: kept.unwrap_or(ACCESSES),
+            accesses: RefCell::default(),
+            said: RefCell::default(),
+            read: RefCell::default(),
+            names: RefCell::default(),
+            inboxes: RefCell::default(),
+        }
+    }
+}
+
 impl Trace {
     pub(crate) fn set_names(&self, names: Names) {
         *self.names.borrow_mut() = names;
+    }
+
+    pub(crate) fn add_inbox(&self, at: usize) {
+        self.inboxes.borrow_mut().push(at);
+    }
+
+    pub(crate) fn remove_inbox(&self, at: usize) {
+        self.inboxes.borrow_mut().retain(|inbox| *inbox != at);
     }
 
     pub(crate) fn add(&self, now_ns: u64, actor: usize, entry: Entry) {
@@ -64,7 +89,7 @@ impl Trace {
         }
         let (entries, kept) = match entry {
             Entry::Said(_) => (&self.said, SAID),
-            _ => (&self.accesses, ACCESSES),
+            _ => (&self.accesses, self.kept),
         };
         let mut entries = entries.borrow_mut();
         if entries.len() == kept {
@@ -84,7 +109,18 @@ impl Trace {
 
     /// What a word is called.
     pub(crate) fn name(&self, at: usize) -> String {
-        self.names.borrow().word(at)
+        let inboxes = self.inboxes.borrow();
+        let inside = |start: &usize| (*start..*start + P2P_INBOX_BYTES).contains(&at);
+        let Some(number) = inboxes.iter().position(inside) else {
+            return self.names.borrow().word(at);
+        };
+        let word = (at - inboxes[number]) / 8;
+        let counters = ["tail", "head", "status", "watched"].get(word);
+        match (counters, word.checked_sub(UNITS_AT)) {
+            (Some(name), _) => format!("{name} of p2p inbox {number}"),
+            (None, Some(unit)) => format!("unit {unit} of p2p inbox {number}"),
+            (None, None) => format!("word {word} of p2p inbox {number}"),
+        }
     }
 
     /// The last calls and events, then the last accesses, a line each.
@@ -98,14 +134,14 @@ impl Trace {
             let _ = match entry {
                 Entry::Load { at, value, acquire } => {
                     let how = if *acquire { "acquires" } else { "reads" };
-                    writeln!(text, "{how} {} = {value:#x}", names.word(*at))
+                    writeln!(text, "{how} {} = {value:#x}", self.name(*at))
                 }
                 Entry::Store { at, value, release } => {
                     let how = if *release { "releases" } else { "writes" };
-                    writeln!(text, "{how} {} = {value:#x}", names.word(*at))
+                    writeln!(text, "{how} {} = {value:#x}", self.name(*at))
                 }
                 Entry::Exchange { at, found, new } => {
-                    writeln!(text, "exchanges {}: {found:#x}, {new:#x}", names.word(*at))
+                    writeln!(text, "exchanges {}: {found:#x}, {new:#x}", self.name(*at))
                 }
                 Entry::Said(said) => writeln!(text, "{said}"),
             };

@@ -321,24 +321,35 @@ impl Transports {
         }
     }
 
+    /// Direct streams that are closed at one end alone, and bytes of their memory that are not free.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn left_behind(&self) -> (usize, u64) {
+        self.local.as_ref().map_or((0, 0), |local| local.left_behind())
+    }
+
     /// A new socket for a domain.
     pub(crate) fn make(&self, domain: Domain) -> Result<Box<dyn Socket>, Errno> {
+        let far = self.make_far(domain)?;
+        Ok(match &self.local {
+            Some(local) => Box::new(NearSocket::new(Arc::clone(local), far, self.choice)),
+            None => far,
+        })
+    }
+
+    /// The same without direct streams.
+    fn make_far(&self, domain: Domain) -> Result<Box<dyn Socket>, Errno> {
         #[cfg(feature = "simulation")]
         if let Some(made) = crate::simulation::network::make(domain) {
             return made;
         }
-        let far = match (domain, &self.rdma) {
+        match (domain, &self.rdma) {
             (Domain::Unix, _) => unix::make(),
             (_, None) => tcp::make(domain),
             (_, Some(rdma)) => {
                 let (rdma, peers) = (Arc::clone(rdma), Arc::clone(&self.peers));
                 Ok(Box::new(IpSocket::new(rdma, peers, self.choice, domain)?) as _)
             }
-        }?;
-        Ok(match &self.local {
-            Some(local) => Box::new(NearSocket::new(Arc::clone(local), far, self.choice)),
-            None => far,
-        })
+        }
     }
 }
 

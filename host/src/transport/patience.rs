@@ -14,6 +14,12 @@ pub(super) struct Patience {
 
 impl Patience {
     pub(super) fn new(attempt: Option<BorrowedFd<'_>>, time: Duration) -> Result<Self, Errno> {
+        #[cfg(feature = "simulation")]
+        if let Some(timer) = crate::simulation::control::timer(time) {
+            let timer = timer?;
+            let either = either([attempt, Some(timer.as_fd())])?;
+            return Ok(Self { timer, either });
+        }
         use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer =
@@ -27,6 +33,10 @@ impl Patience {
     }
 
     pub(super) fn is_over(&self) -> bool {
+        #[cfg(feature = "simulation")]
+        if let Some(over) = crate::simulation::control::is_over(self.timer.as_fd()) {
+            return over;
+        }
         // Readable once the time has come.
         rustix::io::read(&self.timer, &mut [0_u8; 8]).is_ok()
     }
@@ -42,21 +52,37 @@ impl AsFd for Patience {
 pub(super) fn either<const N: usize>(
     descriptors: [Option<BorrowedFd<'_>>; N],
 ) -> Result<OwnedFd, Errno> {
-    let set = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(errno)?;
+    let set = new_set()?;
     for descriptor in descriptors.into_iter().flatten() {
         also(&set, descriptor)?;
     }
     Ok(set)
 }
 
+fn new_set() -> Result<OwnedFd, Errno> {
+    #[cfg(feature = "simulation")]
+    if let Some(set) = crate::simulation::control::set() {
+        return set;
+    }
+    epoll::create(epoll::CreateFlags::CLOEXEC).map_err(errno)
+}
+
 /// Adds one. It leaves the set when it is closed.
 pub(super) fn also(set: &OwnedFd, descriptor: BorrowedFd<'_>) -> Result<(), Errno> {
+    #[cfg(feature = "simulation")]
+    if let Some(joined) = crate::simulation::control::join(set.as_fd(), descriptor) {
+        return joined;
+    }
     let data = epoll::EventData::new_u64(0);
     epoll::add(set, descriptor, data, epoll::EventFlags::IN).map_err(errno)
 }
 
 /// Takes one out.
 pub(super) fn no_more(set: &OwnedFd, descriptor: BorrowedFd<'_>) {
+    #[cfg(feature = "simulation")]
+    if crate::simulation::control::leave(descriptor).is_some() {
+        return;
+    }
     // One that is not in it is as good as taken out.
     let _ = epoll::delete(set, descriptor);
 }

@@ -14,6 +14,7 @@ use gpunet_device::abi::layout::{
     HEAD_AT, P2P_INBOX_BYTES, P2P_INBOX_WORDS, PAGE_BYTES, TAIL_AT, UNITS_AT, WATCHED_AT,
 };
 use gpunet_device::abi::net::WINDOW;
+use gpunet_device::planted::{Bug, planted};
 
 use super::talk::{Offer, Process};
 use crate::gpu::{Arena, Gpu, GpuError, Moment};
@@ -40,11 +41,16 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 pub(crate) fn new_base() -> u64 {
     static CALLS: AtomicU64 = AtomicU64::new(0);
     let call = CALLS.fetch_add(1, Ordering::Relaxed).wrapping_add(super::token() as u64);
-    BASE | (call % NUMBERS) << NUMBER_SHIFT
+    let base = BASE | (call % NUMBERS) << NUMBER_SHIFT;
+    #[cfg(feature = "simulation")]
+    let base = base + crate::simulation::control::first_position();
+    base
 }
 
 fn is_base(base: u64) -> bool {
-    base & !((NUMBERS - 1) << NUMBER_SHIFT) == BASE
+    // The simulation has streams begin shortly before what few of them would ever reach.
+    let behind = if cfg!(feature = "simulation") { (1 << NUMBER_SHIFT) - 1 } else { 0 };
+    base & !((NUMBERS - 1) << NUMBER_SHIFT | behind) == BASE
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -174,6 +180,8 @@ pub(crate) struct Inbox {
 
 impl Drop for Inbox {
     fn drop(&mut self) {
+        #[cfg(feature = "simulation")]
+        crate::simulation::inbox(self.chunk.arena.address(self.mailbox as usize), false);
         let mut free = lock(&self.chunk.free);
         free.give(self.ring, self.capacity);
         free.give(self.mailbox, P2P_INBOX_BYTES as u32);
@@ -207,6 +215,14 @@ impl Arenas {
         // Not under a lock: a driver is called.
         drop((unused, foreign));
         *lock(&self.budget) += unused_bytes;
+    }
+
+    /// Bytes of its own that streams have.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn used_bytes(&self) -> u64 {
+        let own = lock(&self.own);
+        let used = |chunk: &Chunk| chunk.arena.len() as u64 - lock(&chunk.free).free_bytes();
+        own.values().flatten().map(|chunk| used(&chunk.it)).sum()
     }
 
     /// Bytes that new ones of its own may take.
@@ -351,8 +367,13 @@ impl Inbox {
         words[..UNITS_AT].fill(0);
         words[TAIL_AT] = Progress::new(self.base, 0).0;
         words[HEAD_AT] = Progress::new(self.base, 0).0;
+        if planted(Bug::UnitsOfLastStream) {
+            words.truncate(UNITS_AT);
+        }
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let written = self.chunk.arena.write(self.mailbox as usize, &bytes);
+        #[cfg(feature = "simulation")]
+        crate::simulation::inbox(self.chunk.arena.address(self.mailbox as usize), true);
         written.map_err(|error| out_of_memory(&error))
     }
 

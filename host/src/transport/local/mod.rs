@@ -64,6 +64,13 @@ impl Local {
         self.tidy();
     }
 
+    /// Streams that are closed here alone, and bytes of arenas that are not free.
+    #[cfg(feature = "simulation")]
+    pub(super) fn left_behind(&self) -> (usize, u64) {
+        let graves = self.graves.lock().unwrap_or_else(PoisonError::into_inner).len();
+        (graves, self.arenas.used_bytes())
+    }
+
     /// Gives back what is quiet by now.
     pub(super) fn tidy(&self) {
         let quiet: Vec<Grave> = {

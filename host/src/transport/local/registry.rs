@@ -35,6 +35,10 @@ pub(crate) struct Registry {
 impl Registry {
     /// The user's own folder, made if need be. The reason if there is none to be trusted.
     pub(crate) fn open() -> Result<Self, String> {
+        #[cfg(feature = "simulation")]
+        if crate::simulation::control::is_simulated() {
+            return Ok(Self { folder: PathBuf::new(), made: false, namespace: 0 });
+        }
         let user = rustix::process::geteuid().as_raw();
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         let short = |path: &PathBuf| path.is_absolute() && path.as_os_str().len() < LONGEST_FOLDER;
@@ -61,6 +65,11 @@ impl Registry {
 
     /// Takes calls for a listener's address from now on. EADDRINUSE where another does.
     pub(crate) fn listen(&self, address: &SocketAddr, v6_only: bool) -> Result<Listening, Errno> {
+        #[cfg(feature = "simulation")]
+        if let Some(socket) = crate::simulation::control::listen(address.port()) {
+            let (socket, entry) = socket?;
+            return Ok(Listening { _entry: Some(entry), _path: None, socket });
+        }
         let name = listener_name(address, v6_only).ok_or(Errno::EADDRNOTAVAIL)?;
         let path = self.path(&name);
         let socket = open_socket()?;
@@ -81,7 +90,12 @@ impl Registry {
         }
         let path = BoundPath::new(path);
         rustix::net::listen(&socket, BACKLOG).map_err(errno)?;
-        Ok(Listening { socket, _path: path })
+        Ok(Listening {
+            #[cfg(feature = "simulation")]
+            _entry: None,
+            _path: Some(path),
+            socket,
+        })
     }
 
     /// Removes the names that killed listeners left behind.
@@ -116,6 +130,10 @@ impl Registry {
     /// Calls the listener at an address of this machine. None: there is none of this user's.
     /// EAGAIN: it has too many calls waiting.
     pub(crate) fn call(&self, address: &SocketAddr) -> Result<Option<Talk>, Errno> {
+        #[cfg(feature = "simulation")]
+        if let Some(called) = crate::simulation::control::call(address.port()) {
+            return Ok(called?.map(Talk::new));
+        }
         for name in candidates(address) {
             let path = self.path(&name);
             if !path.exists() {
@@ -145,14 +163,21 @@ impl Drop for Registry {
 
 /// A listener's entry, which goes with it.
 pub(crate) struct Listening {
-    /// Goes first: once the socket is closed, the name may be the next listener's.
-    _path: BoundPath,
+    #[cfg(feature = "simulation")]
+    _entry: Option<crate::simulation::control::Entry>,
+    /// Goes first: once the socket is closed, the name may be the next listener's. None in the
+    /// simulation, whose network knows listeners by their ports.
+    _path: Option<BoundPath>,
     socket: OwnedFd,
 }
 
 impl Listening {
     /// The next call, if one waits.
     pub(crate) fn next(&self) -> Result<Option<Talk>, Errno> {
+        #[cfg(feature = "simulation")]
+        if let Some(accepted) = crate::simulation::control::accept(self.as_fd()) {
+            return Ok(accepted?.map(Talk::new));
+        }
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         match rustix::net::accept_with(&self.socket, flags) {
             Ok(socket) => Ok(Some(Talk::new(socket))),
@@ -321,7 +346,7 @@ mod tests {
         assert_eq!(fs::read_dir(&registry.folder).unwrap().count(), 0);
         // What a killed one leaves behind.
         let left = registry.listen(&address, false).unwrap();
-        let Listening { socket, _path } = left;
+        let Listening { socket, _path, .. } = left;
         std::mem::forget(_path);
         drop(socket);
         assert!(registry.call(&address).unwrap().is_none());
@@ -331,7 +356,7 @@ mod tests {
         assert!(!is_dead(&registry.path(&listener_name(&address, false).unwrap())));
         assert!(again.next().unwrap().is_none());
         // And what nobody asks for goes when the next net looks.
-        let Listening { socket, _path } = again;
+        let Listening { socket, _path, .. } = again;
         std::mem::forget(_path);
         drop(socket);
         fs::write(registry.folder.join("a file"), "").unwrap();

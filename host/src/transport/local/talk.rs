@@ -172,6 +172,10 @@ impl Talk {
     /// The process at the other end, if the same user runs it, and the system has a number for it
     /// here: one of another PID namespace has none, and could not be told from others.
     pub(crate) fn peer_pid(&self) -> Result<i32, Errno> {
+        #[cfg(feature = "simulation")]
+        if crate::simulation::control::is_simulated() {
+            return Ok(Process::this().pid);
+        }
         let credentials = self.credentials()?;
         if credentials.uid != rustix::process::geteuid().as_raw() || credentials.pid <= 0 {
             return Err(Errno::EACCES);
@@ -200,6 +204,10 @@ impl Talk {
     pub(crate) fn say(&self, message: Message, with: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
         let bytes = message.to_words().map(u64::to_le_bytes);
         let bytes = bytes.as_flattened();
+        #[cfg(feature = "simulation")]
+        if let Some(sent) = crate::simulation::control::send(self.as_fd(), bytes) {
+            return sent;
+        }
         let mut piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: BYTES };
         let mut control = Control::default();
         // SAFETY: a message header of zeros is a valid empty one.
@@ -228,6 +236,13 @@ impl Talk {
     /// The next message; EPROTO for one that makes no sense.
     pub(crate) fn hear(&self) -> Result<Heard, Errno> {
         let mut bytes = [0_u8; BYTES];
+        #[cfg(feature = "simulation")]
+        if let Some(received) = crate::simulation::control::receive(self.as_fd(), &mut bytes) {
+            return match received {
+                Ok(length) => decoded(&bytes, length == BYTES, length == 0, None),
+                Err(errno) => nothing(errno),
+            };
+        }
         let mut piece = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: BYTES };
         let mut control = Control::default();
         // SAFETY: a message header of zeros is a valid empty one.
@@ -241,29 +256,49 @@ impl Talk {
         // SAFETY: the header names memory that lives until the call returns.
         let heard = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut header, flags) };
         if heard < 0 {
-            return match last_errno() {
-                Errno::EAGAIN | Errno::EINTR => Ok(Heard::Nothing),
-                Errno::ECONNRESET => Ok(Heard::Gone),
-                errno => Err(errno),
-            };
+            return nothing(last_errno());
         }
         // Owned first, so that none is left open whatever the rest is.
         let descriptor = descriptor_in(&header);
-        if heard == 0 {
-            return Ok(Heard::Gone);
-        }
         let cut = header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0;
-        let (eights, _) = bytes.as_chunks::<8>();
-        let mut words = [0; WORDS];
-        for (word, eight) in words.iter_mut().zip(eights) {
-            *word = u64::from_le_bytes(*eight);
-        }
-        match Message::from_words(&words) {
-            Some(message) if heard == BYTES as isize && !cut => {
-                Ok(Heard::Message(message, descriptor))
-            }
-            _ => Err(Errno::EPROTO),
-        }
+        decoded(&bytes, heard == BYTES as isize && !cut, heard == 0, descriptor)
+    }
+}
+
+/// What it means that nothing could be heard.
+fn nothing(errno: Errno) -> Result<Heard, Errno> {
+    match errno {
+        Errno::EAGAIN | Errno::EINTR => Ok(Heard::Nothing),
+        Errno::ECONNRESET => Ok(Heard::Gone),
+        errno => Err(errno),
+    }
+}
+
+/// What came, and whether it is all of a message, or the end.
+fn decoded(
+    bytes: &[u8; BYTES],
+    whole: bool,
+    end: bool,
+    descriptor: Option<OwnedFd>,
+) -> Result<Heard, Errno> {
+    if end {
+        return Ok(Heard::Gone);
+    }
+    let (eights, _) = bytes.as_chunks::<8>();
+    let mut words = [0; WORDS];
+    for (word, eight) in words.iter_mut().zip(eights) {
+        *word = u64::from_le_bytes(*eight);
+    }
+    match Message::from_words(&words) {
+        Some(message) if whole => Ok(Heard::Message(message, descriptor)),
+        _ => Err(Errno::EPROTO),
+    }
+}
+
+#[cfg(feature = "simulation")]
+impl Drop for Talk {
+    fn drop(&mut self) {
+        crate::simulation::control::close(self.as_fd());
     }
 }
 

@@ -118,6 +118,10 @@ impl Backing for Pages {
     }
 
     fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), GpuError> {
+        #[cfg(feature = "simulation")]
+        if crate::simulation::read(self.place.address().wrapping_add(offset), into) {
+            return Ok(());
+        }
         // SAFETY: Arena checked the range, the pages are mapped as long as `self` lives, and
         // kernels write what they share by atomic stores (the memory contract).
         unsafe { copy_from_shared(self.place.address().wrapping_add(offset), into) };
@@ -125,6 +129,10 @@ impl Backing for Pages {
     }
 
     fn write(&self, offset: usize, from: &[u8]) -> Result<(), GpuError> {
+        #[cfg(feature = "simulation")]
+        if crate::simulation::write(self.place.address().wrapping_add(offset), from) {
+            return Ok(());
+        }
         // SAFETY: as for `read`.
         unsafe { copy_to_shared(from, self.place.address().wrapping_add(offset)) };
         Ok(())

@@ -1,0 +1,138 @@
+//! The proxy's sockets on the simulated network.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use gpunet_device::abi::errno::Errno;
+use gpunet_device::abi::option::SocketOption;
+use gpunet_device::{Domain, SocketAddr};
+
+use super::network::{current, network};
+use crate::memory::Window;
+use crate::transport::{Direction, Moved, Socket};
+
+/// See the module.
+pub(super) struct SimulatedSocket {
+    id: usize,
+    /// A descriptor that names it and nothing else.
+    name: OwnedFd,
+}
+
+impl SimulatedSocket {
+    pub(super) fn new(id: usize, name: OwnedFd) -> Self {
+        Self { id, name }
+    }
+}
+
+impl Drop for SimulatedSocket {
+    fn drop(&mut self) {
+        let Some(network) = current() else { return };
+        network.forget(self.name.as_raw_fd());
+        network.close(self.id);
+    }
+}
+
+/// Copies between ring memory and bytes, through the bench.
+fn fill(window: &Window, bytes: &[u8]) {
+    let mut bytes = bytes;
+    for (address, length) in window.pieces() {
+        let (now, rest) = bytes.split_at(length.min(bytes.len()));
+        bytes = rest;
+        gpunet_device::simulation::with(|bench| bench.write(address, now));
+    }
+}
+
+impl Socket for SimulatedSocket {
+    fn transport(&self) -> &'static str {
+        "simulated"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::V4
+    }
+
+    fn bind(&mut self, address: &SocketAddr) -> Result<(), Errno> {
+        network().with(self.id, |endpoint| endpoint.address = Some(*address));
+        Ok(())
+    }
+
+    fn listen(&mut self, _backlog: u32) -> Result<(), Errno> {
+        let port = network().with(self.id, |endpoint| endpoint.address.map_or(0, |a| a.port()));
+        network().listen(self.id, port.into())
+    }
+
+    fn connect(&mut self, address: &SocketAddr) -> Result<bool, Errno> {
+        network().connect(self.id, address.port().into());
+        Ok(false)
+    }
+
+    fn finish_connect(&mut self) -> Result<bool, Errno> {
+        let now = network().now();
+        network().with(self.id, |endpoint| match endpoint.connected_at {
+            Some(at) if at <= now && endpoint.refused => Err(Errno::ECONNREFUSED),
+            Some(at) => Ok(at <= now),
+            None => Err(Errno::ENOTCONN),
+        })
+    }
+
+    fn accept(&mut self) -> Result<Option<Box<dyn Socket>>, Errno> {
+        match network().accept(self.id) {
+            Some(id) => network().socket(id).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn receive(&mut self, window: &Window) -> Result<Moved, Errno> {
+        let (bytes, moved) = network().receive(self.id, window.len())?;
+        fill(window, &bytes);
+        Ok(moved)
+    }
+
+    fn send(&mut self, window: &Window) -> Result<Moved, Errno> {
+        let network = network();
+        let room = network.room(self.id)?.min(window.len());
+        if room == 0 {
+            return Ok(Moved::Later);
+        }
+        let count = if network.draw(2) == 0 { room } else { 1 + network.draw(room) };
+        let mut bytes = window.copy();
+        bytes.truncate(count);
+        network.put(self.id, &bytes);
+        Ok(Moved::Bytes(count))
+    }
+
+    fn discard(&mut self) -> Result<Moved, Errno> {
+        network().receive(self.id, usize::MAX).map(|(_, moved)| moved)
+    }
+
+    fn shutdown(&mut self, direction: Direction) -> Result<(), Errno> {
+        if direction == Direction::Send {
+            network().end(self.id);
+        }
+        Ok(())
+    }
+
+    fn set_option(&mut self, _option: SocketOption, _value: u64) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn option(&self, _option: SocketOption) -> Result<u64, Errno> {
+        Ok(0)
+    }
+
+    fn local_addr(&self) -> Result<SocketAddr, Errno> {
+        let address = network().with(self.id, |endpoint| endpoint.address);
+        Ok(address.unwrap_or(SocketAddr::v4([127, 0, 0, 1], 1)))
+    }
+
+    fn peer_addr(&self) -> Result<SocketAddr, Errno> {
+        Ok(SocketAddr::v4([127, 0, 0, 1], 1))
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.name.as_fd())
+    }
+
+    fn into_descriptor(self: Box<Self>) -> Option<OwnedFd> {
+        None
+    }
+}
