@@ -87,7 +87,8 @@ pub(super) fn send_more(
             Ok(Step::End) => break if left > 0 { Errno::EPIPE.negative() } else { 0 },
             Err(errno) => break errno.negative(),
         };
-        if sent == length {
+        // A kernel calls again for the rest, and meets what ends it there.
+        if wait | (sent == length) {
             break 0;
         }
         plan = Job::NONE.plan();
