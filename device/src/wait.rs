@@ -95,6 +95,12 @@ pub(crate) fn is_short(turns: u32) -> bool {
     !(turns + 1).is_multiple_of(each)
 }
 
+/// Whether a wait still polls as fast as it can in a turn.
+#[inline(always)]
+pub(crate) const fn is_eager(turns: u32) -> bool {
+    turns < EAGER_TURNS
+}
+
 /// Ends a turn of a wait that began at `since`: how many turns there were, or the negative number of the
 /// error with which it ends.
 #[cold]

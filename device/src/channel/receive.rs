@@ -82,13 +82,24 @@ pub(crate) fn receive(
         }
         let open = socket.is_open();
         // Acquire: pairs with the release of whoever stored it: the bytes are in the ring.
-        let [tail, head] = match planted(Bug::ReceiveWithoutAcquire) {
+        let counters = || match planted(Bug::ReceiveWithoutAcquire) {
             false => inbox.both(),
             true => [inbox.tail().load(), inbox.head().load()],
         };
+        // Who has waited long looks without one, and once more with it when something has come: an acquire
+        // invalidates the cache of all blocks on the multiprocessor.
+        let eager = wait::is_eager(turns as u32);
+        let mut both = if eager { counters() } else { inbox.both_relaxed() };
+        let has_come = |tail: Progress| {
+            let available = tail.count().wrapping_sub(begin) as i64;
+            (available >= i64::from(least)) | tail.is_over() | !open
+        };
+        if !eager & has_come(Progress(both[0]).with_ending_of(Progress(ending))) {
+            both = counters();
+        }
+        let [tail, head] = both;
         let tail = Progress(tail).with_ending_of(Progress(ending));
-        let available = tail.count().wrapping_sub(begin) as i64;
-        if (available >= i64::from(least)) | tail.is_over() | !open {
+        if has_come(tail) {
             let plan = check(net, handle, position, most, least, mode, tail, Progress(head), open);
             if !plan.is_wait() {
                 return Some(plan);

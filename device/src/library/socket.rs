@@ -106,9 +106,16 @@ fn take_accepted(net: Net, handle: Handle) -> i64 {
     if socket.is_still_here() {
         result = match wait {
             true => {
-                let ready = || match accept_state(net, handle, position) {
-                    0 => None,
-                    state => Some(state),
+                let inbox = socket.inbox();
+                let ready = || {
+                    // Without an acquire, which invalidates the cache of all blocks on the multiprocessor.
+                    let seen = Progress(inbox.tail().load());
+                    let quiet = (seen.count() <= position.count()) & !seen.is_over();
+                    if quiet & socket.is_open() {
+                        return None;
+                    }
+                    let state = accept_state(net, handle, position);
+                    (state != 0).then_some(state)
                 };
                 let waited = wait_until(net, socket.shard(), deadline, Watch::Stop, ready);
                 waited.unwrap_or_else(Errno::negative)

@@ -236,7 +236,10 @@ fn bad_launches_are_refused() {
     let pointer = address(flag.device_ptr());
     let refused = |kernel, shape, params: &[&[u8]]| start(&gpu, kernel, shape, params).unwrap_err();
     let unknown = refused("nothing", (1, 1, 0), &[]);
-    assert!(unknown.to_string().contains("bad_address, fill, panics, shared, spin"), "{unknown}");
+    assert!(
+        unknown.to_string().contains("bad_address, begin_and_spin, fill, panics, shared, spin"),
+        "{unknown}"
+    );
     for params in [vec![], vec![&pointer[..4]], vec![&pointer[..], &pointer[..]]] {
         let error = refused("spin", (1, 1, 0), &params);
         assert!(matches!(error, GpuError::Parameters { .. }), "{error}");
