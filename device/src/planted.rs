@@ -53,6 +53,12 @@ pub enum Bug {
     PacketFoundByTag,
     /// An inbox keeps the units of the stream before.
     UnitsOfLastStream,
+    /// A group's change of a record's state takes back that the host has closed the socket.
+    CloseByHostOverwritten,
+    /// The memory of a socket that the host has closed is used again while groups are inside it.
+    UsedAgainTooEarly,
+    /// Groups are not told that the host has closed their socket.
+    CloseByHostNotTold,
 }
 
 impl Bug {

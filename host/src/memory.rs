@@ -14,10 +14,10 @@ mod placement;
 use std::sync::Arc;
 
 use gpu_usermap::AccessError;
-use gpunet_device::abi::bits::{PACKET_BYTES, PACKET_UNITS, Unit};
+use gpunet_device::abi::bits::{PACKET_BYTES, PACKET_UNITS, RecordState, Unit};
 use gpunet_device::abi::card::{CARD_WORDS, Card, Place};
 use gpunet_device::abi::errno::Errno;
-use gpunet_device::abi::layout::{LIVE_WORDS, Layout, UNITS_AT};
+use gpunet_device::abi::layout::{LIVE_WORDS, LOCAL_WORDS, Layout, RECORD_STATE, UNITS_AT};
 use gpunet_device::abi::message::{REPLY_WORDS, REQUEST_WORDS};
 use gpunet_device::abi::net::{Net as DeviceNet, Regions, header};
 use gpunet_device::abi::word::{self, Word, Words};
@@ -140,6 +140,42 @@ impl Memory {
         // SAFETY: the regions were made for this layout, page aligned, and `new` wrote the
         // header. They outlive the kernels: the GPU gives memory back only when none runs.
         unsafe { DeviceNet::new(self.layout, launch, epoch, self.local.device_ptr().cast()) }
+    }
+
+    /// A socket's record in GPU memory, by a copy that waits for no kernel.
+    pub(crate) fn record(&self, socket: usize) -> Result<[u64; LOCAL_WORDS], GpuError> {
+        assert!(socket < self.layout.sockets());
+        #[cfg(feature = "simulation")]
+        return Ok(self.simulated_record(socket).read());
+        #[cfg(not(feature = "simulation"))]
+        {
+            let mut bytes = [[0; 8]; LOCAL_WORDS];
+            self.local.read(self.layout.local(socket) * 8, bytes.as_flattened_mut())?;
+            Ok(bytes.map(u64::from_ne_bytes))
+        }
+    }
+
+    /// Writes the state of a socket's record, in the same way.
+    pub(crate) fn close_record(&self, socket: usize, state: RecordState) -> Result<(), GpuError> {
+        assert!(socket < self.layout.sockets());
+        #[cfg(feature = "simulation")]
+        {
+            self.simulated_record(socket).get(RECORD_STATE).store_release(state.0);
+            Ok(())
+        }
+        #[cfg(not(feature = "simulation"))]
+        {
+            let at = (self.layout.local(socket) + RECORD_STATE) * 8;
+            self.local.write(at, &state.0.to_ne_bytes())
+        }
+    }
+
+    /// The same in a simulation, which must know of every access.
+    #[cfg(feature = "simulation")]
+    fn simulated_record(&self, socket: usize) -> Words<LOCAL_WORDS> {
+        let start: *mut u64 = self.local.device_ptr().cast();
+        // SAFETY: the emulated GPU finds its memory where the CPU does; the record lies in the region.
+        unsafe { Words::at(start.add(self.layout.local(socket))) }
     }
 
     fn gpu_word(&self, at: usize) -> *mut u64 {

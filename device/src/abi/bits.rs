@@ -8,6 +8,7 @@
 //! | [`Unit`] | packets | four bytes, and which packet they belong to |
 //! | [`Told`] | what a kernel tells its proxy of a p2p stream | count of bytes, number of the stream |
 //! | [`Tagged`] | addresses and numbers in a socket's record | a value, and which socket's it is |
+//! | [`RecordState`] | word 0 of a socket's record | generation, launch, and whether it is open |
 
 /// Units of a packet that the proxy or a kernel exchanges through host memory.
 #[cfg(not(feature = "loom"))]
@@ -26,6 +27,52 @@ pub const P2P_PACKET_UNITS: usize = 1024;
 pub const P2P_PACKET_UNITS: usize = 2;
 /// The longest of them.
 pub const P2P_PACKET_BYTES: usize = 4 * P2P_PACKET_UNITS;
+
+/// The word of a socket's record in GPU memory that says whether the socket is open. Groups change it by
+/// compare-and-exchange alone, so that nothing takes back what the host writes: CLOSING, for a socket that
+/// it has closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordState(pub u64);
+
+impl RecordState {
+    /// A group makes the record of what the descriptor says.
+    pub const INSTALLING: u64 = 1;
+    /// Calls may use it.
+    pub const OPEN: u64 = 2;
+    /// No call begins any more.
+    pub const CLOSING: u64 = 3;
+    const EPOCH_MASK: u64 = 0x3FFF << 8;
+
+    /// The state of a socket with that generation, without an epoch.
+    #[inline(always)]
+    pub const fn new(generation: u32, state: u64) -> Self {
+        Self((generation as u64) << 24 | state)
+    }
+
+    /// The same, as found by the launch with that epoch: another launch looks at the descriptor again.
+    #[inline(always)]
+    pub const fn found_in(self, epoch: u64) -> Self {
+        Self(self.0 | epoch << 8 & Self::EPOCH_MASK)
+    }
+
+    /// Without its epoch.
+    #[inline(always)]
+    pub const fn bare(self) -> Self {
+        Self(self.0 & !Self::EPOCH_MASK)
+    }
+
+    /// Whether it is of that generation.
+    #[inline(always)]
+    pub const fn is_of(self, generation: u32) -> bool {
+        self.0 >> 24 == generation as u64
+    }
+
+    /// Whether it is of that generation, and no group or host has begun to close it.
+    #[inline(always)]
+    pub const fn is_not_closing(self, generation: u32) -> bool {
+        self.is_of(generation) && self.0 & 0xFF != Self::CLOSING
+    }
+}
 
 /// How far a direction is, as one end tells the other: the bytes that were sent, or that were
 /// received, with how the direction ended in the lowest bits.

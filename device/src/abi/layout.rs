@@ -45,6 +45,10 @@ pub const PAGE_BYTES: usize = 4096;
 pub const HEADER_WORDS: usize = 16;
 /// Words of a socket's record in GPU memory: a line of its cache.
 pub const LOCAL_WORDS: usize = 16;
+/// Of such a record: the word that says whether it is open.
+pub const RECORD_STATE: usize = 0;
+/// The locks of both directions, receiving first.
+pub const RECORD_LOCKS: usize = 1;
 /// Words of a slot's record in GPU memory: lock, sequence number.
 pub const SLOT_LOCAL_WORDS: usize = 2;
 /// Words of a relay in GPU memory: a line of its cache, so that relays do not slow one another down.

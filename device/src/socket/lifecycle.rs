@@ -16,7 +16,7 @@ use crate::wait::{Deadline, Watch, wait_until};
 
 use super::record::{
     CLOSING, Direction, HEAD, INBOX, INFO, INSTALLING, Info, OPEN, OWNER, RECEIVE_RING, SEND_RING,
-    Socket, TAIL, UNITS, bare, epoch, state,
+    Socket, TAIL, UNITS, bare, open_in, state,
 };
 
 /// How long a call that does not wait still tries to get a direction: the group's own last call
@@ -97,7 +97,8 @@ fn card(socket: Socket) -> Option<Card> {
 }
 
 /// Makes the record of what the card says, and opens it: the calling thread has made it *installing*.
-/// False: the card is not the socket's any more. `anew`: it had no record before.
+/// False: the card is not the socket's any more, or the host has closed the socket meanwhile. `anew`: it
+/// had no record before.
 #[inline(never)]
 fn fill(net: Net, handle: Handle, anew: bool) -> bool {
     let socket = Socket::known(net, handle);
@@ -163,8 +164,18 @@ fn fill(net: Net, handle: Handle, anew: bool) -> bool {
     socket.unlock(Direction::Receive, Position::new(receive.count().max(1)));
     socket.unlock(Direction::Send, position);
     simt::gpu_release_fence();
-    socket.state_word().store(state(handle, OPEN) | epoch(net));
-    true
+    change(socket.state_word(), state(handle, INSTALLING), open_in(net, handle))
+}
+
+/// Takes a STATE word on, unless the host has closed the socket meanwhile: what it writes stands until the
+/// next socket has the slot. Never a plain store.
+#[inline(always)]
+fn change(word: Word, from: u64, to: u64) -> bool {
+    if planted(Bug::CloseByHostOverwritten) {
+        word.store_release(to);
+        return true;
+    }
+    word.compare_exchange(from, to)
 }
 
 /// Makes the record of a socket from its card, or waits for the group that does; 0 or why not.
@@ -190,7 +201,7 @@ fn install(net: Net, handle: Handle) -> i64 {
             return Some(Errno::EBADF.negative());
         }
         if bare(seen) == state(handle, OPEN) {
-            let known = word.compare_exchange(seen, state(handle, OPEN) | epoch(net));
+            let known = word.compare_exchange(seen, open_in(net, handle));
             return known.then_some(0);
         }
         if !word.compare_exchange(seen, state(handle, INSTALLING)) {
@@ -200,7 +211,7 @@ fn install(net: Net, handle: Handle) -> i64 {
             return Some(0);
         }
         // It went meanwhile. What stood there was of another socket, or of none.
-        word.store_release(seen);
+        change(word, state(handle, INSTALLING), seen);
         Some(Errno::EBADF.negative())
     });
     installed.unwrap_or_else(Errno::negative)
@@ -237,17 +248,25 @@ pub(crate) fn reinstall(net: Net, handle: Handle) -> i64 {
     }
     if !socket.ring(Direction::Send).is_none() {
         // Another group was first, and may have used them.
-        word.store_release(seen as u64);
-        return 0;
+        return match change(word, state(handle, INSTALLING), seen as u64) {
+            true => 0,
+            false => Errno::EBADF.negative(),
+        };
     }
     // A group that has just learnt that there is no connection yet is about to give its direction
     // back, which must not come behind the new position.
-    let _ = lock_to_leave(net, handle, Direction::Receive);
-    let _ = lock_to_leave(net, handle, Direction::Send);
+    let received = lock_to_leave(net, handle, Direction::Receive);
+    let sent = lock_to_leave(net, handle, Direction::Send);
     if fill(net, handle, false) {
         return 0;
     }
-    word.store_release(state(handle, CLOSING));
+    // The host has closed it, and waits until nobody has a direction.
+    for (direction, position) in [(Direction::Receive, received), (Direction::Send, sent)] {
+        if position >= 0 {
+            socket.unlock(direction, Position(position as u64));
+        }
+    }
+    change(word, state(handle, INSTALLING), state(handle, CLOSING));
     Errno::EBADF.negative()
 }
 
@@ -483,7 +502,7 @@ pub(crate) fn begin_close(net: Net, handle: Handle) -> i64 {
         if received >= 0 {
             socket.unlock(Direction::Receive, Position(received as u64));
         }
-        socket.state_word().store_release(seen as u64);
+        change(socket.state_word(), state(handle, CLOSING), seen as u64);
         let gone = Errno::ENETDOWN.negative();
         return if sent == gone { gone } else { Errno::EBUSY.negative() };
     }

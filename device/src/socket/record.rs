@@ -9,20 +9,22 @@
 
 #![allow(unsafe_code, reason = "follows addresses in the record")]
 
-use crate::abi::bits::{Position, Progress, Tagged, Unit};
+use crate::abi::bits::{Position, Progress, RecordState, Tagged, Unit};
 use crate::abi::card::{Kind, Status};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
-use crate::abi::layout::{HEAD_AT, LOCAL_WORDS, STATUS_AT, TAIL_AT, UNITS_AT, WATCHED_AT};
+use crate::abi::layout::{
+    HEAD_AT, LOCAL_WORDS, RECORD_LOCKS, RECORD_STATE, STATUS_AT, TAIL_AT, UNITS_AT, WATCHED_AT,
+};
 use crate::abi::net::Net;
 use crate::abi::ring::RingPlace;
 use crate::abi::word::{Word, Words};
 use crate::simt;
 
 // Words of the record.
-pub(super) const STATE: usize = 0;
-const RECEIVE: usize = 1;
-const SEND: usize = 2;
+pub(super) const STATE: usize = RECORD_STATE;
+const RECEIVE: usize = RECORD_LOCKS;
+const SEND: usize = RECORD_LOCKS + 1;
 /// How far the other end has received, as last seen.
 const HEAD_SEEN: usize = 3;
 pub(super) const RECEIVE_RING: usize = 4;
@@ -41,28 +43,27 @@ pub(super) const OWNER: usize = 13;
 /// The count behind the packet that was last put into the receive ring by who received it.
 pub(super) const UNPACKED: usize = 14;
 
-// States, beside the generation in the STATE word.
-pub(super) const INSTALLING: u64 = 1;
-pub(super) const OPEN: u64 = 2;
-pub(super) const CLOSING: u64 = 3;
+pub(super) const INSTALLING: u64 = RecordState::INSTALLING;
+pub(super) const OPEN: u64 = RecordState::OPEN;
+pub(super) const CLOSING: u64 = RecordState::CLOSING;
 
-/// The STATE word without its epoch: generation and state.
+/// The STATE word of a handle's socket, without an epoch.
 #[inline(always)]
 pub(super) const fn state(handle: Handle, state: u64) -> u64 {
-    (handle.generation() as u64) << 24 | state
+    RecordState::new(handle.generation(), state).0
 }
 
-/// In the STATE word: the launch in which the socket was last seen to be alive. What another
-/// launch left may have been closed, or given back to the program, since.
+/// The STATE word of a handle's socket that is open, and found so by this launch. What another launch
+/// has found may have been closed, or given back to the program, since.
 #[inline(always)]
-pub(super) const fn epoch(net: Net) -> u64 {
-    net.epoch() << 8
+pub(super) const fn open_in(net: Net, handle: Handle) -> u64 {
+    RecordState::new(handle.generation(), OPEN).found_in(net.epoch()).0
 }
 
 /// A STATE word without its epoch.
 #[inline(always)]
 pub(super) const fn bare(word: u64) -> u64 {
-    word & !(0x3FFF << 8)
+    RecordState(word).bare().0
 }
 
 /// A direction of a socket, with the words that belong to it.
@@ -356,7 +357,7 @@ impl Socket {
     /// Whether that word, read, says that this launch has used the socket and it is open.
     #[inline(always)]
     pub(super) fn says_in_use(&self, word: u64) -> bool {
-        word == state(self.handle, OPEN) | epoch(self.net)
+        word == open_in(self.net, self.handle)
     }
 
     /// Whether no group has begun to close it. One that gets its rings is open, too.
@@ -459,8 +460,8 @@ impl Socket {
     /// that has just got one of its directions, and may have waited for it.
     #[inline(always)]
     pub(crate) fn is_still_here(&self) -> bool {
-        let word = bare(self.record.get(STATE).load());
-        word >> 24 == u64::from(self.handle.generation()) && word & 0xFF != CLOSING
+        let word = RecordState(self.record.get(STATE).load());
+        word.is_not_closing(self.handle.generation())
     }
 
     /// Has calls return EAGAIN that would wait, or not.

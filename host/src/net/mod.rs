@@ -44,6 +44,7 @@ use crate::gpu::{Gpu, LaunchSpec};
 use crate::memory::{CpuWords, Memory, WordPlacement};
 use crate::pool::Pool;
 use crate::proxy::connection::{Connection, Owner, Phase, Wishes};
+use crate::proxy::drain::Drain;
 use crate::proxy::message::{Message, Released};
 use crate::proxy::shard::Shard;
 use crate::proxy::shared::{Inbox, RunningLaunches, Shared};
@@ -168,6 +169,7 @@ impl Net {
             transports: Transports::new(transport, rdma, local),
             inboxes,
             launches: RunningLaunches::default(),
+            drain: Drain::default(),
             waiting: Mutex::default(),
             printer: Mutex::new(print),
         });
@@ -200,6 +202,12 @@ impl Net {
         let dropped = move || counters.iter().map(|counters| counters.print_dropped.get()).sum();
         let printing = Printing::start(lines, printer, dropped);
         net.printing = Some(printing.map_err(system("starting the printer thread"))?);
+        let (drained, stop) = (Arc::clone(&shared), Arc::clone(&control));
+        let drain = std::thread::Builder::new()
+            .name("gpunet-drain".to_owned())
+            .spawn(move || drained.drain.run(&drained, &stop.stopping))
+            .map_err(system("starting the drain thread"))?;
+        net.threads.push(drain);
         let supervisor = std::thread::Builder::new()
             .name("gpunet-supervisor".to_owned())
             .spawn(move || supervisor::run(&shared, &control, &launches))
@@ -454,6 +462,7 @@ impl Drop for Net {
         if let Some(supervisor) = &self.supervisor {
             supervisor.thread().unpark();
         }
+        self.shared.drain.wake();
         let deadline = Instant::now() + LEAVE;
         for thread in self.threads.drain(..).chain(self.supervisor.take()) {
             while !thread.is_finished() && Instant::now() < deadline {

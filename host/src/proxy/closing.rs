@@ -11,10 +11,21 @@ use super::shard::Shard;
 use super::shared::Readiness;
 use crate::transport::Moved;
 
+/// Who closes a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closer {
+    /// A kernel, which has made sure that no group is inside a call on it.
+    Kernel,
+    /// The host, whoever may be inside.
+    Host,
+    /// The host, for a net that goes: its memory stays until the last kernel has ended.
+    Net,
+}
+
 impl Shard {
     /// Begins to close a socket: its handle is dead at once, what is unsent still goes. False for
     /// a handle that names none.
-    pub(crate) fn close(&mut self, handle: Handle, now_ns: u64) -> bool {
+    pub(crate) fn close(&mut self, handle: Handle, by: Closer, now_ns: u64) -> bool {
         let shared = Arc::clone(&self.shared);
         let counters = Arc::clone(&self.counters);
         let Some(connection) = self.find(handle) else { return false };
@@ -22,6 +33,10 @@ impl Shard {
             return false;
         }
         shared.memory.withdraw_card(connection.index);
+        if by == Closer::Host {
+            // The descriptor is withdrawn, so no launch that begins now comes to it.
+            connection.drains = shared.drain.begin(handle, shared.launches.all());
+        }
         let (watch, phase) = (connection.watch.take(), connection.phase);
         if phase == Phase::Listening {
             connection.look_at_head(&shared.memory, &counters);
@@ -44,7 +59,8 @@ impl Shard {
         for orphan in orphans {
             let shard = orphan.shard() as usize;
             if shard == self.id {
-                self.close(orphan, now_ns);
+                // A kernel may have taken it from the accept ring at this moment.
+                self.close(orphan, Closer::Host, now_ns);
             } else {
                 shared.tell(shard, Message::Close(orphan));
             }
@@ -71,7 +87,10 @@ impl Shard {
             }
             return false;
         }
-        let Some(mut connection) = self.places[handle.place() as usize].take() else { return true };
+        if connection.drains && connection.is_direct() {
+            // The other end would use its memory again.
+            return false;
+        }
         if let Some(socket) = &mut connection.socket {
             // Bytes left unread would turn the close into a reset, which may destroy what was sent
             // last.
@@ -86,11 +105,22 @@ impl Shard {
         }
         // The descriptor closes before the place is free: a path can be bound again.
         connection.socket = None;
+        if connection.drains {
+            return false;
+        }
+        let Some(mut connection) = self.places[handle.place() as usize].take() else { return true };
         self.throttled_gone |= connection.is_queued();
         connection.give_back(&self.shared);
         // Thousands may go at the end of a launch.
         self.beat();
         true
+    }
+
+    /// No group is inside a call on a socket that the host has closed: its memory may be used again.
+    pub(super) fn drained(&mut self, handle: Handle) {
+        if let Some(connection) = self.find(handle) {
+            connection.drains = false;
+        }
     }
 
     /// Sees which connections kernels have taken from the accept rings.
@@ -119,7 +149,7 @@ impl Shard {
             }
         }
         for handle in left {
-            if self.close(handle, now_ns) {
+            if self.close(handle, Closer::Host, now_ns) {
                 self.counters.closed_for_kernels.add(1);
             }
         }
@@ -134,7 +164,10 @@ impl Shard {
         }
         let all: Vec<Handle> = self.places.iter().flatten().map(|c| c.handle).collect();
         for handle in all {
-            self.close(handle, now_ns);
+            self.close(handle, Closer::Net, now_ns);
+            if let Some(connection) = self.find(handle) {
+                connection.drains = false;
+            }
         }
     }
 

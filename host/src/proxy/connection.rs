@@ -160,6 +160,8 @@ pub(crate) struct Connection {
     pub(crate) index: usize,
     pub(crate) owner: Owner,
     pub(crate) phase: Phase,
+    /// Closed by the host, and groups may still be inside a call on it.
+    pub(crate) drains: bool,
     pub(crate) wishes: Wishes,
     pub(crate) socket: Option<Box<dyn Socket>>,
     pub(crate) receive: Counted,
@@ -223,6 +225,7 @@ impl Connection {
             index,
             owner,
             phase: Phase::Fresh,
+            drains: false,
             wishes,
             socket,
             receive: Counted::default(),

@@ -10,6 +10,7 @@ use gpunet_device::poller::EVENT_BYTES;
 use gpunet_device::{Domain, Handle, SocketAddr};
 use proptest::prelude::*;
 
+use super::closing::Closer;
 use super::connection::{Connection, Owner, Phase, Wishes};
 use super::shard::Shard;
 use super::tests::{NoEpoll, empty_shard};
@@ -526,7 +527,7 @@ fn what_is_written_after_a_close_is_not_sent() {
         tail.store_release(counter(sent));
         bench.turn();
     }
-    bench.shard.close(handle, u64::MAX / 2);
+    bench.shard.close(handle, Closer::Kernel, u64::MAX / 2);
     let theirs = bench.shard.find(handle).expect("it has bytes to send").send.theirs;
     let mut sink = vec![0; 1 << 16];
     let mut arrived = 0;

@@ -37,6 +37,8 @@ pub(crate) enum Message {
     },
     /// Close a socket that no kernel has seen.
     Close(Handle),
+    /// No group is inside a call on a socket that the host has closed.
+    Drained(Handle),
     /// Give a socket back to the program.
     Release {
         /// Which.

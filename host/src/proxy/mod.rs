@@ -11,7 +11,7 @@
 //!   epoll ── ready(place) ──▶       ├─▶ listener  accept rings
 //!   inbox ── message(..) ──▶        ├─▶ watch     pollers' event rings
 //!                                   ├─▶ throttle  bytes that wait for the net's limits
-//!                                   └─▶ closing   how sockets go
+//!                                   └─▶ closing   how sockets go ─▶ drain, for launches inside them
 //! ```
 
 pub(crate) mod closing;
@@ -26,6 +26,7 @@ mod direct_hostile_tests;
 mod direct_models;
 #[cfg(test)]
 mod direct_tests;
+pub(crate) mod drain;
 #[cfg(test)]
 mod hostile_tests;
 pub(crate) mod listener;

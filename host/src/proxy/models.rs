@@ -23,6 +23,7 @@ use gpunet_device::calls;
 use gpunet_device::channel::model as channel;
 use gpunet_device::{Domain, Handle, Net as DeviceNet, SocketAddr, Thread};
 
+use super::closing::Closer;
 use super::connection::{Connection, Counted, Owner, Phase, Wishes};
 use super::shard::Shard;
 use super::tests::{NoEpoll, empty_shard};
@@ -427,7 +428,7 @@ fn generation_reuse() {
         };
         let expected = [at(&receive), at(&send), receive.base];
         let thread = loom::thread::spawn(move || {
-            small.shard.close(old, 0);
+            small.shard.close(old, Closer::Kernel, 0);
             let shared = Arc::clone(&small.shard.shared);
             // Where the old rings were is somebody else's by now.
             small.shard.finish_closing(u64::MAX / 2, &mut NoEpoll::default());

@@ -9,6 +9,7 @@ use gpunet_device::abi::option::SocketOption;
 use gpunet_device::poller::EVENT_BYTES;
 use gpunet_device::{Domain, Handle, SocketAddr};
 
+use super::closing::Closer;
 use super::connection::{Connection, Owner, Phase, Wishes};
 use super::shard::Shard;
 use super::shared::Readiness;
@@ -63,8 +64,10 @@ impl Shard {
             Operation::Connect => self.connect(handle, &request.address(), io),
             Operation::Shutdown => self.shutdown(handle, request.number(0)),
             Operation::Close => {
+                // One that the host has closed meanwhile: the kernel has both of its locks, for good.
+                self.drained(handle);
                 self.open(handle)?;
-                self.close(handle, now_ns);
+                self.close(handle, Closer::Kernel, now_ns);
                 // The kernel's next request may need the place.
                 self.finish(handle, now_ns, io);
                 NOTHING

@@ -13,6 +13,7 @@ use gpunet_device::calls::{POLLERR, POLLHUP, POLLIN, POLLOUT};
 use gpunet_device::planted::{Bug, planted};
 use gpunet_device::{Handle, SocketAddr};
 
+use super::closing::Closer;
 use super::connection::{Connection, Owner, Phase, Turn};
 use super::message::Message;
 use super::shared::{Readiness, Shared};
@@ -188,21 +189,22 @@ impl Shard {
             }
             Message::LaunchEnded { launch, last, done } => {
                 self.close_for_launch(launch, last, now_ns);
-                // Who has waited for the kernel finds its places free.
+                // Who has waited for the kernel finds its places free, and calls of other launches on
+                // its sockets fail.
                 self.finish_closing(now_ns, io);
-                // Whoever asked may have stopped waiting.
-                let _ = done.send(());
+                self.shared.drain.tell_when_closed(done);
             }
             Message::Close(handle) => {
-                self.close(handle, now_ns);
+                self.close(handle, Closer::Host, now_ns);
             }
+            Message::Drained(handle) => self.drained(handle),
             Message::Release { handle, to } => {
                 let released = self.release(handle, io);
                 if matches!(released, Err(errno) if errno != Errno::EAGAIN)
                     && self.has_failed(handle)
                 {
                     // Nobody could close it but a kernel.
-                    self.close(handle, now_ns);
+                    self.close(handle, Closer::Host, now_ns);
                     self.finish(handle, now_ns, io);
                 }
                 let _ = to.send(released);
@@ -287,7 +289,7 @@ impl Shard {
         }
         if self.is_left_over(handle) {
             // Its launch has ended, and this shard may have cleared up after it already.
-            self.close(handle, self.now_ns);
+            self.close(handle, Closer::Host, self.now_ns);
         }
     }
 

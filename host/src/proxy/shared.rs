@@ -11,6 +11,7 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::MAX_LAUNCHES;
 
 use super::connection::Counted;
+use super::drain::Drain;
 use super::message::Message;
 use crate::memory::Memory;
 use crate::net::config::Config;
@@ -18,32 +19,58 @@ use crate::net::policy::Policy;
 use crate::pool::Pool;
 use crate::transport::{RingRegion, Transports};
 
-/// Which launches of a net run, from before their kernel starts until it has ended.
-#[derive(Debug, Default)]
-pub(crate) struct RunningLaunches([AtomicU64; MAX_LAUNCHES as usize / 64]);
+/// Which launches of a net run, from before their kernel starts until it has ended. A slot's number
+/// grows when a launch takes it and when it ends: odd while one runs.
+#[derive(Debug)]
+pub(crate) struct RunningLaunches([AtomicU64; MAX_LAUNCHES as usize]);
+
+/// A launch that ran when it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RunningLaunch {
+    slot: u32,
+    number: u64,
+}
+
+impl Default for RunningLaunches {
+    fn default() -> Self {
+        Self([const { AtomicU64::new(0) }; MAX_LAUNCHES as usize])
+    }
+}
 
 impl RunningLaunches {
     /// Notes that a launch runs, or no longer does.
     pub(crate) fn set(&self, launch: u32, runs: bool) {
-        let Some(word) = self.0.get(launch as usize / 64) else { return };
-        let bit = 1 << (launch % 64);
-        // Release and acquire: who is told that a launch has ended finds it so here.
-        if runs {
-            word.fetch_or(bit, Ordering::AcqRel);
-        } else {
-            word.fetch_and(!bit, Ordering::AcqRel);
+        let Some(number) = self.0.get(launch as usize) else { return };
+        if self.runs(launch) != runs {
+            // Release and acquire: who is told that a launch has ended finds it so here.
+            number.fetch_add(1, Ordering::AcqRel);
         }
+    }
+
+    fn number(&self, launch: u32) -> u64 {
+        self.0.get(launch as usize).map_or(0, |number| number.load(Ordering::Acquire))
     }
 
     /// Whether a launch runs.
     pub(crate) fn runs(&self, launch: u32) -> bool {
-        let word = self.0.get(launch as usize / 64);
-        word.is_some_and(|word| word.load(Ordering::Acquire) & 1 << (launch % 64) != 0)
+        !self.number(launch).is_multiple_of(2)
     }
 
     /// Whether any launch runs.
     pub(crate) fn any_runs(&self) -> bool {
-        self.0.iter().any(|word| word.load(Ordering::Acquire) != 0)
+        (0..MAX_LAUNCHES).any(|launch| self.runs(launch))
+    }
+
+    /// All that run now.
+    pub(crate) fn all(&self) -> Vec<RunningLaunch> {
+        let launches =
+            (0..MAX_LAUNCHES).map(|slot| RunningLaunch { slot, number: self.number(slot) });
+        launches.filter(|launch| !launch.number.is_multiple_of(2)).collect()
+    }
+
+    /// Whether one that ran still does.
+    pub(crate) fn still_runs(&self, launch: RunningLaunch) -> bool {
+        self.number(launch.slot) == launch.number
     }
 }
 
@@ -56,6 +83,8 @@ pub(crate) struct Shared {
     pub(crate) transports: Transports,
     pub(crate) inboxes: Vec<Inbox>,
     pub(crate) launches: RunningLaunches,
+    /// Sockets that the host has closed under launches that run.
+    pub(crate) drain: Drain,
     /// Accepted connections that no kernel has taken yet, by handle. They belong to no launch.
     pub(crate) waiting: Mutex<HashSet<u64>>,
     /// Where lines that kernels print go.

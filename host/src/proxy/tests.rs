@@ -13,6 +13,7 @@ use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::net::WINDOW;
 
 use super::connection::{Connection, Counted, OFTEN, Owner, Phase, Turn, Wishes};
+use super::drain::Drain;
 use super::rounds::{Next, Outside, Rounds};
 use super::shard::{STREAM_BYTES, STREAM_REST_NS, Shard};
 use super::shared::{Readiness, RunningLaunches, Shared};
@@ -359,6 +360,7 @@ pub(super) fn empty_shard(memory: Memory, ring_bytes: u64, policy: Policy) -> Sh
         transports: crate::transport::Transports::default(),
         inboxes: Vec::new(),
         launches: RunningLaunches::default(),
+        drain: Drain::default(),
         waiting: Mutex::default(),
         printer: Mutex::new(print),
     });

@@ -20,6 +20,7 @@ use crate::memory::{CpuWords, Memory, WordPlacement};
 use crate::net::config::Config;
 use crate::net::policy::Policy;
 use crate::pool::Pool;
+use crate::proxy::drain::Drain;
 use crate::proxy::rounds::{Next, Rounds};
 use crate::proxy::shard::Shard;
 use crate::proxy::shared::{Inbox, RunningLaunches, Shared};
@@ -286,6 +287,7 @@ impl Scene {
             transports,
             inboxes,
             launches: RunningLaunches::default(),
+            drain: Drain::default(),
             waiting: Mutex::default(),
             printer: Mutex::new(print),
         });

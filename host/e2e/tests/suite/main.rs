@@ -9,6 +9,7 @@ mod faults;
 mod groups;
 mod handover;
 mod kept;
+mod launches;
 mod limits;
 mod local;
 mod nets;

@@ -1,0 +1,186 @@
+//! Draining: a socket that the host has closed may still be in use by launches that run. Its slot, rings
+//! and inboxes are given to another socket only when no group can be inside a call on it.
+//!
+//! A socket closed by a kernel needs none of this: its record's locks are taken for good by then. Where
+//! the host closes one (the launch that owned it has ended, its listener was closed), other launches may
+//! know the handle. A thread of the net does the following for each; a driver that keeps it waiting keeps nobody
+//! else:
+//!
+//! 1. The descriptor was withdrawn: a launch that has not used the socket finds that first (EBADF).
+//! 2. It reads the record. One that is being made is looked at again later: whoever makes it has seen the
+//!    descriptor. One that is open it closes, by a copy into the record's state word. Groups look at that
+//!    word when a call begins and in every turn of a wait: EBADF.
+//! 3. [`GRACE_NS`] later it looks at the locks of both directions. No group has one: nobody is inside.
+//!
+//! The fast path of a call loads the state beside the lock, not behind it, and `gpoll` takes no lock:
+//! neither waits in between, and the grace is long against both. A launch that ends is inside no call,
+//! so what those hold that ran when the socket was closed ends with them at the latest.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use gpunet_device::Handle;
+use gpunet_device::abi::bits::{Position, RecordState};
+use gpunet_device::abi::layout::{RECORD_LOCKS, RECORD_STATE};
+use gpunet_device::planted::{Bug, planted};
+
+use super::message::Message;
+use super::shared::{RunningLaunch, Shared};
+
+/// From the moment when groups can see that a socket is closed to the first look at its locks.
+const GRACE_NS: u64 = if cfg!(feature = "simulation") { 200_000 } else { 100_000_000 };
+/// Between two looks at a record.
+const AGAIN_NS: u64 = 2_000_000;
+/// Records that are looked at in one step: each takes a copy or two of the GPU's driver.
+const A_STEP: usize = 64;
+
+/// Between two steps, while sockets drain and while none does.
+const BUSY: Duration = Duration::from_millis(1);
+const QUIET: Duration = Duration::from_secs(1);
+
+/// A socket that is closed and not free yet.
+pub(crate) struct Draining {
+    handle: Handle,
+    /// The launches that ran when it was closed.
+    users: Vec<RunningLaunch>,
+    /// Looked at from then on.
+    due_ns: u64,
+    /// It was closed for groups, or is being made and could not be yet.
+    looked_at: bool,
+    /// When groups could see that it is closed.
+    closed_ns: Option<u64>,
+}
+
+/// The sockets of a net that drain.
+#[derive(Default)]
+pub(crate) struct Drain {
+    sockets: Mutex<Vec<Draining>>,
+    /// How many drain.
+    count: AtomicUsize,
+    /// Told when all sockets that drain by now are closed for the groups that use them.
+    waiting: Mutex<Vec<mpsc::Sender<()>>>,
+    /// Who calls `step`.
+    thread: OnceLock<Thread>,
+}
+
+impl Drain {
+    fn sockets(&self) -> MutexGuard<'_, Vec<Draining>> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The thread of a net that drains its sockets, until the net goes. Who sets `stopping` wakes it.
+    pub(crate) fn run(&self, shared: &Shared, stopping: &AtomicBool) {
+        // Only this thread sets it.
+        let _ = self.thread.set(std::thread::current());
+        let started = Instant::now();
+        while !stopping.load(Ordering::Acquire) {
+            self.step(shared, started.elapsed().as_nanos() as u64);
+            let drains = self.count.load(Ordering::Acquire) > 0;
+            std::thread::park_timeout(if drains { BUSY } else { QUIET });
+        }
+    }
+
+    /// Ends the thread's sleep.
+    pub(crate) fn wake(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    /// Has a socket drained whose descriptor was withdrawn. False: no launch runs, and it is free.
+    pub(crate) fn begin(&self, handle: Handle, users: Vec<RunningLaunch>) -> bool {
+        if users.is_empty() {
+            return false;
+        }
+        self.sockets().push(Draining {
+            handle,
+            users,
+            due_ns: 0,
+            looked_at: false,
+            closed_ns: None,
+        });
+        self.count.fetch_add(1, Ordering::AcqRel);
+        self.wake();
+        true
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Vec<mpsc::Sender<()>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has `done` told once calls on all sockets that drain by now fail: at once where there are none.
+    pub(crate) fn tell_when_closed(&self, done: mpsc::Sender<()>) {
+        // Also those that a step has in its hands at this moment.
+        if self.count.load(Ordering::Acquire) > 0 {
+            self.waiting().push(done);
+            self.wake();
+        } else {
+            // Whoever asked may have stopped waiting.
+            let _ = done.send(());
+        }
+    }
+
+    /// Looks at those that are due, and tells the shards which are free. One thread calls it.
+    pub(crate) fn step(&self, shared: &Shared, now_ns: u64) {
+        // Without the lock, which proxy threads want: a driver may take long to answer.
+        let waiting = std::mem::take(&mut *self.waiting());
+        let mut sockets = std::mem::take(&mut *self.sockets());
+        let mut looked = 0;
+        sockets.retain_mut(|socket| {
+            let ended = !socket.users.iter().any(|user| shared.launches.still_runs(*user));
+            let mut free = ended || planted(Bug::UsedAgainTooEarly);
+            if !free && now_ns >= socket.due_ns && looked < A_STEP {
+                looked += 1;
+                free = socket.look(shared, now_ns);
+            }
+            if free {
+                let shard = socket.handle.shard() as usize;
+                shared.tell(shard, Message::Drained(socket.handle));
+                self.count.fetch_sub(1, Ordering::AcqRel);
+            }
+            !free
+        });
+        if sockets.iter().all(|socket| socket.looked_at) {
+            waiting.iter().for_each(|done| {
+                let _ = done.send(());
+            });
+        } else {
+            self.waiting().extend(waiting);
+        }
+        self.sockets().append(&mut sockets);
+    }
+}
+
+impl Draining {
+    /// One step further; whether it is free.
+    fn look(&mut self, shared: &Shared, now_ns: u64) -> bool {
+        let index = shared.index(self.handle);
+        let generation = self.handle.generation();
+        self.due_ns = now_ns + AGAIN_NS;
+        self.looked_at = true;
+        // A driver that refuses has lost its kernels: their launches end.
+        let Ok(record) = shared.memory.record(index) else { return false };
+        let state = RecordState(record[RECORD_STATE]).bare();
+        let of = |state| RecordState::new(generation, state);
+        if state == of(RecordState::INSTALLING) {
+            return false;
+        }
+        if state == of(RecordState::OPEN) && !planted(Bug::CloseByHostNotTold) {
+            if shared.memory.close_record(index, of(RecordState::CLOSING)).is_ok() {
+                self.closed_ns = Some(now_ns);
+                self.due_ns = now_ns + GRACE_NS;
+            }
+            return false;
+        }
+        if !state.is_of(generation) {
+            // No group has made its record, and none can without the descriptor.
+            return true;
+        }
+        // Where a kernel has closed it at the same time, its request says so.
+        let since = *self.closed_ns.get_or_insert(now_ns);
+        let taken = |lock: &u64| Position(*lock).has(Position::TAKEN);
+        now_ns >= since + GRACE_NS && !record[RECORD_LOCKS..RECORD_LOCKS + 2].iter().any(taken)
+    }
+}
