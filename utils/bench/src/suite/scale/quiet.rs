@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use gpunet_host::{GpuKind, NetBuilder};
+use gpunet_host::NetBuilder;
 
 use super::super::{Latency, Pairs};
 use super::server::{Load, Passive, Server};
@@ -30,12 +30,10 @@ struct Quiet {
 impl Scale<'_> {
     pub(super) fn quiet(&mut self) -> Result<()> {
         let options = self.options;
-        let emulated = self.gpu.info().kind == GpuKind::Emulated;
-        let default = format!("default (spin {} us, nap 50 us)", if emulated { 20 } else { 1000 });
         let spares =
             format!("economy (spin {} us, nap {} us)", options.economy_spin, options.economy_nap);
         let wakes = [Wanted::AtMost(DEFAULT_WAKE), Wanted::AtMost(ECONOMY_WAKE)];
-        self.settings(&default, Wanted::Nothing, wakes[0], |builder| builder)?;
+        self.settings("default settings", Wanted::Nothing, wakes[0], |builder| builder)?;
         let share = Wanted::AtMost(ECONOMY_SHARE);
         self.settings(&spares, share, wakes[1], |builder| economy(options, builder))
     }

@@ -1,5 +1,8 @@
 //! The whole suite, small, on the emulated GPU.
 
+use std::process::Command;
+use std::time::Instant;
+
 use clap::Parser;
 use gpunet_host::GpuChoice;
 use gpunet_host::gpu::EmulatedOptions;
@@ -24,8 +27,33 @@ fn clients_process() {
     }
 }
 
+/// The variable that makes the test run the suite itself.
+const ALONE: &str = "GPUNET_BENCH_ALONE";
+/// How long all parts may take together, on a busy machine.
+const SMALL: Duration = Duration::from_secs(180);
+
+/// In a process of its own: the suite counts files and memory, and other tests have some, too.
 #[test]
 fn every_part_runs_small() {
+    if std::env::var_os(ALONE).is_some() {
+        return run_small();
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "suite::scale::tests::every_part_runs_small", "--nocapture"])
+        .env(ALONE, "1")
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + SMALL;
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(child.wait().unwrap().success());
+}
+
+fn run_small() {
     let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).unwrap();
     gpu.load(&crate::MODULE).unwrap();
     let options = options("--quick --connections 50 --short 200 --rounds 40 --wakes 3");
