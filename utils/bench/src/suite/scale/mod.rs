@@ -192,7 +192,7 @@ fn connections(options: &Options, report: &mut Report) -> Result<usize> {
     let wanted = options.connections.unwrap_or(if options.common.quick { 200 } else { 10_000 });
     let wanted = wanted.clamp(10, 1 << 20);
     let limit = process::raise_file_limit()?;
-    let most = limit.saturating_sub(process::OTHER_FILES) as usize;
+    let most = limit.saturating_sub(process::OTHER_FILES).max(10) as usize;
     if wanted <= most {
         return Ok(wanted);
     }
@@ -201,7 +201,7 @@ fn connections(options: &Options, report: &mut Report) -> Result<usize> {
          (`ulimit -Hn {}` as root, or LimitNOFILE=, allows more)",
         wanted as u64 + process::OTHER_FILES
     ));
-    Ok(most.max(10))
+    Ok(most)
 }
 
 impl Scale<'_> {

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// Files that this process has open beside connections, at most.
-pub(super) const OTHER_FILES: u64 = 512;
+pub(super) const OTHER_FILES: u64 = 256;
 
 /// Raises the limit of open files as far as the system allows; the limit.
 pub(super) fn raise_file_limit() -> Result<u64> {
