@@ -76,9 +76,7 @@ fn assert_echoes(client: &mut Command, server: Server, bytes: u64) {
         let mut sum = Checksum(SEED);
         let mut chunk = vec![0; CHUNK];
         for start in (0..bytes).step_by(CHUNK) {
-            for (word, at) in chunk.chunks_exact_mut(8).zip((start / 8)..) {
-                word.copy_from_slice(&pattern::word(SEED, at).to_le_bytes());
-            }
+            pattern::fill_slice(&mut chunk, SEED, start);
             if stdin.write_all(&chunk).is_err() {
                 break;
             }

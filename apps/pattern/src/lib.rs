@@ -1,9 +1,14 @@
 //! Bytes that both ends can make and check: byte `p` of a stream depends on `p` and a seed. Kernels
-//! fill and check buffers with all threads of a group; programs compare byte by byte.
+//! fill and check buffers with all threads of a group, programs slices. And numbers that are drawn from a
+//! seed ([`Draw`]).
 //!
 //! A library without kernels, so that each kernel crate that uses it exports its own alone.
 
 #![no_std]
+
+mod draw;
+
+pub use draw::Draw;
 
 use gpunet_device::{Group, SharedBuf};
 
@@ -67,4 +72,50 @@ pub fn holds<G: Group>(group: G, buffer: SharedBuf, seed: u64, position: u64) ->
         at += group.size();
     }
     same
+}
+
+/// Fills a slice with the pattern from `position` on.
+#[inline]
+pub fn fill_slice(buffer: &mut [u8], seed: u64, position: u64) {
+    for (chunk, at) in buffer.chunks_mut(8).zip((position..).step_by(8)) {
+        chunk.copy_from_slice(&word_at(seed, at).to_le_bytes()[..chunk.len()]);
+    }
+}
+
+/// Whether a slice holds the pattern from `position` on.
+#[inline]
+pub fn slice_holds(buffer: &[u8], seed: u64, position: u64) -> bool {
+    let (words, rest) = buffer.as_chunks::<8>();
+    let behind = position + 8 * words.len() as u64;
+    let mut same = true;
+    for (word, at) in words.iter().zip((position..).step_by(8)) {
+        same &= u64::from_le_bytes(*word) == word_at(seed, at);
+    }
+    same && rest.iter().zip(behind..).all(|(got, at)| *got == byte(seed, at))
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::vec;
+
+    use super::*;
+
+    #[test]
+    fn slices_have_the_pattern_at_any_position_and_length() {
+        for position in 0..20 {
+            for length in 0..40 {
+                let mut buffer = vec![0; length];
+                fill_slice(&mut buffer, 7, position);
+                let bytes = (position..).map(|at| byte(7, at));
+                assert!(buffer.iter().copied().eq(bytes.take(length)));
+                assert!(slice_holds(&buffer, 7, position));
+                if let Some(last) = buffer.last_mut() {
+                    *last ^= 1;
+                    assert!(!slice_holds(&buffer, 7, position));
+                }
+            }
+        }
+    }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
 use gpunet_device::SocketAddr;
-use gpunet_e2e_kernels::pattern;
+use gpunet_pattern as pattern;
 
 use crate::Folder;
 use crate::relay::{self, RelayListener};
@@ -21,7 +21,9 @@ use crate::way::{any_port, has_own_peers, is_local, is_rdma};
 /// Bytes of the pattern.
 #[must_use]
 pub fn bytes(seed: u64, position: u64, length: usize) -> Vec<u8> {
-    (position..).take(length).map(|at| pattern::byte(seed, at)).collect()
+    let mut bytes = vec![0; length];
+    pattern::fill_slice(&mut bytes, seed, position);
+    bytes
 }
 
 /// Sends bytes of the pattern from `position` on.

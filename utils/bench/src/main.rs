@@ -3,7 +3,7 @@
 //! Round trips of small messages: CPU to CPU, both polling; CPU to a GPU server kernel; CPU to a
 //! CPU server that copies each request to the GPU, launches a kernel and copies the answer back.
 //! Streams: CPU to CPU, and into a kernel. `bench local` measures kernel to kernel; `bench sizes`,
-//! `waiters`, `streams` and `sgemm` are suites of many rows ([`suite`]). The ratios are what counts: absolute
+//! `waiters`, `streams`, `scale` and `sgemm` are suites of many rows ([`suite`]). The ratios are what counts: absolute
 //! figures depend on the machine and on what else it does.
 
 mod baseline;
@@ -78,6 +78,11 @@ enum Command {
     Streams(suite::streams::Options),
     /// Suite: a matrix multiplication with calls between its tiles and in its loop
     Sgemm(suite::sgemm::Options),
+    /// Suite: very many connections: round trips beside passive ones, silence, short ones, memory
+    Scale(suite::scale::Options),
+    /// The clients' process of `scale`, which starts it
+    #[command(hide = true)]
+    ScaleClient,
     /// Suite: time to load the kernels, cold and cached, and what each needs of the GPU
     Footprint(suite::footprint::Options),
 }
@@ -88,8 +93,12 @@ fn main() -> Result<()> {
         .with_writer(std::io::stderr)
         .init();
     let options = Options::parse();
-    if let Some(Command::Footprint(footprint)) = &options.command {
-        return suite::footprint::run(&options.gpu, footprint);
+    match &options.command {
+        Some(Command::Footprint(footprint)) => {
+            return suite::footprint::run(&options.gpu, footprint);
+        }
+        Some(Command::ScaleClient) => return suite::scale::run_client(),
+        _ => {}
     }
     let gpu = Gpu::open(options.gpu.clone())?;
     gpu.load(&MODULE).context("loading the kernels")?;
@@ -100,7 +109,8 @@ fn main() -> Result<()> {
         Some(Command::Waiters(waiters)) => return suite::waiters::run(&gpu, waiters),
         Some(Command::Streams(streams)) => return suite::streams::run(&gpu, streams),
         Some(Command::Sgemm(sgemm)) => return suite::sgemm::run(&gpu, sgemm),
-        Some(Command::Footprint(_)) | None => {}
+        Some(Command::Scale(scale)) => return suite::scale::run(&gpu, scale),
+        Some(Command::Footprint(_) | Command::ScaleClient) | None => {}
     }
     let (echo, launching) = echoes(&gpu, &options)?;
     let streams = [1, 4].map(|count| stream_pair(&gpu, &options, count));

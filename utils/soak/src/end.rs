@@ -4,10 +4,9 @@
 use std::io::{self, Read as _, Write as _};
 use std::time::Duration;
 
-use gpunet_e2e_kernels::pattern;
 use gpunet_e2e_kernels::soak::{ANSWERER_ENDS, ECHO, GONE, HALF_CLOSE, TERMS_BYTES, Terms};
+use gpunet_pattern::{self as pattern, Draw};
 
-use crate::draw::Draw;
 use crate::socket::{Stream, is_time_out};
 
 /// Most bytes of one read or write.
@@ -237,14 +236,15 @@ impl<'t> End<'t> {
         let seed = self.terms.up_seed();
         let begin = self.sent;
         let mut back = begin;
-        let (stream, mut draw) = (&self.stream, self.draw.clone());
+        let (stream, mut draw) = (&self.stream, self.draw);
         let (sent, received) = std::thread::scope(|scope| {
             let sender = scope.spawn(move || {
                 let mut writer = stream;
                 let mut at = begin;
                 while at < begin + bytes {
                     let next = (at + draw.between(1, PIECE)).min(begin + bytes);
-                    let piece: Vec<_> = (at..next).map(|at| pattern::byte(seed, at)).collect();
+                    let mut piece = vec![0; (next - at) as usize];
+                    pattern::fill_slice(&mut piece, seed, at);
                     writer.write_all(&piece).map_err(|error| stopped(&error))?;
                     at = next;
                 }
@@ -294,6 +294,9 @@ fn receive_piece(
     if got == 0 {
         return Err(Ended::Early);
     }
-    let right = (position..).zip(&piece[..got]).all(|(at, byte)| *byte == pattern::byte(seed, at));
-    if right { Ok(got as u64) } else { Err(Ended::Wrong) }
+    if pattern::slice_holds(&piece[..got], seed, position) {
+        Ok(got as u64)
+    } else {
+        Err(Ended::Wrong)
+    }
 }

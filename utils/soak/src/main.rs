@@ -12,7 +12,6 @@
 //! ```
 
 mod child;
-mod draw;
 mod end;
 mod judge;
 mod kernels;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use gpunet_e2e_kernels::soak::{ANSWERER_ENDS, CALLER_ENDS, ECHO, GONE, HALF_CLOSE, Terms};
 use gpunet_host::GpuKind;
+use gpunet_pattern::Draw;
 
-use crate::draw::Draw;
 use crate::end::{Break, Manner};
 
 /// How long a call of a kernel may wait on a connection on which nobody falls silent.

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use gpunet_host::{Gpu, Net};
+use gpunet_pattern::Draw;
 
-use crate::draw::Draw;
 use crate::judge::Fault;
 use crate::options::{Options, Plant};
 use crate::plan::{Load, MARGIN, PATIENCE, Plan};

@@ -75,8 +75,9 @@ enum Command {
     Dist(dist::Options),
     /// Runs the benchmark program in release mode.
     ///
-    /// Suites: `sizes`, `waiters`, `streams`, `local`; without one, a short comparison. On a machine
-    /// without a GPU: `cargo xtask bench sizes --quick`. `-- --help` and `sizes --help` show options.
+    /// Suites: `sizes`, `waiters`, `streams`, `scale`, `sgemm`, `footprint`, `local`; without one, a
+    /// short comparison. On a machine without a GPU: `cargo xtask bench sizes --quick`. `-- --help` and
+    /// `sizes --help` show options.
     Bench(bench::Options),
     /// Runs the soak program in release mode: mixed connections, endings and kills for a while.
     ///

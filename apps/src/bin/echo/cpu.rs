@@ -186,7 +186,7 @@ fn drain(mut stream: Stream, wait: &mut Wait<'_>) -> io::Result<()> {
     let mut good = 0;
     loop {
         let bytes = stream.read(&mut buffer, wait)?;
-        if bytes == 0 || !holds(&buffer[..bytes], SEED, good) {
+        if bytes == 0 || !pattern::slice_holds(&buffer[..bytes], SEED, good) {
             break;
         }
         good += bytes as u64;
@@ -207,11 +207,11 @@ fn connection_round_trips(
     let mut samples = Vec::new();
     for turn in 0..work.messages {
         let position = turn * work.bytes;
-        fill(&mut message, seed, position);
+        pattern::fill_slice(&mut message, seed, position);
         let start = Instant::now();
         exchange(&mut stream, &message, &mut answer, &mut wait).map_err(failed)?;
         samples.push(start.elapsed().as_nanos() as u64);
-        if !holds(&answer, seed, position) {
+        if !pattern::slice_holds(&answer, seed, position) {
             return Err(Failure::lost("round trip: bytes came back wrong"));
         }
     }
@@ -259,7 +259,7 @@ fn pour(stream: &mut Stream, work: &Streaming, stop: &Stop) -> Result<(), Failur
     let mut sent = 0;
     while sent < work.bytes {
         let piece = &mut buffer[..(work.bytes - sent).min(CHUNK as u64) as usize];
-        fill(piece, SEED, sent);
+        pattern::fill_slice(piece, SEED, sent);
         stream.write_all(piece, &mut wait).map_err(failed)?;
         sent += piece.len() as u64;
     }
@@ -275,45 +275,5 @@ fn pour(stream: &mut Stream, work: &Streaming, stop: &Stop) -> Result<(), Failur
     match u64::from_le_bytes(answer) {
         good if good == work.bytes => Ok(()),
         good => Err(Failure::lost(format!("stream: {good} of {} bytes arrived well", work.bytes))),
-    }
-}
-
-/// Fills a buffer with the pattern from `position` on.
-fn fill(buffer: &mut [u8], seed: u64, position: u64) {
-    for (chunk, at) in buffer.chunks_mut(8).zip((position..).step_by(8)) {
-        chunk.copy_from_slice(&pattern::word_at(seed, at).to_le_bytes()[..chunk.len()]);
-    }
-}
-
-/// Whether a buffer holds the pattern from `position` on.
-fn holds(buffer: &[u8], seed: u64, position: u64) -> bool {
-    let (words, rest) = buffer.as_chunks::<8>();
-    let behind = position + 8 * words.len() as u64;
-    let mut same = true;
-    for (word, at) in words.iter().zip((position..).step_by(8)) {
-        same &= u64::from_le_bytes(*word) == pattern::word_at(seed, at);
-    }
-    same && rest.iter().zip(behind..).all(|(byte, at)| *byte == pattern::byte(seed, at))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_pattern_is_the_kernels_own_at_any_position_and_length() {
-        for position in 0..20 {
-            for length in 0..40 {
-                let mut buffer = vec![0; length];
-                fill(&mut buffer, 7, position);
-                let bytes = (position..).map(|at| pattern::byte(7, at));
-                assert!(buffer.iter().copied().eq(bytes.take(length)));
-                assert!(holds(&buffer, 7, position));
-                if let Some(last) = buffer.last_mut() {
-                    *last ^= 1;
-                    assert!(!holds(&buffer, 7, position));
-                }
-            }
-        }
     }
 }

@@ -2,9 +2,9 @@
 
 use gpunet_device::calls::{self, MSG_DONTWAIT, MSG_PEEK};
 use gpunet_device::{Block, Errno, Group, Handle, Net, SharedBuf, Stream, Thread, Warp, simt};
+use gpunet_pattern as pattern;
 
 use crate::op::{GUARD, LOCAL_BYTES, Op, Space, WRONG_BYTES};
-use crate::pattern;
 use crate::script::{Script, number};
 
 /// What bytes around a buffer are before a receive.

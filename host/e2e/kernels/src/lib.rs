@@ -22,7 +22,6 @@ mod data;
 pub mod hostile;
 pub mod one_call;
 pub mod op;
-pub mod pattern;
 mod poll;
 pub mod relay;
 mod script;

@@ -17,8 +17,7 @@ use gpunet_device::simt::{self, WARP};
 use gpunet_device::{
     Errno, Group, Handle, Listener, On, Shared, SharedBuf, SocketAddr, Stream, kernel_arg, kernels,
 };
-
-use crate::pattern;
+use gpunet_pattern as pattern;
 
 /// Bytes of [`Terms`] on the wire.
 pub const TERMS_BYTES: usize = 72;

@@ -9,22 +9,13 @@ use gpunet_e2e::{
 };
 use gpunet_host::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use gpunet_host::{Net, NetError, TransportChoice};
+use gpunet_pattern::Draw;
 
 /// Each shape of a group in two orders of its threads.
 const ROUNDS: u64 = 12;
 
 /// Longer than proxies look for themselves after a poller has begun to watch.
 const LATER: Duration = Duration::from_millis(20);
-
-/// Numbers that look drawn.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.0 >> 33) % end
-    }
-}
 
 /// A net with direct streams, and its threads in an order of their own where the GPU is emulated and
 /// the seed is odd; none, said aloud, where the GPU has no arenas.
@@ -56,13 +47,13 @@ fn job_of(at: u64) -> Job {
     }
 }
 
-fn shaped(script: &mut Script, dice: &mut Dice) {
+fn shaped(script: &mut Script, dice: &mut Draw) {
     let space = if dice.below(3) == 0 { Space::Shared } else { Space::Global };
     script.space(space).at(16 + dice.below(8) as u32);
 }
 
 /// A message from one to the other; it is received in one of many ways.
-fn message(from: &mut Script, to: &mut Script, dice: &mut Dice) {
+fn message(from: &mut Script, to: &mut Script, dice: &mut Draw) {
     let length = match dice.below(8) {
         0 => 64,
         1 => 65,
@@ -109,7 +100,7 @@ fn message(from: &mut Script, to: &mut Script, dice: &mut Dice) {
 fn messages_of_all_shapes() {
     for seed in 0..ROUNDS {
         let Some(net) = net_of("messages_of_all_shapes", seed) else { return };
-        let mut dice = Dice(seed);
+        let mut dice = Draw::new(seed, 0);
         let (listener, address) = net.listen(any_port()).expect("a port");
         let (mut server, mut client) = (Script::new(), Script::new());
         server.given(1, listener).accept(1, 0);
@@ -132,7 +123,7 @@ fn messages_of_all_shapes() {
 fn blocks_that_take_turns() {
     for seed in 0..ROUNDS {
         let Some(net) = net_of("blocks_that_take_turns", seed) else { return };
-        let mut dice = Dice(seed);
+        let mut dice = Draw::new(seed, 0);
         let (listener, address) = net.listen(any_port()).expect("a port");
         let (mut server, mut two) = (Script::new(), [Script::new(), Script::new()]);
         server.given(0, listener).accept(0, 1).echo(1, 256).any().close(1);
@@ -170,7 +161,7 @@ fn blocks_that_do_not_wait_for_each_other() {
     const MESSAGES: u64 = 60;
     for seed in 0..ROUNDS {
         let Some(net) = net_of("blocks_that_do_not_wait_for_each_other", seed) else { return };
-        let mut dice = Dice(seed);
+        let mut dice = Draw::new(seed, 0);
         let (listener, address) = net.listen(any_port()).expect("a port");
         let (mut server, mut two) = (Script::new(), [Script::new(), Script::new()]);
         server.given(0, listener).accept(0, 1).echo(1, 256).any().close(1);
@@ -201,7 +192,7 @@ fn blocks_that_do_not_wait_for_each_other() {
 fn closed_while_it_is_kept() {
     for seed in 0..ROUNDS {
         let Some(net) = net_of("closed_while_it_is_kept", seed) else { return };
-        let mut dice = Dice(seed);
+        let mut dice = Draw::new(seed, 0);
         let (listener, address) = net.listen(any_port()).expect("a port");
         let (mut server, mut first, mut closer) = (Script::new(), Script::new(), Script::new());
         server.given(0, listener);
@@ -226,7 +217,7 @@ fn closed_while_it_is_kept() {
 fn watched_while_it_is_kept() {
     for seed in 0..ROUNDS {
         let Some(net) = net_of("watched_while_it_is_kept", seed) else { return };
-        let mut dice = Dice(seed);
+        let mut dice = Draw::new(seed, 0);
         let (listener, address) = net.listen(any_port()).expect("a port");
         let (mut server, mut client) = (Script::new(), Script::new());
         server.given(0, listener);

@@ -2,6 +2,7 @@
 //! their own, which no other program loads.
 //!
 //! ```text
+//!   scale    a server of very many connections, and what makes them passive
 //!   serve    servers of the round trips and streams that are measured from the CPU
 //!   direct   direct streams, and the bare flags and copies that they are compared with
 //!   sgemm    a matrix multiplication, with calls and without
@@ -14,6 +15,7 @@
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch, link_llvm_intrinsics))]
 
 pub mod direct;
+pub mod scale;
 pub mod serve;
 pub mod sgemm;
 pub mod sizes;

@@ -8,6 +8,7 @@
 //!   sizes    round trips of 64 B to 1 MiB:  TCP against a CPU server,  kernel to kernel against a bare exchange
 //!   waiters  64 B while other blocks wait:  against none waiting
 //!   streams  1, 4, 8 connections in, out:   against CPU to CPU
+//!   scale    round trips beside very many connections that do nothing:  against none beside
 //!   sgemm    a matrix multiplication that calls:  against one that does not
 //!   footprint  time to load kernels, cold against cached; registers and stack of each kernel
 //! ```
@@ -18,6 +19,7 @@ mod figures;
 pub(crate) mod footprint;
 mod kernel_client;
 mod report;
+pub(crate) mod scale;
 pub(crate) mod sgemm;
 pub(crate) mod sizes;
 mod stream_peers;

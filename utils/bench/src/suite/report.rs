@@ -61,6 +61,11 @@ impl Report {
         self.json.push(json);
     }
 
+    #[cfg(test)]
+    pub(crate) fn row_count(&self) -> usize {
+        self.rows.len()
+    }
+
     /// Notes what was left out, and why.
     pub(crate) fn not_run(&mut self, what: &str) {
         eprintln!("\rnot run: {what}");

@@ -124,9 +124,7 @@ fn send_bytes(stream: &mut TcpStream, bytes: u64, seed: u64) -> std::io::Result<
     while sent < bytes {
         let now = (bytes - sent).min(PIECE as u64) as usize;
         if seed != 0 {
-            for (at, byte) in piece.iter_mut().enumerate() {
-                *byte = pattern::byte(seed, sent + at as u64);
-            }
+            pattern::fill_slice(&mut piece, seed, sent);
         }
         stream.write_all(&piece[..now])?;
         sent += now as u64;
@@ -145,8 +143,7 @@ fn receive_bytes(stream: &mut TcpStream, seed: u64) -> std::io::Result<u64> {
             return Ok(right);
         }
         if seed != 0 && all_right {
-            let expected = (right..).map(|position| pattern::byte(seed, position));
-            all_right = piece[..bytes].iter().copied().eq(expected.take(bytes));
+            all_right = pattern::slice_holds(&piece[..bytes], seed, right);
         }
         right += if all_right { bytes as u64 } else { 0 };
     }

@@ -19,6 +19,7 @@ mod slot;
 use gpunet_device::abi::word::Word;
 use gpunet_device::simt;
 use gpunet_device::{Shared, SocketAddr, kernel_arg, kernels};
+use gpunet_pattern::Draw;
 
 pub use mutate::{How, Mutation, What};
 
@@ -105,28 +106,9 @@ kernels! {
 }
 
 /// The block's rank and its generator.
-fn begin(attack: &Attack) -> (usize, Rng) {
+fn begin(attack: &Attack) -> (usize, Draw) {
     let rank = simt::position().block as usize;
-    (rank, Rng(attack.seed ^ (rank as u64 + 1).wrapping_mul(0xD6E8_FEB8_6659_FD93)))
-}
-
-/// splitmix64: small, and good enough to wander.
-#[derive(Clone, Copy)]
-pub(crate) struct Rng(pub(crate) u64);
-
-impl Rng {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut word = self.0;
-        word = (word ^ word >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        word = (word ^ word >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        word ^ word >> 31
-    }
-
-    /// Less than `limit`.
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit.max(1)
-    }
+    (rank, Draw::new(attack.seed, rank as u64 + 1))
 }
 
 /// Values that stood somewhere before, to be written again.

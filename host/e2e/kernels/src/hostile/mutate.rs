@@ -1,8 +1,9 @@
 //! Mutations: what a hostile kernel writes, and where.
 
 use gpunet_device::abi::bits::Progress;
+use gpunet_pattern::Draw;
 
-use super::{Attack, Past, Rng, word};
+use super::{Attack, Past, word};
 
 /// One step of an attack. Numbers that name nothing are taken modulo what there is, so that any
 /// bits are a mutation.
@@ -142,7 +143,7 @@ impl How {
 }
 
 /// The next mutation: of the program, round and round, or drawn, of those kinds.
-pub(crate) fn next(attack: &Attack, rng: &mut Rng, step: u64, kinds: &[What]) -> Mutation {
+pub(crate) fn next(attack: &Attack, rng: &mut Draw, step: u64, kinds: &[What]) -> Mutation {
     let length = attack.program.len() as u64;
     let drawn = attack.program.get(if length == 0 { 0 } else { (step % length) as usize });
     let mut mutation = drawn.unwrap_or_else(|| Mutation {

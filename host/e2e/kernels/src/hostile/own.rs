@@ -8,10 +8,11 @@ use gpunet_device::abi::option::SocketOption;
 use gpunet_device::abi::word::Word;
 use gpunet_device::calls::{self, SOCK_STREAM};
 use gpunet_device::{Domain, Errno, Handle, Net, SocketAddr, Thread, simt};
+use gpunet_pattern::Draw;
 
 use super::mutate::{self, How, Mutation, What};
 use super::slot::Slot;
-use super::{ANSWERS, Attack, Past, REPORT, Rng, SILENCE, SOCKETS, WORDS, begin, word};
+use super::{ANSWERS, Attack, Past, REPORT, SILENCE, SOCKETS, WORDS, begin, word};
 
 /// Sockets that an attacking block has at a time.
 const OWN: usize = 8;
@@ -236,7 +237,7 @@ impl Attacker<'_> {
                 self.spoil(word(attack.gpu_words, first_unit + at)?, mutation);
             }
             What::Packet => {
-                let mut rng = Rng(mutation.value);
+                let mut rng = Draw::new(mutation.value, 0);
                 let now = Progress(tail.load()).count();
                 let (length, flags) = (1 + rng.below(280), rng.below(8));
                 let missing = mutation.at as usize % (2 * PACKET_UNITS);
@@ -270,7 +271,7 @@ impl Attacker<'_> {
 
     /// A handle of its own, or one that is nobody's.
     fn some_handle(&self, mutation: &Mutation) -> Handle {
-        let mut rng = Rng(mutation.value ^ 1);
+        let mut rng = Draw::new(mutation.value, 1);
         let own = self.sockets[mutation.target as usize % OWN];
         match rng.below(8) {
             0 => Handle(own.0 ^ (1 << (28 + rng.below(32)))),
@@ -283,7 +284,7 @@ impl Attacker<'_> {
 
     /// Fills `words` words of a slot with a request that is nearly right, and publishes it.
     fn request(&mut self, slot: Slot, mutation: &Mutation, words: usize) -> Option<u64> {
-        let mut rng = Rng(mutation.value);
+        let mut rng = Draw::new(mutation.value, 0);
         let mut odd = |usual: u64, range: u64| match rng.below(8) {
             0 => rng.next(),
             1 => u64::MAX,

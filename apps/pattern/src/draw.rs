@@ -1,36 +1,49 @@
-//! Numbers drawn from a seed: the same seed, the same plan.
+//! Numbers drawn from a seed, for tests on the host and in kernels: the same seed, the same numbers.
 
 /// A generator (SplitMix64).
-#[derive(Clone, Debug)]
-pub(crate) struct Draw(u64);
+#[derive(Clone, Copy, Debug)]
+pub struct Draw(u64);
 
 impl Draw {
     /// Numbers that depend on the seed and on what they are for.
-    pub(crate) fn new(seed: u64, purpose: u64) -> Self {
+    #[inline(always)]
+    pub fn new(seed: u64, purpose: u64) -> Self {
         let mut this = Self(seed ^ purpose.wrapping_mul(0xD1B5_4A32_D192_ED03));
         this.next();
         this
     }
 
-    pub(crate) fn next(&mut self) -> u64 {
+    /// Any number.
+    #[inline(always)]
+    #[allow(clippy::should_implement_trait, reason = "it never ends")]
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
         mixed ^ mixed >> 31
     }
 
+    /// Less than `limit`; 0 where that is 0.
+    #[inline(always)]
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit.max(1)
+    }
+
     /// From `least` to `most`.
-    pub(crate) fn between(&mut self, least: u64, most: u64) -> u64 {
+    #[inline(always)]
+    pub fn between(&mut self, least: u64, most: u64) -> u64 {
         least + self.next() % (most.saturating_sub(least).saturating_add(1)).max(1)
     }
 
     /// Whether one time in `times`.
-    pub(crate) fn once_in(&mut self, times: u64) -> bool {
+    #[inline(always)]
+    pub fn once_in(&mut self, times: u64) -> bool {
         self.next().is_multiple_of(times.max(1))
     }
 
     /// One of them.
-    pub(crate) fn pick<T: Copy, const N: usize>(&mut self, of: [T; N]) -> T {
+    #[inline(always)]
+    pub fn pick<T: Copy, const N: usize>(&mut self, of: [T; N]) -> T {
         of[(self.next() % N as u64) as usize]
     }
 }

@@ -1,0 +1,86 @@
+//! Nobody talks: what the net's threads take of a core while kernels wait, and how long the first round
+//! trip takes after a silence.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use gpunet_host::NetBuilder;
+
+use super::super::{Latency, Pairs};
+use super::server::{Load, Passive, Server};
+use super::{Scale, Wanted, economy};
+
+/// How long nobody has talked before a round trip, at least.
+const SILENCE: Duration = Duration::from_millis(100);
+/// How long nobody has talked when processor time begins to count.
+const SETTLED: Duration = Duration::from_millis(300);
+/// The longest first round trip by default settings, us, and by those that spare the processor.
+const DEFAULT_WAKE: f64 = 100.0;
+const ECONOMY_WAKE: f64 = 1000.0;
+/// The most that threads may take of a core with those, in percent.
+const ECONOMY_SHARE: f64 = 3.0;
+
+/// What a quiet net comes to.
+struct Quiet {
+    /// Percent of a core.
+    share: f64,
+    wake: Latency,
+}
+
+impl Scale<'_> {
+    pub(super) fn quiet(&mut self) -> Result<()> {
+        let options = self.options;
+        let spares =
+            format!("economy (spin {} us, nap {} us)", options.economy_spin, options.economy_nap);
+        let wakes = [Wanted::AtMost(DEFAULT_WAKE), Wanted::AtMost(ECONOMY_WAKE)];
+        self.settings("default settings", Wanted::Nothing, wakes[0], |builder| builder)?;
+        let share = Wanted::AtMost(ECONOMY_SHARE);
+        self.settings(&spares, share, wakes[1], |builder| economy(options, builder))
+    }
+
+    /// With one connection, and with all of them.
+    fn settings(
+        &mut self,
+        name: &str,
+        share: Wanted,
+        wake: Wanted,
+        settings: impl Fn(NetBuilder) -> NetBuilder,
+    ) -> Result<()> {
+        let count = self.connections;
+        let alone = self.measure_quiet(0, &settings)?;
+        let measured = self.measure_quiet(count - 1, &settings)?;
+        for (what, unit, figures, wanted) in [
+            ("proxy and supervisor", "% of a core", (alone.share, measured.share), share),
+            ("wake-up, p50", "us", (alone.wake.p50, measured.wake.p50), Wanted::Nothing),
+            ("wake-up, p99", "us", (alone.wake.p99, measured.wake.p99), wake),
+        ] {
+            let mut pairs = Pairs::EMPTY;
+            pairs.push(figures.0, figures.1);
+            self.row(&format!("nobody talks, {name}: {what}"), count, unit, &pairs, wanted);
+        }
+        Ok(())
+    }
+
+    fn measure_quiet(
+        &mut self,
+        passive: usize,
+        settings: impl Fn(NetBuilder) -> NetBuilder,
+    ) -> Result<Quiet> {
+        let (quick, blocks) = (self.options.common.quick, self.blocks);
+        let wakes = self.options.wakes.unwrap_or(if quick { 5 } else { 100 });
+        let counted = Duration::from_millis(if quick { 300 } else { 3000 });
+        let bytes = self.batch(1).bytes;
+        let load = Load { active: 1, passive, state: Passive::Watched, blocks };
+        let server = Server::new(self.gpu, &mut self.clients, load, settings)?;
+        let quiet = server.with_kernel(&mut self.clients, |clients, group| {
+            std::thread::sleep(SETTLED);
+            let (before, begun) = (server.threads.run_ns()?, Instant::now());
+            std::thread::sleep(counted);
+            let ran = server.threads.run_ns()? - before;
+            let share = 100.0 * ran as f64 / begun.elapsed().as_nanos() as f64;
+            Ok(Quiet { share, wake: clients.wake(group, bytes, wakes.max(1), SILENCE)? })
+        })?;
+        server.end(&mut self.clients)?;
+        Ok(quiet)
+    }
+}
