@@ -35,7 +35,7 @@ pub use net::{Launch, LaunchError, Net, NetBuilder, NetError, Policy, Rule, Rule
 pub use proxy::message::Released;
 pub use proxy::statistics::{SocketState, Statistics};
 pub use transport::rdma::AdapterReport;
-pub use transport::{Placement, Placements, TransportChoice};
+pub use transport::{Placement, Placements, Transport, TransportChoice, TransportNames};
 
 /// The PTX module of a kernel crate, as the build script's `gpunet_builder::Builder` left it;
 /// named as the crate is, with underscores.

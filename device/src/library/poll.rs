@@ -69,21 +69,22 @@ fn look(net: Net, handle: Handle, events: u16) -> u16 {
             failed | if waiting(progress.count()) || progress.is_over() { POLLIN } else { 0 }
         }
         Some(Kind::Stream) => {
+            let mut ring = socket.ring(Direction::Send);
+            if ring.is_none() && adopt_rings(net, handle) {
+                ring = socket.ring(Direction::Send);
+            }
             let (incoming, outgoing) = (incoming(), socket.progress(Direction::Send));
             // Read last and written first: a socket that failed as a whole is never seen half so.
             let status = socket.status();
             let gone = status.state() == Status::FAILED;
             let (no_more_in, no_more_out) = (incoming.is_over() | gone, outgoing.is_over() | gone);
             let mut found = 0;
-            if waiting(incoming.count()) || no_more_in {
+            // Without rings the record has no position, and the proxy's count may begin anywhere.
+            if !ring.is_none() && waiting(incoming.count()) || no_more_in {
                 found |= POLLIN;
             }
             if no_more_in {
                 found |= POLLRDHUP;
-            }
-            let mut ring = socket.ring(Direction::Send);
-            if ring.is_none() && adopt_rings(net, handle) {
-                ring = socket.ring(Direction::Send);
             }
             let capacity = if ring.is_none() { 0 } else { ring.capacity() as i64 };
             // The proxy may be ahead of the position for a moment: a packet is announced

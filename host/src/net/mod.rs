@@ -50,9 +50,11 @@ use crate::proxy::shard::Shard;
 use crate::proxy::shared::{Inbox, RunningLaunches, Shared};
 use crate::proxy::statistics::{Counters, SocketState, Statistics};
 use crate::proxy::thread::{Control, ProxyThread};
-use crate::transport::local::Local;
+use crate::transport::p2p::P2p;
 use crate::transport::rdma::{AdapterReport, Rdma};
-use crate::transport::{self, Placement, Placements, RingRegion, TransportChoice, Transports};
+use crate::transport::{
+    self, Endpoint, Placement, Placements, RingRegion, TransportChoice, Transports, system_sockets,
+};
 use config::{Config, Printer};
 use launch::LaunchState;
 use printing::Printing;
@@ -74,14 +76,14 @@ fn direct_streams(
     ring_memory: u64,
     policy: &Policy,
     transport: TransportChoice,
-) -> Result<Local, String> {
+) -> Result<P2p, String> {
     if !matches!(transport, TransportChoice::Auto | TransportChoice::Local) {
         return Err("another transport was asked for".to_owned());
     }
     if policy.limits.slow() {
         return Err("the policy limits bytes, which nobody would count".to_owned());
     }
-    Local::new(gpu, ring_memory.saturating_mul(4).max(LEAST_ARENAS))
+    P2p::new(gpu, ring_memory.saturating_mul(4).max(LEAST_ARENAS))
 }
 
 /// A net. Dropping it stops its kernels (their waits return ECANCELED), sends what is unsent,
@@ -166,7 +168,7 @@ impl Net {
             pool: Pool::new(&layout, [ring_memory, gpu_ring_bytes]),
             config,
             policy,
-            transports: Transports::new(transport, rdma, local),
+            transports: Transports::new(transport, system_sockets(), rdma, local),
             inboxes,
             launches: RunningLaunches::default(),
             drain: Drain::default(),
@@ -340,7 +342,7 @@ impl Net {
         self.adopt(socket, listens)
     }
 
-    fn adopt(&self, socket: Box<dyn transport::Socket>, listens: bool) -> Result<Handle, NetError> {
+    fn adopt(&self, socket: Endpoint, listens: bool) -> Result<Handle, NetError> {
         self.check_alive()?;
         let failed = |errno| NetError::Socket { call: "hand_over", errno };
         let shared = &self.shared;

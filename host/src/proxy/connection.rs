@@ -17,7 +17,7 @@ use super::statistics::{Counters, SocketState};
 use super::watch::{Watch, Watched};
 use crate::memory::{Memory, Window};
 use crate::net::config::Config;
-use crate::transport::{Direction, Moved, RingRegion, Socket};
+use crate::transport::{Direction, Endpoint, Moved, RingRegion, TransportNames};
 
 /// Sockets of a proxy thread that ended with EPROTO and are logged; the rest are counted.
 const LOGGED_VIOLATIONS: u64 = 100;
@@ -163,7 +163,7 @@ pub(crate) struct Connection {
     /// Closed by the host, and groups may still be inside a call on it.
     pub(crate) drains: bool,
     pub(crate) wishes: Wishes,
-    pub(crate) socket: Option<Box<dyn Socket>>,
+    pub(crate) socket: Option<Endpoint>,
     pub(crate) receive: Counted,
     pub(crate) send: Counted,
     /// Of a direct stream.
@@ -183,7 +183,7 @@ pub(crate) struct Connection {
     pub(crate) finish_send: bool,
     pub(crate) failure: Option<Errno>,
     /// The GPU wrote a word that makes no sense, which was told once.
-    violated: bool,
+    pub(super) violated: bool,
     pub(crate) watch: Option<Watch>,
     /// For pollers: what is watched. In a box, since few sockets are pollers.
     pub(super) watched: Option<Box<Watched>>,
@@ -218,7 +218,7 @@ impl Connection {
         index: usize,
         owner: Owner,
         wishes: Wishes,
-        socket: Option<Box<dyn Socket>>,
+        socket: Option<Endpoint>,
     ) -> Self {
         Self {
             handle,
@@ -687,9 +687,8 @@ impl Connection {
     pub(crate) fn is_done(&mut self, now_ns: u64) -> bool {
         match self.phase {
             Phase::Closing { deadline_ns } => {
-                let has_left = |socket: &mut Box<dyn Socket>| socket.leave();
                 now_ns >= deadline_ns
-                    || self.send_ended && self.socket.as_mut().is_none_or(has_left)
+                    || self.send_ended && self.socket.as_mut().is_none_or(Endpoint::leave)
             }
             _ => false,
         }
@@ -721,7 +720,7 @@ impl Connection {
 
     /// For people.
     pub(crate) fn describe(&self) -> SocketState {
-        let socket = self.socket.as_deref();
+        let socket = self.socket.as_ref();
         SocketState {
             handle: self.handle.0,
             state: match self.phase {
@@ -732,7 +731,7 @@ impl Connection {
                 Phase::Polling => "poller",
                 Phase::Closing { .. } => "closing",
             },
-            transport: socket.map_or("none", Socket::transport),
+            transport: socket.map_or(TransportNames::default(), Endpoint::transport),
             local: socket.and_then(|s| s.local_addr().ok()).map(|address| address.to_string()),
             peer: socket.and_then(|s| s.peer_addr().ok()).map(|address| address.to_string()),
             launch: match self.owner {

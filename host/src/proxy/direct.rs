@@ -11,7 +11,7 @@ use super::connection::{Connection, Counted, Phase, Turn};
 use super::shard::Shard;
 use super::statistics::Counters;
 use crate::memory::Memory;
-use crate::transport::{Direction, News, RingRegion};
+use crate::transport::{Direction, News};
 
 /// When the other end is looked at once more after a poller began to watch: what its kernel did
 /// before it heard of that has long reached memory by then.
@@ -175,8 +175,9 @@ impl Shard {
         socket.wish(wishes.receive_ring, wishes.send_ring);
         let region = socket.region(Some(address))?;
         connection.take_rings(&shared, region)?;
-        // Those in GPU memory are for RDMA, and what does not work out by RDMA may go by TCP.
-        connection.rings_may_change = region == RingRegion::Gpu;
+        // The kernel gets them when it is connected: another transport may want others, and those of
+        // an attempt that fails may be somebody else's next.
+        connection.rings_may_change = true;
         let connected = connection.attach().and_then(|()| match &mut connection.socket {
             Some(socket) => socket.connect(address),
             None => Err(Errno::EOPNOTSUPP),

@@ -1,7 +1,7 @@
 //! A direct stream as a shard has it, with another end that the test plays: how often it is heard,
 //! and what it is told.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use gpunet_device::abi::bits::Progress;
@@ -10,7 +10,7 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::net::WINDOW;
 use gpunet_device::abi::option::SocketOption;
-use gpunet_device::{Domain, Handle, SocketAddr};
+use gpunet_device::{Handle, SocketAddr};
 
 use super::connection::{Connection, Counted, Owner, Phase, Wishes};
 use super::shard::Shard;
@@ -18,7 +18,9 @@ use super::tests::{NoEpoll, empty_shard};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::{CpuWords, Memory, Window, WordPlacement};
 use crate::net::policy::Policy;
-use crate::transport::{Direct, Direction, Moved, News, Rings, Socket};
+use crate::transport::{
+    Direct, Direction, Endpoint, Moved, News, Rings, Socket, Stream, Transport,
+};
 
 const RING: u32 = 4096;
 const BASE: u64 = 128;
@@ -31,15 +33,15 @@ struct End {
 }
 
 #[derive(Clone)]
-struct Stream(Arc<Mutex<End>>);
+struct Played(Arc<Mutex<End>>);
 
-impl Stream {
+impl Played {
     fn end(&self) -> MutexGuard<'_, End> {
         self.0.lock().expect("nobody panics")
     }
 }
 
-impl Direct for Stream {
+impl Direct for Played {
     fn rings(&mut self) -> Option<(Rings, Inboxes)> {
         None
     }
@@ -68,37 +70,35 @@ impl Direct for Stream {
     fn abandon(&mut self) {}
 }
 
-impl Socket for Stream {
-    fn transport(&self) -> &'static str {
-        "direct"
+impl Socket for Played {
+    fn transport(&self) -> Transport {
+        Transport::P2p
     }
 
-    fn domain(&self) -> Domain {
-        Domain::V4
+    fn set_option(&mut self, _: SocketOption, _: u64) -> Result<(), Errno> {
+        Err(Errno::ENOPROTOOPT)
+    }
+
+    fn option(&self, _: SocketOption) -> Result<u64, Errno> {
+        Err(Errno::ENOPROTOOPT)
+    }
+
+    fn local_addr(&self) -> Result<SocketAddr, Errno> {
+        Ok(SocketAddr::NONE)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+impl Stream for Played {
+    fn peer_addr(&self) -> Result<SocketAddr, Errno> {
+        Ok(SocketAddr::NONE)
     }
 
     fn direct(&mut self) -> Option<&mut dyn Direct> {
         Some(self)
-    }
-
-    fn bind(&mut self, _: &SocketAddr) -> Result<(), Errno> {
-        Err(Errno::EINVAL)
-    }
-
-    fn listen(&mut self, _: u32) -> Result<(), Errno> {
-        Err(Errno::EINVAL)
-    }
-
-    fn connect(&mut self, _: &SocketAddr) -> Result<bool, Errno> {
-        Err(Errno::EISCONN)
-    }
-
-    fn finish_connect(&mut self) -> Result<bool, Errno> {
-        Ok(true)
-    }
-
-    fn accept(&mut self) -> Result<Option<Box<dyn Socket>>, Errno> {
-        Err(Errno::EINVAL)
     }
 
     fn receive(&mut self, _: &Window) -> Result<Moved, Errno> {
@@ -116,43 +116,19 @@ impl Socket for Stream {
     fn shutdown(&mut self, _: Direction) -> Result<(), Errno> {
         Ok(())
     }
-
-    fn set_option(&mut self, _: SocketOption, _: u64) -> Result<(), Errno> {
-        Err(Errno::ENOPROTOOPT)
-    }
-
-    fn option(&self, _: SocketOption) -> Result<u64, Errno> {
-        Err(Errno::ENOPROTOOPT)
-    }
-
-    fn local_addr(&self) -> Result<SocketAddr, Errno> {
-        Ok(SocketAddr::NONE)
-    }
-
-    fn peer_addr(&self) -> Result<SocketAddr, Errno> {
-        Ok(SocketAddr::NONE)
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
-    fn into_descriptor(self: Box<Self>) -> Option<OwnedFd> {
-        None
-    }
 }
 
 /// A shard with one stream, which a poller at the other end watches.
-fn shard() -> (Shard, Stream, Handle) {
+fn shard() -> (Shard, Played, Handle) {
     let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
     let layout = Layout { shards: 1, places: 1, slots: 1 };
     let words = CpuWords::new(&gpu, &layout, WordPlacement::Host).expect("host memory");
     let memory = Memory::new(&gpu, layout, words, RING as usize, false, None, 1).expect("memory");
     let mut shard = empty_shard(memory, RING.into(), Policy::open());
     let news = News { sent: BASE, received: BASE, ended: false, closed: false, more: false };
-    let stream = Stream(Arc::new(Mutex::new(End { heard: 0, told: Vec::new(), news })));
+    let stream = Played(Arc::new(Mutex::new(End { heard: 0, told: Vec::new(), news })));
     let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
-    let socket: Box<dyn Socket> = Box::new(stream.clone());
+    let socket = Endpoint::stream(Box::new(stream.clone()));
     let handle = Handle::new(0, 0, 1);
     let mut connection = Connection::new(handle, 0, Owner::Host, wishes, Some(socket));
     let place = Place { region: WINDOW, offset: 0, capacity: RING, base: BASE };

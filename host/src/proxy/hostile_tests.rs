@@ -18,7 +18,7 @@ use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::{CpuWords, Memory, WordPlacement};
 use crate::net::policy::Policy;
 use crate::transport::RingRegion;
-use crate::transport::{self, Socket};
+use crate::transport::{self, Endpoint};
 
 /// A counter as a kernel writes it.
 fn counter(count: u64) -> u64 {
@@ -82,7 +82,7 @@ impl Bench {
     }
 
     /// A connection that is not yet the shard's.
-    fn make(&self, owner: Owner, socket: Option<Box<dyn Socket>>) -> Connection {
+    fn make(&self, owner: Owner, socket: Option<Endpoint>) -> Connection {
         let shared = &self.shard.shared;
         let handle = shared.pool.take_handle().expect("a place");
         let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };

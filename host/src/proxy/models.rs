@@ -30,8 +30,9 @@ use super::tests::{NoEpoll, empty_shard};
 use crate::gpu::{ArenaWindow, EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::{CpuWords, Memory, Window, WordPlacement};
 use crate::net::policy::Policy;
-use crate::transport::RingRegion;
-use crate::transport::{Direction, Moved, Socket};
+use crate::transport::{
+    Acceptor, Direction, Endpoint, Moved, RingRegion, Socket, Stream, Transport,
+};
 
 /// Bytes of a ring: so few that messages wrap, and must wait for room.
 pub(super) const RING: u32 = 8;
@@ -58,33 +59,37 @@ impl Wire {
 }
 
 impl Socket for Wire {
-    fn transport(&self) -> &'static str {
-        "model"
+    fn transport(&self) -> Transport {
+        Transport::Unix
     }
 
-    fn domain(&self) -> Domain {
-        Domain::Unix
-    }
-
-    fn bind(&mut self, _address: &SocketAddr) -> Result<(), Errno> {
+    fn set_option(&mut self, _option: SocketOption, _value: u64) -> Result<(), Errno> {
         Ok(())
     }
 
-    fn listen(&mut self, _backlog: u32) -> Result<(), Errno> {
-        Ok(())
+    fn option(&self, _option: SocketOption) -> Result<u64, Errno> {
+        Ok(0)
     }
 
-    fn connect(&mut self, _address: &SocketAddr) -> Result<bool, Errno> {
-        Ok(true)
+    fn local_addr(&self) -> Result<SocketAddr, Errno> {
+        Ok(SocketAddr::NONE)
     }
 
-    fn finish_connect(&mut self) -> Result<bool, Errno> {
-        Ok(true)
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
     }
+}
 
-    fn accept(&mut self) -> Result<Option<Box<dyn Socket>>, Errno> {
+impl Acceptor for Wire {
+    fn accept(&mut self) -> Result<Option<Box<dyn Stream>>, Errno> {
         let next = self.peers.lock().expect("nobody panics with it").pop_front();
-        Ok(next.map(|wire| Box::new(wire) as Box<dyn Socket>))
+        Ok(next.map(|wire| Box::new(wire) as Box<dyn Stream>))
+    }
+}
+
+impl Stream for Wire {
+    fn peer_addr(&self) -> Result<SocketAddr, Errno> {
+        Ok(SocketAddr::NONE)
     }
 
     fn receive(&mut self, window: &Window) -> Result<Moved, Errno> {
@@ -111,30 +116,6 @@ impl Socket for Wire {
 
     fn shutdown(&mut self, _direction: Direction) -> Result<(), Errno> {
         Ok(())
-    }
-
-    fn set_option(&mut self, _option: SocketOption, _value: u64) -> Result<(), Errno> {
-        Ok(())
-    }
-
-    fn option(&self, _option: SocketOption) -> Result<u64, Errno> {
-        Ok(0)
-    }
-
-    fn local_addr(&self) -> Result<SocketAddr, Errno> {
-        Ok(SocketAddr::NONE)
-    }
-
-    fn peer_addr(&self) -> Result<SocketAddr, Errno> {
-        Ok(SocketAddr::NONE)
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
-    fn into_descriptor(self: Box<Self>) -> Option<OwnedFd> {
-        None
     }
 }
 
@@ -194,7 +175,7 @@ impl Small {
     fn connection(&mut self, wire: &Wire) -> Connection {
         let shared = Arc::clone(&self.shard.shared);
         let handle = shared.pool.take_handle().expect("a place");
-        let socket: Box<dyn Socket> = Box::new(wire.clone());
+        let socket = Endpoint::stream(Box::new(wire.clone()));
         let index = shared.index(handle);
         let mut made = Connection::new(handle, index, Owner::Host, WISHES, Some(socket));
         made.take_rings(&shared, RingRegion::Host).expect("rings");

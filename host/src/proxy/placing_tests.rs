@@ -1,7 +1,7 @@
 //! A shard with a transport that moves bytes by itself: whatever it is asked, it hears of both
 //! directions, and what it has heard once no descriptor tells again.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use gpunet_device::abi::bits::Progress;
@@ -9,7 +9,7 @@ use gpunet_device::abi::card::Place;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::option::SocketOption;
-use gpunet_device::{Domain, Handle, SocketAddr};
+use gpunet_device::{Handle, SocketAddr};
 
 use super::connection::{Connection, Counted, Owner, Phase, Wishes};
 use super::shard::{HOT_TURNS, Shard};
@@ -17,8 +17,9 @@ use super::tests::{NoEpoll, empty_shard};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::{CpuWords, Memory, Window, WordPlacement};
 use crate::net::policy::Policy;
-use crate::transport::local::Local;
-use crate::transport::{Direction, Moved, Socket, beside_direct_streams};
+use crate::transport::{
+    Acceptor, Connector, Direction, Endpoint, Moved, Socket, Stream, SystemSocket, Transport,
+};
 
 const RING: u32 = 4096;
 const BASE: u64 = 4096 - 24;
@@ -75,12 +76,68 @@ fn moved(heard: u64, told: &mut u64) -> Moved {
 }
 
 impl Socket for Placing {
-    fn transport(&self) -> &'static str {
-        "placing"
+    fn transport(&self) -> Transport {
+        Transport::Rdma(None)
     }
 
-    fn domain(&self) -> Domain {
-        Domain::V4
+    fn set_option(&mut self, _option: SocketOption, _value: u64) -> Result<(), Errno> {
+        Err(Errno::ENOPROTOOPT)
+    }
+
+    fn option(&self, _option: SocketOption) -> Result<u64, Errno> {
+        Err(Errno::ENOPROTOOPT)
+    }
+
+    fn local_addr(&self) -> Result<SocketAddr, Errno> {
+        Err(Errno::ENOTCONN)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+impl Connector for Placing {
+    fn connect(&mut self, _address: &SocketAddr) -> Result<bool, Errno> {
+        Err(Errno::EINVAL)
+    }
+
+    fn finish_connect(&mut self) -> Result<bool, Errno> {
+        let mut adapter = self.adapter();
+        adapter.asked += 1;
+        let When::Connected(in_vain) = adapter.when else {
+            assert!(adapter.asked < 10, "it has said that it is refused");
+            return Err(Errno::ECONNREFUSED);
+        };
+        if adapter.asked <= in_vain {
+            return Ok(false);
+        }
+        adapter.heard = adapter.says;
+        Ok(true)
+    }
+
+    fn into_stream(self: Box<Self>) -> Result<Box<dyn Stream>, Errno> {
+        Ok(self)
+    }
+}
+
+impl SystemSocket for Placing {
+    fn bind(&mut self, _address: &SocketAddr) -> Result<(), Errno> {
+        Err(Errno::EINVAL)
+    }
+
+    fn listen(&mut self, _backlog: u32) -> Result<(), Errno> {
+        Err(Errno::EINVAL)
+    }
+
+    fn into_acceptor(self: Box<Self>) -> Box<dyn Acceptor> {
+        unreachable!("it does not listen")
+    }
+}
+
+impl Stream for Placing {
+    fn peer_addr(&self) -> Result<SocketAddr, Errno> {
+        Err(Errno::ENOTCONN)
     }
 
     fn places_bytes(&self) -> bool {
@@ -115,66 +172,12 @@ impl Socket for Placing {
         Ok(moved(heard, &mut adapter.told.1))
     }
 
-    fn bind(&mut self, _address: &SocketAddr) -> Result<(), Errno> {
-        Err(Errno::EINVAL)
-    }
-
-    fn listen(&mut self, _backlog: u32) -> Result<(), Errno> {
-        Err(Errno::EINVAL)
-    }
-
-    fn connect(&mut self, _address: &SocketAddr) -> Result<bool, Errno> {
-        Err(Errno::EINVAL)
-    }
-
-    fn finish_connect(&mut self) -> Result<bool, Errno> {
-        let mut adapter = self.adapter();
-        adapter.asked += 1;
-        let When::Connected(in_vain) = adapter.when else {
-            assert!(adapter.asked < 10, "it has said that it is refused");
-            return Err(Errno::ECONNREFUSED);
-        };
-        if adapter.asked <= in_vain {
-            return Ok(false);
-        }
-        adapter.heard = adapter.says;
-        Ok(true)
-    }
-
-    fn accept(&mut self) -> Result<Option<Box<dyn Socket>>, Errno> {
-        Err(Errno::EINVAL)
-    }
-
     fn discard(&mut self) -> Result<Moved, Errno> {
         Ok(Moved::Later)
     }
 
     fn shutdown(&mut self, _direction: Direction) -> Result<(), Errno> {
         Ok(())
-    }
-
-    fn set_option(&mut self, _option: SocketOption, _value: u64) -> Result<(), Errno> {
-        Err(Errno::ENOPROTOOPT)
-    }
-
-    fn option(&self, _option: SocketOption) -> Result<u64, Errno> {
-        Err(Errno::ENOPROTOOPT)
-    }
-
-    fn local_addr(&self) -> Result<SocketAddr, Errno> {
-        Err(Errno::ENOTCONN)
-    }
-
-    fn peer_addr(&self) -> Result<SocketAddr, Errno> {
-        Err(Errno::ENOTCONN)
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
-    fn into_descriptor(self: Box<Self>) -> Option<OwnedFd> {
-        None
     }
 }
 
@@ -196,9 +199,11 @@ fn shard_in(phase: Phase, policy: Policy, when: When) -> (Shard, Arc<Mutex<Adapt
     let adapter =
         Adapter { when, offered: 0, asked: 0, says: (10, 100), heard: (0, 0), told: (0, 0) };
     let adapter = Arc::new(Mutex::new(adapter));
-    // As nets have it that know of direct streams, too.
-    let local = Local::new(&gpu, 0).expect("no memory is asked for yet");
-    let socket = beside_direct_streams(local, Box::new(Placing(Arc::clone(&adapter))));
+    let placing = Box::new(Placing(Arc::clone(&adapter)));
+    let socket = match phase {
+        Phase::Open => Endpoint::stream(placing),
+        _ => Endpoint::connecting(placing),
+    };
     let mut connection = Connection::new(HANDLE, 1, Owner::Host, wishes, Some(socket));
     let ring = |offset| Counted::new(Place { region: 0, offset, capacity: RING, base: BASE }, 0);
     (connection.receive, connection.send) = (ring(0), ring(u64::from(RING)));

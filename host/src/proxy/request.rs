@@ -262,6 +262,14 @@ impl Shard {
         let connection = self.open(handle)?;
         match connection.phase {
             Phase::Fresh => {}
+            // The error was told to who waited or asked for it: as with the system's sockets, this is
+            // another attempt. The kernel has not been given the rings of the last one.
+            Phase::Connecting if connection.failure.is_some() && !connection.violated => {
+                connection.give_rings(&shared);
+                (connection.failure, connection.phase) = (None, Phase::Fresh);
+                (connection.receive_ended, connection.send_ended) = (false, false);
+                connection.publish(&shared.memory);
+            }
             Phase::Connecting => return Err(connection.failure.unwrap_or(Errno::EALREADY)),
             Phase::Open => return Err(Errno::EISCONN),
             _ => return Err(Errno::EOPNOTSUPP),
@@ -273,6 +281,7 @@ impl Shard {
         let (again, done) = (begun.is_err(), begun == Ok(true));
         let connection = self.open(handle)?;
         connection.phase = if done { Phase::Open } else { Phase::Connecting };
+        connection.rings_may_change = !done;
         if done {
             counters.connected.add(1);
         }

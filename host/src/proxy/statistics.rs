@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::Serialize;
 
 use crate::memory::WordsReport;
+use crate::transport::TransportNames;
 
 /// A counter that only its shard's thread writes.
 #[derive(Debug, Default)]
@@ -93,8 +94,8 @@ pub struct SocketState {
     pub handle: u64,
     /// What it is: fresh, connecting, stream, listener, poller, closing.
     pub state: &'static str,
-    /// Which transport serves it.
-    pub transport: &'static str,
+    /// Which transport serves it; of a listener, all by which peers may come.
+    pub transport: TransportNames,
     /// Its own address.
     pub local: Option<String>,
     /// The peer's address.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::connection::{Connection, Phase, Turn};
 use super::shard::Shard;
 use crate::net::limits::Grant;
-use crate::transport::{Direction, Socket};
+use crate::transport::{Direction, Endpoint};
 
 /// Between two looks at what has left the system's buffers, for each of which it is asked.
 const SETTLE_NS: u64 = 200_000;
@@ -282,8 +282,8 @@ impl Connection {
     /// Bytes that its transport has been given, and moves by itself.
     fn under_way(&self) -> u64 {
         let under_way =
-            |socket: &dyn Socket| if socket.places_bytes() { socket.untaken() } else { 0 };
-        self.socket.as_deref().map_or(0, under_way).min(self.unsent())
+            |socket: &Endpoint| if socket.places_bytes() { socket.untaken() } else { 0 };
+        self.socket.as_ref().map_or(0, under_way).min(self.unsent())
     }
 
     /// Bytes that are still to go, and that nobody has granted.

@@ -108,11 +108,21 @@ pub(crate) fn set() -> Option<Result<OwnedFd, Errno>> {
 }
 
 /// Adds a member to a set.
-pub(crate) fn join(set: BorrowedFd<'_>, member: BorrowedFd<'_>) -> Option<Result<(), Errno>> {
+pub(crate) fn join(
+    set: BorrowedFd<'_>,
+    member: BorrowedFd<'_>,
+    key: u64,
+) -> Option<Result<(), Errno>> {
     let (network, set) = named(set)?;
     let Some(member) = network.named(member) else { return Some(Err(Errno::EBADF)) };
-    network.join(set, member);
+    network.join(set, member, key);
     Some(Ok(()))
+}
+
+/// The keys of a set's members that are ready, up to so many.
+pub(crate) fn ready(set: BorrowedFd<'_>, most: usize) -> Option<Vec<u64>> {
+    let (network, set) = named(set)?;
+    Some(network.ready(set, most))
 }
 
 /// Takes a member out of its set.

@@ -9,13 +9,13 @@ use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
+use gpunet_device::SocketAddr;
 use gpunet_device::abi::errno::Errno;
-use gpunet_device::{Domain, SocketAddr};
 
 use super::Now;
 use super::socket::SimulatedSocket;
 use crate::gpu::SplitMix;
-use crate::transport::{Moved, Socket};
+use crate::transport::{Moved, SystemSockets};
 
 /// Bytes that are on their way to an endpoint or wait there.
 const HOLDS: usize = 3000;
@@ -46,8 +46,9 @@ pub(super) struct Endpoint {
     pub(super) edges: Vec<u64>,
     /// Who is told, and under which key.
     pub(super) watched: Option<(usize, u64)>,
-    /// The set that tells of it.
+    /// The set that tells of it, and under which key.
     pub(super) set: Option<usize>,
+    pub(super) key: u64,
     /// For timers: when.
     pub(super) due_at: Option<u64>,
     /// It is an end of a control channel.
@@ -55,6 +56,17 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
+    /// Whether a message, the end, a connection or the time of a timer has come.
+    fn is_readable(&self, now: u64) -> bool {
+        let has_come = |at: Option<u64>| at.is_some_and(|at| at <= now);
+        let waits = self.waiting.iter().flatten().any(|(at, _)| *at <= now);
+        has_come(self.inbox.front().map(|(at, _)| *at))
+            || has_come(self.end_at)
+            || has_come(self.reset_at)
+            || has_come(self.due_at)
+            || waits
+    }
+
     fn held(&self) -> usize {
         self.inbox.iter().map(|(_, bytes)| bytes.len()).sum()
     }
@@ -84,12 +96,13 @@ pub(crate) fn set_network(network: Option<Rc<Network>>) {
     NETWORK.with(|cell| *cell.borrow_mut() = network);
 }
 
-/// A socket of the network, where there is one.
-pub(crate) fn make(domain: Domain) -> Option<Result<Box<dyn Socket>, Errno>> {
-    let network = current()?;
-    let _ = domain;
-    let id = network.add(Endpoint::default());
-    Some(network.socket(id))
+/// The sockets of this OS thread's network, for what makes them of the system otherwise.
+pub(crate) fn sockets() -> SystemSockets {
+    Box::new(|_| {
+        let network = network();
+        let id = network.add(Endpoint::default());
+        Ok(Box::new(network.socket(id)?))
+    })
 }
 
 /// The network of this OS thread.
@@ -135,8 +148,8 @@ impl Network {
         self.endpoints.borrow().len() - 1
     }
 
-    pub(super) fn socket(&self, id: usize) -> Result<Box<dyn Socket>, Errno> {
-        Ok(Box::new(SimulatedSocket::new(id, self.name(id)?)))
+    pub(super) fn socket(&self, id: usize) -> Result<SimulatedSocket, Errno> {
+        Ok(SimulatedSocket::new(id, self.name(id)?))
     }
 
     /// A descriptor that names an endpoint.
@@ -157,12 +170,21 @@ impl Network {
     }
 
     /// Has a set tell of an endpoint.
-    pub(super) fn join(&self, set: usize, member: usize) {
+    pub(super) fn join(&self, set: usize, member: usize, key: u64) {
         let now = self.now();
         self.with(member, |member| {
             member.set = Some(set);
+            member.key = key;
             member.edges.push(now);
         });
+    }
+
+    /// The keys of a set's members that are readable, up to so many.
+    pub(super) fn ready(&self, set: usize, most: usize) -> Vec<u64> {
+        let now = self.now();
+        let endpoints = self.endpoints.borrow();
+        let members = endpoints.iter().filter(|member| member.set == Some(set));
+        members.filter(|member| member.is_readable(now)).map(|it| it.key).take(most).collect()
     }
 
     /// No set tells of it any more.

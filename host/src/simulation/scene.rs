@@ -11,7 +11,7 @@ use gpunet_device::simt;
 
 use super::epoll::SimulatedEpoll;
 use super::memory::{SharedMemory, Switch};
-use super::network::{Network, set_network};
+use super::network::{Network, set_network, sockets};
 use super::peers::Peer;
 use super::trace::{Names, Trace};
 use super::{InCharge, Now};
@@ -26,7 +26,7 @@ use crate::proxy::shard::Shard;
 use crate::proxy::shared::{Inbox, RunningLaunches, Shared};
 use crate::proxy::statistics::Counters;
 use crate::proxy::thread::Control;
-use crate::transport::local::Local;
+use crate::transport::p2p::P2p;
 use crate::transport::{TransportChoice, Transports};
 
 /// Smallest ring, so that streams wrap.
@@ -217,12 +217,13 @@ impl Scene {
         let network = Network::new(now.clone(), draw.split()).map_err(|error| fail(&error))?;
         let network = Rc::new(network);
         set_network(Some(network.clone()));
-        let mut transports = Transports::default();
-        if p2p {
+        let transports = if p2p {
             let choice = draw.of(&[TransportChoice::Local, TransportChoice::Auto]);
-            let local = Local::new(&gpu, ARENA_BYTES)?;
-            transports = Transports::new(choice, None, Some(local));
-        }
+            let p2p = P2p::new(&gpu, ARENA_BYTES)?;
+            Transports::new(choice, sockets(), None, Some(p2p))
+        } else {
+            Transports::new(TransportChoice::Auto, sockets(), None, None)
+        };
 
         let threads: usize =
             shapes.iter().map(|(blocks, threads)| (blocks * threads) as usize).sum();

@@ -2,13 +2,15 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use gpunet_device::SocketAddr;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
-use gpunet_device::{Domain, SocketAddr};
 
 use super::network::{current, network};
 use crate::memory::Window;
-use crate::transport::{Direction, Moved, Socket};
+use crate::transport::{
+    Acceptor, Connector, Direction, Moved, Socket, Stream, SystemSocket, Transport,
+};
 
 /// See the module.
 pub(super) struct SimulatedSocket {
@@ -42,24 +44,29 @@ fn fill(window: &Window, bytes: &[u8]) {
 }
 
 impl Socket for SimulatedSocket {
-    fn transport(&self) -> &'static str {
-        "simulated"
+    fn transport(&self) -> Transport {
+        Transport::Tcp
     }
 
-    fn domain(&self) -> Domain {
-        Domain::V4
-    }
-
-    fn bind(&mut self, address: &SocketAddr) -> Result<(), Errno> {
-        network().with(self.id, |endpoint| endpoint.address = Some(*address));
+    fn set_option(&mut self, _option: SocketOption, _value: u64) -> Result<(), Errno> {
         Ok(())
     }
 
-    fn listen(&mut self, _backlog: u32) -> Result<(), Errno> {
-        let port = network().with(self.id, |endpoint| endpoint.address.map_or(0, |a| a.port()));
-        network().listen(self.id, port.into())
+    fn option(&self, _option: SocketOption) -> Result<u64, Errno> {
+        Ok(0)
     }
 
+    fn local_addr(&self) -> Result<SocketAddr, Errno> {
+        let address = network().with(self.id, |endpoint| endpoint.address);
+        Ok(address.unwrap_or(SocketAddr::v4([127, 0, 0, 1], 1)))
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.name.as_fd())
+    }
+}
+
+impl Connector for SimulatedSocket {
     fn connect(&mut self, address: &SocketAddr) -> Result<bool, Errno> {
         network().connect(self.id, address.port().into());
         Ok(false)
@@ -74,11 +81,39 @@ impl Socket for SimulatedSocket {
         })
     }
 
-    fn accept(&mut self) -> Result<Option<Box<dyn Socket>>, Errno> {
+    fn into_stream(self: Box<Self>) -> Result<Box<dyn Stream>, Errno> {
+        Ok(self)
+    }
+}
+
+impl SystemSocket for SimulatedSocket {
+    fn bind(&mut self, address: &SocketAddr) -> Result<(), Errno> {
+        network().with(self.id, |endpoint| endpoint.address = Some(*address));
+        Ok(())
+    }
+
+    fn listen(&mut self, _backlog: u32) -> Result<(), Errno> {
+        let port = network().with(self.id, |endpoint| endpoint.address.map_or(0, |a| a.port()));
+        network().listen(self.id, port.into())
+    }
+
+    fn into_acceptor(self: Box<Self>) -> Box<dyn Acceptor> {
+        self
+    }
+}
+
+impl Acceptor for SimulatedSocket {
+    fn accept(&mut self) -> Result<Option<Box<dyn Stream>>, Errno> {
         match network().accept(self.id) {
-            Some(id) => network().socket(id).map(Some),
+            Some(id) => Ok(Some(Box::new(network().socket(id)?))),
             None => Ok(None),
         }
+    }
+}
+
+impl Stream for SimulatedSocket {
+    fn peer_addr(&self) -> Result<SocketAddr, Errno> {
+        Ok(SocketAddr::v4([127, 0, 0, 1], 1))
     }
 
     fn receive(&mut self, window: &Window) -> Result<Moved, Errno> {
@@ -109,30 +144,5 @@ impl Socket for SimulatedSocket {
             network().end(self.id);
         }
         Ok(())
-    }
-
-    fn set_option(&mut self, _option: SocketOption, _value: u64) -> Result<(), Errno> {
-        Ok(())
-    }
-
-    fn option(&self, _option: SocketOption) -> Result<u64, Errno> {
-        Ok(0)
-    }
-
-    fn local_addr(&self) -> Result<SocketAddr, Errno> {
-        let address = network().with(self.id, |endpoint| endpoint.address);
-        Ok(address.unwrap_or(SocketAddr::v4([127, 0, 0, 1], 1)))
-    }
-
-    fn peer_addr(&self) -> Result<SocketAddr, Errno> {
-        Ok(SocketAddr::v4([127, 0, 0, 1], 1))
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.name.as_fd())
-    }
-
-    fn into_descriptor(self: Box<Self>) -> Option<OwnedFd> {
-        None
     }
 }

@@ -1,4 +1,5 @@
-//! Sockets of the system, TCP and UNIX: what both have in common.
+//! Sockets of the system, TCP and UNIX: what both have in common, unconnected, as a stream and as a
+//! listener.
 //!
 //! Bytes move between the system's socket and the ring itself, without a copy in between, by
 //! address: no Rust slice is formed over memory that a GPU may write.
@@ -16,7 +17,7 @@ use gpunet_device::{Domain, SocketAddr};
 use socket2::{SockAddr, TcpKeepalive};
 
 use super::unix::BoundPath;
-use super::{Direction, Moved, Socket, tcp};
+use super::{Acceptor, Connector, Direction, Moved, Socket, Stream, SystemSocket, Transport, tcp};
 use crate::memory::Window;
 
 /// A socket of the system.
@@ -25,6 +26,8 @@ pub(super) struct Descriptor {
     domain: Domain,
     /// In a box, since few sockets have one.
     path: Option<Box<BoundPath>>,
+    /// A connect has failed after it had begun: the system says so once more to the next one.
+    failed: bool,
 }
 
 /// A new non-blocking stream socket.
@@ -47,7 +50,7 @@ fn check<T>(result: io::Result<T>) -> Result<T, Errno> {
 }
 
 /// A socket that a program made; and whether it listens.
-pub(super) fn adopt(descriptor: OwnedFd) -> Result<(Box<dyn Socket>, bool), Errno> {
+pub(super) fn adopt(descriptor: OwnedFd) -> Result<(Box<Descriptor>, bool), Errno> {
     let socket = socket2::Socket::from(descriptor);
     if check(socket.r#type())? != socket2::Type::STREAM {
         return Err(Errno::EPROTONOSUPPORT);
@@ -71,7 +74,7 @@ pub(super) fn adopt(descriptor: OwnedFd) -> Result<(Box<dyn Socket>, bool), Errn
 
 impl Descriptor {
     pub(super) fn new(socket: socket2::Socket, domain: Domain) -> Self {
-        Self { socket, domain, path: None }
+        Self { socket, domain, path: None, failed: false }
     }
 
     fn address(&self, address: &SocketAddr) -> Result<SockAddr, Errno> {
@@ -139,113 +142,8 @@ fn name(address: &SockAddr) -> Result<SocketAddr, Errno> {
 }
 
 impl Socket for Descriptor {
-    fn transport(&self) -> &'static str {
-        if self.domain == Domain::Unix { "unix" } else { "tcp" }
-    }
-
-    fn domain(&self) -> Domain {
-        self.domain
-    }
-
-    fn bind(&mut self, address: &SocketAddr) -> Result<(), Errno> {
-        let target = self.address(address)?;
-        check(self.socket.bind(&target))?;
-        self.path = address.to_path().map(|path| Box::new(BoundPath::new(path)));
-        Ok(())
-    }
-
-    fn listen(&mut self, backlog: u32) -> Result<(), Errno> {
-        check(self.socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX)))
-    }
-
-    fn connect(&mut self, address: &SocketAddr) -> Result<bool, Errno> {
-        let target = self.address(address)?;
-        match check(self.socket.connect(&target)) {
-            Ok(()) => Ok(true),
-            Err(Errno::EINPROGRESS) => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn finish_connect(&mut self) -> Result<bool, Errno> {
-        if let Some(error) = check(self.socket.take_error())? {
-            return Err(errno(&error));
-        }
-        match check(self.socket.peer_addr()) {
-            Ok(_) => Ok(true),
-            Err(Errno::ENOTCONN) => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn accept(&mut self) -> Result<Option<Box<dyn Socket>>, Errno> {
-        let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        let accepted = loop {
-            match check(self.socket.accept4(flags)) {
-                Ok((socket, _)) => break socket,
-                Err(Errno::EAGAIN) => return Ok(None),
-                // A peer that was quicker to leave than we to answer: others wait behind it.
-                Err(Errno::EINTR | Errno::ECONNABORTED) => {}
-                Err(error) => return Err(error),
-            }
-        };
-        if self.domain != Domain::Unix {
-            tcp::prepare(&accepted)?;
-        }
-        Ok(Some(Box::new(Self::new(accepted, self.domain))))
-    }
-
-    fn receive(&mut self, window: &Window) -> Result<Moved, Errno> {
-        match self.transfer(window, Direction::Receive) {
-            Ok(0) => Ok(Moved::End),
-            Ok(bytes) => Ok(Moved::Bytes(bytes)),
-            Err(Errno::EAGAIN) => Ok(Moved::Later),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn send(&mut self, window: &Window) -> Result<Moved, Errno> {
-        match self.transfer(window, Direction::Send) {
-            Ok(0) | Err(Errno::EAGAIN) => Ok(Moved::Later),
-            Ok(bytes) => Ok(Moved::Bytes(bytes)),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn peek(&mut self) -> Result<Moved, Errno> {
-        let mut one = [MaybeUninit::uninit(); 1];
-        match check(self.socket.peek(&mut one)) {
-            Ok(0) => Ok(Moved::End),
-            Ok(bytes) => Ok(Moved::Bytes(bytes)),
-            Err(Errno::EAGAIN | Errno::EINTR) => Ok(Moved::Later),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn untaken(&self) -> u64 {
-        let mut bytes: libc::c_int = 0;
-        // SAFETY: SIOCOUTQ, which has the number of TIOCOUTQ, writes one int where it is told to.
-        let asked = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
-        // A socket that cannot say holds nothing up.
-        if asked == 0 { bytes.try_into().unwrap_or(0) } else { 0 }
-    }
-
-    fn discard(&mut self) -> Result<Moved, Errno> {
-        let mut bin = [MaybeUninit::uninit(); 16 << 10];
-        match check(self.socket.recv(&mut bin)) {
-            Ok(0) => Ok(Moved::End),
-            Ok(bytes) => Ok(Moved::Bytes(bytes)),
-            Err(Errno::EAGAIN | Errno::EINTR) => Ok(Moved::Later),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn shutdown(&mut self, direction: Direction) -> Result<(), Errno> {
-        let how = match direction {
-            Direction::Receive => std::net::Shutdown::Read,
-            Direction::Send => std::net::Shutdown::Write,
-        };
-        check(self.socket.shutdown(how))
+    fn transport(&self) -> Transport {
+        if self.domain == Domain::Unix { Transport::Unix } else { Transport::Tcp }
     }
 
     fn set_option(&mut self, option: SocketOption, value: u64) -> Result<(), Errno> {
@@ -321,10 +219,6 @@ impl Socket for Descriptor {
         name(&check(self.socket.local_addr())?)
     }
 
-    fn peer_addr(&self) -> Result<SocketAddr, Errno> {
-        name(&check(self.socket.peer_addr())?)
-    }
-
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
     }
@@ -335,5 +229,135 @@ impl Socket for Descriptor {
             path.keep();
         }
         Some(socket.into())
+    }
+}
+
+impl Connector for Descriptor {
+    fn connect(&mut self, address: &SocketAddr) -> Result<bool, Errno> {
+        let target = self.address(address)?;
+        let mut begun = check(self.socket.connect(&target));
+        if std::mem::take(&mut self.failed) && begun == Err(Errno::ECONNABORTED) {
+            begun = check(self.socket.connect(&target));
+        }
+        match begun {
+            Ok(()) => Ok(true),
+            Err(Errno::EINPROGRESS) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn finish_connect(&mut self) -> Result<bool, Errno> {
+        if let Some(error) = check(self.socket.take_error())? {
+            self.failed = true;
+            return Err(errno(&error));
+        }
+        match check(self.socket.peer_addr()) {
+            Ok(_) => Ok(true),
+            Err(Errno::ENOTCONN) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn into_stream(self: Box<Self>) -> Result<Box<dyn Stream>, Errno> {
+        Ok(self)
+    }
+}
+
+impl SystemSocket for Descriptor {
+    fn bind(&mut self, address: &SocketAddr) -> Result<(), Errno> {
+        let target = self.address(address)?;
+        check(self.socket.bind(&target))?;
+        self.path = address.to_path().map(|path| Box::new(BoundPath::new(path)));
+        Ok(())
+    }
+
+    fn listen(&mut self, backlog: u32) -> Result<(), Errno> {
+        check(self.socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX)))
+    }
+
+    fn into_acceptor(self: Box<Self>) -> Box<dyn Acceptor> {
+        self
+    }
+}
+
+impl Acceptor for Descriptor {
+    fn accept(&mut self) -> Result<Option<Box<dyn Stream>>, Errno> {
+        let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        let accepted = loop {
+            match check(self.socket.accept4(flags)) {
+                Ok((socket, _)) => break socket,
+                Err(Errno::EAGAIN) => return Ok(None),
+                // A peer that was quicker to leave than we to answer: others wait behind it.
+                Err(Errno::EINTR | Errno::ECONNABORTED) => {}
+                Err(error) => return Err(error),
+            }
+        };
+        if self.domain != Domain::Unix {
+            tcp::prepare(&accepted)?;
+        }
+        Ok(Some(Box::new(Self::new(accepted, self.domain))))
+    }
+
+    fn shutdown(&mut self) -> Result<(), Errno> {
+        check(self.socket.shutdown(std::net::Shutdown::Read))
+    }
+}
+
+impl Stream for Descriptor {
+    fn peer_addr(&self) -> Result<SocketAddr, Errno> {
+        name(&check(self.socket.peer_addr())?)
+    }
+
+    fn receive(&mut self, window: &Window) -> Result<Moved, Errno> {
+        match self.transfer(window, Direction::Receive) {
+            Ok(0) => Ok(Moved::End),
+            Ok(bytes) => Ok(Moved::Bytes(bytes)),
+            Err(Errno::EAGAIN) => Ok(Moved::Later),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn send(&mut self, window: &Window) -> Result<Moved, Errno> {
+        match self.transfer(window, Direction::Send) {
+            Ok(0) | Err(Errno::EAGAIN) => Ok(Moved::Later),
+            Ok(bytes) => Ok(Moved::Bytes(bytes)),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn peek(&mut self) -> Result<Moved, Errno> {
+        let mut one = [MaybeUninit::uninit(); 1];
+        match check(self.socket.peek(&mut one)) {
+            Ok(0) => Ok(Moved::End),
+            Ok(bytes) => Ok(Moved::Bytes(bytes)),
+            Err(Errno::EAGAIN | Errno::EINTR) => Ok(Moved::Later),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn discard(&mut self) -> Result<Moved, Errno> {
+        let mut bin = [MaybeUninit::uninit(); 16 << 10];
+        match check(self.socket.recv(&mut bin)) {
+            Ok(0) => Ok(Moved::End),
+            Ok(bytes) => Ok(Moved::Bytes(bytes)),
+            Err(Errno::EAGAIN | Errno::EINTR) => Ok(Moved::Later),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn shutdown(&mut self, direction: Direction) -> Result<(), Errno> {
+        let how = match direction {
+            Direction::Receive => std::net::Shutdown::Read,
+            Direction::Send => std::net::Shutdown::Write,
+        };
+        check(self.socket.shutdown(how))
+    }
+
+    fn untaken(&self) -> u64 {
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: SIOCOUTQ, which has the number of TIOCOUTQ, writes one int where it is told to.
+        let asked = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+        // A socket that cannot say holds nothing up.
+        if asked == 0 { bytes.try_into().unwrap_or(0) } else { 0 }
     }
 }

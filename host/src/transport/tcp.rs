@@ -4,11 +4,11 @@
 use gpunet_device::Domain;
 use gpunet_device::abi::errno::Errno;
 
-use super::Socket;
+use super::SystemSocket;
 use super::descriptor::{self, Descriptor};
 
 /// A new TCP socket.
-pub(super) fn make(domain: Domain) -> Result<Box<dyn Socket>, Errno> {
+pub(super) fn make(domain: Domain) -> Result<Box<dyn SystemSocket>, Errno> {
     let kind = if domain == Domain::V6 { socket2::Domain::IPV6 } else { socket2::Domain::IPV4 };
     let socket = descriptor::open(kind)?;
     prepare(&socket)?;

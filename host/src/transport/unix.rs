@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use gpunet_device::Domain;
 use gpunet_device::abi::errno::Errno;
 
-use super::Socket;
+use super::SystemSocket;
 use super::descriptor::{self, Descriptor};
 
 /// A new UNIX socket.
-pub(super) fn make() -> Result<Box<dyn Socket>, Errno> {
+pub(super) fn make() -> Result<Box<dyn SystemSocket>, Errno> {
     Ok(Box::new(Descriptor::new(descriptor::open(socket2::Domain::UNIX)?, Domain::Unix)))
 }
 

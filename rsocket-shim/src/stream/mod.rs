@@ -243,6 +243,12 @@ impl Stream {
         }
     }
 
+    /// Ends the connection at once: no device reaches the stream's memory from here on. What is left,
+    /// memory that is registered above all, goes with the stream, which may be dropped elsewhere.
+    pub fn destroy_queue_pair(&mut self) {
+        self.stage = None;
+    }
+
     /// Has the peer's device answer every so often, or no longer; one that is gone shows as an
     /// error.
     pub fn set_keepalive(&mut self, every: Option<Duration>) -> Result<(), StreamError> {

@@ -10,7 +10,7 @@ use gpunet_e2e::{
     Domain, Errno, Folder, Job, PATIENCE, RING, Script, SocketAddr, SocketOption, any_port,
     any_port_v6, flags, net_builder, scaled, skip,
 };
-use gpunet_host::{Net, NetError, Policy, TransportChoice};
+use gpunet_host::{Net, NetError, Policy, Transport, TransportChoice};
 
 /// A net that goes so; none, said aloud, where this GPU has no arenas.
 fn net_by(test: &str, choice: TransportChoice) -> Option<Net> {
@@ -47,7 +47,7 @@ fn both_ends_have_names() {
         let streams: Vec<_> = dump.iter().filter(|socket| socket.state == "stream").collect();
         assert_eq!(streams.len(), 2);
         let [one, other] = [streams[0], streams[1]];
-        assert_eq!((one.transport, other.transport), ("local", "local"));
+        assert_eq!([one.transport.all(), other.transport.all()], [[Transport::P2p]; 2]);
         assert_eq!((&one.local, &one.peer), (&other.peer, &other.local));
         flags.set(2, 1);
         started.finish();

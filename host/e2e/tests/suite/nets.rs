@@ -9,7 +9,7 @@ use gpunet_e2e::{
     is_rdma, net, net_builder, peer,
 };
 use gpunet_host::gpu::EmulatedOptions;
-use gpunet_host::{Gpu, GpuChoice, GpuError, LaunchError, Net, NetError};
+use gpunet_host::{Gpu, GpuChoice, GpuError, LaunchError, Net, NetError, TransportChoice};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -80,13 +80,13 @@ fn connections_spread_over_proxy_threads() {
     started.until(&flags, 0);
     let mut shards = [0; 3];
     let transport = match (is_local(), is_rdma()) {
-        (true, _) => "local",
-        (_, true) => "rdma",
-        _ => "tcp",
+        (true, _) => TransportChoice::Local,
+        (_, true) => TransportChoice::Rdma,
+        _ => TransportChoice::Tcp,
     };
     for socket in net.dump().expect("the proxies answer") {
-        let moves = socket.transport.split(' ').next().unwrap_or_default();
-        assert_eq!((socket.state, moves), ("stream", transport));
+        let [moves] = socket.transport.all() else { panic!("{}", socket.transport) };
+        assert_eq!((socket.state, moves.choice()), ("stream", transport));
         let bytes = if is_local() { 0 } else { 500 };
         assert_eq!((socket.received, socket.sent), (bytes, bytes));
         assert_eq!(socket.launch, Some(started.launch().number()));

@@ -33,6 +33,20 @@ fn a_connection_that_is_refused() {
 }
 
 #[test]
+fn a_refused_socket_can_be_connected_again() {
+    let net = net();
+    let (_held, closed) = peer::closed_port();
+    let mut script = Script::new();
+    script.socket(0, Domain::V4).connect(0, closed).errno(Errno::ECONNREFUSED);
+    script.connect(0, closed).errno(Errno::ECONNREFUSED);
+    script.send(0, 1).between(Errno::ECONNREFUSED.negative(), -1);
+    script.connect(0, peer::echo_server()).connect(0, closed).errno(Errno::EISCONN);
+    script.send(0, 5000).recv_all(0, 5000, 1000).close(0);
+    Job::blocks(64).script(&script).run(&net);
+    assert_eq!(net.statistics().sockets, 0);
+}
+
+#[test]
 fn an_address_that_is_in_use() {
     let (net, folder) = (net(), Folder::new("in-use"));
     let home = any_port().to_ip().expect("an IP address");

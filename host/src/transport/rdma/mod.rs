@@ -1,16 +1,23 @@
 //! RDMA: rsocket on the wire, rings wherever the device can reach them.
 //!
 //! ```text
-//!  Rdma      the libraries, and what of the net's ring memory is for RDMA; one a net
-//!   └ Adapter   a device: which placements it takes; registers the rings of each stream
-//!  RdmaSocket   a stream or a listener: rsocket-shim's, in the terms of `Socket`
+//!  Rdma        the libraries, and what of the net's ring memory is for RDMA; one a net
+//!   ├ Adapter     a device: which placements it takes; registers the rings of each stream
+//!   └ Releaser    a thread that gives memory back to devices
+//!  Prepared    a connection that has a device and lacks rings
+//!  RdmaConnector, RdmaAcceptor, RdmaStream    rsocket-shim's, as transports have them
 //! ```
 //!
-//! A device takes bytes from rings and puts them there by itself; the proxy hears how far it is.
+//! A device takes bytes from rings and puts them there by itself; the proxy learns how far it is.
 
+mod acceptor;
 mod adapter;
 mod addresses;
-mod socket;
+mod connector;
+mod options;
+mod prepared;
+mod release;
+mod stream;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,8 +30,11 @@ use serde::Serialize;
 
 use super::{Placement, Placements};
 use crate::gpu::{DeviceMemory, Gpu, HostMemory, RemoteWrites};
+pub(super) use acceptor::{RdmaAcceptor, RdmaPort};
 use adapter::Adapter;
-pub(super) use socket::RdmaSocket;
+pub(super) use connector::RdmaConnector;
+pub(super) use options::RdmaOptions;
+use release::Releaser;
 
 /// What the RDMA sockets of a net have in common.
 pub(crate) struct Rdma {
@@ -34,6 +44,7 @@ pub(crate) struct Rdma {
     gpu_rings: Option<Arc<DeviceMemory>>,
     placements: Placements,
     adapters: Mutex<Vec<Arc<Adapter>>>,
+    releaser: Releaser,
 }
 
 impl Rdma {
@@ -49,8 +60,8 @@ impl Rdma {
         gpu_rings: Option<Arc<DeviceMemory>>,
         placements: Placements,
     ) -> Self {
-        let adapters = Mutex::default();
-        Self { libraries, gpu, host_rings, gpu_rings, placements, adapters }
+        let (adapters, releaser) = (Mutex::default(), Releaser::default());
+        Self { libraries, gpu, host_rings, gpu_rings, placements, adapters, releaser }
     }
 
     /// The adapter that has a local address.
@@ -80,8 +91,8 @@ impl Rdma {
         Err(why)
     }
 
-    /// The adapter on the way to a peer, and our address there.
-    fn way_to(
+    /// The adapter on the route to a peer, and our address there.
+    fn route_to(
         &self,
         bound: Option<SocketAddr>,
         peer: SocketAddr,
@@ -93,9 +104,9 @@ impl Rdma {
         Ok((self.adapter(local)?, local))
     }
 
-    /// Whether the way to a peer has an RDMA device.
+    /// Whether the route to a peer has an RDMA device.
     pub(super) fn reaches(&self, peer: SocketAddr) -> bool {
-        self.way_to(None, peer).is_ok()
+        self.route_to(None, peer).is_ok()
     }
 
     /// What each device that was used made of the rings.

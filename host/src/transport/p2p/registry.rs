@@ -1,11 +1,13 @@
 //! Where the proxies of one user find each other: a folder with a socket for each listener, whose
-//! name is the listener's address. Nothing of this is ever in a byte stream.
+//! name is the listener's address. Listeners that share an address (SO_REUSEPORT) have a folder of
+//! theirs in its place, and callers choose among them. Nothing of this is ever in a byte stream.
 
 use std::fs;
 use std::net::{IpAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use gpunet_device::SocketAddr;
@@ -13,12 +15,17 @@ use gpunet_device::abi::errno::Errno;
 use rustix::fs::FlockOperation;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
+use super::super::ready_set::errno;
 use super::super::unix::BoundPath;
 use super::addresses;
-use super::talk::{Talk, errno};
+use super::channel::ControlChannel;
 
 /// Calls that may wait for a listener.
 const BACKLOG: i32 = 4096;
+/// Listeners that may share an address.
+const MOST_SHARED: usize = 1024;
+/// What the name of such an address ends with.
+const SHARED: char = '+';
 /// How long a killed listener's name may take to go: others clear up for a moment.
 const CLEARING: Duration = Duration::from_millis(100);
 /// What a path of a UNIX socket may have, with the longest name of ours behind it.
@@ -63,39 +70,66 @@ impl Registry {
         self.folder.join(format!("{:x}-{name}", self.namespace))
     }
 
-    /// Takes calls for a listener's address from now on. EADDRINUSE where another does.
-    pub(crate) fn listen(&self, address: &SocketAddr, v6_only: bool) -> Result<Listening, Errno> {
+    /// Takes calls for a listener's address from now on. EADDRINUSE where another does, unless all
+    /// of them share it: that their sockets have agreed to that is for the system to see to.
+    pub(crate) fn listen(
+        &self,
+        address: &SocketAddr,
+        v6_only: bool,
+        shared: bool,
+    ) -> Result<Registration, Errno> {
         #[cfg(feature = "simulation")]
         if let Some(socket) = crate::simulation::control::listen(address.port()) {
             let (socket, entry) = socket?;
-            return Ok(Listening { _entry: Some(entry), _path: None, socket });
+            return Ok(Registration { _entry: Some(entry), _path: None, _folder: None, socket });
         }
         let name = listener_name(address, v6_only).ok_or(Errno::EADDRNOTAVAIL)?;
-        let path = self.path(&name);
         let socket = open_socket()?;
-        let to = SocketAddrUnix::new(&path).map_err(errno)?;
-        match rustix::net::bind(&socket, &to) {
+        if !shared {
+            let path = self.path(&name);
+            self.bind(&socket, &path, &self.folder)?;
+            return Registration::new(socket, path, None);
+        }
+        let folder = self.path(&format!("{name}{SHARED}"));
+        for number in 0..MOST_SHARED {
+            self.own_subfolder(&folder)?;
+            let path = folder.join(format!("{number:x}"));
+            match self.bind(&socket, &path, &folder) {
+                Err(Errno::EADDRINUSE) => {}
+                bound => {
+                    bound?;
+                    return Registration::new(socket, path, Some(Subfolder(folder)));
+                }
+            }
+        }
+        Err(Errno::EADDRINUSE)
+    }
+
+    fn own_subfolder(&self, folder: &Path) -> Result<(), Errno> {
+        let user = rustix::process::geteuid().as_raw();
+        // Who made the one around it may have removed that.
+        own_folder(&self.folder, user).map_err(|_| Errno::EACCES)?;
+        own_folder(folder, user).map(drop).map_err(|_| Errno::EACCES)
+    }
+
+    /// Binds a socket to a name in a folder.
+    fn bind(&self, socket: &OwnedFd, path: &Path, folder: &Path) -> Result<(), Errno> {
+        let to = SocketAddrUnix::new(path).map_err(errno)?;
+        match rustix::net::bind(socket, &to) {
             // A listener that was killed leaves its name behind.
-            Err(rustix::io::Errno::ADDRINUSE) if is_dead(&path) => {
-                self.remove_dead(&path, CLEARING)?;
-                rustix::net::bind(&socket, &to).map_err(errno)?;
+            Err(rustix::io::Errno::ADDRINUSE) if is_dead(path) => {
+                self.remove_dead(path, CLEARING)?;
+                rustix::net::bind(socket, &to).map_err(errno)
             }
             // Who made the folder has removed it, or who clears up old files.
             Err(rustix::io::Errno::NOENT) => {
                 let user = rustix::process::geteuid().as_raw();
                 own_folder(&self.folder, user).map_err(|_| Errno::EACCES)?;
-                rustix::net::bind(&socket, &to).map_err(errno)?;
+                own_folder(folder, user).map_err(|_| Errno::EACCES)?;
+                rustix::net::bind(socket, &to).map_err(errno)
             }
-            bound => bound.map_err(errno)?,
+            bound => bound.map_err(errno),
         }
-        let path = BoundPath::new(path);
-        rustix::net::listen(&socket, BACKLOG).map_err(errno)?;
-        Ok(Listening {
-            #[cfg(feature = "simulation")]
-            _entry: None,
-            _path: Some(path),
-            socket,
-        })
     }
 
     /// Removes the names that killed listeners left behind.
@@ -103,10 +137,20 @@ impl Registry {
         let prefix = format!("{:x}-", self.namespace);
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix));
-            if ours && is_dead(&entry.path()) {
-                // Who comes next tries again.
+            if !ours {
+                continue;
+            }
+            // Who comes next tries again.
+            if is_dead(&entry.path()) {
                 let _ = self.remove_dead(&entry.path(), Duration::ZERO);
             }
+            for shared in fs::read_dir(entry.path()).into_iter().flatten().flatten() {
+                if is_dead(&shared.path()) {
+                    let _ = self.remove_dead(&shared.path(), Duration::ZERO);
+                }
+            }
+            // One of those that share an address, if nobody is left there: the system sees to that.
+            let _ = fs::remove_dir(entry.path());
         }
     }
 
@@ -129,26 +173,43 @@ impl Registry {
 
     /// Calls the listener at an address of this machine. None: there is none of this user's.
     /// EAGAIN: it has too many calls waiting.
-    pub(crate) fn call(&self, address: &SocketAddr) -> Result<Option<Talk>, Errno> {
+    pub(crate) fn call(&self, address: &SocketAddr) -> Result<Option<ControlChannel>, Errno> {
         #[cfg(feature = "simulation")]
         if let Some(called) = crate::simulation::control::call(address.port()) {
-            return Ok(called?.map(Talk::new));
+            return Ok(called?.map(ControlChannel::new));
         }
         for name in candidates(address) {
-            let path = self.path(&name);
-            if !path.exists() {
-                continue;
+            let paths = [self.path(&name)].into_iter().filter(|path| path.exists());
+            let mut full = false;
+            for path in paths.chain(self.sharing(&name)) {
+                let socket = open_socket()?;
+                let to = SocketAddrUnix::new(&path).map_err(errno)?;
+                match rustix::net::connect(&socket, &to) {
+                    Ok(()) => return Ok(Some(ControlChannel::new(socket))),
+                    Err(rustix::io::Errno::AGAIN) => full = true,
+                    // One that was killed, or went this moment.
+                    Err(_) => {}
+                }
             }
-            let socket = open_socket()?;
-            let to = SocketAddrUnix::new(&path).map_err(errno)?;
-            match rustix::net::connect(&socket, &to) {
-                Ok(()) => return Ok(Some(Talk::new(socket))),
-                Err(rustix::io::Errno::AGAIN) => return Err(Errno::EAGAIN),
-                // One that was killed, or went this moment.
-                Err(_) => {}
+            if full {
+                return Err(Errno::EAGAIN);
             }
         }
         Ok(None)
+    }
+
+    /// The listeners that share an address, another one first in each call.
+    fn sharing(&self, name: &str) -> Vec<PathBuf> {
+        static CALLS: AtomicUsize = AtomicUsize::new(0);
+        let folder = self.path(&format!("{name}{SHARED}"));
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut paths: Vec<PathBuf> = entries.take(MOST_SHARED).map(|entry| entry.path()).collect();
+        if !paths.is_empty() {
+            paths.sort();
+            let first = CALLS.fetch_add(1, Ordering::Relaxed) % paths.len();
+            paths.rotate_left(first);
+        }
+        paths
     }
 }
 
@@ -162,32 +223,57 @@ impl Drop for Registry {
 }
 
 /// A listener's entry, which goes with it.
-pub(crate) struct Listening {
+pub(crate) struct Registration {
     #[cfg(feature = "simulation")]
     _entry: Option<crate::simulation::control::Entry>,
     /// Goes first: once the socket is closed, the name may be the next listener's. None in the
     /// simulation, whose network knows listeners by their ports.
     _path: Option<BoundPath>,
+    /// The folder of those that share the address, after the path.
+    _folder: Option<Subfolder>,
     socket: OwnedFd,
 }
 
-impl Listening {
+/// A folder that goes with the last that is in it.
+struct Subfolder(PathBuf);
+
+impl Drop for Subfolder {
+    fn drop(&mut self) {
+        // Not while it holds anything: the system sees to that.
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+impl Registration {
+    /// Of a socket that is bound.
+    fn new(socket: OwnedFd, path: PathBuf, folder: Option<Subfolder>) -> Result<Self, Errno> {
+        let path = BoundPath::new(path);
+        rustix::net::listen(&socket, BACKLOG).map_err(errno)?;
+        Ok(Self {
+            #[cfg(feature = "simulation")]
+            _entry: None,
+            _path: Some(path),
+            _folder: folder,
+            socket,
+        })
+    }
+
     /// The next call, if one waits.
-    pub(crate) fn next(&self) -> Result<Option<Talk>, Errno> {
+    pub(crate) fn next(&self) -> Result<Option<ControlChannel>, Errno> {
         #[cfg(feature = "simulation")]
         if let Some(accepted) = crate::simulation::control::accept(self.as_fd()) {
-            return Ok(accepted?.map(Talk::new));
+            return Ok(accepted?.map(ControlChannel::new));
         }
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         match rustix::net::accept_with(&self.socket, flags) {
-            Ok(socket) => Ok(Some(Talk::new(socket))),
+            Ok(socket) => Ok(Some(ControlChannel::new(socket))),
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::CONNABORTED) => Ok(None),
             Err(error) => Err(errno(error)),
         }
     }
 }
 
-impl AsFd for Listening {
+impl AsFd for Registration {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -233,7 +319,7 @@ fn own_folder(folder: &Path, user: u32) -> Result<bool, String> {
 /// What the entry of a listener is called.
 fn listener_name(address: &SocketAddr, v6_only: bool) -> Option<String> {
     if let Some(ip) = address.to_ip() {
-        let name = ip_name(ip.ip(), ip.port());
+        let name = ip_name(ip.ip().to_canonical(), ip.port());
         return Some(if v6_only { format!("{name}-only") } else { name });
     }
     path_name(address)
@@ -257,11 +343,13 @@ fn candidates(address: &SocketAddr) -> Vec<String> {
     let Some(ip) = address.to_ip() else { return path_name(address).into_iter().collect() };
     let (port, any4) = (ip.port(), IpAddr::from([0; 4]));
     let any6 = IpAddr::from([0; 16]);
-    if !is_of_this_machine(ip.ip()) {
+    // An address of IPv4 that is mapped is that one.
+    let to = ip.ip().to_canonical();
+    if !is_of_this_machine(to) {
         return Vec::new();
     }
-    let exact = ip_name(ip.ip(), port);
-    match ip.ip() {
+    let exact = ip_name(to, port);
+    match to {
         IpAddr::V4(_) => vec![exact, ip_name(any4, port), ip_name(any6, port)],
         IpAddr::V6(_) => {
             let any = ip_name(any6, port);
@@ -273,7 +361,7 @@ fn candidates(address: &SocketAddr) -> Vec<String> {
 /// Why there is no listener at an address, as the system says it of its own sockets.
 pub(crate) fn nobody_at(address: &SocketAddr) -> Errno {
     match address.to_ip() {
-        Some(ip) if !is_of_this_machine(ip.ip()) => Errno::ENETUNREACH,
+        Some(ip) if !is_of_this_machine(ip.ip().to_canonical()) => Errno::ENETUNREACH,
         Some(_) => Errno::ECONNREFUSED,
         None => match address.to_path().filter(|path| path != "").map(fs::metadata) {
             None => Errno::EINVAL,
@@ -300,101 +388,5 @@ fn any_can_be_bound(ip: IpAddr) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn registry(name: &str) -> Registry {
-        let folder =
-            std::env::temp_dir().join(format!("gpunet-test-{}-{name}", std::process::id()));
-        let _ = fs::remove_dir_all(&folder);
-        let made = own_folder(&folder, rustix::process::geteuid().as_raw()).unwrap();
-        Registry { folder, made, namespace: 1 }
-    }
-
-    fn at(text: &str) -> SocketAddr {
-        text.parse::<std::net::SocketAddr>().unwrap().into()
-    }
-
-    #[test]
-    fn a_listener_is_found_under_each_of_its_addresses() {
-        let registry = registry("found");
-        let _any = registry.listen(&at("0.0.0.0:70"), false).unwrap();
-        assert!(registry.call(&at("127.0.0.1:70")).unwrap().is_some());
-        assert!(registry.call(&at("127.0.0.9:70")).unwrap().is_some());
-        assert!(registry.call(&at("127.0.0.1:71")).unwrap().is_none());
-        assert!(registry.call(&at("[::1]:70")).unwrap().is_none());
-        assert!(registry.call(&at("192.0.2.1:70")).unwrap().is_none(), "another machine's");
-        assert!(registry.call(&at("255.255.255.255:70")).unwrap().is_none(), "everybody's");
-        let _only = registry.listen(&at("[::]:72"), true).unwrap();
-        assert!(registry.call(&at("127.0.0.1:72")).unwrap().is_none());
-        let _both = registry.listen(&at("[::]:73"), false).unwrap();
-        assert!(registry.call(&at("127.0.0.1:73")).unwrap().is_some());
-        fs::remove_dir_all(&registry.folder).unwrap();
-    }
-
-    #[test]
-    fn a_name_is_taken_once_and_goes_with_its_listener() {
-        let registry = registry("taken");
-        let address = at("127.0.0.1:70");
-        let listening = registry.listen(&address, false).unwrap();
-        assert_eq!(registry.listen(&address, false).err(), Some(Errno::EADDRINUSE));
-        assert!(registry.call(&address).unwrap().is_some());
-        assert!(listening.next().unwrap().is_some());
-        assert!(listening.next().unwrap().is_none());
-        drop(listening);
-        assert!(registry.call(&address).unwrap().is_none());
-        assert_eq!(fs::read_dir(&registry.folder).unwrap().count(), 0);
-        // What a killed one leaves behind.
-        let left = registry.listen(&address, false).unwrap();
-        let Listening { socket, _path, .. } = left;
-        std::mem::forget(_path);
-        drop(socket);
-        assert!(registry.call(&address).unwrap().is_none());
-        let again = registry.listen(&address, false).unwrap();
-        // A probe is no call.
-        registry.sweep();
-        assert!(!is_dead(&registry.path(&listener_name(&address, false).unwrap())));
-        assert!(again.next().unwrap().is_none());
-        // And what nobody asks for goes when the next net looks.
-        let Listening { socket, _path, .. } = again;
-        std::mem::forget(_path);
-        drop(socket);
-        fs::write(registry.folder.join("a file"), "").unwrap();
-        registry.sweep();
-        assert_eq!(fs::read_dir(&registry.folder).unwrap().count(), 1, "the file stays");
-        fs::remove_dir_all(&registry.folder).unwrap();
-    }
-
-    #[test]
-    fn the_folder_goes_with_who_made_it_and_comes_back_for_others() {
-        let maker = registry("made");
-        let folder = maker.folder.clone();
-        let guest = Registry { folder: folder.clone(), made: false, namespace: 1 };
-        let address = at("127.0.0.1:70");
-        let listening = guest.listen(&address, false).unwrap();
-        drop(maker);
-        assert!(guest.call(&address).unwrap().is_some(), "a listener keeps it");
-        drop(listening);
-        drop(Registry { folder: folder.clone(), made: true, namespace: 1 });
-        assert!(!folder.exists());
-        assert!(guest.call(&address).unwrap().is_none());
-        let _again = guest.listen(&address, false).unwrap();
-        assert!(guest.call(&address).unwrap().is_some());
-        fs::remove_dir_all(&folder).unwrap();
-    }
-
-    #[test]
-    fn a_folder_that_others_may_use_is_not_trusted() {
-        use std::os::unix::fs::PermissionsExt;
-        let registry = registry("trusted");
-        let user = rustix::process::geteuid().as_raw();
-        assert!(own_folder(&registry.folder, user + 1).is_err());
-        fs::set_permissions(&registry.folder, fs::Permissions::from_mode(0o755)).unwrap();
-        assert!(own_folder(&registry.folder, user).unwrap_err().contains("755"));
-        let link = registry.folder.with_extension("link");
-        std::os::unix::fs::symlink(&registry.folder, &link).unwrap();
-        assert!(own_folder(&link, user).is_err());
-        fs::remove_file(&link).unwrap();
-        fs::remove_dir_all(&registry.folder).unwrap();
-    }
-}
+#[path = "registry_tests.rs"]
+mod tests;

@@ -1,5 +1,5 @@
-//! What two proxies say to one another about a direct stream: messages of fixed size over a
-//! sequenced-packet socket, with a descriptor where memory is offered. What comes is untrusted.
+//! The control channel of a p2p stream, between the proxies of its ends: a sequenced-packet socket for
+//! messages of fixed size, with a descriptor where memory is offered. What comes is untrusted.
 
 #![allow(unsafe_code, reason = "sendmsg and recvmsg with descriptors, peer credentials")]
 
@@ -7,18 +7,9 @@ use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use gpunet_device::SocketAddr;
-use gpunet_device::abi::VERSION as ABI_VERSION;
-use gpunet_device::abi::address::ADDRESS_WORDS;
 use gpunet_device::abi::errno::Errno;
 
-/// Changes with every change of the messages.
-const VERSION: u64 = 2;
-/// "gnetnear", little-endian.
-const MAGIC: u64 = u64::from_le_bytes(*b"gnetnear");
-/// Words of a message.
-const WORDS: usize = 10 + 2 * ADDRESS_WORDS;
-const BYTES: usize = WORDS * 8;
+use super::message::{BYTES, Message, WORDS};
 
 /// Who is at the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,135 +27,26 @@ impl Process {
     }
 }
 
-/// Memory that a side offers: what it will receive in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Offer {
-    /// Which arena of the process, and its size.
-    pub(crate) arena: u64,
-    pub(crate) arena_bytes: u64,
-    /// Where in it the ring lies, and its capacity.
-    pub(crate) ring: u64,
-    pub(crate) capacity: u32,
-    /// Where in it the mailbox lies.
-    pub(crate) mailbox: u64,
-    /// Where the stream's counters begin, in both directions: the caller's choice.
-    pub(crate) base: u64,
-}
-
-/// A message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "lives as long as one call, as large as on the wire")]
-pub(crate) enum Message {
-    /// The caller's first: who it is, on which GPU, its address, and the one that it calls.
-    Hello { token: u128, gpu: [u8; 17], send_ring: u32, name: SocketAddr, called: SocketAddr },
-    /// The listener's answer. Either says how large it wants the other's ring.
-    Welcome { token: u128, send_ring: u32 },
-    /// The listener's other answer.
-    Refused { errno: i32 },
-    /// Memory; its descriptor comes along.
-    Offer(Offer),
-    /// For a poller at the other end: how far this side's kernel has sent and received.
-    Counts { tail: u64, head: u64 },
-    /// A poller watches this side: tell how far you are.
-    Watch,
-    /// This side sends no more.
-    End,
-    /// This side is closed, and its kernel no longer touches the other's memory.
-    Close,
-}
-
-impl Message {
-    fn to_words(self) -> [u64; WORDS] {
-        let mut words = [0; WORDS];
-        let halves = |token: u128| [token as u64, (token >> 64) as u64];
-        let (kind, content): (u64, &[u64]) = match self {
-            Self::Hello { token, gpu, send_ring, name, called } => {
-                words[3] = u64::from(send_ring);
-                words[4..6].copy_from_slice(&halves(token));
-                let mut identity = [0; 24];
-                identity[..17].copy_from_slice(&gpu);
-                let (eights, _) = identity.as_chunks::<8>();
-                for (word, eight) in words[6..9].iter_mut().zip(eights) {
-                    *word = u64::from_le_bytes(*eight);
-                }
-                words[9] = u64::from(ABI_VERSION);
-                let addresses = [name.to_words(), called.to_words()];
-                words[10..].copy_from_slice(addresses.as_flattened());
-                (1, &[])
-            }
-            Self::Welcome { token, send_ring } => {
-                words[3] = u64::from(send_ring);
-                words[4..6].copy_from_slice(&halves(token));
-                (2, &[])
-            }
-            Self::Refused { errno } => (3, &[errno as u32 as u64]),
-            Self::Offer(offer) => {
-                let Offer { arena, arena_bytes, ring, capacity, mailbox, base } = offer;
-                (4, &[arena, arena_bytes, ring, u64::from(capacity), mailbox, base])
-            }
-            Self::Counts { tail, head } => (5, &[tail, head]),
-            Self::Watch => (6, &[]),
-            Self::End => (7, &[]),
-            Self::Close => (8, &[]),
-        };
-        words[4..4 + content.len()].copy_from_slice(content);
-        [words[0], words[1], words[2]] = [MAGIC, VERSION, kind];
-        words
-    }
-
-    fn from_words(words: &[u64; WORDS]) -> Option<Self> {
-        if words[..2] != [MAGIC, VERSION] {
-            return None;
-        }
-        let token = || u128::from(words[4]) | u128::from(words[5]) << 64;
-        let ring = || u32::try_from(words[3]).ok();
-        Some(match words[2] {
-            1 => {
-                let bytes = [words[6], words[7], words[8]].map(u64::to_le_bytes);
-                let gpu = *bytes.as_flattened().first_chunk::<17>()?;
-                if words[9] != u64::from(ABI_VERSION) {
-                    return None;
-                }
-                let (addresses, _) = words[10..].as_chunks::<ADDRESS_WORDS>();
-                let [name, called] = addresses.first_chunk::<2>()?.each_ref();
-                let [name, called] = [name, called].map(SocketAddr::from_words);
-                Self::Hello { token: token(), gpu, send_ring: ring()?, name, called }
-            }
-            2 => Self::Welcome { token: token(), send_ring: ring()? },
-            3 => {
-                Self::Refused { errno: i32::try_from(words[4]).ok().filter(|number| *number > 0)? }
-            }
-            4 => Self::Offer(Offer {
-                arena: words[4],
-                arena_bytes: words[5],
-                ring: words[6],
-                capacity: u32::try_from(words[7]).ok()?,
-                mailbox: words[8],
-                base: words[9],
-            }),
-            5 => Self::Counts { tail: words[4], head: words[5] },
-            6 => Self::Watch,
-            7 => Self::End,
-            8 => Self::Close,
-            _ => return None,
-        })
-    }
-}
-
-/// What there was to hear.
+/// What there was to receive.
 #[expect(clippy::large_enum_variant, reason = "as its message")]
-pub(crate) enum Heard {
+pub(crate) enum Received {
     Message(Message, Option<OwnedFd>),
     /// Nothing now.
     Nothing,
     /// Nothing any more.
-    Gone,
+    Closed,
 }
 
-/// One end of a talk.
-pub(crate) struct Talk(OwnedFd);
+#[cfg(test)]
+std::thread_local! {
+    /// How often something was received on this thread, or was to be.
+    pub(super) static RECEIVED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
 
-impl Talk {
+/// One end of a control channel.
+pub(crate) struct ControlChannel(OwnedFd);
+
+impl ControlChannel {
     pub(crate) fn new(socket: OwnedFd) -> Self {
         Self(socket)
     }
@@ -200,8 +82,8 @@ impl Talk {
         }
     }
 
-    /// Says something, without waiting. EAGAIN: the other end does not listen now.
-    pub(crate) fn say(&self, message: Message, with: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
+    /// Sends a message, without waiting. EAGAIN: the other end has too many that wait.
+    pub(crate) fn send(&self, message: Message, with: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
         let bytes = message.to_words().map(u64::to_le_bytes);
         let bytes = bytes.as_flattened();
         #[cfg(feature = "simulation")]
@@ -234,7 +116,9 @@ impl Talk {
     }
 
     /// The next message; EPROTO for one that makes no sense.
-    pub(crate) fn hear(&self) -> Result<Heard, Errno> {
+    pub(crate) fn receive(&self) -> Result<Received, Errno> {
+        #[cfg(test)]
+        RECEIVED.set(RECEIVED.get() + 1);
         let mut bytes = [0_u8; BYTES];
         #[cfg(feature = "simulation")]
         if let Some(received) = crate::simulation::control::receive(self.as_fd(), &mut bytes) {
@@ -254,22 +138,22 @@ impl Talk {
         header.msg_controllen = Control::ONE;
         let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
         // SAFETY: the header names memory that lives until the call returns.
-        let heard = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut header, flags) };
-        if heard < 0 {
+        let received = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut header, flags) };
+        if received < 0 {
             return nothing(last_errno());
         }
         // Owned first, so that none is left open whatever the rest is.
         let descriptor = descriptor_in(&header);
         let cut = header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0;
-        decoded(&bytes, heard == BYTES as isize && !cut, heard == 0, descriptor)
+        decoded(&bytes, received == BYTES as isize && !cut, received == 0, descriptor)
     }
 }
 
-/// What it means that nothing could be heard.
-fn nothing(errno: Errno) -> Result<Heard, Errno> {
+/// What it means that nothing could be received.
+fn nothing(errno: Errno) -> Result<Received, Errno> {
     match errno {
-        Errno::EAGAIN | Errno::EINTR => Ok(Heard::Nothing),
-        Errno::ECONNRESET => Ok(Heard::Gone),
+        Errno::EAGAIN | Errno::EINTR => Ok(Received::Nothing),
+        Errno::ECONNRESET => Ok(Received::Closed),
         errno => Err(errno),
     }
 }
@@ -280,9 +164,9 @@ fn decoded(
     whole: bool,
     end: bool,
     descriptor: Option<OwnedFd>,
-) -> Result<Heard, Errno> {
+) -> Result<Received, Errno> {
     if end {
-        return Ok(Heard::Gone);
+        return Ok(Received::Closed);
     }
     let (eights, _) = bytes.as_chunks::<8>();
     let mut words = [0; WORDS];
@@ -290,19 +174,19 @@ fn decoded(
         *word = u64::from_le_bytes(*eight);
     }
     match Message::from_words(&words) {
-        Some(message) if whole => Ok(Heard::Message(message, descriptor)),
+        Some(message) if whole => Ok(Received::Message(message, descriptor)),
         _ => Err(Errno::EPROTO),
     }
 }
 
 #[cfg(feature = "simulation")]
-impl Drop for Talk {
+impl Drop for ControlChannel {
     fn drop(&mut self) {
         crate::simulation::control::close(self.as_fd());
     }
 }
 
-impl AsFd for Talk {
+impl AsFd for ControlChannel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -344,24 +228,22 @@ fn last_errno() -> Errno {
     Errno(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
 }
 
-pub(crate) fn errno(errno: rustix::io::Errno) -> Errno {
-    Errno(errno.raw_os_error())
-}
-
 #[cfg(test)]
 mod tests {
+    use gpunet_device::SocketAddr;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
+    use super::super::message::Offer;
     use super::*;
 
-    fn pair() -> [Talk; 2] {
+    fn pair() -> [ControlChannel; 2] {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (a, b) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
-        [Talk::new(a), Talk::new(b)]
+        [ControlChannel::new(a), ControlChannel::new(b)]
     }
 
     #[test]
-    fn messages_come_as_they_were_said() {
+    fn messages_come_as_they_were_sent() {
         let [a, b] = pair();
         let name = std::net::SocketAddr::from(([127, 0, 0, 1], 7)).into();
         let offer = Offer {
@@ -389,13 +271,15 @@ mod tests {
             Message::Close,
         ];
         for message in all {
-            a.say(message, Some(b.as_fd())).unwrap();
-            let Ok(Heard::Message(heard, Some(_))) = b.hear() else { panic!("{message:?}") };
-            assert_eq!(heard, message);
+            a.send(message, Some(b.as_fd())).unwrap();
+            let Ok(Received::Message(received, Some(_))) = b.receive() else {
+                panic!("{message:?}")
+            };
+            assert_eq!(received, message);
         }
-        assert!(matches!(b.hear(), Ok(Heard::Nothing)));
+        assert!(matches!(b.receive(), Ok(Received::Nothing)));
         drop(a);
-        assert!(matches!(b.hear(), Ok(Heard::Gone)));
+        assert!(matches!(b.receive(), Ok(Received::Closed)));
     }
 
     #[test]
@@ -412,7 +296,7 @@ mod tests {
             let bytes = vec![0xA5; length];
             sendmsg(&a.0, &[io::IoSlice::new(&bytes)], &mut with, SendFlags::empty()).unwrap();
             drop(writer);
-            assert!(matches!(b.hear(), Err(Errno::EPROTO)), "{length}");
+            assert!(matches!(b.receive(), Err(Errno::EPROTO)), "{length}");
             // Nobody holds the other end.
             assert_eq!(io::Read::read(&mut reader, &mut [0; 1]).unwrap(), 0);
         }
@@ -420,13 +304,13 @@ mod tests {
         words[2] = 99;
         let bytes = words.map(u64::to_le_bytes);
         rustix::net::send(&a.0, bytes.as_flattened(), rustix::net::SendFlags::empty()).unwrap();
-        assert!(matches!(b.hear(), Err(Errno::EPROTO)));
+        assert!(matches!(b.receive(), Err(Errno::EPROTO)));
         assert_eq!(a.peer_pid(), Ok(std::process::id() as i32));
     }
 
     /// Notes that a test of this file cannot run here, for who counts tests.
     fn skip(test: &str, reason: &str) {
-        let line = format!("transport::local::talk::tests::{test}: {reason}\n");
+        let line = format!("transport::p2p::channel::tests::{test}: {reason}\n");
         print!("skipped: {line}");
         if let Some(path) = std::env::var_os("GPUNET_SKIP_LOG") {
             let log = std::fs::OpenOptions::new().create(true).append(true).open(path);
@@ -465,19 +349,19 @@ mod tests {
         rustix::net::listen(&listener, 4).unwrap();
         let called = as_stranger(Box::new(move || Ok(rustix::net::connect(&socket()?, &ours)?)));
         assert!(called.unwrap().success());
-        let talk = Talk::new(rustix::net::accept(&listener).unwrap());
-        assert_eq!(talk.peer_pid(), Err(Errno::EACCES));
+        let channel = ControlChannel::new(rustix::net::accept(&listener).unwrap());
+        assert_eq!(channel.peer_pid(), Err(Errno::EACCES));
         // One that listens.
         let (theirs, bound) = (socket().unwrap(), at("theirs"));
         let inherited = theirs.try_clone().unwrap();
-        let listening = as_stranger(Box::new(move || {
+        let registration = as_stranger(Box::new(move || {
             rustix::net::bind(&inherited, &bound)?;
             Ok(rustix::net::listen(&inherited, 4)?)
         }));
-        assert!(listening.unwrap().success());
+        assert!(registration.unwrap().success());
         let call = socket().unwrap();
         rustix::net::connect(&call, &at("theirs")).unwrap();
-        assert_eq!(Talk::new(call).peer_pid(), Err(Errno::EACCES));
+        assert_eq!(ControlChannel::new(call).peer_pid(), Err(Errno::EACCES));
         drop(theirs);
         std::fs::remove_dir_all(&folder).unwrap();
     }

@@ -1,4 +1,4 @@
-//! How two ends meet: four messages. A descriptor is given to nobody who has not shown who it is.
+//! The handshake by which two ends connect: four messages. A descriptor is given to nobody who has not shown who it is.
 //!
 //! ```text
 //!  caller                                   listener
@@ -14,10 +14,15 @@ use std::sync::Arc;
 
 use gpunet_device::abi::errno::Errno;
 
-use super::Local;
-use super::inbox::{self, Inbox};
-use super::stream::{DirectStream, Grave, Names};
-use super::talk::{Heard, Message, Process, Talk};
+use super::super::RingSizes;
+use super::P2p;
+use super::arena;
+use super::channel::{ControlChannel, Process, Received};
+use super::deferred::DeferredFree;
+use super::inbox::Inbox;
+use super::message::Message;
+use super::names::Names;
+use super::stream::P2pStream;
 use crate::pool::ring_capacity;
 
 /// What comes next.
@@ -30,10 +35,10 @@ enum Expected {
     Offer(Process),
 }
 
-/// A meeting that is under way.
-pub(crate) struct Meeting {
-    local: Arc<Local>,
-    talk: Arc<Talk>,
+/// See the module.
+pub(crate) struct Handshake {
+    p2p: Arc<P2p>,
+    channel: Arc<ControlChannel>,
     names: Names,
     receive_ring: u32,
     send_ring: u32,
@@ -42,77 +47,79 @@ pub(crate) struct Meeting {
     offered: Option<Inbox>,
 }
 
-impl Meeting {
+impl Handshake {
     /// Of one that calls.
     pub(crate) fn call(
-        local: Arc<Local>,
-        talk: Talk,
+        p2p: Arc<P2p>,
+        channel: ControlChannel,
         names: Names,
-        (receive_ring, send_ring): (u32, u32),
+        sizes: RingSizes,
     ) -> Result<Box<Self>, Errno> {
-        talk.peer_pid()?;
-        let (token, gpu) = (super::token(), local.gpu.identity());
+        channel.peer_pid()?;
+        let (token, gpu) = (super::token(), p2p.gpu.identity());
         let (name, called) = (names.own, names.peer);
-        talk.say(Message::Hello { token, gpu, send_ring, name, called }, None)?;
-        Ok(Self::new(local, talk, names, (receive_ring, send_ring), Expected::Welcome))
+        channel.send(Message::Hello { token, gpu, send_ring: sizes.send, name, called }, None)?;
+        Ok(Self::new(p2p, channel, names, sizes, Expected::Welcome))
     }
 
     /// Of one that was called.
     pub(crate) fn answer(
-        local: Arc<Local>,
-        talk: Talk,
+        p2p: Arc<P2p>,
+        channel: ControlChannel,
         names: Names,
-        rings: (u32, u32),
+        sizes: RingSizes,
     ) -> Result<Box<Self>, Errno> {
-        talk.peer_pid()?;
-        Ok(Self::new(local, talk, names, rings, Expected::Hello))
+        channel.peer_pid()?;
+        Ok(Self::new(p2p, channel, names, sizes, Expected::Hello))
     }
 
     fn new(
-        local: Arc<Local>,
-        talk: Talk,
+        p2p: Arc<P2p>,
+        channel: ControlChannel,
         names: Names,
-        (receive_ring, send_ring): (u32, u32),
+        sizes: RingSizes,
         expected: Expected,
     ) -> Box<Self> {
-        let (talk, offered) = (Arc::new(talk), None);
-        Box::new(Self { local, talk, names, receive_ring, send_ring, expected, offered })
+        let (channel, offered) = (Arc::new(channel), None);
+        let RingSizes { receive: receive_ring, send: send_ring } = sizes;
+        Box::new(Self { p2p, channel, names, receive_ring, send_ring, expected, offered })
     }
 
     /// Goes on as far as it can; the stream once it is connected.
     pub(crate) fn turn(mut self: Box<Self>) -> Result<Progressed, Errno> {
         // Counted: each message is the next of four.
         loop {
-            let heard = match self.talk.hear()? {
-                Heard::Nothing => return Ok(Progressed::Later(self)),
-                Heard::Gone => return Err(Errno::ECONNREFUSED),
-                Heard::Message(message, descriptor) => (message, descriptor),
+            let received = match self.channel.receive()? {
+                Received::Nothing => return Ok(Progressed::Later(self)),
+                Received::Closed => return Err(Errno::ECONNREFUSED),
+                Received::Message(message, descriptor) => (message, descriptor),
             };
             let expected = std::mem::replace(&mut self.expected, Expected::Hello);
-            self.expected = match (expected, heard) {
+            self.expected = match (expected, received) {
                 (_, (Message::Refused { errno }, _)) => {
                     // Who refuses has given its kernel nothing.
                     self.offered = None;
                     return Err(Errno(errno));
                 }
                 (Expected::Hello, (Message::Hello { token, gpu, send_ring, name, called }, _)) => {
-                    let peer = Process { pid: self.talk.peer_pid()?, token };
+                    let peer = Process { pid: self.channel.peer_pid()?, token };
                     // GPUs of one kind may reach each other's memory; the driver will say.
-                    if gpu[0] != self.local.gpu.identity()[0] {
+                    if gpu[0] != self.p2p.gpu.identity()[0] {
                         return self.refuse(Errno::EXDEV);
                     }
                     self.names = self.names.of_accepted(name, called);
                     self.receive_ring = together(self.receive_ring, send_ring);
                     let send_ring = self.send_ring;
-                    self.talk.say(Message::Welcome { token: super::token(), send_ring }, None)?;
+                    self.channel
+                        .send(Message::Welcome { token: super::token(), send_ring }, None)?;
                     Expected::Offer(peer)
                 }
                 (Expected::Welcome, (Message::Welcome { token, send_ring }, _)) => {
-                    let peer = Process { pid: self.talk.peer_pid()?, token };
+                    let peer = Process { pid: self.channel.peer_pid()?, token };
                     let ring = together(self.receive_ring, send_ring);
-                    let inbox = self.local.inbox(peer, ring, inbox::new_base())?;
+                    let inbox = self.p2p.inbox(peer, ring, arena::new_base())?;
                     let (offer, descriptor) = inbox.offer()?;
-                    self.talk.say(Message::Offer(offer), Some(descriptor.as_fd()))?;
+                    self.channel.send(Message::Offer(offer), Some(descriptor.as_fd()))?;
                     self.offered = Some(inbox);
                     Expected::Offer(peer)
                 }
@@ -121,7 +128,7 @@ impl Meeting {
                     if self.offered.as_ref().is_some_and(|inbox| inbox.base() != offer.base) {
                         return self.refuse(Errno::EPROTO);
                     }
-                    let outbox = self.local.arenas.outbox(peer, &offer, descriptor);
+                    let outbox = self.p2p.arenas.outbox(peer, &offer, descriptor);
                     let outbox = outbox.or_else(|errno| self.refuse(errno))?;
                     let inbox = match self.offered.take() {
                         Some(inbox) => inbox,
@@ -130,8 +137,8 @@ impl Meeting {
                             answered.or_else(|errno| self.refuse(errno))?
                         }
                     };
-                    let (local, talk) = (Arc::clone(&self.local), Arc::clone(&self.talk));
-                    let stream = DirectStream::new(local, self.names, talk, inbox, outbox);
+                    let (p2p, channel) = (Arc::clone(&self.p2p), Arc::clone(&self.channel));
+                    let stream = P2pStream::new(p2p, self.names, channel, inbox, outbox);
                     return Ok(Progressed::Done(Box::new(stream)));
                 }
                 _ => return self.refuse(Errno::EPROTO),
@@ -140,40 +147,40 @@ impl Meeting {
     }
 
     fn answer_offer(&self, peer: Process, base: u64) -> Result<Inbox, Errno> {
-        let inbox = self.local.inbox(peer, self.receive_ring, base)?;
+        let inbox = self.p2p.inbox(peer, self.receive_ring, base)?;
         let (offer, descriptor) = inbox.offer()?;
-        self.talk.say(Message::Offer(offer), Some(descriptor.as_fd()))?;
+        self.channel.send(Message::Offer(offer), Some(descriptor.as_fd()))?;
         Ok(inbox)
     }
 
     fn refuse<T>(&self, errno: Errno) -> Result<T, Errno> {
         // To the listener the caller's offer was the last word: what it is told next is the end.
         if self.offered.is_none() {
-            // Who does not hear it sees the talk end.
-            let _ = self.talk.say(Message::Refused { errno: errno.0 }, None);
+            // Who does not receive it sees the channel end.
+            let _ = self.channel.send(Message::Refused { errno: errno.0 }, None);
         }
         Err(errno)
     }
 }
 
-impl Drop for Meeting {
+impl Drop for Handshake {
     fn drop(&mut self) {
         if let Some(inbox) = self.offered.take() {
-            self.local.lay_to_rest(Grave::new(Arc::clone(&self.talk), inbox));
+            self.p2p.defer_free(DeferredFree::new(Arc::clone(&self.channel), inbox, false, false));
         }
     }
 }
 
-impl AsFd for Meeting {
+impl AsFd for Handshake {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.talk.as_fd()
+        self.channel.as_fd()
     }
 }
 
-/// How far a meeting is.
+/// How far a handshake is.
 pub(crate) enum Progressed {
-    Later(Box<Meeting>),
-    Done(Box<DirectStream>),
+    Later(Box<Handshake>),
+    Done(Box<P2pStream>),
 }
 
 /// The one ring of a direction stands for two: the sender's and the receiver's. It lies in the

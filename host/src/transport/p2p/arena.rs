@@ -1,5 +1,5 @@
-//! Where direct streams receive: an inbox is a ring and a mailbox in an arena of GPU memory. Each
-//! peer process has arenas of its own, so that a descriptor shows it nothing of others.
+//! Arenas: GPU memory for the inboxes of p2p streams. Each peer process has arenas of its own, so that
+//! a descriptor shows it nothing of others.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -7,22 +7,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use gpunet_device::abi::bits::{Progress, Unit};
-use gpunet_device::abi::card::Place;
 use gpunet_device::abi::errno::Errno;
-use gpunet_device::abi::layout::{
-    HEAD_AT, P2P_INBOX_BYTES, P2P_INBOX_WORDS, PAGE_BYTES, TAIL_AT, UNITS_AT, WATCHED_AT,
-};
-use gpunet_device::abi::net::WINDOW;
-use gpunet_device::planted::{Bug, planted};
+use gpunet_device::abi::layout::{P2P_INBOX_BYTES, PAGE_BYTES};
 
-use super::talk::{Offer, Process};
+use super::channel::Process;
+use super::inbox::{Inbox, Outbox};
+use super::message::Offer;
 use crate::gpu::{Arena, Gpu, GpuError, Moment};
 use crate::pool::{Buddies, LARGEST_RING, SMALLEST_RING, ring_capacity};
 
-/// Where the counters of direct streams begin: beyond those of other streams, and each at a number
+/// Where the counters of p2p streams begin: beyond those of other streams, and each at a number
 /// of its own, so that who knows how far one of them was never takes another for it.
-const BASE: u64 = 1 << 57;
+pub(super) const BASE: u64 = 1 << 57;
 const NUMBER_SHIFT: u32 = 33;
 const NUMBERS: u64 = 1 << 23;
 /// A peer's first arena is so large, the next ones so, or as their first ring needs it.
@@ -53,7 +49,7 @@ fn is_base(base: u64) -> bool {
     base & !((NUMBERS - 1) << NUMBER_SHIFT | behind) == BASE
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -90,6 +86,13 @@ const KEEP: Duration = if cfg!(test) { Duration::from_millis(250) } else { Durat
 impl<T> Kept<T> {
     fn new(it: &Arc<T>) -> Self {
         Self { it: Arc::clone(it), idle: None }
+    }
+
+    /// A stream may use it. Even one that comes and goes between two looks ends the time for which
+    /// nobody did.
+    fn use_again(&mut self) -> Arc<T> {
+        self.idle = None;
+        Arc::clone(&self.it)
     }
 
     fn is_idle(&self) -> bool {
@@ -152,12 +155,12 @@ impl Home for Arena {
 }
 
 /// An arena of this net's own, and what of it is free.
-struct Chunk {
-    number: u64,
-    arena: Arc<Arena>,
-    free: Mutex<Buddies>,
+pub(super) struct Chunk {
+    pub(super) number: u64,
+    pub(super) arena: Arc<Arena>,
+    pub(super) free: Mutex<Buddies>,
     /// Somebody may write there who has not said that it is done: no stream is to use it again.
-    spoilt: AtomicBool,
+    pub(super) spoilt: AtomicBool,
 }
 
 impl Drop for Chunk {
@@ -166,35 +169,6 @@ impl Drop for Chunk {
             own.remove(&self.number);
         }
     }
-}
-
-/// Where a stream receives. Dropped, its memory can be used by the next stream with the same peer:
-/// who drops it knows that the peer's kernel no longer writes there, or spoils it.
-pub(crate) struct Inbox {
-    chunk: Arc<Chunk>,
-    ring: u64,
-    capacity: u32,
-    mailbox: u64,
-    base: u64,
-}
-
-impl Drop for Inbox {
-    fn drop(&mut self) {
-        #[cfg(feature = "simulation")]
-        crate::simulation::inbox(self.chunk.arena.address(self.mailbox as usize), false);
-        let mut free = lock(&self.chunk.free);
-        free.give(self.ring, self.capacity);
-        free.give(self.mailbox, P2P_INBOX_BYTES as u32);
-    }
-}
-
-/// Where the other end of a stream receives.
-pub(crate) struct Outbox {
-    arena: Arc<Arena>,
-    ring: u64,
-    capacity: u32,
-    mailbox: u64,
-    base: u64,
 }
 
 impl Arenas {
@@ -234,9 +208,9 @@ impl Arenas {
     /// An inbox for streams from a peer; ENOBUFS when the net's memory for them is used up.
     pub(crate) fn inbox(&self, peer: Process, ring: u32, base: u64) -> Result<Inbox, Errno> {
         let capacity = ring_capacity(ring);
-        let known: Vec<Arc<Chunk>> = lock(&self.own).get(&peer).map_or(Vec::new(), |chunks| {
-            chunks.iter().map(|chunk| Arc::clone(&chunk.it)).collect()
-        });
+        let known: Vec<Arc<Chunk>> = lock(&self.own)
+            .get_mut(&peer)
+            .map_or(Vec::new(), |chunks| chunks.iter_mut().map(Kept::use_again).collect());
         if let Some(inbox) = known.iter().find_map(|chunk| Chunk::take(chunk, capacity, base)) {
             inbox.prepare()?;
             return Ok(inbox);
@@ -327,8 +301,8 @@ impl Arenas {
     ) -> Result<Arc<Arena>, Errno> {
         let key = (peer, offer.arena);
         let mut peers = lock(&self.peers);
-        if let Some(known) = peers.get(&key) {
-            return Ok(Arc::clone(&known.it));
+        if let Some(known) = peers.get_mut(&key) {
+            return Ok(known.use_again());
         }
         let idle = peers.values().filter(|arena| arena.is_idle());
         if idle.map(|arena| arena.it.len() as u64).sum::<u64>() > self.most {
@@ -359,135 +333,8 @@ impl Chunk {
     }
 }
 
-impl Inbox {
-    /// Writes the mailbox anew: what stands there is the last stream's.
-    fn prepare(&self) -> Result<(), Errno> {
-        // No unit belongs to a packet of the stream.
-        let mut words = vec![Unit::blank(self.base).0; P2P_INBOX_WORDS];
-        words[..UNITS_AT].fill(0);
-        words[TAIL_AT] = Progress::new(self.base, 0).0;
-        words[HEAD_AT] = Progress::new(self.base, 0).0;
-        if planted(Bug::UnitsOfLastStream) {
-            words.truncate(UNITS_AT);
-        }
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let written = self.chunk.arena.write(self.mailbox as usize, &bytes);
-        #[cfg(feature = "simulation")]
-        crate::simulation::inbox(self.chunk.arena.address(self.mailbox as usize), true);
-        written.map_err(|error| out_of_memory(&error))
-    }
-
-    /// Kernels may use it as long as they run: its stream was not closed in order.
-    pub(crate) fn abandon(&self) {
-        self.chunk.arena.abandon();
-    }
-
-    /// The other end has gone without a word, and its kernels may run on: no other stream is to
-    /// receive in this memory, or in what belongs with it.
-    pub(crate) fn spoil(&self) {
-        // Relaxed: it says nothing of other memory.
-        self.chunk.spoilt.store(true, Ordering::Relaxed);
-    }
-
-    /// Where the stream's counters begin.
-    pub(crate) fn base(&self) -> u64 {
-        self.base
-    }
-
-    pub(crate) fn place(&self) -> Place {
-        place(&self.chunk.arena, self.ring, self.capacity, self.base)
-    }
-
-    pub(crate) fn inbox_page(&self) -> u32 {
-        page(&self.chunk.arena, self.mailbox)
-    }
-
-    /// What the peer is told of it, and the descriptor of its arena.
-    pub(crate) fn offer(&self) -> Result<(Offer, OwnedFd), Errno> {
-        let Self { chunk, ring, capacity, mailbox, base } = self;
-        let descriptor = chunk.arena.export().map_err(|error| out_of_memory(&error))?;
-        let (arena, arena_bytes) = (chunk.number, chunk.arena.len() as u64);
-        let (ring, capacity, mailbox, base) = (*ring, *capacity, *mailbox, *base);
-        let offer = Offer { arena, arena_bytes, ring, capacity, mailbox, base };
-        Ok((offer, descriptor))
-    }
-
-    /// How far the peer's kernel says that it has sent and received.
-    pub(crate) fn counts(&self) -> Result<(u64, u64), Errno> {
-        let [sent, received] = self.progress()?;
-        Ok((sent.count(), received.count()))
-    }
-
-    /// The same as the peer's kernel has written it: what was sent first.
-    fn progress(&self) -> Result<[Progress; 2], Errno> {
-        let mut bytes = [0; 16];
-        let at = self.mailbox as usize + TAIL_AT * 8;
-        self.chunk.arena.read(at, &mut bytes).map_err(|error| out_of_memory(&error))?;
-        let (words, _) = bytes.as_chunks::<8>();
-        Ok([words[0], words[1]].map(|word| Progress(u64::from_ne_bytes(word))))
-    }
-
-    /// Tells this side's kernel that the stream has failed: the other end's, which writes there
-    /// otherwise, is gone. What it has sent can still be received; words of a small message
-    /// tell whether it has come as a whole, so the number stays.
-    pub(crate) fn fail(&self) -> Result<(), Errno> {
-        let over = Progress::ENDED | Progress::FAILED;
-        let words = self.progress()?.map(|progress| progress.0 | over);
-        let at = self.mailbox as usize + TAIL_AT * 8;
-        let bytes = words.map(u64::to_ne_bytes);
-        let written = self.chunk.arena.write(at, bytes.as_flattened());
-        written.map_err(|error| out_of_memory(&error))
-    }
-
-    /// Whether the kernels tell their proxies what happens.
-    pub(crate) fn is_watched(&self) -> Result<bool, Errno> {
-        let mut word = [0; 8];
-        let at = self.mailbox as usize + WATCHED_AT * 8;
-        self.chunk.arena.read(at, &mut word).map_err(|error| out_of_memory(&error))?;
-        Ok(word != [0; 8])
-    }
-
-    /// Has this side's kernel do so.
-    pub(crate) fn set_watched(&self) -> Result<(), Errno> {
-        set_watched(&self.chunk.arena, self.mailbox)
-    }
-}
-
-impl Outbox {
-    /// As [`Inbox::abandon`].
-    pub(crate) fn abandon(&self) {
-        self.arena.abandon();
-    }
-
-    /// Has the other end's kernel tell its proxy what happens.
-    pub(crate) fn set_watched(&self) -> Result<(), Errno> {
-        set_watched(&self.arena, self.mailbox)
-    }
-
-    pub(crate) fn place(&self) -> Place {
-        place(&self.arena, self.ring, self.capacity, self.base)
-    }
-
-    pub(crate) fn inbox_page(&self) -> u32 {
-        page(&self.arena, self.mailbox)
-    }
-}
-
-fn place(arena: &Arena, ring: u64, capacity: u32, base: u64) -> Place {
-    Place { region: WINDOW, offset: arena.offset() + ring, capacity, base }
-}
-
-fn page(arena: &Arena, mailbox: u64) -> u32 {
-    ((arena.offset() + mailbox) / PAGE_BYTES as u64) as u32
-}
-
-fn set_watched(arena: &Arena, mailbox: u64) -> Result<(), Errno> {
-    let at = mailbox as usize + WATCHED_AT * 8;
-    arena.write(at, &1_u64.to_ne_bytes()).map_err(|error| out_of_memory(&error))
-}
-
-fn out_of_memory(error: &GpuError) -> Errno {
-    tracing::warn!(%error, "no GPU memory for a direct stream");
+pub(super) fn out_of_memory(error: &GpuError) -> Errno {
+    tracing::warn!(%error, "no GPU memory for a p2p stream");
     Errno::ENOBUFS
 }
 
@@ -533,22 +380,5 @@ mod tests {
         let first = arena_of_next();
         arenas.tidy();
         assert_eq!(arena_of_next(), first);
-    }
-
-    #[test]
-    fn a_failure_keeps_the_mark_of_a_packet() {
-        let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
-        let arenas = Arc::new(Arenas::new(gpu, 64 << 20));
-        let inbox = arenas.inbox(Process { pid: 1, token: 1 }, 4096, BASE).expect("memory");
-        // Its words have not come, so that a kernel must not look for it in the ring.
-        let announced = [Progress::new(BASE + 40, Progress::PACKET), Progress::new(BASE + 9, 0)];
-        let at = inbox.mailbox as usize + TAIL_AT * 8;
-        let bytes = announced.map(|progress| progress.0.to_ne_bytes());
-        inbox.chunk.arena.write(at, bytes.as_flattened()).expect("it is there");
-        inbox.fail().expect("it is there");
-        let [sent, received] = inbox.progress().expect("it is there");
-        assert_eq!((sent.count(), sent.is_packet()), (BASE + 40, true));
-        assert_eq!((received.count(), received.is_packet()), (BASE + 9, false));
-        assert!(sent.has_failed() && sent.is_over() && received.has_failed());
     }
 }

@@ -1,0 +1,147 @@
+//! A p2p stream that is being connected.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::Instant;
+
+use gpunet_device::SocketAddr;
+use gpunet_device::abi::errno::Errno;
+use gpunet_device::abi::option::SocketOption;
+
+use super::super::connecting::P2P_TIMEOUT;
+use super::super::{Connector, RingRegion, RingSizes, Socket, Stream, Transport};
+use super::P2p;
+use super::channel::ControlChannel;
+use super::handshake::{Handshake, Progressed};
+use super::names::Names;
+use super::stream::P2pStream;
+
+enum State {
+    /// The listener's queue was full: since when it is called again and again.
+    Waiting {
+        since: Instant,
+    },
+    /// The listener's proxy will take the call.
+    Called(ControlChannel),
+    Handshake(Box<Handshake>),
+    Connected(Box<P2pStream>),
+    /// It failed.
+    Gone,
+}
+
+/// See the module.
+pub(in super::super) struct P2pConnector {
+    p2p: Arc<P2p>,
+    names: Names,
+    sizes: RingSizes,
+    state: State,
+}
+
+impl P2pConnector {
+    /// With a channel to the listener, or without one where its queue is full.
+    pub(in super::super) fn new(
+        p2p: Arc<P2p>,
+        channel: Option<ControlChannel>,
+        names: Names,
+        sizes: RingSizes,
+    ) -> Self {
+        let state = match channel {
+            Some(channel) => State::Called(channel),
+            None => State::Waiting { since: Instant::now() },
+        };
+        Self { p2p, names, sizes, state }
+    }
+
+    fn start(&mut self, channel: ControlChannel) -> Result<bool, Errno> {
+        let handshake = Handshake::call(Arc::clone(&self.p2p), channel, self.names, self.sizes)?;
+        self.state = State::Handshake(handshake);
+        Ok(false)
+    }
+}
+
+impl Socket for P2pConnector {
+    fn transport(&self) -> Transport {
+        Transport::P2p
+    }
+
+    fn set_option(&mut self, _: SocketOption, _: u64) -> Result<(), Errno> {
+        Err(Errno::ENOPROTOOPT)
+    }
+
+    fn option(&self, _: SocketOption) -> Result<u64, Errno> {
+        Err(Errno::ENOPROTOOPT)
+    }
+
+    fn local_addr(&self) -> Result<SocketAddr, Errno> {
+        Ok(self.names.own)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match &self.state {
+            State::Waiting { .. } | State::Gone => None,
+            State::Called(channel) => Some(channel.as_fd()),
+            State::Handshake(handshake) => Some(handshake.as_fd()),
+            State::Connected(stream) => stream.descriptor(),
+        }
+    }
+}
+
+impl Connector for P2pConnector {
+    fn region(&mut self, _: &SocketAddr) -> Result<RingRegion, Errno> {
+        Ok(RingRegion::Window)
+    }
+
+    fn connect(&mut self, peer: &SocketAddr) -> Result<bool, Errno> {
+        match std::mem::replace(&mut self.state, State::Gone) {
+            State::Called(channel) => self.start(channel),
+            State::Waiting { since } => match self.p2p.registry.call(peer) {
+                Ok(Some(channel)) => self.start(channel),
+                Ok(None) => Err(Errno::ECONNREFUSED),
+                Err(Errno::EAGAIN) if since.elapsed() < P2P_TIMEOUT => {
+                    self.state = State::Waiting { since };
+                    Err(Errno::EAGAIN)
+                }
+                Err(Errno::EAGAIN) => Err(Errno::ETIMEDOUT),
+                Err(errno) => Err(errno),
+            },
+            State::Handshake(_) => Err(Errno::EALREADY),
+            State::Connected(_) => Err(Errno::EISCONN),
+            State::Gone => Err(Errno::EINVAL),
+        }
+    }
+
+    fn finish_connect(&mut self) -> Result<bool, Errno> {
+        match std::mem::replace(&mut self.state, State::Gone) {
+            State::Handshake(handshake) => match handshake.turn()? {
+                Progressed::Later(handshake) => {
+                    self.state = State::Handshake(handshake);
+                    Ok(false)
+                }
+                Progressed::Done(stream) => {
+                    self.state = State::Connected(stream);
+                    Ok(true)
+                }
+            },
+            State::Gone => Err(Errno::EINVAL),
+            waiting => {
+                let done = matches!(waiting, State::Connected(_));
+                self.state = waiting;
+                Ok(done)
+            }
+        }
+    }
+
+    #[cfg(test)]
+    fn has_waited(&mut self, time: std::time::Duration) {
+        if let State::Waiting { since } = &mut self.state {
+            *since = since.checked_sub(time).expect("the clock runs longer");
+        }
+    }
+
+    fn into_stream(self: Box<Self>) -> Result<Box<dyn Stream>, Errno> {
+        match self.state {
+            State::Connected(stream) => Ok(stream),
+            _ => Err(Errno::ENOTCONN),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The messages of control channels: what the proxies at both ends of a p2p stream tell each other.
+//! All have the same size, and what comes is untrusted.
+
+use gpunet_device::SocketAddr;
+use gpunet_device::abi::VERSION as ABI_VERSION;
+use gpunet_device::abi::address::ADDRESS_WORDS;
+
+/// Changes with every change of the messages.
+const VERSION: u64 = 3;
+/// "gnet-p2p", little-endian.
+const MAGIC: u64 = u64::from_le_bytes(*b"gnet-p2p");
+/// Words of a message.
+pub(super) const WORDS: usize = 10 + 2 * ADDRESS_WORDS;
+pub(super) const BYTES: usize = WORDS * 8;
+
+/// Memory that a side offers: what it will receive in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Offer {
+    /// Which arena of the process, and its size.
+    pub(crate) arena: u64,
+    pub(crate) arena_bytes: u64,
+    /// Where in it the ring lies, and its capacity.
+    pub(crate) ring: u64,
+    pub(crate) capacity: u32,
+    /// Where in it the mailbox lies.
+    pub(crate) mailbox: u64,
+    /// Where the stream's counters begin, in both directions: the caller's choice.
+    pub(crate) base: u64,
+}
+
+/// A message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "lives as long as one call, as large as on the wire")]
+pub(crate) enum Message {
+    /// The caller's first: who it is, on which GPU, its address, and the one that it calls.
+    Hello { token: u128, gpu: [u8; 17], send_ring: u32, name: SocketAddr, called: SocketAddr },
+    /// The listener's answer. Either says how large it wants the other's ring.
+    Welcome { token: u128, send_ring: u32 },
+    /// The listener's other answer.
+    Refused { errno: i32 },
+    /// Memory; its descriptor comes along.
+    Offer(Offer),
+    /// For a poller at the other end: how far this side's kernel has sent and received.
+    Counts { tail: u64, head: u64 },
+    /// A poller watches this side: tell how far you are.
+    Watch,
+    /// This side sends no more.
+    End,
+    /// This side is closed, and its kernel no longer touches the other's memory.
+    Close,
+}
+
+impl Message {
+    pub(super) fn to_words(self) -> [u64; WORDS] {
+        let mut words = [0; WORDS];
+        let halves = |token: u128| [token as u64, (token >> 64) as u64];
+        let (kind, content): (u64, &[u64]) = match self {
+            Self::Hello { token, gpu, send_ring, name, called } => {
+                words[3] = u64::from(send_ring);
+                words[4..6].copy_from_slice(&halves(token));
+                let mut identity = [0; 24];
+                identity[..17].copy_from_slice(&gpu);
+                let (eights, _) = identity.as_chunks::<8>();
+                for (word, eight) in words[6..9].iter_mut().zip(eights) {
+                    *word = u64::from_le_bytes(*eight);
+                }
+                words[9] = u64::from(ABI_VERSION);
+                let addresses = [name.to_words(), called.to_words()];
+                words[10..].copy_from_slice(addresses.as_flattened());
+                (1, &[])
+            }
+            Self::Welcome { token, send_ring } => {
+                words[3] = u64::from(send_ring);
+                words[4..6].copy_from_slice(&halves(token));
+                (2, &[])
+            }
+            Self::Refused { errno } => (3, &[errno as u32 as u64]),
+            Self::Offer(offer) => {
+                let Offer { arena, arena_bytes, ring, capacity, mailbox, base } = offer;
+                (4, &[arena, arena_bytes, ring, u64::from(capacity), mailbox, base])
+            }
+            Self::Counts { tail, head } => (5, &[tail, head]),
+            Self::Watch => (6, &[]),
+            Self::End => (7, &[]),
+            Self::Close => (8, &[]),
+        };
+        words[4..4 + content.len()].copy_from_slice(content);
+        [words[0], words[1], words[2]] = [MAGIC, VERSION, kind];
+        words
+    }
+
+    pub(super) fn from_words(words: &[u64; WORDS]) -> Option<Self> {
+        if words[..2] != [MAGIC, VERSION] {
+            return None;
+        }
+        let token = || u128::from(words[4]) | u128::from(words[5]) << 64;
+        let ring = || u32::try_from(words[3]).ok();
+        Some(match words[2] {
+            1 => {
+                let bytes = [words[6], words[7], words[8]].map(u64::to_le_bytes);
+                let gpu = *bytes.as_flattened().first_chunk::<17>()?;
+                if words[9] != u64::from(ABI_VERSION) {
+                    return None;
+                }
+                let (addresses, _) = words[10..].as_chunks::<ADDRESS_WORDS>();
+                let [name, called] = addresses.first_chunk::<2>()?.each_ref();
+                let [name, called] = [name, called].map(SocketAddr::from_words);
+                Self::Hello { token: token(), gpu, send_ring: ring()?, name, called }
+            }
+            2 => Self::Welcome { token: token(), send_ring: ring()? },
+            3 => {
+                Self::Refused { errno: i32::try_from(words[4]).ok().filter(|number| *number > 0)? }
+            }
+            4 => Self::Offer(Offer {
+                arena: words[4],
+                arena_bytes: words[5],
+                ring: words[6],
+                capacity: u32::try_from(words[7]).ok()?,
+                mailbox: words[8],
+                base: words[9],
+            }),
+            5 => Self::Counts { tail: words[4], head: words[5] },
+            6 => Self::Watch,
+            7 => Self::End,
+            8 => Self::Close,
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,328 @@
+//! An RDMA stream: rsocket-shim's, in the terms of [`Stream`].
+
+use std::net::SocketAddr as IpSocketAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use gpunet_device::SocketAddr;
+use gpunet_device::abi::errno::Errno;
+use gpunet_device::abi::option::SocketOption;
+use rsocket_shim::stream::{Next, Request, State, Stream as Connection, StreamError};
+
+use super::super::{Direction, Moved, Placement, Rings, Socket, Stream, Transport};
+use super::options::RdmaOptions;
+use super::prepared::Prepared;
+use super::{Rdma, errno};
+use crate::memory::Window;
+
+enum Link {
+    /// A peer's request, which waits for rings.
+    Requested(Prepared),
+    Connection(Box<Connection>),
+    /// It failed, and has nothing left.
+    Gone,
+}
+
+/// See the module.
+pub(super) struct RdmaStream {
+    rdma: Arc<Rdma>,
+    options: RdmaOptions,
+    link: Link,
+    placement: Placement,
+    local: IpSocketAddr,
+    peer: Option<IpSocketAddr>,
+    /// What the proxy has been told: bytes sent, bytes received, as positions.
+    told_sent: u64,
+    told_received: u64,
+    offered: u64,
+    /// The last time that the stream was moved on it was not done.
+    busy: bool,
+}
+
+impl RdmaStream {
+    /// One that has begun to connect, with the addresses of both ends.
+    pub(super) fn connecting(
+        rdma: Arc<Rdma>,
+        options: RdmaOptions,
+        connection: Connection,
+        placement: Placement,
+        (local, peer): (IpSocketAddr, Option<IpSocketAddr>),
+    ) -> Self {
+        let mut this = Self {
+            rdma,
+            options,
+            link: Link::Gone,
+            placement,
+            local,
+            peer,
+            told_sent: 0,
+            told_received: 0,
+            offered: 0,
+            busy: false,
+        };
+        this.start(connection);
+        this
+    }
+
+    /// One whose request is accepted when it has rings.
+    pub(super) fn accepted(rdma: Arc<Rdma>, options: RdmaOptions, prepared: Prepared) -> Self {
+        let (local, placement) = (prepared.local, prepared.placement);
+        let peer = prepared.request.as_ref().and_then(Request::peer_address);
+        Self {
+            rdma,
+            options,
+            link: Link::Requested(prepared),
+            placement,
+            local,
+            peer,
+            told_sent: 0,
+            told_received: 0,
+            offered: 0,
+            busy: false,
+        }
+    }
+
+    /// Whether it is connected by now.
+    pub(super) fn is_open(&mut self) -> Result<bool, Errno> {
+        // One that is busy is open, and tried again.
+        let (connection, progressed) = self.progress()?;
+        let _ = progressed.map_err(|error| errno(&error))?;
+        Ok(connection.state() == State::Open)
+    }
+
+    fn start(&mut self, connection: Connection) {
+        self.told_sent = connection.sent();
+        self.offered = self.told_sent;
+        self.told_received = connection.arrived();
+        self.link = Link::Connection(Box::new(connection));
+        if let Err(errno) = self.apply_keepalive() {
+            tracing::warn!(%errno, "a stream goes without signs of life");
+        }
+    }
+
+    fn apply_keepalive(&mut self) -> Result<(), Errno> {
+        let every = self.options.keepalive();
+        match &mut self.link {
+            Link::Connection(connection) => {
+                connection.set_keepalive(every).map_err(|error| errno(&error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn connection(&mut self) -> Result<&mut Connection, Errno> {
+        match &mut self.link {
+            Link::Connection(connection) => Ok(connection),
+            _ => Err(Errno::ENOTCONN),
+        }
+    }
+
+    /// Moves the connection on, as far as it goes.
+    fn progress(&mut self) -> Result<(&mut Connection, Result<Next, StreamError>), Errno> {
+        let Link::Connection(connection) = &mut self.link else { return Err(Errno::ENOTCONN) };
+        let progressed = connection.progress();
+        self.busy = progressed == Ok(Next::Again);
+        Ok((connection, progressed))
+    }
+
+    /// The same where bytes are all that is wanted: while they come, there is no system call. Only
+    /// where none did is looked for all else, and only that look can say that one may wait.
+    fn progress_unless(
+        &mut self,
+        moved: impl Fn(&Connection) -> bool,
+    ) -> Result<(&mut Connection, Result<Next, StreamError>), Errno> {
+        let Link::Connection(connection) = &mut self.link else { return Err(Errno::ENOTCONN) };
+        let mut progressed = connection.flow();
+        if !moved(connection) {
+            progressed = connection.progress();
+        }
+        self.busy = progressed == Ok(Next::Again);
+        Ok((connection, progressed))
+    }
+}
+
+impl Socket for RdmaStream {
+    fn transport(&self) -> Transport {
+        Transport::Rdma(Some(self.placement))
+    }
+
+    fn set_option(&mut self, option: SocketOption, value: u64) -> Result<(), Errno> {
+        self.options.set(option, value)?;
+        match option {
+            SocketOption::KeepAlive | SocketOption::KeepAliveIdle => self.apply_keepalive(),
+            _ => Ok(()),
+        }
+    }
+
+    fn option(&self, option: SocketOption) -> Result<u64, Errno> {
+        self.options.get(option, Some(self.placement), self.rdma.placements)
+    }
+
+    fn local_addr(&self) -> Result<SocketAddr, Errno> {
+        let known = match &self.link {
+            Link::Connection(connection) => connection.local_address(),
+            _ => None,
+        };
+        Ok(self.options.name(known.unwrap_or(self.local)))
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match &self.link {
+            Link::Connection(connection) => Some(connection.descriptor()),
+            _ => None,
+        }
+    }
+}
+
+impl Stream for RdmaStream {
+    fn peer_addr(&self) -> Result<SocketAddr, Errno> {
+        let known = match &self.link {
+            Link::Connection(connection) => connection.peer_address(),
+            _ => None,
+        };
+        known.or(self.peer).map(|ip| self.options.name(ip)).ok_or(Errno::ENOTCONN)
+    }
+
+    fn attach(&mut self, rings: &Rings) -> Result<(), Errno> {
+        match std::mem::replace(&mut self.link, Link::Gone) {
+            Link::Requested(mut prepared) => {
+                prepared.attach(rings)?;
+                let connection = prepared.accept()?;
+                self.start(connection);
+                Ok(())
+            }
+            other => {
+                self.link = other;
+                Err(Errno::EINVAL)
+            }
+        }
+    }
+
+    fn places_bytes(&self) -> bool {
+        true
+    }
+
+    fn wants_head(&self) -> bool {
+        matches!(&self.link, Link::Connection(connection) if connection.wants_head())
+    }
+
+    fn consumed(&mut self, head: u64) {
+        if let Link::Connection(connection) = &mut self.link {
+            // What the proxy has checked is never refused.
+            let _ = connection.consumed(head);
+        }
+    }
+
+    fn has_news(&self, of: Direction) -> bool {
+        let Link::Connection(connection) = &self.link else { return false };
+        let of_it = match of {
+            Direction::Send => connection.sent() != self.told_sent,
+            Direction::Receive => {
+                let ended = connection.is_peer_done() || connection.has_failed();
+                ended || connection.arrived() != self.told_received
+            }
+        };
+        self.busy || of_it
+    }
+
+    fn receive(&mut self, window: &Window) -> Result<Moved, Errno> {
+        let told = self.told_received;
+        let in_gpu_memory = self.placement != Placement::Bounce;
+        let (connection, progressed) = self.progress_unless(|it| it.arrived() != told)?;
+        let new = connection.arrived() - told;
+        // The rest of what came before it failed is still for the kernel.
+        match (new, progressed) {
+            (0, Err(StreamError::Reset)) if connection.is_peer_done() => Ok(Moved::End),
+            (0, Err(error)) => Err(errno(&error)),
+            (0, Ok(_)) if connection.is_peer_done() => Ok(Moved::End),
+            (0, Ok(Next::Again)) => Ok(Moved::Bytes(0)),
+            (0, Ok(Next::Wait)) => Ok(Moved::Later),
+            (new, _) => {
+                let bytes = new.min(window.len() as u64);
+                if in_gpu_memory {
+                    self.rdma.flush()?;
+                }
+                self.told_received += bytes;
+                Ok(Moved::Bytes(bytes as usize))
+            }
+        }
+    }
+
+    fn peek(&mut self) -> Result<Moved, Errno> {
+        let told = self.told_received;
+        let (connection, progressed) = self.progress()?;
+        match progressed {
+            _ if connection.arrived() != told => Ok(Moved::Bytes(1)),
+            Err(error) if error != StreamError::Reset || !connection.is_peer_done() => {
+                Err(errno(&error))
+            }
+            _ if connection.is_peer_done() => Ok(Moved::End),
+            Ok(Next::Again) => Ok(Moved::Bytes(0)),
+            _ => Ok(Moved::Later),
+        }
+    }
+
+    fn untaken(&self) -> u64 {
+        self.offered - self.told_sent
+    }
+
+    fn send(&mut self, window: &Window) -> Result<Moved, Errno> {
+        let told = self.told_sent;
+        // The window begins behind what was told; what is under way may reach beyond a smaller one.
+        let tail = self.offered.max(told + window.len() as u64);
+        self.offered = tail;
+        self.connection()?.offer(tail).map_err(|error| errno(&error))?;
+        // Not only for bytes: nobody receives any more where the peer has ended its stream.
+        let (connection, progressed) = self.progress_unless(|it| it.sent() != told)?;
+        match (connection.sent() - told, progressed) {
+            (0, Ok(_)) => Ok(Moved::Later),
+            (0, Err(error)) => Err(errno(&error)),
+            (bytes, _) => {
+                let bytes = bytes.min(window.len() as u64);
+                self.told_sent += bytes;
+                Ok(Moved::Bytes(bytes as usize))
+            }
+        }
+    }
+
+    fn discard(&mut self) -> Result<Moved, Errno> {
+        let told = self.told_received;
+        let (connection, progressed) = self.progress()?;
+        let arrived = connection.arrived();
+        let _ = connection.consumed(arrived);
+        self.told_received = arrived;
+        match progressed {
+            Err(error) => Err(errno(&error)),
+            Ok(_) if arrived != told => Ok(Moved::Bytes((arrived - told) as usize)),
+            Ok(Next::Again) => Ok(Moved::Bytes(0)),
+            Ok(Next::Wait) => Ok(Moved::Later),
+        }
+    }
+
+    fn shutdown(&mut self, direction: Direction) -> Result<(), Errno> {
+        let connection = self.connection()?;
+        if direction == Direction::Send {
+            connection.shutdown_send();
+        }
+        let (_, progressed) = self.progress()?;
+        progressed.map(drop).map_err(|error| errno(&error))
+    }
+
+    fn leave(&mut self) -> bool {
+        match &mut self.link {
+            Link::Connection(connection) => connection.leave(),
+            _ => true,
+        }
+    }
+}
+
+impl Drop for RdmaStream {
+    fn drop(&mut self) {
+        if let Link::Connection(mut connection) = std::mem::replace(&mut self.link, Link::Gone) {
+            // From here on no device reaches the rings, which others may get. That they are
+            // registered ends when the system has the time for it.
+            connection.destroy_queue_pair();
+            self.rdma.releaser.release(connection);
+        }
+    }
+}

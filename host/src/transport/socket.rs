@@ -1,0 +1,204 @@
+//! What a transport supplies: a connector, an acceptor and a stream. No call waits.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use gpunet_device::SocketAddr;
+use gpunet_device::abi::card::Inboxes;
+use gpunet_device::abi::errno::Errno;
+use gpunet_device::abi::option::SocketOption;
+
+use super::{Direction, Moved, RingRegion, RingSizes, Rings, Transport};
+use crate::memory::Window;
+
+/// What connectors, acceptors and streams have in common.
+pub(crate) trait Socket: Send {
+    /// Which transport it belongs to.
+    fn transport(&self) -> Transport;
+
+    /// Sets an option.
+    fn set_option(&mut self, option: SocketOption, value: u64) -> Result<(), Errno>;
+
+    /// Reads an option.
+    fn option(&self, option: SocketOption) -> Result<u64, Errno>;
+
+    /// Its own address.
+    fn local_addr(&self) -> Result<SocketAddr, Errno>;
+
+    /// What to wait on, if there is anything.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+
+    /// The system's socket, for a program that takes it back.
+    fn into_descriptor(self: Box<Self>) -> Option<OwnedFd> {
+        None
+    }
+}
+
+/// A connection that is being made: the calls come in this order.
+pub(crate) trait Connector: Socket {
+    /// In which memory the rings of a connection to `peer` shall lie.
+    fn region(&mut self, peer: &SocketAddr) -> Result<RingRegion, Errno> {
+        let _ = peer;
+        Ok(RingRegion::Host)
+    }
+
+    /// Its rings.
+    fn attach(&mut self, rings: &Rings) -> Result<(), Errno> {
+        let _ = rings;
+        Ok(())
+    }
+
+    /// Begins to connect; whether it is done already. EAGAIN: the listener's queue is full, so try
+    /// again.
+    fn connect(&mut self, peer: &SocketAddr) -> Result<bool, Errno>;
+
+    /// Asks, after the descriptor became ready, whether the connect is done.
+    fn finish_connect(&mut self) -> Result<bool, Errno>;
+
+    /// As if it had waited so long for room in the listener's queue.
+    #[cfg(test)]
+    fn has_waited(&mut self, time: std::time::Duration) {
+        let _ = time;
+    }
+
+    /// The stream, once it is.
+    fn into_stream(self: Box<Self>) -> Result<Box<dyn Stream>, Errno>;
+}
+
+/// A socket of the system, or of what stands for it, which may connect or listen.
+pub(crate) trait SystemSocket: Connector {
+    /// Gives it its own address.
+    fn bind(&mut self, address: &SocketAddr) -> Result<(), Errno>;
+
+    /// Has it listen.
+    fn listen(&mut self, backlog: u32) -> Result<(), Errno>;
+
+    /// The acceptor, once it does.
+    fn into_acceptor(self: Box<Self>) -> Box<dyn Acceptor>;
+}
+
+/// Connections of peers that wait to be accepted.
+pub(crate) trait Acceptor: Socket {
+    /// In which memory the rings of the connection shall lie that is accepted next. None: none
+    /// waits, or it is a matter of host memory whichever it is.
+    fn region(&mut self, sizes: RingSizes) -> Result<Option<RingRegion>, Errno> {
+        let _ = sizes;
+        Ok(None)
+    }
+
+    /// The next connection, if one waits.
+    fn accept(&mut self) -> Result<Option<Box<dyn Stream>>, Errno>;
+
+    /// Refuses those that wait and all that would come.
+    fn shutdown(&mut self) -> Result<(), Errno> {
+        Ok(())
+    }
+}
+
+/// A connection.
+pub(crate) trait Stream: Socket {
+    /// The peer's address.
+    fn peer_addr(&self) -> Result<SocketAddr, Errno>;
+
+    /// Its rings, after it was accepted.
+    fn attach(&mut self, rings: &Rings) -> Result<(), Errno> {
+        let _ = rings;
+        Ok(())
+    }
+
+    /// Receives into ring memory.
+    fn receive(&mut self, window: &Window) -> Result<Moved, Errno>;
+
+    /// Sends from ring memory.
+    fn send(&mut self, window: &Window) -> Result<Moved, Errno>;
+
+    /// Whether bytes are there to be received, or the end, without receiving any.
+    fn peek(&mut self) -> Result<Moved, Errno> {
+        Ok(Moved::Bytes(1))
+    }
+
+    /// Drops bytes that arrived and that nobody will read; as `receive`.
+    fn discard(&mut self) -> Result<Moved, Errno>;
+
+    /// Ends a direction.
+    fn shutdown(&mut self, direction: Direction) -> Result<(), Errno>;
+
+    /// Tells the peer that it goes. Whether that is done, so that it can be dropped without harm.
+    fn leave(&mut self) -> bool {
+        true
+    }
+
+    /// Bytes that were sent and that the peer's side has not taken, as far as the system knows; with
+    /// [`Self::places_bytes`], those that were handed to `send` and of which it has not told.
+    fn untaken(&self) -> u64 {
+        0
+    }
+
+    /// Whether bytes reach the ring and leave it by themselves: `receive` and `send` only say how
+    /// many did. Windows then begin where the last one's bytes ended.
+    fn places_bytes(&self) -> bool {
+        false
+    }
+
+    /// Whether it wants to know how far the kernel has read, lest the peer waits.
+    fn wants_head(&self) -> bool {
+        false
+    }
+
+    /// The kernel has read up to here; asked for again and again by [`Self::wants_head`].
+    fn consumed(&mut self, head: u64) {
+        let _ = head;
+    }
+
+    /// Whether it knows of something that `receive`, or `send`, would tell, and that the descriptor
+    /// has told already: each of them learns of both directions.
+    fn has_news(&self, of: Direction) -> bool {
+        let _ = of;
+        false
+    }
+
+    /// Its proxy's part, if it is a p2p stream.
+    fn direct(&mut self) -> Option<&mut dyn Direct> {
+        None
+    }
+}
+
+/// What is known of the other end of a p2p stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct News {
+    /// How far its kernel has sent, as last received.
+    pub(crate) sent: u64,
+    /// How far it has received, as last received.
+    pub(crate) received: u64,
+    /// It sends no more.
+    pub(crate) ended: bool,
+    /// It is closed.
+    pub(crate) closed: bool,
+    /// More messages may wait than were received in one go.
+    pub(crate) more: bool,
+}
+
+/// The proxy's part of a p2p stream, whose bytes and counters go from kernel to kernel.
+pub(crate) trait Direct {
+    /// Where its rings and inboxes lie, for a kernel.
+    fn rings(&mut self) -> Option<(Rings, Inboxes)>;
+
+    /// What the other end's proxy has said. An error: it is gone.
+    fn hear(&mut self) -> Result<News, Errno>;
+
+    /// Tells how far this side's kernel has sent and received, if a poller at the other end wants
+    /// to know.
+    fn tell(&mut self, tail: u64, head: u64);
+
+    /// Whether one does.
+    fn is_watched(&self) -> bool;
+
+    /// A poller of this side wants to know how far the other end is.
+    fn watch(&mut self);
+
+    /// Reads from GPU memory how far the other end is: rarely, since that takes the GPU's driver.
+    fn look(&mut self);
+
+    /// It is about to be closed though kernels of this side may still use it: the other end is not
+    /// to be told that they no longer do.
+    fn abandon(&mut self);
+}
