@@ -65,13 +65,13 @@ impl Connecting {
         socket: Unconnected,
         peer: &SocketAddr,
         candidates: VecDeque<Candidate>,
-    ) -> Result<Self, (Errno, Unconnected)> {
+    ) -> Result<Self, (Errno, Box<Unconnected>)> {
         let (attempt, region) = (Attempt::System, RingRegion::Host);
         let (peer, timeout, moved, was_full) = (*peer, None, false, false);
         let mut this = Self { socket, peer, candidates, attempt, region, timeout, moved, was_full };
         match this.prepare_next() {
             Ok(()) => Ok(this),
-            Err(errno) => Err((errno, this.socket)),
+            Err(errno) => Err((errno, Box::new(this.socket))),
         }
     }
 

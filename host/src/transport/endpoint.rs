@@ -104,7 +104,7 @@ impl Endpoint {
         self.change(|state| match state {
             State::Unconnected(socket) => match socket.listen(backlog) {
                 Ok(listener) => (State::Listener(Box::new(listener)), Ok(())),
-                Err((errno, socket)) => (State::Unconnected(Box::new(socket)), Err(errno)),
+                Err((errno, socket)) => (State::Unconnected(socket), Err(errno)),
             },
             other => (other, Err(Errno::EINVAL)),
         })
@@ -143,7 +143,7 @@ impl Endpoint {
                     let region = connecting.region();
                     (State::Connecting(Box::new(connecting)), Ok(region))
                 }
-                Err((errno, socket)) => (State::Unconnected(Box::new(socket)), Err(errno)),
+                Err((errno, socket)) => (State::Unconnected(socket), Err(errno)),
             }
         })
     }

@@ -140,9 +140,9 @@ impl Listener {
                 _ => self.choice as u64,
             });
         }
-        let is_rdma =
-            |acceptor: &&Box<dyn Acceptor>| matches!(acceptor.transport(), Transport::Rdma(_));
-        match self.acceptors.iter().find(is_rdma) {
+        let mut acceptors = self.acceptors.iter();
+        let rdma = acceptors.find(|acceptor| matches!(acceptor.transport(), Transport::Rdma(_)));
+        match rdma {
             Some(rdma) if option == SocketOption::Placement => rdma.option(option),
             _ => self.base()?.option(option),
         }

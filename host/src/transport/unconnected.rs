@@ -148,27 +148,29 @@ impl Unconnected {
     }
 
     /// Has it listen by all transports that it may use.
-    pub(super) fn listen(mut self, backlog: u32) -> Result<Listener, (Errno, Self)> {
+    pub(super) fn listen(mut self, backlog: u32) -> Result<Listener, (Errno, Box<Self>)> {
         let p2p_only = self.is_p2p_only();
         let p2p = matches!(self.choice, TransportChoice::Auto | TransportChoice::Local)
             && self.available.p2p.is_some();
         let prepared = self.prepare_to_listen(backlog, p2p);
         let (address, set) = match prepared {
             Ok(prepared) => prepared,
-            Err(errno) => return Err((errno, self)),
+            Err(errno) => return Err((errno, Box::new(self))),
         };
         let mut acceptors: Vec<Box<dyn Acceptor>> = Vec::new();
         if p2p {
             match self.listen_by_p2p(&address, set.as_ref()) {
                 Ok(acceptor) => acceptors.push(acceptor),
-                Err(errno) if p2p_only => return Err((errno, self)),
+                Err(errno) if p2p_only => return Err((errno, Box::new(self))),
                 Err(errno) => tracing::info!(%address, %errno, "no p2p streams there"),
             }
         }
         if self.may_use_rdma() {
             match self.listen_by_rdma(&address, backlog) {
                 Ok(acceptor) => acceptors.push(Box::new(acceptor)),
-                Err(errno) if self.choice == TransportChoice::Rdma => return Err((errno, self)),
+                Err(errno) if self.choice == TransportChoice::Rdma => {
+                    return Err((errno, Box::new(self)));
+                }
                 Err(errno) => tracing::info!(%address, %errno, "no RDMA there"),
             }
         }
