@@ -6,7 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
 use gpunet_device::abi::errno::Errno;
@@ -137,6 +137,12 @@ impl Network {
 
     pub(super) fn socket(&self, id: usize) -> Result<Box<dyn Socket>, Errno> {
         Ok(Box::new(SimulatedSocket::new(id, self.name(id)?)))
+    }
+
+    /// The socket that a descriptor names, which the program hands over.
+    pub(super) fn handed_over(&self, name: OwnedFd) -> Result<Box<dyn Socket>, Errno> {
+        let id = self.named(name.as_fd()).ok_or(Errno::EBADF)?;
+        Ok(Box::new(SimulatedSocket::new(id, name)))
     }
 
     /// A descriptor that names an endpoint.
