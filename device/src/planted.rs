@@ -61,8 +61,6 @@ pub enum Bug {
     WatchLeftBehind,
     /// What a socket is ready for when a poller begins to watch it is not told.
     ReadyNotTold,
-    /// An event goes to whatever poller has the slot of the one that is gone.
-    PollerNotCompared,
     /// A socket that a kernel leaves to the program still belongs to its launch.
     DetachedForgotten,
     /// A launch's end closes connections that no kernel has accepted yet.
@@ -79,7 +77,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 34] = [
         Self::ReceiveWithoutRelease,
         Self::ReceiveWithoutAcquire,
         Self::SendWithoutFence,
@@ -108,7 +106,6 @@ impl Bug {
         Self::EventNotWithdrawn,
         Self::WatchLeftBehind,
         Self::ReadyNotTold,
-        Self::PollerNotCompared,
         Self::DetachedForgotten,
         Self::WaitingClosed,
         Self::OrphansKept,

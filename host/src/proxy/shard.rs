@@ -741,7 +741,7 @@ impl Shard {
         if shard != self.id {
             self.shared.tell(shard, Message::Notify { poller, socket, token, events });
         } else if let Some(Some(found)) = self.places.get_mut(poller.place() as usize)
-            && (found.handle == poller || planted(Bug::PollerNotCompared))
+            && found.handle == poller
         {
             found.notify(&self.shared.memory, socket, token, events);
             if found.joins_list() {

@@ -53,7 +53,6 @@ fn kind_of(bug: Bug) -> Option<Kind> {
         | Bug::EventNotWithdrawn
         | Bug::WatchLeftBehind
         | Bug::ReadyNotTold
-        | Bug::PollerNotCompared
         | Bug::DetachedForgotten
         | Bug::WaitingClosed
         | Bug::OrphansKept
