@@ -53,6 +53,26 @@ pub enum Bug {
     PacketFoundByTag,
     /// An inbox keeps the units of the stream before.
     UnitsOfLastStream,
+    /// What happens on a watched socket while its last event is in the ring is forgotten.
+    EventNotOwed,
+    /// The event of a socket that leaves its poller stays in the ring.
+    EventNotWithdrawn,
+    /// A poller is not told that a socket of its own was closed.
+    WatchLeftBehind,
+    /// What a socket is ready for when a poller begins to watch it is not told.
+    ReadyNotTold,
+    /// A socket that a kernel leaves to the program still belongs to its launch.
+    DetachedForgotten,
+    /// A launch's end closes connections that no kernel has accepted yet.
+    WaitingClosed,
+    /// Connections that a launch's own listener has not given to it outlive it.
+    OrphansKept,
+    /// Bytes that no kernel has read are gone when the program takes a socket back.
+    UnreadLost,
+    /// A launch's slot has the stop word of the launch before.
+    StopNotCleared,
+    /// A launch believes what an earlier one knew of a socket.
+    EpochIgnored,
     /// A group's change of a record's state takes back that the host has closed the socket.
     CloseByHostOverwritten,
     /// The memory of a socket that the host has closed is used again while groups are inside it.
@@ -63,7 +83,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 37] = [
         Self::ReceiveWithoutRelease,
         Self::ReceiveWithoutAcquire,
         Self::SendWithoutFence,
@@ -88,6 +108,19 @@ impl Bug {
         Self::CardNotNumbered,
         Self::PacketFoundByTag,
         Self::UnitsOfLastStream,
+        Self::EventNotOwed,
+        Self::EventNotWithdrawn,
+        Self::WatchLeftBehind,
+        Self::ReadyNotTold,
+        Self::DetachedForgotten,
+        Self::WaitingClosed,
+        Self::OrphansKept,
+        Self::UnreadLost,
+        Self::StopNotCleared,
+        Self::EpochIgnored,
+        Self::CloseByHostOverwritten,
+        Self::UsedAgainTooEarly,
+        Self::CloseByHostNotTold,
     ];
 }
 

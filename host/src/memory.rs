@@ -260,7 +260,9 @@ impl Memory {
     /// Makes a launch's stop word ready for the next launch in its place; no kernel of the last one
     /// runs. What its groups may have passed on has that launch's number.
     pub(crate) fn clear_stop(&self, launch: usize) {
-        self.cpu_words.word(self.layout.stop(launch)).store_release(0);
+        if !planted(Bug::StopNotCleared) {
+            self.cpu_words.word(self.layout.stop(launch)).store_release(0);
+        }
     }
 
     /// Shows that a shard's thread lives: `beat` grows.

@@ -19,6 +19,7 @@ use crate::abi::layout::{
 use crate::abi::net::Net;
 use crate::abi::ring::RingPlace;
 use crate::abi::word::{Word, Words};
+use crate::planted::{Bug, planted};
 use crate::simt;
 
 // Words of the record.
@@ -357,7 +358,8 @@ impl Socket {
     /// Whether that word, read, says that this launch has used the socket and it is open.
     #[inline(always)]
     pub(super) fn says_in_use(&self, word: u64) -> bool {
-        word == open_in(self.net, self.handle)
+        let open = state(self.handle, OPEN);
+        word == open_in(self.net, self.handle) || (planted(Bug::EpochIgnored) && bare(word) == open)
     }
 
     /// Whether no group has begun to close it. One that gets its rings is open, too.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use gpunet_device::Handle;
 use gpunet_device::abi::errno::Errno;
+use gpunet_device::planted::{Bug, planted};
 
 use super::connection::{Owner, Phase};
 use super::message::{Message, Released};
@@ -53,10 +54,10 @@ impl Shard {
         let place = handle.place();
         self.closing.push(handle);
         self.beat();
-        if let Some(watch) = watch {
+        if let Some(watch) = watch.filter(|_| !planted(Bug::WatchLeftBehind)) {
             self.notify(watch.poller, handle, watch.token, 0);
         }
-        for orphan in orphans {
+        for orphan in orphans.into_iter().filter(|_| !planted(Bug::OrphansKept)) {
             let shard = orphan.shard() as usize;
             if shard == self.id {
                 // A kernel may have taken it from the accept ring at this moment.
@@ -136,12 +137,14 @@ impl Shard {
 
     pub(super) fn close_for_launch(&mut self, launch: u32, last: bool, now_ns: u64) {
         self.settle_listeners();
+        // Another may have begun since the supervisor looked, and have accepted connections.
+        let last = last && !self.shared.launches.any_runs();
         let mine =
             |owner: Owner| owner == Owner::Launch(launch) || (last && owner == Owner::AnyLaunch);
         let shared = Arc::clone(&self.shared);
         let mut left = Vec::new();
         for connection in self.places.iter_mut().flatten().filter(|c| mine(c.owner)) {
-            if shared.waiting().contains(&connection.handle.0) {
+            if shared.waiting().contains(&connection.handle.0) && !planted(Bug::WaitingClosed) {
                 // It goes with its listener, or to whoever accepts it.
                 connection.owner = Owner::AnyLaunch;
             } else {
@@ -198,7 +201,7 @@ impl Shard {
         }
         connection.look_at_head(&shared.memory, &counters);
         let (from, to) = (connection.receive.theirs, connection.receive.ours);
-        let unread = if connection.phase == Phase::Open {
+        let unread = if connection.phase == Phase::Open && !planted(Bug::UnreadLost) {
             shared.memory.window(&connection.receive.place, from, (to - from) as usize).copy()
         } else {
             Vec::new()

@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::message::{MAX_TEXT, Operation, Reply, Request};
 use gpunet_device::abi::option::SocketOption;
+use gpunet_device::planted::{Bug, planted};
 use gpunet_device::poller::EVENT_BYTES;
 use gpunet_device::{Domain, Handle, SocketAddr};
 
@@ -204,7 +205,10 @@ impl Shard {
         if let Some(before) = before {
             self.notify(before.poller, socket, before.token, 0);
         }
-        self.tell_watcher(socket.place() as usize, ready);
+        self.tell_watcher(
+            socket.place() as usize,
+            if planted(Bug::ReadyNotTold) { 0 } else { ready },
+        );
         NOTHING
     }
 
@@ -358,7 +362,8 @@ impl Shard {
                 if value > 1 {
                     return Err(Errno::EINVAL);
                 }
-                connection.owner = if value == 1 { Owner::Host } else { Owner::AnyLaunch };
+                let detached = value == 1 && !planted(Bug::DetachedForgotten);
+                connection.owner = if detached { Owner::Host } else { Owner::AnyLaunch };
             }
             _ => {
                 let socket = connection.socket.as_mut().ok_or(Errno::EOPNOTSUPP)?;

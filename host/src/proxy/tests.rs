@@ -579,3 +579,18 @@ fn nothing_granted_is_no_end() {
     assert_eq!(bench.sent(), [1; 5]);
     assert_eq!(bench.connection.pump_receive(&bench.memory, &bench.counters), Turn::Moved);
 }
+
+#[test]
+fn a_launch_that_begins_while_the_last_one_ends_keeps_what_it_accepted() {
+    let mut io = NoEpoll::default();
+    let (mut shard, _peer, handle) = shard(0, &mut io);
+    let is_open = |shard: &mut Shard| shard.find(handle).is_some_and(|it| it.phase == Phase::Open);
+    shard.find(handle).expect("it was adopted").owner = Owner::AnyLaunch;
+    // The supervisor found launch 0 to be the last one; then launch 1 began.
+    shard.shared.launches.set(1, true);
+    shard.close_for_launch(0, true, 0);
+    assert!(is_open(&mut shard));
+    shard.shared.launches.set(1, false);
+    shard.close_for_launch(1, true, 0);
+    assert!(!is_open(&mut shard));
+}

@@ -11,6 +11,7 @@ use std::mem::offset_of;
 
 use gpunet_device::Handle;
 use gpunet_device::calls::{POLLERR, POLLHUP};
+use gpunet_device::planted::{Bug, planted};
 use gpunet_device::poller::{EVENT_BYTES, Event};
 
 use super::connection::{Connection, Phase};
@@ -100,7 +101,7 @@ impl Connection {
     /// Clears what the last event of a socket tells of, if it may still be in the ring: a wait that
     /// begins after the kernel has its reply, whose release is behind this store, leaves it out.
     fn withdraw(&self, memory: &Memory, gone: Seen) {
-        if gone.written > self.receive.theirs {
+        if gone.written > self.receive.theirs && !planted(Bug::EventNotWithdrawn) {
             // No newer event has its place: `ours` is at most a ring ahead of `theirs`, however old.
             memory.ring_word(&self.receive.place, gone.written - EVENTS_WORD).store(0);
         }
@@ -144,7 +145,7 @@ impl Connection {
             let taken = seen.written <= self.receive.theirs;
             let full = self.receive.ours - self.receive.theirs + EVENT_BYTES as u64 > room;
             if !taken || full {
-                return true;
+                return !planted(Bug::EventNotOwed) || std::mem::take(&mut seen.owed) == 0;
             }
             let at = self.receive.ours;
             memory.ring_word(&self.receive.place, at).store(seen.token);

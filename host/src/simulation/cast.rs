@@ -9,18 +9,20 @@ use gpunet_device::{Domain, Handle, SocketAddr};
 use super::exchange::{EDGE_BYTES, Ending, Receives, Round, Script, Sends};
 use super::kernels::{self, GROUP_BYTES, Grouping, Plan, SHARED_BYTES, Work};
 use super::peers::{Peer, Role};
-use super::scene::{Kernel, MOST_PEERS, PATIENCE_NS, RING, Scene};
+use super::program::BACKLOG;
+use super::scene::{Kernel, MOST_PEERS, PATIENCE_NS, Scene};
+use super::workers::WAIT_NS;
 use crate::gpu::LaunchSpec;
-use crate::proxy::connection::{Connection, Owner, Wishes};
-use crate::proxy::message::Message;
 
 /// How long kernels wait for another connection.
 const ACCEPT_NS: u64 = 300_000_000;
 /// Calls that move a stream's bytes: more would show nothing new.
 const CALLS: u64 = 40;
 /// The port of the kernels' listener, and of the remote one.
-const KERNELS_PORT: u16 = 1000;
-const REMOTE_PORT: u16 = 2000;
+pub(super) const KERNELS_PORT: u16 = 1000;
+pub(super) const REMOTE_PORT: u16 = 2000;
+/// Bytes that a client sends at a time.
+pub(super) const BURST: u64 = 1500;
 /// Bytes of shared memory that an exchange may use.
 const MOST_BYTES: u64 = 6 << 10;
 
@@ -52,6 +54,9 @@ impl Scene {
                     stream,
                     role: Role::Client { total, sent: 0, got: 0, ended: false },
                     breaks_at,
+                    excused: false,
+                    burst: BURST,
+                    waits: false,
                     done: false,
                 });
             }
@@ -68,6 +73,9 @@ impl Scene {
                     stream: 100,
                     role: Role::Server { connections: Vec::new() },
                     breaks_at,
+                    excused: false,
+                    burst: BURST,
+                    waits: false,
                     done: false,
                 });
             }
@@ -175,23 +183,12 @@ impl Scene {
     }
 
     /// A listener of the program, as a net makes one.
-    fn listener(&mut self) -> Result<Handle, String> {
+    pub(super) fn listener(&mut self) -> Result<Handle, String> {
         let fail = |errno: Errno| format!("no listener: {errno}");
-        let shared = &self.shared;
-        let backlog = 4;
-        let mut socket = shared.transports.make(Domain::V4).map_err(fail)?;
+        let mut socket = self.shared.transports.make(Domain::V4).map_err(fail)?;
         socket.bind(&SocketAddr::v4([127, 0, 0, 1], KERNELS_PORT)).map_err(fail)?;
-        socket.listen(backlog).map_err(fail)?;
-        let handle = shared.pool.take_handle().map_err(fail)?;
-        let index = shared.index(handle);
-        let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: PATIENCE_NS };
-        let mut made = Connection::new(handle, index, Owner::Host, wishes, Some(socket));
-        made.start_listening(backlog);
-        let word = shared.memory.receive_head(index).load();
-        made.receive = shared.ring(backlog * 8, word).map_err(fail)?;
-        made.publish(&shared.memory);
-        shared.tell(handle.shard() as usize, Message::Adopt(Box::new(made)));
-        Ok(handle)
+        socket.listen(BACKLOG).map_err(fail)?;
+        self.hand_over(socket, true)
     }
 
     /// Who makes calls together in a block of so many threads.
@@ -203,7 +200,7 @@ impl Scene {
         }
     }
 
-    fn launch(
+    pub(super) fn launch(
         &mut self,
         (blocks, threads): (u32, u32),
         first_actor: usize,
@@ -211,7 +208,7 @@ impl Scene {
         piece: u64,
         excused: bool,
     ) -> Result<(), String> {
-        let slot = self.kernels.len() as u32;
+        let slot = self.free_slot();
         let grouping = match &work {
             Work::Share { .. } => Grouping::Blocks,
             Work::Answer { script, .. } => script.groupings[0],
@@ -219,9 +216,9 @@ impl Scene {
             _ => self.grouping(threads),
         };
         let plan = Plan {
-            net: self.shared.memory.device_net(slot, u64::from(slot) + 1),
+            net: self.shared.memory.device_net(slot, self.kernels.len() as u64 + 1),
             patience_ns: PATIENCE_NS,
-            accept_ns: ACCEPT_NS,
+            accept_ns: if matches!(work, Work::Duty { .. }) { WAIT_NS } else { ACCEPT_NS },
             work,
             grouping,
             common: Arc::default(),
@@ -233,7 +230,8 @@ impl Scene {
             complaints: self.complaints.clone(),
         };
         let shape = format!("{blocks} blocks of {threads} threads, calls by {grouping:?}");
-        self.trace.say(self.now.get(), 0, format!("launch {slot}: {shape}"));
+        let number = self.kernels.len();
+        self.trace.say(self.now.get(), 0, format!("launch {number} in slot {slot}: {shape}"));
         let spec = LaunchSpec {
             module: "simulation",
             kernel: "scene",
@@ -244,6 +242,7 @@ impl Scene {
             entry: Arc::new(move || kernels::run(&plan)),
         };
         let stage = self.gpu.stage(spec).map_err(|error| error.to_string())?;
+        self.shared.memory.clear_stop(slot as usize);
         // A launch orders everything before it.
         for actor in first_actor..first_actor + (blocks * threads) as usize {
             self.memory.knows_all(actor);
@@ -251,7 +250,11 @@ impl Scene {
         self.shared.launches.set(slot, true);
         self.control.running.fetch_add(1, Ordering::AcqRel);
         let stalled = Vec::new();
-        self.kernels.push(Kernel { stage, stalled, first_actor, slot, told: false, died: false });
+        let (told, died, over) = (false, false, false);
+        self.kernels.push(Kernel { stage, stalled, first_actor, slot, told, died, over });
+        for inbox in &self.shared.inboxes {
+            inbox.wake();
+        }
         Ok(())
     }
 }

@@ -13,8 +13,10 @@ use gpunet_device::{
     Group, Handle, Listener, Net, On, SharedBuf, SocketAddr, Stream, Thread, Warp, calls, simt,
 };
 
+use super::board::Board;
 use super::exchange::{self, Script};
 use super::peers::pattern;
+use super::workers::{self, Duty};
 use super::{say, was_told};
 
 /// Bytes of shared memory that a block needs, and of it a group that shares the block with others.
@@ -78,6 +80,8 @@ pub(crate) enum Work {
     Answer { listener: Handle, script: Arc<Script> },
     /// Connect to a port and do the other end, so many times.
     Exchange { port: u16, script: Arc<Script>, streams: u64 },
+    /// What a launch does that shares sockets with others.
+    Duty { board: Arc<Board>, duty: Duty },
 }
 
 /// What each thread runs.
@@ -99,6 +103,7 @@ fn act<G: Group>(on: On<G>, plan: &Plan) {
         Work::Answer { listener, ref script } => {
             serve(on, plan, listener, |stream| exchange::answer(on, plan, stream, script));
         }
+        Work::Duty { ref board, ref duty } => workers::work(on, plan, board, duty),
         Work::Exchange { port, ref script, streams } => {
             for stream in 0..streams {
                 let group = u64::from(simt::position().block) * 64 + plan.member() as u64;
@@ -172,7 +177,7 @@ impl Plan {
     }
 
     /// Which group of its block the calling thread belongs to.
-    fn member(&self) -> usize {
+    pub(super) fn member(&self) -> usize {
         let thread = simt::position().thread as usize;
         match self.grouping {
             Grouping::Blocks => 0,

@@ -17,12 +17,13 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::rc::Rc;
 
-use gpunet_device::abi::layout::{HEAD_AT, Layout, TAIL_AT};
 use gpunet_device::planted::Bug;
 use gpunet_device::simulation::{Bench, Fence};
 
 use super::Now;
+use super::counters::Counter;
 use super::history::{APART, Actor, ByAddress, KEPT, Learns, Message, join};
+use super::reuse::Reuse;
 use super::trace::{Entry, Trace};
 use crate::gpu::SplitMix;
 
@@ -53,27 +54,13 @@ pub(crate) struct SharedMemory {
     switch_every: u64,
     switcher: RefCell<Option<Rc<dyn Switch>>>,
     quiet: Cell<bool>,
-    counters: RefCell<ByAddress<usize, Counter>>,
+    pub(super) counters: RefCell<ByAddress<usize, Counter>>,
+    /// The first words of descriptors: whose they are.
+    pub(super) cards: ByAddress<usize, (u32, u32)>,
+    /// Memory that is handed out again.
+    pub(crate) reuse: RefCell<Reuse>,
     /// A counter that went backwards.
     pub(crate) backwards: Cell<Option<(usize, u64, u64)>>,
-}
-
-/// A word that only grows.
-#[derive(Clone, Copy)]
-struct Counter {
-    /// The bits that count.
-    mask: u64,
-    /// Those in which two values differ that are not compared: of different p2p streams.
-    apart: u64,
-    /// The word that is 0 while the place has no socket, and the counter may begin anew.
-    card: Option<usize>,
-}
-
-impl Counter {
-    /// Whether it went back, from one value to the other.
-    fn goes_back(&self, from: u64, to: u64) -> bool {
-        (from ^ to) & self.apart == 0 && to & self.mask < from & self.mask
-    }
 }
 
 impl SharedMemory {
@@ -103,6 +90,8 @@ impl SharedMemory {
             switcher: RefCell::new(None),
             quiet: Cell::new(false),
             counters: RefCell::default(),
+            cards: ByAddress::default(),
+            reuse: RefCell::default(),
             backwards: Cell::new(None),
         }
     }
@@ -116,42 +105,6 @@ impl SharedMemory {
     pub(crate) fn set_gpu(&mut self, actors: Range<usize>, gpu: usize) {
         for actor in &mut self.actors.get_mut()[actors] {
             actor.gpu = gpu;
-        }
-    }
-
-    /// Says which words only grow: those of the GPU always, those of the proxy as long as a
-    /// place has the same socket.
-    pub(crate) fn set_counters(&mut self, layout: &Layout, gpu_words: usize, cpu_words: usize) {
-        // Without their flags; and those of p2p streams begin with a number.
-        let (mask, apart) = (!7, 15 << 60);
-        let counters = self.counters.get_mut();
-        for socket in 0..layout.sockets() {
-            for word in [layout.send_tail(socket), layout.receive_head(socket)] {
-                counters.insert(gpu_words + 8 * word, Counter { mask, apart, card: None });
-            }
-            let card = Some(cpu_words + 8 * layout.card(socket));
-            for word in [layout.inbox(socket) + TAIL_AT, layout.inbox(socket) + HEAD_AT] {
-                counters.insert(cpu_words + 8 * word, Counter { mask, apart: 0, card });
-            }
-        }
-    }
-
-    /// The two counters of an inbox in an arena only grow, from what stands there now.
-    pub(crate) fn new_inbox(&self, inbox: usize) {
-        self.trace.add_inbox(inbox);
-        let counter = Counter { mask: !7, apart: !0 << 36, card: None };
-        let counters = &mut *self.counters.borrow_mut();
-        for word in [inbox + 8 * TAIL_AT, inbox + 8 * HEAD_AT] {
-            counters.insert(word, counter);
-        }
-    }
-
-    /// The memory of an inbox is anybody's now.
-    pub(crate) fn forget_inbox(&self, inbox: usize) {
-        self.trace.remove_inbox(inbox);
-        let counters = &mut *self.counters.borrow_mut();
-        for word in [inbox + 8 * TAIL_AT, inbox + 8 * HEAD_AT] {
-            counters.remove(&word);
         }
     }
 
@@ -226,7 +179,7 @@ impl SharedMemory {
     }
 
     /// Runs `f` on the history of a word, which begins with what stands there.
-    fn history<R>(&self, at: usize, f: impl FnOnce(&mut Vec<Message>) -> R) -> R {
+    pub(super) fn history<R>(&self, at: usize, f: impl FnOnce(&mut Vec<Message>) -> R) -> R {
         let mut words = self.words.borrow_mut();
         let history = words.entry(at).or_insert_with(|| {
             // SAFETY: the address of a shared word or of ring bytes, aligned by the callers; all
@@ -407,6 +360,7 @@ impl Bench for SharedMemory {
         let released = self.actors.borrow()[self.me()].released.clone();
         let learns = if release { self.knowledge() } else { released };
         self.append(at, value, learns, false);
+        self.look_at_card(at, value);
         // A heart that beats is no news.
         if !self.trace.is_heartbeat(at) {
             self.stores.set(self.stores.get() + 1);

@@ -4,7 +4,8 @@
 //! ```text
 //!   scene ──┬─▶ kernels   threads of blocks, turn by turn      ┐
 //!           ├─▶ proxies   rounds of the shards, as coroutines  ├─▶ memory   who sees what, when
-//!           ├─▶ peers     remote ends of connections           ┘
+//!           ├─▶ peers     remote ends of connections           │
+//!           ├─▶ program   launches, hand-over and take-back    ┘
 //!           └─▶ network   late, short, broken; control channels of p2p streams
 //! ```
 //!
@@ -14,21 +15,29 @@
 //! or there is an error where one may come; no call waits beyond its deadline; counters only grow; at
 //! the end no place, ring, slot or memory of a stream is missing.
 
+mod board;
 mod cast;
 pub(crate) mod control;
+mod counters;
 mod epoll;
 mod exchange;
 mod history;
 mod kernels;
 mod memory;
 pub(crate) mod network;
+mod owners;
 mod peers;
 mod play;
+mod program;
+mod reuse;
 mod scene;
+mod sharing;
 mod socket;
+mod supervision;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod workers;
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -37,6 +46,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use gpunet_device::Handle;
 use memory::SharedMemory;
 
 /// Virtual time, shared by all.
@@ -77,6 +87,22 @@ fn was_told() {
         let memory = unsafe { memory.as_ref() };
         memory.knows_all(memory.current.get());
     }
+}
+
+/// Makes a call on a handle; what the socket has is not to be handed out again meanwhile. `leads`: the
+/// running thread does so for its group.
+fn inside_call<R>(handle: Handle, leads: bool, call: impl FnOnce() -> R) -> R {
+    let note = |begins: bool| {
+        if let Some(memory) = MEMORY.with(Cell::get).filter(|_| leads) {
+            // SAFETY: as in `met`.
+            let memory = unsafe { memory.as_ref() };
+            memory.reuse.borrow_mut().calls(memory.current.get(), handle, begins);
+        }
+    };
+    note(true);
+    let result = call();
+    note(false);
+    result
 }
 
 /// Notes what the running thread does, for the trace.

@@ -38,6 +38,11 @@ pub(crate) struct Peer {
     pub(crate) role: Role,
     /// Breaks off once it has got so many bytes.
     pub(crate) breaks_at: Option<u64>,
+    /// It may be broken off.
+    pub(crate) excused: bool,
+    /// Bytes that a client sends at a time, and whether it has all of them back before it sends more.
+    pub(crate) burst: u64,
+    pub(crate) waits: bool,
     pub(crate) done: bool,
 }
 
@@ -50,6 +55,7 @@ impl Peer {
             return Ok(());
         }
         let (stream, endpoint) = (self.stream, self.endpoint);
+        let excused = excused || self.excused;
         let network = &self.network;
         match &mut self.role {
             Role::Client { total, sent, got, ended } => {
@@ -58,8 +64,9 @@ impl Peer {
                     self.done = true;
                     return Ok(());
                 }
-                if *sent < *total {
-                    let most = (*total - *sent).min(1500);
+                let waits = self.waits && *got < *sent && *sent % self.burst == 0;
+                if *sent < *total && !waits {
+                    let most = (*total - *sent).min(self.burst - *sent % self.burst);
                     let bytes: Vec<u8> =
                         (*sent..*sent + most).map(|at| pattern(stream, at)).collect();
                     match network.send(endpoint, &bytes) {
@@ -71,7 +78,7 @@ impl Peer {
                         }
                         Err(errno) => return Err(format!("client {stream}: sending gave {errno}")),
                     }
-                } else if !*ended {
+                } else if !*ended && !waits {
                     network.end(endpoint);
                     *ended = true;
                 }

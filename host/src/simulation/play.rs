@@ -1,15 +1,13 @@
 //! How a scene is played: who goes on, what is checked meanwhile and at the end.
 
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::sync::{PoisonError, mpsc};
 
 use corosensei::CoroutineResult;
-use gpunet_device::abi::errno::Errno;
 
 use super::FIRST_ACTOR;
 use super::peers::{Peer, Role};
 use super::scene::{Scene, Summary, Yield};
-use crate::proxy::message::Message;
 use crate::proxy::rounds::Next;
 
 /// A scene that takes longer hangs.
@@ -62,6 +60,9 @@ impl Scene {
         if let Some((at, old, new)) = self.memory.backwards.get() {
             return Some(format!("{} went back from {old} to {new}", self.trace.name(at)));
         }
+        if let Some(complaint) = &self.memory.reuse.borrow().complaint {
+            return Some(complaint.clone());
+        }
         self.complaints.lock().unwrap_or_else(PoisonError::into_inner).first().cloned()
     }
 
@@ -71,12 +72,7 @@ impl Scene {
             self.abort_at = None;
             self.stopped = true;
             self.trace.say(self.now.get(), 0, "all kernels are told to stop".to_owned());
-            self.memory.current.set(0);
-            for kernel in &self.kernels {
-                self.memory.set_quiet(true);
-                self.shared.memory.stop(kernel.slot as usize, Errno::ECANCELED);
-                self.memory.set_quiet(false);
-            }
+            (0..self.kernels.len()).for_each(|kernel| self.stop(kernel));
         }
         // Not while a request is under way: each process has request slots of its own, but these two.
         if let Some((at, launch)) = self.dies_at
@@ -89,9 +85,12 @@ impl Scene {
         match self.draw.below(16) {
             0..10 => self.step_kernels()?,
             10..14 => self.step_proxy()?,
-            _ => self.step_peers()?,
+            _ => {
+                self.step_program()?;
+                self.step_peers()?;
+            }
         }
-        if self.kernels.iter().all(|kernel| kernel.told) {
+        if self.all_over() && self.program_is_done() {
             return self.finish();
         }
         Ok(false)
@@ -124,7 +123,7 @@ impl Scene {
             .filter(|at| !self.kernels[*at].stage.ready.is_empty())
             .collect();
         if live.is_empty() {
-            return self.tell_ends();
+            return self.supervise();
         }
         let kernel = &mut self.kernels[self.draw.of(&live)];
         let at = self.draw.below(kernel.stage.ready.len() as u64) as usize;
@@ -137,50 +136,7 @@ impl Scene {
         self.memory.current.set(actor);
         FIRST_ACTOR.with(|cell| cell.set(kernel.first_actor));
         kernel.stage.turn(at).map_err(|error| error.to_string())?;
-        self.tell_ends()
-    }
-
-    /// Has the proxies clean up after kernels that have ended, as the supervisor does.
-    fn tell_ends(&mut self) -> Result<(), String> {
-        for at in 0..self.kernels.len() {
-            let kernel = &self.kernels[at];
-            if kernel.told || !kernel.stage.ready.is_empty() || !kernel.stalled.is_empty() {
-                continue;
-            }
-            self.kernels[at].told = true;
-            self.shared.launches.set(self.kernels[at].slot, false);
-            // Who is told of a kernel's end knows what it has written.
-            self.memory.knows_all(0);
-            let last = self.kernels.iter().all(|kernel| kernel.told);
-            let (done, ended) = mpsc::channel();
-            let shards = self.shared.inboxes.len();
-            for message in [true, false] {
-                for shard in 0..shards {
-                    let launch = self.kernels[at].slot;
-                    self.shared.tell(
-                        shard,
-                        match message {
-                            true => Message::Settle(done.clone()),
-                            false => Message::LaunchEnded { launch, last, done: done.clone() },
-                        },
-                    );
-                }
-                let mut answers = 0;
-                let deadline = self.now.get() + 1_000_000_000;
-                while answers < shards {
-                    self.step_proxy()?;
-                    self.step_peers()?;
-                    self.now.advance(1000);
-                    answers += ended.try_iter().count();
-                    if self.now.get() > deadline {
-                        return Err("the proxies do not answer".to_owned());
-                    }
-                }
-            }
-            self.control.running.fetch_sub(1, Ordering::AcqRel);
-            self.trace.say(self.now.get(), 0, format!("launch {at} is over"));
-        }
-        Ok(())
+        self.supervise()
     }
 
     fn step_proxy(&mut self) -> Result<(), String> {

@@ -1,4 +1,4 @@
-//! A scene: what a seed draws. Every third seed draws one of p2p streams.
+//! A scene: what a seed draws.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,8 +13,10 @@ use super::epoll::SimulatedEpoll;
 use super::memory::{SharedMemory, Switch};
 use super::network::{Network, set_network, sockets};
 use super::peers::Peer;
+use super::program::Program;
+use super::supervision::Ending;
 use super::trace::{Names, Trace};
-use super::{InCharge, Now};
+use super::{InCharge, Now, sharing};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice, SplitMix, Stage};
 use crate::memory::{CpuWords, Memory, WordPlacement};
 use crate::net::config::Config;
@@ -37,6 +39,28 @@ pub(super) const PATIENCE_NS: u64 = 4_000_000_000;
 pub(super) const MOST_PEERS: u64 = 4;
 /// GPU memory for p2p streams.
 const ARENA_BYTES: u64 = 64 << 20;
+
+/// What scenes are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Servers and clients, each with sockets of its own.
+    Plain,
+    /// Launches that come and go, and share sockets with one another and with the program.
+    Sharing,
+    /// Kernels that are connected by p2p streams.
+    P2p,
+}
+
+impl Kind {
+    /// That of a seed.
+    pub(crate) const fn of(seed: u64) -> Self {
+        match seed % 3 {
+            0 => Self::Plain,
+            1 => Self::Sharing,
+            _ => Self::P2p,
+        }
+    }
+}
 
 /// Draws numbers.
 pub(super) struct Draw(SplitMix);
@@ -90,9 +114,12 @@ pub(super) struct Kernel {
     pub(super) stalled: Vec<(u64, u32)>,
     pub(super) first_actor: usize,
     pub(super) slot: u32,
+    /// It has ended, and the proxies are told, or will be.
     pub(super) told: bool,
     /// Its process has died: its threads take no turn any more, wherever they are.
     pub(super) died: bool,
+    /// What it left open is closed, and its slot is free.
+    pub(super) over: bool,
 }
 
 /// The yielders of the proxies, for switches in the middle of a round.
@@ -126,6 +153,10 @@ pub(crate) struct Scene {
     pub(super) proxies: Vec<Proxy>,
     pub(super) restart: Rc<Cell<bool>>,
     pub(super) kernels: Vec<Kernel>,
+    /// The end of a launch that the proxies clear up after.
+    pub(super) ending: Option<Ending>,
+    /// The program of a sharing scene.
+    pub(super) program: Option<Program>,
     pub(super) peers: Vec<Peer>,
     pub(super) complaints: Arc<Mutex<Vec<String>>>,
     /// Kernels are told to stop then.
@@ -171,7 +202,8 @@ impl Scene {
     fn new(seed: u64, bug: Option<Bug>) -> Result<Self, String> {
         let fail = |error: &dyn std::fmt::Display| format!("the scene cannot be set: {error}");
         let mut draw = Draw(SplitMix(seed));
-        let p2p = seed % 3 == 2;
+        let kind = Kind::of(seed);
+        let p2p = kind == Kind::P2p;
         let now = Now::default();
         now.advance(1_000_000_000);
         let trace = Rc::new(Trace::default());
@@ -185,12 +217,19 @@ impl Scene {
             let blocks = if threads > 3 { draw.of(&[1, 1, 2]) } else { draw.of(&[1, 2, 3]) };
             shapes.push(if wanted { (blocks, threads) } else { (0, 0) });
         }
+        if kind == Kind::Sharing {
+            shapes = sharing::shapes(&mut draw);
+        }
         // Few, so that they are used again; but clients that hold them all would wait for ever for
         // a server that finds none.
         let groups: u32 =
             shapes.iter().map(|(blocks, threads)| blocks * most_groups(*threads)).sum();
         // Each may have a poller beside its socket.
-        let places = (1 + MOST_PEERS as u32 + if p2p { 4 } else { 2 } * groups).max(8);
+        let mut places = (1 + MOST_PEERS as u32 + if p2p { 4 } else { 2 } * groups).max(8);
+        if kind == Kind::Sharing {
+            let groups = shapes.iter().map(|(blocks, threads)| blocks * most_groups(*threads));
+            places = sharing::places(&groups.collect::<Vec<_>>(), shards);
+        }
         let layout = Layout { shards, places, slots: draw.of(&[1, 1, 1, 2, 4]) };
         let ring_bytes = u64::from(RING) * 64;
         let clock = {
@@ -246,7 +285,9 @@ impl Scene {
         for (blocks, threads) in &shapes {
             let count = (blocks * threads) as usize;
             launches.push((first..first + count, *threads));
-            model.set_gpu(first..first + count, launches.len());
+            // Launches that share sockets run on one GPU, all others on one of their own.
+            let gpu = if kind == Kind::Sharing { 1 } else { launches.len() };
+            model.set_gpu(first..first + count, gpu);
             first += count;
         }
         let model = Rc::new(model);
@@ -327,6 +368,8 @@ impl Scene {
             proxies,
             restart,
             kernels: Vec::new(),
+            ending: None,
+            program: None,
             peers: Vec::new(),
             complaints: Arc::default(),
             abort_at: None,
@@ -338,9 +381,10 @@ impl Scene {
             gpu,
         };
         let first: Vec<usize> = launches.into_iter().map(|(actors, _)| actors.start).collect();
-        match p2p {
-            true => scene.p2p_cast(&shapes, &first)?,
-            false => scene.cast(&shapes, &first)?,
+        match kind {
+            Kind::P2p => scene.p2p_cast(&shapes, &first)?,
+            Kind::Sharing => scene.share(&shapes, &first)?,
+            Kind::Plain => scene.cast(&shapes, &first)?,
         }
         scene.memory.set_switcher(Some(Rc::new(switcher)));
         Ok(scene)

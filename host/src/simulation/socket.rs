@@ -15,20 +15,20 @@ use crate::transport::{
 /// See the module.
 pub(super) struct SimulatedSocket {
     id: usize,
-    /// A descriptor that names it and nothing else.
-    name: OwnedFd,
+    /// A descriptor that names it and nothing else; none once the program has it back.
+    name: Option<OwnedFd>,
 }
 
 impl SimulatedSocket {
     pub(super) fn new(id: usize, name: OwnedFd) -> Self {
-        Self { id, name }
+        Self { id, name: Some(name) }
     }
 }
 
 impl Drop for SimulatedSocket {
     fn drop(&mut self) {
-        let Some(network) = current() else { return };
-        network.forget(self.name.as_raw_fd());
+        let (Some(network), Some(name)) = (current(), &self.name) else { return };
+        network.forget(name.as_raw_fd());
         network.close(self.id);
     }
 }
@@ -62,7 +62,11 @@ impl Socket for SimulatedSocket {
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.name.as_fd())
+        self.name.as_ref().map(AsFd::as_fd)
+    }
+
+    fn into_descriptor(mut self: Box<Self>) -> Option<OwnedFd> {
+        self.name.take()
     }
 }
 

@@ -2,18 +2,23 @@
 //!
 //! | variable | meaning |
 //! | --- | --- |
-//! | `GPUNET_SIMULATION_SEEDS` | how many seeds are played, from 0 on; 1,000 unless told |
+//! | `GPUNET_SIMULATION_SEEDS` | how many seeds are played; 1,000 unless told |
 //! | `GPUNET_LONG` | 100,000 seeds |
+//! | `GPUNET_SIMULATION_FIRST_SEED` | the first of them; 0 unless told |
 //! | `GPUNET_SIMULATION_SEED` | play this one alone |
 //! | `GPUNET_SIMULATION_BUG` | plant this bug alone |
 //! | `GPUNET_SIMULATION_ACCESSES` | so many accesses are in the trace; 150 unless told |
+//! | `GPUNET_SIMULATION_OWNERS_END` | launches end while others use their sockets |
+//!
+//! All cores of the machine are used.
 
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gpunet_device::planted::Bug;
 
-use super::scene::play;
+use super::scene::{Kind, play};
 
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
@@ -25,44 +30,91 @@ fn number(name: &str) -> Option<u64> {
 const MOST_SEEDS: u64 = 1000;
 /// The same of the rarest, which needed 1,112 when this was set.
 const MOST_SEEDS_OF_RAREST: u64 = 4000;
+/// Failed seeds after which no more are played.
+const MOST_FAILURES: usize = 20;
 
 fn most_seeds(bug: Bug) -> u64 {
     if bug == Bug::RestTakenForIdle { MOST_SEEDS_OF_RAREST } else { MOST_SEEDS }
 }
 
-fn seeds() -> u64 {
-    let long = std::env::var_os("GPUNET_LONG").is_some();
-    number("GPUNET_SIMULATION_SEEDS").unwrap_or(if long { 100_000 } else { 1000 })
+/// The scenes that can show a bug, where not all can: only those are played.
+fn kind_of(bug: Bug) -> Option<Kind> {
+    match bug {
+        Bug::RestTakenForIdle => Some(Kind::Plain),
+        Bug::UnitsNotRenewed
+        | Bug::PacketBeforeTaken
+        | Bug::ShutNotKept
+        | Bug::WatchedIgnored
+        | Bug::ToldWithoutFence
+        | Bug::CardNotNumbered
+        | Bug::PacketFoundByTag
+        | Bug::UnitsOfLastStream => Some(Kind::P2p),
+        Bug::EventNotOwed
+        | Bug::EventNotWithdrawn
+        | Bug::WatchLeftBehind
+        | Bug::ReadyNotTold
+        | Bug::DetachedForgotten
+        | Bug::WaitingClosed
+        | Bug::OrphansKept
+        | Bug::UnreadLost
+        | Bug::StopNotCleared
+        | Bug::EpochIgnored => Some(Kind::Sharing),
+        _ => None,
+    }
 }
 
-/// Plays seeds on all cores until one fails; the first that does, and why.
-fn first_failure(seeds: u64, bug: Option<Bug>) -> Option<(u64, String)> {
-    let next = AtomicU64::new(0);
-    let failure: Mutex<Option<(u64, String)>> = Mutex::new(None);
+fn seeds() -> Range<u64> {
+    let long = std::env::var_os("GPUNET_LONG").is_some();
+    let first = number("GPUNET_SIMULATION_FIRST_SEED").unwrap_or(0);
+    let count = number("GPUNET_SIMULATION_SEEDS").unwrap_or(if long { 100_000 } else { 1000 });
+    first..first + count
+}
+
+/// Plays seeds on all cores until so many have failed; those, the smallest first, and why.
+fn failures(
+    seeds: Range<u64>,
+    kind: Option<Kind>,
+    bug: Option<Bug>,
+    most: usize,
+) -> Vec<(u64, String)> {
+    let next = AtomicU64::new(seeds.start);
+    let failures: Mutex<Vec<(u64, String)>> = Mutex::default();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..cores {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    let known = failure.lock().unwrap().as_ref().map(|(seed, _)| *seed);
                     // Smaller seeds that are still being played may fail, too.
-                    if seed >= seeds || known.is_some_and(|known| known < seed) {
+                    let known = failures.lock().unwrap().get(most - 1).map(|(seed, _)| *seed);
+                    if seed >= seeds.end || known.is_some_and(|known| known < seed) {
                         return;
                     }
-                    if seed > 0 && seed.is_multiple_of(5000) {
-                        eprintln!("{seed} of {seeds} seeds played");
+                    let played = seed - seeds.start;
+                    if played > 0 && played.is_multiple_of(5000) {
+                        eprintln!("{played} of {} seeds played", seeds.end - seeds.start);
+                    }
+                    if kind.is_some_and(|kind| kind != Kind::of(seed)) {
+                        continue;
                     }
                     let Err(why) = play(seed, bug) else { continue };
-                    let mut failure = failure.lock().unwrap();
-                    if failure.as_ref().is_none_or(|(known, _)| seed < *known) {
-                        *failure = Some((seed, why));
-                    }
+                    let mut failures = failures.lock().unwrap();
+                    failures.push((seed, why));
+                    failures.sort_unstable();
                 }
             });
         }
     });
-    failure.into_inner().unwrap()
+    failures.into_inner().unwrap()
+}
+
+/// The smallest seed that finds a bug, and how.
+fn first_failure(bug: Bug) -> Option<(u64, String)> {
+    failures(0..most_seeds(bug), kind_of(bug), Some(bug), 1).into_iter().next()
+}
+
+fn last_line(text: &str) -> &str {
+    text.lines().last().unwrap_or_default()
 }
 
 #[test]
@@ -72,9 +124,13 @@ fn seeds_are_played_without_a_complaint() {
         println!("{summary:?}");
         return;
     }
-    if let Some((seed, trace)) = first_failure(seeds(), None) {
-        panic!("{trace}\nreplay it alone with GPUNET_SIMULATION_SEED={seed}");
+    let failures = failures(seeds(), None, None, MOST_FAILURES);
+    if let Some((seed, trace)) = failures.first() {
+        let all: Vec<&str> = failures.iter().map(|(_, why)| last_line(why)).collect();
+        let all = all.join("\n");
+        panic!("{trace}\nfailed:\n{all}\nreplay it alone with GPUNET_SIMULATION_SEED={seed}");
     }
+    println!("seeds {:?}: none failed", seeds());
 }
 
 #[test]
@@ -82,12 +138,10 @@ fn a_seed_is_played_the_same_way_again() {
     for seed in 0..20 {
         assert_eq!(play(seed, None), play(seed, None), "seed {seed}");
     }
-    let bug = Some(Bug::WrongWrap);
-    let (seed, _) = first_failure(seeds(), bug).expect("it is found");
-    let why = |trace: Result<_, String>| {
-        trace.err().and_then(|text| text.lines().last().map(str::to_owned))
-    };
-    assert_eq!(why(play(seed, bug)), why(play(seed, bug)), "seed {seed}");
+    let bug = Bug::WrongWrap;
+    let (seed, _) = first_failure(bug).expect("it is found");
+    let why = |played: Result<_, String>| played.err().map(|text| last_line(&text).to_owned());
+    assert_eq!(why(play(seed, Some(bug))), why(play(seed, Some(bug))), "seed {seed}");
 }
 
 #[test]
@@ -96,8 +150,8 @@ fn planted_bugs_are_found() {
     let wanted = |bug: &Bug| one.as_ref().is_none_or(|one| *one == format!("{bug:?}"));
     let mut missed = Vec::new();
     for bug in Bug::ALL.into_iter().filter(wanted) {
-        match first_failure(most_seeds(bug), Some(bug)) {
-            Some((_, why)) => println!("{bug:?}: {}", why.lines().last().unwrap_or_default()),
+        match first_failure(bug) {
+            Some((_, why)) => println!("{bug:?}: {}", last_line(&why)),
             None => missed.push(bug),
         }
     }

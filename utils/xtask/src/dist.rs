@@ -11,6 +11,7 @@ use clap::Args;
 use gpunet_builder::Compiler;
 
 use crate::artifacts::Executable;
+use crate::checks::PROFILE;
 use crate::workspace::Workspace;
 use crate::{artifacts, bench, install, shell, soak};
 
@@ -40,6 +41,10 @@ const RUN_TESTS: &str = include_str!("run-tests.sh");
 const FAULT_TABLE: &str = include_str!("fault-table.awk");
 const RUN_BENCH: &str = include_str!("run-bench.sh");
 const RUN_SOAK: &str = include_str!("run-soak.sh");
+const RUN_SIMULATION: &str = include_str!("run-simulation.sh");
+
+/// The folder of the simulation, which is the host crate's unit tests, built in another way.
+const SIMULATION: &str = "simulation";
 
 /// Options of `cargo xtask dist`.
 #[derive(Args)]
@@ -47,10 +52,16 @@ pub(crate) struct Options {
     /// Install no compiler for PTX; without one the programs have the emulated GPU only.
     #[arg(long)]
     allow_no_ptx: bool,
+    /// The simulation alone: test program and script, for a machine with many cores and no GPU.
+    #[arg(long)]
+    simulation: bool,
 }
 
 /// `cargo xtask dist`.
 pub(crate) fn make(workspace: &Workspace, options: &Options) -> Result<bool> {
+    if options.simulation {
+        return simulation(workspace);
+    }
     if options.allow_no_ptx {
         match Compiler::find() {
             Ok(compiler) => println!("compiler for PTX: {compiler}"),
@@ -99,6 +110,21 @@ pub(crate) fn make(workspace: &Workspace, options: &Options) -> Result<bool> {
     let mebibytes = size as f64 / f64::from(1 << 20);
     println!("{}: {mebibytes:.1} MiB", dist.display());
     ensure!(size <= SIZE_LIMIT, "the folder is larger than {} MiB", SIZE_LIMIT >> 20);
+    Ok(true)
+}
+
+/// The folder `dist` with the simulation alone. It has no PTX.
+fn simulation(workspace: &Workspace) -> Result<bool> {
+    let dist = workspace.root.join("dist");
+    let arguments = ["test", "--no-run", "--profile", PROFILE, "--package", CUDA_PACKAGE];
+    let arguments = [&arguments[..], &["--features", "simulation", "--lib"]].concat();
+    let made = built(workspace, &arguments, "lib")?;
+    ensure!(made.len() == 1, "cargo has made {} test programs, not one", made.len());
+    for program in &made {
+        place(program, &dist.join(SIMULATION))?;
+    }
+    script(&dist.join("run-simulation"), RUN_SIMULATION)?;
+    println!("{}: run-simulation", dist.display());
     Ok(true)
 }
 
@@ -193,6 +219,10 @@ mod tests {
 
     use super::*;
 
+    /// One at a time: a file cannot be run while a process that another thread just started still has
+    /// it open for writing.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
     /// A folder as `dist` makes it, with suites that are scripts.
     fn run_tests_with(name: &str, suites: &[(&str, &str)]) -> (String, Option<i32>) {
         run_tests_on("cuda", name, suites)
@@ -200,9 +230,6 @@ mod tests {
 
     /// The same on some GPU. A suite's name may begin with its folder.
     fn run_tests_on(gpu: &str, name: &str, suites: &[(&str, &str)]) -> (String, Option<i32>) {
-        // One at a time: a file cannot be run while a process that another thread just started
-        // still has it open for writing.
-        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let folder =
             std::env::temp_dir().join(format!("gpunet-dist-{name}-{}", std::process::id()));
@@ -233,6 +260,26 @@ mod tests {
         fs::remove_dir_all(&folder).unwrap();
         // 0: there is no C compiler here.
         assert_eq!(files, if size > 0 { vec![bench::POLL_CLIENT] } else { vec![] });
+    }
+
+    #[test]
+    fn run_simulation_tells_the_program_which_seeds() {
+        let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let folder = std::env::temp_dir().join(format!("gpunet-dist-sim-{}", std::process::id()));
+        fs::create_dir_all(folder.join(SIMULATION)).unwrap();
+        script(&folder.join("run-simulation"), RUN_SIMULATION).unwrap();
+        let program = "#!/bin/sh\necho $GPUNET_SIMULATION_FIRST_SEED+$GPUNET_SIMULATION_SEEDS $*\n";
+        script(&folder.join(SIMULATION).join("gpunet_host"), program).unwrap();
+        let printed = |arguments: &[&str]| {
+            let mut command = Command::new("sh");
+            command.arg(folder.join("run-simulation")).args(arguments);
+            let output = command.env_remove("GPUNET_SIMULATION_BUGS").output().unwrap();
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        };
+        let (all, some) = (printed(&[]), printed(&["500", "7"]));
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(all.starts_with("0+100000 "), "{all}");
+        assert!(some.starts_with("7+500 ") && some.contains("simulation::tests::seeds_"), "{some}");
     }
 
     #[test]

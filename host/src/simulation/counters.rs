@@ -1,0 +1,80 @@
+//! Words of the shared memory that mean something to the simulation: counters, which only grow, and
+//! descriptors, which say who has which memory.
+
+use gpunet_device::Handle;
+use gpunet_device::abi::card::{CARD_WORDS, Card};
+use gpunet_device::abi::layout::{HEAD_AT, Layout, TAIL_AT};
+
+use super::memory::SharedMemory;
+
+/// A word that only grows.
+#[derive(Clone, Copy)]
+pub(super) struct Counter {
+    /// The bits that count.
+    mask: u64,
+    /// Those in which two values differ that are not compared: of different p2p streams.
+    apart: u64,
+    /// The word that is 0 while the place has no socket, and the counter may begin anew.
+    pub(super) card: Option<usize>,
+}
+
+impl Counter {
+    /// Whether it went back, from one value to the other.
+    pub(super) fn goes_back(&self, from: u64, to: u64) -> bool {
+        (from ^ to) & self.apart == 0 && to & self.mask < from & self.mask
+    }
+}
+
+impl SharedMemory {
+    /// Says which words only grow: those of the GPU always, those of the proxy as long as a
+    /// place has the same socket.
+    pub(crate) fn set_counters(&mut self, layout: &Layout, gpu_words: usize, cpu_words: usize) {
+        // Without their flags; and those of p2p streams begin with a number.
+        let (mask, apart) = (!7, 15 << 60);
+        let counters = self.counters.get_mut();
+        for socket in 0..layout.sockets() {
+            for word in [layout.send_tail(socket), layout.receive_head(socket)] {
+                counters.insert(gpu_words + 8 * word, Counter { mask, apart, card: None });
+            }
+            let card = Some(cpu_words + 8 * layout.card(socket));
+            let (shard, place) = (socket as u32 / layout.places, socket as u32 % layout.places);
+            self.cards.insert(cpu_words + 8 * layout.card(socket), (shard, place));
+            for word in [layout.inbox(socket) + TAIL_AT, layout.inbox(socket) + HEAD_AT] {
+                counters.insert(cpu_words + 8 * word, Counter { mask, apart: 0, card });
+            }
+        }
+    }
+
+    /// The two counters of an inbox in an arena only grow, from what stands there now.
+    pub(crate) fn new_inbox(&self, inbox: usize) {
+        self.trace.add_inbox(inbox);
+        let counter = Counter { mask: !7, apart: !0 << 36, card: None };
+        let counters = &mut *self.counters.borrow_mut();
+        for word in [inbox + 8 * TAIL_AT, inbox + 8 * HEAD_AT] {
+            counters.insert(word, counter);
+        }
+    }
+
+    /// The memory of an inbox is anybody's now.
+    pub(crate) fn forget_inbox(&self, inbox: usize) {
+        self.trace.remove_inbox(inbox);
+        let counters = &mut *self.counters.borrow_mut();
+        for word in [inbox + 8 * TAIL_AT, inbox + 8 * HEAD_AT] {
+            counters.remove(&word);
+        }
+    }
+
+    /// A word was stored; where it completes a descriptor, what that names is its socket's now.
+    pub(super) fn look_at_card(&self, at: usize, value: u64) {
+        let Some((shard, place)) = self.cards.get(&at).copied() else { return };
+        let mut words = [0; CARD_WORDS];
+        for (index, word) in words.iter_mut().enumerate() {
+            *word = self.history(at + 8 * index, |h| h.last().map_or(0, |last| last.value));
+        }
+        words[0] = value;
+        if let Some(card) = Card::from_words(&words) {
+            let handle = Handle::new(shard, place, card.generation);
+            self.reuse.borrow_mut().published(handle, &card);
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Launches of a sharing scene with sockets of their own: one that leaves its socket to others
+//! (`SocketOption::Detached`) and ends, and two that use one handle at the same time.
+//!
+//! Where the owner of such a handle ends first (`GPUNET_SIMULATION_OWNERS_END=1`), the calls of the other
+//! launch give EBADF soon, and until then what belongs to the stream.
+
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
+
+use gpunet_device::abi::errno::Errno;
+use gpunet_device::{Group, Handle, On, SocketAddr, Stream, calls, simt};
+
+use super::board::{Asks, Board, Entry, FAILED};
+use super::inside_call;
+use super::kernels::{Plan, told_by_leader};
+use super::peers::pattern;
+use super::was_told;
+use super::workers::{detach, put, send_all};
+
+/// Whether launches end while others use their sockets. Not unless told: what is closed for a launch
+/// that has ended is then still used by others.
+pub(super) fn owners_end() -> bool {
+    static OWNERS_END: OnceLock<bool> = OnceLock::new();
+    *OWNERS_END.get_or_init(|| std::env::var_os("GPUNET_SIMULATION_OWNERS_END").is_some())
+}
+
+/// A call on a handle whose owner has ended returns after so long.
+const EBADF_NS: u64 = 50_000_000;
+/// Turns for which a launch waits for another, or goes on after its handle is dead.
+const TURNS: u64 = 2_000_000;
+
+/// What a launch with a socket of its own does, or with that of another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owning {
+    pub(crate) role: Role,
+    pub(crate) port: u16,
+    pub(crate) number: u64,
+    pub(crate) total: u64,
+    /// So many bytes are sent by who owns it; or it ends, or leaves the conversation, after that.
+    pub(crate) at: u64,
+    /// The socket is left to the launch's end.
+    pub(crate) leaves: bool,
+    /// Who uses it sends, too.
+    pub(crate) sends: bool,
+}
+
+/// Which of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Connects, begins a conversation, and leaves it to the others.
+    Begins,
+    /// Connects, and sends.
+    Owns,
+    /// Receives by the other's handle.
+    Uses,
+}
+
+/// What each group of such a launch runs; of all but the first kind one group alone.
+pub(crate) fn work<G: Group>(
+    on: On<G>,
+    plan: &Plan,
+    board: &Board,
+    owning: &Owning,
+) -> Result<(), Errno> {
+    if simt::position().block != 0 || plan.member() != 0 {
+        return Ok(());
+    }
+    match owning.role {
+        Role::Begins => begin(on, plan, board, owning),
+        Role::Owns => {
+            let owned = own(on, plan, board, owning);
+            if owned.is_err() && on.group().is_leader() {
+                board.shared.store(FAILED, Ordering::Relaxed);
+            }
+            owned
+        }
+        Role::Uses => {
+            let outcome = use_shared(on, plan, board, owning);
+            if on.group().is_leader() {
+                board.used.store(true, Ordering::Relaxed);
+            }
+            outcome
+        }
+    }
+}
+
+fn connect<G: Group>(on: On<G>, plan: &Plan, port: u16) -> Result<Handle, Errno> {
+    let address = SocketAddr::v4([127, 0, 0, 1], port);
+    plan.timed(on, "connect", || Stream::connect(on, &address).map(Stream::into_handle))
+}
+
+fn begin<G: Group>(on: On<G>, plan: &Plan, board: &Board, owning: &Owning) -> Result<(), Errno> {
+    let handle = connect(on, plan, owning.port)?;
+    let mut asks = Asks { number: owning.number, at: 0, total: owning.total };
+    while asks.at < owning.at {
+        let Some(more) = converse(on, plan, handle, asks)? else { break };
+        asks = more;
+    }
+    let mut entry = Entry { handle, asks: Some(asks), converses: true, detached: false };
+    detach(on, plan, &mut entry)?;
+    put(on, board, entry);
+    Ok(())
+}
+
+/// Sends a piece and receives it; what is left of the conversation.
+pub(super) fn converse<G: Group>(
+    on: On<G>,
+    plan: &Plan,
+    handle: Handle,
+    asks: Asks,
+) -> Result<Option<Asks>, Errno> {
+    let left = (asks.total - asks.at) as usize;
+    let buffer = plan.buffer();
+    let buffer = buffer.first(left.min(buffer.len()));
+    fill(on, plan, asks.number, asks.at, buffer.len());
+    send_all(on, plan, handle, buffer)?;
+    let mut got = 0;
+    while got < buffer.len() {
+        let more =
+            receive(on, plan, handle, asks.number, asks.at + got as u64, buffer.len() - got)?;
+        if more == 0 {
+            plan.complain(on, &format!("conversation {}: the echo ended early", asks.number));
+            return Ok(None);
+        }
+        got += more;
+    }
+    let asks = Asks { at: asks.at + got as u64, ..asks };
+    Ok((asks.at < asks.total).then_some(asks))
+}
+
+/// Draws bytes of a conversation.
+fn fill<G: Group>(on: On<G>, plan: &Plan, number: u64, at: u64, length: usize) {
+    let (rank, size) = (on.group().rank(), on.group().size());
+    on.group().barrier();
+    for index in (rank..length).step_by(size) {
+        plan.buffer().set(index, pattern(number, at + index as u64));
+    }
+    on.group().barrier();
+}
+
+/// Receives and checks bytes of a conversation, so many at most.
+fn receive<G: Group>(
+    on: On<G>,
+    plan: &Plan,
+    handle: Handle,
+    number: u64,
+    at: u64,
+    most: usize,
+) -> Result<usize, Errno> {
+    let (net, group) = (on.net(), on.group());
+    let buffer = plan.buffer().first(most);
+    group.barrier();
+    let call = || plan.timed(on, "recv", || calls::grecv(net, group, handle, buffer, 0));
+    let got = Errno::check(inside_call(handle, group.is_leader(), call))? as usize;
+    group.barrier();
+    for index in 0..got {
+        let at = at + index as u64;
+        if buffer.get(index) != Some(pattern(number, at)) {
+            plan.complain(on, &format!("conversation {number}: byte {at} is wrong"));
+            break;
+        }
+    }
+    Ok(got)
+}
+
+/// The launch that owns the handle: the other receives what comes back.
+fn own<G: Group>(on: On<G>, plan: &Plan, board: &Board, owning: &Owning) -> Result<(), Errno> {
+    let handle = connect(on, plan, owning.port)?;
+    on.group().barrier();
+    if on.group().is_leader() {
+        board.shared.store(handle.0, Ordering::Relaxed);
+    }
+    let total = if owners_end() { owning.at } else { owning.total };
+    let mut sent = 0;
+    while sent < total {
+        let buffer = plan.buffer();
+        let buffer = buffer.first((total - sent) as usize);
+        fill(on, plan, owning.number, sent, buffer.len());
+        send_all(on, plan, handle, buffer)?;
+        sent += buffer.len() as u64;
+    }
+    let mut turns = 0;
+    // In the other kind of scene it ends when it likes.
+    while !owners_end() && told_by_leader(on, || u64::from(board.used.load(Ordering::Relaxed))) == 0
+    {
+        simt::pause();
+        turns += 1;
+        if turns > TURNS {
+            plan.complain(on, "the other launch does not end");
+            break;
+        }
+    }
+    was_told();
+    if owning.leaves || owners_end() {
+        if on.group().is_leader() {
+            board.leave(handle);
+        }
+        return Ok(());
+    }
+    super::kernels::close(on, plan, Stream::from_handle(on, handle));
+    Ok(())
+}
+
+/// The launch that uses it.
+fn use_shared<G: Group>(
+    on: On<G>,
+    plan: &Plan,
+    board: &Board,
+    owning: &Owning,
+) -> Result<(), Errno> {
+    let mut turns = 0;
+    let handle = loop {
+        match told_by_leader(on, || board.shared.load(Ordering::Relaxed)) {
+            0 if turns > TURNS => return Ok(()),
+            FAILED => return Ok(()),
+            0 => simt::pause(),
+            handle => break Handle(handle),
+        }
+        turns += 1;
+    };
+    was_told();
+    let mut got = 0;
+    let mut dead = 0;
+    while got < owning.total && dead < 3 {
+        let most = (owning.total - got) as usize;
+        let outcome = match owning.sends && owners_end() {
+            // Nobody receives what comes back.
+            true => send_all(on, plan, handle, plan.buffer().first(most.min(100))).map(|()| 0),
+            false => receive(on, plan, handle, owning.number, got, most),
+        };
+        if owners_end() {
+            let over = told_by_leader(on, || {
+                let over_at = board.owner_over_at.load(Ordering::Relaxed);
+                u64::from(over_at != 0 && simt::now_ns() > over_at + EBADF_NS)
+            });
+            if over != 0 && outcome != Err(Errno::EBADF) {
+                plan.complain(on, &format!("a handle whose owner has ended gave {outcome:?}"));
+                return Ok(());
+            }
+        }
+        match outcome {
+            Err(Errno::EBADF) if owners_end() => dead += 1,
+            // It is being closed, as any socket of a launch that ends; soon its handle is dead.
+            Ok(0) | Err(_) if owners_end() => simt::pause(),
+            Ok(0) => {
+                plan.complain(on, "a shared stream ended early");
+                return Ok(());
+            }
+            Ok(bytes) => got += bytes as u64,
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! Memory that is handed out again too early: the rings, the inbox or the slot of a socket that is
+//! gone, while a group is still inside a call on its handle. Such a call may read or write what belongs
+//! to another socket by then. Noticed when the next socket's descriptor is published.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use gpunet_device::Handle;
+use gpunet_device::abi::card::{Card, Place};
+
+/// What a socket has had: its rings, by region, and the inboxes of a p2p stream, by page.
+#[derive(Clone, Debug, Default)]
+struct Parts {
+    rings: Vec<(u8, Range<u64>)>,
+    inboxes: Vec<u32>,
+}
+
+impl Parts {
+    fn of(card: &Card) -> Self {
+        let ring = |place: &Place| {
+            let end = place.offset + u64::from(place.capacity);
+            (place.capacity != 0).then_some((place.region, place.offset..end))
+        };
+        let rings = [&card.receive, &card.send].into_iter().filter_map(ring).collect();
+        // The other end's inbox goes with that end.
+        Self { rings, inboxes: card.inboxes.iter().map(|pages| pages.own).collect() }
+    }
+
+    /// A part of both.
+    fn common(&self, other: &Self) -> Option<&'static str> {
+        let overlap = |a: &(u8, Range<u64>), b: &(u8, Range<u64>)| {
+            a.0 == b.0 && a.1.start < b.1.end && b.1.start < a.1.end
+        };
+        // The two ends of a p2p stream have one pair of rings.
+        let host = |ring: &&(u8, Range<u64>)| ring.0 < 2;
+        let rings = self.rings.iter().filter(host);
+        if rings.into_iter().any(|ring| other.rings.iter().any(|theirs| overlap(ring, theirs))) {
+            return Some("a ring");
+        }
+        let inbox = self.inboxes.iter().any(|page| other.inboxes.contains(page));
+        inbox.then_some("the inbox")
+    }
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Reuse {
+    /// What each handle has had, as long as somebody may be inside a call on it.
+    parts: HashMap<u64, Parts>,
+    /// Calls under way: the actor that leads the group, and the handle.
+    inside: Vec<(usize, Handle)>,
+    /// What was handed out too early.
+    pub(super) complaint: Option<String>,
+}
+
+impl Reuse {
+    /// A group begins a call on a handle, or ends it.
+    pub(super) fn calls(&mut self, leader: usize, handle: Handle, begins: bool) {
+        match begins {
+            true => self.inside.push((leader, handle)),
+            false => {
+                let at = self.inside.iter().position(|call| *call == (leader, handle));
+                at.map(|at| self.inside.swap_remove(at));
+            }
+        }
+    }
+
+    /// The descriptor of a socket is published.
+    pub(super) fn published(&mut self, handle: Handle, card: &Card) {
+        let parts = Parts::of(card);
+        for (_, old) in self.inside.iter().filter(|(_, old)| *old != handle) {
+            let slot = (old.shard(), old.place()) == (handle.shard(), handle.place());
+            let common = self.parts.get(&old.0).and_then(|theirs| parts.common(theirs));
+            if let Some(what) = if slot { Some("the slot") } else { common } {
+                let complaint = format!("{what} of {old:?} is {handle:?}'s, though a call uses it");
+                self.complaint.get_or_insert(complaint);
+            }
+        }
+        self.parts.insert(handle.0, parts);
+    }
+}

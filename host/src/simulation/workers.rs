@@ -1,0 +1,475 @@
+//! What launches of a sharing scene do: they serve streams of remote clients, each for a few pieces, and
+//! leave them to other launches, to later ones or to the program. Some wait for one stream at a time,
+//! some watch theirs with a poller.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use gpunet_device::abi::errno::Errno;
+use gpunet_device::abi::option::SocketOption;
+use gpunet_device::calls::{MSG_DONTWAIT, POLLIN, POLLOUT};
+use gpunet_device::poller::{Event, Poller};
+use gpunet_device::{Group, Handle, Listener, On, SharedBuf, SocketAddr, Stream, calls, simt};
+
+use super::board::{Board, Entry};
+use super::kernels::{Plan, told_by_leader};
+use super::owners::{self, Owning};
+use super::{inside_call, was_told};
+
+/// How long a worker waits for a connection, or for an event, before it looks around.
+pub(crate) const WAIT_NS: u64 = 300_000;
+/// A poller that tells of nothing for so long, though its streams have something, has lost an event.
+const SILENT_NS: u64 = 300_000_000;
+/// Memory of a group beside its bytes, for events.
+pub(crate) const EVENTS_BYTES: usize = 64;
+/// The token of the program's listener.
+const LISTENER: u64 = 7;
+/// Dead handles that a worker tries.
+const DEAD: usize = 6;
+
+/// What a launch does.
+#[derive(Clone, Debug)]
+pub(crate) enum Duty {
+    /// Serves streams.
+    Serve(Terms),
+    /// Waits for an event that never comes, until it is told to stop.
+    Idle,
+    /// Owns a socket that another launch uses, uses one, or leaves one to the others.
+    Own(Owning),
+    /// Listens by itself, accepts so many connections, and ends without closing any socket.
+    Listen { port: u16, accepts: u64 },
+}
+
+/// How streams are served.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms {
+    /// Pieces after which it ends, and leaves its streams to others; otherwise when all is served.
+    pub(crate) pieces: Option<u64>,
+    /// Pieces after which a stream is passed on.
+    pub(crate) passes_after: u64,
+    /// Watches its streams with a poller.
+    pub(crate) polls: bool,
+    /// The first group's poller watches the listener, too.
+    pub(crate) listens: bool,
+    /// Streams are removed from the poller before they are passed on; otherwise the next poller takes
+    /// them over.
+    pub(crate) removes: bool,
+    /// What the poller is to tell of.
+    pub(crate) events: u16,
+    /// The poller is left to the launch's end.
+    pub(crate) leaves_poller: bool,
+    /// Has another poller whenever it has no streams, in the slot of the last one if so many attempts
+    /// are enough.
+    pub(crate) renews: u64,
+    /// Serves conversations alone.
+    pub(crate) converses: bool,
+}
+
+/// What each group of such a launch runs.
+pub(crate) fn work<G: Group>(on: On<G>, plan: &Plan, board: &Arc<Board>, duty: &Duty) {
+    try_dead(on, plan, board);
+    let outcome = match duty {
+        Duty::Serve(terms) if terms.polls => Polling::new(on, plan, board, terms)
+            .and_then(|mut polling| polling.serve().and_then(|()| polling.leave())),
+        Duty::Serve(terms) => serve(on, plan, board, terms),
+        Duty::Idle => idle(on, plan),
+        Duty::Own(owning) => owners::work(on, plan, board, owning),
+        Duty::Listen { port, accepts } => listen(on, plan, board, *port, *accepts),
+    };
+    if let Err(errno) = outcome {
+        plan.complain(on, &format!("a worker ({duty:?}): {errno}"));
+    }
+}
+
+/// A handle whose socket is gone gives EBADF, whatever has its slot now.
+fn try_dead<G: Group>(on: On<G>, plan: &Plan, board: &Board) {
+    for at in 0..DEAD {
+        let handle = Handle(told_by_leader(on, || board.dead_handle(at)));
+        if handle == Handle::NONE {
+            return;
+        }
+        was_told();
+        let got = calls::grecv(on.net(), on.group(), handle, plan.buffer(), MSG_DONTWAIT);
+        if got != i64::from(-Errno::EBADF.0) {
+            plan.complain(on, &format!("the dead handle {handle:?} gave {got}"));
+        }
+    }
+}
+
+/// Waits until the launch is told to stop, or a while.
+fn idle<G: Group>(on: On<G>, plan: &Plan) -> Result<(), Errno> {
+    let poller = Poller::new(on)?;
+    let events = plan.buffer().cast::<Event>();
+    match plan.timed(on, "wait", || poller.wait(events, plan.patience_ns / 100)) {
+        Err(Errno::ECANCELED | Errno::ETIMEDOUT) => Ok(()),
+        Err(errno) => Err(errno),
+        Ok(events) => {
+            plan.complain(on, &format!("{events} events of a poller that watches nothing"));
+            Ok(())
+        }
+    }
+}
+
+/// A listener of the launch's own. Those that it does not accept are its own all the same.
+fn listen<G: Group>(
+    on: On<G>,
+    plan: &Plan,
+    board: &Board,
+    port: u16,
+    accepts: u64,
+) -> Result<(), Errno> {
+    if simt::position().block != 0 || plan.member() != 0 {
+        return Ok(());
+    }
+    let listener = Listener::bind(on, &SocketAddr::v4([127, 0, 0, 1], port))?;
+    listener.set(SocketOption::ReceiveTimeout, 4 * WAIT_NS)?;
+    let mut left = vec![listener.handle()];
+    for _ in 0..accepts {
+        let accepted = || listener.accept().map(Stream::into_handle);
+        match plan.timed(on, "accept", accepted) {
+            Ok(handle) => {
+                echo(on, plan, handle, 0)?;
+                left.push(handle);
+            }
+            Err(Errno::ETIMEDOUT) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    if on.group().is_leader() {
+        left.into_iter().for_each(|handle| board.leave(handle));
+    }
+    let _ = listener.into_handle();
+    Ok(())
+}
+
+/// Takes a stream that waits for somebody.
+pub(super) fn take<G: Group>(
+    on: On<G>,
+    board: &Board,
+    wanted: impl Fn(&Entry) -> bool,
+) -> Option<Entry> {
+    let words = if on.group().is_leader() { Entry::to_words(board.take(wanted)) } else { [0; 5] };
+    let entry = Entry::from_words(on.group().broadcast(words));
+    if entry.is_some() {
+        was_told();
+    }
+    entry
+}
+
+/// Leaves a stream to others.
+pub(super) fn put<G: Group>(on: On<G>, board: &Board, entry: Entry) {
+    on.group().barrier();
+    if on.group().is_leader() {
+        board.put(entry);
+    }
+}
+
+/// Has a stream outlive the launch.
+pub(super) fn detach<G: Group>(on: On<G>, plan: &Plan, entry: &mut Entry) -> Result<(), Errno> {
+    if entry.detached {
+        return Ok(());
+    }
+    let (net, group) = (on.net(), on.group());
+    let set = || calls::gsetsockopt(net, group, entry.handle, SocketOption::Detached, 1);
+    Errno::check(plan.timed(on, "detach", set))?;
+    entry.detached = true;
+    Ok(())
+}
+
+/// Before a launch ends: what waits for others, and is the launches' own, must outlive them.
+fn detach_all<G: Group>(on: On<G>, plan: &Plan, board: &Board) -> Result<(), Errno> {
+    while let Some(mut entry) = take(on, board, |entry| !entry.detached) {
+        detach(on, plan, &mut entry)?;
+        put(on, board, entry);
+    }
+    Ok(())
+}
+
+/// The next connection of the program's listener; none if nobody comes.
+fn accept<G: Group>(on: On<G>, plan: &Plan, board: &Board) -> Result<Option<Entry>, Errno> {
+    let listener = Handle(told_by_leader(on, || board.listener.load(Ordering::Relaxed)));
+    was_told();
+    let listener = Listener::from_handle(on, listener);
+    let _ = listener.set(SocketOption::ReceiveTimeout, plan.accept_ns);
+    let accepted = || listener.accept().map(Stream::into_handle);
+    let accepted = plan.timed(on, "accept", accepted);
+    let _ = listener.into_handle();
+    match accepted {
+        Ok(handle) => {
+            if on.group().is_leader() {
+                board.accepted.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(Some(Entry::echo(handle)))
+        }
+        Err(Errno::ETIMEDOUT | Errno::EAGAIN) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Whether a worker ends.
+fn ends<G: Group>(on: On<G>, board: &Board, terms: &Terms, pieces: u64) -> bool {
+    terms.pieces.is_some_and(|most| pieces >= most)
+        || told_by_leader(on, || u64::from(board.is_over(terms.converses))) != 0
+}
+
+/// Serves one stream after the other.
+fn serve<G: Group>(on: On<G>, plan: &Plan, board: &Board, terms: &Terms) -> Result<(), Errno> {
+    let mut pieces = 0;
+    while !ends(on, board, terms, pieces) {
+        let waits = take(on, board, |entry| entry.asks.is_some() || !terms.converses);
+        let Some(mut entry) = (match waits {
+            None if !terms.converses => accept(on, plan, board)?,
+            waits => waits,
+        }) else {
+            pieces += u64::from(terms.pieces.is_some());
+            simt::pause();
+            continue;
+        };
+        let mut more = true;
+        for _ in 0..terms.passes_after {
+            pieces += 1;
+            more = match entry.asks {
+                Some(asks) => {
+                    entry.asks = owners::converse(on, plan, entry.handle, asks)?;
+                    entry.asks.is_some()
+                }
+                None => echo(on, plan, entry.handle, 0)?,
+            };
+            if !more {
+                break;
+            }
+        }
+        match more {
+            true => put(on, board, entry),
+            false => finish(on, plan, board, entry)?,
+        }
+    }
+    detach_all(on, plan, board)
+}
+
+/// Sends one piece back. Whether there may be more; EAGAIN with MSG_DONTWAIT where none has come.
+fn echo<G: Group>(on: On<G>, plan: &Plan, handle: Handle, flags: u32) -> Result<bool, Errno> {
+    let (net, group) = (on.net(), on.group());
+    let buffer = plan.buffer();
+    let buffer = buffer.first(buffer.len().saturating_sub(EVENTS_BYTES).max(1));
+    group.barrier();
+    let receive = || calls::grecv(net, group, handle, buffer, flags);
+    let got = inside_call(handle, on.group().is_leader(), || plan.timed(on, "recv", receive));
+    let got = Errno::check(got)? as usize;
+    if got > 0 {
+        send_all(on, plan, handle, buffer.first(got))?;
+    }
+    Ok(got > 0)
+}
+
+/// Sends all of it.
+pub(super) fn send_all<G: Group>(
+    on: On<G>,
+    plan: &Plan,
+    handle: Handle,
+    bytes: SharedBuf,
+) -> Result<(), Errno> {
+    let stream = Stream::from_handle(on, handle);
+    let write = || plan.timed(on, "write", || stream.write_all(bytes));
+    let sent = inside_call(handle, on.group().is_leader(), write);
+    let _ = stream.into_handle();
+    sent
+}
+
+/// A stream has ended: this end does, too.
+pub(super) fn finish<G: Group>(
+    on: On<G>,
+    plan: &Plan,
+    board: &Board,
+    entry: Entry,
+) -> Result<(), Errno> {
+    let stream = Stream::from_handle(on, entry.handle);
+    let shut = plan.timed(on, "shutdown", || stream.shutdown(1));
+    super::kernels::close(on, plan, stream);
+    if on.group().is_leader() {
+        board.finish();
+        board.conversations.fetch_sub(u64::from(entry.converses), Ordering::Relaxed);
+    }
+    shut
+}
+
+/// A stream that a poller watches.
+struct Held {
+    entry: Entry,
+    token: u64,
+    pieces: u64,
+}
+
+/// A worker with a poller. All threads of its group have the same one.
+struct Polling<'p, G: Group> {
+    on: On<G>,
+    plan: &'p Plan,
+    board: &'p Board,
+    terms: &'p Terms,
+    poller: Poller<G>,
+    held: Vec<Held>,
+    /// Tokens of which events may still come: of streams that were not removed, or that another proxy
+    /// serves, from which the poller hears of it later.
+    gone: Vec<u64>,
+    pieces: u64,
+}
+
+impl<'p, G: Group> Polling<'p, G> {
+    fn new(on: On<G>, plan: &'p Plan, board: &'p Board, terms: &'p Terms) -> Result<Self, Errno> {
+        let poller = Poller::new(on)?;
+        let (held, gone, pieces) = (Vec::new(), Vec::new(), 0);
+        let polling = Self { on, plan, board, terms, poller, held, gone, pieces };
+        polling.listen()?;
+        Ok(polling)
+    }
+
+    /// Watches the listener, if it is the one that does.
+    fn listen(&self) -> Result<(), Errno> {
+        if self.terms.listens && simt::position().block == 0 && self.plan.member() == 0 {
+            let listener = told_by_leader(self.on, || self.board.listener.load(Ordering::Relaxed));
+            was_told();
+            let add = || self.poller.add(Handle(listener), POLLIN, LISTENER);
+            self.plan.timed(self.on, "watch the listener", add)?;
+        }
+        Ok(())
+    }
+
+    /// Has another poller in the last one's place, whose events are gone with it.
+    fn renew(&mut self) -> Result<(), Errno> {
+        let slot = |poller: &Poller<G>| (poller.handle().shard(), poller.handle().place());
+        let last = slot(&self.poller);
+        for _ in 0..self.terms.renews {
+            self.poller = Poller::new(self.on)?;
+            if slot(&self.poller) == last {
+                break;
+            }
+        }
+        self.gone.clear();
+        self.listen()
+    }
+
+    fn serve(&mut self) -> Result<(), Errno> {
+        let (mut silent_ns, mut renewed_at) = (0, 0);
+        while !ends(self.on, self.board, self.terms, self.pieces) {
+            if self.held.len() < 3
+                && let Some(entry) = take(self.on, self.board, |entry| entry.asks.is_none())
+            {
+                self.watch(entry)?;
+            }
+            if self.terms.renews > 0 && self.held.is_empty() && self.pieces > renewed_at {
+                renewed_at = self.pieces;
+                self.renew()?;
+            }
+            let whole = self.plan.buffer();
+            let at = whole.len().saturating_sub(EVENTS_BYTES);
+            let events = whole.slice(at, EVENTS_BYTES).cast::<Event>();
+            let wait = || self.poller.wait(events, WAIT_NS);
+            match self.plan.timed(self.on, "wait", wait) {
+                Ok(count) => {
+                    silent_ns = 0;
+                    // They are read before the memory is used again.
+                    let events: Vec<Event> = (0..count).filter_map(|at| events.get(at)).collect();
+                    self.on.group().barrier();
+                    events.into_iter().try_for_each(|event| self.take_event(event))?;
+                }
+                Err(Errno::ETIMEDOUT) => {
+                    silent_ns += WAIT_NS;
+                    self.pieces += u64::from(self.terms.pieces.is_some() && self.held.is_empty());
+                    let count = self.held.len() as u64;
+                    let most = if count > 0 { SILENT_NS } else { 3 * SILENT_NS };
+                    if silent_ns > most && (count > 0 || self.terms.listens) {
+                        self.plan.complain(self.on, &format!("no event of {count} streams"));
+                        return Ok(());
+                    }
+                }
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(())
+    }
+
+    fn watch(&mut self, entry: Entry) -> Result<(), Errno> {
+        let token = told_by_leader(self.on, || self.board.token());
+        let add = || self.poller.add(entry.handle, self.terms.events, token);
+        self.plan.timed(self.on, "watch", add)?;
+        self.held.push(Held { entry, token, pieces: 0 });
+        Ok(())
+    }
+
+    fn take_event(&mut self, event: Event) -> Result<(), Errno> {
+        if event.token == LISTENER && self.terms.listens {
+            while let Some(entry) = accept(self.on, self.plan, self.board)? {
+                self.watch(entry)?;
+            }
+            return Ok(());
+        }
+        let Some(at) = self.held.iter().position(|held| held.token == event.token) else {
+            if !self.gone.contains(&event.token) {
+                let token = event.token;
+                self.plan.complain(self.on, &format!("an event with the token {token}"));
+            }
+            return Ok(());
+        };
+        if event.events == u64::from(POLLOUT) {
+            return Ok(());
+        }
+        // Edges: until there is nothing more, or the stream is passed on.
+        loop {
+            let handle = self.held[at].entry.handle;
+            match echo(self.on, self.plan, handle, MSG_DONTWAIT) {
+                Err(Errno::EAGAIN | Errno::EBUSY) => return Ok(()),
+                Err(errno) => return Err(errno),
+                Ok(true) => {
+                    self.pieces += 1;
+                    self.held[at].pieces += 1;
+                    if self.held[at].pieces >= self.terms.passes_after {
+                        return self.pass_on(at, false);
+                    }
+                }
+                Ok(false) => {
+                    let held = self.held.swap_remove(at);
+                    self.note_gone(&held);
+                    return finish(self.on, self.plan, self.board, held.entry);
+                }
+            }
+        }
+    }
+
+    /// Events of it may still come, if another proxy serves it.
+    fn note_gone(&mut self, held: &Held) {
+        if self.poller.handle().shard() != held.entry.handle.shard() {
+            self.gone.push(held.token);
+        }
+    }
+
+    /// Leaves a stream to others; `outlives`: this launch.
+    fn pass_on(&mut self, at: usize, outlives: bool) -> Result<(), Errno> {
+        let mut held = self.held.swap_remove(at);
+        if self.terms.removes {
+            let remove = || self.poller.remove(held.entry.handle);
+            self.plan.timed(self.on, "remove", remove)?;
+            self.note_gone(&held);
+        } else {
+            self.gone.push(held.token);
+        }
+        if outlives {
+            detach(self.on, self.plan, &mut held.entry)?;
+        }
+        put(self.on, self.board, held.entry);
+        Ok(())
+    }
+
+    fn leave(mut self) -> Result<(), Errno> {
+        while !self.held.is_empty() {
+            self.pass_on(0, true)?;
+        }
+        let (on, plan, board) = (self.on, self.plan, self.board);
+        if self.terms.leaves_poller {
+            if on.group().is_leader() {
+                board.leave(self.poller.handle());
+            }
+            std::mem::forget(self.poller);
+        }
+        detach_all(on, plan, board)
+    }
+}
