@@ -13,13 +13,11 @@
 //! # Ok(()) }
 //! ```
 
-pub mod config;
+pub mod builder;
 mod error;
 #[cfg(feature = "fault-injection")]
 mod injection;
 mod launch;
-pub(crate) mod limits;
-pub mod policy;
 mod printing;
 mod supervisor;
 mod watchdog;
@@ -35,10 +33,10 @@ use gpunet_device::abi::layout::{Layout, MAX_LAUNCHES};
 use gpunet_device::kernel::KernelArgs;
 use gpunet_device::{Handle, Kernel, SocketAddr};
 
-pub use config::NetBuilder;
+pub use crate::settings::policy::{Policy, Rule, RuleError};
+pub use builder::NetBuilder;
 pub use error::{LaunchError, NetError};
 pub use launch::{Launch, Shape};
-pub use policy::{Policy, Rule, RuleError};
 
 use crate::gpu::{Gpu, LaunchSpec};
 use crate::memory::{CpuWords, Memory, WordPlacement};
@@ -49,10 +47,11 @@ use crate::proxy::shard::Shard;
 use crate::proxy::shared::{Inbox, RunningLaunches, Shared};
 use crate::proxy::statistics::{Counters, SocketState, Statistics};
 use crate::proxy::thread::{Control, ProxyThread};
+use crate::settings::config::{BACKLOG, Config};
 use crate::transport::local::Local;
 use crate::transport::rdma::{AdapterReport, Rdma};
 use crate::transport::{self, Placement, Placements, RingRegion, TransportChoice, Transports};
-use config::{Config, Printer};
+use builder::Printer;
 use launch::LaunchState;
 use printing::Printing;
 use supervisor::Launches;
@@ -316,7 +315,7 @@ impl Net {
         let domain = address.domain().ok_or(Errno::EAFNOSUPPORT).map_err(failed("listen"))?;
         let mut socket = self.shared.transports.make(domain).map_err(failed("socket"))?;
         socket.bind(&address).map_err(failed("bind"))?;
-        socket.listen(config::BACKLOG).map_err(failed("listen"))?;
+        socket.listen(BACKLOG).map_err(failed("listen"))?;
         let bound = socket.local_addr().map_err(failed("getsockname"))?;
         Ok((self.adopt(socket, true)?, bound))
     }
@@ -341,9 +340,9 @@ impl Net {
         let index = shared.index(handle);
         let mut made = Connection::new(handle, index, Owner::Host, wishes, Some(socket));
         let rings = if listens {
-            made.start_listening(config::BACKLOG);
+            made.start_listening(BACKLOG);
             let word = shared.memory.receive_head(index).load();
-            shared.ring(config::BACKLOG * 8, word).map(|ring| made.receive = ring)
+            shared.ring(BACKLOG * 8, word).map(|ring| made.receive = ring)
         } else {
             made.phase = Phase::Open;
             made.take_rings(shared, RingRegion::Host)

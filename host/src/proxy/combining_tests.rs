@@ -21,7 +21,7 @@ use super::tests::{Bench, NoEpoll, empty_shard};
 use crate::gpu::Gpu;
 use crate::memory::combining::combined;
 use crate::memory::{CpuWords, Memory, WordPlacement};
-use crate::net::policy::Policy;
+use crate::settings::policy::Policy;
 
 /// Where the connection of a bench lies.
 const SOCKET: usize = 1;

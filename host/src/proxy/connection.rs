@@ -16,7 +16,7 @@ use super::shared::Readiness;
 use super::statistics::{Counters, SocketState};
 use super::watch::{Watch, Watched};
 use crate::memory::{Memory, Window};
-use crate::net::config::Config;
+use crate::settings::config::Config;
 use crate::transport::{Direction, Moved, RingRegion, Socket};
 
 /// Sockets of a proxy thread that ended with EPROTO and are logged; the rest are counted.

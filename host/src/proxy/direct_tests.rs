@@ -17,7 +17,7 @@ use super::shard::Shard;
 use super::tests::{NoEpoll, empty_shard};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::{CpuWords, Memory, Window, WordPlacement};
-use crate::net::policy::Policy;
+use crate::settings::policy::Policy;
 use crate::transport::{Direct, Direction, Moved, News, Rings, Socket};
 
 const RING: u32 = 4096;

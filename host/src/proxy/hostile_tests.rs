@@ -15,7 +15,7 @@ use super::shard::Shard;
 use super::tests::{NoEpoll, empty_shard};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::{CpuWords, Memory, WordPlacement};
-use crate::net::policy::Policy;
+use crate::settings::policy::Policy;
 use crate::transport::RingRegion;
 use crate::transport::{self, Socket};
 

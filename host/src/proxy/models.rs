@@ -28,7 +28,7 @@ use super::shard::Shard;
 use super::tests::{NoEpoll, empty_shard};
 use crate::gpu::{ArenaWindow, EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::{CpuWords, Memory, Window, WordPlacement};
-use crate::net::policy::Policy;
+use crate::settings::policy::Policy;
 use crate::transport::RingRegion;
 use crate::transport::{Direction, Moved, Socket};
 

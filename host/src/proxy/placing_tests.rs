@@ -16,7 +16,7 @@ use super::shard::{HOT_TURNS, Shard};
 use super::tests::{NoEpoll, empty_shard};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::{CpuWords, Memory, Window, WordPlacement};
-use crate::net::policy::Policy;
+use crate::settings::policy::Policy;
 use crate::transport::local::Local;
 use crate::transport::{Direction, Moved, Socket, beside_direct_streams};
 

@@ -13,9 +13,9 @@ use gpunet_device::abi::layout::MAX_LAUNCHES;
 use super::connection::Counted;
 use super::message::Message;
 use crate::memory::Memory;
-use crate::net::config::Config;
-use crate::net::policy::Policy;
 use crate::pool::Pool;
+use crate::settings::config::Config;
+use crate::settings::policy::Policy;
 use crate::transport::{RingRegion, Transports};
 
 /// Which launches of a net run, from before their kernel starts until it has ended.

@@ -20,9 +20,9 @@ use super::statistics::Counters;
 use super::thread::Control;
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::{CpuWords, Memory, WordPlacement};
-use crate::net::config::Config;
-use crate::net::policy::Policy;
 use crate::pool::Pool;
+use crate::settings::config::Config;
+use crate::settings::policy::Policy;
 use crate::transport;
 
 const RING: u32 = 4096;

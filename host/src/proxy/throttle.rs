@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::connection::{Connection, Phase, Turn};
 use super::shard::Shard;
-use crate::net::limits::Grant;
+use crate::settings::limits::Grant;
 use crate::transport::{Direction, Socket};
 
 /// Between two looks at what has left the system's buffers, for each of which it is asked.

@@ -17,14 +17,14 @@ use super::trace::{Names, Trace};
 use super::{InCharge, Now};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice, SplitMix, Stage};
 use crate::memory::{CpuWords, Memory, WordPlacement};
-use crate::net::config::Config;
-use crate::net::policy::Policy;
 use crate::pool::Pool;
 use crate::proxy::rounds::{Next, Rounds};
 use crate::proxy::shard::Shard;
 use crate::proxy::shared::{Inbox, RunningLaunches, Shared};
 use crate::proxy::statistics::Counters;
 use crate::proxy::thread::Control;
+use crate::settings::config::Config;
+use crate::settings::policy::Policy;
 use crate::transport::local::Local;
 use crate::transport::{TransportChoice, Transports};
 

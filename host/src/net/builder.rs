@@ -7,15 +7,13 @@ use std::time::Duration;
 use gpunet_device::Handle;
 use gpunet_device::abi::layout::Layout;
 
-use super::policy::Policy;
 use super::{Net, NetError};
 use crate::gpu::{Gpu, GpuKind};
 use crate::memory::WordPlacement;
 use crate::pool::{LARGEST_RING, ring_capacity};
+use crate::settings::config::Config;
+use crate::settings::policy::Policy;
 use crate::transport::{Placements, TransportChoice};
-
-/// Connections that wait on a listener of the program.
-pub(crate) const BACKLOG: u32 = 512;
 
 /// The shortest silence. A thread that is well may wait this long for a core, and the supervisor,
 /// too, which counts a gap between two of its looks as 20 ms.
@@ -46,20 +44,6 @@ impl Printer {
             }),
         }
     }
-}
-
-/// A net's settings, as the proxy needs them.
-#[derive(Clone, Debug)]
-pub(crate) struct Config {
-    pub(crate) receive_ring: u32,
-    pub(crate) send_ring: u32,
-    pub(crate) patience_ns: u64,
-    pub(crate) silence_ns: u64,
-    pub(crate) linger_ns: u64,
-    pub(crate) shutdown_ns: u64,
-    pub(crate) spin_ns: u64,
-    pub(crate) nap_ns: u64,
-    pub(crate) rest_ns: u64,
 }
 
 /// Makes a [`Net`].
