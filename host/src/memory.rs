@@ -165,6 +165,16 @@ impl Memory {
         self.changed_words(self.layout.send_tail(first), seen, changed);
     }
 
+    /// The same for the receive heads of a shard's slots.
+    pub(crate) fn changed_heads(
+        &self,
+        first: usize,
+        seen: &mut [u64],
+        changed: &mut Vec<(usize, u64)>,
+    ) {
+        self.changed_words(self.layout.receive_head(first), seen, changed);
+    }
+
     /// The same for the numbers of the requests in a shard's slots, from slot `first` on.
     pub(crate) fn changed_requests(
         &self,

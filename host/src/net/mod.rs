@@ -40,12 +40,13 @@ pub use launch::{Launch, Shape};
 
 use crate::gpu::{Gpu, LaunchSpec};
 use crate::memory::{CpuWords, Memory, WordPlacement};
-use crate::pool::Pool;
-use crate::proxy::connection::{Connection, Owner, Phase, Wishes};
+use crate::pool::{Account, Pool};
+use crate::proxy::entry::{Entry, Owner, Wishes};
 use crate::proxy::message::{Message, Released};
 use crate::proxy::shard::Shard;
 use crate::proxy::shared::{Inbox, RunningLaunches, Shared};
 use crate::proxy::statistics::{Counters, SocketState, Statistics};
+use crate::proxy::stream::StreamPhase;
 use crate::proxy::thread::{Control, ProxyThread};
 use crate::settings::config::{BACKLOG, Config};
 use crate::transport::local::Local;
@@ -132,6 +133,7 @@ impl Net {
         let words = CpuWords::new(&gpu, &layout, words)?;
         tracing::info!(place = %words.report(), "where kernels of this net poll");
         let ring_bytes = ring_memory as usize;
+        let rings = u64::from(config.receive_ring) + u64::from(config.send_ring);
         let memory =
             Memory::new(&gpu, layout, words, ring_bytes, rings_on_gpu, window, silence_ns)?;
         let (host_rings, gpu_rings) = memory.rings();
@@ -161,7 +163,8 @@ impl Net {
         }
         let shared = Arc::new(Shared {
             memory,
-            pool: Pool::new(&layout, [ring_memory, gpu_ring_bytes]),
+            pool: Pool::new(&layout, [ring_memory, gpu_ring_bytes])
+                .reserving(config.reserved, rings),
             config,
             policy,
             transports: Transports::new(transport, rdma, local),
@@ -336,16 +339,16 @@ impl Net {
         let failed = |errno| NetError::Socket { call: "hand_over", errno };
         let shared = &self.shared;
         let wishes = Wishes::of(&shared.config);
-        let handle = shared.pool.take_handle().map_err(failed)?;
+        let handle = shared.pool.take_handle(Account::Own).map_err(failed)?;
         let index = shared.index(handle);
-        let mut made = Connection::new(handle, index, Owner::Host, wishes, Some(socket));
+        let mut made = Entry::new(handle, index, Owner::Host, wishes, Some(socket));
         let rings = if listens {
-            made.start_listening(BACKLOG);
+            let share = shared.config.unaccepted;
             let word = shared.memory.receive_head(index).load();
-            shared.ring(BACKLOG * 8, word).map(|ring| made.receive = ring)
+            shared.ring(share * 8, word).map(|ring| made.start_listening(shared, ring, share))
         } else {
-            made.phase = Phase::Open;
-            made.take_rings(shared, RingRegion::Host)
+            made.start_stream(StreamPhase::Open);
+            made.take_rings(shared, Account::Own, RingRegion::Host)
         };
         if let Err(errno) = rings {
             made.give_back(shared);

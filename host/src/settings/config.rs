@@ -8,6 +8,10 @@ pub(crate) const BACKLOG: u32 = 512;
 pub(crate) struct Config {
     pub(crate) receive_ring: u32,
     pub(crate) send_ring: u32,
+    /// Connections that a listener may have and that no kernel has accepted.
+    pub(crate) unaccepted: u32,
+    /// Slots that are for kernels' own sockets.
+    pub(crate) reserved: u32,
     pub(crate) patience_ns: u64,
     pub(crate) silence_ns: u64,
     pub(crate) linger_ns: u64,

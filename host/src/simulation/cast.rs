@@ -11,7 +11,8 @@ use super::kernels::{self, GROUP_BYTES, Grouping, Plan, SHARED_BYTES, Work};
 use super::peers::{Peer, Role};
 use super::scene::{Kernel, MOST_PEERS, PATIENCE_NS, RING, Scene};
 use crate::gpu::LaunchSpec;
-use crate::proxy::connection::{Connection, Owner, Wishes};
+use crate::pool::Account;
+use crate::proxy::entry::{Entry, Owner, Wishes};
 use crate::proxy::message::Message;
 
 /// How long kernels wait for another connection.
@@ -182,13 +183,13 @@ impl Scene {
         let mut socket = shared.transports.make(Domain::V4).map_err(fail)?;
         socket.bind(&SocketAddr::v4([127, 0, 0, 1], KERNELS_PORT)).map_err(fail)?;
         socket.listen(backlog).map_err(fail)?;
-        let handle = shared.pool.take_handle().map_err(fail)?;
+        let handle = shared.pool.take_handle(Account::Own).map_err(fail)?;
         let index = shared.index(handle);
         let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: PATIENCE_NS };
-        let mut made = Connection::new(handle, index, Owner::Host, wishes, Some(socket));
-        made.start_listening(backlog);
+        let mut made = Entry::new(handle, index, Owner::Host, wishes, Some(socket));
         let word = shared.memory.receive_head(index).load();
-        made.receive = shared.ring(backlog * 8, word).map_err(fail)?;
+        let ring = shared.ring(backlog * 8, word).map_err(fail)?;
+        made.start_listening(shared, ring, backlog);
         made.publish(&shared.memory);
         shared.tell(handle.shard() as usize, Message::Adopt(Box::new(made)));
         Ok(handle)

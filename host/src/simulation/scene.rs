@@ -260,6 +260,8 @@ impl Scene {
         let config = Config {
             receive_ring: RING,
             send_ring: RING,
+            unaccepted: 16,
+            reserved: 0,
             patience_ns: PATIENCE_NS,
             silence_ns,
             linger_ns: 100_000_000,
