@@ -81,6 +81,10 @@ impl Watchers {
 
     /// One more.
     pub(crate) fn add(&mut self, watch: Watch) {
+        if self.watches.is_empty() {
+            // All that most sockets ever have.
+            self.watches.reserve_exact(1);
+        }
         self.watches.push(watch);
     }
 
