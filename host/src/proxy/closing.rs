@@ -16,7 +16,7 @@ use super::stream::StreamPhase;
 use crate::transport::{Moved, Socket};
 
 /// How long a transport that cannot say goodbye waits for its descriptor to tell that it can.
-const GOODBYE_NS: u64 = 50_000_000;
+const GOODBYE_NS: u64 = 10_000_000;
 
 impl Entry {
     /// Whether a closed socket has nothing left to do.

@@ -14,7 +14,7 @@
 //!                                  └─ schedule   who is to be looked at, and why
 //!
 //!   what a shard does with them:  request   answers request slots
-//!                                 turn      scans, busy polling, each socket's share of a turn
+//!                                 turn      scans, busy polling, each socket's byte budget
 //!                                 connect, watching, throttle, closing
 //! ```
 

@@ -20,7 +20,7 @@ use super::entry::{Entry, Owner, Wishes};
 use super::shard::Shard;
 use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};
-use super::turn::SHARE_BYTES;
+use super::turn::BUDGET_BYTES;
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::{CpuWords, Memory, Window, WordPlacement};
 use crate::pool::Account;
@@ -351,7 +351,7 @@ fn closed_sockets_go_when_their_time_is_over_and_no_earlier() {
 }
 
 #[test]
-fn a_large_ring_gets_its_share_of_a_turn_and_no_more() {
+fn a_large_ring_gets_its_budget_of_a_turn_and_no_more() {
     const LARGE: u32 = 1 << 20;
     let peer = Fake { takes: u64::MAX, sends: u64::MAX, ..Fake::default() };
     let mut bench = Bench::new(8, 32 * u64::from(LARGE));
@@ -373,18 +373,18 @@ fn a_large_ring_gets_its_share_of_a_turn_and_no_more() {
         assert_eq!(counts(&mut bench, small).0, turn * 10);
         let now: Vec<_> = large.iter().map(|handle| counts(&mut bench, *handle)).collect();
         for (before, now) in before.iter().zip(&now) {
-            assert!(now.0 - before.0 <= SHARE_BYTES, "sent in turn {turn}");
-            assert!(now.1 - before.1 <= 2 * SHARE_BYTES, "received in turn {turn}");
+            assert!(now.0 - before.0 <= BUDGET_BYTES, "sent in turn {turn}");
+            assert!(now.1 - before.1 <= 2 * BUDGET_BYTES, "received in turn {turn}");
         }
-        // None is more than a share ahead of another.
+        // None is more than two budgets ahead of another.
         for side in [|count: &(u64, u64)| count.0, |count: &(u64, u64)| count.1] {
             let (least, most) = (now.iter().map(side).min(), now.iter().map(side).max());
-            assert!(most <= least.map(|least| least + 2 * SHARE_BYTES), "{now:?}");
+            assert!(most <= least.map(|least| least + 2 * BUDGET_BYTES), "{now:?}");
         }
         before = now;
         if turn == 1 {
             let all: u64 = before.iter().map(|count| count.0).sum();
-            assert!(all >= SHARE_BYTES, "they do send");
+            assert!(all >= BUDGET_BYTES, "they do send");
         }
     }
     for (sent, received) in before {

@@ -272,14 +272,14 @@ fn a_connection_that_is_refused_is_asked_once() {
 }
 
 /// A peer that speaks first may be heard in the call that finds the connection made, and then no
-/// descriptor tells of its bytes again. That call may be the last for which the socket is hot.
+/// descriptor tells of its bytes again. That call may be the last for which the socket is busy-polled.
 #[test]
 fn what_comes_with_the_connection_is_told() {
     for in_vain in 0..=BUSY_TURNS {
         let (mut shard, adapter) =
             shard_in(StreamPhase::Connecting, Policy::open(), When::Connected(in_vain));
         let mut io = NoEpoll::default();
-        // Asked here and in the turns in which it is hot then.
+        // Asked here and in the turns in which it is busy-polled then.
         shard.ready(HANDLE.0);
         for turn in 0..=u64::from(BUSY_TURNS) {
             shard.turn(turn * 1_000_000, &mut io);

@@ -178,7 +178,7 @@ impl Poller {
         }
         let watched = self.sockets.entry(notice.socket.0).or_default();
         watched.token = notice.token;
-        watched.connections += notice.connections;
+        watched.connections = watched.connections.saturating_add(notice.connections);
         if watched.owed == 0 {
             watched.at = self.next;
             self.next += 1;

@@ -5,7 +5,7 @@
 //! | --- | --- | --- |
 //! | busy-polled | its descriptor was ready, or it moved bytes lately | turns in which nothing moves |
 //! | waits for a head | its ring is full, its events are still in the ring, its accept ring has its share | the kernel's next head, found by the scan |
-//! | sending | it has sent its share of a turn, and has more | its next share |
+//! | sending | it has used its budget of a turn, and has more | its next turn |
 //! | ending | it was closed, and something happened on it | a look whether it is done |
 //! | writing | a poller to which something happened | its events are written, or wait for a head |
 //! | timers | something is due at a time: linger, a pause, a second attempt | that time |

@@ -191,7 +191,7 @@ impl Shard {
     pub(crate) fn adopt(&mut self, entry: impl Into<Box<Entry>>, io: &mut dyn Readiness) {
         let entry: Box<Entry> = entry.into();
         let (handle, phase) = (entry.handle, entry.phase());
-        // What the GPU wrote before this socket had the slot is not news.
+        // What the GPU wrote before this socket had the slot is no progress of its own.
         self.schedule.tails[handle.place() as usize] = match entry.channel.send.place.capacity {
             0 => self.context.memory().send_tail(entry.channel.index).load(),
             _ => entry.channel.send.stale_word(),

@@ -12,7 +12,7 @@ use gpunet_device::Handle;
 use super::entry::Entry;
 use super::shard::Shard;
 use super::stream::Turn;
-use super::turn::SHARE_BYTES;
+use super::turn::BUDGET_BYTES;
 use crate::settings::limits::Grant;
 use crate::transport::{Direction, Socket};
 
@@ -32,7 +32,7 @@ pub(super) struct Throttled {
 }
 
 impl Shard {
-    /// Receives once in a slot, as much as fits and is granted, and no more than a socket's share.
+    /// Receives once in a slot, as much as fits and is granted, and no more than a socket's budget.
     pub(super) fn receive_at(&mut self, slot: usize) -> Turn {
         let turn = if self.context.limits().slow() {
             self.receive_limited(slot)
@@ -40,7 +40,7 @@ impl Shard {
             let Some(entry) = self.table.get_mut(slot) else { return Turn::Idle };
             let state = |entry: &Entry| (entry.channel.send.ours, entry.channel.send_ended);
             let before = state(entry);
-            let turn = entry.pump_receive(&self.context, SHARE_BYTES);
+            let turn = entry.pump_receive(&self.context, BUDGET_BYTES);
             if state(entry) != before && entry.channel.is_p2p() {
                 // The other end's kernel has made room, or will not any more.
                 self.tell_of_sending(slot);
@@ -113,7 +113,7 @@ impl Shard {
             return Ok(Turn::Full);
         }
         let flying = entry.stream().map_or(0, |stream| stream.flow.received);
-        let wanted = free.min(SHARE_BYTES);
+        let wanted = free.min(BUDGET_BYTES);
         let granted = match context.limits().take(context.id, Direction::Receive, wanted, flying) {
             Grant::Bytes(bytes) => bytes,
             none => return Err(none),
@@ -146,7 +146,7 @@ impl Shard {
             return Ok(Turn::Idle);
         }
         let flying = entry.stream().map_or(0, |stream| stream.flow.sent);
-        let wanted = ungranted.min(SHARE_BYTES);
+        let wanted = ungranted.min(BUDGET_BYTES);
         let granted = match context.limits().take(context.id, Direction::Send, wanted, flying) {
             Grant::Bytes(bytes) => bytes,
             none => return Err(none),

@@ -1,5 +1,5 @@
 //! What a turn does for single sockets: the scans of what kernels wrote, busy polling, and each
-//! socket's share of the turn.
+//! socket's byte budget.
 
 use gpunet_device::Handle;
 use gpunet_device::planted::{Bug, planted};
@@ -21,11 +21,11 @@ pub(super) const STREAM_BYTES: u64 = if cfg!(feature = "simulation") { 64 } else
 /// sender, and what comes meanwhile is received in one go.
 pub(super) const STREAM_REST_NS: u64 = 20_000;
 
-/// Bytes that a socket may move in each direction in a turn: its share, so that one with large rings
+/// Bytes that a socket may move in each direction in a turn: its budget, so that one with large rings
 /// does not hold up the others of its thread.
-pub(super) const SHARE_BYTES: u64 = if cfg!(feature = "simulation") { 1024 } else { 128 << 10 };
+pub(super) const BUDGET_BYTES: u64 = if cfg!(feature = "simulation") { 1024 } else { 128 << 10 };
 /// Bytes in a turn after which those that go on with more wait for the next one.
-const TURN_BYTES: u64 = 4 * SHARE_BYTES;
+const TURN_BYTES: u64 = 4 * BUDGET_BYTES;
 
 /// Connections accepted in one turn, so that other sockets get theirs.
 const ACCEPTS: usize = 16;
@@ -142,7 +142,7 @@ impl Shard {
         }
     }
 
-    /// Sends a socket's share, or until nothing moves; one whose peer is slow is heard of through
+    /// Sends a socket's budget, or until nothing moves; one whose peer is slow is heard of through
     /// epoll.
     pub(super) fn pump_send(&mut self, slot: usize) {
         let limited = self.context.limits().slow();
@@ -153,11 +153,11 @@ impl Shard {
             return self.look_whether_done(slot);
         }
         if entry.marks.sending {
-            // It has had its share, and its turn comes.
+            // It has had its budget, and its turn comes.
             return;
         }
         // What moves by itself takes none of the thread's time.
-        let mut left = if entry.places_bytes() { u64::MAX } else { SHARE_BYTES };
+        let mut left = if entry.places_bytes() { u64::MAX } else { BUDGET_BYTES };
         let mut moved = false;
         loop {
             let before = entry.channel.send.ours;
@@ -191,7 +191,7 @@ impl Shard {
         }
     }
 
-    /// Those that had sent their share and have more go on, in turn.
+    /// Those that had used their budget and have more go on, in turn.
     pub(super) fn go_on_sending(&mut self) -> bool {
         let sent = |this: &Self| this.context.counters.sent_bytes.get();
         let before = sent(self);
