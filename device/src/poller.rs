@@ -52,6 +52,10 @@ impl<G: Group> Poller<G> {
     /// Watches a socket for `events`; `token` comes back with them. Adding it again changes both,
     /// and tells anew what it is ready for; an event with the old token that nobody took is
     /// withdrawn, as in [`Self::remove`].
+    ///
+    /// A stream is watched by one poller, the one that was last told to. A listener may be watched by
+    /// several: each connection is one event to one of them, in turn, so that blocks which accept one
+    /// connection for each event share the work evenly.
     #[inline(always)]
     pub fn add(&self, socket: Handle, events: u16, token: u64) -> Result<(), Errno> {
         self.watch(socket, u64::from(events), token)

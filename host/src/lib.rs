@@ -24,6 +24,7 @@ mod memory;
 pub mod net;
 mod pool;
 mod proxy;
+mod settings;
 #[cfg(feature = "simulation")]
 #[allow(unsafe_code, reason = "coroutines, and memory by address")]
 mod simulation;

@@ -28,6 +28,9 @@ pub use placement::{WordPlacement, WordsRefused, WordsReport};
 
 use crate::gpu::{ArenaWindow, DeviceMemory, Gpu, GpuError, HostMemory};
 
+/// Words that a scan loads before it looks whether any of them has changed.
+const SCANNED_AT_ONCE: usize = 8;
+
 /// The regions of a net.
 pub(crate) struct Memory {
     layout: Layout,
@@ -201,6 +204,16 @@ impl Memory {
         self.changed_words(self.layout.send_tail(first), seen, changed);
     }
 
+    /// The same for the receive heads of a shard's slots.
+    pub(crate) fn changed_heads(
+        &self,
+        first: usize,
+        seen: &mut [u64],
+        changed: &mut Vec<(usize, u64)>,
+    ) {
+        self.changed_words(self.layout.receive_head(first), seen, changed);
+    }
+
     /// The same for the numbers of the requests in a shard's slots, from slot `first` on.
     pub(crate) fn changed_requests(
         &self,
@@ -217,12 +230,23 @@ impl Memory {
         }
         self.gpu_word(first + seen.len() - 1);
         let start = self.gpu_word(first);
-        for (index, seen) in seen.iter_mut().enumerate() {
-            // SAFETY: as send_tail: the last word was checked, and they stand in one array.
-            let now = unsafe { Word::at(start.add(index)) }.load();
-            if now != *seen {
-                *seen = now;
-                changed.push((index, now));
+        // SAFETY: as send_tail: the last word was checked, and they stand in one array.
+        let load = |index| unsafe { Word::at(start.add(index)) }.load();
+        let mut now = [0; SCANNED_AT_ONCE];
+        for (chunk, seen) in seen.chunks_mut(SCANNED_AT_ONCE).enumerate() {
+            let first = chunk * SCANNED_AT_ONCE;
+            let mut differs = 0;
+            for (at, seen) in seen.iter().enumerate() {
+                now[at] = load(first + at);
+                differs |= now[at] ^ *seen;
+            }
+            // One branch for all of them: mostly none has changed.
+            if differs == 0 {
+                continue;
+            }
+            for (at, seen) in seen.iter_mut().enumerate().filter(|(at, seen)| now[*at] != **seen) {
+                *seen = now[at];
+                changed.push((first + at, now[at]));
             }
         }
         if !changed.is_empty() {

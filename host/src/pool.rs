@@ -1,7 +1,11 @@
-//! What sockets are made of: places in the tables and ring memory. Budgeted when the net is
+//! What sockets are made of: slots in the tables and ring memory. Budgeted when the net is
 //! made, shared by its proxy threads, touched only when sockets come and go.
+//!
+//! Some of both is reserved, so that peers which nobody has accepted cannot take all: for kernels' own
+//! sockets, and for each listener its share. Taking a slot needs more free ones than others have
+//! reserved and not used.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpunet_device::Handle;
@@ -16,74 +20,225 @@ use crate::transport::RingRegion;
 pub(crate) const SMALLEST_RING: u32 = 4096;
 /// The largest ring.
 pub(crate) const LARGEST_RING: u32 = 1 << 30;
+/// Reservations for kernels' own sockets, and those for all listeners, take no more than such a part
+/// of ring memory; a listener's of slots no more than half of that.
+const PART: u64 = 4;
 
-/// Places and ring memory of a net.
-pub(crate) struct Pool {
-    places: Mutex<Vec<Places>>,
-    /// By region.
-    rings: [Mutex<Buddies>; 2],
+/// On whose account something is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Account {
+    /// A kernel's or the program's own socket.
+    Own,
+    /// A connection that no kernel has accepted yet, of that listener.
+    Unaccepted(Handle),
 }
 
-/// The places of one shard.
-struct Places {
+/// Slots and ring memory of a net.
+pub(crate) struct Pool {
+    slots: Mutex<Slots>,
+    /// By region.
+    rings: [Mutex<Buddies>; 2],
+    ring_bytes: [u64; 2],
+    /// What a reserved slot reserves of ring memory.
+    rings_of_slot: u64,
+}
+
+/// The slots of all shards.
+struct Slots {
+    shards: Vec<ShardSlots>,
+    free: u32,
+    reserved: Reserved,
+}
+
+/// The slots of one shard.
+struct ShardSlots {
     /// In the order in which they are taken.
     free: VecDeque<u32>,
     generations: Vec<u32>,
+    /// On whose account those are that are used; none once a connection was accepted.
+    accounts: Vec<Option<Account>>,
     used: u32,
 }
 
-impl Pool {
-    /// A pool for a net of that shape, with that much ring memory.
-    pub(crate) fn new(layout: &Layout, ring_bytes: [u64; 2]) -> Self {
-        let shard = || Places {
-            free: (0..layout.places).collect(),
-            generations: vec![0; layout.places as usize],
-            used: 0,
-        };
-        Self {
-            places: Mutex::new((0..layout.shards).map(|_| shard()).collect()),
-            rings: ring_bytes.map(|bytes| Mutex::new(Buddies::new(bytes))),
+/// Slots that are kept free for some.
+#[derive(Default)]
+struct Reserved {
+    /// For own sockets, and how many of these there are.
+    own: u32,
+    own_used: u32,
+    /// For each listener; and what all of them have not used.
+    shares: HashMap<u64, Share>,
+    shares_unused: u32,
+}
+
+/// A listener's share of the slots.
+#[derive(Clone, Copy)]
+struct Share {
+    reserved: u32,
+    used: u32,
+}
+
+impl Share {
+    fn unused(self) -> u32 {
+        self.reserved.saturating_sub(self.used)
+    }
+}
+
+impl Reserved {
+    /// What others have reserved and not used, and this one has to leave: own sockets, listeners.
+    fn by_others(&self, account: Account) -> (u32, u32) {
+        match account {
+            // Its own reservation comes first: what was accepted of a share may have used it up.
+            Account::Own if self.own_used < self.own => (0, 0),
+            Account::Own => (0, self.shares_unused),
+            Account::Unaccepted(listener) => {
+                let mine = self.shares.get(&listener.0).map_or(0, |share| share.unused());
+                (self.own.saturating_sub(self.own_used), self.shares_unused - mine)
+            }
         }
     }
 
-    /// A handle in the shard that has the fewest sockets; ENFILE when all are full.
-    pub(crate) fn take_handle(&self) -> Result<Handle, Errno> {
-        let mut shards = lock(&self.places);
-        let (shard, places) = shards
+    /// One more is used on an account, or one less.
+    fn count(&mut self, account: Account, used: bool) {
+        let step = |count: &mut u32| *count = if used { *count + 1 } else { *count - 1 };
+        match account {
+            Account::Own => step(&mut self.own_used),
+            Account::Unaccepted(listener) => {
+                let Some(share) = self.shares.get_mut(&listener.0) else { return };
+                self.shares_unused -= share.unused();
+                step(&mut share.used);
+                self.shares_unused += share.unused();
+            }
+        }
+    }
+}
+
+impl Pool {
+    /// A pool for a net of that shape, with that much ring memory, and nothing reserved.
+    pub(crate) fn new(layout: &Layout, ring_bytes: [u64; 2]) -> Self {
+        let shard = || ShardSlots {
+            free: (0..layout.places).collect(),
+            generations: vec![0; layout.places as usize],
+            accounts: vec![None; layout.places as usize],
+            used: 0,
+        };
+        let slots = Slots {
+            shards: (0..layout.shards).map(|_| shard()).collect(),
+            free: layout.shards * layout.places,
+            reserved: Reserved::default(),
+        };
+        Self {
+            slots: Mutex::new(slots),
+            rings: ring_bytes.map(|bytes| Mutex::new(Buddies::new(bytes))),
+            ring_bytes,
+            rings_of_slot: 0,
+        }
+    }
+
+    /// The same with so many slots that are for kernels' own sockets; each reserved slot, these and
+    /// those of listeners, reserves so many bytes of rings.
+    pub(crate) fn reserving(mut self, own: u32, rings_of_slot: u64) -> Self {
+        lock(&self.slots).reserved.own = own;
+        self.rings_of_slot = rings_of_slot;
+        self
+    }
+
+    /// Reserves a listener's share, as far as the net is not too small for that, until the listener's
+    /// slot comes back.
+    pub(crate) fn reserve_share(&self, listener: Handle, share: u32) {
+        let slots = &mut *lock(&self.slots);
+        let all: u64 = slots.shards.iter().map(|shard| shard.accounts.len() as u64).sum();
+        let reserved = share.min((all / (2 * PART)) as u32);
+        let before = slots.reserved.shares.insert(listener.0, Share { reserved, used: 0 });
+        slots.reserved.shares_unused += reserved;
+        slots.reserved.shares_unused -= before.map_or(0, |share| share.unused());
+    }
+
+    /// A handle in the shard that has the fewest sockets; ENFILE when all are full, or what is free
+    /// is reserved for others.
+    pub(crate) fn take_handle(&self, account: Account) -> Result<Handle, Errno> {
+        let slots = &mut *lock(&self.slots);
+        let (own, shares) = slots.reserved.by_others(account);
+        if slots.free <= own + shares {
+            return Err(Errno::ENFILE);
+        }
+        let (shard, found) = slots
+            .shards
             .iter_mut()
             .enumerate()
-            .filter(|(_, places)| !places.free.is_empty())
-            .min_by_key(|(_, places)| places.used)
+            .filter(|(_, shard)| !shard.free.is_empty())
+            .min_by_key(|(_, shard)| shard.used)
             .ok_or(Errno::ENFILE)?;
-        let place = places.free.pop_front().ok_or(Errno::ENFILE)?;
-        places.used += 1;
-        let generation = &mut places.generations[place as usize];
+        let slot = found.free.pop_front().ok_or(Errno::ENFILE)?;
+        slots.free -= 1;
+        found.used += 1;
+        found.accounts[slot as usize] = Some(account);
+        slots.reserved.count(account, true);
+        let generation = &mut found.generations[slot as usize];
         if *generation == 0 || !planted(Bug::GenerationNotBumped) {
             *generation = generation.checked_add(1).unwrap_or(1);
         }
-        Ok(Handle::new(shard as u32, place, *generation))
+        Ok(Handle::new(shard as u32, slot, *generation))
     }
 
-    /// Gives a handle's place back. It is the last to be taken again, so that a stale handle
+    /// A kernel has accepted a connection: its listener's share has room again.
+    pub(crate) fn accepted(&self, handle: Handle) {
+        let slots = &mut *lock(&self.slots);
+        let shard = &mut slots.shards[handle.shard() as usize];
+        let slot = handle.place() as usize;
+        if shard.generations[slot] == handle.generation()
+            && let Some(account @ Account::Unaccepted(_)) = shard.accounts[slot]
+        {
+            shard.accounts[slot] = None;
+            slots.reserved.count(account, false);
+        }
+    }
+
+    /// Gives a handle's slot back. It is the last to be taken again, so that a stale handle
     /// stays stale for long.
     pub(crate) fn give_handle(&self, handle: Handle) {
-        let mut shards = lock(&self.places);
-        let places = &mut shards[handle.shard() as usize];
-        places.used -= 1;
-        places.free.push_back(handle.place());
+        let slots = &mut *lock(&self.slots);
+        let shard = &mut slots.shards[handle.shard() as usize];
+        shard.used -= 1;
+        shard.free.push_back(handle.place());
+        slots.free += 1;
+        if let Some(account) = shard.accounts[handle.place() as usize].take() {
+            slots.reserved.count(account, false);
+        }
+        if let Some(share) = slots.reserved.shares.remove(&handle.0) {
+            slots.reserved.shares_unused -= share.unused();
+        }
     }
 
-    /// Ring memory; ENOBUFS when there is none left.
+    /// Ring memory; ENOBUFS when there is none left, or it is reserved for others.
     pub(crate) fn take_ring(
         &self,
+        account: Account,
         region: RingRegion,
         capacity: u32,
         base: u64,
     ) -> Result<Place, Errno> {
         let capacity = ring_capacity(capacity);
         let region = region as u8;
-        let offset = lock(self.rings(region)).take(capacity).ok_or(Errno::ENOBUFS)?;
+        let withheld = self.withheld(account, region);
+        let mut rings = lock(self.rings(region));
+        // Who has nothing to leave to others need not count what is free.
+        if withheld > 0 && rings.free_bytes() < withheld + u64::from(capacity) {
+            return Err(Errno::ENOBUFS);
+        }
+        let offset = rings.take(capacity).ok_or(Errno::ENOBUFS)?;
         Ok(Place { region, offset, capacity, base })
+    }
+
+    /// Ring memory that others have reserved and not used.
+    fn withheld(&self, account: Account, region: u8) -> u64 {
+        if self.rings_of_slot == 0 {
+            return 0;
+        }
+        let (own, shares) = lock(&self.slots).reserved.by_others(account);
+        // Whole rings of whole slots.
+        let most = self.ring_bytes[usize::from(region & 1)] / PART / self.rings_of_slot;
+        [own, shares].map(|slots| u64::from(slots).min(most) * self.rings_of_slot).iter().sum()
     }
 
     /// Gives ring memory back; nothing for a place without a ring, or with one that came with the
@@ -96,7 +251,7 @@ impl Pool {
 
     /// Sockets in use, free ring bytes.
     pub(crate) fn usage(&self) -> (u64, u64) {
-        let sockets = lock(&self.places).iter().map(|places| u64::from(places.used)).sum();
+        let sockets = lock(&self.slots).shards.iter().map(|shard| u64::from(shard.used)).sum();
         (sockets, self.rings.iter().map(|rings| lock(rings).free_bytes()).sum())
     }
 
@@ -183,26 +338,75 @@ mod tests {
     #[test]
     fn handles_go_to_the_emptier_shard_and_run_out() {
         let pool = Pool::new(&LAYOUT, [0; 2]);
-        let handles: Vec<_> = (0..4).map(|_| pool.take_handle().unwrap()).collect();
+        let handles: Vec<_> = (0..4).map(|_| pool.take_handle(Account::Own).unwrap()).collect();
         assert_eq!(handles.iter().filter(|handle| handle.shard() == 0).count(), 2);
         assert_ne!(handles[0].shard(), handles[1].shard());
-        assert_eq!(pool.take_handle(), Err(Errno::ENFILE));
+        assert_eq!(pool.take_handle(Account::Own), Err(Errno::ENFILE));
         pool.give_handle(handles[0]);
-        let again = pool.take_handle().unwrap();
+        let again = pool.take_handle(Account::Own).unwrap();
         assert_eq!((again.shard(), again.place()), (handles[0].shard(), handles[0].place()));
         assert_ne!(again, handles[0], "a place's next socket has another generation");
     }
 
     #[test]
+    fn peers_that_nobody_accepts_leave_slots_to_others() {
+        let layout = Layout { shards: 2, places: 32, slots: 1 };
+        let pool = Pool::new(&layout, [1 << 20, 0]).reserving(8, 8192);
+        let [one, two] = [(); 2].map(|()| {
+            let listener = pool.take_handle(Account::Own).unwrap();
+            pool.reserve_share(listener, 6);
+            listener
+        });
+        let mut taken = Vec::new();
+        // The proxy does not do that: it stops at the listener's share.
+        while let Ok(handle) = pool.take_handle(Account::Unaccepted(one)) {
+            taken.push(handle);
+        }
+        assert_eq!(taken.len(), 64 - 2 - 6 - 6, "the other's share and the rest of the own");
+        for _ in 0..6 {
+            pool.take_handle(Account::Own).expect("reserved");
+            pool.take_handle(Account::Unaccepted(two)).expect("reserved");
+        }
+        assert_eq!(pool.take_handle(Account::Own), Err(Errno::ENFILE));
+        // Accepted, they are of the share no more, which others leave free.
+        for handle in &taken[..50] {
+            pool.accepted(*handle);
+            pool.accepted(*handle);
+        }
+        pool.give_handle(taken[0]);
+        assert_eq!(pool.take_handle(Account::Own), Err(Errno::ENFILE), "of the share of the first");
+        assert!(pool.take_handle(Account::Unaccepted(one)).is_ok());
+        // And with the listener its share goes.
+        for handle in [two, taken[1]] {
+            pool.give_handle(handle);
+        }
+        pool.give_handle(one);
+        assert!((0..3).all(|_| pool.take_handle(Account::Own).is_ok()));
+    }
+
+    #[test]
+    fn peers_that_nobody_accepts_leave_ring_memory_to_others() {
+        let layout = Layout { shards: 1, places: 64, slots: 1 };
+        let pool = Pool::new(&layout, [16 * 8192, 0]).reserving(16, 8192);
+        let listener = pool.take_handle(Account::Own).unwrap();
+        let take = |account| pool.take_ring(account, RingRegion::Host, 4096, 0);
+        let peers = (0..).take_while(|_| take(Account::Unaccepted(listener)).is_ok()).count();
+        // A quarter is kept, as whole slots need it.
+        assert_eq!(peers, 24);
+        assert_eq!((0..).take_while(|_| take(Account::Own).is_ok()).count(), 8);
+    }
+
+    #[test]
     fn many_places_come_back_in_no_time() {
         let pool = Pool::new(&Layout { shards: 1, places: 1 << 19, slots: 1 }, [0; 2]);
-        let handles: Vec<_> = (0..1 << 19).map(|_| pool.take_handle().unwrap()).collect();
+        let handles: Vec<_> =
+            (0..1 << 19).map(|_| pool.take_handle(Account::Own).unwrap()).collect();
         let start = std::time::Instant::now();
         for handle in &handles {
             pool.give_handle(*handle);
         }
         assert!(start.elapsed().as_secs() < 3, "{:?}", start.elapsed());
-        let again = pool.take_handle().unwrap();
+        let again = pool.take_handle(Account::Own).unwrap();
         assert_eq!(again.place(), handles[0].place(), "the first to come back is the first to go");
     }
 
@@ -214,7 +418,7 @@ mod tests {
             let pool = Pool::new(&LAYOUT, [total, 0]);
             let mut taken: Vec<Place> = Vec::new();
             for (turn, ask) in asks.iter().enumerate() {
-                if let Ok(place) = pool.take_ring(RingRegion::Host, *ask, 0) {
+                if let Ok(place) = pool.take_ring(Account::Own, RingRegion::Host, *ask, 0) {
                     prop_assert!(place.capacity >= *ask && place.capacity.is_power_of_two());
                     prop_assert!(place.offset + u64::from(place.capacity) <= total);
                     for other in &taken {
@@ -233,7 +437,7 @@ mod tests {
                 pool.give_ring(&place);
             }
             prop_assert_eq!(pool.usage().1, total);
-            prop_assert!(pool.take_ring(RingRegion::Host, 4 << 20, 0).is_ok());
+            prop_assert!(pool.take_ring(Account::Own, RingRegion::Host, 4 << 20, 0).is_ok());
         }
     }
 }

@@ -13,13 +13,11 @@
 //! # Ok(()) }
 //! ```
 
-pub mod config;
+pub mod builder;
 mod error;
 #[cfg(feature = "fault-injection")]
 mod injection;
 mod launch;
-pub(crate) mod limits;
-pub mod policy;
 mod printing;
 mod supervisor;
 mod watchdog;
@@ -35,27 +33,29 @@ use gpunet_device::abi::layout::{Layout, MAX_LAUNCHES};
 use gpunet_device::kernel::KernelArgs;
 use gpunet_device::{Handle, Kernel, SocketAddr};
 
-pub use config::NetBuilder;
+pub use crate::settings::policy::{Policy, Rule, RuleError};
+pub use builder::NetBuilder;
 pub use error::{LaunchError, NetError};
 pub use launch::{Launch, Shape};
-pub use policy::{Policy, Rule, RuleError};
 
 use crate::gpu::{Gpu, LaunchSpec};
 use crate::memory::{CpuWords, Memory, WordPlacement};
-use crate::pool::Pool;
-use crate::proxy::connection::{Connection, Owner, Phase, Wishes};
+use crate::pool::{Account, Pool};
 use crate::proxy::drain::Drain;
+use crate::proxy::entry::{Entry, Owner, Wishes};
 use crate::proxy::message::{Message, Released};
 use crate::proxy::shard::Shard;
 use crate::proxy::shared::{Inbox, RunningLaunches, Shared};
 use crate::proxy::statistics::{Counters, SocketState, Statistics};
+use crate::proxy::stream::StreamPhase;
 use crate::proxy::thread::{Control, ProxyThread};
+use crate::settings::config::{BACKLOG, Config};
 use crate::transport::p2p::P2p;
 use crate::transport::rdma::{AdapterReport, Rdma};
 use crate::transport::{
     self, Endpoint, Placement, Placements, RingRegion, TransportChoice, Transports, system_sockets,
 };
-use config::{Config, Printer};
+use builder::Printer;
 use launch::LaunchState;
 use printing::Printing;
 use supervisor::Launches;
@@ -136,6 +136,7 @@ impl Net {
         let words = CpuWords::new(&gpu, &layout, words)?;
         tracing::info!(place = %words.report(), "where kernels of this net poll");
         let ring_bytes = ring_memory as usize;
+        let rings = u64::from(config.receive_ring) + u64::from(config.send_ring);
         let memory =
             Memory::new(&gpu, layout, words, ring_bytes, rings_on_gpu, window, silence_ns)?;
         let (host_rings, gpu_rings) = memory.rings();
@@ -165,7 +166,8 @@ impl Net {
         }
         let shared = Arc::new(Shared {
             memory,
-            pool: Pool::new(&layout, [ring_memory, gpu_ring_bytes]),
+            pool: Pool::new(&layout, [ring_memory, gpu_ring_bytes])
+                .reserving(config.reserved, rings),
             config,
             policy,
             transports: Transports::new(transport, system_sockets(), rdma, local),
@@ -326,7 +328,7 @@ impl Net {
         let domain = address.domain().ok_or(Errno::EAFNOSUPPORT).map_err(failed("listen"))?;
         let mut socket = self.shared.transports.make(domain).map_err(failed("socket"))?;
         socket.bind(&address).map_err(failed("bind"))?;
-        socket.listen(config::BACKLOG).map_err(failed("listen"))?;
+        socket.listen(BACKLOG).map_err(failed("listen"))?;
         let bound = socket.local_addr().map_err(failed("getsockname"))?;
         Ok((self.adopt(socket, true)?, bound))
     }
@@ -347,16 +349,16 @@ impl Net {
         let failed = |errno| NetError::Socket { call: "hand_over", errno };
         let shared = &self.shared;
         let wishes = Wishes::of(&shared.config);
-        let handle = shared.pool.take_handle().map_err(failed)?;
+        let handle = shared.pool.take_handle(Account::Own).map_err(failed)?;
         let index = shared.index(handle);
-        let mut made = Connection::new(handle, index, Owner::Host, wishes, Some(socket));
+        let mut made = Entry::new(handle, index, Owner::Host, wishes, Some(socket));
         let rings = if listens {
-            made.start_listening(config::BACKLOG);
+            let share = shared.config.unaccepted;
             let word = shared.memory.receive_head(index).load();
-            shared.ring(config::BACKLOG * 8, word).map(|ring| made.receive = ring)
+            shared.ring(share * 8, word).map(|ring| made.start_listening(shared, ring, share))
         } else {
-            made.phase = Phase::Open;
-            made.take_rings(shared, RingRegion::Host)
+            made.start_stream(StreamPhase::Open);
+            made.take_rings(shared, Account::Own, RingRegion::Host)
         };
         if let Err(errno) = rings {
             made.give_back(shared);

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::config::Printer;
+use super::builder::Printer;
 
 /// Lines that wait to be printed.
 const LINES: usize = 1024;

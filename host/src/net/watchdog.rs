@@ -85,7 +85,7 @@ impl Watchdog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::config::SHORTEST_SILENCE;
+    use crate::net::builder::SHORTEST_SILENCE;
 
     const MS: Duration = Duration::from_millis(1);
 

@@ -1,16 +1,23 @@
 //! How sockets go: closed by a kernel, by its end or by the net's, or given back to the program.
-
-use std::sync::Arc;
+//!
+//! A closed socket is looked at when something happens on it: its descriptor is ready, bytes of it
+//! went, its time is over. [`Shard::remove`] is where it leaves the table, and
+//! [`Entry::give_back`] where slot and rings become free.
 
 use gpunet_device::Handle;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::planted::{Bug, planted};
 
-use super::connection::{Owner, Phase};
+use super::entry::{Entry, Owner, Phase, Role};
 use super::message::{Message, Released};
+use super::poller::Notice;
 use super::shard::Shard;
 use super::shared::Readiness;
-use crate::transport::Moved;
+use super::stream::StreamPhase;
+use crate::transport::{Endpoint, Moved};
+
+/// How long a transport that cannot say goodbye waits for its descriptor to tell that it can.
+const GOODBYE_NS: u64 = 10_000_000;
 
 /// Who closes a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,76 +30,105 @@ pub(crate) enum Closer {
     Net,
 }
 
+impl Entry {
+    /// Whether a closed socket has nothing left to do.
+    fn is_done(&mut self, now_ns: u64) -> bool {
+        let Phase::Closing { deadline_ns } = self.phase() else { return false };
+        now_ns >= deadline_ns
+            || self.channel.send_ended && self.socket.as_mut().is_none_or(Endpoint::leave)
+    }
+}
+
 impl Shard {
     /// Begins to close a socket: its handle is dead at once, what is unsent still goes. False for
     /// a handle that names none.
     pub(crate) fn close(&mut self, handle: Handle, by: Closer, now_ns: u64) -> bool {
-        let shared = Arc::clone(&self.shared);
-        let counters = Arc::clone(&self.counters);
-        let Some(connection) = self.find(handle) else { return false };
-        if matches!(connection.phase, Phase::Closing { .. }) {
+        let context = &self.context;
+        let Some(entry) = self.table.find(handle) else { return false };
+        if entry.is_closing() {
             return false;
         }
-        shared.memory.withdraw_card(connection.index);
+        context.memory().withdraw_card(entry.channel.index);
         if by == Closer::Host {
             // The descriptor is withdrawn, so no launch that begins now comes to it.
-            connection.drains = shared.drain.begin(handle, shared.launches.all());
+            let shared = &context.shared;
+            entry.drains = shared.drain.begin(handle, shared.launches.all());
         }
-        let (watch, phase) = (connection.watch.take(), connection.phase);
-        if phase == Phase::Listening {
-            connection.look_at_head(&shared.memory, &counters);
+        let watches = entry.watchers.take();
+        if matches!(entry.role, Role::Listener(_) | Role::Poller(_)) {
+            entry.load_head(context);
         }
-        let orphans = connection.take_pending(&shared);
-        if phase == Phase::Open {
-            connection.take_last_tail(&shared.memory, &counters);
+        let orphans = entry.take_pending(&context.shared);
+        let undelivered = match &entry.role {
+            Role::Poller(poller) => poller.undelivered(&entry.channel.receive),
+            _ => Vec::new(),
+        };
+        if entry.is_open() {
+            entry.load_last_tail(context);
         } else {
-            connection.send_ended = true;
+            entry.channel.send_ended = true;
         }
-        connection.receive_ended = true;
-        connection.finish_send = true;
-        connection.phase = Phase::Closing { deadline_ns: now_ns + shared.config.linger_ns };
-        let place = handle.place();
-        self.closing.push(handle);
-        self.beat();
-        if let Some(watch) = watch.filter(|_| !planted(Bug::WatchLeftBehind)) {
-            self.notify(watch.poller, handle, watch.token, 0);
+        entry.channel.receive_ended = true;
+        entry.channel.finish_send = true;
+        let deadline_ns = now_ns + context.shared.config.linger_ns;
+        match &mut entry.role {
+            Role::Stream(stream) => stream.phase = StreamPhase::Closing { deadline_ns },
+            role => *role = Role::Leaving { deadline_ns },
+        }
+        self.schedule.end_soon(entry);
+        self.context.beat();
+        for watch in watches.into_iter().filter(|_| !planted(Bug::WatchLeftBehind)) {
+            self.notify(watch.poller, Notice::unwatched(handle));
+        }
+        for (listener, connections) in undelivered {
+            self.pass_on(listener, handle, connections, true);
         }
         for orphan in orphans.into_iter().filter(|_| !planted(Bug::OrphansKept)) {
             let shard = orphan.shard() as usize;
-            if shard == self.id {
+            if shard == self.context.id {
                 // A kernel may have taken it from the accept ring at this moment.
                 self.close(orphan, Closer::Host, now_ns);
             } else {
-                shared.tell(shard, Message::Close(orphan));
+                self.context.shared.tell(shard, Message::Close(orphan));
             }
         }
-        self.pump_send(place as usize);
+        self.pump_send(handle.place() as usize);
         true
     }
 
-    /// Lets those closing sockets go that have nothing left to do. Whether any went.
+    /// Lets those closed sockets go on which something happened, and that have nothing left to do.
+    /// Whether any went.
     pub(crate) fn finish_closing(&mut self, now_ns: u64, io: &mut dyn Readiness) -> bool {
-        let mut closing = std::mem::take(&mut self.closing);
-        let before = closing.len();
-        closing.retain(|handle| !self.finish(*handle, now_ns, io));
-        self.closing = closing;
-        self.closing.len() != before
+        let mut worked = false;
+        for handle in std::mem::take(&mut self.schedule.ending) {
+            worked |= self.finish(handle, now_ns, io);
+        }
+        worked
     }
 
-    /// Lets a closing socket go if it has nothing left to do. Whether it is gone.
+    /// Lets a closed socket go if it has nothing left to do. Whether it is gone.
     pub(super) fn finish(&mut self, handle: Handle, now_ns: u64, io: &mut dyn Readiness) -> bool {
-        let Some(connection) = self.find(handle) else { return true };
-        if !connection.is_done(now_ns) {
-            if connection.has_news() {
-                self.pump_send(handle.place() as usize);
-            }
+        self.schedule.visits += 1;
+        let Some(entry) = self.table.find(handle) else { return true };
+        self.schedule.ends_now(entry);
+        if !entry.is_done(now_ns) && entry.has_progress() {
+            self.pump_send(handle.place() as usize);
+        }
+        let Some(entry) = self.table.find(handle) else { return true };
+        let Phase::Closing { deadline_ns } = entry.phase() else { return false };
+        if !entry.is_done(now_ns) {
+            // It waits for its peer to take what is unsent, or for its transport.
+            let waits = entry.channel.send_ended;
+            let due_ns = if waits { deadline_ns.min(now_ns + GOODBYE_NS) } else { deadline_ns };
+            self.schedule.arm(entry, due_ns);
+            self.schedule.off_epoll.push(handle);
             return false;
         }
-        if connection.drains && connection.is_direct() {
+        if entry.drains && entry.channel.is_p2p() {
             // The other end would use its memory again.
             return false;
         }
-        if let Some(socket) = &mut connection.socket {
+        if let Some(socket) = &mut entry.socket {
             // Bytes left unread would turn the close into a reset, which may destroy what was sent
             // last.
             for _ in 0..64 {
@@ -104,73 +140,79 @@ impl Shard {
                 io.remove(descriptor);
             }
         }
-        // The descriptor closes before the place is free: a path can be bound again.
-        connection.socket = None;
-        if connection.drains {
+        // The system's socket closes before the slot is free: a path can be bound again.
+        entry.socket = None;
+        if entry.drains {
             return false;
         }
-        let Some(mut connection) = self.places[handle.place() as usize].take() else { return true };
-        self.throttled_gone |= connection.is_queued();
-        connection.give_back(&self.shared);
+        let Some(mut entry) = self.remove(handle) else { return true };
+        entry.give_back(&self.context.shared);
         // Thousands may go at the end of a launch.
-        self.beat();
+        self.context.beat();
         true
     }
 
     /// No group is inside a call on a socket that the host has closed: its memory may be used again.
     pub(super) fn drained(&mut self, handle: Handle) {
-        if let Some(connection) = self.find(handle) {
-            connection.drains = false;
+        if let Some(entry) = self.table.find(handle)
+            && std::mem::take(&mut entry.drains)
+        {
+            self.schedule.end_soon(entry);
         }
+    }
+
+    /// Takes a socket out of table and schedule.
+    fn remove(&mut self, handle: Handle) -> Option<Box<Entry>> {
+        let mut entry = self.table.take(handle.place() as usize)?;
+        self.schedule.forget(&mut entry);
+        Some(entry)
     }
 
     /// Sees which connections kernels have taken from the accept rings.
     pub(super) fn settle_listeners(&mut self) {
-        let (shared, counters) = (&self.shared, &self.counters);
-        for listener in self.places.iter_mut().flatten() {
-            if listener.phase == Phase::Listening {
-                listener.look_at_head(&shared.memory, counters);
-                listener.forget_taken(shared);
+        for entry in self.table.iter_mut() {
+            if entry.phase() == Phase::Listening {
+                entry.load_head(&self.context);
+                entry.forget_taken(&self.context.shared);
             }
         }
     }
 
-    pub(super) fn close_for_launch(&mut self, launch: u32, last: bool, now_ns: u64) {
+    /// A launch has ended: closes what it left open. All that a launch's end means to a shard is here.
+    pub(super) fn launch_ended(&mut self, launch: u32, last: bool, now_ns: u64) {
         self.settle_listeners();
         // Another may have begun since the supervisor looked, and have accepted connections.
-        let last = last && !self.shared.launches.any_runs();
+        let last = last && !self.context.shared.launches.any_runs();
         let mine =
             |owner: Owner| owner == Owner::Launch(launch) || (last && owner == Owner::AnyLaunch);
-        let shared = Arc::clone(&self.shared);
         let mut left = Vec::new();
-        for connection in self.places.iter_mut().flatten().filter(|c| mine(c.owner)) {
-            if shared.waiting().contains(&connection.handle.0) && !planted(Bug::WaitingClosed) {
+        for entry in self.table.iter_mut().filter(|entry| mine(entry.owner)) {
+            let waits = self.context.shared.waiting().contains(&entry.handle.0);
+            if waits && !planted(Bug::WaitingClosed) {
                 // It goes with its listener, or to whoever accepts it.
-                connection.owner = Owner::AnyLaunch;
+                entry.owner = Owner::AnyLaunch;
             } else {
-                left.push(connection.handle);
+                left.push(entry.handle);
             }
         }
         for handle in left {
             if self.close(handle, Closer::Host, now_ns) {
-                self.counters.closed_for_kernels.add(1);
+                self.context.counters.closed_for_kernels.add(1);
             }
         }
     }
 
     /// Closes everything, for a net that goes.
     pub(crate) fn close_all(&mut self, now_ns: u64) {
-        if self.shared.launches.any_runs() {
+        if self.context.shared.launches.any_runs() {
             // One that did not stop with its net.
-            let sockets = self.places.iter_mut().flatten().filter_map(|it| it.socket.as_mut());
-            sockets.filter_map(|socket| socket.direct()).for_each(|direct| direct.abandon());
+            let sockets = self.table.iter_mut().filter_map(|it| it.socket.as_mut());
+            sockets.filter_map(|socket| socket.direct()).for_each(|p2p| p2p.abandon());
         }
-        let all: Vec<Handle> = self.places.iter().flatten().map(|c| c.handle).collect();
+        let all: Vec<Handle> = self.table.iter().map(|entry| entry.handle).collect();
         for handle in all {
             self.close(handle, Closer::Net, now_ns);
-            if let Some(connection) = self.find(handle) {
-                connection.drains = false;
-            }
+            self.drained(handle);
         }
     }
 
@@ -180,46 +222,45 @@ impl Shard {
         handle: Handle,
         io: &mut dyn Readiness,
     ) -> Result<Released, Errno> {
-        let shared = Arc::clone(&self.shared);
-        let counters = Arc::clone(&self.counters);
-        let connection = self.find(handle).ok_or(Errno::EBADF)?;
-        if !matches!(connection.phase, Phase::Open | Phase::Listening) {
+        let context = &self.context;
+        let entry = self.table.find(handle).ok_or(Errno::EBADF)?;
+        if !matches!(entry.phase(), Phase::Open | Phase::Listening) {
             return Err(Errno::ENOTCONN);
         }
-        if connection.places_bytes() {
+        if entry.places_bytes() {
             // There is no socket of the system to give.
             return Err(Errno::EOPNOTSUPP);
         }
-        if connection.phase == Phase::Open {
-            connection.take_last_tail(&shared.memory, &counters);
+        if entry.is_open() {
+            entry.load_last_tail(context);
         }
-        if let Some(errno) = connection.failure {
+        if let Some(errno) = entry.channel.failure {
             return Err(errno);
         }
-        if connection.unsent() > 0 {
+        if entry.channel.unsent() > 0 {
             return Err(Errno::EAGAIN);
         }
-        connection.look_at_head(&shared.memory, &counters);
-        let (from, to) = (connection.receive.theirs, connection.receive.ours);
-        let unread = if connection.phase == Phase::Open && !planted(Bug::UnreadLost) {
-            shared.memory.window(&connection.receive.place, from, (to - from) as usize).copy()
+        entry.load_head(context);
+        let receive = &entry.channel.receive;
+        let unread = if entry.is_open() && !planted(Bug::UnreadLost) {
+            let length = receive.unread() as usize;
+            context.memory().window(&receive.place, receive.theirs, length).copy()
         } else {
             Vec::new()
         };
-        let place = handle.place() as usize;
-        let mut connection = self.places[place].take().ok_or(Errno::EBADF)?;
-        let socket = connection.socket.take().ok_or(Errno::EBADF)?;
+        let mut entry = self.remove(handle).ok_or(Errno::EBADF)?;
+        let socket = entry.socket.take().ok_or(Errno::EBADF)?;
         if let Some(descriptor) = socket.descriptor() {
             io.remove(descriptor);
         }
-        if let Some(watch) = connection.watch {
-            self.notify(watch.poller, handle, watch.token, 0);
+        for watch in entry.watchers.take() {
+            self.notify(watch.poller, Notice::unwatched(handle));
         }
-        for orphan in connection.take_pending(&shared) {
+        let shared = &self.context.shared;
+        for orphan in entry.take_pending(shared) {
             shared.tell(orphan.shard() as usize, Message::Close(orphan));
         }
-        self.throttled_gone |= connection.is_queued();
-        connection.give_back(&shared);
+        entry.give_back(shared);
         let socket = socket.into_descriptor().ok_or(Errno::EOPNOTSUPP)?;
         Ok(Released { socket, unread })
     }

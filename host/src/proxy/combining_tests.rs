@@ -14,14 +14,14 @@ use gpunet_device::abi::card::{Card, Kind, Status};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::message::{Operation, Request};
 
-use super::connection::{Connection, Owner, Wishes};
+use super::entry::{Entry, Owner, Wishes};
 use super::shard::Shard;
 use super::shared::Shared;
-use super::tests::{Bench, NoEpoll, empty_shard};
+use super::tests::{Bench, NoEpoll};
 use crate::gpu::Gpu;
 use crate::memory::combining::combined;
 use crate::memory::{CpuWords, Memory, WordPlacement};
-use crate::net::policy::Policy;
+use crate::settings::policy::Policy;
 
 /// Where the connection of a bench lies.
 const SOCKET: usize = 1;
@@ -34,9 +34,8 @@ fn shard() -> (Shard, NoEpoll, UnixStream) {
 fn shard_with(
     words: impl FnOnce(&Gpu, &gpunet_device::abi::layout::Layout) -> CpuWords,
 ) -> (Shard, NoEpoll, UnixStream) {
-    let Bench { memory, connection, peer, .. } = Bench::with(words);
+    let Bench { mut shard, connection, peer } = Bench::with(Policy::open(), words);
     let mut io = NoEpoll::default();
-    let mut shard = empty_shard(memory, 1 << 16, Policy::open());
     shard.adopt(connection, &mut io);
     shard.turn(0, &mut io);
     (shard, io, peer)
@@ -72,7 +71,7 @@ fn published<D: PartialEq + std::fmt::Debug + 'static>(
 #[test]
 fn who_sees_the_number_of_a_reply_sees_the_reply() {
     let (mut shard, mut io, _peer) = shard();
-    let shared = Arc::clone(&shard.shared);
+    let shared = Arc::clone(&shard.context.shared);
     shared.launches.set(0, true);
     let request = Request::new(Operation::Poller, 0, Handle::NONE, [0; 4]);
     shared.memory.request(0).write(&request.0);
@@ -90,7 +89,7 @@ fn who_sees_the_number_of_a_reply_sees_the_reply() {
 #[test]
 fn who_sees_a_packet_announced_sees_its_units() {
     let (mut shard, mut io, mut peer) = shard();
-    let shared = Arc::clone(&shard.shared);
+    let shared = Arc::clone(&shard.context.shared);
     peer.write_all(b"a packet").expect("the pair holds it");
     published(
         &shared,
@@ -107,14 +106,14 @@ fn who_sees_a_packet_announced_sees_its_units() {
 fn who_sees_a_failure_sees_which() {
     for side in [0, 1] {
         let (mut shard, _io, _peer) = shard();
-        let (shared, counters) = (Arc::clone(&shard.shared), Arc::clone(&shard.counters));
+        let shared = Arc::clone(&shard.context.shared);
         published(
             &shared,
             move |memory| Progress(memory.live(SOCKET).get(side).seen()).has_failed(),
             |memory| Status(memory.live(SOCKET).get(2).seen()).errno(),
             || {
-                let connection = shard.find(Handle::new(0, 1, 1)).expect("it is open");
-                connection.fail(Errno::ECONNRESET, &shared.memory, &counters);
+                let connection = shard.table.find(Handle::new(0, 1, 1)).expect("it is open");
+                connection.fail(Errno::ECONNRESET, &shard.context);
             },
         );
     }
@@ -123,7 +122,7 @@ fn who_sees_a_failure_sees_which() {
 #[test]
 fn a_card_is_never_seen_half_changed() {
     let (shard, _io, _peer) = shard();
-    let shared = Arc::clone(&shard.shared);
+    let shared = Arc::clone(&shard.context.shared);
     let old = shared.memory.card(SOCKET).seen();
     let torn = Rc::new(Cell::new(false));
     let kernel = {
@@ -134,7 +133,7 @@ fn a_card_is_never_seen_half_changed() {
         }
     };
     let wishes = Wishes { receive_ring: 4096, send_ring: 4096, patience_ns: 9 };
-    let mut next = Connection::new(Handle::new(0, 1, 2), SOCKET, Owner::Host, wishes, None);
+    let mut next = Entry::new(Handle::new(0, 1, 2), SOCKET, Owner::Host, wishes, None);
     let (_, lingering) = combined(kernel, || next.publish(&shared.memory));
     assert_eq!((lingering, torn.get()), (0, false));
     let new = Card::from_words(&shared.memory.card(SOCKET).seen()).expect("a card");
@@ -148,8 +147,8 @@ fn a_card_is_never_seen_half_changed() {
         || {
             let wishes = Wishes { patience_ns: 10, ..wishes };
             let handle = Handle::new(0, 1, 3);
-            let mut third = Connection::new(handle, SOCKET, Owner::Host, wishes, None);
-            third.receive.ours += 128;
+            let mut third = Entry::new(handle, SOCKET, Owner::Host, wishes, None);
+            third.channel.receive.ours += 128;
             third.publish(&shared.memory);
         },
     );
@@ -158,7 +157,7 @@ fn a_card_is_never_seen_half_changed() {
 #[test]
 fn a_heartbeat_does_not_linger_and_is_not_read_back() {
     let (mut shard, mut io, _peer) = shard();
-    let memory = &shard.shared.memory;
+    let memory = &shard.context.shared.memory;
     let before = memory.last_beat(0);
     // What the supervisor sees comes from beside the mapping.
     let (_, lingering) = combined(|| {}, || memory.beat(0, before + 1));
@@ -185,7 +184,7 @@ fn other_memory_pays_for_no_fence() {
                 shard.turn(1, &mut io);
             },
         );
-        assert_eq!((fences, shard.counters.received_packets.get()), (0, 1));
-        assert!(shard.shared.memory.last_beat(0) > 0);
+        assert_eq!((fences, shard.context.counters.received_packets.get()), (0, 1));
+        assert!(shard.context.shared.memory.last_beat(0) > 0);
     }
 }

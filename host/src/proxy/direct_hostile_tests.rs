@@ -14,7 +14,9 @@ use gpunet_device::abi::net::WINDOW;
 use gpunet_device::calls::{self, MSG_DONTWAIT, MSG_PEEK, POLLIN, PollFd};
 use gpunet_device::{Group as _, Handle, Net, SharedBuf, Stream, simt};
 
-use super::connection::{Connection, Counted, Owner, Phase, Wishes};
+use super::counted::Counted;
+use super::entry::{Entry, Owner, Wishes};
+use super::stream::StreamPhase;
 use crate::gpu::{Arena, EmulatedOptions, Gpu, GpuChoice, LaunchSpec, WaitOutcome};
 use crate::memory::{CpuWords, Memory, WordPlacement};
 
@@ -64,15 +66,15 @@ impl End {
         }
         let handle = Handle::new(0, 0, 1);
         let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: PATIENCE_NS };
-        let mut made = Connection::new(handle, 0, Owner::Host, wishes, None);
+        let mut made = Entry::new(handle, 0, Owner::Host, wishes, None);
         let ring = |at: usize| {
             let offset = arena.offset() + at as u64;
-            Counted::direct(Place { region: WINDOW, offset, capacity: RING, base: BASE }, 0)
+            Counted::p2p(Place { region: WINDOW, offset, capacity: RING, base: BASE }, 0)
         };
         let page = |at: usize| ((arena.offset() as usize + at) / PAGE_BYTES) as u32;
-        (made.receive, made.send) = (ring(OWN_RING), ring(PEER_RING));
-        made.inboxes = Some(Inboxes { own: page(OWN_INBOX), peer: page(PEER_INBOX) });
-        made.phase = Phase::Open;
+        (made.channel.receive, made.channel.send) = (ring(OWN_RING), ring(PEER_RING));
+        made.channel.inboxes = Some(Inboxes { own: page(OWN_INBOX), peer: page(PEER_INBOX) });
+        made.start_stream(StreamPhase::Open);
         made.publish(&memory);
         Self { gpu, memory, arena, handle }
     }

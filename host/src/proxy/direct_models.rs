@@ -14,10 +14,13 @@ use gpunet_device::calls;
 use gpunet_device::channel::model as channel;
 use gpunet_device::{Handle, Thread};
 
-use super::connection::{Connection, Counted, Owner, Phase};
+use super::counted::Counted;
+use super::entry::{Entry, Owner};
 use super::models::{BASE, RING, Small, WISHES, Wire, holds};
+use super::stream::StreamPhase;
 use super::tests::NoEpoll;
 use crate::gpu::{Arena, EmulatedOptions, Gpu, GpuChoice};
+use crate::pool::Account;
 
 /// A net with a direct stream.
 struct Direct {
@@ -49,19 +52,19 @@ impl Direct {
         }
         let ring = |end: usize| {
             let offset = arena.offset() + at(end, 1) as u64;
-            Counted::direct(Place { region: WINDOW, offset, capacity: RING, base: BASE }, 0)
+            Counted::p2p(Place { region: WINDOW, offset, capacity: RING, base: BASE }, 0)
         };
         let page = |end| (arena.offset() as usize + at(end, 0)) / PAGE_BYTES;
-        let shared = Arc::clone(&small.shard.shared);
+        let shared = Arc::clone(&small.shard.context.shared);
         let ends = [0, 1].map(|end| {
-            let handle = shared.pool.take_handle().expect("a place");
+            let handle = shared.pool.take_handle(Account::Own).expect("a place");
             let socket = Box::new(Wire::default());
             let index = shared.index(handle);
-            let mut made = Connection::new(handle, index, Owner::Host, WISHES, Some(socket));
+            let mut made = Entry::new(handle, index, Owner::Host, WISHES, Some(socket));
             let (own, peer) = (page(end) as u32, page(1 - end) as u32);
-            made.inboxes = Some(Inboxes { own, peer });
-            (made.receive, made.send) = (ring(end), ring(1 - end));
-            made.phase = Phase::Open;
+            made.channel.inboxes = Some(Inboxes { own, peer });
+            (made.channel.receive, made.channel.send) = (ring(end), ring(1 - end));
+            made.start_stream(StreamPhase::Open);
             made.publish(&shared.memory);
             small.shard.adopt(made, &mut NoEpoll::default());
             handle
@@ -95,13 +98,11 @@ fn what_the_proxy_is_told() {
         }
         other.join().expect("it has sent");
         small.shard.turn(0, &mut NoEpoll::default());
-        let shared = Arc::clone(&small.shard.shared);
-        let counters = Arc::clone(&small.shard.counters);
+        let counters = Arc::clone(&small.shard.context.counters);
         let sender = small.shard.find(near).expect("it is open");
-        assert_eq!(sender.send.theirs, BASE + 5);
-        let receiver = small.shard.find(far).expect("it is open");
-        receiver.look_at_head(&shared.memory, &counters);
-        assert_eq!(receiver.receive.theirs, BASE + 5);
+        assert_eq!(sender.channel.send.theirs, BASE + 5);
+        let receiver = small.shard.find_now(far).expect("it is open");
+        assert_eq!(receiver.channel.receive.theirs, BASE + 5);
         assert_eq!(counters.violations.get(), 0);
     });
 }

@@ -12,12 +12,14 @@ use gpunet_device::abi::net::WINDOW;
 use gpunet_device::abi::option::SocketOption;
 use gpunet_device::{Handle, SocketAddr};
 
-use super::connection::{Connection, Counted, Owner, Phase, Wishes};
+use super::counted::Counted;
+use super::entry::{Entry, Owner, Wishes};
 use super::shard::Shard;
+use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::{CpuWords, Memory, Window, WordPlacement};
-use crate::net::policy::Policy;
+use crate::settings::policy::Policy;
 use crate::transport::{
     Direct, Direction, Endpoint, Moved, News, Rings, Socket, Stream, Transport,
 };
@@ -130,12 +132,12 @@ fn shard() -> (Shard, Played, Handle) {
     let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
     let socket = Endpoint::stream(Box::new(stream.clone()));
     let handle = Handle::new(0, 0, 1);
-    let mut connection = Connection::new(handle, 0, Owner::Host, wishes, Some(socket));
+    let mut connection = Entry::new(handle, 0, Owner::Host, wishes, Some(socket));
     let place = Place { region: WINDOW, offset: 0, capacity: RING, base: BASE };
-    connection.receive = Counted::new(place, 0);
-    connection.send = Counted::new(place, 0);
-    connection.inboxes = Some(Inboxes { own: 0, peer: 1 });
-    connection.phase = Phase::Open;
+    connection.channel.receive = Counted::new(place, 0);
+    connection.channel.send = Counted::new(place, 0);
+    connection.channel.inboxes = Some(Inboxes { own: 0, peer: 1 });
+    connection.start_stream(StreamPhase::Open);
     shard.adopt(connection, &mut NoEpoll::default());
     (shard, stream, handle)
 }
@@ -155,16 +157,16 @@ fn a_watched_stream_on_which_nothing_happens_is_not_asked_in_every_turn() {
     turns(&mut shard, 1000);
     assert_eq!(stream.end().heard, before, "no edge came");
     // The kernel has received something, without a word to its proxy but the head.
-    shard.shared.memory.receive_head(0).store(Progress::new(BASE + 40, 0).0);
+    shard.context.shared.memory.receive_head(0).store(Progress::new(BASE + 40, 0).0);
     turns(&mut shard, 1);
     assert_eq!(stream.end().told.last(), Some(&(BASE, BASE + 40)));
     // And the other end says something, of which its descriptor tells.
     stream.end().news.ended = true;
     turns(&mut shard, 10);
-    assert!(!shard.find(handle).expect("it is there").receive_ended);
+    assert!(!shard.find(handle).expect("it is there").channel.receive_ended);
     shard.ready(handle.0);
     turns(&mut shard, 10);
-    assert!(shard.find(handle).expect("it is there").receive_ended);
+    assert!(shard.find(handle).expect("it is there").channel.receive_ended);
 }
 
 #[test]

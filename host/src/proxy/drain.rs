@@ -89,6 +89,12 @@ impl Drain {
         }
     }
 
+    /// Whether no socket drains.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
+    }
+
     /// Has a socket drained whose descriptor was withdrawn. False: no launch runs, and it is free.
     pub(crate) fn begin(&self, handle: Handle, users: Vec<RunningLaunch>) -> bool {
         if users.is_empty() {

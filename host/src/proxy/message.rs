@@ -6,23 +6,31 @@ use std::sync::mpsc;
 use gpunet_device::Handle;
 use gpunet_device::abi::errno::Errno;
 
-use super::connection::Connection;
+use super::entry::Entry;
+use super::poller::Notice;
 use super::statistics::SocketState;
 
 /// A message to a shard.
 pub(crate) enum Message {
     /// Serve this socket from now on.
-    Adopt(Box<Connection>),
+    Adopt(Box<Entry>),
     /// Something happened on a socket that a poller of this shard watches.
     Notify {
         /// The poller.
         poller: Handle,
-        /// The socket.
-        socket: Handle,
-        /// What the poller was told to call it.
-        token: u64,
-        /// What happened; 0: the socket is gone.
-        events: u16,
+        /// What.
+        notice: Notice,
+    },
+    /// A poller did not deliver its events of a listener's connections: others are to be told.
+    PassOn {
+        /// The listener.
+        listener: Handle,
+        /// The poller.
+        poller: Handle,
+        /// How many.
+        connections: u32,
+        /// Whether the poller is gone.
+        gone: bool,
     },
     /// See which connections kernels have taken from the accept rings; told when it is done.
     Settle(mpsc::Sender<()>),

@@ -2,23 +2,33 @@
 //!
 //! A net has one [`shard`] for each proxy thread, and a socket stays in its shard for life. The
 //! shard is a state machine without a clock and without waiting: it is told what happened
-//! (`ready`, `message`) and takes turns. [`rounds`] and [`thread`] are the thin loop around it:
+//! (`ready`, messages) and takes turns. [`rounds`] and [`thread`] are the thin loop around it:
 //! epoll, clock, sleep. Everything that the shard reads from the GPU is checked before it is believed.
 //!
 //! ```text
-//!   thread ── turn(now) ──▶ shard ──┬─▶ request   answers request slots
-//!     │                             ├─▶ connection  rings, counters, endings
-//!   epoll ── ready(place) ──▶       ├─▶ listener  accept rings
-//!   inbox ── message(..) ──▶        ├─▶ watch     pollers' event rings
-//!                                   ├─▶ throttle  bytes that wait for the net's limits
-//!                                   └─▶ closing   how sockets go ─▶ drain, for launches inside them
+//!   thread ── turn(now) ──▶ shard ─┬─ context    memory, clock, counters, what the net shares
+//!     │                            ├─ table      entries by slot, each with its role:
+//!   epoll ── ready(handle) ──▶     │    entry ──┬─ stream, p2p   bytes between ring and peer
+//!   inbox ── message(..) ──▶       │    channel ├─ listener      accept ring
+//!                                  │            └─ poller        event ring
+//!                                  └─ schedule   who is to be looked at, and why
+//!
+//!   what a shard does with them:  request   answers request slots
+//!                                 turn      scans, busy polling, each socket's byte budget
+//!                                 connect, watching, throttle, closing
+//!
+//!   drain: sockets that the host has closed under launches that run
 //! ```
 
-pub(crate) mod closing;
+mod channel;
+mod closing;
 #[cfg(test)]
 mod combining_tests;
-pub(crate) mod connection;
-mod direct;
+mod connect;
+mod context;
+mod counted;
+pub(crate) mod drain;
+pub(crate) mod entry;
 // On the emulated GPU as it usually is: the simulation has waits look at their deadlines more rarely.
 #[cfg(all(test, not(any(feature = "loom", feature = "simulation"))))]
 mod direct_hostile_tests;
@@ -26,22 +36,33 @@ mod direct_hostile_tests;
 mod direct_models;
 #[cfg(test)]
 mod direct_tests;
-pub(crate) mod drain;
 #[cfg(test)]
 mod hostile_tests;
-pub(crate) mod listener;
+mod listener;
 pub(crate) mod message;
 #[cfg(all(test, feature = "loom"))]
 mod models;
+mod p2p;
+#[cfg(test)]
+mod passive_tests;
 #[cfg(test)]
 mod placing_tests;
-pub(crate) mod request;
+mod poller;
+#[cfg(test)]
+mod poller_tests;
+mod request;
 pub(crate) mod rounds;
+mod schedule;
 pub(crate) mod shard;
 pub(crate) mod shared;
 pub(crate) mod statistics;
+pub(crate) mod stream;
+mod table;
 #[cfg(test)]
 mod tests;
 pub(crate) mod thread;
 mod throttle;
-pub(crate) mod watch;
+mod turn;
+#[cfg(test)]
+mod turn_tests;
+mod watching;

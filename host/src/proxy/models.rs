@@ -24,12 +24,15 @@ use gpunet_device::channel::model as channel;
 use gpunet_device::{Domain, Handle, Net as DeviceNet, SocketAddr, Thread};
 
 use super::closing::Closer;
-use super::connection::{Connection, Counted, Owner, Phase, Wishes};
+use super::counted::Counted;
+use super::entry::{Entry, Owner, Phase, Wishes};
 use super::shard::Shard;
+use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};
 use crate::gpu::{ArenaWindow, EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::{CpuWords, Memory, Window, WordPlacement};
-use crate::net::policy::Policy;
+use crate::pool::Account;
+use crate::settings::policy::Policy;
 use crate::transport::{
     Acceptor, Direction, Endpoint, Moved, RingRegion, Socket, Stream, Transport,
 };
@@ -143,7 +146,7 @@ impl Small {
         memory.known_to_the_model();
         let net = memory.device_net(0, 1);
         let shard = empty_shard(memory, ring_bytes as u64, Policy::open());
-        shard.shared.launches.set(0, true);
+        shard.context.shared.launches.set(0, true);
         Self { shard, net }
     }
 
@@ -151,19 +154,20 @@ impl Small {
     /// pool has given more.
     fn add(&mut self, wire: &Wire, phase: Phase) -> Handle {
         let mut made = self.connection(wire);
-        let memory = &self.shard.shared.memory;
+        let memory = &self.shard.context.shared.memory;
         let cut = |ring: &Counted, base: u64| {
             let place = Place { capacity: RING, base, ..ring.place };
             memory.model_knows_ring(&place);
             Counted::new(place, ring.stale_word())
         };
         if phase == Phase::Listening {
-            made.start_listening(1);
-            made.receive = cut(&made.receive, BASE + 1);
-            made.send = Counted::default();
+            let ring = cut(&made.channel.receive, BASE + 1);
+            made.start_listening(&self.shard.context.shared, ring, 1);
+            made.channel.send = Counted::default();
         } else {
-            made.phase = phase;
-            (made.receive, made.send) = (cut(&made.receive, BASE), cut(&made.send, BASE));
+            made.start_stream(StreamPhase::Open);
+            (made.channel.receive, made.channel.send) =
+                (cut(&made.channel.receive, BASE), cut(&made.channel.send, BASE));
         }
         made.publish(memory);
         let handle = made.handle;
@@ -172,21 +176,21 @@ impl Small {
     }
 
     /// A stream with rings as the pool gives them.
-    fn connection(&mut self, wire: &Wire) -> Connection {
-        let shared = Arc::clone(&self.shard.shared);
-        let handle = shared.pool.take_handle().expect("a place");
+    fn connection(&mut self, wire: &Wire) -> Entry {
+        let shared = Arc::clone(&self.shard.context.shared);
+        let handle = shared.pool.take_handle(Account::Own).expect("a place");
         let socket = Endpoint::stream(Box::new(wire.clone()));
         let index = shared.index(handle);
-        let mut made = Connection::new(handle, index, Owner::Host, WISHES, Some(socket));
-        made.take_rings(&shared, RingRegion::Host).expect("rings");
-        made.phase = Phase::Open;
+        let mut made = Entry::new(handle, index, Owner::Host, WISHES, Some(socket));
+        made.take_rings(&shared, Account::Own, RingRegion::Host).expect("rings");
+        made.start_stream(StreamPhase::Open);
         made
     }
 
     /// The same in its place.
     fn add_stream(&mut self) -> Handle {
         let mut made = self.connection(&Wire::default());
-        made.publish(&self.shard.shared.memory);
+        made.publish(&self.shard.context.shared.memory);
         let handle = made.handle;
         self.shard.adopt(made, &mut NoEpoll::default());
         handle
@@ -215,7 +219,7 @@ impl Host {
                 turn(&mut shard, &ready);
                 loom::thread::yield_now();
             }
-            assert_eq!(shard.counters.violations.get(), 0);
+            assert_eq!(shard.context.counters.violations.get(), 0);
         });
         Self(thread, done)
     }
@@ -402,19 +406,19 @@ fn generation_reuse() {
         let old = small.add_stream();
         let net = small.net;
         let connection = small.shard.find(old).expect("it is open");
-        let (receive, send) = (connection.receive.place, connection.send.place);
+        let (receive, send) = (connection.channel.receive.place, connection.channel.send.place);
         let at = |ring: &Place| {
-            let [(address, _), _] = small.shard.shared.memory.window(ring, 0, 1).pieces();
+            let [(address, _), _] = small.shard.context.shared.memory.window(ring, 0, 1).pieces();
             address.addr() as u64 | u64::from(ring.capacity.ilog2())
         };
         let expected = [at(&receive), at(&send), receive.base];
         let thread = loom::thread::spawn(move || {
             small.shard.close(old, Closer::Kernel, 0);
-            let shared = Arc::clone(&small.shard.shared);
+            let shared = Arc::clone(&small.shard.context.shared);
             // Where the old rings were is somebody else's by now.
             small.shard.finish_closing(u64::MAX / 2, &mut NoEpoll::default());
             for _ in 0..2 {
-                shared.pool.take_ring(RingRegion::Host, 4096, 0).expect("a ring");
+                shared.pool.take_ring(Account::Own, RingRegion::Host, 4096, 0).expect("a ring");
             }
             let new = small.add_stream();
             assert_eq!((new.place(), new.generation()), (old.place(), old.generation() + 1));
@@ -426,7 +430,7 @@ fn generation_reuse() {
         }
         let small = thread.join().expect("the host's side ends well");
         // From now on it is stale for whoever looks: a launch that comes later does.
-        let fresh = small.shard.shared.memory.device_net(0, 2);
+        let fresh = small.shard.context.shared.memory.device_net(0, 2);
         assert_eq!(channel::rings(fresh, old), Err(Errno::EBADF));
     });
 }

@@ -11,12 +11,15 @@ use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::option::SocketOption;
 use gpunet_device::{Handle, SocketAddr};
 
-use super::connection::{Connection, Counted, Owner, Phase, Wishes};
-use super::shard::{HOT_TURNS, Shard};
+use super::counted::Counted;
+use super::entry::{Entry, Owner, Wishes};
+use super::shard::Shard;
+use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};
+use super::turn::BUSY_TURNS;
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::{CpuWords, Memory, Window, WordPlacement};
-use crate::net::policy::Policy;
+use crate::settings::policy::Policy;
 use crate::transport::{
     Acceptor, Connector, Direction, Endpoint, Moved, Socket, Stream, SystemSocket, Transport,
 };
@@ -183,13 +186,13 @@ impl Stream for Placing {
 
 /// A shard whose kernel has sent 100 bytes; the adapter tells of those and of 10 that came, once.
 fn shard(policy: Policy, when: When) -> (Shard, Arc<Mutex<Adapter>>) {
-    let (shard, adapter) = shard_in(Phase::Open, policy, when);
-    shard.shared.memory.send_tail(1).store_release(Progress::new(BASE + 100, 0).0);
+    let (shard, adapter) = shard_in(StreamPhase::Open, policy, when);
+    shard.context.shared.memory.send_tail(1).store_release(Progress::new(BASE + 100, 0).0);
     (shard, adapter)
 }
 
 /// The same with its socket in another phase, and nothing sent.
-fn shard_in(phase: Phase, policy: Policy, when: When) -> (Shard, Arc<Mutex<Adapter>>) {
+fn shard_in(phase: StreamPhase, policy: Policy, when: When) -> (Shard, Arc<Mutex<Adapter>>) {
     let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
     let layout = Layout { shards: 1, places: 2, slots: 1 };
     let words = CpuWords::new(&gpu, &layout, WordPlacement::Host).expect("memory");
@@ -201,13 +204,13 @@ fn shard_in(phase: Phase, policy: Policy, when: When) -> (Shard, Arc<Mutex<Adapt
     let adapter = Arc::new(Mutex::new(adapter));
     let placing = Box::new(Placing(Arc::clone(&adapter)));
     let socket = match phase {
-        Phase::Open => Endpoint::stream(placing),
+        StreamPhase::Open => Endpoint::stream(placing),
         _ => Endpoint::connecting(placing),
     };
-    let mut connection = Connection::new(HANDLE, 1, Owner::Host, wishes, Some(socket));
+    let mut connection = Entry::new(HANDLE, 1, Owner::Host, wishes, Some(socket));
     let ring = |offset| Counted::new(Place { region: 0, offset, capacity: RING, base: BASE }, 0);
-    (connection.receive, connection.send) = (ring(0), ring(u64::from(RING)));
-    connection.phase = phase;
+    (connection.channel.receive, connection.channel.send) = (ring(0), ring(u64::from(RING)));
+    connection.start_stream(phase);
     connection.publish(&memory);
     let mut shard = empty_shard(memory, 2 * u64::from(RING), policy);
     shard.adopt(connection, &mut NoEpoll::default());
@@ -229,7 +232,7 @@ fn what_is_heard_of_in_any_call_is_told() {
                     }
                     shard.turn(turn * 1_000_000, &mut io);
                 }
-                let counters = &shard.counters;
+                let counters = &shard.context.counters;
                 assert_eq!(
                     (counters.received_bytes.get(), counters.sent_bytes.get()),
                     (10, 100),
@@ -250,9 +253,9 @@ fn what_is_under_way_is_granted_once() {
             shard.ready(HANDLE.0);
             shard.turn(turn * 1_000_000, &mut io);
         }
-        (shard.counters.received_bytes.get(), shard.counters.sent_bytes.get())
+        (shard.context.counters.received_bytes.get(), shard.context.counters.sent_bytes.get())
     };
-    shard.shared.memory.send_tail(1).store_release(Progress::new(BASE + 3000, 0).0);
+    shard.context.shared.memory.send_tail(1).store_release(Progress::new(BASE + 3000, 0).0);
     assert_eq!(turns(&mut shard), (0, 0));
     assert_eq!(adapter.lock().expect("one thread").offered, 1024);
     adapter.lock().expect("one thread").heard = (500, 0);
@@ -263,30 +266,34 @@ fn what_is_under_way_is_granted_once() {
 
 #[test]
 fn a_connection_that_is_refused_is_asked_once() {
-    let (mut shard, adapter) = shard_in(Phase::Connecting, Policy::open(), When::Never);
+    let (mut shard, adapter) = shard_in(StreamPhase::Connecting, Policy::open(), When::Never);
     let mut io = NoEpoll::default();
     for turn in 0..10 {
         shard.ready(HANDLE.0);
         shard.turn(turn * 1_000_000, &mut io);
     }
     assert_eq!(adapter.lock().expect("one thread").asked, 1);
-    assert_eq!(shard.counters.failed.get(), 1);
+    assert_eq!(shard.context.counters.failed.get(), 1);
 }
 
 /// A peer that speaks first may be heard in the call that finds the connection made, and then no
-/// descriptor tells of its bytes again. That call may be the last for which the socket is hot.
+/// descriptor tells of its bytes again. That call may be the last for which the socket is busy-polled.
 #[test]
 fn what_comes_with_the_connection_is_told() {
-    for in_vain in 0..=HOT_TURNS {
+    for in_vain in 0..=BUSY_TURNS {
         let (mut shard, adapter) =
-            shard_in(Phase::Connecting, Policy::open(), When::Connected(in_vain));
+            shard_in(StreamPhase::Connecting, Policy::open(), When::Connected(in_vain));
         let mut io = NoEpoll::default();
-        // Asked here and in the turns in which it is hot then.
+        // Asked here and in the turns in which it is busy-polled then.
         shard.ready(HANDLE.0);
-        for turn in 0..=u64::from(HOT_TURNS) {
+        for turn in 0..=u64::from(BUSY_TURNS) {
             shard.turn(turn * 1_000_000, &mut io);
         }
         assert_eq!(adapter.lock().expect("one thread").asked, in_vain + 1);
-        assert_eq!(shard.counters.received_bytes.get(), 10, "connected after {in_vain} looks");
+        assert_eq!(
+            shard.context.counters.received_bytes.get(),
+            10,
+            "connected after {in_vain} looks"
+        );
     }
 }

@@ -1,6 +1,5 @@
 //! Answers to the requests of kernels. Everything in a request is untrusted.
 
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use gpunet_device::abi::errno::Errno;
@@ -11,11 +10,12 @@ use gpunet_device::poller::EVENT_BYTES;
 use gpunet_device::{Domain, Handle, SocketAddr};
 
 use super::closing::Closer;
-use super::connection::{Connection, Owner, Phase, Wishes};
+use super::entry::{Entry, Owner, Phase, Role, Wishes};
+use super::poller::{Poller, Watch};
 use super::shard::Shard;
 use super::shared::Readiness;
-use super::watch::Watch;
-use crate::pool::LARGEST_RING;
+use super::stream::StreamPhase;
+use crate::pool::{Account, LARGEST_RING};
 use crate::transport::Direction;
 
 /// Refused calls of a proxy thread that are logged; the rest are counted.
@@ -51,8 +51,8 @@ impl Shard {
         match request.operation().ok_or(Errno::EOPNOTSUPP)? {
             Operation::Socket => self.make_socket(request, io),
             Operation::Bind => {
-                let connection = self.open(handle)?;
-                if connection.phase != Phase::Fresh {
+                let entry = self.open(handle)?;
+                if entry.phase() != Phase::Fresh {
                     return Err(Errno::EINVAL);
                 }
                 let address = request.address();
@@ -69,16 +69,16 @@ impl Shard {
                 self.drained(handle);
                 self.open(handle)?;
                 self.close(handle, Closer::Kernel, now_ns);
-                // The kernel's next request may need the place.
+                // The kernel's next request may need the slot.
                 self.finish(handle, now_ns, io);
                 NOTHING
             }
             Operation::PeerName => {
-                let connection = self.open(handle)?;
-                if !matches!(connection.phase, Phase::Open) {
+                let entry = self.open(handle)?;
+                if !matches!(entry.phase(), Phase::Open) {
                     return Err(Errno::ENOTCONN);
                 }
-                let socket = connection.socket.as_ref().ok_or(Errno::EOPNOTSUPP)?;
+                let socket = entry.socket.as_ref().ok_or(Errno::EOPNOTSUPP)?;
                 Ok((0, socket.peer_addr()?))
             }
             Operation::SocketName => {
@@ -101,32 +101,27 @@ impl Shard {
     }
 
     /// An open socket of this shard.
-    fn open(&mut self, handle: Handle) -> Result<&mut Connection, Errno> {
-        match self.find(handle) {
-            Some(connection) if !matches!(connection.phase, Phase::Closing { .. }) => {
-                Ok(connection)
-            }
-            _ => Err(Errno::EBADF),
-        }
+    fn open(&mut self, handle: Handle) -> Result<&mut Entry, Errno> {
+        self.table.find(handle).filter(|entry| !entry.is_closing()).ok_or(Errno::EBADF)
     }
 
     /// The launch that asks; EINVAL for one that does not run, which would own the socket for ever.
     fn owner(&self, request: &Request) -> Result<Owner, Errno> {
         let launch = request.launch();
-        if self.shared.launches.runs(launch) {
+        if self.context.shared.launches.runs(launch) {
             Ok(Owner::Launch(launch))
         } else {
             Err(Errno::EINVAL)
         }
     }
 
-    /// A place for a kernel's socket, if the net's policy lets it have one more.
+    /// A slot for a kernel's socket, if the net's policy lets it have one more.
     fn take_handle(&self) -> Result<Handle, Errno> {
-        let limits = &self.shared.policy.limits;
+        let limits = &self.context.shared.policy.limits;
         if !limits.take_socket() {
             return Err(self.denied("socket", Handle::NONE, &SocketAddr::NONE));
         }
-        self.shared.pool.take_handle().inspect_err(|_| limits.give_socket())
+        self.context.shared.pool.take_handle(Account::Own).inspect_err(|_| limits.give_socket())
     }
 
     fn make_socket(&mut self, request: &Request, io: &mut dyn Readiness) -> Answer {
@@ -140,37 +135,38 @@ impl Shard {
             return Err(Errno::EPROTONOSUPPORT);
         }
         let owner = self.owner(request)?;
-        let socket = self.shared.transports.make(domain)?;
+        let socket = self.context.shared.transports.make(domain)?;
         let handle = self.take_handle()?;
-        let index = self.shared.index(handle);
-        let mut connection =
-            Connection::new(handle, index, owner, Wishes::of(&self.shared.config), Some(socket));
-        connection.counted = true;
-        connection.publish(&self.shared.memory);
-        self.place(connection, io);
+        let index = self.context.shared.index(handle);
+        let mut entry =
+            Entry::new(handle, index, owner, Wishes::of(&self.context.shared.config), Some(socket));
+        entry.counted = true;
+        entry.publish(&self.context.shared.memory);
+        self.place(entry, io);
         Ok((handle.0, SocketAddr::NONE))
     }
 
     fn make_poller(&mut self, request: &Request, io: &mut dyn Readiness) -> Answer {
         let owner = self.owner(request)?;
-        let shared = Arc::clone(&self.shared);
         let handle = self.take_handle()?;
-        let index = shared.index(handle);
-        let mut poller =
-            Connection::new(handle, index, owner, Wishes::of(&self.shared.config), None);
-        poller.counted = true;
-        poller.phase = Phase::Polling;
-        let events = shared.memory.layout().sockets() * EVENT_BYTES;
-        let capacity = u32::try_from(events).map_err(|_| Errno::ENOBUFS)?;
-        match shared.ring(capacity, shared.memory.receive_head(index).load()) {
-            Ok(ring) => poller.receive = ring,
+        let shared = &self.context.shared;
+        let (index, memory) = (shared.index(handle), &shared.memory);
+        let mut entry = Entry::new(handle, index, owner, Wishes::of(&shared.config), None);
+        entry.counted = true;
+        entry.role = Role::Poller(Box::<Poller>::default());
+        let events = memory.layout().sockets() * EVENT_BYTES;
+        let ring = u32::try_from(events)
+            .map_err(|_| Errno::ENOBUFS)
+            .and_then(|capacity| shared.ring(capacity, memory.receive_head(index).load()));
+        match ring {
+            Ok(ring) => entry.channel.receive = ring,
             Err(errno) => {
-                poller.give_back(&shared);
+                entry.give_back(shared);
                 return Err(errno);
             }
         }
-        poller.publish(&shared.memory);
-        self.place(poller, io);
+        entry.publish(memory);
+        self.place(entry, io);
         Ok((handle.0, SocketAddr::NONE))
     }
 
@@ -178,63 +174,48 @@ impl Shard {
         let (poller, socket) = (request.handle(), Handle(request.number(0)));
         let events = u16::try_from(request.number(1)).map_err(|_| Errno::EINVAL)?;
         let token = request.number(2);
-        let known = poller.is_well_formed() && poller.shard() < self.shared.memory.layout().shards;
-        if !known {
+        let shards = self.context.memory().layout().shards;
+        if !poller.is_well_formed() || poller.shard() >= shards {
             return Err(Errno::EBADF);
         }
-        if poller.shard() as usize == self.id && self.open(poller)?.phase != Phase::Polling {
+        let here = poller.shard() as usize == self.context.id;
+        if here && self.open(poller)?.phase() != Phase::Polling {
             return Err(Errno::EINVAL);
         }
-        let connection = self.open(socket)?;
-        if connection.phase == Phase::Polling {
+        if self.open(socket)?.phase() == Phase::Polling {
             return Err(Errno::EINVAL);
         }
-        let before = connection.watch;
-        if events == 0 {
-            if before.is_some_and(|watch| watch.poller == poller) {
-                connection.watch = None;
-            }
-            self.notify(poller, socket, token, 0);
-            return NOTHING;
+        match events {
+            0 => self.end_watch(socket, poller),
+            _ => self.begin_watch(socket, Watch { poller, events, token }),
         }
-        connection.watch = Some(Watch { poller, events, token });
-        self.watch_direct(socket);
-        let ready = self.open(socket)?.readiness();
-        // A socket has one watcher, and the one before would keep it in its table for ever. Where it
-        // is the same, an event that is in the ring has the old token; all it told of follows anew.
-        if let Some(before) = before {
-            self.notify(before.poller, socket, before.token, 0);
-        }
-        self.tell_watcher(
-            socket.place() as usize,
-            if planted(Bug::ReadyNotTold) { 0 } else { ready },
-        );
         NOTHING
     }
 
     fn listen(&mut self, handle: Handle, backlog: u64, io: &mut dyn Readiness) -> Answer {
-        let shared = Arc::clone(&self.shared);
-        let connection = self.open(handle)?;
-        if connection.phase != Phase::Fresh {
+        let entry = self.open(handle)?;
+        if entry.phase() != Phase::Fresh {
             return Err(Errno::EINVAL);
         }
         // One that was not bound is bound by listening, as the system likes.
-        let local = connection.socket.as_ref().ok_or(Errno::EOPNOTSUPP)?.local_addr()?;
+        let local = entry.socket.as_ref().ok_or(Errno::EOPNOTSUPP)?.local_addr()?;
         if local.to_ip().is_some_and(|ip| ip.port() == 0) {
             self.permit_bind(handle, &local)?;
         }
-        let connection = self.open(handle)?;
+        let shared = &self.context.shared;
+        let entry = self.table.find(handle).ok_or(Errno::EBADF)?;
         let backlog = backlog.clamp(1, MAX_BACKLOG) as u32;
-        let socket = connection.socket.as_mut().ok_or(Errno::EOPNOTSUPP)?;
-        let word = shared.memory.receive_head(connection.index).load();
-        let ring = shared.ring(backlog * 8, word)?;
+        let socket = entry.socket.as_mut().ok_or(Errno::EOPNOTSUPP)?;
+        let share = backlog.min(shared.config.unaccepted);
+        let word = shared.memory.receive_head(entry.channel.index).load();
+        let ring = shared.ring(share * 8, word)?;
+        // The system's queue is as long as was asked for, though few are accepted ahead.
         if let Err(errno) = socket.listen(backlog) {
             shared.pool.give_ring(&ring.place);
             return Err(errno);
         }
-        connection.receive = ring;
-        connection.start_listening(backlog);
-        connection.publish(&shared.memory);
+        entry.start_listening(shared, ring, share);
+        entry.publish(&shared.memory);
         self.watch_descriptor(handle, io);
         NOTHING
     }
@@ -243,7 +224,7 @@ impl Shard {
     fn permit_bind(&mut self, handle: Handle, address: &SocketAddr) -> Result<(), Errno> {
         let socket = self.open(handle)?.socket.as_ref().ok_or(Errno::EOPNOTSUPP)?;
         let v6_only = socket.option(SocketOption::V6Only).is_ok_and(|only| only != 0);
-        if self.shared.policy.may_bind(address, v6_only) {
+        if self.context.shared.policy.may_bind(address, v6_only) {
             Ok(())
         } else {
             Err(self.denied("bind", handle, address))
@@ -252,44 +233,44 @@ impl Shard {
 
     /// Counts and logs a call that the policy refuses.
     fn denied(&self, call: &str, handle: Handle, address: &SocketAddr) -> Errno {
-        self.counters.denied.add(1);
+        self.context.counters.denied.add(1);
         // A kernel that tries for ever does not fill the log.
-        if self.counters.denied.get() <= LOGGED_DENIALS {
+        if self.context.counters.denied.get() <= LOGGED_DENIALS {
             tracing::warn!(handle = handle.0, %address, "the policy refused a kernel's {call}");
         }
         Errno::EACCES
     }
 
     fn connect(&mut self, handle: Handle, address: &SocketAddr, io: &mut dyn Readiness) -> Answer {
-        let shared = Arc::clone(&self.shared);
-        let counters = Arc::clone(&self.counters);
-        let connection = self.open(handle)?;
-        match connection.phase {
+        self.open(handle)?;
+        let entry = self.table.find(handle).ok_or(Errno::EBADF)?;
+        match entry.phase() {
             Phase::Fresh => {}
             // The error was told to who waited or asked for it: as with the system's sockets, this is
             // another attempt. The kernel has not been given the rings of the last one.
-            Phase::Connecting if connection.failure.is_some() && !connection.violated => {
-                connection.give_rings(&shared);
-                (connection.failure, connection.phase) = (None, Phase::Fresh);
-                (connection.receive_ended, connection.send_ended) = (false, false);
-                connection.publish(&shared.memory);
+            Phase::Connecting if entry.channel.failure.is_some() && !entry.channel.violated => {
+                entry.give_rings(&self.context.shared);
+                entry.role = Role::Fresh;
+                entry.channel.failure = None;
+                (entry.channel.receive_ended, entry.channel.send_ended) = (false, false);
+                entry.publish(self.context.memory());
             }
-            Phase::Connecting => return Err(connection.failure.unwrap_or(Errno::EALREADY)),
+            Phase::Connecting => return Err(entry.channel.failure.unwrap_or(Errno::EALREADY)),
             Phase::Open => return Err(Errno::EISCONN),
             _ => return Err(Errno::EOPNOTSUPP),
         }
-        if !shared.policy.may_connect(address) {
+        if !self.context.shared.policy.may_connect(address) {
             return Err(self.denied("connect", handle, address));
         }
         let begun = self.begin_connect(handle, address)?;
         let (again, done) = (begun.is_err(), begun == Ok(true));
-        let connection = self.open(handle)?;
-        connection.phase = if done { Phase::Open } else { Phase::Connecting };
-        connection.rings_may_change = !done;
+        let entry = self.table.find(handle).ok_or(Errno::EBADF)?;
+        entry.start_stream(if done { StreamPhase::Open } else { StreamPhase::Connecting });
+        entry.channel.rings_may_change = !done;
         if done {
-            counters.connected.add(1);
+            self.context.counters.connected.add(1);
         }
-        connection.publish(&shared.memory);
+        entry.publish(self.context.memory());
         self.forget_tail(handle);
         self.watch_descriptor(handle, io);
         if again {
@@ -299,74 +280,78 @@ impl Shard {
     }
 
     fn shutdown(&mut self, handle: Handle, how: u64) -> Answer {
-        let shared = Arc::clone(&self.shared);
-        let counters = Arc::clone(&self.counters);
-        let connection = self.open(handle)?;
         let (receive, send) = match how {
             0 => (true, false),
             1 => (false, true),
             2 => (true, true),
-            _ => return Err(Errno::EINVAL),
+            _ => {
+                self.open(handle)?;
+                return Err(Errno::EINVAL);
+            }
         };
-        match connection.phase {
+        self.open(handle)?;
+        let context = &self.context;
+        let entry = self.table.find(handle).ok_or(Errno::EBADF)?;
+        let slot = handle.place() as usize;
+        match entry.phase() {
             Phase::Open => {}
             Phase::Listening if receive => {
-                if let Some(socket) = &mut connection.socket {
+                if let Some(socket) = &mut entry.socket {
                     // Those that wait to be accepted by the system are refused.
                     socket.shutdown(Direction::Receive)?;
                 }
-                connection.receive_ended = true;
-                connection.publish_receive(&shared.memory);
-                self.tell_of_receiving(handle.place() as usize);
+                entry.channel.receive_ended = true;
+                entry.channel.publish_receive(context.memory());
+                self.tell_of_receiving(slot);
                 return NOTHING;
             }
             _ => return Err(Errno::ENOTCONN),
         }
         if receive {
-            if let Some(socket) = &mut connection.socket {
+            if let Some(socket) = &mut entry.socket {
                 // A peer that is gone already has ended it.
                 let _ = socket.shutdown(Direction::Receive);
             }
-            connection.receive_ended = true;
-            connection.publish_receive(&shared.memory);
+            entry.channel.receive_ended = true;
+            entry.channel.publish_receive(context.memory());
         }
         if send {
             // The kernel has published all it sent before it asked.
-            connection.take_last_tail(&shared.memory, &counters);
-            connection.finish_send = true;
-            connection.publish_send(&shared.memory);
-            self.send_now(handle);
+            entry.load_last_tail(context);
+            entry.channel.finish_send = true;
+            entry.channel.publish_send(context.memory());
+            self.pump_send(slot);
         }
         if receive {
             // Others may watch it.
-            self.tell_of_receiving(handle.place() as usize);
+            self.tell_of_receiving(slot);
         }
         NOTHING
     }
 
     fn set_option(&mut self, handle: Handle, option: u64, value: u64) -> Answer {
         let option = option_of(option)?;
-        let connection = self.open(handle)?;
+        let entry = self.open(handle)?;
         let ring = || match u32::try_from(value) {
             Ok(bytes @ 1..=LARGEST_RING) => Ok(bytes),
             _ => Err(Errno::EINVAL),
         };
-        let early = matches!(connection.phase, Phase::Fresh | Phase::Listening);
+        let early = matches!(entry.phase(), Phase::Fresh | Phase::Listening);
         match option {
             SocketOption::ReceiveRing | SocketOption::SendRing if !early => {
                 return Err(Errno::EISCONN);
             }
-            SocketOption::ReceiveRing => connection.wishes.receive_ring = ring()?,
-            SocketOption::SendRing => connection.wishes.send_ring = ring()?,
+            SocketOption::ReceiveRing => entry.wishes.receive_ring = ring()?,
+            SocketOption::SendRing => entry.wishes.send_ring = ring()?,
             SocketOption::Detached => {
                 if value > 1 {
                     return Err(Errno::EINVAL);
                 }
                 let detached = value == 1 && !planted(Bug::DetachedForgotten);
-                connection.owner = if detached { Owner::Host } else { Owner::AnyLaunch };
+                entry.owner = if detached { Owner::Host } else { Owner::AnyLaunch };
             }
             _ => {
-                let socket = connection.socket.as_mut().ok_or(Errno::EOPNOTSUPP)?;
+                let socket = entry.socket.as_mut().ok_or(Errno::EOPNOTSUPP)?;
                 socket.set_option(option, value)?;
             }
         }
@@ -375,20 +360,20 @@ impl Shard {
 
     fn option(&mut self, handle: Handle, option: u64) -> Result<u64, Errno> {
         let option = option_of(option)?;
-        let connection = self.open(handle)?;
+        let entry = self.open(handle)?;
         let capacity = |capacity: u32, wish: u32| {
             u64::from(if capacity == 0 { crate::pool::ring_capacity(wish) } else { capacity })
         };
-        let stream = connection.phase == Phase::Open;
-        let wishes = connection.wishes;
+        let stream = entry.phase() == Phase::Open;
+        let wishes = entry.wishes;
         Ok(match option {
             SocketOption::ReceiveRing if stream => {
-                capacity(connection.receive.place.capacity, wishes.receive_ring)
+                capacity(entry.channel.receive.place.capacity, wishes.receive_ring)
             }
             SocketOption::ReceiveRing => capacity(0, wishes.receive_ring),
-            SocketOption::SendRing => capacity(connection.send.place.capacity, wishes.send_ring),
-            SocketOption::Detached => u64::from(connection.owner == Owner::Host),
-            _ => connection.socket.as_ref().ok_or(Errno::EOPNOTSUPP)?.option(option)?,
+            SocketOption::SendRing => capacity(entry.channel.send.place.capacity, wishes.send_ring),
+            SocketOption::Detached => u64::from(entry.owner == Owner::Host),
+            _ => entry.socket.as_ref().ok_or(Errno::EOPNOTSUPP)?.option(option)?,
         })
     }
 
@@ -399,11 +384,12 @@ impl Shard {
         }
         let bytes: Vec<u8> = (0..length).map(|at| request.text_byte(at)).collect();
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        let printer = self.shared.printer.lock().unwrap_or_else(|poison| poison.into_inner());
+        let printer =
+            self.context.shared.printer.lock().unwrap_or_else(|poison| poison.into_inner());
         match printer.try_send((request.launch(), text)) {
-            Ok(()) => self.counters.printed.add(1),
+            Ok(()) => self.context.counters.printed.add(1),
             // Nothing waits for a slow terminal.
-            Err(_) => self.counters.print_dropped.add(1),
+            Err(_) => self.context.counters.print_dropped.add(1),
         }
         NOTHING
     }

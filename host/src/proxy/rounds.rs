@@ -10,7 +10,7 @@ use super::shared::Readiness;
 use super::thread::Control;
 
 /// Rounds between two looks at epoll while busy sockets are tried directly.
-const HOT_LOOK: u64 = 16;
+const BUSY_LOOK: u64 = 16;
 
 /// What the shard is told of the outside.
 pub(crate) trait Outside: Readiness {
@@ -49,9 +49,9 @@ impl Rounds {
         outside: &mut dyn Outside,
     ) -> Next {
         self.number += 1;
-        let config = shard.shared.config.clone();
+        let config = shard.context.shared.config.clone();
         let mut worked = false;
-        if !shard.is_hot() || self.number.is_multiple_of(HOT_LOOK) {
+        if !shard.is_busy() || self.number.is_multiple_of(BUSY_LOOK) {
             worked |= outside.look(shard);
         }
         worked |= shard.take_messages(now, outside);
@@ -73,7 +73,7 @@ impl Rounds {
         if running && now - self.worked_at < config.spin_ns {
             return Next::Spin;
         }
-        shard.counters.sleeps.add(1);
+        shard.context.counters.sleeps.add(1);
         shard.watch_before_sleep(outside);
         if running || self.stop_at.is_some() {
             return Next::Sleep(config.nap_ns);

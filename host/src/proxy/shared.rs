@@ -10,13 +10,13 @@ use gpunet_device::Handle;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::MAX_LAUNCHES;
 
-use super::connection::Counted;
+use super::counted::Counted;
 use super::drain::Drain;
 use super::message::Message;
 use crate::memory::Memory;
-use crate::net::config::Config;
-use crate::net::policy::Policy;
-use crate::pool::Pool;
+use crate::pool::{Account, Pool};
+use crate::settings::config::Config;
+use crate::settings::policy::Policy;
 use crate::transport::{RingRegion, Transports};
 
 /// Which launches of a net run, from before their kernel starts until it has ended. A slot's number
@@ -100,17 +100,18 @@ impl Shared {
 
     /// A ring in host memory whose counters begin behind the GPU's `word`.
     pub(crate) fn ring(&self, capacity: u32, word: u64) -> Result<Counted, Errno> {
-        self.ring_in(RingRegion::Host, capacity, word)
+        self.ring_in(Account::Own, RingRegion::Host, capacity, word)
     }
 
-    /// The same in some memory.
+    /// The same in some memory, on some account.
     pub(crate) fn ring_in(
         &self,
+        account: Account,
         region: RingRegion,
         capacity: u32,
         word: u64,
     ) -> Result<Counted, Errno> {
-        let place = self.pool.take_ring(region, capacity, Counted::base_after(word))?;
+        let place = self.pool.take_ring(account, region, capacity, Counted::base_after(word))?;
         Ok(Counted::new(place, word))
     }
 

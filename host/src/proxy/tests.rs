@@ -12,41 +12,46 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::net::WINDOW;
 
-use super::connection::{Connection, Counted, OFTEN, Owner, Phase, Turn, Wishes};
+use super::counted::Counted;
 use super::drain::Drain;
-use super::rounds::{Next, Outside, Rounds};
-use super::shard::{STREAM_BYTES, STREAM_REST_NS, Shard};
+use super::entry::{Entry, Owner, Wishes};
+use super::rounds::Outside;
+use super::shard::Shard;
 use super::shared::{Readiness, RunningLaunches, Shared};
 use super::statistics::Counters;
-use super::thread::Control;
+use super::stream::{StreamPhase, Turn};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::{CpuWords, Memory, WordPlacement};
-use crate::net::config::Config;
-use crate::net::policy::Policy;
 use crate::pool::Pool;
+use crate::settings::config::Config;
+use crate::settings::policy::Policy;
 use crate::transport;
 
-const RING: u32 = 4096;
+pub(super) const RING: u32 = 4096;
 /// Close to the end of the ring, so that messages wrap.
-const BASE: u64 = 4096 - 24;
+pub(super) const BASE: u64 = 4096 - 24;
 
 /// A connection, its memory, and the peer.
 pub(super) struct Bench {
-    pub(super) memory: Memory,
-    counters: Counters,
-    pub(super) connection: Connection,
+    /// Without the connection.
+    pub(super) shard: Shard,
+    pub(super) connection: Entry,
     pub(super) peer: UnixStream,
 }
 
 impl Bench {
     fn new() -> Self {
-        Self::with(|gpu, layout| {
+        Self::under(Policy::open())
+    }
+
+    pub(super) fn under(policy: Policy) -> Self {
+        Self::with(policy, |gpu, layout| {
             CpuWords::new(gpu, layout, WordPlacement::Host).expect("host memory")
         })
     }
 
     /// With words of the test's own.
-    pub(super) fn with(words: impl FnOnce(&Gpu, &Layout) -> CpuWords) -> Self {
+    pub(super) fn with(policy: Policy, words: impl FnOnce(&Gpu, &Layout) -> CpuWords) -> Self {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
         let layout = Layout { shards: 1, places: 2, slots: 1 };
         let words = words(&gpu, &layout);
@@ -56,24 +61,39 @@ impl Bench {
         peer.set_nonblocking(true).expect("a socket can");
         let (socket, _) = transport::adopt(near.into()).expect("a stream");
         let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
-        let mut connection =
-            Connection::new(Handle::new(0, 1, 1), 1, Owner::Host, wishes, Some(socket));
+        let mut connection = Entry::new(Handle::new(0, 1, 1), 1, Owner::Host, wishes, Some(socket));
         let ring = |offset| {
             let place = Place { region: 0, offset, capacity: RING, base: BASE };
             Counted::new(place, 0)
         };
-        (connection.receive, connection.send) = (ring(0), ring(u64::from(RING)));
-        connection.phase = Phase::Open;
+        (connection.channel.receive, connection.channel.send) = (ring(0), ring(u64::from(RING)));
+        connection.start_stream(StreamPhase::Open);
         connection.publish(&memory);
-        Self { memory, counters: Counters::default(), connection, peer }
+        Self { shard: empty_shard(memory, 1 << 16, policy), connection, peer }
+    }
+
+    fn memory(&self) -> &Memory {
+        self.shard.context.memory()
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.shard.context.counters
+    }
+
+    fn pump_receive(&mut self) -> Turn {
+        self.connection.pump_receive(&self.shard.context, u64::MAX)
+    }
+
+    fn pump_send(&mut self) -> Turn {
+        self.connection.pump_send(&self.shard.context, u64::MAX)
     }
 
     /// Writes the units of a packet as a kernel would, those from `first` on.
     fn packet(&self, bytes: &[u8], first: usize) {
         for index in first..bytes.len().div_ceil(4) {
             let four = std::array::from_fn(|at| *bytes.get(4 * index + at).unwrap_or(&0));
-            let unit = Unit::new(u32::from_le_bytes(four), self.connection.send.theirs);
-            self.memory.send_units(1).get(index).store(unit.0);
+            let unit = Unit::new(u32::from_le_bytes(four), self.connection.channel.send.theirs);
+            self.memory().send_units(1).get(index).store(unit.0);
         }
     }
 
@@ -88,11 +108,11 @@ impl Bench {
     }
 
     fn take(&mut self, word: u64) -> bool {
-        self.connection.take_tail(word, &self.memory, &self.counters)
+        self.connection.use_tail(word, &self.shard.context)
     }
 
     fn sent(&mut self) -> Vec<u8> {
-        while self.connection.pump_send(&self.memory, &self.counters) == Turn::Moved {}
+        while self.pump_send() == Turn::Moved {}
         let mut bytes = vec![0; 2 * RING as usize];
         let length = self.peer.read(&mut bytes).unwrap_or(0);
         bytes.truncate(length);
@@ -103,27 +123,28 @@ impl Bench {
 #[test]
 fn one_direct_stream_after_the_other_is_told_the_same() {
     let mut bench = Bench::new();
-    bench.connection.inboxes = Some(Inboxes { own: 0, peer: 1 });
+    bench.connection.channel.inboxes = Some(Inboxes { own: 0, peer: 1 });
     let place = Place { region: WINDOW, offset: 0, capacity: RING, base: BASE };
     let (mut tail, mut head) = (0, 0);
     for _ in 0..20 {
-        bench.connection.send = Counted::direct(place, tail);
-        bench.connection.receive = Counted::direct(place, head);
+        bench.connection.channel.send = Counted::p2p(place, tail);
+        bench.connection.channel.receive = Counted::p2p(place, head);
         let numbers = (Told(tail).next_number(), Told(head).next_number());
         for (sent, received) in [(0, 0), (10, 7), (10, 20), (90, 20)] {
             assert!(bench.take(tail));
-            bench.connection.look_at_head(&bench.memory, &bench.counters);
-            let (send, receive) = (&bench.connection.send, &bench.connection.receive);
+            bench.connection.load_head(&bench.shard.context);
+            let (send, receive) =
+                (&bench.connection.channel.send, &bench.connection.channel.receive);
             // What the last one was told still stands there at first.
             let before = if (sent, received) == (0, 0) { (BASE, BASE) } else { (tail, head) };
             let before = (Told(before.0).count(), Told(before.1).count());
             assert_eq!((send.theirs, receive.theirs), before);
             tail = Told::new(BASE + sent, numbers.0).0;
             head = Told::new(BASE + received, numbers.1).0;
-            bench.memory.receive_head(1).store(head);
+            bench.memory().receive_head(1).store(head);
         }
     }
-    assert_eq!(bench.counters.violations.get(), 0);
+    assert_eq!(bench.counters().violations.get(), 0);
 }
 
 #[test]
@@ -131,7 +152,7 @@ fn a_packet_is_sent_when_all_of_it_is_there() {
     let mut bench = Bench::new();
     for (turn, length) in (1..=PACKET_BYTES).enumerate() {
         let message: Vec<u8> = (0..length).map(|at| (at + turn) as u8).collect();
-        let tail = bench.connection.send.theirs + length as u64;
+        let tail = bench.connection.channel.send.theirs + length as u64;
         // The last units are there, the first is not.
         bench.packet(&message, 1);
         assert!(!bench.takes_packet(tail));
@@ -140,15 +161,15 @@ fn a_packet_is_sent_when_all_of_it_is_there() {
         assert!(bench.takes_packet(tail));
         assert_eq!(bench.sent(), message);
     }
-    assert_eq!(bench.counters.violations.get(), 0);
-    assert_eq!(bench.counters.sent_packets.get(), PACKET_BYTES as u64);
+    assert_eq!(bench.counters().violations.get(), 0);
+    assert_eq!(bench.counters().sent_packets.get(), PACKET_BYTES as u64);
 }
 
 #[test]
 fn the_ring_is_as_good() {
     let mut bench = Bench::new();
-    let from = bench.connection.send.theirs;
-    bench.memory.window(&bench.connection.send.place, from, 40).fill(&[7; 40]);
+    let from = bench.connection.channel.send.theirs;
+    bench.memory().window(&bench.connection.channel.send.place, from, 40).fill(&[7; 40]);
     assert!(!bench.takes_packet(from + 40), "no units are there");
     assert!(bench.takes(from + 40));
     assert_eq!(bench.sent(), [7; 40]);
@@ -160,18 +181,18 @@ fn what_cannot_be_sent_at_once_is_kept_in_the_ring() {
     // Until the system takes no more.
     let mut filled = 0_usize;
     loop {
-        let from = bench.connection.send.theirs;
-        let window = bench.memory.window(&bench.connection.send.place, from, 1024);
+        let from = bench.connection.channel.send.theirs;
+        let window = bench.memory().window(&bench.connection.channel.send.place, from, 1024);
         window.fill(&[1; 1024]);
         assert!(bench.takes(from + 1024));
-        while bench.connection.pump_send(&bench.memory, &bench.counters) == Turn::Moved {}
+        while bench.pump_send() == Turn::Moved {}
         filled += 1024;
-        if bench.connection.send.ours != bench.connection.send.theirs {
+        if bench.connection.channel.send.ours != bench.connection.channel.send.theirs {
             break;
         }
     }
     let message = [9; 50];
-    let tail = bench.connection.send.theirs + 50;
+    let tail = bench.connection.channel.send.theirs + 50;
     bench.packet(&message, 0);
     assert!(bench.takes_packet(tail));
     let mut all = Vec::new();
@@ -189,15 +210,15 @@ fn short_messages_become_packets_while_the_kernel_keeps_up() {
     use std::io::Write as _;
     let mut bench = Bench::new();
     let progress = |bench: &Bench| {
-        let progress = Progress(bench.memory.live(1).get(0).seen());
+        let progress = Progress(bench.memory().live(1).get(0).seen());
         (progress.is_packet(), progress.count())
     };
     let received = |bench: &Bench, count| {
-        bench.memory.receive_head(1).store(Progress::new(count, 0).0);
+        bench.memory().receive_head(1).store(Progress::new(count, 0).0);
     };
     let send = |bench: &mut Bench, bytes: &[u8]| {
         bench.peer.write_all(bytes).expect("the pair holds it");
-        assert_eq!(bench.connection.pump_receive(&bench.memory, &bench.counters), Turn::Moved);
+        assert_eq!(bench.pump_receive(), Turn::Moved);
     };
     send(&mut bench, &[5; 10]);
     assert_eq!(progress(&bench), (true, BASE + 10));
@@ -211,7 +232,7 @@ fn short_messages_become_packets_while_the_kernel_keeps_up() {
     // Too long.
     send(&mut bench, &[8; PACKET_BYTES + 1]);
     assert_eq!(progress(&bench), (false, BASE + 31 + PACKET_BYTES as u64));
-    assert_eq!(bench.counters.received_packets.get(), 2);
+    assert_eq!(bench.counters().received_packets.get(), 2);
 }
 
 #[test]
@@ -220,17 +241,17 @@ fn no_unit_has_the_tag_of_a_packet_that_comes_later() {
     let mut bench = Bench::new();
     // Just before positions whose tags have been used, as far as 31 bits tell.
     let near = (1_u64 << 31) - 100;
-    bench.connection.receive.ours = near;
-    bench.connection.receive.theirs = near;
-    bench.connection.publish(&bench.memory);
-    let units = |bench: &Bench| bench.memory.receive_units(1).seen().map(Unit);
+    bench.connection.channel.receive.ours = near;
+    bench.connection.channel.receive.theirs = near;
+    bench.connection.publish(bench.shard.context.memory());
+    let units = |bench: &Bench| bench.memory().receive_units(1).seen().map(Unit);
     let mut at = near;
     // The first message that begins behind the boundary goes by the ring, and all units are new.
     for is_packet in [true, true, false, true] {
-        bench.memory.receive_head(1).store(Progress::new(at, 0).0);
+        bench.memory().receive_head(1).store(Progress::new(at, 0).0);
         bench.peer.write_all(&[1; 60]).expect("the pair holds it");
-        assert_eq!(bench.connection.pump_receive(&bench.memory, &bench.counters), Turn::Moved);
-        let progress = Progress(bench.memory.live(1).get(0).seen());
+        assert_eq!(bench.pump_receive(), Turn::Moved);
+        let progress = Progress(bench.memory().live(1).get(0).seen());
         assert_eq!((progress.is_packet(), progress.count()), (is_packet, at + 60));
         match is_packet {
             true => {
@@ -240,7 +261,7 @@ fn no_unit_has_the_tag_of_a_packet_that_comes_later() {
         }
         at += 60;
     }
-    assert_eq!(bench.counters.violations.get(), 0);
+    assert_eq!(bench.counters().violations.get(), 0);
 }
 
 #[test]
@@ -253,7 +274,7 @@ fn tails_that_make_no_sense_end_the_socket_and_nothing_else() {
     let mut bench = Bench::new();
     let mut violations = 0;
     for _ in 0..50_000 {
-        let from = bench.connection.send.theirs;
+        let from = bench.connection.channel.send.theirs;
         // Near the truth, or anything at all.
         let near = from.wrapping_add(draw() % 200).wrapping_sub(60);
         let word = match draw() % 4 {
@@ -266,15 +287,15 @@ fn tails_that_make_no_sense_end_the_socket_and_nothing_else() {
             bench.packet(&vec![1; length as usize], 0);
         } else {
             let at = (draw() % PACKET_UNITS as u64) as usize;
-            bench.memory.send_units(1).get(at).store(draw());
+            bench.memory().send_units(1).get(at).store(draw());
         }
         bench.take(word);
         let sent = bench.sent().len() as u64;
-        let counted = &bench.connection.send;
+        let counted = &bench.connection.channel.send;
         assert!(counted.ours <= counted.theirs && counted.theirs - counted.ours <= RING.into());
         assert_eq!(counted.theirs - from, sent, "no byte that was not announced");
-        if bench.connection.failure.is_some() {
-            assert_eq!(bench.counters.violations.get(), 1);
+        if bench.connection.channel.failure.is_some() {
+            assert_eq!(bench.counters().violations.get(), 1);
             violations += 1;
             bench = Bench::new();
         }
@@ -293,16 +314,16 @@ fn the_error_of_a_packet_is_the_first_one() {
     // With a reset in place of an end.
     socket2::Socket::from(far).set_linger(Some(std::time::Duration::ZERO)).expect("a socket can");
     std::thread::sleep(std::time::Duration::from_millis(50));
-    let tail = bench.connection.send.theirs + 5;
+    let tail = bench.connection.channel.send.theirs + 5;
     bench.packet(&[1; 5], 0);
     assert!(bench.takes_packet(tail));
-    assert_eq!(bench.connection.failure, Some(Errno::ECONNRESET));
+    assert_eq!(bench.connection.channel.failure, Some(Errno::ECONNRESET));
 }
 
 /// Descriptors that nobody waits for: the test says what is ready.
 #[derive(Default)]
 pub(super) struct NoEpoll {
-    watches: bool,
+    pub(super) watches: bool,
 }
 
 impl Readiness for NoEpoll {
@@ -322,21 +343,6 @@ impl Outside for NoEpoll {
     }
 }
 
-/// A shard with one connection that has received `one_way` bytes, and its peer.
-fn shard(one_way: u64, io: &mut NoEpoll) -> (Shard, UnixStream, Handle) {
-    shard_with(Policy::open(), one_way, io)
-}
-
-/// The same under a policy.
-fn shard_with(policy: Policy, one_way: u64, io: &mut NoEpoll) -> (Shard, UnixStream, Handle) {
-    let Bench { memory, mut connection, peer, .. } = Bench::new();
-    connection.one_way = one_way;
-    let handle = connection.handle;
-    let mut shard = empty_shard(memory, 2 * u64::from(RING), policy);
-    shard.adopt(connection, io);
-    (shard, peer, handle)
-}
-
 /// A shard without sockets, of a net with that much ring memory.
 pub(super) fn empty_shard(memory: Memory, ring_bytes: u64, policy: Policy) -> Shard {
     let (print, _lines) = mpsc::sync_channel(1);
@@ -344,6 +350,8 @@ pub(super) fn empty_shard(memory: Memory, ring_bytes: u64, policy: Policy) -> Sh
     let config = Config {
         receive_ring: RING,
         send_ring: RING,
+        unaccepted: 16,
+        reserved: 0,
         patience_ns: 0,
         silence_ns: 1,
         linger_ns: 1,
@@ -368,229 +376,21 @@ pub(super) fn empty_shard(memory: Memory, ring_bytes: u64, policy: Policy) -> Sh
     Shard::new(0, shared, Arc::default(), inbox)
 }
 
-fn write(peer: &mut UnixStream, bytes: &[u8]) {
+pub(super) fn write(peer: &mut UnixStream, bytes: &[u8]) {
     std::io::Write::write_all(peer, bytes).expect("the pair holds it");
 }
 
 #[test]
-fn bytes_that_come_while_a_socket_rests_are_received_afterwards() {
-    let mut io = NoEpoll::default();
-    let (mut shard, mut peer, handle) = shard(STREAM_BYTES, &mut io);
-    let received = |shard: &Shard| shard.counters.received_bytes.get();
-    for round in 0..3 {
-        let begin = round * 2 * STREAM_REST_NS;
-        // Nothing is there, so the socket rests.
-        shard.turn(begin, &mut io);
-        write(&mut peer, &[1; 10]);
-        shard.ready(handle.0);
-        for _ in 0..1000 {
-            shard.turn(begin + STREAM_REST_NS / 2, &mut io);
-        }
-        assert_eq!(received(&shard), 10 * round, "it rests");
-        shard.turn(begin + STREAM_REST_NS, &mut io);
-        assert_eq!(received(&shard), 10 * (round + 1));
-    }
-}
-
-/// Bytes come in so many turns in a row that epoll is spared; the shard after it.
-fn busy(io: &mut NoEpoll) -> (Shard, UnixStream, Handle) {
-    let (mut shard, mut peer, handle) = shard(0, io);
-    assert!(io.watches);
-    shard.ready(handle.0);
-    for _ in 0..OFTEN {
-        assert!(io.watches);
-        write(&mut peer, &[1]);
-        shard.turn(0, io);
-    }
-    assert!(!io.watches, "it is busy enough");
-    (shard, peer, handle)
-}
-
-#[test]
-fn epoll_watches_a_busy_socket_again_once_it_is_quiet() {
-    let mut io = NoEpoll::default();
-    let (mut shard, _peer, _) = busy(&mut io);
-    let mut turns = 0;
-    while shard.is_hot() && turns < 10_000 {
-        shard.turn(0, &mut io);
-        turns += 1;
-    }
-    assert!(io.watches, "after {turns} turns");
-}
-
-#[test]
-fn epoll_watches_a_busy_socket_again_before_the_thread_sleeps() {
-    let mut io = NoEpoll::default();
-    let (mut shard, _peer, _) = busy(&mut io);
-    shard.watch_before_sleep(&mut io);
-    assert!(io.watches);
-}
-
-#[test]
-fn epoll_watches_a_busy_socket_again_when_its_peer_does_not_read() {
-    let mut io = NoEpoll::default();
-    let (mut shard, mut peer, handle) = busy(&mut io);
-    let tail = shard.shared.memory.send_tail(shard.shared.index(handle));
-    let mut sent = BASE;
-    // What a kernel would send, ring by ring, until the pair holds no more.
-    for _ in 0..1000 {
-        sent += u64::from(RING);
-        tail.store_release(Progress::new(sent, 0).0);
-        write(&mut peer, &[1]);
-        // Received and taken by the kernel, so that the socket stays busy.
-        shard.turn(0, &mut io);
-        let received = BASE + shard.counters.received_bytes.get();
-        shard
-            .shared
-            .memory
-            .receive_head(shard.shared.index(handle))
-            .store_release(Progress::new(received, 0).0);
-        if io.watches {
-            return;
-        }
-    }
-    panic!("nothing says when the socket can be written to");
-}
-
-#[test]
-fn a_limited_shard_moves_what_time_brings() {
-    let mut io = NoEpoll::default();
-    let rate = 100_000;
-    let (mut shard, mut peer, handle) = shard_with(Policy::open().max_rate(rate), 0, &mut io);
-    let index = shard.shared.index(handle);
-    let received = |shard: &Shard| shard.counters.received_bytes.get();
-    let mut written = 0_u64;
-    shard.ready(handle.0);
-    for turn in 0..10_000 {
-        // A tenth of a millisecond each; the peer is always ahead, the kernel reads everything.
-        while written < received(&shard) + 5_000 {
-            write(&mut peer, &[1; 1000]);
-            written += 1000;
-        }
-        shard.turn(turn * 100_000, &mut io);
-        shard
-            .shared
-            .memory
-            .receive_head(index)
-            .store_release(Progress::new(BASE + received(&shard), 0).0);
-    }
-    let moved = received(&shard);
-    assert!((95_000..=106_000).contains(&moved), "{moved} bytes in a second");
-    // With no time passing, what is left in the bucket moves, and then nothing.
-    let (moved, now) = (received(&shard), 10_000 * 100_000);
-    for _ in 0..100 {
-        shard.turn(now, &mut io);
-    }
-    assert!(received(&shard) <= moved + 5_000);
-    let moved = received(&shard);
-    for _ in 0..100 {
-        shard.turn(now, &mut io);
-    }
-    assert_eq!(received(&shard), moved);
-}
-
-#[test]
-fn bytes_in_flight_are_counted_until_they_are_read() {
-    let mut io = NoEpoll::default();
-    let policy = Policy::open().max_in_flight(2000);
-    let (mut shard, mut peer, handle) = shard_with(policy, 0, &mut io);
-    let index = shard.shared.index(handle);
-    write(&mut peer, &[1; 4000]);
-    shard.ready(handle.0);
-    let mut turns = |shard: &mut Shard, from: u64| {
-        for turn in 0..20 {
-            shard.turn(from + turn * 1_000_000, &mut io);
-        }
-        shard.counters.received_bytes.get()
-    };
-    let first = turns(&mut shard, 0);
-    assert!((1500..=2000).contains(&first), "{first}");
-    assert!(shard.counters.throttled.get() > 0);
-    shard.shared.memory.receive_head(index).store_release(Progress::new(BASE + first, 0).0);
-    let second = turns(&mut shard, 1 << 30);
-    assert!((first + 1500..=first + 2000).contains(&second), "{second}");
-    shard.shared.memory.receive_head(index).store_release(Progress::new(BASE + second, 0).0);
-    assert_eq!(turns(&mut shard, 1 << 31), 4000);
-}
-
-/// Rounds of a second without a kernel; how often the thread slept.
-fn quiet_second(shard: &mut Shard, io: &mut NoEpoll) -> u64 {
-    let (control, mut rounds, mut now) = (Control::default(), Rounds::default(), 1 << 40);
-    let (end, before) = (now + 1_000_000_000, shard.counters.sleeps.get());
-    while now < end {
-        now += match rounds.round(shard, &control, now, io) {
-            Next::Sleep(ns) => ns,
-            _ => 1000,
-        };
-    }
-    shard.counters.sleeps.get() - before
-}
-
-#[test]
-fn a_socket_that_waits_for_a_kernel_lets_its_thread_sleep() {
-    let mut io = NoEpoll::default();
-    let policy = Policy::open().max_in_flight(2000);
-    let (mut shard, mut peer, handle) = shard_with(policy, 0, &mut io);
-    write(&mut peer, &[1; 4000]);
-    shard.ready(handle.0);
-    let sleeps = quiet_second(&mut shard, &mut io);
-    assert!(!shard.throttled.is_empty(), "it waits");
-    assert!(sleeps < 50, "{sleeps} sleeps in a second");
-}
-
-#[test]
-fn a_thread_that_sleeps_loses_none_of_the_rate() {
-    let mut io = NoEpoll::default();
-    let rate = 3000;
-    let (mut shard, mut peer, handle) = shard_with(Policy::open().max_rate(rate), 0, &mut io);
-    write(&mut peer, &[1; RING as usize]);
-    shard.ready(handle.0);
-    // The burst is there at once; what time brings comes a quarter of it at a time.
-    quiet_second(&mut shard, &mut io);
-    let received = shard.counters.received_bytes.get();
-    assert!((rate + 1024 - 256..=rate + 1024).contains(&received), "{received}");
-}
-
-#[test]
-fn a_limited_socket_whose_ring_is_full_waits_once() {
-    let mut io = NoEpoll::default();
-    let (mut shard, mut peer, handle) = shard_with(Policy::open().max_rate(40_000), 0, &mut io);
-    write(&mut peer, &[1; 2 * RING as usize]);
-    for turn in 0..200 {
-        shard.ready(handle.0);
-        shard.turn(turn * 1_000_000, &mut io);
-    }
-    assert_eq!(shard.counters.received_bytes.get(), RING.into());
-    assert_eq!(shard.full.len(), 1);
-}
-
-#[test]
 fn nothing_granted_is_no_end() {
-    let mut bench = Bench::new();
-    bench.connection.cap = 0;
+    let mut bench = Bench::under(Policy::open().max_rate(1 << 20));
     write(&mut bench.peer, &[1; 10]);
-    assert_eq!(bench.connection.pump_receive(&bench.memory, &bench.counters), Turn::Idle);
-    assert!(!bench.connection.receive_ended);
-    let tail = bench.connection.send.theirs + 5;
+    assert_eq!(bench.connection.pump_receive(&bench.shard.context, 0), Turn::Idle);
+    assert!(!bench.connection.channel.receive_ended);
+    let tail = bench.connection.channel.send.theirs + 5;
     bench.packet(&[1; 5], 0);
     assert!(bench.takes_packet(tail));
-    assert!(bench.sent().is_empty());
-    bench.connection.cap = u64::MAX;
+    let mut none = [0; 8];
+    assert!(bench.peer.read(&mut none).is_err(), "nothing was granted to the packet");
     assert_eq!(bench.sent(), [1; 5]);
-    assert_eq!(bench.connection.pump_receive(&bench.memory, &bench.counters), Turn::Moved);
-}
-
-#[test]
-fn a_launch_that_begins_while_the_last_one_ends_keeps_what_it_accepted() {
-    let mut io = NoEpoll::default();
-    let (mut shard, _peer, handle) = shard(0, &mut io);
-    let is_open = |shard: &mut Shard| shard.find(handle).is_some_and(|it| it.phase == Phase::Open);
-    shard.find(handle).expect("it was adopted").owner = Owner::AnyLaunch;
-    // The supervisor found launch 0 to be the last one; then launch 1 began.
-    shard.shared.launches.set(1, true);
-    shard.close_for_launch(0, true, 0);
-    assert!(is_open(&mut shard));
-    shard.shared.launches.set(1, false);
-    shard.close_for_launch(1, true, 0);
-    assert!(!is_open(&mut shard));
+    assert_eq!(bench.pump_receive(), Turn::Moved);
 }

@@ -123,9 +123,12 @@ impl ProxyThread {
         if outcome.is_err() {
             self.control.down.store(true, Ordering::SeqCst);
             for launch in 0..MAX_LAUNCHES as usize {
-                self.shard.shared.memory.stop(launch, Errno::ENETDOWN);
+                self.shard.context.shared.memory.stop(launch, Errno::ENETDOWN);
             }
-            tracing::error!(shard = self.shard.id, "a proxy thread panicked; the net is down");
+            tracing::error!(
+                shard = self.shard.context.id,
+                "a proxy thread panicked; the net is down"
+            );
         }
     }
 
@@ -136,15 +139,15 @@ impl ProxyThread {
         static START: OnceLock<Instant> = OnceLock::new();
         let start = *START.get_or_init(Instant::now);
         let crowded = std::thread::available_parallelism()
-            .is_ok_and(|cores| cores.get() <= self.shard.shared.inboxes.len() + 1);
+            .is_ok_and(|cores| cores.get() <= self.shard.context.shared.inboxes.len() + 1);
         let mut rounds = Rounds::default();
         loop {
             let now = start.elapsed().as_nanos() as u64;
             match rounds.round(&mut self.shard, &self.control, now, &mut self.epoll) {
                 Next::Again => {}
                 Next::Spin if crowded => std::thread::yield_now(),
-                // A hot socket's system call is pause enough.
-                Next::Spin if self.shard.is_hot() => {}
+                // A busy socket's system call is pause enough.
+                Next::Spin if self.shard.is_busy() => {}
                 Next::Spin => std::hint::spin_loop(),
                 Next::Sleep(ns) => {
                     if self.epoll.wait(Duration::from_nanos(ns)) {

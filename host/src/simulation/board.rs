@@ -70,6 +70,8 @@ pub(crate) struct Board {
     pub(crate) shared: AtomicU64,
     /// The launch that only uses it has all its bytes.
     pub(crate) used: AtomicBool,
+    /// The launch that owns it ends while the other uses it.
+    pub(crate) owner_ends: AtomicBool,
     /// When the end of the launch that owns it was complete.
     pub(crate) owner_over_at: AtomicU64,
 }

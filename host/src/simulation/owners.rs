@@ -1,10 +1,9 @@
 //! Launches of a sharing scene with sockets of their own: one that leaves its socket to others
 //! (`SocketOption::Detached`) and ends, and two that use one handle at the same time.
 //!
-//! Where the owner of such a handle ends first (`GPUNET_SIMULATION_OWNERS_END=1`), the calls of the other
-//! launch give EBADF soon, and until then what belongs to the stream.
+//! Where the owner of such a handle ends first (`Board::owner_ends`), the calls of the other launch give
+//! EBADF soon, and until then what belongs to the stream.
 
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
 use gpunet_device::abi::errno::Errno;
@@ -16,13 +15,6 @@ use super::kernels::{Plan, told_by_leader};
 use super::peers::pattern;
 use super::was_told;
 use super::workers::{detach, put, send_all};
-
-/// Whether launches end while others use their sockets. Not unless told: what is closed for a launch
-/// that has ended is then still used by others.
-pub(super) fn owners_end() -> bool {
-    static OWNERS_END: OnceLock<bool> = OnceLock::new();
-    *OWNERS_END.get_or_init(|| std::env::var_os("GPUNET_SIMULATION_OWNERS_END").is_some())
-}
 
 /// A call on a handle whose owner has ended returns after so long.
 const EBADF_NS: u64 = 50_000_000;
@@ -170,7 +162,8 @@ fn own<G: Group>(on: On<G>, plan: &Plan, board: &Board, owning: &Owning) -> Resu
     if on.group().is_leader() {
         board.shared.store(handle.0, Ordering::Relaxed);
     }
-    let total = if owners_end() { owning.at } else { owning.total };
+    let ends_first = board.owner_ends.load(Ordering::Relaxed);
+    let total = if ends_first { owning.at } else { owning.total };
     let mut sent = 0;
     while sent < total {
         let buffer = plan.buffer();
@@ -181,8 +174,7 @@ fn own<G: Group>(on: On<G>, plan: &Plan, board: &Board, owning: &Owning) -> Resu
     }
     let mut turns = 0;
     // In the other kind of scene it ends when it likes.
-    while !owners_end() && told_by_leader(on, || u64::from(board.used.load(Ordering::Relaxed))) == 0
-    {
+    while !ends_first && told_by_leader(on, || u64::from(board.used.load(Ordering::Relaxed))) == 0 {
         simt::pause();
         turns += 1;
         if turns > TURNS {
@@ -191,7 +183,7 @@ fn own<G: Group>(on: On<G>, plan: &Plan, board: &Board, owning: &Owning) -> Resu
         }
     }
     was_told();
-    if owning.leaves || owners_end() {
+    if owning.leaves || ends_first {
         if on.group().is_leader() {
             board.leave(handle);
         }
@@ -208,6 +200,7 @@ fn use_shared<G: Group>(
     board: &Board,
     owning: &Owning,
 ) -> Result<(), Errno> {
+    let ends_first = board.owner_ends.load(Ordering::Relaxed);
     let mut turns = 0;
     let handle = loop {
         match told_by_leader(on, || board.shared.load(Ordering::Relaxed)) {
@@ -223,12 +216,12 @@ fn use_shared<G: Group>(
     let mut dead = 0;
     while got < owning.total && dead < 3 {
         let most = (owning.total - got) as usize;
-        let outcome = match owning.sends && owners_end() {
+        let outcome = match owning.sends && ends_first {
             // Nobody receives what comes back.
             true => send_all(on, plan, handle, plan.buffer().first(most.min(100))).map(|()| 0),
             false => receive(on, plan, handle, owning.number, got, most),
         };
-        if owners_end() {
+        if ends_first {
             let over = told_by_leader(on, || {
                 let over_at = board.owner_over_at.load(Ordering::Relaxed);
                 u64::from(over_at != 0 && simt::now_ns() > over_at + EBADF_NS)
@@ -239,9 +232,9 @@ fn use_shared<G: Group>(
             }
         }
         match outcome {
-            Err(Errno::EBADF) if owners_end() => dead += 1,
+            Err(Errno::EBADF) if ends_first => dead += 1,
             // It is being closed, as any socket of a launch that ends; soon its handle is dead.
-            Ok(0) | Err(_) if owners_end() => simt::pause(),
+            Ok(0) | Err(_) if ends_first => simt::pause(),
             Ok(0) => {
                 plan.complain(on, "a shared stream ended early");
                 return Ok(());

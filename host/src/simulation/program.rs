@@ -9,13 +9,15 @@ use std::sync::{Arc, PoisonError, mpsc};
 use gpunet_device::Handle;
 use gpunet_device::abi::errno::Errno;
 
-use super::board::{Board, Entry};
+use super::board::{self, Board};
 use super::kernels::Work;
 use super::owners::Role;
 use super::scene::{PATIENCE_NS, RING, Scene};
 use super::workers::Duty;
-use crate::proxy::connection::{Connection, Owner, Phase, Wishes};
+use crate::pool::Account;
+use crate::proxy::entry::{Entry, Owner, Wishes};
 use crate::proxy::message::{Message, Released};
+use crate::proxy::stream::StreamPhase;
 use crate::transport::{Endpoint, Moved, RingRegion};
 
 /// How long closed sockets may take to go, and a socket to come back.
@@ -61,7 +63,7 @@ enum Stage {
 /// A socket on its way back, or here.
 enum Back {
     Asked {
-        entry: Entry,
+        entry: board::Entry,
         answer: mpsc::Receiver<Result<Released, Errno>>,
         deadline_ns: u64,
     },
@@ -72,7 +74,7 @@ enum Back {
 
 /// A stream that the program serves by itself.
 struct Held {
-    entry: Entry,
+    entry: board::Entry,
     socket: OwnedFd,
     endpoint: usize,
     unsent: VecDeque<u8>,
@@ -140,17 +142,17 @@ impl Scene {
         let fail = |errno: Errno| format!("a socket is not handed over: {errno}");
         self.as_host(|scene| {
             let shared = &scene.shared;
-            let handle = shared.pool.take_handle().map_err(fail)?;
+            let handle = shared.pool.take_handle(Account::Own).map_err(fail)?;
             let index = shared.index(handle);
             let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: PATIENCE_NS };
-            let mut made = Connection::new(handle, index, Owner::Host, wishes, Some(socket));
+            let mut made = Entry::new(handle, index, Owner::Host, wishes, Some(socket));
             if listens {
-                made.start_listening(BACKLOG);
                 let word = shared.memory.receive_head(index).load();
-                made.receive = shared.ring(BACKLOG * 8, word).map_err(fail)?;
+                let ring = shared.ring(BACKLOG * 8, word).map_err(fail)?;
+                made.start_listening(shared, ring, BACKLOG);
             } else {
-                made.phase = Phase::Open;
-                made.take_rings(shared, RingRegion::Host).map_err(fail)?;
+                made.start_stream(StreamPhase::Open);
+                made.take_rings(shared, Account::Own, RingRegion::Host).map_err(fail)?;
             }
             made.publish(&shared.memory);
             shared.tell(handle.shard() as usize, Message::Adopt(Box::new(made)));
@@ -353,7 +355,7 @@ impl Program {
         }
         let socket = network.handed_over(held.socket, false).map_err(fail)?;
         let handle = scene.hand_over(socket, false)?;
-        self.board.put(Entry { handle, detached: true, ..held.entry });
+        self.board.put(board::Entry { handle, detached: true, ..held.entry });
         Ok(None)
     }
 }

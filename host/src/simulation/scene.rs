@@ -19,8 +19,6 @@ use super::trace::{Names, Trace};
 use super::{InCharge, Now, sharing};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice, SplitMix, Stage};
 use crate::memory::{CpuWords, Memory, WordPlacement};
-use crate::net::config::Config;
-use crate::net::policy::Policy;
 use crate::pool::Pool;
 use crate::proxy::drain::Drain;
 use crate::proxy::rounds::{Next, Rounds};
@@ -28,6 +26,8 @@ use crate::proxy::shard::Shard;
 use crate::proxy::shared::{Inbox, RunningLaunches, Shared};
 use crate::proxy::statistics::Counters;
 use crate::proxy::thread::Control;
+use crate::settings::config::Config;
+use crate::settings::policy::Policy;
 use crate::transport::p2p::P2p;
 use crate::transport::{TransportChoice, Transports};
 
@@ -303,6 +303,8 @@ impl Scene {
         let config = Config {
             receive_ring: RING,
             send_ring: RING,
+            unaccepted: 16,
+            reserved: 0,
             patience_ns: PATIENCE_NS,
             silence_ns,
             linger_ns: 100_000_000,

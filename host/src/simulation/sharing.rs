@@ -9,7 +9,7 @@ use gpunet_device::calls::{POLLIN, POLLOUT};
 
 use super::board::Board;
 use super::cast::{BURST, KERNELS_PORT, REMOTE_PORT};
-use super::owners::{Owning, Role, owners_end};
+use super::owners::{Owning, Role};
 use super::peers::{self, Peer};
 use super::program::{Begins, Callers, Planned, Program};
 use super::scene::{Draw, Scene};
@@ -65,6 +65,8 @@ impl Scene {
         first_actors: &[usize],
     ) -> Result<(), String> {
         let board = Arc::new(Board::default());
+        let owner_ends = self.draw.one_in(2);
+        board.owner_ends.store(owner_ends, Ordering::Relaxed);
         let listener = self.listener()?;
         board.listener.store(listener.0, Ordering::Relaxed);
         let piece = self.draw.of(&[7, 64, 100, 300, 1000]);
@@ -97,7 +99,7 @@ impl Scene {
             for launch in 0..launches {
                 let at = planned.len();
                 let drawn = self.draw.below(8);
-                let owns = owners_end() && act == 0 && launch + 1 == launches;
+                let owns = owner_ends && act == 0 && launch + 1 == launches;
                 let mut duty = match (act, launch, if owns { 6 } else { drawn }) {
                     // Who serves all that is left.
                     (1, 0 | 1, _) | (0, 0, 0..6) | (_, _, 0..3) => Duty::Serve(self.terms(act)),
@@ -200,7 +202,7 @@ impl Scene {
             total,
             at: self.draw.below(total + 1),
             leaves: self.draw.one_in(2),
-            sends: owners_end() && self.draw.one_in(2),
+            sends: self.draw.one_in(2),
         }
     }
 }

@@ -56,8 +56,18 @@ impl Scene {
         self.as_host(|scene| scene.shared.memory.stop(slot, Errno::ECANCELED));
     }
 
+    /// Has sockets drain that the host has closed under launches that run: a thread of a net does so.
+    fn drain(&mut self) {
+        if self.shared.drain.is_idle() || self.draw.of(&[false, false, false, true]) {
+            return;
+        }
+        let now = self.now.get();
+        self.as_host(|scene| scene.shared.drain.step(&scene.shared, now));
+    }
+
     /// Has the proxies clear up after launches that have ended.
     pub(super) fn supervise(&mut self) -> Result<(), String> {
+        self.drain();
         let Some(ending) = &mut self.ending else {
             let ended = |at: &usize| {
                 let kernel = &self.kernels[*at];

@@ -8,7 +8,6 @@
 //! | `GPUNET_SIMULATION_SEED` | play this one alone |
 //! | `GPUNET_SIMULATION_BUG` | plant this bug alone |
 //! | `GPUNET_SIMULATION_ACCESSES` | so many accesses are in the trace; 150 unless told |
-//! | `GPUNET_SIMULATION_OWNERS_END` | launches end while others use their sockets |
 //!
 //! All cores of the machine are used.
 
@@ -58,7 +57,10 @@ fn kind_of(bug: Bug) -> Option<Kind> {
         | Bug::OrphansKept
         | Bug::UnreadLost
         | Bug::StopNotCleared
-        | Bug::EpochIgnored => Some(Kind::Sharing),
+        | Bug::EpochIgnored
+        | Bug::CloseByHostOverwritten
+        | Bug::UsedAgainTooEarly
+        | Bug::CloseByHostNotTold => Some(Kind::Sharing),
         _ => None,
     }
 }

@@ -19,6 +19,7 @@ mod rdma;
 mod refusals;
 mod streams;
 mod system;
+mod unaccepted;
 mod waiting;
 mod windows;
 mod words;

@@ -330,3 +330,35 @@ fn space_is_told_of_after_small_messages_too() {
         Job::blocks(64).script(&script).run(&net);
     }
 }
+
+/// Each connection goes to one of the blocks that watch the listener, and to each block as many.
+#[test]
+fn one_listener_in_the_pollers_of_many_blocks() {
+    const BLOCKS: usize = 64;
+    const EACH: usize = 4;
+    for proxy_threads in [1, 3] {
+        let net = net_builder().sockets(256).proxy_threads(proxy_threads).build().expect("a net");
+        let (listener, address) = net.listen(any_port()).expect("a port");
+        let flags = flags();
+        let mut job = Job::blocks(32);
+        for block in 0..BLOCKS {
+            let mut script = Script::new();
+            script.given(0, listener).poller().poller_add(0, POLLIN, 7).set_flag(block);
+            for _ in 0..EACH {
+                script.poller_wait(1, PATIENCE).expect(1).event(0, 7, POLLIN);
+                script.accept(0, 1).send(1, 10).close(1);
+            }
+            script.poller_wait(1, 50 * MS).errno(Errno::ETIMEDOUT).poller_close();
+            job = job.script(&script);
+        }
+        let started = job.flags(&flags).start(&net);
+        for block in 0..BLOCKS {
+            started.until(&flags, block);
+        }
+        let streams: Vec<_> = (0..BLOCKS * EACH).map(|_| peer::connect(address)).collect();
+        for mut stream in streams {
+            peer::receive(&mut stream, 0, 10);
+        }
+        started.finish();
+    }
+}

@@ -7,15 +7,13 @@ use std::time::Duration;
 use gpunet_device::Handle;
 use gpunet_device::abi::layout::Layout;
 
-use super::policy::Policy;
 use super::{Net, NetError};
 use crate::gpu::{Gpu, GpuKind};
 use crate::memory::WordPlacement;
 use crate::pool::{LARGEST_RING, ring_capacity};
+use crate::settings::config::Config;
+use crate::settings::policy::Policy;
 use crate::transport::{Placements, TransportChoice};
-
-/// Connections that wait on a listener of the program.
-pub(crate) const BACKLOG: u32 = 512;
 
 /// The shortest silence. A thread that is well may wait this long for a core, and the supervisor,
 /// too, which counts a gap between two of its looks as 20 ms.
@@ -48,20 +46,6 @@ impl Printer {
     }
 }
 
-/// A net's settings, as the proxy needs them.
-#[derive(Clone, Debug)]
-pub(crate) struct Config {
-    pub(crate) receive_ring: u32,
-    pub(crate) send_ring: u32,
-    pub(crate) patience_ns: u64,
-    pub(crate) silence_ns: u64,
-    pub(crate) linger_ns: u64,
-    pub(crate) shutdown_ns: u64,
-    pub(crate) spin_ns: u64,
-    pub(crate) nap_ns: u64,
-    pub(crate) rest_ns: u64,
-}
-
 /// Makes a [`Net`].
 ///
 /// All memory is taken when the net is made: `sockets` places in the tables, and `ring_memory`
@@ -71,6 +55,8 @@ pub(crate) struct Config {
 pub struct NetBuilder {
     gpu: Gpu,
     sockets: u32,
+    reserved: Option<u32>,
+    unaccepted: u32,
     ring: u32,
     ring_memory: Option<u64>,
     proxy_threads: u32,
@@ -92,6 +78,8 @@ impl NetBuilder {
         Self {
             gpu: gpu.clone(),
             sockets: 256,
+            reserved: None,
+            unaccepted: 16,
             ring: 64 << 10,
             ring_memory: None,
             proxy_threads: 1,
@@ -109,9 +97,26 @@ impl NetBuilder {
         }
     }
 
-    /// Sockets that can be open at once (256), listeners and pollers included.
+    /// Sockets that can be open at once (256), listeners and pollers included; and, beside these,
+    /// those of [`reserved`](Self::reserved).
     pub fn sockets(mut self, sockets: u32) -> Self {
         self.sockets = sockets;
+        self
+    }
+
+    /// Sockets that peers cannot take, beside [`sockets`](Self::sockets): what kernels make themselves,
+    /// listeners and pollers included, finds room however many connections there are. A quarter of
+    /// `sockets`, and at most 64, unless it is set.
+    pub fn reserved(mut self, sockets: u32) -> Self {
+        self.reserved = Some(sockets);
+        self
+    }
+
+    /// Connections that a listener may have and that no kernel has accepted yet (16, or its backlog if
+    /// that is less). Only these cost the net something; further peers wait in the system's queue, up
+    /// to the backlog.
+    pub fn unaccepted(mut self, connections: u32) -> Self {
+        self.unaccepted = connections;
         self
     }
 
@@ -225,8 +230,10 @@ impl NetBuilder {
         let check =
             |ok: bool, what: &'static str| if ok { Ok(()) } else { Err(NetError::Setting(what)) };
         check((1..=64).contains(&self.proxy_threads), "proxy threads: 1 to 64")?;
-        let places = self.sockets.div_ceil(self.proxy_threads.max(1));
+        let reserved = self.reserved.unwrap_or((self.sockets / 4).min(64));
+        let places = self.sockets.saturating_add(reserved).div_ceil(self.proxy_threads.max(1));
         check(self.sockets > 0 && places <= Handle::MAX_PLACES, "sockets: 1 to 1048576 a thread")?;
+        check((1..=4096).contains(&self.unaccepted), "unaccepted connections: 1 to 4096")?;
         check((1..=4096).contains(&self.request_slots), "request slots: 1 to 4096")?;
         check((1..=LARGEST_RING).contains(&self.ring), "ring: 1 byte to 1 GiB")?;
         check(self.silence >= SHORTEST_SILENCE, "silence: at least 100 ms")?;
@@ -254,6 +261,8 @@ impl NetBuilder {
         let config = Config {
             receive_ring: ring,
             send_ring: ring,
+            unaccepted: self.unaccepted,
+            reserved,
             patience_ns: ns(self.timeout),
             silence_ns: ns(self.silence),
             linger_ns: ns(self.linger),

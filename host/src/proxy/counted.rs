@@ -1,0 +1,82 @@
+//! A ring with its two counters: the proxy's own, and the GPU's as far as it was believed.
+
+use gpunet_device::abi::bits::{Progress, Told};
+use gpunet_device::abi::card::Place;
+
+/// As far as counters go.
+pub(super) const MOST: u64 = u64::MAX >> 6;
+
+/// A ring with the proxy's counter and the last good one of the GPU.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counted {
+    pub(crate) place: Place,
+    /// The proxy's: tail of a receive ring, head of a send ring.
+    pub(crate) ours: u64,
+    /// The GPU's: head of a receive ring, tail of a send ring.
+    pub(crate) theirs: u64,
+    /// The GPU's word before this socket had the slot; it still stands there until the first
+    /// change.
+    stale: u64,
+    /// The GPU's word as it was last loaded: whatever else stands there is new.
+    pub(super) seen: u64,
+    /// Of a p2p stream: the number of the words that the GPU writes for it. 0 of any other.
+    number: u64,
+}
+
+impl Counted {
+    /// A ring that begins where `word`, the GPU's counter of an earlier socket, does no harm.
+    pub(crate) fn new(place: Place, word: u64) -> Self {
+        let base = place.base;
+        Self { place, ours: base, theirs: base, stale: word, seen: word, number: 0 }
+    }
+
+    /// The same of a p2p stream, which begins where all do: its words have another number than
+    /// the one that stands there.
+    pub(crate) fn p2p(place: Place, word: u64) -> Self {
+        let number = Told(word).next_number();
+        Self { number, ..Self::new(place, word) }
+    }
+
+    /// As the descriptor has it.
+    pub(super) fn in_descriptor(&self) -> Place {
+        Place { base: Told::new(self.place.base, self.number).0, ..self.place }
+    }
+
+    /// The first value for both counters of a ring, given what the GPU's word is now: beyond it,
+    /// so that growth is never mistaken, and aligned, so that copies are.
+    pub(crate) fn base_after(word: u64) -> u64 {
+        // A word that was driven to the end of its range starts over.
+        (Progress(word).count() & (u64::MAX >> 8)).next_multiple_of(128) + 128
+    }
+
+    /// The GPU's word before this socket had the slot.
+    pub(crate) fn stale_word(&self) -> u64 {
+        self.stale
+    }
+
+    /// Bytes between the two counters of a receive ring.
+    pub(crate) fn unread(&self) -> u64 {
+        self.ours - self.theirs
+    }
+
+    /// What the GPU's word says of this ring; none while it is an earlier socket's.
+    pub(super) fn read(&self, word: u64) -> Option<Progress> {
+        match self.number {
+            0 => (word != self.stale).then_some(Progress(word)),
+            number => {
+                let told = Told(word);
+                (told.number() == number).then(|| Progress::new(told.count(), 0))
+            }
+        }
+    }
+
+    /// Takes a new value of the GPU's counter if it makes sense: it has not gone back, nor past
+    /// `limit`.
+    pub(super) fn update(&mut self, count: u64, limit: u64) -> Result<(), ()> {
+        if count < self.theirs || count > limit {
+            return Err(());
+        }
+        self.theirs = count;
+        Ok(())
+    }
+}

@@ -1,0 +1,388 @@
+//! One socket of a shard: what all sockets have, and the role of each.
+//!
+//! Counters only grow. What the GPU writes is loaded once and checked against what the proxy
+//! itself knows; what makes no sense ends this socket with EPROTO, never more than that.
+
+use gpunet_device::Handle;
+use gpunet_device::abi::card::{Kind, Status};
+use gpunet_device::abi::errno::Errno;
+use gpunet_device::abi::layout::STATUS_AT;
+use gpunet_device::calls::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDHUP};
+use gpunet_device::planted::{Bug, planted};
+
+use super::channel::Channel;
+use super::context::Context;
+use super::counted::{Counted, MOST};
+use super::listener::Listener;
+use super::poller::{Poller, Watchers};
+use super::schedule::Marks;
+use super::shared::Shared;
+use super::statistics::SocketState;
+use super::stream::{Stream, StreamPhase};
+use crate::memory::Memory;
+use crate::pool::Account;
+use crate::settings::config::Config;
+use crate::transport::{Direction, Endpoint, RingRegion, Rings, TransportNames};
+
+/// Sockets of a proxy thread that ended with EPROTO and are logged; the rest are counted.
+const LOGGED_VIOLATIONS: u64 = 100;
+
+/// Who a socket belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// The program.
+    Host,
+    /// Accepted from a listener of the program: closed when no launch runs any more.
+    AnyLaunch,
+    /// A launch: closed when it ends.
+    Launch(u32),
+}
+
+/// What a socket is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Fresh,
+    Connecting,
+    Open,
+    Listening,
+    Polling,
+    /// Closed by its kernel; goes once what is unsent was sent, or at that time.
+    Closing {
+        deadline_ns: u64,
+    },
+}
+
+/// What a socket is.
+pub(crate) enum Role {
+    /// Neither connected nor listening.
+    Fresh,
+    Stream(Stream),
+    Listener(Box<Listener>),
+    Poller(Box<Poller>),
+    /// Closed, and no stream: it says goodbye to whom its transport has to, at most until then.
+    Leaving {
+        deadline_ns: u64,
+    },
+}
+
+/// Options that shape a socket before it has rings.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wishes {
+    pub(crate) receive_ring: u32,
+    pub(crate) send_ring: u32,
+    pub(crate) patience_ns: u64,
+}
+
+impl Wishes {
+    /// What the net is set to.
+    pub(crate) fn of(config: &Config) -> Self {
+        Self {
+            receive_ring: config.receive_ring,
+            send_ring: config.send_ring,
+            patience_ns: config.patience_ns,
+        }
+    }
+}
+
+/// A socket of a shard.
+pub(crate) struct Entry {
+    pub(crate) handle: Handle,
+    pub(crate) owner: Owner,
+    /// Closed by the host, and groups may still be inside a call on it.
+    pub(super) drains: bool,
+    /// Whether the net's limits count it as a socket of a kernel.
+    pub(crate) counted: bool,
+    pub(crate) wishes: Wishes,
+    pub(crate) socket: Option<Endpoint>,
+    pub(crate) channel: Channel,
+    pub(crate) role: Role,
+    /// Pollers that want to know what happens on it.
+    pub(crate) watchers: Watchers,
+    /// Where it stands in the shard's schedule.
+    pub(super) marks: Marks,
+}
+
+impl Entry {
+    pub(crate) fn new(
+        handle: Handle,
+        index: usize,
+        owner: Owner,
+        wishes: Wishes,
+        socket: Option<Endpoint>,
+    ) -> Self {
+        Self {
+            handle,
+            owner,
+            drains: false,
+            counted: false,
+            wishes,
+            socket,
+            channel: Channel::new(index),
+            role: Role::Fresh,
+            watchers: Watchers::default(),
+            marks: Marks::default(),
+        }
+    }
+
+    /// Makes it a stream.
+    pub(crate) fn start_stream(&mut self, phase: StreamPhase) {
+        self.role = Role::Stream(Stream::new(phase));
+    }
+
+    /// What it is doing.
+    pub(crate) fn phase(&self) -> Phase {
+        match &self.role {
+            Role::Fresh => Phase::Fresh,
+            Role::Stream(stream) => match stream.phase {
+                StreamPhase::Connecting => Phase::Connecting,
+                StreamPhase::Open => Phase::Open,
+                StreamPhase::Closing { deadline_ns } => Phase::Closing { deadline_ns },
+            },
+            Role::Listener(_) => Phase::Listening,
+            Role::Poller(_) => Phase::Polling,
+            Role::Leaving { deadline_ns } => Phase::Closing { deadline_ns: *deadline_ns },
+        }
+    }
+
+    /// Whether it is a connected stream.
+    pub(crate) fn is_open(&self) -> bool {
+        self.phase() == Phase::Open
+    }
+
+    /// Whether it was closed.
+    pub(crate) fn is_closing(&self) -> bool {
+        matches!(self.phase(), Phase::Closing { .. })
+    }
+
+    /// Its role as a stream.
+    pub(crate) fn stream(&self) -> Option<&Stream> {
+        if let Role::Stream(stream) = &self.role { Some(stream) } else { None }
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn stream_mut(&mut self) -> Option<&mut Stream> {
+        if let Role::Stream(stream) = &mut self.role { Some(stream) } else { None }
+    }
+
+    /// Whether its transport moves bytes by itself.
+    pub(super) fn places_bytes(&self) -> bool {
+        self.socket.as_ref().is_some_and(|socket| socket.places_bytes())
+    }
+
+    /// What the descriptor calls it.
+    fn kind(&self) -> Kind {
+        match &self.role {
+            Role::Fresh => Kind::Fresh,
+            Role::Stream(_) | Role::Leaving { .. } => Kind::Stream,
+            Role::Listener(_) => Kind::Listener,
+            Role::Poller(_) => Kind::Poller,
+        }
+    }
+
+    /// Publishes everything the GPU may read of it; the descriptor last.
+    pub(crate) fn publish(&mut self, memory: &Memory) {
+        let kind = self.kind();
+        self.channel.units_since = self.channel.receive.ours;
+        memory.renew_units(self.channel.index, self.channel.units_since);
+        self.publish_status(memory);
+        self.channel.publish_receive(memory);
+        self.channel.publish_send(memory);
+        let generation = self.handle.generation();
+        self.channel.publish_descriptor(memory, generation, kind, self.wishes.patience_ns);
+    }
+
+    pub(crate) fn publish_status(&self, memory: &Memory) {
+        let status = match (self.channel.failure, self.phase()) {
+            // What the peer sent before may still come: the socket has failed when all is over.
+            (Some(errno), Phase::Open) if !self.channel.receive_ended => {
+                Status::new(Status::CONNECTED, errno.0)
+            }
+            (Some(errno), _) => Status::new(Status::FAILED, errno.0),
+            (None, Phase::Connecting) => Status::new(Status::CONNECTING, 0),
+            (None, Phase::Open) => Status::new(Status::CONNECTED, 0),
+            _ => Status::new(Status::IDLE, 0),
+        };
+        memory.live(self.channel.index).get(STATUS_AT).store_release(status.0);
+    }
+
+    /// Ends the socket with an error; bytes that have arrived can still be read.
+    pub(crate) fn fail(&mut self, errno: Errno, context: &Context) {
+        self.channel.receive_ended = true;
+        self.marks.busy_turns = 0;
+        self.fail_send(errno, context);
+    }
+
+    /// Ends sending with an error. What the peer sent before it left may still be in the system's
+    /// hands: receiving goes on to its own end.
+    pub(super) fn fail_send(&mut self, errno: Errno, context: &Context) {
+        self.channel.send_ended = true;
+        if self.channel.failure.is_none() {
+            context.counters.failed.add(1);
+            tracing::debug!(handle = self.handle.0, %errno, "socket failed");
+            self.channel.failure = Some(errno);
+        }
+        let memory = context.memory();
+        self.publish_status(memory);
+        // Sending first: a kernel that has seen its receive fail is not told that bytes are sent.
+        self.channel.publish_send(memory);
+        self.channel.publish_receive(memory);
+    }
+
+    /// Ends the socket because the GPU wrote a word that makes no sense. One that goes on writing
+    /// is not reported again: it has ended, and neither the count nor the log is the kernel's to
+    /// fill.
+    pub(crate) fn violate(&mut self, what: &str, word: u64, context: &Context) {
+        if std::mem::replace(&mut self.channel.violated, true) {
+            return;
+        }
+        context.counters.violations.add(1);
+        if context.counters.violations.get() <= LOGGED_VIOLATIONS {
+            tracing::warn!(
+                handle = self.handle.0,
+                word,
+                "a kernel wrote a bad {what}; its socket ends"
+            );
+        }
+        self.fail(Errno::EPROTO, context);
+    }
+
+    /// Loads the GPU's receive head.
+    pub(crate) fn load_head(&mut self, context: &Context) {
+        // Without a ring, the word is still that of the socket which had the slot before.
+        if self.channel.receive.place.capacity == 0 {
+            return;
+        }
+        // Acquire: the GPU has read the bytes before the counter, so they may be overwritten.
+        let word = context.memory().receive_head(self.channel.index).load_acquire();
+        let p2p = self.channel.is_p2p();
+        let receive = &mut self.channel.receive;
+        receive.seen = word;
+        let Some(head) = receive.read(word) else { return };
+        // The proxy of a p2p stream does not know how much has come.
+        let limit = if p2p { MOST } else { receive.ours };
+        let sensible = receive.update(head.count(), limit).is_ok();
+        receive.ours = receive.ours.max(receive.theirs);
+        if !sensible {
+            self.violate("receive head", word, context);
+        }
+    }
+
+    /// What it is ready for, as `gpoll` would say.
+    pub(crate) fn readiness(&self) -> u16 {
+        let channel = &self.channel;
+        let mut events = 0;
+        if channel.receive.unread() > 0 || channel.receive_ended {
+            events |= POLLIN;
+        }
+        if self.is_open() || channel.failure.is_some() {
+            if channel.receive_ended {
+                events |= POLLRDHUP;
+            }
+            let used = channel.send.theirs - channel.send.ours;
+            if used < u64::from(channel.send.place.capacity) || channel.send_ended {
+                events |= POLLOUT;
+            }
+            if channel.receive_ended && channel.send_ended {
+                events |= POLLHUP;
+            }
+        }
+        if channel.failure.is_some() {
+            events |= POLLERR;
+        }
+        events
+    }
+
+    /// Tells the socket of its rings.
+    pub(crate) fn attach(&mut self) -> Result<(), Errno> {
+        let rings = Rings { receive: self.channel.receive.place, send: self.channel.send.place };
+        self.socket.as_mut().map_or(Ok(()), |socket| socket.attach(&rings))
+    }
+
+    /// Takes both rings of a stream.
+    pub(crate) fn take_rings(
+        &mut self,
+        shared: &Shared,
+        account: Account,
+        region: RingRegion,
+    ) -> Result<(), Errno> {
+        if region == RingRegion::Window {
+            // They come with the socket.
+            return Ok(());
+        }
+        let (receive, send) = (self.wishes.receive_ring, self.wishes.send_ring);
+        let index = self.channel.index;
+        let head = shared.memory.receive_head(index).load();
+        self.channel.receive = shared.ring_in(account, region, receive, head)?;
+        match shared.ring_in(account, region, send, shared.memory.send_tail(index).load()) {
+            Ok(ring) => self.channel.send = ring,
+            Err(errno) => {
+                shared.pool.give_ring(&self.channel.receive.place);
+                self.channel.receive = Counted::default();
+                return Err(errno);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives slot, rings and what limits count back: the one place where that happens. The system's
+    /// socket closes with the entry.
+    pub(crate) fn give_back(&mut self, shared: &Shared) {
+        shared.memory.withdraw_card(self.channel.index);
+        self.give_rings(shared);
+        let limits = &shared.policy.limits;
+        if let Some(stream) = self.stream_mut() {
+            let (received, sent) = stream.flow.land_all();
+            limits.land(Direction::Receive, received);
+            limits.land(Direction::Send, sent);
+        }
+        if std::mem::take(&mut self.counted) {
+            limits.give_socket();
+        }
+        shared.pool.give_handle(self.handle);
+    }
+
+    /// Gives both rings back to the pool.
+    pub(crate) fn give_rings(&mut self, shared: &Shared) {
+        shared.pool.give_ring(&self.channel.receive.place);
+        if !planted(Bug::RingLeaked) {
+            shared.pool.give_ring(&self.channel.send.place);
+        }
+        self.channel.receive = Counted::default();
+        self.channel.send = Counted::default();
+        self.channel.inboxes = None;
+        self.channel.rings_may_change = false;
+    }
+
+    /// For people.
+    pub(crate) fn describe(&self) -> SocketState {
+        let socket = self.socket.as_ref();
+        let (receive, send) = (&self.channel.receive, &self.channel.send);
+        SocketState {
+            handle: self.handle.0,
+            state: match self.phase() {
+                Phase::Fresh => "fresh",
+                Phase::Connecting => "connecting",
+                Phase::Open => "stream",
+                Phase::Listening => "listener",
+                Phase::Polling => "poller",
+                Phase::Closing { .. } => "closing",
+            },
+            transport: socket.map_or(TransportNames::default(), Endpoint::transport),
+            local: socket.and_then(|s| s.local_addr().ok()).map(|address| address.to_string()),
+            peer: socket.and_then(|s| s.peer_addr().ok()).map(|address| address.to_string()),
+            launch: match self.owner {
+                Owner::Launch(launch) => Some(launch),
+                Owner::Host | Owner::AnyLaunch => None,
+            },
+            receive_capacity: receive.place.capacity,
+            to_be_read: receive.unread(),
+            send_capacity: send.place.capacity,
+            to_be_sent: send.theirs - send.ours,
+            received: receive.ours - receive.place.base,
+            sent: send.ours - send.place.base,
+            receive_ended: self.channel.receive_ended,
+            send_ended: self.channel.send_ended,
+            error: self.channel.failure.map(|errno| errno.to_string()),
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! What a turn costs beside sockets on which nothing happens, and how sockets share a turn: counted in
+//! looks at sockets and in calls of their transport, which do not depend on the machine.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use gpunet_device::abi::bits::{Progress, Told};
+use gpunet_device::abi::card::{Inboxes, Place};
+use gpunet_device::abi::errno::Errno;
+use gpunet_device::abi::layout::Layout;
+use gpunet_device::abi::message::{Operation, Request};
+use gpunet_device::abi::net::WINDOW;
+use gpunet_device::abi::option::SocketOption;
+use gpunet_device::calls::POLLOUT;
+use gpunet_device::{Handle, SocketAddr};
+
+use super::closing::Closer;
+use super::counted::Counted;
+use super::entry::{Entry, Owner, Wishes};
+use super::shard::Shard;
+use super::stream::StreamPhase;
+use super::tests::{NoEpoll, empty_shard};
+use super::turn::BUDGET_BYTES;
+use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
+use crate::memory::{CpuWords, Memory, Window, WordPlacement};
+use crate::pool::Account;
+use crate::settings::policy::Policy;
+use crate::transport::{
+    Direct, Direction, Endpoint, Moved, News, RingRegion, Rings, Socket, Stream, Transport,
+};
+
+const RING: u32 = 4096;
+const BASE: u64 = 128;
+const LAUNCH: u32 = 1;
+
+/// A peer: how many bytes it has for us and takes from us, or of a p2p stream that a poller at the
+/// other end watches. All calls are counted.
+#[derive(Clone, Default)]
+struct Fake {
+    sends: u64,
+    takes: u64,
+    p2p: bool,
+    calls: Arc<AtomicU64>,
+}
+
+impl Fake {
+    fn called(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn moved(left: &mut u64, most: usize) -> Result<Moved, Errno> {
+    match (*left).min(most as u64) {
+        0 => Ok(Moved::Later),
+        bytes => {
+            *left -= bytes;
+            Ok(Moved::Bytes(bytes as usize))
+        }
+    }
+}
+
+impl Direct for Fake {
+    fn rings(&mut self) -> Option<(Rings, Inboxes)> {
+        None
+    }
+
+    fn hear(&mut self) -> Result<News, Errno> {
+        self.called();
+        Ok(News { sent: BASE, received: BASE, ended: false, closed: false, more: false })
+    }
+
+    fn tell(&mut self, _tail: u64, _head: u64) {}
+
+    fn is_watched(&self) -> bool {
+        true
+    }
+
+    fn watch(&mut self) {}
+
+    fn look(&mut self) {}
+
+    fn abandon(&mut self) {}
+}
+
+impl Socket for Fake {
+    fn transport(&self) -> Transport {
+        Transport::Tcp
+    }
+
+    fn set_option(&mut self, _: SocketOption, _: u64) -> Result<(), Errno> {
+        Err(Errno::ENOPROTOOPT)
+    }
+
+    fn option(&self, _: SocketOption) -> Result<u64, Errno> {
+        Err(Errno::ENOPROTOOPT)
+    }
+
+    fn local_addr(&self) -> Result<SocketAddr, Errno> {
+        Ok(SocketAddr::NONE)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+impl Stream for Fake {
+    fn peer_addr(&self) -> Result<SocketAddr, Errno> {
+        Ok(SocketAddr::NONE)
+    }
+
+    fn direct(&mut self) -> Option<&mut dyn Direct> {
+        if self.p2p { Some(self) } else { None }
+    }
+
+    fn receive(&mut self, window: &Window) -> Result<Moved, Errno> {
+        self.called();
+        moved(&mut self.sends, window.len())
+    }
+
+    fn send(&mut self, window: &Window) -> Result<Moved, Errno> {
+        self.called();
+        moved(&mut self.takes, window.len())
+    }
+
+    fn discard(&mut self) -> Result<Moved, Errno> {
+        Ok(Moved::Later)
+    }
+
+    fn shutdown(&mut self, _: Direction) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn leave(&mut self) -> bool {
+        self.called();
+        true
+    }
+}
+
+/// A shard with room for so many sockets, and the time.
+struct Bench {
+    shard: Shard,
+    io: NoEpoll,
+    now: u64,
+    calls: Arc<AtomicU64>,
+}
+
+impl Bench {
+    fn new(slots: u32, ring_bytes: u64) -> Self {
+        let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
+        let layout = Layout { shards: 1, places: slots, slots: 4 };
+        let words = CpuWords::new(&gpu, &layout, WordPlacement::Host).expect("words");
+        let bytes = ring_bytes as usize;
+        let memory = Memory::new(&gpu, layout, words, bytes, false, None, 1).expect("memory");
+        let shard = empty_shard(memory, ring_bytes, Policy::open());
+        shard.context.shared.launches.set(LAUNCH, true);
+        Self { shard, io: NoEpoll::default(), now: 0, calls: Arc::default() }
+    }
+
+    fn memory(&self) -> &Memory {
+        self.shard.context.memory()
+    }
+
+    /// A stream with such a peer, and rings of that size.
+    fn stream(&mut self, peer: Fake, ring: u32) -> Handle {
+        let shared = Arc::clone(&self.shard.context.shared);
+        let handle = shared.pool.take_handle(Account::Own).expect("a slot");
+        let index = shared.index(handle);
+        let wishes = Wishes { receive_ring: ring, send_ring: ring, patience_ns: 0 };
+        let peer = Fake { calls: Arc::clone(&self.calls), ..peer };
+        let p2p = peer.p2p;
+        let mut made =
+            Entry::new(handle, index, Owner::Host, wishes, Some(Endpoint::stream(Box::new(peer))));
+        if p2p {
+            let place = Place { region: WINDOW, offset: 0, capacity: ring, base: BASE };
+            made.channel.receive = Counted::p2p(place, 0);
+            made.channel.send = Counted::p2p(place, 0);
+            made.channel.inboxes = Some(Inboxes { own: 0, peer: 1 });
+        } else {
+            made.take_rings(&shared, Account::Own, RingRegion::Host).expect("rings");
+        }
+        made.start_stream(StreamPhase::Open);
+        made.publish(&shared.memory);
+        self.shard.adopt(made, &mut self.io);
+        handle
+    }
+
+    fn ask(&mut self, operation: Operation, handle: Handle, numbers: [u64; 4]) -> u64 {
+        let request = Request::new(operation, LAUNCH, handle, numbers);
+        let reply = self.shard.answer(&request, self.now, &mut self.io);
+        assert_eq!(reply.result(), 0);
+        reply.number()
+    }
+
+    fn turns(&mut self, count: u32) {
+        for _ in 0..count {
+            self.now += 1000;
+            self.shard.turn(self.now, &mut self.io);
+        }
+    }
+
+    /// Has the kernel send so many bytes.
+    fn send(&mut self, handle: Handle, bytes: u64) {
+        let sent = self.shard.find(handle).expect("it is open").channel.send.theirs;
+        let word = Progress::new(sent + bytes, 0).0;
+        let index = self.shard.context.shared.index(handle);
+        self.memory().send_tail(index).store_release(word);
+    }
+
+    /// Has the kernel read all.
+    fn read(&mut self, handle: Handle) {
+        let entry = self.shard.find(handle).expect("it is open");
+        let (tail, p2p) = (entry.channel.receive.ours, entry.channel.is_p2p());
+        let word = if p2p { Told::new(tail + 8, 1).0 } else { Progress::new(tail, 0).0 };
+        let index = self.shard.context.shared.index(handle);
+        self.memory().receive_head(index).store_release(word);
+    }
+
+    /// Looks at sockets, and calls of their transports, in so many turns with an active socket.
+    fn cost(&mut self, active: Handle, turns: u32) -> (u64, u64) {
+        let cost = |this: &Self| (this.shard.schedule.visits, this.calls.load(Ordering::Relaxed));
+        let before = cost(self);
+        for _ in 0..turns {
+            self.send(active, 10);
+            self.turns(1);
+        }
+        let after = cost(self);
+        (after.0 - before.0, after.1 - before.1)
+    }
+}
+
+/// A way to make a passive socket, and what wakes it.
+struct State {
+    name: &'static str,
+    make: fn(&mut Bench, Handle) -> Handle,
+    wake: fn(&mut Bench, Handle, Handle),
+}
+
+const STATES: [State; 5] = [
+    State {
+        name: "idle",
+        make: |bench, _| bench.stream(Fake::default(), RING),
+        wake: |bench, socket, _| bench.shard.ready(socket.0),
+    },
+    State {
+        name: "full",
+        make: |bench, _| bench.stream(Fake { sends: u64::MAX, ..Fake::default() }, RING),
+        wake: |bench, socket, _| bench.read(socket),
+    },
+    State {
+        name: "watched at the other end",
+        make: |bench, _| bench.stream(Fake { p2p: true, ..Fake::default() }, RING),
+        wake: |bench, socket, _| bench.read(socket),
+    },
+    State {
+        name: "owed an event",
+        make: |bench, poller| {
+            let socket = bench.stream(Fake { takes: u64::MAX, ..Fake::default() }, RING);
+            let watch = [socket.0, u64::from(POLLOUT), 0, 0];
+            bench.ask(Operation::Watch, poller, watch);
+            bench.turns(1);
+            bench.send(socket, 10);
+            socket
+        },
+        wake: |bench, _, poller| bench.read(poller),
+    },
+    State {
+        name: "lingering",
+        make: |bench, _| {
+            let socket = bench.stream(Fake::default(), RING);
+            bench.send(socket, 10);
+            bench.turns(1);
+            // Far from its deadline.
+            bench.shard.close(socket, Closer::Kernel, 1 << 60);
+            socket
+        },
+        wake: |bench, socket, _| bench.shard.ready(socket.0),
+    },
+];
+
+#[test]
+fn a_turn_costs_the_same_beside_any_number_of_passive_sockets() {
+    for state in &STATES {
+        let costs = [10, 2000].map(|passive: u32| {
+            let slots = passive + 2;
+            let events = (u64::from(slots) * 16).next_power_of_two();
+            let mut bench = Bench::new(slots, u64::from(slots * 2 * RING) + 2 * events);
+            let poller = Handle(bench.ask(Operation::Poller, Handle::NONE, [0; 4]));
+            let active = bench.stream(Fake { takes: u64::MAX, ..Fake::default() }, RING);
+            let made: Vec<Handle> =
+                (0..passive).map(|_| (state.make)(&mut bench, poller)).collect();
+            // Until all of them are passive.
+            bench.turns(2000);
+            assert_eq!(bench.shard.schedule.busy.len(), 0);
+            let cost = bench.cost(active, 100);
+            // And none is forgotten.
+            let before = bench.shard.schedule.visits;
+            for socket in &made {
+                (state.wake)(&mut bench, *socket, poller);
+            }
+            bench.turns(1);
+            let woken = bench.shard.schedule.visits - before;
+            assert!(woken >= passive.into(), "{}: {woken} of {passive} woken", state.name);
+            cost
+        });
+        assert_eq!(costs[0], costs[1], "{}: with 10 and with 2000", state.name);
+        assert!(costs[0].0 <= 200, "{}: {costs:?}", state.name);
+    }
+}
+
+#[test]
+fn closed_sockets_go_when_their_time_is_over_and_no_earlier() {
+    let mut bench = Bench::new(3, u64::from(6 * RING));
+    let linger_ns = bench.shard.context.shared.config.linger_ns;
+    let made = [(); 3].map(|()| bench.stream(Fake::default(), RING));
+    for (at, socket) in made.iter().enumerate() {
+        bench.send(*socket, 10);
+        bench.turns(1);
+        bench.shard.close(*socket, Closer::Kernel, bench.now + (at as u64 + 1) * 10_000);
+    }
+    let closed = bench.now;
+    for left in [3, 2, 1, 0] {
+        bench.shard.turn(bench.now, &mut bench.io);
+        assert_eq!(bench.shard.table.iter().count(), left);
+        bench.now = closed + (4 - left as u64) * 10_000 + linger_ns;
+    }
+    assert_eq!(bench.shard.schedule.lengths(), [0; 7]);
+}
+
+#[test]
+fn a_large_ring_gets_its_budget_of_a_turn_and_no_more() {
+    const LARGE: u32 = 1 << 20;
+    let peer = Fake { takes: u64::MAX, sends: u64::MAX, ..Fake::default() };
+    let mut bench = Bench::new(8, 32 * u64::from(LARGE));
+    let large: Vec<Handle> = (0..7).map(|_| bench.stream(peer.clone(), LARGE)).collect();
+    let small = bench.stream(Fake { takes: u64::MAX, ..Fake::default() }, RING);
+    for handle in &large {
+        bench.send(*handle, LARGE.into());
+    }
+    let counts = |bench: &mut Bench, handle: Handle| {
+        let channel = &bench.shard.find(handle).expect("it is open").channel;
+        let (sent, received) = (&channel.send, &channel.receive);
+        (sent.ours - sent.place.base, received.ours - received.place.base)
+    };
+    let mut before = vec![(0, 0); large.len()];
+    for turn in 1..=100 {
+        bench.send(small, 10);
+        bench.turns(1);
+        // The small one is served in each turn, whatever the others have to move.
+        assert_eq!(counts(&mut bench, small).0, turn * 10);
+        let now: Vec<_> = large.iter().map(|handle| counts(&mut bench, *handle)).collect();
+        for (before, now) in before.iter().zip(&now) {
+            assert!(now.0 - before.0 <= BUDGET_BYTES, "sent in turn {turn}");
+            assert!(now.1 - before.1 <= 2 * BUDGET_BYTES, "received in turn {turn}");
+        }
+        // None is more than two budgets ahead of another.
+        for side in [|count: &(u64, u64)| count.0, |count: &(u64, u64)| count.1] {
+            let (least, most) = (now.iter().map(side).min(), now.iter().map(side).max());
+            assert!(most <= least.map(|least| least + 2 * BUDGET_BYTES), "{now:?}");
+        }
+        before = now;
+        if turn == 1 {
+            let all: u64 = before.iter().map(|count| count.0).sum();
+            assert!(all >= BUDGET_BYTES, "they do send");
+        }
+    }
+    for (sent, received) in before {
+        assert_eq!((sent, received), (LARGE.into(), LARGE.into()), "all of it, in the end");
+    }
+}

@@ -1,0 +1,204 @@
+//! Who is to be looked at in a turn, and why. A socket that is in none of these costs a turn nothing
+//! but its two words in the scans.
+//!
+//! | list | a socket is in it | what takes it out |
+//! | --- | --- | --- |
+//! | busy-polled | its descriptor was ready, or it moved bytes lately | turns in which nothing moves |
+//! | waits for a head | its ring is full, its events are still in the ring, its accept ring has its share | the kernel's next head, found by the scan |
+//! | sending | it has used its budget of a turn, and has more | its next turn |
+//! | ending | it was closed, and something happened on it | a look whether it is done |
+//! | writing | a poller to which something happened | its events are written, or wait for a head |
+//! | timers | something is due at a time: linger, a pause, a second attempt | that time |
+//! | off epoll | it was taken off epoll, and needs it again | the end of the turn |
+//!
+//! A socket that goes stays in the lists until a turn comes to it and does not find it: many go at
+//! once, and need not be searched for one by one.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use gpunet_device::Handle;
+
+use super::entry::Entry;
+use super::throttle::Throttled;
+use crate::memory::Memory;
+
+/// Where a socket stands in the schedule of its shard.
+#[derive(Debug, Default)]
+pub(crate) struct Marks {
+    /// Turns left in which it is tried without asking epoll.
+    pub(super) busy_turns: u32,
+    busy: bool,
+    pub(super) waits_for_head: bool,
+    pub(super) sending: bool,
+    ending: bool,
+    writing: bool,
+    timer_ns: Option<u64>,
+}
+
+/// See the module.
+pub(crate) struct Schedule {
+    pub(super) busy: Vec<Handle>,
+    /// Where the next turn begins with those.
+    pub(super) busy_next: usize,
+    pub(super) sending: VecDeque<Handle>,
+    pub(super) ending: Vec<Handle>,
+    pub(super) writing: Vec<Handle>,
+    pub(super) off_epoll: Vec<Handle>,
+    /// Times and handles, each handle once.
+    timers: BTreeSet<(u64, u64)>,
+    /// How many sockets wait for a head.
+    heads_awaited: usize,
+    /// The GPU's send tails, receive heads and request numbers, as last seen.
+    pub(super) tails: Vec<u64>,
+    pub(super) heads: Vec<u64>,
+    pub(super) requests: Vec<u64>,
+    /// What a scan found; kept for its memory.
+    pub(super) changed: Vec<(usize, u64)>,
+    /// Sockets that wait for the net's limits.
+    pub(super) throttled: Throttled,
+    /// How often a socket was looked at.
+    pub(super) visits: u64,
+}
+
+impl Schedule {
+    pub(super) fn new(slots: usize, request_slots: usize) -> Self {
+        Self {
+            busy: Vec::new(),
+            busy_next: 0,
+            sending: VecDeque::new(),
+            ending: Vec::new(),
+            writing: Vec::new(),
+            off_epoll: Vec::new(),
+            timers: BTreeSet::new(),
+            heads_awaited: 0,
+            tails: vec![0; slots],
+            heads: vec![0; slots],
+            requests: vec![0; request_slots],
+            changed: Vec::new(),
+            throttled: Throttled::default(),
+            visits: 0,
+        }
+    }
+
+    /// Has a socket tried without asking epoll, for so many turns at least.
+    pub(super) fn poll_busily(&mut self, entry: &mut Entry, turns: u32) {
+        entry.marks.busy_turns = entry.marks.busy_turns.max(turns);
+        if !std::mem::replace(&mut entry.marks.busy, true) {
+            self.busy.push(entry.handle);
+        }
+    }
+
+    /// Takes the socket at that place of the list out of it.
+    pub(super) fn stop_polling(&mut self, at: usize, entry: &mut Entry) {
+        self.busy.swap_remove(at);
+        entry.marks.busy = false;
+    }
+
+    /// Has a socket wait for the kernel's next head: one that differs from the word that it has seen.
+    pub(super) fn await_head(&mut self, entry: &mut Entry, memory: &Memory) {
+        let receive = &entry.channel.receive;
+        self.heads[entry.handle.place() as usize] = match receive.place.capacity {
+            // Whatever stands there is another socket's.
+            0 => memory.receive_head(entry.channel.index).load(),
+            _ => receive.seen,
+        };
+        if !std::mem::replace(&mut entry.marks.waits_for_head, true) {
+            self.heads_awaited += 1;
+        }
+    }
+
+    /// A socket no longer waits for a head; whether it did.
+    pub(super) fn head_came(&mut self, entry: &mut Entry) -> bool {
+        let waited = std::mem::take(&mut entry.marks.waits_for_head);
+        self.heads_awaited -= usize::from(waited);
+        waited
+    }
+
+    /// How many sockets wait for a head.
+    pub(super) fn heads_awaited(&self) -> usize {
+        self.heads_awaited
+    }
+
+    /// Has a socket go on sending in the next turn.
+    pub(super) fn send_later(&mut self, entry: &mut Entry) {
+        if !std::mem::replace(&mut entry.marks.sending, true) {
+            self.sending.push_back(entry.handle);
+        }
+    }
+
+    /// Has a closed socket looked at, whether it is done.
+    pub(super) fn end_soon(&mut self, entry: &mut Entry) {
+        if !std::mem::replace(&mut entry.marks.ending, true) {
+            self.ending.push(entry.handle);
+        }
+    }
+
+    /// That look begins.
+    pub(super) fn ends_now(&mut self, entry: &mut Entry) {
+        entry.marks.ending = false;
+    }
+
+    /// Has a poller write events.
+    pub(super) fn write_soon(&mut self, entry: &mut Entry) {
+        if !std::mem::replace(&mut entry.marks.writing, true) {
+            self.writing.push(entry.handle);
+        }
+    }
+
+    /// It begins to.
+    pub(super) fn writes_now(&mut self, entry: &mut Entry) {
+        entry.marks.writing = false;
+    }
+
+    /// Has a socket looked at when that time has come, or earlier if it is to be.
+    pub(super) fn arm(&mut self, entry: &mut Entry, due_ns: u64) {
+        if entry.marks.timer_ns.is_some_and(|earlier| earlier <= due_ns) {
+            return;
+        }
+        self.disarm(entry);
+        entry.marks.timer_ns = Some(due_ns);
+        self.timers.insert((due_ns, entry.handle.0));
+    }
+
+    fn disarm(&mut self, entry: &mut Entry) {
+        if let Some(due_ns) = entry.marks.timer_ns.take() {
+            self.timers.remove(&(due_ns, entry.handle.0));
+        }
+    }
+
+    /// A socket whose time has come. Its mark is for [`Self::rang`] to clear.
+    pub(super) fn due(&mut self, now_ns: u64) -> Option<Handle> {
+        let (due_ns, _) = *self.timers.first()?;
+        if due_ns > now_ns {
+            return None;
+        }
+        self.timers.pop_first().map(|(_, handle)| Handle(handle))
+    }
+
+    /// Its time has come.
+    pub(super) fn rang(&mut self, entry: &mut Entry) {
+        entry.marks.timer_ns = None;
+    }
+
+    /// A socket goes: nothing waits for it any more. What the lists have of it is passed over.
+    pub(super) fn forget(&mut self, entry: &mut Entry) {
+        self.head_came(entry);
+        self.disarm(entry);
+        let queued = entry.stream().is_some_and(|stream| stream.flow.is_queued());
+        self.throttled.some_gone |= queued;
+    }
+
+    /// The lengths of all lists.
+    #[cfg(test)]
+    pub(super) fn lengths(&self) -> [usize; 7] {
+        [
+            self.busy.len(),
+            self.sending.len(),
+            self.ending.len(),
+            self.writing.len(),
+            self.off_epoll.len(),
+            self.timers.len(),
+            self.heads_awaited,
+        ]
+    }
+}

@@ -1,0 +1,22 @@
+//! A net's settings, as its proxy needs them.
+
+/// Connections that wait on a listener of the program.
+pub(crate) const BACKLOG: u32 = 512;
+
+/// Times are in nanoseconds.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) receive_ring: u32,
+    pub(crate) send_ring: u32,
+    /// Connections that a listener may have and that no kernel has accepted.
+    pub(crate) unaccepted: u32,
+    /// Slots that are for kernels' own sockets.
+    pub(crate) reserved: u32,
+    pub(crate) patience_ns: u64,
+    pub(crate) silence_ns: u64,
+    pub(crate) linger_ns: u64,
+    pub(crate) shutdown_ns: u64,
+    pub(crate) spin_ns: u64,
+    pub(crate) nap_ns: u64,
+    pub(crate) rest_ns: u64,
+}
