@@ -61,6 +61,12 @@ impl RecordState {
         Self(self.0 & !Self::EPOCH_MASK)
     }
 
+    /// The generation.
+    #[must_use]
+    pub const fn generation(self) -> u32 {
+        (self.0 >> 24) as u32
+    }
+
     /// Whether it is of that generation.
     #[inline(always)]
     pub const fn is_of(self, generation: u32) -> bool {

@@ -171,10 +171,6 @@ fn fill(net: Net, handle: Handle, anew: bool) -> bool {
 /// next socket has the slot. Never a plain store.
 #[inline(always)]
 fn change(word: Word, from: u64, to: u64) -> bool {
-    if planted(Bug::CloseByHostOverwritten) {
-        word.store_release(to);
-        return true;
-    }
     word.compare_exchange(from, to)
 }
 

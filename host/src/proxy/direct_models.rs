@@ -21,6 +21,7 @@ use super::stream::StreamPhase;
 use super::tests::NoEpoll;
 use crate::gpu::{Arena, EmulatedOptions, Gpu, GpuChoice};
 use crate::pool::Account;
+use crate::transport::Endpoint;
 
 /// A net with a direct stream.
 struct Direct {
@@ -58,7 +59,7 @@ impl Direct {
         let shared = Arc::clone(&small.shard.context.shared);
         let ends = [0, 1].map(|end| {
             let handle = shared.pool.take_handle(Account::Own).expect("a place");
-            let socket = Box::new(Wire::default());
+            let socket = Endpoint::stream(Box::new(Wire::default()));
             let index = shared.index(handle);
             let mut made = Entry::new(handle, index, Owner::Host, WISHES, Some(socket));
             let (own, peer) = (page(end) as u32, page(1 - end) as u32);

@@ -136,7 +136,7 @@ impl Drain {
         let mut looked = 0;
         sockets.retain_mut(|socket| {
             let ended = !socket.users.iter().any(|user| shared.launches.still_runs(*user));
-            let mut free = ended || planted(Bug::UsedAgainTooEarly);
+            let mut free = ended;
             if !free && now_ns >= socket.due_ns && looked < A_STEP {
                 looked += 1;
                 free = socket.look(shared, now_ns);
@@ -176,7 +176,8 @@ impl Draining {
         if state == of(RecordState::OPEN) && !planted(Bug::CloseByHostNotTold) {
             if shared.memory.close_record(index, of(RecordState::CLOSING)).is_ok() {
                 self.closed_ns = Some(now_ns);
-                self.due_ns = now_ns + GRACE_NS;
+                let grace_ns = if planted(Bug::UsedAgainTooEarly) { 0 } else { GRACE_NS };
+                self.due_ns = now_ns + grace_ns;
             }
             return false;
         }
@@ -187,6 +188,7 @@ impl Draining {
         // Where a kernel has closed it at the same time, its request says so.
         let since = *self.closed_ns.get_or_insert(now_ns);
         let taken = |lock: &u64| Position(*lock).has(Position::TAKEN);
-        now_ns >= since + GRACE_NS && !record[RECORD_LOCKS..RECORD_LOCKS + 2].iter().any(taken)
+        let inside = record[RECORD_LOCKS..RECORD_LOCKS + 2].iter().any(taken);
+        (now_ns >= since + GRACE_NS && !inside) || planted(Bug::UsedAgainTooEarly)
     }
 }

@@ -9,7 +9,7 @@
 //! Each model is shown able to fail: with one kind of access weakened it finds something.
 
 use std::collections::VecDeque;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ use gpunet_device::abi::model::{self, Weakness};
 use gpunet_device::abi::option::SocketOption;
 use gpunet_device::calls;
 use gpunet_device::channel::model as channel;
-use gpunet_device::{Domain, Handle, Net as DeviceNet, SocketAddr, Thread};
+use gpunet_device::{Handle, Net as DeviceNet, SocketAddr, Thread};
 
 use super::closing::Closer;
 use super::counted::Counted;
@@ -162,6 +162,7 @@ impl Small {
         };
         if phase == Phase::Listening {
             let ring = cut(&made.channel.receive, BASE + 1);
+            made.socket = Some(Endpoint::listener(Box::new(wire.clone())));
             made.start_listening(&self.shard.context.shared, ring, 1);
             made.channel.send = Counted::default();
         } else {

@@ -2,8 +2,9 @@
 //! descriptors, which say who has which memory.
 
 use gpunet_device::Handle;
+use gpunet_device::abi::bits::RecordState;
 use gpunet_device::abi::card::{CARD_WORDS, Card};
-use gpunet_device::abi::layout::{HEAD_AT, Layout, TAIL_AT};
+use gpunet_device::abi::layout::{HEAD_AT, Layout, RECORD_STATE, TAIL_AT};
 
 use super::memory::SharedMemory;
 
@@ -28,7 +29,11 @@ impl Counter {
 impl SharedMemory {
     /// Says which words only grow: those of the GPU always, those of the proxy as long as a
     /// place has the same socket.
-    pub(crate) fn set_counters(&mut self, layout: &Layout, gpu_words: usize, cpu_words: usize) {
+    pub(crate) fn set_counters(
+        &mut self,
+        layout: &Layout,
+        [gpu_words, cpu_words, local]: [usize; 3],
+    ) {
         // Without their flags; and those of p2p streams begin with a number.
         let (mask, apart) = (!7, 15 << 60);
         let counters = self.counters.get_mut();
@@ -39,6 +44,8 @@ impl SharedMemory {
             let card = Some(cpu_words + 8 * layout.card(socket));
             let (shard, place) = (socket as u32 / layout.places, socket as u32 % layout.places);
             self.cards.insert(cpu_words + 8 * layout.card(socket), (shard, place));
+            let state = layout.local(socket) + RECORD_STATE;
+            self.records.insert(local + 8 * state, (shard, place));
             for word in [layout.inbox(socket) + TAIL_AT, layout.inbox(socket) + HEAD_AT] {
                 counters.insert(cpu_words + 8 * word, Counter { mask, apart: 0, card });
             }
@@ -62,6 +69,14 @@ impl SharedMemory {
         for word in [inbox + 8 * TAIL_AT, inbox + 8 * HEAD_AT] {
             counters.remove(&word);
         }
+    }
+
+    /// A word was stored; where it closes a record, which only the host does by a store, calls that begin
+    /// now find that first.
+    pub(super) fn look_at_record(&self, at: usize, value: u64) {
+        let Some((shard, place)) = self.records.get(&at).copied() else { return };
+        let handle = Handle::new(shard, place, RecordState(value).generation());
+        self.reuse.borrow_mut().closed(handle);
     }
 
     /// A word was stored; where it completes a descriptor, what that names is its socket's now.

@@ -57,6 +57,8 @@ pub(crate) struct SharedMemory {
     pub(super) counters: RefCell<ByAddress<usize, Counter>>,
     /// The first words of descriptors: whose they are.
     pub(super) cards: ByAddress<usize, (u32, u32)>,
+    /// The same of the words that say whether records are open.
+    pub(super) records: ByAddress<usize, (u32, u32)>,
     /// Memory that is handed out again.
     pub(crate) reuse: RefCell<Reuse>,
     /// A counter that went backwards.
@@ -91,6 +93,7 @@ impl SharedMemory {
             quiet: Cell::new(false),
             counters: RefCell::default(),
             cards: ByAddress::default(),
+            records: ByAddress::default(),
             reuse: RefCell::default(),
             backwards: Cell::new(None),
         }
@@ -361,6 +364,7 @@ impl Bench for SharedMemory {
         let learns = if release { self.knowledge() } else { released };
         self.append(at, value, learns, false);
         self.look_at_card(at, value);
+        self.look_at_record(at, value);
         // A heart that beats is no news.
         if !self.trace.is_heartbeat(at) {
             self.stores.set(self.stores.get() + 1);

@@ -2,7 +2,7 @@
 //! gone, while a group is still inside a call on its handle. Such a call may read or write what belongs
 //! to another socket by then. Noticed when the next socket's descriptor is published.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use gpunet_device::Handle;
@@ -49,6 +49,8 @@ pub(super) struct Reuse {
     parts: HashMap<u64, Parts>,
     /// Calls under way: the actor that leads the group, and the handle.
     inside: Vec<(usize, Handle)>,
+    /// Handles whose records the host has closed: a call that begins then touches nothing.
+    closed: HashSet<u64>,
     /// What was handed out too early.
     pub(super) complaint: Option<String>,
 }
@@ -57,12 +59,18 @@ impl Reuse {
     /// A group begins a call on a handle, or ends it.
     pub(super) fn calls(&mut self, leader: usize, handle: Handle, begins: bool) {
         match begins {
+            true if self.closed.contains(&handle.0) => {}
             true => self.inside.push((leader, handle)),
             false => {
                 let at = self.inside.iter().position(|call| *call == (leader, handle));
                 at.map(|at| self.inside.swap_remove(at));
             }
         }
+    }
+
+    /// The host has closed a record.
+    pub(super) fn closed(&mut self, handle: Handle) {
+        self.closed.insert(handle.0);
     }
 
     /// The descriptor of a socket is published.

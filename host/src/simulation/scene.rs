@@ -279,7 +279,7 @@ impl Scene {
         model.add_plain(rings, bytes);
         model.add_plain(window.base, window.bytes as usize);
         let [gpu_words, cpu_words, local] = memory.regions();
-        model.set_counters(&layout, gpu_words, cpu_words);
+        model.set_counters(&layout, [gpu_words, cpu_words, local]);
         let mut launches = Vec::new();
         let mut first = shards as usize;
         for (blocks, threads) in &shapes {

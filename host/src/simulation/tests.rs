@@ -58,7 +58,6 @@ fn kind_of(bug: Bug) -> Option<Kind> {
         | Bug::UnreadLost
         | Bug::StopNotCleared
         | Bug::EpochIgnored
-        | Bug::CloseByHostOverwritten
         | Bug::UsedAgainTooEarly
         | Bug::CloseByHostNotTold => Some(Kind::Sharing),
         _ => None,
