@@ -204,6 +204,23 @@ impl Memory {
         self.changed_words(self.layout.send_tail(first), seen, changed);
     }
 
+    /// The same for one socket's tail, which goes into `changed` as `slot`.
+    pub(crate) fn changed_tail(
+        &self,
+        socket: usize,
+        seen: &mut u64,
+        slot: usize,
+        changed: &mut Vec<(usize, u64)>,
+    ) {
+        let now = self.send_tail(socket).load();
+        if now != *seen {
+            *seen = now;
+            changed.push((slot, now));
+            // Acquire, as above.
+            word::acquire_fence();
+        }
+    }
+
     /// The same for the receive heads of a shard's slots.
     pub(crate) fn changed_heads(
         &self,

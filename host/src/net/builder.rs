@@ -241,7 +241,7 @@ impl NetBuilder {
         check(self.nap <= self.silence / 2, "nap: at most half the silence")?;
         let layout = Layout { shards: self.proxy_threads, places, slots: self.request_slots };
         let ring = ring_capacity(self.ring);
-        let events = (layout.sockets() as u64 * 16).next_power_of_two();
+        let events = (u64::from(self.sockets) * 16).next_power_of_two();
         let ring_memory = self.ring_memory.unwrap_or_else(|| {
             // Room for listeners' and pollers' rings beside those of all connections.
             layout.sockets() as u64 * 2 * u64::from(ring) + 2 * events.max(64 << 10)

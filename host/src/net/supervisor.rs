@@ -48,6 +48,8 @@ impl Launches {
 /// Runs until the net goes and no kernel is left. Who sets `stopping` unparks it.
 pub(crate) fn run(shared: &Shared, control: &Control, launches: &Launches) {
     let mut watchdog = Watchdog::new(shared);
+    // A net whose proxy threads sleep long to save power is looked after as rarely.
+    let pace = BUSY.max(2 * Duration::from_nanos(shared.config.nap_ns)).min(QUIET);
     loop {
         // Without the lock, which an abort wants: a driver may take long to answer.
         let running = launches.lock().launches.clone();
@@ -69,7 +71,7 @@ pub(crate) fn run(shared: &Shared, control: &Control, launches: &Launches) {
         if control.stopping.load(Ordering::Acquire) && launches.lock().launches.is_empty() {
             return;
         }
-        std::thread::park_timeout(if busy { BUSY } else { QUIET });
+        std::thread::park_timeout(if busy { pace } else { QUIET });
     }
 }
 

@@ -310,6 +310,39 @@ fn a_turn_costs_the_same_beside_any_number_of_passive_sockets() {
 }
 
 #[test]
+fn a_quiet_kernel_that_sends_beside_a_busy_one_is_found() {
+    const MANY: u32 = 3000;
+    let mut bench = Bench::new(MANY + 1, u64::from((MANY + 1) * 2 * RING));
+    let takes = Fake { takes: u64::MAX, ..Fake::default() };
+    // One whose peer sends without an end and whose kernel reads it all: it is always busy.
+    let busy = bench.stream(Fake { sends: u64::MAX, ..takes.clone() }, RING);
+    let quiet: Vec<Handle> = (0..MANY).map(|_| bench.stream(takes.clone(), RING)).collect();
+    let sent = |bench: &mut Bench, handle: Handle| {
+        let send = &bench.shard.find(handle).expect("it is open").channel.send;
+        send.ours - send.place.base
+    };
+    bench.shard.ready(busy.0);
+    let mut longest = 0;
+    for (at, handle) in quiet.iter().enumerate().step_by(97) {
+        bench.send(*handle, 10);
+        let mut turns = 0;
+        while sent(&mut bench, *handle) == 0 {
+            bench.read(busy);
+            bench.shard.ready(busy.0);
+            bench.turns(1);
+            turns += 1;
+            assert!(turns <= 9, "socket {at} is not found");
+        }
+        longest = longest.max(turns);
+        // From then on it is one of those that are looked at in every turn.
+        bench.send(*handle, 10);
+        bench.turns(1);
+        assert_eq!(sent(&mut bench, *handle), 20, "socket {at} waits");
+    }
+    assert!(longest > 1, "tails are scanned in parts");
+}
+
+#[test]
 fn closed_sockets_go_when_their_time_is_over_and_no_earlier() {
     let mut bench = Bench::new(3, u64::from(6 * RING));
     let linger_ns = bench.shard.context.shared.config.linger_ns;

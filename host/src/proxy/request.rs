@@ -154,7 +154,11 @@ impl Shard {
         let mut entry = Entry::new(handle, index, owner, Wishes::of(&shared.config), None);
         entry.counted = true;
         entry.role = Role::Poller(Box::<Poller>::default());
-        let events = memory.layout().sockets() * EVENT_BYTES;
+        // Without the reserved ones, which would double it where there is a power of two of others: an event
+        // that finds no room is owed.
+        let sockets =
+            memory.layout().sockets().saturating_sub(self.context.shared.config.reserved as usize);
+        let events = sockets.max(1) * EVENT_BYTES;
         let ring = u32::try_from(events)
             .map_err(|_| Errno::ENOBUFS)
             .and_then(|capacity| shared.ring(capacity, memory.receive_head(index).load()));

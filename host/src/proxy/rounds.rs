@@ -9,8 +9,10 @@ use super::shard::Shard;
 use super::shared::Readiness;
 use super::thread::Control;
 
-/// Rounds between two looks at epoll while busy sockets are tried directly.
+/// Rounds between two looks at epoll while busy sockets are tried directly ...
 const BUSY_LOOK: u64 = 16;
+/// ... or so much time: rounds are long where there are many sockets.
+const BUSY_LOOK_NS: u64 = 4_000;
 
 /// What the shard is told of the outside.
 pub(crate) trait Outside: Readiness {
@@ -36,6 +38,7 @@ pub(crate) enum Next {
 pub(crate) struct Rounds {
     number: u64,
     worked_at: u64,
+    looked_at: u64,
     stop_at: Option<u64>,
 }
 
@@ -51,7 +54,9 @@ impl Rounds {
         self.number += 1;
         let config = shard.context.shared.config.clone();
         let mut worked = false;
-        if !shard.is_busy() || self.number.is_multiple_of(BUSY_LOOK) {
+        let due = self.number.is_multiple_of(BUSY_LOOK) || now >= self.looked_at + BUSY_LOOK_NS;
+        if !shard.is_busy() || due {
+            self.looked_at = now;
             worked |= outside.look(shard);
         }
         worked |= shard.take_messages(now, outside);

@@ -15,6 +15,7 @@
 //! once, and need not be searched for one by one.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
 
 use gpunet_device::Handle;
 
@@ -35,6 +36,15 @@ pub(crate) struct Marks {
     timer_ns: Option<u64>,
 }
 
+/// So many tails are scanned in one go.
+const SCANNED_WHOLE: usize = 1024;
+/// Parts of a longer scan.
+const PARTS: usize = 8;
+/// Slots that are known to send; where there are more, all are scanned.
+const MOST_SENDERS: usize = 256;
+/// Turns after which these are found anew.
+const SENDERS_TURNS: u32 = 4096;
+
 /// See the module.
 pub(crate) struct Schedule {
     pub(super) busy: Vec<Handle>,
@@ -52,12 +62,29 @@ pub(crate) struct Schedule {
     pub(super) tails: Vec<u64>,
     pub(super) heads: Vec<u64>,
     pub(super) requests: Vec<u64>,
+    /// Slots whose kernels have sent lately, and how many turns it is since they were noted.
+    pub(super) senders: Vec<usize>,
+    senders_age: u32,
+    /// Where the next parts of scans begin.
+    tails_next: usize,
+    heads_next: usize,
     /// What a scan found; kept for its memory.
     pub(super) changed: Vec<(usize, u64)>,
     /// Sockets that wait for the net's limits.
     pub(super) throttled: Throttled,
     /// How often a socket was looked at.
     pub(super) visits: u64,
+}
+
+/// The slots that a turn scans, from `next` on: a part of those in use, or all.
+fn next_part(next: &mut usize, used: usize, whole: bool) -> Range<usize> {
+    if whole || used <= SCANNED_WHOLE {
+        return 0..used;
+    }
+    let begin = if *next < used { *next } else { 0 };
+    let end = used.min(begin + used.div_ceil(PARTS));
+    *next = end;
+    begin..end
 }
 
 impl Schedule {
@@ -74,9 +101,38 @@ impl Schedule {
             tails: vec![0; slots],
             heads: vec![0; slots],
             requests: vec![0; request_slots],
+            senders: Vec::new(),
+            senders_age: 0,
+            tails_next: 0,
+            heads_next: 0,
             changed: Vec::new(),
             throttled: Throttled::default(),
             visits: 0,
+        }
+    }
+
+    /// The slots whose tails are scanned in this turn, of those in use. All of them; but while sockets
+    /// are busy, and there are many others, an eighth, with those that have sent lately in every turn
+    /// (`senders`): what is active does not wait for what is not.
+    pub(super) fn tails_to_scan(&mut self, used: usize, busy: bool) -> Range<usize> {
+        self.senders_age += 1;
+        if self.senders_age > SENDERS_TURNS {
+            self.senders_age = 0;
+            self.senders.clear();
+        }
+        let whole = !busy || self.senders.len() >= MOST_SENDERS;
+        next_part(&mut self.tails_next, used, whole)
+    }
+
+    /// The same of receive heads, for which busy sockets hardly ever wait.
+    pub(super) fn heads_to_scan(&mut self, used: usize, busy: bool) -> Range<usize> {
+        next_part(&mut self.heads_next, used, !busy)
+    }
+
+    /// The kernel of a socket has sent.
+    pub(super) fn has_sent(&mut self, slot: usize) {
+        if self.senders.len() < MOST_SENDERS && !self.senders.contains(&slot) {
+            self.senders.push(slot);
         }
     }
 

@@ -6,6 +6,7 @@ use gpunet_device::planted::{Bug, planted};
 
 use super::entry::{Phase, Role};
 use super::listener::Then;
+use super::schedule::Schedule;
 use super::shard::Shard;
 use super::shared::Readiness;
 use super::stream::Turn;
@@ -23,7 +24,7 @@ pub(super) const STREAM_REST_NS: u64 = 20_000;
 
 /// Bytes that a socket may move in each direction in a turn: its budget, so that one with large rings
 /// does not hold up the others of its thread.
-pub(super) const BUDGET_BYTES: u64 = if cfg!(feature = "simulation") { 1024 } else { 128 << 10 };
+pub(super) const BUDGET_BYTES: u64 = if cfg!(feature = "simulation") { 1024 } else { 512 << 10 };
 /// Bytes in a turn after which those that go on with more wait for the next one.
 const TURN_BYTES: u64 = 4 * BUDGET_BYTES;
 
@@ -60,10 +61,18 @@ impl Shard {
     pub(super) fn scan_tails(&mut self) -> bool {
         let (first, used) = (self.context.id * self.table.slots(), self.table.used());
         let mut changed = std::mem::take(&mut self.schedule.changed);
+        let part = self.schedule.tails_to_scan(used, self.is_busy());
+        let begin = part.start;
         let memory = self.context.memory();
-        memory.changed_tails(first, &mut self.schedule.tails[..used], &mut changed);
+        memory.changed_tails(first + begin, &mut self.schedule.tails[part], &mut changed);
+        changed.iter_mut().for_each(|(slot, _)| *slot += begin);
+        let Schedule { tails, senders, .. } = &mut self.schedule;
+        for slot in senders.iter().copied().filter(|slot| *slot < used) {
+            memory.changed_tail(first + slot, &mut tails[slot], slot, &mut changed);
+        }
         let mut worked = false;
         for (slot, word) in changed.drain(..) {
+            self.schedule.has_sent(slot);
             let Some(entry) = self.table.get_mut(slot) else { continue };
             self.schedule.visits += 1;
             let state =
@@ -96,8 +105,11 @@ impl Shard {
         }
         let (first, used) = (self.context.id * self.table.slots(), self.table.used());
         let mut changed = std::mem::take(&mut self.schedule.changed);
+        let part = self.schedule.heads_to_scan(used, self.is_busy());
+        let begin = part.start;
         let memory = self.context.memory();
-        memory.changed_heads(first, &mut self.schedule.heads[..used], &mut changed);
+        memory.changed_heads(first + begin, &mut self.schedule.heads[part], &mut changed);
+        changed.iter_mut().for_each(|(slot, _)| *slot += begin);
         let mut worked = false;
         for (slot, _) in changed.drain(..) {
             let Some(entry) = self.table.get_mut(slot) else { continue };
