@@ -20,7 +20,7 @@ use rustix::net::{
 
 const MS: Duration = Duration::from_millis(1);
 const WORDS: usize = 38;
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 const HELLO: u64 = 1;
 const WELCOME: u64 = 2;
 const REFUSED: u64 = 3;
@@ -35,7 +35,7 @@ type Words = [u64; WORDS];
 
 fn message(kind: u64) -> Words {
     let mut words = [0; WORDS];
-    words[..3].copy_from_slice(&[u64::from_le_bytes(*b"gnetnear"), VERSION, kind]);
+    words[..3].copy_from_slice(&[u64::from_le_bytes(*b"gnet-p2p"), VERSION, kind]);
     words
 }
 

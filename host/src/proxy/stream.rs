@@ -255,11 +255,14 @@ impl Entry {
         let free = free.min(most);
         let window = context.memory().window(&receive.place, receive.ours, free as usize);
         let head = receive.theirs;
+        let news = std::mem::replace(&mut self.channel.told_head, head) != head;
         let Some(socket) = &mut self.socket else { return Turn::Idle };
         socket.consumed(head);
         match socket.receive(&window) {
             Ok(Moved::Bytes(0)) => Turn::Moved,
             Ok(Moved::Bytes(bytes)) => self.count_received((bytes as u64).min(free), context),
+            // Said again, it means that the kernel waits: the peer gets what little room there is.
+            Ok(Moved::Later) if news && self.unread() > 0 && wants_head(self) => Turn::Moved,
             // The peer waits for the kernel's next head.
             Ok(Moved::Later) if self.unread() > 0 && wants_head(self) => Turn::Full,
             Ok(Moved::Later) => Turn::Idle,
@@ -303,10 +306,12 @@ impl Entry {
             self.load_head(context);
         }
         let (head, unread) = (self.channel.receive.theirs, self.unread());
+        let news = std::mem::replace(&mut self.channel.told_head, head) != head;
         let Some(socket) = &mut self.socket else { return Turn::Idle };
         socket.consumed(head);
         match socket.peek() {
             Ok(Moved::Bytes(_)) => Turn::Throttled,
+            Ok(Moved::Later) if news && unread > 0 && socket.wants_head() => Turn::Moved,
             Ok(Moved::Later) if unread > 0 && socket.wants_head() => Turn::Full,
             Ok(Moved::Later) => Turn::Idle,
             Ok(Moved::End) => self.end_receive(None, context),

@@ -10,13 +10,13 @@
 //!
 //! | transport | addresses | candidate where | moves bytes |
 //! | --- | --- | --- | --- |
-//! | [`p2p`] | all of this machine | a kernel of this user listens there | kernels, straight into each other's rings |
-//! | [`rdma`] | IPv4, IPv6 | the route to the peer has a device | the network's device, from ring and to ring |
+//! | `p2p` | all of this machine | a kernel of this user listens there | kernels, straight into each other's rings |
+//! | `rdma` | IPv4, IPv6 | the route to the peer has a device | the network's device, from ring and to ring |
 //! | [`tcp`] | IPv4, IPv6 | always | the system's socket reads into the ring and writes from it |
 //! | [`unix`] | paths | always | likewise |
 //!
-//! A transport supplies a [`Connector`], an [`Acceptor`] and a [`Stream`]; that of the system's
-//! sockets, which come from a [`SystemSockets`] that is passed in, a [`SystemSocket`] as well. A
+//! A transport supplies a `Connector`, an `Acceptor` and a `Stream`; that of the system's
+//! sockets, which come from a `SystemSockets` that is passed in, a `SystemSocket` as well. A
 //! stream is given slices of a ring to fill or drain and says how many bytes it moved. Nothing waits.
 
 mod candidate;
