@@ -446,11 +446,12 @@ pub(crate) fn begin_close(net: Net, handle: Handle) -> i64 {
     let received = lock_to_leave(net, handle, Direction::Receive);
     let sent = if received < 0 { received } else { lock_to_leave(net, handle, Direction::Send) };
     if sent < 0 {
-        // A group keeps a slice open: it may go on, and the close be tried again.
+        // A group keeps a slice open: it may go on, and the close be tried again. The state first: the host
+        // frees what is closing and has no lock taken.
+        change(socket.state_word(), state(handle, CLOSING), seen as u64);
         if received >= 0 {
             socket.unlock(Direction::Receive, Position(received as u64));
         }
-        change(socket.state_word(), state(handle, CLOSING), seen as u64);
         let gone = Errno::ENETDOWN.negative();
         return if sent == gone { gone } else { Errno::EBUSY.negative() };
     }

@@ -111,6 +111,10 @@ impl Shard {
         self.schedule.visits += 1;
         let Some(entry) = self.table.find(handle) else { return true };
         self.schedule.ends_now(entry);
+        if entry.drains && entry.channel.is_p2p() {
+            // Before it says goodbye: the other end would use memory again that groups are inside.
+            return false;
+        }
         if !entry.is_done(now_ns) && entry.has_progress() {
             self.pump_send(handle.place() as usize);
         }
@@ -122,10 +126,6 @@ impl Shard {
             let due_ns = if waits { deadline_ns.min(now_ns + GOODBYE_NS) } else { deadline_ns };
             self.schedule.arm(entry, due_ns);
             self.schedule.off_epoll.push(handle);
-            return false;
-        }
-        if entry.drains && entry.channel.is_p2p() {
-            // The other end would use its memory again.
             return false;
         }
         if let Some(socket) = &mut entry.socket {

@@ -12,6 +12,7 @@ use gpunet_device::abi::net::WINDOW;
 use gpunet_device::abi::option::SocketOption;
 use gpunet_device::{Handle, SocketAddr};
 
+use super::closing::Closer;
 use super::counted::Counted;
 use super::entry::{Entry, Owner, Wishes};
 use super::shard::Shard;
@@ -19,6 +20,7 @@ use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::{CpuWords, Memory, Window, WordPlacement};
+use crate::pool::Account;
 use crate::settings::policy::Policy;
 use crate::transport::{
     Direct, Direction, Endpoint, Moved, News, Rings, Socket, Stream, Transport,
@@ -29,6 +31,8 @@ const BASE: u64 = 128;
 
 /// What the other end has heard and says.
 struct End {
+    /// It was told that its memory may be used again.
+    left: bool,
     heard: u64,
     told: Vec<(u64, u64)>,
     news: News,
@@ -118,6 +122,11 @@ impl Stream for Played {
     fn shutdown(&mut self, _: Direction) -> Result<(), Errno> {
         Ok(())
     }
+
+    fn leave(&mut self) -> bool {
+        self.end().left = true;
+        true
+    }
 }
 
 /// A shard with one stream, which a poller at the other end watches.
@@ -128,10 +137,11 @@ fn shard() -> (Shard, Played, Handle) {
     let memory = Memory::new(&gpu, layout, words, RING as usize, false, None, 1).expect("memory");
     let mut shard = empty_shard(memory, RING.into(), Policy::open());
     let news = News { sent: BASE, received: BASE, ended: false, closed: false, more: false };
-    let stream = Played(Arc::new(Mutex::new(End { heard: 0, told: Vec::new(), news })));
+    let stream =
+        Played(Arc::new(Mutex::new(End { left: false, heard: 0, told: Vec::new(), news })));
     let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
     let socket = Endpoint::stream(Box::new(stream.clone()));
-    let handle = Handle::new(0, 0, 1);
+    let handle = shard.context.shared.pool.take_handle(Account::Own).expect("a slot");
     let mut connection = Entry::new(handle, 0, Owner::Host, wishes, Some(socket));
     let place = Place { region: WINDOW, offset: 0, capacity: RING, base: BASE };
     connection.channel.receive = Counted::new(place, 0);
@@ -178,4 +188,22 @@ fn what_was_not_heard_in_one_go_is_heard_in_the_next() {
     }
     let heard = stream.end().heard;
     assert!(heard >= 90, "{heard}");
+}
+
+#[test]
+fn the_other_end_may_use_memory_again_when_no_launch_is_inside() {
+    let (mut shard, stream, handle) = shard();
+    let mut io = NoEpoll::default();
+    shard.context.shared.launches.set(1, true);
+    // Its owner has ended, and launch 1 may be inside a call on it.
+    shard.close(handle, Closer::Host, 0);
+    for _ in 0..2 {
+        shard.finish_closing(0, &mut io);
+        shard.finish(handle, 0, &mut io);
+        assert!(!stream.end().left);
+    }
+    shard.drained(handle);
+    shard.finish_closing(0, &mut io);
+    assert!(stream.end().left);
+    assert!(shard.is_empty());
 }

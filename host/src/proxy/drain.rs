@@ -59,6 +59,8 @@ pub(crate) struct Drain {
     sockets: Mutex<Vec<Draining>>,
     /// How many drain.
     count: AtomicUsize,
+    /// Those that a kernel has closed at the same time: it has their locks, for good.
+    left: Mutex<Vec<Handle>>,
     /// Told when all sockets that drain by now are closed for the groups that use them.
     waiting: Mutex<Vec<mpsc::Sender<()>>>,
     /// Who calls `step`.
@@ -76,7 +78,9 @@ impl Drain {
         let _ = self.thread.set(std::thread::current());
         let started = Instant::now();
         while !stopping.load(Ordering::Acquire) {
-            self.step(shared, started.elapsed().as_nanos() as u64);
+            if self.step(shared, started.elapsed().as_nanos() as u64) {
+                continue;
+            }
             let drains = self.count.load(Ordering::Acquire) > 0;
             std::thread::park_timeout(if drains { BUSY } else { QUIET });
         }
@@ -112,6 +116,13 @@ impl Drain {
         true
     }
 
+    /// A kernel has closed a socket that drains. It is freed by the next step, which has no copy into its
+    /// record on the way.
+    pub(crate) fn left_by_kernel(&self, handle: Handle) {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
+        self.wake();
+    }
+
     fn waiting(&self) -> MutexGuard<'_, Vec<mpsc::Sender<()>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -128,15 +139,18 @@ impl Drain {
         }
     }
 
-    /// Looks at those that are due, and tells the shards which are free. One thread calls it.
-    pub(crate) fn step(&self, shared: &Shared, now_ns: u64) {
+    /// Looks at those that are due, those that never were first, and tells the shards which are free.
+    /// Whether some are still to be looked at for the first time. One thread calls it.
+    pub(crate) fn step(&self, shared: &Shared, now_ns: u64) -> bool {
         // Without the lock, which proxy threads want: a driver may take long to answer.
         let waiting = std::mem::take(&mut *self.waiting());
         let mut sockets = std::mem::take(&mut *self.sockets());
+        let left = std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner));
+        sockets.sort_by_key(|socket| socket.due_ns);
         let mut looked = 0;
         sockets.retain_mut(|socket| {
             let ended = !socket.users.iter().any(|user| shared.launches.still_runs(*user));
-            let mut free = ended;
+            let mut free = ended || left.contains(&socket.handle);
             if !free && now_ns >= socket.due_ns && looked < A_STEP {
                 looked += 1;
                 free = socket.look(shared, now_ns);
@@ -148,7 +162,8 @@ impl Drain {
             }
             !free
         });
-        if sockets.iter().all(|socket| socket.looked_at) {
+        let more = sockets.iter().any(|socket| !socket.looked_at);
+        if !more {
             waiting.iter().for_each(|done| {
                 let _ = done.send(());
             });
@@ -156,6 +171,7 @@ impl Drain {
             self.waiting().extend(waiting);
         }
         self.sockets().append(&mut sockets);
+        more
     }
 }
 
@@ -174,12 +190,10 @@ impl Draining {
             return false;
         }
         if state == of(RecordState::OPEN) && !planted(Bug::CloseByHostNotTold) {
-            if shared.memory.close_record(index, of(RecordState::CLOSING)).is_ok() {
-                self.closed_ns = Some(now_ns);
-                let grace_ns = if planted(Bug::UsedAgainTooEarly) { 0 } else { GRACE_NS };
-                self.due_ns = now_ns + grace_ns;
-            }
-            return false;
+            // Where the driver refuses, the next look finds it open again. The grace begins with the look
+            // that finds it closed.
+            let _ = shared.memory.close_record(index, of(RecordState::CLOSING));
+            return planted(Bug::UsedAgainTooEarly);
         }
         if !state.is_of(generation) {
             // No group has made its record, and none can without the descriptor.
@@ -189,6 +203,6 @@ impl Draining {
         let since = *self.closed_ns.get_or_insert(now_ns);
         let taken = |lock: &u64| Position(*lock).has(Position::TAKEN);
         let inside = record[RECORD_LOCKS..RECORD_LOCKS + 2].iter().any(taken);
-        (now_ns >= since + GRACE_NS && !inside) || planted(Bug::UsedAgainTooEarly)
+        now_ns >= since + GRACE_NS && !inside
     }
 }

@@ -65,8 +65,10 @@ impl Shard {
             Operation::Connect => self.connect(handle, &request.address(), io),
             Operation::Shutdown => self.shutdown(handle, request.number(0)),
             Operation::Close => {
-                // One that the host has closed meanwhile: the kernel has both of its locks, for good.
-                self.drained(handle);
+                if self.table.find(handle).is_some_and(|entry| entry.drains) {
+                    // The host has closed it meanwhile; the kernel has both of its locks, for good.
+                    self.context.shared.drain.left_by_kernel(handle);
+                }
                 self.open(handle)?;
                 self.close(handle, Closer::Kernel, now_ns);
                 // The kernel's next request may need the slot.

@@ -65,6 +65,9 @@ pub(crate) struct Schedule {
     /// Slots whose kernels have sent lately, and how many turns it is since they were noted.
     pub(super) senders: Vec<usize>,
     senders_age: u32,
+    /// The thread has slept: the next scans are of all.
+    tails_whole: bool,
+    heads_whole: bool,
     /// Where the next parts of scans begin.
     tails_next: usize,
     heads_next: usize,
@@ -103,6 +106,8 @@ impl Schedule {
             requests: vec![0; request_slots],
             senders: Vec::new(),
             senders_age: 0,
+            tails_whole: false,
+            heads_whole: false,
             tails_next: 0,
             heads_next: 0,
             changed: Vec::new(),
@@ -120,13 +125,20 @@ impl Schedule {
             self.senders_age = 0;
             self.senders.clear();
         }
-        let whole = !busy || self.senders.len() >= MOST_SENDERS;
+        let whole = !busy | std::mem::take(&mut self.tails_whole);
+        let whole = whole || self.senders.len() >= MOST_SENDERS;
         next_part(&mut self.tails_next, used, whole)
     }
 
     /// The same of receive heads, for which busy sockets hardly ever wait.
     pub(super) fn heads_to_scan(&mut self, used: usize, busy: bool) -> Range<usize> {
-        next_part(&mut self.heads_next, used, !busy)
+        let whole = !busy | std::mem::take(&mut self.heads_whole);
+        next_part(&mut self.heads_next, used, whole)
+    }
+
+    /// The thread is about to sleep: parts of scans would take as many sleeps.
+    pub(super) fn scan_all_next(&mut self) {
+        (self.tails_whole, self.heads_whole) = (true, true);
     }
 
     /// The kernel of a socket has sent.

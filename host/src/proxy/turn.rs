@@ -73,6 +73,8 @@ impl Shard {
         let mut worked = false;
         for (slot, word) in changed.drain(..) {
             self.schedule.has_sent(slot);
+            // Each may send its budget.
+            self.context.beat();
             let Some(entry) = self.table.get_mut(slot) else { continue };
             self.schedule.visits += 1;
             let state =
@@ -249,6 +251,7 @@ impl Shard {
     /// The thread is about to sleep: whatever comes is to wake it.
     pub(crate) fn watch_before_sleep(&mut self, io: &mut dyn Readiness) {
         let Self { schedule, .. } = self;
+        schedule.scan_all_next();
         schedule.off_epoll.extend(&schedule.busy);
         self.watch_again(io);
     }

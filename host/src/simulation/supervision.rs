@@ -62,7 +62,8 @@ impl Scene {
             return;
         }
         let now = self.now.get();
-        self.as_host(|scene| scene.shared.drain.step(&scene.shared, now));
+        // What is left waits for the next step.
+        let _ = self.as_host(|scene| scene.shared.drain.step(&scene.shared, now));
     }
 
     /// Has the proxies clear up after launches that have ended.
