@@ -9,7 +9,6 @@ use gpunet_device::abi::card::{Inboxes, Place};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::net::WINDOW;
-use gpunet_device::abi::option::SocketOption;
 use gpunet_device::{Handle, SocketAddr};
 
 use super::closing::Closer;
@@ -79,14 +78,6 @@ impl Direct for Played {
 impl Socket for Played {
     fn transport(&self) -> Transport {
         Transport::P2p
-    }
-
-    fn set_option(&mut self, _: SocketOption, _: u64) -> Result<(), Errno> {
-        Err(Errno::ENOPROTOOPT)
-    }
-
-    fn option(&self, _: SocketOption) -> Result<u64, Errno> {
-        Err(Errno::ENOPROTOOPT)
     }
 
     fn local_addr(&self) -> Result<SocketAddr, Errno> {

@@ -11,7 +11,6 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::message::{Operation, Request};
 use gpunet_device::abi::net::WINDOW;
-use gpunet_device::abi::option::SocketOption;
 use gpunet_device::calls::POLLOUT;
 use gpunet_device::{Handle, SocketAddr};
 
@@ -86,14 +85,6 @@ impl Direct for Fake {
 impl Socket for Fake {
     fn transport(&self) -> Transport {
         Transport::Tcp
-    }
-
-    fn set_option(&mut self, _: SocketOption, _: u64) -> Result<(), Errno> {
-        Err(Errno::ENOPROTOOPT)
-    }
-
-    fn option(&self, _: SocketOption) -> Result<u64, Errno> {
-        Err(Errno::ENOPROTOOPT)
     }
 
     fn local_addr(&self) -> Result<SocketAddr, Errno> {

@@ -8,7 +8,6 @@ use gpunet_device::abi::bits::Progress;
 use gpunet_device::abi::card::Place;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::Layout;
-use gpunet_device::abi::option::SocketOption;
 use gpunet_device::{Handle, SocketAddr};
 
 use super::counted::Counted;
@@ -81,14 +80,6 @@ fn moved(heard: u64, told: &mut u64) -> Moved {
 impl Socket for Placing {
     fn transport(&self) -> Transport {
         Transport::Rdma(None)
-    }
-
-    fn set_option(&mut self, _option: SocketOption, _value: u64) -> Result<(), Errno> {
-        Err(Errno::ENOPROTOOPT)
-    }
-
-    fn option(&self, _option: SocketOption) -> Result<u64, Errno> {
-        Err(Errno::ENOPROTOOPT)
     }
 
     fn local_addr(&self) -> Result<SocketAddr, Errno> {

@@ -15,11 +15,15 @@ pub(crate) trait Socket: Send {
     /// Which transport it belongs to.
     fn transport(&self) -> Transport;
 
-    /// Sets an option.
-    fn set_option(&mut self, option: SocketOption, value: u64) -> Result<(), Errno>;
+    /// Sets an option. One that has none says ENOPROTOOPT.
+    fn set_option(&mut self, _option: SocketOption, _value: u64) -> Result<(), Errno> {
+        Err(Errno::ENOPROTOOPT)
+    }
 
     /// Reads an option.
-    fn option(&self, option: SocketOption) -> Result<u64, Errno>;
+    fn option(&self, _option: SocketOption) -> Result<u64, Errno> {
+        Err(Errno::ENOPROTOOPT)
+    }
 
     /// Its own address.
     fn local_addr(&self) -> Result<SocketAddr, Errno>;

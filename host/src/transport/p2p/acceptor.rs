@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpunet_device::abi::errno::Errno;
-use gpunet_device::abi::option::SocketOption;
 use gpunet_device::{Domain, SocketAddr};
 
 use super::super::connecting::P2P_TIMEOUT;
@@ -137,14 +136,6 @@ impl P2pAcceptor {
 impl Socket for P2pAcceptor {
     fn transport(&self) -> Transport {
         Transport::P2p
-    }
-
-    fn set_option(&mut self, _: SocketOption, _: u64) -> Result<(), Errno> {
-        Err(Errno::ENOPROTOOPT)
-    }
-
-    fn option(&self, _: SocketOption) -> Result<u64, Errno> {
-        Err(Errno::ENOPROTOOPT)
     }
 
     fn local_addr(&self) -> Result<SocketAddr, Errno> {

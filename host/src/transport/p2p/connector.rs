@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use gpunet_device::SocketAddr;
 use gpunet_device::abi::errno::Errno;
-use gpunet_device::abi::option::SocketOption;
 
 use super::super::connecting::P2P_TIMEOUT;
 use super::super::{Connector, RingRegion, RingSizes, Socket, Stream, Transport};
@@ -62,14 +61,6 @@ impl P2pConnector {
 impl Socket for P2pConnector {
     fn transport(&self) -> Transport {
         Transport::P2p
-    }
-
-    fn set_option(&mut self, _: SocketOption, _: u64) -> Result<(), Errno> {
-        Err(Errno::ENOPROTOOPT)
-    }
-
-    fn option(&self, _: SocketOption) -> Result<u64, Errno> {
-        Err(Errno::ENOPROTOOPT)
     }
 
     fn local_addr(&self) -> Result<SocketAddr, Errno> {

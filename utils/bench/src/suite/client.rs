@@ -73,7 +73,7 @@ fn round_trip(stream: &mut TcpStream, message: &[u8], answer: &mut [u8]) -> Resu
 }
 
 /// The bytes that a call moved, 0 where it was not ready.
-fn moved(outcome: std::io::Result<usize>) -> Result<usize> {
+pub(super) fn moved(outcome: std::io::Result<usize>) -> Result<usize> {
     match outcome {
         Ok(0) => bail!("the server closed the connection"),
         Ok(bytes) => Ok(bytes),

@@ -14,7 +14,7 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, ErrorKind, Read, Write};
+use std::io::{BufRead, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -25,6 +25,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use super::super::Latency;
+use super::super::client::moved;
 use super::process;
 
 /// How long one call on a socket, or one answer, may take.
@@ -305,17 +306,5 @@ impl Drop for RoundTrips<'_> {
             // A stream that cannot be set back fails in its next use.
             let _ = trip.stream.set_nonblocking(false);
         }
-    }
-}
-
-/// The bytes that a call moved, 0 where it was not ready.
-fn moved(outcome: std::io::Result<usize>) -> Result<usize> {
-    match outcome {
-        Ok(0) => bail!("the server closed the connection"),
-        Ok(bytes) => Ok(bytes),
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-            Ok(0)
-        }
-        Err(error) => Err(error.into()),
     }
 }
