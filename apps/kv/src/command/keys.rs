@@ -1,0 +1,273 @@
+//! Commands on keys.
+
+use gpunet_device::{Group, SharedBuf};
+use gpunet_serve::Block;
+
+use super::text::Text;
+use crate::reply::{self, Client};
+use crate::request::{Arguments, keyword, word};
+use crate::{Kv, glob, number};
+
+/// Bytes of keys that one SCAN answers with, at most; one key more than that is not a limit.
+const SCAN_BYTES: usize = 32 << 10;
+/// Buckets that one SCAN looks through, at most.
+const SCAN_BUCKETS: usize = 4096;
+
+/// DEL and UNLINK.
+pub(super) fn delete(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
+    let group = client.on().group();
+    let mut deleted = 0;
+    while arguments.left() > 0 {
+        let Some(mut opened) = kv.table.open(group, arguments.next(), true) else {
+            return reply::busy(client);
+        };
+        if opened.found() {
+            deleted += 1;
+            kv.table.remove(group, &mut opened);
+        }
+        kv.table.close(group, opened);
+    }
+    reply::integer(client, deleted);
+}
+
+/// EXISTS and TOUCH.
+pub(super) fn exists(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
+    let group = client.on().group();
+    let mut found = 0;
+    while arguments.left() > 0 {
+        let Some(opened) = kv.table.open(group, arguments.next(), false) else {
+            return reply::busy(client);
+        };
+        found += i64::from(opened.found());
+        kv.table.close(group, opened);
+    }
+    reply::integer(client, found);
+}
+
+/// Which expiries EXPIRE changes.
+#[derive(Clone, Copy, Default)]
+struct Condition {
+    none: bool,
+    some: bool,
+    later: bool,
+    earlier: bool,
+}
+
+impl Condition {
+    /// Whether an expiry (0: none) may become `new`.
+    fn allows(self, old: u64, new: u64) -> bool {
+        !(self.none && old != 0
+            || self.some && old == 0
+            // A key that never expires is later than all.
+            || self.later && (old == 0 || new <= old)
+            || self.earlier && old != 0 && new >= old)
+    }
+}
+
+/// EXPIRE, PEXPIRE, EXPIREAT.
+pub(super) fn expire(kv: &Kv, client: &mut Client<'_>, command: u64, mut arguments: Arguments) {
+    let (key, time) = (arguments.next(), arguments.next());
+    let mut condition = Condition::default();
+    while arguments.left() > 0 {
+        const NX: u64 = word(b"NX");
+        const XX: u64 = word(b"XX");
+        const GT: u64 = word(b"GT");
+        const LT: u64 = word(b"LT");
+        let option = arguments.next();
+        match keyword(option) {
+            NX => condition.none = true,
+            XX => condition.some = true,
+            GT => condition.later = true,
+            LT => condition.earlier = true,
+            _ => {
+                client.write_bytes(b"-ERR Unsupported option ");
+                reply::quoted(client, option);
+                client.write_bytes(b"\r\n");
+                return;
+            }
+        }
+    }
+    if condition.none && (condition.some || condition.later || condition.earlier) {
+        return reply::error(
+            client,
+            b"ERR NX and XX, GT or LT options at the same time are not compatible",
+        );
+    }
+    if condition.later && condition.earlier {
+        return reply::error(client, b"ERR GT and LT options at the same time are not compatible");
+    }
+    let Some(amount) = number::parse(time) else { return reply::not_a_number(client) };
+    let ms = if command == super::PEXPIRE { Some(amount) } else { amount.checked_mul(1000) };
+    let Some(ms) = ms.filter(|ms| *ms < i64::MAX - (1 << 45) && *ms > i64::MIN + (1 << 45)) else {
+        return reply::wrong_expiry(client, command);
+    };
+    let group = client.on().group();
+    let Some(mut opened) = kv.table.open(group, key, true) else { return reply::busy(client) };
+    let at = if command == super::EXPIREAT { ms } else { ms + opened.now as i64 };
+    let mut changed = 0;
+    if opened.found() && condition.allows(opened.expiry, at.max(1) as u64) {
+        changed = 1;
+        match u64::try_from(at).ok().filter(|at| *at > opened.now) {
+            Some(at) => kv.table.set_expiry(group, &opened, at),
+            None => kv.table.remove(group, &mut opened),
+        }
+    }
+    reply::integer(client, changed);
+    kv.table.close(group, opened);
+}
+
+/// TTL and PTTL.
+pub(super) fn time_to_live(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments, seconds: bool) {
+    let group = client.on().group();
+    let Some(opened) = kv.table.open(group, arguments.next(), false) else {
+        return reply::busy(client);
+    };
+    let answer = match (opened.found(), opened.expiry) {
+        (false, _) => -2,
+        (true, 0) => -1,
+        (true, expiry) => {
+            let left = expiry.saturating_sub(opened.now) as i64;
+            if seconds { (left + 500) / 1000 } else { left }
+        }
+    };
+    reply::integer(client, answer);
+    kv.table.close(group, opened);
+}
+
+/// PERSIST.
+pub(super) fn persist(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
+    let group = client.on().group();
+    let Some(opened) = kv.table.open(group, arguments.next(), true) else {
+        return reply::busy(client);
+    };
+    let changes = opened.found() && opened.expiry != 0;
+    if changes {
+        kv.table.set_expiry(group, &opened, 0);
+    }
+    reply::integer(client, i64::from(changes));
+    kv.table.close(group, opened);
+}
+
+/// TYPE.
+pub(super) fn kind(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
+    let group = client.on().group();
+    let Some(opened) = kv.table.open(group, arguments.next(), false) else {
+        return reply::busy(client);
+    };
+    reply::simple(client, if opened.found() { b"string" } else { b"none" });
+    kv.table.close(group, opened);
+}
+
+/// FLUSHALL and FLUSHDB.
+pub(super) fn flush(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
+    const SYNC: u64 = word(b"SYNC");
+    const ASYNC: u64 = word(b"ASYNC");
+    if arguments.left() > 0 && !matches!(keyword(arguments.next()), SYNC | ASYNC) {
+        return reply::syntax(client);
+    }
+    match kv.table.clear(client.on().group()) {
+        true => reply::simple(client, b"OK"),
+        false => reply::busy(client),
+    }
+}
+
+/// What SCAN is to find.
+struct Wanted {
+    pattern: Option<SharedBuf>,
+    count: u64,
+    /// Whether strings are wanted, of which all values are.
+    strings: bool,
+}
+
+/// SCAN. The cursor is a bucket: keys do not move between them, so each key that stays is seen once.
+pub(super) fn scan(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
+    let Some(cursor) = number::parse(arguments.next()).and_then(|n| usize::try_from(n).ok()) else {
+        return reply::error(client, b"ERR invalid cursor");
+    };
+    let mut wanted = Wanted { pattern: None, count: 10, strings: true };
+    while arguments.left() > 0 {
+        const MATCH: u64 = word(b"MATCH");
+        const COUNT: u64 = word(b"COUNT");
+        const TYPE: u64 = word(b"TYPE");
+        const STRING: u64 = word(b"STRING");
+        let option = keyword(arguments.next());
+        if arguments.left() == 0 {
+            return reply::syntax(client);
+        }
+        let value = arguments.next();
+        match option {
+            MATCH => wanted.pattern = Some(value),
+            COUNT => match number::parse(value) {
+                Some(count) if count > 0 => wanted.count = count as u64,
+                Some(_) => return reply::syntax(client),
+                None => return reply::not_a_number(client),
+            },
+            TYPE => wanted.strings = keyword(value) == STRING,
+            _ => return reply::syntax(client),
+        }
+    }
+    let group = client.on().group();
+    let heap = kv.table.heap;
+    let (mut block, mut next, mut found, mut length) = (Block::NONE, 0, 0, 0);
+    if group.is_leader() {
+        (block, next, found, length) = gather(kv, cursor, &wanted);
+    }
+    let [block, next, found, length] = group.broadcast([block.0, next, found, length]);
+    let block = Block(block);
+    if block.is_none() {
+        return reply::out_of_memory(client);
+    }
+    reply::array(client, 2);
+    reply::header(client, b'$', number::length(next as i64) as i64);
+    client.write_number(next as i64);
+    client.write_bytes(b"\r\n");
+    reply::array(client, found as usize);
+    client.write(heap.memory(block).first(length as usize));
+    group.barrier();
+    if group.is_leader() {
+        heap.free(block);
+    }
+}
+
+/// Gathers keys from a bucket on, as RESP has them: a block of the heap (none if it is full), the next
+/// cursor, how many keys, how many bytes. For one thread.
+fn gather(kv: &Kv, cursor: usize, wanted: &Wanted) -> (Block, u64, u64, u64) {
+    let (table, heap) = (&kv.table, kv.table.heap);
+    let none = (Block::NONE, 0, 0, 0);
+    let Some(mut block) = heap.allocate(SCAN_BYTES) else { return none };
+    let mut text = Text::new(heap.memory(block));
+    let (mut bucket, mut found) = (cursor, 0);
+    let end = cursor.saturating_add(SCAN_BUCKETS).min(table.buckets());
+    while bucket < end && found < wanted.count {
+        let (before, mut more) = (text.length(), 0);
+        let (mut needed, mut fits) = (0, true);
+        let had = table.keys_of(bucket, |key| {
+            let matches = wanted.pattern.is_none_or(|pattern| glob::matches(pattern, |at| key.get(at)));
+            if wanted.strings && matches {
+                // The header and both line ends are shorter than this.
+                needed += key.len() + 32;
+                fits &= text.fits(key.len() + 32);
+                if fits {
+                    text.bulk(key);
+                }
+                more += 1;
+            }
+        });
+        // A bucket is answered as a whole, or the next time.
+        if had && fits {
+            (bucket, found) = (bucket + 1, found + more);
+            continue;
+        }
+        text.cut(before);
+        if before > 0 || !had {
+            break;
+        }
+        // One bucket of long keys: more memory, or none is left for this.
+        heap.free(block);
+        let Some(larger) = heap.allocate(needed.max(block.bytes() + 1)) else { return none };
+        block = larger;
+        text = Text::new(heap.memory(block));
+    }
+    let next = if bucket >= table.buckets() { 0 } else { bucket as u64 };
+    (block, next, found, text.length() as u64)
+}

@@ -1,0 +1,363 @@
+//! Commands on values.
+
+use gpunet_device::{Group, SharedBuf, buf};
+use gpunet_serve::Step;
+
+use crate::reply::{self, Client};
+use crate::request::{Arguments, keyword, word};
+use crate::table::{MOST_VALUE, Opened};
+use crate::{Kv, Word, number};
+
+/// When a key expires, as a command says it.
+#[derive(Clone, Copy)]
+enum Expiry {
+    /// Never.
+    Never,
+    /// As it did.
+    Kept,
+    /// So many milliseconds from now.
+    In(u64),
+    /// At that time, ms since 1970.
+    At(u64),
+}
+
+impl Expiry {
+    /// As the table has it; none if the time is beyond all clocks.
+    fn of(self, opened: &Opened) -> u64 {
+        match self {
+            Self::Never => 0,
+            Self::Kept => opened.expiry,
+            Self::In(ms) => opened.now.saturating_add(ms),
+            Self::At(ms) => ms,
+        }
+    }
+}
+
+/// Counts a look-up.
+fn count(kv: &Kv, client: &Client<'_>, found: bool) {
+    if client.on().group().is_leader() {
+        kv.table.count(if found { Word::Hits } else { Word::Misses }, 1);
+    }
+}
+
+/// GET.
+#[inline(always)]
+pub(super) fn get(kv: &Kv, client: &mut Client<'_>, key: SharedBuf) {
+    let group = client.on().group();
+    let Some(opened) = kv.table.open(group, key, false) else { return reply::busy(client) };
+    match opened.found() {
+        true => reply::bulk(client, kv.table.value(key, &opened)),
+        false => reply::null(client),
+    }
+    count(kv, client, opened.found());
+    kv.table.close(group, opened);
+}
+
+/// Stores a value in a bucket that is open; false if no memory is left.
+#[inline(always)]
+fn store(
+    kv: &Kv,
+    client: &Client<'_>,
+    opened: &mut Opened,
+    key: SharedBuf,
+    value: SharedBuf,
+    expiry: Expiry,
+) -> bool {
+    let group = client.on().group();
+    let done = kv.table.put(group, opened, key, value.len(), expiry.of(opened));
+    if done {
+        buf::copy(group, value, kv.table.value(key, opened));
+    }
+    done
+}
+
+/// What SET was asked for besides.
+struct Wishes {
+    expiry: Expiry,
+    only_new: bool,
+    only_old: bool,
+    get: bool,
+}
+
+/// Seconds or milliseconds as milliseconds, if they can be had.
+fn milliseconds(amount: i64, is_seconds: bool) -> Option<u64> {
+    let ms = if is_seconds { amount.checked_mul(1000)? } else { amount };
+    // Room for the time now.
+    u64::try_from(ms).ok().filter(|ms| *ms > 0 && *ms < i64::MAX as u64 - (1 << 45))
+}
+
+/// SET.
+#[inline(always)]
+pub(super) fn set(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
+    let (key, value) = (arguments.next(), arguments.next());
+    let mut wishes =
+        Wishes { expiry: Expiry::Never, only_new: false, only_old: false, get: false };
+    if arguments.left() > 0 && !read_wishes(client, &mut wishes, arguments) {
+        return;
+    }
+    let group = client.on().group();
+    let Some(mut opened) = kv.table.open(group, key, true) else { return reply::busy(client) };
+    let refused = wishes.only_new && opened.found() || wishes.only_old && !opened.found();
+    if wishes.get {
+        set_and_get(kv, client, &mut opened, key, (!refused).then_some(value), wishes.expiry);
+    } else if refused {
+        reply::null(client);
+    } else {
+        match store(kv, client, &mut opened, key, value, wishes.expiry) {
+            true => reply::simple(client, b"OK"),
+            false => reply::out_of_memory(client),
+        }
+    }
+    kv.table.close(group, opened);
+}
+
+/// Reads what follows the value; false if it is wrong, which the client was told.
+#[inline(never)]
+fn read_wishes(client: &mut Client<'_>, wishes: &mut Wishes, mut arguments: Arguments) -> bool {
+    let mut has_expiry = false;
+    let mut wrong_time = None;
+    while arguments.left() > 0 {
+        let option = keyword(arguments.next());
+        const EX: u64 = word(b"EX");
+        const PX: u64 = word(b"PX");
+        const EXAT: u64 = word(b"EXAT");
+        const PXAT: u64 = word(b"PXAT");
+        const NX: u64 = word(b"NX");
+        const XX: u64 = word(b"XX");
+        const GET: u64 = word(b"GET");
+        const KEEPTTL: u64 = word(b"KEEPTTL");
+        match option {
+            NX if !wishes.only_old => wishes.only_new = true,
+            XX if !wishes.only_new => wishes.only_old = true,
+            GET => wishes.get = true,
+            KEEPTTL if !has_expiry => (wishes.expiry, has_expiry) = (Expiry::Kept, true),
+            EX | PX | EXAT | PXAT if !has_expiry && arguments.left() > 0 => {
+                has_expiry = true;
+                let Some(amount) = number::parse(arguments.next()) else {
+                    wrong_time = wrong_time.or(Some(false));
+                    continue;
+                };
+                match milliseconds(amount, option == EX || option == EXAT) {
+                    Some(ms) if option == EX || option == PX => wishes.expiry = Expiry::In(ms),
+                    Some(ms) => wishes.expiry = Expiry::At(ms),
+                    None => wrong_time = Some(true),
+                }
+            }
+            _ => {
+                reply::syntax(client);
+                return false;
+            }
+        }
+    }
+    match wrong_time {
+        None => return true,
+        Some(true) => reply::wrong_expiry(client, word(b"SET")),
+        Some(false) => reply::not_a_number(client),
+    }
+    false
+}
+
+/// Answers with the value that was there, and stores another if one is given.
+#[inline(never)]
+fn set_and_get(
+    kv: &Kv,
+    client: &mut Client<'_>,
+    opened: &mut Opened,
+    key: SharedBuf,
+    value: Option<SharedBuf>,
+    expiry: Expiry,
+) {
+    let group = client.on().group();
+    let (found, old) = (opened.found(), kv.table.value(key, opened));
+    let at = expiry.of(opened);
+    // The old value stays where it is until another is copied there.
+    if let Some(value) = value
+        && !kv.table.put(group, opened, key, value.len(), at)
+    {
+        return reply::out_of_memory(client);
+    }
+    match found {
+        true => reply::bulk(client, old),
+        false => reply::null(client),
+    }
+    if let Some(value) = value {
+        // All threads have copied their part of the answer.
+        group.barrier();
+        buf::copy(group, value, kv.table.value(key, opened));
+    }
+}
+
+/// GETSET.
+pub(super) fn get_and_set(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
+    let (key, value) = (arguments.next(), arguments.next());
+    let group = client.on().group();
+    let Some(mut opened) = kv.table.open(group, key, true) else { return reply::busy(client) };
+    set_and_get(kv, client, &mut opened, key, Some(value), Expiry::Never);
+    kv.table.close(group, opened);
+}
+
+/// GETDEL.
+pub(super) fn get_and_delete(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
+    let (key, group) = (arguments.next(), client.on().group());
+    let Some(mut opened) = kv.table.open(group, key, true) else { return reply::busy(client) };
+    match opened.found() {
+        true => {
+            reply::bulk(client, kv.table.value(key, &opened));
+            kv.table.remove(group, &mut opened);
+        }
+        false => reply::null(client),
+    }
+    count(kv, client, opened.found());
+    kv.table.close(group, opened);
+}
+
+/// SETNX.
+pub(super) fn set_new(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
+    let (key, value) = (arguments.next(), arguments.next());
+    let group = client.on().group();
+    let Some(mut opened) = kv.table.open(group, key, true) else { return reply::busy(client) };
+    let is_new = !opened.found();
+    if is_new && !store(kv, client, &mut opened, key, value, Expiry::Never) {
+        reply::out_of_memory(client);
+    } else {
+        reply::integer(client, i64::from(is_new));
+    }
+    kv.table.close(group, opened);
+}
+
+/// SETEX and PSETEX.
+pub(super) fn set_with_expiry(
+    kv: &Kv,
+    client: &mut Client<'_>,
+    command: u64,
+    mut arguments: Arguments,
+) {
+    let (key, time, value) = (arguments.next(), arguments.next(), arguments.next());
+    let Some(amount) = number::parse(time) else { return reply::not_a_number(client) };
+    let Some(ms) = milliseconds(amount, command == super::SETEX) else {
+        return reply::wrong_expiry(client, command);
+    };
+    let group = client.on().group();
+    let Some(mut opened) = kv.table.open(group, key, true) else { return reply::busy(client) };
+    match store(kv, client, &mut opened, key, value, Expiry::In(ms)) {
+        true => reply::simple(client, b"OK"),
+        false => reply::out_of_memory(client),
+    }
+    kv.table.close(group, opened);
+}
+
+/// MGET. Where the client does not read, the rest of the values waits until it does.
+pub(super) fn get_many(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) -> Option<Step> {
+    let done = client.state.progress as usize;
+    if done == 0 {
+        reply::array(client, arguments.left());
+    }
+    for _ in 0..done {
+        arguments.next();
+    }
+    while arguments.left() > 0 {
+        if client.is_blocked() {
+            return Some(Step::Again);
+        }
+        let key = arguments.next();
+        get(kv, client, key);
+        client.state.progress += 1;
+    }
+    client.state.progress = 0;
+    None
+}
+
+/// MSET.
+pub(super) fn set_many(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
+    if arguments.left() % 2 == 1 {
+        return reply::wrong_arguments(client, word(b"MSET"));
+    }
+    let group = client.on().group();
+    while arguments.left() > 0 {
+        let (key, value) = (arguments.next(), arguments.next());
+        let Some(mut opened) = kv.table.open(group, key, true) else { return reply::busy(client) };
+        let stored = store(kv, client, &mut opened, key, value, Expiry::Never);
+        kv.table.close(group, opened);
+        if !stored {
+            return reply::out_of_memory(client);
+        }
+    }
+    reply::simple(client, b"OK");
+}
+
+/// APPEND.
+pub(super) fn append(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
+    let (key, more) = (arguments.next(), arguments.next());
+    let group = client.on().group();
+    let Some(mut opened) = kv.table.open(group, key, true) else { return reply::busy(client) };
+    let (old, before) = (kv.table.value(key, &opened), opened.entry);
+    let (had, length) = (opened.length, opened.length + more.len());
+    let expiry = opened.expiry;
+    if length > MOST_VALUE {
+        reply::error(client, b"ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+    } else if !kv.table.put(group, &mut opened, key, length, expiry) {
+        reply::out_of_memory(client);
+    } else {
+        let value = kv.table.value(key, &opened);
+        if opened.entry != before {
+            buf::copy(group, old, value);
+        }
+        buf::copy(group, more, value.slice(had, more.len()));
+        reply::integer(client, length as i64);
+    }
+    kv.table.close(group, opened);
+}
+
+/// STRLEN.
+pub(super) fn length(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
+    let group = client.on().group();
+    let Some(opened) = kv.table.open(group, arguments.next(), false) else {
+        return reply::busy(client);
+    };
+    reply::integer(client, opened.length as i64);
+    count(kv, client, opened.found());
+    kv.table.close(group, opened);
+}
+
+/// INCR and DECR.
+pub(super) fn add_one(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments, by: i64) {
+    increase(kv, client, arguments.next(), by);
+}
+
+/// INCRBY and DECRBY.
+pub(super) fn add(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments, negated: bool) {
+    let (key, by) = (arguments.next(), arguments.next());
+    let Some(by) = number::parse(by) else { return reply::not_a_number(client) };
+    match by.checked_neg() {
+        _ if !negated => increase(kv, client, key, by),
+        Some(by) => increase(kv, client, key, by),
+        None => reply::error(client, b"ERR decrement would overflow"),
+    }
+}
+
+#[inline(never)]
+fn increase(kv: &Kv, client: &mut Client<'_>, key: SharedBuf, by: i64) {
+    let group = client.on().group();
+    let Some(mut opened) = kv.table.open(group, key, true) else { return reply::busy(client) };
+    let value = kv.table.value(key, &opened);
+    let old = if opened.found() { number::parse(value) } else { Some(0) };
+    // All threads have read the value before one writes it.
+    group.barrier();
+    let expiry = opened.expiry;
+    match old.map(|old| old.checked_add(by)) {
+        None => reply::not_a_number(client),
+        Some(None) => reply::error(client, b"ERR increment or decrement would overflow"),
+        Some(Some(new)) => {
+            match kv.table.put(group, &mut opened, key, number::length(new), expiry) {
+                true => {
+                    if group.is_leader() {
+                        number::store(new, kv.table.value(key, &opened));
+                    }
+                    reply::integer(client, new);
+                }
+                false => reply::out_of_memory(client),
+            }
+        }
+    }
+    kv.table.close(group, opened);
+}

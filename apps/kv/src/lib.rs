@@ -1,0 +1,129 @@
+//! The kernel of `kv`: a key-value store that speaks the Redis protocol, with its table in GPU memory.
+//!
+//! ```text
+//!   serve (gpunet-serve)   connections, input and output
+//!     └─ request           RESP arrays and inline commands: where the arguments stand
+//!         └─ command       what each command does
+//!             ├─ reply     RESP2, or RESP3 after HELLO 3
+//!             └─ table     keys and values: buckets with a lock each, entries in the heap
+//! ```
+//!
+//! Every block has connections of its own, and answers one request at a time: all its threads parse,
+//! one of them changes the table, all of them copy. Blocks meet at the table alone, whose buckets have
+//! a lock each. A command of several keys takes effect key by key.
+
+#![no_std]
+#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
+
+#[cfg(not(target_arch = "nvptx64"))]
+extern crate std;
+
+mod command;
+mod glob;
+mod number;
+mod reply;
+mod request;
+mod table;
+
+use gpunet_device::{Block, Errno, Group, Handle, On, Shared, calls, kernel_arg, kernels, simt};
+use gpunet_serve::{Exchange, Memory, Options, Protocol, Step};
+
+pub use command::State;
+pub use table::{ENTRY_BYTES, MOST_VALUE};
+use table::Table;
+
+/// Words of [`Store::words`]: counts, and what blocks tell each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Word {
+    /// Keys in the table.
+    Keys = 0,
+    /// Buckets looked at for expired keys, in all.
+    Swept = 1,
+    /// Keys that expired.
+    Expired = 2,
+    /// Look-ups that found their key.
+    Hits = 3,
+    /// Look-ups that did not.
+    Misses = 4,
+    /// Commands answered.
+    Commands = 5,
+    /// Nanoseconds from the GPU's clock to the time since 1970, as the kernel found it.
+    ClockOffset = 6,
+    /// When the kernel began, on the GPU's clock.
+    Begin = 7,
+    /// The error that ended the last block to leave; 0 if it left as asked.
+    Ended = 8,
+}
+
+/// Words of a store.
+pub const WORDS: usize = 16;
+
+kernel_arg! {
+    /// Where the table lies, besides the server's heap.
+    pub struct Store {
+        /// The first entry of each bucket; as many as there are locks, a power of two. Zeroed.
+        pub heads: Shared<u64>,
+        /// A lock for each bucket. Zeroed.
+        pub locks: Shared<u32>,
+        /// [`WORDS`] words. Zeroed.
+        pub words: Shared<u64>,
+        /// Port, for INFO.
+        pub port: u32,
+        /// Unused.
+        pub reserved: u32,
+    }
+}
+
+/// The protocol: the table, and the clock.
+pub(crate) struct Kv {
+    table: Table,
+    store: Store,
+    /// When it began, on the GPU's clock.
+    begin: u64,
+}
+
+impl Protocol<Block> for Kv {
+    type State = State;
+
+    #[inline(always)]
+    fn answer(&mut self, exchange: &mut Exchange<'_, Block, State>) -> Step {
+        command::answer(self, exchange)
+    }
+
+    fn tick(&mut self, on: On<Block>, _memory: Memory) {
+        self.table.expire_some(on.group());
+    }
+
+    fn closed(&mut self, on: On<Block>, _memory: Memory, state: State) {
+        if on.group().is_leader() {
+            self.table.heap.free(state.name);
+        }
+    }
+}
+
+kernels! {
+    /// Serves until the program stops it.
+    pub fn kv_server(net: Net, listener: Handle, memory: Memory, options: Options, store: Store) {
+        let on = net.block();
+        let group = on.group();
+        let real = calls::ggettimeofday(net, group).max(0) as u64;
+        let [now, clock_offset] = {
+            let now = simt::now_ns();
+            group.broadcast([now, real.wrapping_sub(now)])
+        };
+        let mut kv = Kv {
+            table: Table::new(memory.heap(), store, clock_offset),
+            store,
+            begin: now,
+        };
+        let staging = simt::shared_memory();
+        let ended = gpunet_serve::serve(on, listener, memory, options, staging, &mut kv);
+        if group.is_leader()
+            && let Some(word) = store.words.atomic(Word::Ended as usize)
+        {
+            let errno = ended.err().map_or(0, |Errno(number)| number as u64);
+            word.store(errno, core::sync::atomic::Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Answers in RESP2, or RESP3 after HELLO 3.
+
+use gpunet_device::{Block, SharedBuf};
+use gpunet_serve::Exchange;
+
+use crate::command::State;
+use crate::request::Wrong;
+
+/// A client's request and the place for its answer.
+pub(crate) type Client<'a> = Exchange<'a, Block, State>;
+
+/// `+OK` and its like.
+pub(crate) fn simple(client: &mut Client<'_>, text: &'static [u8]) {
+    client.write_bytes(b"+");
+    line(client, text);
+}
+
+/// An error; the text begins with its kind.
+#[inline(never)]
+pub(crate) fn error(client: &mut Client<'_>, text: &'static [u8]) {
+    client.write_bytes(b"-");
+    line(client, text);
+}
+
+/// Text and the end of a line.
+pub(crate) fn line(client: &mut Client<'_>, text: &'static [u8]) {
+    client.write_bytes(text);
+    client.write_bytes(b"\r\n");
+}
+
+/// A header: its kind and a number.
+pub(crate) fn header(client: &mut Client<'_>, kind: u8, number: i64) {
+    client.write_with(1, |_| kind);
+    client.write_number(number);
+    client.write_bytes(b"\r\n");
+}
+
+/// A number.
+pub(crate) fn integer(client: &mut Client<'_>, number: i64) {
+    header(client, b':', number);
+}
+
+/// Bytes.
+pub(crate) fn bulk(client: &mut Client<'_>, bytes: SharedBuf) {
+    header(client, b'$', bytes.len() as i64);
+    client.write(bytes);
+    client.write_bytes(b"\r\n");
+}
+
+/// A text that is known beforehand, as bytes.
+pub(crate) fn bulk_text(client: &mut Client<'_>, text: &'static [u8]) {
+    header(client, b'$', text.len() as i64);
+    line(client, text);
+}
+
+/// Nothing in the place of bytes.
+pub(crate) fn null(client: &mut Client<'_>) {
+    match client.state.is_resp3() {
+        true => client.write_bytes(b"_\r\n"),
+        false => client.write_bytes(b"$-1\r\n"),
+    }
+}
+
+/// The beginning of an array.
+pub(crate) fn array(client: &mut Client<'_>, elements: usize) {
+    header(client, b'*', elements as i64);
+}
+
+/// The beginning of a map; RESP2 has arrays of twice as many.
+pub(crate) fn map(client: &mut Client<'_>, pairs: usize) {
+    match client.state.is_resp3() {
+        true => header(client, b'%', pairs as i64),
+        false => header(client, b'*', pairs as i64 * 2),
+    }
+}
+
+/// An argument inside an error: no line ends, at most 128 bytes.
+pub(crate) fn quoted(client: &mut Client<'_>, bytes: SharedBuf) {
+    let length = bytes.len().min(128);
+    client.write_with(length, |at| match bytes.get(at) {
+        None | Some(b'\r' | b'\n') => b' ',
+        Some(byte) => byte,
+    });
+}
+
+/// Letters that [`keyword`](crate::request::keyword) packed, in lower case.
+pub(crate) fn keyword(client: &mut Client<'_>, word: u64) {
+    let length = 8 - word.leading_zeros() as usize / 8;
+    client.write_with(length, |at| {
+        ((word >> (8 * (length - 1 - at))) as u8).to_ascii_lowercase()
+    });
+}
+
+/// The wrong number of arguments.
+#[inline(never)]
+pub(crate) fn wrong_arguments(client: &mut Client<'_>, command: u64) {
+    client.write_bytes(b"-ERR wrong number of arguments for '");
+    keyword(client, command);
+    line(client, b"' command");
+}
+
+/// A time that no clock has.
+#[inline(never)]
+pub(crate) fn wrong_expiry(client: &mut Client<'_>, command: u64) {
+    client.write_bytes(b"-ERR invalid expire time in '");
+    keyword(client, command);
+    line(client, b"' command");
+}
+
+/// `ERR syntax error`.
+pub(crate) fn syntax(client: &mut Client<'_>) {
+    error(client, b"ERR syntax error");
+}
+
+/// What should be a number is none.
+pub(crate) fn not_a_number(client: &mut Client<'_>) {
+    error(client, b"ERR value is not an integer or out of range");
+}
+
+/// No memory is left.
+pub(crate) fn out_of_memory(client: &mut Client<'_>) {
+    error(client, b"OOM command not allowed when used memory > 'maxmemory'.");
+}
+
+/// A bucket that could not be had in time.
+pub(crate) fn busy(client: &mut Client<'_>) {
+    error(client, b"BUSY the key is in use by a group that does not leave it");
+}
+
+/// A request that is none; the connection ends behind this.
+#[inline(never)]
+pub(crate) fn wrong(client: &mut Client<'_>, what: Wrong) {
+    client.write_bytes(b"-ERR Protocol error: ");
+    match what {
+        Wrong::LongLine => line(client, b"too big inline request"),
+        Wrong::Quotes => line(client, b"unbalanced quotes in request"),
+        Wrong::Count => line(client, b"invalid multibulk length"),
+        Wrong::Length => line(client, b"invalid bulk length"),
+        Wrong::Dollar(byte) => {
+            client.write_bytes(b"expected '$', got '");
+            client.write_with(1, |_| if byte.is_ascii_control() { b' ' } else { byte });
+            line(client, b"'");
+        }
+    }
+}

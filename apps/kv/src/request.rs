@@ -1,0 +1,240 @@
+//! Requests: a RESP array of bulk strings, or a line of words. Parsing finds out where the arguments
+//! stand; nothing is copied.
+
+use gpunet_device::SharedBuf;
+
+/// The largest argument.
+pub(crate) const MOST_ARGUMENT: usize = crate::table::MOST_VALUE;
+/// The longest line: a header, or an inline command.
+const MOST_LINE: usize = 4096;
+/// The most arguments of a request.
+const MOST_ARGUMENTS: i64 = 1 << 20;
+
+/// A complete request.
+#[derive(Clone, Copy)]
+pub(crate) struct Request {
+    input: SharedBuf,
+    /// Arguments, the command's name among them.
+    pub(crate) count: usize,
+    /// Where the first argument's header, or its first letter, stands.
+    first: usize,
+    inline: bool,
+    /// Bytes of the request.
+    pub(crate) length: usize,
+}
+
+/// What the input begins with.
+pub(crate) enum Parsed {
+    /// A request.
+    Request(Request),
+    /// Nothing to answer: so many bytes to skip.
+    Nothing(usize),
+    /// A part of a request; so many bytes are needed in all, as far as known.
+    More(usize),
+    /// What is wrong, as clients are told; the connection ends.
+    Wrong(Wrong),
+}
+
+/// A protocol error.
+#[derive(Clone, Copy)]
+pub(crate) enum Wrong {
+    /// A line without an end.
+    LongLine,
+    /// A line of words whose quotes do not match.
+    Quotes,
+    /// The number of arguments.
+    Count,
+    /// The length of an argument.
+    Length,
+    /// No `$` in front of an argument, but this.
+    Dollar(u8),
+}
+
+/// The number in a line behind its first byte, and where the next line begins.
+enum Line {
+    Number(i64, usize),
+    Incomplete,
+    Wrong,
+    Long,
+}
+
+/// Reads `<byte><number>\r\n`.
+#[inline(always)]
+fn header(input: SharedBuf, start: usize) -> Line {
+    let mut at = start + 1;
+    let negative = input.get(at) == Some(b'-');
+    at += usize::from(negative);
+    let (mut number, mut digits, mut wrong) = (0_i64, 0, false);
+    loop {
+        let Some(byte) = input.get(at) else {
+            return if at - start > MOST_LINE { Line::Long } else { Line::Incomplete };
+        };
+        at += 1;
+        if byte == b'\r' {
+            break;
+        }
+        let digit = byte.wrapping_sub(b'0');
+        wrong |= digit > 9 || digits > 12;
+        number = number.wrapping_mul(10).wrapping_add(i64::from(digit));
+        digits += 1;
+    }
+    // The byte behind the carriage return is taken for a line feed, as Redis does.
+    match input.get(at) {
+        None => Line::Incomplete,
+        Some(_) if wrong || digits == 0 => Line::Wrong,
+        Some(_) => Line::Number(if negative { -number } else { number }, at + 1),
+    }
+}
+
+/// Reads the request at the beginning of the input, which is not empty.
+#[inline(always)]
+pub(crate) fn parse(input: SharedBuf) -> Parsed {
+    if input.get(0) != Some(b'*') {
+        return words(input);
+    }
+    let (count, first) = match header(input, 0) {
+        Line::Number(count, first) if count <= MOST_ARGUMENTS => (count, first),
+        Line::Number(..) | Line::Wrong => return Parsed::Wrong(Wrong::Count),
+        Line::Incomplete => return Parsed::More(0),
+        Line::Long => return Parsed::Wrong(Wrong::LongLine),
+    };
+    if count <= 0 {
+        return Parsed::Nothing(first);
+    }
+    let mut at = first;
+    for _ in 0..count {
+        match input.get(at) {
+            None => return Parsed::More(0),
+            Some(b'$') => {}
+            Some(other) => return Parsed::Wrong(Wrong::Dollar(other)),
+        }
+        at = match header(input, at) {
+            Line::Number(length, next) if (0..=MOST_ARGUMENT as i64).contains(&length) => {
+                next + length as usize + 2
+            }
+            Line::Number(..) | Line::Wrong => return Parsed::Wrong(Wrong::Length),
+            Line::Incomplete => return Parsed::More(0),
+            Line::Long => return Parsed::Wrong(Wrong::LongLine),
+        };
+        if at > input.len() {
+            return Parsed::More(at);
+        }
+    }
+    Parsed::Request(Request { input, count: count as usize, first, inline: false, length: at })
+}
+
+/// Reads a line of words.
+#[inline(never)]
+fn words(input: SharedBuf) -> Parsed {
+    let mut end = 0;
+    while input.get(end).is_some_and(|byte| byte != b'\n') {
+        end += 1;
+    }
+    if end == input.len() {
+        return if end > MOST_LINE { Parsed::Wrong(Wrong::LongLine) } else { Parsed::More(0) };
+    }
+    let mut request = Request { input, count: 0, first: 0, inline: true, length: end + 1 };
+    let mut at = 0;
+    loop {
+        match request.word(at) {
+            Ok(Some((_, next))) => (request.count, at) = (request.count + 1, next),
+            Ok(None) => break,
+            Err(()) => return Parsed::Wrong(Wrong::Quotes),
+        }
+    }
+    if request.count == 0 { Parsed::Nothing(end + 1) } else { Parsed::Request(request) }
+}
+
+impl Request {
+    /// The arguments, the command's name first.
+    #[inline(always)]
+    pub(crate) fn arguments(self) -> Arguments {
+        Arguments { request: self, at: self.first, left: self.count }
+    }
+
+    /// The word of a line from `at` on, and where the next may begin.
+    fn word(&self, mut at: usize) -> Result<Option<(SharedBuf, usize)>, ()> {
+        let line = self.input.first(self.length - 1);
+        let is_space = |at: usize| line.get(at).is_none_or(|byte| byte.is_ascii_whitespace());
+        while at < line.len() && is_space(at) {
+            at += 1;
+        }
+        let Some(first) = line.get(at) else { return Ok(None) };
+        let mut end = at + 1;
+        if first == b'"' || first == b'\'' {
+            while line.get(end).ok_or(())? != first {
+                end += 1;
+            }
+            return match is_space(end + 1) {
+                true => Ok(Some((line.slice(at + 1, end - at - 1), end + 1))),
+                false => Err(()),
+            };
+        }
+        while !is_space(end) {
+            end += 1;
+        }
+        Ok(Some((line.slice(at, end - at), end)))
+    }
+}
+
+/// The arguments of a request, one after the other.
+#[derive(Clone, Copy)]
+pub(crate) struct Arguments {
+    request: Request,
+    at: usize,
+    left: usize,
+}
+
+impl Arguments {
+    /// How many are left.
+    pub(crate) const fn left(&self) -> usize {
+        self.left
+    }
+
+    /// The next one; empty behind the last.
+    #[inline(always)]
+    pub(crate) fn next(&mut self) -> SharedBuf {
+        if self.left == 0 {
+            return SharedBuf::EMPTY;
+        }
+        self.left -= 1;
+        if self.request.inline {
+            let word = self.request.word(self.at).ok().flatten();
+            let (word, next) = word.unwrap_or((SharedBuf::EMPTY, self.at));
+            self.at = next;
+            return word;
+        }
+        match header(self.request.input, self.at) {
+            Line::Number(length, start) => {
+                self.at = start + length as usize + 2;
+                self.request.input.slice(start, length as usize)
+            }
+            _ => SharedBuf::EMPTY,
+        }
+    }
+}
+
+/// Up to eight letters as one number, in capitals; 0 if there are more.
+#[inline(always)]
+pub(crate) fn keyword(bytes: SharedBuf) -> u64 {
+    if bytes.len() > 8 {
+        return 0;
+    }
+    let mut word = 0;
+    for at in 0..bytes.len() {
+        let byte = bytes.get(at).unwrap_or(0).to_ascii_uppercase();
+        word = word << 8 | u64::from(byte);
+    }
+    word
+}
+
+/// The same of a constant.
+pub(crate) const fn word(text: &[u8]) -> u64 {
+    assert!(text.len() <= 8);
+    let (mut word, mut at) = (0, 0);
+    while at < text.len() {
+        word = word << 8 | text[at] as u64;
+        at += 1;
+    }
+    word
+}

@@ -1,0 +1,393 @@
+//! The table: buckets with a lock and a chain of entries each, entries in the heap.
+//!
+//! ```text
+//!   entry   word 0  the next of the bucket        word 1  hash of the key
+//!           word 2  when it expires, in ms since 1970; 0: never
+//!           word 3  bytes of the key, and in the upper half of the value
+//!           word 4  unused
+//!           then the key, then the value from the next multiple of 8 on
+//! ```
+//!
+//! A bucket's lock holds its chain and entries still: shared by readers, alone for a writer. One thread
+//! of a group, its leader, takes and releases it; in between all threads of the group may copy.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use gpunet_device::sync::RwLock;
+use gpunet_device::{Group, Shared, SharedBuf, buf, simt};
+use gpunet_serve::{Block, Heap};
+
+use crate::{Store, Word};
+
+/// Bytes of an entry in front of its key.
+pub const ENTRY_BYTES: usize = 40;
+/// The largest value, and the largest key.
+pub const MOST_VALUE: usize = 1 << 20;
+/// How long a group waits for a bucket: as no group keeps one while it waits for a client, only a
+/// kernel that is in trouble takes so long.
+const PATIENCE_NS: u64 = 2_000_000_000;
+/// Buckets that a thread looks through at a time for expired keys.
+const SWEEP: usize = 16;
+
+/// Where a table lies.
+#[derive(Clone, Copy)]
+pub(crate) struct Table {
+    pub(crate) heap: Heap,
+    heads: Shared<u64>,
+    locks: Shared<u32>,
+    words: Shared<u64>,
+    /// From the GPU's clock to the time since 1970, ns.
+    clock_offset: u64,
+}
+
+/// A bucket that the group has locked, and what it holds of a key.
+#[derive(Clone, Copy)]
+pub(crate) struct Opened {
+    bucket: usize,
+    hash: u64,
+    writing: bool,
+    /// The entry of the key; none if it is not there.
+    pub(crate) entry: Block,
+    /// The entry in front of it in the chain.
+    before: Block,
+    /// When it expires, ms since 1970; 0: never.
+    pub(crate) expiry: u64,
+    /// Bytes of its value.
+    pub(crate) length: usize,
+    /// The time now, ms since 1970.
+    pub(crate) now: u64,
+    /// An entry that was replaced, to be freed with the lock.
+    stale: Block,
+}
+
+impl Opened {
+    /// Whether the key is there.
+    pub(crate) const fn found(&self) -> bool {
+        !self.entry.is_none()
+    }
+}
+
+/// 64 bits of a key.
+#[inline(always)]
+fn hash_of(key: SharedBuf) -> u64 {
+    let mut hash = 0xCBF2_9CE4_8422_2325_u64;
+    for at in 0..key.len() {
+        hash = (hash ^ u64::from(key.get(at).unwrap_or(0))).wrapping_mul(0x0100_0000_01B3);
+    }
+    hash ^= hash >> 32;
+    hash = hash.wrapping_mul(0xD6E8_FEB8_6659_FD93);
+    hash ^ hash >> 32
+}
+
+const fn value_offset(key_length: usize) -> usize {
+    ENTRY_BYTES + key_length.next_multiple_of(8)
+}
+
+impl Table {
+    pub(crate) fn new(heap: Heap, store: Store, clock_offset: u64) -> Self {
+        Self { heap, heads: store.heads, locks: store.locks, words: store.words, clock_offset }
+    }
+
+    /// Buckets.
+    pub(crate) fn buckets(&self) -> usize {
+        self.heads.len().min(self.locks.len())
+    }
+
+    fn lock(&self, bucket: usize) -> Option<RwLock> {
+        self.locks.atomic(bucket).map(RwLock::new)
+    }
+
+    fn word(&self, entry: Block, index: usize) -> u64 {
+        self.heap.memory(entry).cast::<u64>().get(index).unwrap_or(0)
+    }
+
+    fn set_word(&self, entry: Block, index: usize, value: u64) {
+        self.heap.memory(entry).cast::<u64>().set(index, value);
+    }
+
+    /// Adds to a word of the store. For one thread.
+    pub(crate) fn count(&self, word: Word, more: u64) {
+        if let Some(word) = self.words.atomic(word as usize) {
+            word.fetch_add(more, Relaxed);
+        }
+    }
+
+    /// A word of the store.
+    pub(crate) fn counted(&self, word: Word) -> u64 {
+        self.words.atomic(word as usize).map_or(0, |word| word.load(Relaxed))
+    }
+
+    /// The time, ms since 1970. Threads may differ in it.
+    pub(crate) fn now(&self) -> u64 {
+        simt::now_ns().wrapping_add(self.clock_offset) / 1_000_000
+    }
+
+    /// The value of an entry.
+    #[inline(always)]
+    pub(crate) fn value(&self, key: SharedBuf, opened: &Opened) -> SharedBuf {
+        self.heap.memory(opened.entry).slice(value_offset(key.len()), opened.length)
+    }
+
+    /// Locks the bucket of a key and looks the key up. All threads of the group get the same; none if
+    /// the bucket could not be had. [`Self::close`] follows.
+    #[inline(always)]
+    pub(crate) fn open<G: Group>(&self, group: G, key: SharedBuf, writing: bool) -> Option<Opened> {
+        let hash = hash_of(key);
+        let bucket = hash as usize & (self.buckets() - 1);
+        let mut opened = Opened {
+            bucket,
+            hash,
+            writing,
+            entry: Block::NONE,
+            before: Block::NONE,
+            expiry: 0,
+            length: 0,
+            now: 0,
+            stale: Block::NONE,
+        };
+        if group.is_leader() && self.acquire(bucket, writing) {
+            opened.now = self.now();
+            self.find(&mut opened, key);
+        }
+        let [entry, before, expiry, length, now] = group.broadcast([
+            opened.entry.0,
+            opened.before.0,
+            opened.expiry,
+            opened.length as u64,
+            opened.now,
+        ]);
+        (opened.entry, opened.before) = (Block(entry), Block(before));
+        (opened.expiry, opened.length, opened.now) = (expiry, length as usize, now);
+        (now != 0).then_some(opened)
+    }
+
+    /// Takes the lock; the guard's part is done by [`Self::close`].
+    fn acquire(&self, bucket: usize, writing: bool) -> bool {
+        let Some(lock) = self.lock(bucket) else { return false };
+        match writing {
+            true => lock.write(PATIENCE_NS).map(|guard| guard.into_raw()).is_some(),
+            false => lock.read(PATIENCE_NS).map(|guard| guard.into_raw()).is_some(),
+        }
+    }
+
+    /// Looks a key up in its bucket's chain. For the leader.
+    fn find(&self, opened: &mut Opened, key: SharedBuf) {
+        let mut entry = Block(self.heads.get(opened.bucket).unwrap_or(0));
+        let mut before = Block::NONE;
+        while !entry.is_none() {
+            let [next, hash] = [0, 1].map(|index| self.word(entry, index));
+            let [expiry, lengths] = [2, 3].map(|index| self.word(entry, index));
+            if hash == opened.hash && self.is_key(entry, lengths as u32 as usize, key) {
+                let expired = expiry != 0 && expiry <= opened.now;
+                if expired && opened.writing {
+                    self.unlink(opened.bucket, before, next);
+                    self.heap.free(entry);
+                    self.count(Word::Expired, 1);
+                }
+                if !expired {
+                    (opened.entry, opened.before) = (entry, before);
+                    (opened.expiry, opened.length) = (expiry, (lengths >> 32) as usize);
+                }
+                return;
+            }
+            (before, entry) = (entry, Block(next));
+        }
+    }
+
+    /// Whether an entry's key is this one.
+    fn is_key(&self, entry: Block, length: usize, key: SharedBuf) -> bool {
+        if length != key.len() {
+            return false;
+        }
+        let stored = self.heap.memory(entry).slice(ENTRY_BYTES, length.next_multiple_of(8));
+        let stored = stored.cast::<u64>();
+        for word in 0..stored.len() {
+            let bytes = stored.get(word).unwrap_or(0).to_le_bytes();
+            for (at, byte) in bytes.into_iter().enumerate() {
+                let at = word * 8 + at;
+                if at < length && key.get(at) != Some(byte) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Takes an entry out of a chain. For the leader, which writes.
+    fn unlink(&self, bucket: usize, before: Block, next: u64) {
+        match before.is_none() {
+            true => self.heads.set(bucket, next),
+            false => self.set_word(before, 0, next),
+        }
+        if let Some(keys) = self.words.atomic(Word::Keys as usize) {
+            keys.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// Makes room for a value of so many bytes under a key, in an entry that is there already or a new
+    /// one; false when the heap is full, and all is as it was. The value is the caller's to fill, with
+    /// all threads; what was there before may be read until [`Self::close`], if it moved.
+    pub(crate) fn put<G: Group>(
+        &self,
+        group: G,
+        opened: &mut Opened,
+        key: SharedBuf,
+        length: usize,
+        expiry: u64,
+    ) -> bool {
+        let needed = value_offset(key.len()) + length;
+        let old = opened.entry;
+        // All threads have read the old lengths.
+        let fits = needed <= old.bytes() && old.bytes() < needed * 4;
+        let mut entry = old;
+        if group.is_leader() {
+            if !fits {
+                entry = self.heap.allocate(needed).unwrap_or(Block::NONE);
+                if !entry.is_none() {
+                    self.link(opened, entry);
+                }
+            }
+            if !entry.is_none() {
+                self.set_word(entry, 2, expiry);
+                self.set_word(entry, 3, key.len() as u64 | (length as u64) << 32);
+            }
+        }
+        let [made] = group.broadcast([entry.0]);
+        let entry = Block(made);
+        if entry.is_none() {
+            return false;
+        }
+        if entry != old {
+            let to = self.heap.memory(entry).slice(ENTRY_BYTES, key.len());
+            buf::copy(group, key, to);
+            opened.stale = old;
+        }
+        (opened.entry, opened.expiry, opened.length) = (entry, expiry, length);
+        true
+    }
+
+    /// Puts a new entry in the place of the old one, or first. For the leader.
+    fn link(&self, opened: &Opened, entry: Block) {
+        let (old, before) = (opened.entry, opened.before);
+        let next = match old.is_none() {
+            true => self.heads.get(opened.bucket).unwrap_or(0),
+            false => self.word(old, 0),
+        };
+        self.set_word(entry, 0, next);
+        self.set_word(entry, 1, opened.hash);
+        match old.is_none() || before.is_none() {
+            true => self.heads.set(opened.bucket, entry.0),
+            false => self.set_word(before, 0, entry.0),
+        }
+        if old.is_none() {
+            self.count(Word::Keys, 1);
+        }
+    }
+
+    /// Changes when an entry expires.
+    pub(crate) fn set_expiry<G: Group>(&self, group: G, opened: &Opened, expiry: u64) {
+        if group.is_leader() {
+            self.set_word(opened.entry, 2, expiry);
+        }
+    }
+
+    /// Takes the entry out; it may be read until [`Self::close`].
+    pub(crate) fn remove<G: Group>(&self, group: G, opened: &mut Opened) {
+        if group.is_leader() {
+            self.unlink(opened.bucket, opened.before, self.word(opened.entry, 0));
+        }
+        opened.stale = opened.entry;
+    }
+
+    /// Releases the bucket, once all threads are done with it.
+    #[inline(always)]
+    pub(crate) fn close<G: Group>(&self, group: G, opened: Opened) {
+        group.barrier();
+        if group.is_leader() {
+            self.heap.free(opened.stale);
+            if let Some(lock) = self.lock(opened.bucket) {
+                match opened.writing {
+                    true => lock.release_write(),
+                    false => lock.release_read(),
+                }
+            }
+        }
+    }
+
+    /// Removes entries of some buckets that have expired, all threads at it. Nobody is waited for.
+    pub(crate) fn expire_some<G: Group>(&self, group: G) {
+        let mut begin = 0;
+        if group.is_leader() {
+            let more = (SWEEP * group.size()) as u64;
+            begin = self.words.atomic(Word::Swept as usize).map_or(0, |w| w.fetch_add(more, Relaxed));
+        }
+        let [begin] = group.broadcast([begin]);
+        for turn in 0..SWEEP {
+            let at = begin as usize + turn * group.size() + group.rank();
+            let bucket = at & (self.buckets() - 1);
+            if self.heads.get(bucket).unwrap_or(0) != 0
+                && let Some(_guard) = self.lock(bucket).and_then(RwLock::try_write)
+            {
+                let now = self.now();
+                let removed = self.drop_from(bucket, |expiry| expiry != 0 && expiry <= now);
+                self.count(Word::Expired, removed);
+            }
+        }
+        group.barrier();
+    }
+
+    /// Removes all entries, all threads at it. False if a bucket could not be had.
+    pub(crate) fn clear<G: Group>(&self, group: G) -> bool {
+        let mut failed = false;
+        let mut bucket = group.rank();
+        while bucket < self.buckets() {
+            if self.heads.get(bucket).unwrap_or(0) != 0 {
+                match self.lock(bucket).and_then(|lock| lock.write(PATIENCE_NS)) {
+                    Some(_guard) => _ = self.drop_from(bucket, |_| true),
+                    None => failed = true,
+                }
+            }
+            bucket += group.size();
+        }
+        !group.any(failed)
+    }
+
+    /// Removes entries of a bucket by when they expire. For one thread, which has locked it.
+    fn drop_from(&self, bucket: usize, doomed: impl Fn(u64) -> bool) -> u64 {
+        let (mut entry, mut before) = (Block(self.heads.get(bucket).unwrap_or(0)), Block::NONE);
+        let mut removed = 0;
+        while !entry.is_none() {
+            let next = self.word(entry, 0);
+            if doomed(self.word(entry, 2)) {
+                self.unlink(bucket, before, next);
+                self.heap.free(entry);
+                removed += 1;
+            } else {
+                before = entry;
+            }
+            entry = Block(next);
+        }
+        removed
+    }
+
+    /// Calls `each` with every key of a bucket that has not expired; false if the bucket could not be
+    /// had. For one thread.
+    pub(crate) fn keys_of(&self, bucket: usize, mut each: impl FnMut(SharedBuf)) -> bool {
+        if self.heads.get(bucket).unwrap_or(0) == 0 {
+            return true;
+        }
+        let Some(_guard) = self.lock(bucket).and_then(|lock| lock.read(PATIENCE_NS)) else {
+            return false;
+        };
+        let now = self.now();
+        let mut entry = Block(self.heads.get(bucket).unwrap_or(0));
+        while !entry.is_none() {
+            let (expiry, lengths) = (self.word(entry, 2), self.word(entry, 3));
+            if expiry == 0 || expiry > now {
+                each(self.heap.memory(entry).slice(ENTRY_BYTES, lengths as u32 as usize));
+            }
+            entry = Block(self.word(entry, 0));
+        }
+        true
+    }
+}

@@ -1,0 +1,197 @@
+//! Answers on their way to a client: staged in shared memory, sent when the stage is full or the
+//! requests at hand are answered, kept in a block of the heap while the client does not read.
+
+use gpunet_device::calls::{MSG_DONTWAIT, gsend};
+use gpunet_device::{Errno, Group, Handle, On, SharedBuf, buf};
+
+use crate::heap::{Block, Heap, MOST};
+
+/// The answers of one connection at one event.
+pub(crate) struct Output<G: Group> {
+    pub(crate) on: On<G>,
+    pub(crate) heap: Heap,
+    pub(crate) handle: Handle,
+    stage: SharedBuf,
+    staged: usize,
+    /// What the client has not taken: bytes `sent..kept_len` of the block.
+    pub(crate) kept: Block,
+    pub(crate) kept_sent: usize,
+    pub(crate) kept_len: usize,
+    /// Bytes that went into the send ring.
+    pub(crate) sent: u64,
+    /// Why nothing more can be sent: the connection is to be closed.
+    pub(crate) failed: Option<Errno>,
+}
+
+impl<G: Group> Output<G> {
+    pub(crate) fn new(on: On<G>, heap: Heap, stage: SharedBuf) -> Self {
+        Self {
+            on,
+            heap,
+            handle: Handle(0),
+            stage,
+            staged: 0,
+            kept: Block::NONE,
+            kept_sent: 0,
+            kept_len: 0,
+            sent: 0,
+            failed: None,
+        }
+    }
+
+    /// Begins with a connection and what is kept of it.
+    pub(crate) fn begin(&mut self, handle: Handle, kept: Block, kept_sent: usize, kept_len: usize) {
+        (self.handle, self.staged, self.sent, self.failed) = (handle, 0, 0, None);
+        (self.kept, self.kept_sent, self.kept_len) = (kept, kept_sent, kept_len);
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_blocked(&self) -> bool {
+        !self.kept.is_none()
+    }
+
+    #[inline(always)]
+    pub(crate) fn write(&mut self, bytes: SharedBuf) {
+        if bytes.len() <= self.stage.len() - self.staged {
+            let to = self.stage.slice(self.staged, bytes.len());
+            buf::copy(self.on.group(), bytes, to);
+            self.staged += bytes.len();
+        } else {
+            self.write_long(bytes);
+        }
+    }
+
+    /// Bytes that do not fit into the stage: sent from where they are.
+    #[inline(never)]
+    fn write_long(&mut self, bytes: SharedBuf) {
+        self.flush();
+        self.send_or_keep(bytes);
+    }
+
+    /// Writes `length` bytes, at most what the stage holds; each thread works out those that it writes.
+    #[inline(always)]
+    pub(crate) fn write_with(&mut self, length: usize, byte: impl Fn(usize) -> u8) {
+        if length > self.stage.len() - self.staged {
+            self.flush();
+        }
+        let (group, to) = (self.on.group(), self.stage.slice(self.staged, length));
+        let mut at = group.rank();
+        while at < to.len() {
+            to.set(at, byte(at));
+            at += group.size();
+        }
+        self.staged += to.len();
+    }
+
+    #[inline(always)]
+    pub(crate) fn write_number(&mut self, number: i64) {
+        let (negative, magnitude) = (usize::from(number < 0), number.unsigned_abs());
+        let mut digits = 1;
+        let mut rest = magnitude;
+        while rest >= 10 {
+            (digits, rest) = (digits + 1, rest / 10);
+        }
+        let length = digits + negative;
+        self.write_with(length, |at| {
+            if at < negative {
+                return b'-';
+            }
+            let mut rest = magnitude;
+            for _ in at + 1..length {
+                rest /= 10;
+            }
+            b'0' + (rest % 10) as u8
+        });
+    }
+
+    /// Sends what is staged; what the client does not take is kept.
+    pub(crate) fn flush(&mut self) {
+        let staged = self.stage.first(self.staged);
+        self.staged = 0;
+        // All threads have written their bytes.
+        self.on.group().barrier();
+        self.send_or_keep(staged);
+        // All threads have copied before the stage is written again.
+        self.on.group().barrier();
+    }
+
+    fn send_or_keep(&mut self, bytes: SharedBuf) {
+        if bytes.is_empty() || self.failed.is_some() {
+            return;
+        }
+        let sent = if self.is_blocked() { 0 } else { self.send(bytes) };
+        let rest = bytes.slice(sent, bytes.len());
+        if !rest.is_empty() && self.failed.is_none() {
+            self.keep(rest);
+        }
+    }
+
+    /// Sends as much as there is room for.
+    fn send(&mut self, bytes: SharedBuf) -> usize {
+        let mut done = 0;
+        while done < bytes.len() {
+            let rest = bytes.slice(done, bytes.len());
+            let sent = gsend(self.on.net(), self.on.group(), self.handle, rest, MSG_DONTWAIT);
+            match Errno::check(sent) {
+                Ok(0) | Err(Errno::EAGAIN) => break,
+                Ok(sent) => done += sent as usize,
+                Err(errno) => {
+                    self.failed = Some(errno);
+                    break;
+                }
+            }
+        }
+        self.sent += done as u64;
+        done
+    }
+
+    /// Appends to what is kept.
+    #[inline(never)]
+    fn keep(&mut self, bytes: SharedBuf) {
+        let (group, heap) = (self.on.group(), self.heap);
+        let needed = self.kept_len - self.kept_sent + bytes.len();
+        if self.kept_len + bytes.len() > self.kept.bytes() {
+            let mut block = Block::NONE;
+            if group.is_leader() {
+                // Twice as much, so that many short answers are not copied again and again.
+                let wanted = (needed * 2).min(MOST).max(needed);
+                let found = heap.allocate(wanted).or_else(|| heap.allocate(needed));
+                block = found.unwrap_or(Block::NONE);
+            }
+            let [block] = group.broadcast([block.0]);
+            let block = Block(block);
+            if block.is_none() {
+                self.failed = Some(Errno::ENOMEM);
+                return;
+            }
+            let unsent = self.kept_len - self.kept_sent;
+            let old = heap.memory(self.kept).slice(self.kept_sent, unsent);
+            buf::copy(group, old, heap.memory(block));
+            group.barrier();
+            if group.is_leader() {
+                heap.free(self.kept);
+            }
+            (self.kept, self.kept_sent, self.kept_len) = (block, 0, unsent);
+        }
+        let to = heap.memory(self.kept).slice(self.kept_len, bytes.len());
+        buf::copy(group, bytes, to);
+        group.barrier();
+        self.kept_len += bytes.len();
+    }
+
+    /// Sends what is kept, as much as there is room for.
+    pub(crate) fn send_kept(&mut self) {
+        if self.kept.is_none() {
+            return;
+        }
+        let left = self.heap.memory(self.kept).first(self.kept_len);
+        self.kept_sent += self.send(left.slice(self.kept_sent, self.kept_len));
+        if self.kept_sent == self.kept_len {
+            self.on.group().barrier();
+            if self.on.group().is_leader() {
+                self.heap.free(self.kept);
+            }
+            (self.kept, self.kept_sent, self.kept_len) = (Block::NONE, 0, 0);
+        }
+    }
+}

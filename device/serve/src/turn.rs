@@ -1,0 +1,240 @@
+//! What happens at an event of a connection: send what waits, receive, answer, keep the rest.
+
+use gpunet_device::calls::{MSG_DONTWAIT, grecv};
+use gpunet_device::{Errno, Group, SharedBuf, buf};
+
+use crate::connection::{CLOSING, ENDED, OPEN, Record, WAITS, WATCHES_ROOM};
+use crate::exchange::{Exchange, Protocol, Step};
+use crate::heap::{Block, MOST};
+use crate::memory::Counter;
+use crate::server::Server;
+
+/// How often a connection is received from at one event; then others have their turn.
+const ROUNDS: u32 = 8;
+
+/// What a round of a connection brought.
+struct Round {
+    /// Whether the receive ring was empty.
+    drained: bool,
+    received: u64,
+    requests: u64,
+}
+
+impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
+    /// Serves a connection, unless the event is of an older one.
+    pub(crate) fn turn(&mut self, number: u32, generation: u32) {
+        let Some(mut record) = self.memory.records().get(number as usize) else { return };
+        if record.generation != generation || !record.has(OPEN) {
+            return;
+        }
+        record.active_ns = self.common_time();
+        let (sent, kept) = (record.output_sent as usize, record.output_len as usize);
+        self.output.begin(record.handle, record.output, sent, kept);
+        self.output.send_kept();
+        let (mut received, mut requests, mut drained) = (0, 0, false);
+        let mut rounds = 0;
+        while !self.is_over(&record) && !self.output.is_blocked() && !drained && rounds < ROUNDS {
+            let round = self.round(number, &mut record);
+            received += round.received;
+            requests += round.requests;
+            drained = round.drained && !record.has(WAITS);
+            rounds += 1;
+        }
+        record.output = self.output.kept;
+        record.output_sent = self.output.kept_sent as u32;
+        record.output_len = self.output.kept_len as u32;
+        if self.on.group().is_leader() {
+            // Nobody waits for these.
+            self.memory.count(Counter::BytesIn, received);
+            self.memory.count(Counter::BytesOut, self.output.sent);
+            self.memory.count(Counter::Requests, requests);
+        }
+        self.leave(number, record, drained);
+    }
+
+    /// Whether the connection is to be closed now.
+    fn is_over(&self, record: &Record) -> bool {
+        self.output.failed.is_some() || record.has(CLOSING) && !self.output.is_blocked()
+    }
+
+    /// Ends a turn: closes the connection, or stores its record and has it watched for what it needs.
+    fn leave(&mut self, number: u32, mut record: Record, drained: bool) {
+        if self.is_over(&record) {
+            return self.close(number, record, self.output.failed.is_some());
+        }
+        let blocked = self.output.is_blocked();
+        let change = blocked != record.has(WATCHES_ROOM);
+        record.flags = record.flags & !WATCHES_ROOM | if blocked { WATCHES_ROOM } else { 0 };
+        let group = self.on.group();
+        if group.is_leader() {
+            self.memory.records().set(number as usize, record);
+            if change && blocked {
+                self.memory.count(Counter::Blocked, 1);
+            }
+        }
+        group.barrier();
+        // Where something is left to receive, no event would tell of it: to watch anew does.
+        let watch = change || !blocked && !drained;
+        if watch && self.watch(number, &record, Self::wanted(&record)).is_err() {
+            self.close(number, record, true);
+        }
+    }
+
+    /// Receives once and answers what is complete.
+    fn round(&mut self, number: u32, record: &mut Record) -> Round {
+        let (buffer, mut have) = self.input(record);
+        let mut round = Round { drained: true, received: 0, requests: 0 };
+        let room = buffer.slice(have, usize::MAX);
+        if room.is_empty() {
+            round.drained = false;
+        } else if !record.has(ENDED | WAITS) {
+            let (on, handle) = (self.on, record.handle);
+            let got = grecv(on.net(), on.group(), handle, room, MSG_DONTWAIT);
+            match Errno::check(got) {
+                Ok(0) => record.flags |= ENDED,
+                Ok(got) => {
+                    have += got as usize;
+                    round.received = got as u64;
+                    round.drained = (got as usize) < room.len();
+                }
+                Err(Errno::EAGAIN) => {}
+                Err(errno) => self.output.failed = Some(errno),
+            }
+        }
+        record.flags &= !WAITS;
+        let (used, needed) = self.answer(number, record, buffer.first(have), &mut round);
+        self.output.flush();
+        if record.has(ENDED) && !record.has(WAITS) && !self.output.is_blocked() {
+            record.flags |= CLOSING;
+        }
+        if !record.has(CLOSING) && self.output.failed.is_none() {
+            self.keep_input(record, buffer, used, have, needed);
+        }
+        round
+    }
+
+    /// Has the protocol answer complete requests. How many bytes they had, and how many the next one is
+    /// known to need.
+    fn answer(
+        &mut self,
+        number: u32,
+        record: &mut Record,
+        input: SharedBuf,
+        round: &mut Round,
+    ) -> (usize, usize) {
+        let memory = self.memory;
+        let states = memory.state::<P::State>(number);
+        let Some(state) = states.get(0).filter(|_| !input.is_empty()) else { return (0, 0) };
+        let (mut used, mut needed) = (0, 0);
+        let ended = record.has(ENDED);
+        let input_of = |used: usize| input.slice(used, usize::MAX);
+        let output = &mut self.output;
+        let mut exchange =
+            Exchange { input: input_of(0), ended, number, memory, output, state };
+        while used < input.len() {
+            exchange.input = input_of(used);
+            match self.protocol.answer(&mut exchange) {
+                Step::Consumed(bytes) => {
+                    used += bytes.clamp(1, input.len() - used);
+                    round.requests += 1;
+                }
+                Step::More(bytes) => {
+                    needed = bytes;
+                    break;
+                }
+                Step::Again => {
+                    record.flags |= WAITS;
+                    break;
+                }
+                Step::Close => {
+                    record.flags |= CLOSING;
+                    break;
+                }
+            }
+            if exchange.output.is_blocked() || exchange.output.failed.is_some() {
+                break;
+            }
+        }
+        let state = exchange.state;
+        self.on.group().barrier();
+        if self.on.group().is_leader() {
+            states.set(0, state);
+        }
+        (used, needed)
+    }
+
+    /// Where the connection's input is to be received, and how much of a request is there already.
+    fn input(&mut self, record: &mut Record) -> (SharedBuf, usize) {
+        let have = record.input_len as usize;
+        if record.input.is_none() {
+            return (self.stage, 0);
+        }
+        let kept = self.memory.heap().memory(record.input);
+        // Short ones return to shared memory, where parsing is fast; a block that was made for a long
+        // request goes on to be filled.
+        if kept.len() > self.stage.len() || have > self.stage.len() / 2 {
+            return (kept, have);
+        }
+        let group = self.on.group();
+        buf::copy(group, kept.first(have), self.stage);
+        group.barrier();
+        self.free_input(record);
+        (self.stage, have)
+    }
+
+    /// Gives an incomplete request's block back. All threads are done with it.
+    fn free_input(&mut self, record: &mut Record) {
+        if self.on.group().is_leader() {
+            self.memory.heap().free(record.input);
+        }
+        (record.input, record.input_len) = (Block::NONE, 0);
+    }
+
+    /// Keeps what was not consumed until more of it comes.
+    fn keep_input(
+        &mut self,
+        record: &mut Record,
+        buffer: SharedBuf,
+        used: usize,
+        have: usize,
+        needed: usize,
+    ) {
+        let (group, heap) = (self.on.group(), self.memory.heap());
+        let left = have - used;
+        if left == 0 {
+            group.barrier();
+            if !record.input.is_none() {
+                self.free_input(record);
+            }
+            return;
+        }
+        let most = (self.options.most_request as usize).min(MOST);
+        // A block that has room for all of the request stays.
+        if !record.input.is_none() && used == 0 && have < buffer.len() && needed <= buffer.len() {
+            record.input_len = have as u32;
+            return;
+        }
+        let waits = record.has(WAITS) || self.output.is_blocked();
+        if needed > most || !waits && left >= most {
+            self.output.failed = Some(Errno::EMSGSIZE);
+            return;
+        }
+        let mut block = Block::NONE;
+        if group.is_leader() {
+            let wanted = if waits { left } else { needed.max((left * 2).min(most)).max(left) };
+            block = heap.allocate(wanted).unwrap_or(Block::NONE);
+        }
+        let [block] = group.broadcast([block.0]);
+        let block = Block(block);
+        if block.is_none() {
+            self.output.failed = Some(Errno::ENOMEM);
+            return;
+        }
+        buf::copy(group, buffer.slice(used, left), heap.memory(block));
+        group.barrier();
+        if !record.input.is_none() {
+            self.free_input(record);
+        }
+        (record.input, record.input_len) = (block, left as u32);
+    }
+}
