@@ -20,7 +20,7 @@
 //! `wait` and `relay` end waits, `socket` is a socket's record and `channel` the data path; `library` holds the functions
 //! that kernels call: compiled once, into an image of its own, which the driver's linker joins with
 //! kernels. [`calls`] holds the familiar calls (`gsocket`, `gsend` ...) and [`stream`], [`poller`] the
-//! types in the manner of `std::net`. [`kernel`] declares kernels. The same source compiles for `nvptx64-nvidia-cuda` and for the
+//! types in the manner of `std::net`. [`kernel`] declares kernels, and [`sync`] has atomics and locks for them. The same source compiles for `nvptx64-nvidia-cuda` and for the
 //! host, where threads are coroutines.
 
 #![no_std]
@@ -57,6 +57,7 @@ mod slice;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 mod socket;
 pub mod stream;
+pub mod sync;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 mod wait;
 

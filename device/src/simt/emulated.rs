@@ -10,6 +10,10 @@ use core::ptr::NonNull;
 
 use super::{Position, SCRATCH_WORDS, Scope, WARP};
 
+mod atomic;
+
+pub(crate) use atomic::fence as atomic_fence;
+
 /// What the emulator supplies to one running GPU thread.
 pub trait EmulatedThread {
     /// Where this thread stands in its block and grid.

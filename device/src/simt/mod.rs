@@ -14,8 +14,10 @@
 //! | the next lane's line | `shfl.sync.idx`, whole warps | not there: a line is loaded again |
 //! | [`now_ns`] | `%globaltimer` | monotonic clock or virtual time |
 //! | [`pause`] | nothing | lets other coroutines run |
+//! | atomics of [`crate::sync`] | `ld`, `st`, `atom`, `fence` in assembly | those of the CPU |
 //! | back-off | `nanosleep` | nothing |
 
+pub(crate) mod atomic;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod emulated;
 #[cfg(target_arch = "nvptx64")]
@@ -311,6 +313,12 @@ pub(crate) unsafe fn store_plain<T: Copy>(to: *mut T, value: T) {
 #[inline(always)]
 pub(crate) fn acquire_fence() {
     crate::abi::word::acquire_fence();
+}
+
+/// Orders memory accesses of the calling thread, for all of the system or for this GPU.
+#[inline(always)]
+pub(crate) fn atomic_fence(system: bool, order: atomic::Ordering) {
+    backend::atomic_fence(system, order);
 }
 
 /// Makes everything this thread has seen and done visible on this GPU before its next stores.

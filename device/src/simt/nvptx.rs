@@ -11,8 +11,10 @@
 
 use core::arch::{asm, global_asm, nvptx};
 
+mod atomic;
 mod memory;
 
+pub(crate) use atomic::fence as atomic_fence;
 pub(crate) use memory::*;
 
 use super::{Position, SCRATCH_WORDS, Scope, WARP};

@@ -10,6 +10,7 @@
 //!               ├─ way     which way all go: TCP, RDMA or from kernel to kernel; where words lie
 //!               ├─ memory  arrays in GPU memory, flags that host and kernels share
 //!               ├─ attack  launches kernels that spoil what they share with the proxy
+//!               ├─ counting  a kernel whose threads count and lock
 //!               ├─ child   processes beside the test's own
 //!               ├─ heap    an allocator that counts, for tests of memory
 //!               ├─ process what this process has: descriptors, mappings
@@ -21,6 +22,7 @@
 
 pub mod attack;
 pub mod child;
+pub mod counting;
 pub mod faults;
 pub mod heap;
 pub mod job;

@@ -26,7 +26,7 @@ macro_rules! plain {
         unsafe impl Plain for $t {}
     )* };
 }
-plain!(u8, u64, Mutation, Op, Outcome, Pair, Register, Span, PollFd, Event, SocketAddr);
+plain!(u8, u32, u64, Mutation, Op, Outcome, Pair, Register, Span, PollFd, Event, SocketAddr);
 
 /// Values in GPU memory.
 pub(crate) struct Array<T> {

@@ -73,7 +73,7 @@ fn in_source(root: &Path, kernels: impl Iterator<Item = PathBuf>) -> Result<Outc
 /// What is wrong with the PTX of the device library, or of a kernel crate.
 pub(crate) fn in_ptx(ptx: &str, is_library: bool) -> Result<Vec<String>> {
     prove()?;
-    let mut wrong = other_exchanges(ptx);
+    let mut wrong = if is_library { other_exchanges(ptx) } else { compilers_exchanges(ptx) };
     wrong.extend(copied_calls(ptx));
     wrong.extend(if is_library { frames(ptx) } else { copies_of_the_library(ptx) });
     Ok(wrong)
@@ -114,6 +114,14 @@ fn prove() -> Result<()> {
             rule: other_exchanges,
             planted: "\t@%p1 atom.relaxed.gpu.global.add.u64 \t%rd1, [%rd2], 1;",
             clean: "\tatom.acq_rel.sys.cas.b64 \t%rd1, [%rd2];\n\tbarrier.cta.red.or.pred %p1, 0;",
+        },
+        Proof {
+            about: "exchanges that the compiler makes",
+            rule: compilers_exchanges,
+            planted: "\t// begin inline asm\n\tatom.acquire.gpu.add.u32 %r1, [%rd1], %r2;\n\
+                \t// end inline asm\n\tatom.global.add.u32 \t%r3, [%rd2], 1;",
+            clean: "\t// begin inline asm\n\tatom.acquire.gpu.add.u32 %r1, [%rd1], %r2;\n\
+                \t// end inline asm\n\tatom.acq_rel.sys.cas.b64 \t%rd1, [%rd2];",
         },
         Proof {
             about: "frames",
@@ -273,6 +281,18 @@ fn other_exchanges(ptx: &str) -> Vec<String> {
         .filter(|line| !EXCHANGES.iter().any(|meant| line.starts_with(meant)))
         .map(|line| format!("`{line}` is not among the instructions that shared words permit"))
         .collect()
+}
+
+/// The same in kernels, which also have those of `gpunet_device::sync`: written out as assembly, with
+/// their scope and ordering. What the compiler makes of `core`'s has neither.
+fn compilers_exchanges(ptx: &str) -> Vec<String> {
+    let mut assembly = false;
+    let compiled = ptx.lines().filter(|line| {
+        let line = line.trim();
+        assembly = line == "// begin inline asm" || assembly && line != "// end inline asm";
+        !assembly
+    });
+    other_exchanges(&compiled.fold(String::new(), |text, line| text + line + "\n"))
 }
 
 /// Functions of the data path that have a stack frame, or that are not there at all.
