@@ -3,6 +3,7 @@
 //! What ends a GPU, a net or a process for good (`fault`, `proxy_panic`, `interrupt`) and what only the emulated GPU can
 //! tell (`divergence`) has a program of its own, as has what measures the process (`thousand`).
 
+mod buffers;
 mod endings;
 mod export;
 mod faults;
