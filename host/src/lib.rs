@@ -38,7 +38,9 @@ pub use gpunet_device::{
     Domain, Errno, Handle, Kernel, KernelArg, Shared, SocketAddr, buf::Plain, kernel_arg, kernels,
 };
 pub use memory::{Window, WordPlacement, WordsRefused, WordsReport};
-pub use net::{Launch, LaunchError, Net, NetBuilder, NetError, Policy, Rule, RuleError, Shape};
+pub use net::{
+    Launch, LaunchError, ListenOptions, Net, NetBuilder, NetError, Policy, Rule, RuleError, Shape,
+};
 pub use proxy::message::Released;
 pub use proxy::statistics::{SocketState, Statistics};
 pub use transport::rdma::AdapterReport;

@@ -35,6 +35,7 @@ pub use crate::settings::policy::{Policy, Rule, RuleError};
 pub use builder::NetBuilder;
 pub use error::{LaunchError, NetError};
 pub use launch::{Launch, Shape};
+pub use sockets::ListenOptions;
 
 use crate::gpu::Gpu;
 use crate::memory::{CpuWords, Memory, WordPlacement};

@@ -6,6 +6,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use gpunet_device::abi::errno::Errno;
+use gpunet_device::abi::option::SocketOption;
 use gpunet_device::{Handle, SocketAddr};
 
 use super::{ANSWER, Net, NetError};
@@ -13,24 +14,98 @@ use crate::pool::Account;
 use crate::proxy::entry::{Entry, Owner, Wishes};
 use crate::proxy::message::{Message, Released};
 use crate::proxy::stream::StreamPhase;
-use crate::settings::config::BACKLOG;
+use crate::settings::config::{BACKLOG, MAX_BACKLOG};
 use crate::transport::{self, Endpoint, RingRegion};
+
+/// How [`Net::listen_with`] listens; a new one as [`Net::listen`] does.
+///
+/// ```
+/// # use gpunet_host::ListenOptions;
+/// let options = ListenOptions::new().backlog(1024).reuse_port(true);
+/// # let _ = options;
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct ListenOptions {
+    backlog: u32,
+    reuse_port: bool,
+    only_v6: Option<bool>,
+}
+
+impl Default for ListenOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ListenOptions {
+    /// A backlog of 512, a port of its own, and IPv4 beside IPv6 as the system has it.
+    pub const fn new() -> Self {
+        Self { backlog: BACKLOG, reuse_port: false, only_v6: None }
+    }
+
+    /// Connections that the system keeps for kernels to accept, 1 to 4096; it may keep fewer
+    /// (`net.core.somaxconn`).
+    pub const fn backlog(mut self, connections: u32) -> Self {
+        self.backlog = connections;
+        self
+    }
+
+    /// SO_REUSEPORT: shares the port with listeners of the same user that say so, too, also in other
+    /// processes; the system spreads connections over them. RDMA has no such thing.
+    pub const fn reuse_port(mut self, share: bool) -> Self {
+        self.reuse_port = share;
+        self
+    }
+
+    /// IPV6_V6ONLY: whether an IPv6 listener leaves IPv4 peers alone; `[::]` takes both on most
+    /// systems unless it is set.
+    pub const fn only_v6(mut self, only: bool) -> Self {
+        self.only_v6 = Some(only);
+        self
+    }
+
+    /// What is to be set before bind.
+    fn socket_options(self) -> impl Iterator<Item = (SocketOption, u64)> {
+        let reuse_port = self.reuse_port.then_some((SocketOption::ReusePort, 1));
+        let only_v6 = self.only_v6.map(|only| (SocketOption::V6Only, u64::from(only)));
+        reuse_port.into_iter().chain(only_v6)
+    }
+}
 
 impl Net {
     /// Listens at an address, for kernels to accept from. Its handle, and the address with the
-    /// port that the system chose.
+    /// port that the system chose. The port is this listener's alone: a second one gets EADDRINUSE.
     ///
     /// # Errors
-    /// What the system says to bind or listen.
+    /// What the system says to bind or listen; a net whose kernel has faulted.
     pub fn listen(&self, address: impl Into<SocketAddr>) -> Result<(Handle, SocketAddr), NetError> {
+        self.listen_with(address, ListenOptions::new())
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// As [`listen`](Self::listen), and options that the address does not have.
+    pub fn listen_with(
+        &self,
+        address: impl Into<SocketAddr>,
+        options: ListenOptions,
+    ) -> Result<(Handle, SocketAddr), NetError> {
+        if !(1..=MAX_BACKLOG).contains(&options.backlog) {
+            return Err(NetError::Setting("backlog: 1 to 4096"));
+        }
         let address = address.into();
-        let failed = |call| move |errno| NetError::Socket { call, errno };
-        let domain = address.domain().ok_or(Errno::EAFNOSUPPORT).map_err(failed("listen"))?;
+        let failed = |call| move |errno| NetError::Listen { address, call, errno };
+        let domain = address.domain().ok_or(Errno::EAFNOSUPPORT).map_err(failed("socket"))?;
         let mut socket = self.shared.transports.make(domain).map_err(failed("socket"))?;
+        for (option, value) in options.socket_options() {
+            socket.set_option(option, value).map_err(failed("setsockopt"))?;
+        }
         socket.bind(&address).map_err(failed("bind"))?;
-        socket.listen(BACKLOG).map_err(failed("listen"))?;
+        socket.listen(options.backlog).map_err(failed("listen"))?;
         let bound = socket.local_addr().map_err(failed("getsockname"))?;
-        Ok((self.adopt(socket, true)?, bound))
+        Ok((self.adopt(socket, Some(options.backlog))?, bound))
     }
 
     /// Hands a connected or listening socket of the program over to kernels. It stays open when
@@ -41,10 +116,11 @@ impl Net {
     pub fn hand_over(&self, socket: impl Into<OwnedFd>) -> Result<Handle, NetError> {
         let failed = |errno| NetError::Socket { call: "hand_over", errno };
         let (socket, listens) = transport::adopt(socket.into()).map_err(failed)?;
-        self.adopt(socket, listens)
+        self.adopt(socket, listens.then_some(BACKLOG))
     }
 
-    fn adopt(&self, socket: Endpoint, listens: bool) -> Result<Handle, NetError> {
+    /// Takes in a stream, or a listener with that backlog.
+    fn adopt(&self, socket: Endpoint, backlog: Option<u32>) -> Result<Handle, NetError> {
         self.check_alive()?;
         let failed = |errno| NetError::Socket { call: "hand_over", errno };
         let shared = &self.shared;
@@ -52,8 +128,8 @@ impl Net {
         let handle = shared.pool.take_handle(Account::Own).map_err(failed)?;
         let index = shared.index(handle);
         let mut made = Entry::new(handle, index, Owner::Host, wishes, Some(socket));
-        let rings = if listens {
-            let share = shared.config.unaccepted;
+        let rings = if let Some(backlog) = backlog {
+            let share = backlog.min(shared.config.unaccepted);
             let word = shared.memory.receive_head(index).load();
             shared.ring(share * 8, word).map(|ring| made.start_listening(shared, ring, share))
         } else {

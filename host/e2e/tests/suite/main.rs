@@ -12,6 +12,7 @@ mod handover;
 mod kept;
 mod launches;
 mod limits;
+mod listening;
 mod local;
 mod nets;
 mod pollers;
