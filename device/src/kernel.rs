@@ -1,5 +1,8 @@
 //! Declaring kernels: once, in one place, for both GPUs.
 
+#[cfg(not(target_arch = "nvptx64"))]
+use std::{any::Any, sync::Arc, vec::Vec};
+
 use crate::abi::address::SocketAddr;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
@@ -85,6 +88,136 @@ macro_rules! tuples {
 }
 tuples! { ; A; A B; A B C; A B C D; A B C D E; A B C D E F; A B C D E F H; A B C D E F H I; }
 
+/// What a launch takes for a kernel's argument of type `T`: a `T`, a [`BoundArg`] of one, or a
+/// buffer in GPU memory of the host crate, which the kernel gets as a [`Shared`].
+///
+/// # Safety
+/// Memory that the result names is handed to [`Launching::keep`], or is valid for kernels by the
+/// promise of whoever made the value ([`Shared::from_raw`]).
+#[cfg(not(target_arch = "nvptx64"))]
+#[allow(unsafe_code, reason = "an unsafe trait")]
+pub unsafe trait LaunchArg<T> {
+    /// The kernel's argument.
+    fn resolve(self, launching: &mut Launching) -> T;
+}
+
+/// A launch whose arguments are being put together, with the memory that they name.
+///
+/// Only with one of these does a buffer give its address away: host code that had a [`Shared`] of
+/// GPU memory could read through it, or launch a kernel after the memory is gone.
+#[cfg(not(target_arch = "nvptx64"))]
+pub struct Launching {
+    kept: Vec<Memory>,
+}
+
+/// Memory that an argument names, of a type that the host crate knows.
+#[cfg(not(target_arch = "nvptx64"))]
+pub type Memory = Arc<dyn Any + Send + Sync>;
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl Launching {
+    /// For the host crate and for [`kernel_arg!`](crate::kernel_arg).
+    ///
+    /// # Safety
+    /// What is resolved with it goes to a kernel and to nothing else, and what it keeps lives until
+    /// that kernel has ended.
+    #[doc(hidden)]
+    #[allow(unsafe_code, reason = "a promise of the caller's")]
+    pub const unsafe fn new() -> Self {
+        Self { kept: Vec::new() }
+    }
+
+    /// Keeps memory as long as the kernel runs.
+    pub fn keep(&mut self, memory: Memory) {
+        self.kept.push(memory);
+    }
+
+    /// What it keeps.
+    #[must_use]
+    pub fn into_kept(self) -> Vec<Memory> {
+        self.kept
+    }
+}
+
+// SAFETY: its maker's promise, if it names memory.
+#[cfg(not(target_arch = "nvptx64"))]
+#[allow(unsafe_code, reason = "an unsafe trait")]
+unsafe impl<T: KernelArg> LaunchArg<T> for T {
+    fn resolve(self, _launching: &mut Launching) -> T {
+        self
+    }
+}
+
+/// A struct of [`kernel_arg!`](crate::kernel_arg) for launches, with the buffers that its fields
+/// name; made by its function `launch_arg`.
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Clone)]
+pub struct BoundArg<T> {
+    value: T,
+    kept: Vec<Memory>,
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl<T: KernelArg> BoundArg<T> {
+    /// For [`kernel_arg!`](crate::kernel_arg).
+    ///
+    /// # Safety
+    /// `make` puts what it resolves into the value and nowhere else.
+    #[doc(hidden)]
+    #[allow(unsafe_code, reason = "a promise of the caller's")]
+    pub unsafe fn new(make: impl FnOnce(&mut Launching) -> T) -> Self {
+        // SAFETY: the value is private until a launch resolves it, which then keeps the same.
+        let mut launching = unsafe { Launching::new() };
+        let value = make(&mut launching);
+        Self { value, kept: launching.kept }
+    }
+}
+
+// SAFETY: all that the fields name is kept.
+#[cfg(not(target_arch = "nvptx64"))]
+#[allow(unsafe_code, reason = "an unsafe trait")]
+unsafe impl<T: KernelArg> LaunchArg<T> for BoundArg<T> {
+    fn resolve(self, launching: &mut Launching) -> T {
+        launching.kept.extend(self.kept);
+        self.value
+    }
+}
+
+// SAFETY: as above.
+#[cfg(not(target_arch = "nvptx64"))]
+#[allow(unsafe_code, reason = "an unsafe trait")]
+unsafe impl<T: KernelArg> LaunchArg<T> for &BoundArg<T> {
+    fn resolve(self, launching: &mut Launching) -> T {
+        self.clone().resolve(launching)
+    }
+}
+
+/// A tuple of [`LaunchArg`]s for the [`KernelArgs`] `A`.
+#[cfg(not(target_arch = "nvptx64"))]
+pub trait LaunchArgs<A> {
+    /// The kernel's arguments.
+    fn resolve(self, launching: &mut Launching) -> A;
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+macro_rules! launch_tuples {
+    ($($($name:ident $given:ident)*;)*) => { $(
+        impl<$($name, $given: LaunchArg<$name>),*> LaunchArgs<($($name,)*)> for ($($given,)*) {
+            #[allow(non_snake_case, unused_variables, clippy::unused_unit)]
+            fn resolve(self, launching: &mut Launching) -> ($($name,)*) {
+                let ($($given,)*) = self;
+                ($($given.resolve(launching),)*)
+            }
+        }
+    )* };
+}
+#[cfg(not(target_arch = "nvptx64"))]
+launch_tuples! {
+    ; A GA; A GA B GB; A GA B GB C GC; A GA B GB C GC D GD; A GA B GB C GC D GD E GE;
+    A GA B GB C GC D GD E GE F GF; A GA B GB C GC D GD E GE F GF H GH;
+    A GA B GB C GC D GD E GE F GF H GH I GI;
+}
+
 /// Fails to compile for types that no kernel may take.
 #[doc(hidden)]
 pub const fn assert_kernel_arg<T: KernelArg>() {}
@@ -141,6 +274,24 @@ macro_rules! kernels {
 ///     }
 /// }
 /// ```
+///
+/// Where a field is a [`Shared`](crate::Shared) and the program has a buffer for it, `launch_arg`
+/// takes the fields in their order, the buffer by reference, and gives what a launch takes.
+///
+/// ```
+/// gpunet_device::kernel_arg! {
+///     /// A table and how to hash.
+///     pub struct Table {
+///         /// Its entries.
+///         pub entries: gpunet_device::Shared<u64>,
+///         /// Mixed into hashes.
+///         pub seed: u64,
+///     }
+/// }
+/// // With a buffer of the host crate: Table::launch_arg(&buffer, 7).
+/// let table = Table::launch_arg(gpunet_device::Shared::EMPTY, 7);
+/// # let _ = table;
+/// ```
 #[macro_export]
 macro_rules! kernel_arg {
     ($(#[$meta:meta])* pub struct $name:ident { $($(#[$field_meta:meta])* pub $field:ident: $ty:ty),* $(,)? }) => {
@@ -153,5 +304,22 @@ macro_rules! kernel_arg {
         // SAFETY: repr(C), and every field is a KernelArg.
         #[allow(unsafe_code)]
         unsafe impl $crate::KernelArg for $name {}
+
+        #[cfg(not(target_arch = "nvptx64"))]
+        impl $name {
+            /// For a launch: the fields in their order, buffers in GPU memory for those that are
+            /// `Shared`.
+            #[allow(unsafe_code, unused_variables, clippy::too_many_arguments)]
+            pub fn launch_arg(
+                $($field: impl $crate::kernel::LaunchArg<$ty>),*
+            ) -> $crate::kernel::BoundArg<Self> {
+                // SAFETY: all that is resolved goes into the struct.
+                unsafe {
+                    $crate::kernel::BoundArg::new(|launching| Self {
+                        $($field: $crate::kernel::LaunchArg::resolve($field, launching)),*
+                    })
+                }
+            }
+        }
     };
 }

@@ -9,7 +9,9 @@
 //!        └─ memory     the words and rings that GPU and CPU share
 //! ```
 //!
-//! A program opens a [`Gpu`], loads the [`Module`] with its kernels, makes a [`Net`], launches.
+//! A program opens a [`Gpu`], loads the [`Module`] with its kernels, makes a [`Net`] and perhaps
+//! [`Buffer`]s, launches. It depends on this crate and on its kernels' crate: what of
+//! `gpunet-device` host code uses is found here, too.
 
 #![cfg_attr(
     all(feature = "simulation", not(test)),
@@ -30,9 +32,15 @@ mod settings;
 mod simulation;
 pub mod transport;
 
-pub use gpu::{Gpu, GpuChoice, GpuError, GpuKind, KernelError, Module};
+pub use gpu::{Buffer, Gpu, GpuChoice, GpuError, GpuKind, KernelError, Module};
+/// Of `gpunet-device`, what host code uses.
+pub use gpunet_device::{
+    Domain, Errno, Handle, Kernel, KernelArg, Shared, SocketAddr, buf::Plain, kernel_arg, kernels,
+};
 pub use memory::{Window, WordPlacement, WordsRefused, WordsReport};
-pub use net::{Launch, LaunchError, Net, NetBuilder, NetError, Policy, Rule, RuleError, Shape};
+pub use net::{
+    Launch, LaunchError, ListenOptions, Net, NetBuilder, NetError, Policy, Rule, RuleError, Shape,
+};
 pub use proxy::message::Released;
 pub use proxy::statistics::{SocketState, Statistics};
 pub use transport::rdma::AdapterReport;

@@ -38,7 +38,8 @@ pub(crate) struct Record {
     pub(crate) next_free: u32,
     /// What of it is over: see the constants.
     pub(crate) flags: u32,
-    reserved: [u32; 4],
+    /// Zero.
+    pub(crate) reserved: [u32; 4],
 }
 
 const _: () = assert!(size_of::<Record>() == 80);

@@ -167,7 +167,7 @@ impl Arena {
     fn check(&self, offset: usize, length: usize) -> Result<(), GpuError> {
         let end = offset.saturating_add(length);
         if end > self.len() {
-            return Err(GpuError::OutOfRange { offset, end, len: self.len() });
+            return Err(GpuError::OutOfRange { unit: "bytes", offset, end, len: self.len() });
         }
         Ok(())
     }

@@ -246,8 +246,10 @@ pub enum GpuError {
         why: String,
     },
     /// An access outside a piece of memory.
-    #[error("access to bytes {offset} to {end} of {len} bytes of GPU memory")]
+    #[error("access to {unit} {offset} to {end} of {len} {unit} of GPU memory")]
     OutOfRange {
+        /// What is counted: `bytes`, or the `elements` of a buffer.
+        unit: &'static str,
         /// Where it starts.
         offset: usize,
         /// Where it ends.
@@ -255,6 +257,9 @@ pub enum GpuError {
         /// How large the memory is.
         len: usize,
     },
+    /// A kernel was given memory that it cannot reach.
+    #[error("a buffer of another GPU was passed to a kernel: make it on the GPU of the net")]
+    OtherGpu,
     /// This GPU cannot do that.
     #[error("{what} is not possible on the {kind} GPU: {remedy}")]
     Unsupported {

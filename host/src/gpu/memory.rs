@@ -241,6 +241,11 @@ impl DeviceMemory {
         self.bytes == 0
     }
 
+    /// Whether it was made by that backend.
+    pub(super) fn is_owned_by<O: Owner>(&self, owner: &Arc<O>) -> bool {
+        ptr::addr_eq(Arc::as_ptr(&self.owner), Arc::as_ptr(owner))
+    }
+
     /// Copies bytes out. A kernel may write them meanwhile: each byte is then old or new.
     ///
     /// # Errors
@@ -263,6 +268,7 @@ impl DeviceMemory {
         match offset.checked_add(len) {
             Some(end) if end <= self.bytes => Ok(self.device.wrapping_add(offset)),
             end => Err(GpuError::OutOfRange {
+                unit: "bytes",
                 offset,
                 end: end.unwrap_or(usize::MAX),
                 len: self.bytes,

@@ -8,6 +8,7 @@
 //!   Gpu ── load, host_memory, device_memory, launch
 //!    ├── cuda/      primary context, a stream for each launch, completion by polling events
 //!    └── emulated/  worker threads for each launch, coroutines for a block's threads
+//!   buffer          typed GPU memory that programs pass to kernels
 //!   arena           GPU memory that other processes can be given
 //!   window          the addresses where all of it lies
 //!   remote          how network devices reach GPU memory
@@ -18,6 +19,7 @@
 #![expect(unsafe_code, reason = "driver calls, mappings and switches of coroutines live here")]
 
 mod arena;
+mod buffer;
 mod choice;
 mod cuda;
 mod emulated;
@@ -38,6 +40,7 @@ use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+pub use buffer::Buffer;
 pub use choice::{Clock, EmulatedOptions, GpuChoice, GpuInfo, GpuKind};
 pub use error::{Blame, GpuError, KernelError, WaitOutcome};
 pub use launch::{Dim3, Entry, LaunchSpec, Running};
@@ -46,6 +49,7 @@ pub use module::{KernelNeeds, Module};
 pub use remote::RemoteWrites;
 
 pub(crate) use arena::Arena;
+pub(crate) use buffer::resolve;
 #[cfg(feature = "simulation")]
 pub(crate) use emulated::{stage::Stage, worker::SplitMix};
 pub(crate) use quarantine::Moment;
@@ -64,6 +68,8 @@ trait Backend: Send + Sync {
     }
     fn host_memory(&self, bytes: usize) -> Result<HostMemory, GpuError>;
     fn device_memory(&self, bytes: usize) -> Result<DeviceMemory, GpuError>;
+    /// Whether kernels on this GPU reach that memory, and keep it.
+    fn owns(&self, memory: &DeviceMemory) -> bool;
     fn launch(&self, launch: LaunchSpec<'_>) -> Result<Running, GpuError>;
     fn remote_writes(&self) -> RemoteWrites;
     fn flush_remote_writes(&self) -> Result<(), GpuError>;
@@ -147,7 +153,7 @@ impl Gpu {
         self.inner.host_memory(bytes)
     }
 
-    /// Memory of the GPU, zeroed.
+    /// Memory of the GPU, zeroed; [`buffer`](Self::buffer) is the typed form.
     ///
     /// # Errors
     /// A size of 0 or beyond memory, or what the driver says.

@@ -47,7 +47,7 @@ impl DeviceMemory {
                 .file
                 .try_clone()
                 .map_err(|error| GpuError::System { call: "dup", text: error.to_string() }),
-            None => Err(GpuError::OutOfRange { offset: 0, end: self.bytes, len: 0 }),
+            None => Err(GpuError::OutOfRange { unit: "bytes", offset: 0, end: self.bytes, len: 0 }),
         }
     }
 }

@@ -88,7 +88,7 @@ impl HostMemory {
     fn at(&self, offset: usize, length: usize) -> Result<*mut u8, GpuError> {
         let end = offset.saturating_add(length);
         if end > self.len() {
-            return Err(GpuError::OutOfRange { offset, end, len: self.len() });
+            return Err(GpuError::OutOfRange { unit: "bytes", offset, end, len: self.len() });
         }
         Ok(self.as_ptr().wrapping_add(offset))
     }

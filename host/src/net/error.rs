@@ -1,7 +1,7 @@
 //! What can go wrong with a net, and whose fault it is.
 
 use gpu_usermap::AccessError;
-use gpunet_device::Errno;
+use gpunet_device::{Errno, SocketAddr};
 
 use crate::gpu::{GpuError, KernelError};
 use crate::memory::WordsRefused;
@@ -36,6 +36,16 @@ pub enum NetError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The address's: nobody can listen there, or not so.
+    #[error("cannot listen at {address}: {call}: {errno}{}", listen_remedy(*.errno))]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// What was tried.
+        call: &'static str,
+        /// How it failed.
+        errno: Errno,
+    },
     /// A socket's: what the call on it came to.
     #[error("{call}: {errno}")]
     Socket {
@@ -64,6 +74,18 @@ pub enum NetError {
         /// How long it was waited for.
         seconds: u64,
     },
+}
+
+/// What to do about it, where that is known.
+fn listen_remedy(errno: Errno) -> &'static str {
+    match errno {
+        Errno::EADDRINUSE => {
+            "; another socket has that port: choose another one, or have both share it \
+             (ListenOptions::reuse_port)"
+        }
+        Errno::EACCES => "; ports below 1024 are for privileged programs",
+        _ => "",
+    }
 }
 
 /// How a launch ended, when not well.

@@ -4,10 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use gpunet_device::Kernel;
 use gpunet_device::abi::errno::Errno;
+use gpunet_device::abi::layout::MAX_LAUNCHES;
+use gpunet_device::kernel::{KernelArgs, LaunchArgs};
 
-use super::LaunchError;
-use crate::gpu::{Dim3, KernelError, Running};
+use super::{LaunchError, Net, NetError};
+use crate::gpu::{self, Dim3, KernelError, LaunchSpec, Running};
 use crate::proxy::shared::Shared;
 
 /// How a launch is laid out: blocks, threads, shared memory.
@@ -29,6 +32,85 @@ impl Shape {
     pub fn shared_memory(mut self, bytes: u32) -> Self {
         self.shared_bytes = bytes;
         self
+    }
+}
+
+impl Net {
+    /// Starts a kernel with this net as its first argument and `arguments` behind it: a tuple of
+    /// what the kernel takes, with a `&`[`Buffer<T>`](crate::gpu::Buffer) for each
+    /// [`Shared<T>`](gpunet_device::Shared).
+    ///
+    /// # Errors
+    /// A launch that the GPU refuses, a buffer of another GPU, or a net that is of no more use.
+    pub fn launch<A: KernelArgs>(
+        &self,
+        kernel: Kernel<A>,
+        shape: Shape,
+        arguments: impl LaunchArgs<A>,
+    ) -> Result<Launch, NetError> {
+        self.check_alive()?;
+        let (arguments, buffers) = gpu::resolve(&self.gpu, arguments)?;
+        let (slot, epoch) = self.take_slot()?;
+        self.shared.memory.clear_stop(slot as usize);
+        // A proxy thread that panicked before then has told a launch that was not there yet.
+        if let Err(error) = self.check_alive() {
+            self.give_slot_back(slot);
+            return Err(error);
+        }
+        let device_net = self.shared.memory.device_net(slot, epoch);
+        let mut params = vec![crate::memory::bytes_of(&device_net)];
+        arguments.each(&mut |address, bytes| params.push(crate::memory::bytes_at(address, bytes)));
+        let entry = kernel.entry();
+        let spec = LaunchSpec {
+            module: kernel.module(),
+            kernel: kernel.name(),
+            grid: shape.grid,
+            block: shape.block,
+            shared_bytes: shape.shared_bytes,
+            params,
+            entry: Arc::new(move || entry(device_net, arguments)),
+        };
+        // Counted before it starts, so that the proxy is awake when its first request comes.
+        self.control.running.fetch_add(1, Ordering::AcqRel);
+        for inbox in &self.shared.inboxes {
+            inbox.wake();
+        }
+        let launched = self.gpu.launch(spec);
+        // The GPU knows of the kernel, and frees nothing while it runs.
+        drop(buffers);
+        match launched {
+            Ok(running) => {
+                let state = Arc::new(LaunchState::new(slot, running, Arc::clone(&self.shared)));
+                self.launches.lock().launches.push(Arc::clone(&state));
+                Ok(Launch { state })
+            }
+            Err(error) => {
+                self.control.running.fetch_sub(1, Ordering::AcqRel);
+                self.give_slot_back(slot);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Gives back the place of a launch that did not start.
+    fn give_slot_back(&self, slot: u32) {
+        self.shared.launches.set(slot, false);
+        self.launches.lock().taken.remove(&slot);
+    }
+
+    /// A place for a launch, and its number among all launches of the net.
+    fn take_slot(&self) -> Result<(u32, u64), NetError> {
+        let mut running = self.launches.lock();
+        if running.faulted {
+            return Err(NetError::Faulted);
+        }
+        let slot = (0..MAX_LAUNCHES)
+            .find(|slot| !running.taken.contains(slot))
+            .ok_or(NetError::TooManyLaunches(MAX_LAUNCHES))?;
+        running.taken.insert(slot);
+        running.launched += 1;
+        self.shared.launches.set(slot, true);
+        Ok((slot, running.launched))
     }
 }
 

@@ -19,44 +19,38 @@ mod error;
 mod injection;
 mod launch;
 mod printing;
+mod sockets;
 mod supervisor;
 mod watchdog;
 
-use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use gpunet_device::abi::errno::Errno;
-use gpunet_device::abi::layout::{Layout, MAX_LAUNCHES};
-use gpunet_device::kernel::KernelArgs;
-use gpunet_device::{Handle, Kernel, SocketAddr};
+use gpunet_device::abi::layout::Layout;
 
 pub use crate::settings::policy::{Policy, Rule, RuleError};
 pub use builder::NetBuilder;
 pub use error::{LaunchError, NetError};
 pub use launch::{Launch, Shape};
+pub use sockets::ListenOptions;
 
-use crate::gpu::{Gpu, LaunchSpec};
+use crate::gpu::Gpu;
 use crate::memory::{CpuWords, Memory, WordPlacement};
-use crate::pool::{Account, Pool};
+use crate::pool::Pool;
 use crate::proxy::drain::Drain;
-use crate::proxy::entry::{Entry, Owner, Wishes};
-use crate::proxy::message::{Message, Released};
+use crate::proxy::message::Message;
 use crate::proxy::shard::Shard;
 use crate::proxy::shared::{Inbox, RunningLaunches, Shared};
 use crate::proxy::statistics::{Counters, SocketState, Statistics};
-use crate::proxy::stream::StreamPhase;
 use crate::proxy::thread::{Control, ProxyThread};
-use crate::settings::config::{BACKLOG, Config};
+use crate::settings::config::Config;
 use crate::transport::p2p::P2p;
 use crate::transport::rdma::{AdapterReport, Rdma};
-use crate::transport::{
-    self, Endpoint, Placement, Placements, RingRegion, TransportChoice, Transports, system_sockets,
-};
+use crate::transport::{Placement, Placements, TransportChoice, Transports, system_sockets};
 use builder::Printer;
-use launch::LaunchState;
 use printing::Printing;
 use supervisor::Launches;
 
@@ -238,163 +232,11 @@ impl Net {
         self.shared.transports.adapters()
     }
 
-    /// Starts a kernel with this net as its first argument and `arguments` behind it.
-    ///
-    /// # Errors
-    /// A launch that the GPU refuses, or a net that is of no more use.
-    pub fn launch<A: KernelArgs>(
-        &self,
-        kernel: Kernel<A>,
-        shape: Shape,
-        arguments: A,
-    ) -> Result<Launch, NetError> {
-        self.check_alive()?;
-        let (slot, epoch) = self.take_slot()?;
-        self.shared.memory.clear_stop(slot as usize);
-        // A proxy thread that panicked before then has told a launch that was not there yet.
-        if let Err(error) = self.check_alive() {
-            self.give_slot_back(slot);
-            return Err(error);
-        }
-        let device_net = self.shared.memory.device_net(slot, epoch);
-        let mut params = vec![crate::memory::bytes_of(&device_net)];
-        arguments.each(&mut |address, bytes| params.push(crate::memory::bytes_at(address, bytes)));
-        let entry = kernel.entry();
-        let spec = LaunchSpec {
-            module: kernel.module(),
-            kernel: kernel.name(),
-            grid: shape.grid,
-            block: shape.block,
-            shared_bytes: shape.shared_bytes,
-            params,
-            entry: Arc::new(move || entry(device_net, arguments)),
-        };
-        // Counted before it starts, so that the proxy is awake when its first request comes.
-        self.control.running.fetch_add(1, Ordering::AcqRel);
-        for inbox in &self.shared.inboxes {
-            inbox.wake();
-        }
-        match self.gpu.launch(spec) {
-            Ok(running) => {
-                let state = Arc::new(LaunchState::new(slot, running, Arc::clone(&self.shared)));
-                self.launches.lock().launches.push(Arc::clone(&state));
-                Ok(Launch { state })
-            }
-            Err(error) => {
-                self.control.running.fetch_sub(1, Ordering::AcqRel);
-                self.give_slot_back(slot);
-                Err(error.into())
-            }
-        }
-    }
-
-    /// Gives back the place of a launch that did not start.
-    fn give_slot_back(&self, slot: u32) {
-        self.shared.launches.set(slot, false);
-        self.launches.lock().taken.remove(&slot);
-    }
-
-    /// A place for a launch, and its number among all launches of the net.
-    fn take_slot(&self) -> Result<(u32, u64), NetError> {
-        let mut running = self.launches.lock();
-        if running.faulted {
-            return Err(NetError::Faulted);
-        }
-        let slot = (0..MAX_LAUNCHES)
-            .find(|slot| !running.taken.contains(slot))
-            .ok_or(NetError::TooManyLaunches(MAX_LAUNCHES))?;
-        running.taken.insert(slot);
-        running.launched += 1;
-        self.shared.launches.set(slot, true);
-        Ok((slot, running.launched))
-    }
-
     fn check_alive(&self) -> Result<(), NetError> {
         match self.control.words_lost.get() {
             Some(gone) => Err(NetError::WordsLost(*gone)),
             None if self.control.down.load(Ordering::Acquire) => Err(NetError::Down),
             None => Ok(()),
-        }
-    }
-
-    /// Listens at an address, for kernels to accept from. Its handle, and the address with the
-    /// port that the system chose.
-    ///
-    /// # Errors
-    /// What the system says to bind or listen.
-    pub fn listen(&self, address: impl Into<SocketAddr>) -> Result<(Handle, SocketAddr), NetError> {
-        let address = address.into();
-        let failed = |call| move |errno| NetError::Socket { call, errno };
-        let domain = address.domain().ok_or(Errno::EAFNOSUPPORT).map_err(failed("listen"))?;
-        let mut socket = self.shared.transports.make(domain).map_err(failed("socket"))?;
-        socket.bind(&address).map_err(failed("bind"))?;
-        socket.listen(BACKLOG).map_err(failed("listen"))?;
-        let bound = socket.local_addr().map_err(failed("getsockname"))?;
-        Ok((self.adopt(socket, true)?, bound))
-    }
-
-    /// Hands a connected or listening socket of the program over to kernels. It stays open when
-    /// kernels end, and [`take_back`](Self::take_back) returns it.
-    ///
-    /// # Errors
-    /// A socket that is no stream, or is neither connected nor listening; a full table.
-    pub fn hand_over(&self, socket: impl Into<OwnedFd>) -> Result<Handle, NetError> {
-        let failed = |errno| NetError::Socket { call: "hand_over", errno };
-        let (socket, listens) = transport::adopt(socket.into()).map_err(failed)?;
-        self.adopt(socket, listens)
-    }
-
-    fn adopt(&self, socket: Endpoint, listens: bool) -> Result<Handle, NetError> {
-        self.check_alive()?;
-        let failed = |errno| NetError::Socket { call: "hand_over", errno };
-        let shared = &self.shared;
-        let wishes = Wishes::of(&shared.config);
-        let handle = shared.pool.take_handle(Account::Own).map_err(failed)?;
-        let index = shared.index(handle);
-        let mut made = Entry::new(handle, index, Owner::Host, wishes, Some(socket));
-        let rings = if listens {
-            let share = shared.config.unaccepted;
-            let word = shared.memory.receive_head(index).load();
-            shared.ring(share * 8, word).map(|ring| made.start_listening(shared, ring, share))
-        } else {
-            made.start_stream(StreamPhase::Open);
-            made.take_rings(shared, Account::Own, RingRegion::Host)
-        };
-        if let Err(errno) = rings {
-            made.give_back(shared);
-            return Err(failed(errno));
-        }
-        made.publish(&shared.memory);
-        shared.tell(handle.shard() as usize, Message::Adopt(Box::new(made)));
-        Ok(handle)
-    }
-
-    /// Takes a socket back from kernels, once none runs on this net: the system's socket, and
-    /// bytes that had arrived and that no kernel has read. What is unsent is sent first.
-    ///
-    /// # Errors
-    /// A kernel still runs, the handle names no open stream or listener, or the peer does not
-    /// take what is unsent within the linger time.
-    pub fn take_back(&self, handle: Handle) -> Result<Released, NetError> {
-        if self.control.running.load(Ordering::Acquire) > 0 {
-            return Err(NetError::Busy);
-        }
-        if handle.shard() as usize >= self.shared.inboxes.len() {
-            return Err(NetError::Socket { call: "take_back", errno: Errno::EBADF });
-        }
-        let deadline = Instant::now() + Duration::from_nanos(self.shared.config.linger_ns);
-        loop {
-            let (to, answer) = mpsc::channel();
-            self.shared.tell(handle.shard() as usize, Message::Release { handle, to });
-            let answer = answer.recv_timeout(ANSWER).map_err(|_| self.silent("take_back"))?;
-            match answer {
-                Err(Errno::EAGAIN) if Instant::now() < deadline => {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                answer => {
-                    return answer.map_err(|errno| NetError::Socket { call: "take_back", errno });
-                }
-            }
         }
     }
 

@@ -16,13 +16,11 @@ use super::shard::Shard;
 use super::shared::Readiness;
 use super::stream::StreamPhase;
 use crate::pool::{Account, LARGEST_RING};
+use crate::settings::config::MAX_BACKLOG;
 use crate::transport::Direction;
 
 /// Refused calls of a proxy thread that are logged; the rest are counted.
 const LOGGED_DENIALS: u64 = 100;
-
-/// The longest queue a listener may have.
-const MAX_BACKLOG: u64 = 4096;
 
 /// What a request comes to: a number and an address, or an error.
 type Answer = Result<(u64, SocketAddr), Errno>;
@@ -210,7 +208,7 @@ impl Shard {
         }
         let shared = &self.context.shared;
         let entry = self.table.find(handle).ok_or(Errno::EBADF)?;
-        let backlog = backlog.clamp(1, MAX_BACKLOG) as u32;
+        let backlog = backlog.clamp(1, u64::from(MAX_BACKLOG)) as u32;
         let socket = entry.socket.as_mut().ok_or(Errno::EOPNOTSUPP)?;
         let share = backlog.min(shared.config.unaccepted);
         let word = shared.memory.receive_head(entry.channel.index).load();

@@ -1,7 +1,9 @@
 //! A net's settings, as its proxy needs them.
 
-/// Connections that wait on a listener of the program.
+/// Connections that wait on a listener of the program, unless it says otherwise.
 pub(crate) const BACKLOG: u32 = 512;
+/// And on any listener, at most.
+pub(crate) const MAX_BACKLOG: u32 = 4096;
 
 /// Times are in nanoseconds.
 #[derive(Clone, Debug)]

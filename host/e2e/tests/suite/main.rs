@@ -4,6 +4,7 @@
 //! tell (`divergence`) has a program of its own, as has what measures the process (`thousand`).
 
 mod counting;
+mod buffers;
 mod endings;
 mod export;
 mod faults;
@@ -12,6 +13,7 @@ mod handover;
 mod kept;
 mod launches;
 mod limits;
+mod listening;
 mod local;
 mod nets;
 mod pollers;

@@ -65,7 +65,7 @@ fn an_address_that_is_in_use() {
     let refused = net.listen(taken).expect_err("the port is taken");
     assert!(matches!(
         refused,
-        gpunet_host::NetError::Socket { call: "bind" | "listen", errno: Errno::EADDRINUSE }
+        gpunet_host::NetError::Listen { call: "bind" | "listen", errno: Errno::EADDRINUSE, .. }
     ));
 }
 

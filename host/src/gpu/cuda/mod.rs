@@ -152,6 +152,10 @@ impl Backend for Cuda {
         Ok(memory)
     }
 
+    fn owns(&self, memory: &DeviceMemory) -> bool {
+        memory.is_owned_by(&self.context)
+    }
+
     fn remote_writes(&self) -> RemoteWrites {
         self.context.facts.remote_writes
     }

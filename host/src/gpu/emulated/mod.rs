@@ -175,6 +175,10 @@ impl Backend for Emulated {
         Ok(DeviceMemory::new(given, device, bytes, self.keeper.clone()))
     }
 
+    fn owns(&self, memory: &DeviceMemory) -> bool {
+        memory.is_owned_by(&self.keeper)
+    }
+
     fn remote_writes(&self) -> RemoteWrites {
         RemoteWrites::Ordered
     }

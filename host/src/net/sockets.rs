@@ -1,0 +1,176 @@
+//! Sockets that the program makes for kernels, hands over and takes back.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use gpunet_device::abi::errno::Errno;
+use gpunet_device::abi::option::SocketOption;
+use gpunet_device::{Handle, SocketAddr};
+
+use super::{ANSWER, Net, NetError};
+use crate::pool::Account;
+use crate::proxy::entry::{Entry, Owner, Wishes};
+use crate::proxy::message::{Message, Released};
+use crate::proxy::stream::StreamPhase;
+use crate::settings::config::{BACKLOG, MAX_BACKLOG};
+use crate::transport::{self, Endpoint, RingRegion};
+
+/// How [`Net::listen_with`] listens; a new one as [`Net::listen`] does.
+///
+/// ```
+/// # use gpunet_host::ListenOptions;
+/// let options = ListenOptions::new().backlog(1024).reuse_port(true);
+/// # let _ = options;
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct ListenOptions {
+    backlog: u32,
+    reuse_port: bool,
+    only_v6: Option<bool>,
+}
+
+impl Default for ListenOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ListenOptions {
+    /// A backlog of 512, a port of its own, and IPv4 beside IPv6 as the system has it.
+    pub const fn new() -> Self {
+        Self { backlog: BACKLOG, reuse_port: false, only_v6: None }
+    }
+
+    /// Connections that the system keeps for kernels to accept, 1 to 4096; it may keep fewer
+    /// (`net.core.somaxconn`).
+    pub const fn backlog(mut self, connections: u32) -> Self {
+        self.backlog = connections;
+        self
+    }
+
+    /// SO_REUSEPORT: shares the port with listeners of the same user that say so, too, also in other
+    /// processes; the system spreads connections over them. RDMA has no such thing.
+    pub const fn reuse_port(mut self, share: bool) -> Self {
+        self.reuse_port = share;
+        self
+    }
+
+    /// IPV6_V6ONLY: whether an IPv6 listener leaves IPv4 peers alone; `[::]` takes both on most
+    /// systems unless it is set.
+    pub const fn only_v6(mut self, only: bool) -> Self {
+        self.only_v6 = Some(only);
+        self
+    }
+
+    /// What is to be set before bind.
+    fn socket_options(self) -> impl Iterator<Item = (SocketOption, u64)> {
+        let reuse_port = self.reuse_port.then_some((SocketOption::ReusePort, 1));
+        let only_v6 = self.only_v6.map(|only| (SocketOption::V6Only, u64::from(only)));
+        reuse_port.into_iter().chain(only_v6)
+    }
+}
+
+impl Net {
+    /// Listens at an address, for kernels to accept from. Its handle, and the address with the
+    /// port that the system chose. The port is this listener's alone: a second one gets EADDRINUSE.
+    ///
+    /// # Errors
+    /// What the system says to bind or listen; a net whose kernel has faulted.
+    pub fn listen(&self, address: impl Into<SocketAddr>) -> Result<(Handle, SocketAddr), NetError> {
+        self.listen_with(address, ListenOptions::new())
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// As [`listen`](Self::listen), and options that the address does not have.
+    pub fn listen_with(
+        &self,
+        address: impl Into<SocketAddr>,
+        options: ListenOptions,
+    ) -> Result<(Handle, SocketAddr), NetError> {
+        if !(1..=MAX_BACKLOG).contains(&options.backlog) {
+            return Err(NetError::Setting("backlog: 1 to 4096"));
+        }
+        let address = address.into();
+        let failed = |call| move |errno| NetError::Listen { address, call, errno };
+        let domain = address.domain().ok_or(Errno::EAFNOSUPPORT).map_err(failed("socket"))?;
+        let mut socket = self.shared.transports.make(domain).map_err(failed("socket"))?;
+        for (option, value) in options.socket_options() {
+            socket.set_option(option, value).map_err(failed("setsockopt"))?;
+        }
+        socket.bind(&address).map_err(failed("bind"))?;
+        socket.listen(options.backlog).map_err(failed("listen"))?;
+        let bound = socket.local_addr().map_err(failed("getsockname"))?;
+        Ok((self.adopt(socket, Some(options.backlog))?, bound))
+    }
+
+    /// Hands a connected or listening socket of the program over to kernels. It stays open when
+    /// kernels end, and [`take_back`](Self::take_back) returns it.
+    ///
+    /// # Errors
+    /// A socket that is no stream, or is neither connected nor listening; a full table.
+    pub fn hand_over(&self, socket: impl Into<OwnedFd>) -> Result<Handle, NetError> {
+        let failed = |errno| NetError::Socket { call: "hand_over", errno };
+        let (socket, listens) = transport::adopt(socket.into()).map_err(failed)?;
+        self.adopt(socket, listens.then_some(BACKLOG))
+    }
+
+    /// Takes in a stream, or a listener with that backlog.
+    fn adopt(&self, socket: Endpoint, backlog: Option<u32>) -> Result<Handle, NetError> {
+        self.check_alive()?;
+        let failed = |errno| NetError::Socket { call: "hand_over", errno };
+        let shared = &self.shared;
+        let wishes = Wishes::of(&shared.config);
+        let handle = shared.pool.take_handle(Account::Own).map_err(failed)?;
+        let index = shared.index(handle);
+        let mut made = Entry::new(handle, index, Owner::Host, wishes, Some(socket));
+        let rings = if let Some(backlog) = backlog {
+            let share = backlog.min(shared.config.unaccepted);
+            let word = shared.memory.receive_head(index).load();
+            shared.ring(share * 8, word).map(|ring| made.start_listening(shared, ring, share))
+        } else {
+            made.start_stream(StreamPhase::Open);
+            made.take_rings(shared, Account::Own, RingRegion::Host)
+        };
+        if let Err(errno) = rings {
+            made.give_back(shared);
+            return Err(failed(errno));
+        }
+        made.publish(&shared.memory);
+        shared.tell(handle.shard() as usize, Message::Adopt(Box::new(made)));
+        Ok(handle)
+    }
+
+    /// Takes a socket back from kernels, once none runs on this net: the system's socket, and
+    /// bytes that had arrived and that no kernel has read. What is unsent is sent first.
+    ///
+    /// # Errors
+    /// A kernel still runs, the handle names no open stream or listener, or the peer does not
+    /// take what is unsent within the linger time.
+    pub fn take_back(&self, handle: Handle) -> Result<Released, NetError> {
+        if self.control.running.load(Ordering::Acquire) > 0 {
+            return Err(NetError::Busy);
+        }
+        if handle.shard() as usize >= self.shared.inboxes.len() {
+            return Err(NetError::Socket { call: "take_back", errno: Errno::EBADF });
+        }
+        let deadline = Instant::now() + Duration::from_nanos(self.shared.config.linger_ns);
+        loop {
+            let (to, answer) = mpsc::channel();
+            self.shared.tell(handle.shard() as usize, Message::Release { handle, to });
+            let answer = answer.recv_timeout(ANSWER).map_err(|_| self.silent("take_back"))?;
+            match answer {
+                Err(Errno::EAGAIN) if Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                answer => {
+                    return answer.map_err(|errno| NetError::Socket { call: "take_back", errno });
+                }
+            }
+        }
+    }
+}
