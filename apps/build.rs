@@ -2,4 +2,5 @@
 
 fn main() {
     gpunet_builder::Builder::new("kernels").build();
+    gpunet_builder::Builder::new("kv").build();
 }

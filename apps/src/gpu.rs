@@ -52,8 +52,20 @@ fn if_long<T>(limit: Duration, beside: impl FnOnce() + Send, work: impl FnOnce()
 /// # Errors
 /// No such GPU, or one that does not take the kernels.
 pub fn open(program: &str, choice: &GpuChoice) -> Result<(Gpu, String), Failure> {
+    open_with(program, choice, &MODULE)
+}
+
+/// The same with other kernels.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_with(
+    program: &str,
+    choice: &GpuChoice,
+    module: &Module,
+) -> Result<(Gpu, String), Failure> {
     let gpu = Gpu::open(choice.clone())?;
-    match load(program, &gpu, &MODULE) {
+    match load(program, &gpu, module) {
         Ok(()) => {
             let reason = gpu.info().reason.clone();
             Ok((gpu, reason))
@@ -63,7 +75,7 @@ pub fn open(program: &str, choice: &GpuChoice) -> Result<(Gpu, String), Failure>
                 format!("{} is not used: {}", gpu.info().name, one_line(&error.to_string()));
             say(&format!("{program}: {reason}; using the emulated GPU"));
             let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default()))?;
-            gpu.load(&MODULE)?;
+            gpu.load(module)?;
             Ok((gpu, reason))
         }
         Err(error) => Err(error.into()),

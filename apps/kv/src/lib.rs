@@ -29,8 +29,8 @@ use gpunet_device::{Block, Errno, Group, Handle, On, Shared, calls, kernel_arg, 
 use gpunet_serve::{Exchange, Memory, Options, Protocol, Step};
 
 pub use command::State;
-pub use table::{ENTRY_BYTES, MOST_VALUE};
 use table::Table;
+pub use table::{ENTRY_BYTES, MOST_VALUE};
 
 /// Words of [`Store::words`]: counts, and what blocks tell each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -86,9 +86,7 @@ pub(crate) fn quoted(client: &mut Client<'_>, bytes: SharedBuf) {
 /// Letters that [`keyword`](crate::request::keyword) packed, in lower case.
 pub(crate) fn keyword(client: &mut Client<'_>, word: u64) {
     let length = 8 - word.leading_zeros() as usize / 8;
-    client.write_with(length, |at| {
-        ((word >> (8 * (length - 1 - at))) as u8).to_ascii_lowercase()
-    });
+    client.write_with(length, |at| ((word >> (8 * (length - 1 - at))) as u8).to_ascii_lowercase());
 }
 
 /// The wrong number of arguments.

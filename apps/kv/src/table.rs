@@ -319,7 +319,8 @@ impl Table {
         let mut begin = 0;
         if group.is_leader() {
             let more = (SWEEP * group.size()) as u64;
-            begin = self.words.atomic(Word::Swept as usize).map_or(0, |w| w.fetch_add(more, Relaxed));
+            begin =
+                self.words.atomic(Word::Swept as usize).map_or(0, |w| w.fetch_add(more, Relaxed));
         }
         let [begin] = group.broadcast([begin]);
         for turn in 0..SWEEP {

@@ -129,8 +129,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         let ended = record.has(ENDED);
         let input_of = |used: usize| input.slice(used, usize::MAX);
         let output = &mut self.output;
-        let mut exchange =
-            Exchange { input: input_of(0), ended, number, memory, output, state };
+        let mut exchange = Exchange { input: input_of(0), ended, number, memory, output, state };
         while used < input.len() {
             exchange.input = input_of(used);
             match self.protocol.answer(&mut exchange) {

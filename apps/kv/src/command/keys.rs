@@ -117,7 +117,12 @@ pub(super) fn expire(kv: &Kv, client: &mut Client<'_>, command: u64, mut argumen
 }
 
 /// TTL and PTTL.
-pub(super) fn time_to_live(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments, seconds: bool) {
+pub(super) fn time_to_live(
+    kv: &Kv,
+    client: &mut Client<'_>,
+    mut arguments: Arguments,
+    seconds: bool,
+) {
     let group = client.on().group();
     let Some(opened) = kv.table.open(group, arguments.next(), false) else {
         return reply::busy(client);
@@ -242,7 +247,8 @@ fn gather(kv: &Kv, cursor: usize, wanted: &Wanted) -> (Block, u64, u64, u64) {
         let (before, mut more) = (text.length(), 0);
         let (mut needed, mut fits) = (0, true);
         let had = table.keys_of(bucket, |key| {
-            let matches = wanted.pattern.is_none_or(|pattern| glob::matches(pattern, |at| key.get(at)));
+            let matches =
+                wanted.pattern.is_none_or(|pattern| glob::matches(pattern, |at| key.get(at)));
             if wanted.strings && matches {
                 // The header and both line ends are shorter than this.
                 needed += key.len() + 32;

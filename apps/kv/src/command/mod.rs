@@ -39,7 +39,7 @@ impl State {
 }
 
 macro_rules! commands {
-    ($($name:ident $least:literal $most:literal;)*) => {
+    ($($name:ident $least:literal $most:tt;)*) => {
         $(#[allow(non_upper_case_globals)] const $name: u64 = word(stringify!($name).as_bytes());)*
 
         /// How many arguments a command takes besides its name; none if there is no such command.
@@ -99,7 +99,12 @@ pub(crate) fn answer(kv: &mut Kv, client: &mut Client<'_>) -> Step {
 
 /// Runs a command. The step, if it is another one than that the request is answered.
 #[inline(always)]
-fn run(kv: &mut Kv, client: &mut Client<'_>, command: u64, mut arguments: Arguments) -> Option<Step> {
+fn run(
+    kv: &mut Kv,
+    client: &mut Client<'_>,
+    command: u64,
+    mut arguments: Arguments,
+) -> Option<Step> {
     match command {
         GET => strings::get(kv, client, arguments.next()),
         SET => strings::set(kv, client, arguments),
@@ -110,7 +115,12 @@ fn run(kv: &mut Kv, client: &mut Client<'_>, command: u64, mut arguments: Argume
 
 /// The same for those that are not asked for millions of times a second.
 #[inline(never)]
-fn run_others(kv: &mut Kv, client: &mut Client<'_>, command: u64, arguments: Arguments) -> Option<Step> {
+fn run_others(
+    kv: &mut Kv,
+    client: &mut Client<'_>,
+    command: u64,
+    arguments: Arguments,
+) -> Option<Step> {
     match command {
         INCR => strings::add_one(kv, client, arguments, 1),
         DECR => strings::add_one(kv, client, arguments, -1),

@@ -4,7 +4,9 @@ use gpunet_device::{Group, SharedBuf, buf};
 use gpunet_serve::{Block, Counter};
 
 use super::text::Text;
-use super::{CLIENT, COMMAND, COMMANDS, CONFIG, ECHO, HELLO, INFO, PING, RESET, SELECT, TIME, common};
+use super::{
+    CLIENT, COMMAND, COMMANDS, CONFIG, ECHO, HELLO, INFO, PING, RESET, SELECT, TIME, common,
+};
 use crate::reply::{self, Client};
 use crate::request::{Arguments, keyword, word};
 use crate::{Kv, Word, glob, number};
@@ -70,7 +72,10 @@ fn hello(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
             Some(version @ 2..=3) => version as u64,
             Some(_) => return reply::error(client, b"NOPROTO unsupported protocol version"),
             None => {
-                return reply::error(client, b"ERR Protocol version is not an integer or out of range");
+                return reply::error(
+                    client,
+                    b"ERR Protocol version is not an integer or out of range",
+                );
             }
         };
     }
@@ -275,7 +280,8 @@ fn info(kv: &Kv, client: &mut Client<'_>) {
     let (begin, port) = (kv.begin, kv.store.port);
     compose(kv, client, |text| {
         let up = gpunet_device::simt::now_ns().saturating_sub(begin) / 1_000_000_000;
-        let open = memory.counted(Counter::Accepted).saturating_sub(memory.counted(Counter::Closed));
+        let open =
+            memory.counted(Counter::Accepted).saturating_sub(memory.counted(Counter::Closed));
         let keys = table.counted(Word::Keys);
         text.text(b"# Server\r\nredis_version:").text(REDIS_VERSION);
         text.text(b"\r\nserver_name:gpunet-kv\r\nredis_mode:standalone\r\ntcp_port:");

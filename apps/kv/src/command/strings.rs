@@ -90,8 +90,7 @@ fn milliseconds(amount: i64, is_seconds: bool) -> Option<u64> {
 #[inline(always)]
 pub(super) fn set(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let (key, value) = (arguments.next(), arguments.next());
-    let mut wishes =
-        Wishes { expiry: Expiry::Never, only_new: false, only_old: false, get: false };
+    let mut wishes = Wishes { expiry: Expiry::Never, only_new: false, only_old: false, get: false };
     if arguments.left() > 0 && !read_wishes(client, &mut wishes, arguments) {
         return;
     }

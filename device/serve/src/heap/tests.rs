@@ -38,7 +38,11 @@ fn a_full_heap_says_so_and_serves_what_was_freed() {
     assert!(heap.used() <= heap.capacity());
     assert_eq!(heap.allocate(1), None);
     heap.free(blocks[3]);
-    assert_eq!(heap.allocate(64), Some(blocks[3]), "a larger block serves when nothing else is left");
+    assert_eq!(
+        heap.allocate(64),
+        Some(blocks[3]),
+        "a larger block serves when nothing else is left"
+    );
     assert_eq!(heap.allocate(MOST + 1), None);
     assert_eq!(heap.allocate(usize::MAX), None);
 }

@@ -20,8 +20,8 @@
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
 
-pub mod counting;
 pub mod buffers;
+pub mod counting;
 mod data;
 pub mod hostile;
 pub mod one_call;

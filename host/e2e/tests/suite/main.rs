@@ -3,8 +3,8 @@
 //! What ends a GPU, a net or a process for good (`fault`, `proxy_panic`, `interrupt`) and what only the emulated GPU can
 //! tell (`divergence`) has a program of its own, as has what measures the process (`thousand`).
 
-mod counting;
 mod buffers;
+mod counting;
 mod endings;
 mod export;
 mod faults;

@@ -1,0 +1,33 @@
+//! `kv`: a key-value store on the GPU that speaks the Redis protocol.
+//!
+//! ```text
+//!   main ── options ── server   memory, listener, kernel; the orderly end
+//!                        └─ statistics   what the kernel counted, as text and JSON
+//! ```
+//!
+//! The kernel stands in `apps/kv`.
+
+mod options;
+mod server;
+mod statistics;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use gpunet_apps::print::{self, explain, say};
+use options::Options;
+
+fn main() -> ExitCode {
+    print::show_log();
+    let options = match Options::try_parse() {
+        Ok(options) => options,
+        Err(error) => return explain("kv", &error),
+    };
+    match server::run(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            say(&format!("kv: {failure}"));
+            ExitCode::from(failure.exit_status())
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Makes the memory, the net and the listener, runs the kernel, ends it in order.
+
+use std::time::{Duration, Instant};
+
+use gpunet_apps::failure::Failure;
+use gpunet_apps::gpu::open_with;
+use gpunet_apps::print::say;
+use gpunet_apps::stop::Stop;
+use gpunet_host::gpu::Buffer;
+use gpunet_host::{Gpu, Launch, LaunchError, Module, Net, Shape, TransportChoice};
+use gpunet_kv::{State, Store, WORDS, kv_server};
+use gpunet_serve::{Memory, Options as ServeOptions, STOP_OFFSET};
+
+use crate::options::Options;
+use crate::statistics;
+
+static MODULE: Module = gpunet_host::include_module!("gpunet_kv");
+
+/// How long clients may take to read their last answers.
+const DRAIN: Duration = Duration::from_secs(2);
+/// How long the kernel may take beyond that.
+const LEAVE: Duration = Duration::from_secs(3);
+/// Bytes of memory for each bucket of the table: about one entry with a short key and value.
+const BYTES_PER_BUCKET: u64 = 256;
+
+/// What the kernel works on; freed once it has ended.
+pub(crate) struct Tables {
+    pub(crate) memory: Buffer<u8>,
+    pub(crate) words: Buffer<u64>,
+    heads: Buffer<u64>,
+    locks: Buffer<u32>,
+    connections: u32,
+}
+
+impl Tables {
+    fn new(gpu: &Gpu, bytes: u64, connections: u32) -> Result<Self, Failure> {
+        let too_much = || Failure::refused("--memory: more than this machine can address");
+        let heap = usize::try_from(bytes).map_err(|_| too_much())?;
+        let buckets = (bytes / BYTES_PER_BUCKET).next_power_of_two().max(1024) as usize;
+        Ok(Self {
+            memory: gpu.buffer(Memory::bytes::<State>(connections, heap))?,
+            words: gpu.buffer(WORDS)?,
+            heads: gpu.buffer(buckets)?,
+            locks: gpu.buffer(buckets)?,
+            connections,
+        })
+    }
+
+    /// Has the kernel end in order.
+    fn stop(&self) -> Result<(), Failure> {
+        Ok(self.memory.write(STOP_OFFSET, &1_u64.to_le_bytes())?)
+    }
+}
+
+/// A net with room for so many clients.
+fn make_net(options: &Options, gpu: &Gpu, blocks: u32, connections: u32) -> Result<Net, Failure> {
+    let ring = u64::from(options.ring);
+    // A poller's ring has room for an event of every socket.
+    let poller = (u64::from(connections + blocks) * 16).next_power_of_two().max(4096);
+    let rings = u64::from(connections + 64) * 2 * ring + u64::from(blocks + 1) * 2 * poller;
+    Ok(Net::builder(gpu)
+        .sockets(connections + blocks + 16)
+        .ring(options.ring)
+        .ring_memory(rings)
+        .proxy_threads(options.proxy_threads)
+        .transport(TransportChoice::Tcp)
+        .unaccepted(64)
+        .build()?)
+}
+
+/// Runs the server until it is interrupted.
+pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    let stop = Stop::on_signals()?;
+    let (gpu, _) = open_with("kv", &options.gpu, &MODULE)?;
+    let (blocks, threads) = (options.blocks(&gpu), options.threads(&gpu));
+    let connections = options.connections(&gpu);
+    let tables = Tables::new(&gpu, options.memory(&gpu), connections)?;
+    let net = make_net(options, &gpu, blocks, connections)?;
+    let listening = gpunet_host::ListenOptions::new().backlog(4096);
+    let (listener, address) = net.listen_with(options.listen, listening)?;
+    let serve = ServeOptions {
+        idle_timeout_ns: options.idle_timeout.as_nanos() as u64,
+        drain_ns: DRAIN.as_nanos() as u64,
+        ..ServeOptions::DEFAULT
+    };
+    let state_bytes =
+        Memory::new::<State>(gpunet_device::SharedBuf::EMPTY, connections).state_bytes;
+    let arguments = (
+        listener,
+        Memory::launch_arg(&tables.memory, tables.connections, state_bytes),
+        serve,
+        Store::launch_arg(
+            &tables.heads,
+            &tables.locks,
+            &tables.words,
+            u32::from(options.listen.port()),
+            0_u32,
+        ),
+    );
+    let shape = Shape::new(blocks, threads).shared_memory(options.staging);
+    let begin = Instant::now();
+    let launch = net.launch(kv_server, shape, arguments)?;
+    say(&format!(
+        "kv: serving at {address} on {}: {blocks} blocks of {threads} threads",
+        gpu.info()
+    ));
+    while !stop.is_set() && !launch.is_finished() {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let ended = end(&tables, &launch, stop.is_set());
+    statistics::print(&tables, &net, begin.elapsed(), options.json)?;
+    ended
+}
+
+/// Ends the kernel, in order if that is possible.
+fn end(tables: &Tables, launch: &Launch, asked: bool) -> Result<(), Failure> {
+    if asked {
+        tables.stop()?;
+        match launch.wait_for(DRAIN + LEAVE) {
+            Err(LaunchError::StillRunning(_)) => launch.abort(),
+            outcome => return Ok(outcome?),
+        }
+    }
+    launch.wait_for(LEAVE)?;
+    let errno = statistics::ended_by(tables)?;
+    match (asked, errno) {
+        (true, _) => Err(Failure::lost("the kernel did not end in order, and was stopped")),
+        (false, errno) => Err(Failure::lost(format!("the server ended by itself: {errno}"))),
+    }
+}

@@ -1,0 +1,59 @@
+//! What the kernel counted, read from its memory.
+
+use std::time::Duration;
+
+use gpunet_apps::failure::Failure;
+use gpunet_apps::print::print as write_out;
+use gpunet_device::Errno;
+use gpunet_host::Net;
+use gpunet_kv::{WORDS, Word};
+use gpunet_serve::Counter;
+use serde_json::{Map, Value, json};
+
+use crate::server::Tables;
+
+/// What `--help` says of the JSON.
+pub(crate) const JSON_HELP: &str = "\
+JSON, at the end: {\"seconds\", \"keys\", \"expired\", \"hits\", \"misses\", \"accepted\", \"refused\", \
+\"closed\", \"closed_idle\", \"closed_failed\", \"requests\", \"bytes_in\", \"bytes_out\", \"blocked\", \
+\"sockets_open\"}: numbers all; \"blocked\" counts answers that had to wait for their client to read.";
+
+/// The error that ended the kernel.
+pub(crate) fn ended_by(tables: &Tables) -> Result<Errno, Failure> {
+    let mut words = [0; WORDS];
+    tables.words.read(0, &mut words)?;
+    Ok(Errno(words[Word::Ended as usize] as i32))
+}
+
+/// Prints them as text or JSON.
+fn show(values: &Map<String, Value>, json: bool) -> Result<(), Failure> {
+    if json {
+        return write_out(&format!("{}\n", Value::Object(values.clone())));
+    }
+    let lines: String =
+        values.iter().map(|(name, value)| format!("{name:<14} {value}\n")).collect();
+    write_out(&lines)
+}
+
+/// Reads and prints them.
+pub(crate) fn print(tables: &Tables, net: &Net, time: Duration, json: bool) -> Result<(), Failure> {
+    let mut words = [0_u64; WORDS];
+    tables.words.read(0, &mut words)?;
+    let mut values = Map::new();
+    values.insert("seconds".to_owned(), json!((time.as_secs_f64() * 1e3).round() / 1e3));
+    for (name, word) in [
+        ("keys", Word::Keys),
+        ("expired", Word::Expired),
+        ("hits", Word::Hits),
+        ("misses", Word::Misses),
+    ] {
+        values.insert(name.to_owned(), json!(words[word as usize]));
+    }
+    for (counter, name) in Counter::ALL {
+        let mut bytes = [0; 8];
+        tables.memory.read(counter.offset(), &mut bytes)?;
+        values.insert(name.to_owned(), json!(u64::from_le_bytes(bytes)));
+    }
+    values.insert("sockets_open".to_owned(), json!(net.statistics().sockets));
+    show(&values, json)
+}
