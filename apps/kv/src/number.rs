@@ -3,6 +3,7 @@
 use gpunet_device::SharedBuf;
 
 /// The number that these bytes are: digits, a sign in front, nothing else; no zeros in front.
+#[inline(never)]
 pub(crate) fn parse(bytes: SharedBuf) -> Option<i64> {
     if bytes.is_empty() || bytes.len() > 20 {
         return None;
@@ -29,6 +30,7 @@ pub(crate) fn parse(bytes: SharedBuf) -> Option<i64> {
 }
 
 /// How many bytes the number has in decimal.
+#[inline(never)]
 pub(crate) fn length(number: i64) -> usize {
     let mut rest = number.unsigned_abs();
     let mut length = 1 + usize::from(number < 0);
@@ -39,6 +41,7 @@ pub(crate) fn length(number: i64) -> usize {
 }
 
 /// Writes the number. For one thread.
+#[inline(never)]
 pub(crate) fn store(number: i64, to: SharedBuf) {
     let mut rest = number.unsigned_abs();
     let mut at = length(number);

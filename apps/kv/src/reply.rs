@@ -10,6 +10,7 @@ use crate::request::Wrong;
 pub(crate) type Client<'a> = Exchange<'a, Block, State>;
 
 /// `+OK` and its like.
+#[inline(never)]
 pub(crate) fn simple(client: &mut Client<'_>, text: &'static [u8]) {
     client.write_bytes(b"+");
     line(client, text);
@@ -23,12 +24,14 @@ pub(crate) fn error(client: &mut Client<'_>, text: &'static [u8]) {
 }
 
 /// Text and the end of a line.
+#[inline(never)]
 pub(crate) fn line(client: &mut Client<'_>, text: &'static [u8]) {
     client.write_bytes(text);
     client.write_bytes(b"\r\n");
 }
 
 /// A header: its kind and a number.
+#[inline(never)]
 pub(crate) fn header(client: &mut Client<'_>, kind: u8, number: i64) {
     client.write_with(1, |_| kind);
     client.write_number(number);
@@ -36,11 +39,13 @@ pub(crate) fn header(client: &mut Client<'_>, kind: u8, number: i64) {
 }
 
 /// A number.
+#[inline(never)]
 pub(crate) fn integer(client: &mut Client<'_>, number: i64) {
     header(client, b':', number);
 }
 
 /// Bytes.
+#[inline(never)]
 pub(crate) fn bulk(client: &mut Client<'_>, bytes: SharedBuf) {
     header(client, b'$', bytes.len() as i64);
     client.write(bytes);
@@ -48,12 +53,14 @@ pub(crate) fn bulk(client: &mut Client<'_>, bytes: SharedBuf) {
 }
 
 /// A text that is known beforehand, as bytes.
+#[inline(never)]
 pub(crate) fn bulk_text(client: &mut Client<'_>, text: &'static [u8]) {
     header(client, b'$', text.len() as i64);
     line(client, text);
 }
 
 /// Nothing in the place of bytes.
+#[inline(never)]
 pub(crate) fn null(client: &mut Client<'_>) {
     match client.state.is_resp3() {
         true => client.write_bytes(b"_\r\n"),
@@ -62,11 +69,13 @@ pub(crate) fn null(client: &mut Client<'_>) {
 }
 
 /// The beginning of an array.
+#[inline(never)]
 pub(crate) fn array(client: &mut Client<'_>, elements: usize) {
     header(client, b'*', elements as i64);
 }
 
 /// The beginning of a map; RESP2 has arrays of twice as many.
+#[inline(never)]
 pub(crate) fn map(client: &mut Client<'_>, pairs: usize) {
     match client.state.is_resp3() {
         true => header(client, b'%', pairs as i64),
@@ -75,6 +84,7 @@ pub(crate) fn map(client: &mut Client<'_>, pairs: usize) {
 }
 
 /// An argument inside an error: no line ends, at most 128 bytes.
+#[inline(never)]
 pub(crate) fn quoted(client: &mut Client<'_>, bytes: SharedBuf) {
     let length = bytes.len().min(128);
     client.write_with(length, |at| match bytes.get(at) {
@@ -84,6 +94,7 @@ pub(crate) fn quoted(client: &mut Client<'_>, bytes: SharedBuf) {
 }
 
 /// Letters that [`keyword`](crate::request::keyword) packed, in lower case.
+#[inline(never)]
 pub(crate) fn keyword(client: &mut Client<'_>, word: u64) {
     let length = 8 - word.leading_zeros() as usize / 8;
     client.write_with(length, |at| ((word >> (8 * (length - 1 - at))) as u8).to_ascii_lowercase());
@@ -106,21 +117,25 @@ pub(crate) fn wrong_expiry(client: &mut Client<'_>, command: u64) {
 }
 
 /// `ERR syntax error`.
+#[inline(never)]
 pub(crate) fn syntax(client: &mut Client<'_>) {
     error(client, b"ERR syntax error");
 }
 
 /// What should be a number is none.
+#[inline(never)]
 pub(crate) fn not_a_number(client: &mut Client<'_>) {
     error(client, b"ERR value is not an integer or out of range");
 }
 
 /// No memory is left.
+#[inline(never)]
 pub(crate) fn out_of_memory(client: &mut Client<'_>) {
     error(client, b"OOM command not allowed when used memory > 'maxmemory'.");
 }
 
 /// A bucket that could not be had in time.
+#[inline(never)]
 pub(crate) fn busy(client: &mut Client<'_>) {
     error(client, b"BUSY the key is in use by a group that does not leave it");
 }

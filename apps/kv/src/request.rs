@@ -59,7 +59,7 @@ enum Line {
 }
 
 /// Reads `<byte><number>\r\n`.
-#[inline(always)]
+#[inline(never)]
 fn header(input: SharedBuf, start: usize) -> Line {
     let mut at = start + 1;
     let negative = input.get(at) == Some(b'-');
@@ -153,6 +153,7 @@ impl Request {
     }
 
     /// The word of a line from `at` on, and where the next may begin.
+    #[inline(never)]
     fn word(&self, mut at: usize) -> Result<Option<(SharedBuf, usize)>, ()> {
         let line = self.input.first(self.length - 1);
         let is_space = |at: usize| line.get(at).is_none_or(|byte| byte.is_ascii_whitespace());
@@ -192,7 +193,7 @@ impl Arguments {
     }
 
     /// The next one; empty behind the last.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn next(&mut self) -> SharedBuf {
         if self.left == 0 {
             return SharedBuf::EMPTY;

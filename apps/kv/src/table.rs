@@ -26,6 +26,9 @@ pub const MOST_VALUE: usize = 1 << 20;
 /// How long a group waits for a bucket: as no group keeps one while it waits for a client, only a
 /// kernel that is in trouble takes so long.
 const PATIENCE_NS: u64 = 2_000_000_000;
+/// Where the length of a value stands when it travels with its entry in one word.
+const LENGTH_SHIFT: u32 = 40;
+const _: () = assert!(MOST_VALUE < 1 << (64 - LENGTH_SHIFT - 1));
 /// Buckets that a thread looks through at a time for expired keys.
 const SWEEP: usize = 16;
 
@@ -48,13 +51,13 @@ pub(crate) struct Opened {
     writing: bool,
     /// The entry of the key; none if it is not there.
     pub(crate) entry: Block,
-    /// The entry in front of it in the chain.
+    /// The entry in front of it in the chain; the leader's alone.
     before: Block,
     /// When it expires, ms since 1970; 0: never.
     pub(crate) expiry: u64,
     /// Bytes of its value.
     pub(crate) length: usize,
-    /// The time now, ms since 1970.
+    /// The time now, ms since 1970; the leader's alone.
     pub(crate) now: u64,
     /// An entry that was replaced, to be freed with the lock.
     stale: Block,
@@ -106,6 +109,7 @@ impl Table {
     }
 
     /// Adds to a word of the store. For one thread.
+    #[inline(never)]
     pub(crate) fn count(&self, word: Word, more: u64) {
         if let Some(word) = self.words.atomic(word as usize) {
             word.fetch_add(more, Relaxed);
@@ -130,7 +134,7 @@ impl Table {
 
     /// Locks the bucket of a key and looks the key up. All threads of the group get the same; none if
     /// the bucket could not be had. [`Self::close`] follows.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn open<G: Group>(&self, group: G, key: SharedBuf, writing: bool) -> Option<Opened> {
         let hash = hash_of(key);
         let bucket = hash as usize & (self.buckets() - 1);
@@ -145,20 +149,20 @@ impl Table {
             now: 0,
             stale: Block::NONE,
         };
-        if group.is_leader() && self.acquire(bucket, writing) {
+        let acquired = group.is_leader() && self.acquire(bucket, writing);
+        if acquired {
             opened.now = self.now();
             self.find(&mut opened, key);
         }
-        let [entry, before, expiry, length, now] = group.broadcast([
-            opened.entry.0,
-            opened.before.0,
-            opened.expiry,
-            opened.length as u64,
-            opened.now,
-        ]);
-        (opened.entry, opened.before) = (Block(entry), Block(before));
-        (opened.expiry, opened.length, opened.now) = (expiry, length as usize, now);
-        (now != 0).then_some(opened)
+        let found = opened.entry.0 | (opened.length as u64) << LENGTH_SHIFT;
+        let [found, expiry] =
+            group.broadcast([if acquired { found } else { u64::MAX }, opened.expiry]);
+        if found == u64::MAX {
+            return None;
+        }
+        opened.entry = Block(found & ((1 << LENGTH_SHIFT) - 1));
+        (opened.length, opened.expiry) = ((found >> LENGTH_SHIFT) as usize, expiry);
+        Some(opened)
     }
 
     /// Takes the lock; the guard's part is done by [`Self::close`].
@@ -227,6 +231,7 @@ impl Table {
     /// Makes room for a value of so many bytes under a key, in an entry that is there already or a new
     /// one; false when the heap is full, and all is as it was. The value is the caller's to fill, with
     /// all threads; what was there before may be read until [`Self::close`], if it moved.
+    #[inline(never)]
     pub(crate) fn put<G: Group>(
         &self,
         group: G,
@@ -292,6 +297,7 @@ impl Table {
     }
 
     /// Takes the entry out; it may be read until [`Self::close`].
+    #[inline(never)]
     pub(crate) fn remove<G: Group>(&self, group: G, opened: &mut Opened) {
         if group.is_leader() {
             self.unlink(opened.bucket, opened.before, self.word(opened.entry, 0));
@@ -300,7 +306,7 @@ impl Table {
     }
 
     /// Releases the bucket, once all threads are done with it.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn close<G: Group>(&self, group: G, opened: Opened) {
         group.barrier();
         if group.is_leader() {
@@ -315,6 +321,7 @@ impl Table {
     }
 
     /// Removes entries of some buckets that have expired, all threads at it. Nobody is waited for.
+    #[inline(never)]
     pub(crate) fn expire_some<G: Group>(&self, group: G) {
         let mut begin = 0;
         if group.is_leader() {
@@ -338,6 +345,7 @@ impl Table {
     }
 
     /// Removes all entries, all threads at it. False if a bucket could not be had.
+    #[inline(never)]
     pub(crate) fn clear<G: Group>(&self, group: G) -> bool {
         let mut failed = false;
         let mut bucket = group.rank();
@@ -369,6 +377,25 @@ impl Table {
             entry = Block(next);
         }
         removed
+    }
+
+    /// The first bucket from `from` on that may hold something, give or take some; all threads look.
+    #[inline(never)]
+    pub(crate) fn next_used<G: Group>(&self, group: G, from: usize) -> usize {
+        let step = SWEEP * group.size();
+        let mut from = from.min(self.buckets());
+        while from < self.buckets() {
+            let mut used = false;
+            for turn in 0..SWEEP {
+                let bucket = from + turn * group.size() + group.rank();
+                used |= self.heads.get(bucket).unwrap_or(0) != 0;
+            }
+            if group.any(used) {
+                break;
+            }
+            from += step;
+        }
+        from.min(self.buckets())
     }
 
     /// Calls `each` with every key of a bucket that has not expired; false if the bucket could not be

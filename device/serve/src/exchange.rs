@@ -107,7 +107,7 @@ impl<G: Group, S: Plain> Exchange<'_, G, S> {
     /// Answers with these bytes; every thread brings the same.
     #[inline(always)]
     pub fn write_bytes(&mut self, bytes: &[u8]) {
-        self.output.write_with(bytes.len(), |at| bytes.get(at).copied().unwrap_or(b' '));
+        self.output.write_bytes(bytes);
     }
 
     /// Answers with `length` bytes, at most 512; each thread works out those that it writes.

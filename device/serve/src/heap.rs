@@ -122,6 +122,7 @@ impl Heap {
 
     /// A block of at least so many bytes, not zeroed; none when the heap is full or the size is above
     /// [`MOST`]. For one thread.
+    #[inline(never)]
     pub fn allocate(self, bytes: usize) -> Option<Block> {
         let class = class_of(bytes.div_ceil(UNIT).max(1));
         if class >= CLASSES as u32 {
@@ -138,6 +139,7 @@ impl Heap {
     }
 
     /// Gives a block back. For one thread, once for each block.
+    #[inline(never)]
     pub fn free(self, block: Block) {
         if block.is_none() {
             return;

@@ -158,6 +158,7 @@ impl Memory {
     }
 
     /// A record that nobody has: its number. For one thread.
+    #[inline(never)]
     pub(crate) fn take_record(self) -> Option<u32> {
         let (free, records) = (self.word(FREE_WORD)?, self.records());
         let mut old = free.load(Acquire);
@@ -181,6 +182,7 @@ impl Memory {
     }
 
     /// Gives a record back. For the thread that stored its last word.
+    #[inline(never)]
     pub(crate) fn give_record(self, number: u32, mut record: Record) {
         use core::sync::atomic::Ordering::Release;
         let Some(free) = self.word(FREE_WORD) else { return };

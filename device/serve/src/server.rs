@@ -95,6 +95,7 @@ pub fn serve<G: Group, P: Protocol<G>>(
 }
 
 impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
+    #[inline(never)]
     fn run(&mut self, listener: Handle, events: Shared<Event>) -> Result<(), Errno> {
         let mut ticked = self.common_time();
         loop {
@@ -132,11 +133,13 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
     }
 
     /// The same time in all threads.
+    #[inline(never)]
     pub(crate) fn common_time(&self) -> u64 {
         let [now] = self.on.group().broadcast([simt::now_ns()]);
         now
     }
 
+    #[inline(never)]
     fn accept(&mut self, listener: Handle) -> Result<(), Errno> {
         let (on, memory, group) = (self.on, self.memory, self.on.group());
         let handle = match Errno::check(gaccept(on.net(), group, listener)) {
@@ -186,6 +189,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
     }
 
     /// Changes a record. For one thread.
+    #[inline(always)]
     fn update(&self, number: u32, change: impl FnOnce(&mut Record)) {
         let records = self.memory.records();
         if let Some(mut record) = records.get(number as usize) {
@@ -195,6 +199,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
     }
 
     /// Has the poller watch a connection; it tells anew what the connection is ready for.
+    #[inline(never)]
     pub(crate) fn watch(&self, number: u32, record: &Record, what: u16) -> Result<(), Errno> {
         let token = u64::from(record.generation) << 32 | u64::from(number);
         self.poller.add(record.handle, what, token)
@@ -206,6 +211,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
     }
 
     /// Closes a connection; what is in its send ring is still sent.
+    #[inline(never)]
     pub(crate) fn close(&mut self, number: u32, record: Record, failed: bool) {
         let (on, memory, group) = (self.on, self.memory, self.on.group());
         gclose(on.net(), group, record.handle);
@@ -232,6 +238,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
     }
 
     /// Closes connections on which nothing moved for long.
+    #[inline(never)]
     fn close_idle(&mut self, now: u64) {
         let mut at = self.first;
         while let Some(record) = self.memory.records().get(at as usize) {
@@ -247,6 +254,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
     }
 
     /// The orderly end: no new connections, answers to what has come, time to send them.
+    #[inline(never)]
     fn drain(&mut self, listener: Handle, events: Shared<Event>, begin: u64) -> Result<(), Errno> {
         // A listener that is closed already watches nothing.
         let _ = self.poller.remove(listener);

@@ -22,6 +22,7 @@ struct Round {
 
 impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
     /// Serves a connection, unless the event is of an older one.
+    #[inline(never)]
     pub(crate) fn turn(&mut self, number: u32, generation: u32) {
         let Some(mut record) = self.memory.records().get(number as usize) else { return };
         if record.generation != generation || !record.has(OPEN) {
@@ -58,6 +59,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
     }
 
     /// Ends a turn: closes the connection, or stores its record and has it watched for what it needs.
+    #[inline(never)]
     fn leave(&mut self, number: u32, mut record: Record, drained: bool) {
         if self.is_over(&record) {
             return self.close(number, record, self.output.failed.is_some());
@@ -115,6 +117,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
 
     /// Has the protocol answer complete requests. How many bytes they had, and how many the next one is
     /// known to need.
+    #[inline(never)]
     fn answer(
         &mut self,
         number: u32,
@@ -163,6 +166,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
     }
 
     /// Where the connection's input is to be received, and how much of a request is there already.
+    #[inline(never)]
     fn input(&mut self, record: &mut Record) -> (SharedBuf, usize) {
         let have = record.input_len as usize;
         if record.input.is_none() {
@@ -190,6 +194,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
     }
 
     /// Keeps what was not consumed until more of it comes.
+    #[inline(never)]
     fn keep_input(
         &mut self,
         record: &mut Record,

@@ -221,6 +221,10 @@ pub(crate) fn share(scope: Option<Scope>, first: u64, second: u64) -> (u64, u64)
 
 #[inline(always)]
 pub(crate) fn broadcast<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; N] {
+    if N > 2 {
+        // One after the other: what is shared at once is two words.
+        return core::array::from_fn(|at| broadcast(scope, [words[at]])[0]);
+    }
     if scope == Scope::Block {
         block_barrier();
     }
@@ -230,7 +234,6 @@ pub(crate) fn broadcast<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; 
 /// The same where all threads have met at a barrier since the last one.
 #[inline(always)]
 fn share_words<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; N] {
-    const { assert!(N == 1 || N == 2) };
     // Not as an array, which would travel through memory.
     let (first, second) = (words[0], words[N - 1]);
     let (first, second) = match scope {

@@ -3,6 +3,7 @@
 use gpunet_device::{Group, SharedBuf};
 use gpunet_serve::Block;
 
+use super::common;
 use super::text::Text;
 use crate::reply::{self, Client};
 use crate::request::{Arguments, keyword, word};
@@ -14,6 +15,7 @@ const SCAN_BYTES: usize = 32 << 10;
 const SCAN_BUCKETS: usize = 4096;
 
 /// DEL and UNLINK.
+#[inline(never)]
 pub(super) fn delete(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let group = client.on().group();
     let mut deleted = 0;
@@ -31,6 +33,7 @@ pub(super) fn delete(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments)
 }
 
 /// EXISTS and TOUCH.
+#[inline(never)]
 pub(super) fn exists(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let group = client.on().group();
     let mut found = 0;
@@ -65,6 +68,7 @@ impl Condition {
 }
 
 /// EXPIRE, PEXPIRE, EXPIREAT.
+#[inline(never)]
 pub(super) fn expire(kv: &Kv, client: &mut Client<'_>, command: u64, mut arguments: Arguments) {
     let (key, time) = (arguments.next(), arguments.next());
     let mut condition = Condition::default();
@@ -103,11 +107,12 @@ pub(super) fn expire(kv: &Kv, client: &mut Client<'_>, command: u64, mut argumen
     };
     let group = client.on().group();
     let Some(mut opened) = kv.table.open(group, key, true) else { return reply::busy(client) };
-    let at = if command == super::EXPIREAT { ms } else { ms + opened.now as i64 };
+    let now = common(client, opened.now);
+    let at = if command == super::EXPIREAT { ms } else { ms + now as i64 };
     let mut changed = 0;
     if opened.found() && condition.allows(opened.expiry, at.max(1) as u64) {
         changed = 1;
-        match u64::try_from(at).ok().filter(|at| *at > opened.now) {
+        match u64::try_from(at).ok().filter(|at| *at > now) {
             Some(at) => kv.table.set_expiry(group, &opened, at),
             None => kv.table.remove(group, &mut opened),
         }
@@ -117,6 +122,7 @@ pub(super) fn expire(kv: &Kv, client: &mut Client<'_>, command: u64, mut argumen
 }
 
 /// TTL and PTTL.
+#[inline(never)]
 pub(super) fn time_to_live(
     kv: &Kv,
     client: &mut Client<'_>,
@@ -131,7 +137,7 @@ pub(super) fn time_to_live(
         (false, _) => -2,
         (true, 0) => -1,
         (true, expiry) => {
-            let left = expiry.saturating_sub(opened.now) as i64;
+            let left = expiry.saturating_sub(common(client, opened.now)) as i64;
             if seconds { (left + 500) / 1000 } else { left }
         }
     };
@@ -140,6 +146,7 @@ pub(super) fn time_to_live(
 }
 
 /// PERSIST.
+#[inline(never)]
 pub(super) fn persist(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let group = client.on().group();
     let Some(opened) = kv.table.open(group, arguments.next(), true) else {
@@ -154,6 +161,7 @@ pub(super) fn persist(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments
 }
 
 /// TYPE.
+#[inline(never)]
 pub(super) fn kind(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let group = client.on().group();
     let Some(opened) = kv.table.open(group, arguments.next(), false) else {
@@ -164,6 +172,7 @@ pub(super) fn kind(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
 }
 
 /// FLUSHALL and FLUSHDB.
+#[inline(never)]
 pub(super) fn flush(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     const SYNC: u64 = word(b"SYNC");
     const ASYNC: u64 = word(b"ASYNC");
@@ -185,6 +194,7 @@ struct Wanted {
 }
 
 /// SCAN. The cursor is a bucket: keys do not move between them, so each key that stays is seen once.
+#[inline(never)]
 pub(super) fn scan(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let Some(cursor) = number::parse(arguments.next()).and_then(|n| usize::try_from(n).ok()) else {
         return reply::error(client, b"ERR invalid cursor");
@@ -213,6 +223,7 @@ pub(super) fn scan(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     }
     let group = client.on().group();
     let heap = kv.table.heap;
+    let cursor = kv.table.next_used(group, cursor);
     let (mut block, mut next, mut found, mut length) = (Block::NONE, 0, 0, 0);
     if group.is_leader() {
         (block, next, found, length) = gather(kv, cursor, &wanted);
@@ -236,6 +247,7 @@ pub(super) fn scan(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
 
 /// Gathers keys from a bucket on, as RESP has them: a block of the heap (none if it is full), the next
 /// cursor, how many keys, how many bytes. For one thread.
+#[inline(never)]
 fn gather(kv: &Kv, cursor: usize, wanted: &Wanted) -> (Block, u64, u64, u64) {
     let (table, heap) = (&kv.table, kv.table.heap);
     let none = (Block::NONE, 0, 0, 0);

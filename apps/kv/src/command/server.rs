@@ -15,6 +15,7 @@ use crate::{Kv, Word, glob, number};
 const REDIS_VERSION: &[u8] = b"7.0.15";
 
 /// Runs one of them.
+#[inline(never)]
 pub(super) fn run(kv: &mut Kv, client: &mut Client<'_>, command: u64, arguments: Arguments) {
     match command {
         PING => ping(client, arguments),
@@ -35,6 +36,7 @@ pub(super) fn run(kv: &mut Kv, client: &mut Client<'_>, command: u64, arguments:
     }
 }
 
+#[inline(never)]
 fn ping(client: &mut Client<'_>, mut arguments: Arguments) {
     match arguments.left() {
         0 => reply::simple(client, b"PONG"),
@@ -42,10 +44,12 @@ fn ping(client: &mut Client<'_>, mut arguments: Arguments) {
     }
 }
 
+#[inline(never)]
 fn echo(client: &mut Client<'_>, mut arguments: Arguments) {
     reply::bulk(client, arguments.next());
 }
 
+#[inline(never)]
 fn select(client: &mut Client<'_>, mut arguments: Arguments) {
     match number::parse(arguments.next()) {
         Some(0) => reply::simple(client, b"OK"),
@@ -54,6 +58,7 @@ fn select(client: &mut Client<'_>, mut arguments: Arguments) {
     }
 }
 
+#[inline(never)]
 fn time(kv: &Kv, client: &mut Client<'_>) {
     let now = common(client, kv.table.now());
     reply::array(client, 2);
@@ -65,6 +70,7 @@ fn time(kv: &Kv, client: &mut Client<'_>) {
 }
 
 /// HELLO [version [AUTH name password] [SETNAME name]].
+#[inline(never)]
 fn hello(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let mut version = client.state.version.max(2);
     if arguments.left() > 0 {
@@ -118,10 +124,12 @@ fn hello(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
 }
 
 /// Whether a client may be called that.
+#[inline(never)]
 fn is_name(name: SharedBuf) -> bool {
     (0..name.len()).all(|at| name.get(at).is_some_and(|byte| (b'!'..=b'~').contains(&byte)))
 }
 
+#[inline(never)]
 fn wrong_name(client: &mut Client<'_>) {
     reply::error(
         client,
@@ -130,6 +138,7 @@ fn wrong_name(client: &mut Client<'_>) {
 }
 
 /// Keeps a client's name; false if no memory is left.
+#[inline(never)]
 fn set_name(kv: &Kv, client: &mut Client<'_>, name: SharedBuf) -> bool {
     let (group, heap) = (client.on().group(), kv.table.heap);
     let mut block = Block::NONE;
@@ -151,6 +160,7 @@ fn set_name(kv: &Kv, client: &mut Client<'_>, name: SharedBuf) -> bool {
     true
 }
 
+#[inline(never)]
 fn about_client(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     const SETNAME: u64 = word(b"SETNAME");
     const GETNAME: u64 = word(b"GETNAME");
@@ -188,10 +198,12 @@ fn about_client(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     }
 }
 
+#[inline(never)]
 fn name_of(kv: &Kv, client: &Client<'_>) -> SharedBuf {
     kv.table.heap.memory(client.state.name).first(client.state.name_length as usize)
 }
 
+#[inline(never)]
 fn unknown_subcommand(client: &mut Client<'_>, what: SharedBuf, command: &'static [u8]) {
     client.write_bytes(b"-ERR unknown subcommand '");
     reply::quoted(client, what);
@@ -209,6 +221,7 @@ const SETTINGS: [(&[u8], &[u8]); 5] = [
     (b"save", b""),
 ];
 
+#[inline(never)]
 fn config(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     const GET: u64 = word(b"GET");
     let what = arguments.next();
@@ -240,6 +253,7 @@ fn config(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     }
 }
 
+#[inline(never)]
 fn about_commands(client: &mut Client<'_>, mut arguments: Arguments) {
     const COUNT: u64 = word(b"COUNT");
     const DOCS: u64 = word(b"DOCS");
@@ -252,6 +266,7 @@ fn about_commands(client: &mut Client<'_>, mut arguments: Arguments) {
 }
 
 /// Answers with text that one thread puts together.
+#[inline(never)]
 fn compose(kv: &Kv, client: &mut Client<'_>, write: impl FnOnce(&mut Text)) {
     let (group, heap) = (client.on().group(), kv.table.heap);
     let (mut block, mut length) = (Block::NONE, 0);
@@ -274,6 +289,7 @@ fn compose(kv: &Kv, client: &mut Client<'_>, write: impl FnOnce(&mut Text)) {
     }
 }
 
+#[inline(never)]
 fn info(kv: &Kv, client: &mut Client<'_>) {
     let memory = client.memory();
     let table = &kv.table;

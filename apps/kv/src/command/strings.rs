@@ -34,6 +34,7 @@ impl Expiry {
 }
 
 /// Counts a look-up.
+#[inline(never)]
 fn count(kv: &Kv, client: &Client<'_>, found: bool) {
     if client.on().group().is_leader() {
         kv.table.count(if found { Word::Hits } else { Word::Misses }, 1);
@@ -41,7 +42,7 @@ fn count(kv: &Kv, client: &Client<'_>, found: bool) {
 }
 
 /// GET.
-#[inline(always)]
+#[inline(never)]
 pub(super) fn get(kv: &Kv, client: &mut Client<'_>, key: SharedBuf) {
     let group = client.on().group();
     let Some(opened) = kv.table.open(group, key, false) else { return reply::busy(client) };
@@ -54,7 +55,7 @@ pub(super) fn get(kv: &Kv, client: &mut Client<'_>, key: SharedBuf) {
 }
 
 /// Stores a value in a bucket that is open; false if no memory is left.
-#[inline(always)]
+#[inline(never)]
 fn store(
     kv: &Kv,
     client: &Client<'_>,
@@ -80,6 +81,7 @@ struct Wishes {
 }
 
 /// Seconds or milliseconds as milliseconds, if they can be had.
+#[inline(never)]
 fn milliseconds(amount: i64, is_seconds: bool) -> Option<u64> {
     let ms = if is_seconds { amount.checked_mul(1000)? } else { amount };
     // Room for the time now.
@@ -87,7 +89,7 @@ fn milliseconds(amount: i64, is_seconds: bool) -> Option<u64> {
 }
 
 /// SET.
-#[inline(always)]
+#[inline(never)]
 pub(super) fn set(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let (key, value) = (arguments.next(), arguments.next());
     let mut wishes = Wishes { expiry: Expiry::Never, only_new: false, only_old: false, get: false };
@@ -187,6 +189,7 @@ fn set_and_get(
 }
 
 /// GETSET.
+#[inline(never)]
 pub(super) fn get_and_set(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let (key, value) = (arguments.next(), arguments.next());
     let group = client.on().group();
@@ -196,6 +199,7 @@ pub(super) fn get_and_set(kv: &Kv, client: &mut Client<'_>, mut arguments: Argum
 }
 
 /// GETDEL.
+#[inline(never)]
 pub(super) fn get_and_delete(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let (key, group) = (arguments.next(), client.on().group());
     let Some(mut opened) = kv.table.open(group, key, true) else { return reply::busy(client) };
@@ -211,6 +215,7 @@ pub(super) fn get_and_delete(kv: &Kv, client: &mut Client<'_>, mut arguments: Ar
 }
 
 /// SETNX.
+#[inline(never)]
 pub(super) fn set_new(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let (key, value) = (arguments.next(), arguments.next());
     let group = client.on().group();
@@ -225,6 +230,7 @@ pub(super) fn set_new(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments
 }
 
 /// SETEX and PSETEX.
+#[inline(never)]
 pub(super) fn set_with_expiry(
     kv: &Kv,
     client: &mut Client<'_>,
@@ -246,6 +252,7 @@ pub(super) fn set_with_expiry(
 }
 
 /// MGET. Where the client does not read, the rest of the values waits until it does.
+#[inline(never)]
 pub(super) fn get_many(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) -> Option<Step> {
     let done = client.state.progress as usize;
     if done == 0 {
@@ -267,6 +274,7 @@ pub(super) fn get_many(kv: &Kv, client: &mut Client<'_>, mut arguments: Argument
 }
 
 /// MSET.
+#[inline(never)]
 pub(super) fn set_many(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     if arguments.left() % 2 == 1 {
         return reply::wrong_arguments(client, word(b"MSET"));
@@ -285,6 +293,7 @@ pub(super) fn set_many(kv: &Kv, client: &mut Client<'_>, mut arguments: Argument
 }
 
 /// APPEND.
+#[inline(never)]
 pub(super) fn append(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let (key, more) = (arguments.next(), arguments.next());
     let group = client.on().group();
@@ -308,6 +317,7 @@ pub(super) fn append(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments)
 }
 
 /// STRLEN.
+#[inline(never)]
 pub(super) fn length(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let group = client.on().group();
     let Some(opened) = kv.table.open(group, arguments.next(), false) else {
@@ -319,11 +329,13 @@ pub(super) fn length(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments)
 }
 
 /// INCR and DECR.
+#[inline(never)]
 pub(super) fn add_one(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments, by: i64) {
     increase(kv, client, arguments.next(), by);
 }
 
 /// INCRBY and DECRBY.
+#[inline(never)]
 pub(super) fn add(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments, negated: bool) {
     let (key, by) = (arguments.next(), arguments.next());
     let Some(by) = number::parse(by) else { return reply::not_a_number(client) };
