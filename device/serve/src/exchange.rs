@@ -62,6 +62,11 @@ impl<G: Group, S: Plain> Exchange<'_, G, S> {
         self.input
     }
 
+    /// Where that byte stands first in the input.
+    pub fn find(&self, byte: u8) -> Option<usize> {
+        (0..self.input.len()).find(|at| self.input.get(*at) == Some(byte))
+    }
+
     /// Whether the client sends no more: an incomplete request stays so.
     #[inline(always)]
     pub fn ended(&self) -> bool {

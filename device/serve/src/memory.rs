@@ -11,6 +11,8 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use gpunet_device::buf::Plain;
+#[cfg(not(target_arch = "nvptx64"))]
+use gpunet_device::kernel::{BoundArg, LaunchArg};
 use gpunet_device::sync::AtomicRef;
 use gpunet_device::{Shared, SharedBuf, kernel_arg};
 
@@ -94,9 +96,11 @@ impl Memory {
         CONTROL + (connections as usize * each).next_multiple_of(64) + heap.next_multiple_of(64)
     }
 
-    /// The memory in that buffer, for states of type `S`.
-    pub const fn new<S>(region: SharedBuf, connections: u32) -> Self {
-        Self { region, connections, state_bytes: stride(size_of::<S>()) as u32 }
+    /// What a launch takes: a buffer of [`Memory::bytes`], for so many connections with a state of type
+    /// `S`.
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub fn of<S>(buffer: impl LaunchArg<SharedBuf>, connections: u32) -> BoundArg<Self> {
+        Self::launch_arg(buffer, connections, stride(size_of::<S>()) as u32)
     }
 
     #[inline(always)]

@@ -14,6 +14,8 @@ use crate::output::Output;
 const LISTENER: u64 = u64::MAX;
 /// Events taken at a time.
 const EVENTS: usize = 32;
+/// How often a group tries to accept while others do.
+const ACCEPT_TRIES: u32 = 1000;
 /// The least shared memory that [`serve`] works with: events, and a stage for input and output each.
 pub const LEAST_STAGING: usize = EVENTS * size_of::<Event>() + 2 * 512;
 
@@ -110,6 +112,8 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
                 if self.options.idle_timeout_ns > 0 {
                     self.close_idle(now);
                 }
+                // What an event told of while another group kept this one from it.
+                while self.accept(listener)? {}
                 self.protocol.tick(self.on, self.memory);
             }
         }
@@ -125,7 +129,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         for index in 0..taken {
             let Some(event) = events.get(index) else { break };
             match event.token {
-                LISTENER => self.accept(listener)?,
+                LISTENER => _ = self.accept(listener)?,
                 token => self.turn(token as u32, (token >> 32) as u32),
             }
         }
@@ -139,17 +143,24 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         now
     }
 
+    /// Accepts a connection, if there is one. Whether there was.
     #[inline(never)]
-    fn accept(&mut self, listener: Handle) -> Result<(), Errno> {
+    fn accept(&mut self, listener: Handle) -> Result<bool, Errno> {
         let (on, memory, group) = (self.on, self.memory, self.on.group());
-        let handle = match Errno::check(gaccept(on.net(), group, listener)) {
-            Ok(handle) => Handle(handle),
-            // The listener as such is over, or this kernel.
-            Err(errno @ (Errno::EBADF | Errno::EINVAL | Errno::ECANCELED | Errno::ENETDOWN)) => {
-                return Err(errno);
+        let mut tries = 0;
+        let handle = loop {
+            match Errno::check(gaccept(on.net(), group, listener)) {
+                Ok(handle) => break Handle(handle),
+                // Another group accepts, which takes it a few microseconds. Nobody tells of a
+                // connection twice: what is not had now is left to the next tick.
+                Err(Errno::EBUSY) if tries < ACCEPT_TRIES => tries += 1,
+                // The listener as such is over, or this kernel.
+                Err(
+                    errno @ (Errno::EBADF | Errno::EINVAL | Errno::ECANCELED | Errno::ENETDOWN),
+                ) => return Err(errno),
+                // The client is gone again.
+                Err(_) => return Ok(false),
             }
-            // The client is gone again, or another group has it.
-            Err(_) => return Ok(()),
         };
         let now = self.common_time();
         let mut taken = NOBODY;
@@ -162,7 +173,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         let number = number as u32;
         let Some(old) = memory.records().get(number as usize).filter(|_| number != NOBODY) else {
             gclose(on.net(), group, handle);
-            return Ok(());
+            return Ok(true);
         };
         let record = Record {
             handle,
@@ -185,7 +196,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         if self.watch(number, &record, POLLIN).is_err() {
             self.close(number, record, true);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Changes a record. For one thread.
