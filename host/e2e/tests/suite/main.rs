@@ -5,6 +5,7 @@
 
 mod counting;
 mod endings;
+mod events;
 mod export;
 mod faults;
 mod groups;
@@ -12,6 +13,7 @@ mod handover;
 mod kept;
 mod launches;
 mod limits;
+mod listeners;
 mod local;
 mod nets;
 mod pollers;
