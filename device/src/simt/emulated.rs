@@ -219,10 +219,22 @@ pub(crate) fn any_lane(yes: bool) -> bool {
 }
 
 #[track_caller]
-pub(crate) fn lead<const N: usize>(scope: Scope, f: impl FnOnce() -> [u64; N]) -> [u64; N] {
+pub(crate) fn in_first_warp<const N: usize>(
+    scope: Scope,
+    f: impl FnOnce() -> [u64; N],
+) -> [u64; N] {
     barrier(scope);
-    let leads = scope == Scope::Warp || position().thread < WARP;
-    broadcast(scope, if leads { f() } else { [0; N] })
+    let runs = scope == Scope::Warp || position().thread < WARP;
+    broadcast(scope, if runs { f() } else { [0; N] })
+}
+
+#[track_caller]
+pub(crate) fn in_first_thread<const N: usize>(
+    scope: Scope,
+    f: impl FnOnce() -> [u64; N],
+) -> [u64; N] {
+    barrier(scope);
+    broadcast(scope, if is_first(scope) { f() } else { [0; N] })
 }
 
 /// Whether any thread of the scope said yes.

@@ -267,10 +267,27 @@ fn shuffle(mask: u32, word: u64, lane: u32) -> u64 {
 }
 
 #[inline(always)]
-pub(crate) fn lead<const N: usize>(scope: Scope, f: impl FnOnce() -> [u64; N]) -> [u64; N] {
+pub(crate) fn in_first_warp<const N: usize>(
+    scope: Scope,
+    f: impl FnOnce() -> [u64; N],
+) -> [u64; N] {
     barrier(scope);
-    let leads = scope == Scope::Warp || position().thread < WARP;
-    share_words(scope, if leads { f() } else { [0; N] })
+    let runs = scope == Scope::Warp || position().thread < WARP;
+    share_words(scope, if runs { f() } else { [0; N] })
+}
+
+#[inline(always)]
+pub(crate) fn in_first_thread<const N: usize>(
+    scope: Scope,
+    f: impl FnOnce() -> [u64; N],
+) -> [u64; N] {
+    barrier(scope);
+    let runs = match scope {
+        Scope::Block => position().thread == 0,
+        Scope::Warp => position().thread.is_multiple_of(WARP),
+    };
+    // Its barrier brings the other lanes of the first warp to the one that runs `f`.
+    share_words(scope, if runs { f() } else { [0; N] })
 }
 
 #[inline(always)]

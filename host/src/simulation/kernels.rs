@@ -265,10 +265,10 @@ pub(super) fn receive_in_place<G: Group>(
     stream: &Stream<G>,
     buffer: SharedBuf,
 ) -> Result<usize, Errno> {
-    let Some(look) = stream.look(1)? else { return Ok(0) };
+    let Some(peek) = stream.peek(1)? else { return Ok(0) };
     let (rank, size) = (on.group().rank(), on.group().size());
     let mut at = 0;
-    for piece in look.pieces() {
+    for piece in peek.pieces() {
         for index in 0..piece.len() {
             if (at + index) % size == rank
                 && let Some(byte) = piece.get(index)
@@ -279,7 +279,7 @@ pub(super) fn receive_in_place<G: Group>(
         at += piece.len();
     }
     let bytes = at.min(buffer.len());
-    look.consume(bytes);
+    peek.consume(bytes);
     Ok(bytes)
 }
 

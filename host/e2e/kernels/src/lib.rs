@@ -7,6 +7,7 @@
 //! ```text
 //!   test ── ops, registers, addresses ──▶ GPU memory ──▶ script::run ──▶ outcomes ──▶ test
 //!                                                           ├─ data   bytes, checked
+//!                                                           ├─ slices the ring itself
 //!                                                           ├─ poll   gpoll, pollers
 //!                                                           └─ wrong  faults, divergence
 //! ```
@@ -29,6 +30,7 @@ pub mod op;
 mod poll;
 pub mod relay;
 mod script;
+mod slices;
 pub mod soak;
 mod wrong;
 

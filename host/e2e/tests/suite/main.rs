@@ -6,6 +6,7 @@
 mod buffers;
 mod counting;
 mod endings;
+mod events;
 mod export;
 mod faults;
 mod groups;
@@ -14,6 +15,7 @@ mod kept;
 mod launches;
 mod limits;
 mod listening;
+mod listeners;
 mod local;
 mod nets;
 mod pollers;
