@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use gpunet_device::Kernel;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::MAX_LAUNCHES;
 use gpunet_device::kernel::{KernelArgs, LaunchArgs};
+use gpunet_device::{Handle, Kernel};
 
 use super::{LaunchError, Net, NetError};
 use crate::gpu::{self, Dim3, KernelError, LaunchSpec, Running};
@@ -60,6 +60,8 @@ impl Net {
         let device_net = self.shared.memory.device_net(slot, epoch);
         let mut params = vec![crate::memory::bytes_of(&device_net)];
         arguments.each(&mut |address, bytes| params.push(crate::memory::bytes_at(address, bytes)));
+        let mut sockets = Vec::new();
+        arguments.sockets(&mut |handle| sockets.push(handle));
         let entry = kernel.entry();
         let spec = LaunchSpec {
             module: kernel.module(),
@@ -80,7 +82,8 @@ impl Net {
         drop(buffers);
         match launched {
             Ok(running) => {
-                let state = Arc::new(LaunchState::new(slot, running, Arc::clone(&self.shared)));
+                let shared = Arc::clone(&self.shared);
+                let state = Arc::new(LaunchState::new(slot, running, shared, sockets));
                 self.launches.lock().launches.push(Arc::clone(&state));
                 Ok(Launch { state })
             }
@@ -119,6 +122,8 @@ pub(crate) struct LaunchState {
     pub(crate) slot: u32,
     pub(crate) running: Running,
     pub(crate) shared: Arc<Shared>,
+    /// Those among its arguments.
+    pub(super) sockets: Vec<Handle>,
     outcome: Mutex<Option<Result<(), KernelError>>>,
     ended: Condvar,
     /// Its net is gone, and nobody calls `finish`.
@@ -126,11 +131,12 @@ pub(crate) struct LaunchState {
 }
 
 impl LaunchState {
-    pub(crate) fn new(slot: u32, running: Running, shared: Arc<Shared>) -> Self {
+    fn new(slot: u32, running: Running, shared: Arc<Shared>, sockets: Vec<Handle>) -> Self {
         Self {
             slot,
             running,
             shared,
+            sockets,
             outcome: Mutex::new(None),
             ended: Condvar::new(),
             orphaned: AtomicBool::new(false),

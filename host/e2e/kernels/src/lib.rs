@@ -14,13 +14,14 @@
 //! Beside it stand the kernels of [`hostile`], which spoil what they share with the proxy.
 //! In [`soak`] is the kernel of the soak: one plan, many connections; in [`relay`] the one that
 //! stands between programs and direct streams; in [`one_call`] one whose lanes part before a call;
-//! in [`buffers`] one that gets a program's buffers.
+//! in [`buffers`] one that gets a program's buffers; in [`faulting`] a server that faults.
 
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
 
 pub mod buffers;
 mod data;
+pub mod faulting;
 pub mod hostile;
 pub mod one_call;
 pub mod op;
