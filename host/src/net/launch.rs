@@ -28,7 +28,17 @@ impl Shape {
         Self { grid: blocks.into(), block: threads.into(), shared_bytes: 0 }
     }
 
-    /// So much shared memory for each block.
+    /// So much dynamic shared memory for each block; `simt::shared_memory` gives it to the kernel.
+    ///
+    /// What the kernel declares itself (static shared memory, such as the device library's scratch
+    /// words) counts as well. The sum may be as large as the device allows a block
+    /// ([`GpuInfo::max_shared_bytes`](crate::gpu::GpuInfo::max_shared_bytes)): 227 KiB on an H100 or
+    /// H200 and on the emulated GPU, 163 KiB on an A100, 99 KiB on most others since Ampere, 64 KiB on
+    /// Turing. The opt-in that CUDA wants above its default of 48 KiB is made for every kernel when
+    /// its module is loaded. More is [`GpuError::TooMuchShared`](crate::GpuError::TooMuchShared) at
+    /// the launch, and names both numbers. Blocks with much of it leave room for fewer on each
+    /// multiprocessor: a grid that no longer fits as a whole is
+    /// [`GpuError::NotResident`](crate::GpuError::NotResident).
     pub fn shared_memory(mut self, bytes: u32) -> Self {
         self.shared_bytes = bytes;
         self
