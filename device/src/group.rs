@@ -70,7 +70,9 @@ pub trait Group: Copy + sealed::Sealed {
     fn broadcast<const N: usize>(self, words: [u64; N]) -> [u64; N];
     /// Whether any thread said yes. A barrier in a block; in a warp it orders no memory.
     fn any(self, yes: bool) -> bool;
-    /// On the emulated GPU, checks that all threads make the same call with the same arguments.
+    /// On the emulated GPU, checks that all threads make the same call with the same arguments; its
+    /// report names the caller's line.
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     fn agree(self, call: &'static str, arguments: &[u64]);
 
     /// Whether the calling thread speaks for the group.
@@ -207,14 +209,6 @@ mod sealed {
     impl Sealed for super::Thread {}
 }
 
-/// FNV-1a over the arguments. Not evaluated on hardware, where nobody compares it.
-#[inline(always)]
-fn digest(arguments: &[u64]) -> u64 {
-    arguments
-        .iter()
-        .fold(0xCBF2_9CE4_8422_2325, |hash, word| (hash ^ word).wrapping_mul(0x0100_0000_01B3))
-}
-
 impl Group for Block {
     const KIND: GroupKind = GroupKind::Block;
     const SCOPE: Option<Scope> = Some(Scope::Block);
@@ -260,8 +254,9 @@ impl Group for Block {
     }
 
     #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     fn agree(self, call: &'static str, arguments: &[u64]) {
-        simt::agree(Scope::Block, call, digest(arguments));
+        simt::agree(Scope::Block, call, arguments);
     }
 }
 
@@ -311,8 +306,9 @@ impl Group for Warp {
     }
 
     #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     fn agree(self, call: &'static str, arguments: &[u64]) {
-        simt::agree(Scope::Warp, call, digest(arguments));
+        simt::agree(Scope::Warp, call, arguments);
     }
 }
 

@@ -139,7 +139,8 @@ pub fn shared_memory() -> crate::SharedBuf {
 
 /// Checks, on the emulated GPU alone, that all threads of the scope make the same call.
 #[inline(always)]
-pub(crate) fn agree(scope: Scope, call: &'static str, arguments: u64) {
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub(crate) fn agree(scope: Scope, call: &'static str, arguments: &[u64]) {
     backend::agree(scope, call, arguments);
 }
 

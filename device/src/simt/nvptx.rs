@@ -192,7 +192,7 @@ pub(crate) fn whole_warp_barrier() {
 }
 
 #[inline(always)]
-pub(crate) fn agree(_scope: Scope, _call: &'static str, _arguments: u64) {}
+pub(crate) fn agree(_scope: Scope, _call: &'static str, _arguments: &[u64]) {}
 
 /// One function for all kinds of groups.
 #[cfg(feature = "library")]

@@ -16,7 +16,7 @@
 //! In [`soak`] is the kernel of the soak: one plan, many connections; in [`relay`] the one that
 //! stands between programs and direct streams; in [`one_call`] one whose lanes part before a call;
 //! in [`counting`] one whose threads count and lock in GPU memory;
-//! in [`buffers`] one that gets a program's buffers.
+//! in [`buffers`] one that gets a program's buffers; in [`faulting`] a server that faults.
 
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
@@ -24,6 +24,7 @@
 pub mod buffers;
 pub mod counting;
 mod data;
+pub mod faulting;
 pub mod hostile;
 pub mod one_call;
 pub mod op;
