@@ -1,6 +1,7 @@
 //! Memory that is handed out again too early: the rings, the inbox or the slot of a socket that is
 //! gone, while a group is still inside a call on its handle. Such a call may read or write what belongs
-//! to another socket by then. Noticed when the next socket's descriptor is published.
+//! to another socket by then. Noticed when they are given back, and once more when the next socket's
+//! descriptor is published, by whatever way it came to them.
 //!
 //! Two kinds of calls touch nothing of a socket, and are left out: those that begin when the host has
 //! closed its record, and those of launches that began when its descriptor was withdrawn. Where no launch
@@ -95,6 +96,14 @@ impl Reuse {
         self.closed.insert(handle.0);
     }
 
+    /// Slot and rings of a socket are given back.
+    pub(super) fn freed(&mut self, handle: Handle) {
+        if self.inside.iter().any(|(_, inside)| *inside == handle) {
+            let complaint = format!("{handle:?} is free, though a call uses it");
+            self.complaint.get_or_insert(complaint);
+        }
+    }
+
     /// The descriptor in a slot is withdrawn.
     pub(super) fn withdrawn(&mut self, shard: u32, place: u32) {
         if let Some(handle) = self.alive.remove(&(shard, place)) {
@@ -165,6 +174,20 @@ mod tests {
             reuse.withdrawn(0, 3);
             reuse.calls(7, handle, false);
         }));
+    }
+
+    #[test]
+    fn a_socket_is_not_freed_under_a_call() {
+        let (handle, _) = socket(3);
+        for ends in [false, true] {
+            let mut reuse = Reuse::default();
+            reuse.calls(7, handle, true);
+            if ends {
+                reuse.calls(7, handle, false);
+            }
+            reuse.freed(handle);
+            assert_eq!(reuse.complaint.is_none(), ends);
+        }
     }
 
     #[test]
