@@ -108,6 +108,16 @@ pub(crate) fn wrong_arguments(client: &mut Client<'_>, command: u64) {
     line(client, b"' command");
 }
 
+/// The same for a part of a command.
+#[inline(never)]
+pub(crate) fn wrong_subcommand_arguments(client: &mut Client<'_>, command: u64, part: u64) {
+    client.write_bytes(b"-ERR wrong number of arguments for '");
+    keyword(client, command);
+    client.write_bytes(b"|");
+    keyword(client, part);
+    line(client, b"' command");
+}
+
 /// A time that no clock has.
 #[inline(never)]
 pub(crate) fn wrong_expiry(client: &mut Client<'_>, command: u64) {

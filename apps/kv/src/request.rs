@@ -74,7 +74,8 @@ fn header(input: SharedBuf, start: usize) -> Line {
             break;
         }
         let digit = byte.wrapping_sub(b'0');
-        wrong |= digit > 9 || digits > 12;
+        // No zeros in front, as Redis has it.
+        wrong |= digit > 9 || digits > 12 || digits > 0 && number == 0;
         number = number.wrapping_mul(10).wrapping_add(i64::from(digit));
         digits += 1;
     }
@@ -215,10 +216,11 @@ impl Arguments {
     }
 }
 
-/// Up to eight letters as one number, in capitals; 0 if there are more.
+/// Up to eight letters as one number, in capitals; 0 if there are more, or no letter is first.
 #[inline(always)]
 pub(crate) fn keyword(bytes: SharedBuf) -> u64 {
-    if bytes.len() > 8 {
+    // With zeros in front it would be the keyword behind them.
+    if bytes.len() > 8 || bytes.get(0) == Some(0) {
         return 0;
     }
     let mut word = 0;

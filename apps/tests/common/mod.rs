@@ -18,6 +18,7 @@ pub(crate) fn program(name: &str) -> PathBuf {
     let built = match name {
         "echo" => env!("CARGO_BIN_EXE_echo"),
         "first" => env!("CARGO_BIN_EXE_first"),
+        "kv" => env!("CARGO_BIN_EXE_kv"),
         "rstream" => env!("CARGO_BIN_EXE_rstream"),
         _ => panic!("no program {name}"),
     };

@@ -2,7 +2,7 @@
 
 use gpunet_device::abi::option::SocketOption;
 use gpunet_device::calls::{gaccept, gclose, gsetsockopt};
-use gpunet_device::poller::{Event, POLLIN, POLLOUT};
+use gpunet_device::poller::{Event, POLLIN, POLLOUT, POLLRDHUP};
 use gpunet_device::{Errno, Group, Handle, On, Poller, Shared, SharedBuf, kernel_arg, simt};
 
 use crate::connection::{CLOSING, NOBODY, OPEN, Record, WATCHES_ROOM};
@@ -131,6 +131,8 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
             match event.token {
                 LISTENER => _ = self.accept(listener)?,
                 token => self.turn(token as u32, (token >> 32) as u32),
+                LISTENER => self.accept(listener)?,
+                token => self.turn(token as u32, (token >> 32) as u32, event.events as u16),
             }
         }
         Ok(())
@@ -193,7 +195,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         }
         self.first = number;
         group.barrier();
-        if self.watch(number, &record, POLLIN).is_err() {
+        if self.watch(number, &record, Self::wanted(&record)).is_err() {
             self.close(number, record, true);
         }
         Ok(true)
@@ -218,7 +220,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
 
     /// What the poller is to watch a connection for.
     pub(crate) const fn wanted(record: &Record) -> u16 {
-        if record.has(WATCHES_ROOM) { POLLOUT } else { POLLIN }
+        if record.has(WATCHES_ROOM) { POLLOUT } else { POLLIN | POLLRDHUP }
     }
 
     /// Closes a connection; what is in its send ring is still sent.
@@ -273,7 +275,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         while let Some(record) = self.memory.records().get(at as usize) {
             let number = at;
             at = record.after;
-            self.turn(number, record.generation);
+            self.turn(number, record.generation, POLLRDHUP);
             // It may be closed by now, and its record another's.
             self.on.group().barrier();
             let open = self.memory.records().get(number as usize);
@@ -284,7 +286,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
                     self.memory.records().set(number as usize, open);
                 }
                 self.on.group().barrier();
-                self.turn(number, open.generation);
+                self.turn(number, open.generation, POLLRDHUP);
             }
         }
         while self.first != NOBODY {

@@ -1,6 +1,7 @@
 //! What happens at an event of a connection: send what waits, receive, answer, keep the rest.
 
 use gpunet_device::calls::{MSG_DONTWAIT, grecv};
+use gpunet_device::poller::{POLLERR, POLLHUP, POLLRDHUP};
 use gpunet_device::{Errno, Group, SharedBuf, buf};
 
 use crate::connection::{CLOSING, ENDED, OPEN, Record, WAITS, WATCHES_ROOM};
@@ -24,6 +25,8 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
     /// Serves a connection, unless the event is of an older one.
     #[inline(never)]
     pub(crate) fn turn(&mut self, number: u32, generation: u32) {
+    /// Serves a connection to which `events` happened, unless they are of an older one.
+    pub(crate) fn turn(&mut self, number: u32, generation: u32, events: u16) {
         let Some(mut record) = self.memory.records().get(number as usize) else { return };
         if record.generation != generation || !record.has(OPEN) {
             return;
@@ -34,11 +37,13 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         self.output.send_kept();
         let (mut received, mut requests, mut drained) = (0, 0, false);
         let mut rounds = 0;
+        // One event told of the last bytes and of the end behind them: a short read is not all.
+        let ends = events & (POLLRDHUP | POLLHUP | POLLERR) != 0;
         while !self.is_over(&record) && !self.output.is_blocked() && !drained && rounds < ROUNDS {
             let round = self.round(number, &mut record);
             received += round.received;
             requests += round.requests;
-            drained = round.drained && !record.has(WAITS);
+            drained = round.drained && !record.has(WAITS) && !(ends && round.received > 0);
             rounds += 1;
         }
         record.output = self.output.kept;

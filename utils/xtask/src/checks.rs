@@ -121,9 +121,13 @@ impl Context {
         self.built.get().context("there is nothing to run: the step `compile` has failed")
     }
 
-    /// The environment of tests, which are long if they shall be.
+    /// The environment of tests: a tool that is not on the path; long if they shall be.
     pub(crate) fn test_environment(&self) -> Vec<(&'static str, String)> {
-        if self.options.long { vec![("GPUNET_LONG", "1".to_owned())] } else { Vec::new() }
+        let mut environment = vec![("GPUNET_REDIS_PY", self.tools.redis_py.display().to_string())];
+        if self.options.long {
+            environment.push(("GPUNET_LONG", "1".to_owned()));
+        }
+        environment
     }
 
     /// Runs a command that is one check, succeeding or failing as a whole.

@@ -13,9 +13,21 @@ use gpunet_builder::{Compiler, NoCompiler, Ptxas};
 use crate::shell;
 use crate::workspace::Workspace;
 
-/// The clients that the echo server is tried with: a program, and the package it comes in.
-const CLIENTS: [(&str, &str); 3] =
-    [("nc", "netcat-openbsd"), ("socat", "socat"), ("python3", "python3")];
+/// The clients that the echo server and kv are tried with, and the server that kv is compared with: a
+/// program, and the package it comes in.
+const CLIENTS: [(&str, &str); 6] = [
+    ("nc", "netcat-openbsd"),
+    ("socat", "socat"),
+    ("python3", "python3"),
+    ("redis-server", "redis-server"),
+    ("redis-cli", "redis-tools"),
+    (REDIS_PY, "python3-redis"),
+];
+
+/// No program, but a library of the system's Python.
+const REDIS_PY: &str = "redis-py";
+/// A newer one from PyPI, which speaks RESP3 and says who it is.
+const REDIS_PY_WHEEL: (&str, &str) = ("redis==8.1.0", "redis-8.1.0-py3-none-any.whl");
 
 /// Debian's compiler that comes with its source.
 const COMPILER_PACKAGES: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
@@ -25,6 +37,8 @@ pub(crate) struct Tools {
     pub(crate) compiler: Compiler,
     pub(crate) ptxas: PathBuf,
     pub(crate) nvdisasm: PathBuf,
+    /// A wheel, as Python imports it.
+    pub(crate) redis_py: PathBuf,
 }
 
 /// Installs everything that is missing.
@@ -32,7 +46,8 @@ pub(crate) fn everything(workspace: &Workspace) -> Result<Tools> {
     let mut packages = missing_clients();
     let ptxas = present_ptxas(workspace);
     let nvdisasm = present_nvdisasm(workspace);
-    if (ptxas.is_none() || nvdisasm.is_none()) && !has_pip() {
+    let redis_py = tools_folder(workspace).join(REDIS_PY).join(REDIS_PY_WHEEL.1);
+    if (ptxas.is_none() || nvdisasm.is_none() || !redis_py.is_file()) && !has_pip() {
         packages.push("python3-pip");
     }
     let compiler = match Compiler::find() {
@@ -57,6 +72,10 @@ pub(crate) fn everything(workspace: &Workspace) -> Result<Tools> {
         nvdisasm: match nvdisasm {
             Some(nvdisasm) => nvdisasm,
             None => NVDISASM.fetch(&tools_folder(workspace))?,
+        },
+        redis_py: match redis_py.is_file() {
+            true => redis_py,
+            false => fetch_redis_py(redis_py)?,
         },
     };
     println!("compiler for PTX: {}", tools.compiler);
@@ -116,6 +135,7 @@ fn missing_clients() -> Vec<&'static str> {
     let missing = |program| match program {
         // Other netcats have other options.
         "nc" => !help_of("nc").contains("OpenBSD"),
+        REDIS_PY => !shell::succeeds("/usr/bin/python3", &["-c", "import redis"]),
         _ => shell::on_path(program).is_none(),
     };
     CLIENTS.iter().filter(|(program, _)| missing(program)).map(|(_, package)| *package).collect()
@@ -232,6 +252,27 @@ fn apt_get(as_root: &[&str], arguments: &[&str]) -> Result<()> {
     shell::output_of(&mut command).map(drop)
 }
 
+/// Downloads redis-py to that place.
+fn fetch_redis_py(place: PathBuf) -> Result<PathBuf> {
+    let (name, file) = REDIS_PY_WHEEL;
+    println!("fetching {name} from PyPI");
+    let folder = place.parent().context("a file in a folder")?;
+    let mut download = pip_download(name, folder);
+    shell::output_of(&mut download).with_context(|| format!("cannot fetch {name}"))?;
+    ensure!(place.is_file(), "pip downloaded no {file}");
+    Ok(place)
+}
+
+/// pip, to download one wheel into a folder.
+fn pip_download(name: &str, folder: &Path) -> Command {
+    let mut download = Command::new("python3");
+    download
+        .args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"])
+        .args(["--only-binary=:all:", name, "--dest"])
+        .arg(folder);
+    download
+}
+
 /// Programs of NVIDIA's that one wheel on PyPI holds, and the folder of the tools where they are kept.
 struct Wheel {
     name: &'static str,
@@ -267,11 +308,7 @@ impl Wheel {
             }
         }
         fs::create_dir_all(&fresh).with_context(|| format!("cannot create {}", fresh.display()))?;
-        let mut download = Command::new("python3");
-        download
-            .args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"])
-            .args(["--only-binary=:all:", self.name, "--dest"])
-            .arg(&fresh);
+        let mut download = pip_download(self.name, &fresh);
         shell::output_of(&mut download).with_context(|| format!("cannot fetch {}", self.name))?;
         let wheel = fs::read_dir(&fresh)?
             .filter_map(|entry| Some(entry.ok()?.path()))

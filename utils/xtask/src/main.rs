@@ -52,8 +52,8 @@ enum Command {
     /// Installs what is missing, then runs every check and test.
     ///
     /// On Debian and Ubuntu missing packages are installed with apt-get (as root, or with sudo
-    /// where that asks for no password); elsewhere they are listed and the command fails. ptxas
-    /// comes from PyPI and is kept in the target folder's `tools`. Nothing is ever asked.
+    /// where that asks for no password); elsewhere they are listed and the command fails. ptxas and
+    /// redis-py come from PyPI and are kept in the target folder's `tools`. Nothing is ever asked.
     ///
     /// A line about each step has its time and the processor time of all that it ran. `--quick`
     /// runs what takes at most a few minutes once the workspace has been compiled. Logs are in

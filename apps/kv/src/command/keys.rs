@@ -102,13 +102,16 @@ pub(super) fn expire(kv: &Kv, client: &mut Client<'_>, command: u64, mut argumen
     }
     let Some(amount) = number::parse(time) else { return reply::not_a_number(client) };
     let ms = if command == super::PEXPIRE { Some(amount) } else { amount.checked_mul(1000) };
-    let Some(ms) = ms.filter(|ms| *ms < i64::MAX - (1 << 45) && *ms > i64::MIN + (1 << 45)) else {
+    let is_relative = command != super::EXPIREAT;
+    // Room for the time now.
+    let Some(ms) = ms.filter(|ms| !is_relative || *ms < i64::MAX - (1 << 45)) else {
         return reply::wrong_expiry(client, command);
     };
     let group = client.on().group();
     let Some(mut opened) = kv.table.open(group, key, true) else { return reply::busy(client) };
     let now = common(client, opened.now);
     let at = if command == super::EXPIREAT { ms } else { ms + now as i64 };
+    let at = if is_relative { ms + opened.now as i64 } else { ms };
     let mut changed = 0;
     if opened.found() && condition.allows(opened.expiry, at.max(1) as u64) {
         changed = 1;
@@ -176,7 +179,12 @@ pub(super) fn kind(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
 pub(super) fn flush(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     const SYNC: u64 = word(b"SYNC");
     const ASYNC: u64 = word(b"ASYNC");
-    if arguments.left() > 0 && !matches!(keyword(arguments.next()), SYNC | ASYNC) {
+    let is_wrong = match arguments.left() {
+        0 => false,
+        1 => !matches!(keyword(arguments.next()), SYNC | ASYNC),
+        _ => true,
+    };
+    if is_wrong {
         return reply::syntax(client);
     }
     match kv.table.clear(client.on().group()) {

@@ -53,7 +53,13 @@ fn echo(client: &mut Client<'_>, mut arguments: Arguments) {
 fn select(client: &mut Client<'_>, mut arguments: Arguments) {
     match number::parse(arguments.next()) {
         Some(0) => reply::simple(client, b"OK"),
-        Some(_) => reply::error(client, b"ERR DB index is out of range"),
+        Some(index) if i32::try_from(index).is_ok() => {
+            reply::error(client, b"ERR DB index is out of range");
+        }
+        Some(_) => reply::error(
+            client,
+            b"ERR value is out of range, value must between -2147483648 and 2147483647",
+        ),
         None => reply::not_a_number(client),
     }
 }
@@ -88,7 +94,8 @@ fn hello(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     while arguments.left() > 0 {
         const AUTH: u64 = word(b"AUTH");
         const SETNAME: u64 = word(b"SETNAME");
-        match keyword(arguments.next()) {
+        let option = arguments.next();
+        match keyword(option) {
             AUTH if arguments.left() >= 2 => {
                 return reply::error(client, b"ERR AUTH: this server has no passwords");
             }
@@ -101,25 +108,24 @@ fn hello(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
                     return reply::out_of_memory(client);
                 }
             }
-            _ => return reply::syntax(client),
+            _ => {
+                client.write_bytes(b"-ERR Syntax error in HELLO option '");
+                reply::quoted(client, option);
+                return reply::line(client, b"'");
+            }
         }
     }
     client.state.version = version;
     reply::map(client, 7);
-    for (key, value) in [
-        (b"server".as_slice(), b"redis".as_slice()),
-        (b"version", REDIS_VERSION),
-        (b"mode", b"standalone"),
-        (b"role", b"master"),
-    ] {
-        reply::bulk_text(client, key);
-        reply::bulk_text(client, value);
+    for text in [b"server".as_slice(), b"redis", b"version", REDIS_VERSION, b"proto"] {
+        reply::bulk_text(client, text);
     }
-    reply::bulk_text(client, b"proto");
     reply::integer(client, version as i64);
     reply::bulk_text(client, b"id");
     reply::integer(client, i64::from(client.number()) + 1);
-    reply::bulk_text(client, b"modules");
+    for text in [b"mode".as_slice(), b"standalone", b"role", b"master", b"modules"] {
+        reply::bulk_text(client, text);
+    }
     reply::array(client, 0);
 }
 
@@ -142,13 +148,8 @@ fn wrong_name(client: &mut Client<'_>) {
 fn set_name(kv: &Kv, client: &mut Client<'_>, name: SharedBuf) -> bool {
     let (group, heap) = (client.on().group(), kv.table.heap);
     let mut block = Block::NONE;
-    if group.is_leader() {
-        if !name.is_empty() {
-            block = heap.allocate(name.len()).unwrap_or(Block::NONE);
-        }
-        if !block.is_none() || name.is_empty() {
-            heap.free(client.state.name);
-        }
+    if group.is_leader() && !name.is_empty() {
+        block = heap.allocate(name.len()).unwrap_or(Block::NONE);
     }
     let [block] = group.broadcast([block.0]);
     let block = Block(block);
@@ -156,6 +157,11 @@ fn set_name(kv: &Kv, client: &mut Client<'_>, name: SharedBuf) -> bool {
         return false;
     }
     buf::copy(group, name, heap.memory(block));
+    // All threads are done with the old name, and may read the new one.
+    group.barrier();
+    if group.is_leader() {
+        heap.free(client.state.name);
+    }
     (client.state.name, client.state.name_length) = (block, name.len() as u64);
     true
 }
@@ -194,6 +200,9 @@ fn about_client(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
                 text.text(b" db=0 resp=").number(version).text(b"\n");
             });
         }
+        (SETNAME | GETNAME | SETINFO | ID | INFO | LIST, _) => {
+            reply::wrong_subcommand_arguments(client, CLIENT, keyword(what));
+        }
         _ => unknown_subcommand(client, what, b"CLIENT"),
     }
 }
@@ -225,8 +234,11 @@ const SETTINGS: [(&[u8], &[u8]); 5] = [
 fn config(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     const GET: u64 = word(b"GET");
     let what = arguments.next();
-    if keyword(what) != GET || arguments.left() == 0 {
+    if keyword(what) != GET {
         return unknown_subcommand(client, what, b"CONFIG");
+    }
+    if arguments.left() == 0 {
+        return reply::wrong_subcommand_arguments(client, CONFIG, GET);
     }
     let matches = |name: &[u8]| {
         let mut patterns = arguments;

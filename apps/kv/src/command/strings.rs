@@ -83,9 +83,12 @@ struct Wishes {
 /// Seconds or milliseconds as milliseconds, if they can be had.
 #[inline(never)]
 fn milliseconds(amount: i64, is_seconds: bool) -> Option<u64> {
+/// Seconds or milliseconds as milliseconds, if they can be had; relative ones with room for the time
+/// now.
+fn milliseconds(amount: i64, is_seconds: bool, is_relative: bool) -> Option<u64> {
     let ms = if is_seconds { amount.checked_mul(1000)? } else { amount };
-    // Room for the time now.
-    u64::try_from(ms).ok().filter(|ms| *ms > 0 && *ms < i64::MAX as u64 - (1 << 45))
+    let most = if is_relative { i64::MAX - (1 << 45) } else { i64::MAX };
+    u64::try_from(ms).ok().filter(|ms| (1..=most as u64).contains(ms))
 }
 
 /// SET.
@@ -115,34 +118,26 @@ pub(super) fn set(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
 /// Reads what follows the value; false if it is wrong, which the client was told.
 #[inline(never)]
 fn read_wishes(client: &mut Client<'_>, wishes: &mut Wishes, mut arguments: Arguments) -> bool {
-    let mut has_expiry = false;
-    let mut wrong_time = None;
+    const EX: u64 = word(b"EX");
+    const PX: u64 = word(b"PX");
+    const EXAT: u64 = word(b"EXAT");
+    const PXAT: u64 = word(b"PXAT");
+    const NX: u64 = word(b"NX");
+    const XX: u64 = word(b"XX");
+    const GET: u64 = word(b"GET");
+    const KEEPTTL: u64 = word(b"KEEPTTL");
+    // The one that says when it expires; given twice, the second counts.
+    let (mut expiry, mut amount) = (0, SharedBuf::EMPTY);
     while arguments.left() > 0 {
         let option = keyword(arguments.next());
-        const EX: u64 = word(b"EX");
-        const PX: u64 = word(b"PX");
-        const EXAT: u64 = word(b"EXAT");
-        const PXAT: u64 = word(b"PXAT");
-        const NX: u64 = word(b"NX");
-        const XX: u64 = word(b"XX");
-        const GET: u64 = word(b"GET");
-        const KEEPTTL: u64 = word(b"KEEPTTL");
+        let is_only = expiry == 0 || expiry == option;
         match option {
             NX if !wishes.only_old => wishes.only_new = true,
             XX if !wishes.only_new => wishes.only_old = true,
             GET => wishes.get = true,
-            KEEPTTL if !has_expiry => (wishes.expiry, has_expiry) = (Expiry::Kept, true),
-            EX | PX | EXAT | PXAT if !has_expiry && arguments.left() > 0 => {
-                has_expiry = true;
-                let Some(amount) = number::parse(arguments.next()) else {
-                    wrong_time = wrong_time.or(Some(false));
-                    continue;
-                };
-                match milliseconds(amount, option == EX || option == EXAT) {
-                    Some(ms) if option == EX || option == PX => wishes.expiry = Expiry::In(ms),
-                    Some(ms) => wishes.expiry = Expiry::At(ms),
-                    None => wrong_time = Some(true),
-                }
+            KEEPTTL if is_only => expiry = option,
+            EX | PX | EXAT | PXAT if is_only && arguments.left() > 0 => {
+                (expiry, amount) = (option, arguments.next());
             }
             _ => {
                 reply::syntax(client);
@@ -150,12 +145,21 @@ fn read_wishes(client: &mut Client<'_>, wishes: &mut Wishes, mut arguments: Argu
             }
         }
     }
-    match wrong_time {
-        None => return true,
-        Some(true) => reply::wrong_expiry(client, word(b"SET")),
-        Some(false) => reply::not_a_number(client),
+    if expiry == 0 || expiry == KEEPTTL {
+        wishes.expiry = if expiry == 0 { Expiry::Never } else { Expiry::Kept };
+        return true;
     }
-    false
+    let Some(amount) = number::parse(amount) else {
+        reply::not_a_number(client);
+        return false;
+    };
+    let is_relative = expiry == EX || expiry == PX;
+    let Some(ms) = milliseconds(amount, expiry == EX || expiry == EXAT, is_relative) else {
+        reply::wrong_expiry(client, word(b"SET"));
+        return false;
+    };
+    wishes.expiry = if is_relative { Expiry::In(ms) } else { Expiry::At(ms) };
+    true
 }
 
 /// Answers with the value that was there, and stores another if one is given.
@@ -239,7 +243,7 @@ pub(super) fn set_with_expiry(
 ) {
     let (key, time, value) = (arguments.next(), arguments.next(), arguments.next());
     let Some(amount) = number::parse(time) else { return reply::not_a_number(client) };
-    let Some(ms) = milliseconds(amount, command == super::SETEX) else {
+    let Some(ms) = milliseconds(amount, command == super::SETEX, true) else {
         return reply::wrong_expiry(client, command);
     };
     let group = client.on().group();

@@ -1,0 +1,84 @@
+//! A client that behaves well: while others do their worst, its requests are answered in time. What they
+//! leave behind is counted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::resp::{Client, bulk, show};
+use crate::server::{Kv, Statistics, eventually, info};
+
+/// How long a well-behaved client may wait, on a machine that runs other tests beside this one.
+const LIMIT: Duration = Duration::from_secs(5);
+/// Requests that it makes at least.
+const LEAST: u32 = 20;
+
+/// A kv with a bystander, and one client that reads INFO.
+pub(crate) struct Watched {
+    pub(crate) kv: Kv,
+    control: Client,
+    used: u64,
+    stop: Arc<AtomicBool>,
+    bystander: JoinHandle<u32>,
+}
+
+/// Asks until it is told to stop. How often.
+fn behave(mut client: Client, stop: &AtomicBool) -> u32 {
+    let mut asked = 0;
+    while asked < LEAST || !stop.load(Ordering::Relaxed) {
+        let value = format!("value {asked}");
+        let begin = Instant::now();
+        assert_eq!(show(&client.ask(&["SET", "bystander", &value])), show(b"+OK\r\n"));
+        assert_eq!(show(&client.ask(&["GET", "bystander"])), show(&bulk(value.as_bytes())));
+        let took = begin.elapsed();
+        assert!(took < LIMIT, "a bystander waited for {took:?}");
+        asked += 1;
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(client.ask(&["DEL", "bystander"]), b":1\r\n");
+    asked
+}
+
+impl Watched {
+    pub(crate) fn start(options: &[&str]) -> Self {
+        let kv = Kv::start(options);
+        let mut control = kv.client();
+        let used = info(&mut control, "used_memory");
+        let stop = Arc::new(AtomicBool::new(false));
+        let (client, told) = (kv.client(), Arc::clone(&stop));
+        let bystander = std::thread::spawn(move || behave(client, &told));
+        Self { kv, control, used, stop, bystander }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.kv.client()
+    }
+
+    /// The client that reads INFO.
+    pub(crate) fn control(&mut self) -> &mut Client {
+        &mut self.control
+    }
+
+    /// Ends all: the bystander was served, the other clients are gone, the memory is as it was.
+    pub(crate) fn end(mut self) -> Statistics {
+        self.stop.store(true, Ordering::Relaxed);
+        self.bystander.join().expect("the bystander was served");
+        assert_eq!(self.control.ask(&["FLUSHALL"]), b"+OK\r\n");
+        let mut left = (0, 0);
+        let control = &mut self.control;
+        let used = self.used;
+        let deadline = Instant::now() + LIMIT;
+        while left != (1, used) && Instant::now() < deadline {
+            left = (info(control, "connected_clients"), info(control, "used_memory"));
+        }
+        assert_eq!(left, (1, used), "clients and bytes that are left");
+        drop(self.control);
+        self.kv.end()
+    }
+}
+
+/// Waits until a server has so many clients.
+pub(crate) fn await_clients(client: &mut Client, count: u64) {
+    eventually("clients come or go", || info(client, "connected_clients") == count);
+}

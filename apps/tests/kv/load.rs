@@ -1,0 +1,161 @@
+//! Clients that ask for much and read late, or that are gone in the middle of it.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use gpunet_pattern::{Draw, fill_slice};
+
+use crate::bystander::{Watched, await_clients};
+use crate::common::{Guarded, skip};
+use crate::resp::{bulk, request, show, strings};
+
+/// The largest value.
+const MIB: usize = 1 << 20;
+/// How long a slow reader does not read.
+const SLOW: Duration = Duration::from_millis(1500);
+
+fn value(seed: u64, length: usize) -> Vec<u8> {
+    let mut value = vec![0; length];
+    fill_slice(&mut value, seed, 0);
+    value
+}
+
+#[test]
+fn a_flood_whose_answers_are_read_late_is_answered_in_order() {
+    // Far more than the sockets' buffers and kv's rings hold.
+    const REQUESTS: u64 = 20_000;
+    let watched = Watched::start(&[]);
+    let mut client = watched.client();
+    let mut sender = client.sender();
+    let sending = std::thread::spawn(move || {
+        for number in 0..REQUESTS {
+            let argument = format!("{number:01000}");
+            sender.send(&request(&["ECHO", &argument])).expect("requests are taken");
+        }
+    });
+    std::thread::sleep(SLOW);
+    for number in 0..REQUESTS {
+        let expected = bulk(format!("{number:01000}").as_bytes());
+        assert_eq!(show(&client.answer()), show(&expected));
+    }
+    sending.join().unwrap();
+    drop(client);
+    let statistics = watched.end();
+    assert!(statistics.get("blocked") > 0, "it never had to wait for the client");
+}
+
+#[test]
+fn a_mebibyte_goes_both_ways() {
+    let watched = Watched::start(&[]);
+    let mut client = watched.client();
+    let large = value(1, MIB);
+    assert_eq!(client.ask(&[b"SET".as_slice(), b"large", &large]), b"+OK\r\n");
+    assert!(client.ask(&["GET", "large"]) == bulk(&large));
+    assert!(client.ask(&[b"ECHO".as_slice(), &large]) == bulk(&large));
+    assert!(client.ask(&[b"GETSET".as_slice(), b"large", &value(2, MIB)]) == bulk(&large));
+    // As a key, too.
+    assert_eq!(client.ask(&[b"SET".as_slice(), &large, b"small"]), b"+OK\r\n");
+    assert_eq!(client.ask(&[b"GET".as_slice(), &large]), bulk(b"small"));
+    assert_eq!(client.ask(&["STRLEN", "large"]), b":1048576\r\n");
+    let answer = client.ask(&["APPEND", "large", "x"]);
+    assert!(answer.starts_with(b"-ERR string exceeds maximum allowed size"), "{}", show(&answer));
+    assert_eq!(client.ask(&["STRLEN", "large"]), b":1048576\r\n");
+    for words in [
+        [b"SET".as_slice(), b"larger", &value(3, MIB + 1)],
+        [b"SET".as_slice(), &value(3, MIB + 1), b"larger"],
+    ] {
+        let mut client = watched.client();
+        // It closes without reading the value.
+        let _ = client.send(&request(&words));
+        let answer = client.rest().expect("the connection ends");
+        let expected: &[u8] = b"-ERR Protocol error: invalid bulk length\r\n";
+        assert!(answer.is_empty() || answer == expected, "{}", show(&answer));
+    }
+    assert_eq!(client.ask(&["EXISTS", "larger"]), b":0\r\n");
+    drop(client);
+    watched.end();
+}
+
+#[test]
+fn many_large_values_reach_a_slow_reader() {
+    const VALUES: usize = 24;
+    let watched = Watched::start(&[]);
+    let mut client = watched.client();
+    let names: Vec<String> = (0..VALUES).map(|number| format!("large {number}")).collect();
+    for (seed, name) in names.iter().enumerate() {
+        let large = value(seed as u64, MIB);
+        assert_eq!(client.ask(&[b"SET".as_slice(), name.as_bytes(), &large]), b"+OK\r\n");
+    }
+    let mut words = vec!["MGET"];
+    words.extend(names.iter().map(String::as_str));
+    words.push("nothing");
+    // Another request waits behind it.
+    client.send(&[request(&words), request(&["PING"])].concat()).unwrap();
+    std::thread::sleep(SLOW);
+    let answer = client.answer();
+    assert!(answer.starts_with(b"*25\r\n") && answer.ends_with(b"\r\n$-1\r\n"));
+    assert_eq!(client.answer(), b"+PONG\r\n");
+    let found = strings(&answer[..answer.len() - 5]);
+    assert_eq!(found.len(), VALUES);
+    for (seed, found) in found.iter().enumerate() {
+        assert!(*found == value(seed as u64, MIB), "value {seed}");
+    }
+    drop(client);
+    let statistics = watched.end();
+    assert!(statistics.get("blocked") > 0, "it never had to wait for the client");
+}
+
+#[test]
+fn resets_in_the_middle_harm_nobody() {
+    let mut watched = Watched::start(&[]);
+    let large = value(5, 200_000);
+    let mut client = watched.client();
+    assert_eq!(client.ask(&[b"SET".as_slice(), b"large", &large]), b"+OK\r\n");
+    drop(client);
+    let mut draw = Draw::new(5, 20);
+    for number in 0..90 {
+        let mut client = watched.client();
+        match number % 3 {
+            // In the middle of a request.
+            0 => {
+                let whole = request(&[b"SET".as_slice(), b"reset", &large]);
+                let cut = draw.below(whole.len() as u64) as usize;
+                client.send(&whole[..cut]).unwrap();
+            }
+            // In the middle of answers, of which some were read.
+            1 => {
+                client.send(&request(&["GET", "large"]).repeat(50)).unwrap();
+                for _ in 0..draw.below(4) {
+                    assert!(client.answer() == bulk(&large));
+                }
+            }
+            // Before anything.
+            _ => {}
+        }
+        std::thread::sleep(Duration::from_millis(draw.below(4)));
+        client.reset();
+    }
+    // Its own two are left.
+    await_clients(watched.control(), 2);
+    let statistics = watched.end();
+    assert!(statistics.get("closed_failed") > 0);
+}
+
+#[test]
+fn clients_that_are_killed_harm_nobody() {
+    let mut watched = Watched::start(&[]);
+    for _ in 0..5 {
+        let mut command = Command::new("redis-benchmark");
+        command.args(["-p", watched.kv.port(), "-c", "50", "-P", "16", "-n", "100000000", "-q"]);
+        command.args(["-t", "set,get", "-d", "500", "-r", "1000"]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let Ok(child) = command.spawn() else {
+            return skip("clients_that_are_killed_harm_nobody", "no redis-benchmark");
+        };
+        let child = Guarded(child);
+        std::thread::sleep(Duration::from_millis(500));
+        drop(child);
+    }
+    await_clients(watched.control(), 2);
+    watched.end();
+}

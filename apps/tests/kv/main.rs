@@ -1,0 +1,27 @@
+//! The program `kv` from outside: its answers beside those of a redis-server, clients that nobody here
+//! wrote, and what must not disturb the other clients of a server.
+//!
+//! ```text
+//!   server, resp      a kv that runs, a redis-server that runs, a client that sees raw answers
+//!   draw ── redis     commands drawn from a seed; both servers' answers compared
+//!   clients           redis-cli, redis-benchmark, redis-py
+//!   bystander         a client that behaves well while the tests below go on
+//!     ├─ malformed    requests that are none, and halves of requests
+//!     ├─ load         floods, slow readers, large values, resets, clients that are killed
+//!     └─ limits       connections, idle time, memory, expiry
+//!   program           the command line, the orderly end
+//! ```
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod bystander;
+mod clients;
+mod draw;
+mod limits;
+mod load;
+mod malformed;
+mod program;
+mod redis;
+mod resp;
+mod server;
