@@ -130,8 +130,6 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
             let Some(event) = events.get(index) else { break };
             match event.token {
                 LISTENER => _ = self.accept(listener)?,
-                token => self.turn(token as u32, (token >> 32) as u32),
-                LISTENER => self.accept(listener)?,
                 token => self.turn(token as u32, (token >> 32) as u32, event.events as u16),
             }
         }

@@ -22,10 +22,8 @@ struct Round {
 }
 
 impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
-    /// Serves a connection, unless the event is of an older one.
-    #[inline(never)]
-    pub(crate) fn turn(&mut self, number: u32, generation: u32) {
     /// Serves a connection to which `events` happened, unless they are of an older one.
+    #[inline(never)]
     pub(crate) fn turn(&mut self, number: u32, generation: u32, events: u16) {
         let Some(mut record) = self.memory.records().get(number as usize) else { return };
         if record.generation != generation || !record.has(OPEN) {

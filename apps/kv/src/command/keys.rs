@@ -110,8 +110,7 @@ pub(super) fn expire(kv: &Kv, client: &mut Client<'_>, command: u64, mut argumen
     let group = client.on().group();
     let Some(mut opened) = kv.table.open(group, key, true) else { return reply::busy(client) };
     let now = common(client, opened.now);
-    let at = if command == super::EXPIREAT { ms } else { ms + now as i64 };
-    let at = if is_relative { ms + opened.now as i64 } else { ms };
+    let at = if is_relative { ms + now as i64 } else { ms };
     let mut changed = 0;
     if opened.found() && condition.allows(opened.expiry, at.max(1) as u64) {
         changed = 1;

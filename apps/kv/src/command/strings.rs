@@ -80,11 +80,9 @@ struct Wishes {
     get: bool,
 }
 
-/// Seconds or milliseconds as milliseconds, if they can be had.
-#[inline(never)]
-fn milliseconds(amount: i64, is_seconds: bool) -> Option<u64> {
 /// Seconds or milliseconds as milliseconds, if they can be had; relative ones with room for the time
 /// now.
+#[inline(never)]
 fn milliseconds(amount: i64, is_seconds: bool, is_relative: bool) -> Option<u64> {
     let ms = if is_seconds { amount.checked_mul(1000)? } else { amount };
     let most = if is_relative { i64::MAX - (1 << 45) } else { i64::MAX };
