@@ -57,3 +57,12 @@ pub(crate) fn store(number: i64, to: SharedBuf) {
         to.set(0, b'-');
     }
 }
+
+/// The digit with so many behind it.
+#[inline(always)]
+pub(crate) fn digit(mut magnitude: u64, behind: usize) -> u8 {
+    for _ in 0..behind {
+        magnitude /= 10;
+    }
+    b'0' + (magnitude % 10) as u8
+}

@@ -7,6 +7,8 @@ use gpunet_device::SharedBuf;
 pub(crate) const MOST_ARGUMENT: usize = crate::table::MOST_VALUE;
 /// The longest line: a header, or an inline command.
 const MOST_LINE: usize = 4096;
+/// Arguments whose places are kept: a name, a key and a value.
+const CACHED: usize = 3;
 /// The most arguments of a request.
 const MOST_ARGUMENTS: i64 = 1 << 20;
 
@@ -16,11 +18,20 @@ pub(crate) struct Request {
     input: SharedBuf,
     /// Arguments, the command's name among them.
     pub(crate) count: usize,
-    /// Where the first argument's header, or its first letter, stands.
+    /// Where the first arguments stand, so that their headers are read once.
+    spans: [Span; CACHED],
+    /// Where the header of the argument behind those stands, or the first letter of a line.
     first: usize,
     inline: bool,
     /// Bytes of the request.
     pub(crate) length: usize,
+}
+
+/// An argument in the input.
+#[derive(Clone, Copy, Default)]
+struct Span {
+    start: u32,
+    length: u32,
 }
 
 /// What the input begins with.
@@ -59,8 +70,29 @@ enum Line {
 }
 
 /// Reads `<byte><number>\r\n`.
-#[inline(never)]
+#[inline(always)]
 fn header(input: SharedBuf, start: usize) -> Line {
+    // Up to six digits and the line's end, from one word.
+    let word = input.word_at(start + 1);
+    let (mut number, mut rest, mut digits) = (0, word, 0);
+    while digits < 6 {
+        let digit = (rest as u8).wrapping_sub(b'0');
+        if digit > 9 {
+            break;
+        }
+        number = number * 10 + i64::from(digit);
+        (rest, digits) = (rest >> 8, digits + 1);
+    }
+    let next = start + digits + 3;
+    if digits > 0 && rest as u8 == b'\r' && next <= input.len() {
+        return Line::Number(number, next);
+    }
+    unusual_header(input, start)
+}
+
+/// The same for numbers that are negative, long, wrong or incomplete.
+#[inline(never)]
+fn unusual_header(input: SharedBuf, start: usize) -> Line {
     let mut at = start + 1;
     let negative = input.get(at) == Some(b'-');
     at += usize::from(negative);
@@ -102,26 +134,38 @@ pub(crate) fn parse(input: SharedBuf) -> Parsed {
     if count <= 0 {
         return Parsed::Nothing(first);
     }
-    let mut at = first;
-    for _ in 0..count {
+    let (count, mut at) = (count as usize, first);
+    let mut request =
+        Request { input, count, spans: [Span::default(); CACHED], first, inline: false, length: 0 };
+    for index in 0..count {
         match input.get(at) {
             None => return Parsed::More(0),
             Some(b'$') => {}
             Some(other) => return Parsed::Wrong(Wrong::Dollar(other)),
         }
-        at = match header(input, at) {
-            Line::Number(length, next) if (0..=MOST_ARGUMENT as i64).contains(&length) => {
-                next + length as usize + 2
+        let (length, start) = match header(input, at) {
+            Line::Number(length, start) if (0..=MOST_ARGUMENT as i64).contains(&length) => {
+                (length as usize, start)
             }
             Line::Number(..) | Line::Wrong => return Parsed::Wrong(Wrong::Length),
             Line::Incomplete => return Parsed::More(0),
             Line::Long => return Parsed::Wrong(Wrong::LongLine),
         };
+        at = start + length + 2;
         if at > input.len() {
             return Parsed::More(at);
         }
+        let span = Span { start: start as u32, length: length as u32 };
+        // Written out: an array that is indexed would lie in memory.
+        match index {
+            0 => (request.spans[0], request.first) = (span, at),
+            1 => (request.spans[1], request.first) = (span, at),
+            2 => (request.spans[2], request.first) = (span, at),
+            _ => {}
+        }
     }
-    Parsed::Request(Request { input, count: count as usize, first, inline: false, length: at })
+    request.length = at;
+    Parsed::Request(request)
 }
 
 /// Reads a line of words.
@@ -134,7 +178,8 @@ fn words(input: SharedBuf) -> Parsed {
     if end == input.len() {
         return if end > MOST_LINE { Parsed::Wrong(Wrong::LongLine) } else { Parsed::More(0) };
     }
-    let mut request = Request { input, count: 0, first: 0, inline: true, length: end + 1 };
+    let spans = [Span::default(); CACHED];
+    let mut request = Request { input, count: 0, spans, first: 0, inline: true, length: end + 1 };
     let mut at = 0;
     loop {
         match request.word(at) {
@@ -194,8 +239,25 @@ impl Arguments {
     }
 
     /// The next one; empty behind the last.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn next(&mut self) -> SharedBuf {
+        let index = self.request.count - self.left;
+        if self.left == 0 || index >= CACHED || self.request.inline {
+            return self.next_by_header();
+        }
+        self.left -= 1;
+        let [first, second, third] = self.request.spans;
+        let span = match index {
+            0 => first,
+            1 => second,
+            _ => third,
+        };
+        self.request.input.slice(span.start as usize, span.length as usize)
+    }
+
+    /// The next one, whose place is not known yet.
+    #[inline(never)]
+    fn next_by_header(&mut self) -> SharedBuf {
         if self.left == 0 {
             return SharedBuf::EMPTY;
         }
@@ -216,19 +278,21 @@ impl Arguments {
     }
 }
 
-/// Up to eight letters as one number, in capitals; 0 if there are more, or no letter is first.
+/// Up to eight letters as one number, in capitals, the first the lowest; 0 if there are more.
 #[inline(always)]
 pub(crate) fn keyword(bytes: SharedBuf) -> u64 {
-    // With zeros in front it would be the keyword behind them.
-    if bytes.len() > 8 || bytes.get(0) == Some(0) {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    let (word, length) = (bytes.word_at(0), bytes.len());
+    // With a zero at its end it would be the keyword in front of that.
+    if length.wrapping_sub(1) >= 8 || word >> (8 * (length - 1)) == 0 {
         return 0;
     }
-    let mut word = 0;
-    for at in 0..bytes.len() {
-        let byte = bytes.get(at).unwrap_or(0).to_ascii_uppercase();
-        word = word << 8 | u64::from(byte);
-    }
-    word
+    // The upper bit of each byte: whether it is a small letter.
+    let low = word & (0x7F * EACH);
+    let from_a = low + (0x80 - b'a' as u64) * EACH;
+    let beyond_z = low + (0x80 - b'z' as u64 - 1) * EACH;
+    let small = from_a & !beyond_z & !word & (0x80 * EACH);
+    word ^ small >> 2
 }
 
 /// The same of a constant.
@@ -236,7 +300,7 @@ pub(crate) const fn word(text: &[u8]) -> u64 {
     assert!(text.len() <= 8);
     let (mut word, mut at) = (0, 0);
     while at < text.len() {
-        word = word << 8 | text[at] as u64;
+        word |= (text[at] as u64) << (8 * at);
         at += 1;
     }
     word

@@ -73,11 +73,14 @@ impl Opened {
 /// 64 bits of a key.
 #[inline(always)]
 fn hash_of(key: SharedBuf) -> u64 {
-    let mut hash = 0xCBF2_9CE4_8422_2325_u64;
-    for at in 0..key.len() {
-        hash = (hash ^ u64::from(key.get(at).unwrap_or(0))).wrapping_mul(0x0100_0000_01B3);
+    const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
+    let mut hash = (key.len() as u64).wrapping_mul(FACTOR);
+    let mut at = 0;
+    while at < key.len() {
+        hash = (hash ^ key.word_at(at)).wrapping_mul(FACTOR);
+        hash ^= hash >> 32;
+        at += 8;
     }
-    hash ^= hash >> 32;
     hash = hash.wrapping_mul(0xD6E8_FEB8_6659_FD93);
     hash ^ hash >> 32
 }
@@ -203,18 +206,12 @@ impl Table {
         if length != key.len() {
             return false;
         }
-        let stored = self.heap.memory(entry).slice(ENTRY_BYTES, length.next_multiple_of(8));
-        let stored = stored.cast::<u64>();
-        for word in 0..stored.len() {
-            let bytes = stored.get(word).unwrap_or(0).to_le_bytes();
-            for (at, byte) in bytes.into_iter().enumerate() {
-                let at = word * 8 + at;
-                if at < length && key.get(at) != Some(byte) {
-                    return false;
-                }
-            }
+        let stored = self.heap.memory(entry).slice(ENTRY_BYTES, length);
+        let mut at = 0;
+        while at < length && stored.word_at(at) == key.word_at(at) {
+            at += 8;
         }
-        true
+        at >= length
     }
 
     /// Takes an entry out of a chain. For the leader, which writes.

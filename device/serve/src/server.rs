@@ -14,6 +14,8 @@ use crate::output::Output;
 const LISTENER: u64 = u64::MAX;
 /// Events taken at a time.
 const EVENTS: usize = 32;
+/// Waits between two looks at the time while there is much to do.
+const WAITS_PER_TIME: u32 = 16;
 /// How often a group tries to accept while others do.
 const ACCEPT_TRIES: u32 = 1000;
 /// The least shared memory that [`serve`] works with: events, and a stage for input and output each.
@@ -55,6 +57,8 @@ pub(crate) struct Server<'p, G: Group, P: Protocol<G>> {
     pub(crate) protocol: &'p mut P,
     /// The first of its connections.
     first: u32,
+    /// What was counted since the last tick: requests, bytes received, bytes sent.
+    pub(crate) counts: [u64; 3],
 }
 
 /// Serves connections of `listener` with `protocol` until the program writes the stop word
@@ -92,19 +96,29 @@ pub fn serve<G: Group, P: Protocol<G>>(
         output: Output::new(on, memory.heap(), stages.slice(half, half)),
         protocol,
         first: NOBODY,
+        counts: [0; 3],
     };
-    server.run(listener, events)
+    let ended = server.run(listener, events);
+    server.publish_counts();
+    ended
 }
 
 impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
     #[inline(never)]
     fn run(&mut self, listener: Handle, events: Shared<Event>) -> Result<(), Errno> {
         let mut ticked = self.common_time();
+        let mut waits = 0_u32;
         loop {
-            self.wait(listener, events)?;
+            let taken = self.wait(listener, events)?;
+            waits = waits.wrapping_add(1);
+            // The time is the leader's, and costs a broadcast.
+            if taken > 0 && !waits.is_multiple_of(WAITS_PER_TIME) {
+                continue;
+            }
             let now = self.common_time();
             if now.wrapping_sub(ticked) >= self.options.tick_ns {
                 ticked = now;
+                self.publish_counts();
                 // One thread reads the word for all: they must not disagree.
                 if self.on.group().any(self.on.group().is_leader() && self.memory.stopping()) {
                     return self.drain(listener, events, now);
@@ -119,8 +133,20 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         }
     }
 
-    /// Waits for events and serves them.
-    fn wait(&mut self, listener: Handle, events: Shared<Event>) -> Result<(), Errno> {
+    /// Adds what was counted to the common counters.
+    #[inline(never)]
+    fn publish_counts(&mut self) {
+        if self.on.group().is_leader() {
+            let [requests, received, sent] = self.counts;
+            self.memory.count(Counter::Requests, requests);
+            self.memory.count(Counter::BytesIn, received);
+            self.memory.count(Counter::BytesOut, sent);
+        }
+        self.counts = [0; 3];
+    }
+
+    /// Waits for events and serves them; how many they were.
+    fn wait(&mut self, listener: Handle, events: Shared<Event>) -> Result<usize, Errno> {
         let taken = match self.poller.wait(events, self.options.tick_ns) {
             Ok(taken) => taken,
             Err(Errno::ETIMEDOUT | Errno::EAGAIN) => 0,
@@ -133,7 +159,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
                 token => self.turn(token as u32, (token >> 32) as u32, event.events as u16),
             }
         }
-        Ok(())
+        Ok(taken)
     }
 
     /// The same time in all threads.

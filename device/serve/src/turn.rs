@@ -29,7 +29,9 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         if record.generation != generation || !record.has(OPEN) {
             return;
         }
-        record.active_ns = self.common_time();
+        if self.options.idle_timeout_ns > 0 {
+            record.active_ns = self.common_time();
+        }
         let (sent, kept) = (record.output_sent as usize, record.output_len as usize);
         self.output.begin(record.handle, record.output, sent, kept);
         self.output.send_kept();
@@ -47,12 +49,9 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         record.output = self.output.kept;
         record.output_sent = self.output.kept_sent as u32;
         record.output_len = self.output.kept_len as u32;
-        if self.on.group().is_leader() {
-            // Nobody waits for these.
-            self.memory.count(Counter::BytesIn, received);
-            self.memory.count(Counter::BytesOut, self.output.sent);
-            self.memory.count(Counter::Requests, requests);
-        }
+        let [all_requests, all_received, all_sent] = self.counts;
+        self.counts =
+            [all_requests + requests, all_received + received, all_sent + self.output.sent];
         self.leave(number, record, drained);
     }
 

@@ -169,7 +169,10 @@ pub(super) fn kind(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let Some(opened) = kv.table.open(group, arguments.next(), false) else {
         return reply::busy(client);
     };
-    reply::simple(client, if opened.found() { b"string" } else { b"none" });
+    match opened.found() {
+        true => reply::line(client, b"+string"),
+        false => reply::line(client, b"+none"),
+    }
     kv.table.close(group, opened);
 }
 
@@ -187,7 +190,7 @@ pub(super) fn flush(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) 
         return reply::syntax(client);
     }
     match kv.table.clear(client.on().group()) {
-        true => reply::simple(client, b"OK"),
+        true => reply::short(client, b"+OK\r\n"),
         false => reply::busy(client),
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn run(kv: &mut Kv, client: &mut Client<'_>, command: u64, arguments:
         RESET => {
             client.state.version = 2;
             set_name(kv, client, SharedBuf::EMPTY);
-            reply::simple(client, b"RESET");
+            reply::short(client, b"+RESET\r\n");
         }
         _ => reply::error(client, b"ERR this command is not there"),
     }
@@ -39,7 +39,7 @@ pub(super) fn run(kv: &mut Kv, client: &mut Client<'_>, command: u64, arguments:
 #[inline(never)]
 fn ping(client: &mut Client<'_>, mut arguments: Arguments) {
     match arguments.left() {
-        0 => reply::simple(client, b"PONG"),
+        0 => reply::short(client, b"+PONG\r\n"),
         _ => reply::bulk(client, arguments.next()),
     }
 }
@@ -52,7 +52,7 @@ fn echo(client: &mut Client<'_>, mut arguments: Arguments) {
 #[inline(never)]
 fn select(client: &mut Client<'_>, mut arguments: Arguments) {
     match number::parse(arguments.next()) {
-        Some(0) => reply::simple(client, b"OK"),
+        Some(0) => reply::short(client, b"+OK\r\n"),
         Some(index) if i32::try_from(index).is_ok() => {
             reply::error(client, b"ERR DB index is out of range");
         }
@@ -181,7 +181,7 @@ fn about_client(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
             if !is_name(name) {
                 wrong_name(client);
             } else if set_name(kv, client, name) {
-                reply::simple(client, b"OK");
+                reply::short(client, b"+OK\r\n");
             } else {
                 reply::out_of_memory(client);
             }
@@ -189,7 +189,7 @@ fn about_client(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
         (GETNAME, 0) if client.state.name.is_none() => reply::null(client),
         (GETNAME, 0) => reply::bulk(client, name_of(kv, client)),
         // What a client library tells of itself; nobody asks for it here.
-        (SETINFO, 2) => reply::simple(client, b"OK"),
+        (SETINFO, 2) => reply::short(client, b"+OK\r\n"),
         (ID, 0) => reply::integer(client, i64::from(client.number()) + 1),
         (INFO | LIST, 0) => {
             let (number, version) = (client.number(), client.state.version.max(2));
@@ -302,7 +302,8 @@ fn compose(kv: &Kv, client: &mut Client<'_>, write: impl FnOnce(&mut Text)) {
 }
 
 #[inline(never)]
-fn info(kv: &Kv, client: &mut Client<'_>) {
+fn info(kv: &mut Kv, client: &mut Client<'_>) {
+    kv.publish_counts(client.on());
     let memory = client.memory();
     let table = &kv.table;
     let (begin, port) = (kv.begin, kv.store.port);

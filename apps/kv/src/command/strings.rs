@@ -6,7 +6,7 @@ use gpunet_serve::Step;
 use crate::reply::{self, Client};
 use crate::request::{Arguments, keyword, word};
 use crate::table::{MOST_VALUE, Opened};
-use crate::{Kv, Word, number};
+use crate::{Kv, number};
 
 /// When a key expires, as a command says it.
 #[derive(Clone, Copy)]
@@ -33,25 +33,38 @@ impl Expiry {
     }
 }
 
-/// Counts a look-up.
-#[inline(never)]
-fn count(kv: &Kv, client: &Client<'_>, found: bool) {
-    if client.on().group().is_leader() {
-        kv.table.count(if found { Word::Hits } else { Word::Misses }, 1);
+/// Counts a look-up, for the next tick to publish.
+fn count(kv: &mut Kv, found: bool) {
+    match found {
+        true => kv.hits += 1,
+        false => kv.misses += 1,
     }
 }
 
 /// GET.
 #[inline(never)]
-pub(super) fn get(kv: &Kv, client: &mut Client<'_>, key: SharedBuf) {
+pub(super) fn get(kv: &mut Kv, client: &mut Client<'_>, key: SharedBuf) {
     let group = client.on().group();
     let Some(opened) = kv.table.open(group, key, false) else { return reply::busy(client) };
     match opened.found() {
         true => reply::bulk(client, kv.table.value(key, &opened)),
         false => reply::null(client),
     }
-    count(kv, client, opened.found());
+    count(kv, opened.found());
     kv.table.close(group, opened);
+}
+
+/// Copies a value, all threads at it; short ones without a call.
+#[inline(always)]
+fn copy<G: Group>(group: G, from: SharedBuf, to: SharedBuf) {
+    if from.len() > 8 * group.size() {
+        return buf::copy(group, from, to);
+    }
+    let mut at = group.rank();
+    while let Some(byte) = from.get(at) {
+        to.set(at, byte);
+        at += group.size();
+    }
 }
 
 /// Stores a value in a bucket that is open; false if no memory is left.
@@ -67,7 +80,7 @@ fn store(
     let group = client.on().group();
     let done = kv.table.put(group, opened, key, value.len(), expiry.of(opened));
     if done {
-        buf::copy(group, value, kv.table.value(key, opened));
+        copy(group, value, kv.table.value(key, opened));
     }
     done
 }
@@ -106,7 +119,7 @@ pub(super) fn set(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
         reply::null(client);
     } else {
         match store(kv, client, &mut opened, key, value, wishes.expiry) {
-            true => reply::simple(client, b"OK"),
+            true => reply::short(client, b"+OK\r\n"),
             false => reply::out_of_memory(client),
         }
     }
@@ -202,7 +215,7 @@ pub(super) fn get_and_set(kv: &Kv, client: &mut Client<'_>, mut arguments: Argum
 
 /// GETDEL.
 #[inline(never)]
-pub(super) fn get_and_delete(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
+pub(super) fn get_and_delete(kv: &mut Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let (key, group) = (arguments.next(), client.on().group());
     let Some(mut opened) = kv.table.open(group, key, true) else { return reply::busy(client) };
     match opened.found() {
@@ -212,7 +225,7 @@ pub(super) fn get_and_delete(kv: &Kv, client: &mut Client<'_>, mut arguments: Ar
         }
         false => reply::null(client),
     }
-    count(kv, client, opened.found());
+    count(kv, opened.found());
     kv.table.close(group, opened);
 }
 
@@ -247,7 +260,7 @@ pub(super) fn set_with_expiry(
     let group = client.on().group();
     let Some(mut opened) = kv.table.open(group, key, true) else { return reply::busy(client) };
     match store(kv, client, &mut opened, key, value, Expiry::In(ms)) {
-        true => reply::simple(client, b"OK"),
+        true => reply::short(client, b"+OK\r\n"),
         false => reply::out_of_memory(client),
     }
     kv.table.close(group, opened);
@@ -255,7 +268,11 @@ pub(super) fn set_with_expiry(
 
 /// MGET. Where the client does not read, the rest of the values waits until it does.
 #[inline(never)]
-pub(super) fn get_many(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) -> Option<Step> {
+pub(super) fn get_many(
+    kv: &mut Kv,
+    client: &mut Client<'_>,
+    mut arguments: Arguments,
+) -> Option<Step> {
     let done = client.state.progress as usize;
     if done == 0 {
         reply::array(client, arguments.left());
@@ -291,7 +308,7 @@ pub(super) fn set_many(kv: &Kv, client: &mut Client<'_>, mut arguments: Argument
             return reply::out_of_memory(client);
         }
     }
-    reply::simple(client, b"OK");
+    reply::short(client, b"+OK\r\n");
 }
 
 /// APPEND.
@@ -320,13 +337,13 @@ pub(super) fn append(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments)
 
 /// STRLEN.
 #[inline(never)]
-pub(super) fn length(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
+pub(super) fn length(kv: &mut Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let group = client.on().group();
     let Some(opened) = kv.table.open(group, arguments.next(), false) else {
         return reply::busy(client);
     };
     reply::integer(client, opened.length as i64);
-    count(kv, client, opened.found());
+    count(kv, opened.found());
     kv.table.close(group, opened);
 }
 
