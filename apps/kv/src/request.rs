@@ -84,7 +84,8 @@ fn header(input: SharedBuf, start: usize) -> Line {
         (rest, digits) = (rest >> 8, digits + 1);
     }
     let next = start + digits + 3;
-    if digits > 0 && rest as u8 == b'\r' && next <= input.len() {
+    let zero_first = digits > 1 && word as u8 == b'0';
+    if digits > 0 && rest as u8 == b'\r' && next <= input.len() && !zero_first {
         return Line::Number(number, next);
     }
     unusual_header(input, start)

@@ -57,8 +57,6 @@ pub(crate) struct Opened {
     pub(crate) expiry: u64,
     /// Bytes of its value.
     pub(crate) length: usize,
-    /// The time now, ms since 1970; the leader's alone.
-    pub(crate) now: u64,
     /// An entry that was replaced, to be freed with the lock.
     stale: Block,
 }
@@ -104,11 +102,11 @@ impl Table {
     }
 
     fn word(&self, entry: Block, index: usize) -> u64 {
-        self.heap.memory(entry).cast::<u64>().get(index).unwrap_or(0)
+        self.heap.words(entry).get(index).unwrap_or(0)
     }
 
     fn set_word(&self, entry: Block, index: usize, value: u64) {
-        self.heap.memory(entry).cast::<u64>().set(index, value);
+        self.heap.words(entry).set(index, value);
     }
 
     /// Adds to a word of the store. For one thread.
@@ -149,12 +147,10 @@ impl Table {
             before: Block::NONE,
             expiry: 0,
             length: 0,
-            now: 0,
             stale: Block::NONE,
         };
         let acquired = group.is_leader() && self.acquire(bucket, writing);
         if acquired {
-            opened.now = self.now();
             self.find(&mut opened, key);
         }
         let found = opened.entry.0 | (opened.length as u64) << LENGTH_SHIFT;
@@ -182,10 +178,13 @@ impl Table {
         let mut entry = Block(self.heads.get(opened.bucket).unwrap_or(0));
         let mut before = Block::NONE;
         while !entry.is_none() {
-            let [next, hash] = [0, 1].map(|index| self.word(entry, index));
-            let [expiry, lengths] = [2, 3].map(|index| self.word(entry, index));
+            let words = self.heap.words(entry);
+            let word = |index: usize| words.get(index).unwrap_or(0);
+            // All on their way before the first is looked at.
+            let (next, hash, expiry, lengths) = (word(0), word(1), word(2), word(3));
             if hash == opened.hash && self.is_key(entry, lengths as u32 as usize, key) {
-                let expired = expiry != 0 && expiry <= opened.now;
+                // Most keys never expire: the clock takes longer to read than the entry.
+                let expired = expiry != 0 && expiry <= self.now();
                 if expired && opened.writing {
                     self.unlink(opened.bucket, before, next);
                     self.heap.free(entry);
@@ -250,8 +249,9 @@ impl Table {
                 }
             }
             if !entry.is_none() {
-                self.set_word(entry, 2, expiry);
-                self.set_word(entry, 3, key.len() as u64 | (length as u64) << 32);
+                let words = self.heap.words(entry);
+                words.set(2, expiry);
+                words.set(3, key.len() as u64 | (length as u64) << 32);
             }
         }
         let [made] = group.broadcast([entry.0]);
@@ -275,8 +275,9 @@ impl Table {
             true => self.heads.get(opened.bucket).unwrap_or(0),
             false => self.word(old, 0),
         };
-        self.set_word(entry, 0, next);
-        self.set_word(entry, 1, opened.hash);
+        let words = self.heap.words(entry);
+        words.set(0, next);
+        words.set(1, opened.hash);
         match old.is_none() || before.is_none() {
             true => self.heads.set(opened.bucket, entry.0),
             false => self.set_word(before, 0, entry.0),

@@ -13,8 +13,8 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use gpunet_device::SharedBuf;
 use gpunet_device::sync::AtomicRef;
+use gpunet_device::{Shared, SharedBuf};
 
 /// Bytes of a unit.
 const UNIT: usize = 64;
@@ -118,6 +118,12 @@ impl Heap {
             true => SharedBuf::EMPTY,
             false => self.region.slice(HEADER + block.unit() * UNIT, block.bytes()),
         }
+    }
+
+    /// The block's memory as words, which it is a whole number of.
+    #[inline(always)]
+    pub fn words(self, block: Block) -> Shared<u64> {
+        self.memory(block).cast()
     }
 
     /// A block of at least so many bytes, not zeroed; none when the heap is full or the size is above

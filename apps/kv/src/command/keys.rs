@@ -109,7 +109,7 @@ pub(super) fn expire(kv: &Kv, client: &mut Client<'_>, command: u64, mut argumen
     };
     let group = client.on().group();
     let Some(mut opened) = kv.table.open(group, key, true) else { return reply::busy(client) };
-    let now = common(client, opened.now);
+    let now = common(client, kv.table.now());
     let at = if is_relative { ms + now as i64 } else { ms };
     let mut changed = 0;
     if opened.found() && condition.allows(opened.expiry, at.max(1) as u64) {
@@ -139,7 +139,7 @@ pub(super) fn time_to_live(
         (false, _) => -2,
         (true, 0) => -1,
         (true, expiry) => {
-            let left = expiry.saturating_sub(common(client, opened.now)) as i64;
+            let left = expiry.saturating_sub(common(client, kv.table.now())) as i64;
             if seconds { (left + 500) / 1000 } else { left }
         }
     };

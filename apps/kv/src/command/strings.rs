@@ -23,11 +23,12 @@ enum Expiry {
 
 impl Expiry {
     /// As the table has it; none if the time is beyond all clocks.
-    fn of(self, opened: &Opened) -> u64 {
+    fn of(self, kv: &Kv, opened: &Opened) -> u64 {
         match self {
             Self::Never => 0,
             Self::Kept => opened.expiry,
-            Self::In(ms) => opened.now.saturating_add(ms),
+            // Threads may differ in it; the leader's counts.
+            Self::In(ms) => kv.table.now().saturating_add(ms),
             Self::At(ms) => ms,
         }
     }
@@ -78,7 +79,7 @@ fn store(
     expiry: Expiry,
 ) -> bool {
     let group = client.on().group();
-    let done = kv.table.put(group, opened, key, value.len(), expiry.of(opened));
+    let done = kv.table.put(group, opened, key, value.len(), expiry.of(kv, opened));
     if done {
         copy(group, value, kv.table.value(key, opened));
     }
@@ -185,7 +186,7 @@ fn set_and_get(
 ) {
     let group = client.on().group();
     let (found, old) = (opened.found(), kv.table.value(key, opened));
-    let at = expiry.of(opened);
+    let at = expiry.of(kv, opened);
     // The old value stays where it is until another is copied there.
     if let Some(value) = value
         && !kv.table.put(group, opened, key, value.len(), at)
