@@ -22,9 +22,10 @@
 //!                      └─ OUT_DIR    <name>.ptx.z, packed, and <name>.module.rs
 //! ```
 //!
+//! A line says that PTX is inside, for which GPUs, how large, and whether ptxas has checked it.
 //! Without a compiler the build goes on: the module then carries, in place of the PTX, one line
 //! that says what to install, and kernels run on the emulated GPU only. A kernel crate that does
-//! not compile for the GPU is an error.
+//! not compile for the GPU is an error, where the program includes the module.
 //!
 //! | variable | meaning |
 //! | --- | --- |
@@ -88,7 +89,8 @@ impl Builder {
 
     /// Builds, writes into `OUT_DIR` and tells cargo what to watch.
     ///
-    /// Ends the build script with the compiler's message when the kernel crate does not compile.
+    /// A kernel crate that does not compile for the GPU is an error of the program that includes its
+    /// module, with the compiler's message; other failures end the build script.
     pub fn build(self) {
         if let Err(error) = self.try_build() {
             println!("cargo::error={}", error.line());
@@ -134,19 +136,49 @@ impl Builder {
         };
 
         let folder = target_folder(&out, env::var("TARGET").ok().as_deref()).join("gpunet-ptx");
-        let ptx = ptx::compile(&compiler, &kernel_crate, &package_folder, &cpu, &folder)?;
-        ptx.sources.iter().for_each(|path| watch(path));
-        if let Some(ptxas) = Ptxas::find() {
-            match ptxas.check(&ptx.path, &cpu, &out) {
-                Ok(()) => {}
-                Err(ptxas::AssembleError::TooOld(why)) => println!("cargo::warning={why}"),
-                Err(ptxas::AssembleError::Rejected(error)) => return Err(error),
+        let ptx = match ptx::compile(&compiler, &kernel_crate, &package_folder, &cpu, &folder) {
+            Ok(ptx) => ptx,
+            Err(error) if !error.output().is_empty() => {
+                // Nobody knows all sources now: with a file that is not there, cargo asks each time.
+                watch(&out.join("does-not-compile"));
+                return write_expression(&out, &kernel_crate, &complaint(&error));
             }
-        }
+            Err(error) => return Err(error),
+        };
+        ptx.sources.iter().for_each(|path| watch(path));
+        let checked = match Ptxas::find() {
+            None => "not checked, since no ptxas was found: the driver will".to_owned(),
+            Some(ptxas) => match ptxas.check(&ptx.path, &cpu, &out) {
+                Ok(()) => format!("checked by {ptxas}"),
+                Err(ptxas::AssembleError::TooOld(why)) => why,
+                Err(ptxas::AssembleError::Rejected(error)) => return Err(error),
+            },
+        };
         let in_out = out.join(format!("{}.ptx.z", kernel_crate.file_stem()));
-        write_if_different(&in_out, &ptx.packed())?;
+        let packed = ptx.packed();
+        write_if_different(&in_out, &packed)?;
+        let about = about(&kernel_crate, &cpu, (ptx.text.len(), packed.len()), &checked);
+        // The device library is the host crate's affair. Cargo has no other way to show a line.
+        println!("{}{about}", if self.is_library { "" } else { "cargo::warning=" });
         write_module(&out, &kernel_crate, Ok(&in_out))
     }
+}
+
+/// What a program gets: for which GPUs, how large, and who has checked it.
+fn about(
+    kernel_crate: &KernelCrate,
+    cpu: &str,
+    (bytes, packed): (usize, usize),
+    checked: &str,
+) -> String {
+    // Such as sm_90a: its PTX is for this GPU alone.
+    let newer = if cpu.ends_with(['a', 'f']) { "" } else { " and newer GPUs" };
+    format!(
+        "PTX of `{}` is inside, for {cpu}{newer}: {} KiB, packed {} KiB; {checked}",
+        kernel_crate.name(),
+        bytes.div_ceil(1024),
+        packed.div_ceil(1024),
+    )
 }
 
 /// Writes the expression that the host program includes.
@@ -162,8 +194,19 @@ fn write_module(
     // As `kernels!` names it: by the crate, not the package.
     let name = kernel_crate.file_stem();
     let module = format!("::gpunet_host::Module {{ name: {name:?}, ptx: {ptx} }}\n");
+    write_expression(out, kernel_crate, &module)
+}
+
+fn write_expression(out: &Path, kernel_crate: &KernelCrate, text: &str) -> Result<(), Error> {
     let path = out.join(format!("{}.module.rs", kernel_crate.file_stem()));
-    write_if_different(&path, module.as_bytes())
+    write_if_different(&path, text.as_bytes())
+}
+
+/// In place of the module, for kernels that do not compile for the GPU: the program's own compilation
+/// says it. A build script that failed would say it beside the compilation of the same crate for the
+/// CPU, which has most errors as well and then keeps cargo from coming to the program.
+fn complaint(error: &Error) -> String {
+    format!("compile_error!({:?})\n", error.to_string())
 }
 
 /// Leaves the time stamp of an unchanged file alone, so that nothing is rebuilt for it.
@@ -230,6 +273,13 @@ mod tests {
         let nested = Path::new("/w/target/debug/build/app/1f/out");
         assert_eq!(target_folder(nested, None), Path::new("/w/target"));
         assert_eq!(target_folder(Path::new("/odd/out"), None), Path::new("/odd/out"));
+    }
+
+    #[test]
+    fn a_complaint_is_an_expression_that_holds_what_the_compiler_said() {
+        let error = Error::with_output("no `k`", "error: \"x\"\n  --> a\\b.rs");
+        let expected = "compile_error!(\"no `k`\\nerror: \\\"x\\\"\\n  --> a\\\\b.rs\")\n";
+        assert_eq!(complaint(&error), expected);
     }
 
     #[test]

@@ -125,7 +125,7 @@ impl Ptxas {
         }
         if let Some(line) = printed.lines().find(|line| is_about_age(line)) {
             return Err(AssembleError::TooOld(format!(
-                "PTX not checked: {self} is too old for it ({}); install a newer CUDA toolkit or set {PTXAS_VARIABLE}",
+                "not checked: {self} is too old for it ({}); install a newer CUDA toolkit or set {PTXAS_VARIABLE}",
                 line.trim()
             )));
         }

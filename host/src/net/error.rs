@@ -40,7 +40,7 @@ pub enum NetError {
     #[error("cannot listen at {address}: {call}: {errno}{}", listen_remedy(*.errno))]
     Listen {
         /// Where.
-        address: SocketAddr,
+        address: Box<SocketAddr>,
         /// What was tried.
         call: &'static str,
         /// How it failed.

@@ -96,7 +96,8 @@ impl Net {
             return Err(NetError::Setting("backlog: 1 to 4096"));
         }
         let address = address.into();
-        let failed = |call| move |errno| NetError::Listen { address, call, errno };
+        let failed =
+            |call| move |errno| NetError::Listen { address: Box::new(address), call, errno };
         let domain = address.domain().ok_or(Errno::EAFNOSUPPORT).map_err(failed("socket"))?;
         let mut socket = self.shared.transports.make(domain).map_err(failed("socket"))?;
         for (option, value) in options.socket_options() {

@@ -14,7 +14,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Whether it was refused for the port, in words that help.
 fn port_is_taken(error: &NetError, at: SocketAddr) {
     match error {
-        NetError::Listen { address, errno: Errno::EADDRINUSE, .. } => assert_eq!(*address, at),
+        NetError::Listen { address, errno: Errno::EADDRINUSE, .. } => assert_eq!(**address, at),
         other => panic!("another error: {other}"),
     }
     let text = error.to_string();
