@@ -5,6 +5,8 @@ use gpunet_device::SharedBuf;
 
 /// The largest argument.
 pub(crate) const MOST_ARGUMENT: usize = crate::table::MOST_VALUE;
+/// The largest request: what the server keeps of one that is incomplete.
+const MOST_REQUEST: usize = gpunet_serve::heap::MOST;
 /// The longest line: a header, or an inline command.
 const MOST_LINE: usize = 4096;
 /// The most arguments of a request.
@@ -48,6 +50,8 @@ pub(crate) enum Wrong {
     Length,
     /// No `$` in front of an argument, but this.
     Dollar(u8),
+    /// More bytes in all than a request may have.
+    LongRequest,
 }
 
 /// The number in a line behind its first byte, and where the next line begins.
@@ -118,7 +122,10 @@ pub(crate) fn parse(input: SharedBuf) -> Parsed {
             Line::Long => return Parsed::Wrong(Wrong::LongLine),
         };
         if at > input.len() {
-            return Parsed::More(at);
+            return match at <= MOST_REQUEST {
+                true => Parsed::More(at),
+                false => Parsed::Wrong(Wrong::LongRequest),
+            };
         }
     }
     Parsed::Request(Request { input, count: count as usize, first, inline: false, length: at })

@@ -94,6 +94,30 @@ fn a_full_table_refuses_and_serves_on() {
 }
 
 #[test]
+fn a_table_full_of_short_values_refuses_a_long_one() {
+    let watched = Watched::start(&["--memory", "4M"]);
+    let mut client = watched.client();
+    let mut stored = 0;
+    while client.ask(&["SET", &format!("key {stored}"), "short"]) == b"+OK\r\n" {
+        stored += 1;
+    }
+    let long = "v".repeat(100_000);
+    for _ in 0..10 {
+        let answer = client.ask(&["SET", "long", &long]);
+        assert!(answer.starts_with(b"-OOM "), "{}", show(&answer));
+    }
+    assert_eq!(client.ask(&["GET", "key 0"]), bulk(b"short"));
+    // All that was taken by short values can be had for long ones.
+    assert_eq!(client.ask(&["FLUSHALL"]), b"+OK\r\n");
+    for number in 0..20 {
+        let answer = client.ask(&["SET", &format!("long {number}"), &long]);
+        assert_eq!(show(&answer), show(b"+OK\r\n"), "long {number}");
+    }
+    drop(client);
+    watched.end();
+}
+
+#[test]
 fn expired_keys_go_without_being_asked_for() {
     let mut watched = Watched::start(&["--memory", "4M"]);
     let mut client = watched.client();

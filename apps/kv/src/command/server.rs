@@ -255,11 +255,19 @@ fn config(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
 fn about_commands(client: &mut Client<'_>, mut arguments: Arguments) {
     const COUNT: u64 = word(b"COUNT");
     const DOCS: u64 = word(b"DOCS");
-    match keyword(arguments.next()) {
-        COUNT => reply::integer(client, COMMANDS),
+    const INFO: u64 = word(b"INFO");
+    const LIST: u64 = word(b"LIST");
+    if arguments.left() == 0 {
+        return reply::array(client, 0);
+    }
+    let what = arguments.next();
+    match keyword(what) {
+        COUNT if arguments.left() == 0 => reply::integer(client, COMMANDS),
+        COUNT => reply::wrong_subcommand_arguments(client, COMMAND, COUNT),
         // Clients take these for hints, and do without.
         DOCS => reply::map(client, 0),
-        _ => reply::array(client, 0),
+        INFO | LIST => reply::array(client, 0),
+        _ => unknown_subcommand(client, what, b"COMMAND"),
     }
 }
 
