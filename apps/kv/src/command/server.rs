@@ -20,15 +20,15 @@ pub(super) fn run(kv: &mut Kv, client: &mut Client<'_>, command: u64, arguments:
         PING => ping(client, arguments),
         ECHO => echo(client, arguments),
         SELECT => select(client, arguments),
-        HELLO => hello(kv, client, arguments),
+        HELLO => hello(client, arguments),
         INFO => info(kv, client),
-        CLIENT => about_client(kv, client, arguments),
+        CLIENT => about_client(client, arguments),
         CONFIG => config(kv, client, arguments),
         COMMAND => about_commands(client, arguments),
         TIME => time(kv, client),
         RESET => {
             client.state.version = 2;
-            set_name(kv, client, SharedBuf::EMPTY);
+            set_name(client, SharedBuf::EMPTY);
             reply::simple(client, b"RESET");
         }
         _ => reply::error(client, b"ERR this command is not there"),
@@ -71,7 +71,7 @@ fn time(kv: &Kv, client: &mut Client<'_>) {
 }
 
 /// HELLO [version [AUTH name password] [SETNAME name]].
-fn hello(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
+fn hello(client: &mut Client<'_>, mut arguments: Arguments) {
     let mut version = client.state.version.max(2);
     if arguments.left() > 0 {
         version = match number::parse(arguments.next()) {
@@ -98,7 +98,7 @@ fn hello(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
                 if !is_name(name) {
                     return wrong_name(client);
                 }
-                if !set_name(kv, client, name) {
+                if !set_name(client, name) {
                     return reply::out_of_memory(client);
                 }
             }
@@ -136,8 +136,8 @@ fn wrong_name(client: &mut Client<'_>) {
 }
 
 /// Keeps a client's name; false if no memory is left.
-fn set_name(kv: &Kv, client: &mut Client<'_>, name: SharedBuf) -> bool {
-    let (group, heap) = (client.on().group(), kv.table.heap);
+fn set_name(client: &mut Client<'_>, name: SharedBuf) -> bool {
+    let (group, heap) = (client.on().group(), client.heap());
     let mut block = Block::NONE;
     if group.is_leader() && !name.is_empty() {
         block = heap.allocate(name.len()).unwrap_or(Block::NONE);
@@ -157,7 +157,7 @@ fn set_name(kv: &Kv, client: &mut Client<'_>, name: SharedBuf) -> bool {
     true
 }
 
-fn about_client(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
+fn about_client(client: &mut Client<'_>, mut arguments: Arguments) {
     const SETNAME: u64 = word(b"SETNAME");
     const GETNAME: u64 = word(b"GETNAME");
     const SETINFO: u64 = word(b"SETINFO");
@@ -170,21 +170,21 @@ fn about_client(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
             let name = arguments.next();
             if !is_name(name) {
                 wrong_name(client);
-            } else if set_name(kv, client, name) {
+            } else if set_name(client, name) {
                 reply::simple(client, b"OK");
             } else {
                 reply::out_of_memory(client);
             }
         }
         (GETNAME, 0) if client.state.name.is_none() => reply::null(client),
-        (GETNAME, 0) => reply::bulk(client, name_of(kv, client)),
+        (GETNAME, 0) => reply::bulk(client, name_of(client)),
         // What a client library tells of itself; nobody asks for it here.
         (SETINFO, 2) => reply::simple(client, b"OK"),
         (ID, 0) => reply::integer(client, i64::from(client.number()) + 1),
         (INFO | LIST, 0) => {
             let (number, version) = (client.number(), client.state.version.max(2));
-            let name = name_of(kv, client);
-            compose(kv, client, |text| {
+            let name = name_of(client);
+            compose(client, |text| {
                 text.text(b"id=").number(u64::from(number) + 1).text(b" name=");
                 text.bytes(name);
                 text.text(b" db=0 resp=").number(version).text(b"\n");
@@ -197,8 +197,8 @@ fn about_client(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     }
 }
 
-fn name_of(kv: &Kv, client: &Client<'_>) -> SharedBuf {
-    kv.table.heap.memory(client.state.name).first(client.state.name_length as usize)
+fn name_of(client: &Client<'_>) -> SharedBuf {
+    client.heap().memory(client.state.name).first(client.state.name_length as usize)
 }
 
 fn unknown_subcommand(client: &mut Client<'_>, what: SharedBuf, command: &'static [u8]) {
@@ -272,8 +272,8 @@ fn about_commands(client: &mut Client<'_>, mut arguments: Arguments) {
 }
 
 /// Answers with text that one thread puts together.
-fn compose(kv: &Kv, client: &mut Client<'_>, write: impl FnOnce(&mut Text)) {
-    let (group, heap) = (client.on().group(), kv.table.heap);
+fn compose(client: &mut Client<'_>, write: impl FnOnce(&mut Text)) {
+    let (group, heap) = (client.on().group(), client.heap());
     let (mut block, mut length) = (Block::NONE, 0);
     if group.is_leader()
         && let Some(page) = heap.allocate(2048)
@@ -298,17 +298,19 @@ fn info(kv: &Kv, client: &mut Client<'_>) {
     let memory = client.memory();
     let table = &kv.table;
     let (begin, port) = (kv.begin, kv.store.port);
-    compose(kv, client, |text| {
+    compose(client, |text| {
         let up = gpunet_device::simt::now_ns().saturating_sub(begin) / 1_000_000_000;
         let open =
             memory.counted(Counter::Accepted).saturating_sub(memory.counted(Counter::Closed));
         let keys = table.counted(Word::Keys);
+        // Of clients, too: nothing is lost there either.
+        let used = table.heap.used() + memory.heap().used();
         text.text(b"# Server\r\nredis_version:").text(REDIS_VERSION);
         text.text(b"\r\nserver_name:gpunet-kv\r\nredis_mode:standalone\r\ntcp_port:");
         text.number(u64::from(port)).text(b"\r\nuptime_in_seconds:").number(up);
         text.text(b"\r\n\r\n# Clients\r\nconnected_clients:").number(open);
         text.text(b"\r\nmaxclients:").number(u64::from(memory.connections));
-        text.text(b"\r\n\r\n# Memory\r\nused_memory:").number(table.heap.used());
+        text.text(b"\r\n\r\n# Memory\r\nused_memory:").number(used);
         text.text(b"\r\nmaxmemory:").number(table.heap.capacity());
         text.text(b"\r\n\r\n# Stats\r\ntotal_connections_received:");
         text.number(memory.counted(Counter::Accepted)).text(b"\r\ntotal_commands_processed:");
