@@ -91,29 +91,50 @@ fn header(input: SharedBuf, start: usize) -> Line {
     }
 }
 
+/// How far a request was parsed of which a part is there, so that it is not parsed from its beginning
+/// for each further part. All zero: not at all.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Progress {
+    count: u32,
+    /// Arguments that were not seen whole.
+    left: u32,
+    /// Where the first argument's header stands, and that of the first one left.
+    first: u32,
+    at: u32,
+}
+
+impl Progress {
+    const NONE: Self = Self { count: 0, left: 0, first: 0, at: 0 };
+}
+
 /// Reads the request at the beginning of the input, which is not empty.
 #[inline(always)]
-pub(crate) fn parse(input: SharedBuf) -> Parsed {
+pub(crate) fn parse(input: SharedBuf, progress: &mut Progress) -> Parsed {
     if input.get(0) != Some(b'*') {
         return words(input);
     }
-    let (count, first) = match header(input, 0) {
-        Line::Number(count, first) if count <= MOST_ARGUMENTS => (count, first),
-        Line::Number(..) | Line::Wrong => return Parsed::Wrong(Wrong::Count),
-        Line::Incomplete => return Parsed::More(0),
-        Line::Long => return Parsed::Wrong(Wrong::LongLine),
-    };
-    if count <= 0 {
-        return Parsed::Nothing(first);
+    if progress.count == 0 {
+        let (count, first) = match header(input, 0) {
+            Line::Number(count, first) if count <= MOST_ARGUMENTS => (count, first),
+            Line::Number(..) | Line::Wrong => return Parsed::Wrong(Wrong::Count),
+            Line::Incomplete => return Parsed::More(0),
+            Line::Long => return Parsed::Wrong(Wrong::LongLine),
+        };
+        if count <= 0 {
+            return Parsed::Nothing(first);
+        }
+        let (count, first) = (count as u32, first as u32);
+        *progress = Progress { count, left: count, first, at: first };
     }
-    let mut at = first;
-    for _ in 0..count {
+    while progress.left > 0 {
+        let at = progress.at as usize;
         match input.get(at) {
             None => return Parsed::More(0),
             Some(b'$') => {}
             Some(other) => return Parsed::Wrong(Wrong::Dollar(other)),
         }
-        at = match header(input, at) {
+        let next = match header(input, at) {
             Line::Number(length, next) if (0..=MOST_ARGUMENT as i64).contains(&length) => {
                 next + length as usize + 2
             }
@@ -121,14 +142,17 @@ pub(crate) fn parse(input: SharedBuf) -> Parsed {
             Line::Incomplete => return Parsed::More(0),
             Line::Long => return Parsed::Wrong(Wrong::LongLine),
         };
-        if at > input.len() {
-            return match at <= MOST_REQUEST {
-                true => Parsed::More(at),
+        if next > input.len() {
+            return match next <= MOST_REQUEST {
+                true => Parsed::More(next),
                 false => Parsed::Wrong(Wrong::LongRequest),
             };
         }
+        (progress.at, progress.left) = (next as u32, progress.left - 1);
     }
-    Parsed::Request(Request { input, count: count as usize, first, inline: false, length: at })
+    let Progress { count, first, at, .. } = core::mem::replace(progress, Progress::NONE);
+    let (count, first, length) = (count as usize, first as usize, at as usize);
+    Parsed::Request(Request { input, count, first, inline: false, length })
 }
 
 /// Reads a line of words.
@@ -158,6 +182,19 @@ impl Request {
     #[inline(always)]
     pub(crate) fn arguments(self) -> Arguments {
         Arguments { request: self, at: self.first, left: self.count }
+    }
+
+    /// All of it was parsed: for a request whose answer goes on later.
+    pub(crate) fn progress(self) -> Progress {
+        match self.inline {
+            true => Progress::NONE,
+            false => Progress {
+                count: self.count as u32,
+                left: 0,
+                first: self.first as u32,
+                at: self.length as u32,
+            },
+        }
     }
 
     /// The word of a line from `at` on, and where the next may begin.
@@ -197,6 +234,16 @@ impl Arguments {
     /// How many are left.
     pub(crate) const fn left(&self) -> usize {
         self.left
+    }
+
+    /// Where the next one stands, and how many are left; never 0 where any are.
+    pub(crate) const fn position(&self) -> u64 {
+        (self.at as u64) << 32 | self.left as u64
+    }
+
+    /// Goes on where the position was taken.
+    pub(crate) const fn go_to(&mut self, position: u64) {
+        (self.at, self.left) = ((position >> 32) as usize, position as u32 as usize);
     }
 
     /// The next one; empty behind the last.

@@ -137,6 +137,13 @@ fn a_long_request_that_comes_slowly_harms_nobody() {
         std::thread::sleep(Duration::from_millis(2));
     }
     assert_eq!(client.answer(), b":0\r\n");
+    // The same for an answer that is long.
+    let words: Vec<_> = std::iter::once("MGET").chain(words.into_iter().skip(1)).collect();
+    client.send(&[request(&words), request(&["PING"])].concat()).unwrap();
+    std::thread::sleep(SLOW);
+    let answer = client.answer();
+    assert!(answer.starts_with(b"*200000\r\n$-1\r\n") && answer.len() == 9 + 200_000 * 5);
+    assert_eq!(client.answer(), b"+PONG\r\n");
     drop(client);
     watched.end();
 }
