@@ -25,8 +25,10 @@ mod reply;
 mod request;
 mod table;
 
-use gpunet_device::{Block, Errno, Group, Handle, On, Shared, calls, kernel_arg, kernels, simt};
-use gpunet_serve::{Exchange, Memory, Options, Protocol, Step};
+use gpunet_device::{
+    Block, Errno, Group, Handle, On, Shared, SharedBuf, calls, kernel_arg, kernels, simt,
+};
+use gpunet_serve::{Exchange, Heap, Memory, Options, Protocol, Step};
 
 pub use command::State;
 use table::Table;
@@ -60,8 +62,11 @@ pub enum Word {
 pub const WORDS: usize = 16;
 
 kernel_arg! {
-    /// Where the table lies, besides the server's heap.
+    /// Where the table lies. Its heap is another than the server's: a full table leaves clients the memory
+    /// for their requests, and many clients leave the table its own.
     pub struct Store {
+        /// The heap of keys and values, aligned to 64 bytes. Zeroed.
+        pub entries: SharedBuf,
         /// The first entry of each bucket; as many as there are locks, a power of two. Zeroed.
         pub heads: Shared<u64>,
         /// A lock for each bucket. Zeroed.
@@ -110,9 +115,9 @@ impl Protocol<Block> for Kv {
         self.table.expire_some(on.group());
     }
 
-    fn closed(&mut self, on: On<Block>, _memory: Memory, state: State) {
+    fn closed(&mut self, on: On<Block>, memory: Memory, state: State) {
         if on.group().is_leader() {
-            self.table.heap.free(state.name);
+            memory.heap().free(state.name);
         }
     }
 }
@@ -128,7 +133,7 @@ kernels! {
             group.broadcast([now, real.wrapping_sub(now)])
         };
         let mut kv = Kv {
-            table: Table::new(memory.heap(), store, clock_offset),
+            table: Table::new(Heap::new(store.entries), store, clock_offset),
             store,
             begin: now,
             hits: 0,

@@ -187,6 +187,7 @@ pub(crate) fn wrong(client: &mut Client<'_>, what: Wrong) {
         Wrong::Quotes => line(client, b"unbalanced quotes in request"),
         Wrong::Count => line(client, b"invalid multibulk length"),
         Wrong::Length => line(client, b"invalid bulk length"),
+        Wrong::LongRequest => line(client, b"too big request"),
         Wrong::Dollar(byte) => {
             client.write_bytes(b"expected '$', got '");
             client.write_with(1, |_| if byte.is_ascii_control() { b' ' } else { byte });

@@ -5,6 +5,8 @@ use gpunet_device::SharedBuf;
 
 /// The largest argument.
 pub(crate) const MOST_ARGUMENT: usize = crate::table::MOST_VALUE;
+/// The largest request: what the server keeps of one that is incomplete.
+const MOST_REQUEST: usize = gpunet_serve::heap::MOST;
 /// The longest line: a header, or an inline command.
 const MOST_LINE: usize = 4096;
 /// Arguments whose places are kept: a name, a key and a value.
@@ -20,7 +22,9 @@ pub(crate) struct Request {
     pub(crate) count: usize,
     /// Where the first arguments stand, so that their headers are read once.
     spans: [Span; CACHED],
-    /// Where the header of the argument behind those stands, or the first letter of a line.
+    /// How many of them are known.
+    cached: usize,
+    /// Where the first argument's header, or its first letter, stands.
     first: usize,
     inline: bool,
     /// Bytes of the request.
@@ -59,6 +63,8 @@ pub(crate) enum Wrong {
     Length,
     /// No `$` in front of an argument, but this.
     Dollar(u8),
+    /// More bytes in all than a request may have.
+    LongRequest,
 }
 
 /// The number in a line behind its first byte, and where the next line begins.
@@ -120,25 +126,48 @@ fn unusual_header(input: SharedBuf, start: usize) -> Line {
     }
 }
 
+/// How far a request was parsed of which a part is there, so that it is not parsed from its beginning
+/// for each further part. All zero: not at all.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Progress {
+    count: u32,
+    /// Arguments that were not seen whole.
+    left: u32,
+    /// Where the first argument's header stands, and that of the first one left.
+    first: u32,
+    at: u32,
+}
+
+impl Progress {
+    const NONE: Self = Self { count: 0, left: 0, first: 0, at: 0 };
+}
+
 /// Reads the request at the beginning of the input, which is not empty.
 #[inline(always)]
-pub(crate) fn parse(input: SharedBuf) -> Parsed {
+pub(crate) fn parse(input: SharedBuf, progress: &mut Progress) -> Parsed {
     if input.get(0) != Some(b'*') {
         return words(input);
     }
-    let (count, first) = match header(input, 0) {
-        Line::Number(count, first) if count <= MOST_ARGUMENTS => (count, first),
-        Line::Number(..) | Line::Wrong => return Parsed::Wrong(Wrong::Count),
-        Line::Incomplete => return Parsed::More(0),
-        Line::Long => return Parsed::Wrong(Wrong::LongLine),
-    };
-    if count <= 0 {
-        return Parsed::Nothing(first);
+    if progress.count == 0 {
+        let (count, first) = match header(input, 0) {
+            Line::Number(count, first) if count <= MOST_ARGUMENTS => (count, first),
+            Line::Number(..) | Line::Wrong => return Parsed::Wrong(Wrong::Count),
+            Line::Incomplete => return Parsed::More(0),
+            Line::Long => return Parsed::Wrong(Wrong::LongLine),
+        };
+        if count <= 0 {
+            return Parsed::Nothing(first);
+        }
+        let (count, first) = (count as u32, first as u32);
+        *progress = Progress { count, left: count, first, at: first };
     }
-    let (count, mut at) = (count as usize, first);
-    let mut request =
-        Request { input, count, spans: [Span::default(); CACHED], first, inline: false, length: 0 };
-    for index in 0..count {
+    // Those of a request that came in parts are read again.
+    let cached =
+        if progress.left == progress.count { CACHED.min(progress.count as usize) } else { 0 };
+    let mut spans = [Span::default(); CACHED];
+    while progress.left > 0 {
+        let at = progress.at as usize;
         match input.get(at) {
             None => return Parsed::More(0),
             Some(b'$') => {}
@@ -152,21 +181,26 @@ pub(crate) fn parse(input: SharedBuf) -> Parsed {
             Line::Incomplete => return Parsed::More(0),
             Line::Long => return Parsed::Wrong(Wrong::LongLine),
         };
-        at = start + length + 2;
-        if at > input.len() {
-            return Parsed::More(at);
+        let next = start + length + 2;
+        if next > input.len() {
+            return match next <= MOST_REQUEST {
+                true => Parsed::More(next),
+                false => Parsed::Wrong(Wrong::LongRequest),
+            };
         }
         let span = Span { start: start as u32, length: length as u32 };
         // Written out: an array that is indexed would lie in memory.
-        match index {
-            0 => (request.spans[0], request.first) = (span, at),
-            1 => (request.spans[1], request.first) = (span, at),
-            2 => (request.spans[2], request.first) = (span, at),
+        match progress.count - progress.left {
+            0 => spans[0] = span,
+            1 => spans[1] = span,
+            2 => spans[2] = span,
             _ => {}
         }
+        (progress.at, progress.left) = (next as u32, progress.left - 1);
     }
-    request.length = at;
-    Parsed::Request(request)
+    let Progress { count, first, at, .. } = core::mem::replace(progress, Progress::NONE);
+    let (count, first, length) = (count as usize, first as usize, at as usize);
+    Parsed::Request(Request { input, count, spans, cached, first, inline: false, length })
 }
 
 /// Reads a line of words.
@@ -180,7 +214,8 @@ fn words(input: SharedBuf) -> Parsed {
         return if end > MOST_LINE { Parsed::Wrong(Wrong::LongLine) } else { Parsed::More(0) };
     }
     let spans = [Span::default(); CACHED];
-    let mut request = Request { input, count: 0, spans, first: 0, inline: true, length: end + 1 };
+    let mut request =
+        Request { input, count: 0, spans, cached: 0, first: 0, inline: true, length: end + 1 };
     let mut at = 0;
     loop {
         match request.word(at) {
@@ -197,6 +232,19 @@ impl Request {
     #[inline(always)]
     pub(crate) fn arguments(self) -> Arguments {
         Arguments { request: self, at: self.first, left: self.count }
+    }
+
+    /// All of it was parsed: for a request whose answer goes on later.
+    pub(crate) fn progress(self) -> Progress {
+        match self.inline {
+            true => Progress::NONE,
+            false => Progress {
+                count: self.count as u32,
+                left: 0,
+                first: self.first as u32,
+                at: self.length as u32,
+            },
+        }
     }
 
     /// The word of a line from `at` on, and where the next may begin.
@@ -239,11 +287,21 @@ impl Arguments {
         self.left
     }
 
+    /// Where the next one stands, and how many are left; never 0 where any are.
+    pub(crate) const fn position(&self) -> u64 {
+        (self.at as u64) << 32 | self.left as u64
+    }
+
+    /// Goes on where the position was taken.
+    pub(crate) const fn go_to(&mut self, position: u64) {
+        (self.at, self.left) = ((position >> 32) as usize, position as u32 as usize);
+    }
+
     /// The next one; empty behind the last.
     #[inline(always)]
     pub(crate) fn next(&mut self) -> SharedBuf {
         let index = self.request.count - self.left;
-        if self.left == 0 || index >= CACHED || self.request.inline {
+        if self.left == 0 || index >= self.request.cached {
             return self.next_by_header();
         }
         self.left -= 1;
@@ -253,7 +311,9 @@ impl Arguments {
             1 => second,
             _ => third,
         };
-        self.request.input.slice(span.start as usize, span.length as usize)
+        let (start, length) = (span.start as usize, span.length as usize);
+        self.at = start + length + 2;
+        self.request.input.slice(start, length)
     }
 
     /// The next one, whose place is not known yet.

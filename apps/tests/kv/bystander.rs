@@ -20,12 +20,12 @@ pub(crate) struct Watched {
     control: Client,
     used: u64,
     stop: Arc<AtomicBool>,
-    bystander: JoinHandle<u32>,
+    bystander: JoinHandle<Duration>,
 }
 
-/// Asks until it is told to stop. How often.
-fn behave(mut client: Client, stop: &AtomicBool) -> u32 {
-    let mut asked = 0;
+/// Asks until it is told to stop. The longest that it had to wait.
+fn behave(mut client: Client, stop: &AtomicBool) -> Duration {
+    let (mut asked, mut longest) = (0, Duration::ZERO);
     while asked < LEAST || !stop.load(Ordering::Relaxed) {
         let value = format!("value {asked}");
         let begin = Instant::now();
@@ -33,11 +33,11 @@ fn behave(mut client: Client, stop: &AtomicBool) -> u32 {
         assert_eq!(show(&client.ask(&["GET", "bystander"])), show(&bulk(value.as_bytes())));
         let took = begin.elapsed();
         assert!(took < LIMIT, "a bystander waited for {took:?}");
-        asked += 1;
+        (asked, longest) = (asked + 1, longest.max(took));
         std::thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(client.ask(&["DEL", "bystander"]), b":1\r\n");
-    asked
+    longest
 }
 
 impl Watched {
@@ -63,7 +63,8 @@ impl Watched {
     /// Ends all: the bystander was served, the other clients are gone, the memory is as it was.
     pub(crate) fn end(mut self) -> Statistics {
         self.stop.store(true, Ordering::Relaxed);
-        self.bystander.join().expect("the bystander was served");
+        let longest = self.bystander.join().expect("the bystander was served");
+        println!("the bystander waited for {longest:?} at most");
         assert_eq!(self.control.ask(&["FLUSHALL"]), b"+OK\r\n");
         let mut left = (0, 0);
         let control = &mut self.control;

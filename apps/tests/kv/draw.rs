@@ -237,7 +237,7 @@ impl Requests {
 
     /// Commands whose answers are each server's own.
     fn parsed(&mut self) -> Vec<Vec<u8>> {
-        let pick: [&[&[u8]]; 12] = [
+        let pick: [&[&[u8]]; 13] = [
             &[b"INFO"],
             &[b"INFO", b"memory"],
             &[b"HELLO"],
@@ -246,6 +246,7 @@ impl Requests {
             &[b"HELLO", b"3", b"SETNAME", b"hello"],
             &[b"CONFIG", b"GET", b"maxmemory"],
             &[b"COMMAND", b"COUNT"],
+            &[b"COMMAND", b"FOO"],
             &[b"COMMAND", b"DOCS", b"get"],
             &[b"TIME"],
             &[b"CLIENT", b"ID"],
@@ -269,9 +270,13 @@ impl Requests {
         (words, Compare::Kind)
     }
 
-    /// The pattern of a SCAN over all keys.
-    pub(crate) fn pattern(&mut self) -> &'static [u8] {
-        self.draw.pick(PATTERNS)
+    /// The pattern of a SCAN over all keys: one that makes sense, or any.
+    pub(crate) fn pattern(&mut self) -> Vec<u8> {
+        if self.draw.once_in(3) {
+            return self.draw.pick(PATTERNS).to_vec();
+        }
+        let length = self.draw.between(1, 7);
+        (0..length).map(|_| self.draw.pick(*b"kkk1125x**?[[]]^-\\")).collect()
     }
 
     fn command(&mut self) -> (Vec<Vec<u8>>, Compare) {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::bystander::{Watched, await_clients};
-use crate::resp::{bulk, show};
+use crate::resp::{bulk, request, show};
 use crate::server::{eventually, info, number_of};
 
 #[test]
@@ -90,6 +90,33 @@ fn a_full_table_refuses_and_serves_on() {
     }
     drop(client);
     assert!(info(watched.control(), "maxmemory") <= 4 << 20);
+    watched.end();
+}
+
+#[test]
+fn a_table_full_of_short_values_refuses_a_long_one() {
+    let watched = Watched::start(&["--memory", "4M"]);
+    let mut client = watched.client();
+    let mut stored = 0_usize;
+    while client.ask(&["SET", &format!("key {stored}"), "short"]) == b"+OK\r\n" {
+        stored += 1;
+    }
+    let long = "v".repeat(100_000);
+    for _ in 0..10 {
+        let answer = client.ask(&["SET", "long", &long]);
+        assert!(answer.starts_with(b"-OOM "), "{}", show(&answer));
+    }
+    assert_eq!(client.ask(&["GET", "key 0"]), bulk(b"short"));
+    // All that was taken by short values can be had for long ones.
+    let requests: Vec<u8> =
+        (0..stored).flat_map(|number| request(&["DEL", &format!("key {number}")])).collect();
+    let deleted = client.exchange(&requests, stored);
+    assert!(deleted.iter().all(|answer| answer == b":1\r\n"));
+    for number in 0..20 {
+        let answer = client.ask(&["SET", &format!("long {number}"), &long]);
+        assert_eq!(show(&answer), show(b"+OK\r\n"), "long {number}");
+    }
+    drop(client);
     watched.end();
 }
 

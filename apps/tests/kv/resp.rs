@@ -198,8 +198,9 @@ pub(crate) fn strings(answer: &[u8]) -> Vec<Vec<u8>> {
     while let Some(end) = rest.windows(2).position(|pair| pair == b"\r\n") {
         let (line, behind) = (&rest[..end], &rest[end + 2..]);
         rest = behind;
-        if let Some(length) = line.strip_prefix(b"$") {
-            let length: usize = std::str::from_utf8(length).unwrap().parse().unwrap();
+        // Nothing in the place of bytes has the length -1.
+        let length = line.strip_prefix(b"$").and_then(|text| std::str::from_utf8(text).ok());
+        if let Some(length) = length.and_then(|text| text.parse::<usize>().ok()) {
             found.push(rest[..length].to_vec());
             rest = &rest[length + 2..];
         }

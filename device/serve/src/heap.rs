@@ -1,47 +1,100 @@
 //! Memory for kernels: blocks of a region of GPU memory, by size class.
 //!
 //! One thread of any block allocates and frees; nobody waits for anybody. Zeroed memory is an empty
-//! heap. Sizes are 64 B, 128 B, 192 B, 256 B, 384 B and so on, two for each doubling, up to
-//! [`MOST`]. A freed block serves later requests of its size, or of a smaller one when nothing else is
-//! left; blocks are never split or joined.
+//! heap. The region is cut into pages of 64 KiB. Blocks up to half a page are slots of a page that has
+//! slots of one size: 64 B, 128 B, 192 B, 256 B, 384 B and so on, two for each doubling. Larger ones, up
+//! to [`MOST`], are whole pages in a row. A page whose slots are all free again serves any size.
 //!
 //! ```text
-//!   word 0          units ever handed out        word 1   units in use
-//!   word 2..2+N     a list of free blocks for each size: first block and a count of changes
-//!   from HEADER on  units of 64 bytes; the first word of a free block names the next
+//!   word 0           units in use                    word 1   pages in use
+//!   word 2           where a page may be free        word 4.. for each class: where a slot may be
+//!   TAKEN   P bits   pages in use
+//!   PARTIAL P bits   for each class: pages that may have a free slot of it, a hint
+//!   STATES  P words  for each page of slots: its class, and how many are in use
+//!   SLOTS   P x 16   for each page: a bit for each slot in use
+//!   from the next multiple of 64 bytes on   P pages
 //! ```
+//!
+//! A slot is reserved in the page's state first, and its bit is found then; a free clears the bit first.
+//! So a page whose state says that nothing is in use has no bits, and belongs to whoever said so.
 
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use gpunet_device::sync::AtomicRef;
 use gpunet_device::{Shared, SharedBuf};
 
 /// Bytes of a unit.
 const UNIT: usize = 64;
-/// Size classes: one unit, then two for each doubling.
-const CLASSES: usize = 30;
+/// Units of a page.
+const PAGE: usize = 1024;
+/// Sizes of slots: one unit, then two for each doubling, up to half a page.
+const CLASSES: usize = 18;
+/// Marks the class of a block of whole pages; their number is in the other bits.
+const PAGES: u32 = 0x80;
 /// The largest block, in bytes.
-pub const MOST: usize = class_units(CLASSES as u32 - 1) * UNIT;
-/// Bytes in front of the units.
-const HEADER: usize = 512;
-const _: () = assert!((2 + CLASSES) * 8 <= HEADER);
+pub const MOST: usize = 32 * PAGE * UNIT;
 
-/// Units of a block of that class: 1, 2, 3, 4, 6, 8, 12 …
+const USED: usize = 0;
+const USED_PAGES: usize = 1;
+const PAGE_HINT: usize = 2;
+const SLOT_HINTS: usize = 4;
+const TAKEN: usize = 32;
+const _: () = assert!(SLOT_HINTS + CLASSES <= TAKEN);
+/// Words of a page's bits.
+const SLOT_WORDS: usize = PAGE / 64;
+/// Words of a page and of what is known of it, without the bitmaps.
+const PAGE_WORDS: usize = PAGE * UNIT / 8 + 1 + SLOT_WORDS;
+/// How many words of a bitmap of hints are looked at before a new page is taken.
+const NEAR: usize = 4;
+
+/// Units of a block of that class: 1, 2, 3, 4, 6, 8, 12 …, or whole pages.
 const fn class_units(class: u32) -> usize {
     match class {
         0 => 1,
+        _ if class & PAGES != 0 => (class & !PAGES) as usize * PAGE,
         _ if class % 2 == 1 => 2 << (class / 2),
         _ => 3 << (class / 2 - 1),
     }
 }
 
-/// The smallest class of so many units.
-fn class_of(units: usize) -> u32 {
+const _: () = assert!(class_units(CLASSES as u32 - 1) == PAGE / 2);
+
+/// The smallest class of so many units; none if there is none.
+fn class_of(units: usize) -> Option<u32> {
+    if units > PAGE / 2 {
+        let pages = units.div_ceil(PAGE);
+        return (pages <= MOST / (PAGE * UNIT)).then_some(PAGES | pages as u32);
+    }
     let mut class = 0;
-    while class_units(class) < units && class < CLASSES as u32 {
+    while class_units(class) < units {
         class += 1;
     }
-    class
+    Some(class)
+}
+
+/// Slots of a page of that class.
+const fn slots_of(class: u32) -> u64 {
+    (PAGE / class_units(class)) as u64
+}
+
+/// The state of a page of slots.
+const fn state_of(class: u32, used: u64) -> u64 {
+    (used << 8) | (class as u64 + 1)
+}
+
+/// So many bits, at most 64.
+const fn ones(count: usize) -> u64 {
+    if count >= 64 { u64::MAX } else { (1 << count) - 1 }
+}
+
+/// Where so many bits in a row are set, at most 64.
+fn run_in(bits: u64, count: usize) -> Option<u32> {
+    let (mut starts, mut have) = (bits, 1);
+    while have < count {
+        let step = have.min(count - have);
+        (starts, have) = (starts & (starts >> step), have + step);
+    }
+    (starts != 0).then(|| starts.trailing_zeros())
 }
 
 /// A block of the heap, as one word; [`Block::NONE`] is 0, which zeroed memory holds.
@@ -53,7 +106,7 @@ impl Block {
     /// No block.
     pub const NONE: Self = Self(0);
 
-    const fn new(unit: u32, class: u32) -> Self {
+    const fn new(unit: usize, class: u32) -> Self {
         // The first unit is 1 here, so that no block is 0.
         Self(((unit as u64 + 1) << 8) | class as u64)
     }
@@ -82,6 +135,7 @@ impl Block {
 #[derive(Clone, Copy)]
 pub struct Heap {
     region: SharedBuf,
+    pages: usize,
 }
 
 impl Heap {
@@ -89,7 +143,10 @@ impl Heap {
     /// names the same region has the same heap.
     #[inline(always)]
     pub const fn new(region: SharedBuf) -> Self {
-        Self { region }
+        let bitmaps = 1 + CLASSES;
+        // Without what rounding up may take.
+        let words = (region.len() / 8).saturating_sub(TAKEN + bitmaps + UNIT / 8);
+        Self { region, pages: words * 64 / (PAGE_WORDS * 64 + bitmaps) }
     }
 
     #[inline(always)]
@@ -97,18 +154,35 @@ impl Heap {
         self.region.cast::<u64>().atomic(index)
     }
 
-    fn units(self) -> usize {
-        self.region.len().saturating_sub(HEADER) / UNIT
+    const fn bitmap(self) -> usize {
+        self.pages.div_ceil(64)
+    }
+
+    const fn partial(self, class: u32) -> usize {
+        TAKEN + (1 + class as usize) * self.bitmap()
+    }
+
+    const fn states(self) -> usize {
+        TAKEN + (1 + CLASSES) * self.bitmap()
+    }
+
+    const fn slots(self) -> usize {
+        self.states() + self.pages
+    }
+
+    /// Bytes in front of the pages.
+    const fn header(self) -> usize {
+        ((self.slots() + self.pages * SLOT_WORDS) * 8).next_multiple_of(UNIT)
     }
 
     /// Bytes that it can hand out.
-    pub fn capacity(self) -> u64 {
-        (self.units() * UNIT) as u64
+    pub const fn capacity(self) -> u64 {
+        (self.pages * PAGE * UNIT) as u64
     }
 
     /// Bytes of the blocks in use.
     pub fn used(self) -> u64 {
-        self.word(1).map_or(0, |used| used.load(Relaxed)) * UNIT as u64
+        self.word(USED).map_or(0, |used| used.load(Relaxed)) * UNIT as u64
     }
 
     /// The block's memory.
@@ -116,7 +190,7 @@ impl Heap {
     pub fn memory(self, block: Block) -> SharedBuf {
         match block.is_none() {
             true => SharedBuf::EMPTY,
-            false => self.region.slice(HEADER + block.unit() * UNIT, block.bytes()),
+            false => self.region.slice(self.header() + block.unit() * UNIT, block.bytes()),
         }
     }
 
@@ -130,17 +204,16 @@ impl Heap {
     /// [`MOST`]. For one thread.
     #[inline(never)]
     pub fn allocate(self, bytes: usize) -> Option<Block> {
-        let class = class_of(bytes.div_ceil(UNIT).max(1));
-        if class >= CLASSES as u32 {
-            return None;
-        }
-        let block = self
-            .pop(class)
-            .or_else(|| self.fresh(class))
-            .or_else(|| (class + 1..CLASSES as u32).find_map(|larger| self.pop(larger)))?;
-        if let Some(used) = self.word(1) {
-            used.fetch_add(class_units(block.class()) as u64, Relaxed);
-        }
+        let class = class_of(bytes.div_ceil(UNIT).max(1))?;
+        let block = match class & PAGES != 0 {
+            true => Block::new(self.take_pages((class & !PAGES) as usize)? * PAGE, class),
+            false => self
+                .slot(class, NEAR)
+                .or_else(|| self.first_slot(class))
+                .or_else(|| self.slot(class, self.bitmap()))
+                .or_else(|| (class + 1..CLASSES as u32).find_map(|class| self.slot(class, NEAR)))?,
+        };
+        self.word(USED)?.fetch_add(class_units(block.class()) as u64, Relaxed);
         Some(block)
     }
 
@@ -150,60 +223,171 @@ impl Heap {
         if block.is_none() {
             return;
         }
-        let Some(head) = self.word(2 + block.class() as usize) else { return };
-        if let Some(used) = self.word(1) {
+        if let Some(used) = self.word(USED) {
             used.fetch_sub(class_units(block.class()) as u64, Relaxed);
         }
-        let number = block.unit() as u64 + 1;
-        let Some(next) = self.memory(block).cast::<u64>().atomic(0) else { return };
-        let mut old = head.load(Relaxed);
+        let (page, class) = (block.unit() / PAGE, block.class());
+        match class & PAGES != 0 {
+            true => self.give_pages(page, (class & !PAGES) as usize),
+            false => self.free_slot(page, class, block.unit() % PAGE / class_units(class)),
+        }
+    }
+
+    /// Takes pages in a row: the first.
+    fn take_pages(self, count: usize) -> Option<usize> {
+        let (used, hint) = (self.word(USED_PAGES)?, self.word(PAGE_HINT)?);
+        if used.load(Relaxed) as usize + count > self.pages {
+            return None;
+        }
+        let (words, from) = (self.bitmap(), hint.load(Relaxed) as usize);
+        for step in 0..words {
+            // Single ones from the front, so that longer rows are left at the back.
+            let at = if count == 1 { (from + step) % words } else { words - 1 - step };
+            let word = self.word(TAKEN + at)?;
+            let there = ones(self.pages - at * 64);
+            let mut old = word.load(Relaxed);
+            while let Some(bit) = run_in(!old & there, count) {
+                // Pairs with the release in `give_pages`.
+                match word.compare_exchange(old, old | ones(count) << bit, Acquire, Relaxed) {
+                    Ok(_) => {
+                        used.fetch_add(count as u64, Relaxed);
+                        if count == 1 {
+                            hint.store(at as u64, Relaxed);
+                        }
+                        return Some(at * 64 + bit as usize);
+                    }
+                    Err(now) => old = now,
+                }
+            }
+        }
+        None
+    }
+
+    fn give_pages(self, page: usize, count: usize) {
+        let (Some(used), Some(word)) = (self.word(USED_PAGES), self.word(TAKEN + page / 64)) else {
+            return;
+        };
+        // Pairs with the acquire in `take_pages`: the next owner's writes come after this one's reads.
+        word.fetch_and(!(ones(count) << (page % 64)), Release);
+        used.fetch_sub(count as u64, Relaxed);
+        if let Some(hint) = self.word(PAGE_HINT) {
+            hint.fetch_min((page / 64) as u64, Relaxed);
+        }
+    }
+
+    /// A slot of a page that has some of that class already, as far as so many words of hints tell.
+    fn slot(self, class: u32, looks: usize) -> Option<Block> {
+        let hint = self.word(SLOT_HINTS + class as usize)?;
+        let (words, from) = (self.bitmap(), hint.load(Relaxed) as usize);
+        for step in 0..looks.min(words) {
+            let at = (from + step) % words;
+            let word = self.word(self.partial(class) + at)?;
+            let mut bits = word.load(Relaxed);
+            while bits != 0 {
+                let bit = bits.trailing_zeros();
+                bits &= bits - 1;
+                let page = at * 64 + bit as usize;
+                if let Some(used) = self.reserve(page, class) {
+                    hint.store(at as u64, Relaxed);
+                    return self.claim(page, class, used);
+                }
+                // Full, or of another class. Pairs with the same in `free_slot`: who sets the bit
+                // before this is seen to have made room.
+                word.fetch_and(!(1 << bit), AcqRel);
+                if self.has_room(page, class) {
+                    word.fetch_or(1 << bit, AcqRel);
+                }
+            }
+        }
+        None
+    }
+
+    /// A slot of a new page.
+    fn first_slot(self, class: u32) -> Option<Block> {
+        let page = self.take_pages(1)?;
+        // Pairs with the acquire in `reserve`.
+        self.word(self.states() + page)?.store(state_of(class, 1), Release);
+        let block = self.claim(page, class, 0);
+        self.tell_of(page, class);
+        block
+    }
+
+    fn has_room(self, page: usize, class: u32) -> bool {
+        self.word(self.states() + page).is_some_and(|state| {
+            let state = state.load(Relaxed);
+            state as u8 as u32 == class + 1 && state >> 8 < slots_of(class)
+        })
+    }
+
+    /// Reserves a slot of a page: how many were in use before. None if it is full or of another class.
+    fn reserve(self, page: usize, class: u32) -> Option<u64> {
+        let state = self.word(self.states() + page)?;
+        let mut old = state.load(Relaxed);
+        while old as u8 as u32 == class + 1 && old >> 8 < slots_of(class) {
+            // Pairs with the exchange in `free_slot`: the bit that was cleared is seen.
+            match state.compare_exchange(old, old + (1 << 8), AcqRel, Relaxed) {
+                Ok(_) => return Some(old >> 8),
+                Err(now) => old = now,
+            }
+        }
+        None
+    }
+
+    /// Finds the bit of a slot that was reserved; about as many are in use as `near` says.
+    fn claim(self, page: usize, class: u32, near: u64) -> Option<Block> {
+        let slots = slots_of(class) as usize;
+        let words = slots.div_ceil(64);
+        let mut at = near as usize / 64 % words;
         loop {
-            next.store(old & 0xFFFF_FFFF, Relaxed);
-            // Pairs with the acquire in `pop`: who takes the block sees which one comes next.
-            match head.compare_exchange(old, changed(old) | number, Release, Relaxed) {
+            let word = self.word(self.slots() + page * SLOT_WORDS + at)?;
+            let mut old = word.load(Relaxed);
+            while let Some(bit) = run_in(!old & ones(slots - at * 64), 1) {
+                // Pairs with the release in `free_slot`.
+                match word.compare_exchange(old, old | 1 << bit, Acquire, Relaxed) {
+                    Ok(_) => {
+                        let slot = at * 64 + bit as usize;
+                        return Some(Block::new(page * PAGE + slot * class_units(class), class));
+                    }
+                    Err(now) => old = now,
+                }
+            }
+            // There is one: no more are claimed than were reserved.
+            at = (at + 1) % words;
+        }
+    }
+
+    fn free_slot(self, page: usize, class: u32, slot: usize) {
+        let (Some(bits), Some(state)) = (
+            self.word(self.slots() + page * SLOT_WORDS + slot / 64),
+            self.word(self.states() + page),
+        ) else {
+            return;
+        };
+        // Pairs with the acquire in `claim`: the next owner's writes come after this one's reads.
+        bits.fetch_and(!(1 << (slot % 64)), Release);
+        let mut old = state.load(Relaxed);
+        loop {
+            let is_last = old >> 8 == 1;
+            let new = if is_last { 0 } else { old - (1 << 8) };
+            // Pairs with that in `reserve`, and among frees: the last one has seen all bits cleared.
+            match state.compare_exchange(old, new, AcqRel, Relaxed) {
+                Ok(_) if is_last => return self.give_pages(page, 1),
+                Ok(_) if old >> 8 == slots_of(class) => return self.tell_of(page, class),
                 Ok(_) => return,
                 Err(now) => old = now,
             }
         }
     }
 
-    /// Takes a free block of the class.
-    fn pop(self, class: u32) -> Option<Block> {
-        let head = self.word(2 + class as usize)?;
-        let mut old = head.load(Acquire);
-        loop {
-            let number = (old & 0xFFFF_FFFF) as u32;
-            let block = Block::new(number.checked_sub(1)?, class);
-            // Another thread may have taken the block and filled this word: then the count has
-            // changed, and the exchange fails.
-            let next = self.memory(block).cast::<u64>().atomic(0)?.load(Relaxed) & 0xFFFF_FFFF;
-            match head.compare_exchange(old, changed(old) | next, Acquire, Acquire) {
-                Ok(_) => return Some(block),
-                Err(now) => old = now,
-            }
+    /// Says that a page may have a free slot.
+    fn tell_of(self, page: usize, class: u32) {
+        if let Some(word) = self.word(self.partial(class) + page / 64) {
+            word.fetch_or(1 << (page % 64), AcqRel);
+        }
+        if let Some(hint) = self.word(SLOT_HINTS + class as usize) {
+            hint.store((page / 64) as u64, Relaxed);
         }
     }
-
-    /// Takes units that were never used.
-    fn fresh(self, class: u32) -> Option<Block> {
-        let cursor = self.word(0)?;
-        let (units, mut old) = (class_units(class) as u64, cursor.load(Relaxed));
-        loop {
-            let end = old + units;
-            if end > self.units() as u64 || end > u64::from(u32::MAX) {
-                return None;
-            }
-            match cursor.compare_exchange(old, end, Relaxed, Relaxed) {
-                Ok(_) => return Some(Block::new(old as u32, class)),
-                Err(now) => old = now,
-            }
-        }
-    }
-}
-
-/// The count of changes in the upper half, one higher.
-const fn changed(head: u64) -> u64 {
-    ((head >> 32).wrapping_add(1) & 0xFFFF_FFFF) << 32
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use gpunet_device::calls::{gaccept, gclose, gsetsockopt};
 use gpunet_device::poller::{Event, POLLIN, POLLOUT, POLLRDHUP};
 use gpunet_device::{Errno, Group, Handle, On, Poller, Shared, SharedBuf, kernel_arg, simt};
 
-use crate::connection::{CLOSING, NOBODY, OPEN, Record, WATCHES_ROOM};
+use crate::connection::{ENDED, NOBODY, OPEN, Record, WATCHES_ROOM};
 use crate::exchange::Protocol;
 use crate::memory::{Counter, Memory};
 use crate::output::Output;
@@ -304,7 +304,8 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
             self.on.group().barrier();
             let open = self.memory.records().get(number as usize);
             if let Some(mut open) = open.filter(|open| open.generation == record.generation) {
-                open.flags |= CLOSING;
+                // What has come is answered; nothing more is received.
+                open.flags |= ENDED;
                 self.on.group().barrier();
                 if self.on.group().is_leader() {
                     self.memory.records().set(number as usize, open);

@@ -1,7 +1,7 @@
 //! Commands on keys.
 
 use gpunet_device::{Group, SharedBuf};
-use gpunet_serve::Block;
+use gpunet_serve::{Block, Heap};
 
 use super::common;
 use super::text::Text;
@@ -232,11 +232,11 @@ pub(super) fn scan(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
         }
     }
     let group = client.on().group();
-    let heap = kv.table.heap;
+    let heap = client.heap();
     let cursor = kv.table.next_used(group, cursor);
     let (mut block, mut next, mut found, mut length) = (Block::NONE, 0, 0, 0);
     if group.is_leader() {
-        (block, next, found, length) = gather(kv, cursor, &wanted);
+        (block, next, found, length) = gather(kv, heap, cursor, &wanted);
     }
     let [block, next, found, length] = group.broadcast([block.0, next, found, length]);
     let block = Block(block);
@@ -258,8 +258,8 @@ pub(super) fn scan(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
 /// Gathers keys from a bucket on, as RESP has them: a block of the heap (none if it is full), the next
 /// cursor, how many keys, how many bytes. For one thread.
 #[inline(never)]
-fn gather(kv: &Kv, cursor: usize, wanted: &Wanted) -> (Block, u64, u64, u64) {
-    let (table, heap) = (&kv.table, kv.table.heap);
+fn gather(kv: &Kv, heap: Heap, cursor: usize, wanted: &Wanted) -> (Block, u64, u64, u64) {
+    let table = &kv.table;
     let none = (Block::NONE, 0, 0, 0);
     let Some(mut block) = heap.allocate(SCAN_BYTES) else { return none };
     let mut text = Text::new(heap.memory(block));

@@ -11,7 +11,7 @@ use gpunet_device::buf::Plain;
 use gpunet_serve::{Block, Step};
 
 use crate::reply::{self, Client};
-use crate::request::{self, Arguments, Parsed, keyword, word};
+use crate::request::{self, Arguments, Parsed, Progress, keyword, word};
 use crate::{Kv, Word};
 
 /// What is kept for each client.
@@ -20,12 +20,14 @@ use crate::{Kv, Word};
 pub struct State {
     /// The version of RESP, 0 before HELLO.
     version: u64,
-    /// How many values of a long answer were given.
-    progress: u64,
+    /// Where a long answer goes on: a position among the arguments, 0 at the beginning.
+    position: u64,
     /// The client's name.
     pub(crate) name: Block,
     /// Bytes of it.
     name_length: u64,
+    /// What is known of an incomplete request.
+    parsed: Progress,
 }
 
 // SAFETY: numbers without padding.
@@ -71,7 +73,7 @@ commands! {
 /// Answers the request that the input begins with.
 #[inline(always)]
 pub(crate) fn answer(kv: &mut Kv, client: &mut Client<'_>) -> Step {
-    let request = match request::parse(client.input()) {
+    let request = match request::parse(client.input(), &mut client.state.parsed) {
         Parsed::Request(request) => request,
         Parsed::Nothing(bytes) => return Step::Consumed(bytes),
         Parsed::More(bytes) => return Step::More(bytes),
@@ -94,6 +96,9 @@ pub(crate) fn answer(kv: &mut Kv, client: &mut Client<'_>) -> Step {
         }
         Some(_) => run(kv, client, command, arguments),
     };
+    if step == Some(Step::Again) {
+        client.state.parsed = request.progress();
+    }
     step.unwrap_or(Step::Consumed(request.length))
 }
 

@@ -21,15 +21,15 @@ pub(super) fn run(kv: &mut Kv, client: &mut Client<'_>, command: u64, arguments:
         PING => ping(client, arguments),
         ECHO => echo(client, arguments),
         SELECT => select(client, arguments),
-        HELLO => hello(kv, client, arguments),
+        HELLO => hello(client, arguments),
         INFO => info(kv, client),
-        CLIENT => about_client(kv, client, arguments),
+        CLIENT => about_client(client, arguments),
         CONFIG => config(kv, client, arguments),
         COMMAND => about_commands(client, arguments),
         TIME => time(kv, client),
         RESET => {
             client.state.version = 2;
-            set_name(kv, client, SharedBuf::EMPTY);
+            set_name(client, SharedBuf::EMPTY);
             reply::short(client, b"+RESET\r\n");
         }
         _ => reply::error(client, b"ERR this command is not there"),
@@ -77,7 +77,7 @@ fn time(kv: &Kv, client: &mut Client<'_>) {
 
 /// HELLO [version [AUTH name password] [SETNAME name]].
 #[inline(never)]
-fn hello(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
+fn hello(client: &mut Client<'_>, mut arguments: Arguments) {
     let mut version = client.state.version.max(2);
     if arguments.left() > 0 {
         version = match number::parse(arguments.next()) {
@@ -104,7 +104,7 @@ fn hello(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
                 if !is_name(name) {
                     return wrong_name(client);
                 }
-                if !set_name(kv, client, name) {
+                if !set_name(client, name) {
                     return reply::out_of_memory(client);
                 }
             }
@@ -145,8 +145,8 @@ fn wrong_name(client: &mut Client<'_>) {
 
 /// Keeps a client's name; false if no memory is left.
 #[inline(never)]
-fn set_name(kv: &Kv, client: &mut Client<'_>, name: SharedBuf) -> bool {
-    let (group, heap) = (client.on().group(), kv.table.heap);
+fn set_name(client: &mut Client<'_>, name: SharedBuf) -> bool {
+    let (group, heap) = (client.on().group(), client.heap());
     let mut block = Block::NONE;
     if group.is_leader() && !name.is_empty() {
         block = heap.allocate(name.len()).unwrap_or(Block::NONE);
@@ -167,7 +167,7 @@ fn set_name(kv: &Kv, client: &mut Client<'_>, name: SharedBuf) -> bool {
 }
 
 #[inline(never)]
-fn about_client(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
+fn about_client(client: &mut Client<'_>, mut arguments: Arguments) {
     const SETNAME: u64 = word(b"SETNAME");
     const GETNAME: u64 = word(b"GETNAME");
     const SETINFO: u64 = word(b"SETINFO");
@@ -180,21 +180,21 @@ fn about_client(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
             let name = arguments.next();
             if !is_name(name) {
                 wrong_name(client);
-            } else if set_name(kv, client, name) {
+            } else if set_name(client, name) {
                 reply::short(client, b"+OK\r\n");
             } else {
                 reply::out_of_memory(client);
             }
         }
         (GETNAME, 0) if client.state.name.is_none() => reply::null(client),
-        (GETNAME, 0) => reply::bulk(client, name_of(kv, client)),
+        (GETNAME, 0) => reply::bulk(client, name_of(client)),
         // What a client library tells of itself; nobody asks for it here.
         (SETINFO, 2) => reply::short(client, b"+OK\r\n"),
         (ID, 0) => reply::integer(client, i64::from(client.number()) + 1),
         (INFO | LIST, 0) => {
             let (number, version) = (client.number(), client.state.version.max(2));
-            let name = name_of(kv, client);
-            compose(kv, client, |text| {
+            let name = name_of(client);
+            compose(client, |text| {
                 text.text(b"id=").number(u64::from(number) + 1).text(b" name=");
                 text.bytes(name);
                 text.text(b" db=0 resp=").number(version).text(b"\n");
@@ -208,8 +208,8 @@ fn about_client(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
 }
 
 #[inline(never)]
-fn name_of(kv: &Kv, client: &Client<'_>) -> SharedBuf {
-    kv.table.heap.memory(client.state.name).first(client.state.name_length as usize)
+fn name_of(client: &Client<'_>) -> SharedBuf {
+    client.heap().memory(client.state.name).first(client.state.name_length as usize)
 }
 
 #[inline(never)]
@@ -269,18 +269,26 @@ fn config(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
 fn about_commands(client: &mut Client<'_>, mut arguments: Arguments) {
     const COUNT: u64 = word(b"COUNT");
     const DOCS: u64 = word(b"DOCS");
-    match keyword(arguments.next()) {
-        COUNT => reply::integer(client, COMMANDS),
+    const INFO: u64 = word(b"INFO");
+    const LIST: u64 = word(b"LIST");
+    if arguments.left() == 0 {
+        return reply::array(client, 0);
+    }
+    let what = arguments.next();
+    match keyword(what) {
+        COUNT if arguments.left() == 0 => reply::integer(client, COMMANDS),
+        COUNT => reply::wrong_subcommand_arguments(client, COMMAND, COUNT),
         // Clients take these for hints, and do without.
         DOCS => reply::map(client, 0),
-        _ => reply::array(client, 0),
+        INFO | LIST => reply::array(client, 0),
+        _ => unknown_subcommand(client, what, b"COMMAND"),
     }
 }
 
 /// Answers with text that one thread puts together.
 #[inline(never)]
-fn compose(kv: &Kv, client: &mut Client<'_>, write: impl FnOnce(&mut Text)) {
-    let (group, heap) = (client.on().group(), kv.table.heap);
+fn compose(client: &mut Client<'_>, write: impl FnOnce(&mut Text)) {
+    let (group, heap) = (client.on().group(), client.heap());
     let (mut block, mut length) = (Block::NONE, 0);
     if group.is_leader()
         && let Some(page) = heap.allocate(2048)
@@ -307,17 +315,19 @@ fn info(kv: &mut Kv, client: &mut Client<'_>) {
     let memory = client.memory();
     let table = &kv.table;
     let (begin, port) = (kv.begin, kv.store.port);
-    compose(kv, client, |text| {
+    compose(client, |text| {
         let up = gpunet_device::simt::now_ns().saturating_sub(begin) / 1_000_000_000;
         let open =
             memory.counted(Counter::Accepted).saturating_sub(memory.counted(Counter::Closed));
         let keys = table.counted(Word::Keys);
+        // Of clients, too: nothing is lost there either.
+        let used = table.heap.used() + memory.heap().used();
         text.text(b"# Server\r\nredis_version:").text(REDIS_VERSION);
         text.text(b"\r\nserver_name:gpunet-kv\r\nredis_mode:standalone\r\ntcp_port:");
         text.number(u64::from(port)).text(b"\r\nuptime_in_seconds:").number(up);
         text.text(b"\r\n\r\n# Clients\r\nconnected_clients:").number(open);
         text.text(b"\r\nmaxclients:").number(u64::from(memory.connections));
-        text.text(b"\r\n\r\n# Memory\r\nused_memory:").number(table.heap.used());
+        text.text(b"\r\n\r\n# Memory\r\nused_memory:").number(used);
         text.text(b"\r\nmaxmemory:").number(table.heap.capacity());
         text.text(b"\r\n\r\n# Stats\r\ntotal_connections_received:");
         text.number(memory.counted(Counter::Accepted)).text(b"\r\ntotal_commands_processed:");

@@ -274,22 +274,18 @@ pub(super) fn get_many(
     client: &mut Client<'_>,
     mut arguments: Arguments,
 ) -> Option<Step> {
-    let done = client.state.progress as usize;
-    if done == 0 {
-        reply::array(client, arguments.left());
-    }
-    for _ in 0..done {
-        arguments.next();
+    match client.state.position {
+        0 => reply::array(client, arguments.left()),
+        position => arguments.go_to(position),
     }
     while arguments.left() > 0 {
         if client.is_blocked() {
+            client.state.position = arguments.position();
             return Some(Step::Again);
         }
-        let key = arguments.next();
-        get(kv, client, key);
-        client.state.progress += 1;
+        get(kv, client, arguments.next());
     }
-    client.state.progress = 0;
+    client.state.position = 0;
     None
 }
 

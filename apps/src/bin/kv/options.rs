@@ -36,7 +36,8 @@ pub(crate) struct Options {
     /// Threads of the proxy, which moves bytes between sockets and the kernel
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) proxy_threads: u32,
-    /// GPU memory for keys, values and long requests [default: 4G; 128M on the emulated GPU]
+    /// GPU memory for keys and values [default: 4G; 128M on the emulated GPU]; an eighth of it more, 16M
+    /// to 1G, is for requests and answers on their way
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory: Option<u64>,
     /// Clients at a time; further ones are turned away [default: 10000; 1000 on the emulated GPU]

@@ -23,10 +23,15 @@ const LEAVE: Duration = Duration::from_secs(3);
 /// Bytes of memory for each bucket of the table: about one entry with a short key and value.
 const BYTES_PER_BUCKET: u64 = 256;
 
+/// Bytes for requests and answers on their way: an eighth of the table's, within these.
+const LEAST_PENDING: usize = 16 << 20;
+const MOST_PENDING: usize = 1 << 30;
+
 /// What the kernel works on; freed once it has ended.
 pub(crate) struct Tables {
     pub(crate) memory: Buffer<u8>,
     pub(crate) words: Buffer<u64>,
+    entries: Buffer<u8>,
     heads: Buffer<u64>,
     locks: Buffer<u32>,
     connections: u32,
@@ -36,9 +41,11 @@ impl Tables {
     fn new(gpu: &Gpu, bytes: u64, connections: u32) -> Result<Self, Failure> {
         let too_much = || Failure::refused("--memory: more than this machine can address");
         let heap = usize::try_from(bytes).map_err(|_| too_much())?;
+        let pending = (heap / 8).clamp(LEAST_PENDING, MOST_PENDING);
         let buckets = (bytes / BYTES_PER_BUCKET).next_power_of_two().max(1024) as usize;
         Ok(Self {
-            memory: gpu.buffer(Memory::bytes::<State>(connections, heap))?,
+            memory: gpu.buffer(Memory::bytes::<State>(connections, pending))?,
+            entries: gpu.buffer(heap)?,
             words: gpu.buffer(WORDS)?,
             heads: gpu.buffer(buckets)?,
             locks: gpu.buffer(buckets)?,
@@ -88,6 +95,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         Memory::of::<State>(&tables.memory, tables.connections),
         serve,
         Store::launch_arg(
+            &tables.entries,
             &tables.heads,
             &tables.locks,
             &tables.words,
