@@ -5,6 +5,10 @@ use gpunet_device::SharedBuf;
 /// Whether the text matches. Looks back at the last `*` only, so its time is bounded by the product of
 /// both lengths.
 pub(crate) fn matches(pattern: SharedBuf, text: impl Fn(usize) -> Option<u8>) -> bool {
+    // As Redis has it: nothing but the empty pattern takes an empty text.
+    if text(0).is_none() {
+        return pattern.is_empty();
+    }
     let (mut p, mut t) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
     loop {

@@ -221,6 +221,8 @@ pub(super) fn scan(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
         }
         let value = arguments.next();
         match option {
+            // All keys, the empty one too.
+            MATCH if value.len() == 1 && value.get(0) == Some(b'*') => wanted.pattern = None,
             MATCH => wanted.pattern = Some(value),
             COUNT => match number::parse(value) {
                 Some(count) if count > 0 => wanted.count = count as u64,
