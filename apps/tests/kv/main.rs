@@ -10,18 +10,24 @@
 //!     ├─ load         floods, slow readers, large values, resets, clients that are killed
 //!     └─ limits       connections, idle time, memory, expiry
 //!   program           the command line, the orderly end
+//!   soak              for minutes: clients that know each answer, beside others that do their worst
+//!     ├─ model        a client that knows what each answer has to be
+//!     └─ abuse        resets, halves of requests, floods, random bytes, a process that is killed
 //! ```
 
 #[path = "../common/mod.rs"]
 mod common;
 
+mod abuse;
 mod bystander;
 mod clients;
 mod draw;
 mod limits;
 mod load;
 mod malformed;
+mod model;
 mod program;
 mod redis;
 mod resp;
 mod server;
+mod soak;

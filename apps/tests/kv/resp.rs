@@ -83,6 +83,13 @@ impl Client {
         Self::of(Stream::Tcp(stream))
     }
 
+    /// One that waits for so long, and no longer, for bytes to come or to go.
+    pub(crate) fn within(address: &str, limit: Duration) -> Self {
+        let this = Self::tcp(address);
+        this.set_timeout(limit);
+        this
+    }
+
     pub(crate) fn unix(path: &Path) -> Self {
         let stream = UnixStream::connect(path).unwrap();
         stream.set_read_timeout(Some(ANSWER)).unwrap();
@@ -91,6 +98,17 @@ impl Client {
 
     fn of(stream: Stream) -> Self {
         Self { reader: BufReader::with_capacity(1 << 16, stream.try_clone().unwrap()), stream }
+    }
+
+    /// Changes how long it waits for bytes to come or to go.
+    pub(crate) fn set_timeout(&self, limit: Duration) {
+        match &self.stream {
+            Stream::Tcp(stream) => stream
+                .set_read_timeout(Some(limit))
+                .and_then(|()| stream.set_write_timeout(Some(limit))),
+            Stream::Unix(stream) => stream.set_read_timeout(Some(limit)),
+        }
+        .unwrap();
     }
 
     /// Sends bytes, all of them.
@@ -140,14 +158,25 @@ impl Client {
 
     /// The same for many requests: sends all, receives so many answers.
     pub(crate) fn exchange(&mut self, requests: &[u8], answers: usize) -> Vec<Vec<u8>> {
+        self.try_exchange(requests, answers).expect("requests are answered")
+    }
+
+    pub(crate) fn try_exchange(
+        &mut self,
+        requests: &[u8],
+        answers: usize,
+    ) -> io::Result<Vec<Vec<u8>>> {
         let mut sender = self.sender();
         std::thread::scope(|scope| {
-            if requests.len() > LONG {
-                scope.spawn(move || sender.send(requests).expect("requests are taken"));
+            let sending = if requests.len() > LONG {
+                Some(scope.spawn(move || sender.send(requests)))
             } else {
-                sender.send(requests).expect("requests are taken");
-            }
-            (0..answers).map(|_| self.answer()).collect()
+                sender.send(requests)?;
+                None
+            };
+            let answers: io::Result<_> = (0..answers).map(|_| self.try_answer()).collect();
+            let sent = sending.map_or(Ok(()), |sending| sending.join().expect("it sends"));
+            answers.and_then(|answers| sent.map(|()| answers))
         })
     }
 

@@ -72,6 +72,11 @@ impl Kv {
         self.address.rsplit_once(':').unwrap().1
     }
 
+    /// Files and sockets that it has open.
+    pub(crate) fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.0.id())).unwrap().count()
+    }
+
     /// Asks it to end.
     pub(crate) fn interrupt(&self) {
         self.child.signal(Signal::INT);
