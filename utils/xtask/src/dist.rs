@@ -35,7 +35,7 @@ const WITHOUT_A_GPU: [&str; 2] = ["divergence", "properties"];
 const DIAGNOSE: (&str, &str) = ("gpunet-diagnose", "diagnose");
 
 /// What a machine that receives the folder may be asked to take.
-const SIZE_LIMIT: u64 = 63 << 20;
+const SIZE_LIMIT: u64 = 72 << 20;
 
 const RUN_TESTS: &str = include_str!("run-tests.sh");
 const FAULT_TABLE: &str = include_str!("fault-table.awk");
