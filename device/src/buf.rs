@@ -138,6 +138,48 @@ impl SharedBuf {
         Self { address, length: bytes }
     }
 
+    /// Eight bytes from `at` on as one number, the first the lowest; zeros in place of what lies beyond
+    /// the end. Faster than byte by byte.
+    #[inline(always)]
+    #[must_use]
+    pub fn word_at(self, at: usize) -> u64 {
+        let left = self.length.saturating_sub(at);
+        if left == 0 {
+            return 0;
+        }
+        let word = self.eight_bytes(at, left);
+        if left < 8 { word & ((1 << (8 * left)) - 1) } else { word }
+    }
+
+    /// At least the first `left` of eight bytes.
+    #[cfg(target_arch = "nvptx64")]
+    #[inline(always)]
+    fn eight_bytes(self, at: usize, left: usize) -> u64 {
+        let from = self.address.wrapping_add(at);
+        let skip = from.addr() & 7;
+        let words = from.wrapping_sub(skip).cast::<u64>();
+        // SAFETY: an aligned word of which at least one byte belongs to the buffer: the hardware gives
+        // memory in larger pieces. Volatile as in `get`.
+        let first = unsafe { words.read_volatile() };
+        if skip == 0 {
+            return first;
+        }
+        let second = match skip + left > 8 {
+            // SAFETY: the same.
+            true => unsafe { words.wrapping_add(1).read_volatile() },
+            false => 0,
+        };
+        first >> (8 * skip) | second << (64 - 8 * skip)
+    }
+
+    /// At least the first `left` of eight bytes.
+    #[cfg(not(target_arch = "nvptx64"))]
+    #[inline(always)]
+    fn eight_bytes(self, at: usize, left: usize) -> u64 {
+        let byte = |n: usize| u64::from(self.get(at + n).unwrap_or(0)) << (8 * n);
+        (0..left.min(8)).fold(0, |word, n| word | byte(n))
+    }
+
     /// As a buffer of `T`: as many as fit behind the first aligned one.
     #[inline(always)]
     #[must_use]

@@ -3,6 +3,28 @@
 //! Every call is cooperative: all threads of the group make it with the same arguments, and all
 //! get the same result. The group's first thread, its leader, talks to the proxy; all of them
 //! copy. The emulated GPU reports threads that do not keep to this.
+//!
+//! # What the calls of a group order
+//! "Visible" is said of shared and of global memory, and of the threads of the group alone. Threads of
+//! other groups need an atomic or a lock ([`crate::sync`]), the CPU an atomic of system scope.
+//!
+//! | call | who runs the closure | a thread returns once | what is visible behind it, to all threads of the group |
+//! | --- | --- | --- | --- |
+//! | [`Group::barrier`] | | all have called | what each of them did before the call |
+//! | [`Group::broadcast`] | | all have called | what each of them did before the call |
+//! | [`Group::leader_only`] | the leader alone, once all have called | it has run | the same, and what the closure did; to the closure, what all did before |
+//! | [`Group::in_first_warp`] | **all threads of the first warp**, once all have called | they have run it | the same, and what the closures did; to the closures, what all did before |
+//! | [`Group::any`], block | | all have called | what each of them did before the call |
+//! | [`Group::any`], warp | | all have called | **nothing more than before**: a vote orders no memory |
+//!
+//! | call | block | warp |
+//! | --- | --- | --- |
+//! | `barrier` | `barrier.sync`, `bar.warp.sync` | `bar.warp.sync` |
+//! | `broadcast` | barrier; the leader stores the words in shared memory; barrier; all load them | barrier; `shfl.sync` |
+//! | `leader_only`, `in_first_warp` | barrier; the closure; as `broadcast` without its first barrier | barrier; the closure; as `broadcast` |
+//! | `any` | `barrier.red.or` | `vote.any.sync` |
+//!
+//! In a group of one thread they do nothing but run the closure.
 
 use crate::simt::{self, Scope, WARP};
 
@@ -18,18 +40,39 @@ pub trait Group: Copy + sealed::Sealed {
     fn rank(self) -> usize;
     /// Threads of the group.
     fn size(self) -> usize;
-    /// Waits for all threads of the group.
+    /// Waits for all threads of the group. What each did before is visible to all of them afterwards.
     fn barrier(self);
-    /// Whether its first warp has all its lanes, so that [`Self::lead`] may count on them.
+    /// Whether its first warp has all its lanes, so that [`Self::in_first_warp`] may count on them.
     fn has_whole_warp(self) -> bool;
-    /// Once all threads have come, runs `f` in the first warp, and gives all threads what the
-    /// leader's `f` brought.
-    fn lead<const N: usize>(self, f: impl FnOnce() -> [u64; N]) -> [u64; N];
-    /// Gives all threads what the leader brought.
+    /// Once all threads have called it, runs `f` in every thread of the group's first warp (up to 32),
+    /// and gives all threads what the leader's `f` returned: one word or two. For work that a warp does
+    /// together. See [`Self::leader_only`] for what is to happen once.
+    fn in_first_warp<const N: usize>(self, f: impl FnOnce() -> [u64; N]) -> [u64; N];
+    /// Once all threads have called it, runs `f` in the leader alone, and gives all threads what it
+    /// returned: one word or two. What `f` did is visible to all of them afterwards. `f` makes no call of
+    /// the group, for which the other threads would not come.
+    ///
+    /// ```
+    /// # use gpunet_device::{Group, Shared};
+    /// # fn take<G: Group>(group: G, tickets: Shared<u64>) -> u64 {
+    /// use core::sync::atomic::Ordering;
+    ///
+    /// // One ticket for the group, which all of its threads know.
+    /// let [ticket] = group.leader_only(|| {
+    ///     [tickets.atomic(0).map_or(0, |next| next.fetch_add(1, Ordering::Relaxed))]
+    /// });
+    /// # ticket
+    /// # }
+    /// ```
+    fn leader_only<const N: usize>(self, f: impl FnOnce() -> [u64; N]) -> [u64; N];
+    /// Gives all threads what the leader brought: one word or two. Also a barrier: what any thread did
+    /// before it is visible to all of them afterwards. What the other threads bring is ignored.
     fn broadcast<const N: usize>(self, words: [u64; N]) -> [u64; N];
-    /// Whether any thread said yes.
+    /// Whether any thread said yes. A barrier in a block; in a warp it orders no memory.
     fn any(self, yes: bool) -> bool;
-    /// On the emulated GPU, checks that all threads make the same call with the same arguments.
+    /// On the emulated GPU, checks that all threads make the same call with the same arguments; its
+    /// report names the caller's line.
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     fn agree(self, call: &'static str, arguments: &[u64]);
 
     /// Whether the calling thread speaks for the group.
@@ -166,14 +209,6 @@ mod sealed {
     impl Sealed for super::Thread {}
 }
 
-/// FNV-1a over the arguments. Not evaluated on hardware, where nobody compares it.
-#[inline(always)]
-fn digest(arguments: &[u64]) -> u64 {
-    arguments
-        .iter()
-        .fold(0xCBF2_9CE4_8422_2325, |hash, word| (hash ^ word).wrapping_mul(0x0100_0000_01B3))
-}
-
 impl Group for Block {
     const KIND: GroupKind = GroupKind::Block;
     const SCOPE: Option<Scope> = Some(Scope::Block);
@@ -199,8 +234,13 @@ impl Group for Block {
     }
 
     #[inline(always)]
-    fn lead<const N: usize>(self, f: impl FnOnce() -> [u64; N]) -> [u64; N] {
-        simt::lead(Scope::Block, f)
+    fn in_first_warp<const N: usize>(self, f: impl FnOnce() -> [u64; N]) -> [u64; N] {
+        simt::in_first_warp(Scope::Block, f)
+    }
+
+    #[inline(always)]
+    fn leader_only<const N: usize>(self, f: impl FnOnce() -> [u64; N]) -> [u64; N] {
+        simt::in_first_thread(Scope::Block, f)
     }
 
     #[inline(always)]
@@ -214,8 +254,9 @@ impl Group for Block {
     }
 
     #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     fn agree(self, call: &'static str, arguments: &[u64]) {
-        simt::agree(Scope::Block, call, digest(arguments));
+        simt::agree(Scope::Block, call, arguments);
     }
 }
 
@@ -245,8 +286,13 @@ impl Group for Warp {
     }
 
     #[inline(always)]
-    fn lead<const N: usize>(self, f: impl FnOnce() -> [u64; N]) -> [u64; N] {
-        simt::lead(Scope::Warp, f)
+    fn in_first_warp<const N: usize>(self, f: impl FnOnce() -> [u64; N]) -> [u64; N] {
+        simt::in_first_warp(Scope::Warp, f)
+    }
+
+    #[inline(always)]
+    fn leader_only<const N: usize>(self, f: impl FnOnce() -> [u64; N]) -> [u64; N] {
+        simt::in_first_thread(Scope::Warp, f)
     }
 
     #[inline(always)]
@@ -260,8 +306,9 @@ impl Group for Warp {
     }
 
     #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     fn agree(self, call: &'static str, arguments: &[u64]) {
-        simt::agree(Scope::Warp, call, digest(arguments));
+        simt::agree(Scope::Warp, call, arguments);
     }
 }
 
@@ -288,7 +335,12 @@ impl Group for Thread {
     }
 
     #[inline(always)]
-    fn lead<const N: usize>(self, f: impl FnOnce() -> [u64; N]) -> [u64; N] {
+    fn in_first_warp<const N: usize>(self, f: impl FnOnce() -> [u64; N]) -> [u64; N] {
+        f()
+    }
+
+    #[inline(always)]
+    fn leader_only<const N: usize>(self, f: impl FnOnce() -> [u64; N]) -> [u64; N] {
         f()
     }
 

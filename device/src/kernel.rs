@@ -54,7 +54,14 @@ impl<A> Kernel<A> {
 /// inside: a pointer that the CPU may follow is not one that the GPU may. Declare structs with
 /// [`kernel_arg!`](crate::kernel_arg), which checks the fields.
 #[allow(unsafe_code, reason = "an unsafe trait")]
-pub unsafe trait KernelArg: Copy + Send + Sync + 'static {}
+pub unsafe trait KernelArg: Copy + Send + Sync + 'static {
+    /// Calls `each` with every socket inside: the host closes listeners that no kernel serves any
+    /// more.
+    #[cfg(not(target_arch = "nvptx64"))]
+    fn sockets(&self, each: &mut dyn FnMut(Handle)) {
+        let _ = each;
+    }
+}
 
 macro_rules! arguments {
     ($($t:ty),*) => { $(
@@ -63,7 +70,16 @@ macro_rules! arguments {
         unsafe impl KernelArg for $t {}
     )* };
 }
-arguments!(u8, u16, u32, u64, i8, i16, i32, i64, f32, f64, Handle, SocketAddr);
+arguments!(u8, u16, u32, u64, i8, i16, i32, i64, f32, f64, SocketAddr);
+
+// SAFETY: a number.
+#[allow(unsafe_code, reason = "an unsafe trait")]
+unsafe impl KernelArg for Handle {
+    #[cfg(not(target_arch = "nvptx64"))]
+    fn sockets(&self, each: &mut dyn FnMut(Handle)) {
+        each(*self);
+    }
+}
 
 // SAFETY: an address and a length.
 #[allow(unsafe_code, reason = "an unsafe trait")]
@@ -73,6 +89,10 @@ unsafe impl<T: Copy + Send + 'static> KernelArg for Shared<T> {}
 pub trait KernelArgs: Copy + Send + Sync + 'static {
     /// Calls `each` with the address and size of every argument, in order.
     fn each(&self, each: &mut dyn FnMut(*const u8, usize));
+
+    /// Calls `each` with every socket among the arguments.
+    #[cfg(not(target_arch = "nvptx64"))]
+    fn sockets(&self, each: &mut dyn FnMut(Handle));
 }
 
 macro_rules! tuples {
@@ -82,6 +102,13 @@ macro_rules! tuples {
             fn each(&self, each: &mut dyn FnMut(*const u8, usize)) {
                 let ($($name,)*) = self;
                 $(each(core::ptr::from_ref($name).cast(), size_of::<$name>());)*
+            }
+
+            #[cfg(not(target_arch = "nvptx64"))]
+            #[allow(non_snake_case, unused_variables)]
+            fn sockets(&self, each: &mut dyn FnMut(Handle)) {
+                let ($($name,)*) = self;
+                $($name.sockets(each);)*
             }
         }
     )* };
@@ -303,7 +330,13 @@ macro_rules! kernel_arg {
         $(const _: () = $crate::kernel::assert_kernel_arg::<$ty>();)*
         // SAFETY: repr(C), and every field is a KernelArg.
         #[allow(unsafe_code)]
-        unsafe impl $crate::KernelArg for $name {}
+        unsafe impl $crate::KernelArg for $name {
+            #[cfg(not(target_arch = "nvptx64"))]
+            #[allow(unused_variables)]
+            fn sockets(&self, each: &mut dyn FnMut($crate::Handle)) {
+                $($crate::KernelArg::sockets(&self.$field, each);)*
+            }
+        }
 
         #[cfg(not(target_arch = "nvptx64"))]
         impl $name {

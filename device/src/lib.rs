@@ -19,7 +19,7 @@
 //! and [`group`] makes groups of threads from it. [`buf`] names memory that a group shares.
 //! `wait` and `relay` end waits, `socket` is a socket's record and `channel` the data path; `library` holds the functions
 //! that kernels call: compiled once, into an image of its own, which the driver's linker joins with
-//! kernels. [`calls`] holds the familiar calls (`gsocket`, `gsend` ...) and [`stream`], [`poller`] the
+//! kernels. [`calls`] holds the familiar calls (`gsocket`, `gsend` ...) and [`stream`], [`listener`], [`mod@slice`] and [`poller`] the
 //! types in the manner of `std::net`. [`kernel`] declares kernels, and [`sync`] has atomics and locks for them. The same source compiles for `nvptx64-nvidia-cuda` and for the
 //! host, where threads are coroutines.
 
@@ -45,6 +45,8 @@ pub mod channel;
 pub mod group;
 pub mod kernel;
 pub(crate) mod library;
+pub mod listener;
+mod owned;
 #[doc(hidden)]
 pub mod planted;
 pub mod poller;
@@ -53,7 +55,7 @@ mod relay;
 pub mod simt;
 #[cfg(feature = "simulation")]
 pub mod simulation;
-mod slice;
+pub mod slice;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 mod socket;
 pub mod stream;
@@ -68,5 +70,8 @@ pub use abi::net::Net;
 pub use buf::{Received, Shared, SharedBuf, Space};
 pub use group::{Block, Group, Thread, Warp};
 pub use kernel::{Kernel, KernelArg};
+pub use listener::{ListenOptions, Listener};
+pub use owned::Borrowed;
 pub use poller::{Event, Poller};
-pub use stream::{Listener, On, Stream};
+pub use slice::{Peek, Reserve};
+pub use stream::{On, Stream};

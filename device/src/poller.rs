@@ -2,7 +2,38 @@
 //!
 //! A poller's receive ring holds events that the proxy writes. A socket has at most one event
 //! there at a time: it comes when something has happened since the last one was taken. So, as
-//! with edge-triggered epoll, take what there is until EAGAIN.
+//! with edge-triggered epoll (`EPOLLET`), receive until EAGAIN.
+//!
+//! | question | answer |
+//! | --- | --- |
+//! | level or edge | edge. [`Poller::add`] tells at once what the socket is ready for; from then on an event says that something has happened since the last one was taken. Bytes that were left in the ring make none |
+//! | POLLIN of a stream | bytes came into the receive ring, or the stream has ended. Bytes for which the ring has no space stay in the system's socket, and make an event when the kernel has made space and they have come |
+//! | POLLIN of a listener | one event for each connection, to one of the pollers that watch it, in turn. Also when the listener was shut down |
+//! | POLLOUT | the socket is connected; then whenever bytes have left the send ring, full or not. Who watches it gets an event after every send: watch it while a send has found no space, and for a connect |
+//! | POLLRDHUP | the peer sends no more: only to those that ask for it. POLLIN comes for the same reason, and a read that gives 0 |
+//! | POLLHUP, **unasked** | both directions are over |
+//! | POLLERR, **unasked** | the connection has failed (ECONNRESET, ECONNREFUSED ...): the next call has the error, and [`SocketOption::Error`](crate::abi::option::SocketOption::Error) |
+//! | POLLNVAL | never: the event of a socket that was closed is withdrawn |
+//! | an event with nothing to receive | possible: what came while an event was in the ring is told by another, and may have been received with the first. Of a p2p stream one may come 5 ms after it was added, though nothing has happened |
+//! | a read that gives fewer bytes than the buffer holds | says nothing of what is left: a call takes at most the larger of 32 KiB and a quarter of the ring. EAGAIN says that nothing is, and so does a [`Peek`](crate::Peek), which has all there is, once that is consumed |
+//! | arming again | is not needed: a socket is watched until it is removed or closed. An event costs the proxy 16 bytes in the ring, and a wait no request |
+//! | [`Poller::add`], again or for the first time | one request to the proxy thread of the socket, whose answer the group waits for, as for a socket option; no system call. An event that nobody took is withdrawn, and all that the socket is ready for is told anew |
+//! | pollers of one stream | one: the last that was told to watch it |
+//! | order | that in which things happened, for sockets of one proxy thread |
+//! | events at a time | one a socket; the ring has room for all sockets of the net |
+//!
+//! What a socket has that a listener has accepted:
+//!
+//! | of the listener | accepted socket |
+//! | --- | --- |
+//! | ring sizes, as they were set before `listen` | the same |
+//! | SO_KEEPALIVE and its times, TCP_USER_TIMEOUT, buffers of the system's socket | the same (by TCP: Linux has it so) |
+//! | TCP_NODELAY | on, whatever the listener was told |
+//! | non-blocking | no, as with Linux's `accept`: set it, or pass `MSG_DONTWAIT` |
+//! | time-outs | those of the net |
+//! | the poller that watches it | none |
+//!
+//! `host/e2e/tests/suite/events.rs` and `pollers.rs` show each line.
 //!
 //! An event of a socket that is removed, closed, or added again is withdrawn: the proxy clears what
 //! it tells of, and a wait leaves it out. `gpoll` does not look into the ring: it calls a poller
@@ -16,7 +47,8 @@ use crate::buf::{Plain, Shared};
 use crate::calls;
 use crate::group::{Block, Group};
 use crate::library;
-use crate::stream::{On, Owned};
+use crate::owned::Owned;
+use crate::stream::On;
 
 /// Something happened on a watched socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,18 +1,18 @@
-//! Streams and listeners in the manner of `std::net`, for a group of threads.
+//! Streams in the manner of `std::net`, for a group of threads.
 //!
 //! [`Net::block`], [`Net::warp`] and [`Net::thread`] say who calls; what is made from that closes
-//! its socket when it goes out of scope, in all threads of the group.
+//! its socket when it goes out of scope, in all threads of the group, unless it is [`Borrowed`].
 
 use crate::abi::address::SocketAddr;
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::abi::option::SocketOption;
-use crate::buf::{self, Received, SharedBuf, Space};
+use crate::buf::{self, SharedBuf};
 use crate::calls::{self, SOCK_STREAM};
 use crate::group::{Block, Group, Thread, Warp};
-use crate::library::{RECEIVE_SIDE, SEND_SIDE};
-use crate::slice::RingSlice;
+use crate::owned::{Borrowed, Owned};
+use crate::slice::{Peek, Reserve};
 
 /// A net, and the group that uses it.
 #[derive(Clone, Copy)]
@@ -55,114 +55,11 @@ impl<G: Group> On<G> {
     }
 
     #[inline(always)]
-    fn socket(self, address: &SocketAddr) -> Result<Owned<G>, Errno> {
+    pub(crate) fn socket(self, address: &SocketAddr, kind: i32) -> Result<Owned<G>, Errno> {
         let domain = address.domain().ok_or(Errno::EAFNOSUPPORT)? as i32;
-        let handle = Errno::check(calls::gsocket(self.net, self.group, domain, SOCK_STREAM, 0))?;
+        let kind = SOCK_STREAM | kind;
+        let handle = Errno::check(calls::gsocket(self.net, self.group, domain, kind, 0))?;
         Ok(Owned { on: self, handle: Handle(handle) })
-    }
-}
-
-/// Whether the emulated thread is being unwound: its group will not come together any more.
-#[inline(always)]
-fn is_unwinding() -> bool {
-    #[cfg(target_arch = "nvptx64")]
-    return false;
-    #[cfg(not(target_arch = "nvptx64"))]
-    std::thread::panicking()
-}
-
-/// A socket that is closed with its last owner.
-pub(crate) struct Owned<G: Group> {
-    pub(crate) on: On<G>,
-    pub(crate) handle: Handle,
-}
-
-impl<G: Group> Owned<G> {
-    #[inline(always)]
-    pub(crate) fn set(&self, option: SocketOption, value: u64) -> Result<(), Errno> {
-        let done = calls::gsetsockopt(self.on.net, self.on.group, self.handle, option, value);
-        Errno::check(done).map(|_| ())
-    }
-
-    #[inline(always)]
-    pub(crate) fn into_handle(self) -> Handle {
-        let handle = self.handle;
-        core::mem::forget(self);
-        handle
-    }
-
-    #[inline(always)]
-    pub(crate) fn close(self) -> Result<(), Errno> {
-        let on = self.on;
-        Errno::check(calls::gclose(on.net, on.group, self.into_handle())).map(|_| ())
-    }
-}
-
-impl<G: Group> Drop for Owned<G> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if !is_unwinding() {
-            // Nobody is left to tell; the host closes what a kernel leaves open.
-            let _ = calls::gclose(self.on.net, self.on.group, self.handle);
-        }
-    }
-}
-
-/// A listening socket, TCP or UNIX.
-pub struct Listener<G: Group = Block>(Owned<G>);
-
-impl<G: Group> Listener<G> {
-    /// Listens at `address` with a backlog of 128.
-    #[inline(always)]
-    pub fn bind(on: On<G>, address: &SocketAddr) -> Result<Self, Errno> {
-        let socket = on.socket(address)?;
-        Errno::check(calls::gbind(on.net, on.group, socket.handle, address))?;
-        Errno::check(calls::glisten(on.net, on.group, socket.handle, 128))?;
-        Ok(Self(socket))
-    }
-
-    /// A listener by its handle, which it closes in the end.
-    #[inline(always)]
-    pub const fn from_handle(on: On<G>, handle: Handle) -> Self {
-        Self(Owned { on, handle })
-    }
-
-    /// The next connection.
-    #[inline(always)]
-    pub fn accept(&self) -> Result<Stream<G>, Errno> {
-        let on = self.0.on;
-        let handle = Errno::check(calls::gaccept(on.net, on.group, self.0.handle))?;
-        Ok(Stream(Owned { on, handle: Handle(handle) }))
-    }
-
-    /// Its own address, with the port that the system chose.
-    #[inline(always)]
-    pub fn local_addr(&self) -> Result<SocketAddr, Errno> {
-        calls::ggetsockname(self.0.on.net, self.0.on.group, self.0.handle)
-    }
-
-    /// Sets an option.
-    #[inline(always)]
-    pub fn set(&self, option: SocketOption, value: u64) -> Result<(), Errno> {
-        self.0.set(option, value)
-    }
-
-    /// Its handle.
-    #[inline(always)]
-    pub const fn handle(&self) -> Handle {
-        self.0.handle
-    }
-
-    /// Its handle; it stays open.
-    #[inline(always)]
-    pub fn into_handle(self) -> Handle {
-        self.0.into_handle()
-    }
-
-    /// Closes it and says whether that went well.
-    #[inline(always)]
-    pub fn close(self) -> Result<(), Errno> {
-        self.0.close()
     }
 }
 
@@ -173,7 +70,7 @@ impl<G: Group> Stream<G> {
     /// Connects to `address`.
     #[inline(always)]
     pub fn connect(on: On<G>, address: &SocketAddr) -> Result<Self, Errno> {
-        let socket = on.socket(address)?;
+        let socket = on.socket(address, 0)?;
         Errno::check(calls::gconnect(on.net, on.group, socket.handle, address))?;
         Ok(Self(socket))
     }
@@ -186,14 +83,21 @@ impl<G: Group> Stream<G> {
         receive: u64,
         send: u64,
     ) -> Result<Self, Errno> {
-        let socket = on.socket(address)?;
+        let socket = on.socket(address, 0)?;
         socket.set(SocketOption::ReceiveRing, receive)?;
         socket.set(SocketOption::SendRing, send)?;
         Errno::check(calls::gconnect(on.net, on.group, socket.handle, address))?;
         Ok(Self(socket))
     }
 
-    /// A stream by its handle, which it closes in the end.
+    /// A stream of the program or of another group, by its handle. It stays open: its owner closes it,
+    /// or the net in the end.
+    #[inline(always)]
+    pub const fn borrow(on: On<G>, handle: Handle) -> Borrowed<Self> {
+        Borrowed::new(Self::from_handle(on, handle))
+    }
+
+    /// A stream by its handle, which it closes in the end. [`Self::borrow`] does not.
     #[inline(always)]
     pub const fn from_handle(on: On<G>, handle: Handle) -> Self {
         Self(Owned { on, handle })
@@ -231,25 +135,20 @@ impl<G: Group> Stream<G> {
         calls::send_all(on.net, on.group, handle, buffer)
     }
 
-    /// Looks at received bytes in the ring itself: at least `least`, all there are.
+    /// Received bytes in the ring itself: at least `least`, all there are. They stay there until
+    /// [`Peek::consume`].
     ///
     /// None once the peer has closed and all was consumed. Fewer than `least` come only at the
     /// end of the stream.
     #[inline(always)]
-    pub fn look(&self, least: usize) -> Result<Option<Look<'_, G>>, Errno> {
-        let on = self.0.on;
-        on.group.agree("look", &[self.0.handle.0, least as u64]);
-        let slice = RingSlice::open(on, self.0.handle, RECEIVE_SIDE, least.max(1), usize::MAX)?;
-        Ok(slice.map(|slice| Look { stream: self, slice, used: 0 }))
+    pub fn peek(&self, least: usize) -> Result<Option<Peek<'_, G>>, Errno> {
+        Peek::open(self, least)
     }
 
     /// Reserves space in the ring itself: at least `least` bytes, at most `most`.
     #[inline(always)]
     pub fn reserve(&self, least: usize, most: usize) -> Result<Reserve<'_, G>, Errno> {
-        let on = self.0.on;
-        on.group.agree("reserve", &[self.0.handle.0, least as u64, most as u64]);
-        let slice = RingSlice::open(on, self.0.handle, SEND_SIDE, least.max(1), most.max(least))?;
-        slice.map(|slice| Reserve { stream: self, slice, used: 0 }).ok_or(Errno::EPIPE)
+        Reserve::open(self, least, most)
     }
 
     /// Ends one direction or both ([`calls::SHUT_RD`] and its siblings).
@@ -289,6 +188,12 @@ impl<G: Group> Stream<G> {
         self.set(SocketOption::SendTimeout, ns)
     }
 
+    /// Its net, and the group that uses it.
+    #[inline(always)]
+    pub const fn on(&self) -> On<G> {
+        self.0.on
+    }
+
     /// Its handle.
     #[inline(always)]
     pub const fn handle(&self) -> Handle {
@@ -305,81 +210,5 @@ impl<G: Group> Stream<G> {
     #[inline(always)]
     pub fn close(self) -> Result<(), Errno> {
         self.0.close()
-    }
-}
-
-/// Received bytes, in the ring. The reading side of the stream is held until this goes.
-pub struct Look<'s, G: Group> {
-    stream: &'s Stream<G>,
-    slice: RingSlice,
-    used: usize,
-}
-
-impl<G: Group> Look<'_, G> {
-    /// The bytes, in two pieces; the second is empty unless they wrap.
-    #[inline(always)]
-    pub fn pieces(&self) -> [Received<'_>; 2] {
-        self.slice.pieces().map(Received::new)
-    }
-
-    /// How many there are.
-    #[inline(always)]
-    #[allow(clippy::len_without_is_empty, reason = "never empty")]
-    pub fn len(&self) -> usize {
-        self.slice.len()
-    }
-
-    /// Consumes the first `bytes` of them; without it nothing is consumed.
-    #[inline(always)]
-    pub fn consume(mut self, bytes: usize) {
-        self.used = bytes;
-    }
-}
-
-impl<G: Group> Drop for Look<'_, G> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        let (on, handle) = (self.stream.0.on, self.stream.0.handle);
-        if !is_unwinding() {
-            self.slice.close(on, handle, RECEIVE_SIDE, self.used);
-        }
-    }
-}
-
-/// Space in the ring. The writing side of the stream is held until this goes.
-pub struct Reserve<'s, G: Group> {
-    stream: &'s Stream<G>,
-    slice: RingSlice,
-    used: usize,
-}
-
-impl<G: Group> Reserve<'_, G> {
-    /// The space, in two pieces; the second is empty unless it wraps.
-    #[inline(always)]
-    pub fn pieces(&self) -> [Space<'_>; 2] {
-        self.slice.pieces().map(Space::new)
-    }
-
-    /// How much there is.
-    #[inline(always)]
-    #[allow(clippy::len_without_is_empty, reason = "never empty")]
-    pub fn len(&self) -> usize {
-        self.slice.len()
-    }
-
-    /// Sends the first `bytes` of it; without it nothing is sent.
-    #[inline(always)]
-    pub fn commit(mut self, bytes: usize) {
-        self.used = bytes;
-    }
-}
-
-impl<G: Group> Drop for Reserve<'_, G> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        let (on, handle) = (self.stream.0.on, self.stream.0.handle);
-        if !is_unwinding() {
-            self.slice.close(on, handle, SEND_SIDE, self.used);
-        }
     }
 }

@@ -21,6 +21,9 @@
 // What build scripts write names this crate, and the device library is built for the crate itself.
 extern crate self as gpunet_host;
 
+#[macro_use]
+mod sentence;
+
 pub mod gpu;
 mod memory;
 pub mod net;

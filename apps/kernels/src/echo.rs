@@ -52,7 +52,7 @@ kernels! {
     /// Echoes on every connection of a listener, a block for each, until told to stop.
     pub fn echo_server(net: Net, listener: Handle) {
         let on = net.block();
-        let listener = Listener::from_handle(on, listener);
+        let listener = Listener::borrow(on, listener);
         let buffer = simt::shared_memory();
         loop {
             match listener.accept() {
@@ -67,8 +67,6 @@ kernels! {
                 Err(_) => break,
             }
         }
-        // The listener belongs to the host.
-        let _ = listener.into_handle();
     }
 
     /// Sends messages, waits for each to come back, checks it, and notes how long that took: a
@@ -86,11 +84,10 @@ kernels! {
     /// Receives a stream to its end, checks it, and answers with the number of good bytes: a
     /// connection a block, until told to stop.
     pub fn stream_sink(net: Net, listener: Handle, seed: u64) {
-        let listener = Listener::from_handle(net.block(), listener);
+        let listener = Listener::borrow(net.block(), listener);
         while let Ok(stream) = listener.accept() {
             let _ = drain(&stream, seed);
         }
-        let _ = listener.into_handle();
     }
 
     /// Sends a stream of `bytes`, ends it, and waits for the sink's answer.

@@ -98,13 +98,11 @@ kernels! {
         tests: Shared<Test>,
         outcomes: Shared<TestOutcome>,
     ) {
-        let listener = Listener::from_handle(net.block(), listener);
+        let listener = Listener::borrow(net.block(), listener);
         let mut accepted = listener.accept();
         while let Err(Errno::ECONNABORTED) = accepted {
             accepted = listener.accept();
         }
-        // The listener belongs to the host.
-        let _ = listener.into_handle();
         if let Some(mut talk) = run(net, accepted, false, &session, tests, outcomes) {
             // Who closes first could have the client take the end for an error: its last bytes may
             // still be on the way.

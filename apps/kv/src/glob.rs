@@ -30,6 +30,7 @@ pub(crate) fn matches(pattern: SharedBuf, text: impl Fn(usize) -> Option<u8>) ->
 }
 
 /// Whether the character at `p` of the pattern takes `c`: where the pattern goes on.
+#[inline(never)]
 fn one(pattern: SharedBuf, p: usize, byte: u8, c: u8) -> Option<usize> {
     match byte {
         b'?' => Some(p + 1),
@@ -40,6 +41,7 @@ fn one(pattern: SharedBuf, p: usize, byte: u8, c: u8) -> Option<usize> {
 }
 
 /// `[...]`: where the pattern goes on if it takes `c`.
+#[inline(never)]
 fn class(pattern: SharedBuf, mut p: usize, c: u8) -> Option<usize> {
     let inverted = pattern.get(p) == Some(b'^');
     p += usize::from(inverted);

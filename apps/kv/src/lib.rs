@@ -86,6 +86,20 @@ pub(crate) struct Kv {
     store: Store,
     /// When it began, on the GPU's clock.
     begin: u64,
+    /// Look-ups since the last tick that found their key, and that did not.
+    hits: u64,
+    misses: u64,
+}
+
+impl Kv {
+    /// Adds the block's look-ups to the common counts.
+    fn publish_counts(&mut self, on: On<Block>) {
+        if on.group().is_leader() {
+            self.table.count(Word::Hits, self.hits);
+            self.table.count(Word::Misses, self.misses);
+        }
+        (self.hits, self.misses) = (0, 0);
+    }
 }
 
 impl Protocol<Block> for Kv {
@@ -97,6 +111,7 @@ impl Protocol<Block> for Kv {
     }
 
     fn tick(&mut self, on: On<Block>, _memory: Memory) {
+        self.publish_counts(on);
         self.table.expire_some(on.group());
     }
 
@@ -121,9 +136,12 @@ kernels! {
             table: Table::new(Heap::new(store.entries), store, clock_offset),
             store,
             begin: now,
+            hits: 0,
+            misses: 0,
         };
         let staging = simt::shared_memory();
         let ended = gpunet_serve::serve(on, listener, memory, options, staging, &mut kv);
+        kv.publish_counts(on);
         if group.is_leader()
             && let Some(word) = store.words.atomic(Word::Ended as usize)
         {

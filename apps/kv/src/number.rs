@@ -3,6 +3,7 @@
 use gpunet_device::SharedBuf;
 
 /// The number that these bytes are: digits, a sign in front, nothing else; no zeros in front.
+#[inline(never)]
 pub(crate) fn parse(bytes: SharedBuf) -> Option<i64> {
     if bytes.is_empty() || bytes.len() > 20 {
         return None;
@@ -29,6 +30,7 @@ pub(crate) fn parse(bytes: SharedBuf) -> Option<i64> {
 }
 
 /// How many bytes the number has in decimal.
+#[inline(never)]
 pub(crate) fn length(number: i64) -> usize {
     let mut rest = number.unsigned_abs();
     let mut length = 1 + usize::from(number < 0);
@@ -39,6 +41,7 @@ pub(crate) fn length(number: i64) -> usize {
 }
 
 /// Writes the number. For one thread.
+#[inline(never)]
 pub(crate) fn store(number: i64, to: SharedBuf) {
     let mut rest = number.unsigned_abs();
     let mut at = length(number);
@@ -53,4 +56,13 @@ pub(crate) fn store(number: i64, to: SharedBuf) {
     if number < 0 {
         to.set(0, b'-');
     }
+}
+
+/// The digit with so many behind it.
+#[inline(always)]
+pub(crate) fn digit(mut magnitude: u64, behind: usize) -> u8 {
+    for _ in 0..behind {
+        magnitude /= 10;
+    }
+    b'0' + (magnitude % 10) as u8
 }

@@ -4,15 +4,25 @@ use gpunet_device::{Block, SharedBuf};
 use gpunet_serve::Exchange;
 
 use crate::command::State;
-use crate::request::Wrong;
+use crate::number;
+use crate::request::{Wrong, word};
+
+/// Bytes that are written in one go, at most: less than the smallest stage.
+const MOST_AT_ONCE: usize = 512;
 
 /// A client's request and the place for its answer.
 pub(crate) type Client<'a> = Exchange<'a, Block, State>;
 
-/// `+OK` and its like.
-pub(crate) fn simple(client: &mut Client<'_>, text: &'static [u8]) {
-    client.write_bytes(b"+");
-    line(client, text);
+/// Up to eight bytes that are known beforehand, such as `+OK` and its line end: they travel in a
+/// register.
+#[inline(always)]
+pub(crate) fn short(client: &mut Client<'_>, text: &'static [u8]) {
+    short_word(client, word(text), text.len());
+}
+
+#[inline(never)]
+fn short_word(client: &mut Client<'_>, text: u64, length: usize) {
+    client.write_with(length, |at| (text >> (8 * at)) as u8);
 }
 
 /// An error; the text begins with its kind.
@@ -23,50 +33,77 @@ pub(crate) fn error(client: &mut Client<'_>, text: &'static [u8]) {
 }
 
 /// Text and the end of a line.
+#[inline(never)]
 pub(crate) fn line(client: &mut Client<'_>, text: &'static [u8]) {
     client.write_bytes(text);
     client.write_bytes(b"\r\n");
 }
 
 /// A header: its kind and a number.
+#[inline(never)]
 pub(crate) fn header(client: &mut Client<'_>, kind: u8, number: i64) {
-    client.write_with(1, |_| kind);
-    client.write_number(number);
-    client.write_bytes(b"\r\n");
+    let (negative, digits) = (number < 0, number::length(number));
+    let magnitude = number.unsigned_abs();
+    client.write_with(digits + 3, |at| match at {
+        0 => kind,
+        1 if negative => b'-',
+        _ if at <= digits => number::digit(magnitude, digits - at),
+        _ if at == digits + 1 => b'\r',
+        _ => b'\n',
+    });
 }
 
 /// A number.
+#[inline(never)]
 pub(crate) fn integer(client: &mut Client<'_>, number: i64) {
     header(client, b':', number);
 }
 
 /// Bytes.
+#[inline(never)]
 pub(crate) fn bulk(client: &mut Client<'_>, bytes: SharedBuf) {
-    header(client, b'$', bytes.len() as i64);
-    client.write(bytes);
-    client.write_bytes(b"\r\n");
+    let (length, digits) = (bytes.len(), number::length(bytes.len() as i64));
+    let begin = digits + 3;
+    let whole = begin + length + 2;
+    if whole > MOST_AT_ONCE {
+        header(client, b'$', length as i64);
+        client.write(bytes);
+        return client.write_bytes(b"\r\n");
+    }
+    // Header, bytes and line end in one go.
+    client.write_with(whole, |at| match at {
+        0 => b'$',
+        _ if at >= begin && at < begin + length => bytes.get(at - begin).unwrap_or(b' '),
+        _ if at <= digits => number::digit(length as u64, digits - at),
+        _ if at + 1 == begin || at + 1 == whole => b'\n',
+        _ => b'\r',
+    });
 }
 
 /// A text that is known beforehand, as bytes.
+#[inline(never)]
 pub(crate) fn bulk_text(client: &mut Client<'_>, text: &'static [u8]) {
     header(client, b'$', text.len() as i64);
     line(client, text);
 }
 
 /// Nothing in the place of bytes.
+#[inline(never)]
 pub(crate) fn null(client: &mut Client<'_>) {
     match client.state.is_resp3() {
-        true => client.write_bytes(b"_\r\n"),
-        false => client.write_bytes(b"$-1\r\n"),
+        true => short(client, b"_\r\n"),
+        false => short(client, b"$-1\r\n"),
     }
 }
 
 /// The beginning of an array.
+#[inline(never)]
 pub(crate) fn array(client: &mut Client<'_>, elements: usize) {
     header(client, b'*', elements as i64);
 }
 
 /// The beginning of a map; RESP2 has arrays of twice as many.
+#[inline(never)]
 pub(crate) fn map(client: &mut Client<'_>, pairs: usize) {
     match client.state.is_resp3() {
         true => header(client, b'%', pairs as i64),
@@ -75,6 +112,7 @@ pub(crate) fn map(client: &mut Client<'_>, pairs: usize) {
 }
 
 /// An argument inside an error: no line ends, at most 128 bytes.
+#[inline(never)]
 pub(crate) fn quoted(client: &mut Client<'_>, bytes: SharedBuf) {
     let length = bytes.len().min(128);
     client.write_with(length, |at| match bytes.get(at) {
@@ -84,9 +122,10 @@ pub(crate) fn quoted(client: &mut Client<'_>, bytes: SharedBuf) {
 }
 
 /// Letters that [`keyword`](crate::request::keyword) packed, in lower case.
+#[inline(never)]
 pub(crate) fn keyword(client: &mut Client<'_>, word: u64) {
     let length = 8 - word.leading_zeros() as usize / 8;
-    client.write_with(length, |at| ((word >> (8 * (length - 1 - at))) as u8).to_ascii_lowercase());
+    client.write_with(length, |at| ((word >> (8 * at)) as u8).to_ascii_lowercase());
 }
 
 /// The wrong number of arguments.
@@ -116,21 +155,25 @@ pub(crate) fn wrong_expiry(client: &mut Client<'_>, command: u64) {
 }
 
 /// `ERR syntax error`.
+#[inline(never)]
 pub(crate) fn syntax(client: &mut Client<'_>) {
     error(client, b"ERR syntax error");
 }
 
 /// What should be a number is none.
+#[inline(never)]
 pub(crate) fn not_a_number(client: &mut Client<'_>) {
     error(client, b"ERR value is not an integer or out of range");
 }
 
 /// No memory is left.
+#[inline(never)]
 pub(crate) fn out_of_memory(client: &mut Client<'_>) {
     error(client, b"OOM command not allowed when used memory > 'maxmemory'.");
 }
 
 /// A bucket that could not be had in time.
+#[inline(never)]
 pub(crate) fn busy(client: &mut Client<'_>) {
     error(client, b"BUSY the key is in use by a group that does not leave it");
 }

@@ -9,6 +9,8 @@ pub(crate) const MOST_ARGUMENT: usize = crate::table::MOST_VALUE;
 const MOST_REQUEST: usize = gpunet_serve::heap::MOST;
 /// The longest line: a header, or an inline command.
 const MOST_LINE: usize = 4096;
+/// Arguments whose places are kept: a name, a key and a value.
+const CACHED: usize = 3;
 /// The most arguments of a request.
 const MOST_ARGUMENTS: i64 = 1 << 20;
 
@@ -18,11 +20,20 @@ pub(crate) struct Request {
     input: SharedBuf,
     /// Arguments, the command's name among them.
     pub(crate) count: usize,
-    /// Where the first argument's header, or its first letter, stands.
+    /// Where the first arguments stand, so that their headers are read once.
+    spans: [Span; CACHED],
+    /// Where the header of the argument behind those stands, or the first letter of a line.
     first: usize,
     inline: bool,
     /// Bytes of the request.
     pub(crate) length: usize,
+}
+
+/// An argument in the input.
+#[derive(Clone, Copy, Default)]
+struct Span {
+    start: u32,
+    length: u32,
 }
 
 /// What the input begins with.
@@ -65,6 +76,28 @@ enum Line {
 /// Reads `<byte><number>\r\n`.
 #[inline(always)]
 fn header(input: SharedBuf, start: usize) -> Line {
+    // Up to six digits and the line's end, from one word.
+    let word = input.word_at(start + 1);
+    let (mut number, mut rest, mut digits) = (0, word, 0);
+    while digits < 6 {
+        let digit = (rest as u8).wrapping_sub(b'0');
+        if digit > 9 {
+            break;
+        }
+        number = number * 10 + i64::from(digit);
+        (rest, digits) = (rest >> 8, digits + 1);
+    }
+    let next = start + digits + 3;
+    let zero_first = digits > 1 && word as u8 == b'0';
+    if digits > 0 && rest as u8 == b'\r' && next <= input.len() && !zero_first {
+        return Line::Number(number, next);
+    }
+    unusual_header(input, start)
+}
+
+/// The same for numbers that are negative, long, wrong or incomplete.
+#[inline(never)]
+fn unusual_header(input: SharedBuf, start: usize) -> Line {
     let mut at = start + 1;
     let negative = input.get(at) == Some(b'-');
     at += usize::from(negative);
@@ -96,16 +129,10 @@ fn header(input: SharedBuf, start: usize) -> Line {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Progress {
-    count: u32,
-    /// Arguments that were not seen whole.
-    left: u32,
-    /// Where the first argument's header stands, and that of the first one left.
-    first: u32,
+    /// Arguments that were seen whole.
+    done: u32,
+    /// Where the header of the next one stands.
     at: u32,
-}
-
-impl Progress {
-    const NONE: Self = Self { count: 0, left: 0, first: 0, at: 0 };
 }
 
 /// Reads the request at the beginning of the input, which is not empty.
@@ -114,45 +141,60 @@ pub(crate) fn parse(input: SharedBuf, progress: &mut Progress) -> Parsed {
     if input.get(0) != Some(b'*') {
         return words(input);
     }
-    if progress.count == 0 {
-        let (count, first) = match header(input, 0) {
-            Line::Number(count, first) if count <= MOST_ARGUMENTS => (count, first),
-            Line::Number(..) | Line::Wrong => return Parsed::Wrong(Wrong::Count),
-            Line::Incomplete => return Parsed::More(0),
-            Line::Long => return Parsed::Wrong(Wrong::LongLine),
-        };
-        if count <= 0 {
-            return Parsed::Nothing(first);
-        }
-        let (count, first) = (count as u32, first as u32);
-        *progress = Progress { count, left: count, first, at: first };
+    let (count, first) = match header(input, 0) {
+        Line::Number(count, first) if count <= MOST_ARGUMENTS => (count, first),
+        Line::Number(..) | Line::Wrong => return Parsed::Wrong(Wrong::Count),
+        Line::Incomplete => return Parsed::More(0),
+        Line::Long => return Parsed::Wrong(Wrong::LongLine),
+    };
+    if count <= 0 {
+        return Parsed::Nothing(first);
     }
-    while progress.left > 0 {
-        let at = progress.at as usize;
+    let (count, mut at) = (count as usize, first);
+    let mut request =
+        Request { input, count, spans: [Span::default(); CACHED], first, inline: false, length: 0 };
+    let mut index = 0;
+    while index < count {
+        if index == CACHED && progress.done as usize > CACHED {
+            (index, at) = (progress.done as usize, progress.at as usize);
+            continue;
+        }
+        if index > CACHED {
+            *progress = Progress { done: index as u32, at: at as u32 };
+        }
         match input.get(at) {
             None => return Parsed::More(0),
             Some(b'$') => {}
             Some(other) => return Parsed::Wrong(Wrong::Dollar(other)),
         }
-        let next = match header(input, at) {
-            Line::Number(length, next) if (0..=MOST_ARGUMENT as i64).contains(&length) => {
-                next + length as usize + 2
+        let (length, start) = match header(input, at) {
+            Line::Number(length, start) if (0..=MOST_ARGUMENT as i64).contains(&length) => {
+                (length as usize, start)
             }
             Line::Number(..) | Line::Wrong => return Parsed::Wrong(Wrong::Length),
             Line::Incomplete => return Parsed::More(0),
             Line::Long => return Parsed::Wrong(Wrong::LongLine),
         };
-        if next > input.len() {
-            return match next <= MOST_REQUEST {
-                true => Parsed::More(next),
+        at = start + length + 2;
+        if at > input.len() {
+            return match at <= MOST_REQUEST {
+                true => Parsed::More(at),
                 false => Parsed::Wrong(Wrong::LongRequest),
             };
         }
-        (progress.at, progress.left) = (next as u32, progress.left - 1);
+        let span = Span { start: start as u32, length: length as u32 };
+        // Written out: an array that is indexed would lie in memory.
+        match index {
+            0 => (request.spans[0], request.first) = (span, at),
+            1 => (request.spans[1], request.first) = (span, at),
+            2 => (request.spans[2], request.first) = (span, at),
+            _ => {}
+        }
+        index += 1;
     }
-    let Progress { count, first, at, .. } = core::mem::replace(progress, Progress::NONE);
-    let (count, first, length) = (count as usize, first as usize, at as usize);
-    Parsed::Request(Request { input, count, first, inline: false, length })
+    *progress = Progress { done: 0, at: 0 };
+    request.length = at;
+    Parsed::Request(request)
 }
 
 /// Reads a line of words.
@@ -165,7 +207,8 @@ fn words(input: SharedBuf) -> Parsed {
     if end == input.len() {
         return if end > MOST_LINE { Parsed::Wrong(Wrong::LongLine) } else { Parsed::More(0) };
     }
-    let mut request = Request { input, count: 0, first: 0, inline: true, length: end + 1 };
+    let spans = [Span::default(); CACHED];
+    let mut request = Request { input, count: 0, spans, first: 0, inline: true, length: end + 1 };
     let mut at = 0;
     loop {
         match request.word(at) {
@@ -186,18 +229,13 @@ impl Request {
 
     /// All of it was parsed: for a request whose answer goes on later.
     pub(crate) fn progress(self) -> Progress {
-        match self.inline {
-            true => Progress::NONE,
-            false => Progress {
-                count: self.count as u32,
-                left: 0,
-                first: self.first as u32,
-                at: self.length as u32,
-            },
-        }
+        // A line is short, and parsed anew.
+        let done = if self.inline { 0 } else { self.count as u32 };
+        Progress { done, at: self.length as u32 }
     }
 
     /// The word of a line from `at` on, and where the next may begin.
+    #[inline(never)]
     fn word(&self, mut at: usize) -> Result<Option<(SharedBuf, usize)>, ()> {
         let line = self.input.first(self.length - 1);
         let is_space = |at: usize| line.get(at).is_none_or(|byte| byte.is_ascii_whitespace());
@@ -249,6 +287,23 @@ impl Arguments {
     /// The next one; empty behind the last.
     #[inline(always)]
     pub(crate) fn next(&mut self) -> SharedBuf {
+        let index = self.request.count - self.left;
+        if self.left == 0 || index >= CACHED || self.request.inline {
+            return self.next_by_header();
+        }
+        self.left -= 1;
+        let [first, second, third] = self.request.spans;
+        let span = match index {
+            0 => first,
+            1 => second,
+            _ => third,
+        };
+        self.request.input.slice(span.start as usize, span.length as usize)
+    }
+
+    /// The next one, whose place is not known yet.
+    #[inline(never)]
+    fn next_by_header(&mut self) -> SharedBuf {
         if self.left == 0 {
             return SharedBuf::EMPTY;
         }
@@ -269,19 +324,21 @@ impl Arguments {
     }
 }
 
-/// Up to eight letters as one number, in capitals; 0 if there are more, or no letter is first.
+/// Up to eight letters as one number, in capitals, the first the lowest; 0 if there are more.
 #[inline(always)]
 pub(crate) fn keyword(bytes: SharedBuf) -> u64 {
-    // With zeros in front it would be the keyword behind them.
-    if bytes.len() > 8 || bytes.get(0) == Some(0) {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    let (word, length) = (bytes.word_at(0), bytes.len());
+    // With a zero at its end it would be the keyword in front of that.
+    if length.wrapping_sub(1) >= 8 || word >> (8 * (length - 1)) == 0 {
         return 0;
     }
-    let mut word = 0;
-    for at in 0..bytes.len() {
-        let byte = bytes.get(at).unwrap_or(0).to_ascii_uppercase();
-        word = word << 8 | u64::from(byte);
-    }
-    word
+    // The upper bit of each byte: whether it is a small letter.
+    let low = word & (0x7F * EACH);
+    let from_a = low + (0x80 - b'a' as u64) * EACH;
+    let beyond_z = low + (0x80 - b'z' as u64 - 1) * EACH;
+    let small = from_a & !beyond_z & !word & (0x80 * EACH);
+    word ^ small >> 2
 }
 
 /// The same of a constant.
@@ -289,7 +346,7 @@ pub(crate) const fn word(text: &[u8]) -> u64 {
     assert!(text.len() <= 8);
     let (mut word, mut at) = (0, 0);
     while at < text.len() {
-        word = word << 8 | text[at] as u64;
+        word |= (text[at] as u64) << (8 * at);
         at += 1;
     }
     word

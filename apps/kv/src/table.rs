@@ -26,6 +26,9 @@ pub const MOST_VALUE: usize = 1 << 20;
 /// How long a group waits for a bucket: as no group keeps one while it waits for a client, only a
 /// kernel that is in trouble takes so long.
 const PATIENCE_NS: u64 = 2_000_000_000;
+/// Where the length of a value stands when it travels with its entry in one word.
+const LENGTH_SHIFT: u32 = 40;
+const _: () = assert!(MOST_VALUE < 1 << (64 - LENGTH_SHIFT - 1));
 /// Buckets that a thread looks through at a time for expired keys.
 const SWEEP: usize = 16;
 
@@ -48,14 +51,12 @@ pub(crate) struct Opened {
     writing: bool,
     /// The entry of the key; none if it is not there.
     pub(crate) entry: Block,
-    /// The entry in front of it in the chain.
+    /// The entry in front of it in the chain; the leader's alone.
     before: Block,
     /// When it expires, ms since 1970; 0: never.
     pub(crate) expiry: u64,
     /// Bytes of its value.
     pub(crate) length: usize,
-    /// The time now, ms since 1970.
-    pub(crate) now: u64,
     /// An entry that was replaced, to be freed with the lock.
     stale: Block,
 }
@@ -70,11 +71,14 @@ impl Opened {
 /// 64 bits of a key.
 #[inline(always)]
 fn hash_of(key: SharedBuf) -> u64 {
-    let mut hash = 0xCBF2_9CE4_8422_2325_u64;
-    for at in 0..key.len() {
-        hash = (hash ^ u64::from(key.get(at).unwrap_or(0))).wrapping_mul(0x0100_0000_01B3);
+    const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
+    let mut hash = (key.len() as u64).wrapping_mul(FACTOR);
+    let mut at = 0;
+    while at < key.len() {
+        hash = (hash ^ key.word_at(at)).wrapping_mul(FACTOR);
+        hash ^= hash >> 32;
+        at += 8;
     }
-    hash ^= hash >> 32;
     hash = hash.wrapping_mul(0xD6E8_FEB8_6659_FD93);
     hash ^ hash >> 32
 }
@@ -98,14 +102,15 @@ impl Table {
     }
 
     fn word(&self, entry: Block, index: usize) -> u64 {
-        self.heap.memory(entry).cast::<u64>().get(index).unwrap_or(0)
+        self.heap.words(entry).get(index).unwrap_or(0)
     }
 
     fn set_word(&self, entry: Block, index: usize, value: u64) {
-        self.heap.memory(entry).cast::<u64>().set(index, value);
+        self.heap.words(entry).set(index, value);
     }
 
     /// Adds to a word of the store. For one thread.
+    #[inline(never)]
     pub(crate) fn count(&self, word: Word, more: u64) {
         if let Some(word) = self.words.atomic(word as usize) {
             word.fetch_add(more, Relaxed);
@@ -130,7 +135,7 @@ impl Table {
 
     /// Locks the bucket of a key and looks the key up. All threads of the group get the same; none if
     /// the bucket could not be had. [`Self::close`] follows.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn open<G: Group>(&self, group: G, key: SharedBuf, writing: bool) -> Option<Opened> {
         let hash = hash_of(key);
         let bucket = hash as usize & (self.buckets() - 1);
@@ -142,23 +147,21 @@ impl Table {
             before: Block::NONE,
             expiry: 0,
             length: 0,
-            now: 0,
             stale: Block::NONE,
         };
-        if group.is_leader() && self.acquire(bucket, writing) {
-            opened.now = self.now();
+        let acquired = group.is_leader() && self.acquire(bucket, writing);
+        if acquired {
             self.find(&mut opened, key);
         }
-        let [entry, before, expiry, length, now] = group.broadcast([
-            opened.entry.0,
-            opened.before.0,
-            opened.expiry,
-            opened.length as u64,
-            opened.now,
-        ]);
-        (opened.entry, opened.before) = (Block(entry), Block(before));
-        (opened.expiry, opened.length, opened.now) = (expiry, length as usize, now);
-        (now != 0).then_some(opened)
+        let found = opened.entry.0 | (opened.length as u64) << LENGTH_SHIFT;
+        let [found, expiry] =
+            group.broadcast([if acquired { found } else { u64::MAX }, opened.expiry]);
+        if found == u64::MAX {
+            return None;
+        }
+        opened.entry = Block(found & ((1 << LENGTH_SHIFT) - 1));
+        (opened.length, opened.expiry) = ((found >> LENGTH_SHIFT) as usize, expiry);
+        Some(opened)
     }
 
     /// Takes the lock; the guard's part is done by [`Self::close`].
@@ -175,10 +178,13 @@ impl Table {
         let mut entry = Block(self.heads.get(opened.bucket).unwrap_or(0));
         let mut before = Block::NONE;
         while !entry.is_none() {
-            let [next, hash] = [0, 1].map(|index| self.word(entry, index));
-            let [expiry, lengths] = [2, 3].map(|index| self.word(entry, index));
+            let words = self.heap.words(entry);
+            let word = |index: usize| words.get(index).unwrap_or(0);
+            // All on their way before the first is looked at.
+            let (next, hash, expiry, lengths) = (word(0), word(1), word(2), word(3));
             if hash == opened.hash && self.is_key(entry, lengths as u32 as usize, key) {
-                let expired = expiry != 0 && expiry <= opened.now;
+                // Most keys never expire: the clock takes longer to read than the entry.
+                let expired = expiry != 0 && expiry <= self.now();
                 if expired && opened.writing {
                     self.unlink(opened.bucket, before, next);
                     self.heap.free(entry);
@@ -199,18 +205,12 @@ impl Table {
         if length != key.len() {
             return false;
         }
-        let stored = self.heap.memory(entry).slice(ENTRY_BYTES, length.next_multiple_of(8));
-        let stored = stored.cast::<u64>();
-        for word in 0..stored.len() {
-            let bytes = stored.get(word).unwrap_or(0).to_le_bytes();
-            for (at, byte) in bytes.into_iter().enumerate() {
-                let at = word * 8 + at;
-                if at < length && key.get(at) != Some(byte) {
-                    return false;
-                }
-            }
+        let stored = self.heap.memory(entry).slice(ENTRY_BYTES, length);
+        let mut at = 0;
+        while at < length && stored.word_at(at) == key.word_at(at) {
+            at += 8;
         }
-        true
+        at >= length
     }
 
     /// Takes an entry out of a chain. For the leader, which writes.
@@ -227,6 +227,7 @@ impl Table {
     /// Makes room for a value of so many bytes under a key, in an entry that is there already or a new
     /// one; false when the heap is full, and all is as it was. The value is the caller's to fill, with
     /// all threads; what was there before may be read until [`Self::close`], if it moved.
+    #[inline(never)]
     pub(crate) fn put<G: Group>(
         &self,
         group: G,
@@ -248,8 +249,9 @@ impl Table {
                 }
             }
             if !entry.is_none() {
-                self.set_word(entry, 2, expiry);
-                self.set_word(entry, 3, key.len() as u64 | (length as u64) << 32);
+                let words = self.heap.words(entry);
+                words.set(2, expiry);
+                words.set(3, key.len() as u64 | (length as u64) << 32);
             }
         }
         let [made] = group.broadcast([entry.0]);
@@ -273,8 +275,9 @@ impl Table {
             true => self.heads.get(opened.bucket).unwrap_or(0),
             false => self.word(old, 0),
         };
-        self.set_word(entry, 0, next);
-        self.set_word(entry, 1, opened.hash);
+        let words = self.heap.words(entry);
+        words.set(0, next);
+        words.set(1, opened.hash);
         match old.is_none() || before.is_none() {
             true => self.heads.set(opened.bucket, entry.0),
             false => self.set_word(before, 0, entry.0),
@@ -292,6 +295,7 @@ impl Table {
     }
 
     /// Takes the entry out; it may be read until [`Self::close`].
+    #[inline(never)]
     pub(crate) fn remove<G: Group>(&self, group: G, opened: &mut Opened) {
         if group.is_leader() {
             self.unlink(opened.bucket, opened.before, self.word(opened.entry, 0));
@@ -300,7 +304,7 @@ impl Table {
     }
 
     /// Releases the bucket, once all threads are done with it.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn close<G: Group>(&self, group: G, opened: Opened) {
         group.barrier();
         if group.is_leader() {
@@ -315,6 +319,7 @@ impl Table {
     }
 
     /// Removes entries of some buckets that have expired, all threads at it. Nobody is waited for.
+    #[inline(never)]
     pub(crate) fn expire_some<G: Group>(&self, group: G) {
         let mut begin = 0;
         if group.is_leader() {
@@ -338,6 +343,7 @@ impl Table {
     }
 
     /// Removes all entries, all threads at it. False if a bucket could not be had.
+    #[inline(never)]
     pub(crate) fn clear<G: Group>(&self, group: G) -> bool {
         let mut failed = false;
         let mut bucket = group.rank();
@@ -369,6 +375,25 @@ impl Table {
             entry = Block(next);
         }
         removed
+    }
+
+    /// The first bucket from `from` on that may hold something, give or take some; all threads look.
+    #[inline(never)]
+    pub(crate) fn next_used<G: Group>(&self, group: G, from: usize) -> usize {
+        let step = SWEEP * group.size();
+        let mut from = from.min(self.buckets());
+        while from < self.buckets() {
+            let mut used = false;
+            for turn in 0..SWEEP {
+                let bucket = from + turn * group.size() + group.rank();
+                used |= self.heads.get(bucket).unwrap_or(0) != 0;
+            }
+            if group.any(used) {
+                break;
+            }
+            from += step;
+        }
+        from.min(self.buckets())
     }
 
     /// Calls `each` with every key of a bucket that has not expired; false if the bucket could not be

@@ -62,6 +62,11 @@ impl<G: Group, S: Plain> Exchange<'_, G, S> {
         self.input
     }
 
+    /// Where that byte stands first in the input.
+    pub fn find(&self, byte: u8) -> Option<usize> {
+        (0..self.input.len()).find(|at| self.input.get(*at) == Some(byte))
+    }
+
     /// Whether the client sends no more: an incomplete request stays so.
     #[inline(always)]
     pub fn ended(&self) -> bool {
@@ -107,7 +112,7 @@ impl<G: Group, S: Plain> Exchange<'_, G, S> {
     /// Answers with these bytes; every thread brings the same.
     #[inline(always)]
     pub fn write_bytes(&mut self, bytes: &[u8]) {
-        self.output.write_with(bytes.len(), |at| bytes.get(at).copied().unwrap_or(b' '));
+        self.output.write_bytes(bytes);
     }
 
     /// Answers with `length` bytes, at most 512; each thread works out those that it writes.

@@ -20,8 +20,8 @@
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use gpunet_device::SharedBuf;
 use gpunet_device::sync::AtomicRef;
+use gpunet_device::{Shared, SharedBuf};
 
 /// Bytes of a unit.
 const UNIT: usize = 64;
@@ -194,8 +194,15 @@ impl Heap {
         }
     }
 
+    /// The block's memory as words, which it is a whole number of.
+    #[inline(always)]
+    pub fn words(self, block: Block) -> Shared<u64> {
+        self.memory(block).cast()
+    }
+
     /// A block of at least so many bytes, not zeroed; none when the heap is full or the size is above
     /// [`MOST`]. For one thread.
+    #[inline(never)]
     pub fn allocate(self, bytes: usize) -> Option<Block> {
         let class = class_of(bytes.div_ceil(UNIT).max(1))?;
         let block = match class & PAGES != 0 {
@@ -211,6 +218,7 @@ impl Heap {
     }
 
     /// Gives a block back. For one thread, once for each block.
+    #[inline(never)]
     pub fn free(self, block: Block) {
         if block.is_none() {
             return;

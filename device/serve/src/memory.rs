@@ -11,6 +11,8 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use gpunet_device::buf::Plain;
+#[cfg(not(target_arch = "nvptx64"))]
+use gpunet_device::kernel::{BoundArg, LaunchArg};
 use gpunet_device::sync::AtomicRef;
 use gpunet_device::{Shared, SharedBuf, kernel_arg};
 
@@ -94,9 +96,11 @@ impl Memory {
         CONTROL + (connections as usize * each).next_multiple_of(64) + heap.next_multiple_of(64)
     }
 
-    /// The memory in that buffer, for states of type `S`.
-    pub const fn new<S>(region: SharedBuf, connections: u32) -> Self {
-        Self { region, connections, state_bytes: stride(size_of::<S>()) as u32 }
+    /// What a launch takes: a buffer of [`Memory::bytes`], for so many connections with a state of type
+    /// `S`.
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub fn of<S>(buffer: impl LaunchArg<SharedBuf>, connections: u32) -> BoundArg<Self> {
+        Self::launch_arg(buffer, connections, stride(size_of::<S>()) as u32)
     }
 
     #[inline(always)]
@@ -158,11 +162,11 @@ impl Memory {
     }
 
     /// A record that nobody has: its number. For one thread.
+    #[inline(never)]
     pub(crate) fn take_record(self) -> Option<u32> {
         let (free, records) = (self.word(FREE_WORD)?, self.records());
         let mut old = free.load(Acquire);
-        loop {
-            let Some(number) = (old as u32).checked_sub(1) else { break };
+        while let Some(number) = (old as u32).checked_sub(1) {
             // If another thread takes it meanwhile, the count in the upper half has changed.
             let next = records.get(number as usize)?.next_free;
             let new = (((old >> 32) + 1) << 32) | u64::from(next);
@@ -181,6 +185,7 @@ impl Memory {
     }
 
     /// Gives a record back. For the thread that stored its last word.
+    #[inline(never)]
     pub(crate) fn give_record(self, number: u32, mut record: Record) {
         use core::sync::atomic::Ordering::Release;
         let Some(free) = self.word(FREE_WORD) else { return };

@@ -50,7 +50,7 @@ impl<G: Group> Output<G> {
         !self.kept.is_none()
     }
 
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn write(&mut self, bytes: SharedBuf) {
         if bytes.len() <= self.stage.len() - self.staged {
             let to = self.stage.slice(self.staged, bytes.len());
@@ -62,7 +62,6 @@ impl<G: Group> Output<G> {
     }
 
     /// Bytes that do not fit into the stage: sent from where they are.
-    #[inline(never)]
     fn write_long(&mut self, bytes: SharedBuf) {
         self.flush();
         self.send_or_keep(bytes);
@@ -83,7 +82,12 @@ impl<G: Group> Output<G> {
         self.staged += to.len();
     }
 
-    #[inline(always)]
+    #[inline(never)]
+    pub(crate) fn write_bytes(&mut self, bytes: &[u8]) {
+        self.write_with(bytes.len(), |at| bytes.get(at).copied().unwrap_or(b' '));
+    }
+
+    #[inline(never)]
     pub(crate) fn write_number(&mut self, number: i64) {
         let (negative, magnitude) = (usize::from(number < 0), number.unsigned_abs());
         let mut digits = 1;
@@ -105,6 +109,7 @@ impl<G: Group> Output<G> {
     }
 
     /// Sends what is staged; what the client does not take is kept.
+    #[inline(never)]
     pub(crate) fn flush(&mut self) {
         let staged = self.stage.first(self.staged);
         self.staged = 0;
@@ -115,6 +120,7 @@ impl<G: Group> Output<G> {
         self.on.group().barrier();
     }
 
+    #[inline(never)]
     fn send_or_keep(&mut self, bytes: SharedBuf) {
         if bytes.is_empty() || self.failed.is_some() {
             return;
@@ -127,6 +133,7 @@ impl<G: Group> Output<G> {
     }
 
     /// Sends as much as there is room for.
+    #[inline(never)]
     fn send(&mut self, bytes: SharedBuf) -> usize {
         let mut done = 0;
         while done < bytes.len() {
@@ -180,6 +187,7 @@ impl<G: Group> Output<G> {
     }
 
     /// Sends what is kept, as much as there is room for.
+    #[inline(never)]
     pub(crate) fn send_kept(&mut self) {
         if self.kept.is_none() {
             return;

@@ -14,6 +14,10 @@ use crate::output::Output;
 const LISTENER: u64 = u64::MAX;
 /// Events taken at a time.
 const EVENTS: usize = 32;
+/// Waits between two looks at the time while there is much to do.
+const WAITS_PER_TIME: u32 = 16;
+/// How often a group tries to accept while others do.
+const ACCEPT_TRIES: u32 = 1000;
 /// The least shared memory that [`serve`] works with: events, and a stage for input and output each.
 pub const LEAST_STAGING: usize = EVENTS * size_of::<Event>() + 2 * 512;
 
@@ -53,6 +57,8 @@ pub(crate) struct Server<'p, G: Group, P: Protocol<G>> {
     pub(crate) protocol: &'p mut P,
     /// The first of its connections.
     first: u32,
+    /// What was counted since the last tick: requests, bytes received, bytes sent.
+    pub(crate) counts: [u64; 3],
 }
 
 /// Serves connections of `listener` with `protocol` until the program writes the stop word
@@ -76,7 +82,7 @@ pub fn serve<G: Group, P: Protocol<G>>(
     }
     let events = staging.first(EVENTS * size_of::<Event>()).cast::<Event>();
     let stages = staging.slice(EVENTS * size_of::<Event>(), usize::MAX);
-    let half = stages.len() / 2 & !15;
+    let half = (stages.len() / 2) & !15;
     // An event is one connection that may be gone again: accept must not wait.
     Errno::check(gsetsockopt(on.net(), on.group(), listener, SocketOption::NonBlocking, 1))?;
     let poller = Poller::new(on)?;
@@ -90,18 +96,29 @@ pub fn serve<G: Group, P: Protocol<G>>(
         output: Output::new(on, memory.heap(), stages.slice(half, half)),
         protocol,
         first: NOBODY,
+        counts: [0; 3],
     };
-    server.run(listener, events)
+    let ended = server.run(listener, events);
+    server.publish_counts();
+    ended
 }
 
 impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
+    #[inline(never)]
     fn run(&mut self, listener: Handle, events: Shared<Event>) -> Result<(), Errno> {
         let mut ticked = self.common_time();
+        let mut waits = 0_u32;
         loop {
-            self.wait(listener, events)?;
+            let taken = self.wait(listener, events)?;
+            waits = waits.wrapping_add(1);
+            // The time is the leader's, and costs a broadcast.
+            if taken > 0 && !waits.is_multiple_of(WAITS_PER_TIME) {
+                continue;
+            }
             let now = self.common_time();
             if now.wrapping_sub(ticked) >= self.options.tick_ns {
                 ticked = now;
+                self.publish_counts();
                 // One thread reads the word for all: they must not disagree.
                 if self.on.group().any(self.on.group().is_leader() && self.memory.stopping()) {
                     return self.drain(listener, events, now);
@@ -109,13 +126,27 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
                 if self.options.idle_timeout_ns > 0 {
                     self.close_idle(now);
                 }
+                // What an event told of while another group kept this one from it.
+                while self.accept(listener)? {}
                 self.protocol.tick(self.on, self.memory);
             }
         }
     }
 
-    /// Waits for events and serves them.
-    fn wait(&mut self, listener: Handle, events: Shared<Event>) -> Result<(), Errno> {
+    /// Adds what was counted to the common counters.
+    #[inline(never)]
+    fn publish_counts(&mut self) {
+        if self.on.group().is_leader() {
+            let [requests, received, sent] = self.counts;
+            self.memory.count(Counter::Requests, requests);
+            self.memory.count(Counter::BytesIn, received);
+            self.memory.count(Counter::BytesOut, sent);
+        }
+        self.counts = [0; 3];
+    }
+
+    /// Waits for events and serves them; how many they were.
+    fn wait(&mut self, listener: Handle, events: Shared<Event>) -> Result<usize, Errno> {
         let taken = match self.poller.wait(events, self.options.tick_ns) {
             Ok(taken) => taken,
             Err(Errno::ETIMEDOUT | Errno::EAGAIN) => 0,
@@ -124,29 +155,38 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         for index in 0..taken {
             let Some(event) = events.get(index) else { break };
             match event.token {
-                LISTENER => self.accept(listener)?,
+                LISTENER => _ = self.accept(listener)?,
                 token => self.turn(token as u32, (token >> 32) as u32, event.events as u16),
             }
         }
-        Ok(())
+        Ok(taken)
     }
 
     /// The same time in all threads.
+    #[inline(never)]
     pub(crate) fn common_time(&self) -> u64 {
         let [now] = self.on.group().broadcast([simt::now_ns()]);
         now
     }
 
-    fn accept(&mut self, listener: Handle) -> Result<(), Errno> {
+    /// Accepts a connection, if there is one. Whether there was.
+    #[inline(never)]
+    fn accept(&mut self, listener: Handle) -> Result<bool, Errno> {
         let (on, memory, group) = (self.on, self.memory, self.on.group());
-        let handle = match Errno::check(gaccept(on.net(), group, listener)) {
-            Ok(handle) => Handle(handle),
-            // The listener as such is over, or this kernel.
-            Err(errno @ (Errno::EBADF | Errno::EINVAL | Errno::ECANCELED | Errno::ENETDOWN)) => {
-                return Err(errno);
+        let mut tries = 0;
+        let handle = loop {
+            match Errno::check(gaccept(on.net(), group, listener)) {
+                Ok(handle) => break Handle(handle),
+                // Another group accepts, which takes it a few microseconds. Nobody tells of a
+                // connection twice: what is not had now is left to the next tick.
+                Err(Errno::EBUSY) if tries < ACCEPT_TRIES => tries += 1,
+                // The listener as such is over, or this kernel.
+                Err(
+                    errno @ (Errno::EBADF | Errno::EINVAL | Errno::ECANCELED | Errno::ENETDOWN),
+                ) => return Err(errno),
+                // The client is gone again.
+                Err(_) => return Ok(false),
             }
-            // The client is gone again, or another group has it.
-            Err(_) => return Ok(()),
         };
         let now = self.common_time();
         let mut taken = NOBODY;
@@ -159,7 +199,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         let number = number as u32;
         let Some(old) = memory.records().get(number as usize).filter(|_| number != NOBODY) else {
             gclose(on.net(), group, handle);
-            return Ok(());
+            return Ok(true);
         };
         let record = Record {
             handle,
@@ -182,10 +222,11 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         if self.watch(number, &record, Self::wanted(&record)).is_err() {
             self.close(number, record, true);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Changes a record. For one thread.
+    #[inline(always)]
     fn update(&self, number: u32, change: impl FnOnce(&mut Record)) {
         let records = self.memory.records();
         if let Some(mut record) = records.get(number as usize) {
@@ -195,6 +236,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
     }
 
     /// Has the poller watch a connection; it tells anew what the connection is ready for.
+    #[inline(never)]
     pub(crate) fn watch(&self, number: u32, record: &Record, what: u16) -> Result<(), Errno> {
         let token = u64::from(record.generation) << 32 | u64::from(number);
         self.poller.add(record.handle, what, token)
@@ -206,6 +248,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
     }
 
     /// Closes a connection; what is in its send ring is still sent.
+    #[inline(never)]
     pub(crate) fn close(&mut self, number: u32, record: Record, failed: bool) {
         let (on, memory, group) = (self.on, self.memory, self.on.group());
         gclose(on.net(), group, record.handle);
@@ -232,6 +275,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
     }
 
     /// Closes connections on which nothing moved for long.
+    #[inline(never)]
     fn close_idle(&mut self, now: u64) {
         let mut at = self.first;
         while let Some(record) = self.memory.records().get(at as usize) {
@@ -247,6 +291,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
     }
 
     /// The orderly end: no new connections, answers to what has come, time to send them.
+    #[inline(never)]
     fn drain(&mut self, listener: Handle, events: Shared<Event>, begin: u64) -> Result<(), Errno> {
         // A listener that is closed already watches nothing.
         let _ = self.poller.remove(listener);

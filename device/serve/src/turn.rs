@@ -23,12 +23,15 @@ struct Round {
 
 impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
     /// Serves a connection to which `events` happened, unless they are of an older one.
+    #[inline(never)]
     pub(crate) fn turn(&mut self, number: u32, generation: u32, events: u16) {
         let Some(mut record) = self.memory.records().get(number as usize) else { return };
         if record.generation != generation || !record.has(OPEN) {
             return;
         }
-        record.active_ns = self.common_time();
+        if self.options.idle_timeout_ns > 0 {
+            record.active_ns = self.common_time();
+        }
         let (sent, kept) = (record.output_sent as usize, record.output_len as usize);
         self.output.begin(record.handle, record.output, sent, kept);
         self.output.send_kept();
@@ -46,12 +49,9 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         record.output = self.output.kept;
         record.output_sent = self.output.kept_sent as u32;
         record.output_len = self.output.kept_len as u32;
-        if self.on.group().is_leader() {
-            // Nobody waits for these.
-            self.memory.count(Counter::BytesIn, received);
-            self.memory.count(Counter::BytesOut, self.output.sent);
-            self.memory.count(Counter::Requests, requests);
-        }
+        let [all_requests, all_received, all_sent] = self.counts;
+        self.counts =
+            [all_requests + requests, all_received + received, all_sent + self.output.sent];
         self.leave(number, record, drained);
     }
 
@@ -61,6 +61,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
     }
 
     /// Ends a turn: closes the connection, or stores its record and has it watched for what it needs.
+    #[inline(never)]
     fn leave(&mut self, number: u32, mut record: Record, drained: bool) {
         if self.is_over(&record) {
             return self.close(number, record, self.output.failed.is_some());
@@ -97,7 +98,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
                 Ok(0) => record.flags |= ENDED,
                 Ok(got) => {
                     have += got as usize;
-                    round.received = got as u64;
+                    round.received = got;
                     round.drained = (got as usize) < room.len();
                 }
                 Err(Errno::EAGAIN) => {}
@@ -118,6 +119,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
 
     /// Has the protocol answer complete requests. How many bytes they had, and how many the next one is
     /// known to need.
+    #[inline(never)]
     fn answer(
         &mut self,
         number: u32,
@@ -166,6 +168,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
     }
 
     /// Where the connection's input is to be received, and how much of a request is there already.
+    #[inline(never)]
     fn input(&mut self, record: &mut Record) -> (SharedBuf, usize) {
         let have = record.input_len as usize;
         if record.input.is_none() {
@@ -193,6 +196,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
     }
 
     /// Keeps what was not consumed until more of it comes.
+    #[inline(never)]
     fn keep_input(
         &mut self,
         record: &mut Record,

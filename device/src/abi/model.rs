@@ -186,7 +186,7 @@ impl EmulatedThread for Alone {
 
     fn barrier(&self, _scope: Scope, _site: &'static Location<'static>) {}
 
-    fn agree(&self, _scope: Scope, _call: &'static str, _arguments: u64) {}
+    fn agree(&self, _: Scope, _: &'static str, _: &[u64], _: &'static Location<'static>) {}
 
     fn pause(&self) {
         loom::thread::yield_now();

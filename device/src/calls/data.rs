@@ -22,6 +22,7 @@ pub const MSG_NOSIGNAL: u32 = 0x4000;
 
 /// Sends: on a blocking socket all of the buffer, else as much as fits. How many bytes.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn gsend<G: Group>(
     net: Net,
     group: G,
@@ -39,6 +40,7 @@ pub fn gsend<G: Group>(
 
 /// Receives at least one byte, at most what the buffer holds; 0 once the peer has closed.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn grecv<G: Group>(
     net: Net,
     group: G,
@@ -53,6 +55,7 @@ pub fn grecv<G: Group>(
 }
 
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub(crate) fn send<G: Group>(
     net: Net,
     group: G,
@@ -65,6 +68,7 @@ pub(crate) fn send<G: Group>(
 
 /// Sends all of it, or says why not.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub(crate) fn send_all<G: Group>(
     net: Net,
     group: G,
@@ -79,6 +83,7 @@ pub(crate) fn send_all<G: Group>(
 }
 
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub(crate) fn receive<G: Group>(
     net: Net,
     group: G,
@@ -92,6 +97,7 @@ pub(crate) fn receive<G: Group>(
 /// Receives until the buffer is full or the stream ends; how many bytes. An error on the way is the
 /// result. The loop is the kernel's: each piece goes the way that is short for it.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub(crate) fn receive_all<G: Group>(
     net: Net,
     group: G,

@@ -47,6 +47,7 @@ fn with_address(handle: Handle, address: &SocketAddr) -> [u64; 15] {
 /// Makes a socket: `domain` as in [`crate::Domain`] (AF_INET 2, AF_INET6 10, AF_UNIX 1), `kind`
 /// [`SOCK_STREAM`], perhaps with [`SOCK_NONBLOCK`], `protocol` 0. Its handle.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn gsocket<G: Group>(net: Net, group: G, domain: i32, kind: i32, protocol: i32) -> i64 {
     group.agree("gsocket", &[domain as u64, kind as u64, protocol as u64]);
     // SAFETY: numbers alone.
@@ -55,6 +56,7 @@ pub fn gsocket<G: Group>(net: Net, group: G, domain: i32, kind: i32, protocol: i
 
 /// Gives the socket its own address.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn gbind<G: Group>(net: Net, group: G, handle: Handle, address: &SocketAddr) -> i64 {
     group.agree("gbind", &with_address(handle, address));
     // SAFETY: a reference.
@@ -63,6 +65,7 @@ pub fn gbind<G: Group>(net: Net, group: G, handle: Handle, address: &SocketAddr)
 
 /// Turns the socket into a listener that keeps up to `backlog` accepted connections waiting.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn glisten<G: Group>(net: Net, group: G, handle: Handle, backlog: i32) -> i64 {
     group.agree("glisten", &[handle.0, backlog as u64]);
     // SAFETY: numbers alone.
@@ -71,6 +74,7 @@ pub fn glisten<G: Group>(net: Net, group: G, handle: Handle, backlog: i32) -> i6
 
 /// Takes the next accepted connection of a listener. Its handle.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn gaccept<G: Group>(net: Net, group: G, handle: Handle) -> i64 {
     group.agree("gaccept", &[handle.0]);
     // SAFETY: numbers alone.
@@ -80,6 +84,7 @@ pub fn gaccept<G: Group>(net: Net, group: G, handle: Handle) -> i64 {
 /// Connects to `address`; EINPROGRESS on a non-blocking socket, which is then writable once it is
 /// connected.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn gconnect<G: Group>(net: Net, group: G, handle: Handle, address: &SocketAddr) -> i64 {
     group.agree("gconnect", &with_address(handle, address));
     // SAFETY: a reference.
@@ -90,6 +95,7 @@ pub fn gconnect<G: Group>(net: Net, group: G, handle: Handle, address: &SocketAd
 /// arrives, too, or they get EPIPE; but what a group commits that keeps a window of the ring open for
 /// longer than 2 s may be lost.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn gshutdown<G: Group>(net: Net, group: G, handle: Handle, how: i32) -> i64 {
     group.agree("gshutdown", &[handle.0, how as u64]);
     // SAFETY: numbers alone.
@@ -100,6 +106,7 @@ pub fn gshutdown<G: Group>(net: Net, group: G, handle: Handle, how: i32) -> i64 
 /// another group does not leave it (it holds a window of the ring). A poller no longer tells of it,
 /// as after [`Poller::remove`](crate::Poller::remove).
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn gclose<G: Group>(net: Net, group: G, handle: Handle) -> i64 {
     group.agree("gclose", &[handle.0]);
     // SAFETY: numbers alone.
@@ -117,6 +124,7 @@ fn name_of<G: Group>(net: Net, group: G, handle: Handle, which: u32) -> Result<S
 
 /// The peer's address.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn ggetpeername<G: Group>(net: Net, group: G, handle: Handle) -> Result<SocketAddr, Errno> {
     group.agree("ggetpeername", &[handle.0]);
     name_of(net, group, handle, PEER_NAME)
@@ -124,6 +132,7 @@ pub fn ggetpeername<G: Group>(net: Net, group: G, handle: Handle) -> Result<Sock
 
 /// The socket's own address.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn ggetsockname<G: Group>(net: Net, group: G, handle: Handle) -> Result<SocketAddr, Errno> {
     group.agree("ggetsockname", &[handle.0]);
     name_of(net, group, handle, OWN_NAME)

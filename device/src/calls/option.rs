@@ -8,6 +8,7 @@ use crate::library;
 
 /// Sets an option.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn gsetsockopt<G: Group>(
     net: Net,
     group: G,
@@ -22,6 +23,7 @@ pub fn gsetsockopt<G: Group>(
 
 /// Reads an option; its value, or a negative error number.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn ggetsockopt<G: Group>(net: Net, group: G, handle: Handle, option: SocketOption) -> i64 {
     group.agree("ggetsockopt", &[handle.0, option as u64]);
     // SAFETY: numbers alone.

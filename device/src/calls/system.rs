@@ -7,6 +7,7 @@ use crate::library;
 
 /// Nanoseconds since 1970, by the host's clock.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn ggettimeofday<G: Group>(net: Net, group: G) -> i64 {
     group.agree("ggettimeofday", &[]);
     // SAFETY: numbers alone.
@@ -15,6 +16,7 @@ pub fn ggettimeofday<G: Group>(net: Net, group: G) -> i64 {
 
 /// Prints a line on the host, cut off at 208 bytes.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn gprint<G: Group>(net: Net, group: G, text: &[u8]) -> i64 {
     group.agree("gprint", &[text.len() as u64]);
     // SAFETY: a slice.

@@ -52,9 +52,10 @@ fn enter(socket: Socket, net: Net, lane: u32) -> Result<(Fetched, Position), Job
     Ok((fetched, position))
 }
 
-/// Receives a short packet; `to` holds `most` bytes. The same job in all lanes.
+/// Receives a short packet; `to` holds `most` bytes. A call that does not wait looks once, and leaves
+/// everything else to the leader. The same job in all lanes.
 #[inline(always)]
-pub(crate) fn receive(net: Net, handle: Handle, to: *mut u8, most: usize) -> Job {
+pub(crate) fn receive(net: Net, handle: Handle, to: *mut u8, most: usize, waits: bool) -> Job {
     let Ok(socket) = Socket::named(net, handle) else { return Job::NONE };
     let lane = simt::lane();
     let (fetched, position) = match enter(socket, net, lane) {
@@ -62,14 +63,15 @@ pub(crate) fn receive(net: Net, handle: Handle, to: *mut u8, most: usize) -> Job
         Err(job) => return job,
     };
     let lock = socket.lock_word(Direction::Receive);
-    let job = Job::new(Plan::POLL, &fetched, position);
+    let polls = Job::new(Plan::POLL, &fetched, position);
+    let job = if waits { polls } else { Job::only(Plan::slow(position)) };
     if position.has(Position::LONG) {
         return job;
     }
     let (inbox, p2p) = (fetched.inbox, fetched.info.is_p2p());
     let (begin, at) = (position.count(), 8 * lane);
     let longest = most.min(PACKET_BYTES) as u32;
-    let mut left = POLLS;
+    let mut left = if waits { POLLS } else { 1 };
     // Counted: the polls.
     while left > 0 {
         left -= 1;

@@ -28,7 +28,7 @@ pub(super) unsafe fn send(
     let handle = Handle(handle);
     let mut plan = Job::NONE.plan();
     if length.wrapping_sub(1) < PACKET_BYTES
-        && flags == 0
+        && flags & !MSG_DONTWAIT == 0
         && let Some(warps) = Warps::of(group)
     {
         // What other threads did with the buffer comes before.
@@ -112,13 +112,13 @@ pub(super) unsafe fn receive(
     let handle = Handle(handle);
     let mut job = Job::NONE;
     if length > 0
-        && flags == 0
+        && flags & !MSG_DONTWAIT == 0
         && let Some(warps) = Warps::of(group)
     {
         // What other threads did with the buffer comes before.
         warps.barrier();
         if warps.plans() {
-            job = fast::receive(net, handle, to, length);
+            job = fast::receive(net, handle, to, length, flags == 0);
         }
         job = warps.share(job);
         if let Some(bytes) = Plan::bytes_done(job.plan()) {

@@ -26,8 +26,14 @@ pub trait EmulatedThread {
     fn barrier(&self, scope: Scope, site: &'static Location<'static>);
 
     /// A barrier at which all threads of the scope must also bring the same call and the same
-    /// digest of its arguments; otherwise the launch fails with a report of both.
-    fn agree(&self, scope: Scope, call: &'static str, arguments: u64);
+    /// arguments, from wherever (`site`); otherwise the launch fails with a report of both.
+    fn agree(
+        &self,
+        scope: Scope,
+        call: &'static str,
+        arguments: &[u64],
+        site: &'static Location<'static>,
+    );
 
     /// Lets other threads run; every turn of a wait loop calls it.
     fn pause(&self);
@@ -81,8 +87,10 @@ pub(crate) fn barrier(scope: Scope) {
     with(|thread| thread.barrier(scope, site));
 }
 
-pub(crate) fn agree(scope: Scope, call: &'static str, arguments: u64) {
-    with(|thread| thread.agree(scope, call, arguments));
+#[track_caller]
+pub(crate) fn agree(scope: Scope, call: &'static str, arguments: &[u64]) {
+    let site = Location::caller();
+    with(|thread| thread.agree(scope, call, arguments, site));
 }
 
 pub(crate) fn opaque(number: usize) -> usize {
@@ -219,10 +227,22 @@ pub(crate) fn any_lane(yes: bool) -> bool {
 }
 
 #[track_caller]
-pub(crate) fn lead<const N: usize>(scope: Scope, f: impl FnOnce() -> [u64; N]) -> [u64; N] {
+pub(crate) fn in_first_warp<const N: usize>(
+    scope: Scope,
+    f: impl FnOnce() -> [u64; N],
+) -> [u64; N] {
     barrier(scope);
-    let leads = scope == Scope::Warp || position().thread < WARP;
-    broadcast(scope, if leads { f() } else { [0; N] })
+    let runs = scope == Scope::Warp || position().thread < WARP;
+    broadcast(scope, if runs { f() } else { [0; N] })
+}
+
+#[track_caller]
+pub(crate) fn in_first_thread<const N: usize>(
+    scope: Scope,
+    f: impl FnOnce() -> [u64; N],
+) -> [u64; N] {
+    barrier(scope);
+    broadcast(scope, if is_first(scope) { f() } else { [0; N] })
 }
 
 /// Whether any thread of the scope said yes.

@@ -9,7 +9,7 @@
 //! | barrier, warp | `bar.warp.sync` (convergent intrinsic) | the same over 32 threads |
 //! | broadcast, block | shared scratch words between two barriers | the same |
 //! | broadcast, warp | `shfl.sync.idx` | scratch words between two barriers |
-//! | lead, block | the first warp's work between two barriers | the same, and a broadcast |
+//! | closure in the first warp or thread, block | its work between two barriers | the same, and a broadcast |
 //! | one lane's word, any lane | `shfl.sync.idx`, `vote.any.sync`, whole warps | scratch words |
 //! | the next lane's line | `shfl.sync.idx`, whole warps | not there: a line is loaded again |
 //! | [`now_ns`] | `%globaltimer` | monotonic clock or virtual time |
@@ -139,7 +139,8 @@ pub fn shared_memory() -> crate::SharedBuf {
 
 /// Checks, on the emulated GPU alone, that all threads of the scope make the same call.
 #[inline(always)]
-pub(crate) fn agree(scope: Scope, call: &'static str, arguments: u64) {
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub(crate) fn agree(scope: Scope, call: &'static str, arguments: &[u64]) {
     backend::agree(scope, call, arguments);
 }
 
@@ -244,8 +245,22 @@ pub(crate) fn line_of_lane(line: [u64; 2], lane: u32) -> [u64; 2] {
 /// words that the first thread's `f` brought.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-pub(crate) fn lead<const N: usize>(scope: Scope, f: impl FnOnce() -> [u64; N]) -> [u64; N] {
-    backend::lead(scope, f)
+pub(crate) fn in_first_warp<const N: usize>(
+    scope: Scope,
+    f: impl FnOnce() -> [u64; N],
+) -> [u64; N] {
+    backend::in_first_warp(scope, f)
+}
+
+/// Once all threads of the scope have come, runs `f` in its first thread, and gives all threads the
+/// words that it brought.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub(crate) fn in_first_thread<const N: usize>(
+    scope: Scope,
+    f: impl FnOnce() -> [u64; N],
+) -> [u64; N] {
+    backend::in_first_thread(scope, f)
 }
 
 /// Whether any thread of the scope said yes.

@@ -192,7 +192,7 @@ pub(crate) fn whole_warp_barrier() {
 }
 
 #[inline(always)]
-pub(crate) fn agree(_scope: Scope, _call: &'static str, _arguments: u64) {}
+pub(crate) fn agree(_scope: Scope, _call: &'static str, _arguments: &[u64]) {}
 
 /// One function for all kinds of groups.
 #[cfg(feature = "library")]
@@ -221,6 +221,10 @@ pub(crate) fn share(scope: Option<Scope>, first: u64, second: u64) -> (u64, u64)
 
 #[inline(always)]
 pub(crate) fn broadcast<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; N] {
+    if N > 2 {
+        // One after the other: what is shared at once is two words.
+        return core::array::from_fn(|at| broadcast(scope, [words[at]])[0]);
+    }
     if scope == Scope::Block {
         block_barrier();
     }
@@ -230,7 +234,6 @@ pub(crate) fn broadcast<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; 
 /// The same where all threads have met at a barrier since the last one.
 #[inline(always)]
 fn share_words<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; N] {
-    const { assert!(N == 1 || N == 2) };
     // Not as an array, which would travel through memory.
     let (first, second) = (words[0], words[N - 1]);
     let (first, second) = match scope {
@@ -264,10 +267,27 @@ fn shuffle(mask: u32, word: u64, lane: u32) -> u64 {
 }
 
 #[inline(always)]
-pub(crate) fn lead<const N: usize>(scope: Scope, f: impl FnOnce() -> [u64; N]) -> [u64; N] {
+pub(crate) fn in_first_warp<const N: usize>(
+    scope: Scope,
+    f: impl FnOnce() -> [u64; N],
+) -> [u64; N] {
     barrier(scope);
-    let leads = scope == Scope::Warp || position().thread < WARP;
-    share_words(scope, if leads { f() } else { [0; N] })
+    let runs = scope == Scope::Warp || position().thread < WARP;
+    share_words(scope, if runs { f() } else { [0; N] })
+}
+
+#[inline(always)]
+pub(crate) fn in_first_thread<const N: usize>(
+    scope: Scope,
+    f: impl FnOnce() -> [u64; N],
+) -> [u64; N] {
+    barrier(scope);
+    let runs = match scope {
+        Scope::Block => position().thread == 0,
+        Scope::Warp => position().thread.is_multiple_of(WARP),
+    };
+    // Its barrier brings the other lanes of the first warp to the one that runs `f`.
+    share_words(scope, if runs { f() } else { [0; N] })
 }
 
 #[inline(always)]

@@ -54,15 +54,17 @@
 //! Atomics of a thread's own variables (local memory) are undefined in PTX, those of `core` too.
 //!
 //! # Groups
-//! A lock is taken and released by one thread. All threads of a group use what it protects between two
-//! barriers of the group:
+//! A lock is taken and released by one thread, and all threads of the group use what it protects in
+//! between. [`Group::leader_only`](crate::Group::leader_only) waits for all of them first: a leader that
+//! took the lock before could keep those away that its group still waits for.
 //!
 //! ```
 //! # use gpunet_device::{Group, Shared, buf, sync::RwLock};
 //! # fn copy_out<G: Group>(group: G, lock: RwLock, from: Shared<u8>, to: Shared<u8>) -> bool {
-//! let held = group.is_leader() && lock.read(1_000_000_000).map(|guard| guard.into_raw()).is_some();
-//! // Tells all threads whether the leader has it: `broadcast` is also a barrier.
-//! let [held] = group.broadcast([u64::from(held)]);
+//! let [held] = group.leader_only(|| {
+//!     let guard = lock.read(1_000_000_000);
+//!     [u64::from(guard.map(|guard| guard.into_raw()).is_some())]
+//! });
 //! if held != 0 {
 //!     buf::copy(group, from, to);
 //!     // All have copied before the leader lets others write.

@@ -197,7 +197,7 @@ pub struct Waiting {
 
 /// The calls of [`Waiting`].
 pub const CALLS: [&str; 7] =
-    ["grecv", "Stream::look", "gaccept", "gconnect", "gpoll", "Poller::wait", "gsend"];
+    ["grecv", "Stream::peek", "gaccept", "gconnect", "gpoll", "Poller::wait", "gsend"];
 
 impl Waiting {
     /// Scripts whose waits must end so.
@@ -208,7 +208,7 @@ impl Waiting {
         let (unread, narrow) = peer::narrow_listener();
         let mut scripts = vec![Script::new(); CALLS.len()];
         scripts[0].stream(0, server).waits(0).recv(0, 10);
-        scripts[1].stream(0, server).waits(1).look(0, 1, 1);
+        scripts[1].stream(0, server).waits(1).peek(0, 1, 1);
         scripts[2].listener(0, crate::any_port()).waits(2).accept(0, 1);
         scripts[3].socket(0, Domain::V4).waits(3).connect(0, nowhere);
         scripts[4].stream(0, server).poll_set(0, 0, POLLIN).waits(4).poll(1, -1, 0);

@@ -4,6 +4,8 @@
 //! and its siblings change the last one. A kernel stops at the first op that comes to something
 //! else, and the job says which it was.
 
+mod ring;
+
 use std::ops::Range;
 use std::time::Duration;
 
@@ -233,31 +235,9 @@ impl Script {
         self.op(Code::ReadExact, register, [0; 3], (all, all)).with_length(length)
     }
 
-    /// `Stream::look` at so many bytes or more, of which some are consumed.
-    pub fn look(&mut self, register: u32, least: u64, consume: u64) -> &mut Self {
-        let good = (least.max(1) as i64, i64::MAX);
-        self.op(Code::Look, register, [least, consume, 0], good)
-    }
-
-    /// `Stream::reserve` of space, of which some is filled and committed.
-    pub fn reserve(&mut self, register: u32, least: u64, most: u64, commit: u64) -> &mut Self {
-        let good = (least.max(1) as i64, most.min(i64::MAX as u64) as i64);
-        self.op(Code::Reserve, register, [least, most, commit], good)
-    }
-
     /// Sends back what comes, to the end.
     pub fn echo(&mut self, register: u32, piece: u64) -> &mut Self {
         self.op(Code::Echo, register, [0; 3], (0, i64::MAX)).with_length(piece)
-    }
-
-    /// Holds received bytes in the ring for so long.
-    pub fn hold_look(&mut self, register: u32, time: Duration) -> &mut Self {
-        self.op(Code::Hold, register, [0, ns(time), 0], (0, 0))
-    }
-
-    /// Holds space in the ring for so long.
-    pub fn hold_reserve(&mut self, register: u32, time: Duration) -> &mut Self {
-        self.op(Code::Hold, register, [1, ns(time), 0], (0, 0))
     }
 
     /// `gsend` of nothing, with these flags.

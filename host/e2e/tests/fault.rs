@@ -1,9 +1,17 @@
 //! Kernels that fault. On CUDA that ends the context, so this is a program of its own.
 
+use std::io::ErrorKind::{ConnectionRefused, ConnectionReset, WouldBlock};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr as IpSocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use gpunet_e2e::faults::{self, Row};
-use gpunet_e2e::{Job, Peer, Script, eventually, flags, idle, is_cuda, net, peer};
+use gpunet_e2e::{
+    Job, Launch, Peer, Script, any_port, eventually, flags, idle, is_cuda, net, net_builder,
+    patient, peer,
+};
+use gpunet_e2e_kernels::faulting::fault_under_clients;
 use gpunet_host::{KernelError, LaunchError, Net, NetError, Shape};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -58,13 +66,141 @@ fn is_refused(net: &Net) {
     let refused = net.launch(idle, Shape::new(1, 32), ()).err();
     assert!(matches!(refused, Some(NetError::Faulted)), "{refused:?}");
     assert!(net.dump().expect("the proxy lives on").is_empty());
+    let refused = net.listen(any_port()).expect_err("nobody would accept");
+    assert!(matches!(refused, NetError::Faulted), "{refused}");
+}
+
+/// What a program was told of a fault: the launch, the kernel, the error.
+type Told = (u32, String, KernelError);
+
+/// A net that tells of its faults, by a function that never comes back.
+fn telling_net() -> (Net, Receiver<Told>) {
+    let (tell, told) = mpsc::channel();
+    let on_fault = move |launch, kernel: &str, error: &KernelError| {
+        tell.send((launch, kernel.to_owned(), error.clone())).expect("the test listens");
+        std::thread::sleep(100 * SECOND);
+    };
+    (net_builder().on_fault(on_fault).build().expect("a net"), told)
+}
+
+/// Whether the peer hears, in time, that nobody is there any more; and when.
+fn is_left(mut client: &TcpStream, since: Instant, limit: Duration) -> Instant {
+    client.set_read_timeout(Some(60 * SECOND)).expect("a limit");
+    let read = client.read(&mut [0]);
+    assert!(
+        matches!(&read, Ok(0)) || matches!(&read, Err(error) if error.kind() == ConnectionReset),
+        "{read:?}"
+    );
+    assert!(since.elapsed() < patient(limit), "it took {:?}", since.elapsed());
+    Instant::now()
+}
+
+/// Whether nobody listens there, within a second.
+fn is_refused_at(address: IpSocketAddr, since: Instant) {
+    let refused = || match TcpStream::connect(address) {
+        // The listener may be about to go.
+        Ok(client) => {
+            is_left(&client, since, SECOND);
+            false
+        }
+        Err(error) => error.kind() == ConnectionRefused,
+    };
+    assert!(eventually(SECOND, refused), "{address} takes connections");
+}
+
+/// A server of ours with two clients, of which it has accepted one.
+fn served(net: &Net) -> (Launch, IpSocketAddr, [TcpStream; 2]) {
+    // Of the system's, whatever transport the suite goes by.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address");
+    let handle = net.hand_over(listener).expect("it is taken");
+    let shape = Shape::new(1, 64).shared_memory(64);
+    let launch = net.launch(fault_under_clients, shape, (handle,)).expect("it starts");
+    let clients = [(); 2].map(|()| TcpStream::connect(address).expect("it listens"));
+    (launch, address, clients)
+}
+
+/// A listener of the program that no kernel serves, and a client that waits there.
+fn unserved(net: &Net) -> (IpSocketAddr, TcpStream) {
+    // Of the system's, whatever transport the suite goes by.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address");
+    net.hand_over(listener).expect("it is taken");
+    (address, TcpStream::connect(address).expect("it listens"))
+}
+
+/// Nobody waits for the launch, and clients do not either.
+#[test]
+fn clients_hear_of_a_fault_and_the_program_is_told() {
+    if is_cuda() {
+        let name = "fault: clients_hear_of_a_fault_and_the_program_is_told";
+        return gpunet_e2e::skip(name, "there is one fault in a process, of another test");
+    }
+    let ((faulty, told), idle_net) = (telling_net(), net());
+    let (idle_address, _client) = unserved(&idle_net);
+    let (launch, address, clients) = served(&faulty);
+    (&clients[0]).write_all(b"x").expect("it is open");
+    let fault = Instant::now();
+    for client in &clients {
+        is_left(client, fault, SECOND);
+    }
+    is_refused_at(address, fault);
+    let (number, kernel, error) = told.recv_timeout(20 * SECOND).expect("the program is told");
+    assert_eq!((number, kernel.as_str()), (launch.number(), "fault_under_clients"));
+    assert!(matches!(launch.wait_for(20 * SECOND), Err(LaunchError::Kernel(it)) if it == error));
+    // Another net is well.
+    idle_net.listen(any_port()).expect("a port");
+    TcpStream::connect(idle_address).expect("it listens");
+    // The program's function still sleeps.
+    let begin = Instant::now();
+    drop(faulty);
+    assert!(begin.elapsed() < patient(5 * SECOND));
+}
+
+#[test]
+fn a_fault_closes_its_own_listeners_beside_other_launches() {
+    if is_cuda() {
+        let name = "fault: a_fault_closes_its_own_listeners_beside_other_launches";
+        return gpunet_e2e::skip(name, "a fault ends all kernels");
+    }
+    let (net, told) = telling_net();
+    let [first, second] = [(); 2].map(|()| served(&net));
+    // Nobody was given this one by an argument, so that it may be anyone's.
+    let (_shared, shared) = net.listen(any_port()).expect("a port");
+    (&first.2[0]).write_all(b"x").expect("it is open");
+    let fault = Instant::now();
+    for client in &first.2 {
+        is_left(client, fault, SECOND);
+    }
+    is_refused_at(first.1, fault);
+    told.recv_timeout(20 * SECOND).expect("the program is told");
+    assert!(!second.0.is_finished());
+    second.2.iter().for_each(|client| {
+        client.set_read_timeout(Some(SECOND / 20)).expect("a limit");
+        let mut client = client;
+        assert!(matches!(client.read(&mut [0]), Err(error) if error.kind() == WouldBlock));
+    });
+    drop(peer::connect(shared));
+    // The last one to serve anybody.
+    (&second.2[0]).write_all(b"x").expect("it is open");
+    let fault = Instant::now();
+    for client in &second.2 {
+        is_left(client, fault, SECOND);
+    }
+    is_refused_at(second.1, fault);
+    assert!(eventually(5 * SECOND, || net.statistics().sockets == 0));
 }
 
 /// One test: the second would find the CUDA context lost.
 #[test]
 fn a_fault_is_told_and_nothing_hangs() {
     if is_cuda() {
-        let (bystander, faulty) = (net(), net());
+        let (bystander, (faulty, told), idle_net) = (net(), telling_net(), net());
+        // Of the net whose kernel faults, of one that loses its kernel, and of one that has none.
+        let clients = [&bystander, &faulty, &idle_net].map(|net| {
+            let (address, client) = unserved(net);
+            (address, std::thread::spawn(move || is_left(&client, Instant::now(), 60 * SECOND)))
+        });
         let mut waiting = Script::new();
         waiting.stream(0, peer::echo_server()).recv(0, 10).any();
         let lost = Job::blocks(32).script(&waiting).start(&bystander).detach();
@@ -86,6 +222,15 @@ fn a_fault_is_told_and_nothing_hangs() {
             "{ended:?}"
         );
         is_refused(&bystander);
+        is_refused(&idle_net);
+        for (address, client) in clients {
+            let left = client.join().expect("it is told");
+            let late = left.saturating_duration_since(begin + elapsed);
+            assert!(late < patient(SECOND), "{late:?} after the launch had ended");
+            is_refused_at(address, Instant::now());
+        }
+        let (_, kernel, told) = told.recv_timeout(20 * SECOND).expect("the program is told");
+        assert_eq!((kernel.as_str(), told), ("script_block", error));
         record("the kernel itself faults", "Launch::wait", elapsed);
         // Measured behind the other, whose sockets were waited for in between.
         record("another kernel faults", "Launch::wait", lost_after);

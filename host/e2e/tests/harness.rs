@@ -17,7 +17,7 @@ fn one_wrong_byte_is_seen() {
         });
         for who in [1, 32, 33] {
             let mut script = Script::new();
-            script.stream(0, peer.address).look(0, 100, 0).expect(WRONG_BYTES);
+            script.stream(0, peer.address).peek(0, 100, 0).expect(WRONG_BYTES);
             script.recv(0, 100).expect(WRONG_BYTES);
             Job::blocks(who).script(&script).run(&net);
             peer.result();
@@ -26,7 +26,7 @@ fn one_wrong_byte_is_seen() {
         script.stream(0, peer.address).recv_all(0, 100, 10).expect(WRONG_BYTES);
         Job::blocks(32).script(&script).run(&net);
         let mut script = Script::new();
-        script.stream(0, peer.address).look(0, 100, 0).expect(WRONG_BYTES);
+        script.stream(0, peer.address).peek(0, 100, 0).expect(WRONG_BYTES);
         script.recv(0, 100).space(Space::Local).expect(WRONG_BYTES);
         Job::threads(1).script(&script).run(&net);
     }

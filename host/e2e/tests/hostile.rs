@@ -292,11 +292,11 @@ fn a_timeout_counts_from_the_call() {
     peer::send(&mut far, 0, 1);
     let mut holder = Script::new();
     holder.given(0, handle).receive_timeout(0, 1000 * MS).set_flag(0);
-    holder.hold_look(0, 800 * MS);
+    holder.hold_peek(0, 800 * MS);
     let mut other = Script::new();
     // More than there is: it must wait for its side, and then for bytes.
     other.given(0, handle).wait_flag(0).sleep(50 * MS);
-    other.look(0, 100, 0).errno(Errno::ETIMEDOUT).takes(900 * MS..1300 * MS);
+    other.peek(0, 100, 0).errno(Errno::ETIMEDOUT).takes(900 * MS..1300 * MS);
     Job::blocks(32).script(&holder).script(&other).flags(&flags).run(&net);
 }
 

@@ -158,13 +158,13 @@ fn survive_waits(name: &str) {
     let (net, flags) = (local_net(), flags());
     let (listener, address) = net.listen(any_port()).expect("a port");
     let reset = Errno::ECONNRESET;
-    let calls = ["grecv", "Stream::look", "gpoll", "Poller::wait", "gsend"];
+    let calls = ["grecv", "Stream::peek", "gpoll", "Poller::wait", "gsend"];
     let mut scripts = vec![Script::new(); calls.len() + 1];
     for script in &mut scripts {
         script.given(0, listener).accept(0, 1);
     }
     scripts[0].waits(0).recv(1, 10).errno(reset).returned(0).recv(1, 10).errno(reset);
-    scripts[1].waits(1).look(1, 1, 1).errno(reset).returned(1);
+    scripts[1].waits(1).peek(1, 1, 1).errno(reset).returned(1);
     scripts[2].poll_set(0, 1, POLLIN).waits(2).poll(1, -1, 1).returned(2).recv(1, 10).errno(reset);
     scripts[3].poller().poller_add(1, POLLIN, 1).waits(3).poller_wait(1, Duration::ZERO);
     scripts[3].returned(3).recv(1, 10).errno(reset);

@@ -19,7 +19,7 @@ pub enum Blame {
 }
 
 /// Why a GPU could not do what it was asked.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum GpuError {
     /// The text names no GPU.
@@ -292,7 +292,7 @@ impl GpuError {
 }
 
 /// How a kernel ended, when not well.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KernelError {
     /// An illegal address, a trap, or a panic.
@@ -390,6 +390,8 @@ impl KernelError {
         }
     }
 }
+
+debug_as_sentence!(GpuError, KernelError);
 
 /// What a wait for a kernel found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -78,6 +78,10 @@ trait Backend: Send + Sync {
     fn arena(&self, bytes: usize) -> Result<Arena, GpuError>;
     fn import_arena(&self, file: OwnedFd, bytes: usize) -> Result<Arena, GpuError>;
     fn identity(&self) -> [u8; 17];
+    /// Why its context is dead, if it is; the emulated GPU has none.
+    fn lost(&self) -> Option<String> {
+        None
+    }
     /// The driver's number of the device; the emulated GPU has none.
     fn cuda_ordinal(&self) -> Option<i32>;
     #[cfg(feature = "simulation")]
@@ -159,6 +163,11 @@ impl Gpu {
     /// A size of 0 or beyond memory, or what the driver says.
     pub fn device_memory(&self, bytes: usize) -> Result<DeviceMemory, GpuError> {
         self.inner.device_memory(bytes)
+    }
+
+    /// Why no kernel runs here any more, if a fault ended the GPU's context.
+    pub(crate) fn lost(&self) -> Option<String> {
+        self.inner.lost()
     }
 
     /// Starts a kernel and returns at once.

@@ -40,7 +40,7 @@ impl std::fmt::Display for WordsReport {
 }
 
 /// Words cannot lie in GPU memory here.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum WordsRefused {
     /// The system's: the CPU cannot map GPU memory; each way, and why not.
@@ -53,6 +53,8 @@ pub enum WordsRefused {
     #[error("no words in GPU memory: {0}")]
     Memory(#[from] GpuError),
 }
+
+debug_as_sentence!(WordsRefused);
 
 /// GPU memory that the CPU has mapped, or none and why, or a refusal to who insists.
 pub(super) fn mapped_if_wanted(

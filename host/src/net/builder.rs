@@ -7,8 +7,9 @@ use std::time::Duration;
 use gpunet_device::Handle;
 use gpunet_device::abi::layout::Layout;
 
+use super::faults::OnFault;
 use super::{Net, NetError};
-use crate::gpu::{Gpu, GpuKind};
+use crate::gpu::{Gpu, GpuKind, KernelError};
 use crate::memory::WordPlacement;
 use crate::pool::{LARGEST_RING, ring_capacity};
 use crate::settings::config::Config;
@@ -71,6 +72,13 @@ pub struct NetBuilder {
     placements: Placements,
     words: WordPlacement,
     printer: Printer,
+    on_fault: Option<Arc<OnFault>>,
+}
+
+/// What the net calls of the program.
+pub(super) struct Callbacks {
+    pub(super) printer: Printer,
+    pub(super) on_fault: Option<Arc<OnFault>>,
 }
 
 impl NetBuilder {
@@ -94,6 +102,7 @@ impl NetBuilder {
             placements: Placements::ALL,
             words: WordPlacement::Auto,
             printer: Printer::standard_output(),
+            on_fault: None,
         }
     }
 
@@ -221,6 +230,22 @@ impl NetBuilder {
         self
     }
 
+    /// Called when a kernel of the net faults, with the launch's number, the kernel's name and how it
+    /// ended: at once, whether or not anyone waits for the launch. A thread of its own calls it, and
+    /// nothing else waits for it, but for two seconds a net that is dropped. Faults are logged as
+    /// errors with or without it.
+    ///
+    /// A net whose kernel has faulted launches no more. Listeners that the program made and passed to
+    /// that launch alone are closed, so that clients are told and do not wait; all of them once no
+    /// kernel of the net runs, or when the GPU's context is lost.
+    pub fn on_fault(
+        mut self,
+        on_fault: impl Fn(u32, &str, &KernelError) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_fault = Some(Arc::new(on_fault));
+        self
+    }
+
     /// Makes the net and starts its proxy threads.
     ///
     /// # Errors
@@ -272,6 +297,7 @@ impl NetBuilder {
             rest_ns: 100_000_000,
         };
         let wishes = (self.transport, self.placements, self.words);
-        Net::start(self.gpu, layout, ring_memory, config, self.policy, wishes, self.printer)
+        let callbacks = Callbacks { printer: self.printer, on_fault: self.on_fault };
+        Net::start(self.gpu, layout, ring_memory, config, self.policy, wishes, callbacks)
     }
 }

@@ -7,7 +7,7 @@ use crate::gpu::{GpuError, KernelError};
 use crate::memory::WordsRefused;
 
 /// An error of a net.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum NetError {
     /// The caller's: a setting that makes no sense.
@@ -76,6 +76,8 @@ pub enum NetError {
     },
 }
 
+debug_as_sentence!(NetError, LaunchError);
+
 /// What to do about it, where that is known.
 fn listen_remedy(errno: Errno) -> &'static str {
     match errno {
@@ -89,7 +91,7 @@ fn listen_remedy(errno: Errno) -> &'static str {
 }
 
 /// How a launch ended, when not well.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchError {
     /// The kernel's fault.

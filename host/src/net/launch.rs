@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use gpunet_device::Kernel;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::MAX_LAUNCHES;
 use gpunet_device::kernel::{KernelArgs, LaunchArgs};
+use gpunet_device::{Handle, Kernel};
 
 use super::{LaunchError, Net, NetError};
 use crate::gpu::{self, Dim3, KernelError, LaunchSpec, Running};
@@ -28,7 +28,17 @@ impl Shape {
         Self { grid: blocks.into(), block: threads.into(), shared_bytes: 0 }
     }
 
-    /// So much shared memory for each block.
+    /// So much dynamic shared memory for each block; `simt::shared_memory` gives it to the kernel.
+    ///
+    /// What the kernel declares itself (static shared memory, such as the device library's scratch
+    /// words) counts as well. The sum may be as large as the device allows a block
+    /// ([`GpuInfo::max_shared_bytes`](crate::gpu::GpuInfo::max_shared_bytes)): 227 KiB on an H100 or
+    /// H200 and on the emulated GPU, 163 KiB on an A100, 99 KiB on most others since Ampere, 64 KiB on
+    /// Turing. The opt-in that CUDA wants above its default of 48 KiB is made for every kernel when
+    /// its module is loaded. More is [`GpuError::TooMuchShared`](crate::GpuError::TooMuchShared) at
+    /// the launch, and names both numbers. Blocks with much of it leave room for fewer on each
+    /// multiprocessor: a grid that no longer fits as a whole is
+    /// [`GpuError::NotResident`](crate::GpuError::NotResident).
     pub fn shared_memory(mut self, bytes: u32) -> Self {
         self.shared_bytes = bytes;
         self
@@ -60,6 +70,8 @@ impl Net {
         let device_net = self.shared.memory.device_net(slot, epoch);
         let mut params = vec![crate::memory::bytes_of(&device_net)];
         arguments.each(&mut |address, bytes| params.push(crate::memory::bytes_at(address, bytes)));
+        let mut sockets = Vec::new();
+        arguments.sockets(&mut |handle| sockets.push(handle));
         let entry = kernel.entry();
         let spec = LaunchSpec {
             module: kernel.module(),
@@ -80,7 +92,8 @@ impl Net {
         drop(buffers);
         match launched {
             Ok(running) => {
-                let state = Arc::new(LaunchState::new(slot, running, Arc::clone(&self.shared)));
+                let shared = Arc::clone(&self.shared);
+                let state = Arc::new(LaunchState::new(slot, running, shared, sockets));
                 self.launches.lock().launches.push(Arc::clone(&state));
                 Ok(Launch { state })
             }
@@ -119,6 +132,8 @@ pub(crate) struct LaunchState {
     pub(crate) slot: u32,
     pub(crate) running: Running,
     pub(crate) shared: Arc<Shared>,
+    /// Those among its arguments.
+    pub(super) sockets: Vec<Handle>,
     outcome: Mutex<Option<Result<(), KernelError>>>,
     ended: Condvar,
     /// Its net is gone, and nobody calls `finish`.
@@ -126,11 +141,12 @@ pub(crate) struct LaunchState {
 }
 
 impl LaunchState {
-    pub(crate) fn new(slot: u32, running: Running, shared: Arc<Shared>) -> Self {
+    fn new(slot: u32, running: Running, shared: Arc<Shared>, sockets: Vec<Handle>) -> Self {
         Self {
             slot,
             running,
             shared,
+            sockets,
             outcome: Mutex::new(None),
             ended: Condvar::new(),
             orphaned: AtomicBool::new(false),

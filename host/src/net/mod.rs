@@ -15,6 +15,7 @@
 
 pub mod builder;
 mod error;
+mod faults;
 #[cfg(feature = "fault-injection")]
 mod injection;
 mod launch;
@@ -50,9 +51,10 @@ use crate::settings::config::Config;
 use crate::transport::p2p::P2p;
 use crate::transport::rdma::{AdapterReport, Rdma};
 use crate::transport::{Placement, Placements, TransportChoice, Transports, system_sockets};
-use builder::Printer;
+use builder::Callbacks;
+use faults::Faults;
 use printing::Printing;
-use supervisor::Launches;
+use supervisor::{Launches, Supervisor};
 
 /// How long a proxy thread may take to answer its own net.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -87,6 +89,7 @@ pub struct Net {
     shared: Arc<Shared>,
     control: Arc<Control>,
     launches: Arc<Launches>,
+    faults: Arc<Faults>,
     counters: Vec<Arc<Counters>>,
     threads: Vec<JoinHandle<()>>,
     supervisor: Option<JoinHandle<()>>,
@@ -107,7 +110,7 @@ impl Net {
         config: Config,
         policy: Policy,
         (transport, placements, words): (TransportChoice, Placements, WordPlacement),
-        printer: Printer,
+        callbacks: Callbacks,
     ) -> Result<Self, NetError> {
         let system = |call| move |source: std::io::Error| NetError::System { call, source };
         let libraries = match transport {
@@ -173,11 +176,13 @@ impl Net {
         });
         let control = Arc::new(Control::default());
         let launches = Arc::new(Launches::default());
+        let faults = Arc::new(Faults::new(callbacks.on_fault));
         let mut net = Self {
             gpu,
             shared: Arc::clone(&shared),
             control: Arc::clone(&control),
             launches: Arc::clone(&launches),
+            faults: Arc::clone(&faults),
             counters: Vec::new(),
             threads: Vec::new(),
             supervisor: None,
@@ -198,7 +203,7 @@ impl Net {
         }
         let counters = net.counters.clone();
         let dropped = move || counters.iter().map(|counters| counters.print_dropped.get()).sum();
-        let printing = Printing::start(lines, printer, dropped);
+        let printing = Printing::start(lines, callbacks.printer, dropped);
         net.printing = Some(printing.map_err(system("starting the printer thread"))?);
         let (drained, stop) = (Arc::clone(&shared), Arc::clone(&control));
         let drain = std::thread::Builder::new()
@@ -206,9 +211,10 @@ impl Net {
             .spawn(move || drained.drain.run(&drained, &stop.stopping))
             .map_err(system("starting the drain thread"))?;
         net.threads.push(drain);
+        let gpu = net.gpu.clone();
         let supervisor = std::thread::Builder::new()
             .name("gpunet-supervisor".to_owned())
-            .spawn(move || supervisor::run(&shared, &control, &launches))
+            .spawn(move || Supervisor::new(&gpu, &shared, &control, &launches, &faults).run())
             .map_err(system("starting the supervisor thread"))?;
         net.supervisor = Some(supervisor);
         Ok(net)
@@ -323,6 +329,7 @@ impl Drop for Net {
                 tracing::error!(name, "a thread did not end with its net, and is left behind");
             }
         }
+        self.faults.finish();
         if let Some(printing) = self.printing.take() {
             let queued = self.statistics().printed;
             let printer = self.shared.printer.lock().unwrap_or_else(PoisonError::into_inner);

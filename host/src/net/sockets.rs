@@ -122,6 +122,7 @@ impl Net {
     /// Takes in a stream, or a listener with that backlog.
     fn adopt(&self, socket: Endpoint, backlog: Option<u32>) -> Result<Handle, NetError> {
         self.check_alive()?;
+        self.check_faults()?;
         let failed = |errno| NetError::Socket { call: "hand_over", errno };
         let shared = &self.shared;
         let wishes = Wishes::of(&shared.config);
@@ -141,8 +142,16 @@ impl Net {
             return Err(failed(errno));
         }
         made.publish(&shared.memory);
-        shared.tell(handle.shard() as usize, Message::Adopt(Box::new(made)));
+        let shard = handle.shard() as usize;
+        shared.tell(shard, Message::Adopt(Box::new(made)));
+        // A fault since then has closed listeners before this one was there.
+        self.check_faults().inspect_err(|_| shared.tell(shard, Message::Close(handle)))?;
         Ok(handle)
+    }
+
+    /// No kernel would ever use a socket of a net that launches no more.
+    fn check_faults(&self) -> Result<(), NetError> {
+        if self.launches.lock().faulted { Err(NetError::Faulted) } else { Ok(()) }
     }
 
     /// Takes a socket back from kernels, once none runs on this net: the system's socket, and

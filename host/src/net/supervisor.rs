@@ -1,5 +1,5 @@
-//! The supervisor: a thread of each net that notices when kernels end or proxy threads hang. It
-//! calls nothing of the program's, which might keep it.
+//! The supervisor: a thread of each net that notices when kernels end or fault, when the GPU's context
+//! is lost, and when proxy threads hang. It calls nothing of the program's, which might keep it.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -7,11 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use gpu_usermap::AccessError;
+use gpunet_device::Handle;
 use gpunet_device::abi::errno::Errno;
 
+use super::faults::Faults;
 use super::launch::LaunchState;
 use super::watchdog::Watchdog;
-use crate::gpu::KernelError;
+use crate::gpu::{Gpu, KernelError};
 use crate::proxy::message::Message;
 use crate::proxy::shared::Shared;
 use crate::proxy::thread::Control;
@@ -39,56 +41,166 @@ pub(crate) struct Running {
     pub(crate) faulted: bool,
 }
 
+impl Running {
+    /// Which listeners of the program no kernel serves any more, now that `ended` has: none; those
+    /// that were passed to a launch that failed and to no other that runs; or, once none runs and none
+    /// will, all (`Some(None)`).
+    fn unserved(
+        &self,
+        ended: &LaunchState,
+        last: bool,
+        failed: bool,
+    ) -> Option<Option<Vec<Handle>>> {
+        if last && self.faulted {
+            return Some(None);
+        }
+        let served = |handle: &Handle| self.launches.iter().any(|it| it.sockets.contains(handle));
+        let unserved = || ended.sockets.iter().copied().filter(|handle| !served(handle)).collect();
+        failed.then(|| Some(unserved()))
+    }
+}
+
 impl Launches {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Running> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Runs until the net goes and no kernel is left. Who sets `stopping` unparks it.
-pub(crate) fn run(shared: &Shared, control: &Control, launches: &Launches) {
-    let mut watchdog = Watchdog::new(shared);
-    // A net whose proxy threads sleep long to save power is looked after as rarely.
-    let pace = BUSY.max(2 * Duration::from_nanos(shared.config.nap_ns)).min(QUIET);
-    loop {
-        // Without the lock, which an abort wants: a driver may take long to answer.
-        let running = launches.lock().launches.clone();
-        let ended: Vec<_> = running
-            .into_iter()
-            .filter_map(|state| state.running.poll().map(|outcome| (state, outcome)))
-            .collect();
-        for (state, outcome) in ended {
-            finish(shared, control, launches, &mut watchdog, &state, outcome);
-        }
-        look_at_words(shared, control, launches);
-        let busy = control.running.load(Ordering::Acquire) > 0;
-        // Threads that have nothing to do sleep longer than some silences are.
-        if busy && !is_blind(control) {
-            watchdog.look(shared, launches);
-        } else {
-            watchdog.rest();
-        }
-        if control.stopping.load(Ordering::Acquire) && launches.lock().launches.is_empty() {
-            return;
-        }
-        std::thread::park_timeout(if busy { pace } else { QUIET });
-    }
+/// See the module.
+pub(crate) struct Supervisor<'a> {
+    gpu: &'a Gpu,
+    shared: &'a Shared,
+    control: &'a Control,
+    launches: &'a Launches,
+    faults: &'a Faults,
+    watchdog: Watchdog,
+    /// The GPU's context is lost, and that was told.
+    gpu_lost: bool,
 }
 
-/// Sees whether the words that kernels poll are still there. Without them the net is of no use; its
-/// kernels are told as far as words reach them, and the process lives on.
-fn look_at_words(shared: &Shared, control: &Control, launches: &Launches) {
-    if control.words_lost.get().is_none() {
-        let Err(gone) = check_words(shared, control) else { return };
-        // Before anything else is stored there.
-        shared.memory.abandon_words();
-        tracing::error!(%gone, "the words of a net are lost; the net is down");
-        // Only this thread sets it.
-        let _ = control.words_lost.set(gone);
+impl<'a> Supervisor<'a> {
+    pub(super) fn new(
+        gpu: &'a Gpu,
+        shared: &'a Shared,
+        control: &'a Control,
+        launches: &'a Launches,
+        faults: &'a Faults,
+    ) -> Self {
+        let watchdog = Watchdog::new(shared);
+        Self { gpu, shared, control, launches, faults, watchdog, gpu_lost: false }
     }
-    // Again and again: a launch may have been on its way.
-    for launch in &launches.lock().launches {
-        launch.stop(Errno::ENETDOWN);
+
+    /// Runs until the net goes and no kernel is left. Who sets `stopping` unparks it.
+    pub(crate) fn run(mut self) {
+        let (shared, control, launches) = (self.shared, self.control, self.launches);
+        // A net whose proxy threads sleep long to save power is looked after as rarely.
+        let pace = BUSY.max(2 * Duration::from_nanos(shared.config.nap_ns)).min(QUIET);
+        loop {
+            // Without the lock, which an abort wants: a driver may take long to answer.
+            let running = launches.lock().launches.clone();
+            let ended: Vec<_> = running
+                .into_iter()
+                .filter_map(|state| state.running.poll().map(|outcome| (state, outcome)))
+                .collect();
+            for (state, outcome) in ended {
+                self.finish(&state, outcome);
+            }
+            self.look_at_gpu();
+            self.look_at_words();
+            let busy = control.running.load(Ordering::Acquire) > 0;
+            // Threads that have nothing to do sleep longer than some silences are.
+            if busy && !is_blind(control) {
+                self.watchdog.look(shared, launches);
+            } else {
+                self.watchdog.rest();
+            }
+            if control.stopping.load(Ordering::Acquire) && launches.lock().launches.is_empty() {
+                return;
+            }
+            std::thread::park_timeout(if busy { pace } else { QUIET });
+        }
+    }
+
+    /// Sees whether a fault, perhaps of another net's kernel, has ended the GPU's context: no kernel
+    /// will serve this net's listeners.
+    fn look_at_gpu(&mut self) {
+        if self.gpu_lost {
+            return;
+        }
+        let Some(cause) = self.gpu.lost() else { return };
+        self.gpu_lost = true;
+        tracing::error!(cause, "the GPU's context is lost; the net closes its listeners");
+        self.launches.lock().faulted = true;
+        self.tell_all(&|done| Message::CloseListeners { which: None, done });
+    }
+
+    /// Sees whether the words that kernels poll are still there. Without them the net is of no use;
+    /// its kernels are told as far as words reach them, and the process lives on.
+    fn look_at_words(&self) {
+        if self.control.words_lost.get().is_none() {
+            let Err(gone) = check_words(self.shared, self.control) else { return };
+            // Before anything else is stored there.
+            self.shared.memory.abandon_words();
+            tracing::error!(%gone, "the words of a net are lost; the net is down");
+            // Only this thread sets it.
+            let _ = self.control.words_lost.set(gone);
+        }
+        // Again and again: a launch may have been on its way.
+        for launch in &self.launches.lock().launches {
+            launch.stop(Errno::ENETDOWN);
+        }
+    }
+
+    /// Sends a message to all shards, and waits until they have answered.
+    fn tell_all(&mut self, message: &dyn Fn(mpsc::Sender<()>) -> Message) {
+        let (done, closed) = mpsc::channel();
+        for shard in 0..self.shared.inboxes.len() {
+            self.shared.tell(shard, message(done.clone()));
+        }
+        drop(done);
+        // Each shard answers once; a dead one drops its end, which counts, too. One that hangs
+        // finds the message when it goes on, before anything of a later launch.
+        let deadline = Instant::now() + CLOSE;
+        while !self.hangs() && Instant::now() < deadline {
+            if let Err(RecvTimeoutError::Disconnected) = closed.recv_timeout(BUSY) {
+                break;
+            }
+        }
+    }
+
+    fn hangs(&mut self) -> bool {
+        self.look_at_words();
+        !is_blind(self.control) && self.watchdog.look(self.shared, self.launches)
+    }
+
+    /// Closes what the kernel left open, then tells who waits for it.
+    fn finish(&mut self, state: &Arc<LaunchState>, outcome: Result<(), KernelError>) {
+        if let Err(error) = &outcome {
+            // First of all: the rest may take its time.
+            self.faults.report(state.slot, state.running.kernel(), error);
+        }
+        let (last, unserved) = {
+            let mut running = self.launches.lock();
+            running.launches.retain(|other| other.slot != state.slot);
+            running.faulted |= outcome.is_err();
+            // Slots rather than launches: one that is being made may have accepted already.
+            let last = running.taken.iter().all(|slot| *slot == state.slot);
+            (last, running.unserved(state, last, outcome.is_err()))
+        };
+        // Before the shards are told: none of them takes in a socket of this launch afterwards.
+        self.shared.launches.set(state.slot, false);
+        if last && self.shared.inboxes.len() > 1 {
+            // What the kernel accepted, and in which shard it is, before any shard closes its part.
+            self.tell_all(&Message::Settle);
+        }
+        self.tell_all(&|done| Message::LaunchEnded { launch: state.slot, last, done });
+        if let Some(which) = unserved {
+            self.tell_all(&|done| Message::CloseListeners { which: which.clone(), done });
+        }
+        self.control.running.fetch_sub(1, Ordering::AcqRel);
+        // Before the slot is free: an abort that finds no outcome stops this launch and no other.
+        state.finish(outcome);
+        self.launches.lock().taken.remove(&state.slot);
     }
 }
 
@@ -114,55 +226,4 @@ fn is_blind(control: &Control) -> bool {
 #[cfg(not(feature = "fault-injection"))]
 const fn is_blind(_: &Control) -> bool {
     false
-}
-
-/// Closes what the kernel left open, then tells who waits for it.
-fn finish(
-    shared: &Shared,
-    control: &Control,
-    launches: &Launches,
-    watchdog: &mut Watchdog,
-    state: &Arc<LaunchState>,
-    outcome: Result<(), KernelError>,
-) {
-    let last = {
-        let mut running = launches.lock();
-        running.launches.retain(|other| other.slot != state.slot);
-        running.faulted |= outcome.is_err();
-        // Slots rather than launches: one that is being made may have accepted already.
-        running.taken.iter().all(|slot| *slot == state.slot)
-    };
-    // Before the shards are told: none of them takes in a socket of this launch afterwards.
-    shared.launches.set(state.slot, false);
-    let mut tell_all = |message: &dyn Fn(mpsc::Sender<()>) -> Message| {
-        let (done, closed) = mpsc::channel();
-        for shard in 0..shared.inboxes.len() {
-            shared.tell(shard, message(done.clone()));
-        }
-        drop(done);
-        // Each shard answers once; a dead one drops its end, which counts, too. One that hangs
-        // finds the message when it goes on, before anything of a later launch.
-        let deadline = Instant::now() + CLOSE;
-        let hangs = |watchdog: &mut Watchdog| {
-            look_at_words(shared, control, launches);
-            !is_blind(control) && watchdog.look(shared, launches)
-        };
-        while !hangs(watchdog) && Instant::now() < deadline {
-            if let Err(RecvTimeoutError::Disconnected) = closed.recv_timeout(BUSY) {
-                break;
-            }
-        }
-    };
-    if last && shared.inboxes.len() > 1 {
-        // What the kernel accepted, and in which shard it is, before any shard closes its part.
-        tell_all(&Message::Settle);
-    }
-    tell_all(&|done| Message::LaunchEnded { launch: state.slot, last, done });
-    if let Err(error) = &outcome {
-        tracing::error!(kernel = state.running.kernel(), %error, "kernel failed");
-    }
-    control.running.fetch_sub(1, Ordering::AcqRel);
-    // Before the slot is free: an abort that finds no outcome stops this launch and no other.
-    state.finish(outcome);
-    launches.lock().taken.remove(&state.slot);
 }

@@ -202,6 +202,23 @@ impl Shard {
         }
     }
 
+    /// Closes listeners of the program, or all of them, and what kernels accepted from them: peers are
+    /// told, and further ones refused, rather than kept for kernels that do not come.
+    pub(super) fn close_listeners(&mut self, which: Option<&[Handle]>, now_ns: u64) {
+        let meant = |handle| which.is_none_or(|which| which.contains(&handle));
+        let unserved = |entry: &&Entry| match entry.owner {
+            Owner::Host => entry.phase() == Phase::Listening && meant(entry.handle),
+            Owner::AnyLaunch => meant(entry.accepted_from),
+            Owner::Launch(_) => false,
+        };
+        let left: Vec<Handle> = self.table.iter().filter(unserved).map(|it| it.handle).collect();
+        for handle in left {
+            if self.close(handle, Closer::Host, now_ns) {
+                self.context.counters.closed_for_kernels.add(1);
+            }
+        }
+    }
+
     /// Closes everything, for a net that goes.
     pub(crate) fn close_all(&mut self, now_ns: u64) {
         if self.context.shared.launches.any_runs() {

@@ -163,11 +163,11 @@ fn receive_in_all_ways(net: Net, handle: Handle, wrong: &Mutex<Vec<String>>) {
     }
     // A slice of the ring, and what a poll says of it.
     let stream = Stream::from_handle(on, handle);
-    if let Ok(Some(look)) = stream.look(1) {
-        if look.len() > RING as usize {
-            complain(format!("a slice has {} bytes", look.len()));
+    if let Ok(Some(peek)) = stream.peek(1) {
+        if peek.len() > RING as usize {
+            complain(format!("a slice has {} bytes", peek.len()));
         }
-        look.consume(1);
+        peek.consume(1);
     }
     let entries = shared.cast::<PollFd>().first(1);
     if group.is_leader() {

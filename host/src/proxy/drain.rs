@@ -10,11 +10,12 @@
 //! 2. It reads the record. One that is being made is looked at again later: whoever makes it has seen the
 //!    descriptor. One that is open it closes, by a copy into the record's state word. Groups look at that
 //!    word when a call begins and in every turn of a wait: EBADF.
-//! 3. [`GRACE_NS`] later it looks at the locks of both directions. No group has one: nobody is inside.
+//! 3. It looks at the locks of both directions. None was taken for [`GRACE_NS`]: nobody is inside.
 //!
-//! The fast path of a call loads the state beside the lock, not behind it, and `gpoll` takes no lock:
-//! neither waits in between, and the grace is long against both. A launch that ends is inside no call,
-//! so what those hold that ran when the socket was closed ends with them at the latest.
+//! The fast path of a call loads the state beside the lock, not behind it, and `gpoll` takes no lock; who
+//! closes a socket, or shuts it down, waits for a lock whatever the state is. None of them does anything
+//! else in between, and the grace is long against all. A launch that ends is inside no call, so what those
+//! hold that ran when the socket was closed ends with them at the latest.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
@@ -23,13 +24,13 @@ use std::time::{Duration, Instant};
 
 use gpunet_device::Handle;
 use gpunet_device::abi::bits::{Position, RecordState};
-use gpunet_device::abi::layout::{RECORD_LOCKS, RECORD_STATE};
+use gpunet_device::abi::layout::{LOCAL_WORDS, RECORD_LOCKS, RECORD_STATE};
 use gpunet_device::planted::{Bug, planted};
 
 use super::message::Message;
 use super::shared::{RunningLaunch, Shared};
 
-/// From the moment when groups can see that a socket is closed to the first look at its locks.
+/// For so long all looks find a socket closed, and no lock of it taken, before it is free.
 const GRACE_NS: u64 = if cfg!(feature = "simulation") { 200_000 } else { 100_000_000 };
 /// Between two looks at a record.
 const AGAIN_NS: u64 = 2_000_000;
@@ -49,8 +50,8 @@ pub(crate) struct Draining {
     due_ns: u64,
     /// It was closed for groups, or is being made and could not be yet.
     looked_at: bool,
-    /// When groups could see that it is closed.
-    closed_ns: Option<u64>,
+    /// Since when all looks have found it closed, with no group inside.
+    quiet_ns: Option<u64>,
 }
 
 /// The sockets of a net that drain.
@@ -109,7 +110,7 @@ impl Drain {
             users,
             due_ns: 0,
             looked_at: false,
-            closed_ns: None,
+            quiet_ns: None,
         });
         self.count.fetch_add(1, Ordering::AcqRel);
         self.wake();
@@ -175,34 +176,140 @@ impl Drain {
     }
 }
 
+/// What a record says of a socket that drains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    /// Groups can begin calls on it.
+    Open,
+    /// A group may be inside a call on it, or makes its record.
+    InUse,
+    /// Nobody is inside a call on it, or can come to be.
+    Unused,
+}
+
 impl Draining {
     /// One step further; whether it is free.
     fn look(&mut self, shared: &Shared, now_ns: u64) -> bool {
         let index = shared.index(self.handle);
-        let generation = self.handle.generation();
         self.due_ns = now_ns + AGAIN_NS;
         self.looked_at = true;
         // A driver that refuses has lost its kernels: their launches end.
         let Ok(record) = shared.memory.record(index) else { return false };
-        let state = RecordState(record[RECORD_STATE]).bare();
-        let of = |state| RecordState::new(generation, state);
-        if state == of(RecordState::INSTALLING) {
-            return false;
+        match self.check(&record, now_ns) {
+            Found::Open => {
+                let closing = RecordState::new(self.handle.generation(), RecordState::CLOSING);
+                // Where the driver refuses, the next look finds it open again.
+                let _ = shared.memory.close_record(index, closing);
+                planted(Bug::UsedAgainTooEarly)
+            }
+            Found::InUse => false,
+            Found::Unused => true,
         }
-        if state == of(RecordState::OPEN) && !planted(Bug::CloseByHostNotTold) {
-            // Where the driver refuses, the next look finds it open again. The grace begins with the look
-            // that finds it closed.
-            let _ = shared.memory.close_record(index, of(RecordState::CLOSING));
-            return planted(Bug::UsedAgainTooEarly);
+    }
+
+    /// What its record says, that was read at that time.
+    fn check(&mut self, record: &[u64; LOCAL_WORDS], now_ns: u64) -> Found {
+        let generation = self.handle.generation();
+        let state = RecordState(record[RECORD_STATE]).bare();
+        let is = |what| state == RecordState::new(generation, what);
+        if is(RecordState::INSTALLING) {
+            return Found::InUse;
+        }
+        if is(RecordState::OPEN) && !planted(Bug::CloseByHostNotTold) {
+            // Also where a kernel began to close it and gave up: calls have begun since.
+            self.quiet_ns = None;
+            return Found::Open;
         }
         if !state.is_of(generation) {
             // No group has made its record, and none can without the descriptor.
-            return true;
+            return Found::Unused;
         }
         // Where a kernel has closed it at the same time, its request says so.
-        let since = *self.closed_ns.get_or_insert(now_ns);
         let taken = |lock: &u64| Position(*lock).has(Position::TAKEN);
-        let inside = record[RECORD_LOCKS..RECORD_LOCKS + 2].iter().any(taken);
-        now_ns >= since + GRACE_NS && !inside
+        if record[RECORD_LOCKS..RECORD_LOCKS + 2].iter().any(taken) {
+            // Who closes it, or shuts it down, may wait for this group, and takes the lock behind it
+            // without a look at the state.
+            self.quiet_ns = None;
+            return Found::InUse;
+        }
+        let since = *self.quiet_ns.get_or_insert(now_ns);
+        if now_ns >= since + GRACE_NS { Found::Unused } else { Found::InUse }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLOSING: u64 = RecordState::CLOSING;
+    const OPEN: u64 = RecordState::OPEN;
+
+    /// A socket that drains, and a way to look at its record: state, locks, time.
+    fn draining() -> impl FnMut(u64, [u64; 2], u64) -> Found {
+        let handle = Handle::new(0, 1, 5);
+        let mut socket =
+            Draining { handle, users: Vec::new(), due_ns: 0, looked_at: false, quiet_ns: None };
+        move |state, locks, now_ns| {
+            let mut record = [0; LOCAL_WORDS];
+            record[RECORD_STATE] = RecordState::new(5, state).found_in(3).0;
+            record[RECORD_LOCKS..RECORD_LOCKS + 2].copy_from_slice(&locks);
+            socket.check(&record, now_ns)
+        }
+    }
+
+    #[test]
+    fn a_closed_record_is_unused_after_the_grace() {
+        let mut look = draining();
+        assert_eq!(look(OPEN, [128; 2], 0), Found::Open);
+        assert_eq!(look(CLOSING, [128; 2], AGAIN_NS), Found::InUse);
+        assert_eq!(look(CLOSING, [128; 2], AGAIN_NS + GRACE_NS - 1), Found::InUse);
+        assert_eq!(look(CLOSING, [128; 2], AGAIN_NS + GRACE_NS), Found::Unused);
+    }
+
+    #[test]
+    fn a_record_in_the_making_is_waited_for() {
+        let mut look = draining();
+        for time in [0, GRACE_NS, 9 * GRACE_NS] {
+            assert_eq!(look(RecordState::INSTALLING, [128; 2], time), Found::InUse);
+        }
+    }
+
+    #[test]
+    fn a_record_of_another_socket_was_never_made() {
+        let mut record = [0; LOCAL_WORDS];
+        record[RECORD_STATE] = RecordState::new(4, OPEN).0;
+        let (handle, users) = (Handle::new(0, 1, 5), Vec::new());
+        let mut socket = Draining { handle, users, due_ns: 0, looked_at: false, quiet_ns: None };
+        assert_eq!(socket.check(&record, 0), Found::Unused);
+    }
+
+    /// A kernel that closes a socket waits for the group inside, without a look at the state, and takes
+    /// the lock when that one has left.
+    #[test]
+    fn the_grace_begins_when_the_last_group_has_left() {
+        for direction in [0, 1] {
+            let mut look = draining();
+            let mut inside = [128; 2];
+            inside[direction] = Position::new(128).with(Position::TAKEN).0;
+            assert_eq!(look(CLOSING, inside, 0), Found::InUse);
+            assert_eq!(look(CLOSING, inside, 5 * GRACE_NS), Found::InUse);
+            let left = 5 * GRACE_NS + AGAIN_NS;
+            assert_eq!(look(CLOSING, [128; 2], left), Found::InUse);
+            assert_eq!(look(CLOSING, inside, left + AGAIN_NS), Found::InUse);
+            let left = left + 2 * AGAIN_NS;
+            assert_eq!(look(CLOSING, [128; 2], left), Found::InUse);
+            assert_eq!(look(CLOSING, [128; 2], left + GRACE_NS - 1), Found::InUse);
+            assert_eq!(look(CLOSING, [128; 2], left + GRACE_NS), Found::Unused);
+        }
+    }
+
+    #[test]
+    fn the_grace_begins_anew_where_a_kernel_gave_its_close_up() {
+        let mut look = draining();
+        assert_eq!(look(CLOSING, [128; 2], 0), Found::InUse);
+        let again = 2 * GRACE_NS;
+        assert_eq!(look(OPEN, [128; 2], again), Found::Open);
+        assert_eq!(look(CLOSING, [128; 2], again + AGAIN_NS), Found::InUse);
+        assert_eq!(look(CLOSING, [128; 2], again + AGAIN_NS + GRACE_NS), Found::Unused);
     }
 }

@@ -88,6 +88,8 @@ impl Wishes {
 pub(crate) struct Entry {
     pub(crate) handle: Handle,
     pub(crate) owner: Owner,
+    /// The listener that it was accepted from; NONE if it was not.
+    pub(super) accepted_from: Handle,
     /// Closed by the host, and groups may still be inside a call on it.
     pub(super) drains: bool,
     /// Whether the net's limits count it as a socket of a kernel.
@@ -113,6 +115,7 @@ impl Entry {
         Self {
             handle,
             owner,
+            accepted_from: Handle::NONE,
             drains: false,
             counted: false,
             wishes,
@@ -327,6 +330,8 @@ impl Entry {
     /// Gives slot, rings and what limits count back: the one place where that happens. The system's
     /// socket closes with the entry.
     pub(crate) fn give_back(&mut self, shared: &Shared) {
+        #[cfg(feature = "simulation")]
+        crate::simulation::freed(self.handle);
         shared.memory.withdraw_card(self.channel.index);
         self.give_rings(shared);
         let limits = &shared.policy.limits;

@@ -137,6 +137,7 @@ impl Entry {
             Owner::Host | Owner::AnyLaunch => Owner::AnyLaunch,
         };
         let mut made = Entry::new(handle, index, owner, self.wishes, None);
+        made.accepted_from = self.handle;
         made.counted = shared.policy.limits.take_socket();
         if !made.counted {
             made.give_back(shared);

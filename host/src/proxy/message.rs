@@ -43,6 +43,14 @@ pub(crate) enum Message {
         /// Told when it is done.
         done: mpsc::Sender<()>,
     },
+    /// A kernel has faulted: close the listeners of the program that no kernel serves any
+    /// more, and what was accepted from them.
+    CloseListeners {
+        /// Which; none: all.
+        which: Option<Vec<Handle>>,
+        /// Told when it is done.
+        done: mpsc::Sender<()>,
+    },
     /// Close a socket that no kernel has seen.
     Close(Handle),
     /// No group is inside a call on a socket that the host has closed.

@@ -122,6 +122,11 @@ impl Shard {
                 self.finish_closing(now_ns, io);
                 self.context.shared.drain.tell_when_closed(done);
             }
+            Message::CloseListeners { which, done } => {
+                self.close_listeners(which.as_deref(), now_ns);
+                self.finish_closing(now_ns, io);
+                let _ = done.send(());
+            }
             Message::Close(handle) => {
                 self.close(handle, Closer::Host, now_ns);
             }

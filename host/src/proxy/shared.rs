@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -45,6 +45,9 @@ impl RunningLaunches {
             // Release and acquire: who is told that a launch has ended finds it so here.
             number.fetch_add(1, Ordering::AcqRel);
         }
+        // Pairs with the fence in `all`: the kernel, which starts behind this one, finds withdrawn what was
+        // closed without it.
+        fence(Ordering::SeqCst);
     }
 
     fn number(&self, launch: u32) -> u64 {
@@ -61,8 +64,11 @@ impl RunningLaunches {
         (0..MAX_LAUNCHES).any(|launch| self.runs(launch))
     }
 
-    /// All that run now.
+    /// All that run now, for who has withdrawn a descriptor: any other launch finds that it is.
     pub(crate) fn all(&self) -> Vec<RunningLaunch> {
+        // The descriptor before the numbers: neither a release nor an acquire orders a store and a later
+        // load of another word.
+        fence(Ordering::SeqCst);
         let launches =
             (0..MAX_LAUNCHES).map(|slot| RunningLaunch { slot, number: self.number(slot) });
         launches.filter(|launch| !launch.number.is_multiple_of(2)).collect()

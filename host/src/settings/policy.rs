@@ -285,7 +285,7 @@ fn under(rule: &Path, below: bool, path: &Path) -> bool {
 }
 
 /// A rule that cannot be read.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[error(
     "`{text}` is no rule: {why}; such as 10.0.0.0/8:80-90, [fd00::]/8:80, *:80 or unix:/run/app/*"
 )]
@@ -293,6 +293,8 @@ pub struct RuleError {
     text: String,
     why: &'static str,
 }
+
+debug_as_sentence!(RuleError);
 
 impl FromStr for Rule {
     type Err = RuleError;

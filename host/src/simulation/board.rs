@@ -72,6 +72,8 @@ pub(crate) struct Board {
     pub(crate) used: AtomicBool,
     /// The launch that owns it ends while the other uses it.
     pub(crate) owner_ends: AtomicBool,
+    /// The launch that owns it has sent all that it sends.
+    pub(crate) owner_sent: AtomicBool,
     /// When the end of the launch that owns it was complete.
     pub(crate) owner_over_at: AtomicU64,
 }

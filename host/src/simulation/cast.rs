@@ -209,6 +209,8 @@ impl Scene {
         excused: bool,
     ) -> Result<(), String> {
         let slot = self.free_slot();
+        let calls = calls_kernels(&work);
+        self.callers.fetch_add(u64::from(calls), Ordering::Relaxed);
         let grouping = match &work {
             Work::Share { .. } => Grouping::Blocks,
             Work::Answer { script, .. } => script.groupings[0],
@@ -222,6 +224,7 @@ impl Scene {
             work,
             grouping,
             common: Arc::default(),
+            callers: self.callers.clone(),
             piece: piece as usize,
             offset: self.draw.of(&[0, 0, 3, 8]),
             in_place: self.draw.one_in(3),
@@ -246,15 +249,26 @@ impl Scene {
         // A launch orders everything before it.
         for actor in first_actor..first_actor + (blocks * threads) as usize {
             self.memory.knows_all(actor);
+            self.memory.reuse.borrow_mut().begins(actor);
         }
         self.shared.launches.set(slot, true);
         self.control.running.fetch_add(1, Ordering::AcqRel);
         let stalled = Vec::new();
         let (told, died, over) = (false, false, false);
-        self.kernels.push(Kernel { stage, stalled, first_actor, slot, told, died, over });
+        self.kernels.push(Kernel { stage, stalled, first_actor, slot, calls, told, died, over });
         for inbox in &self.shared.inboxes {
             inbox.wake();
         }
         Ok(())
+    }
+}
+
+/// Whether it connects to the kernels' own listener.
+fn calls_kernels(work: &Work) -> bool {
+    match work {
+        Work::Ask { port, .. } | Work::Share { port, .. } | Work::Exchange { port, .. } => {
+            *port == KERNELS_PORT
+        }
+        Work::Serve { .. } | Work::Answer { .. } | Work::Duty { .. } => false,
     }
 }

@@ -79,7 +79,8 @@ impl SharedMemory {
         self.reuse.borrow_mut().closed(handle);
     }
 
-    /// A word was stored; where it completes a descriptor, what that names is its socket's now.
+    /// A word was stored; where it completes a descriptor, what that names is its socket's now. 0 withdraws
+    /// it.
     pub(super) fn look_at_card(&self, at: usize, value: u64) {
         let Some((shard, place)) = self.cards.get(&at).copied() else { return };
         let mut words = [0; CARD_WORDS];
@@ -90,6 +91,8 @@ impl SharedMemory {
         if let Some(card) = Card::from_words(&words) {
             let handle = Handle::new(shard, place, card.generation);
             self.reuse.borrow_mut().published(handle, &card);
+        } else if value == 0 {
+            self.reuse.borrow_mut().withdrawn(shard, place);
         }
     }
 }

@@ -32,7 +32,7 @@ pub(crate) enum Receives {
     Whole,
     /// With room for a part of it.
     Parts,
-    /// By a look that takes nothing, then as a whole.
+    /// By a peek that takes nothing, then as a whole.
     Peeked,
     /// By a slice of the ring.
     Slice,

@@ -105,6 +105,14 @@ fn inside_call<R>(handle: Handle, leads: bool, call: impl FnOnce() -> R) -> R {
     result
 }
 
+/// Slot and rings of a socket may be used again.
+pub(crate) fn freed(handle: Handle) {
+    if let Some(memory) = MEMORY.with(Cell::get) {
+        // SAFETY: as in `met`.
+        unsafe { memory.as_ref() }.reuse.borrow_mut().freed(handle);
+    }
+}
+
 /// Notes what the running thread does, for the trace.
 fn say(text: String) {
     if let Some(memory) = MEMORY.with(Cell::get) {

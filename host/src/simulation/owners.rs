@@ -7,6 +7,7 @@
 use std::sync::atomic::Ordering;
 
 use gpunet_device::abi::errno::Errno;
+use gpunet_device::calls::MSG_DONTWAIT;
 use gpunet_device::{Group, Handle, On, SocketAddr, Stream, calls, simt};
 
 use super::board::{Asks, Board, Entry, FAILED};
@@ -172,6 +173,9 @@ fn own<G: Group>(on: On<G>, plan: &Plan, board: &Board, owning: &Owning) -> Resu
         send_all(on, plan, handle, buffer)?;
         sent += buffer.len() as u64;
     }
+    if on.group().is_leader() {
+        board.owner_sent.store(true, Ordering::Relaxed);
+    }
     let mut turns = 0;
     // In the other kind of scene it ends when it likes.
     while !ends_first && told_by_leader(on, || u64::from(board.used.load(Ordering::Relaxed))) == 0 {
@@ -190,6 +194,32 @@ fn own<G: Group>(on: On<G>, plan: &Plan, board: &Board, owning: &Owning) -> Resu
         return Ok(());
     }
     super::kernels::close(on, plan, Stream::from_handle(on, handle));
+    Ok(())
+}
+
+/// Sends beside the launch that owns the handle. What comes back is received while that one sends, too:
+/// otherwise all memory on the way would be full at some point, and both wait for space for ever. Then
+/// nobody receives it, so that a send may wait for space when the owner ends.
+fn send_along<G: Group>(
+    on: On<G>,
+    plan: &Plan,
+    board: &Board,
+    handle: Handle,
+    length: usize,
+) -> Result<(), Errno> {
+    let (net, group) = (on.net(), on.group());
+    let buffer = plan.buffer();
+    send_all(on, plan, handle, buffer.first(length))?;
+    // Counted on what was sent: the echo has no more.
+    while told_by_leader(on, || u64::from(board.owner_sent.load(Ordering::Relaxed))) == 0 {
+        let call =
+            || plan.timed(on, "recv", || calls::grecv(net, group, handle, buffer, MSG_DONTWAIT));
+        match Errno::check(inside_call(handle, group.is_leader(), call)) {
+            Err(Errno::EAGAIN | Errno::EBUSY) | Ok(0) => break,
+            Err(errno) => return Err(errno),
+            Ok(_) => {}
+        }
+    }
     Ok(())
 }
 
@@ -217,8 +247,7 @@ fn use_shared<G: Group>(
     while got < owning.total && dead < 3 {
         let most = (owning.total - got) as usize;
         let outcome = match owning.sends && ends_first {
-            // Nobody receives what comes back.
-            true => send_all(on, plan, handle, plan.buffer().first(most.min(100))).map(|()| 0),
+            true => send_along(on, plan, board, handle, most.min(100)).map(|()| 0),
             false => receive(on, plan, handle, owning.number, got, most),
         };
         if ends_first {

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, mpsc};
 
 use corosensei::{Coroutine, Yielder};
@@ -114,6 +115,8 @@ pub(super) struct Kernel {
     pub(super) stalled: Vec<(u64, u32)>,
     pub(super) first_actor: usize,
     pub(super) slot: u32,
+    /// It connects to the kernels' own listener.
+    pub(super) calls: bool,
     /// It has ended, and the proxies are told, or will be.
     pub(super) told: bool,
     /// Its process has died: its threads take no turn any more, wherever they are.
@@ -153,6 +156,8 @@ pub(crate) struct Scene {
     pub(super) proxies: Vec<Proxy>,
     pub(super) restart: Rc<Cell<bool>>,
     pub(super) kernels: Vec<Kernel>,
+    /// Launches that may still connect to the kernels' own listener.
+    pub(super) callers: Arc<AtomicU64>,
     /// The end of a launch that the proxies clear up after.
     pub(super) ending: Option<Ending>,
     /// The program of a sharing scene.
@@ -370,6 +375,7 @@ impl Scene {
             proxies,
             restart,
             kernels: Vec::new(),
+            callers: Arc::default(),
             ending: None,
             program: None,
             peers: Vec::new(),

@@ -110,6 +110,7 @@ impl Scene {
     fn begin_end(&mut self, kernel: usize) {
         let slot = self.kernels[kernel].slot;
         self.kernels[kernel].told = true;
+        self.callers.fetch_sub(u64::from(self.kernels[kernel].calls), Ordering::Relaxed);
         let last = self.kernels.iter().all(|it| it.over || it.slot == slot);
         // Before the proxies are told: none of them takes in a socket of this launch afterwards.
         self.shared.launches.set(slot, false);

@@ -3,6 +3,7 @@
 use gpunet_device::{Group, SharedBuf};
 use gpunet_serve::{Block, Heap};
 
+use super::common;
 use super::text::Text;
 use crate::reply::{self, Client};
 use crate::request::{Arguments, keyword, word};
@@ -14,6 +15,7 @@ const SCAN_BYTES: usize = 32 << 10;
 const SCAN_BUCKETS: usize = 4096;
 
 /// DEL and UNLINK.
+#[inline(never)]
 pub(super) fn delete(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let group = client.on().group();
     let mut deleted = 0;
@@ -31,6 +33,7 @@ pub(super) fn delete(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments)
 }
 
 /// EXISTS and TOUCH.
+#[inline(never)]
 pub(super) fn exists(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let group = client.on().group();
     let mut found = 0;
@@ -65,6 +68,7 @@ impl Condition {
 }
 
 /// EXPIRE, PEXPIRE, EXPIREAT.
+#[inline(never)]
 pub(super) fn expire(kv: &Kv, client: &mut Client<'_>, command: u64, mut arguments: Arguments) {
     let (key, time) = (arguments.next(), arguments.next());
     let mut condition = Condition::default();
@@ -105,11 +109,12 @@ pub(super) fn expire(kv: &Kv, client: &mut Client<'_>, command: u64, mut argumen
     };
     let group = client.on().group();
     let Some(mut opened) = kv.table.open(group, key, true) else { return reply::busy(client) };
-    let at = if is_relative { ms + opened.now as i64 } else { ms };
+    let now = common(client, kv.table.now());
+    let at = if is_relative { ms + now as i64 } else { ms };
     let mut changed = 0;
     if opened.found() && condition.allows(opened.expiry, at.max(1) as u64) {
         changed = 1;
-        match u64::try_from(at).ok().filter(|at| *at > opened.now) {
+        match u64::try_from(at).ok().filter(|at| *at > now) {
             Some(at) => kv.table.set_expiry(group, &opened, at),
             None => kv.table.remove(group, &mut opened),
         }
@@ -119,6 +124,7 @@ pub(super) fn expire(kv: &Kv, client: &mut Client<'_>, command: u64, mut argumen
 }
 
 /// TTL and PTTL.
+#[inline(never)]
 pub(super) fn time_to_live(
     kv: &Kv,
     client: &mut Client<'_>,
@@ -133,7 +139,7 @@ pub(super) fn time_to_live(
         (false, _) => -2,
         (true, 0) => -1,
         (true, expiry) => {
-            let left = expiry.saturating_sub(opened.now) as i64;
+            let left = expiry.saturating_sub(common(client, kv.table.now())) as i64;
             if seconds { (left + 500) / 1000 } else { left }
         }
     };
@@ -142,6 +148,7 @@ pub(super) fn time_to_live(
 }
 
 /// PERSIST.
+#[inline(never)]
 pub(super) fn persist(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let group = client.on().group();
     let Some(opened) = kv.table.open(group, arguments.next(), true) else {
@@ -156,16 +163,21 @@ pub(super) fn persist(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments
 }
 
 /// TYPE.
+#[inline(never)]
 pub(super) fn kind(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let group = client.on().group();
     let Some(opened) = kv.table.open(group, arguments.next(), false) else {
         return reply::busy(client);
     };
-    reply::simple(client, if opened.found() { b"string" } else { b"none" });
+    match opened.found() {
+        true => reply::line(client, b"+string"),
+        false => reply::line(client, b"+none"),
+    }
     kv.table.close(group, opened);
 }
 
 /// FLUSHALL and FLUSHDB.
+#[inline(never)]
 pub(super) fn flush(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     const SYNC: u64 = word(b"SYNC");
     const ASYNC: u64 = word(b"ASYNC");
@@ -178,7 +190,7 @@ pub(super) fn flush(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) 
         return reply::syntax(client);
     }
     match kv.table.clear(client.on().group()) {
-        true => reply::simple(client, b"OK"),
+        true => reply::short(client, b"+OK\r\n"),
         false => reply::busy(client),
     }
 }
@@ -192,6 +204,7 @@ struct Wanted {
 }
 
 /// SCAN. The cursor is a bucket: keys do not move between them, so each key that stays is seen once.
+#[inline(never)]
 pub(super) fn scan(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let Some(cursor) = number::parse(arguments.next()).and_then(|n| usize::try_from(n).ok()) else {
         return reply::error(client, b"ERR invalid cursor");
@@ -220,6 +233,7 @@ pub(super) fn scan(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     }
     let group = client.on().group();
     let heap = client.heap();
+    let cursor = kv.table.next_used(group, cursor);
     let (mut block, mut next, mut found, mut length) = (Block::NONE, 0, 0, 0);
     if group.is_leader() {
         (block, next, found, length) = gather(kv, heap, cursor, &wanted);
@@ -243,6 +257,7 @@ pub(super) fn scan(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
 
 /// Gathers keys from a bucket on, as RESP has them: a block of the heap (none if it is full), the next
 /// cursor, how many keys, how many bytes. For one thread.
+#[inline(never)]
 fn gather(kv: &Kv, heap: Heap, cursor: usize, wanted: &Wanted) -> (Block, u64, u64, u64) {
     let table = &kv.table;
     let none = (Block::NONE, 0, 0, 0);

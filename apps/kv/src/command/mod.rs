@@ -148,7 +148,7 @@ fn run_others(
         DBSIZE => reply::integer(client, common(client, kv.table.counted(Word::Keys)) as i64),
         FLUSHALL | FLUSHDB => keys::flush(kv, client, arguments),
         QUIT => {
-            reply::simple(client, b"OK");
+            reply::short(client, b"+OK\r\n");
             return Some(Step::Close);
         }
         _ => server::run(kv, client, command, arguments),

@@ -15,6 +15,7 @@ use crate::{Kv, Word, glob, number};
 const REDIS_VERSION: &[u8] = b"7.0.15";
 
 /// Runs one of them.
+#[inline(never)]
 pub(super) fn run(kv: &mut Kv, client: &mut Client<'_>, command: u64, arguments: Arguments) {
     match command {
         PING => ping(client, arguments),
@@ -29,26 +30,29 @@ pub(super) fn run(kv: &mut Kv, client: &mut Client<'_>, command: u64, arguments:
         RESET => {
             client.state.version = 2;
             set_name(client, SharedBuf::EMPTY);
-            reply::simple(client, b"RESET");
+            reply::short(client, b"+RESET\r\n");
         }
         _ => reply::error(client, b"ERR this command is not there"),
     }
 }
 
+#[inline(never)]
 fn ping(client: &mut Client<'_>, mut arguments: Arguments) {
     match arguments.left() {
-        0 => reply::simple(client, b"PONG"),
+        0 => reply::short(client, b"+PONG\r\n"),
         _ => reply::bulk(client, arguments.next()),
     }
 }
 
+#[inline(never)]
 fn echo(client: &mut Client<'_>, mut arguments: Arguments) {
     reply::bulk(client, arguments.next());
 }
 
+#[inline(never)]
 fn select(client: &mut Client<'_>, mut arguments: Arguments) {
     match number::parse(arguments.next()) {
-        Some(0) => reply::simple(client, b"OK"),
+        Some(0) => reply::short(client, b"+OK\r\n"),
         Some(index) if i32::try_from(index).is_ok() => {
             reply::error(client, b"ERR DB index is out of range");
         }
@@ -60,6 +64,7 @@ fn select(client: &mut Client<'_>, mut arguments: Arguments) {
     }
 }
 
+#[inline(never)]
 fn time(kv: &Kv, client: &mut Client<'_>) {
     let now = common(client, kv.table.now());
     reply::array(client, 2);
@@ -71,6 +76,7 @@ fn time(kv: &Kv, client: &mut Client<'_>) {
 }
 
 /// HELLO [version [AUTH name password] [SETNAME name]].
+#[inline(never)]
 fn hello(client: &mut Client<'_>, mut arguments: Arguments) {
     let mut version = client.state.version.max(2);
     if arguments.left() > 0 {
@@ -124,10 +130,12 @@ fn hello(client: &mut Client<'_>, mut arguments: Arguments) {
 }
 
 /// Whether a client may be called that.
+#[inline(never)]
 fn is_name(name: SharedBuf) -> bool {
     (0..name.len()).all(|at| name.get(at).is_some_and(|byte| (b'!'..=b'~').contains(&byte)))
 }
 
+#[inline(never)]
 fn wrong_name(client: &mut Client<'_>) {
     reply::error(
         client,
@@ -136,6 +144,7 @@ fn wrong_name(client: &mut Client<'_>) {
 }
 
 /// Keeps a client's name; false if no memory is left.
+#[inline(never)]
 fn set_name(client: &mut Client<'_>, name: SharedBuf) -> bool {
     let (group, heap) = (client.on().group(), client.heap());
     let mut block = Block::NONE;
@@ -157,6 +166,7 @@ fn set_name(client: &mut Client<'_>, name: SharedBuf) -> bool {
     true
 }
 
+#[inline(never)]
 fn about_client(client: &mut Client<'_>, mut arguments: Arguments) {
     const SETNAME: u64 = word(b"SETNAME");
     const GETNAME: u64 = word(b"GETNAME");
@@ -171,7 +181,7 @@ fn about_client(client: &mut Client<'_>, mut arguments: Arguments) {
             if !is_name(name) {
                 wrong_name(client);
             } else if set_name(client, name) {
-                reply::simple(client, b"OK");
+                reply::short(client, b"+OK\r\n");
             } else {
                 reply::out_of_memory(client);
             }
@@ -179,7 +189,7 @@ fn about_client(client: &mut Client<'_>, mut arguments: Arguments) {
         (GETNAME, 0) if client.state.name.is_none() => reply::null(client),
         (GETNAME, 0) => reply::bulk(client, name_of(client)),
         // What a client library tells of itself; nobody asks for it here.
-        (SETINFO, 2) => reply::simple(client, b"OK"),
+        (SETINFO, 2) => reply::short(client, b"+OK\r\n"),
         (ID, 0) => reply::integer(client, i64::from(client.number()) + 1),
         (INFO | LIST, 0) => {
             let (number, version) = (client.number(), client.state.version.max(2));
@@ -197,10 +207,12 @@ fn about_client(client: &mut Client<'_>, mut arguments: Arguments) {
     }
 }
 
+#[inline(never)]
 fn name_of(client: &Client<'_>) -> SharedBuf {
     client.heap().memory(client.state.name).first(client.state.name_length as usize)
 }
 
+#[inline(never)]
 fn unknown_subcommand(client: &mut Client<'_>, what: SharedBuf, command: &'static [u8]) {
     client.write_bytes(b"-ERR unknown subcommand '");
     reply::quoted(client, what);
@@ -218,6 +230,7 @@ const SETTINGS: [(&[u8], &[u8]); 5] = [
     (b"save", b""),
 ];
 
+#[inline(never)]
 fn config(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     const GET: u64 = word(b"GET");
     let what = arguments.next();
@@ -252,6 +265,7 @@ fn config(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     }
 }
 
+#[inline(never)]
 fn about_commands(client: &mut Client<'_>, mut arguments: Arguments) {
     const COUNT: u64 = word(b"COUNT");
     const DOCS: u64 = word(b"DOCS");
@@ -272,6 +286,7 @@ fn about_commands(client: &mut Client<'_>, mut arguments: Arguments) {
 }
 
 /// Answers with text that one thread puts together.
+#[inline(never)]
 fn compose(client: &mut Client<'_>, write: impl FnOnce(&mut Text)) {
     let (group, heap) = (client.on().group(), client.heap());
     let (mut block, mut length) = (Block::NONE, 0);
@@ -294,7 +309,9 @@ fn compose(client: &mut Client<'_>, write: impl FnOnce(&mut Text)) {
     }
 }
 
-fn info(kv: &Kv, client: &mut Client<'_>) {
+#[inline(never)]
+fn info(kv: &mut Kv, client: &mut Client<'_>) {
+    kv.publish_counts(client.on());
     let memory = client.memory();
     let table = &kv.table;
     let (begin, port) = (kv.begin, kv.store.port);

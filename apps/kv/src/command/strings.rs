@@ -6,7 +6,7 @@ use gpunet_serve::Step;
 use crate::reply::{self, Client};
 use crate::request::{Arguments, keyword, word};
 use crate::table::{MOST_VALUE, Opened};
-use crate::{Kv, Word, number};
+use crate::{Kv, number};
 
 /// When a key expires, as a command says it.
 #[derive(Clone, Copy)]
@@ -23,38 +23,53 @@ enum Expiry {
 
 impl Expiry {
     /// As the table has it; none if the time is beyond all clocks.
-    fn of(self, opened: &Opened) -> u64 {
+    fn of(self, kv: &Kv, opened: &Opened) -> u64 {
         match self {
             Self::Never => 0,
             Self::Kept => opened.expiry,
-            Self::In(ms) => opened.now.saturating_add(ms),
+            // Threads may differ in it; the leader's counts.
+            Self::In(ms) => kv.table.now().saturating_add(ms),
             Self::At(ms) => ms,
         }
     }
 }
 
-/// Counts a look-up.
-fn count(kv: &Kv, client: &Client<'_>, found: bool) {
-    if client.on().group().is_leader() {
-        kv.table.count(if found { Word::Hits } else { Word::Misses }, 1);
+/// Counts a look-up, for the next tick to publish.
+fn count(kv: &mut Kv, found: bool) {
+    match found {
+        true => kv.hits += 1,
+        false => kv.misses += 1,
     }
 }
 
 /// GET.
-#[inline(always)]
-pub(super) fn get(kv: &Kv, client: &mut Client<'_>, key: SharedBuf) {
+#[inline(never)]
+pub(super) fn get(kv: &mut Kv, client: &mut Client<'_>, key: SharedBuf) {
     let group = client.on().group();
     let Some(opened) = kv.table.open(group, key, false) else { return reply::busy(client) };
     match opened.found() {
         true => reply::bulk(client, kv.table.value(key, &opened)),
         false => reply::null(client),
     }
-    count(kv, client, opened.found());
+    count(kv, opened.found());
     kv.table.close(group, opened);
 }
 
-/// Stores a value in a bucket that is open; false if no memory is left.
+/// Copies a value, all threads at it; short ones without a call.
 #[inline(always)]
+fn copy<G: Group>(group: G, from: SharedBuf, to: SharedBuf) {
+    if from.len() > 8 * group.size() {
+        return buf::copy(group, from, to);
+    }
+    let mut at = group.rank();
+    while let Some(byte) = from.get(at) {
+        to.set(at, byte);
+        at += group.size();
+    }
+}
+
+/// Stores a value in a bucket that is open; false if no memory is left.
+#[inline(never)]
 fn store(
     kv: &Kv,
     client: &Client<'_>,
@@ -64,9 +79,9 @@ fn store(
     expiry: Expiry,
 ) -> bool {
     let group = client.on().group();
-    let done = kv.table.put(group, opened, key, value.len(), expiry.of(opened));
+    let done = kv.table.put(group, opened, key, value.len(), expiry.of(kv, opened));
     if done {
-        buf::copy(group, value, kv.table.value(key, opened));
+        copy(group, value, kv.table.value(key, opened));
     }
     done
 }
@@ -81,6 +96,7 @@ struct Wishes {
 
 /// Seconds or milliseconds as milliseconds, if they can be had; relative ones with room for the time
 /// now.
+#[inline(never)]
 fn milliseconds(amount: i64, is_seconds: bool, is_relative: bool) -> Option<u64> {
     let ms = if is_seconds { amount.checked_mul(1000)? } else { amount };
     let most = if is_relative { i64::MAX - (1 << 45) } else { i64::MAX };
@@ -88,7 +104,7 @@ fn milliseconds(amount: i64, is_seconds: bool, is_relative: bool) -> Option<u64>
 }
 
 /// SET.
-#[inline(always)]
+#[inline(never)]
 pub(super) fn set(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let (key, value) = (arguments.next(), arguments.next());
     let mut wishes = Wishes { expiry: Expiry::Never, only_new: false, only_old: false, get: false };
@@ -104,7 +120,7 @@ pub(super) fn set(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
         reply::null(client);
     } else {
         match store(kv, client, &mut opened, key, value, wishes.expiry) {
-            true => reply::simple(client, b"OK"),
+            true => reply::short(client, b"+OK\r\n"),
             false => reply::out_of_memory(client),
         }
     }
@@ -170,7 +186,7 @@ fn set_and_get(
 ) {
     let group = client.on().group();
     let (found, old) = (opened.found(), kv.table.value(key, opened));
-    let at = expiry.of(opened);
+    let at = expiry.of(kv, opened);
     // The old value stays where it is until another is copied there.
     if let Some(value) = value
         && !kv.table.put(group, opened, key, value.len(), at)
@@ -189,6 +205,7 @@ fn set_and_get(
 }
 
 /// GETSET.
+#[inline(never)]
 pub(super) fn get_and_set(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let (key, value) = (arguments.next(), arguments.next());
     let group = client.on().group();
@@ -198,7 +215,8 @@ pub(super) fn get_and_set(kv: &Kv, client: &mut Client<'_>, mut arguments: Argum
 }
 
 /// GETDEL.
-pub(super) fn get_and_delete(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
+#[inline(never)]
+pub(super) fn get_and_delete(kv: &mut Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let (key, group) = (arguments.next(), client.on().group());
     let Some(mut opened) = kv.table.open(group, key, true) else { return reply::busy(client) };
     match opened.found() {
@@ -208,11 +226,12 @@ pub(super) fn get_and_delete(kv: &Kv, client: &mut Client<'_>, mut arguments: Ar
         }
         false => reply::null(client),
     }
-    count(kv, client, opened.found());
+    count(kv, opened.found());
     kv.table.close(group, opened);
 }
 
 /// SETNX.
+#[inline(never)]
 pub(super) fn set_new(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let (key, value) = (arguments.next(), arguments.next());
     let group = client.on().group();
@@ -227,6 +246,7 @@ pub(super) fn set_new(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments
 }
 
 /// SETEX and PSETEX.
+#[inline(never)]
 pub(super) fn set_with_expiry(
     kv: &Kv,
     client: &mut Client<'_>,
@@ -241,14 +261,19 @@ pub(super) fn set_with_expiry(
     let group = client.on().group();
     let Some(mut opened) = kv.table.open(group, key, true) else { return reply::busy(client) };
     match store(kv, client, &mut opened, key, value, Expiry::In(ms)) {
-        true => reply::simple(client, b"OK"),
+        true => reply::short(client, b"+OK\r\n"),
         false => reply::out_of_memory(client),
     }
     kv.table.close(group, opened);
 }
 
 /// MGET. Where the client does not read, the rest of the values waits until it does.
-pub(super) fn get_many(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) -> Option<Step> {
+#[inline(never)]
+pub(super) fn get_many(
+    kv: &mut Kv,
+    client: &mut Client<'_>,
+    mut arguments: Arguments,
+) -> Option<Step> {
     match client.state.position {
         0 => reply::array(client, arguments.left()),
         position => arguments.go_to(position),
@@ -265,6 +290,7 @@ pub(super) fn get_many(kv: &Kv, client: &mut Client<'_>, mut arguments: Argument
 }
 
 /// MSET.
+#[inline(never)]
 pub(super) fn set_many(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     if arguments.left() % 2 == 1 {
         return reply::wrong_arguments(client, word(b"MSET"));
@@ -279,10 +305,11 @@ pub(super) fn set_many(kv: &Kv, client: &mut Client<'_>, mut arguments: Argument
             return reply::out_of_memory(client);
         }
     }
-    reply::simple(client, b"OK");
+    reply::short(client, b"+OK\r\n");
 }
 
 /// APPEND.
+#[inline(never)]
 pub(super) fn append(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let (key, more) = (arguments.next(), arguments.next());
     let group = client.on().group();
@@ -306,22 +333,25 @@ pub(super) fn append(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments)
 }
 
 /// STRLEN.
-pub(super) fn length(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
+#[inline(never)]
+pub(super) fn length(kv: &mut Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let group = client.on().group();
     let Some(opened) = kv.table.open(group, arguments.next(), false) else {
         return reply::busy(client);
     };
     reply::integer(client, opened.length as i64);
-    count(kv, client, opened.found());
+    count(kv, opened.found());
     kv.table.close(group, opened);
 }
 
 /// INCR and DECR.
+#[inline(never)]
 pub(super) fn add_one(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments, by: i64) {
     increase(kv, client, arguments.next(), by);
 }
 
 /// INCRBY and DECRBY.
+#[inline(never)]
 pub(super) fn add(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments, negated: bool) {
     let (key, by) = (arguments.next(), arguments.next());
     let Some(by) = number::parse(by) else { return reply::not_a_number(client) };

@@ -90,11 +90,9 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         drain_ns: DRAIN.as_nanos() as u64,
         ..ServeOptions::DEFAULT
     };
-    let state_bytes =
-        Memory::new::<State>(gpunet_device::SharedBuf::EMPTY, connections).state_bytes;
     let arguments = (
         listener,
-        Memory::launch_arg(&tables.memory, tables.connections, state_bytes),
+        Memory::of::<State>(&tables.memory, tables.connections),
         serve,
         Store::launch_arg(
             &tables.entries,

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use gpunet_device::sync::{AtomicRef, Gpu, Lock, RwLock, System, fence};
-use gpunet_device::{Group, Shared, kernel_arg, kernels, simt};
+use gpunet_device::{Group, Shared, Warp, kernel_arg, kernels, simt};
 
 /// Words of [`Counting::totals`].
 pub const TOTALS: usize = 16;
@@ -37,8 +37,13 @@ pub const MESSAGE: usize = 12;
 /// ... that it is there.
 pub const MESSAGE_THERE: usize = 13;
 
+/// Counted by closures that the leader of a block alone runs, and of a warp.
+pub const BY_LEADERS: usize = 14;
+/// Counted by closures that all threads of a block's first warp run.
+pub const BY_FIRST_WARPS: usize = 15;
+
 /// Words of [`Counting::words`].
-pub const WORDS: usize = 8;
+pub const WORDS: usize = FIRST_OF_BLOCKS + MOST_BLOCKS;
 /// A lock.
 pub const LOCK: usize = 0;
 /// A reader-writer lock.
@@ -49,6 +54,13 @@ pub const NARROW: usize = 2;
 pub const HELD: usize = 3;
 /// A reader-writer lock that the host has given a reader.
 pub const READ: usize = 4;
+/// A word for each block, from here on.
+pub const FIRST_OF_BLOCKS: usize = 8;
+/// Blocks that there may be.
+pub const MOST_BLOCKS: usize = 64;
+
+/// Threads of a block that count under the lock that its leader has taken.
+pub const IN_TURN: usize = 4;
 
 /// How long a lock is waited for: longer than all others together hold it.
 const PATIENCE_NS: u64 = 60_000_000_000;
@@ -107,6 +119,7 @@ impl<'w> Threads<'w> {
         self.message();
         for _ in 0..self.work.rounds {
             self.together(block);
+            self.led(block);
         }
     }
 
@@ -206,18 +219,43 @@ impl<'w> Threads<'w> {
         }
     }
 
-    /// The leader takes the lock, all threads count one after the other, and the leader releases it.
+    /// Closures that one thread runs, and that a warp does: what they did is there for all.
+    #[inline(never)]
+    fn led<G: Group>(&self, block: G) {
+        let Counting { words, totals, .. } = *self.work;
+        let relaxed = Ordering::Relaxed;
+        let count = |at: usize| totals.atomic(at).map_or(0, |total| total.fetch_add(1, relaxed));
+        let place = FIRST_OF_BLOCKS + simt::position().block as usize;
+        let [one, two] = block.leader_only(|| {
+            let before = count(BY_LEADERS);
+            words.set(place, before as u32);
+            [before, !before]
+        });
+        let mut wrong = two != !one || words.get(place) != Some(one as u32);
+        // The next closure stores to the same place.
+        block.barrier();
+        let [first] = Warp.leader_only(|| [count(BY_LEADERS)]);
+        wrong |= first != Warp.broadcast([first])[0];
+        let [rank] = block.in_first_warp(|| {
+            count(BY_FIRST_WARPS);
+            [block.rank() as u64]
+        });
+        wrong |= rank != 0;
+        if wrong {
+            self.is_wrong();
+        }
+    }
+
+    /// The leader takes the lock, some threads count one after the other, and the leader releases it.
     #[inline(never)]
     fn together<G: Group>(&self, block: G) {
-        let mut held = false;
-        if block.is_leader() {
-            held = self.rw.write(PATIENCE_NS).map(|guard| guard.into_raw()).is_some();
-        }
-        let [held] = block.broadcast([u64::from(held)]);
+        let [held] = block.leader_only(|| {
+            [u64::from(self.rw.write(PATIENCE_NS).map(|guard| guard.into_raw()).is_some())]
+        });
         if held == 0 {
             return self.is_wrong();
         }
-        for rank in 0..block.size() {
+        for rank in 0..block.size().min(IN_TURN) {
             if rank == block.rank() {
                 self.add(BY_BLOCKS);
             }

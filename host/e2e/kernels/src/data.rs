@@ -1,7 +1,7 @@
 //! Ops that move bytes: fill, send, receive, check.
 
 use gpunet_device::calls::{self, MSG_DONTWAIT, MSG_PEEK};
-use gpunet_device::{Block, Errno, Group, Handle, Net, SharedBuf, Stream, Thread, Warp, simt};
+use gpunet_device::{Block, Borrowed, Errno, Group, Handle, Net, SharedBuf, Stream, Thread, Warp};
 use gpunet_pattern as pattern;
 
 use crate::op::{GUARD, LOCAL_BYTES, Op, Space, WRONG_BYTES};
@@ -39,12 +39,18 @@ impl Receiver for Block {
 
 /// Fills a buffer with the pattern, all threads together.
 #[inline(always)]
-fn fill<G: Group>(group: G, buffer: SharedBuf, seed: u64, position: u64) {
+pub(crate) fn fill<G: Group>(group: G, buffer: SharedBuf, seed: u64, position: u64) {
     fill_at(group, buffer.len(), seed, position, |at, byte| buffer.set(at, byte));
 }
 
 #[inline(always)]
-fn fill_at<G: Group>(group: G, length: usize, seed: u64, position: u64, set: impl Fn(usize, u8)) {
+pub(crate) fn fill_at<G: Group>(
+    group: G,
+    length: usize,
+    seed: u64,
+    position: u64,
+    set: impl Fn(usize, u8),
+) {
     let mut at = group.rank();
     while at < length {
         set(at, pattern::byte(seed, position + at as u64));
@@ -54,12 +60,12 @@ fn fill_at<G: Group>(group: G, length: usize, seed: u64, position: u64, set: imp
 
 /// Whether a buffer differs from the pattern, in the calling thread's share.
 #[inline(always)]
-fn differs<G: Group>(group: G, buffer: SharedBuf, seed: u64, position: u64) -> bool {
+pub(crate) fn differs<G: Group>(group: G, buffer: SharedBuf, seed: u64, position: u64) -> bool {
     differs_at(group, buffer.len(), seed, position, |at| buffer.get(at))
 }
 
 #[inline(always)]
-fn differs_at<G: Group>(
+pub(crate) fn differs_at<G: Group>(
     group: G,
     length: usize,
     seed: u64,
@@ -82,17 +88,17 @@ impl<G: Receiver> Script<'_, G> {
     }
 
     #[inline(always)]
-    fn buffer(&self, op: &Op) -> SharedBuf {
+    pub(crate) fn buffer(&self, op: &Op) -> SharedBuf {
         self.space(op).slice(op.offset as usize, op.length as usize)
     }
 
     #[inline(always)]
-    fn stream(&self, op: &Op) -> Stream<G> {
-        Stream::from_handle(self.on, Handle(self.register(op.register).handle))
+    pub(crate) fn stream(&self, op: &Op) -> Borrowed<Stream<G>> {
+        Stream::borrow(self.on, Handle(self.register(op.register).handle))
     }
 
     #[inline(always)]
-    fn moved(&self, op: &Op, sent: u64, received: u64) {
+    pub(crate) fn moved(&self, op: &Op, sent: u64, received: u64) {
         let mut register = self.register(op.register);
         register.sent += sent;
         register.received += received;
@@ -190,7 +196,6 @@ impl<G: Receiver> Script<'_, G> {
                 done += piece.len() as u64;
             }
         }
-        let _ = stream.into_handle();
         self.moved(op, done, 0);
         outcome.map_or_else(Errno::negative, |()| done as i64)
     }
@@ -226,7 +231,6 @@ impl<G: Receiver> Script<'_, G> {
         let buffer = self.buffer(op);
         let stream = self.stream(op);
         let read = stream.read_exact(buffer);
-        let _ = stream.into_handle();
         if let Err(errno) = read {
             return errno.negative();
         }
@@ -235,92 +239,6 @@ impl<G: Receiver> Script<'_, G> {
         }
         self.moved(op, 0, buffer.len() as u64);
         buffer.len() as i64
-    }
-
-    #[inline(never)]
-    pub(crate) fn look(&self, op: &Op) -> i64 {
-        let position = self.register(op.register).received;
-        let stream = self.stream(op);
-        let mut used = 0;
-        let result = match stream.look(op.a as usize) {
-            Ok(Some(look)) => {
-                let [first, second] = look.pieces();
-                let behind = position + first.len() as u64;
-                let wrong =
-                    differs_at(self.group, first.len(), op.seed, position, |at| first.get(at))
-                        | differs_at(self.group, second.len(), op.seed, behind, |at| {
-                            second.get(at)
-                        });
-                let length = look.len();
-                let whole = first.len() + second.len() == length;
-                if op.b > 0 {
-                    used = op.b.min(length as u64);
-                    look.consume(used as usize);
-                } else {
-                    drop(look);
-                }
-                if self.group.any(wrong || !whole) { WRONG_BYTES } else { length as i64 }
-            }
-            Ok(None) => 0,
-            Err(errno) => errno.negative(),
-        };
-        let _ = stream.into_handle();
-        self.moved(op, 0, used);
-        result
-    }
-
-    #[inline(never)]
-    pub(crate) fn reserve(&self, op: &Op) -> i64 {
-        let position = self.register(op.register).sent;
-        let stream = self.stream(op);
-        let mut used = 0;
-        let result = match stream.reserve(op.a as usize, op.b as usize) {
-            Ok(space) => {
-                let [first, second] = space.pieces();
-                let behind = position + first.len() as u64;
-                fill_at(self.group, first.len(), op.seed, position, |at, byte| first.set(at, byte));
-                fill_at(self.group, second.len(), op.seed, behind, |at, byte| second.set(at, byte));
-                let length = space.len();
-                if op.c > 0 {
-                    used = op.c.min(length as u64);
-                    space.commit(used as usize);
-                } else {
-                    drop(space);
-                }
-                length as i64
-            }
-            Err(errno) => errno.negative(),
-        };
-        let _ = stream.into_handle();
-        self.moved(op, used, 0);
-        result
-    }
-
-    #[inline(never)]
-    pub(crate) fn hold(&self, op: &Op) -> i64 {
-        let stream = self.stream(op);
-        let until = simt::now_ns() + op.b;
-        let result = if op.a == 0 {
-            match stream.look(1) {
-                Ok(look) => {
-                    self.sleep_until(until);
-                    drop(look);
-                    0
-                }
-                Err(errno) => errno.negative(),
-            }
-        } else {
-            match stream.reserve(1, 1) {
-                Ok(space) => {
-                    self.sleep_until(until);
-                    drop(space);
-                    0
-                }
-                Err(errno) => errno.negative(),
-            }
-        };
-        let _ = stream.into_handle();
-        result
     }
 
     #[inline(never)]
@@ -340,7 +258,6 @@ impl<G: Receiver> Script<'_, G> {
                 Err(errno) => break Err(errno),
             }
         };
-        let _ = stream.into_handle();
         outcome.map_or_else(Errno::negative, |()| total)
     }
 

@@ -7,6 +7,7 @@
 //! ```text
 //!   test ── ops, registers, addresses ──▶ GPU memory ──▶ script::run ──▶ outcomes ──▶ test
 //!                                                           ├─ data   bytes, checked
+//!                                                           ├─ slices the ring itself
 //!                                                           ├─ poll   gpoll, pollers
 //!                                                           └─ wrong  faults, divergence
 //! ```
@@ -15,7 +16,7 @@
 //! In [`soak`] is the kernel of the soak: one plan, many connections; in [`relay`] the one that
 //! stands between programs and direct streams; in [`one_call`] one whose lanes part before a call;
 //! in [`counting`] one whose threads count and lock in GPU memory;
-//! in [`buffers`] one that gets a program's buffers.
+//! in [`buffers`] one that gets a program's buffers; in [`faulting`] a server that faults.
 
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
@@ -23,12 +24,14 @@
 pub mod buffers;
 pub mod counting;
 mod data;
+pub mod faulting;
 pub mod hostile;
 pub mod one_call;
 pub mod op;
 mod poll;
 pub mod relay;
 mod script;
+mod slices;
 pub mod soak;
 mod wrong;
 

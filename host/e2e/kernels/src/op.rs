@@ -45,8 +45,8 @@ codes! {
     RecvAll = 11,
     /// `Stream::read_exact` of `length` bytes of the pattern.
     ReadExact = 12,
-    /// `Stream::look` at `a` bytes or more, of which `b` are consumed.
-    Look = 13,
+    /// `Stream::peek` at `a` bytes or more, of which `b` are consumed.
+    Peek = 13,
     /// `Stream::reserve` of `a` to `b` bytes, of which `c` are filled and committed.
     Reserve = 14,
     /// Sends back what comes, in pieces of `length`, to the end of the stream.
@@ -109,12 +109,23 @@ codes! {
     Fault = 42,
     /// Breaks the rules of groups, in manner `a`; see `wrong.rs`.
     Diverge = 43,
-    /// Holds a look at the stream (`a` = 0) or a reserved space (1) for `b` nanoseconds.
+    /// Holds a peek of the stream (`a` = 0) or a reserved space (1) for `b` nanoseconds.
     Hold = 44,
     /// `gsend` with flags `a` of no bytes.
     SendFlags = 45,
     /// `grecv` with flags `a` of no bytes.
     RecvFlags = 46,
+    /// `Stream::peek` at `a` bytes or more, of which `Peek::copy_to` copies `length` from byte `b` on;
+    /// `c` are consumed. How many were copied.
+    PeekCopy = 47,
+    /// `Stream::reserve` of `length` bytes, into which `Reserve::copy_from` copies what is behind byte
+    /// `b` of a buffer, and then what is before it; all is committed. How many were copied.
+    ReserveCopy = 48,
+    /// `Listener::bind_with` at address `a` with backlog `b` and flags `c`: the sum of 1 (reuse_port),
+    /// 2 (nonblocking) and 4 (only_v6); the handle goes into the register.
+    ListenerBindWith = 49,
+    /// `Listener::borrow` and `Listener::accept`; the handle goes into register `a`.
+    BorrowAccept = 50,
 }
 
 /// What an op returns when received bytes are not the pattern's, or bytes beside the buffer were

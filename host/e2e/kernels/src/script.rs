@@ -4,7 +4,8 @@ use gpunet_device::abi::option::SocketOption;
 use gpunet_device::calls::{self, PollFd};
 use gpunet_device::simt::{self, WARP};
 use gpunet_device::{
-    Errno, Event, Handle, Listener, Net, On, Poller, Shared, SharedBuf, SocketAddr, kernels,
+    Errno, Event, Handle, ListenOptions, Listener, Net, On, Poller, Shared, SharedBuf, SocketAddr,
+    kernels,
 };
 
 use crate::data::Receiver;
@@ -168,7 +169,7 @@ impl<G: Receiver> Script<'_, G> {
             Code::SendAll => self.send_all(op),
             Code::RecvAll => self.receive_all(op),
             Code::ReadExact => self.read_exact(op),
-            Code::Look => self.look(op),
+            Code::Peek => self.peek(op),
             Code::Reserve => self.reserve(op),
             Code::Echo => self.echo(op),
             Code::Shutdown => calls::gshutdown(net, group, handle, op.a as i32),
@@ -223,7 +224,26 @@ impl<G: Receiver> Script<'_, G> {
             Code::Hold => self.hold(op),
             Code::SendFlags => self.with_flags(op, true),
             Code::RecvFlags => self.with_flags(op, false),
+            Code::PeekCopy => self.peek_copy(op),
+            Code::ReserveCopy => self.reserve_copy(op),
+            Code::ListenerBindWith => self.bind_with(op),
+            Code::BorrowAccept => {
+                let accepted = Listener::borrow(self.on, handle).accept();
+                self.keep(op.a as u32, number(accepted.map(|stream| stream.into_handle().0)))
+            }
         }
+    }
+
+    #[inline(never)]
+    fn bind_with(&self, op: &Op) -> i64 {
+        let options = ListenOptions {
+            backlog: op.b as i32,
+            reuse_port: op.c & 1 != 0,
+            nonblocking: op.c & 2 != 0,
+            only_v6: op.c & 4 != 0,
+        };
+        let made = Listener::bind_with(self.on, &self.address(op.a), options);
+        self.keep(op.register, number(made.map(|listener| listener.into_handle().0)))
     }
 
     #[inline(never)]

@@ -298,7 +298,7 @@ fn limit<G: Group>(stream: &Stream<G>, patience_ns: u64) -> Result<(), Errno> {
 #[inline(never)]
 fn answer_all<G: Group>(on: On<G>, work: &Work, duty: &Duty, buffer: SharedBuf) -> Outcome {
     // The listener is the host's: not closed here.
-    let listener = core::mem::ManuallyDrop::new(Listener::from_handle(on, work.listener));
+    let listener = Listener::borrow(on, work.listener);
     let mut done = Outcome::OVER;
     loop {
         let stream = match listener.accept() {
@@ -505,10 +505,10 @@ impl<'s, G: Group> End<'s, G> {
             let piece = self.piece(position, end - position);
             let mut wrong = false;
             let got = if self.in_rings {
-                self.stream.look(1).map(|look| {
-                    let Some(look) = look else { return 0 };
-                    let most = (end - position).min(look.len() as u64) as usize;
-                    let [first, second] = look.pieces();
+                self.stream.peek(1).map(|peek| {
+                    let Some(peek) = peek else { return 0 };
+                    let most = (end - position).min(peek.len() as u64) as usize;
+                    let [first, second] = peek.pieces();
                     let behind = position + first.len() as u64;
                     each(self.group, first.len().min(most), |at| {
                         wrong |= first.get(at) != Some(byte(seed, position, at));
@@ -516,7 +516,7 @@ impl<'s, G: Group> End<'s, G> {
                     each(self.group, most.saturating_sub(first.len()), |at| {
                         wrong |= second.get(at) != Some(byte(seed, behind, at));
                     });
-                    look.consume(most);
+                    peek.consume(most);
                     most
                 })
             } else {

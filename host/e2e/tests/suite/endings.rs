@@ -136,7 +136,7 @@ fn bytes_that_came_before_a_reset_can_be_read() {
         peer::reset(stream);
     });
     let mut script = Script::new();
-    script.stream(0, peer.address).look(0, 500, 0).set_flag(0).sleep(100 * MS);
+    script.stream(0, peer.address).peek(0, 500, 0).set_flag(0).sleep(100 * MS);
     script.recv_all(0, 500, 100).recv(0, 10).errno(Errno::ECONNRESET).close(0);
     Job::blocks(32).script(&script).flags(&flags).run(&net);
     peer.result();
@@ -181,7 +181,7 @@ fn a_close_does_not_wait_for_a_peer_that_goes_on_sending() {
         peer::receive(&mut stream, 0, 2000);
     });
     let mut script = Script::new();
-    script.stream(0, peer.address).look(0, 3000, 0).seed(1).send(0, 2000).close(0);
+    script.stream(0, peer.address).peek(0, 3000, 0).seed(1).send(0, 2000).close(0);
     Job::blocks(64).script(&script).run(&net);
     peer.result();
 }
@@ -218,8 +218,8 @@ fn a_second_reader_waits_its_turn_or_is_told() {
         peer::receive_rest(&mut stream, 0)
     });
     let mut first = Script::new();
-    first.stream(0, peer.address).look(0, 100, 0).give_handle(0, 0);
-    first.set_flag(1).hold_look(0, 400 * MS).wait_flag(2);
+    first.stream(0, peer.address).peek(0, 100, 0).give_handle(0, 0);
+    first.set_flag(1).hold_peek(0, 400 * MS).wait_flag(2);
     first.set_flag(3).hold_reserve(0, 400 * MS).wait_flag(4).close(0);
     let mut second = Script::new();
     second.take_handle(0, 0).wait_flag(1).sleep(100 * MS);
@@ -378,7 +378,7 @@ fn a_stale_handle_names_nothing() {
     let bad = |script: &mut Script, register: u32| {
         let bad = Errno::EBADF;
         script.send(register, 5).errno(bad).recv(register, 5).errno(bad);
-        script.look(register, 1, 1).errno(bad).reserve(register, 1, 1, 1).errno(bad);
+        script.peek(register, 1, 1).errno(bad).reserve(register, 1, 1, 1).errno(bad);
         script.shutdown(register, SHUT_WR).errno(bad).close(register).errno(bad);
         script.accept(register, 9).errno(bad).listen(register, 1).errno(bad);
         script.bind(register, any_port()).errno(bad).connect(register, server).errno(bad);

@@ -31,7 +31,7 @@ fn a_peer_that_resets_ends_each_wait() {
         let (listener, address) = peer::narrow_listener();
         let mut scripts = vec![Script::new(); 5];
         scripts[0].stream(0, address).waits(0).recv(0, 10).errno(reset).returned(0);
-        scripts[1].stream(0, address).waits(1).look(0, 1, 1).errno(reset).returned(1);
+        scripts[1].stream(0, address).waits(1).peek(0, 1, 1).errno(reset).returned(1);
         scripts[2].stream(0, address).poll_set(0, 0, POLLIN).waits(2).poll(1, -1, 1).returned(2);
         scripts[2].recv(0, 10).errno(reset);
         scripts[3].stream(0, address).poller().poller_add(0, POLLIN, 1).waits(3);
@@ -55,7 +55,7 @@ fn a_peer_that_resets_ends_each_wait() {
         let results = [format!("{reset:?}"), format!("{reset:?}"), ready.clone(), ready];
         let mut rows = Vec::new();
         for (at, call) in
-            ["grecv", "Stream::look", "gpoll", "Poller::wait", "gsend"].into_iter().enumerate()
+            ["grecv", "Stream::peek", "gpoll", "Poller::wait", "gsend"].into_iter().enumerate()
         {
             let result = results.get(at).unwrap_or(&results[0]).clone();
             let fault = "reset by the peer";

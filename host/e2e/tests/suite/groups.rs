@@ -77,7 +77,7 @@ fn a_thread_uses_its_own_memory() {
         for (turn, size) in (1..=256).step_by(5).enumerate() {
             script.send(0, size).space(Space::Local).at((turn as u32 + thread) % 16);
             // All that comes, into a buffer that is checked on both sides.
-            script.look(0, size, 0);
+            script.peek(0, size, 0);
             script.recv(0, size).space(Space::Local).at(turn as u32 * 7 % 16).expect(size as i64);
         }
         script.close(0);

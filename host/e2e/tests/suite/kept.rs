@@ -83,12 +83,12 @@ fn message(from: &mut Script, to: &mut Script, dice: &mut Draw) {
             to.recv_all(0, length, length)
         }
         3 => {
-            to.look(0, length, 0);
+            to.peek(0, length, 0);
             to.recv_all(0, length, length)
         }
         4 => {
-            // Whether it is there already is unknown; a look says when it is.
-            to.look(0, length, 0);
+            // Whether it is there already is unknown; a peek says when it is.
+            to.peek(0, length, 0);
             to.recv(0, length).flags(MSG_DONTWAIT).expect(length as i64)
         }
         _ => to.recv_all(0, length, length + dice.below(100)),

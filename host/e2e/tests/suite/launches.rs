@@ -120,7 +120,7 @@ fn other_calls_fail_once_the_owner_has_ended() {
     let net = small_net();
     let mut user = Script::new();
     user.take_handle(0, HANDLE).send(0, 40).recv_all(0, 40, 40).set_flag(WAITS).wait_flag(ENDED);
-    user.recv(0, 1).flags(MSG_DONTWAIT).errno(Errno::EBADF).look(0, 1, 0).errno(Errno::EBADF);
+    user.recv(0, 1).flags(MSG_DONTWAIT).errno(Errno::EBADF).peek(0, 1, 0).errno(Errno::EBADF);
     user.poll_set(0, 0, POLLIN).poll(1, 0, 1).found(0, POLLNVAL);
     user.close(0).errno(Errno::EBADF).send(0, 1).errno(Errno::EBADF);
     owner_ends_under(&net, &user);

@@ -6,6 +6,7 @@
 mod buffers;
 mod counting;
 mod endings;
+mod events;
 mod export;
 mod faults;
 mod groups;
@@ -13,6 +14,7 @@ mod handover;
 mod kept;
 mod launches;
 mod limits;
+mod listeners;
 mod listening;
 mod local;
 mod nets;

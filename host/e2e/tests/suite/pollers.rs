@@ -40,7 +40,7 @@ fn tokens_come_with_events() {
 fn what_was_there_before_it_was_added() {
     let (net, server) = (net(), peer::echo_server());
     let mut script = Script::new();
-    script.stream(0, server).send(0, 10).look(0, 10, 0).poller();
+    script.stream(0, server).send(0, 10).peek(0, 10, 0).poller();
     script.poller_add(0, POLLIN | POLLOUT, 1);
     script.poller_wait(4, PATIENCE).expect(1).event(0, 1, POLLIN | POLLOUT);
     Job::blocks(64).script(&script).run(&net);
@@ -54,7 +54,7 @@ fn nothing_comes_of_what_was_removed_or_closed() {
     for register in 0..3 {
         script.poller_add(register, POLLIN, register.into());
     }
-    script.poller_remove(0).send(0, 10).look(0, 10, 0);
+    script.poller_remove(0).send(0, 10).peek(0, 10, 0);
     script.close(1);
     script.poller_wait(4, 100 * MS).errno(Errno::ETIMEDOUT);
     script.send(2, 10).poller_wait(4, PATIENCE).expect(1).event(0, 2, POLLIN);
@@ -68,7 +68,7 @@ fn events_that_wait_are_dropped_when_the_socket_is_removed() {
     let (net, server) = (net(), peer::echo_server());
     let mut script = Script::new();
     script.stream(0, server).stream(1, server).poller();
-    script.poller_add(0, POLLIN, 5).poller_remove(0).send(0, 10).look(0, 10, 0);
+    script.poller_add(0, POLLIN, 5).poller_remove(0).send(0, 10).peek(0, 10, 0);
     script.poller_add(1, POLLIN, 6).send(1, 10);
     script.poller_wait(4, PATIENCE).expect(1).event(0, 6, POLLIN);
     Job::blocks(64).script(&script).run(&net);
@@ -176,7 +176,7 @@ fn a_deadline_holds_though_what_comes_late_was_withdrawn() {
     waiting.give_handle(1, 0).sleep(50 * MS);
     waiting.poller_wait(4, LIMIT).errno(Errno::ETIMEDOUT).takes(LIMIT..LIMIT * 5 / 4);
     // Has the ring meanwhile, so that most of the time is over when the wait gets there.
-    holding.take_handle(1, 0).hold_look(1, 300 * MS).any();
+    holding.take_handle(1, 0).hold_peek(1, 300 * MS).any();
     let flags = flags();
     Job::blocks(64).script(&waiting).script(&holding).flags(&flags).run(&net);
 }

@@ -59,7 +59,7 @@ fn a_peer_that_hangs_up() {
     let net = net();
     let peer = Peer::serve(|mut stream| peer::send(&mut stream, 0, 5));
     let mut script = Script::new();
-    script.stream(0, peer.address).look(0, 100, 0).expect(5);
+    script.stream(0, peer.address).peek(0, 100, 0).expect(5);
     let all = POLLIN | POLLOUT | POLLRDHUP;
     script.poll_set(0, 0, all).poll(1, LONG, 1).found(0, all);
     script.poll_set(0, 0, POLLRDHUP).poll(1, LONG, 1).found(0, POLLRDHUP);
@@ -148,7 +148,7 @@ fn as_many_as_are_ready() {
     }
     for register in 0..50 {
         if register % 7 == 3 {
-            script.look(register, 1, 0);
+            script.peek(register, 1, 0);
         }
         script.poll_set(register.into(), register, POLLIN);
     }

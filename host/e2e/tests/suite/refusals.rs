@@ -187,7 +187,7 @@ fn calls_in_the_wrong_state() {
     // Neither connected nor listening.
     script.socket(0, Domain::V4);
     script.send(0, 1).errno(Errno::ENOTCONN).recv(0, 1).errno(Errno::ENOTCONN);
-    script.look(0, 1, 1).errno(Errno::ENOTCONN).reserve(0, 1, 1, 1).errno(Errno::ENOTCONN);
+    script.peek(0, 1, 1).errno(Errno::ENOTCONN).reserve(0, 1, 1, 1).errno(Errno::ENOTCONN);
     script.accept(0, 1).errno(Errno::EINVAL).shutdown(0, SHUT_WR).errno(Errno::ENOTCONN);
     script.peer_name(0, server).errno(Errno::ENOTCONN);
     script.bind(0, any_port()).bind(0, any_port()).errno(Errno::EINVAL);
@@ -211,7 +211,7 @@ fn a_listener_is_no_stream() {
     assert!(gpunet_e2e::eventually(gpunet_e2e::PATIENCE, || net.statistics().accepted == 1));
     let mut script = Script::new();
     script.given(0, listener);
-    script.recv(0, 8).errno(Errno::ENOTCONN).look(0, 1, 1).errno(Errno::ENOTCONN);
+    script.recv(0, 8).errno(Errno::ENOTCONN).peek(0, 1, 1).errno(Errno::ENOTCONN);
     script.send(0, 8).errno(Errno::ENOTCONN).reserve(0, 1, 1, 1).errno(Errno::ENOTCONN);
     script.connect(0, address).errno(Errno::EOPNOTSUPP);
     script.peer_name(0, address).errno(Errno::ENOTCONN);

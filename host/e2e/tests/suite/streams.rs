@@ -131,7 +131,7 @@ fn a_receive_touches_its_buffer_alone() {
     for turn in 0..256 {
         // The buffer is larger than what comes at once: the rest of it must stay as it was.
         script.poll_set(0, 0, gpunet_device::calls::POLLIN).poll(1, 10_000, 1);
-        script.look(0, length, 0);
+        script.peek(0, length, 0);
         script.recv(0, length + turn % 7).at(16 + (turn as u32 * 5) % 16).expect(100);
         script.send(0, 1);
     }

@@ -60,13 +60,13 @@ fn rings_have_the_size_that_was_asked_for() {
     let more = if gpunet_e2e::is_local() { 2 } else { 1 };
     script.get(0, SocketOption::ReceiveRing, more * 16_384);
     script.get(0, SocketOption::SendRing, more * ring);
-    script.send(0, 16_384).look(0, 16_384, 16_384).expect(16_384).close(0);
+    script.send(0, 16_384).peek(0, 16_384, 16_384).expect(16_384).close(0);
     // Accepted sockets have their listener's.
     script.socket(1, Domain::V4).set(1, SocketOption::ReceiveRing, 32_768);
     script.bind(1, any_port()).listen(1, 4);
     let name = script.keep_name(1);
     script.set_flag(0).accept(1, 2).get(2, SocketOption::ReceiveRing, more * 32_768);
-    script.look(2, 30_000, 30_000).close(2).close(1);
+    script.peek(2, 30_000, 30_000).close(2).close(1);
     let flags = gpunet_e2e::flags();
     let started = Job::blocks(64).script(&script).flags(&flags).start(&net);
     started.until(&flags, 0);

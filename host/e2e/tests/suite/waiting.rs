@@ -38,7 +38,7 @@ fn a_socket_that_does_not_wait() {
     let mut script = Script::new();
     script.stream(0, peer.address).set(0, SocketOption::NonBlocking, 1);
     script.recv(0, 10).errno(Errno::EAGAIN).takes(Duration::ZERO..200 * MS);
-    script.look(0, 1, 1).errno(Errno::EAGAIN);
+    script.peek(0, 1, 1).errno(Errno::EAGAIN);
     script.send(0, 10).poll_set(0, 0, POLLIN).poll(1, 10_000, 1).recv(0, 10).between(1, 10);
     script.set(0, SocketOption::NonBlocking, 0).close(0);
     script.listener(1, any_port()).set(1, SocketOption::NonBlocking, 1);
@@ -119,16 +119,16 @@ fn a_receive_that_takes_too_long() {
     script.stream(0, server).receive_timeout(0, LIMIT);
     script.recv(0, 10).errno(Errno::ETIMEDOUT).takes(about_the_limit());
     let receive = script.mark();
-    script.look(0, 1, 1).errno(Errno::ETIMEDOUT).takes(about_the_limit());
-    let look = script.mark();
+    script.peek(0, 1, 1).errno(Errno::ETIMEDOUT).takes(about_the_limit());
+    let peek = script.mark();
     // Enough for half of what is looked for.
-    script.send(0, 10).look(0, 20, 0).errno(Errno::ETIMEDOUT).recv_all(0, 10, 10).close(0);
+    script.send(0, 10).peek(0, 20, 0).errno(Errno::ETIMEDOUT).recv_all(0, 10, 10).close(0);
     for threads in [1, 64] {
         Job::blocks(threads).script(&script).run(&net);
     }
     let finished = Job::warps(32).script(&script).run(&net);
     row("a_receive_that_takes_too_long", "grecv", &finished, receive);
-    row("a_receive_that_takes_too_long", "Stream::look", &finished, look);
+    row("a_receive_that_takes_too_long", "Stream::peek", &finished, peek);
 }
 
 #[test]
@@ -195,8 +195,8 @@ fn a_close_gives_up_on_a_group_that_holds_the_ring() {
         peer::receive_rest(&mut stream, 0)
     });
     let mut holder = Script::new();
-    holder.stream(0, peer.address).give_handle(0, 0).look(0, 10, 0).set_flag(1);
-    holder.hold_look(0, 3000 * MS).recv(0, 10).expect(10).set_flag(2);
+    holder.stream(0, peer.address).give_handle(0, 0).peek(0, 10, 0).set_flag(1);
+    holder.hold_peek(0, 3000 * MS).recv(0, 10).expect(10).set_flag(2);
     let mut closer = Script::new();
     closer.take_handle(0, 0).wait_flag(1).sleep(100 * MS);
     closer.close(0).errno(Errno::EBUSY).takes(1500 * MS..2800 * MS);

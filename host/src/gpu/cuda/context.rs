@@ -158,6 +158,11 @@ impl Context {
         Ok(context)
     }
 
+    /// Why it is dead, as far as anyone has noticed.
+    pub(super) fn lost(&self) -> Option<&String> {
+        self.lost.get()
+    }
+
     /// Makes the context current on this thread; an error once it is lost.
     pub(super) fn bind(&self) -> Result<(), GpuError> {
         if let Some(cause) = self.lost.get() {

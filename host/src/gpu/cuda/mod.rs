@@ -191,6 +191,10 @@ impl Backend for Cuda {
         identity
     }
 
+    fn lost(&self) -> Option<String> {
+        self.context.lost().cloned()
+    }
+
     fn cuda_ordinal(&self) -> Option<i32> {
         Some(self.context.ordinal())
     }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use gpunet_device::simt::{SCRATCH_WORDS, Scope, WARP};
 
 use super::super::{KernelError, error::scope_name};
+use super::call::Call;
 
 /// What fresh shared memory holds. Hardware leaves what the last block wrote; zeroes would hide
 /// kernels that rely on them.
@@ -22,18 +23,18 @@ const UNDEFINED: u128 = u128::from_ne_bytes([0xA5; 16]);
 pub(super) enum Arrival {
     /// A plain barrier, and where it stands.
     Barrier(&'static Location<'static>),
-    /// A cooperative call and the digest of its arguments.
-    Call { call: &'static str, arguments: u64 },
+    /// A cooperative call.
+    Call(Call),
 }
 
 impl Arrival {
+    /// Both threads stand at the barrier of this block: the one waits there, or has just come.
     fn agrees(self, other: Self) -> bool {
         match (self, other) {
             (Self::Barrier(a), Self::Barrier(b)) => ptr::eq(a, b) || a == b,
-            (
-                Self::Call { call, arguments },
-                Self::Call { call: other_call, arguments: other_arguments },
-            ) => arguments == other_arguments && call == other_call,
+            // SAFETY: threads leave the call when the barrier has opened, and their status says so
+            // from then on.
+            (Self::Call(a), Self::Call(b)) => unsafe { a.agrees(&b) },
             _ => false,
         }
     }
@@ -41,7 +42,8 @@ impl Arrival {
     fn describe(self) -> String {
         match self {
             Self::Barrier(site) => format!("at {}:{}", site.file(), site.line()),
-            Self::Call { call, arguments } => format!("in {call} (arguments {arguments:#x})"),
+            // SAFETY: as in `agrees`.
+            Self::Call(call) => unsafe { call.describe() },
         }
     }
 }
@@ -232,7 +234,7 @@ impl Block {
         let (kernel, block) = (self.kernel.to_string(), self.rank);
         let say =
             |(rank, arrival): (u32, Arrival)| format!("thread {rank} is {}", arrival.describe());
-        if let (Arrival::Call { .. }, Arrival::Call { .. }) = (first.1, second.1) {
+        if let (Arrival::Call(_), Arrival::Call(_)) = (first.1, second.1) {
             return KernelError::DivergentCall {
                 kernel,
                 block,

@@ -12,6 +12,7 @@
 
 mod arena;
 mod block;
+mod call;
 mod panics;
 mod stack;
 #[cfg(feature = "simulation")]

@@ -1,5 +1,6 @@
 //! The emulated GPU, through [`Gpu`] and the public device functions.
 
+use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -12,6 +13,7 @@ use super::super::{
 };
 use super::Emulated;
 use super::block::{Arrival, Block, Met};
+use super::call::{Arguments, Call};
 
 fn gpu(options: EmulatedOptions) -> Gpu {
     Gpu::open(GpuChoice::Emulated(options)).unwrap()
@@ -171,21 +173,25 @@ fn crossed_scopes_are_a_deadlock() {
 
 #[test]
 fn calls_must_agree() {
-    let call = |arguments| Arrival::Call { call: "gsend", arguments };
+    let numbers = [1, 2];
+    let call = |call, at: usize| {
+        let arguments = Arguments::new(&numbers[at - 1..at]);
+        Arrival::Call(Call { call, arguments, site: Location::caller() })
+    };
     let block = Block::new("kernel".into(), 5, 3, 0);
     let arrive = |rank, arrival| block.arrive(rank, Scope::Block, arrival, |_| {});
-    assert_eq!(arrive(0, call(1)).unwrap(), Met::Waits);
-    assert_eq!(arrive(1, call(1)).unwrap(), Met::Waits);
-    assert_eq!(arrive(2, call(1)).unwrap(), Met::Opens { polled: false });
-    assert_eq!(arrive(2, call(1)).unwrap(), Met::Waits);
-    let error = arrive(1, call(2)).unwrap_err();
+    assert_eq!(arrive(0, call("gsend", 1)).unwrap(), Met::Waits);
+    assert_eq!(arrive(1, call("gsend", 1)).unwrap(), Met::Waits);
+    assert_eq!(arrive(2, call("gsend", 1)).unwrap(), Met::Opens { polled: false });
+    assert_eq!(arrive(2, call("gsend", 1)).unwrap(), Met::Waits);
+    let error = arrive(1, call("gsend", 2)).unwrap_err();
     let KernelError::DivergentCall { block: 5, first, second, .. } = error else {
         panic!("{error}")
     };
-    assert_eq!(first, "thread 2 is in gsend (arguments 0x1)");
-    assert_eq!(second, "thread 1 is in gsend (arguments 0x2)");
-    let other = Arrival::Call { call: "grecv", arguments: 1 };
-    assert!(matches!(arrive(0, other), Err(KernelError::DivergentCall { .. })));
+    let here = file!();
+    assert!(first.starts_with(&format!("thread 2 is in gsend(1) at {here}:")), "{first}");
+    assert!(second.starts_with(&format!("thread 1 is in gsend(2) at {here}:")), "{second}");
+    assert!(matches!(arrive(0, call("grecv", 1)), Err(KernelError::DivergentCall { .. })));
 }
 
 #[test]

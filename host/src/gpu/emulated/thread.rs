@@ -17,6 +17,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::super::{Clock, KernelError};
 use super::block::{Arrival, Block, Met};
+use super::call::{Arguments, Call};
 
 /// Why a coroutine gave up the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,8 +114,16 @@ impl EmulatedThread for Context {
         self.meet(scope, Arrival::Barrier(site));
     }
 
-    fn agree(&self, scope: Scope, call: &'static str, arguments: u64) {
-        self.meet(scope, Arrival::Call { call, arguments });
+    fn agree(
+        &self,
+        scope: Scope,
+        call: &'static str,
+        arguments: &[u64],
+        site: &'static Location<'static>,
+    ) {
+        let arguments = Arguments::new(arguments);
+        // The arguments outlive the meeting: this thread stands still inside.
+        self.meet(scope, Arrival::Call(Call { call, arguments, site }));
     }
 
     fn pause(&self) {

@@ -71,7 +71,7 @@ kernels! {
     /// Receives streams to their end into its piece of `to`, and answers each with the number of
     /// bytes, until told to stop: a connection a block.
     pub fn swallow_all(net: Net, listener: Handle, to: SharedBuf) {
-        let listener = Listener::from_handle(net.block(), listener);
+        let listener = Listener::borrow(net.block(), listener);
         let to = piece_of(to);
         while let Ok(stream) = listener.accept() {
             let mut bytes = 0;
@@ -80,7 +80,6 @@ kernels! {
             }
             let _ = stream.write_all(bytes.to_le_bytes().as_slice());
         }
-        let _ = listener.into_handle();
     }
 
     /// Sends its piece of `from` so many times, and waits for the number of bytes that arrived: a

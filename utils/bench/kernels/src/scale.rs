@@ -55,10 +55,8 @@ kernels! {
         accepted: Shared<u64>,
         states: Shared<u64>,
     ) {
-        let listener = Listener::from_handle(net.block(), listener);
+        let listener = Listener::borrow(net.block(), listener);
         let connected = connect(net.block(), &listener, &server, transport, ring, accepted);
-        // The listener belongs to the host.
-        let _ = listener.into_handle();
         note(states, connected);
     }
 }

@@ -6,16 +6,14 @@ use gpunet_device::{Errno, Handle, Listener, kernels, simt};
 kernels! {
     /// Echoes on every connection of a listener.
     pub fn echo_server(net: Net, listener: Handle) {
-        let listener = Listener::from_handle(net.block(), listener);
+        let listener = Listener::borrow(net.block(), listener);
         let _ = echo(&listener);
-        // The listener belongs to the host.
-        let _ = listener.into_handle();
     }
 
     /// Receives streams to their end and answers with the number of bytes. The bytes go into shared
     /// memory and are not looked at.
     pub fn swallow(net: Net, listener: Handle) {
-        let listener = Listener::from_handle(net.block(), listener);
+        let listener = Listener::borrow(net.block(), listener);
         let buffer = simt::shared_memory();
         while let Ok(stream) = listener.accept() {
             let mut bytes = 0;
@@ -24,7 +22,6 @@ kernels! {
             }
             let _ = stream.write_all(bytes.to_le_bytes().as_slice());
         }
-        let _ = listener.into_handle();
     }
 }
 

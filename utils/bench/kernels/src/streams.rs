@@ -15,20 +15,18 @@ kernels! {
     /// Receives streams to their end and answers each with the number of bytes that were right, until
     /// told to stop.
     pub fn receive_streams(net: Net, listener: Handle) {
-        let listener = Listener::from_handle(net.block(), listener);
+        let listener = Listener::borrow(net.block(), listener);
         while let Ok(stream) = listener.accept() {
             let _ = receive(&stream);
         }
-        let _ = listener.into_handle();
     }
 
     /// Sends each peer as many bytes as it asks for and ends the stream, until told to stop.
     pub fn send_streams(net: Net, listener: Handle) {
-        let listener = Listener::from_handle(net.block(), listener);
+        let listener = Listener::borrow(net.block(), listener);
         while let Ok(stream) = listener.accept() {
             let _ = send(&stream);
         }
-        let _ = listener.into_handle();
     }
 }
 

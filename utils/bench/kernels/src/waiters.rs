@@ -64,21 +64,18 @@ fn note(state: Shared<u64>, value: u64) {
 /// Echoes until told to stop.
 #[inline(always)]
 fn echo(on: On, listener: Handle, state: Shared<u64>) -> Result<(), Errno> {
-    let listener = Listener::from_handle(on, listener);
+    let listener = Listener::borrow(on, listener);
     note(state, READY);
     let ended = serve::echo(&listener);
-    // The listener belongs to the host.
-    let _ = listener.into_handle();
     Err(ended)
 }
 
 /// Waits for a byte on a connection of the host.
 #[inline(always)]
 fn receive(on: On, connection: Handle, state: Shared<u64>) -> Result<(), Errno> {
-    let stream = Stream::from_handle(on, connection);
+    let stream = Stream::borrow(on, connection);
     note(state, READY);
     let ended = stream.read(simt::shared_memory());
-    let _ = stream.into_handle();
     ended.map(|_| ())
 }
 

@@ -61,7 +61,7 @@ kernels! {
 /// Sends back what comes.
 #[inline(always)]
 fn serve(net: Net, listener: Handle) {
-    let listener = Listener::from_handle(net.block(), listener);
+    let listener = Listener::borrow(net.block(), listener);
     let buffer = simt::shared_memory();
     if let Ok(stream) = listener.accept() {
         while let Ok(bytes @ 1..) = receive(&stream, buffer) {
@@ -70,8 +70,6 @@ fn serve(net: Net, listener: Handle) {
             }
         }
     }
-    // The listener belongs to the host.
-    let _ = listener.into_handle();
 }
 
 /// Sends messages, waits for each to come back, and checks it.

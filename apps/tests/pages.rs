@@ -1,4 +1,4 @@
-//! Follows docs/your-first-kernel.md word for word, in an empty folder beside this checkout.
+//! Follows pages of docs/ word for word, in an empty folder beside this checkout.
 
 mod common;
 
@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -64,9 +65,9 @@ struct Reader {
 impl Reader {
     /// An empty folder, beside which this project lies as `gpunet`. It is at the same place in
     /// every run, so that cargo need not compile everything again.
-    fn new() -> Self {
-        let beside = Path::new(env!("CARGO_TARGET_TMPDIR")).join("first-kernel");
-        let folder = beside.join("shout");
+    fn new(name: &str) -> Self {
+        let beside = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages");
+        let folder = beside.join(name);
         if folder.exists() {
             fs::remove_dir_all(&folder).unwrap();
         }
@@ -84,7 +85,7 @@ impl Reader {
 
     /// Runs commands in the folder: how they ended, what they printed, what they complained of.
     fn run(&self, commands: &str, offline: bool) -> (ExitStatus, String, String) {
-        let printed = [self.beside.join("stdout"), self.beside.join("stderr")];
+        let printed = [self.folder.join("stdout"), self.folder.join("stderr")];
         let mut shell = Command::new("sh");
         shell.args(["-e", "-c", commands]).current_dir(&self.folder).process_group(0);
         shell.env("CARGO_TARGET_DIR", self.beside.join("target")).env("CARGO_TERM_COLOR", "never");
@@ -146,22 +147,35 @@ impl Reader {
     }
 }
 
-#[test]
-fn first_kernel() {
+/// Follows a page that has its reader write five files and run two commands, one of which prints.
+fn follow(test: &str, page: &str, folder: &str) {
     if std::env::var_os("GPUNET_BIN_DIR").is_some() {
-        return common::skip("first_kernel", "needs cargo and the source tree");
+        return common::skip(test, "needs cargo and the source tree");
     }
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/your-first-kernel.md");
+    // Both pages build into one folder, and cargo lets one of them at it at a time.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(page);
     let steps = steps(&fs::read_to_string(page).unwrap());
     let count = |which: fn(&Step) -> bool| steps.iter().filter(|step| which(step)).count();
     // A page that this test no longer understands would be followed in no time.
     assert_eq!(count(|step| matches!(step, Step::Write(..))), 5);
     assert_eq!(count(|step| matches!(step, Step::Run(..))), 2);
     assert_eq!(count(|step| matches!(step, Step::Run(_, Some(_)))), 1);
-    let reader = Reader::new();
+    let reader = Reader::new(folder);
     for step in &steps {
         reader.follow(step);
     }
+}
+
+#[test]
+fn first_kernel() {
+    follow("first_kernel", "your-first-kernel.md", "shout");
+}
+
+#[test]
+fn a_server() {
+    follow("a_server", "servers.md", "lines");
 }
 
 #[test]

@@ -1,0 +1,38 @@
+//! Errors whose `Debug` is their sentence: `main` prints an error that it returns by `Debug`, as does
+//! `unwrap`, and `Error: NoDriver` helps nobody (decision 87).
+
+/// Has `Debug` of error types print what `Display` does.
+macro_rules! debug_as_sentence {
+    ($($error:ty),* $(,)?) => { $(
+        impl std::fmt::Debug for $error {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(self, f)
+            }
+        }
+    )* };
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{GpuError, KernelError, LaunchError, NetError, Rule};
+
+    /// As a program's `main` prints what it returns.
+    fn printed(error: impl Into<Box<dyn std::error::Error>>) -> String {
+        format!("Error: {:?}", error.into())
+    }
+
+    #[test]
+    fn main_prints_sentences() {
+        let text = printed(GpuError::NoDriver);
+        assert!(text.starts_with("Error: no CUDA driver (libcuda.so.1 not found)"), "{text}");
+        let killed = || KernelError::Killed { kernel: "k".to_owned() };
+        let sentence = "Error: kernel 'k' was killed by the host";
+        assert_eq!(printed(killed()), sentence);
+        assert_eq!(printed(LaunchError::Kernel(killed())), sentence);
+        let text = printed(NetError::Gpu(GpuError::NoDriver));
+        assert!(text.starts_with("Error: no CUDA driver"), "{text}");
+        assert_eq!(printed(NetError::Setting("x")), "Error: a net cannot be made so: x");
+        let text = printed("nonsense".parse::<Rule>().unwrap_err());
+        assert!(text.starts_with("Error: `nonsense` is no rule"), "{text}");
+    }
+}
