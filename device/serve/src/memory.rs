@@ -93,7 +93,9 @@ impl Memory {
     /// many bytes.
     pub const fn bytes<S>(connections: u32, heap: usize) -> usize {
         let each = size_of::<Record>() + stride(size_of::<S>());
-        CONTROL + (connections as usize * each).next_multiple_of(64) + heap.next_multiple_of(64)
+        CONTROL
+            + (connections as usize * each).next_multiple_of(64)
+            + Heap::bytes(heap).next_multiple_of(64)
     }
 
     /// What a launch takes: a buffer of [`Memory::bytes`], for so many connections with a state of type

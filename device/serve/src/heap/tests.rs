@@ -52,6 +52,8 @@ fn all_of_a_region_is_used_and_nothing_beyond() {
             blocks.push(block);
         }
         assert_eq!(blocks.len(), heap.pages, "{bytes}");
+        let made = Heap::new(region(Heap::bytes(bytes)));
+        assert!((bytes..bytes + PAGE * UNIT).contains(&(made.capacity() as usize)), "{bytes}");
     }
 }
 
