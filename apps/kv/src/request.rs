@@ -22,9 +22,7 @@ pub(crate) struct Request {
     pub(crate) count: usize,
     /// Where the first arguments stand, so that their headers are read once.
     spans: [Span; CACHED],
-    /// How many of them are known.
-    cached: usize,
-    /// Where the first argument's header, or its first letter, stands.
+    /// Where the header of the argument behind those stands, or the first letter of a line.
     first: usize,
     inline: bool,
     /// Bytes of the request.
@@ -131,16 +129,10 @@ fn unusual_header(input: SharedBuf, start: usize) -> Line {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Progress {
-    count: u32,
-    /// Arguments that were not seen whole.
-    left: u32,
-    /// Where the first argument's header stands, and that of the first one left.
-    first: u32,
+    /// Arguments that were seen whole.
+    done: u32,
+    /// Where the header of the next one stands.
     at: u32,
-}
-
-impl Progress {
-    const NONE: Self = Self { count: 0, left: 0, first: 0, at: 0 };
 }
 
 /// Reads the request at the beginning of the input, which is not empty.
@@ -149,25 +141,27 @@ pub(crate) fn parse(input: SharedBuf, progress: &mut Progress) -> Parsed {
     if input.get(0) != Some(b'*') {
         return words(input);
     }
-    if progress.count == 0 {
-        let (count, first) = match header(input, 0) {
-            Line::Number(count, first) if count <= MOST_ARGUMENTS => (count, first),
-            Line::Number(..) | Line::Wrong => return Parsed::Wrong(Wrong::Count),
-            Line::Incomplete => return Parsed::More(0),
-            Line::Long => return Parsed::Wrong(Wrong::LongLine),
-        };
-        if count <= 0 {
-            return Parsed::Nothing(first);
-        }
-        let (count, first) = (count as u32, first as u32);
-        *progress = Progress { count, left: count, first, at: first };
+    let (count, first) = match header(input, 0) {
+        Line::Number(count, first) if count <= MOST_ARGUMENTS => (count, first),
+        Line::Number(..) | Line::Wrong => return Parsed::Wrong(Wrong::Count),
+        Line::Incomplete => return Parsed::More(0),
+        Line::Long => return Parsed::Wrong(Wrong::LongLine),
+    };
+    if count <= 0 {
+        return Parsed::Nothing(first);
     }
-    // Those of a request that came in parts are read again.
-    let cached =
-        if progress.left == progress.count { CACHED.min(progress.count as usize) } else { 0 };
-    let mut spans = [Span::default(); CACHED];
-    while progress.left > 0 {
-        let at = progress.at as usize;
+    let (count, mut at) = (count as usize, first);
+    let mut request =
+        Request { input, count, spans: [Span::default(); CACHED], first, inline: false, length: 0 };
+    let mut index = 0;
+    while index < count {
+        if index == CACHED && progress.done as usize > CACHED {
+            (index, at) = (progress.done as usize, progress.at as usize);
+            continue;
+        }
+        if index > CACHED {
+            *progress = Progress { done: index as u32, at: at as u32 };
+        }
         match input.get(at) {
             None => return Parsed::More(0),
             Some(b'$') => {}
@@ -181,26 +175,26 @@ pub(crate) fn parse(input: SharedBuf, progress: &mut Progress) -> Parsed {
             Line::Incomplete => return Parsed::More(0),
             Line::Long => return Parsed::Wrong(Wrong::LongLine),
         };
-        let next = start + length + 2;
-        if next > input.len() {
-            return match next <= MOST_REQUEST {
-                true => Parsed::More(next),
+        at = start + length + 2;
+        if at > input.len() {
+            return match at <= MOST_REQUEST {
+                true => Parsed::More(at),
                 false => Parsed::Wrong(Wrong::LongRequest),
             };
         }
         let span = Span { start: start as u32, length: length as u32 };
         // Written out: an array that is indexed would lie in memory.
-        match progress.count - progress.left {
-            0 => spans[0] = span,
-            1 => spans[1] = span,
-            2 => spans[2] = span,
+        match index {
+            0 => (request.spans[0], request.first) = (span, at),
+            1 => (request.spans[1], request.first) = (span, at),
+            2 => (request.spans[2], request.first) = (span, at),
             _ => {}
         }
-        (progress.at, progress.left) = (next as u32, progress.left - 1);
+        index += 1;
     }
-    let Progress { count, first, at, .. } = core::mem::replace(progress, Progress::NONE);
-    let (count, first, length) = (count as usize, first as usize, at as usize);
-    Parsed::Request(Request { input, count, spans, cached, first, inline: false, length })
+    *progress = Progress { done: 0, at: 0 };
+    request.length = at;
+    Parsed::Request(request)
 }
 
 /// Reads a line of words.
@@ -214,8 +208,7 @@ fn words(input: SharedBuf) -> Parsed {
         return if end > MOST_LINE { Parsed::Wrong(Wrong::LongLine) } else { Parsed::More(0) };
     }
     let spans = [Span::default(); CACHED];
-    let mut request =
-        Request { input, count: 0, spans, cached: 0, first: 0, inline: true, length: end + 1 };
+    let mut request = Request { input, count: 0, spans, first: 0, inline: true, length: end + 1 };
     let mut at = 0;
     loop {
         match request.word(at) {
@@ -236,15 +229,9 @@ impl Request {
 
     /// All of it was parsed: for a request whose answer goes on later.
     pub(crate) fn progress(self) -> Progress {
-        match self.inline {
-            true => Progress::NONE,
-            false => Progress {
-                count: self.count as u32,
-                left: 0,
-                first: self.first as u32,
-                at: self.length as u32,
-            },
-        }
+        // A line is short, and parsed anew.
+        let done = if self.inline { 0 } else { self.count as u32 };
+        Progress { done, at: self.length as u32 }
     }
 
     /// The word of a line from `at` on, and where the next may begin.
@@ -301,7 +288,7 @@ impl Arguments {
     #[inline(always)]
     pub(crate) fn next(&mut self) -> SharedBuf {
         let index = self.request.count - self.left;
-        if self.left == 0 || index >= self.request.cached {
+        if self.left == 0 || index >= CACHED || self.request.inline {
             return self.next_by_header();
         }
         self.left -= 1;
@@ -311,9 +298,7 @@ impl Arguments {
             1 => second,
             _ => third,
         };
-        let (start, length) = (span.start as usize, span.length as usize);
-        self.at = start + length + 2;
-        self.request.input.slice(start, length)
+        self.request.input.slice(span.start as usize, span.length as usize)
     }
 
     /// The next one, whose place is not known yet.

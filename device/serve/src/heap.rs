@@ -40,6 +40,12 @@ const PAGE_HINT: usize = 2;
 const SLOT_HINTS: usize = 4;
 const TAKEN: usize = 32;
 const _: () = assert!(SLOT_HINTS + CLASSES <= TAKEN);
+/// Bitmaps with a bit for each page.
+const BITMAPS: usize = 1 + CLASSES;
+/// Words in front of what there is for each page, and what rounding up may take.
+const FIXED: usize = TAKEN + BITMAPS + UNIT / 8;
+/// Words of 64 pages, with what is known of them.
+const PAGES_WORDS: usize = PAGE_WORDS * 64 + BITMAPS;
 /// Words of a page's bits.
 const SLOT_WORDS: usize = PAGE / 64;
 /// Words of a page and of what is known of it, without the bitmaps.
@@ -143,10 +149,14 @@ impl Heap {
     /// names the same region has the same heap.
     #[inline(always)]
     pub const fn new(region: SharedBuf) -> Self {
-        let bitmaps = 1 + CLASSES;
-        // Without what rounding up may take.
-        let words = (region.len() / 8).saturating_sub(TAKEN + bitmaps + UNIT / 8);
-        Self { region, pages: words * 64 / (PAGE_WORDS * 64 + bitmaps) }
+        let words = (region.len() / 8).saturating_sub(FIXED);
+        Self { region, pages: words * 64 / PAGES_WORDS }
+    }
+
+    /// How large the region of a heap has to be that can hand out so many bytes.
+    pub const fn bytes(capacity: usize) -> usize {
+        let pages = capacity.div_ceil(PAGE * UNIT);
+        (FIXED + (pages * PAGES_WORDS).div_ceil(64)) * 8
     }
 
     #[inline(always)]
@@ -163,7 +173,7 @@ impl Heap {
     }
 
     const fn states(self) -> usize {
-        TAKEN + (1 + CLASSES) * self.bitmap()
+        TAKEN + BITMAPS * self.bitmap()
     }
 
     const fn slots(self) -> usize {

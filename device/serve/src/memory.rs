@@ -93,7 +93,9 @@ impl Memory {
     /// many bytes.
     pub const fn bytes<S>(connections: u32, heap: usize) -> usize {
         let each = size_of::<Record>() + stride(size_of::<S>());
-        CONTROL + (connections as usize * each).next_multiple_of(64) + heap.next_multiple_of(64)
+        CONTROL
+            + (connections as usize * each).next_multiple_of(64)
+            + Heap::bytes(heap).next_multiple_of(64)
     }
 
     /// What a launch takes: a buffer of [`Memory::bytes`], for so many connections with a state of type
@@ -166,8 +168,7 @@ impl Memory {
     pub(crate) fn take_record(self) -> Option<u32> {
         let (free, records) = (self.word(FREE_WORD)?, self.records());
         let mut old = free.load(Acquire);
-        loop {
-            let Some(number) = (old as u32).checked_sub(1) else { break };
+        while let Some(number) = (old as u32).checked_sub(1) {
             // If another thread takes it meanwhile, the count in the upper half has changed.
             let next = records.get(number as usize)?.next_free;
             let new = (((old >> 32) + 1) << 32) | u64::from(next);

@@ -82,7 +82,7 @@ pub fn serve<G: Group, P: Protocol<G>>(
     }
     let events = staging.first(EVENTS * size_of::<Event>()).cast::<Event>();
     let stages = staging.slice(EVENTS * size_of::<Event>(), usize::MAX);
-    let half = stages.len() / 2 & !15;
+    let half = (stages.len() / 2) & !15;
     // An event is one connection that may be gone again: accept must not wait.
     Errno::check(gsetsockopt(on.net(), on.group(), listener, SocketOption::NonBlocking, 1))?;
     let poller = Poller::new(on)?;

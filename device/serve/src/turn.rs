@@ -98,7 +98,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
                 Ok(0) => record.flags |= ENDED,
                 Ok(got) => {
                     have += got as usize;
-                    round.received = got as u64;
+                    round.received = got;
                     round.drained = (got as usize) < room.len();
                 }
                 Err(Errno::EAGAIN) => {}

@@ -26,7 +26,7 @@ fn classes_grow_by_half_or_a_third_and_cover_every_size() {
         assert!(!smaller || class_units(class - 1) < units);
     }
     assert_eq!(class_of(MOST / UNIT + 1), None);
-    assert!(MOST > (1 << 20) + 4096, "a value of 1 MiB with its key has to fit");
+    const { assert!(MOST > (1 << 20) + 4096, "a value of 1 MiB with its key has to fit") };
 }
 
 #[test]
@@ -52,6 +52,8 @@ fn all_of_a_region_is_used_and_nothing_beyond() {
             blocks.push(block);
         }
         assert_eq!(blocks.len(), heap.pages, "{bytes}");
+        let made = Heap::new(region(Heap::bytes(bytes)));
+        assert!((bytes..bytes + PAGE * UNIT).contains(&(made.capacity() as usize)), "{bytes}");
     }
 }
 
