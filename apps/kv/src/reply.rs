@@ -184,6 +184,7 @@ pub(crate) fn wrong(client: &mut Client<'_>, what: Wrong) {
     client.write_bytes(b"-ERR Protocol error: ");
     match what {
         Wrong::LongLine => line(client, b"too big inline request"),
+        Wrong::Size => line(client, b"too big request"),
         Wrong::Quotes => line(client, b"unbalanced quotes in request"),
         Wrong::Count => line(client, b"invalid multibulk length"),
         Wrong::Length => line(client, b"invalid bulk length"),

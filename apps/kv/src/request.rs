@@ -51,6 +51,8 @@ pub(crate) enum Parsed {
 pub(crate) enum Wrong {
     /// A line without an end.
     LongLine,
+    /// A request that is larger than the server keeps.
+    Size,
     /// A line of words whose quotes do not match.
     Quotes,
     /// The number of arguments.

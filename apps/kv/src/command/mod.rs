@@ -8,10 +8,10 @@ mod strings;
 mod text;
 
 use gpunet_device::buf::Plain;
-use gpunet_serve::{Block, Step};
+use gpunet_serve::{Block, Options, Step};
 
 use crate::reply::{self, Client};
-use crate::request::{self, Arguments, Parsed, keyword, word};
+use crate::request::{self, Arguments, Parsed, Wrong, keyword, word};
 use crate::{Kv, Word};
 
 /// What is kept for each client.
@@ -56,6 +56,9 @@ macro_rules! commands {
     };
 }
 
+/// The largest request: the server would close the connection without a word.
+const MOST_REQUEST: usize = Options::DEFAULT.most_request as usize;
+
 /// As many as there are.
 const ANY: usize = usize::MAX;
 
@@ -74,6 +77,10 @@ pub(crate) fn answer(kv: &mut Kv, client: &mut Client<'_>) -> Step {
     let request = match request::parse(client.input()) {
         Parsed::Request(request) => request,
         Parsed::Nothing(bytes) => return Step::Consumed(bytes),
+        Parsed::More(bytes) if bytes.max(client.input().len() + 1) > MOST_REQUEST => {
+            reply::wrong(client, Wrong::Size);
+            return Step::Close;
+        }
         Parsed::More(bytes) => return Step::More(bytes),
         Parsed::Wrong(what) => {
             reply::wrong(client, what);
