@@ -165,7 +165,9 @@ impl Abuser {
     }
 
     fn assert_large(&mut self, client: &mut Client) -> Result<(), Failure> {
-        let answer = client.try_answer()?;
+        let answer = client
+            .try_answer()
+            .map_err(|error| Failure::during(&format!("GET {LARGE_KEY}"), error))?;
         self.done.checked += 1;
         if answer == bulk(&self.large) {
             return Ok(());

@@ -71,7 +71,13 @@ fn a_mebibyte_goes_both_ways() {
         let expected: &[u8] = b"-ERR Protocol error: invalid bulk length\r\n";
         assert!(answer.is_empty() || answer == expected, "{}", show(&answer));
     }
-    assert_eq!(client.ask(&["EXISTS", "larger"]), b":0\r\n");
+    let words = [b"MSET".as_slice(), b"larger", &large, b"larger still", &large];
+    let mut sender = watched.client();
+    let _ = sender.send(&request(&words));
+    let answer = sender.rest().expect("the connection ends");
+    let expected: &[u8] = b"-ERR Protocol error: too big request\r\n";
+    assert!(answer.is_empty() || answer == expected, "{}", show(&answer));
+    assert_eq!(client.ask(&["EXISTS", "larger", "larger still"]), b":0\r\n");
     drop(client);
     watched.end();
 }

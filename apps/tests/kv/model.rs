@@ -11,6 +11,8 @@ use crate::soak::{Failure, LIMIT};
 /// The largest value, and the largest that is drawn often.
 const MIB: usize = 1 << 20;
 const LARGE: u64 = 300 << 10;
+/// What a request may have of values: it has up to 2 MiB in all.
+const REQUEST: usize = 2 * MIB - 4096;
 /// Keys of a client.
 const KEYS: u64 = 64;
 /// Connections that it has at a time: its requests come to several blocks of the kernel.
@@ -151,8 +153,13 @@ impl Checker {
             }
             8 => {
                 let mut words = vec![word("MSET")];
+                let mut left = REQUEST;
                 for _ in 0..self.draw.between(1, 6) {
                     let (key, value) = (self.key(), self.value());
+                    if value.len() > left {
+                        break;
+                    }
+                    left -= value.len();
                     self.store(&key, value.clone());
                     words.extend([key, value]);
                 }
@@ -238,7 +245,10 @@ impl Checker {
     fn compare(&mut self, at: usize, drawn: Vec<(Vec<Vec<u8>>, Expected)>) -> Result<(), Failure> {
         let requests: Vec<u8> = drawn.iter().flat_map(|(words, _)| request(words)).collect();
         let begin = Instant::now();
-        let answers = self.clients[at].try_exchange(&requests, drawn.len())?;
+        let answers = self.clients[at].try_exchange(&requests, drawn.len()).map_err(|error| {
+            let names: Vec<_> = drawn.iter().map(|(words, _)| show(&words[0])).collect();
+            Failure::during(&format!("{} bytes of {}", requests.len(), names.join(" ")), error)
+        })?;
         if begin.elapsed() > LIMIT {
             return Err(Failure::Hung(format!("answered after {:?}", begin.elapsed())));
         }

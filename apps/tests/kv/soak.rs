@@ -35,6 +35,17 @@ pub(crate) enum Failure {
     Leaked(String),
 }
 
+impl Failure {
+    /// What was done when an exchange failed.
+    pub(crate) fn during(what: &str, error: io::Error) -> Self {
+        match Self::from(error) {
+            Self::Lost(error) => Self::Lost(format!("{what}: {error}")),
+            Self::Hung(error) => Self::Hung(format!("{what}: {error}")),
+            leaked @ Self::Leaked(_) => leaked,
+        }
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -16,7 +16,7 @@ use gpunet_host::{Gpu, GpuChoice, GpuKind};
 /// Commands: GET SET (EX PX EXAT PXAT NX XX GET KEEPTTL) GETSET GETDEL MGET MSET SETNX SETEX PSETEX
 /// APPEND STRLEN INCR DECR INCRBY DECRBY DEL UNLINK EXISTS TOUCH TYPE EXPIRE PEXPIRE EXPIREAT TTL PTTL
 /// PERSIST SCAN DBSIZE FLUSHALL FLUSHDB PING ECHO SELECT HELLO INFO CLIENT CONFIG COMMAND TIME RESET QUIT.
-/// Keys and values have up to 1 MiB. A command of several keys takes effect key by key.
+/// Keys and values have up to 1 MiB, requests up to 2 MiB. A command of several keys takes effect key by key.
 #[derive(Debug, Parser)]
 #[command(name = "kv", version)]
 #[command(after_help = crate::statistics::JSON_HELP)]
