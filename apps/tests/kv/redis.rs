@@ -75,10 +75,6 @@ fn scanned(client: &mut Client, pattern: &[u8]) -> (BTreeSet<Vec<u8>>, usize) {
         keys.extend(found);
         requests += 1;
         if cursor == b"0" {
-            if pattern != b"*" {
-                // Redis finds the empty key by this pattern alone, not by `**`.
-                keys.remove(&[][..]);
-            }
             return (keys, requests);
         }
     }
