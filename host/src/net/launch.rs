@@ -113,10 +113,8 @@ impl Net {
 
     /// A place for a launch, and its number among all launches of the net.
     fn take_slot(&self) -> Result<(u32, u64), NetError> {
+        self.check_faults()?;
         let mut running = self.launches.lock();
-        if running.faulted {
-            return Err(NetError::Faulted);
-        }
         let slot = (0..MAX_LAUNCHES)
             .find(|slot| !running.taken.contains(slot))
             .ok_or(NetError::TooManyLaunches(MAX_LAUNCHES))?;

@@ -10,6 +10,7 @@ use gpunet_device::abi::option::SocketOption;
 use gpunet_device::{Handle, SocketAddr};
 
 use super::{ANSWER, Net, NetError};
+use crate::gpu::GpuError;
 use crate::pool::Account;
 use crate::proxy::entry::{Entry, Owner, Wishes};
 use crate::proxy::message::{Message, Released};
@@ -151,8 +152,13 @@ impl Net {
     }
 
     /// No kernel would ever use a socket of a net that launches no more.
-    fn check_faults(&self) -> Result<(), NetError> {
-        if self.launches.lock().faulted { Err(NetError::Faulted) } else { Ok(()) }
+    pub(super) fn check_faults(&self) -> Result<(), NetError> {
+        match self.gpu.lost() {
+            // Of another net's kernel, perhaps, before the supervisor has looked.
+            Some(cause) => Err(GpuError::ContextLost { cause }.into()),
+            None if self.launches.lock().faulted => Err(NetError::Faulted),
+            None => Ok(()),
+        }
     }
 
     /// Takes a socket back from kernels, once none runs on this net: the system's socket, and
