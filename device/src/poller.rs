@@ -33,7 +33,8 @@
 //! | time-outs | those of the net |
 //! | the poller that watches it | none |
 //!
-//! `host/e2e/tests/suite/events.rs` and `pollers.rs` show each line.
+//! Most lines are shown by `host/e2e/tests/suite/events.rs` and `pollers.rs`; what arming costs and the order of
+//! events are read from the proxy.
 //!
 //! An event of a socket that is removed, closed, or added again is withdrawn: the proxy clears what
 //! it tells of, and a wait leaves it out. `gpoll` does not look into the ring: it calls a poller
