@@ -220,8 +220,12 @@ unsafe impl<T: KernelArg> LaunchArg<T> for &BoundArg<T> {
 }
 
 /// A tuple of [`LaunchArg`]s for the [`KernelArgs`] `A`.
+///
+/// # Safety
+/// What is resolved goes to the launch alone: an address that is kept would outlive its memory.
 #[cfg(not(target_arch = "nvptx64"))]
-pub trait LaunchArgs<A> {
+#[allow(unsafe_code, reason = "an unsafe trait")]
+pub unsafe trait LaunchArgs<A> {
     /// The kernel's arguments.
     fn resolve(self, launching: &mut Launching) -> A;
 }
@@ -229,7 +233,11 @@ pub trait LaunchArgs<A> {
 #[cfg(not(target_arch = "nvptx64"))]
 macro_rules! launch_tuples {
     ($($($name:ident $given:ident)*;)*) => { $(
-        impl<$($name, $given: LaunchArg<$name>),*> LaunchArgs<($($name,)*)> for ($($given,)*) {
+        // SAFETY: the tuple of what is resolved, and nothing else.
+        #[allow(unsafe_code, reason = "an unsafe trait")]
+        unsafe impl<$($name, $given: LaunchArg<$name>),*> LaunchArgs<($($name,)*)>
+            for ($($given,)*)
+        {
             #[allow(non_snake_case, unused_variables, clippy::unused_unit)]
             fn resolve(self, launching: &mut Launching) -> ($($name,)*) {
                 let ($($given,)*) = self;

@@ -2,9 +2,16 @@
 
 use gpunet_device::SharedBuf;
 
+/// Steps of matching that one command may take.
+pub(crate) const STEPS: u32 = 1 << 22;
+
 /// Whether the text matches. Looks back at the last `*` only, so its time is bounded by the product of
-/// both lengths.
-pub(crate) fn matches(pattern: SharedBuf, text: impl Fn(usize) -> Option<u8>) -> bool {
+/// both lengths; each turn takes one of `steps`, and without any left nothing matches.
+pub(crate) fn matches(
+    pattern: SharedBuf,
+    text: impl Fn(usize) -> Option<u8>,
+    steps: &mut u32,
+) -> bool {
     // As Redis has it: nothing but the empty pattern takes an empty text.
     if text(0).is_none() {
         return pattern.is_empty();
@@ -12,6 +19,10 @@ pub(crate) fn matches(pattern: SharedBuf, text: impl Fn(usize) -> Option<u8>) ->
     let (mut p, mut t) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
     loop {
+        if *steps == 0 {
+            return false;
+        }
+        *steps -= 1;
         let step = match pattern.get(p) {
             Some(b'*') => {
                 star = Some((p + 1, t));

@@ -54,7 +54,7 @@ pub enum Word {
     ClockOffset = 6,
     /// When the kernel began, on the GPU's clock.
     Begin = 7,
-    /// The error that ended the last block to leave; 0 if it left as asked.
+    /// The error that ended a block; 0 if all left as asked.
     Ended = 8,
 }
 
@@ -73,6 +73,10 @@ kernel_arg! {
         pub locks: Shared<u32>,
         /// [`WORDS`] words. Zeroed.
         pub words: Shared<u64>,
+        /// What the hash of keys is mixed with, drawn by the program.
+        pub first_secret: u64,
+        /// The same.
+        pub second_secret: u64,
         /// Port, for INFO.
         pub port: u32,
         /// Unused.
@@ -143,10 +147,10 @@ kernels! {
         let ended = gpunet_serve::serve(on, listener, memory, options, staging, &mut kv);
         kv.publish_counts(on);
         if group.is_leader()
+            && let Err(Errno(number)) = ended
             && let Some(word) = store.words.atomic(Word::Ended as usize)
         {
-            let errno = ended.err().map_or(0, |Errno(number)| number as u64);
-            word.store(errno, core::sync::atomic::Ordering::Relaxed);
+            word.store(number as u64, core::sync::atomic::Ordering::Relaxed);
         }
     }
 }

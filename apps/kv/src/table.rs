@@ -41,6 +41,8 @@ pub(crate) struct Table {
     words: Shared<u64>,
     /// From the GPU's clock to the time since 1970, ns.
     clock_offset: u64,
+    /// Of the hash.
+    secret: [u64; 2],
 }
 
 /// A bucket that the group has locked, and what it holds of a key.
@@ -68,19 +70,20 @@ impl Opened {
     }
 }
 
-/// 64 bits of a key.
+/// 64 bits of a key. Products of 128 bits, folded, with words that clients do not know: else they
+/// could send keys that all fall into one bucket.
 #[inline(always)]
-fn hash_of(key: SharedBuf) -> u64 {
-    const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
-    let mut hash = (key.len() as u64).wrapping_mul(FACTOR);
-    let mut at = 0;
+fn hash_of(key: SharedBuf, [first, second]: [u64; 2]) -> u64 {
+    let fold = |a: u64, b: u64| {
+        let product = u128::from(a) * u128::from(b);
+        product as u64 ^ (product >> 64) as u64
+    };
+    let (mut hash, mut at) = (second, 0);
     while at < key.len() {
-        hash = (hash ^ key.word_at(at)).wrapping_mul(FACTOR);
-        hash ^= hash >> 32;
-        at += 8;
+        hash = fold(key.word_at(at) ^ first, key.word_at(at + 8) ^ hash);
+        at += 16;
     }
-    hash = hash.wrapping_mul(0xD6E8_FEB8_6659_FD93);
-    hash ^ hash >> 32
+    fold(hash ^ first, key.len() as u64 ^ second)
 }
 
 const fn value_offset(key_length: usize) -> usize {
@@ -89,7 +92,8 @@ const fn value_offset(key_length: usize) -> usize {
 
 impl Table {
     pub(crate) fn new(heap: Heap, store: Store, clock_offset: u64) -> Self {
-        Self { heap, heads: store.heads, locks: store.locks, words: store.words, clock_offset }
+        let Store { heads, locks, words, first_secret, second_secret, .. } = store;
+        Self { heap, heads, locks, words, clock_offset, secret: [first_secret, second_secret] }
     }
 
     /// Buckets.
@@ -137,7 +141,7 @@ impl Table {
     /// the bucket could not be had. [`Self::close`] follows.
     #[inline(never)]
     pub(crate) fn open<G: Group>(&self, group: G, key: SharedBuf, writing: bool) -> Option<Opened> {
-        let hash = hash_of(key);
+        let hash = hash_of(key, self.secret);
         let bucket = hash as usize & (self.buckets() - 1);
         let mut opened = Opened {
             bucket,

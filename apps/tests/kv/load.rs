@@ -254,3 +254,45 @@ fn clients_that_are_killed_harm_nobody() {
     await_clients(watched.control(), 2);
     watched.end();
 }
+
+#[test]
+fn long_requests_come_whole_through_rings_of_any_size() {
+    for ring in ["4K", "32K", "64K", "1M"] {
+        let watched = Watched::start(&["--ring", ring, "--blocks", "1"]);
+        // Another client keeps the block busy, so that much has come when it looks.
+        let (mut client, mut busy) = (watched.client(), watched.client());
+        for (turn, length) in [200_000, 60_000, 33_000, 500_000].into_iter().enumerate() {
+            let large = value(turn as u64, length);
+            busy.send(&request(&["PING"]).repeat(200)).expect("it takes requests");
+            assert_eq!(client.ask(&[b"SET".as_slice(), b"k", &large]), b"+OK\r\n", "{ring}");
+            assert!(client.ask(&["GET", "k"]) == bulk(&large), "{ring}");
+            for _ in 0..200 {
+                assert_eq!(busy.answer(), b"+PONG\r\n");
+            }
+        }
+        drop((client, busy));
+        watched.end();
+    }
+}
+
+#[test]
+fn a_pattern_that_takes_for_ever_is_an_error() {
+    let watched = Watched::start(&["--blocks", "1"]);
+    let mut client = watched.client();
+    let key = vec![b'a'; 300_000];
+    assert_eq!(client.ask(&[b"SET".as_slice(), &key, b"x"]), b"+OK\r\n");
+    let pattern = [b"*".as_slice(), &vec![b'a'; 50_000], b"b"].concat();
+    let (mut cursor, mut refused) = (b"0".to_vec(), false);
+    for _ in 0..10_000 {
+        let answer = client.ask(&[b"SCAN".as_slice(), &cursor, b"MATCH", &pattern]);
+        refused = answer.starts_with(b"-ERR the pattern takes too long");
+        let next = answer.split(|byte| *byte == b'\n').nth(2).unwrap_or(b"0\r");
+        cursor = next.strip_suffix(b"\r").unwrap_or(next).to_vec();
+        if refused || cursor == b"0" {
+            break;
+        }
+    }
+    assert!(refused, "the bucket of the key was passed");
+    drop(client);
+    watched.end();
+}

@@ -16,6 +16,8 @@ const LISTENER: u64 = u64::MAX;
 const EVENTS: usize = 32;
 /// Waits between two looks at the time while there is much to do.
 const WAITS_PER_TIME: u32 = 16;
+/// Connections that a tick accepts at most: clients that come without end must not keep a group.
+const ACCEPTS_PER_TICK: u32 = 64;
 /// How often a group tries to accept while others do.
 const ACCEPT_TRIES: u32 = 1000;
 /// The least shared memory that [`serve`] works with: events, and a stage for input and output each.
@@ -77,7 +79,8 @@ pub fn serve<G: Group, P: Protocol<G>>(
     protocol: &mut P,
 ) -> Result<(), Errno> {
     let needed = Memory::bytes::<P::State>(memory.connections, 0);
-    if staging.len() < LEAST_STAGING || memory.region.len() < needed {
+    let state_fits = size_of::<P::State>() <= memory.state_bytes as usize;
+    if staging.len() < LEAST_STAGING || memory.region.len() < needed || !state_fits {
         return Err(Errno::EINVAL);
     }
     let events = staging.first(EVENTS * size_of::<Event>()).cast::<Event>();
@@ -127,7 +130,11 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
                     self.close_idle(now);
                 }
                 // What an event told of while another group kept this one from it.
-                while self.accept(listener)? {}
+                for _ in 0..ACCEPTS_PER_TICK {
+                    if !self.accept(listener)? {
+                        break;
+                    }
+                }
                 self.protocol.tick(self.on, self.memory);
             }
         }

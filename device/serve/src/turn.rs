@@ -10,6 +10,11 @@ use crate::heap::{Block, MOST};
 use crate::memory::Counter;
 use crate::server::Server;
 
+/// A receive that gives fewer bytes than this, and than there is room for, has emptied the ring.
+const WHOLE: usize = 16 << 10;
+/// What a request may have reserved before it has come: a client that only says that it will send
+/// much gets no more.
+const AHEAD: usize = 64 << 10;
 /// How often a connection is received from at one event; then others have their turn.
 const ROUNDS: u32 = 8;
 
@@ -99,7 +104,8 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
                 Ok(got) => {
                     have += got as usize;
                     round.received = got;
-                    round.drained = (got as usize) < room.len();
+                    // Of much that is there a receive gives a part, whatever there is room for.
+                    round.drained = (got as usize) < room.len().min(WHOLE);
                 }
                 Err(Errno::EAGAIN) => {}
                 Err(errno) => self.output.failed = Some(errno),
@@ -215,8 +221,8 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
             return;
         }
         let most = (self.options.most_request as usize).min(MOST);
-        // A block that has room for all of the request stays.
-        if !record.input.is_none() && used == 0 && have < buffer.len() && needed <= buffer.len() {
+        // A block that has room for more of the request stays.
+        if !record.input.is_none() && used == 0 && have < buffer.len() {
             record.input_len = have as u32;
             return;
         }
@@ -227,7 +233,9 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         }
         let mut block = Block::NONE;
         if group.is_leader() {
-            let wanted = if waits { left } else { needed.max((left * 2).min(most)).max(left) };
+            let known = if needed > 0 { needed } else { left * 2 };
+            let wanted = known.min((left * 4).max(AHEAD)).min(most).max(left + 1);
+            let wanted = if waits { left } else { wanted };
             block = heap.allocate(wanted).unwrap_or(Block::NONE);
         }
         let [block] = group.broadcast([block.0]);

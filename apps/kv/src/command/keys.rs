@@ -11,6 +11,8 @@ use crate::{Kv, glob, number};
 
 /// Bytes of keys that one SCAN answers with, at most; one key more than that is not a limit.
 const SCAN_BYTES: usize = 32 << 10;
+/// In place of a cursor: one bucket's keys take more steps to match than a command may.
+const TOO_LONG: u64 = u64::MAX;
 /// Buckets that one SCAN looks through, at most.
 const SCAN_BUCKETS: usize = 4096;
 
@@ -242,6 +244,9 @@ pub(super) fn scan(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     }
     let [block, next, found, length] = group.broadcast([block.0, next, found, length]);
     let block = Block(block);
+    if block.is_none() && next == TOO_LONG {
+        return reply::error(client, b"ERR the pattern takes too long to match");
+    }
     if block.is_none() {
         return reply::out_of_memory(client);
     }
@@ -266,13 +271,15 @@ fn gather(kv: &Kv, heap: Heap, cursor: usize, wanted: &Wanted) -> (Block, u64, u
     let Some(mut block) = heap.allocate(SCAN_BYTES) else { return none };
     let mut text = Text::new(heap.memory(block));
     let (mut bucket, mut found) = (cursor, 0);
+    let mut steps = glob::STEPS;
     let end = cursor.saturating_add(SCAN_BUCKETS).min(table.buckets());
     while bucket < end && found < wanted.count {
         let (before, mut more) = (text.length(), 0);
         let (mut needed, mut fits) = (0, true);
         let had = table.keys_of(bucket, |key| {
-            let matches =
-                wanted.pattern.is_none_or(|pattern| glob::matches(pattern, |at| key.get(at)));
+            let matches = wanted
+                .pattern
+                .is_none_or(|pattern| glob::matches(pattern, |at| key.get(at), &mut steps));
             if wanted.strings && matches {
                 // The header and both line ends are shorter than this.
                 needed += key.len() + 32;
@@ -284,13 +291,17 @@ fn gather(kv: &Kv, heap: Heap, cursor: usize, wanted: &Wanted) -> (Block, u64, u
             }
         });
         // A bucket is answered as a whole, or the next time.
-        if had && fits {
+        if had && fits && steps > 0 {
             (bucket, found) = (bucket + 1, found + more);
             continue;
         }
         text.cut(before);
-        if before > 0 || !had {
+        if before > 0 || !had || steps == 0 && bucket > cursor {
             break;
+        }
+        if steps == 0 {
+            heap.free(block);
+            return (Block::NONE, TOO_LONG, 0, 0);
         }
         // One bucket of long keys: more memory, or none is left for this.
         heap.free(block);

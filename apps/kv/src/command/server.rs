@@ -242,9 +242,9 @@ fn config(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     }
     let matches = |name: &[u8]| {
         let mut patterns = arguments;
-        let mut found = false;
+        let (mut found, mut steps) = (false, glob::STEPS);
         while patterns.left() > 0 {
-            found |= glob::matches(patterns.next(), |at| name.get(at).copied());
+            found |= glob::matches(patterns.next(), |at| name.get(at).copied(), &mut steps);
         }
         found
     };

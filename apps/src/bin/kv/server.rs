@@ -1,5 +1,6 @@
 //! Makes the memory, the net and the listener, runs the kernel, ends it in order.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, Instant};
 
 use gpunet_apps::failure::Failure;
@@ -27,6 +28,14 @@ const BYTES_PER_BUCKET: u64 = 256;
 const LEAST_PENDING: usize = 16 << 20;
 const MOST_PENDING: usize = 1 << 30;
 
+/// The most memory for keys and values: the table names entries in 40 bits.
+const MOST_MEMORY: u64 = 192 << 30;
+
+/// A number that clients cannot guess: the standard library's hashers are seeded by the system.
+fn draw_word() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
 /// What the kernel works on; freed once it has ended.
 pub(crate) struct Tables {
     pub(crate) memory: Buffer<u8>,
@@ -41,6 +50,9 @@ impl Tables {
     fn new(gpu: &Gpu, bytes: u64, connections: u32) -> Result<Self, Failure> {
         let too_much = || Failure::refused("--memory: more than this machine can address");
         let heap = usize::try_from(bytes).map_err(|_| too_much())?;
+        if bytes > MOST_MEMORY {
+            return Err(Failure::refused("--memory: at most 192G"));
+        }
         let pending = (heap / 8).clamp(LEAST_PENDING, MOST_PENDING);
         let buckets = (bytes / BYTES_PER_BUCKET).next_power_of_two().max(1024) as usize;
         Ok(Self {
@@ -99,7 +111,9 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
             &tables.heads,
             &tables.locks,
             &tables.words,
-            u32::from(options.listen.port()),
+            draw_word(),
+            draw_word(),
+            u32::from(address.port()),
             0_u32,
         ),
     );
