@@ -138,7 +138,9 @@ impl Relay {
 
 fn failed(error: NetError) -> io::Error {
     match error {
-        NetError::Socket { errno, .. } => io::Error::from_raw_os_error(errno.0),
+        NetError::Socket { errno, .. } | NetError::Listen { errno, .. } => {
+            io::Error::from_raw_os_error(errno.0)
+        }
         other => io::Error::other(other),
     }
 }

@@ -1,7 +1,7 @@
 //! What can go wrong with a net, and whose fault it is.
 
 use gpu_usermap::AccessError;
-use gpunet_device::{Errno, SocketAddr};
+use gpunet_device::{Domain, Errno, SocketAddr};
 
 use crate::gpu::{GpuError, KernelError};
 use crate::memory::WordsRefused;
@@ -37,7 +37,7 @@ pub enum NetError {
         source: std::io::Error,
     },
     /// The address's: nobody can listen there, or not so.
-    #[error("cannot listen at {address}: {call}: {errno}{}", listen_remedy(*.errno))]
+    #[error("cannot listen at {address}: {call}: {errno}{}", listen_remedy(*.errno, .address))]
     Listen {
         /// Where.
         address: Box<SocketAddr>,
@@ -79,13 +79,18 @@ pub enum NetError {
 debug_as_sentence!(NetError, LaunchError);
 
 /// What to do about it, where that is known.
-fn listen_remedy(errno: Errno) -> &'static str {
+fn listen_remedy(errno: Errno, address: &SocketAddr) -> &'static str {
     match errno {
+        Errno::EADDRINUSE if address.domain() == Some(Domain::Unix) => {
+            "; the path exists: if no server uses it, remove it, or choose another"
+        }
         Errno::EADDRINUSE => {
             "; another socket has that port: choose another one, or have both share it \
              (ListenOptions::reuse_port)"
         }
-        Errno::EACCES => "; ports below 1024 are for privileged programs",
+        Errno::EACCES if (1..1024).contains(&address.port()) => {
+            "; ports below 1024 are for privileged programs"
+        }
         _ => "",
     }
 }

@@ -154,7 +154,7 @@ impl GpuEnd {
 impl End for GpuEnd {
     fn serve(&self, service: Service, at: &SocketAddr) -> Result<Box<dyn Server + '_>, Failure> {
         let (listener, address) = self.net.listen(*at).map_err(|error| match error {
-            NetError::Socket { errno, .. } => {
+            NetError::Listen { errno, .. } => {
                 cannot_listen(at, &std::io::Error::from_raw_os_error(errno.0))
             }
             error => error.into(),
