@@ -48,14 +48,8 @@ pub enum Word {
     Hits = 3,
     /// Look-ups that did not.
     Misses = 4,
-    /// Commands answered.
-    Commands = 5,
-    /// Nanoseconds from the GPU's clock to the time since 1970, as the kernel found it.
-    ClockOffset = 6,
-    /// When the kernel began, on the GPU's clock.
-    Begin = 7,
     /// The error that ended a block; 0 if all left as asked.
-    Ended = 8,
+    Ended = 5,
 }
 
 /// Words of a store.

@@ -25,7 +25,7 @@ pub const ENTRY_BYTES: usize = 40;
 pub const MOST_VALUE: usize = 1 << 20;
 /// How long a group waits for a bucket: as no group keeps one while it waits for a client, only a
 /// kernel that is in trouble takes so long.
-const PATIENCE_NS: u64 = 2_000_000_000;
+const LOCK_TIMEOUT_NS: u64 = 2_000_000_000;
 /// Where the length of a value stands when it travels with its entry in one word.
 const LENGTH_SHIFT: u32 = 40;
 const _: () = assert!(MOST_VALUE < 1 << (64 - LENGTH_SHIFT - 1));
@@ -172,8 +172,8 @@ impl Table {
     fn acquire(&self, bucket: usize, writing: bool) -> bool {
         let Some(lock) = self.lock(bucket) else { return false };
         match writing {
-            true => lock.write(PATIENCE_NS).map(|guard| guard.into_raw()).is_some(),
-            false => lock.read(PATIENCE_NS).map(|guard| guard.into_raw()).is_some(),
+            true => lock.write(LOCK_TIMEOUT_NS).map(|guard| guard.into_raw()).is_some(),
+            false => lock.read(LOCK_TIMEOUT_NS).map(|guard| guard.into_raw()).is_some(),
         }
     }
 
@@ -353,7 +353,7 @@ impl Table {
         let mut bucket = group.rank();
         while bucket < self.buckets() {
             if self.heads.get(bucket).unwrap_or(0) != 0 {
-                match self.lock(bucket).and_then(|lock| lock.write(PATIENCE_NS)) {
+                match self.lock(bucket).and_then(|lock| lock.write(LOCK_TIMEOUT_NS)) {
                     Some(_guard) => _ = self.drop_from(bucket, |_| true),
                     None => failed = true,
                 }
@@ -406,7 +406,7 @@ impl Table {
         if self.heads.get(bucket).unwrap_or(0) == 0 {
             return true;
         }
-        let Some(_guard) = self.lock(bucket).and_then(|lock| lock.read(PATIENCE_NS)) else {
+        let Some(_guard) = self.lock(bucket).and_then(|lock| lock.read(LOCK_TIMEOUT_NS)) else {
             return false;
         };
         let now = self.now();

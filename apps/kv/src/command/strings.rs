@@ -87,7 +87,7 @@ fn store(
 }
 
 /// What SET was asked for besides.
-struct Wishes {
+struct SetOptions {
     expiry: Expiry,
     only_new: bool,
     only_old: bool,
@@ -107,19 +107,20 @@ fn milliseconds(amount: i64, is_seconds: bool, is_relative: bool) -> Option<u64>
 #[inline(never)]
 pub(super) fn set(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let (key, value) = (arguments.next(), arguments.next());
-    let mut wishes = Wishes { expiry: Expiry::Never, only_new: false, only_old: false, get: false };
-    if arguments.left() > 0 && !read_wishes(client, &mut wishes, arguments) {
+    let mut options =
+        SetOptions { expiry: Expiry::Never, only_new: false, only_old: false, get: false };
+    if arguments.left() > 0 && !read_options(client, &mut options, arguments) {
         return;
     }
     let group = client.on().group();
     let Some(mut opened) = kv.table.open(group, key, true) else { return reply::busy(client) };
-    let refused = wishes.only_new && opened.found() || wishes.only_old && !opened.found();
-    if wishes.get {
-        set_and_get(kv, client, &mut opened, key, (!refused).then_some(value), wishes.expiry);
+    let refused = options.only_new && opened.found() || options.only_old && !opened.found();
+    if options.get {
+        set_and_get(kv, client, &mut opened, key, (!refused).then_some(value), options.expiry);
     } else if refused {
         reply::null(client);
     } else {
-        match store(kv, client, &mut opened, key, value, wishes.expiry) {
+        match store(kv, client, &mut opened, key, value, options.expiry) {
             true => reply::short(client, b"+OK\r\n"),
             false => reply::out_of_memory(client),
         }
@@ -129,7 +130,11 @@ pub(super) fn set(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
 
 /// Reads what follows the value; false if it is wrong, which the client was told.
 #[inline(never)]
-fn read_wishes(client: &mut Client<'_>, wishes: &mut Wishes, mut arguments: Arguments) -> bool {
+fn read_options(
+    client: &mut Client<'_>,
+    options: &mut SetOptions,
+    mut arguments: Arguments,
+) -> bool {
     const EX: u64 = word(b"EX");
     const PX: u64 = word(b"PX");
     const EXAT: u64 = word(b"EXAT");
@@ -144,9 +149,9 @@ fn read_wishes(client: &mut Client<'_>, wishes: &mut Wishes, mut arguments: Argu
         let option = keyword(arguments.next());
         let is_only = expiry == 0 || expiry == option;
         match option {
-            NX if !wishes.only_old => wishes.only_new = true,
-            XX if !wishes.only_new => wishes.only_old = true,
-            GET => wishes.get = true,
+            NX if !options.only_old => options.only_new = true,
+            XX if !options.only_new => options.only_old = true,
+            GET => options.get = true,
             KEEPTTL if is_only => expiry = option,
             EX | PX | EXAT | PXAT if is_only && arguments.left() > 0 => {
                 (expiry, amount) = (option, arguments.next());
@@ -158,7 +163,7 @@ fn read_wishes(client: &mut Client<'_>, wishes: &mut Wishes, mut arguments: Argu
         }
     }
     if expiry == 0 || expiry == KEEPTTL {
-        wishes.expiry = if expiry == 0 { Expiry::Never } else { Expiry::Kept };
+        options.expiry = if expiry == 0 { Expiry::Never } else { Expiry::Kept };
         return true;
     }
     let Some(amount) = number::parse(amount) else {
@@ -170,7 +175,7 @@ fn read_wishes(client: &mut Client<'_>, wishes: &mut Wishes, mut arguments: Argu
         reply::wrong_expiry(client, word(b"SET"));
         return false;
     };
-    wishes.expiry = if is_relative { Expiry::In(ms) } else { Expiry::At(ms) };
+    options.expiry = if is_relative { Expiry::In(ms) } else { Expiry::At(ms) };
     true
 }
 
