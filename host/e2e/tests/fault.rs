@@ -106,8 +106,10 @@ fn is_left(mut client: &TcpStream, since: Instant, limit: Duration) -> Instant {
 /// Whether nobody listens there, within a second.
 fn is_refused_at(address: IpSocketAddr, since: Instant) {
     let refused = || match TcpStream::connect(address) {
-        // The listener may be about to go.
-        Ok(client) => {
+        // The listener may be about to go. Who asks while it closes may find the connection made and
+        // nobody at its other end, which the system says only to who sends.
+        Ok(mut client) => {
+            let _ = client.write(b"x");
             is_left(&client, since, SECOND);
             false
         }

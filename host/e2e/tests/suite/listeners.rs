@@ -6,8 +6,8 @@ use std::time::Duration;
 use gpunet_device::ListenOptions;
 use gpunet_device::calls::POLLIN;
 use gpunet_e2e::{
-    Errno, Folder, Job, PATIENCE, Script, SocketAddr, SocketOption, any_port, child, is_local,
-    is_rdma, net, patient, peer, skip,
+    Errno, Folder, Job, PATIENCE, Script, SocketAddr, SocketOption, any_port, child, eventually,
+    is_local, is_rdma, net, patient, peer, skip,
 };
 use gpunet_host::Net;
 
@@ -125,7 +125,8 @@ fn a_borrowed_listener_stays_open() {
         }
         job.finish();
     }
-    assert_eq!(net.statistics().sockets, 1, "the listener is open");
+    // What the kernel closed may still be saying goodbye; the listener stays.
+    assert!(eventually(PATIENCE, || net.statistics().sockets == 1), "{:?}", net.statistics());
     let mut script = Script::new();
     script.given(0, listener).receive_timeout(0, patient(10 * MS));
     script.borrow_accept(0, 1).errno(Errno::ETIMEDOUT).close(0);
