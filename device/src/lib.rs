@@ -46,6 +46,7 @@ pub mod group;
 pub mod kernel;
 pub(crate) mod library;
 pub mod listener;
+pub mod op;
 mod owned;
 #[doc(hidden)]
 pub mod planted;

@@ -35,14 +35,16 @@ mod settings;
 mod simulation;
 pub mod transport;
 
-pub use gpu::{Buffer, Gpu, GpuChoice, GpuError, GpuKind, KernelError, Module};
+pub use gpu::{Buffer, Flags, Gpu, GpuChoice, GpuError, GpuKind, GpuStream, KernelError, Module};
 /// Of `gpunet-device`, what host code uses.
 pub use gpunet_device::{
     Domain, Errno, Handle, Kernel, KernelArg, Shared, SocketAddr, buf::Plain, kernel_arg, kernels,
+    op::Condition,
 };
 pub use memory::{Window, WordPlacement, WordsRefused, WordsReport};
 pub use net::{
-    Launch, LaunchError, ListenOptions, Net, NetBuilder, NetError, Policy, Rule, RuleError, Shape,
+    Batch, Completions, Graph, Launch, LaunchError, ListenOptions, Net, NetBuilder, NetError,
+    OpError, Policy, Prepared, Rule, RuleError, Shape, StreamQueue,
 };
 pub use proxy::message::Released;
 pub use proxy::statistics::{SocketState, Statistics};

@@ -31,6 +31,8 @@ mod slice;
 mod socket;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 mod system;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
+mod word;
 
 use crate::abi::net::Net;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
@@ -147,6 +149,9 @@ functions! {
     watch(poller: u64, socket: u64, events: u64, token: u64) in poller;
     /// Waits for events of a poller and takes up to `capacity` of them.
     wait(poller: u64, events: *mut crate::Event, capacity: usize, timeout_ns: u64) in poller;
+    /// Waits until the word at `address` is what `how` and `value` say ([`crate::op::how`]); 0 ns: in any
+    /// time.
+    wait_word(address: *mut u8, how: u32, value: u64, timeout_ns: u64) in word;
     /// The host's time.
     time() in system;
     /// Prints a line on the host, of which the leader's counts.

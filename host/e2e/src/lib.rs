@@ -83,6 +83,8 @@ pub fn gpu() -> &'static Gpu {
         let module = gpunet_host::include_module!("gpunet_e2e_kernels");
         // Before the first launch: a running kernel would hold the driver up.
         gpu.load(&module).expect("the kernels load");
+        // And the kernel of streams.
+        gpu.stream().expect("a stream");
         gpu
     })
 }

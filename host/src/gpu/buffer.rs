@@ -46,7 +46,7 @@ const ALIGNMENT: usize = 256;
 /// ```
 pub struct Buffer<T> {
     /// None of no elements.
-    memory: Option<Arc<DeviceMemory>>,
+    pub(super) memory: Option<Arc<DeviceMemory>>,
     len: usize,
     elements: PhantomData<fn() -> T>,
 }
@@ -123,7 +123,7 @@ impl<T: Plain> Buffer<T> {
     }
 
     /// Where that element begins, in bytes.
-    fn start(&self, offset: usize, len: usize) -> Result<usize, GpuError> {
+    pub(super) fn start(&self, offset: usize, len: usize) -> Result<usize, GpuError> {
         match offset.checked_add(len) {
             Some(end) if end <= self.len => Ok(offset * size_of::<T>()),
             end => Err(GpuError::OutOfRange {
@@ -158,8 +158,7 @@ pub(crate) fn resolve<A>(
     let mut launching = unsafe { Launching::new() };
     let arguments = arguments.resolve(&mut launching);
     let kept = launching.into_kept();
-    let reached = |memory: &DeviceMemory| gpu.inner.owns(memory);
-    if kept.iter().filter_map(|memory| memory.downcast_ref()).all(reached) {
+    if kept.iter().all(|memory| gpu.reaches(memory)) {
         Ok((arguments, kept))
     } else {
         Err(GpuError::OtherGpu)

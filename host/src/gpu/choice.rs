@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::GpuError;
+use super::ledger::MAX_KERNELS;
 
 /// Which GPU to open.
 #[derive(Clone, Debug, Default)]
@@ -72,6 +73,8 @@ pub struct EmulatedOptions {
     pub max_threads: u32,
     /// Rounds in which threads only polled before a worker starts to sleep between rounds.
     pub idle_rounds: u32,
+    /// Queues of the hardware, as a CUDA device has 8 to 32: so many kernels and streams run at once.
+    pub queues: usize,
     /// Replaces the monotonic clock.
     pub clock: Option<Clock>,
 }
@@ -84,6 +87,7 @@ impl Default for EmulatedOptions {
             stack_bytes: 64 << 10,
             max_threads: 24 << 10,
             idle_rounds: 128,
+            queues: MAX_KERNELS,
             clock: None,
         }
     }
@@ -105,6 +109,7 @@ impl fmt::Debug for EmulatedOptions {
             .field("stack_bytes", &self.stack_bytes)
             .field("max_threads", &self.max_threads)
             .field("idle_rounds", &self.idle_rounds)
+            .field("queues", &self.queues)
             .field("clock", &self.clock.as_ref().map(|_| "virtual"))
             .finish()
     }

@@ -215,6 +215,28 @@ pub enum GpuError {
         /// What to do about it.
         remedy: &'static str,
     },
+    /// As many streams have work that may wait as the hardware has queues, less two: with one more, no
+    /// other stream of the process might move.
+    #[error(
+        "{streams} streams have work that may wait beside {kernels} kernel(s), and {possible} in all can: \
+         {remedy}"
+    )]
+    TooManyStreams {
+        /// Streams that have work.
+        streams: usize,
+        /// Kernels that run.
+        kernels: usize,
+        /// How many of both there may be before another stream gets work.
+        possible: usize,
+        /// What to do about it.
+        remedy: &'static str,
+    },
+    /// A kernel on the stream has faulted; what is put behind it does not run.
+    #[error("an earlier kernel of the stream faulted ({cause}); make a new stream")]
+    StreamFailed {
+        /// How.
+        cause: String,
+    },
     /// A size of zero, or one that cannot be.
     #[error("cannot allocate {asked} bytes of {what}: {why}")]
     Memory {
@@ -285,7 +307,7 @@ impl GpuError {
             | Self::Memory { .. }
             | Self::WindowFull { .. }
             | Self::ForeignMemory { .. } => Blame::System,
-            Self::ContextLost { .. } => Blame::Kernel,
+            Self::ContextLost { .. } | Self::StreamFailed { .. } => Blame::Kernel,
             _ => Blame::Caller,
         }
     }

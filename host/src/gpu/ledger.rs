@@ -10,6 +10,9 @@ use super::{GpuError, quarantine};
 /// more waits for another's end). The emulated GPU has the same limit.
 pub(super) const MAX_KERNELS: usize = 32;
 
+/// Queues that streams leave to others: kernels of the program and copies.
+const QUEUES_FOR_OTHERS: usize = 2;
+
 /// The whole GPU, as a share.
 const WHOLE: u128 = 1 << 64;
 
@@ -21,7 +24,11 @@ pub(super) struct Ticket(u64);
 #[derive(Debug)]
 pub(super) struct Ledger<M> {
     running: Vec<(Ticket, u128)>,
-    /// Kernels that may run at once.
+    /// Of these, on streams, which have their queues already.
+    on_streams: Vec<Ticket>,
+    /// Streams with work that is not done: each has a queue.
+    streams: usize,
+    /// Queues: kernels and streams that may run at once.
     most: usize,
     buried: Vec<M>,
 }
@@ -44,12 +51,56 @@ impl<M> Drop for Ledger<M> {
 impl<M> Ledger<M> {
     /// Of a GPU that runs so many kernels at once.
     pub(super) fn new(most: usize) -> Self {
-        Self { running: Vec::new(), most, buried: Vec::new() }
+        Self { running: Vec::new(), on_streams: Vec::new(), streams: 0, most, buried: Vec::new() }
     }
 
-    /// Kernels that run.
+    /// Kernels that run, and streams that have work.
     pub(super) fn running(&self) -> usize {
-        self.running.len()
+        self.running.len() - self.on_streams.len() + self.streams
+    }
+
+    /// A stream gets work that may wait: it has a queue of the hardware from now on, of which two are
+    /// left to others. With all of them held by waits no other stream of the process would move.
+    pub(super) fn begin_stream(&mut self) -> Result<(), GpuError> {
+        let possible = self.most.saturating_sub(QUEUES_FOR_OTHERS);
+        if self.running() >= possible {
+            let remedy = match self.most < MAX_KERNELS {
+                true => "start the program with CUDA_DEVICE_MAX_CONNECTIONS=32 in its environment",
+                false => "wait for one of them, or put operations of several on one stream",
+            };
+            let (streams, kernels) = (self.streams, self.running() - self.streams);
+            return Err(GpuError::TooManyStreams { streams, kernels, possible, remedy });
+        }
+        self.hold_stream();
+        Ok(())
+    }
+
+    /// A stream has work, whatever else there is.
+    pub(super) fn hold_stream(&mut self) {
+        self.streams += 1;
+    }
+
+    /// All work of a stream is done.
+    pub(super) fn end_stream(&mut self) {
+        self.streams -= 1;
+    }
+
+    /// Whether a grid would be resident as a whole on an empty GPU.
+    pub(super) fn fits_alone(
+        &self,
+        kernel: &str,
+        blocks: u32,
+        possible: u32,
+    ) -> Result<(), GpuError> {
+        if blocks <= possible {
+            return Ok(());
+        }
+        Err(GpuError::NotResident {
+            kernel: kernel.to_owned(),
+            asked: u64::from(blocks),
+            possible: u64::from(possible),
+            beside: String::new(),
+        })
     }
 
     /// Enters a kernel of `blocks` blocks where, on an empty GPU, `possible` would be resident.
@@ -61,9 +112,25 @@ impl<M> Ledger<M> {
         blocks: u32,
         possible: u32,
     ) -> Result<Ticket, GpuError> {
-        if self.running.len() >= self.most {
+        if self.running() >= self.most {
             return Err(self.too_many(kernel));
         }
+        self.enter(kernel, blocks, possible)
+    }
+
+    /// The same for a kernel of a stream, which has its queue already.
+    pub(super) fn admit_on_stream(
+        &mut self,
+        kernel: &str,
+        blocks: u32,
+        possible: u32,
+    ) -> Result<Ticket, GpuError> {
+        let ticket = self.enter(kernel, blocks, possible)?;
+        self.on_streams.push(ticket);
+        Ok(ticket)
+    }
+
+    fn enter(&mut self, kernel: &str, blocks: u32, possible: u32) -> Result<Ticket, GpuError> {
         let taken: u128 = self.running.iter().map(|(_, share)| share).sum();
         // Rounded down, so that shares which fit exactly (three thirds) are not refused.
         let share = u128::from(blocks) * WHOLE / u128::from(possible.max(1));
@@ -98,6 +165,7 @@ impl<M> Ledger<M> {
     /// The kernel has ended. A second call for one ticket does nothing.
     pub(super) fn retire(&mut self, ticket: Ticket) {
         self.running.retain(|(other, _)| *other != ticket);
+        self.on_streams.retain(|other| *other != ticket);
         quarantine::end(ticket.0);
     }
 
@@ -110,7 +178,11 @@ impl<M> Ledger<M> {
     /// frees it after leaving the lock.
     #[must_use]
     pub(super) fn exhume(&mut self) -> Vec<M> {
-        if self.running.is_empty() { std::mem::take(&mut self.buried) } else { Vec::new() }
+        if self.running.is_empty() && self.streams == 0 {
+            std::mem::take(&mut self.buried)
+        } else {
+            Vec::new()
+        }
     }
 
     /// Pieces that wait.
@@ -167,6 +239,36 @@ mod tests {
         ledger.retire(half);
         ledger.admit("large", 101, 200).unwrap();
         assert!(ledger.admit("none", 1, 0).is_err());
+    }
+
+    #[test]
+    fn streams_leave_two_queues() {
+        for (most, remedy) in [(8, "CUDA_DEVICE_MAX_CONNECTIONS=32"), (32, "on one stream")] {
+            let mut ledger = Ledger::<&str>::new(most);
+            let kernel = ledger.admit("small", 1, 10_000).unwrap();
+            for _ in 1..most - 2 {
+                ledger.begin_stream().unwrap();
+            }
+            let refused = ledger.begin_stream().unwrap_err();
+            let (streams, possible) = (most - 3, most - 2);
+            assert!(
+                matches!(refused, GpuError::TooManyStreams { streams: s, kernels: 1, possible: p, .. }
+                    if (s, p) == (streams, possible)),
+                "{refused}"
+            );
+            assert!(refused.to_string().contains(remedy), "{refused}");
+            // Kernels may have the two that are left.
+            for _ in 0..2 {
+                ledger.admit("small", 1, 10_000).unwrap();
+            }
+            assert!(ledger.admit("small", 1, 10_000).is_err());
+            // Memory waits for streams, too.
+            ledger.retire(kernel);
+            ledger.bury("during");
+            assert!(ledger.exhume().is_empty());
+            ledger.end_stream();
+            ledger.begin_stream().unwrap_err();
+        }
     }
 
     #[test]

@@ -8,7 +8,9 @@
 //!   Gpu ── load, host_memory, device_memory, launch
 //!    ├── cuda/      primary context, a stream for each launch, completion by polling events
 //!    └── emulated/  worker threads for each launch, coroutines for a block's threads
+//!   stream          kernels one after the other, in an order that the program chooses
 //!   buffer          typed GPU memory that programs pass to kernels
+//!   flags           words that programs, kernels and streams wait for
 //!   arena           GPU memory that other processes can be given
 //!   window          the addresses where all of it lies
 //!   remote          how network devices reach GPU memory
@@ -24,6 +26,7 @@ mod choice;
 mod cuda;
 mod emulated;
 mod error;
+mod flags;
 mod launch;
 mod ledger;
 mod library;
@@ -31,6 +34,7 @@ mod memory;
 mod module;
 mod quarantine;
 mod remote;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod usermap;
@@ -43,19 +47,25 @@ use std::sync::Arc;
 pub use buffer::Buffer;
 pub use choice::{Clock, EmulatedOptions, GpuChoice, GpuInfo, GpuKind};
 pub use error::{Blame, GpuError, KernelError, WaitOutcome};
+pub use flags::{Flags, Word, Words};
 pub use launch::{Dim3, Entry, LaunchSpec, Running};
 pub use memory::{DeviceMemory, HostMemory};
 pub use module::{KernelNeeds, Module};
 pub use remote::RemoteWrites;
+pub use stream::GpuStream;
 
 pub(crate) use arena::Arena;
 pub(crate) use buffer::resolve;
 #[cfg(feature = "simulation")]
 pub(crate) use emulated::{stage::Stage, worker::SplitMix};
+pub(crate) use flags::Located;
 pub(crate) use quarantine::Moment;
 #[cfg(test)]
 pub(crate) use quarantine::RunningKernel;
+pub(crate) use stream::{Lease, StreamGraph, StreamKernel, Submitted};
 pub(crate) use window::ArenaWindow;
+
+use stream::StreamBackend;
 
 /// What each backend supplies.
 trait Backend: Send + Sync {
@@ -71,6 +81,8 @@ trait Backend: Send + Sync {
     /// Whether kernels on this GPU reach that memory, and keep it.
     fn owns(&self, memory: &DeviceMemory) -> bool;
     fn launch(&self, launch: LaunchSpec<'_>) -> Result<Running, GpuError>;
+    /// A new stream, or one that the program has.
+    fn stream(&self, raw: Option<usize>) -> Result<Arc<dyn StreamBackend>, GpuError>;
     fn remote_writes(&self) -> RemoteWrites;
     fn flush_remote_writes(&self) -> Result<(), GpuError>;
     fn arenas_work(&self) -> Result<(), GpuError>;
@@ -163,6 +175,16 @@ impl Gpu {
     /// A size of 0 or beyond memory, or what the driver says.
     pub fn device_memory(&self, bytes: usize) -> Result<DeviceMemory, GpuError> {
         self.inner.device_memory(bytes)
+    }
+
+    /// Whether that is the same GPU, opened once.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// Whether kernels on this GPU reach memory that an argument or an operation names.
+    pub(crate) fn reaches(&self, memory: &gpunet_device::kernel::Memory) -> bool {
+        memory.downcast_ref().is_none_or(|memory| self.inner.owns(memory))
     }
 
     /// Why no kernel runs here any more, if a fault ended the GPU's context.

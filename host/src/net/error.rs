@@ -66,6 +66,19 @@ pub enum NetError {
     /// The caller's: too many launches at once.
     #[error("{0} launches run on this net already")]
     TooManyLaunches(u32),
+    /// The caller's: too many operations at once.
+    #[error("{what}: at most {possible}; {remedy}")]
+    TooManyOperations {
+        /// Of which there are too many.
+        what: &'static str,
+        /// How many there may be.
+        possible: usize,
+        /// What to do about it.
+        remedy: &'static str,
+    },
+    /// The caller's: the net of a queue is gone.
+    #[error("the net of this queue is gone")]
+    Gone,
     /// Nobody answered in time.
     #[error("{call}: no answer within {seconds} s")]
     Silent {

@@ -10,7 +10,7 @@ use gpunet_device::kernel::{KernelArgs, LaunchArgs};
 use gpunet_device::{Handle, Kernel};
 
 use super::{LaunchError, Net, NetError};
-use crate::gpu::{self, Dim3, KernelError, LaunchSpec, Running};
+use crate::gpu::{self, Dim3, KernelError, LaunchSpec, Lease, Running};
 use crate::proxy::shared::Shared;
 
 /// How a launch is laid out: blocks, threads, shared memory.
@@ -45,6 +45,27 @@ impl Shape {
     }
 }
 
+/// A kernel with its arguments, ready to be launched.
+pub(super) fn spec<A: KernelArgs>(
+    kernel: Kernel<A>,
+    shape: Shape,
+    device_net: gpunet_device::Net,
+    arguments: A,
+) -> LaunchSpec<'static> {
+    let mut params = vec![crate::memory::bytes_of(&device_net)];
+    arguments.each(&mut |address, bytes| params.push(crate::memory::bytes_at(address, bytes)));
+    let entry = kernel.entry();
+    LaunchSpec {
+        module: kernel.module(),
+        kernel: kernel.name(),
+        grid: shape.grid,
+        block: shape.block,
+        shared_bytes: shape.shared_bytes,
+        params,
+        entry: Arc::new(move || entry(device_net, arguments)),
+    }
+}
+
 impl Net {
     /// Starts a kernel with this net as its first argument and `arguments` behind it: a tuple of
     /// what the kernel takes, with a `&`[`Buffer<T>`](crate::gpu::Buffer) for each
@@ -68,34 +89,18 @@ impl Net {
             return Err(error);
         }
         let device_net = self.shared.memory.device_net(slot, epoch);
-        let mut params = vec![crate::memory::bytes_of(&device_net)];
-        arguments.each(&mut |address, bytes| params.push(crate::memory::bytes_at(address, bytes)));
         let mut sockets = Vec::new();
         arguments.sockets(&mut |handle| sockets.push(handle));
-        let entry = kernel.entry();
-        let spec = LaunchSpec {
-            module: kernel.module(),
-            kernel: kernel.name(),
-            grid: shape.grid,
-            block: shape.block,
-            shared_bytes: shape.shared_bytes,
-            params,
-            entry: Arc::new(move || entry(device_net, arguments)),
-        };
-        // Counted before it starts, so that the proxy is awake when its first request comes.
-        self.control.running.fetch_add(1, Ordering::AcqRel);
-        for inbox in &self.shared.inboxes {
-            inbox.wake();
-        }
+        let spec = spec(kernel, shape, device_net, arguments);
+        self.count_launch();
         let launched = self.gpu.launch(spec);
         // The GPU knows of the kernel, and frees nothing while it runs.
         drop(buffers);
         match launched {
             Ok(running) => {
                 let shared = Arc::clone(&self.shared);
-                let state = Arc::new(LaunchState::new(slot, running, shared, sockets));
-                self.launches.lock().launches.push(Arc::clone(&state));
-                Ok(Launch { state })
+                let state = LaunchState::new(slot, running, shared, sockets, None);
+                Ok(Launch { state: self.note_launch(state) })
             }
             Err(error) => {
                 self.control.running.fetch_sub(1, Ordering::AcqRel);
@@ -105,14 +110,29 @@ impl Net {
         }
     }
 
+    /// Counts a launch before it starts, so that the proxy is awake when its first request comes.
+    pub(super) fn count_launch(&self) {
+        self.control.running.fetch_add(1, Ordering::AcqRel);
+        for inbox in &self.shared.inboxes {
+            inbox.wake();
+        }
+    }
+
+    /// Has the supervisor look after a launch.
+    pub(super) fn note_launch(&self, state: LaunchState) -> Arc<LaunchState> {
+        let state = Arc::new(state);
+        self.launches.lock().launches.push(Arc::clone(&state));
+        state
+    }
+
     /// Gives back the place of a launch that did not start.
-    fn give_slot_back(&self, slot: u32) {
+    pub(super) fn give_slot_back(&self, slot: u32) {
         self.shared.launches.set(slot, false);
         self.launches.lock().taken.remove(&slot);
     }
 
     /// A place for a launch, and its number among all launches of the net.
-    fn take_slot(&self) -> Result<(u32, u64), NetError> {
+    pub(super) fn take_slot(&self) -> Result<(u32, u64), NetError> {
         self.check_faults()?;
         let mut running = self.launches.lock();
         let slot = (0..MAX_LAUNCHES)
@@ -132,6 +152,8 @@ pub(crate) struct LaunchState {
     pub(crate) shared: Arc<Shared>,
     /// Those among its arguments.
     pub(super) sockets: Vec<Handle>,
+    /// Of one that lasts until it is closed.
+    lease: Option<Lease>,
     outcome: Mutex<Option<Result<(), KernelError>>>,
     ended: Condvar,
     /// Its net is gone, and nobody calls `finish`.
@@ -139,12 +161,19 @@ pub(crate) struct LaunchState {
 }
 
 impl LaunchState {
-    fn new(slot: u32, running: Running, shared: Arc<Shared>, sockets: Vec<Handle>) -> Self {
+    pub(super) fn new(
+        slot: u32,
+        running: Running,
+        shared: Arc<Shared>,
+        sockets: Vec<Handle>,
+        lease: Option<Lease>,
+    ) -> Self {
         Self {
             slot,
             running,
             shared,
             sockets,
+            lease,
             outcome: Mutex::new(None),
             ended: Condvar::new(),
             orphaned: AtomicBool::new(false),
@@ -165,6 +194,13 @@ impl LaunchState {
     pub(crate) fn orphan(&self) {
         self.orphaned.store(true, Ordering::Release);
         self.ended.notify_all();
+    }
+
+    /// Has one end that lasts until it is closed.
+    pub(super) fn close(&self) {
+        if let Some(lease) = &self.lease {
+            lease.close();
+        }
     }
 
     /// Ends all waits of the kernel with `errno`.

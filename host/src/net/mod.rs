@@ -20,12 +20,13 @@ mod faults;
 mod injection;
 mod launch;
 mod printing;
+pub mod queue;
 mod sockets;
 mod supervisor;
 mod watchdog;
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -36,9 +37,10 @@ pub use crate::settings::policy::{Policy, Rule, RuleError};
 pub use builder::NetBuilder;
 pub use error::{LaunchError, NetError};
 pub use launch::{Launch, Shape};
+pub use queue::{Batch, Completions, Graph, OpError, Prepared, StreamQueue};
 pub use sockets::ListenOptions;
 
-use crate::gpu::Gpu;
+use crate::gpu::{DeviceMemory, Gpu};
 use crate::memory::{CpuWords, Memory, WordPlacement};
 use crate::pool::Pool;
 use crate::proxy::drain::Drain;
@@ -95,6 +97,8 @@ pub struct Net {
     supervisor: Option<JoinHandle<()>>,
     printing: Option<Printing>,
     without_rdma: Option<String>,
+    /// What operations of streams leave behind of sockets; made with the first queue.
+    latches: OnceLock<Arc<DeviceMemory>>,
 }
 
 impl Net {
@@ -188,6 +192,7 @@ impl Net {
             supervisor: None,
             printing: None,
             without_rdma,
+            latches: OnceLock::new(),
         };
         for (id, (inbox, waker)) in ends.into_iter().enumerate() {
             let counters = Arc::new(Counters::default());
@@ -289,6 +294,11 @@ impl Net {
 
 impl Drop for Net {
     fn drop(&mut self) {
+        self.abort();
+        let launches = self.launches.lock().launches.clone();
+        // Without the lock: a lease is closed once nobody puts anything on its stream.
+        launches.iter().for_each(|launch| launch.close());
+        // What was put there meanwhile.
         self.abort();
         let deadline = Instant::now() + STOP;
         while self.control.running.load(Ordering::Acquire) > 0 && Instant::now() < deadline {

@@ -16,6 +16,7 @@
 //! In [`soak`] is the kernel of the soak: one plan, many connections; in [`relay`] the one that
 //! stands between programs and direct streams; in [`one_call`] one whose lanes part before a call;
 //! in [`counting`] one whose threads count and lock in GPU memory;
+//! in [`queues`] those that run between stream-ordered operations;
 //! in [`buffers`] one that gets a program's buffers; in [`faulting`] a server that faults.
 
 #![no_std]
@@ -29,6 +30,7 @@ pub mod hostile;
 pub mod one_call;
 pub mod op;
 mod poll;
+pub mod queues;
 pub mod relay;
 mod script;
 mod slices;

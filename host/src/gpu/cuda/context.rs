@@ -15,13 +15,15 @@ use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdevice_attribute, CUmemRangeHandleType, CUpointer_attribute,
 };
 
+use super::super::launch::Shape;
 use super::super::ledger::{Ledger, Ticket};
 use super::super::memory::{Given, Owner};
-use super::super::{GpuError, KernelError, RemoteWrites, quarantine};
+use super::super::{GpuError, KernelError, LaunchSpec, RemoteWrites, quarantine};
 use super::arena::Sharing;
 use super::copier::Copier;
 use super::driver::{self, Failed, call};
-use super::module::Loaded;
+use super::module::{Kernel, Loaded};
+use super::ordered::Mark;
 use super::queues;
 use super::stream::Lane;
 
@@ -63,6 +65,8 @@ impl Flight {
 pub(super) struct State {
     pub(super) ledger: Ledger<Given>,
     pub(super) flights: Vec<Arc<Flight>>,
+    /// What is behind the work of streams that is not done.
+    pub(super) streams: Vec<Arc<Mark>>,
     /// Lanes for launches, one for each of the hardware's queues, all made when the context is
     /// opened: the driver hands the queues out in turn, and making a stream beside running kernels
     /// waits for them whenever the driver's own pool has to grow (seen at the 35th).
@@ -229,10 +233,89 @@ impl Context {
                 state.spare.push(lane);
             }
         }
+        self.reap_streams(current, state);
         for memory in state.ledger.exhume() {
             self.free(memory);
         }
         quarantine::release();
+    }
+
+    /// Forgets streams whose work is done. Nothing is done in a context that is lost, and nothing more
+    /// will run there.
+    fn reap_streams(&self, current: Result<(), Failed>, state: &mut State) {
+        let State { streams, ledger, .. } = state;
+        streams.retain(|mark| {
+            let passed = current.and_then(|()| mark.has_passed());
+            if matches!(passed, Ok(false)) {
+                return true;
+            }
+            if let Err(failed) = passed {
+                let _ = self.failed(failed);
+            }
+            ledger.end_stream();
+            false
+        });
+    }
+
+    /// Whether all that was put on a stream is done.
+    pub(super) fn is_stream_done(&self, mark: &Mark) -> Result<bool, KernelError> {
+        let passed = self.make_current().and_then(|()| mark.has_passed());
+        match (passed, self.lost.get()) {
+            (Ok(false), None) => Ok(false),
+            (Ok(true), None) => {
+                self.reap(&mut lock(&self.state));
+                Ok(true)
+            }
+            (failed, _) => {
+                let kernel = "operations".to_owned();
+                let mut state = lock(&self.state);
+                let count = state.flights.len() + state.streams.len();
+                let error = self.fault(&kernel, failed.err(), count, &mut state);
+                self.reap(&mut state);
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether that context is this one.
+    pub(super) fn is_of(&self, context: CUcontext) -> bool {
+        ptr::eq(self.context, context)
+    }
+
+    /// The function of a launch, its shape, and how many of its blocks an empty GPU has room for.
+    pub(super) fn fits(
+        &self,
+        state: &State,
+        spec: &LaunchSpec<'_>,
+    ) -> Result<(Kernel, Shape, u32), GpuError> {
+        let loaded = state
+            .modules
+            .get(spec.module)
+            .ok_or_else(|| GpuError::ModuleNotLoaded { module: spec.module.to_owned() })?;
+        let kernel = loaded.kernel(spec.module, spec.kernel, spec.block.count())?.clone();
+        kernel.check_parameters(spec.kernel, &spec.params)?;
+        let shape = spec.shape(kernel.max_threads.min(self.facts.max_threads))?;
+        let shared = u64::from(spec.shared_bytes) + u64::from(kernel.static_shared);
+        if shared > u64::from(self.facts.max_shared) {
+            return Err(GpuError::TooMuchShared {
+                kernel: spec.kernel.to_owned(),
+                asked: shared,
+                possible: self.facts.max_shared,
+            });
+        }
+        let mut resident = 0;
+        // SAFETY: writes one number; the function belongs to a loaded module.
+        unsafe {
+            call!(cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                &mut resident,
+                kernel.function,
+                shape.threads as i32,
+                spec.shared_bytes as usize,
+            ))
+        }
+        .map_err(|failed| self.failed(failed))?;
+        let possible = u32::try_from(resident).unwrap_or(0) * self.facts.multiprocessors;
+        Ok((kernel, shape, possible))
     }
 
     /// What a kernel is told whose event the driver answers with an error. The driver says that
@@ -348,11 +431,11 @@ impl Drop for Context {
         let mut state = mem::take(self.state.get_mut().unwrap_or_else(PoisonError::into_inner));
         self.reap(&mut state);
         let copier = self.copier.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if !state.flights.is_empty() {
+        if !state.flights.is_empty() || !state.streams.is_empty() {
             // Everything here would wait for the kernel, perhaps for ever, or pull its memory
             // away: it is left to the end of the process.
             tracing::warn!(
-                kernels = state.flights.len(),
+                kernels = state.flights.len() + state.streams.len(),
                 "a GPU was dropped while kernels run on it; its memory stays with them"
             );
             mem::forget((state, copier));

@@ -28,6 +28,12 @@ const SYMBOLS: &[&str] = &[
     "cuFuncSetAttribute",
     "cuGetErrorName",
     "cuGetErrorString",
+    "cuGraphAddKernelNode_v2",
+    "cuGraphCreate",
+    "cuGraphDestroy",
+    "cuGraphExecDestroy",
+    "cuGraphInstantiateWithFlags",
+    "cuGraphLaunch",
     "cuInit",
     "cuLaunchKernel",
     "cuLinkAddData_v2",
@@ -50,6 +56,8 @@ const SYMBOLS: &[&str] = &[
     "cuPointerGetAttribute",
     "cuStreamCreate",
     "cuStreamDestroy_v2",
+    "cuStreamGetCtx",
+    "cuStreamIsCapturing",
 ];
 
 /// A driver call that failed.

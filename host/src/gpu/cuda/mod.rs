@@ -10,6 +10,7 @@
 //! | `context` | the primary context and what lives in it, kernels in flight, deferred frees |
 //! | `module` | loading PTX, the ABI check, facts about kernels |
 //! | `stream` | a stream with its event; waiting by polling |
+//! | `ordered` | streams of the program, graphs |
 //! | `copier` | copies that wait for no kernel |
 //! | `arena` | memory that other processes can be given |
 
@@ -19,6 +20,7 @@ mod copier;
 mod driver;
 mod image;
 mod module;
+mod ordered;
 mod queues;
 mod stream;
 #[cfg(test)]
@@ -34,6 +36,7 @@ use cudarc::driver::sys;
 
 use super::launch::Handle;
 use super::memory::{Given, Mapping, Owner};
+use super::stream::StreamBackend;
 use super::{
     Arena, ArenaWindow, Backend, DeviceMemory, GpuError, GpuInfo, GpuKind, HostMemory, KernelError,
     KernelNeeds, LaunchSpec, Module, RemoteWrites, Running,
@@ -199,38 +202,16 @@ impl Backend for Cuda {
         Some(self.context.ordinal())
     }
 
+    fn stream(&self, raw: Option<usize>) -> Result<Arc<dyn StreamBackend>, GpuError> {
+        Ok(Arc::new(ordered::OrderedStream::new(&self.context, raw)?))
+    }
+
     fn launch(&self, mut spec: LaunchSpec<'_>) -> Result<Running, GpuError> {
         let context = &self.context;
         context.bind()?;
         let mut state = lock(&context.state);
         context.reap(&mut state);
-        let loaded = state
-            .modules
-            .get(spec.module)
-            .ok_or_else(|| GpuError::ModuleNotLoaded { module: spec.module.to_owned() })?;
-        let kernel = loaded.kernel(spec.module, spec.kernel, spec.block.count())?.clone();
-        kernel.check_parameters(spec.kernel, &spec.params)?;
-        let shape = spec.shape(kernel.max_threads.min(context.facts.max_threads))?;
-        let shared = u64::from(spec.shared_bytes) + u64::from(kernel.static_shared);
-        if shared > u64::from(context.facts.max_shared) {
-            return Err(GpuError::TooMuchShared {
-                kernel: spec.kernel.to_owned(),
-                asked: shared,
-                possible: context.facts.max_shared,
-            });
-        }
-        let mut resident = 0;
-        // SAFETY: writes one number; the function belongs to a loaded module.
-        unsafe {
-            call!(cuOccupancyMaxActiveBlocksPerMultiprocessor(
-                &mut resident,
-                kernel.function,
-                shape.threads as i32,
-                spec.shared_bytes as usize,
-            ))
-        }
-        .map_err(|failed| context.failed(failed))?;
-        let possible = u32::try_from(resident).unwrap_or(0) * context.facts.multiprocessors;
+        let (kernel, shape, possible) = context.fits(&state, &spec)?;
         let ticket = state.ledger.admit(spec.kernel, shape.blocks, possible)?;
         let Some(lane) = state.spare.pop() else {
             // There is one for each kernel that the ledger admits, but for those that faulted.

@@ -17,6 +17,7 @@ mod panics;
 mod stack;
 #[cfg(feature = "simulation")]
 pub(super) mod stage;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod thread;
@@ -28,9 +29,10 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use super::launch::Handle;
-use super::ledger::{Ledger, MAX_KERNELS, Ticket};
+use super::launch::{Handle, Shape};
+use super::ledger::{Ledger, Ticket};
 use super::memory::{Given, Mapping, Owner, copy_from_shared, copy_to_shared};
+use super::stream::StreamBackend;
 use super::{
     Arena, ArenaWindow, Backend, DeviceMemory, EmulatedOptions, Entry, GpuError, GpuInfo, GpuKind,
     HostMemory, KernelError, LaunchSpec, Module, RemoteWrites, Running, quarantine,
@@ -131,13 +133,13 @@ impl Emulated {
             compute_capability: None,
             max_threads_per_block: MAX_THREADS_PER_BLOCK,
             max_shared_bytes: MAX_SHARED_BYTES,
-            max_kernels: MAX_KERNELS as u32,
+            max_kernels: u32::try_from(options.queues).unwrap_or(u32::MAX),
             reason: reason.to_owned(),
         };
         let machine = Machine {
             stacks: Stacks::new(options.stack_bytes),
+            ledger: Mutex::new(Ledger::new(options.queues)),
             options,
-            ledger: Mutex::default(),
             launches: Mutex::default(),
             turns: AtomicU64::new(0),
         };
@@ -213,58 +215,90 @@ impl Backend for Emulated {
     }
 
     fn launch(&self, spec: LaunchSpec<'_>) -> Result<Running, GpuError> {
-        let (launch, workers) = self.admit(&spec)?;
-        for worker in 0..workers {
-            if let Err(error) = launch.spawn(worker, workers, spec.entry.clone()) {
-                launch.request(Stop::Killed);
-                (worker..workers).for_each(|_| launch.leave(Ok(())));
-                return Err(GpuError::System { call: "pthread_create", text: error.to_string() });
-            }
-        }
-        let handle = EmulatedHandle { launch, _keeper: self.keeper.clone() };
+        let handle = launch_on(&self.keeper, &spec, false)?;
         Ok(Running { handle: Box::new(handle) })
+    }
+
+    fn stream(&self, raw: Option<usize>) -> Result<Arc<dyn StreamBackend>, GpuError> {
+        match raw {
+            None => Ok(Arc::new(stream::EmulatedStream::new(&self.keeper)?)),
+            Some(_) => Err(GpuError::Unsupported {
+                what: "a stream of the CUDA driver",
+                kind: "emulated",
+                remedy: "make one with Gpu::stream",
+            }),
+        }
     }
 
     #[cfg(feature = "simulation")]
     fn stage(&self, spec: LaunchSpec<'_>) -> Result<stage::Stage, GpuError> {
-        let (launch, _) = self.admit(&spec)?;
+        let (launch, _) = admit(&self.keeper.machine, &spec, false)?;
         Ok(stage::Stage::new(launch, spec.entry))
     }
 }
 
-impl Emulated {
-    /// A launch that fits, and the number of its workers.
-    fn admit(&self, spec: &LaunchSpec<'_>) -> Result<(Arc<Launch>, usize), GpuError> {
-        let machine = &self.keeper.machine;
-        let shape = spec.shape(MAX_THREADS_PER_BLOCK)?;
-        if spec.shared_bytes > MAX_SHARED_BYTES {
-            return Err(GpuError::TooMuchShared {
-                kernel: spec.kernel.to_owned(),
-                asked: spec.shared_bytes.into(),
-                possible: MAX_SHARED_BYTES,
-            });
+/// Starts a kernel; one of a stream has its queue already.
+fn launch_on(
+    keeper: &Arc<Keeper>,
+    spec: &LaunchSpec<'_>,
+    of_stream: bool,
+) -> Result<EmulatedHandle, GpuError> {
+    let (launch, workers) = admit(&keeper.machine, spec, of_stream)?;
+    for worker in 0..workers {
+        if let Err(error) = launch.spawn(worker, workers, spec.entry.clone()) {
+            launch.request(Stop::Killed);
+            (worker..workers).for_each(|_| launch.leave(Ok(())));
+            return Err(GpuError::System { call: "pthread_create", text: error.to_string() });
         }
-        let possible = MAX_BLOCKS.min(machine.options.max_threads / shape.threads);
-        let ticket = lock(&machine.ledger).admit(spec.kernel, shape.blocks, possible)?;
-        let workers = workers(&machine.options, shape.blocks);
-        let launch = Arc::new(Launch {
-            kernel: spec.kernel.into(),
-            blocks: shape.blocks,
-            threads: shape.threads,
-            shared_bytes: spec.shared_bytes,
-            machine: machine.clone(),
-            ticket,
-            stop: AtomicU8::new(Stop::No as u8),
-            progress: Mutex::new(Progress { workers, failure: None, ended: false }),
-            ended: Condvar::new(),
-        });
-        {
-            let mut launches = lock(&machine.launches);
-            launches.retain(|launch| launch.strong_count() > 0);
-            launches.push(Arc::downgrade(&launch));
-        }
-        Ok((launch, workers))
     }
+    Ok(EmulatedHandle { launch, _keeper: Arc::clone(keeper) })
+}
+
+/// The shape of a launch, and how many of its blocks an empty GPU has room for.
+fn fits(machine: &Machine, spec: &LaunchSpec<'_>) -> Result<(Shape, u32), GpuError> {
+    let shape = spec.shape(MAX_THREADS_PER_BLOCK)?;
+    if spec.shared_bytes > MAX_SHARED_BYTES {
+        return Err(GpuError::TooMuchShared {
+            kernel: spec.kernel.to_owned(),
+            asked: spec.shared_bytes.into(),
+            possible: MAX_SHARED_BYTES,
+        });
+    }
+    let possible = MAX_BLOCKS.min(machine.options.max_threads / shape.threads);
+    Ok((shape, possible))
+}
+
+/// A launch that fits, and the number of its workers.
+fn admit(
+    machine: &Arc<Machine>,
+    spec: &LaunchSpec<'_>,
+    of_stream: bool,
+) -> Result<(Arc<Launch>, usize), GpuError> {
+    let (shape, possible) = fits(machine, spec)?;
+    let ticket = {
+        let mut ledger = lock(&machine.ledger);
+        match of_stream {
+            false => ledger.admit(spec.kernel, shape.blocks, possible)?,
+            true => ledger.admit_on_stream(spec.kernel, shape.blocks, possible)?,
+        }
+    };
+    let workers = workers(&machine.options, shape.blocks);
+    let launch = Arc::new(Launch {
+        kernel: spec.kernel.into(),
+        blocks: shape.blocks,
+        threads: shape.threads,
+        shared_bytes: spec.shared_bytes,
+        machine: machine.clone(),
+        ticket,
+        stop: AtomicU8::new(Stop::No as u8),
+        progress: Mutex::new(Progress { workers, failure: None, ended: false }),
+        ended: Condvar::new(),
+    });
+    let mut launches = lock(&machine.launches);
+    launches.retain(|launch| launch.strong_count() > 0);
+    launches.push(Arc::downgrade(&launch));
+    drop(launches);
+    Ok((launch, workers))
 }
 
 /// Whether and why a launch must end early.

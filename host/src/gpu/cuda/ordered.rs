@@ -1,0 +1,322 @@
+//! Streams of the program: kernels in the order in which they were put there, and graphs of them.
+//!
+//! Each has an event that is recorded behind everything that this crate puts there. While it has not
+//! passed, the stream counts as a kernel that runs (`Context::reap`). While the program captures a stream,
+//! kernels become part of its graph and nothing is recorded: the program launches that graph itself.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::Arc;
+
+use cudarc::driver::sys::{
+    CUDA_KERNEL_NODE_PARAMS, CUevent, CUgraph, CUgraphExec, CUgraphNode, CUresult, CUstream,
+    CUstreamCaptureStatus,
+};
+
+use super::super::launch::Shape;
+use super::super::stream::{GraphBackend, StreamBackend, StreamKernel, Submitted};
+use super::super::{GpuError, KernelError};
+use super::context::{Context, State, lock};
+use super::driver::{Failed, call};
+use super::module::Kernel;
+
+/// CU_STREAM_NON_BLOCKING: no implicit order with the default stream.
+const NON_BLOCKING: u32 = 1;
+/// CU_EVENT_DISABLE_TIMING.
+const NO_TIMING: u32 = 2;
+
+/// The event behind what was put on a stream.
+#[derive(Debug)]
+pub(super) struct Mark(CUevent);
+
+// SAFETY: the driver's handles may be used from any thread.
+unsafe impl Send for Mark {}
+// SAFETY: as above; the driver locks for itself.
+unsafe impl Sync for Mark {}
+
+impl Mark {
+    fn new() -> Result<Self, Failed> {
+        let mut event = ptr::null_mut();
+        // SAFETY: writes one handle.
+        unsafe { call!(cuEventCreate(&mut event, NO_TIMING)) }?;
+        Ok(Self(event))
+    }
+
+    fn record(&self, stream: CUstream) -> Result<(), Failed> {
+        // SAFETY: both handles live.
+        unsafe { call!(cuEventRecord(self.0, stream)) }
+    }
+
+    /// Whether everything before it is done; true where nothing was ever recorded.
+    pub(super) fn has_passed(&self) -> Result<bool, Failed> {
+        // SAFETY: the handle lives as long as `self`.
+        match unsafe { call!(cuEventQuery(self.0)) } {
+            Ok(()) => Ok(true),
+            Err(Failed { code: CUresult::CUDA_ERROR_NOT_READY, .. }) => Ok(false),
+            Err(failed) => Err(failed),
+        }
+    }
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has the handle; the driver keeps what is recorded until it has passed.
+        let _ = unsafe { call!(cuEventDestroy_v2(self.0)) };
+    }
+}
+
+/// See the module; its graphs share it.
+pub(super) struct OrderedStream(Arc<Inner>);
+
+struct Inner {
+    context: Arc<Context>,
+    stream: CUstream,
+    owned: bool,
+    mark: Arc<Mark>,
+}
+
+// SAFETY: the driver's handles may be used from any thread once the context is current there.
+unsafe impl Send for Inner {}
+// SAFETY: as above; the driver locks for itself.
+unsafe impl Sync for Inner {}
+
+impl OrderedStream {
+    /// A new one, or that of the program.
+    pub(super) fn new(context: &Arc<Context>, raw: Option<usize>) -> Result<Self, GpuError> {
+        context.bind()?;
+        let failed = |failed| context.failed(failed);
+        let mark = Arc::new(Mark::new().map_err(failed)?);
+        let mut stream = ptr::null_mut();
+        match raw {
+            None => {
+                // SAFETY: writes one handle.
+                unsafe { call!(cuStreamCreate(&mut stream, NON_BLOCKING)) }.map_err(failed)?;
+            }
+            Some(raw) => {
+                stream = ptr::with_exposed_provenance_mut(raw);
+                let mut of = ptr::null_mut();
+                // SAFETY: writes one handle; the caller of `Gpu::stream_from_raw` has promised a stream.
+                unsafe { call!(cuStreamGetCtx(stream, &mut of)) }.map_err(failed)?;
+                if !context.is_of(of) {
+                    return Err(GpuError::Unsupported {
+                        what: "a stream of another context",
+                        kind: "CUDA",
+                        remedy: "make it in the device's primary context, as the CUDA runtime does",
+                    });
+                }
+            }
+        }
+        let owned = raw.is_none();
+        Ok(Self(Arc::new(Inner { context: Arc::clone(context), stream, owned, mark })))
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if self.owned && self.context.bind().is_ok() {
+            // SAFETY: nobody else has the handle; what is on the stream still runs.
+            let _ = unsafe { call!(cuStreamDestroy_v2(self.stream)) };
+        }
+    }
+}
+
+impl Inner {
+    /// Whether the program captures what is put on the stream.
+    fn is_captured(&self) -> Result<bool, Failed> {
+        let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        // SAFETY: writes one number.
+        unsafe { call!(cuStreamIsCapturing(self.stream, &mut status)) }?;
+        Ok(status == CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE)
+    }
+
+    /// Has the driver put something on the stream, and knows of it until it is done.
+    fn put(&self, put: impl FnOnce(&State) -> Result<(), GpuError>) -> Result<Submitted, GpuError> {
+        let context = &self.context;
+        context.bind()?;
+        let mut state = lock(&context.state);
+        context.reap(&mut state);
+        if self.is_captured().map_err(|failed| context.failed(failed))? {
+            return put(&state).map(|()| Submitted::Captured);
+        }
+        if !state.streams.iter().any(|mark| Arc::ptr_eq(mark, &self.mark)) {
+            state.ledger.begin_stream()?;
+            state.streams.push(Arc::clone(&self.mark));
+        }
+        let outcome = put(&state);
+        // Also behind a part of it.
+        let marked = self.mark.record(self.stream).map_err(|failed| context.failed(failed));
+        outcome.and(marked).map(|()| Submitted::Queued)
+    }
+
+    /// Marks what the program itself has put there.
+    fn mark(&self) -> Result<(), GpuError> {
+        let context = &self.context;
+        context.bind()?;
+        let failed = |failed| context.failed(failed);
+        let mut state = lock(&context.state);
+        if self.is_captured().map_err(failed)? {
+            return Ok(());
+        }
+        self.mark.record(self.stream).map_err(failed)?;
+        if !state.streams.iter().any(|mark| Arc::ptr_eq(mark, &self.mark)) {
+            state.ledger.hold_stream();
+            state.streams.push(Arc::clone(&self.mark));
+        }
+        Ok(())
+    }
+
+    fn launch(&self, state: &State, kernel: &StreamKernel) -> Result<(), GpuError> {
+        let (function, _, _) = self.context.fits(state, &kernel.spec)?;
+        let (mut bytes, spec) = (kernel.spec.params.clone(), &kernel.spec);
+        let mut params: Vec<*mut c_void> =
+            bytes.iter_mut().map(|bytes| bytes.as_mut_ptr().cast()).collect();
+        // SAFETY: as in `Cuda::launch`: a function of a loaded module, with as many parameters as it
+        // takes, which the driver copies; the caller keeps the memory that they name.
+        unsafe {
+            call!(cuLaunchKernel(
+                function.function,
+                spec.grid.x,
+                spec.grid.y,
+                spec.grid.z,
+                spec.block.x,
+                spec.block.y,
+                spec.block.z,
+                spec.shared_bytes,
+                self.stream,
+                params.as_mut_ptr(),
+                ptr::null_mut(),
+            ))
+        }
+        .map_err(|failed| self.context.failed(failed))
+    }
+}
+
+impl StreamBackend for OrderedStream {
+    fn check(&self, kernel: &StreamKernel) -> Result<(), GpuError> {
+        self.0.context.bind()?;
+        let state = lock(&self.0.context.state);
+        let (_, Shape { blocks, .. }, possible) = self.0.context.fits(&state, &kernel.spec)?;
+        state.ledger.fits_alone(kernel.spec.kernel, blocks, possible)
+    }
+
+    fn submit(&self, kernels: &[StreamKernel]) -> Result<Submitted, GpuError> {
+        if kernels.is_empty() {
+            return Ok(Submitted::Queued);
+        }
+        self.0.put(|state| kernels.iter().try_for_each(|kernel| self.0.launch(state, kernel)))
+    }
+
+    fn is_done(&self) -> Result<bool, KernelError> {
+        self.0.context.is_stream_done(&self.0.mark)
+    }
+
+    fn graph(&self, kernels: &[StreamKernel]) -> Result<Box<dyn GraphBackend>, GpuError> {
+        self.0.context.bind()?;
+        let graph = Graph::new(&self.0, kernels)?;
+        Ok(Box::new(graph))
+    }
+
+    fn mark(&self) -> Result<(), GpuError> {
+        // What the program has launched of its own graphs is done before the lease ends.
+        self.0.mark()
+    }
+}
+
+/// A chain of kernels, ready to be launched.
+struct Graph {
+    stream: Arc<Inner>,
+    executable: CUgraphExec,
+    /// What their arguments name.
+    _kept: Vec<gpunet_device::kernel::Memory>,
+}
+
+// SAFETY: the driver's handles may be used from any thread; launches are under the state's lock.
+unsafe impl Send for Graph {}
+// SAFETY: as above.
+unsafe impl Sync for Graph {}
+
+/// A graph that is being made.
+struct Draft(CUgraph);
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // SAFETY: made by `Graph::new`, which has no more use for it.
+        let _ = unsafe { call!(cuGraphDestroy(self.0)) };
+    }
+}
+
+impl Graph {
+    fn new(stream: &Arc<Inner>, kernels: &[StreamKernel]) -> Result<Self, GpuError> {
+        let context = &stream.context;
+        let failed = |failed| context.failed(failed);
+        let mut graph = ptr::null_mut();
+        // SAFETY: writes one handle.
+        unsafe { call!(cuGraphCreate(&mut graph, 0)) }.map_err(failed)?;
+        let draft = Draft(graph);
+        let mut last: Option<CUgraphNode> = None;
+        let state = lock(&context.state);
+        for kernel in kernels {
+            let (function, _, _) = context.fits(&state, &kernel.spec)?;
+            last = Some(add(&draft, &function, kernel, last).map_err(failed)?);
+        }
+        let mut executable = ptr::null_mut();
+        // SAFETY: writes one handle.
+        unsafe { call!(cuGraphInstantiateWithFlags(&mut executable, draft.0, 0)) }
+            .map_err(failed)?;
+        let kept = kernels.iter().flat_map(|kernel| kernel.kept.iter().cloned()).collect();
+        Ok(Self { stream: Arc::clone(stream), executable, _kept: kept })
+    }
+}
+
+/// Adds a kernel behind the last one.
+fn add(
+    draft: &Draft,
+    function: &Kernel,
+    kernel: &StreamKernel,
+    last: Option<CUgraphNode>,
+) -> Result<CUgraphNode, Failed> {
+    let (mut bytes, spec) = (kernel.spec.params.clone(), &kernel.spec);
+    let mut params: Vec<*mut c_void> =
+        bytes.iter_mut().map(|bytes| bytes.as_mut_ptr().cast()).collect();
+    let node = CUDA_KERNEL_NODE_PARAMS {
+        func: function.function,
+        gridDimX: spec.grid.x,
+        gridDimY: spec.grid.y,
+        gridDimZ: spec.grid.z,
+        blockDimX: spec.block.x,
+        blockDimY: spec.block.y,
+        blockDimZ: spec.block.z,
+        sharedMemBytes: spec.shared_bytes,
+        kernelParams: params.as_mut_ptr(),
+        extra: ptr::null_mut(),
+        kern: ptr::null_mut(),
+        ctx: ptr::null_mut(),
+    };
+    let mut made = ptr::null_mut();
+    let (before, count) = (last.as_ref().map_or(ptr::null(), ptr::from_ref), last.iter().len());
+    // SAFETY: writes one handle; a function of a loaded module, with as many parameters as it takes, which
+    // the driver copies.
+    unsafe { call!(cuGraphAddKernelNode_v2(&mut made, draft.0, before, count, &node)) }?;
+    Ok(made)
+}
+
+impl GraphBackend for Graph {
+    fn launch(&self) -> Result<(), GpuError> {
+        let context = &self.stream.context;
+        let launch = |_: &State| {
+            // SAFETY: both handles live; what the kernels' arguments name is kept.
+            unsafe { call!(cuGraphLaunch(self.executable, self.stream.stream)) }
+                .map_err(|failed| context.failed(failed))
+        };
+        self.stream.put(launch).map(drop)
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        if self.stream.context.bind().is_ok() {
+            // SAFETY: nobody else has the handle; the driver keeps it until its launches are done.
+            let _ = unsafe { call!(cuGraphExecDestroy(self.executable)) };
+        }
+    }
+}

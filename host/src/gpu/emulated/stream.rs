@@ -1,0 +1,186 @@
+//! Streams of the emulated GPU: a thread each, which launches one kernel after the other.
+//!
+//! As on hardware a kernel that finds no room waits for it, and what comes behind one that faulted does
+//! not run.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use super::super::launch::Handle;
+use super::super::stream::{GraphBackend, StreamBackend, StreamKernel, Submitted};
+use super::super::{GpuError, KernelError};
+use super::{Keeper, launch_on, lock};
+
+/// Between two attempts to launch a kernel that does not fit beside those that run.
+const AGAIN: Duration = Duration::from_micros(50);
+
+#[derive(Default)]
+struct Work {
+    kernels: VecDeque<StreamKernel>,
+    /// The thread has one.
+    running: bool,
+    failure: Option<KernelError>,
+    /// Nobody puts anything there any more.
+    left: bool,
+}
+
+impl Work {
+    fn is_done(&self) -> bool {
+        self.kernels.is_empty() && !self.running
+    }
+}
+
+#[derive(Default)]
+struct Queue {
+    work: Mutex<Work>,
+    changed: Condvar,
+}
+
+impl Queue {
+    fn work(&self) -> MutexGuard<'_, Work> {
+        lock(&self.work)
+    }
+}
+
+/// See the module; its graphs share it.
+pub(super) struct EmulatedStream(Arc<Inner>);
+
+struct Inner {
+    keeper: Arc<Keeper>,
+    queue: Arc<Queue>,
+}
+
+impl EmulatedStream {
+    pub(super) fn new(keeper: &Arc<Keeper>) -> Result<Self, GpuError> {
+        let queue = Arc::new(Queue::default());
+        let (served, keeper_of_thread) = (Arc::clone(&queue), Arc::downgrade(keeper));
+        std::thread::Builder::new()
+            .name("gpu-stream".to_owned())
+            .spawn(move || serve(&served, &keeper_of_thread))
+            .map_err(|error| GpuError::System {
+                call: "pthread_create",
+                text: error.to_string(),
+            })?;
+        Ok(Self(Arc::new(Inner { keeper: Arc::clone(keeper), queue })))
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.queue.work().left = true;
+        self.queue.changed.notify_all();
+    }
+}
+
+/// The thread of a stream: until nobody has the stream and nothing is left on it, or the GPU is gone.
+fn serve(queue: &Queue, keeper: &Weak<Keeper>) {
+    let mut work = queue.work();
+    loop {
+        let Some(kernel) = work.kernels.pop_front() else {
+            if work.left {
+                return;
+            }
+            work = queue.changed.wait(work).unwrap_or_else(PoisonError::into_inner);
+            continue;
+        };
+        work.running = true;
+        drop(work);
+        // A GPU that is gone runs nothing.
+        let outcome = keeper.upgrade().map_or(Ok(()), |keeper| run(&keeper, &kernel));
+        drop(kernel);
+        work = queue.work();
+        work.running = false;
+        if let Err(error) = outcome {
+            work.failure.get_or_insert(error);
+            work.kernels.clear();
+        }
+        if work.is_done()
+            && let Some(keeper) = keeper.upgrade()
+        {
+            let free = {
+                let mut ledger = lock(&keeper.machine.ledger);
+                ledger.end_stream();
+                ledger.exhume()
+            };
+            drop(free);
+        }
+        queue.changed.notify_all();
+    }
+}
+
+/// Launches a kernel as soon as there is room for it, and waits for its end.
+fn run(keeper: &Arc<Keeper>, kernel: &StreamKernel) -> Result<(), KernelError> {
+    loop {
+        match launch_on(keeper, &kernel.spec, true) {
+            Ok(handle) => return handle.wait(None).unwrap_or(Ok(())),
+            Err(GpuError::NotResident { .. }) => std::thread::sleep(AGAIN),
+            Err(error) => {
+                return Err(KernelError::Fault {
+                    kernel: kernel.spec.kernel.to_owned(),
+                    block: None,
+                    thread: None,
+                    message: format!("it could not be launched: {error}"),
+                });
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn submit(&self, kernels: &[StreamKernel]) -> Result<Submitted, GpuError> {
+        let mut work = self.queue.work();
+        if let Some(failure) = &work.failure {
+            return Err(GpuError::StreamFailed { cause: failure.to_string() });
+        }
+        if kernels.is_empty() {
+            return Ok(Submitted::Queued);
+        }
+        if work.is_done() {
+            lock(&self.keeper.machine.ledger).begin_stream()?;
+        }
+        work.kernels.extend(kernels.iter().cloned());
+        self.queue.changed.notify_all();
+        Ok(Submitted::Queued)
+    }
+}
+
+impl StreamBackend for EmulatedStream {
+    fn check(&self, kernel: &StreamKernel) -> Result<(), GpuError> {
+        let machine = &self.0.keeper.machine;
+        let (shape, possible) = super::fits(machine, &kernel.spec)?;
+        lock(&machine.ledger).fits_alone(kernel.spec.kernel, shape.blocks, possible)
+    }
+
+    fn submit(&self, kernels: &[StreamKernel]) -> Result<Submitted, GpuError> {
+        self.0.submit(kernels)
+    }
+
+    fn is_done(&self) -> Result<bool, KernelError> {
+        let work = self.0.queue.work();
+        match &work.failure {
+            Some(failure) => Err(failure.clone()),
+            None => Ok(work.is_done()),
+        }
+    }
+
+    fn graph(&self, kernels: &[StreamKernel]) -> Result<Box<dyn GraphBackend>, GpuError> {
+        Ok(Box::new(Graph { stream: Arc::clone(&self.0), kernels: kernels.into() }))
+    }
+
+    fn mark(&self) -> Result<(), GpuError> {
+        // Nobody else puts anything there.
+        Ok(())
+    }
+}
+
+struct Graph {
+    stream: Arc<Inner>,
+    kernels: Vec<StreamKernel>,
+}
+
+impl GraphBackend for Graph {
+    fn launch(&self) -> Result<(), GpuError> {
+        self.stream.submit(&self.kernels).map(drop)
+    }
+}

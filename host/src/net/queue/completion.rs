@@ -1,0 +1,245 @@
+//! How operations went: a status word of each, which the program polls and waits for.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use gpunet_device::Errno;
+use gpunet_device::abi::word::Word;
+use gpunet_device::kernel::Memory;
+
+use crate::gpu::{Gpu, GpuError, HostMemory, KernelError};
+use crate::net::NetError;
+use crate::net::launch::LaunchState;
+
+/// Looks at a status in a row before sleeps; small exchanges take some ten microseconds.
+const EAGER_LOOKS: u32 = 2000;
+/// Between two looks later.
+const LOOK: Duration = Duration::from_micros(20);
+
+/// How an operation failed, or the wait for it.
+#[derive(Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpError {
+    /// The peer's, the system's or the deadline's, as the error number says. ECANCELED: an earlier
+    /// operation on the socket failed, or the net was told to stop.
+    #[error("operation {index} failed: {errno}")]
+    Failed {
+        /// Which one of the batch, from 0: the first that did.
+        index: usize,
+        /// How.
+        errno: Errno,
+    },
+    /// Not all are done.
+    #[error("operation {index} is not done after {after:?}")]
+    StillRunning {
+        /// The first that is not.
+        index: usize,
+        /// How long it was waited for.
+        after: Duration,
+    },
+    /// A kernel's fault: nothing more runs on the stream.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+}
+
+debug_as_sentence!(OpError);
+
+/// Status words, of a queue or of what runs more than once.
+pub(super) struct Statuses {
+    memory: HostMemory,
+    count: usize,
+    slots: Mutex<Slots>,
+}
+
+#[derive(Default)]
+struct Slots {
+    free: Vec<u32>,
+    /// Nobody asks for them any more, and they may not be done.
+    abandoned: Vec<u32>,
+}
+
+impl Statuses {
+    pub(super) fn new(gpu: &Gpu, count: usize) -> Result<Arc<Self>, GpuError> {
+        let memory = gpu.host_memory(count.max(1) * size_of::<u64>())?;
+        let slots = Slots { free: (0..count as u32).rev().collect(), abandoned: Vec::new() };
+        Ok(Arc::new(Self { memory, count, slots: Mutex::new(slots) }))
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Words for so many operations, all 0.
+    pub(super) fn take(self: &Arc<Self>, count: usize) -> Result<StatusSlots, NetError> {
+        let mut slots = self.slots();
+        let Slots { free, abandoned } = &mut *slots;
+        if free.len() < count {
+            abandoned.retain(|slot| {
+                let done = self.load(*slot) != 0;
+                if done {
+                    free.push(*slot);
+                }
+                !done
+            });
+        }
+        let Some(left) = free.len().checked_sub(count) else {
+            return Err(NetError::TooManyOperations {
+                what: "operations of a queue whose outcome is unknown",
+                possible: self.count,
+                remedy: "wait for some of them",
+            });
+        };
+        let taken = free.split_off(left);
+        drop(slots);
+        taken.iter().for_each(|slot| self.word(*slot).store(0));
+        Ok(StatusSlots { statuses: Arc::clone(self), slots: taken, posted: false })
+    }
+
+    #[allow(unsafe_code, reason = "words of memory that kernels write")]
+    fn word(&self, slot: u32) -> Word {
+        // SAFETY: slots are below the count, and the memory lives as long as `self`.
+        unsafe { Word::at(self.memory.as_ptr().cast::<u64>().add(slot as usize)) }
+    }
+
+    fn load(&self, slot: u32) -> u64 {
+        self.word(slot).load_acquire()
+    }
+}
+
+/// Status words of some operations, given back when dropped.
+pub(super) struct StatusSlots {
+    statuses: Arc<Statuses>,
+    slots: Vec<u32>,
+    /// Kernels may still write them.
+    pub(super) posted: bool,
+}
+
+impl StatusSlots {
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// What kernels write to.
+    pub(super) fn memory(&self) -> Memory {
+        Arc::clone(&self.statuses) as Memory
+    }
+
+    /// Where kernels find the word of an operation.
+    pub(super) fn address(&self, index: usize) -> *mut u64 {
+        let base = self.statuses.memory.device_ptr().cast::<u64>();
+        base.wrapping_add(self.slots[index] as usize)
+    }
+
+    /// How often an operation has run, and how it went the last time.
+    pub(super) fn status(&self, index: usize) -> (u32, Result<(), Errno>) {
+        let word = self.statuses.load(self.slots[index]);
+        let outcome = match word as u32 as i32 {
+            0 => Ok(()),
+            errno => Err(Errno(errno)),
+        };
+        ((word >> 32) as u32, outcome)
+    }
+
+    /// Waits until each has run so often, at most for so long.
+    pub(super) fn wait(
+        &self,
+        runs: u32,
+        launch: &LaunchState,
+        timeout: Duration,
+    ) -> Result<(), OpError> {
+        let begin = Instant::now();
+        let (mut index, mut looks) = (0, 0);
+        while index < self.len() {
+            let has_run = |index| runs.wrapping_sub(self.status(index).0) as i32 <= 0;
+            if has_run(index) {
+                index += 1;
+                continue;
+            }
+            looks += 1;
+            if looks < EAGER_LOOKS {
+                std::hint::spin_loop();
+                continue;
+            }
+            if let Some(Err(error)) = launch.running.poll()
+                && !has_run(index)
+            {
+                return Err(error.into());
+            }
+            let spent = begin.elapsed();
+            if spent >= timeout {
+                return Err(OpError::StillRunning { index, after: timeout });
+            }
+            std::thread::sleep(LOOK.min(timeout - spent));
+        }
+        let failed =
+            |index| self.status(index).1.err().map(|errno| OpError::Failed { index, errno });
+        (0..self.len()).find_map(failed).map_or(Ok(()), Err)
+    }
+}
+
+impl Drop for StatusSlots {
+    fn drop(&mut self) {
+        let mut slots = self.statuses.slots();
+        match self.posted {
+            true => slots.abandoned.append(&mut self.slots),
+            false => slots.free.append(&mut self.slots),
+        }
+    }
+}
+
+/// The operations of a post. Dropping it leaves them to themselves.
+#[must_use = "an operation's errors are seen only here"]
+pub struct Completions {
+    pub(super) slots: StatusSlots,
+    pub(super) launch: Arc<LaunchState>,
+}
+
+impl Completions {
+    /// How many operations there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How an operation went; none while it is not done.
+    ///
+    /// # Panics
+    /// Where there is no such operation.
+    #[must_use]
+    pub fn status(&self, index: usize) -> Option<Result<(), Errno>> {
+        let (runs, outcome) = self.slots.status(index);
+        (runs > 0).then_some(outcome)
+    }
+
+    /// All statuses in the order of the batch.
+    #[must_use]
+    pub fn statuses(&self) -> Vec<Option<Result<(), Errno>>> {
+        (0..self.len()).map(|index| self.status(index)).collect()
+    }
+
+    /// Whether all are done.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        (0..self.len()).all(|index| self.status(index).is_some())
+    }
+
+    /// Waits until all are done, at most so long.
+    ///
+    /// # Errors
+    /// The first that failed, or is not done; a kernel that faulted on the stream.
+    pub fn wait(&self, timeout: Duration) -> Result<(), OpError> {
+        self.slots.wait(1, &self.launch, timeout)
+    }
+}
+
+impl std::fmt::Debug for Completions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Completions").field("statuses", &self.statuses()).finish()
+    }
+}

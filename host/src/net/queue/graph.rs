@@ -1,0 +1,197 @@
+//! What runs more than once: graphs of kernels and operations, and operations that kernels run themselves.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use gpunet_device::kernel::{KernelArgs, LaunchArg, LaunchArgs, Launching, Memory};
+use gpunet_device::op::{Op, PreparedOps};
+use gpunet_device::{Errno, Kernel};
+
+use super::completion::{StatusSlots, Statuses};
+use super::{Batch, OpError, StreamQueue};
+use crate::gpu::{DeviceMemory, StreamGraph, StreamKernel};
+use crate::net::launch::LaunchState;
+use crate::net::{NetError, Shape};
+
+/// Kernels and operations of a graph, one after the other.
+pub struct GraphBuilder<'a> {
+    queue: &'a StreamQueue,
+    kernels: Vec<StreamKernel>,
+    parts: Vec<StatusSlots>,
+}
+
+impl GraphBuilder<'_> {
+    /// A kernel, as [`StreamQueue::launch`] takes it.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn launch<A: KernelArgs>(
+        &mut self,
+        kernel: Kernel<A>,
+        shape: Shape,
+        arguments: impl LaunchArgs<A>,
+    ) -> Result<&mut Self, NetError> {
+        self.kernels.push(self.queue.kernel(kernel, shape, arguments)?);
+        Ok(self)
+    }
+
+    /// The operations of a batch.
+    ///
+    /// # Errors
+    /// As [`StreamQueue::post`].
+    pub fn post(&mut self, batch: &Batch) -> Result<&mut Self, NetError> {
+        let slots = self.queue.own_statuses(batch.len())?;
+        let runs = self.queue.runs(batch.len())?;
+        let address = runs.device_ptr().cast::<u64>();
+        let mut kernels = self.queue.kernels_of(batch, &slots, Some(address))?;
+        kernels.iter_mut().for_each(|kernel| kernel.kept.push(Arc::clone(&runs) as Memory));
+        self.kernels.append(&mut kernels);
+        self.parts.push(slots);
+        Ok(self)
+    }
+}
+
+impl StreamQueue {
+    /// A graph of kernels and operations, to be launched on this queue's stream again and again.
+    ///
+    /// # Errors
+    /// What `build` says, or the driver.
+    pub fn graph(
+        &self,
+        build: impl FnOnce(&mut GraphBuilder<'_>) -> Result<(), NetError>,
+    ) -> Result<Graph<'_>, NetError> {
+        let mut builder = GraphBuilder { queue: self, kernels: Vec::new(), parts: Vec::new() };
+        build(&mut builder)?;
+        let graph = self.stream.graph(&builder.kernels)?;
+        let parts = builder.parts;
+        Ok(Graph { queue: self, graph, parts, launches: AtomicU32::new(0) })
+    }
+
+    /// Operations for a kernel of the program's to run, whenever it wants: the kernel takes them as
+    /// [`PreparedOps`].
+    ///
+    /// # Errors
+    /// As [`post`](Self::post); what the driver says.
+    pub fn prepare(&self, batch: &Batch) -> Result<Prepared, NetError> {
+        batch.check(self.stream.gpu())?;
+        let slots = self.own_statuses(batch.len())?;
+        let runs = self.runs(batch.len())?;
+        let ops = self.ops(batch, &slots, Some(runs.device_ptr().cast()));
+        let bytes: Vec<u8> = ops.iter().flat_map(crate::memory::bytes_of).collect();
+        let table = Arc::new(self.stream.gpu().device_memory(bytes.len().max(size_of::<Op>()))?);
+        table.write(0, &bytes)?;
+        let mut kept = batch.kept.clone();
+        kept.push(slots.memory());
+        kept.push(Arc::clone(&self.latches) as Memory);
+        kept.push(runs as Memory);
+        Ok(Prepared { slots, table, kept, launch: Arc::clone(&self.launch) })
+    }
+
+    /// Statuses that nobody else uses, however late a kernel writes them.
+    fn own_statuses(&self, count: usize) -> Result<StatusSlots, NetError> {
+        Statuses::new(self.stream.gpu(), count)?.take(count)
+    }
+
+    /// A word for each operation that runs more than once.
+    fn runs(&self, count: usize) -> Result<Arc<DeviceMemory>, NetError> {
+        Ok(Arc::new(self.stream.gpu().device_memory(count.max(1) * size_of::<u64>())?))
+    }
+}
+
+/// Kernels and operations that are launched together, made by [`StreamQueue::graph`].
+pub struct Graph<'a> {
+    queue: &'a StreamQueue,
+    graph: StreamGraph,
+    parts: Vec<StatusSlots>,
+    launches: AtomicU32,
+}
+
+impl Graph<'_> {
+    /// Puts it on the stream; which of its launches this is, from 1.
+    ///
+    /// # Errors
+    /// As [`StreamQueue::post`].
+    pub fn launch(&self) -> Result<u32, NetError> {
+        let Some(_open) = self.queue.lease.hold() else { return Err(NetError::Gone) };
+        self.graph.launch()?;
+        Ok(self.launches.fetch_add(1, Ordering::AcqRel).wrapping_add(1))
+    }
+
+    /// Waits until all operations of a launch are done, at most so long.
+    ///
+    /// # Errors
+    /// The first operation that failed in the last launch that ran it, or is not done; a kernel that
+    /// faulted.
+    pub fn wait(&self, launch: u32, timeout: Duration) -> Result<(), OpError> {
+        let mut before = 0;
+        for part in &self.parts {
+            let moved = |error| match error {
+                OpError::Failed { index, errno } => {
+                    OpError::Failed { index: before + index, errno }
+                }
+                OpError::StillRunning { index, after } => {
+                    OpError::StillRunning { index: before + index, after }
+                }
+                other => other,
+            };
+            part.wait(launch, &self.queue.launch, timeout).map_err(moved)?;
+            before += part.len();
+        }
+        Ok(())
+    }
+
+    /// How often each operation has run, and how it went the last time.
+    #[must_use]
+    pub fn statuses(&self) -> Vec<(u32, Result<(), Errno>)> {
+        self.parts.iter().flat_map(|part| (0..part.len()).map(|index| part.status(index))).collect()
+    }
+}
+
+impl std::fmt::Debug for Graph<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Graph").field("statuses", &self.statuses()).finish_non_exhaustive()
+    }
+}
+
+/// Operations that kernels run by themselves, made by [`StreamQueue::prepare`]. A launch takes `&prepared`
+/// where its kernel has [`PreparedOps`].
+pub struct Prepared {
+    slots: StatusSlots,
+    table: Arc<DeviceMemory>,
+    kept: Vec<Memory>,
+    launch: Arc<LaunchState>,
+}
+
+impl Prepared {
+    /// How often each operation has run, and how it went the last time.
+    #[must_use]
+    pub fn statuses(&self) -> Vec<(u32, Result<(), Errno>)> {
+        (0..self.slots.len()).map(|index| self.slots.status(index)).collect()
+    }
+
+    /// Waits until each operation has run so often, at most so long.
+    ///
+    /// # Errors
+    /// As [`Graph::wait`]; of kernels, a fault of the queue's stream alone.
+    pub fn wait(&self, runs: u32, timeout: Duration) -> Result<(), OpError> {
+        self.slots.wait(runs, &self.launch, timeout)
+    }
+}
+
+// SAFETY: the launch keeps the operations and all that they name.
+#[allow(unsafe_code, reason = "names memory that is kept")]
+unsafe impl LaunchArg<PreparedOps> for &Prepared {
+    fn resolve(self, launching: &mut Launching) -> PreparedOps {
+        launching.keep(Arc::clone(&self.table) as Memory);
+        self.kept.iter().for_each(|memory| launching.keep(Arc::clone(memory)));
+        // SAFETY: the table has as many operations as there are statuses, and is kept.
+        unsafe { PreparedOps::new(self.table.device_ptr().cast_const().cast(), self.slots.len()) }
+    }
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prepared").field("statuses", &self.statuses()).finish_non_exhaustive()
+    }
+}

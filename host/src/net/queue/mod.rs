@@ -1,0 +1,272 @@
+//! Stream-ordered operations: sends, receives and waits that run on a stream between kernels, in order,
+//! with no thread of the program on the way.
+//!
+//! ```text
+//!   program: queue.launch(first) ─ queue.post(send, receive) ─ queue.launch(second) ─ goes away
+//!   stream:  first ──▶ operations (one block: send, receive) ──▶ second
+//!                         │  rings, as of any kernel
+//!                       proxy ──▶ network
+//! ```
+//!
+//! A queue is a launch of its net that lasts until it is dropped: a stream runs under it the program's
+//! kernels, and for each batch the kernel `operations`, which makes the same calls on sockets as any other.
+//! So all transports, deadlines, a peer that dies, a proxy that dies and a net that is told to stop are
+//! what they are for kernels: the operation ends, writes its status, and the stream goes on.
+
+mod batch;
+mod completion;
+mod graph;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use gpunet_device::abi::errno::Errno;
+use gpunet_device::kernel::{KernelArgs, LaunchArgs, Memory};
+use gpunet_device::op::{OPS_OF_LAUNCH, Op, OpBatch, OpKind, OpWords};
+use gpunet_device::{Handle, Kernel};
+use gpunet_stream_kernels::operations;
+
+pub use batch::{Batch, MAX_BATCH};
+pub use completion::{Completions, OpError};
+pub use graph::{Graph, GraphBuilder, Prepared};
+
+use super::launch::{self, LaunchState};
+use super::{Net, NetError, Shape};
+use crate::gpu::{self, DeviceMemory, GpuError, GpuStream, Lease, StreamKernel, Submitted};
+use completion::{StatusSlots, Statuses};
+
+/// How long an operation may take where the program does not say.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Operations of a queue whose outcome can be asked for at once.
+const STATUSES: usize = 4096;
+
+/// A queue of operations and kernels on a stream.
+///
+/// Dropping it leaves what is on the stream to run; the net counts it as a launch until that is done. A
+/// socket that it uses stays the program's: it outlives the queue.
+pub struct StreamQueue {
+    stream: GpuStream,
+    launch: Arc<LaunchState>,
+    lease: Lease,
+    device_net: gpunet_device::Net,
+    statuses: Arc<Statuses>,
+    latches: Arc<DeviceMemory>,
+    timeout: Duration,
+    /// What graphs of the program name, which it may launch at any time.
+    captured: Mutex<Vec<Memory>>,
+}
+
+impl Net {
+    /// Opens a queue of operations on a stream.
+    ///
+    /// # Errors
+    /// A stream of another GPU, what the GPU refuses, or a net that is of no more use.
+    pub fn queue(&self, stream: &GpuStream) -> Result<StreamQueue, NetError> {
+        self.check_alive()?;
+        if !stream.gpu().is_same(&self.gpu) {
+            return Err(GpuError::OtherGpu.into());
+        }
+        let statuses = Statuses::new(&self.gpu, STATUSES)?;
+        let latches = self.latches()?;
+        let (slot, epoch) = self.take_slot()?;
+        self.shared.memory.clear_stop(slot as usize);
+        // As for launches: a proxy thread that panicked before then has told nobody.
+        if let Err(error) = self.check_alive() {
+            self.give_slot_back(slot);
+            return Err(error);
+        }
+        self.count_launch();
+        let (running, lease) = stream.lease();
+        let shared = Arc::clone(&self.shared);
+        let state = LaunchState::new(slot, running, shared, Vec::new(), Some(lease.clone()));
+        Ok(StreamQueue {
+            stream: stream.clone(),
+            launch: self.note_launch(state),
+            lease,
+            device_net: self.shared.memory.device_net(slot, epoch),
+            statuses,
+            latches,
+            timeout: TIMEOUT,
+            captured: Mutex::default(),
+        })
+    }
+
+    /// A word for each direction of each socket.
+    fn latches(&self) -> Result<Arc<DeviceMemory>, NetError> {
+        if let Some(latches) = self.latches.get() {
+            return Ok(Arc::clone(latches));
+        }
+        let layout = self.shared.memory.layout();
+        let sockets = layout.shards as usize * layout.places as usize;
+        let latches = Arc::new(self.gpu.device_memory(sockets * 2 * size_of::<u64>())?);
+        // The first one stands.
+        Ok(Arc::clone(self.latches.get_or_init(|| latches)))
+    }
+}
+
+impl StreamQueue {
+    /// How long operations may take from when the stream comes to them, where their batch does not say:
+    /// 30 s unless set.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// The stream.
+    #[must_use]
+    pub fn stream(&self) -> &GpuStream {
+        &self.stream
+    }
+
+    /// Puts a kernel on the stream, with the net as its first argument.
+    ///
+    /// # Errors
+    /// As [`Net::launch`], and as many streams with work as the hardware has queues for.
+    pub fn launch<A: KernelArgs>(
+        &self,
+        kernel: Kernel<A>,
+        shape: Shape,
+        arguments: impl LaunchArgs<A>,
+    ) -> Result<(), NetError> {
+        let kernel = self.kernel(kernel, shape, arguments)?;
+        self.submit(&[kernel])
+    }
+
+    /// Puts the operations of a batch on the stream: all of them, or none.
+    ///
+    /// # Errors
+    /// A buffer of another GPU, too many operations whose outcome is unknown, as many streams with work as
+    /// the hardware has queues for ([`GpuError::TooManyStreams`]), or a net
+    /// that is gone.
+    pub fn post(&self, batch: &Batch) -> Result<Completions, NetError> {
+        let mut slots = self.statuses.take(batch.len())?;
+        let kernels = self.kernels_of(batch, &slots, None)?;
+        let submitted = self.submit(&kernels);
+        // A driver that failed may have put some of them on the stream.
+        slots.posted = !matches!(
+            &submitted,
+            Err(NetError::Gone | NetError::Gpu(GpuError::TooManyStreams { .. }))
+        );
+        submitted.map(|()| Completions { slots, launch: Arc::clone(&self.launch) })
+    }
+
+    /// Sends elements of a buffer: a batch of one.
+    ///
+    /// # Errors
+    /// As [`Batch::send`] and [`post`](Self::post).
+    pub fn send<T: gpunet_device::buf::Plain>(
+        &self,
+        socket: Handle,
+        buffer: &gpu::Buffer<T>,
+        range: impl std::ops::RangeBounds<usize>,
+    ) -> Result<Completions, NetError> {
+        let mut batch = Batch::new();
+        self.post(batch.send(socket, buffer, range)?)
+    }
+
+    /// Fills elements of a buffer with what is received: a batch of one.
+    ///
+    /// # Errors
+    /// As [`Batch::receive`] and [`post`](Self::post).
+    pub fn receive<T: gpunet_device::buf::Plain>(
+        &self,
+        socket: Handle,
+        buffer: &gpu::Buffer<T>,
+        range: impl std::ops::RangeBounds<usize>,
+    ) -> Result<Completions, NetError> {
+        let mut batch = Batch::new();
+        self.post(batch.receive(socket, buffer, range)?)
+    }
+
+    /// Tells what is on the stream to stop: waits return ECANCELED, of later operations, too.
+    pub fn abort(&self) {
+        self.launch.stop(Errno::ECANCELED);
+    }
+
+    /// A kernel of the program's, ready for the stream.
+    fn kernel<A: KernelArgs>(
+        &self,
+        kernel: Kernel<A>,
+        shape: Shape,
+        arguments: impl LaunchArgs<A>,
+    ) -> Result<StreamKernel, NetError> {
+        let (arguments, kept) = gpu::resolve(self.stream.gpu(), arguments)?;
+        let spec = Arc::new(launch::spec(kernel, shape, self.device_net, arguments));
+        let kernel = StreamKernel { spec, kept };
+        self.stream.check(&kernel)?;
+        Ok(kernel)
+    }
+
+    /// The kernels that run a batch. `runs` counts the runs of each operation, in GPU memory.
+    fn kernels_of(
+        &self,
+        batch: &Batch,
+        slots: &StatusSlots,
+        runs: Option<*mut u64>,
+    ) -> Result<Vec<StreamKernel>, NetError> {
+        batch.check(self.stream.gpu())?;
+        let ops = self.ops(batch, slots, runs);
+        // Of few threads where bytes are few: they have less to wait for one another.
+        let threads = match batch.longest() {
+            0..=4096 => 64,
+            4097..=65_536 => 256,
+            _ => 512,
+        };
+        let kernel = |ops: &[Op]| {
+            let arguments = (OpBatch::new(ops),);
+            let shape = Shape::new(1, threads);
+            let spec = launch::spec(operations, shape, self.device_net, arguments);
+            let mut kept = batch.kept.clone();
+            kept.push(slots.memory());
+            kept.push(Arc::clone(&self.latches) as Memory);
+            // The net's memory, on a GPU that is not told of it.
+            kept.push(Arc::clone(&self.launch) as Memory);
+            StreamKernel { spec: Arc::new(spec), kept }
+        };
+        Ok(ops.chunks(OPS_OF_LAUNCH).map(kernel).collect())
+    }
+
+    /// The operations of a batch, as kernels get them.
+    fn ops(&self, batch: &Batch, slots: &StatusSlots, runs: Option<*mut u64>) -> Vec<Op> {
+        batch.ops(self.timeout, |index, transfer| OpWords {
+            status: slots.address(index),
+            latch: transfer.map_or(std::ptr::null_mut(), |(socket, kind)| self.latch(socket, kind)),
+            runs: runs.map_or(std::ptr::null_mut(), |runs| runs.wrapping_add(index)),
+        })
+    }
+
+    /// Where a direction of a socket is marked as failed.
+    fn latch(&self, socket: Handle, kind: OpKind) -> *mut u64 {
+        let direction = usize::from(kind == OpKind::Send);
+        let index = self.launch.shared.index(socket) * 2 + direction;
+        let words = self.latches.len() / size_of::<u64>();
+        // A handle that is none gets EBADF, wherever that is noted.
+        self.latches.device_ptr().cast::<u64>().wrapping_add(index % words)
+    }
+
+    fn submit(&self, kernels: &[StreamKernel]) -> Result<(), NetError> {
+        let Some(_open) = self.lease.hold() else { return Err(NetError::Gone) };
+        if self.stream.submit(kernels)? == Submitted::Captured {
+            let mut captured = self.captured.lock().unwrap_or_else(PoisonError::into_inner);
+            captured.extend(kernels.iter().flat_map(|kernel| kernel.kept.iter().cloned()));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for StreamQueue {
+    fn drop(&mut self) {
+        self.lease.close();
+    }
+}
+
+impl std::fmt::Debug for StreamQueue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StreamQueue")
+            .field("stream", &self.stream)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}
