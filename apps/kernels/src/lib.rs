@@ -4,6 +4,7 @@
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
 
 pub mod echo;
+pub mod exchange;
 pub mod first;
 pub mod first_client;
 pub mod pingpong;

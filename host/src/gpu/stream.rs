@@ -17,7 +17,9 @@ use super::{Gpu, GpuError, KernelError, LaunchSpec, Module, Running};
 /// The kernel that runs operations. It is loaded with the first stream.
 const OPERATIONS: Module = crate::include_module!("gpunet_stream_kernels");
 
-/// Between two looks at a stream that is waited for.
+/// Looks at a stream in a row before sleeps: short kernels take some microseconds.
+const EAGER_LOOKS: u32 = 1000;
+/// Between two looks later.
 const LOOK: Duration = Duration::from_micros(50);
 
 /// A kernel to be put on a stream, and the memory that it needs.
@@ -110,7 +112,13 @@ impl GpuStream {
     /// A kernel that faulted.
     pub fn wait(&self, timeout: Duration) -> Result<bool, KernelError> {
         let deadline = Instant::now().checked_add(timeout);
+        let mut looks = 0;
         while !self.is_done()? {
+            if looks < EAGER_LOOKS {
+                looks += 1;
+                std::hint::spin_loop();
+                continue;
+            }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Ok(false);
             }

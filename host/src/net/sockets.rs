@@ -161,6 +161,25 @@ impl Net {
         }
     }
 
+    /// Closes a socket, whoever made it and whoever uses it: what is unsent is sent, calls and operations
+    /// on it return EBADF.
+    ///
+    /// # Errors
+    /// A handle that names none.
+    pub fn close(&self, handle: Handle) -> Result<(), NetError> {
+        let unknown = NetError::Socket { call: "close", errno: Errno::EBADF };
+        if handle.shard() as usize >= self.shared.inboxes.len() {
+            return Err(unknown);
+        }
+        let (done, answer) = mpsc::channel();
+        let message = Message::CloseForProgram { handle, done };
+        self.shared.tell(handle.shard() as usize, message);
+        match answer.recv_timeout(ANSWER).map_err(|_| self.silent("close"))? {
+            true => Ok(()),
+            false => Err(unknown),
+        }
+    }
+
     /// Takes a socket back from kernels, once none runs on this net: the system's socket, and
     /// bytes that had arrived and that no kernel has read. What is unsent is sent first.
     ///

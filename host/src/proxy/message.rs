@@ -53,6 +53,13 @@ pub(crate) enum Message {
     },
     /// Close a socket that no kernel has seen.
     Close(Handle),
+    /// Close a socket for the program, whoever uses it.
+    CloseForProgram {
+        /// Which.
+        handle: Handle,
+        /// Told whether there was one.
+        done: mpsc::Sender<bool>,
+    },
     /// No group is inside a call on a socket that the host has closed.
     Drained(Handle),
     /// Give a socket back to the program.

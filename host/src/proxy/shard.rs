@@ -130,6 +130,11 @@ impl Shard {
             Message::Close(handle) => {
                 self.close(handle, Closer::Host, now_ns);
             }
+            Message::CloseForProgram { handle, done } => {
+                let known = self.close(handle, Closer::Host, now_ns);
+                self.finish_closing(now_ns, io);
+                let _ = done.send(known);
+            }
             Message::Drained(handle) => self.drained(handle),
             Message::Release { handle, to } => {
                 let released = self.release(handle, io);

@@ -208,3 +208,24 @@ fn a_socket_that_a_kernel_leaves_to_the_program() {
     drop(released);
     assert_eq!(peer::receive_rest(&mut far, 0), 0);
 }
+
+#[test]
+fn a_socket_that_the_program_closes() {
+    let (net, flags) = (net(), flags());
+    let (near, mut far) = tcp_pair();
+    let handle = net.hand_over(near).expect("it is taken");
+    let mut script = Script::new();
+    script.given(0, handle).send(0, 10).set_flag(0).recv(0, 10).errno(Errno::EBADF);
+    let started = Job::blocks(32).script(&script).flags(&flags).start(&net);
+    started.until(&flags, 0);
+    net.close(handle).expect("it is open");
+    started.finish();
+    // What was sent arrives.
+    peer::receive(&mut far, 0, 10);
+    assert_eq!(peer::receive_rest(&mut far, 10), 0);
+    for gone in [handle, Handle::NONE, Handle(u64::MAX >> 4)] {
+        let refused = net.close(gone).expect_err("it is not open");
+        assert!(matches!(refused, NetError::Socket { errno: Errno::EBADF, .. }), "{refused}");
+    }
+    assert!(eventually(10 * SECOND, || net.statistics().sockets == 0));
+}
