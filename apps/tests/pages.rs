@@ -152,7 +152,7 @@ fn follow(test: &str, page: &str, folder: &str) {
     if std::env::var_os("GPUNET_BIN_DIR").is_some() {
         return common::skip(test, "needs cargo and the source tree");
     }
-    // Both pages build into one folder, and cargo lets one of them at it at a time.
+    // All pages build into one folder, and cargo lets one of them at it at a time.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(page);
@@ -176,6 +176,11 @@ fn first_kernel() {
 #[test]
 fn a_server() {
     follow("a_server", "servers.md", "lines");
+}
+
+#[test]
+fn a_pipeline_on_a_stream() {
+    follow("a_pipeline_on_a_stream", "streams.md", "pipeline");
 }
 
 #[test]

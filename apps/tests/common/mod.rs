@@ -19,6 +19,7 @@ pub(crate) fn program(name: &str) -> PathBuf {
         "echo" => env!("CARGO_BIN_EXE_echo"),
         "first" => env!("CARGO_BIN_EXE_first"),
         "kv" => env!("CARGO_BIN_EXE_kv"),
+        "pingpong" => env!("CARGO_BIN_EXE_pingpong"),
         "rstream" => env!("CARGO_BIN_EXE_rstream"),
         _ => panic!("no program {name}"),
     };

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use gpunet_device::abi::errno::Errno;
@@ -161,8 +161,8 @@ impl Net {
         }
     }
 
-    /// Closes a socket, whoever made it and whoever uses it: what is unsent is sent, calls and operations
-    /// on it return EBADF.
+    /// Closes a socket, whoever made it and whoever uses it: what is unsent is sent, and calls and
+    /// operations on it that begin afterwards return EBADF.
     ///
     /// # Errors
     /// A handle that names none.
@@ -174,9 +174,13 @@ impl Net {
         let (done, answer) = mpsc::channel();
         let message = Message::CloseForProgram { handle, done };
         self.shared.tell(handle.shard() as usize, message);
-        match answer.recv_timeout(ANSWER).map_err(|_| self.silent("close"))? {
-            true => Ok(()),
-            false => Err(unknown),
+        match answer.recv_timeout(ANSWER) {
+            Ok(()) => Ok(()),
+            Err(RecvTimeoutError::Timeout) => Err(self.silent("close")),
+            Err(RecvTimeoutError::Disconnected) => {
+                self.check_alive()?;
+                Err(unknown)
+            }
         }
     }
 

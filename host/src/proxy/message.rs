@@ -57,8 +57,8 @@ pub(crate) enum Message {
     CloseForProgram {
         /// Which.
         handle: Handle,
-        /// Told whether there was one.
-        done: mpsc::Sender<bool>,
+        /// Told when calls on it fail; dropped where there was none.
+        done: mpsc::Sender<()>,
     },
     /// No group is inside a call on a socket that the host has closed.
     Drained(Handle),

@@ -131,9 +131,10 @@ impl Shard {
                 self.close(handle, Closer::Host, now_ns);
             }
             Message::CloseForProgram { handle, done } => {
-                let known = self.close(handle, Closer::Host, now_ns);
-                self.finish_closing(now_ns, io);
-                let _ = done.send(known);
+                if self.close(handle, Closer::Host, now_ns) {
+                    self.finish_closing(now_ns, io);
+                    self.context.shared.drain.tell_when_closed(done);
+                }
             }
             Message::Drained(handle) => self.drained(handle),
             Message::Release { handle, to } => {

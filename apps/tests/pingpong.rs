@@ -1,0 +1,51 @@
+//! `pingpong`: every mode brings back what was sent, and mistakes are told in a line.
+
+mod common;
+
+use std::process::Command;
+
+use common::{Finished, SOON, gpu, program, run};
+use serde_json::Value;
+
+fn pingpong(arguments: &[&str]) -> Finished {
+    run(Command::new(program("pingpong")).args(arguments), SOON)
+}
+
+#[test]
+fn every_mode_and_an_overlap() {
+    let sizes = "4,64,1K,70000";
+    let arguments = ["--gpu", &gpu(), "--sizes", sizes, "--rounds", "15", "--json", "--overlap"];
+    let output = pingpong(&arguments);
+    assert!(output.status.success(), "{}", output.stderr);
+    let report: Value = serde_json::from_str(&output.stdout).expect("one object");
+    let rows = report["rounds"].as_array().expect("rows");
+    // Of each size, with and without computing, four modes.
+    assert_eq!(rows.len(), 4 * 2 * 4);
+    for row in rows {
+        assert_eq!(row["rounds"], 15, "{row}");
+        assert!(row["us_per_round"].as_f64().is_some_and(|time| time > 0.0), "{row}");
+    }
+    assert!(report["overlap"]["overlap"].is_f64(), "{report}");
+}
+
+#[test]
+fn a_table_for_people() {
+    let arguments = ["--gpu", &gpu(), "--sizes", "64", "--rounds", "3", "--compute", "0"];
+    let output = pingpong(&[&arguments[..], &["--modes", "stream,kernel"]].concat());
+    let text = &output.stdout;
+    assert!(output.status.success(), "{}", output.stderr);
+    assert!(text.contains(" stream ") && text.contains(" kernel "), "{text}");
+    let rows = text.lines().filter(|line| line.trim_start().starts_with("64 "));
+    assert_eq!(rows.count(), 2, "{text}");
+}
+
+#[test]
+fn mistakes_are_told_in_a_line() {
+    for bad in [["--sizes", "3"], ["--sizes", "0"], ["--modes", "psychic"], ["--gpu", "abacus"]] {
+        let output = pingpong(&bad);
+        assert_eq!(output.status.code(), Some(2), "{bad:?}");
+        let errors = &output.stderr;
+        assert_eq!(errors.lines().count(), 1, "{errors}");
+        assert!(errors.starts_with("pingpong: "), "{errors}");
+    }
+}
