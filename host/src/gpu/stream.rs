@@ -55,7 +55,7 @@ pub(super) trait StreamBackend: Send + Sync {
 /// What each backend supplies for a graph.
 pub(super) trait GraphBackend: Send + Sync {
     /// Puts it behind all that is on its stream.
-    fn launch(&self) -> Result<(), GpuError>;
+    fn launch(&self) -> Result<Submitted, GpuError>;
 }
 
 /// A stream. Clones are the same one; when the last goes, what is on it still runs.
@@ -156,7 +156,7 @@ impl fmt::Debug for GpuStream {
 pub(crate) struct StreamGraph(Box<dyn GraphBackend>);
 
 impl StreamGraph {
-    pub(crate) fn launch(&self) -> Result<(), GpuError> {
+    pub(crate) fn launch(&self) -> Result<Submitted, GpuError> {
         self.0.launch()
     }
 }
@@ -176,6 +176,11 @@ impl Lease {
     pub(crate) fn hold(&self) -> Option<OpenLease<'_>> {
         let closed = self.closed.read().unwrap_or_else(PoisonError::into_inner);
         (!*closed).then_some(OpenLease(closed))
+    }
+
+    /// Whether all that was put on the stream is done.
+    pub(crate) fn is_stream_done(&self) -> Result<bool, KernelError> {
+        self.backend.is_done()
     }
 
     /// Nothing more is put on the stream. What is there still runs.

@@ -54,8 +54,8 @@ pub enum NetError {
         /// How it failed.
         errno: Errno,
     },
-    /// The caller's: sockets are taken back only when no kernel runs on the net.
-    #[error("a kernel runs on this net: wait for it, or abort it, first")]
+    /// The caller's: sockets are taken back only when no kernel runs on the net and no queue is open.
+    #[error("a kernel runs on this net, or a queue is open: wait for it, or drop it, first")]
     Busy,
     /// Ours: a proxy thread has panicked.
     #[error("the net is down: one of its proxy threads panicked; make a new net")]

@@ -10,8 +10,9 @@ use gpunet_device::kernel::{KernelArgs, LaunchArgs};
 use gpunet_device::{Handle, Kernel};
 
 use super::{LaunchError, Net, NetError};
-use crate::gpu::{self, Dim3, KernelError, LaunchSpec, Lease, Running};
-use crate::proxy::shared::Shared;
+use crate::gpu::{self, Dim3, GpuError, KernelError, LaunchSpec, Lease, Running, Submitted};
+use crate::proxy::shared::{Inbox, Shared};
+use crate::proxy::thread::Control;
 
 /// How a launch is laid out: blocks, threads, shared memory.
 #[derive(Clone, Copy, Debug)]
@@ -145,6 +146,51 @@ impl Net {
     }
 }
 
+/// A queue of stream-ordered operations, which is a launch until it is closed. It counts as one that runs
+/// while its stream has work.
+pub(super) struct OpenQueue {
+    pub(super) lease: Lease,
+    work: Mutex<StreamWork>,
+}
+
+#[derive(Default)]
+struct StreamWork {
+    counted: bool,
+    /// The program has captured operations, which it may launch at any time.
+    captured: bool,
+}
+
+impl OpenQueue {
+    pub(super) fn new(lease: Lease) -> Self {
+        Self { lease, work: Mutex::default() }
+    }
+
+    fn work(&self) -> MutexGuard<'_, StreamWork> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LaunchState {
+    /// Puts something on the stream of a queue: counted before it starts, so that the proxy is awake when
+    /// its first request comes.
+    pub(super) fn put_on_stream(
+        &self,
+        control: &Control,
+        put: impl FnOnce() -> Result<Submitted, GpuError>,
+    ) -> Result<Submitted, NetError> {
+        let Some(queue) = &self.lease else { return Err(NetError::Gone) };
+        let Some(_open) = queue.lease.hold() else { return Err(NetError::Gone) };
+        let mut work = queue.work();
+        if !std::mem::replace(&mut work.counted, true) {
+            control.running.fetch_add(1, Ordering::AcqRel);
+            self.shared.inboxes.iter().for_each(Inbox::wake);
+        }
+        let submitted = put()?;
+        work.captured |= submitted == Submitted::Captured;
+        Ok(submitted)
+    }
+}
+
 /// A launch as the net's supervisor and the program share it.
 pub(crate) struct LaunchState {
     pub(crate) slot: u32,
@@ -153,7 +199,7 @@ pub(crate) struct LaunchState {
     /// Those among its arguments.
     pub(super) sockets: Vec<Handle>,
     /// Of one that lasts until it is closed.
-    lease: Option<Lease>,
+    lease: Option<OpenQueue>,
     outcome: Mutex<Option<Result<(), KernelError>>>,
     ended: Condvar,
     /// Its net is gone, and nobody calls `finish`.
@@ -166,7 +212,7 @@ impl LaunchState {
         running: Running,
         shared: Arc<Shared>,
         sockets: Vec<Handle>,
-        lease: Option<Lease>,
+        lease: Option<OpenQueue>,
     ) -> Self {
         Self {
             slot,
@@ -198,8 +244,24 @@ impl LaunchState {
 
     /// Has one end that lasts until it is closed.
     pub(super) fn close(&self) {
-        if let Some(lease) = &self.lease {
-            lease.close();
+        if let Some(queue) = &self.lease {
+            queue.lease.close();
+        }
+    }
+
+    /// Whether kernels of this launch may run now: those of a queue do while its stream has work.
+    pub(super) fn is_counted(&self) -> bool {
+        self.lease.as_ref().is_none_or(|queue| queue.work().counted)
+    }
+
+    /// Counts a queue no longer whose stream has no work, so that proxy threads may sleep.
+    pub(super) fn look_for_work(&self, control: &Control) {
+        let Some(queue) = &self.lease else { return };
+        // Who puts something there at this moment has it.
+        let Ok(mut work) = queue.work.try_lock() else { return };
+        if work.counted && !work.captured && matches!(queue.lease.is_stream_done(), Ok(true)) {
+            work.counted = false;
+            control.running.fetch_sub(1, Ordering::AcqRel);
         }
     }
 

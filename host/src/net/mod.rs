@@ -300,8 +300,12 @@ impl Drop for Net {
         launches.iter().for_each(|launch| launch.close());
         // What was put there meanwhile.
         self.abort();
+        if let Some(supervisor) = &self.supervisor {
+            supervisor.thread().unpark();
+        }
         let deadline = Instant::now() + STOP;
-        while self.control.running.load(Ordering::Acquire) > 0 && Instant::now() < deadline {
+        // Queues without work are launches, too.
+        while !self.launches.lock().taken.is_empty() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_micros(200));
         }
         let stuck: Vec<_> = self.launches.lock().launches.drain(..).collect();

@@ -184,14 +184,15 @@ impl Net {
         }
     }
 
-    /// Takes a socket back from kernels, once none runs on this net: the system's socket, and
+    /// Takes a socket back from kernels, once none runs on this net and no queue is open: the system's socket, and
     /// bytes that had arrived and that no kernel has read. What is unsent is sent first.
     ///
     /// # Errors
     /// A kernel still runs, the handle names no open stream or listener, or the peer does not
     /// take what is unsent within the linger time.
     pub fn take_back(&self, handle: Handle) -> Result<Released, NetError> {
-        if self.control.running.load(Ordering::Acquire) > 0 {
+        // A queue without work keeps what it knows of the socket, too.
+        if self.control.running.load(Ordering::Acquire) > 0 || self.shared.launches.any_runs() {
             return Err(NetError::Busy);
         }
         if handle.shard() as usize >= self.shared.inboxes.len() {

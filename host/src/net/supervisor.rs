@@ -105,6 +105,8 @@ impl<'a> Supervisor<'a> {
             for (state, outcome) in ended {
                 self.finish(&state, outcome);
             }
+            let open = launches.lock().launches.clone();
+            open.iter().for_each(|state| state.look_for_work(control));
             self.look_at_gpu();
             self.look_at_words();
             let busy = control.running.load(Ordering::Acquire) > 0;
@@ -197,7 +199,9 @@ impl<'a> Supervisor<'a> {
         if let Some(which) = unserved {
             self.tell_all(&|done| Message::CloseListeners { which: which.clone(), done });
         }
-        self.control.running.fetch_sub(1, Ordering::AcqRel);
+        if state.is_counted() {
+            self.control.running.fetch_sub(1, Ordering::AcqRel);
+        }
         // Before the slot is free: an abort that finds no outcome stops this launch and no other.
         state.finish(outcome);
         self.launches.lock().taken.remove(&state.slot);

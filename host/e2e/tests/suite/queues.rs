@@ -1,6 +1,7 @@
 //! Stream-ordered operations: order and data, batches, words, graphs, operations that kernels run, and
 //! everything that can end them.
 
+use std::io::Read as _;
 use std::time::{Duration, Instant};
 
 use gpunet_device::Handle;
@@ -465,4 +466,27 @@ fn another_gpu_s_streams_and_buffers_are_refused() {
     let (queue, bytes) = (queue(&net), other.buffer::<u8>(4).expect("memory"));
     let refused = queue.send(Handle::NONE, &bytes, ..).expect_err("it is elsewhere");
     assert!(matches!(refused, NetError::Gpu(GpuError::OtherGpu)), "{refused}");
+}
+
+#[test]
+fn a_queue_without_work_keeps_nobody_awake() {
+    let (net, bytes) = (net(), gpu().buffer::<u8>(10).expect("memory"));
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let near = std::net::TcpStream::connect(listener.local_addr().expect("its address"));
+    let socket = net.hand_over(near.expect("it listens")).expect("it is taken");
+    let (mut far, _) = listener.accept().expect("it connected");
+    let queue = queue(&net);
+    queue.send(socket, &bytes, ..).expect("it is queued").wait(DEADLINE).expect("it goes");
+    far.read_exact(&mut [0; 10]).expect("it arrives");
+    assert!(queue.stream().wait(DEADLINE).expect("nothing faults"));
+    std::thread::sleep(50 * MS);
+    let turns = net.statistics().turns;
+    std::thread::sleep(100 * MS);
+    let turns = net.statistics().turns - turns;
+    assert!(turns < 500, "{turns} turns of the proxy in 100 ms");
+    queue.send(socket, &bytes, ..).expect("it is queued").wait(DEADLINE).expect("it goes");
+    // But it knows of the socket.
+    assert!(matches!(net.take_back(socket), Err(NetError::Busy)));
+    drop(queue);
+    assert!(eventually(DEADLINE, || net.take_back(socket).is_ok()));
 }

@@ -301,14 +301,14 @@ fn add(
 }
 
 impl GraphBackend for Graph {
-    fn launch(&self) -> Result<(), GpuError> {
+    fn launch(&self) -> Result<Submitted, GpuError> {
         let context = &self.stream.context;
         let launch = |_: &State| {
             // SAFETY: both handles live; what the kernels' arguments name is kept.
             unsafe { call!(cuGraphLaunch(self.executable, self.stream.stream)) }
                 .map_err(|failed| context.failed(failed))
         };
-        self.stream.put(launch).map(drop)
+        self.stream.put(launch)
     }
 }
 

@@ -180,7 +180,7 @@ struct Graph {
 }
 
 impl GraphBackend for Graph {
-    fn launch(&self) -> Result<(), GpuError> {
-        self.stream.submit(&self.kernels).map(drop)
+    fn launch(&self) -> Result<Submitted, GpuError> {
+        self.stream.submit(&self.kernels)
     }
 }

@@ -113,8 +113,7 @@ impl Graph<'_> {
     /// # Errors
     /// As [`StreamQueue::post`].
     pub fn launch(&self) -> Result<u32, NetError> {
-        let Some(_open) = self.queue.lease.hold() else { return Err(NetError::Gone) };
-        self.graph.launch()?;
+        self.queue.launch.put_on_stream(&self.queue.control, || self.graph.launch())?;
         Ok(self.launches.fetch_add(1, Ordering::AcqRel).wrapping_add(1))
     }
 

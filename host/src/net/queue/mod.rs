@@ -30,9 +30,10 @@ pub use batch::{Batch, MAX_BATCH};
 pub use completion::{Completions, OpError};
 pub use graph::{Graph, GraphBuilder, Prepared};
 
-use super::launch::{self, LaunchState};
+use super::launch::{self, LaunchState, OpenQueue};
 use super::{Net, NetError, Shape};
-use crate::gpu::{self, DeviceMemory, GpuError, GpuStream, Lease, StreamKernel, Submitted};
+use crate::gpu::{self, DeviceMemory, GpuError, GpuStream, StreamKernel, Submitted};
+use crate::proxy::thread::Control;
 use completion::{StatusSlots, Statuses};
 
 /// How long an operation may take where the program does not say.
@@ -43,12 +44,13 @@ const STATUSES: usize = 4096;
 
 /// A queue of operations and kernels on a stream.
 ///
-/// Dropping it leaves what is on the stream to run; the net counts it as a launch until that is done. A
-/// socket that it uses stays the program's: it outlives the queue.
+/// Dropping it leaves what is on the stream to run; the net counts it as a launch until that is done. While
+/// its stream has no work it keeps no thread of the proxy awake. A socket that it uses stays the program's:
+/// it outlives the queue.
 pub struct StreamQueue {
     stream: GpuStream,
     launch: Arc<LaunchState>,
-    lease: Lease,
+    control: Arc<Control>,
     device_net: gpunet_device::Net,
     statuses: Arc<Statuses>,
     latches: Arc<DeviceMemory>,
@@ -76,14 +78,14 @@ impl Net {
             self.give_slot_back(slot);
             return Err(error);
         }
-        self.count_launch();
         let (running, lease) = stream.lease();
         let shared = Arc::clone(&self.shared);
-        let state = LaunchState::new(slot, running, shared, Vec::new(), Some(lease.clone()));
+        let queue = Some(OpenQueue::new(lease));
+        let state = LaunchState::new(slot, running, shared, Vec::new(), queue);
         Ok(StreamQueue {
             stream: stream.clone(),
             launch: self.note_launch(state),
-            lease,
+            control: Arc::clone(&self.control),
             device_net: self.shared.memory.device_net(slot, epoch),
             statuses,
             latches,
@@ -247,8 +249,8 @@ impl StreamQueue {
     }
 
     fn submit(&self, kernels: &[StreamKernel]) -> Result<(), NetError> {
-        let Some(_open) = self.lease.hold() else { return Err(NetError::Gone) };
-        if self.stream.submit(kernels)? == Submitted::Captured {
+        let put = || self.stream.submit(kernels);
+        if self.launch.put_on_stream(&self.control, put)? == Submitted::Captured {
             let mut captured = self.captured.lock().unwrap_or_else(PoisonError::into_inner);
             captured.extend(kernels.iter().flat_map(|kernel| kernel.kept.iter().cloned()));
         }
@@ -258,7 +260,7 @@ impl StreamQueue {
 
 impl Drop for StreamQueue {
     fn drop(&mut self) {
-        self.lease.close();
+        self.launch.close();
     }
 }
 
