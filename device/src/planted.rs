@@ -17,7 +17,7 @@ pub enum Bug {
     FullTakenForFree,
     /// A request slot is free again before its reply has come.
     SlotFreedEarly,
-    /// A place's next socket has the same handle.
+    /// A slot's next socket has the same handle.
     GenerationNotBumped,
     /// An accepted connection is not told to the kernel.
     AcceptedHandleLost,
@@ -47,8 +47,8 @@ pub enum Bug {
     WatchedIgnored,
     /// The proxy is told of what may still be on its way.
     ToldWithoutFence,
-    /// Two cards of one socket have the same first word.
-    CardNotNumbered,
+    /// Two descriptors of one socket have the same first word.
+    DescriptorNotNumbered,
     /// Where a packet begins is taken from its first unit.
     PacketFoundByTag,
     /// An inbox keeps the units of the stream before.
@@ -103,7 +103,7 @@ impl Bug {
         Self::ShutNotKept,
         Self::WatchedIgnored,
         Self::ToldWithoutFence,
-        Self::CardNotNumbered,
+        Self::DescriptorNotNumbered,
         Self::PacketFoundByTag,
         Self::UnitsOfLastStream,
         Self::EventNotOwed,

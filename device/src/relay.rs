@@ -71,7 +71,7 @@ impl Relays {
         if self.now.abs_diff(self.stop_claimed_at) >= STOP_AGE_NS {
             value = pass_stop_on(self.net, self.stop_claimed_at, self.now);
         }
-        // Of an earlier launch in this place, which may have been stopped.
+        // Of an earlier launch in this slot, which may have been stopped.
         if value >> 32 == self.net.epoch() { value & 0xFFFF_FFFF } else { 0 }
     }
 

@@ -7,7 +7,7 @@
 
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
-use crate::abi::ring::{RingPlace, Span};
+use crate::abi::ring::{RingAddress, Span};
 use crate::buf::{self, Received, SharedBuf, Space};
 use crate::group::Group;
 use crate::library::{self, RECEIVE_SIDE, SEND_SIDE};
@@ -17,7 +17,7 @@ use crate::stream::{On, Stream};
 /// An open slice, the same in every thread of the group.
 #[derive(Clone, Copy)]
 pub(crate) struct RingSlice {
-    ring: RingPlace,
+    ring: RingAddress,
     span: Span,
 }
 
@@ -38,7 +38,7 @@ impl RingSlice {
         let span = Span(Errno::check(opened)?);
         // What is open must be closed, also where nothing of it is wanted.
         let is_open = span.length() > 0;
-        Ok(is_open.then(|| Self { ring: RingPlace(ring), span: span.at_most(most) }))
+        Ok(is_open.then(|| Self { ring: RingAddress(ring), span: span.at_most(most) }))
     }
 
     /// Publishes that `used` bytes were consumed or filled.

@@ -5,7 +5,7 @@
 //!    └─ Net        a net's memory and threads; launches kernels, hands sockets over and back
 //!        ├─ proxy      one state machine and one polling thread a shard
 //!        │   └─ transport   tcp, unix: the system's sockets, ring to wire; rdma: the device's
-//!        ├─ pool       places in the tables, ring memory
+//!        ├─ pool       slots in the tables, ring memory
 //!        └─ memory     the words and rings that GPU and CPU share
 //! ```
 //!

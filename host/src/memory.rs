@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use gpu_usermap::AccessError;
 use gpunet_device::abi::bits::{PACKET_BYTES, PACKET_UNITS, RecordState, Unit};
-use gpunet_device::abi::card::{CARD_WORDS, Card, Place};
+use gpunet_device::abi::descriptor::{DESCRIPTOR_WORDS, RingLocation, SocketDescriptor};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::{LIVE_WORDS, LOCAL_WORDS, Layout, RECORD_STATE, UNITS_AT};
 use gpunet_device::abi::message::{REPLY_WORDS, REQUEST_WORDS};
@@ -106,7 +106,7 @@ impl Memory {
 
     /// Has a model know a ring.
     #[cfg(all(test, feature = "loom"))]
-    pub(crate) fn model_knows_ring(&self, ring: &Place) {
+    pub(crate) fn model_knows_ring(&self, ring: &RingLocation) {
         use gpunet_device::abi::model;
         let [(address, length), _] = self.window(ring, 0, ring.capacity as usize).pieces();
         model::knows_words(address.cast(), length / 8);
@@ -195,8 +195,8 @@ impl Memory {
         unsafe { Word::at(self.gpu_word(self.layout.send_tail(socket))) }
     }
 
-    /// Compares the send tails of a shard's places, from socket `first` on, with those last
-    /// `seen`; what has changed goes into `changed` as place and new value.
+    /// Compares the send tails of a shard's slots, from socket `first` on, with those last
+    /// `seen`; what has changed goes into `changed` as slot and new value.
     pub(crate) fn changed_tails(
         &self,
         first: usize,
@@ -300,7 +300,7 @@ impl Memory {
         self.cpu_words.word(self.layout.stop(launch)).store_release(errno.0 as u64);
     }
 
-    /// Makes a launch's stop word ready for the next launch in its place; no kernel of the last one
+    /// Makes a launch's stop word ready for the next launch in its slot; no kernel of the last one
     /// runs. What its groups may have passed on has that launch's number.
     pub(crate) fn clear_stop(&self, launch: usize) {
         if !planted(Bug::StopNotCleared) {
@@ -333,29 +333,29 @@ impl Memory {
         self.cpu_words.array(self.layout.reply(slot))
     }
 
-    /// Publishes a card: word 0 is cleared first and written last, so that the GPU never takes
+    /// Publishes a descriptor: word 0 is cleared first and written last, so that the GPU never takes
     /// one socket's words for another's.
-    pub(crate) fn publish_card(&self, socket: usize, card: &Card) {
-        let place = self.card(socket);
-        let words = card.to_words();
+    pub(crate) fn publish_descriptor(&self, socket: usize, descriptor: &SocketDescriptor) {
+        let published = self.descriptor(socket);
+        let words = descriptor.to_words();
         // Of this generation, and of no kind: who reads it waits for the rest.
-        place.get(0).store(Card::changing(card.generation));
-        // No word of the new card is seen with the old word 0.
+        published.get(0).store(SocketDescriptor::changing(descriptor.generation));
+        // No word of the new descriptor is seen with the old word 0.
         self.cpu_words.fence();
         for (index, word) in words.iter().enumerate().skip(1) {
-            place.get(index).store(*word);
+            published.get(index).store(*word);
         }
-        place.get(0).store_release(words[0]);
+        published.get(0).store_release(words[0]);
     }
 
-    /// Withdraws a card: its handle is dead from now on.
-    pub(crate) fn withdraw_card(&self, socket: usize) {
-        self.card(socket).get(0).store_release(0);
+    /// Withdraws a descriptor: its handle is dead from now on.
+    pub(crate) fn withdraw_descriptor(&self, socket: usize) {
+        self.descriptor(socket).get(0).store_release(0);
     }
 
     /// Written by the proxy: what a socket is.
-    pub(crate) fn card(&self, socket: usize) -> CpuArray<CARD_WORDS> {
-        self.cpu_words.array(self.layout.card(socket))
+    pub(crate) fn descriptor(&self, socket: usize) -> CpuArray<DESCRIPTOR_WORDS> {
+        self.cpu_words.array(self.layout.descriptor(socket))
     }
 
     /// Sends on its way what this thread has written for kernels and nothing has published yet.
@@ -380,7 +380,7 @@ impl Memory {
 
     /// `length` bytes of a ring from the counter `position` on, in one or two pieces. Those of a
     /// ring in GPU memory are not for the CPU to touch.
-    pub(crate) fn window(&self, ring: &Place, position: u64, length: usize) -> Window {
+    pub(crate) fn window(&self, ring: &RingLocation, position: u64, length: usize) -> Window {
         let capacity = ring.capacity as usize;
         assert!(capacity.is_power_of_two() && length <= capacity);
         let (rings, bytes) = match ring.region {
@@ -447,7 +447,7 @@ impl Memory {
             let at = self.layout.slot_local(*slot) * 8;
             self.local.read(at, &mut word).is_ok() && u64::from_ne_bytes(word) != 0
         };
-        (0..self.layout.all_slots()).filter(claimed).count()
+        (0..self.layout.all_request_slots()).filter(claimed).count()
     }
 
     /// The bytes of the packet that a kernel sends, of that length and beginning there, if all of it has
@@ -472,7 +472,7 @@ impl Memory {
     }
 
     /// The word of a ring at the counter `position`.
-    pub(crate) fn ring_word(&self, ring: &Place, position: u64) -> Word {
+    pub(crate) fn ring_word(&self, ring: &RingLocation, position: u64) -> Word {
         assert!(position.is_multiple_of(8) && ring.offset.is_multiple_of(8) && ring.region == 0);
         let window = self.window(ring, position, 8);
         // SAFETY: as send_tail: eight aligned bytes of a ring do not wrap.

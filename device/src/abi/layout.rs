@@ -11,7 +11,7 @@
 //! Regions are separate mappings, so words of the GPU and of the CPU never share a page.
 
 use super::bits::{P2P_PACKET_UNITS, PACKET_UNITS};
-use super::card::CARD_WORDS;
+use super::descriptor::DESCRIPTOR_WORDS;
 use super::message::{REPLY_WORDS, REQUEST_WORDS};
 
 /// Launches of a net that can run at once.
@@ -27,11 +27,11 @@ pub const HEAD_AT: usize = 1;
 pub const STATUS_AT: usize = 2;
 /// Not 0 where a poller watches either end of a p2p stream, so that the proxies want to know.
 pub const WATCHED_AT: usize = 3;
-/// Where the socket's card stands, in an inbox that the proxy writes.
-pub const CARD_AT: usize = LIVE_WORDS;
+/// Where the socket's descriptor stands, in an inbox that the proxy writes.
+pub const DESCRIPTOR_AT: usize = LIVE_WORDS;
 /// Where the units of a packet begin: behind the first line.
 pub const UNITS_AT: usize = 16;
-const _: () = assert!(CARD_AT + CARD_WORDS <= UNITS_AT);
+const _: () = assert!(DESCRIPTOR_AT + DESCRIPTOR_WORDS <= UNITS_AT);
 /// Words of an inbox that the proxy writes.
 pub const INBOX_WORDS: usize = (UNITS_AT + PACKET_UNITS).next_multiple_of(16);
 /// Words of an inbox that the kernel at the other end of a p2p stream writes.
@@ -60,22 +60,22 @@ pub struct Layout {
     /// Proxy threads.
     pub shards: u32,
     /// Sockets a shard can hold.
-    pub places: u32,
+    pub socket_slots: u32,
     /// Request slots of a shard.
-    pub slots: u32,
+    pub request_slots: u32,
 }
 
 impl Layout {
     /// Sockets of the net.
     #[inline(always)]
     pub const fn sockets(&self) -> usize {
-        self.shards as usize * self.places as usize
+        self.shards as usize * self.socket_slots as usize
     }
 
     /// Request slots of the net.
     #[inline(always)]
-    pub const fn all_slots(&self) -> usize {
-        self.shards as usize * self.slots as usize
+    pub const fn all_request_slots(&self) -> usize {
+        self.shards as usize * self.request_slots as usize
     }
 
     /// GPU words: the send tail of a socket.
@@ -99,13 +99,13 @@ impl Layout {
     /// GPU words: the request in a slot.
     #[inline(always)]
     pub const fn request(&self, slot: usize) -> usize {
-        2 * self.sockets() + self.all_slots() + slot * REQUEST_WORDS
+        2 * self.sockets() + self.all_request_slots() + slot * REQUEST_WORDS
     }
 
     /// GPU words: the units of the packet that a socket sends.
     #[inline(always)]
     pub const fn send_units(&self, socket: usize) -> usize {
-        let first = self.request(self.all_slots()).next_multiple_of(PACKET_UNITS);
+        let first = self.request(self.all_request_slots()).next_multiple_of(PACKET_UNITS);
         first + socket * PACKET_UNITS
     }
 
@@ -132,10 +132,10 @@ impl Layout {
         2 * MAX_LAUNCHES as usize + socket * INBOX_WORDS
     }
 
-    /// CPU words: a socket's card.
+    /// CPU words: a socket's descriptor.
     #[inline(always)]
-    pub const fn card(&self, socket: usize) -> usize {
-        self.inbox(socket) + CARD_AT
+    pub const fn descriptor(&self, socket: usize) -> usize {
+        self.inbox(socket) + DESCRIPTOR_AT
     }
 
     /// CPU words: the sequence number of the reply in a slot.
@@ -147,12 +147,12 @@ impl Layout {
     /// CPU words: the reply in a slot.
     #[inline(always)]
     pub const fn reply(&self, slot: usize) -> usize {
-        self.reply_sequence(self.all_slots()) + slot * REPLY_WORDS
+        self.reply_sequence(self.all_request_slots()) + slot * REPLY_WORDS
     }
 
     /// Size of the CPU words.
     pub const fn cpu_words(&self) -> usize {
-        self.reply(self.all_slots())
+        self.reply(self.all_request_slots())
     }
 
     /// Local: a socket's record.
@@ -170,7 +170,8 @@ impl Layout {
     /// Local: what groups pass on to one another of a launch's stop word.
     #[inline(always)]
     pub const fn stop_relay(&self, launch: usize) -> usize {
-        self.slot_local(self.all_slots()).next_multiple_of(RELAY_WORDS) + launch * RELAY_WORDS
+        self.slot_local(self.all_request_slots()).next_multiple_of(RELAY_WORDS)
+            + launch * RELAY_WORDS
     }
 
     /// Local: what groups pass on to one another of a shard's heartbeat.

@@ -5,7 +5,7 @@
 
 #![allow(unsafe_code, reason = "turns the net's pointers into words, bounds checked")]
 
-use super::card::{CARD_WORDS, Inboxes, Place};
+use super::descriptor::{DESCRIPTOR_WORDS, Inboxes, RingLocation};
 use super::layout::{
     HEADER_WORDS, LOCAL_WORDS, Layout, P2P_INBOX_BYTES, PAGE_BYTES, RELAY_WORDS, SLOT_LOCAL_WORDS,
 };
@@ -18,7 +18,7 @@ use super::{MAGIC, VERSION};
 #[repr(C)]
 pub struct Net {
     local: *mut u64,
-    /// Launch (8 bits), shards (8), places (21), slots (13), epoch (14).
+    /// Launch (8 bits), shards (8), socket slots (21), request slots (13), epoch (14).
     shape: u64,
 }
 
@@ -83,8 +83,8 @@ impl Net {
     pub unsafe fn new(layout: Layout, launch: u32, epoch: u64, local: *mut u64) -> Self {
         let shape = u64::from(launch)
             | u64::from(layout.shards) << 8
-            | u64::from(layout.places) << 16
-            | u64::from(layout.slots) << 37
+            | u64::from(layout.socket_slots) << 16
+            | u64::from(layout.request_slots) << 37
             | epoch << 50;
         Self { local, shape }
     }
@@ -115,8 +115,8 @@ impl Net {
     pub const fn layout(self) -> Layout {
         Layout {
             shards: (self.shape >> 8) as u8 as u32,
-            places: (self.shape >> 16) as u32 & 0x1F_FFFF,
-            slots: (self.shape >> 37) as u32 & 0x1FFF,
+            socket_slots: (self.shape >> 16) as u32 & 0x1F_FFFF,
+            request_slots: (self.shape >> 37) as u32 & 0x1FFF,
         }
     }
 
@@ -185,7 +185,7 @@ impl Net {
     #[inline(always)]
     pub(crate) fn request_sequence(self, slot: usize) -> Word {
         // SAFETY: `new` promises the region's size, and callers' slots are below
-        // `layout.all_slots()`. So for all that follow, and for sockets, whose handles
+        // `layout.all_request_slots()`. So for all that follow, and for sockets, whose handles
         // `socket::Socket` checks.
         unsafe { Word::at(self.gpu_word(self.layout().request_sequence(slot))) }
     }
@@ -209,9 +209,9 @@ impl Net {
     }
 
     #[inline(always)]
-    pub(crate) fn card(self, socket: usize) -> Words<CARD_WORDS> {
+    pub(crate) fn descriptor(self, socket: usize) -> Words<DESCRIPTOR_WORDS> {
         // SAFETY: as request_sequence.
-        unsafe { Words::at(self.cpu_word(self.layout().card(socket))) }
+        unsafe { Words::at(self.cpu_word(self.layout().descriptor(socket))) }
     }
 
     #[inline(always)]
@@ -253,9 +253,9 @@ impl Net {
         unsafe { Words::at(self.local.add(self.layout().heartbeat_relay(shard))) }
     }
 
-    /// The address of a ring's first byte; 0 for a place that has none, or one outside its region.
-    pub(crate) fn ring(self, place: &Place) -> u64 {
-        self.inside(place.region, place.offset, u64::from(place.capacity))
+    /// The address of a ring's first byte; 0 for a location that has none, or one outside its region.
+    pub(crate) fn ring(self, location: &RingLocation) -> u64 {
+        self.inside(location.region, location.offset, u64::from(location.capacity))
     }
 
     /// The addresses of a p2p stream's inboxes, its own and the peer's; none where one lies outside

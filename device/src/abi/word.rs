@@ -288,7 +288,7 @@ pub fn writes_bytes(_address: *const u8, _length: usize) {
     super::model::writes_bytes(_address, _length);
 }
 
-/// `N` consecutive shared words: a request, a reply, a card.
+/// `N` consecutive shared words: a request, a reply, a descriptor.
 #[derive(Clone, Copy, Debug)]
 pub struct Words<const N: usize>(Word);
 

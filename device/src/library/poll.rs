@@ -1,7 +1,7 @@
 //! Which of a few sockets are ready.
 
 use crate::abi::bits::Progress;
-use crate::abi::card::{Kind, Status};
+use crate::abi::descriptor::{Kind, Status};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;

@@ -22,12 +22,12 @@ pub(super) unsafe fn open_slice(
     ring: *mut u64,
 ) -> i64 {
     let (handle, least) = (Handle(handle), u32::try_from(least).unwrap_or(u32::MAX));
-    let [place, span] = planned(group, || match side {
+    let [address, span] = planned(group, || match side {
         SEND_SIDE => channel::send(net, handle, 0, least, true, NONE, NONE),
         _ => channel::receive(net, handle, 0, least, Mode::new(true, false), NONE, NONE),
     });
     // SAFETY: the caller's promise.
-    unsafe { ring.write(place) };
+    unsafe { ring.write(address) };
     span as i64
 }
 

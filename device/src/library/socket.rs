@@ -4,7 +4,7 @@ use core::ptr::null_mut;
 
 use crate::abi::address::{ADDRESS_WORDS, SocketAddr};
 use crate::abi::bits::{Position, Progress};
-use crate::abi::card::{Kind, Status};
+use crate::abi::descriptor::{Kind, Status};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::message::Operation;
@@ -102,7 +102,7 @@ fn take_accepted(net: Net, handle: Handle) -> i64 {
         Err(errno) => return errno.negative(),
     };
     let mut result = Errno::EBADF.negative();
-    // Another socket may have the place by now, and then this is its direction.
+    // Another socket may have the slot by now, and then this is its direction.
     if socket.is_still_here() {
         result = match wait {
             true => {

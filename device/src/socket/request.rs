@@ -132,7 +132,7 @@ pub(crate) fn ask(
 /// error number where none gets free.
 #[inline(never)]
 fn claim(net: Net, shard: usize) -> i64 {
-    let slots = net.layout().slots;
+    let slots = net.layout().request_slots;
     let position = simt::position();
     let mut next = (position.block * 7 + position.thread) % slots;
     let claimed = wait_until(net, shard, Deadline::after(REPLY_NS), Watch::Proxy, || {

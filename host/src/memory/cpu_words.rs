@@ -193,7 +193,7 @@ impl CpuWord {
     }
 }
 
-/// Words that stand together: a card, a reply, a packet.
+/// Words that stand together: a descriptor, a reply, a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CpuArray<const N: usize>(CpuWord);
 
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
     use crate::gpu::{EmulatedOptions, GpuChoice};
 
-    const LAYOUT: Layout = Layout { shards: 2, places: 3, slots: 4 };
+    const LAYOUT: Layout = Layout { shards: 2, socket_slots: 3, request_slots: 4 };
 
     /// A mapping beside the memory of the emulated GPU: the CPU has an address of its own.
     fn beside() -> CpuWords {

@@ -49,7 +49,7 @@ impl Printer {
 
 /// Makes a [`Net`].
 ///
-/// All memory is taken when the net is made: `sockets` places in the tables, and `ring_memory`
+/// All memory is taken when the net is made: `sockets` slots in the tables, and `ring_memory`
 /// for rings (each connection takes two).
 #[derive(Clone)]
 #[must_use]
@@ -256,15 +256,20 @@ impl NetBuilder {
             |ok: bool, what: &'static str| if ok { Ok(()) } else { Err(NetError::Setting(what)) };
         check((1..=64).contains(&self.proxy_threads), "proxy threads: 1 to 64")?;
         let reserved = self.reserved.unwrap_or((self.sockets / 4).min(64));
-        let places = self.sockets.saturating_add(reserved).div_ceil(self.proxy_threads.max(1));
-        check(self.sockets > 0 && places <= Handle::MAX_PLACES, "sockets: 1 to 1048576 a thread")?;
+        let socket_slots =
+            self.sockets.saturating_add(reserved).div_ceil(self.proxy_threads.max(1));
+        check(
+            self.sockets > 0 && socket_slots <= Handle::MAX_SLOTS,
+            "sockets: 1 to 1048576 a thread",
+        )?;
         check((1..=4096).contains(&self.unaccepted), "unaccepted connections: 1 to 4096")?;
         check((1..=4096).contains(&self.request_slots), "request slots: 1 to 4096")?;
         check((1..=LARGEST_RING).contains(&self.ring), "ring: 1 byte to 1 GiB")?;
         check(self.silence >= SHORTEST_SILENCE, "silence: at least 100 ms")?;
         // The heart does not beat in a nap, which may be longer than asked for.
         check(self.nap <= self.silence / 2, "nap: at most half the silence")?;
-        let layout = Layout { shards: self.proxy_threads, places, slots: self.request_slots };
+        let layout =
+            Layout { shards: self.proxy_threads, socket_slots, request_slots: self.request_slots };
         let ring = ring_capacity(self.ring);
         let events = (u64::from(self.sockets) * 16).next_power_of_two();
         let ring_memory = self.ring_memory.unwrap_or_else(|| {

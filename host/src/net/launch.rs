@@ -105,13 +105,13 @@ impl Net {
         }
     }
 
-    /// Gives back the place of a launch that did not start.
+    /// Gives back the slot of a launch that did not start.
     fn give_slot_back(&self, slot: u32) {
         self.shared.launches.set(slot, false);
         self.launches.lock().taken.remove(&slot);
     }
 
-    /// A place for a launch, and its number among all launches of the net.
+    /// A slot for a launch, and its number among all launches of the net.
     fn take_slot(&self) -> Result<(u32, u64), NetError> {
         self.check_faults()?;
         let mut running = self.launches.lock();

@@ -2,7 +2,7 @@
 //! the descriptor.
 
 use gpunet_device::abi::bits::Progress;
-use gpunet_device::abi::card::{Card, Inboxes, Kind, Place};
+use gpunet_device::abi::descriptor::{Inboxes, Kind, RingLocation, SocketDescriptor};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::{HEAD_AT, TAIL_AT};
 use gpunet_device::planted::{Bug, planted};
@@ -65,21 +65,21 @@ impl Channel {
         kind: Kind,
         patience_ns: u64,
     ) {
-        let place = |ring: &Counted| match self.rings_may_change {
-            true => Place::default(),
+        let location = |ring: &Counted| match self.rings_may_change {
+            true => RingLocation::default(),
             false => ring.in_descriptor(),
         };
-        let card = Card {
+        let descriptor = SocketDescriptor {
             generation,
             kind,
             change: self.descriptors,
-            receive: place(&self.receive),
-            send: place(&self.send),
+            receive: location(&self.receive),
+            send: location(&self.send),
             patience_ns,
             inboxes: self.inboxes,
         };
-        memory.publish_card(self.index, &card);
-        if !planted(Bug::CardNotNumbered) {
+        memory.publish_descriptor(self.index, &descriptor);
+        if !planted(Bug::DescriptorNotNumbered) {
             self.descriptors = self.descriptors.wrapping_add(1);
         }
     }

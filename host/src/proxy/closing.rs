@@ -48,7 +48,7 @@ impl Shard {
         if entry.is_closing() {
             return false;
         }
-        context.memory().withdraw_card(entry.channel.index);
+        context.memory().withdraw_descriptor(entry.channel.index);
         if by == Closer::Host {
             // The descriptor is withdrawn, so no launch that begins now comes to it.
             let shared = &context.shared;
@@ -92,7 +92,7 @@ impl Shard {
                 self.context.shared.tell(shard, Message::Close(orphan));
             }
         }
-        self.pump_send(handle.place() as usize);
+        self.pump_send(handle.slot() as usize);
         true
     }
 
@@ -116,7 +116,7 @@ impl Shard {
             return false;
         }
         if !entry.is_done(now_ns) && entry.has_progress() {
-            self.pump_send(handle.place() as usize);
+            self.pump_send(handle.slot() as usize);
         }
         let Some(entry) = self.table.find(handle) else { return true };
         let Phase::Closing { deadline_ns } = entry.phase() else { return false };
@@ -163,7 +163,7 @@ impl Shard {
 
     /// Takes a socket out of table and schedule.
     fn remove(&mut self, handle: Handle) -> Option<Box<Entry>> {
-        let mut entry = self.table.take(handle.place() as usize)?;
+        let mut entry = self.table.take(handle.slot() as usize)?;
         self.schedule.forget(&mut entry);
         Some(entry)
     }
@@ -261,7 +261,7 @@ impl Shard {
         let receive = &entry.channel.receive;
         let unread = if entry.is_open() && !planted(Bug::UnreadLost) {
             let length = receive.unread() as usize;
-            context.memory().window(&receive.place, receive.theirs, length).copy()
+            context.memory().window(&receive.location, receive.theirs, length).copy()
         } else {
             Vec::new()
         };

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use gpunet_device::Handle;
 use gpunet_device::abi::bits::Progress;
-use gpunet_device::abi::card::{Card, Kind, Status};
+use gpunet_device::abi::descriptor::{Kind, SocketDescriptor, Status};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::message::{Operation, Request};
 
@@ -120,15 +120,15 @@ fn who_sees_a_failure_sees_which() {
 }
 
 #[test]
-fn a_card_is_never_seen_half_changed() {
+fn a_descriptor_is_never_seen_half_changed() {
     let (shard, _io, _peer) = shard();
     let shared = Arc::clone(&shard.context.shared);
-    let old = shared.memory.card(SOCKET).seen();
+    let old = shared.memory.descriptor(SOCKET).seen();
     let torn = Rc::new(Cell::new(false));
     let kernel = {
         let (shared, torn) = (Arc::clone(&shared), Rc::clone(&torn));
         move || {
-            let seen = shared.memory.card(SOCKET).seen();
+            let seen = shared.memory.descriptor(SOCKET).seen();
             torn.set(torn.get() || (seen[0] == old[0] && seen != old));
         }
     };
@@ -136,14 +136,18 @@ fn a_card_is_never_seen_half_changed() {
     let mut next = Entry::new(Handle::new(0, 1, 2), SOCKET, Owner::Host, wishes, None);
     let (_, lingering) = combined(kernel, || next.publish(&shared.memory));
     assert_eq!((lingering, torn.get()), (0, false));
-    let new = Card::from_words(&shared.memory.card(SOCKET).seen()).expect("a card");
+    let new = SocketDescriptor::from_words(&shared.memory.descriptor(SOCKET).seen())
+        .expect("a descriptor");
     assert_eq!((new.generation, new.kind, new.patience_ns), (2, Kind::Fresh, 9));
 
-    // And with the new word 0 all is new: the card, and what it promises of the live words.
+    // And with the new word 0 all is new: the descriptor, and what it promises of the live words.
     published(
         &shared,
-        |memory| memory.card(SOCKET).get(0).seen() == Card::changing(3) | Kind::Fresh as u64,
-        |memory| (memory.card(SOCKET).seen(), memory.live(SOCKET).seen()),
+        |memory| {
+            memory.descriptor(SOCKET).get(0).seen()
+                == SocketDescriptor::changing(3) | Kind::Fresh as u64
+        },
+        |memory| (memory.descriptor(SOCKET).seen(), memory.live(SOCKET).seen()),
         || {
             let wishes = Wishes { patience_ns: 10, ..wishes };
             let handle = Handle::new(0, 1, 3);

@@ -84,7 +84,7 @@ impl Shard {
             }
             Err(errno) => entry.fail(errno, &self.context),
         }
-        let slot = handle.place() as usize;
+        let slot = handle.slot() as usize;
         let ready = self.table.get(slot).map_or(0, |entry| entry.readiness());
         self.tell_watchers(slot, ready);
         self.pump_send(slot);
@@ -111,7 +111,7 @@ impl Shard {
             Err(errno) => {
                 entry.fail(errno, &self.context);
                 let ready = entry.readiness();
-                self.tell_watchers(handle.place() as usize, ready);
+                self.tell_watchers(handle.slot() as usize, ready);
             }
         }
     }
@@ -139,7 +139,7 @@ impl Shard {
             Err(errno) => {
                 entry.fail(errno, &self.context);
                 let ready = entry.readiness();
-                self.tell_watchers(handle.place() as usize, ready);
+                self.tell_watchers(handle.slot() as usize, ready);
             }
             Ok(_) => {
                 self.try_connected(handle);

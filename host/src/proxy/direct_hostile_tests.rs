@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use gpunet_device::abi::bits::{P2P_PACKET_BYTES, P2P_PACKET_UNITS, Progress, Unit};
-use gpunet_device::abi::card::{Inboxes, Place};
+use gpunet_device::abi::descriptor::{Inboxes, RingLocation};
 use gpunet_device::abi::layout::{
     HEAD_AT, Layout, P2P_INBOX_BYTES, P2P_INBOX_WORDS, PAGE_BYTES, TAIL_AT, UNITS_AT,
 };
@@ -49,7 +49,7 @@ impl End {
     /// The other end has written that tail, and units that begin there.
     fn new(tail: Progress, units_begin: u64) -> Self {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
-        let layout = Layout { shards: 1, places: 1, slots: 1 };
+        let layout = Layout { shards: 1, socket_slots: 1, request_slots: 1 };
         let words = CpuWords::new(&gpu, &layout, WordPlacement::Host).expect("words");
         let window = gpu.arena_window().expect("a window");
         let minute = 60_000_000_000;
@@ -69,7 +69,7 @@ impl End {
         let mut made = Entry::new(handle, 0, Owner::Host, wishes, None);
         let ring = |at: usize| {
             let offset = arena.offset() + at as u64;
-            Counted::p2p(Place { region: WINDOW, offset, capacity: RING, base: BASE }, 0)
+            Counted::p2p(RingLocation { region: WINDOW, offset, capacity: RING, base: BASE }, 0)
         };
         let page = |at: usize| ((arena.offset() as usize + at) / PAGE_BYTES) as u32;
         (made.channel.receive, made.channel.send) = (ring(OWN_RING), ring(PEER_RING));

@@ -1,10 +1,10 @@
 //! Models of direct streams: kernels at both ends of one, and what their proxy is told of it. As those
-//! in `models`, whose small net this is, with a stream between two of its places.
+//! in `models`, whose small net this is, with a stream between two of its slots.
 
 use std::sync::Arc;
 
 use gpunet_device::abi::bits::{Progress, Unit};
-use gpunet_device::abi::card::{Inboxes, Place};
+use gpunet_device::abi::descriptor::{Inboxes, RingLocation};
 use gpunet_device::abi::layout::{
     HEAD_AT, P2P_INBOX_WORDS, PAGE_BYTES, TAIL_AT, UNITS_AT, WATCHED_AT,
 };
@@ -53,12 +53,12 @@ impl Direct {
         }
         let ring = |end: usize| {
             let offset = arena.offset() + at(end, 1) as u64;
-            Counted::p2p(Place { region: WINDOW, offset, capacity: RING, base: BASE }, 0)
+            Counted::p2p(RingLocation { region: WINDOW, offset, capacity: RING, base: BASE }, 0)
         };
         let page = |end| (arena.offset() as usize + at(end, 0)) / PAGE_BYTES;
         let shared = Arc::clone(&small.shard.context.shared);
         let ends = [0, 1].map(|end| {
-            let handle = shared.pool.take_handle(Account::Own).expect("a place");
+            let handle = shared.pool.take_handle(Account::Own).expect("a slot");
             let socket = Endpoint::stream(Box::new(Wire::default()));
             let index = shared.index(handle);
             let mut made = Entry::new(handle, index, Owner::Host, WISHES, Some(socket));

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use gpunet_device::abi::bits::Progress;
-use gpunet_device::abi::card::{Inboxes, Place};
+use gpunet_device::abi::descriptor::{Inboxes, RingLocation};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::net::WINDOW;
@@ -123,7 +123,7 @@ impl Stream for Played {
 /// A shard with one stream, which a poller at the other end watches.
 fn shard() -> (Shard, Played, Handle) {
     let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
-    let layout = Layout { shards: 1, places: 1, slots: 1 };
+    let layout = Layout { shards: 1, socket_slots: 1, request_slots: 1 };
     let words = CpuWords::new(&gpu, &layout, WordPlacement::Host).expect("host memory");
     let memory = Memory::new(&gpu, layout, words, RING as usize, false, None, 1).expect("memory");
     let mut shard = empty_shard(memory, RING.into(), Policy::open());
@@ -134,9 +134,9 @@ fn shard() -> (Shard, Played, Handle) {
     let socket = Endpoint::stream(Box::new(stream.clone()));
     let handle = shard.context.shared.pool.take_handle(Account::Own).expect("a slot");
     let mut connection = Entry::new(handle, 0, Owner::Host, wishes, Some(socket));
-    let place = Place { region: WINDOW, offset: 0, capacity: RING, base: BASE };
-    connection.channel.receive = Counted::new(place, 0);
-    connection.channel.send = Counted::new(place, 0);
+    let location = RingLocation { region: WINDOW, offset: 0, capacity: RING, base: BASE };
+    connection.channel.receive = Counted::new(location, 0);
+    connection.channel.send = Counted::new(location, 0);
     connection.channel.inboxes = Some(Inboxes { own: 0, peer: 1 });
     connection.start_stream(StreamPhase::Open);
     shard.adopt(connection, &mut NoEpoll::default());

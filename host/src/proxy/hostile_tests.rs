@@ -28,7 +28,7 @@ pub(super) fn counter(count: u64) -> u64 {
 }
 
 pub(super) const RING: u32 = 4096;
-const LAYOUT: Layout = Layout { shards: 1, places: 12, slots: 4 };
+const LAYOUT: Layout = Layout { shards: 1, socket_slots: 12, request_slots: 4 };
 const RING_BYTES: u64 = 64 * RING as u64;
 /// The launch that asks.
 const LAUNCH: u32 = 3;
@@ -91,7 +91,7 @@ impl Bench {
     /// A connection that is not yet the shard's.
     pub(super) fn make(&self, owner: Owner, socket: Option<Endpoint>) -> Entry {
         let shared = &self.shard.context.shared;
-        let handle = shared.pool.take_handle(Account::Own).expect("a place");
+        let handle = shared.pool.take_handle(Account::Own).expect("a slot");
         let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
         Entry::new(handle, shared.index(handle), owner, wishes, socket)
     }
@@ -104,7 +104,7 @@ impl Bench {
     }
 
     pub(super) fn poller(&mut self) -> Handle {
-        Handle(self.ask(Operation::Poller, Handle::NONE, [0; 4]).expect("a place"))
+        Handle(self.ask(Operation::Poller, Handle::NONE, [0; 4]).expect("a slot"))
     }
 
     pub(super) fn add(&mut self, poller: Handle, socket: Handle, events: u16, token: u64) {
@@ -124,7 +124,7 @@ impl Bench {
     /// What is in a poller's ring: tokens and events.
     pub(super) fn in_ring(&mut self, poller: Handle) -> Vec<(u64, u16)> {
         let ring = self.shard.find(poller).expect("it is open").channel.receive;
-        let word = |at: u64| self.shard.context.shared.memory.ring_word(&ring.place, at).load();
+        let word = |at: u64| self.shard.context.shared.memory.ring_word(&ring.location, at).load();
         let written = (ring.theirs..ring.ours).step_by(EVENT_BYTES);
         written.map(|at| (word(at), word(at + 8) as u16)).collect()
     }
@@ -151,21 +151,21 @@ impl Bench {
 
     /// Nothing that a shard keeps is longer than the table.
     pub(super) fn is_in_bounds(&mut self) {
-        let places = LAYOUT.places as usize;
+        let slots = LAYOUT.socket_slots as usize;
         let shard = &self.shard;
         let lists = shard.schedule.lengths();
-        assert!(lists.iter().all(|length| *length <= 2 * places), "{lists:?}");
+        assert!(lists.iter().all(|length| *length <= 2 * slots), "{lists:?}");
         for connection in shard.table.iter() {
             let watched = watched(connection);
-            assert!(watched.0 <= places && watched.1 <= watched.0, "{watched:?}");
+            assert!(watched.0 <= slots && watched.1 <= watched.0, "{watched:?}");
             let send = &connection.channel.send;
             assert!(send.ours <= send.theirs);
-            assert!(send.theirs - send.ours <= u64::from(send.place.capacity));
+            assert!(send.theirs - send.ours <= u64::from(send.location.capacity));
             assert!(connection.channel.receive.theirs <= connection.channel.receive.ours);
         }
     }
 
-    /// Once all is closed, all places and rings are back.
+    /// Once all is closed, all slots and rings are back.
     pub(super) fn is_whole(&mut self) {
         // What still stands in a slot makes no new socket.
         self.shard.context.shared.launches.set(LAUNCH, false);
@@ -261,7 +261,7 @@ fn a_socket_that_comes_after_its_launch_has_ended_is_closed() {
 #[test]
 fn many_sockets_go_at_once_and_the_heart_beats() {
     const MANY: u32 = 15_000;
-    let mut bench = Bench::with(Layout { shards: 1, places: MANY + 1, slots: 4 });
+    let mut bench = Bench::with(Layout { shards: 1, socket_slots: MANY + 1, request_slots: 4 });
     let shared = bench.shard.context.shared.clone();
     let poller = bench.poller();
     let made: Vec<Handle> = (0..MANY)
@@ -339,21 +339,21 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Step> {
-    let place = 0..LAYOUT.places as usize;
+    let slot = 0..LAYOUT.socket_slots as usize;
     let word = prop_oneof![any::<u64>(), 0..10_000_u64, (0..64_u32).prop_map(|bit| 1 << bit)];
     let ask = (1..15_u64, 0..6_u64, any::<u8>(), 0..20_u64, 0..3_u64, word.clone());
     let ask = ask.prop_map(|(operation, launch, handle, a, b, c)| {
         [operation | launch << 32, u64::from(handle), a, b, c, c]
     });
     prop_oneof![
-        2 => (place.clone(), word.clone()).prop_map(|(at, word)| Step::Tail(at, word)),
-        2 => (place.clone(), word.clone()).prop_map(|(at, word)| Step::Head(at, word)),
-        1 => (place.clone(), 0..PACKET_UNITS, any::<u64>())
+        2 => (slot.clone(), word.clone()).prop_map(|(at, word)| Step::Tail(at, word)),
+        2 => (slot.clone(), word.clone()).prop_map(|(at, word)| Step::Head(at, word)),
+        1 => (slot.clone(), 0..PACKET_UNITS, any::<u64>())
             .prop_map(|(at, index, word)| Step::Unit(at, index, word)),
-        6 => (0..LAYOUT.slots as usize, ask, word).prop_map(|(at, ask, word)| Step::Ask(at, ask, word)),
-        3 => (place.clone(), 0..200_u64).prop_map(|(at, by)| Step::Forwards(at, by)),
-        2 => (place.clone(), any::<u16>()).prop_map(|(at, bytes)| Step::Peer(at, bytes)),
-        2 => place.prop_map(Step::Ready),
+        6 => (0..LAYOUT.request_slots as usize, ask, word).prop_map(|(at, ask, word)| Step::Ask(at, ask, word)),
+        3 => (slot.clone(), 0..200_u64).prop_map(|(at, by)| Step::Forwards(at, by)),
+        2 => (slot.clone(), any::<u16>()).prop_map(|(at, bytes)| Step::Peer(at, bytes)),
+        2 => slot.prop_map(Step::Ready),
         6 => Just(Step::Turn),
     ]
 }

@@ -180,7 +180,7 @@ impl Entry {
             return;
         }
         let (memory, receive) = (context.memory(), &mut self.channel.receive);
-        memory.ring_word(&receive.place, receive.ours).store(handle.0);
+        memory.ring_word(&receive.location, receive.ours).store(handle.0);
         receive.ours += 8;
         self.channel.publish_receive(memory);
     }

@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use gpunet_device::abi::card::Place;
+use gpunet_device::abi::descriptor::RingLocation;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::model::{self, Weakness};
@@ -131,15 +131,15 @@ pub(super) struct Small {
 pub(super) const WISHES: Wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
 
 impl Small {
-    fn new(places: u32) -> Self {
+    fn new(socket_slots: u32) -> Self {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
-        Self::on(&gpu, places, None)
+        Self::on(&gpu, socket_slots, None)
     }
 
     /// One whose direct streams lie in that window.
-    pub(super) fn on(gpu: &Gpu, places: u32, window: Option<&ArenaWindow>) -> Self {
-        let layout = Layout { shards: 1, places, slots: 1 };
-        let ring_bytes = 4 * 4096 * places as usize;
+    pub(super) fn on(gpu: &Gpu, socket_slots: u32, window: Option<&ArenaWindow>) -> Self {
+        let layout = Layout { shards: 1, socket_slots, request_slots: 1 };
+        let ring_bytes = 4 * 4096 * socket_slots as usize;
         let words = CpuWords::new(gpu, &layout, WordPlacement::Host).expect("words");
         let memory =
             Memory::new(gpu, layout, words, ring_bytes, false, window, 1 << 60).expect("memory");
@@ -150,15 +150,15 @@ impl Small {
         Self { shard, net }
     }
 
-    /// A socket in the first free place, whose rings have [`RING`] bytes. It is not closed: the
+    /// A socket in the first free slot, whose rings have [`RING`] bytes. It is not closed: the
     /// pool has given more.
     fn add(&mut self, wire: &Wire, phase: Phase) -> Handle {
         let mut made = self.connection(wire);
         let memory = &self.shard.context.shared.memory;
         let cut = |ring: &Counted, base: u64| {
-            let place = Place { capacity: RING, base, ..ring.place };
-            memory.model_knows_ring(&place);
-            Counted::new(place, ring.stale_word())
+            let location = RingLocation { capacity: RING, base, ..ring.location };
+            memory.model_knows_ring(&location);
+            Counted::new(location, ring.stale_word())
         };
         if phase == Phase::Listening {
             let ring = cut(&made.channel.receive, BASE + 1);
@@ -179,7 +179,7 @@ impl Small {
     /// A stream with rings as the pool gives them.
     fn connection(&mut self, wire: &Wire) -> Entry {
         let shared = Arc::clone(&self.shard.context.shared);
-        let handle = shared.pool.take_handle(Account::Own).expect("a place");
+        let handle = shared.pool.take_handle(Account::Own).expect("a slot");
         let socket = Endpoint::stream(Box::new(wire.clone()));
         let index = shared.index(handle);
         let mut made = Entry::new(handle, index, Owner::Host, WISHES, Some(socket));
@@ -400,15 +400,16 @@ fn accept_ring() {
 
 #[test]
 fn generation_reuse() {
-    // While a kernel first names a handle, its socket goes and another takes the place, with rings
+    // While a kernel first names a handle, its socket goes and another takes the slot, with rings
     // elsewhere: the kernel finds the one's rings or none, never a part of each.
     holds(2, &[Weakness::ReleaseFence, Weakness::AcquireFence], || {
         let mut small = Small::new(1);
         let old = small.add_stream();
         let net = small.net;
         let connection = small.shard.find(old).expect("it is open");
-        let (receive, send) = (connection.channel.receive.place, connection.channel.send.place);
-        let at = |ring: &Place| {
+        let (receive, send) =
+            (connection.channel.receive.location, connection.channel.send.location);
+        let at = |ring: &RingLocation| {
             let [(address, _), _] = small.shard.context.shared.memory.window(ring, 0, 1).pieces();
             address.addr() as u64 | u64::from(ring.capacity.ilog2())
         };
@@ -422,7 +423,7 @@ fn generation_reuse() {
                 shared.pool.take_ring(Account::Own, RingRegion::Host, 4096, 0).expect("a ring");
             }
             let new = small.add_stream();
-            assert_eq!((new.place(), new.generation()), (old.place(), old.generation() + 1));
+            assert_eq!((new.slot(), new.generation()), (old.slot(), old.generation() + 1));
             small
         });
         match channel::rings(net, old) {

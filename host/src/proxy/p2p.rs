@@ -61,7 +61,7 @@ impl Entry {
             (counts, channel.receive_ended, channel.send_ended)
         };
         let before = state(channel);
-        let capacity = u64::from(channel.receive.place.capacity);
+        let capacity = u64::from(channel.receive.location.capacity);
         let (head, tail) = (channel.receive.theirs, channel.send.theirs);
         // What the other end says of itself is not trusted to make sense.
         channel.receive.ours = channel.receive.ours.max(progress.sent.min(head + capacity));
@@ -127,7 +127,7 @@ impl Shard {
             Turn::Moved => self.schedule.poll_busily(entry, 1),
             _ => {}
         }
-        let slot = handle.place() as usize;
+        let slot = handle.slot() as usize;
         self.tell_of_receiving(slot);
         self.tell_of_sending(slot);
     }

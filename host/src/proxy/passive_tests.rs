@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gpunet_device::abi::bits::{Progress, Told};
-use gpunet_device::abi::card::{Inboxes, Place};
+use gpunet_device::abi::descriptor::{Inboxes, RingLocation};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::message::{Operation, Request};
@@ -140,7 +140,7 @@ struct Bench {
 impl Bench {
     fn new(slots: u32, ring_bytes: u64) -> Self {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
-        let layout = Layout { shards: 1, places: slots, slots: 4 };
+        let layout = Layout { shards: 1, socket_slots: slots, request_slots: 4 };
         let words = CpuWords::new(&gpu, &layout, WordPlacement::Host).expect("words");
         let bytes = ring_bytes as usize;
         let memory = Memory::new(&gpu, layout, words, bytes, false, None, 1).expect("memory");
@@ -164,9 +164,9 @@ impl Bench {
         let mut made =
             Entry::new(handle, index, Owner::Host, wishes, Some(Endpoint::stream(Box::new(peer))));
         if p2p {
-            let place = Place { region: WINDOW, offset: 0, capacity: ring, base: BASE };
-            made.channel.receive = Counted::p2p(place, 0);
-            made.channel.send = Counted::p2p(place, 0);
+            let location = RingLocation { region: WINDOW, offset: 0, capacity: ring, base: BASE };
+            made.channel.receive = Counted::p2p(location, 0);
+            made.channel.send = Counted::p2p(location, 0);
             made.channel.inboxes = Some(Inboxes { own: 0, peer: 1 });
         } else {
             made.take_rings(&shared, Account::Own, RingRegion::Host).expect("rings");
@@ -310,7 +310,7 @@ fn a_quiet_kernel_that_sends_beside_a_busy_one_is_found() {
     let quiet: Vec<Handle> = (0..MANY).map(|_| bench.stream(takes.clone(), RING)).collect();
     let sent = |bench: &mut Bench, handle: Handle| {
         let send = &bench.shard.find(handle).expect("it is open").channel.send;
-        send.ours - send.place.base
+        send.ours - send.location.base
     };
     bench.shard.ready(busy.0);
     let mut longest = 0;
@@ -365,7 +365,7 @@ fn a_large_ring_gets_its_budget_of_a_turn_and_no_more() {
     let counts = |bench: &mut Bench, handle: Handle| {
         let channel = &bench.shard.find(handle).expect("it is open").channel;
         let (sent, received) = (&channel.send, &channel.receive);
-        (sent.ours - sent.place.base, received.ours - received.place.base)
+        (sent.ours - sent.location.base, received.ours - received.location.base)
     };
     let mut before = vec![(0, 0); large.len()];
     for turn in 1..=100 {

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use gpunet_device::abi::bits::Progress;
-use gpunet_device::abi::card::Place;
+use gpunet_device::abi::descriptor::RingLocation;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::{Handle, SocketAddr};
@@ -185,7 +185,7 @@ fn shard(policy: Policy, when: When) -> (Shard, Arc<Mutex<Adapter>>) {
 /// The same with its socket in another phase, and nothing sent.
 fn shard_in(phase: StreamPhase, policy: Policy, when: When) -> (Shard, Arc<Mutex<Adapter>>) {
     let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
-    let layout = Layout { shards: 1, places: 2, slots: 1 };
+    let layout = Layout { shards: 1, socket_slots: 2, request_slots: 1 };
     let words = CpuWords::new(&gpu, &layout, WordPlacement::Host).expect("memory");
     let memory =
         Memory::new(&gpu, layout, words, 2 * RING as usize, false, None, 1).expect("memory");
@@ -199,7 +199,8 @@ fn shard_in(phase: StreamPhase, policy: Policy, when: When) -> (Shard, Arc<Mutex
         _ => Endpoint::connecting(placing),
     };
     let mut connection = Entry::new(HANDLE, 1, Owner::Host, wishes, Some(socket));
-    let ring = |offset| Counted::new(Place { region: 0, offset, capacity: RING, base: BASE }, 0);
+    let ring =
+        |offset| Counted::new(RingLocation { region: 0, offset, capacity: RING, base: BASE }, 0);
     (connection.channel.receive, connection.channel.send) = (ring(0), ring(u64::from(RING)));
     connection.start_stream(phase);
     connection.publish(&memory);

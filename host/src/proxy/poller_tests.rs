@@ -204,13 +204,13 @@ fn an_event_that_was_taken_leaves_its_place_to_others() {
     bench.turn();
     let ring = bench.shard.find(poller).expect("it is open").channel.receive;
     // Once around.
-    for _ in 0..u64::from(ring.place.capacity) / EVENT_BYTES as u64 {
+    for _ in 0..u64::from(ring.location.capacity) / EVENT_BYTES as u64 {
         bench.told(poller);
         bench.add(poller, second, POLLOUT, 2);
         bench.turn();
     }
     let now = bench.shard.find(poller).expect("it is open").channel.receive;
-    assert_eq!(now.ours, ring.ours + u64::from(ring.place.capacity));
+    assert_eq!(now.ours, ring.ours + u64::from(ring.location.capacity));
     bench.ask(Operation::Close, first, [0; 4]).expect("it is open");
     assert_eq!(bench.in_ring(poller), [(2, POLLOUT)]);
     bench.is_whole();
@@ -221,7 +221,7 @@ fn a_ring_full_of_what_was_withdrawn_is_passed_over() {
     let mut bench = Bench::new();
     let poller = bench.poller();
     let (socket, _far) = bench.stream();
-    let capacity = bench.shard.find(poller).expect("it is open").channel.receive.place.capacity;
+    let capacity = bench.shard.find(poller).expect("it is open").channel.receive.location.capacity;
     let room = u64::from(capacity) / EVENT_BYTES as u64;
     for token in 0..=room {
         bench.add(poller, socket, POLLOUT, token);
@@ -289,7 +289,7 @@ fn events(bench: &mut Bench, pollers: &[Handle]) -> Vec<u32> {
 
 #[test]
 fn connections_go_to_the_pollers_of_a_listener_in_turn() {
-    let mut bench = Bench::with(Layout { shards: 1, places: 32, slots: 4 });
+    let mut bench = Bench::with(Layout { shards: 1, socket_slots: 32, request_slots: 4 });
     let listener = listener(&mut bench);
     let pollers = [(); 4].map(|()| bench.poller());
     for (poller, token) in pollers.iter().zip(0..) {
@@ -316,7 +316,7 @@ fn what_a_poller_has_not_delivered_goes_to_the_others() {
         },
     ];
     for end in ends {
-        let mut bench = Bench::with(Layout { shards: 1, places: 32, slots: 4 });
+        let mut bench = Bench::with(Layout { shards: 1, socket_slots: 32, request_slots: 4 });
         let listener = listener(&mut bench);
         let pollers = [(); 3].map(|()| bench.poller());
         for (poller, token) in pollers.iter().zip(0..) {
@@ -337,7 +337,7 @@ fn what_a_poller_has_not_delivered_goes_to_the_others() {
 
 #[test]
 fn connections_that_nobody_was_told_of_are_told_to_who_comes() {
-    let mut bench = Bench::with(Layout { shards: 1, places: 32, slots: 4 });
+    let mut bench = Bench::with(Layout { shards: 1, socket_slots: 32, request_slots: 4 });
     let listener = listener(&mut bench);
     let _peers = connect(&mut bench, listener, 5);
     let first = bench.poller();

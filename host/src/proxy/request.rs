@@ -142,7 +142,7 @@ impl Shard {
             Entry::new(handle, index, owner, Wishes::of(&self.context.shared.config), Some(socket));
         entry.counted = true;
         entry.publish(&self.context.shared.memory);
-        self.place(entry, io);
+        self.hand_over(entry, io);
         Ok((handle.0, SocketAddr::NONE))
     }
 
@@ -170,7 +170,7 @@ impl Shard {
             }
         }
         entry.publish(memory);
-        self.place(entry, io);
+        self.hand_over(entry, io);
         Ok((handle.0, SocketAddr::NONE))
     }
 
@@ -215,7 +215,7 @@ impl Shard {
         let ring = shared.ring(share * 8, word)?;
         // The system's queue is as long as was asked for, though few are accepted ahead.
         if let Err(errno) = socket.listen(backlog) {
-            shared.pool.give_ring(&ring.place);
+            shared.pool.give_ring(&ring.location);
             return Err(errno);
         }
         entry.start_listening(shared, ring, share);
@@ -296,7 +296,7 @@ impl Shard {
         self.open(handle)?;
         let context = &self.context;
         let entry = self.table.find(handle).ok_or(Errno::EBADF)?;
-        let slot = handle.place() as usize;
+        let slot = handle.slot() as usize;
         match entry.phase() {
             Phase::Open => {}
             Phase::Listening if receive => {
@@ -372,10 +372,12 @@ impl Shard {
         let wishes = entry.wishes;
         Ok(match option {
             SocketOption::ReceiveRing if stream => {
-                capacity(entry.channel.receive.place.capacity, wishes.receive_ring)
+                capacity(entry.channel.receive.location.capacity, wishes.receive_ring)
             }
             SocketOption::ReceiveRing => capacity(0, wishes.receive_ring),
-            SocketOption::SendRing => capacity(entry.channel.send.place.capacity, wishes.send_ring),
+            SocketOption::SendRing => {
+                capacity(entry.channel.send.location.capacity, wishes.send_ring)
+            }
             SocketOption::Detached => u64::from(entry.owner == Owner::Host),
             _ => entry.socket.as_ref().ok_or(Errno::EOPNOTSUPP)?.option(option)?,
         })

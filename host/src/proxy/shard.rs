@@ -39,7 +39,7 @@ impl Shard {
         inbox: Receiver<Message>,
     ) -> Self {
         let layout = *shared.memory.layout();
-        let (slots, requests) = (layout.places as usize, layout.slots as usize);
+        let (slots, requests) = (layout.socket_slots as usize, layout.request_slots as usize);
         Self {
             context: Context::new(id, shared, counters),
             table: Table::new(slots),
@@ -179,12 +179,12 @@ impl Shard {
     pub(super) fn forget_tail(&mut self, handle: Handle) {
         if let Some(entry) = self.table.find(handle) {
             let stale = entry.channel.send.stale_word();
-            self.schedule.tails[handle.place() as usize] = stale;
+            self.schedule.tails[handle.slot() as usize] = stale;
         }
     }
 
     /// Hands a new socket to its shard, this one or another.
-    pub(super) fn place(&mut self, entry: Entry, io: &mut dyn Readiness) {
+    pub(super) fn hand_over(&mut self, entry: Entry, io: &mut dyn Readiness) {
         let shard = entry.handle.shard() as usize;
         let entry = Box::new(entry);
         if shard == self.context.id {
@@ -199,7 +199,7 @@ impl Shard {
         let entry: Box<Entry> = entry.into();
         let (handle, phase) = (entry.handle, entry.phase());
         // What the GPU wrote before this socket had the slot is no progress of its own.
-        self.schedule.tails[handle.place() as usize] = match entry.channel.send.place.capacity {
+        self.schedule.tails[handle.slot() as usize] = match entry.channel.send.location.capacity {
             0 => self.context.memory().send_tail(entry.channel.index).load(),
             _ => entry.channel.send.stale_word(),
         };
@@ -244,7 +244,7 @@ impl Shard {
             Ok(()) => self.schedule.poll_busily(entry, 1),
             Err(errno) => {
                 entry.fail(errno, &self.context);
-                self.tell_of_receiving(handle.place() as usize);
+                self.tell_of_receiving(handle.slot() as usize);
             }
         }
     }

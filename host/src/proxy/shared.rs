@@ -98,10 +98,10 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// A handle's place in the net's tables.
+    /// A handle's slot in the net's tables.
     pub(crate) fn index(&self, handle: Handle) -> usize {
-        let places = self.memory.layout().places as usize;
-        handle.shard() as usize * places + handle.place() as usize
+        let slots = self.memory.layout().socket_slots as usize;
+        handle.shard() as usize * slots + handle.slot() as usize
     }
 
     /// A ring in host memory whose counters begin behind the GPU's `word`.
@@ -117,8 +117,8 @@ impl Shared {
         capacity: u32,
         word: u64,
     ) -> Result<Counted, Errno> {
-        let place = self.pool.take_ring(account, region, capacity, Counted::base_after(word))?;
-        Ok(Counted::new(place, word))
+        let location = self.pool.take_ring(account, region, capacity, Counted::base_after(word))?;
+        Ok(Counted::new(location, word))
     }
 
     /// The accepted connections that no kernel has taken yet.

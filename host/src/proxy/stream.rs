@@ -120,7 +120,7 @@ impl Entry {
     pub(crate) fn use_tail(&mut self, word: u64, context: &Context) -> bool {
         // As in load_head. And once it was closed nobody has the handle: what is written from
         // then on is not sent, and does not keep the socket.
-        if self.channel.send.place.capacity == 0 || self.is_closing() {
+        if self.channel.send.location.capacity == 0 || self.is_closing() {
             return true;
         }
         let Some(progress) = self.channel.send.read(word) else { return true };
@@ -131,7 +131,7 @@ impl Entry {
         let length = tail.wrapping_sub(from);
         let is_packet = progress.is_packet() && length != 0;
         // What cannot be sent at once is put into the ring, which has to be within reach.
-        let reachable = self.channel.send.place.region == RingRegion::Host as u8;
+        let reachable = self.channel.send.location.region == RingRegion::Host as u8;
         let sensible = !is_packet || (length <= PACKET_BYTES as u64 && reachable);
         let mut bytes = None;
         if is_packet && sensible {
@@ -142,7 +142,7 @@ impl Entry {
         }
         let limit = match self.channel.is_p2p() {
             true => MOST,
-            false => self.channel.send.ours + u64::from(self.channel.send.place.capacity),
+            false => self.channel.send.ours + u64::from(self.channel.send.location.capacity),
         };
         if !sensible || self.channel.send.update(tail, limit).is_err() {
             self.violate("send tail", word, context);
@@ -175,7 +175,7 @@ impl Entry {
         }
         let send = &self.channel.send;
         let left = (send.theirs - send.ours).min(bytes.len() as u64) as usize;
-        let window = context.memory().window(&send.place, send.theirs - left as u64, left);
+        let window = context.memory().window(&send.location, send.theirs - left as u64, left);
         window.fill(&bytes[bytes.len() - left..]);
     }
 
@@ -198,7 +198,7 @@ impl Entry {
         if self.places_bytes() {
             return self.hear_of_bytes(context, most);
         }
-        let capacity = u64::from(self.channel.receive.place.capacity);
+        let capacity = u64::from(self.channel.receive.location.capacity);
         if self.channel.receive.unread() >= capacity / 2 {
             self.load_head(context);
         }
@@ -219,7 +219,7 @@ impl Entry {
             return Turn::Idle;
         }
         let receive = &self.channel.receive;
-        let window = context.memory().window(&receive.place, receive.ours, free as usize);
+        let window = context.memory().window(&receive.location, receive.ours, free as usize);
         match socket.receive(&window) {
             Ok(Moved::Bytes(bytes)) => {
                 let bytes = (bytes as u64).min(free);
@@ -251,9 +251,9 @@ impl Entry {
             }
         }
         let receive = &self.channel.receive;
-        let free = u64::from(receive.place.capacity) - self.unread();
+        let free = u64::from(receive.location.capacity) - self.unread();
         let free = free.min(most);
-        let window = context.memory().window(&receive.place, receive.ours, free as usize);
+        let window = context.memory().window(&receive.location, receive.ours, free as usize);
         let head = receive.theirs;
         let news = std::mem::replace(&mut self.channel.told_head, head) != head;
         let Some(socket) = &mut self.socket else { return Turn::Idle };
@@ -274,7 +274,7 @@ impl Entry {
     /// So many bytes have arrived, and stand in the ring.
     fn count_received(&mut self, bytes: u64, context: &Context) -> Turn {
         self.channel.packet_holds = false;
-        let within_reach = self.channel.receive.place.region == RingRegion::Host as u8;
+        let within_reach = self.channel.receive.location.region == RingRegion::Host as u8;
         if bytes <= PACKET_BYTES as u64 && within_reach {
             self.put_packet(bytes, context);
         }
@@ -335,7 +335,7 @@ impl Entry {
             return;
         }
         channel.packet_holds = true;
-        let window = memory.window(&channel.receive.place, begin, length as usize);
+        let window = memory.window(&channel.receive.location, begin, length as usize);
         memory.put_packet(channel.index, &window, begin);
         context.counters.received_packets.add(1);
     }
@@ -367,7 +367,7 @@ impl Entry {
         if waiting == 0 {
             return Turn::Idle;
         }
-        let window = context.memory().window(&send.place, send.ours, waiting as usize);
+        let window = context.memory().window(&send.location, send.ours, waiting as usize);
         match socket.send(&window) {
             Ok(Moved::Bytes(bytes)) => {
                 self.count_sent((bytes as u64).min(waiting), context);

@@ -1,4 +1,4 @@
-//! A connection or a shard by itself, with memory that the test writes in place of a GPU.
+//! A connection or a shard by itself, with memory that the test writes in location of a GPU.
 
 use std::io::Read as _;
 use std::os::fd::BorrowedFd;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, mpsc};
 
 use gpunet_device::Handle;
 use gpunet_device::abi::bits::{PACKET_BYTES, PACKET_UNITS, Progress, Told, Unit};
-use gpunet_device::abi::card::{Inboxes, Place};
+use gpunet_device::abi::descriptor::{Inboxes, RingLocation};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::net::WINDOW;
@@ -53,7 +53,7 @@ impl Bench {
     /// With words of the test's own.
     pub(super) fn with(policy: Policy, words: impl FnOnce(&Gpu, &Layout) -> CpuWords) -> Self {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
-        let layout = Layout { shards: 1, places: 2, slots: 1 };
+        let layout = Layout { shards: 1, socket_slots: 2, request_slots: 1 };
         let words = words(&gpu, &layout);
         let memory =
             Memory::new(&gpu, layout, words, 2 * RING as usize, false, None, 1).expect("memory");
@@ -63,8 +63,8 @@ impl Bench {
         let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
         let mut connection = Entry::new(Handle::new(0, 1, 1), 1, Owner::Host, wishes, Some(socket));
         let ring = |offset| {
-            let place = Place { region: 0, offset, capacity: RING, base: BASE };
-            Counted::new(place, 0)
+            let location = RingLocation { region: 0, offset, capacity: RING, base: BASE };
+            Counted::new(location, 0)
         };
         (connection.channel.receive, connection.channel.send) = (ring(0), ring(u64::from(RING)));
         connection.start_stream(StreamPhase::Open);
@@ -124,11 +124,11 @@ impl Bench {
 fn one_direct_stream_after_the_other_is_told_the_same() {
     let mut bench = Bench::new();
     bench.connection.channel.inboxes = Some(Inboxes { own: 0, peer: 1 });
-    let place = Place { region: WINDOW, offset: 0, capacity: RING, base: BASE };
+    let location = RingLocation { region: WINDOW, offset: 0, capacity: RING, base: BASE };
     let (mut tail, mut head) = (0, 0);
     for _ in 0..20 {
-        bench.connection.channel.send = Counted::p2p(place, tail);
-        bench.connection.channel.receive = Counted::p2p(place, head);
+        bench.connection.channel.send = Counted::p2p(location, tail);
+        bench.connection.channel.receive = Counted::p2p(location, head);
         let numbers = (Told(tail).next_number(), Told(head).next_number());
         for (sent, received) in [(0, 0), (10, 7), (10, 20), (90, 20)] {
             assert!(bench.take(tail));
@@ -169,7 +169,7 @@ fn a_packet_is_sent_when_all_of_it_is_there() {
 fn the_ring_is_as_good() {
     let mut bench = Bench::new();
     let from = bench.connection.channel.send.theirs;
-    bench.memory().window(&bench.connection.channel.send.place, from, 40).fill(&[7; 40]);
+    bench.memory().window(&bench.connection.channel.send.location, from, 40).fill(&[7; 40]);
     assert!(!bench.takes_packet(from + 40), "no units are there");
     assert!(bench.takes(from + 40));
     assert_eq!(bench.sent(), [7; 40]);
@@ -182,7 +182,7 @@ fn what_cannot_be_sent_at_once_is_kept_in_the_ring() {
     let mut filled = 0_usize;
     loop {
         let from = bench.connection.channel.send.theirs;
-        let window = bench.memory().window(&bench.connection.channel.send.place, from, 1024);
+        let window = bench.memory().window(&bench.connection.channel.send.location, from, 1024);
         window.fill(&[1; 1024]);
         assert!(bench.takes(from + 1024));
         while bench.pump_send() == Turn::Moved {}
@@ -311,7 +311,7 @@ fn the_error_of_a_packet_is_the_first_one() {
     let mut bench = Bench::new();
     let (socket, _) = transport::adopt(near.expect("it listens").into()).expect("a stream");
     bench.connection.socket = Some(socket);
-    // With a reset in place of an end.
+    // With a reset in location of an end.
     socket2::Socket::from(far).set_linger(Some(std::time::Duration::ZERO)).expect("a socket can");
     std::thread::sleep(std::time::Duration::from_millis(50));
     let tail = bench.connection.channel.send.theirs + 5;

@@ -107,7 +107,7 @@ impl Shard {
             return Ok(Turn::Idle);
         }
         let receive = &entry.channel.receive;
-        let (capacity, before) = (u64::from(receive.place.capacity), receive.ours);
+        let (capacity, before) = (u64::from(receive.location.capacity), receive.ours);
         let free = capacity - receive.unread();
         if free == 0 {
             return Ok(Turn::Full);
@@ -211,7 +211,7 @@ impl Shard {
                 continue;
             };
             *stream.flow.queued(direction) = false;
-            let slot = handle.place() as usize;
+            let slot = handle.slot() as usize;
             let served = match direction {
                 Direction::Receive => self.receive_granted(slot),
                 Direction::Send => self.send_granted(slot),

@@ -47,7 +47,7 @@ impl Shard {
             self.schedule.poll_busily(entry, BUSY_TURNS);
         }
         // Writable, perhaps: what waits can go.
-        self.pump_send(handle.place() as usize);
+        self.pump_send(handle.slot() as usize);
     }
 
     /// Tries a socket in the next turn without asking epoll.
@@ -219,7 +219,7 @@ impl Shard {
             entry.marks.sending = false;
             self.schedule.visits += 1;
             worked = true;
-            self.pump_send(handle.place() as usize);
+            self.pump_send(handle.slot() as usize);
         }
         worked
     }
@@ -275,7 +275,7 @@ impl Shard {
                 self.schedule.busy.swap_remove(at);
                 continue;
             }
-            let slot = handle.place() as usize;
+            let slot = handle.slot() as usize;
             self.schedule.visits += 1;
             let turn = self.try_slot(slot, now_ns, io);
             worked |= turn == Turn::Moved;
@@ -355,7 +355,7 @@ impl Shard {
                 Ok(made) => {
                     let handle = made.handle;
                     // Its shard has it before a kernel can.
-                    self.place(made, io);
+                    self.hand_over(made, io);
                     listener.push_handle(&self.context, handle);
                     connections += 1;
                 }
@@ -391,7 +391,7 @@ impl Shard {
             worked = true;
             match &mut entry.role {
                 Role::Listener(_) => {
-                    self.accept_at(handle.place() as usize, io);
+                    self.accept_at(handle.slot() as usize, io);
                 }
                 Role::Stream(stream) => {
                     let retry = stream.retry.take_if(|retry| retry.0 <= now_ns);

@@ -13,7 +13,7 @@
 //! p2p streams, down to the encoded messages of their control channels. Any access to a shared word
 //! may be followed by a switch to somebody else. Checked throughout: bytes are complete and in order,
 //! or there is an error where one may come; no call waits beyond its deadline; counters only grow; at
-//! the end no place, ring, slot or memory of a stream is missing.
+//! the end no socket slot, ring, request slot or memory of a stream is missing.
 
 mod board;
 mod cast;

@@ -209,7 +209,7 @@ impl Scene {
         let (sockets, free) = self.shared.pool.usage();
         if sockets != 0 || free != self.ring_bytes {
             let lost = self.ring_bytes - free;
-            return Err(format!("{sockets} places and {lost} bytes of rings are missing"));
+            return Err(format!("{sockets} slots and {lost} bytes of rings are missing"));
         }
         let cut_short = self.stopped || self.died;
         self.check_arenas(cut_short)?;

@@ -230,12 +230,12 @@ impl Scene {
         let groups: u32 =
             shapes.iter().map(|(blocks, threads)| blocks * most_groups(*threads)).sum();
         // Each may have a poller beside its socket.
-        let mut places = (1 + MOST_PEERS as u32 + if p2p { 4 } else { 2 } * groups).max(8);
+        let mut socket_slots = (1 + MOST_PEERS as u32 + if p2p { 4 } else { 2 } * groups).max(8);
         if kind == Kind::Sharing {
             let groups = shapes.iter().map(|(blocks, threads)| blocks * most_groups(*threads));
-            places = sharing::places(&groups.collect::<Vec<_>>(), shards);
+            socket_slots = sharing::socket_slots(&groups.collect::<Vec<_>>(), shards);
         }
-        let layout = Layout { shards, places, slots: draw.of(&[1, 1, 1, 2, 4]) };
+        let layout = Layout { shards, socket_slots, request_slots: draw.of(&[1, 1, 1, 2, 4]) };
         let ring_bytes = u64::from(RING) * 64;
         let clock = {
             let now = now.clone();

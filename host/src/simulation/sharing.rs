@@ -33,7 +33,7 @@ pub(super) fn shapes(draw: &mut Draw) -> Vec<(u32, u32)> {
 }
 
 /// Slots of a proxy: few, so that they are used again.
-pub(super) fn places(groups: &[u32], shards: u32) -> u32 {
+pub(super) fn socket_slots(groups: &[u32], shards: u32) -> u32 {
     let mut groups = groups.to_vec();
     groups.sort_unstable_by(|a, b| b.cmp(a));
     let pollers: u32 = groups.iter().take(AT_A_TIME).sum();

@@ -45,7 +45,7 @@ fn kind_of(bug: Bug) -> Option<Kind> {
         | Bug::ShutNotKept
         | Bug::WatchedIgnored
         | Bug::ToldWithoutFence
-        | Bug::CardNotNumbered
+        | Bug::DescriptorNotNumbered
         | Bug::PacketFoundByTag
         | Bug::UnitsOfLastStream => Some(Kind::P2p),
         Bug::EventNotOwed

@@ -187,17 +187,17 @@ impl Names {
         if let Some(word) = inside(self.gpu_words, layout.gpu_words()) {
             for socket in 0..sockets {
                 if word == layout.send_tail(socket) {
-                    return format!("send tail of place {socket}");
+                    return format!("send tail of slot {socket}");
                 }
                 if word == layout.receive_head(socket) {
-                    return format!("receive head of place {socket}");
+                    return format!("receive head of slot {socket}");
                 }
                 let units = layout.send_units(socket);
                 if (units..units + PACKET_UNITS).contains(&word) {
-                    return format!("unit {} that place {socket} sends", word - units);
+                    return format!("unit {} that slot {socket} sends", word - units);
                 }
             }
-            for slot in 0..layout.all_slots() {
+            for slot in 0..layout.all_request_slots() {
                 if word == layout.request_sequence(slot) {
                     return format!("number of request {slot}");
                 }
@@ -213,14 +213,14 @@ impl Names {
                 let live = layout.inbox(socket);
                 let named = ["receive tail", "send head", "status"];
                 if let Some(name) = word.checked_sub(live).and_then(|at| named.get(at)) {
-                    return format!("{name} of place {socket}");
+                    return format!("{name} of slot {socket}");
                 }
                 let inbox = layout.inbox(socket);
                 if (inbox..inbox + INBOX_WORDS).contains(&word) {
-                    return format!("inbox word {} of place {socket}", word - inbox);
+                    return format!("inbox word {} of slot {socket}", word - inbox);
                 }
             }
-            for slot in 0..layout.all_slots() {
+            for slot in 0..layout.all_request_slots() {
                 if word == layout.reply_sequence(slot) {
                     return format!("number of reply {slot}");
                 }

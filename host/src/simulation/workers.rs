@@ -336,7 +336,7 @@ impl<'p, G: Group> Polling<'p, G> {
 
     /// Has another poller in the last one's place, whose events are gone with it.
     fn renew(&mut self) -> Result<(), Errno> {
-        let slot = |poller: &Poller<G>| (poller.handle().shard(), poller.handle().place());
+        let slot = |poller: &Poller<G>| (poller.handle().shard(), poller.handle().slot());
         let last = slot(&self.poller);
         for _ in 0..self.terms.renews {
             self.poller = Poller::new(self.on)?;

@@ -41,7 +41,7 @@ pub mod unix;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use gpunet_device::abi::card::Place;
+use gpunet_device::abi::descriptor::RingLocation;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::{Domain, SocketAddr};
 
@@ -75,7 +75,7 @@ pub enum Direction {
     Send,
 }
 
-/// In which memory a socket's rings lie: a place's region.
+/// In which memory a socket's rings lie: a location's region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RingRegion {
@@ -91,9 +91,9 @@ pub enum RingRegion {
 #[derive(Clone, Copy, Debug)]
 pub struct Rings {
     /// From the peer.
-    pub receive: Place,
+    pub receive: RingLocation,
     /// To the peer.
-    pub send: Place,
+    pub send: RingLocation,
 }
 
 /// Capacities that a socket's rings shall have, where the transport makes them.

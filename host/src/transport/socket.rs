@@ -3,7 +3,7 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use gpunet_device::SocketAddr;
-use gpunet_device::abi::card::Inboxes;
+use gpunet_device::abi::descriptor::Inboxes;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 

@@ -22,7 +22,7 @@ const WARM_UP_PART: u32 = 5;
 const WARM_UP: Duration = Duration::from_secs(60);
 /// How long a closed socket may take to send what is unsent.
 const LINGER: Duration = Duration::from_secs(5);
-/// How long places and rings may take to be free once all is closed.
+/// How long slots and rings may take to be free once all is closed.
 const FREEING: Duration = Duration::from_secs(7);
 /// Rounds on one net, at most.
 const ROUNDS_A_NET: u64 = 12;
@@ -175,9 +175,9 @@ impl Soak {
         Ok(net)
     }
 
-    /// All places and rings of the net are free again.
+    /// All slots and rings of the net are free again.
     fn check_free(&self, net: &Net, plan: &Plan, free: &mut Free) {
-        self.tally.step(format!("{}: places and rings becoming free", plan.describe()));
+        self.tally.step(format!("{}: slots and rings becoming free", plan.describe()));
         let begin = Instant::now();
         loop {
             let now = Free::of(Some(net));

@@ -139,7 +139,7 @@ impl World {
         Job::blocks(32).script(&script).script(&script).run(&self.net);
     }
 
-    /// Closes everything, and sees that all places, rings and descriptors come back and that the
+    /// Closes everything, and sees that all slots, rings and descriptors come back and that the
     /// proxy rests.
     pub(crate) fn all_comes_back(self) {
         for handle in self.given() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use gpunet_device::abi::bits::{Progress, Unit};
-use gpunet_device::abi::card::Place;
+use gpunet_device::abi::descriptor::RingLocation;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::{
     HEAD_AT, P2P_INBOX_BYTES, P2P_INBOX_WORDS, PAGE_BYTES, TAIL_AT, UNITS_AT, WATCHED_AT,
@@ -82,8 +82,8 @@ impl Inbox {
         self.base
     }
 
-    pub(crate) fn place(&self) -> Place {
-        place(&self.chunk.arena, self.ring, self.capacity, self.base)
+    pub(crate) fn location(&self) -> RingLocation {
+        location(&self.chunk.arena, self.ring, self.capacity, self.base)
     }
 
     pub(crate) fn inbox_page(&self) -> u32 {
@@ -152,8 +152,8 @@ impl Outbox {
         set_watched(&self.arena, self.mailbox)
     }
 
-    pub(crate) fn place(&self) -> Place {
-        place(&self.arena, self.ring, self.capacity, self.base)
+    pub(crate) fn location(&self) -> RingLocation {
+        location(&self.arena, self.ring, self.capacity, self.base)
     }
 
     pub(crate) fn inbox_page(&self) -> u32 {
@@ -161,8 +161,8 @@ impl Outbox {
     }
 }
 
-fn place(arena: &Arena, ring: u64, capacity: u32, base: u64) -> Place {
-    Place { region: WINDOW, offset: arena.offset() + ring, capacity, base }
+fn location(arena: &Arena, ring: u64, capacity: u32, base: u64) -> RingLocation {
+    RingLocation { region: WINDOW, offset: arena.offset() + ring, capacity, base }
 }
 
 fn page(arena: &Arena, mailbox: u64) -> u32 {

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use gpunet_device::SocketAddr;
-use gpunet_device::abi::card::Inboxes;
+use gpunet_device::abi::descriptor::Inboxes;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 
@@ -59,7 +59,7 @@ impl P2pStream {
         inbox: Inbox,
         outbox: Outbox,
     ) -> Self {
-        let base = inbox.place().base;
+        let base = inbox.location().base;
         Self {
             p2p,
             names,
@@ -124,7 +124,7 @@ impl Direct for P2pStream {
         self.known = true;
         let Body { inbox, outbox, .. } = self.body.as_ref()?;
         let inboxes = Inboxes { own: inbox.inbox_page(), peer: outbox.inbox_page() };
-        Some((Rings { receive: inbox.place(), send: outbox.place() }, inboxes))
+        Some((Rings { receive: inbox.location(), send: outbox.location() }, inboxes))
     }
 
     fn hear(&mut self) -> Result<News, Errno> {

@@ -96,7 +96,7 @@ kernels! {
         let (_, mut rng) = begin(&attack);
         let layout = net.layout();
         for shard in 0..layout.shards as usize {
-            let slot = slot::Slot::at(net, &attack, shard * layout.slots as usize);
+            let slot = slot::Slot::at(net, &attack, shard * layout.request_slots as usize);
             // A number that stands nowhere, whatever was written before.
             let answered = slot.ask_time(net, rng.next() | 1 << 40, attack.limit_ns);
             let at = if answered { ANSWERS } else { SILENCE };

@@ -1,7 +1,7 @@
 //! The attack that keeps to its own words: sockets that it opened, slots that it claimed.
 
 use gpunet_device::abi::bits::{PACKET_UNITS, Progress, Unit};
-use gpunet_device::abi::card::{CARD_WORDS, Card};
+use gpunet_device::abi::descriptor::{DESCRIPTOR_WORDS, SocketDescriptor};
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::message::{Operation, REQUEST_WORDS, Request};
 use gpunet_device::abi::option::SocketOption;
@@ -84,7 +84,7 @@ pub(super) fn run(net: Net, attack: &Attack) {
 
 impl Attacker<'_> {
     fn claim_slots(&mut self) {
-        let all = self.layout.all_slots();
+        let all = self.layout.all_request_slots();
         let mut next = 0;
         // From the middle on: honest kernels begin with the first ones.
         for offset in 0..all {
@@ -227,7 +227,7 @@ impl Attacker<'_> {
 
     fn spoil_socket(&mut self, handle: Handle, what: What, mutation: &Mutation) -> Option<u64> {
         let (attack, layout) = (self.attack, self.layout);
-        let index = handle.shard() as usize * layout.places as usize + handle.place() as usize;
+        let index = handle.shard() as usize * layout.socket_slots as usize + handle.slot() as usize;
         let tail = word(attack.gpu_words, layout.send_tail(index))?;
         let first_unit = layout.send_units(index);
         match what {
@@ -252,13 +252,13 @@ impl Attacker<'_> {
             }
             What::Ring => {
                 // Where the proxy says the ring is; what is written there is the socket's own.
-                let mut card = [0; CARD_WORDS];
-                for (at, to) in card.iter_mut().enumerate() {
-                    *to = word(attack.cpu_words, layout.card(index) + at)?.load();
+                let mut descriptor = [0; DESCRIPTOR_WORDS];
+                for (at, to) in descriptor.iter_mut().enumerate() {
+                    *to = word(attack.cpu_words, layout.descriptor(index) + at)?.load();
                 }
-                let ring = Card::from_words(&card)?.send;
+                let ring = SocketDescriptor::from_words(&descriptor)?.send;
                 let words = u64::from(ring.capacity / 8);
-                if words == 0 || card[0] >> 8 != u64::from(handle.generation()) {
+                if words == 0 || descriptor[0] >> 8 != u64::from(handle.generation()) {
                     return None;
                 }
                 let at = ring.offset / 8 + u64::from(mutation.at) % words;
@@ -276,7 +276,7 @@ impl Attacker<'_> {
         match rng.below(8) {
             0 => Handle(own.0 ^ (1 << (28 + rng.below(32)))),
             1 => Handle(own.0 | 1 << 62),
-            2 => Handle(own.0 | u64::from(Handle::MAX_PLACES - 1)),
+            2 => Handle(own.0 | u64::from(Handle::MAX_SLOTS - 1)),
             3 => self.asked_for,
             _ => own,
         }

@@ -279,7 +279,11 @@ impl Scale<'_> {
     /// What a connection takes: by the layout, and of resident memory once all rings were used.
     fn memory(&mut self) -> Result<()> {
         let count = self.connections;
-        let layout = |places: usize| Layout { shards: 1, places: places as u32, slots: 64 };
+        let layout = |socket_slots: usize| Layout {
+            shards: 1,
+            socket_slots: socket_slots as u32,
+            request_slots: 64,
+        };
         let (none, all) = (layout(0), layout(count));
         let each =
             |words: fn(&Layout) -> usize| (words(&all) - words(&none)) as f64 * 8.0 / count as f64;
