@@ -46,7 +46,7 @@ pub enum Bug {
     /// A packet is sent without a word to the proxies that want to know.
     WatchedIgnored,
     /// The proxy is told of what may still be on its way.
-    ToldWithoutFence,
+    ReportWithoutFence,
     /// Two descriptors of one socket have the same first word.
     DescriptorNotNumbered,
     /// Where a packet begins is taken from its first unit.
@@ -60,7 +60,7 @@ pub enum Bug {
     /// A poller is not told that a socket of its own was closed.
     WatchLeftBehind,
     /// What a socket is ready for when a poller begins to watch it is not told.
-    ReadyNotTold,
+    ReadyNotReported,
     /// A socket that a kernel leaves to the program still belongs to its launch.
     DetachedForgotten,
     /// A launch's end closes connections that no kernel has accepted yet.
@@ -76,7 +76,7 @@ pub enum Bug {
     /// The memory of a socket that the host has closed is used again while groups are inside it.
     UsedAgainTooEarly,
     /// Groups are not told that the host has closed their socket.
-    CloseByHostNotTold,
+    CloseByHostNotReported,
 }
 
 impl Bug {
@@ -102,14 +102,14 @@ impl Bug {
         Self::TailsOvertake,
         Self::ShutNotKept,
         Self::WatchedIgnored,
-        Self::ToldWithoutFence,
+        Self::ReportWithoutFence,
         Self::DescriptorNotNumbered,
         Self::PacketFoundByTag,
         Self::UnitsOfLastStream,
         Self::EventNotOwed,
         Self::EventNotWithdrawn,
         Self::WatchLeftBehind,
-        Self::ReadyNotTold,
+        Self::ReadyNotReported,
         Self::DetachedForgotten,
         Self::WaitingClosed,
         Self::OrphansKept,
@@ -117,7 +117,7 @@ impl Bug {
         Self::StopNotCleared,
         Self::EpochIgnored,
         Self::UsedAgainTooEarly,
-        Self::CloseByHostNotTold,
+        Self::CloseByHostNotReported,
     ];
 }
 

@@ -16,7 +16,7 @@ use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::planted::Bug;
 use crate::simt;
-use crate::socket::{Direction, Socket, tell_proxy};
+use crate::socket::{Direction, Socket, report_progress};
 use crate::wait::{Deadline, Watch, wait_until};
 
 /// A fence of the calling thread.
@@ -129,7 +129,7 @@ pub fn skip_send(net: Net, handle: Handle, bytes: u64) -> Result<(), Errno> {
     socket.publishes(Direction::Send).store(Progress::new(end.count(), 0).0);
     let skipped = arrives(end.count()).map(|head| socket.remember_head(head));
     if socket.inbox().watched().load() != 0 {
-        tell_proxy(net, handle, Direction::Send, end.count());
+        report_progress(net, handle, Direction::Send, end.count());
     }
     simt::gpu_release_fence();
     socket.unlock(Direction::Send, end);
@@ -151,7 +151,7 @@ pub fn skip_receive(net: Net, handle: Handle, bytes: u64) -> Result<(), Errno> {
     if skipped.is_ok() {
         socket.publishes(Direction::Receive).store(Progress::new(end.count(), 0).0);
         if socket.inbox().watched().load() != 0 {
-            tell_proxy(net, handle, Direction::Receive, end.count());
+            report_progress(net, handle, Direction::Receive, end.count());
         }
     }
     simt::gpu_release_fence();

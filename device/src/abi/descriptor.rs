@@ -34,7 +34,7 @@ impl Kind {
 /// Where a ring lies and where its counters start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RingLocation {
-    /// Region (0: pinned host memory, 1: GPU memory, 2: the window of direct streams).
+    /// Region (0: pinned host memory, 1: GPU memory, 2: the window of p2p streams).
     pub region: u8,
     /// First byte in the region.
     pub offset: u64,

@@ -32,7 +32,7 @@ unsafe impl Sync for Net {}
 
 /// Regions that rings lie in.
 pub const RING_REGIONS: usize = 3;
-/// That of direct streams: every arena of the process, its own and its peers', lies in it.
+/// That of p2p streams: every arena of the process, its own and its peers', lies in it.
 pub const WINDOW: u8 = 2;
 
 /// The regions of a net, by their addresses on the GPU.
@@ -42,7 +42,7 @@ pub struct Regions {
     pub gpu_words: *mut u64,
     /// Words that the proxy writes.
     pub cpu_words: *mut u64,
-    /// Ring memory: pinned host memory, GPU memory, the window of direct streams.
+    /// Ring memory: pinned host memory, GPU memory, the window of p2p streams.
     pub rings: [*mut u8; RING_REGIONS],
     /// Bytes of each.
     pub ring_bytes: [u64; RING_REGIONS],

@@ -11,7 +11,7 @@ use crate::abi::net::Net;
 use crate::abi::ring::{RingAddress, Span};
 use crate::group::AnyGroup;
 use crate::simt;
-use crate::socket::{Direction, Fetched, Inbox, Socket, tell_proxy};
+use crate::socket::{Direction, Fetched, Inbox, Socket, report_progress};
 use crate::wait::{Deadline, group_until};
 
 use super::finish::give_receive_back;
@@ -235,7 +235,7 @@ pub(super) fn leave(net: Net, handle: Handle, job: &Job, used: usize, packet: bo
     let end = Position(before.0 + used as u64).with(hint);
     Socket::at(job.publishes).store(Progress::new(end.count(), 0).0);
     if watched != 0 {
-        tell_proxy(net, handle, Direction::Receive, end.count());
+        report_progress(net, handle, Direction::Receive, end.count());
     }
     let lock = Socket::known(net, handle).lock_word(Direction::Receive);
     give_receive_back(lock, end, watched != 0);

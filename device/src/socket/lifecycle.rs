@@ -2,7 +2,9 @@
 //! line: it costs the data path neither registers nor a stack frame. Results are numbers, as the
 //! familiar calls return them, for the same reason. One thread calls this, for its group.
 
-use crate::abi::bits::{P2P_PACKET_BYTES, PACKET_BYTES, Position, Progress, Tagged, Told, Unit};
+use crate::abi::bits::{
+    P2P_PACKET_BYTES, PACKET_BYTES, Position, Progress, Tagged, Unit, WatchedProgress,
+};
 use crate::abi::descriptor::{Kind, RingLocation, SocketDescriptor, Status};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
@@ -117,8 +119,9 @@ fn fill(net: Net, handle: Handle, anew: bool) -> bool {
         info |= socket.info().0 & Info::NON_BLOCKING;
     }
     // Those of a p2p stream come with the numbers of what the proxy is told.
-    let (receive, send) = (Told(descriptor.receive.base), Told(descriptor.send.base));
-    info |= (receive.number() | send.number() << 4) << Info::TOLD_SHIFT;
+    let (receive, send) =
+        (WatchedProgress(descriptor.receive.base), WatchedProgress(descriptor.send.base));
+    info |= (receive.number() | send.number() << 4) << Info::PROGRESS_NUMBERS_SHIFT;
     let p2p = descriptor.inboxes.as_ref().and_then(|pages| net.p2p_inboxes(pages));
     // What one end sends the other receives.
     if let Some([own, peer]) = p2p {

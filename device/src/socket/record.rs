@@ -85,7 +85,7 @@ impl Info {
     /// The kernel at the other end writes the inbox; the proxy tells of endings alone.
     pub(super) const P2P: u64 = 1 << 9;
     pub(super) const LIMIT_SHIFT: u32 = 12;
-    pub(super) const TOLD_SHIFT: u32 = 32;
+    pub(super) const PROGRESS_NUMBERS_SHIFT: u32 = 32;
 
     /// What the socket is.
     #[inline(always)]
@@ -120,8 +120,8 @@ impl Info {
 
     /// The number with which the proxy is told of a direction.
     #[inline(always)]
-    pub(super) const fn told(self, direction: Direction) -> u64 {
-        self.0 >> (Self::TOLD_SHIFT + 4 * direction as u32) & 15
+    pub(super) const fn progress_number(self, direction: Direction) -> u64 {
+        self.0 >> (Self::PROGRESS_NUMBERS_SHIFT + 4 * direction as u32) & 15
     }
 }
 

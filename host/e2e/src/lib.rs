@@ -6,7 +6,7 @@
 //!               ├─ lateness  how late a busy machine is, which limits leave out
 //!               ├─ faults  how long calls still wait when something goes wrong
 //!               ├─ peer    ordinary sockets on the CPU, and stream, their two kinds
-//!               ├─ relay   a kernel between those and direct streams
+//!               ├─ relay   a kernel between those and p2p streams
 //!               ├─ way     which way all go: TCP, RDMA or from kernel to kernel; where words lie
 //!               ├─ memory  arrays in GPU memory, flags that host and kernels share
 //!               ├─ attack  launches kernels that spoil what they share with the proxy

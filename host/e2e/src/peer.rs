@@ -112,7 +112,7 @@ pub fn connect_by_tcp(address: std::net::SocketAddr) -> Stream {
 pub fn can_reset(test: &str) -> bool {
     // What it is like when such a peer is killed: see `rdma`, `killed`.
     let reason = match (is_local(), is_rdma() && !has_own_peers()) {
-        (true, _) => "direct streams are reset by processes that die: see `killed`",
+        (true, _) => "p2p streams are reset by processes that die: see `killed`",
         (_, true) => "stock rsocket has no call that resets",
         _ => return true,
     };
@@ -123,7 +123,7 @@ pub fn can_reset(test: &str) -> bool {
 /// Has the stream end with a reset.
 ///
 /// # Panics
-/// When the system does not let us, and where the peer cannot: stock rsocket, a direct stream.
+/// When the system does not let us, and where the peer cannot: stock rsocket, a p2p stream.
 pub fn reset(stream: Stream) {
     match stream {
         Stream::Tcp(stream) => reset_tcp(stream),
@@ -151,7 +151,7 @@ pub fn vanish(stream: &Stream) -> io::Result<()> {
         return Err(io::Error::other("RDMA passes the system's filters by"));
     };
     if is_local() {
-        return Err(io::Error::other("nothing is sent on the way of a direct stream"));
+        return Err(io::Error::other("nothing is sent on the way of a p2p stream"));
     }
     // BPF_RET with 0: keep no byte of any packet.
     let drop_all = socket2::SockFilter::new(0x06, 0, 0, 0);

@@ -1,4 +1,4 @@
-//! Peers of direct streams: programs cannot be their other end, so a kernel of a net of its own
+//! Peers of p2p streams: programs cannot be their other end, so a kernel of a net of its own
 //! stands in between and passes on what comes (`gpunet_e2e_kernels::relay`).
 //!
 //! A peer that connects has one end of a system socket, the relay the other; a peer that listens is

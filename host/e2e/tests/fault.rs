@@ -79,10 +79,10 @@ fn is_refused(net: &Net) {
 }
 
 /// What a program was told of a fault: the launch, the kernel, the error.
-type Told = (u32, String, KernelError);
+type Fault = (u32, String, KernelError);
 
 /// A net that tells of its faults, by a function that never comes back.
-fn telling_net() -> (Net, Receiver<Told>) {
+fn telling_net() -> (Net, Receiver<Fault>) {
     let (tell, told) = mpsc::channel();
     let on_fault = move |launch, kernel: &str, error: &KernelError| {
         tell.send((launch, kernel.to_owned(), error.clone())).expect("the test listens");

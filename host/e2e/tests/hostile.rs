@@ -53,7 +53,7 @@ fn connections_that_wait_outlive_a_kernel_that_did_not_accept_them() {
         second.given(0, listener).accept(0, 1).send(1, 10).close(1);
         Job::blocks(32).script(&second).run(&net);
         peer::receive(&mut far, 0, 10);
-        // By RDMA, and behind a listener of direct streams, there is nothing to give back.
+        // By RDMA, and behind a listener of p2p streams, there is nothing to give back.
         let stays = is_rdma() || is_local();
         if !stays {
             drop(net.take_back(listener).expect("it comes back"));

@@ -1,4 +1,4 @@
-//! Strangers at the registry: processes of the same user that call a listener of direct streams and
+//! Strangers at the registry: processes of the same user that call a listener of p2p streams and
 //! say anything but what a proxy says. Each is refused, nothing of it stays, and a stream of others
 //! on the same net goes on.
 //!

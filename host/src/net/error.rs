@@ -16,8 +16,8 @@ pub enum NetError {
     /// The system's: the net was to use RDMA, and there is none.
     #[error(transparent)]
     Rdma(#[from] rsocket_shim::load::LoadError),
-    /// The system's: the net was to have direct streams, and they cannot be had.
-    #[error("no direct streams between kernels here: {0}")]
+    /// The system's: the net was to have p2p streams, and they cannot be had.
+    #[error("no p2p streams between kernels here: {0}")]
     Local(String),
     /// The system's: the net was to have its words in GPU memory, and cannot.
     #[error(transparent)]

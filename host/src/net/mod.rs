@@ -63,11 +63,11 @@ const STOP: Duration = Duration::from_secs(5);
 /// How long the net's threads may take to end: longer than they send what is unsent.
 const LEAVE: Duration = Duration::from_secs(7);
 
-/// GPU memory that direct streams may take, at least; as a rule four times that of rings.
+/// GPU memory that p2p streams may take, at least; as a rule four times that of rings.
 const LEAST_ARENAS: u64 = 256 << 20;
 
-/// What a net needs for direct streams; the reason if it has none.
-fn direct_streams(
+/// What a net needs for p2p streams; the reason if it has none.
+fn p2p_streams(
     gpu: &Gpu,
     ring_memory: u64,
     policy: &Policy,
@@ -120,11 +120,11 @@ impl Net {
             TransportChoice::Auto => Rdma::look().map_err(|missing| missing.to_string()),
         };
         let rings_on_gpu = libraries.is_ok() && placements != Placements::only(Placement::Bounce);
-        let local = match direct_streams(&gpu, ring_memory, &policy, transport) {
+        let local = match p2p_streams(&gpu, ring_memory, &policy, transport) {
             Ok(local) => Some(local),
             Err(why) if transport == TransportChoice::Local => return Err(NetError::Local(why)),
             Err(why) => {
-                tracing::info!(why, "no direct streams on this net");
+                tracing::info!(why, "no p2p streams on this net");
                 None
             }
         };

@@ -20,7 +20,7 @@ pub(crate) struct Channel {
     /// What kernels fill.
     pub(crate) send: Counted,
     /// How far the kernel has read, as a transport that places bytes by itself was told last.
-    pub(super) told_head: u64,
+    pub(super) reported_head: u64,
     /// Of a p2p stream.
     pub(super) inboxes: Option<Inboxes>,
     /// It is being connected by a transport that may turn out to be another, which would need other

@@ -14,7 +14,7 @@ use super::poller::Notice;
 use super::shard::Shard;
 use super::shared::Readiness;
 use super::stream::StreamPhase;
-use crate::transport::{Endpoint, Moved};
+use crate::transport::{Endpoint, Transferred};
 
 /// How long a transport that cannot say goodbye waits for its descriptor to tell that it can.
 const GOODBYE_NS: u64 = 10_000_000;
@@ -132,7 +132,7 @@ impl Shard {
             // Bytes left unread would turn the close into a reset, which may destroy what was sent
             // last.
             for _ in 0..64 {
-                if !matches!(socket.discard(), Ok(Moved::Bytes(_))) {
+                if !matches!(socket.discard(), Ok(Transferred::Bytes(_))) {
                     break;
                 }
             }
@@ -224,7 +224,7 @@ impl Shard {
         if self.context.shared.launches.any_runs() {
             // One that did not stop with its net.
             let sockets = self.table.iter_mut().filter_map(|it| it.socket.as_mut());
-            sockets.filter_map(|socket| socket.direct()).for_each(|p2p| p2p.abandon());
+            sockets.filter_map(|socket| socket.p2p()).for_each(|p2p| p2p.abandon());
         }
         let all: Vec<Handle> = self.table.iter().map(|entry| entry.handle).collect();
         for handle in all {

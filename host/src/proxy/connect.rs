@@ -50,7 +50,7 @@ impl Shard {
         let (None, Some(socket)) = (entry.channel.failure, &mut entry.socket) else { return };
         let finished = socket.finish_connect();
         let anew = if finished == Ok(false) { socket.starts_anew() } else { None };
-        if socket.has_moved()
+        if socket.descriptor_changed()
             && let Some(stream) = entry.stream_mut()
         {
             stream.off_epoll = true;

@@ -1,6 +1,6 @@
 //! A ring with its two counters: the proxy's own, and the GPU's as far as it was believed.
 
-use gpunet_device::abi::bits::{Progress, Told};
+use gpunet_device::abi::bits::{Progress, WatchedProgress};
 use gpunet_device::abi::descriptor::RingLocation;
 
 /// As far as counters go.
@@ -33,13 +33,16 @@ impl Counted {
     /// The same of a p2p stream, which begins where all do: its words have another number than
     /// the one that stands there.
     pub(crate) fn p2p(location: RingLocation, word: u64) -> Self {
-        let number = Told(word).next_number();
+        let number = WatchedProgress(word).next_number();
         Self { number, ..Self::new(location, word) }
     }
 
     /// As the descriptor has it.
     pub(super) fn in_descriptor(&self) -> RingLocation {
-        RingLocation { base: Told::new(self.location.base, self.number).0, ..self.location }
+        RingLocation {
+            base: WatchedProgress::new(self.location.base, self.number).0,
+            ..self.location
+        }
     }
 
     /// The first value for both counters of a ring, given what the GPU's word is now: beyond it,
@@ -64,8 +67,8 @@ impl Counted {
         match self.number {
             0 => (word != self.stale).then_some(Progress(word)),
             number => {
-                let told = Told(word);
-                (told.number() == number).then(|| Progress::new(told.count(), 0))
+                let progress = WatchedProgress(word);
+                (progress.number() == number).then(|| Progress::new(progress.count(), 0))
             }
         }
     }

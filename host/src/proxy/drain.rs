@@ -62,7 +62,7 @@ pub(crate) struct Drain {
     count: AtomicUsize,
     /// Those that a kernel has closed at the same time: it has their locks, for good.
     left: Mutex<Vec<Handle>>,
-    /// Told when all sockets that drain by now are closed for the groups that use them.
+    /// WatchedProgress when all sockets that drain by now are closed for the groups that use them.
     waiting: Mutex<Vec<mpsc::Sender<()>>>,
     /// Who calls `step`.
     thread: OnceLock<Thread>,
@@ -215,7 +215,7 @@ impl Draining {
         if is(RecordState::INSTALLING) {
             return Found::InUse;
         }
-        if is(RecordState::OPEN) && !planted(Bug::CloseByHostNotTold) {
+        if is(RecordState::OPEN) && !planted(Bug::CloseByHostNotReported) {
             // Also where a kernel began to close it and gave up: calls have begun since.
             self.quiet_ns = None;
             return Found::Open;

@@ -117,7 +117,7 @@ impl Bench {
         let poller = self.poller();
         self.add(poller, socket, events, 0);
         self.turn();
-        self.told(poller);
+        self.reported(poller);
         poller
     }
 
@@ -130,11 +130,11 @@ impl Bench {
     }
 
     /// Takes a poller's events as a kernel does; all that they tell.
-    pub(super) fn told(&mut self, poller: Handle) -> u16 {
-        let told = self.in_ring(poller).iter().fold(0, |told, (_, events)| told | events);
+    pub(super) fn reported(&mut self, poller: Handle) -> u16 {
+        let reported = self.in_ring(poller).iter().fold(0, |all, (_, events)| all | events);
         self.read_all(poller);
         self.shard.find_now(poller).expect("it is open");
-        told
+        reported
     }
 
     /// Takes a stream's bytes as a kernel does.

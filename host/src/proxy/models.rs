@@ -34,7 +34,7 @@ use crate::memory::{CpuWords, Memory, Window, WordPlacement};
 use crate::pool::Account;
 use crate::settings::policy::Policy;
 use crate::transport::{
-    Acceptor, Direction, Endpoint, Moved, RingRegion, Socket, Stream, Transport,
+    Acceptor, Direction, Endpoint, RingRegion, Socket, Stream, Transferred, Transport,
 };
 
 /// Bytes of a ring: so few that messages wrap, and must wait for room.
@@ -95,26 +95,26 @@ impl Stream for Wire {
         Ok(SocketAddr::NONE)
     }
 
-    fn receive(&mut self, window: &Window) -> Result<Moved, Errno> {
+    fn receive(&mut self, window: &Window) -> Result<Transferred, Errno> {
         let mut queue = self.to_kernel.lock().expect("nobody panics with it");
-        let Some(mut bytes) = queue.pop_front() else { return Ok(Moved::Later) };
+        let Some(mut bytes) = queue.pop_front() else { return Ok(Transferred::Later) };
         let rest = bytes.split_off(bytes.len().min(window.len()));
         if !rest.is_empty() {
             queue.push_front(rest);
         }
         drop(queue);
         window.fill(&bytes);
-        Ok(Moved::Bytes(bytes.len()))
+        Ok(Transferred::Bytes(bytes.len()))
     }
 
-    fn send(&mut self, window: &Window) -> Result<Moved, Errno> {
+    fn send(&mut self, window: &Window) -> Result<Transferred, Errno> {
         let bytes = window.copy();
         self.from_kernel.lock().expect("nobody panics with it").extend(&bytes);
-        Ok(Moved::Bytes(bytes.len()))
+        Ok(Transferred::Bytes(bytes.len()))
     }
 
-    fn discard(&mut self) -> Result<Moved, Errno> {
-        Ok(Moved::Later)
+    fn discard(&mut self) -> Result<Transferred, Errno> {
+        Ok(Transferred::Later)
     }
 
     fn shutdown(&mut self, _direction: Direction) -> Result<(), Errno> {
@@ -136,7 +136,7 @@ impl Small {
         Self::on(&gpu, socket_slots, None)
     }
 
-    /// One whose direct streams lie in that window.
+    /// One whose p2p streams lie in that window.
     pub(super) fn on(gpu: &Gpu, socket_slots: u32, window: Option<&ArenaWindow>) -> Self {
         let layout = Layout { shards: 1, socket_slots, request_slots: 1 };
         let ring_bytes = 4 * 4096 * socket_slots as usize;

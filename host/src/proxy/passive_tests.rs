@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gpunet_device::abi::bits::{Progress, Told};
+use gpunet_device::abi::bits::{Progress, WatchedProgress};
 use gpunet_device::abi::descriptor::{Inboxes, RingLocation};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::Layout;
@@ -26,7 +26,8 @@ use crate::memory::{CpuWords, Memory, Window, WordPlacement};
 use crate::pool::Account;
 use crate::settings::policy::Policy;
 use crate::transport::{
-    Direct, Direction, Endpoint, Moved, News, RingRegion, Rings, Socket, Stream, Transport,
+    Direction, Endpoint, P2pControl, PeerProgress, RingRegion, Rings, Socket, Stream, Transferred,
+    Transport,
 };
 
 const RING: u32 = 4096;
@@ -49,27 +50,27 @@ impl Fake {
     }
 }
 
-fn moved(left: &mut u64, most: usize) -> Result<Moved, Errno> {
+fn transferred(left: &mut u64, most: usize) -> Result<Transferred, Errno> {
     match (*left).min(most as u64) {
-        0 => Ok(Moved::Later),
+        0 => Ok(Transferred::Later),
         bytes => {
             *left -= bytes;
-            Ok(Moved::Bytes(bytes as usize))
+            Ok(Transferred::Bytes(bytes as usize))
         }
     }
 }
 
-impl Direct for Fake {
+impl P2pControl for Fake {
     fn rings(&mut self) -> Option<(Rings, Inboxes)> {
         None
     }
 
-    fn hear(&mut self) -> Result<News, Errno> {
+    fn receive_progress(&mut self) -> Result<PeerProgress, Errno> {
         self.called();
-        Ok(News { sent: BASE, received: BASE, ended: false, closed: false, more: false })
+        Ok(PeerProgress { sent: BASE, received: BASE, ended: false, closed: false, more: false })
     }
 
-    fn tell(&mut self, _tail: u64, _head: u64) {}
+    fn report_progress(&mut self, _tail: u64, _head: u64) {}
 
     fn is_watched(&self) -> bool {
         true
@@ -77,7 +78,7 @@ impl Direct for Fake {
 
     fn watch(&mut self) {}
 
-    fn look(&mut self) {}
+    fn read_progress(&mut self) {}
 
     fn abandon(&mut self) {}
 }
@@ -101,22 +102,22 @@ impl Stream for Fake {
         Ok(SocketAddr::NONE)
     }
 
-    fn direct(&mut self) -> Option<&mut dyn Direct> {
+    fn p2p(&mut self) -> Option<&mut dyn P2pControl> {
         if self.p2p { Some(self) } else { None }
     }
 
-    fn receive(&mut self, window: &Window) -> Result<Moved, Errno> {
+    fn receive(&mut self, window: &Window) -> Result<Transferred, Errno> {
         self.called();
-        moved(&mut self.sends, window.len())
+        transferred(&mut self.sends, window.len())
     }
 
-    fn send(&mut self, window: &Window) -> Result<Moved, Errno> {
+    fn send(&mut self, window: &Window) -> Result<Transferred, Errno> {
         self.called();
-        moved(&mut self.takes, window.len())
+        transferred(&mut self.takes, window.len())
     }
 
-    fn discard(&mut self) -> Result<Moved, Errno> {
-        Ok(Moved::Later)
+    fn discard(&mut self) -> Result<Transferred, Errno> {
+        Ok(Transferred::Later)
     }
 
     fn shutdown(&mut self, _: Direction) -> Result<(), Errno> {
@@ -203,7 +204,7 @@ impl Bench {
     fn read(&mut self, handle: Handle) {
         let entry = self.shard.find(handle).expect("it is open");
         let (tail, p2p) = (entry.channel.receive.ours, entry.channel.is_p2p());
-        let word = if p2p { Told::new(tail + 8, 1).0 } else { Progress::new(tail, 0).0 };
+        let word = if p2p { WatchedProgress::new(tail + 8, 1).0 } else { Progress::new(tail, 0).0 };
         let index = self.shard.context.shared.index(handle);
         self.memory().receive_head(index).store_release(word);
     }

@@ -20,7 +20,7 @@ use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::{CpuWords, Memory, Window, WordPlacement};
 use crate::settings::policy::Policy;
 use crate::transport::{
-    Acceptor, Connector, Direction, Endpoint, Moved, Socket, Stream, SystemSocket, Transport,
+    Acceptor, Connector, Direction, Endpoint, Socket, Stream, SystemSocket, Transferred, Transport,
 };
 
 const RING: u32 = 4096;
@@ -46,7 +46,7 @@ struct Adapter {
     asked: u32,
     says: (u64, u64),
     heard: (u64, u64),
-    told: (u64, u64),
+    reported: (u64, u64),
 }
 
 impl Adapter {
@@ -70,10 +70,10 @@ impl Placing {
     }
 }
 
-fn moved(heard: u64, told: &mut u64) -> Moved {
-    match heard - std::mem::replace(told, heard) {
-        0 => Moved::Later,
-        bytes => Moved::Bytes(bytes as usize),
+fn transferred(heard: u64, reported: &mut u64) -> Transferred {
+    match heard - std::mem::replace(reported, heard) {
+        0 => Transferred::Later,
+        bytes => Transferred::Bytes(bytes as usize),
     }
 }
 
@@ -138,36 +138,36 @@ impl Stream for Placing {
         true
     }
 
-    fn has_news(&self, of: Direction) -> bool {
+    fn has_progress(&self, of: Direction) -> bool {
         let adapter = self.adapter();
         match of {
-            Direction::Receive => adapter.heard.0 != adapter.told.0,
-            Direction::Send => adapter.heard.1 != adapter.told.1,
+            Direction::Receive => adapter.heard.0 != adapter.reported.0,
+            Direction::Send => adapter.heard.1 != adapter.reported.1,
         }
     }
 
-    fn receive(&mut self, _window: &Window) -> Result<Moved, Errno> {
+    fn receive(&mut self, _window: &Window) -> Result<Transferred, Errno> {
         let mut adapter = self.adapter();
         adapter.progress(Direction::Receive);
         let heard = adapter.heard.0;
-        Ok(moved(heard, &mut adapter.told.0))
+        Ok(transferred(heard, &mut adapter.reported.0))
     }
 
     fn untaken(&self) -> u64 {
         let adapter = self.adapter();
-        adapter.offered - adapter.told.1
+        adapter.offered - adapter.reported.1
     }
 
-    fn send(&mut self, window: &Window) -> Result<Moved, Errno> {
+    fn send(&mut self, window: &Window) -> Result<Transferred, Errno> {
         let mut adapter = self.adapter();
-        adapter.offered = adapter.offered.max(adapter.told.1 + window.len() as u64);
+        adapter.offered = adapter.offered.max(adapter.reported.1 + window.len() as u64);
         adapter.progress(Direction::Send);
         let heard = adapter.heard.1.min(adapter.offered);
-        Ok(moved(heard, &mut adapter.told.1))
+        Ok(transferred(heard, &mut adapter.reported.1))
     }
 
-    fn discard(&mut self) -> Result<Moved, Errno> {
-        Ok(Moved::Later)
+    fn discard(&mut self) -> Result<Transferred, Errno> {
+        Ok(Transferred::Later)
     }
 
     fn shutdown(&mut self, _direction: Direction) -> Result<(), Errno> {
@@ -191,7 +191,7 @@ fn shard_in(phase: StreamPhase, policy: Policy, when: When) -> (Shard, Arc<Mutex
         Memory::new(&gpu, layout, words, 2 * RING as usize, false, None, 1).expect("memory");
     let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
     let adapter =
-        Adapter { when, offered: 0, asked: 0, says: (10, 100), heard: (0, 0), told: (0, 0) };
+        Adapter { when, offered: 0, asked: 0, says: (10, 100), heard: (0, 0), reported: (0, 0) };
     let adapter = Arc::new(Mutex::new(adapter));
     let placing = Box::new(Placing(Arc::clone(&adapter)));
     let socket = match phase {

@@ -65,7 +65,7 @@ fn a_poller_is_told_of_connections_that_fill_the_accept_ring() {
     bench.shard.ready(handle.0);
     bench.turn();
     assert_eq!(bench.shard.context.counters.accepted.get(), 1);
-    assert_eq!(bench.told(poller), POLLIN);
+    assert_eq!(bench.reported(poller), POLLIN);
     for _ in 0..1000 {
         bench.turn();
     }
@@ -82,14 +82,14 @@ fn a_poller_is_told_of_a_failed_send_after_the_peers_end() {
     bench.shard.ready(socket.0);
     bench.turn();
     bench.turn();
-    assert_eq!(bench.told(poller), POLLIN);
+    assert_eq!(bench.reported(poller), POLLIN);
     drop(far);
     bench.turn();
     let index = bench.shard.context.shared.index(socket);
     let tail = bench.shard.find(socket).expect("it is open").channel.send.theirs + 100;
     bench.shard.context.shared.memory.send_tail(index).store_release(counter(tail));
     bench.turn();
-    assert_eq!(bench.told(poller), POLLERR | POLLHUP);
+    assert_eq!(bench.reported(poller), POLLERR | POLLHUP);
     bench.is_whole();
 }
 
@@ -108,7 +108,7 @@ fn a_poller_is_told_of_an_end_behind_a_full_ring() {
     bench.turn();
     bench.turn();
     assert!(bench.shard.find(socket).expect("it is open").channel.receive_ended);
-    assert_eq!(bench.told(poller) & POLLRDHUP, POLLRDHUP);
+    assert_eq!(bench.reported(poller) & POLLRDHUP, POLLRDHUP);
     bench.is_whole();
 }
 
@@ -119,10 +119,10 @@ fn a_poller_is_told_of_a_shutdown_by_its_own_side() {
     let poller = bench.watcher(socket, POLLIN | POLLRDHUP);
     bench.ask(Operation::Shutdown, socket, [0; 4]).expect("it is connected");
     bench.turn();
-    assert_eq!(bench.told(poller), POLLIN | POLLRDHUP);
+    assert_eq!(bench.reported(poller), POLLIN | POLLRDHUP);
     bench.ask(Operation::Shutdown, socket, [1, 0, 0, 0]).expect("it is connected");
     bench.turn();
-    assert_eq!(bench.told(poller), POLLHUP);
+    assert_eq!(bench.reported(poller), POLLHUP);
     bench.is_whole();
 }
 
@@ -189,7 +189,7 @@ fn a_socket_that_is_added_again_has_one_event() {
     assert_eq!(bench.in_ring(poller), [(1, 0)]);
     bench.turn();
     assert_eq!(bench.in_ring(poller), [(1, 0), (2, POLLIN | POLLRDHUP)]);
-    bench.told(poller);
+    bench.reported(poller);
     bench.turn();
     assert_eq!(bench.in_ring(poller), []);
     bench.is_whole();
@@ -205,7 +205,7 @@ fn an_event_that_was_taken_leaves_its_place_to_others() {
     let ring = bench.shard.find(poller).expect("it is open").channel.receive;
     // Once around.
     for _ in 0..u64::from(ring.location.capacity) / EVENT_BYTES as u64 {
-        bench.told(poller);
+        bench.reported(poller);
         bench.add(poller, second, POLLOUT, 2);
         bench.turn();
     }
@@ -228,7 +228,7 @@ fn a_ring_full_of_what_was_withdrawn_is_passed_over() {
         bench.turn();
     }
     assert!(bench.in_ring(poller).iter().all(|(_, events)| *events == 0), "it has no room left");
-    assert_eq!(bench.told(poller), 0);
+    assert_eq!(bench.reported(poller), 0);
     bench.turn();
     assert_eq!(bench.in_ring(poller), [(room, POLLOUT)]);
     bench.is_whole();
@@ -277,10 +277,10 @@ fn events(bench: &mut Bench, pollers: &[Handle]) -> Vec<u32> {
     let mut counts = vec![0; pollers.len()];
     for _ in 0..20 {
         for (poller, count) in pollers.iter().zip(&mut counts) {
-            let told = bench.in_ring(*poller);
-            assert!(told.len() <= 1, "one at a time");
-            *count += told.iter().filter(|(_, events)| *events == POLLIN).count() as u32;
-            bench.told(*poller);
+            let reported = bench.in_ring(*poller);
+            assert!(reported.len() <= 1, "one at a time");
+            *count += reported.iter().filter(|(_, events)| *events == POLLIN).count() as u32;
+            bench.reported(*poller);
         }
         bench.turn();
     }

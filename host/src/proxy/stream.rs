@@ -10,7 +10,7 @@ use super::counted::MOST;
 use super::entry::Entry;
 use super::shared::Readiness;
 use crate::memory::Window;
-use crate::transport::{Direction, Moved, RingRegion};
+use crate::transport::{Direction, RingRegion, Transferred};
 
 /// Turns that moved bytes after which a socket is busy enough to do without epoll.
 pub(super) const OFTEN: u32 = if cfg!(feature = "simulation") { 4 } else { 16 };
@@ -95,7 +95,7 @@ impl Stream {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// Something moved; there may be more.
-    Moved,
+    Progress,
     /// Nothing to do until the descriptor or the GPU says so.
     Idle,
     /// The receive ring is full: the GPU's next head is what counts.
@@ -166,10 +166,10 @@ impl Entry {
             && let Some(socket) = &mut self.socket
         {
             match socket.send(&Window::over(bytes)) {
-                Ok(Moved::Bytes(sent)) => {
+                Ok(Transferred::Bytes(sent)) => {
                     self.count_sent(sent.min(bytes.len()) as u64, context);
                 }
-                Ok(Moved::Later | Moved::End) => {}
+                Ok(Transferred::Later | Transferred::End) => {}
                 Err(errno) => self.fail_send(errno, context),
             }
         }
@@ -190,13 +190,13 @@ impl Entry {
     pub(crate) fn pump_receive(&mut self, context: &Context, most: u64) -> Turn {
         // One that has heard all of the stream may still hear that the other end is closed.
         if self.channel.is_p2p() && self.is_open() && self.channel.failure.is_none() {
-            return self.hear_p2p(context);
+            return self.receive_p2p_progress(context);
         }
         if self.channel.receive_ended || !self.is_open() {
             return Turn::Idle;
         }
         if self.places_bytes() {
-            return self.hear_of_bytes(context, most);
+            return self.receive_progress(context, most);
         }
         let capacity = u64::from(self.channel.receive.location.capacity);
         if self.channel.receive.unread() >= capacity / 2 {
@@ -221,28 +221,28 @@ impl Entry {
         let receive = &self.channel.receive;
         let window = context.memory().window(&receive.location, receive.ours, free as usize);
         match socket.receive(&window) {
-            Ok(Moved::Bytes(bytes)) => {
+            Ok(Transferred::Bytes(bytes)) => {
                 let bytes = (bytes as u64).min(free);
                 if let Some(stream) = self.stream_mut() {
                     stream.one_way += bytes;
                 }
                 self.count_received(bytes, context)
             }
-            Ok(Moved::Later) => {
+            Ok(Transferred::Later) => {
                 // Now, and not when the next bytes are in a hurry.
                 if self.channel.packet_holds && self.channel.receive.unread() > 0 {
                     self.load_head(context);
                 }
                 Turn::Idle
             }
-            Ok(Moved::End) => self.end_receive(None, context),
+            Ok(Transferred::End) => self.end_receive(None, context),
             Err(errno) => self.end_receive(Some(errno), context),
         }
     }
 
     /// The same of a socket whose bytes come by themselves: hears how many did, and says how far
     /// the kernel has read.
-    fn hear_of_bytes(&mut self, context: &Context, most: u64) -> Turn {
+    fn receive_progress(&mut self, context: &Context, most: u64) -> Turn {
         let wants_head = |this: &Self| this.socket.as_ref().is_some_and(|s| s.wants_head());
         if wants_head(self) {
             self.load_head(context);
@@ -255,18 +255,20 @@ impl Entry {
         let free = free.min(most);
         let window = context.memory().window(&receive.location, receive.ours, free as usize);
         let head = receive.theirs;
-        let news = std::mem::replace(&mut self.channel.told_head, head) != head;
+        let progressed = std::mem::replace(&mut self.channel.reported_head, head) != head;
         let Some(socket) = &mut self.socket else { return Turn::Idle };
         socket.consumed(head);
         match socket.receive(&window) {
-            Ok(Moved::Bytes(0)) => Turn::Moved,
-            Ok(Moved::Bytes(bytes)) => self.count_received((bytes as u64).min(free), context),
+            Ok(Transferred::Bytes(0)) => Turn::Progress,
+            Ok(Transferred::Bytes(bytes)) => self.count_received((bytes as u64).min(free), context),
             // Said again, it means that the kernel waits: the peer gets what little room there is.
-            Ok(Moved::Later) if news && self.unread() > 0 && wants_head(self) => Turn::Moved,
+            Ok(Transferred::Later) if progressed && self.unread() > 0 && wants_head(self) => {
+                Turn::Progress
+            }
             // The peer waits for the kernel's next head.
-            Ok(Moved::Later) if self.unread() > 0 && wants_head(self) => Turn::Full,
-            Ok(Moved::Later) => Turn::Idle,
-            Ok(Moved::End) => self.end_receive(None, context),
+            Ok(Transferred::Later) if self.unread() > 0 && wants_head(self) => Turn::Full,
+            Ok(Transferred::Later) => Turn::Idle,
+            Ok(Transferred::End) => self.end_receive(None, context),
             Err(errno) => self.end_receive(Some(errno), context),
         }
     }
@@ -281,7 +283,7 @@ impl Entry {
         self.channel.receive.ours += bytes;
         self.channel.publish_receive(context.memory());
         context.counters.received_bytes.add(bytes);
-        Turn::Moved
+        Turn::Progress
     }
 
     /// Nothing more will be received: the peer has ended its stream, or it failed.
@@ -293,7 +295,7 @@ impl Entry {
                 self.channel.publish_receive(context.memory());
             }
         }
-        Turn::Moved
+        Turn::Progress
     }
 
     /// Sees whether the stream has ended or failed, of a socket that may not receive now.
@@ -306,15 +308,17 @@ impl Entry {
             self.load_head(context);
         }
         let (head, unread) = (self.channel.receive.theirs, self.unread());
-        let news = std::mem::replace(&mut self.channel.told_head, head) != head;
+        let progressed = std::mem::replace(&mut self.channel.reported_head, head) != head;
         let Some(socket) = &mut self.socket else { return Turn::Idle };
         socket.consumed(head);
         match socket.peek() {
-            Ok(Moved::Bytes(_)) => Turn::Throttled,
-            Ok(Moved::Later) if news && unread > 0 && socket.wants_head() => Turn::Moved,
-            Ok(Moved::Later) if unread > 0 && socket.wants_head() => Turn::Full,
-            Ok(Moved::Later) => Turn::Idle,
-            Ok(Moved::End) => self.end_receive(None, context),
+            Ok(Transferred::Bytes(_)) => Turn::Throttled,
+            Ok(Transferred::Later) if progressed && unread > 0 && socket.wants_head() => {
+                Turn::Progress
+            }
+            Ok(Transferred::Later) if unread > 0 && socket.wants_head() => Turn::Full,
+            Ok(Transferred::Later) => Turn::Idle,
+            Ok(Transferred::End) => self.end_receive(None, context),
             Err(errno) => self.end_receive(Some(errno), context),
         }
     }
@@ -361,7 +365,7 @@ impl Entry {
             let _ = socket.shutdown(Direction::Send);
             self.channel.send_ended = true;
             self.channel.publish_send(context.memory());
-            return Turn::Moved;
+            return Turn::Progress;
         }
         let waiting = waiting.min(most);
         if waiting == 0 {
@@ -369,14 +373,14 @@ impl Entry {
         }
         let window = context.memory().window(&send.location, send.ours, waiting as usize);
         match socket.send(&window) {
-            Ok(Moved::Bytes(bytes)) => {
+            Ok(Transferred::Bytes(bytes)) => {
                 self.count_sent((bytes as u64).min(waiting), context);
-                Turn::Moved
+                Turn::Progress
             }
-            Ok(Moved::Later | Moved::End) => Turn::Idle,
+            Ok(Transferred::Later | Transferred::End) => Turn::Idle,
             Err(errno) => {
                 self.fail_send(errno, context);
-                Turn::Moved
+                Turn::Progress
             }
         }
     }
@@ -408,6 +412,7 @@ impl Entry {
         let (Some(socket), Some(stream)) = (&self.socket, self.stream()) else { return false };
         let receives = !self.channel.receive_ended && !stream.flow.queued_receive && self.is_open();
         let sends = self.channel.unsent() > 0;
-        receives && socket.has_news(Direction::Receive) || sends && socket.has_news(Direction::Send)
+        receives && socket.has_progress(Direction::Receive)
+            || sends && socket.has_progress(Direction::Send)
     }
 }

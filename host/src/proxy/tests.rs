@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, mpsc};
 
 use gpunet_device::Handle;
-use gpunet_device::abi::bits::{PACKET_BYTES, PACKET_UNITS, Progress, Told, Unit};
+use gpunet_device::abi::bits::{PACKET_BYTES, PACKET_UNITS, Progress, Unit, WatchedProgress};
 use gpunet_device::abi::descriptor::{Inboxes, RingLocation};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::Layout;
@@ -112,7 +112,7 @@ impl Bench {
     }
 
     fn sent(&mut self) -> Vec<u8> {
-        while self.pump_send() == Turn::Moved {}
+        while self.pump_send() == Turn::Progress {}
         let mut bytes = vec![0; 2 * RING as usize];
         let length = self.peer.read(&mut bytes).unwrap_or(0);
         bytes.truncate(length);
@@ -129,7 +129,7 @@ fn one_direct_stream_after_the_other_is_told_the_same() {
     for _ in 0..20 {
         bench.connection.channel.send = Counted::p2p(location, tail);
         bench.connection.channel.receive = Counted::p2p(location, head);
-        let numbers = (Told(tail).next_number(), Told(head).next_number());
+        let numbers = (WatchedProgress(tail).next_number(), WatchedProgress(head).next_number());
         for (sent, received) in [(0, 0), (10, 7), (10, 20), (90, 20)] {
             assert!(bench.take(tail));
             bench.connection.load_head(&bench.shard.context);
@@ -137,10 +137,10 @@ fn one_direct_stream_after_the_other_is_told_the_same() {
                 (&bench.connection.channel.send, &bench.connection.channel.receive);
             // What the last one was told still stands there at first.
             let before = if (sent, received) == (0, 0) { (BASE, BASE) } else { (tail, head) };
-            let before = (Told(before.0).count(), Told(before.1).count());
+            let before = (WatchedProgress(before.0).count(), WatchedProgress(before.1).count());
             assert_eq!((send.theirs, receive.theirs), before);
-            tail = Told::new(BASE + sent, numbers.0).0;
-            head = Told::new(BASE + received, numbers.1).0;
+            tail = WatchedProgress::new(BASE + sent, numbers.0).0;
+            head = WatchedProgress::new(BASE + received, numbers.1).0;
             bench.memory().receive_head(1).store(head);
         }
     }
@@ -185,7 +185,7 @@ fn what_cannot_be_sent_at_once_is_kept_in_the_ring() {
         let window = bench.memory().window(&bench.connection.channel.send.location, from, 1024);
         window.fill(&[1; 1024]);
         assert!(bench.takes(from + 1024));
-        while bench.pump_send() == Turn::Moved {}
+        while bench.pump_send() == Turn::Progress {}
         filled += 1024;
         if bench.connection.channel.send.ours != bench.connection.channel.send.theirs {
             break;
@@ -218,7 +218,7 @@ fn short_messages_become_packets_while_the_kernel_keeps_up() {
     };
     let send = |bench: &mut Bench, bytes: &[u8]| {
         bench.peer.write_all(bytes).expect("the pair holds it");
-        assert_eq!(bench.pump_receive(), Turn::Moved);
+        assert_eq!(bench.pump_receive(), Turn::Progress);
     };
     send(&mut bench, &[5; 10]);
     assert_eq!(progress(&bench), (true, BASE + 10));
@@ -250,7 +250,7 @@ fn no_unit_has_the_tag_of_a_packet_that_comes_later() {
     for is_packet in [true, true, false, true] {
         bench.memory().receive_head(1).store(Progress::new(at, 0).0);
         bench.peer.write_all(&[1; 60]).expect("the pair holds it");
-        assert_eq!(bench.pump_receive(), Turn::Moved);
+        assert_eq!(bench.pump_receive(), Turn::Progress);
         let progress = Progress(bench.memory().live(1).get(0).seen());
         assert_eq!((progress.is_packet(), progress.count()), (is_packet, at + 60));
         match is_packet {
@@ -392,5 +392,5 @@ fn nothing_granted_is_no_end() {
     let mut none = [0; 8];
     assert!(bench.peer.read(&mut none).is_err(), "nothing was granted to the packet");
     assert_eq!(bench.sent(), [1; 5]);
-    assert_eq!(bench.pump_receive(), Turn::Moved);
+    assert_eq!(bench.pump_receive(), Turn::Progress);
 }

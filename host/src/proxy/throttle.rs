@@ -48,10 +48,10 @@ impl Shard {
             }
             turn
         };
-        self.send_as_heard(slot);
+        self.send_after_progress(slot);
         let progress = self.table.get(slot).is_some_and(|entry| entry.has_progress());
         // No edge will come for what was heard of while it was sending.
-        if turn == Turn::Idle && progress { Turn::Moved } else { turn }
+        if turn == Turn::Idle && progress { Turn::Progress } else { turn }
     }
 
     fn receive_limited(&mut self, slot: usize) -> Turn {
@@ -71,7 +71,7 @@ impl Shard {
     }
 
     /// What came may have been word of what was sent, where bytes move by themselves.
-    fn send_as_heard(&mut self, slot: usize) {
+    fn send_after_progress(&mut self, slot: usize) {
         let Some(entry) = self.table.get(slot) else { return };
         if entry.places_bytes() && entry.channel.unsent() > 0 {
             self.pump_send(slot);
@@ -80,7 +80,7 @@ impl Shard {
 
     /// Sends in a slot, as much as there is and is granted.
     pub(super) fn send_at(&mut self, slot: usize) {
-        self.hear_of_sent(slot);
+        self.send_progress(slot);
         let ungranted = self.table.get(slot).map_or(0, |entry| entry.ungranted());
         // No overtaking.
         let waits = ungranted > 0 && !self.schedule.throttled.queue.is_empty();
@@ -90,10 +90,10 @@ impl Shard {
     }
 
     /// What was granted before and is under way needs no grant when it has gone.
-    fn hear_of_sent(&mut self, slot: usize) {
+    fn send_progress(&mut self, slot: usize) {
         let Some(entry) = self.table.get_mut(slot) else { return };
         let under_way = entry.under_way();
-        if under_way > 0 && entry.pump_send(&self.context, under_way) == Turn::Moved {
+        if under_way > 0 && entry.pump_send(&self.context, under_way) == Turn::Progress {
             self.tell_of_sending(slot);
         }
     }
@@ -119,11 +119,11 @@ impl Shard {
             none => return Err(none),
         };
         let turn = entry.pump_receive(context, granted);
-        let moved = entry.channel.receive.ours - before;
+        let transferred = entry.channel.receive.ours - before;
         if let Some(stream) = entry.stream_mut() {
-            stream.flow.received += moved;
+            stream.flow.received += transferred;
         }
-        context.limits().give(Direction::Receive, granted - moved);
+        context.limits().give(Direction::Receive, granted - transferred);
         Ok(turn)
     }
 
@@ -134,7 +134,7 @@ impl Shard {
         if entry.channel.unsent() == 0 {
             // Ending the direction costs no bytes.
             let turn = entry.pump_send(context, 0);
-            if turn == Turn::Moved {
+            if turn == Turn::Progress {
                 self.tell_of_sending(slot);
             }
             return Ok(turn);
@@ -153,9 +153,9 @@ impl Shard {
         };
         let before = entry.channel.send.ours;
         let turn = entry.pump_send(context, under_way + granted);
-        let moved = entry.channel.send.ours - before;
+        let transferred = entry.channel.send.ours - before;
         // Bytes that move by themselves are on their way once they are granted.
-        let spent = if entry.places_bytes() { granted } else { moved };
+        let spent = if entry.places_bytes() { granted } else { transferred };
         if let Some(stream) = entry.stream_mut() {
             stream.flow.sent += spent;
         }
@@ -166,11 +166,11 @@ impl Shard {
             entry.pump_send(context, 0);
         }
         let handle = entry.handle;
-        if turn == Turn::Moved {
+        if turn == Turn::Progress {
             self.tell_of_sending(slot);
         }
         match (turn, more) {
-            (Turn::Moved, true) => self.queue_up(slot, Direction::Send),
+            (Turn::Progress, true) => self.queue_up(slot, Direction::Send),
             // The descriptor will tell.
             (_, true) => self.schedule.off_epoll.push(handle),
             _ => {}
@@ -218,8 +218,8 @@ impl Shard {
             };
             match direction {
                 _ if served.is_err() => {}
-                Direction::Receive => self.send_as_heard(slot),
-                Direction::Send => self.receive_as_heard(slot),
+                Direction::Receive => self.send_after_progress(slot),
+                Direction::Send => self.receive_after_progress(slot),
             }
             match (direction, served) {
                 (_, Err(grant)) => {
@@ -231,7 +231,7 @@ impl Shard {
                         break;
                     }
                 }
-                (Direction::Receive, Ok(Turn::Moved)) => {
+                (Direction::Receive, Ok(Turn::Progress)) => {
                     worked = true;
                     self.tell_of_receiving(slot);
                     // There may be more.
@@ -241,7 +241,7 @@ impl Shard {
                 // Nothing is there: whatever comes is a new edge, for who is watched.
                 (Direction::Receive, Ok(_)) => self.schedule.off_epoll.push(handle),
                 (Direction::Send, Ok(turn)) => {
-                    worked |= turn == Turn::Moved;
+                    worked |= turn == Turn::Progress;
                     self.look_whether_done(slot);
                 }
             }

@@ -91,7 +91,7 @@ impl Shard {
                 self.tell_of_sending(slot);
             }
             // What the other end has said of bytes that this kernel had not told of makes sense now.
-            if p2p && self.receive_at(slot) == Turn::Moved {
+            if p2p && self.receive_at(slot) == Turn::Progress {
                 self.tell_of_receiving(slot);
             }
             self.pump_send(slot);
@@ -133,18 +133,18 @@ impl Shard {
                 self.schedule.write_soon(entry);
                 false
             }
-            Role::Listener(_) => self.accept_at(slot, io) == Turn::Moved,
+            Role::Listener(_) => self.accept_at(slot, io) == Turn::Progress,
             _ => {
                 let turn = self.receive_at(slot);
                 if turn == Turn::Full {
                     self.await_head(slot);
                     return true;
                 }
-                if turn == Turn::Moved {
+                if turn == Turn::Progress {
                     self.tell_of_receiving(slot);
                 }
                 self.poll_busily(handle);
-                turn == Turn::Moved
+                turn == Turn::Progress
             }
         }
     }
@@ -163,7 +163,7 @@ impl Shard {
         let Some(entry) = self.table.get_mut(slot) else { return };
         if limited {
             self.send_at(slot);
-            self.receive_as_heard(slot);
+            self.receive_after_progress(slot);
             return self.look_whether_done(slot);
         }
         if entry.marks.sending {
@@ -172,26 +172,26 @@ impl Shard {
         }
         // What moves by itself takes none of the thread's time.
         let mut left = if entry.places_bytes() { u64::MAX } else { BUDGET_BYTES };
-        let mut moved = false;
+        let mut progressed = false;
         loop {
             let before = entry.channel.send.ours;
-            if entry.pump_send(&self.context, left) != Turn::Moved {
+            if entry.pump_send(&self.context, left) != Turn::Progress {
                 if entry.channel.unsent() > 0 {
                     self.schedule.off_epoll.push(entry.handle);
                 }
                 break;
             }
-            moved = true;
+            progressed = true;
             left -= entry.channel.send.ours - before;
             if left == 0 {
                 self.schedule.send_later(entry);
                 break;
             }
         }
-        if moved {
+        if progressed {
             self.tell_of_sending(slot);
         }
-        self.receive_as_heard(slot);
+        self.receive_after_progress(slot);
         self.look_whether_done(slot);
     }
 
@@ -225,7 +225,7 @@ impl Shard {
     }
 
     /// It may have heard of bytes that came while it was sending, where they move by themselves.
-    pub(super) fn receive_as_heard(&mut self, slot: usize) {
+    pub(super) fn receive_after_progress(&mut self, slot: usize) {
         if let Some(entry) = self.table.get_mut(slot)
             && entry.places_bytes()
         {
@@ -278,11 +278,11 @@ impl Shard {
             let slot = handle.slot() as usize;
             self.schedule.visits += 1;
             let turn = self.try_slot(slot, now_ns, io);
-            worked |= turn == Turn::Moved;
+            worked |= turn == Turn::Progress;
             let Some(entry) = self.table.get_mut(slot) else { continue };
             let turns = &mut entry.marks.busy_turns;
             match turn {
-                Turn::Moved => *turns = BUSY_TURNS,
+                Turn::Progress => *turns = BUSY_TURNS,
                 Turn::Full => *turns = 0,
                 // The last attempt found nothing, so whatever comes is a new edge.
                 Turn::Idle if !few => *turns = 0,
@@ -293,7 +293,7 @@ impl Shard {
                 // The queue brings it back.
                 Turn::Throttled => *turns = 0,
             }
-            if turn == Turn::Moved && few {
+            if turn == Turn::Progress && few {
                 entry.leave_epoll(io);
             }
             if entry.marks.busy_turns > 0 {
@@ -323,7 +323,7 @@ impl Shard {
                 self.try_connected(handle);
                 let open = self.table.find(handle).is_some_and(|entry| entry.is_open());
                 // What the peer has said first may have been heard of, and makes no edge any more.
-                if open { Turn::Moved } else { Turn::Idle }
+                if open { Turn::Progress } else { Turn::Idle }
             }
             Phase::Open => {
                 if entry.stream().is_some_and(|stream| now_ns < stream.rests_until_ns) {
@@ -336,7 +336,7 @@ impl Shard {
                 {
                     stream.rests_until_ns = now_ns + STREAM_REST_NS;
                 }
-                if turn == Turn::Moved {
+                if turn == Turn::Progress {
                     self.tell_of_receiving(slot);
                 }
                 turn
@@ -374,7 +374,7 @@ impl Shard {
         }
         self.announce(slot, connections);
         let more = matches!(then, Then::Again | Then::Peers);
-        if connections > 0 && more { Turn::Moved } else { Turn::Idle }
+        if connections > 0 && more { Turn::Progress } else { Turn::Idle }
     }
 
     /// Looks at those sockets whose time has come.

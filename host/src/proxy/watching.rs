@@ -121,8 +121,8 @@ impl Shard {
         entry.watchers.add(watch);
         if !listens {
             self.watch_p2p(socket);
-            let told = self.table.get(slot).filter(|_| !planted(Bug::ReadyNotTold));
-            let ready = told.map_or(0, |entry| entry.readiness());
+            let reported = self.table.get(slot).filter(|_| !planted(Bug::ReadyNotReported));
+            let ready = reported.map_or(0, |entry| entry.readiness());
             return self.tell_watchers(slot, ready);
         }
         entry.load_head(&self.context);

@@ -254,8 +254,17 @@ impl Scene {
         self.shared.launches.set(slot, true);
         self.control.running.fetch_add(1, Ordering::AcqRel);
         let stalled = Vec::new();
-        let (told, died, over) = (false, false, false);
-        self.kernels.push(Kernel { stage, stalled, first_actor, slot, calls, told, died, over });
+        let (reported, died, over) = (false, false, false);
+        self.kernels.push(Kernel {
+            stage,
+            stalled,
+            first_actor,
+            slot,
+            calls,
+            reported,
+            died,
+            over,
+        });
         for inbox in &self.shared.inboxes {
             inbox.wake();
         }

@@ -197,7 +197,7 @@ impl Network {
         {
             self.edge(peer, self.later());
         }
-        self.moved();
+        self.progressed();
         Ok(message)
     }
 
@@ -216,6 +216,6 @@ impl Network {
                 end.edges.push(at);
             });
         }
-        self.moved();
+        self.progressed();
     }
 }

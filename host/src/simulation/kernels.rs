@@ -17,7 +17,7 @@ use super::board::Board;
 use super::exchange::{self, Script};
 use super::peers::pattern;
 use super::workers::{self, Duty};
-use super::{say, was_told};
+use super::{say, was_notified};
 
 /// Bytes of shared memory that a block needs, and of it a group that shares the block with others.
 pub(crate) const SHARED_BYTES: u32 = 8 << 10;
@@ -404,12 +404,12 @@ fn share<G: Group>(on: On<G>, plan: &Plan, port: u16, total: u64) -> Result<(), 
             handle => break Handle(handle),
         }
     };
-    was_told();
+    was_notified();
     let stream = Stream::from_handle(on, handle);
     let outcome = share_stream(on, plan, &stream, total, mine, blocks);
     let handle = stream.into_handle();
     if told_by_leader(on, || common.receiving.fetch_add(1, Ordering::Relaxed)) + 1 == blocks {
-        was_told();
+        was_notified();
         close(on, plan, Stream::from_handle(on, handle));
         let read = |counts: &[AtomicU64; 4]| counts.each_ref().map(|c| c.load(Ordering::Relaxed));
         let (sent, received) = (read(&common.sent), read(&common.received));
@@ -449,7 +449,7 @@ fn share_stream<G: Group>(
         common.sent[mine].fetch_add(total, Ordering::Relaxed);
     }
     if told_by_leader(on, || common.sending.fetch_add(1, Ordering::Relaxed)) + 1 == blocks {
-        was_told();
+        was_notified();
         plan.timed(on, "shutdown", || stream.shutdown(1))?;
     }
     loop {

@@ -81,7 +81,7 @@ pub(crate) fn met(threads: Range<usize>, whole_block: bool) {
 
 /// The running thread was told something by another, with a release and an acquire that are not
 /// part of what is tried here.
-fn was_told() {
+fn was_notified() {
     if let Some(memory) = MEMORY.with(Cell::get) {
         // SAFETY: as in `met`.
         let memory = unsafe { memory.as_ref() };

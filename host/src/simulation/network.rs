@@ -15,7 +15,7 @@ use gpunet_device::abi::errno::Errno;
 use super::Now;
 use super::socket::SimulatedSocket;
 use crate::gpu::SplitMix;
-use crate::transport::{self, Moved, SystemSockets};
+use crate::transport::{self, SystemSockets, Transferred};
 
 /// Bytes that are on their way to an endpoint or wait there.
 const HOLDS: usize = 3000;
@@ -227,7 +227,7 @@ impl Network {
         self.with(id, |endpoint| endpoint.edges.push(at));
     }
 
-    pub(super) fn moved(&self) {
+    pub(super) fn progressed(&self) {
         self.moves.set(self.moves.get() + 1);
     }
 
@@ -294,7 +294,7 @@ impl Network {
             }
             endpoint.edges.push(theirs);
         });
-        self.moved();
+        self.progressed();
         true
     }
 
@@ -309,7 +309,7 @@ impl Network {
     }
 
     /// Bytes that have arrived, a part of them; as [`Socket::receive`].
-    pub(crate) fn receive(&self, id: usize, most: usize) -> Result<(Vec<u8>, Moved), Errno> {
+    pub(crate) fn receive(&self, id: usize, most: usize) -> Result<(Vec<u8>, Transferred), Errno> {
         let now = self.now_ns.get();
         let (mut arrived, mut ended, mut reset) = (0, false, false);
         self.with(id, |endpoint| {
@@ -322,8 +322,8 @@ impl Network {
         if arrived == 0 || most == 0 {
             return match (reset, ended) {
                 (true, _) => Err(Errno::ECONNRESET),
-                (_, true) => Ok((Vec::new(), Moved::End)),
-                _ => Ok((Vec::new(), Moved::Later)),
+                (_, true) => Ok((Vec::new(), Transferred::End)),
+                _ => Ok((Vec::new(), Transferred::Later)),
             };
         }
         // Often all, often less.
@@ -346,9 +346,9 @@ impl Network {
         {
             self.edge(peer, self.later());
         }
-        self.moved();
+        self.progressed();
         let count = bytes.len();
-        Ok((bytes, Moved::Bytes(count)))
+        Ok((bytes, Transferred::Bytes(count)))
     }
 
     /// How many bytes would go now; 0 for none, and then an edge tells when.
@@ -406,7 +406,7 @@ impl Network {
                 endpoint.edges.push(at);
             });
         }
-        self.moved();
+        self.progressed();
     }
 
     /// No more will be sent.
@@ -424,7 +424,7 @@ impl Network {
             peer.end_at = Some(at);
             peer.edges.push(at);
         });
-        self.moved();
+        self.progressed();
     }
 
     /// Breaks the connection.
@@ -441,7 +441,7 @@ impl Network {
                 peer.edges.push(at);
             });
         }
-        self.moved();
+        self.progressed();
     }
 
     /// Closes as a system does: what was not read makes it a reset.

@@ -14,7 +14,7 @@ use super::board::{Asks, Board, Entry, FAILED};
 use super::inside_call;
 use super::kernels::{Plan, told_by_leader};
 use super::peers::pattern;
-use super::was_told;
+use super::was_notified;
 use super::workers::{detach, put, send_all};
 
 /// A call on a handle whose owner has ended returns after so long.
@@ -186,7 +186,7 @@ fn own<G: Group>(on: On<G>, plan: &Plan, board: &Board, owning: &Owning) -> Resu
             break;
         }
     }
-    was_told();
+    was_notified();
     if owning.leaves || ends_first {
         if on.group().is_leader() {
             board.leave(handle);
@@ -241,7 +241,7 @@ fn use_shared<G: Group>(
         }
         turns += 1;
     };
-    was_told();
+    was_notified();
     let mut got = 0;
     let mut dead = 0;
     while got < owning.total && dead < 3 {

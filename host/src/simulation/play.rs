@@ -99,7 +99,7 @@ impl Scene {
     /// The process of a launch dies: its threads stop where they are, and its proxy's control channels
     /// break. Its proxy itself is the other end's as well, and clears up as after a launch.
     fn die(&mut self, launch: usize) {
-        let Some(kernel) = self.kernels.get_mut(launch).filter(|kernel| !kernel.told) else {
+        let Some(kernel) = self.kernels.get_mut(launch).filter(|kernel| !kernel.reported) else {
             return;
         };
         (kernel.died, self.died) = (true, true);
@@ -153,8 +153,9 @@ impl Scene {
         let woken = !self.shared.inboxes.is_empty() && proxy.epoll.is_ready();
         let asleep = proxy.sleeps_until.is_some_and(|until| now < until) && !woken;
         // A message wakes it, too; the eventfd says so.
-        let told = || rustix::io::read(&self.shared.inboxes[which].waker, &mut [0_u8; 8]).is_ok();
-        if proxy.ended || now < proxy.stalls_until || (asleep && !told()) {
+        let notified =
+            || rustix::io::read(&self.shared.inboxes[which].waker, &mut [0_u8; 8]).is_ok();
+        if proxy.ended || now < proxy.stalls_until || (asleep && !notified()) {
             return Ok(());
         }
         proxy.sleeps_until = None;

@@ -18,7 +18,7 @@ use crate::pool::Account;
 use crate::proxy::entry::{Entry, Owner, Wishes};
 use crate::proxy::message::{Message, Released};
 use crate::proxy::stream::StreamPhase;
-use crate::transport::{Endpoint, Moved, RingRegion};
+use crate::transport::{Endpoint, RingRegion, Transferred};
 
 /// How long closed sockets may take to go, and a socket to come back.
 const SETTLE_NS: u64 = 1_000_000_000;
@@ -172,12 +172,12 @@ impl Program {
         let now = scene.now.get();
         self.call(scene);
         self.stops.retain(|(at, kernel)| {
-            let due = *at <= now && !scene.kernels[*kernel].told;
+            let due = *at <= now && !scene.kernels[*kernel].reported;
             if due {
                 scene.trace.say(now, 0, format!("launch {kernel} is told to stop"));
                 scene.stop(*kernel);
             }
-            *at > now && !scene.kernels[*kernel].told
+            *at > now && !scene.kernels[*kernel].reported
         });
         self.step_backs(scene)?;
         match self.stage {
@@ -237,7 +237,7 @@ impl Program {
                 }
                 Begins::During(other) => {
                     let kernel = self.planned.get(other).and_then(|other| other.kernel);
-                    kernel.is_some_and(|kernel| scene.kernels[kernel].told)
+                    kernel.is_some_and(|kernel| scene.kernels[kernel].reported)
                 }
             };
             if planned.act != act || planned.kernel.is_some() || !due {
@@ -339,12 +339,12 @@ impl Program {
         }
         if held.pieces > 0 && held.entry.asks.is_none() {
             match network.receive(held.endpoint, 1000).map_err(fail)? {
-                (bytes, Moved::Bytes(_)) => {
+                (bytes, Transferred::Bytes(_)) => {
                     held.pieces -= 1;
                     held.unsent.extend(bytes);
                 }
-                (_, Moved::Later) => {}
-                (_, Moved::End) => {
+                (_, Transferred::Later) => {}
+                (_, Transferred::End) => {
                     network.forget(held.socket.as_raw_fd());
                     network.close(held.endpoint);
                     self.board.finish();

@@ -118,7 +118,7 @@ pub(super) struct Kernel {
     /// It connects to the kernels' own listener.
     pub(super) calls: bool,
     /// It has ended, and the proxies are told, or will be.
-    pub(super) told: bool,
+    pub(super) reported: bool,
     /// Its process has died: its threads take no turn any more, wherever they are.
     pub(super) died: bool,
     /// What it left open is closed, and its slot is free.

@@ -9,7 +9,7 @@ use gpunet_device::abi::option::SocketOption;
 use super::network::{current, network};
 use crate::memory::Window;
 use crate::transport::{
-    Acceptor, Connector, Direction, Moved, Socket, Stream, SystemSocket, Transport,
+    Acceptor, Connector, Direction, Socket, Stream, SystemSocket, Transferred, Transport,
 };
 
 /// See the module.
@@ -120,27 +120,27 @@ impl Stream for SimulatedSocket {
         Ok(SocketAddr::v4([127, 0, 0, 1], 1))
     }
 
-    fn receive(&mut self, window: &Window) -> Result<Moved, Errno> {
-        let (bytes, moved) = network().receive(self.id, window.len())?;
+    fn receive(&mut self, window: &Window) -> Result<Transferred, Errno> {
+        let (bytes, transferred) = network().receive(self.id, window.len())?;
         fill(window, &bytes);
-        Ok(moved)
+        Ok(transferred)
     }
 
-    fn send(&mut self, window: &Window) -> Result<Moved, Errno> {
+    fn send(&mut self, window: &Window) -> Result<Transferred, Errno> {
         let network = network();
         let room = network.room(self.id)?.min(window.len());
         if room == 0 {
-            return Ok(Moved::Later);
+            return Ok(Transferred::Later);
         }
         let count = if network.draw(2) == 0 { room } else { 1 + network.draw(room) };
         let mut bytes = window.copy();
         bytes.truncate(count);
         network.put(self.id, &bytes);
-        Ok(Moved::Bytes(count))
+        Ok(Transferred::Bytes(count))
     }
 
-    fn discard(&mut self) -> Result<Moved, Errno> {
-        network().receive(self.id, usize::MAX).map(|(_, moved)| moved)
+    fn discard(&mut self) -> Result<Transferred, Errno> {
+        network().receive(self.id, usize::MAX).map(|(_, transferred)| transferred)
     }
 
     fn shutdown(&mut self, direction: Direction) -> Result<(), Errno> {

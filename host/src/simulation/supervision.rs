@@ -26,7 +26,7 @@ enum Phase {
     /// The supervisor's thread has not told the proxies yet; it does so then.
     Begins(u64),
     /// They have been told to settle their listeners, or to close the launch's sockets, and answer.
-    Told { closes: bool, done: mpsc::Receiver<()>, answers: usize, deadline_ns: u64 },
+    Notified { closes: bool, done: mpsc::Receiver<()>, answers: usize, deadline_ns: u64 },
 }
 
 impl Scene {
@@ -72,7 +72,7 @@ impl Scene {
         let Some(ending) = &mut self.ending else {
             let ended = |at: &usize| {
                 let kernel = &self.kernels[*at];
-                !kernel.told && kernel.stage.ready.is_empty() && kernel.stalled.is_empty()
+                !kernel.reported && kernel.stage.ready.is_empty() && kernel.stalled.is_empty()
             };
             if let Some(kernel) = (0..self.kernels.len()).find(ended) {
                 self.begin_end(kernel);
@@ -87,7 +87,7 @@ impl Scene {
                 self.tell_all(kernel, last, !last || shards == 1);
                 return Ok(());
             }
-            Phase::Told { closes, done, answers, deadline_ns } => {
+            Phase::Notified { closes, done, answers, deadline_ns } => {
                 *answers += done.try_iter().count();
                 if *answers < shards {
                     let late = now > *deadline_ns;
@@ -109,7 +109,7 @@ impl Scene {
 
     fn begin_end(&mut self, kernel: usize) {
         let slot = self.kernels[kernel].slot;
-        self.kernels[kernel].told = true;
+        self.kernels[kernel].reported = true;
         self.callers.fetch_sub(u64::from(self.kernels[kernel].calls), Ordering::Relaxed);
         let last = self.kernels.iter().all(|it| it.over || it.slot == slot);
         // Before the proxies are told: none of them takes in a socket of this launch afterwards.
@@ -132,7 +132,7 @@ impl Scene {
             self.shared.tell(shard, message);
         }
         let deadline_ns = self.now.get() + CLOSE_NS;
-        let phase = Phase::Told { closes, done, answers: 0, deadline_ns };
+        let phase = Phase::Notified { closes, done, answers: 0, deadline_ns };
         self.ending = Some(Ending { kernel, last, phase });
     }
 }

@@ -44,14 +44,14 @@ fn kind_of(bug: Bug) -> Option<Kind> {
         | Bug::PacketBeforeTaken
         | Bug::ShutNotKept
         | Bug::WatchedIgnored
-        | Bug::ToldWithoutFence
+        | Bug::ReportWithoutFence
         | Bug::DescriptorNotNumbered
         | Bug::PacketFoundByTag
         | Bug::UnitsOfLastStream => Some(Kind::P2p),
         Bug::EventNotOwed
         | Bug::EventNotWithdrawn
         | Bug::WatchLeftBehind
-        | Bug::ReadyNotTold
+        | Bug::ReadyNotReported
         | Bug::DetachedForgotten
         | Bug::WaitingClosed
         | Bug::OrphansKept
@@ -59,7 +59,7 @@ fn kind_of(bug: Bug) -> Option<Kind> {
         | Bug::StopNotCleared
         | Bug::EpochIgnored
         | Bug::UsedAgainTooEarly
-        | Bug::CloseByHostNotTold => Some(Kind::Sharing),
+        | Bug::CloseByHostNotReported => Some(Kind::Sharing),
         _ => None,
     }
 }

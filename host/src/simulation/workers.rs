@@ -14,7 +14,7 @@ use gpunet_device::{Group, Handle, Listener, On, SharedBuf, SocketAddr, Stream, 
 use super::board::{Board, Entry};
 use super::kernels::{Plan, told_by_leader};
 use super::owners::{self, Owning};
-use super::{inside_call, was_told};
+use super::{inside_call, was_notified};
 
 /// How long a worker waits for a connection, or for an event, before it looks around.
 pub(crate) const WAIT_NS: u64 = 300_000;
@@ -88,7 +88,7 @@ fn try_dead<G: Group>(on: On<G>, plan: &Plan, board: &Board) {
         if handle == Handle::NONE {
             return;
         }
-        was_told();
+        was_notified();
         let got = calls::grecv(on.net(), on.group(), handle, plan.buffer(), MSG_DONTWAIT);
         if got != i64::from(-Errno::EBADF.0) {
             plan.complain(on, &format!("the dead handle {handle:?} gave {got}"));
@@ -151,7 +151,7 @@ pub(super) fn take<G: Group>(
     let words = if on.group().is_leader() { Entry::to_words(board.take(wanted)) } else { [0; 5] };
     let entry = Entry::from_words(on.group().broadcast(words));
     if entry.is_some() {
-        was_told();
+        was_notified();
     }
     entry
 }
@@ -188,7 +188,7 @@ fn detach_all<G: Group>(on: On<G>, plan: &Plan, board: &Board) -> Result<(), Err
 /// The next connection of the program's listener; none if nobody comes.
 fn accept<G: Group>(on: On<G>, plan: &Plan, board: &Board) -> Result<Option<Entry>, Errno> {
     let listener = Handle(told_by_leader(on, || board.listener.load(Ordering::Relaxed)));
-    was_told();
+    was_notified();
     let listener = Listener::from_handle(on, listener);
     let _ = listener.set(SocketOption::ReceiveTimeout, plan.accept_ns);
     let accepted = || listener.accept().map(Stream::into_handle);
@@ -327,7 +327,7 @@ impl<'p, G: Group> Polling<'p, G> {
     fn listen(&self) -> Result<(), Errno> {
         if self.terms.listens && simt::position().block == 0 && self.plan.member() == 0 {
             let listener = told_by_leader(self.on, || self.board.listener.load(Ordering::Relaxed));
-            was_told();
+            was_notified();
             let add = || self.poller.add(Handle(listener), POLLIN, LISTENER);
             self.plan.timed(self.on, "watch the listener", add)?;
         }

@@ -17,7 +17,9 @@ use gpunet_device::{Domain, SocketAddr};
 use socket2::{SockAddr, TcpKeepalive};
 
 use super::unix::BoundPath;
-use super::{Acceptor, Connector, Direction, Moved, Socket, Stream, SystemSocket, Transport, tcp};
+use super::{
+    Acceptor, Connector, Direction, Socket, Stream, SystemSocket, Transferred, Transport, tcp,
+};
 use crate::memory::Window;
 
 /// A socket of the system.
@@ -110,7 +112,7 @@ impl Descriptor {
         loop {
             // SAFETY: the pieces lie in ring memory (`Memory::window`), and the header names them;
             // the system reads or writes them as bytes.
-            let moved = unsafe {
+            let transferred = unsafe {
                 match (direction, rest) {
                     (Direction::Receive, 0) => libc::recv(fd, first.cast(), length, flags),
                     (Direction::Send, 0) => libc::send(fd, first.cast(), length, flags),
@@ -118,7 +120,7 @@ impl Descriptor {
                     (Direction::Send, _) => libc::sendmsg(fd, &raw const header, flags),
                 }
             };
-            if let Ok(bytes) = usize::try_from(moved) {
+            if let Ok(bytes) = usize::try_from(transferred) {
                 return Ok(bytes);
             }
             match errno(&io::Error::last_os_error()) {
@@ -308,39 +310,39 @@ impl Stream for Descriptor {
         name(&check(self.socket.peer_addr())?)
     }
 
-    fn receive(&mut self, window: &Window) -> Result<Moved, Errno> {
+    fn receive(&mut self, window: &Window) -> Result<Transferred, Errno> {
         match self.transfer(window, Direction::Receive) {
-            Ok(0) => Ok(Moved::End),
-            Ok(bytes) => Ok(Moved::Bytes(bytes)),
-            Err(Errno::EAGAIN) => Ok(Moved::Later),
+            Ok(0) => Ok(Transferred::End),
+            Ok(bytes) => Ok(Transferred::Bytes(bytes)),
+            Err(Errno::EAGAIN) => Ok(Transferred::Later),
             Err(error) => Err(error),
         }
     }
 
-    fn send(&mut self, window: &Window) -> Result<Moved, Errno> {
+    fn send(&mut self, window: &Window) -> Result<Transferred, Errno> {
         match self.transfer(window, Direction::Send) {
-            Ok(0) | Err(Errno::EAGAIN) => Ok(Moved::Later),
-            Ok(bytes) => Ok(Moved::Bytes(bytes)),
+            Ok(0) | Err(Errno::EAGAIN) => Ok(Transferred::Later),
+            Ok(bytes) => Ok(Transferred::Bytes(bytes)),
             Err(error) => Err(error),
         }
     }
 
-    fn peek(&mut self) -> Result<Moved, Errno> {
+    fn peek(&mut self) -> Result<Transferred, Errno> {
         let mut one = [MaybeUninit::uninit(); 1];
         match check(self.socket.peek(&mut one)) {
-            Ok(0) => Ok(Moved::End),
-            Ok(bytes) => Ok(Moved::Bytes(bytes)),
-            Err(Errno::EAGAIN | Errno::EINTR) => Ok(Moved::Later),
+            Ok(0) => Ok(Transferred::End),
+            Ok(bytes) => Ok(Transferred::Bytes(bytes)),
+            Err(Errno::EAGAIN | Errno::EINTR) => Ok(Transferred::Later),
             Err(error) => Err(error),
         }
     }
 
-    fn discard(&mut self) -> Result<Moved, Errno> {
+    fn discard(&mut self) -> Result<Transferred, Errno> {
         let mut bin = [MaybeUninit::uninit(); 16 << 10];
         match check(self.socket.recv(&mut bin)) {
-            Ok(0) => Ok(Moved::End),
-            Ok(bytes) => Ok(Moved::Bytes(bytes)),
-            Err(Errno::EAGAIN | Errno::EINTR) => Ok(Moved::Later),
+            Ok(0) => Ok(Transferred::End),
+            Ok(bytes) => Ok(Transferred::Bytes(bytes)),
+            Err(Errno::EAGAIN | Errno::EINTR) => Ok(Transferred::Later),
             Err(error) => Err(error),
         }
     }

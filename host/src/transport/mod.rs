@@ -48,7 +48,9 @@ use gpunet_device::{Domain, SocketAddr};
 pub use choice::{Placement, Placements, TransportChoice};
 pub(crate) use endpoint::Endpoint;
 pub use name::{Transport, TransportNames};
-pub(crate) use socket::{Acceptor, Connector, Direct, News, Socket, Stream, SystemSocket};
+pub(crate) use socket::{
+    Acceptor, Connector, P2pControl, PeerProgress, Socket, Stream, SystemSocket,
+};
 
 use p2p::P2p;
 use peers::Peers;
@@ -57,7 +59,7 @@ use unconnected::Unconnected;
 
 /// What an attempt to move bytes came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moved {
+pub enum Transferred {
     /// That many bytes; none where it was busy otherwise, and is to be tried again soon.
     Bytes(usize),
     /// None now; the descriptor will tell.

@@ -1,7 +1,7 @@
 //! The steps of `cargo xtask test`, in the order in which they run: quick ones first.
 //!
 //! ```text
-//! formatting ─ licences ─ rules ─ clippy ─ docs ─ compile ─┬─ tests ─ doc tests ─ direct streams ─ models ─ ...
+//! formatting ─ licences ─ rules ─ clippy ─ docs ─ compile ─┬─ tests ─ doc tests ─ p2p streams ─ models ─ ...
 //!                                                          └─ ptx ─ virtual machine with RDMA, beside those
 //! ```
 //!
@@ -74,7 +74,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step::new("virtual machine with RDMA", vm::check).beside(),
     Step::new("tests", tests),
     Step::new("doc tests", doc_tests),
-    Step::new("direct streams", local::check),
+    Step::new("p2p streams", local::check),
     Step::new("models", models),
     Step::new("simulation", simulation),
     Step::new("RDMA device", rdma::check),

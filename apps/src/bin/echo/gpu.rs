@@ -120,15 +120,15 @@ impl GpuEnd {
     /// Waits for a client's kernel. All its calls have a time-out, so it ends by itself, unless
     /// something is wrong with it: then nothing moves for longer than that.
     fn finish(&self, launch: &Launch, timeout: Duration) -> Result<(), Failure> {
-        let moved_bytes = || {
+        let transferred_bytes = || {
             let statistics = self.net.statistics();
             statistics.sent_bytes + statistics.received_bytes
         };
         // Nobody counts what goes straight from kernel to kernel.
-        let may_be_direct =
+        let may_be_p2p =
             matches!(self.settings.transport, SocketTransport::Auto | SocketTransport::Local);
-        let mut counted = !may_be_direct;
-        let mut moved = moved_bytes();
+        let mut counted = !may_be_p2p;
+        let mut transferred = transferred_bytes();
         let mut since = Instant::now();
         loop {
             match launch.wait_for(LOOK) {
@@ -139,13 +139,15 @@ impl GpuEnd {
                 end(launch)?;
                 return Err(Failure::Interrupted);
             }
-            let now = moved_bytes();
-            if now != moved {
-                (moved, since, counted) = (now, Instant::now(), true);
+            let now = transferred_bytes();
+            if now != transferred {
+                (transferred, since, counted) = (now, Instant::now(), true);
             } else if counted && since.elapsed() > timeout * 2 + STOPPING {
                 end(launch)?;
                 let kernel = launch.kernel();
-                return Err(Failure::lost(format!("{kernel} neither moved a byte nor gave up")));
+                return Err(Failure::lost(format!(
+                    "{kernel} neither moved a byte nor gave up"
+                )));
             }
         }
     }

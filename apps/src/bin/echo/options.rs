@@ -202,7 +202,7 @@ impl ClientOptions {
     }
 }
 
-/// A path is no way for RDMA, and the CPU has no GPU memory for direct streams.
+/// A path is no way for RDMA, and the CPU has no GPU memory for p2p streams.
 fn check_transport(
     transport: SocketTransport,
     on: Place,

@@ -1,8 +1,8 @@
-//! The relay: both ends of a direct stream are kernels, and the suites' peers are programs. One
+//! The relay: both ends of a p2p stream are kernels, and the suites' peers are programs. One
 //! warp passes bytes between such a stream (far) and an ordinary socket of the peer's (near).
 //!
 //! ```text
-//!   peer ◀── system socket ──▶ near │ relay │ far ◀── direct stream ──▶ kernel under test
+//!   peer ◀── system socket ──▶ near │ relay │ far ◀── p2p stream ─────▶ kernel under test
 //! ```
 //!
 //! The host writes [duties](Relay) onto a board; the kernel does them, without ever waiting for
@@ -127,7 +127,7 @@ impl Relaying<'_> {
     fn run(&self) {
         let mut last = simt::now_ns();
         loop {
-            let mut moved = self.do_duties();
+            let mut progressed = self.do_duties();
             let mut busy = false;
             for at in 0..self.work.pairs.len() {
                 let Some(mut pair) = self.work.pairs.get(at) else { break };
@@ -135,13 +135,13 @@ impl Relaying<'_> {
                     continue;
                 }
                 busy = true;
-                moved |= self.go_on(at, &mut pair);
+                progressed |= self.go_on(at, &mut pair);
                 self.keep(at, pair);
             }
-            if moved || busy {
+            if progressed || busy {
                 last = simt::now_ns();
             }
-            if !moved && self.group.is_leader() {
+            if !progressed && self.group.is_leader() {
                 simt::pause();
             }
             let stop = self.read(STOP);
@@ -183,14 +183,14 @@ impl Relaying<'_> {
     #[inline(never)]
     fn do_duties(&self) -> bool {
         let [count] = self.group.broadcast([self.read(COUNT)]);
-        let mut moved = false;
+        let mut progressed = false;
         for duty in 0..count as usize {
             let at = FIRST_DUTY + duty * DUTY_WORDS;
             let kind = self.read(at + KIND);
             // Behind the kind: it was written last.
             let handle = self.read(at + HANDLE);
             let [kind, handle] = self.group.broadcast([kind, handle]);
-            moved |= match kind {
+            progressed |= match kind {
                 CALL => self.call(duty, at, Handle(handle)),
                 LISTEN => {
                     let on = SocketOption::NonBlocking;
@@ -207,7 +207,7 @@ impl Relaying<'_> {
                 _ => false,
             };
         }
-        moved
+        progressed
     }
 
     /// The address of a duty.
@@ -334,7 +334,7 @@ impl Relaying<'_> {
         }
         let (net, group) = (self.net, self.group);
         let later = Errno::EAGAIN.negative();
-        let mut moved = false;
+        let mut progressed = false;
         if way.begin == way.end {
             match calls::grecv(net, group, from, buffer, MSG_DONTWAIT) {
                 0 => {
@@ -346,7 +346,7 @@ impl Relaying<'_> {
                 got if got < 0 => return Err(got),
                 got => *way = Way { begin: 0, end: got as u64, over: 0 },
             }
-            moved = true;
+            progressed = true;
         }
         let rest = buffer.slice(way.begin as usize, (way.end - way.begin) as usize);
         match calls::gsend(net, group, to, rest, MSG_DONTWAIT) {
@@ -354,14 +354,14 @@ impl Relaying<'_> {
             sent if sent < 0 => {
                 self.write(FAILURE, sent as u64);
                 way.over = 1;
-                moved = true;
+                progressed = true;
             }
             sent => {
                 way.begin += sent as u64;
-                moved = true;
+                progressed = true;
             }
         }
-        Ok(moved)
+        Ok(progressed)
     }
 
     #[inline(never)]

@@ -144,7 +144,7 @@ fn bytes_that_came_before_a_reset_can_be_read() {
 
 #[test]
 fn what_is_unsent_at_a_close_is_sent() {
-    // The ring of a direct stream lies at the peer, who gives twice its own.
+    // The ring of a p2p stream lies at the peer, who gives twice its own.
     let total = if is_local() { 2 * RING } else { 1 << 20 };
     let net = net_builder().ring(total).build().expect("a net");
     let (listener, address) = peer::narrow_listener();

@@ -1,4 +1,4 @@
-//! Streams that blocks keep in mind: small messages on direct streams, in every shape and in orders
+//! Streams that blocks keep in mind: small messages on p2p streams, in every shape and in orders
 //! of threads that are drawn, by blocks that share a stream, and while it is closed.
 
 use std::time::Duration;
@@ -17,7 +17,7 @@ const ROUNDS: u64 = 12;
 /// Longer than proxies look for themselves after a poller has begun to watch.
 const LATER: Duration = Duration::from_millis(20);
 
-/// A net with direct streams, and its threads in an order of their own where the GPU is emulated and
+/// A net with p2p streams, and its threads in an order of their own where the GPU is emulated and
 /// the seed is odd; none, said aloud, where the GPU has no arenas.
 fn net_of(test: &str, seed: u64) -> Option<Net> {
     let builder = if is_cuda() || seed.is_multiple_of(2) {

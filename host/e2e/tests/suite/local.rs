@@ -1,4 +1,4 @@
-//! Direct streams between kernels, as they are told apart from others: who becomes one, names,
+//! P2P streams between kernels, as they are told apart from others: who becomes one, names,
 //! memory. What becomes of bytes and endings is the same suite as TCP's (`GPUNET_TRANSPORT=local`),
 //! killed processes are in `killed`, strangers in `strangers`.
 
@@ -30,7 +30,7 @@ const TCP: i64 = TransportChoice::Tcp as i64;
 #[test]
 fn both_ends_have_names() {
     let Some(net) = net_by("both_ends_have_names", TransportChoice::Local) else { return };
-    let folder = Folder::new("direct-names");
+    let folder = Folder::new("p2p-names");
     for at in [any_port(), any_port_v6(), folder.address("listener")] {
         let (listener, address) = net.listen(at).expect("it listens");
         let flags = flags();
@@ -152,7 +152,7 @@ fn addresses_that_no_direct_stream_has() {
     let Some(net) = net_by("addresses_that_no_direct_stream_has", TransportChoice::Local) else {
         return;
     };
-    let folder = Folder::new("direct-nowhere");
+    let folder = Folder::new("p2p-nowhere");
     std::fs::write(folder.path("file"), "").expect("a file");
     let tcp = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let tcp: SocketAddr = tcp.local_addr().expect("its address").into();

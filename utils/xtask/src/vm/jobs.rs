@@ -237,7 +237,7 @@ pub(crate) const JOBS: &[Job] = &[
         "GPUNET_PLACEMENT=peer GPUNET_PEERS=stock $RDMA",
         &["endings::a_peer", "endings::nothing", "windows::", "streams::the_typed"],
     ),
-    // With our own streams there, everything but direct streams; and in GPU memory, what is different
+    // With our own streams there, everything but p2p streams; and in GPU memory, what is different
     // then.
     e2e(
         "all-bounce",

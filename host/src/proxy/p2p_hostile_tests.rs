@@ -1,4 +1,4 @@
-//! A direct stream whose other end writes into the inbox as no kernel of this library would: tails and
+//! A p2p stream whose other end writes into the inbox as no kernel of this library would: tails and
 //! units of its choice. A kernel that receives reads and writes nothing outside its inbox, its ring and
 //! its buffer, and comes back with bytes or an error.
 

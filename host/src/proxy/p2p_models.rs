@@ -1,4 +1,4 @@
-//! Models of direct streams: kernels at both ends of one, and what their proxy is told of it. As those
+//! Models of p2p streams: kernels at both ends of one, and what their proxy is told of it. As those
 //! in `models`, whose small net this is, with a stream between two of its slots.
 
 use std::sync::Arc;
@@ -23,14 +23,14 @@ use crate::gpu::{Arena, EmulatedOptions, Gpu, GpuChoice};
 use crate::pool::Account;
 use crate::transport::Endpoint;
 
-/// A net with a direct stream.
-struct Direct {
+/// A net with a p2p stream.
+struct P2pNet {
     small: Small,
     ends: [Handle; 2],
     _arena: Arena,
 }
 
-impl Direct {
+impl P2pNet {
     /// `watched`: a poller watches its ends.
     fn new(watched: bool) -> Self {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
@@ -79,7 +79,7 @@ fn what_the_proxy_is_told() {
     // Two groups send on one stream, one as soon as the other has left the side, and the other end
     // receives: what was told last is all of it.
     holds(3, &[Weakness::StoreRelease], || {
-        let Direct { mut small, ends: [near, far], _arena } = Direct::new(true);
+        let P2pNet { mut small, ends: [near, far], _arena } = P2pNet::new(true);
         let net = small.net;
         // Their records: who meets while they are made is beyond loom, as who meets at a lock.
         for end in [near, far] {
@@ -114,7 +114,7 @@ fn packets_and_the_ring() {
     // each from the units or all that was announced from the ring, in order and whole.
     let weaknesses = [Weakness::StoreRelease, Weakness::LoadAcquire, Weakness::Tags];
     holds(2, &weaknesses, || {
-        let Direct { small, ends: [near, far], _arena } = Direct::new(false);
+        let P2pNet { small, ends: [near, far], _arena } = P2pNet::new(false);
         let net = small.net;
         // As above.
         for end in [near, far] {
