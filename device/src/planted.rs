@@ -1,8 +1,8 @@
-//! Bugs that can be planted, each at its place in the code, in builds for the simulation bench
-//! (the feature `simulation`): a bench that finds none of them would prove nothing. In every
+//! Bugs that can be planted, each at its place in the code, in builds for the simulation harness
+//! (the feature `simulation`): a harness that finds none of them would prove nothing. In every
 //! other build [`planted`] is the constant `false`.
 
-/// A bug that the simulation bench must find.
+/// A bug that the simulation harness must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     /// The proxy publishes received bytes without a release.
@@ -126,7 +126,7 @@ impl Bug {
 #[must_use]
 pub fn planted(bug: Bug) -> bool {
     #[cfg(feature = "simulation")]
-    return crate::simulation::with(|bench| bench.planted() == Some(bug)).unwrap_or(false);
+    return crate::simulation::with(|harness| harness.planted() == Some(bug)).unwrap_or(false);
     #[cfg(not(feature = "simulation"))]
     {
         let _ = bug;

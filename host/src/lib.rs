@@ -15,7 +15,7 @@
 
 #![cfg_attr(
     all(feature = "simulation", not(test)),
-    allow(dead_code, reason = "tests play the bench")
+    allow(dead_code, reason = "tests play the harness")
 )]
 
 // What build scripts write names this crate, and the device library is built for the crate itself.

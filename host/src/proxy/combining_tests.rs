@@ -17,13 +17,13 @@ use gpunet_device::abi::message::{Operation, Request};
 use super::entry::{Entry, Owner, Wishes};
 use super::shard::Shard;
 use super::shared::Shared;
-use super::tests::{Bench, NoEpoll};
+use super::tests::{Harness, NoEpoll};
 use crate::gpu::Gpu;
 use crate::memory::combining::combined;
 use crate::memory::{CpuWords, Memory, WordPlacement};
 use crate::settings::policy::Policy;
 
-/// Where the connection of a bench lies.
+/// Where the connection of a harness lies.
 const SOCKET: usize = 1;
 
 /// A shard with an open connection, and its peer.
@@ -34,7 +34,7 @@ fn shard() -> (Shard, NoEpoll, UnixStream) {
 fn shard_with(
     words: impl FnOnce(&Gpu, &gpunet_device::abi::layout::Layout) -> CpuWords,
 ) -> (Shard, NoEpoll, UnixStream) {
-    let Bench { mut shard, connection, peer } = Bench::with(Policy::open(), words);
+    let Harness { mut shard, connection, peer } = Harness::with(Policy::open(), words);
     let mut io = NoEpoll::default();
     shard.adopt(connection, &mut io);
     shard.turn(0, &mut io);

@@ -1,6 +1,6 @@
 //! The proxy's rounds: when to look at the outside, when to rest, when to end.
 //!
-//! [`thread`](super::thread) supplies clock, epoll and sleep; the simulation bench supplies its
+//! [`thread`](super::thread) supplies clock, epoll and sleep; the simulation harness supplies its
 //! own. What happens in between is the same.
 
 use std::sync::atomic::Ordering;

@@ -9,7 +9,7 @@ use super::entry::Owner;
 use super::rounds::{Next, Rounds};
 use super::shard::Shard;
 use super::stream::OFTEN;
-use super::tests::{BASE, Bench, NoEpoll, RING, write};
+use super::tests::{BASE, Harness, NoEpoll, RING, write};
 use super::thread::Control;
 use super::turn::{STREAM_BYTES, STREAM_REST_NS};
 use crate::settings::policy::Policy;
@@ -21,7 +21,7 @@ fn shard(one_way: u64, io: &mut NoEpoll) -> (Shard, UnixStream, Handle) {
 
 /// The same under a policy.
 fn shard_with(policy: Policy, one_way: u64, io: &mut NoEpoll) -> (Shard, UnixStream, Handle) {
-    let Bench { mut shard, mut connection, peer } = Bench::under(policy);
+    let Harness { mut shard, mut connection, peer } = Harness::under(policy);
     connection.stream_mut().expect("a stream").one_way = one_way;
     let handle = connection.handle;
     shard.adopt(connection, io);

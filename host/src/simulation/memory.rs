@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use gpunet_device::planted::Bug;
-use gpunet_device::simulation::{Bench, Fence};
+use gpunet_device::simulation::{Fence, Harness};
 
 use super::Now;
 use super::counters::Counter;
@@ -27,7 +27,7 @@ use super::reuse::Reuse;
 use super::trace::{Entry, Trace};
 use crate::gpu::SplitMix;
 
-/// What a switch at an access needs: the bench decides who goes on.
+/// What a switch at an access needs: the harness decides who goes on.
 pub(crate) trait Switch {
     /// Lets others run.
     fn switch(&self, actor: usize);
@@ -255,7 +255,7 @@ impl SharedMemory {
             if history.len() > KEPT {
                 history.remove(0);
             }
-            // For what looks at memory without the bench.
+            // For what looks at memory without the harness.
             // SAFETY: as in `history`.
             unsafe {
                 std::ptr::with_exposed_provenance_mut::<u64>(at)
@@ -347,7 +347,7 @@ impl SharedMemory {
     }
 }
 
-impl Bench for SharedMemory {
+impl Harness for SharedMemory {
     fn load(&self, at: *mut u64, acquire: bool) -> u64 {
         self.maybe_switch();
         let at = at.expose_provenance();

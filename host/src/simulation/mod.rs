@@ -1,4 +1,4 @@
-//! The simulation bench: emulated blocks, the proxy and a simulated network in one OS thread, on
+//! The simulation harness: emulated blocks, the proxy and a simulated network in one OS thread, on
 //! virtual time, everything drawn from one seed. Built with the feature `simulation` alone.
 //!
 //! ```text
@@ -159,9 +159,9 @@ struct InCharge {
 impl InCharge {
     fn new(memory: Rc<SharedMemory>) -> Self {
         MEMORY.with(|cell| cell.set(Some(NonNull::from(&*memory))));
-        let bench: NonNull<dyn gpunet_device::simulation::Bench> = NonNull::from(&*memory);
+        let harness: NonNull<dyn gpunet_device::simulation::Harness> = NonNull::from(&*memory);
         // SAFETY: the memory lives as long as this value, whose drop takes it out of charge.
-        unsafe { gpunet_device::simulation::set_bench(Some(bench)) };
+        unsafe { gpunet_device::simulation::set_harness(Some(harness)) };
         Self { _memory: memory }
     }
 }
@@ -169,7 +169,7 @@ impl InCharge {
 impl Drop for InCharge {
     fn drop(&mut self) {
         // SAFETY: nobody is in charge.
-        unsafe { gpunet_device::simulation::set_bench(None) };
+        unsafe { gpunet_device::simulation::set_harness(None) };
         MEMORY.with(|cell| cell.set(None));
     }
 }

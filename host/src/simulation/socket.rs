@@ -33,13 +33,13 @@ impl Drop for SimulatedSocket {
     }
 }
 
-/// Copies between ring memory and bytes, through the bench.
+/// Copies between ring memory and bytes, through the harness.
 fn fill(window: &Window, bytes: &[u8]) {
     let mut bytes = bytes;
     for (address, length) in window.pieces() {
         let (now, rest) = bytes.split_at(length.min(bytes.len()));
         bytes = rest;
-        gpunet_device::simulation::with(|bench| bench.write(address, now));
+        gpunet_device::simulation::with(|harness| harness.write(address, now));
     }
 }
 

@@ -265,7 +265,7 @@ fn models(context: &Context) -> Result<Outcome> {
     featured(context, &context.built()?.models, "models")
 }
 
-/// The simulation bench: its seeds, and the planted bugs that they must find.
+/// The simulation harness: its seeds, and the planted bugs that they must find.
 fn simulation(context: &Context) -> Result<Outcome> {
     featured(context, &context.built()?.simulation, "simulation")
 }

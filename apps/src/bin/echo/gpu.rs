@@ -145,9 +145,7 @@ impl GpuEnd {
             } else if counted && since.elapsed() > timeout * 2 + STOPPING {
                 end(launch)?;
                 let kernel = launch.kernel();
-                return Err(Failure::lost(format!(
-                    "{kernel} neither moved a byte nor gave up"
-                )));
+                return Err(Failure::lost(format!("{kernel} neither moved a byte nor gave up")));
             }
         }
     }
