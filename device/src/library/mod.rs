@@ -63,12 +63,12 @@ macro_rules! functions {
                 )]
                 #[allow(clippy::too_many_arguments, reason = "words only, as the caller has them")]
                 pub(super) unsafe extern "C-unwind" fn $name(
-                    local: u64, shape: u64, kind: u32 $(, $arg: $type)*
+                    records: u64, shape: u64, kind: u32 $(, $arg: $type)*
                 ) -> i64 {
                     let group = crate::group::AnyGroup(crate::group::GroupKind::from_number(kind));
                     // SAFETY: the words of a net, by the caller's promise, and so are the addresses.
                     let result = unsafe {
-                        let net = crate::abi::net::Net::from_words([local, shape]);
+                        let net = crate::abi::net::Net::from_words([records, shape]);
                         crate::library::$module::$name(net, group $(, $arg)*)
                     };
                     functions!(@leave $how group);
@@ -78,7 +78,7 @@ macro_rules! functions {
                 #[cfg(all(target_arch = "nvptx64", not(feature = "library")))]
                 unsafe extern "C-unwind" {
                     #[link_name = concat!("gpunet_", stringify!($name))]
-                    pub(super) fn $name(local: u64, shape: u64, kind: u32 $(, $arg: $type)*) -> i64;
+                    pub(super) fn $name(records: u64, shape: u64, kind: u32 $(, $arg: $type)*) -> i64;
                 }
             )*
         }
@@ -92,9 +92,9 @@ macro_rules! functions {
             #[inline(always)]
             #[allow(clippy::too_many_arguments, reason = "words only, as the function takes them")]
             pub(crate) unsafe fn $name<G: Group>(net: Net, _group: G $(, $arg: $type)*) -> i64 {
-                let [local, shape] = net.to_words();
+                let [records, shape] = net.to_words();
                 // SAFETY: the caller's promise; the words are those of a net.
-                unsafe { symbols::$name(local, shape, G::KIND as u32 $(, $arg)*) }
+                unsafe { symbols::$name(records, shape, G::KIND as u32 $(, $arg)*) }
             }
         )*
     };

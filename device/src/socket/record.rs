@@ -13,7 +13,7 @@ use crate::abi::bits::{Position, Progress, RecordState, Tagged};
 use crate::abi::descriptor::{Kind, Status};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
-use crate::abi::layout::{LOCAL_WORDS, RECORD_LOCKS, RECORD_STATE, STATUS_AT};
+use crate::abi::layout::{RECORD_LOCKS, RECORD_STATE, RECORD_WORDS, STATUS_AT};
 use crate::abi::net::Net;
 use crate::abi::ring::RingAddress;
 use crate::abi::word::{Word, Words};
@@ -130,7 +130,7 @@ impl Info {
 pub(crate) struct Socket {
     pub(super) net: Net,
     pub(super) handle: Handle,
-    pub(super) record: Words<LOCAL_WORDS>,
+    pub(super) record: Words<RECORD_WORDS>,
 }
 
 impl Socket {
@@ -155,7 +155,7 @@ impl Socket {
             handle.shard() as usize * net.layout().socket_slots as usize + handle.slot() as usize;
         // The addresses of the socket's words are not worth a register each between two calls.
         let index = simt::opaque(index);
-        Self { net, handle, record: net.local(index) }
+        Self { net, handle, record: net.record(index) }
     }
 
     /// Its slot in the net's tables.
@@ -297,7 +297,7 @@ impl Socket {
         Progress(self.inbox().progress(direction).load_acquire()).with_ending_of(Progress(ending))
     }
 
-    /// Its inbox in the CPU words, whatever the other end is.
+    /// Its inbox in the control block of the host, whatever the other end is.
     #[inline(always)]
     pub(crate) fn proxy_inbox(&self) -> Inbox {
         Inbox(self.net.inbox(self.index()))

@@ -67,16 +67,16 @@ impl Attack {
 
     fn run(&self, net: &Net, which: Which) -> Report {
         let gpu = net.gpu();
-        let [gpu_words, cpu_words, rings, local] = regions(net);
+        let [gpu_control, host_control, rings, records] = regions(net);
         let program = Array::new(gpu, &self.program);
         let given: Vec<u64> = self.given.iter().map(|handle| handle.0).collect();
         let given = Array::new(gpu, &given);
         let reports = Array::new(gpu, &vec![0_u64; REPORT * self.blocks as usize]);
         let argument = Argument {
-            gpu_words,
-            cpu_words,
+            gpu_control,
+            host_control,
             rings,
-            local,
+            records,
             program: program.shared(),
             given: given.shared(),
             sink: self.sink,

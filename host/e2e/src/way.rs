@@ -7,7 +7,7 @@
 //! | `GPUNET_PEERS` | peers by RDMA: our `own` streams unless set, or `stock` rsocket, which stands few connections at once |
 //! | `GPUNET_ADDRESS`, `GPUNET_ADDRESS6` | where they meet; with RDMA, addresses of its device |
 //! | `GPUNET_PLACEMENT` | `bounce` or `peer`: where the rings of RDMA streams lie; any unless set |
-//! | `GPUNET_WORDS` | `host` or `gpu`: where the words lie that kernels poll; as it comes unless set |
+//! | `GPUNET_CONTROL_MEMORY` | `host` or `gpu`: where the words lie that kernels poll; as it comes unless set |
 //! | `GPUNET_LINK` | the network interface below the RDMA device, where tests may set it down and up |
 //! | `GPUNET_SLOWNESS` | times that all takes longer than on a real machine, 1 unless set |
 
@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use gpunet_device::SocketAddr;
-use gpunet_host::{NetBuilder, Placement, Placements, TransportChoice, WordPlacement};
+use gpunet_host::{ControlMemory, NetBuilder, Placement, Placements, TransportChoice};
 
 /// The settings of this process.
 struct Way {
@@ -26,7 +26,7 @@ struct Way {
     address: Ipv4Addr,
     address6: Ipv6Addr,
     placements: Option<Placements>,
-    words: WordPlacement,
+    control_memory: ControlMemory,
     slowness: u32,
 }
 
@@ -60,11 +60,11 @@ fn way() -> &'static Way {
             Some("peer") => Some(Placements::only(Placement::PeerMemory)),
             Some(other) => panic!("GPUNET_PLACEMENT cannot be `{other}`"),
         },
-        words: match setting::<String>("GPUNET_WORDS").as_deref() {
-            None => WordPlacement::Auto,
-            Some("host") => WordPlacement::Host,
-            Some("gpu") => WordPlacement::Gpu,
-            Some(other) => panic!("GPUNET_WORDS cannot be `{other}`"),
+        control_memory: match setting::<String>("GPUNET_CONTROL_MEMORY").as_deref() {
+            None => ControlMemory::Auto,
+            Some("host") => ControlMemory::Host,
+            Some("gpu") => ControlMemory::Gpu,
+            Some(other) => panic!("GPUNET_CONTROL_MEMORY cannot be `{other}`"),
         },
         slowness: setting("GPUNET_SLOWNESS").unwrap_or(1).max(1),
     })
@@ -136,7 +136,7 @@ pub fn scaled(count: u64) -> u64 {
 /// Has a net go this way.
 pub(crate) fn of_net(builder: NetBuilder) -> NetBuilder {
     let way = way();
-    let builder = builder.words(way.words).transport(way.transport);
+    let builder = builder.control_memory(way.control_memory).transport(way.transport);
     match way.placements {
         Some(placements) => builder.placements(placements),
         None => builder,

@@ -10,7 +10,7 @@ use gpunet_device::abi::layout::Layout;
 use super::faults::OnFault;
 use super::{Net, NetError};
 use crate::gpu::{Gpu, GpuKind, KernelError};
-use crate::memory::WordPlacement;
+use crate::memory::ControlMemory;
 use crate::pool::{LARGEST_RING, ring_capacity};
 use crate::settings::config::Config;
 use crate::settings::policy::Policy;
@@ -70,7 +70,7 @@ pub struct NetBuilder {
     policy: Policy,
     transport: TransportChoice,
     placements: Placements,
-    words: WordPlacement,
+    control_memory: ControlMemory,
     printer: Printer,
     on_fault: Option<Arc<OnFault>>,
 }
@@ -100,7 +100,7 @@ impl NetBuilder {
             policy: Policy::open(),
             transport: TransportChoice::Auto,
             placements: Placements::ALL,
-            words: WordPlacement::Auto,
+            control_memory: ControlMemory::Auto,
             printer: Printer::standard_output(),
             on_fault: None,
         }
@@ -212,10 +212,10 @@ impl NetBuilder {
 
     /// Where the words lie that kernels poll: by default in GPU memory where the CPU can map it,
     /// else in host memory. What was chosen, and why, is in
-    /// [`Statistics::words`](crate::Statistics::words). On hardware that has such a mapping this
+    /// [`Statistics::control_memory`](crate::Statistics::control_memory). On hardware that has such a mapping this
     /// has not run yet.
-    pub fn words(mut self, words: WordPlacement) -> Self {
-        self.words = words;
+    pub fn control_memory(mut self, memory: ControlMemory) -> Self {
+        self.control_memory = memory;
         self
     }
 
@@ -301,7 +301,7 @@ impl NetBuilder {
             nap_ns: ns(self.nap),
             rest_ns: 100_000_000,
         };
-        let wishes = (self.transport, self.placements, self.words);
+        let wishes = (self.transport, self.placements, self.control_memory);
         let callbacks = Callbacks { printer: self.printer, on_fault: self.on_fault };
         Net::start(self.gpu, layout, ring_memory, config, self.policy, wishes, callbacks)
     }

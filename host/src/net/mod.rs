@@ -39,7 +39,7 @@ pub use launch::{Launch, Shape};
 pub use sockets::ListenOptions;
 
 use crate::gpu::Gpu;
-use crate::memory::{CpuWords, Memory, WordPlacement};
+use crate::memory::{ControlMemory, HostControl, Memory};
 use crate::pool::Pool;
 use crate::proxy::drain::Drain;
 use crate::proxy::message::Message;
@@ -109,7 +109,7 @@ impl Net {
         ring_memory: u64,
         config: Config,
         policy: Policy,
-        (transport, placements, words): (TransportChoice, Placements, WordPlacement),
+        (transport, placements, control_memory): (TransportChoice, Placements, ControlMemory),
         callbacks: Callbacks,
     ) -> Result<Self, NetError> {
         let system = |call| move |source: std::io::Error| NetError::System { call, source };
@@ -130,12 +130,12 @@ impl Net {
         };
         let window = local.as_ref().map(|_| gpu.arena_window()).transpose()?;
         let (window, silence_ns) = (window.as_ref(), config.silence_ns);
-        let words = CpuWords::new(&gpu, &layout, words)?;
-        tracing::info!(place = %words.report(), "where kernels of this net poll");
+        let control = HostControl::new(&gpu, &layout, control_memory)?;
+        tracing::info!(control_memory = %control.report(), "where kernels of this net poll");
         let ring_bytes = ring_memory as usize;
         let rings = u64::from(config.receive_ring) + u64::from(config.send_ring);
         let memory =
-            Memory::new(&gpu, layout, words, ring_bytes, rings_on_gpu, window, silence_ns)?;
+            Memory::new(&gpu, layout, control, ring_bytes, rings_on_gpu, window, silence_ns)?;
         let (host_rings, gpu_rings) = memory.rings();
         let gpu_ring_bytes = gpu_rings.as_ref().map_or(0, |rings| rings.len() as u64);
         let (rdma, without_rdma) = match libraries {
@@ -239,8 +239,8 @@ impl Net {
     }
 
     fn check_alive(&self) -> Result<(), NetError> {
-        match self.control.words_lost.get() {
-            Some(gone) => Err(NetError::WordsLost(*gone)),
+        match self.control.control_memory_lost.get() {
+            Some(gone) => Err(NetError::ControlMemoryLost(*gone)),
             None if self.control.down.load(Ordering::Acquire) => Err(NetError::Down),
             None => Ok(()),
         }
@@ -257,8 +257,9 @@ impl Net {
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let (sockets, free_ring_bytes) = self.shared.pool.usage();
-        let words = self.shared.memory.words_report().clone();
-        let mut sum = Statistics { sockets, free_ring_bytes, words, ..Statistics::default() };
+        let control_memory = self.shared.memory.control_memory_report().clone();
+        let mut sum =
+            Statistics { sockets, free_ring_bytes, control_memory, ..Statistics::default() };
         for counters in &self.counters {
             sum.add(counters);
         }

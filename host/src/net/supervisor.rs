@@ -137,13 +137,13 @@ impl<'a> Supervisor<'a> {
     /// Sees whether the words that kernels poll are still there. Without them the net is of no use;
     /// its kernels are told as far as words reach them, and the process lives on.
     fn look_at_words(&self) {
-        if self.control.words_lost.get().is_none() {
-            let Err(gone) = check_words(self.shared, self.control) else { return };
+        if self.control.control_memory_lost.get().is_none() {
+            let Err(gone) = check_control_memory(self.shared, self.control) else { return };
             // Before anything else is stored there.
-            self.shared.memory.abandon_words();
-            tracing::error!(%gone, "the words of a net are lost; the net is down");
+            self.shared.memory.abandon_control_memory();
+            tracing::error!(%gone, "the control memory of a net is lost; the net is down");
             // Only this thread sets it.
-            let _ = self.control.words_lost.set(gone);
+            let _ = self.control.control_memory_lost.set(gone);
         }
         // Again and again: a launch may have been on its way.
         for launch in &self.launches.lock().launches {
@@ -205,16 +205,16 @@ impl<'a> Supervisor<'a> {
 }
 
 #[cfg(feature = "fault-injection")]
-fn check_words(shared: &Shared, control: &Control) -> Result<(), AccessError> {
-    if control.takes_words.load(Ordering::Acquire) {
+fn check_control_memory(shared: &Shared, control: &Control) -> Result<(), AccessError> {
+    if control.takes_control_memory.load(Ordering::Acquire) {
         return Err(AccessError::Revoked);
     }
-    shared.memory.check_words()
+    shared.memory.check_control_memory()
 }
 
 #[cfg(not(feature = "fault-injection"))]
-fn check_words(shared: &Shared, _: &Control) -> Result<(), AccessError> {
-    shared.memory.check_words()
+fn check_control_memory(shared: &Shared, _: &Control) -> Result<(), AccessError> {
+    shared.memory.check_control_memory()
 }
 
 /// Whether heartbeats are not to be looked at, for a test.

@@ -20,7 +20,7 @@ use super::shared::Shared;
 use super::tests::{Harness, NoEpoll};
 use crate::gpu::Gpu;
 use crate::memory::combining::combined;
-use crate::memory::{CpuWords, Memory, WordPlacement};
+use crate::memory::{ControlMemory, HostControl, Memory};
 use crate::settings::policy::Policy;
 
 /// Where the connection of a harness lies.
@@ -28,13 +28,13 @@ const SOCKET: usize = 1;
 
 /// A shard with an open connection, and its peer.
 fn shard() -> (Shard, NoEpoll, UnixStream) {
-    shard_with(CpuWords::combining)
+    shard_with(HostControl::combining)
 }
 
 fn shard_with(
-    words: impl FnOnce(&Gpu, &gpunet_device::abi::layout::Layout) -> CpuWords,
+    control: impl FnOnce(&Gpu, &gpunet_device::abi::layout::Layout) -> HostControl,
 ) -> (Shard, NoEpoll, UnixStream) {
-    let Harness { mut shard, connection, peer } = Harness::with(Policy::open(), words);
+    let Harness { mut shard, connection, peer } = Harness::with(Policy::open(), control);
     let mut io = NoEpoll::default();
     shard.adopt(connection, &mut io);
     shard.turn(0, &mut io);
@@ -177,9 +177,9 @@ fn a_heartbeat_does_not_linger_and_is_not_read_back() {
 
 #[test]
 fn other_memory_pays_for_no_fence() {
-    for wish in [WordPlacement::Host, WordPlacement::Gpu] {
+    for wish in [ControlMemory::Host, ControlMemory::Gpu] {
         let (mut shard, mut io, mut peer) =
-            shard_with(|gpu, layout| CpuWords::new(gpu, layout, wish).expect("words"));
+            shard_with(|gpu, layout| HostControl::new(gpu, layout, wish).expect("control memory"));
         peer.write_all(b"a packet").expect("the pair holds it");
         let (fences, _) = combined(
             || {},

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use gpunet_device::Handle;
 use gpunet_device::abi::bits::{Position, RecordState};
-use gpunet_device::abi::layout::{LOCAL_WORDS, RECORD_LOCKS, RECORD_STATE};
+use gpunet_device::abi::layout::{RECORD_LOCKS, RECORD_STATE, RECORD_WORDS};
 use gpunet_device::planted::{Bug, planted};
 
 use super::message::Message;
@@ -208,7 +208,7 @@ impl Draining {
     }
 
     /// What its record says, that was read at that time.
-    fn check(&mut self, record: &[u64; LOCAL_WORDS], now_ns: u64) -> Found {
+    fn check(&mut self, record: &[u64; RECORD_WORDS], now_ns: u64) -> Found {
         let generation = self.handle.generation();
         let state = RecordState(record[RECORD_STATE]).bare();
         let is = |what| state == RecordState::new(generation, what);
@@ -250,7 +250,7 @@ mod tests {
         let mut socket =
             Draining { handle, users: Vec::new(), due_ns: 0, looked_at: false, quiet_ns: None };
         move |state, locks, now_ns| {
-            let mut record = [0; LOCAL_WORDS];
+            let mut record = [0; RECORD_WORDS];
             record[RECORD_STATE] = RecordState::new(5, state).found_in(3).0;
             record[RECORD_LOCKS..RECORD_LOCKS + 2].copy_from_slice(&locks);
             socket.check(&record, now_ns)
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_record_of_another_socket_was_never_made() {
-        let mut record = [0; LOCAL_WORDS];
+        let mut record = [0; RECORD_WORDS];
         record[RECORD_STATE] = RecordState::new(4, OPEN).0;
         let (handle, users) = (Handle::new(0, 1, 5), Vec::new());
         let mut socket = Draining { handle, users, due_ns: 0, looked_at: false, quiet_ns: None };

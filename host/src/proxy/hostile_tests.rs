@@ -16,7 +16,7 @@ use super::shard::Shard;
 use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
-use crate::memory::{CpuWords, Memory, WordPlacement};
+use crate::memory::{ControlMemory, HostControl, Memory};
 use crate::pool::Account;
 use crate::settings::policy::Policy;
 use crate::transport::RingRegion;
@@ -47,9 +47,9 @@ impl Harness {
 
     pub(super) fn with(layout: Layout) -> Self {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
-        let words = CpuWords::new(&gpu, &layout, WordPlacement::Host).expect("words");
-        let memory =
-            Memory::new(&gpu, layout, words, RING_BYTES as usize, false, None, 1).expect("memory");
+        let control = HostControl::new(&gpu, &layout, ControlMemory::Host).expect("words");
+        let memory = Memory::new(&gpu, layout, control, RING_BYTES as usize, false, None, 1)
+            .expect("memory");
         // Nothing that a test draws reaches beyond it.
         let shard = empty_shard(memory, RING_BYTES, Policy::closed());
         shard.context.shared.launches.set(LAUNCH, true);

@@ -30,7 +30,7 @@ use super::shard::Shard;
 use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};
 use crate::gpu::{ArenaWindow, EmulatedOptions, Gpu, GpuChoice};
-use crate::memory::{CpuWords, Memory, Window, WordPlacement};
+use crate::memory::{ControlMemory, HostControl, Memory, Window};
 use crate::pool::Account;
 use crate::settings::policy::Policy;
 use crate::transport::{
@@ -140,9 +140,9 @@ impl Small {
     pub(super) fn on(gpu: &Gpu, socket_slots: u32, window: Option<&ArenaWindow>) -> Self {
         let layout = Layout { shards: 1, socket_slots, request_slots: 1 };
         let ring_bytes = 4 * 4096 * socket_slots as usize;
-        let words = CpuWords::new(gpu, &layout, WordPlacement::Host).expect("words");
+        let control = HostControl::new(gpu, &layout, ControlMemory::Host).expect("words");
         let memory =
-            Memory::new(gpu, layout, words, ring_bytes, false, window, 1 << 60).expect("memory");
+            Memory::new(gpu, layout, control, ring_bytes, false, window, 1 << 60).expect("memory");
         memory.known_to_the_model();
         let net = memory.device_net(0, 1);
         let shard = empty_shard(memory, ring_bytes as u64, Policy::open());

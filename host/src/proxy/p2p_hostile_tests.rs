@@ -18,7 +18,7 @@ use super::counted::Counted;
 use super::entry::{Entry, Owner, Wishes};
 use super::stream::StreamPhase;
 use crate::gpu::{Arena, EmulatedOptions, Gpu, GpuChoice, LaunchSpec, WaitOutcome};
-use crate::memory::{CpuWords, Memory, WordPlacement};
+use crate::memory::{ControlMemory, HostControl, Memory};
 
 const RING: u32 = 8192;
 const BASE: u64 = 1 << 57 | 5 << 33;
@@ -50,10 +50,10 @@ impl End {
     fn new(tail: Progress, units_begin: u64) -> Self {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
         let layout = Layout { shards: 1, socket_slots: 1, request_slots: 1 };
-        let words = CpuWords::new(&gpu, &layout, WordPlacement::Host).expect("words");
+        let control = HostControl::new(&gpu, &layout, ControlMemory::Host).expect("words");
         let window = gpu.arena_window().expect("a window");
         let minute = 60_000_000_000;
-        let memory = Memory::new(&gpu, layout, words, 4096, false, Some(&window), minute);
+        let memory = Memory::new(&gpu, layout, control, 4096, false, Some(&window), minute);
         let memory = memory.expect("memory");
         let arena = gpu.arena(ARENA).expect("memory");
         arena.write(0, &[CANARY; ARENA]).expect("it is there");

@@ -18,7 +18,7 @@ use super::shard::Shard;
 use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
-use crate::memory::{CpuWords, Memory, Window, WordPlacement};
+use crate::memory::{ControlMemory, HostControl, Memory, Window};
 use crate::pool::Account;
 use crate::settings::policy::Policy;
 use crate::transport::{
@@ -124,8 +124,8 @@ impl Stream for Played {
 fn shard() -> (Shard, Played, Handle) {
     let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
     let layout = Layout { shards: 1, socket_slots: 1, request_slots: 1 };
-    let words = CpuWords::new(&gpu, &layout, WordPlacement::Host).expect("host memory");
-    let memory = Memory::new(&gpu, layout, words, RING as usize, false, None, 1).expect("memory");
+    let control = HostControl::new(&gpu, &layout, ControlMemory::Host).expect("host memory");
+    let memory = Memory::new(&gpu, layout, control, RING as usize, false, None, 1).expect("memory");
     let mut shard = empty_shard(memory, RING.into(), Policy::open());
     let progress =
         PeerProgress { sent: BASE, received: BASE, ended: false, closed: false, more: false };

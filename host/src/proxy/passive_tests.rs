@@ -22,7 +22,7 @@ use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};
 use super::turn::BUDGET_BYTES;
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
-use crate::memory::{CpuWords, Memory, Window, WordPlacement};
+use crate::memory::{ControlMemory, HostControl, Memory, Window};
 use crate::pool::Account;
 use crate::settings::policy::Policy;
 use crate::transport::{
@@ -142,9 +142,9 @@ impl Harness {
     fn new(slots: u32, ring_bytes: u64) -> Self {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
         let layout = Layout { shards: 1, socket_slots: slots, request_slots: 4 };
-        let words = CpuWords::new(&gpu, &layout, WordPlacement::Host).expect("words");
+        let control = HostControl::new(&gpu, &layout, ControlMemory::Host).expect("words");
         let bytes = ring_bytes as usize;
-        let memory = Memory::new(&gpu, layout, words, bytes, false, None, 1).expect("memory");
+        let memory = Memory::new(&gpu, layout, control, bytes, false, None, 1).expect("memory");
         let shard = empty_shard(memory, ring_bytes, Policy::open());
         shard.context.shared.launches.set(LAUNCH, true);
         Self { shard, io: NoEpoll::default(), now: 0, calls: Arc::default() }

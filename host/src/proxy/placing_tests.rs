@@ -17,7 +17,7 @@ use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};
 use super::turn::BUSY_TURNS;
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
-use crate::memory::{CpuWords, Memory, Window, WordPlacement};
+use crate::memory::{ControlMemory, HostControl, Memory, Window};
 use crate::settings::policy::Policy;
 use crate::transport::{
     Acceptor, Connector, Direction, Endpoint, Socket, Stream, SystemSocket, Transferred, Transport,
@@ -186,9 +186,9 @@ fn shard(policy: Policy, when: When) -> (Shard, Arc<Mutex<Adapter>>) {
 fn shard_in(phase: StreamPhase, policy: Policy, when: When) -> (Shard, Arc<Mutex<Adapter>>) {
     let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
     let layout = Layout { shards: 1, socket_slots: 2, request_slots: 1 };
-    let words = CpuWords::new(&gpu, &layout, WordPlacement::Host).expect("memory");
+    let control = HostControl::new(&gpu, &layout, ControlMemory::Host).expect("memory");
     let memory =
-        Memory::new(&gpu, layout, words, 2 * RING as usize, false, None, 1).expect("memory");
+        Memory::new(&gpu, layout, control, 2 * RING as usize, false, None, 1).expect("memory");
     let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
     let adapter =
         Adapter { when, offered: 0, asked: 0, says: (10, 100), heard: (0, 0), reported: (0, 0) };

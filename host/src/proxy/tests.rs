@@ -21,7 +21,7 @@ use super::shared::{Readiness, RunningLaunches, Shared};
 use super::statistics::Counters;
 use super::stream::{StreamPhase, Turn};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
-use crate::memory::{CpuWords, Memory, WordPlacement};
+use crate::memory::{ControlMemory, HostControl, Memory};
 use crate::pool::Pool;
 use crate::settings::config::Config;
 use crate::settings::policy::Policy;
@@ -46,17 +46,17 @@ impl Harness {
 
     pub(super) fn under(policy: Policy) -> Self {
         Self::with(policy, |gpu, layout| {
-            CpuWords::new(gpu, layout, WordPlacement::Host).expect("host memory")
+            HostControl::new(gpu, layout, ControlMemory::Host).expect("host memory")
         })
     }
 
-    /// With words of the test's own.
-    pub(super) fn with(policy: Policy, words: impl FnOnce(&Gpu, &Layout) -> CpuWords) -> Self {
+    /// With a control block of the test's own.
+    pub(super) fn with(policy: Policy, control: impl FnOnce(&Gpu, &Layout) -> HostControl) -> Self {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
         let layout = Layout { shards: 1, socket_slots: 2, request_slots: 1 };
-        let words = words(&gpu, &layout);
+        let control = control(&gpu, &layout);
         let memory =
-            Memory::new(&gpu, layout, words, 2 * RING as usize, false, None, 1).expect("memory");
+            Memory::new(&gpu, layout, control, 2 * RING as usize, false, None, 1).expect("memory");
         let (near, peer) = UnixStream::pair().expect("a pair");
         peer.set_nonblocking(true).expect("a socket can");
         let (socket, _) = transport::adopt(near.into()).expect("a stream");

@@ -35,10 +35,10 @@ pub(crate) struct Control {
     /// A thread has panicked: the net is of no more use.
     pub(crate) down: AtomicBool,
     /// The GPU memory with the words that kernels poll is gone, and so is the net's use.
-    pub(crate) words_lost: OnceLock<AccessError>,
+    pub(crate) control_memory_lost: OnceLock<AccessError>,
     /// The supervisor is to find that memory gone.
     #[cfg(feature = "fault-injection")]
-    pub(crate) takes_words: AtomicBool,
+    pub(crate) takes_control_memory: AtomicBool,
     /// The supervisor is not to look at heartbeats.
     #[cfg(feature = "fault-injection")]
     pub(crate) blind: AtomicBool,

@@ -32,23 +32,23 @@ impl SharedMemory {
     pub(crate) fn set_counters(
         &mut self,
         layout: &Layout,
-        [gpu_words, cpu_words, local]: [usize; 3],
+        [gpu_control, host_control, records]: [usize; 3],
     ) {
         // Without their flags; and those of p2p streams begin with a number.
         let (mask, apart) = (!7, 15 << 60);
         let counters = self.counters.get_mut();
         for socket in 0..layout.sockets() {
             for word in [layout.send_tail(socket), layout.receive_head(socket)] {
-                counters.insert(gpu_words + 8 * word, Counter { mask, apart, descriptor: None });
+                counters.insert(gpu_control + 8 * word, Counter { mask, apart, descriptor: None });
             }
-            let descriptor = Some(cpu_words + 8 * layout.descriptor(socket));
+            let descriptor = Some(host_control + 8 * layout.descriptor(socket));
             let (shard, slot) =
                 (socket as u32 / layout.socket_slots, socket as u32 % layout.socket_slots);
-            self.descriptors.insert(cpu_words + 8 * layout.descriptor(socket), (shard, slot));
-            let state = layout.local(socket) + RECORD_STATE;
-            self.records.insert(local + 8 * state, (shard, slot));
+            self.descriptors.insert(host_control + 8 * layout.descriptor(socket), (shard, slot));
+            let state = layout.record(socket) + RECORD_STATE;
+            self.records.insert(records + 8 * state, (shard, slot));
             for word in [layout.inbox(socket) + TAIL_AT, layout.inbox(socket) + HEAD_AT] {
-                counters.insert(cpu_words + 8 * word, Counter { mask, apart: 0, descriptor });
+                counters.insert(host_control + 8 * word, Counter { mask, apart: 0, descriptor });
             }
         }
     }

@@ -19,7 +19,7 @@ use super::supervision::Ending;
 use super::trace::{Names, Trace};
 use super::{InCharge, Now, sharing};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice, SplitMix, Stage};
-use crate::memory::{CpuWords, Memory, WordPlacement};
+use crate::memory::{ControlMemory, HostControl, Memory};
 use crate::pool::Pool;
 use crate::proxy::drain::Drain;
 use crate::proxy::rounds::{Next, Rounds};
@@ -246,7 +246,7 @@ impl Scene {
         let gpu = Gpu::open(GpuChoice::Emulated(options)).map_err(|error| fail(&error))?;
         let silence_ns = 2_000_000_000;
         let words =
-            CpuWords::new(&gpu, &layout, WordPlacement::Host).map_err(|error| fail(&error))?;
+            HostControl::new(&gpu, &layout, ControlMemory::Host).map_err(|error| fail(&error))?;
         let window = gpu.arena_window().map_err(|error| fail(&error))?;
         let memory = Memory::new(
             &gpu,
@@ -283,8 +283,8 @@ impl Scene {
         let (rings, bytes) = memory.ring_region();
         model.add_plain(rings, bytes);
         model.add_plain(window.base, window.bytes as usize);
-        let [gpu_words, cpu_words, local] = memory.regions();
-        model.set_counters(&layout, [gpu_words, cpu_words, local]);
+        let [gpu_control, host_control, records] = memory.regions();
+        model.set_counters(&layout, [gpu_control, host_control, records]);
         let mut launches = Vec::new();
         let mut first = shards as usize;
         for (blocks, threads) in &shapes {
@@ -297,9 +297,9 @@ impl Scene {
         }
         let model = Rc::new(model);
         trace.set_names(Names {
-            gpu_words,
-            cpu_words,
-            local,
+            gpu_control,
+            host_control,
+            records,
             layout: Some(layout),
             launches: launches.clone(),
         });

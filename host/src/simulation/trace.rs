@@ -42,9 +42,9 @@ pub(crate) struct Trace {
 /// Where the words of a net lie.
 #[derive(Default)]
 pub(crate) struct Names {
-    pub(crate) gpu_words: usize,
-    pub(crate) cpu_words: usize,
-    pub(crate) local: usize,
+    pub(crate) gpu_control: usize,
+    pub(crate) host_control: usize,
+    pub(crate) records: usize,
     pub(crate) layout: Option<Layout>,
     /// Actors: 0 is the proxy, these are the launches' threads: first actor, threads of a block.
     pub(crate) launches: Vec<(Range<usize>, u32)>,
@@ -172,9 +172,9 @@ impl Names {
     fn is_heartbeat(&self, at: usize) -> bool {
         self.layout.is_some_and(|layout| {
             (0..layout.shards as usize)
-                .any(|shard| at == self.cpu_words + 8 * layout.heartbeat(shard))
-                || (layout.heartbeat_relay(0)..layout.local_words())
-                    .contains(&(at.wrapping_sub(self.local) / 8))
+                .any(|shard| at == self.host_control + 8 * layout.heartbeat(shard))
+                || (layout.heartbeat_relay(0)..layout.records_words())
+                    .contains(&(at.wrapping_sub(self.records) / 8))
         })
     }
 
@@ -184,7 +184,7 @@ impl Names {
             (start..start + words * 8).contains(&at).then(|| (at - start) / 8)
         };
         let sockets = layout.sockets();
-        if let Some(word) = inside(self.gpu_words, layout.gpu_words()) {
+        if let Some(word) = inside(self.gpu_control, layout.gpu_control_words()) {
             for socket in 0..sockets {
                 if word == layout.send_tail(socket) {
                     return format!("send tail of slot {socket}");
@@ -208,7 +208,7 @@ impl Names {
             }
             return format!("GPU word {word}");
         }
-        if let Some(word) = inside(self.cpu_words, layout.cpu_words()) {
+        if let Some(word) = inside(self.host_control, layout.host_control_words()) {
             for socket in 0..sockets {
                 let live = layout.inbox(socket);
                 let named = ["receive tail", "send head", "status"];
@@ -236,8 +236,8 @@ impl Names {
             }
             return format!("CPU word {word}");
         }
-        if let Some(word) = inside(self.local, layout.local_words()) {
-            return format!("local word {word}");
+        if let Some(word) = inside(self.records, layout.records_words()) {
+            return format!("record word {word}");
         }
         "ring word".to_owned()
     }

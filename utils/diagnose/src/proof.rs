@@ -147,7 +147,7 @@ fn transfer(gpu: &Gpu, way: &str, choice: TransportChoice, at: Option<SocketAddr
         });
         let adapters = adapters.collect();
         let without_rdma = net.without_rdma().map(one_line);
-        let words = Some(one_line(&net.statistics().words.to_string()));
+        let words = Some(one_line(&net.statistics().control_memory.to_string()));
         Proof { way: name, outcome, adapters, without_rdma, words }
     });
     tried.unwrap_or_else(|why| no_proof(why.to_string()))

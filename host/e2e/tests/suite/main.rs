@@ -4,6 +4,7 @@
 //! tell (`divergence`) has a program of its own, as has what measures the process (`thousand`).
 
 mod buffers;
+mod control_memory;
 mod counting;
 mod endings;
 mod events;
@@ -27,4 +28,3 @@ mod system;
 mod unaccepted;
 mod waiting;
 mod windows;
-mod words;

@@ -228,13 +228,15 @@ impl Attacker<'_> {
     fn spoil_socket(&mut self, handle: Handle, what: What, mutation: &Mutation) -> Option<u64> {
         let (attack, layout) = (self.attack, self.layout);
         let index = handle.shard() as usize * layout.socket_slots as usize + handle.slot() as usize;
-        let tail = word(attack.gpu_words, layout.send_tail(index))?;
+        let tail = word(attack.gpu_control, layout.send_tail(index))?;
         let first_unit = layout.send_units(index);
         match what {
-            What::Head => self.spoil(word(attack.gpu_words, layout.receive_head(index))?, mutation),
+            What::Head => {
+                self.spoil(word(attack.gpu_control, layout.receive_head(index))?, mutation)
+            }
             What::Unit => {
                 let at = mutation.at as usize % PACKET_UNITS;
-                self.spoil(word(attack.gpu_words, first_unit + at)?, mutation);
+                self.spoil(word(attack.gpu_control, first_unit + at)?, mutation);
             }
             What::Packet => {
                 let mut rng = Draw::new(mutation.value, 0);
@@ -244,7 +246,7 @@ impl Attacker<'_> {
                 for at in 0..PACKET_UNITS {
                     let begin = now ^ u64::from(at == missing);
                     let value = Unit::new(rng.next() as u32, begin).0;
-                    word(attack.gpu_words, first_unit + at)?.store(value);
+                    word(attack.gpu_control, first_unit + at)?.store(value);
                 }
                 self.past.note(tail.load());
                 tail.store(Progress::new(now.wrapping_add(length), flags).0);
@@ -254,7 +256,7 @@ impl Attacker<'_> {
                 // Where the proxy says the ring is; what is written there is the socket's own.
                 let mut descriptor = [0; DESCRIPTOR_WORDS];
                 for (at, to) in descriptor.iter_mut().enumerate() {
-                    *to = word(attack.cpu_words, layout.descriptor(index) + at)?.load();
+                    *to = word(attack.host_control, layout.descriptor(index) + at)?.load();
                 }
                 let ring = SocketDescriptor::from_words(&descriptor)?.send;
                 let words = u64::from(ring.capacity / 8);

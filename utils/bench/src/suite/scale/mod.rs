@@ -287,7 +287,9 @@ impl Scale<'_> {
         let (none, all) = (layout(0), layout(count));
         let each =
             |words: fn(&Layout) -> usize| (words(&all) - words(&none)) as f64 * 8.0 / count as f64;
-        let pinned = each(Layout::gpu_words) + each(Layout::cpu_words) + 2.0 * f64::from(RING);
+        let pinned = each(Layout::gpu_control_words)
+            + each(Layout::host_control_words)
+            + 2.0 * f64::from(RING);
         let before = process::resident()?;
         let load = Load { active: count, passive: 0, state: Passive::Idle, blocks: self.blocks };
         let server = Server::new(self.gpu, &mut self.clients, load, |builder| builder)?;
@@ -304,7 +306,7 @@ impl Scale<'_> {
         let resident = |now: u64| now.saturating_sub(before) as f64 / count as f64;
         for (what, bytes) in [
             ("host memory with rings of 4 KiB, pinned on CUDA", pinned),
-            ("GPU memory", each(Layout::local_words)),
+            ("GPU memory", each(Layout::records_words)),
             ("resident memory, silent", resident(silent)),
             ("resident memory, rings used once", resident(used)),
         ] {
