@@ -11,7 +11,7 @@ pub enum Bug {
     ReceiveWithoutAcquire,
     /// A kernel publishes what it sends without a fence.
     SendWithoutFence,
-    /// The second piece of a window that wraps begins a byte late.
+    /// The second piece of a slice that wraps begins a byte late.
     WrongWrap,
     /// The proxy takes a full ring for one with room.
     FullTakenForFree,
@@ -25,8 +25,8 @@ pub enum Bug {
     TagNotCompared,
     /// A direction is ended before everything was sent.
     EndedBeforeSent,
-    /// A socket that rests counts as one that was tried.
-    RestTakenForIdle,
+    /// A socket that backs off counts as one that was tried.
+    BackOffTakenForIdle,
     /// A socket that epoll left alone is not watched again.
     NotWatchedAgain,
     /// A socket's rings are not given back.
@@ -92,7 +92,7 @@ impl Bug {
         Self::AcceptedHandleLost,
         Self::TagNotCompared,
         Self::EndedBeforeSent,
-        Self::RestTakenForIdle,
+        Self::BackOffTakenForIdle,
         Self::NotWatchedAgain,
         Self::RingLeaked,
         Self::DeadlineIgnored,

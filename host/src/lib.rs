@@ -40,7 +40,7 @@ pub use gpu::{Buffer, Gpu, GpuChoice, GpuError, GpuKind, KernelError, Module};
 pub use gpunet_device::{
     Domain, Errno, Handle, Kernel, KernelArg, Shared, SocketAddr, buf::Plain, kernel_arg, kernels,
 };
-pub use memory::{ControlMemory, ControlMemoryRefused, ControlMemoryReport, Window};
+pub use memory::{ControlMemory, ControlMemoryRefused, ControlMemoryReport, RingSlice};
 pub use net::{
     Launch, LaunchError, ListenOptions, Net, NetBuilder, NetError, Policy, Rule, RuleError, Shape,
 };

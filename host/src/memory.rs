@@ -1,16 +1,16 @@
-//! A net's memory as the proxy sees it: words through [`Word`], ring bytes as windows.
+//! A net's memory as the proxy sees it: words through [`Word`], ring bytes as slices.
 //!
 //! The one place of the host side where addresses of shared memory are made; indices are checked
 //! here. The proxy never forms a Rust slice over any of it: the GPU may write at any time. The words
 //! that the proxy writes are in `host_control.rs`, and where they lie is decided in `placement.rs`.
 
-#![allow(unsafe_code, reason = "makes words and windows from the regions' addresses")]
+#![allow(unsafe_code, reason = "makes words and slices from the regions' addresses")]
 
 #[cfg(test)]
 pub(crate) mod combining;
 mod host_control;
 mod placement;
-mod window;
+mod slice;
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use gpunet_device::planted::{Bug, planted};
 
 pub(crate) use host_control::{ControlArray, ControlWord, HostControl};
 pub use placement::{ControlMemory, ControlMemoryRefused, ControlMemoryReport};
-pub use window::Window;
+pub use slice::RingSlice;
 
 use crate::gpu::{ArenaWindow, DeviceMemory, Gpu, GpuError, HostMemory};
 
@@ -54,7 +54,7 @@ impl Memory {
         ring_bytes: usize,
         rings_on_gpu: bool,
         window: Option<&ArenaWindow>,
-        silence_ns: u64,
+        heartbeat_timeout_ns: u64,
     ) -> Result<Self, GpuError> {
         let this = Self {
             layout,
@@ -81,7 +81,7 @@ impl Memory {
                 window.map_or(0, |window| window.bytes),
             ],
         };
-        let header = header(&regions, silence_ns).map(u64::to_ne_bytes);
+        let header = header(&regions, heartbeat_timeout_ns).map(u64::to_ne_bytes);
         this.records.write(0, header.as_flattened())?;
         Ok(this)
     }
@@ -108,7 +108,7 @@ impl Memory {
     #[cfg(all(test, feature = "loom"))]
     pub(crate) fn model_knows_ring(&self, ring: &RingLocation) {
         use gpunet_device::abi::model;
-        let [(address, length), _] = self.window(ring, 0, ring.capacity as usize).pieces();
+        let [(address, length), _] = self.slice(ring, 0, ring.capacity as usize).pieces();
         model::knows_words(address.cast(), length / 8);
         model::knows_bytes(address, length);
     }
@@ -383,7 +383,7 @@ impl Memory {
 
     /// `length` bytes of a ring from the counter `position` on, in one or two pieces. Those of a
     /// ring in GPU memory are not for the CPU to touch.
-    pub(crate) fn window(&self, ring: &RingLocation, position: u64, length: usize) -> Window {
+    pub(crate) fn slice(&self, ring: &RingLocation, position: u64, length: usize) -> RingSlice {
         let capacity = ring.capacity as usize;
         assert!(capacity.is_power_of_two() && length <= capacity);
         let (rings, bytes) = match ring.region {
@@ -396,17 +396,17 @@ impl Memory {
         // SAFETY: the ring lies inside the region, by the check, and both pieces in the ring.
         unsafe {
             let base = rings.add(ring.offset as usize);
-            Window { pieces: [(base.add(start), first), (base, length - first)] }
+            RingSlice { pieces: [(base.add(start), first), (base, length - first)] }
         }
     }
 
     /// Puts a packet into a socket's inbox, which stands in the receive ring and begins there.
-    pub(crate) fn put_packet(&self, socket: usize, window: &Window, begin: u64) {
+    pub(crate) fn put_packet(&self, socket: usize, slice: &RingSlice, begin: u64) {
         let units = self.receive_units(socket);
         let mut bytes = [0; PACKET_BYTES];
-        window.read(&mut bytes);
+        slice.read(&mut bytes);
         let (fours, _) = bytes.as_chunks::<4>();
-        for (index, four) in fours.iter().enumerate().take(window.len().div_ceil(4)) {
+        for (index, four) in fours.iter().enumerate().take(slice.len().div_ceil(4)) {
             units.get(index).store(Unit::new(u32::from_le_bytes(*four), begin).0);
         }
     }
@@ -477,9 +477,9 @@ impl Memory {
     /// The word of a ring at the counter `position`.
     pub(crate) fn ring_word(&self, ring: &RingLocation, position: u64) -> Word {
         assert!(position.is_multiple_of(8) && ring.offset.is_multiple_of(8) && ring.region == 0);
-        let window = self.window(ring, position, 8);
+        let slice = self.slice(ring, position, 8);
         // SAFETY: as send_tail: eight aligned bytes of a ring do not wrap.
-        unsafe { Word::at(window.pieces[0].0.cast()) }
+        unsafe { Word::at(slice.pieces[0].0.cast()) }
     }
 }
 

@@ -22,7 +22,7 @@ kernel_arg! {
         /// Capacity of each ring.
         pub ring: u64,
         /// How long one call may wait, nanoseconds.
-        pub patience_ns: u64,
+        pub timeout_ns: u64,
     }
 }
 
@@ -146,12 +146,12 @@ impl Clock {
     }
 }
 
-/// Connects with the rings and the patience that the work asks for.
+/// Connects with the rings and the time-out that the work asks for.
 #[inline(always)]
 fn connect(net: Net, work: &Work) -> Result<Stream, Errno> {
     let stream = Stream::connect_with_rings(net.block(), &work.server, work.ring, work.ring)?;
-    stream.set_read_timeout(work.patience_ns)?;
-    stream.set_write_timeout(work.patience_ns)?;
+    stream.set_read_timeout(work.timeout_ns)?;
+    stream.set_write_timeout(work.timeout_ns)?;
     Ok(stream)
 }
 

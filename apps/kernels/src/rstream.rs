@@ -33,7 +33,7 @@ kernel_arg! {
         /// Capacity of each ring of a client.
         pub ring: u64,
         /// How long one call may wait, nanoseconds.
-        pub patience_ns: u64,
+        pub timeout_ns: u64,
         /// [`BLOCKING`], [`NON_BLOCKING`] or [`ASYNC`].
         pub mode: u64,
         /// 1 to check what arrives.
@@ -116,7 +116,7 @@ struct Talk {
     net: Net,
     stream: Stream,
     mode: u64,
-    patience_ns: u64,
+    timeout_ns: u64,
     verify: bool,
     /// For `gpoll`.
     polled: Shared<PollFd>,
@@ -178,8 +178,8 @@ fn run(
 impl Talk {
     #[inline(always)]
     fn new(net: Net, stream: Stream, session: &Session) -> Result<Self, Errno> {
-        stream.set_read_timeout(session.patience_ns)?;
-        stream.set_write_timeout(session.patience_ns)?;
+        stream.set_read_timeout(session.timeout_ns)?;
+        stream.set_write_timeout(session.timeout_ns)?;
         let memory = simt::shared_memory();
         let buffers = memory.slice(64, memory.len());
         let half = buffers.len() / 2;
@@ -196,7 +196,7 @@ impl Talk {
             net,
             stream,
             mode: session.mode,
-            patience_ns: session.patience_ns,
+            timeout_ns: session.timeout_ns,
             verify: session.verify != 0,
             polled: memory.first(64).cast::<PollFd>().first(1),
             pattern,
@@ -296,9 +296,9 @@ impl Talk {
     #[inline(always)]
     fn polled(&mut self, events: u16, mut call: impl FnMut() -> i64) -> Result<u64, Errno> {
         let begin = simt::now_ns();
-        let patience_ms = (self.patience_ns / 1_000_000) as i64;
+        let timeout_ms = (self.timeout_ns / 1_000_000) as i64;
         if self.mode == ASYNC {
-            self.poll(events, patience_ms)?;
+            self.poll(events, timeout_ms)?;
         }
         loop {
             match Errno::check(call()) {
@@ -306,11 +306,11 @@ impl Talk {
                 done => return done,
             }
             // Threads' clocks differ, and all have to do the same.
-            if Block.any(simt::now_ns() - begin > self.patience_ns) {
+            if Block.any(simt::now_ns() - begin > self.timeout_ns) {
                 return Err(Errno::ETIMEDOUT);
             }
             // A look, which also ends when the kernel is told to stop.
-            self.poll(events, if self.mode == ASYNC { patience_ms } else { 0 })?;
+            self.poll(events, if self.mode == ASYNC { timeout_ms } else { 0 })?;
         }
     }
 

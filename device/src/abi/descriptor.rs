@@ -70,7 +70,7 @@ pub struct SocketDescriptor {
     /// The send ring.
     pub send: RingLocation,
     /// How long calls may wait unless the socket's options say otherwise, nanoseconds; 0: no limit.
-    pub patience_ns: u64,
+    pub timeout_ns: u64,
     /// Of a p2p stream, whose bytes and counters go from kernel to kernel.
     pub inboxes: Option<Inboxes>,
 }
@@ -86,7 +86,7 @@ impl SocketDescriptor {
             u64::from(self.receive.capacity) | u64::from(self.send.capacity) << 32,
             self.receive.base,
             self.send.base,
-            self.patience_ns,
+            self.timeout_ns,
             // From 1 on: 0 stands for none.
             self.inboxes
                 .map_or(0, |pages| (u64::from(pages.own) + 1) | (u64::from(pages.peer) + 1) << 32),
@@ -108,7 +108,7 @@ impl SocketDescriptor {
             change: words[0] as u8 >> 4,
             receive: location(words[1], words[3] as u32, words[4]),
             send: location(words[2], (words[3] >> 32) as u32, words[5]),
-            patience_ns: words[6],
+            timeout_ns: words[6],
             inboxes: match ((words[7] as u32).checked_sub(1), (words[7] >> 32).checked_sub(1)) {
                 (Some(own), Some(peer)) => Some(Inboxes { own, peer: peer as u32 }),
                 _ => None,

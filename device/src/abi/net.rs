@@ -54,10 +54,10 @@ const GPU_CONTROL: usize = 1;
 const HOST_CONTROL: usize = 2;
 const RINGS: usize = 3;
 const RING_BYTES: usize = RINGS + RING_REGIONS;
-const SILENCE: usize = RING_BYTES + RING_REGIONS;
+const HEARTBEAT_TIMEOUT: usize = RING_BYTES + RING_REGIONS;
 
 /// The header that the host writes at the beginning of the records before the first launch.
-pub fn header(regions: &Regions, silence_ns: u64) -> [u64; HEADER_WORDS] {
+pub fn header(regions: &Regions, heartbeat_timeout_ns: u64) -> [u64; HEADER_WORDS] {
     let mut words = [0; HEADER_WORDS];
     words[MARK] = MARK_WORD;
     words[GPU_CONTROL] = regions.gpu_control.expose_provenance() as u64;
@@ -66,7 +66,7 @@ pub fn header(regions: &Regions, silence_ns: u64) -> [u64; HEADER_WORDS] {
         words[RINGS + region] = regions.rings[region].expose_provenance() as u64;
         words[RING_BYTES + region] = regions.ring_bytes[region];
     }
-    words[SILENCE] = silence_ns;
+    words[HEARTBEAT_TIMEOUT] = heartbeat_timeout_ns;
     words
 }
 
@@ -154,8 +154,8 @@ impl Net {
 
     /// How long a heartbeat may stand still.
     #[inline(always)]
-    pub(crate) fn silence_ns(self) -> u64 {
-        self.header(SILENCE)
+    pub(crate) fn heartbeat_timeout_ns(self) -> u64 {
+        self.header(HEARTBEAT_TIMEOUT)
     }
 
     /// Address of a socket's send tail.

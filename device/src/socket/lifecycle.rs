@@ -113,8 +113,8 @@ fn fill(net: Net, handle: Handle, anew: bool) -> bool {
     let at = |word: usize, address: *mut u64| set(word, address.expose_provenance() as u64);
     let mut info = descriptor.kind as u64;
     if anew {
-        socket.set_timeout(Direction::Receive, descriptor.patience_ns);
-        socket.set_timeout(Direction::Send, descriptor.patience_ns);
+        socket.set_timeout(Direction::Receive, descriptor.timeout_ns);
+        socket.set_timeout(Direction::Send, descriptor.timeout_ns);
     } else {
         info |= socket.info().0 & Info::NON_BLOCKING;
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gpunet_device::{Handle, SocketAddr};
 use gpunet_e2e_kernels::hostile::{
-    ANSWERS, Attack as Argument, Mutation, REPORT, SILENCE, SOCKETS, WORDS, hostile_any,
+    ANSWERS, Attack as Argument, Mutation, REPORT, SOCKETS, UNANSWERED, WORDS, hostile_any,
     hostile_own, hostile_probe,
 };
 use gpunet_host::{Net, Shape};
@@ -42,7 +42,7 @@ pub struct Report {
     /// Requests that were answered.
     pub answers: u64,
     /// Requests that were waited for in vain.
-    pub silence: u64,
+    pub unanswered: u64,
 }
 
 impl Attack {
@@ -101,7 +101,7 @@ impl Attack {
             words: sum(WORDS),
             sockets: sum(SOCKETS),
             answers: sum(ANSWERS),
-            silence: sum(SILENCE),
+            unanswered: sum(UNANSWERED),
         }
     }
 }

@@ -65,7 +65,7 @@ pub const DEADLINE: Duration = Duration::from_secs(120);
 pub const PATIENCE: Duration = Duration::from_secs(45);
 
 /// How long a proxy thread may be silent unless a test says otherwise: as long as in any net.
-pub const SILENCE: Duration = Duration::from_secs(10);
+pub const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Capacity of the rings of the nets that tests use: the smallest there is.
 pub const RING: u32 = 4096;
@@ -100,7 +100,7 @@ pub fn net_builder() -> NetBuilder {
 /// The same on a GPU of the test's own.
 pub fn net_builder_on(gpu: &Gpu) -> NetBuilder {
     let builder = Net::builder(gpu).sockets(64).ring(RING);
-    way::of_net(builder.timeout(patient(PATIENCE)).silence(patient(SILENCE)))
+    way::of_net(builder.timeout(patient(PATIENCE)).heartbeat_timeout(patient(HEARTBEAT_TIMEOUT)))
 }
 
 /// A net with small rings.

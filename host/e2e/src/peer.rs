@@ -14,7 +14,7 @@ use gpunet_pattern as pattern;
 use crate::Folder;
 use crate::relay::{self, RelayListener};
 use crate::script::SEED;
-use crate::stream::patience;
+use crate::stream::timeout;
 pub use crate::stream::{Listener, Stream};
 use crate::way::{any_port, has_own_peers, is_local, is_rdma};
 
@@ -318,7 +318,7 @@ impl<T: Send + 'static> Peer<T> {
         let (to, results) = mpsc::channel();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                stream.set_read_timeout(Some(patience())).expect("time-outs can be set");
+                stream.set_read_timeout(Some(timeout())).expect("time-outs can be set");
                 if to.send(serve(stream)).is_err() {
                     return;
                 }
@@ -332,7 +332,7 @@ impl<T: Send + 'static> Peer<T> {
     /// # Panics
     /// When the peer panicked or takes too long.
     pub fn result(&self) -> T {
-        self.results.recv_timeout(patience()).expect("the peer ends well")
+        self.results.recv_timeout(timeout()).expect("the peer ends well")
     }
 }
 

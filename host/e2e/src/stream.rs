@@ -17,7 +17,7 @@ use crate::relay::{self, RelayListener};
 use crate::way;
 
 /// How long a peer waits for anything.
-pub(crate) fn patience() -> Duration {
+pub(crate) fn timeout() -> Duration {
     way::patient(Duration::from_secs(90))
 }
 
@@ -50,7 +50,7 @@ impl Stock {
         wanted: Readiness,
         mut act: impl FnMut(&StockSocket) -> io::Result<T>,
     ) -> io::Result<T> {
-        let end = Instant::now() + patience();
+        let end = Instant::now() + timeout();
         loop {
             match act(&self.0) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -93,7 +93,7 @@ impl Stream {
         }
         let address = ip(address)?;
         if !way::is_rdma() {
-            return Self::of_tcp(TcpStream::connect_timeout(&address, patience())?);
+            return Self::of_tcp(TcpStream::connect_timeout(&address, timeout())?);
         }
         if way::has_own_peers() {
             return Own::connect(address).map(Self::Own);
@@ -105,8 +105,8 @@ impl Stream {
 
     /// One of the system's, with a limit for its calls.
     pub(crate) fn of_tcp(stream: TcpStream) -> io::Result<Self> {
-        stream.set_read_timeout(Some(patience()))?;
-        stream.set_write_timeout(Some(patience()))?;
+        stream.set_read_timeout(Some(timeout()))?;
+        stream.set_write_timeout(Some(timeout()))?;
         stream.set_nodelay(true)?;
         Ok(Self::Tcp(stream))
     }
@@ -297,7 +297,7 @@ impl Listener {
     /// # Errors
     /// The system's, and none in time.
     pub fn accept(&self) -> io::Result<Stream> {
-        let end = Instant::now() + patience();
+        let end = Instant::now() + timeout();
         self.accept_while(|| Instant::now() < end)
     }
 

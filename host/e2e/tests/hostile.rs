@@ -301,8 +301,8 @@ fn a_timeout_counts_from_the_call() {
 }
 
 #[test]
-fn naps_longer_than_the_silence() {
-    let made = net_builder().nap(2000 * MS).silence(500 * MS).build();
+fn idle_sleeps_longer_than_the_heartbeat_timeout() {
+    let made = net_builder().idle_sleep(2000 * MS).heartbeat_timeout(500 * MS).build();
     let Ok(net) = made else { return };
     let (near, _far) = UnixStream::pair().expect("a pair");
     let handle = net.hand_over(near).expect("it is taken");

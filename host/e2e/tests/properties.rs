@@ -113,12 +113,12 @@ proptest! {
         kind in 1..=4_u8,
         receive in locations(),
         send in locations(),
-        patience_ns in any::<u64>(),
+        timeout_ns in any::<u64>(),
     ) {
         let kind = Kind::from_number(kind).expect("one of them");
         let inboxes = (generation % 2 == 1).then_some(Inboxes { own: generation, peer: 7 });
         let change = generation as u8 & 15;
-        let descriptor = SocketDescriptor { generation, kind, change, receive, send, patience_ns, inboxes };
+        let descriptor = SocketDescriptor { generation, kind, change, receive, send, timeout_ns, inboxes };
         prop_assert_eq!(SocketDescriptor::from_words(&descriptor.to_words()), Some(descriptor));
     }
 

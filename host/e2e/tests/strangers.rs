@@ -73,9 +73,9 @@ impl Door {
         let flags = SocketFlags::CLOEXEC;
         let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None);
         let socket = socket.expect("a socket");
-        let patience = Some(Duration::from_secs(10));
+        let timeout = Some(Duration::from_secs(10));
         let which = rustix::net::sockopt::Timeout::Recv;
-        rustix::net::sockopt::set_socket_timeout(&socket, which, patience).expect("it can be set");
+        rustix::net::sockopt::set_socket_timeout(&socket, which, timeout).expect("it can be set");
         rustix::net::connect(&socket, &self.0).expect("the listener has a queue");
         Stranger(socket)
     }

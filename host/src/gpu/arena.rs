@@ -3,7 +3,7 @@
 //! any of them by its offset.
 //!
 //! Making, exporting, importing and dropping an arena wait for no kernel. One that is dropped stays
-//! mapped until all launches have ended that ran then ([`quarantine`]): none of them faults there,
+//! mapped until all launches have ended that ran then ([`deferred_free`]): none of them faults there,
 //! or hits the arena that came after. Unless its user knows better ([`Arena::rest`]). Its bytes are
 //! the other process's concern: it has a mapping of its own.
 //!
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::window::Place;
-use super::{ArenaWindow, Gpu, GpuError, quarantine};
+use super::{ArenaWindow, Gpu, GpuError, deferred_free};
 
 /// The backend's part of an arena. Dropped, it unmaps the memory and gives its place back.
 pub(super) trait Backing: Send + Sync {
@@ -84,14 +84,14 @@ impl Gpu {
 /// See the module, above all for what a drop means.
 pub(crate) struct Arena {
     backing: Arc<dyn Backing>,
-    rested: AtomicBool,
+    may_free: AtomicBool,
     abandoned: AtomicBool,
 }
 
 impl Arena {
     pub(super) fn new(backing: impl Backing + 'static) -> Self {
-        let (rested, abandoned) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { backing: Arc::new(backing), rested, abandoned }
+        let (may_free, abandoned) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { backing: Arc::new(backing), may_free, abandoned }
     }
 
     /// Where it starts in the window, page aligned.
@@ -150,9 +150,9 @@ impl Arena {
 
     /// Says that its last user was closed in order, and so long ago that no kernel looks there any
     /// more: it is unmapped when it is dropped, whatever runs.
-    pub(crate) fn rest(&self) {
+    pub(crate) fn allow_free(&self) {
         // Relaxed: who drops it last has synchronised with all others.
-        self.rested.store(true, Ordering::Relaxed);
+        self.may_free.store(true, Ordering::Relaxed);
     }
 
     /// Copies bytes in. Waits for no kernel.
@@ -175,8 +175,8 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        if !self.rested.load(Ordering::Relaxed) {
-            quarantine::keep(Arc::clone(&self.backing));
+        if !self.may_free.load(Ordering::Relaxed) {
+            deferred_free::keep(Arc::clone(&self.backing));
         }
     }
 }

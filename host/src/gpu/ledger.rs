@@ -4,7 +4,7 @@
 //! system happens here. Memory that is given back while a kernel runs is buried: the kernel may
 //! still touch it, and on CUDA freeing would wait for the kernel.
 
-use super::{GpuError, quarantine};
+use super::{GpuError, deferred_free};
 
 /// Kernels that a GPU runs at once: queues of the hardware that a driver feeds at most (measured; one
 /// more waits for another's end). The emulated GPU has the same limit.
@@ -36,7 +36,7 @@ impl<M> Drop for Ledger<M> {
     fn drop(&mut self) {
         // A GPU that goes while kernels run leaves its ledger to the process.
         for (ticket, _) in &self.running {
-            quarantine::end(ticket.0);
+            deferred_free::end(ticket.0);
         }
     }
 }
@@ -79,7 +79,7 @@ impl<M> Ledger<M> {
                 },
             });
         }
-        let ticket = Ticket(quarantine::begin());
+        let ticket = Ticket(deferred_free::begin());
         self.running.push((ticket, share));
         Ok(ticket)
     }
@@ -98,7 +98,7 @@ impl<M> Ledger<M> {
     /// The kernel has ended. A second call for one ticket does nothing.
     pub(super) fn retire(&mut self, ticket: Ticket) {
         self.running.retain(|(other, _)| *other != ticket);
-        quarantine::end(ticket.0);
+        deferred_free::end(ticket.0);
     }
 
     /// Takes memory that its owner gave back.

@@ -84,8 +84,8 @@ impl Net {
         };
         // Counted before it starts, so that the proxy is awake when its first request comes.
         self.control.running.fetch_add(1, Ordering::AcqRel);
-        for inbox in &self.shared.inboxes {
-            inbox.wake();
+        for queue in &self.shared.queues {
+            queue.wake();
         }
         let launched = self.gpu.launch(spec);
         // The GPU knows of the kernel, and frees nothing while it runs.
@@ -229,8 +229,8 @@ impl Launch {
                 *outcome = Some(ended);
                 continue;
             }
-            let nap = if orphaned { left.min(Duration::from_millis(5)) } else { left };
-            let waited = self.state.ended.wait_timeout(outcome, nap);
+            let sleep = if orphaned { left.min(Duration::from_millis(5)) } else { left };
+            let waited = self.state.ended.wait_timeout(outcome, sleep);
             outcome = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }

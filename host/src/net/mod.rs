@@ -44,7 +44,7 @@ use crate::pool::Pool;
 use crate::proxy::drain::Drain;
 use crate::proxy::message::Message;
 use crate::proxy::shard::Shard;
-use crate::proxy::shared::{Inbox, RunningLaunches, Shared};
+use crate::proxy::shared::{MessageQueue, RunningLaunches, Shared};
 use crate::proxy::statistics::{Counters, SocketState, Statistics};
 use crate::proxy::thread::{Control, ProxyThread};
 use crate::settings::config::Config;
@@ -129,13 +129,20 @@ impl Net {
             }
         };
         let window = local.as_ref().map(|_| gpu.arena_window()).transpose()?;
-        let (window, silence_ns) = (window.as_ref(), config.silence_ns);
+        let (window, heartbeat_timeout_ns) = (window.as_ref(), config.heartbeat_timeout_ns);
         let control = HostControl::new(&gpu, &layout, control_memory)?;
         tracing::info!(control_memory = %control.report(), "where kernels of this net poll");
         let ring_bytes = ring_memory as usize;
         let rings = u64::from(config.receive_ring) + u64::from(config.send_ring);
-        let memory =
-            Memory::new(&gpu, layout, control, ring_bytes, rings_on_gpu, window, silence_ns)?;
+        let memory = Memory::new(
+            &gpu,
+            layout,
+            control,
+            ring_bytes,
+            rings_on_gpu,
+            window,
+            heartbeat_timeout_ns,
+        )?;
         let (host_rings, gpu_rings) = memory.rings();
         let gpu_ring_bytes = gpu_rings.as_ref().map_or(0, |rings| rings.len() as u64);
         let (rdma, without_rdma) = match libraries {
@@ -149,7 +156,7 @@ impl Net {
             }
         };
         let (print, lines) = printing::queue();
-        let mut inboxes = Vec::new();
+        let mut queues = Vec::new();
         let mut ends = Vec::new();
         for _ in 0..layout.shards {
             let (sender, receiver) = mpsc::channel();
@@ -158,7 +165,7 @@ impl Net {
             let waker = rustix::event::eventfd(0, flags)
                 .map_err(|errno| system("eventfd")(errno.into()))?;
             let other = waker.try_clone().map_err(system("dup"))?;
-            inboxes.push(Inbox { sender, waker });
+            queues.push(MessageQueue { sender, waker });
             ends.push((receiver, other));
         }
         let shared = Arc::new(Shared {
@@ -168,7 +175,7 @@ impl Net {
             config,
             policy,
             transports: Transports::new(transport, system_sockets(), rdma, local),
-            inboxes,
+            queues,
             launches: RunningLaunches::default(),
             drain: Drain::default(),
             waiting: Mutex::default(),
@@ -189,10 +196,10 @@ impl Net {
             printing: None,
             without_rdma,
         };
-        for (id, (inbox, waker)) in ends.into_iter().enumerate() {
+        for (id, (queue, waker)) in ends.into_iter().enumerate() {
             let counters = Arc::new(Counters::default());
             net.counters.push(Arc::clone(&counters));
-            let shard = Shard::new(id, Arc::clone(&shared), counters, inbox);
+            let shard = Shard::new(id, Arc::clone(&shared), counters, queue);
             let proxy = ProxyThread::new(shard, waker, Arc::clone(&control))
                 .map_err(system("epoll_create"))?;
             let thread = std::thread::Builder::new()
@@ -272,7 +279,7 @@ impl Net {
     /// A proxy thread that does not answer.
     pub fn dump(&self) -> Result<Vec<SocketState>, NetError> {
         let mut all = Vec::new();
-        for shard in 0..self.shared.inboxes.len() {
+        for shard in 0..self.shared.queues.len() {
             let (to, answer) = mpsc::channel();
             self.shared.tell(shard, Message::Dump(to));
             all.extend(answer.recv_timeout(ANSWER).map_err(|_| self.silent("dump"))?);
@@ -309,8 +316,8 @@ impl Drop for Net {
             launch.orphan();
         }
         self.control.stopping.store(true, Ordering::Release);
-        for inbox in &self.shared.inboxes {
-            inbox.wake();
+        for queue in &self.shared.queues {
+            queue.wake();
         }
         if let Some(supervisor) = &self.supervisor {
             supervisor.thread().unpark();

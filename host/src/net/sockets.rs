@@ -171,7 +171,7 @@ impl Net {
         if self.control.running.load(Ordering::Acquire) > 0 {
             return Err(NetError::Busy);
         }
-        if handle.shard() as usize >= self.shared.inboxes.len() {
+        if handle.shard() as usize >= self.shared.queues.len() {
             return Err(NetError::Socket { call: "take_back", errno: Errno::EBADF });
         }
         let deadline = Instant::now() + Duration::from_nanos(self.shared.config.linger_ns);

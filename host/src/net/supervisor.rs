@@ -94,7 +94,7 @@ impl<'a> Supervisor<'a> {
     pub(crate) fn run(mut self) {
         let (shared, control, launches) = (self.shared, self.control, self.launches);
         // A net whose proxy threads sleep long to save power is looked after as rarely.
-        let pace = BUSY.max(2 * Duration::from_nanos(shared.config.nap_ns)).min(QUIET);
+        let pace = BUSY.max(2 * Duration::from_nanos(shared.config.idle_sleep_ns)).min(QUIET);
         loop {
             // Without the lock, which an abort wants: a driver may take long to answer.
             let running = launches.lock().launches.clone();
@@ -108,7 +108,7 @@ impl<'a> Supervisor<'a> {
             self.look_at_gpu();
             self.look_at_words();
             let busy = control.running.load(Ordering::Acquire) > 0;
-            // Threads that have nothing to do sleep longer than some silences are.
+            // Threads that have nothing to do sleep longer than some heartbeat timeouts.
             if busy && !is_blind(control) {
                 self.watchdog.look(shared, launches);
             } else {
@@ -154,7 +154,7 @@ impl<'a> Supervisor<'a> {
     /// Sends a message to all shards, and waits until they have answered.
     fn tell_all(&mut self, message: &dyn Fn(mpsc::Sender<()>) -> Message) {
         let (done, closed) = mpsc::channel();
-        for shard in 0..self.shared.inboxes.len() {
+        for shard in 0..self.shared.queues.len() {
             self.shared.tell(shard, message(done.clone()));
         }
         drop(done);
@@ -189,9 +189,9 @@ impl<'a> Supervisor<'a> {
         };
         // Before the shards are told: none of them takes in a socket of this launch afterwards.
         self.shared.launches.set(state.slot, false);
-        if last && self.shared.inboxes.len() > 1 {
+        if last && self.shared.queues.len() > 1 {
             // What the kernel accepted, and in which shard it is, before any shard closes its part.
-            self.tell_all(&Message::Settle);
+            self.tell_all(&Message::CommitAccepts);
         }
         self.tell_all(&|done| Message::LaunchEnded { launch: state.slot, last, done });
         if let Some(which) = unserved {

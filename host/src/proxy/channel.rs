@@ -63,7 +63,7 @@ impl Channel {
         memory: &Memory,
         generation: u32,
         kind: Kind,
-        patience_ns: u64,
+        timeout_ns: u64,
     ) {
         let location = |ring: &Counted| match self.rings_may_change {
             true => RingLocation::default(),
@@ -75,7 +75,7 @@ impl Channel {
             change: self.descriptors,
             receive: location(&self.receive),
             send: location(&self.send),
-            patience_ns,
+            timeout_ns,
             inboxes: self.inboxes,
         };
         memory.publish_descriptor(self.index, &descriptor);

@@ -169,7 +169,7 @@ impl Shard {
     }
 
     /// Sees which connections kernels have taken from the accept rings.
-    pub(super) fn settle_listeners(&mut self) {
+    pub(super) fn commit_accepts(&mut self) {
         for entry in self.table.iter_mut() {
             if entry.phase() == Phase::Listening {
                 entry.load_head(&self.context);
@@ -180,7 +180,7 @@ impl Shard {
 
     /// A launch has ended: closes what it left open. All that a launch's end means to a shard is here.
     pub(super) fn launch_ended(&mut self, launch: u32, last: bool, now_ns: u64) {
-        self.settle_listeners();
+        self.commit_accepts();
         // Another may have begun since the supervisor looked, and have accepted connections.
         let last = last && !self.context.shared.launches.any_runs();
         let mine =
@@ -261,7 +261,7 @@ impl Shard {
         let receive = &entry.channel.receive;
         let unread = if entry.is_open() && !planted(Bug::UnreadLost) {
             let length = receive.unread() as usize;
-            context.memory().window(&receive.location, receive.theirs, length).copy()
+            context.memory().slice(&receive.location, receive.theirs, length).copy()
         } else {
             Vec::new()
         };

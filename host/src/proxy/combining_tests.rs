@@ -132,13 +132,13 @@ fn a_descriptor_is_never_seen_half_changed() {
             torn.set(torn.get() || (seen[0] == old[0] && seen != old));
         }
     };
-    let wishes = Wishes { receive_ring: 4096, send_ring: 4096, patience_ns: 9 };
+    let wishes = Wishes { receive_ring: 4096, send_ring: 4096, timeout_ns: 9 };
     let mut next = Entry::new(Handle::new(0, 1, 2), SOCKET, Owner::Host, wishes, None);
     let (_, lingering) = combined(kernel, || next.publish(&shared.memory));
     assert_eq!((lingering, torn.get()), (0, false));
     let new = SocketDescriptor::from_words(&shared.memory.descriptor(SOCKET).seen())
         .expect("a descriptor");
-    assert_eq!((new.generation, new.kind, new.patience_ns), (2, Kind::Fresh, 9));
+    assert_eq!((new.generation, new.kind, new.timeout_ns), (2, Kind::Fresh, 9));
 
     // And with the new word 0 all is new: the descriptor, and what it promises of the live words.
     published(
@@ -149,7 +149,7 @@ fn a_descriptor_is_never_seen_half_changed() {
         },
         |memory| (memory.descriptor(SOCKET).seen(), memory.live(SOCKET).seen()),
         || {
-            let wishes = Wishes { patience_ns: 10, ..wishes };
+            let wishes = Wishes { timeout_ns: 10, ..wishes };
             let handle = Handle::new(0, 1, 3);
             let mut third = Entry::new(handle, SOCKET, Owner::Host, wishes, None);
             third.channel.receive.ours += 128;

@@ -70,7 +70,7 @@ pub(crate) enum Role {
 pub(crate) struct Wishes {
     pub(crate) receive_ring: u32,
     pub(crate) send_ring: u32,
-    pub(crate) patience_ns: u64,
+    pub(crate) timeout_ns: u64,
 }
 
 impl Wishes {
@@ -79,7 +79,7 @@ impl Wishes {
         Self {
             receive_ring: config.receive_ring,
             send_ring: config.send_ring,
-            patience_ns: config.patience_ns,
+            timeout_ns: config.timeout_ns,
         }
     }
 }
@@ -191,7 +191,7 @@ impl Entry {
         self.channel.publish_receive(memory);
         self.channel.publish_send(memory);
         let generation = self.handle.generation();
-        self.channel.publish_descriptor(memory, generation, kind, self.wishes.patience_ns);
+        self.channel.publish_descriptor(memory, generation, kind, self.wishes.timeout_ns);
     }
 
     pub(crate) fn publish_status(&self, memory: &Memory) {

@@ -92,7 +92,7 @@ impl Harness {
     pub(super) fn make(&self, owner: Owner, socket: Option<Endpoint>) -> Entry {
         let shared = &self.shard.context.shared;
         let handle = shared.pool.take_handle(Account::Own).expect("a slot");
-        let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
+        let wishes = Wishes { receive_ring: RING, send_ring: RING, timeout_ns: 0 };
         Entry::new(handle, shared.index(handle), owner, wishes, socket)
     }
 

@@ -13,7 +13,7 @@ use super::shared::Shared;
 use super::stream::StreamPhase;
 use crate::pool::Account;
 
-/// How long a listener rests when something ran out; its peers wait in the system's queue.
+/// How long a listener backs off when something ran out; its peers wait in the system's queue.
 const PAUSE_NS: u64 = 2_000_000;
 
 /// What a listener has beside a socket.

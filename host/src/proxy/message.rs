@@ -33,7 +33,7 @@ pub(crate) enum Message {
         gone: bool,
     },
     /// See which connections kernels have taken from the accept rings; told when it is done.
-    Settle(mpsc::Sender<()>),
+    CommitAccepts(mpsc::Sender<()>),
     /// A launch has ended: close what it left open.
     LaunchEnded {
         /// Which.

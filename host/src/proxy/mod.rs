@@ -9,7 +9,7 @@
 //!   thread ── turn(now) ──▶ shard ─┬─ context    memory, clock, counters, what the net shares
 //!     │                            ├─ table      entries by slot, each with its role:
 //!   epoll ── ready(handle) ──▶     │    entry ──┬─ stream, p2p   bytes between ring and peer
-//!   inbox ── message(..) ──▶       │    channel ├─ listener      accept ring
+//!   queue ── message(..) ──▶       │    channel ├─ listener      accept ring
 //!                                  │            └─ poller        event ring
 //!                                  └─ schedule   who is to be looked at, and why
 //!

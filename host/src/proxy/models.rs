@@ -30,7 +30,7 @@ use super::shard::Shard;
 use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};
 use crate::gpu::{ArenaWindow, EmulatedOptions, Gpu, GpuChoice};
-use crate::memory::{ControlMemory, HostControl, Memory, Window};
+use crate::memory::{ControlMemory, HostControl, Memory, RingSlice};
 use crate::pool::Account;
 use crate::settings::policy::Policy;
 use crate::transport::{
@@ -95,20 +95,20 @@ impl Stream for Wire {
         Ok(SocketAddr::NONE)
     }
 
-    fn receive(&mut self, window: &Window) -> Result<Transferred, Errno> {
+    fn receive(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
         let mut queue = self.to_kernel.lock().expect("nobody panics with it");
         let Some(mut bytes) = queue.pop_front() else { return Ok(Transferred::Later) };
-        let rest = bytes.split_off(bytes.len().min(window.len()));
+        let rest = bytes.split_off(bytes.len().min(slice.len()));
         if !rest.is_empty() {
             queue.push_front(rest);
         }
         drop(queue);
-        window.fill(&bytes);
+        slice.fill(&bytes);
         Ok(Transferred::Bytes(bytes.len()))
     }
 
-    fn send(&mut self, window: &Window) -> Result<Transferred, Errno> {
-        let bytes = window.copy();
+    fn send(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
+        let bytes = slice.copy();
         self.from_kernel.lock().expect("nobody panics with it").extend(&bytes);
         Ok(Transferred::Bytes(bytes.len()))
     }
@@ -128,7 +128,7 @@ pub(super) struct Small {
     pub(super) net: DeviceNet,
 }
 
-pub(super) const WISHES: Wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
+pub(super) const WISHES: Wishes = Wishes { receive_ring: RING, send_ring: RING, timeout_ns: 0 };
 
 impl Small {
     fn new(socket_slots: u32) -> Self {
@@ -410,7 +410,7 @@ fn generation_reuse() {
         let (receive, send) =
             (connection.channel.receive.location, connection.channel.send.location);
         let at = |ring: &RingLocation| {
-            let [(address, _), _] = small.shard.context.shared.memory.window(ring, 0, 1).pieces();
+            let [(address, _), _] = small.shard.context.shared.memory.slice(ring, 0, 1).pieces();
             address.addr() as u64 | u64::from(ring.capacity.ilog2())
         };
         let expected = [at(&receive), at(&send), receive.base];

@@ -25,7 +25,7 @@ const BASE: u64 = 1 << 57 | 5 << 33;
 /// What stands wherever nobody may write.
 const CANARY: u8 = 0xA5;
 /// How long a call waits.
-const PATIENCE_NS: u64 = 3_000_000;
+const TIMEOUT_NS: u64 = 3_000_000;
 /// Shared memory of a block, and where the buffer lies in it.
 const SHARED_BYTES: u32 = 16 << 10;
 const BUFFER_AT: usize = 4096;
@@ -65,7 +65,7 @@ impl End {
             arena.write(at, bytes.as_flattened()).expect("it is there");
         }
         let handle = Handle::new(0, 0, 1);
-        let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: PATIENCE_NS };
+        let wishes = Wishes { receive_ring: RING, send_ring: RING, timeout_ns: TIMEOUT_NS };
         let mut made = Entry::new(handle, 0, Owner::Host, wishes, None);
         let ring = |at: usize| {
             let offset = arena.offset() + at as u64;

@@ -18,7 +18,7 @@ use super::shard::Shard;
 use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
-use crate::memory::{ControlMemory, HostControl, Memory, Window};
+use crate::memory::{ControlMemory, HostControl, Memory, RingSlice};
 use crate::pool::Account;
 use crate::settings::policy::Policy;
 use crate::transport::{
@@ -98,11 +98,11 @@ impl Stream for Played {
         Some(self)
     }
 
-    fn receive(&mut self, _: &Window) -> Result<Transferred, Errno> {
+    fn receive(&mut self, _: &RingSlice) -> Result<Transferred, Errno> {
         Ok(Transferred::Later)
     }
 
-    fn send(&mut self, _: &Window) -> Result<Transferred, Errno> {
+    fn send(&mut self, _: &RingSlice) -> Result<Transferred, Errno> {
         Ok(Transferred::Later)
     }
 
@@ -131,7 +131,7 @@ fn shard() -> (Shard, Played, Handle) {
         PeerProgress { sent: BASE, received: BASE, ended: false, closed: false, more: false };
     let stream =
         Played(Arc::new(Mutex::new(End { left: false, heard: 0, reported: Vec::new(), progress })));
-    let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
+    let wishes = Wishes { receive_ring: RING, send_ring: RING, timeout_ns: 0 };
     let socket = Endpoint::stream(Box::new(stream.clone()));
     let handle = shard.context.shared.pool.take_handle(Account::Own).expect("a slot");
     let mut connection = Entry::new(handle, 0, Owner::Host, wishes, Some(socket));

@@ -22,7 +22,7 @@ use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};
 use super::turn::BUDGET_BYTES;
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
-use crate::memory::{ControlMemory, HostControl, Memory, Window};
+use crate::memory::{ControlMemory, HostControl, Memory, RingSlice};
 use crate::pool::Account;
 use crate::settings::policy::Policy;
 use crate::transport::{
@@ -106,14 +106,14 @@ impl Stream for Fake {
         if self.p2p { Some(self) } else { None }
     }
 
-    fn receive(&mut self, window: &Window) -> Result<Transferred, Errno> {
+    fn receive(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
         self.called();
-        transferred(&mut self.sends, window.len())
+        transferred(&mut self.sends, slice.len())
     }
 
-    fn send(&mut self, window: &Window) -> Result<Transferred, Errno> {
+    fn send(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
         self.called();
-        transferred(&mut self.takes, window.len())
+        transferred(&mut self.takes, slice.len())
     }
 
     fn discard(&mut self) -> Result<Transferred, Errno> {
@@ -159,7 +159,7 @@ impl Harness {
         let shared = Arc::clone(&self.shard.context.shared);
         let handle = shared.pool.take_handle(Account::Own).expect("a slot");
         let index = shared.index(handle);
-        let wishes = Wishes { receive_ring: ring, send_ring: ring, patience_ns: 0 };
+        let wishes = Wishes { receive_ring: ring, send_ring: ring, timeout_ns: 0 };
         let peer = Fake { calls: Arc::clone(&self.calls), ..peer };
         let p2p = peer.p2p;
         let mut made =

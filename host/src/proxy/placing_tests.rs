@@ -17,7 +17,7 @@ use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};
 use super::turn::BUSY_TURNS;
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
-use crate::memory::{ControlMemory, HostControl, Memory, Window};
+use crate::memory::{ControlMemory, HostControl, Memory, RingSlice};
 use crate::settings::policy::Policy;
 use crate::transport::{
     Acceptor, Connector, Direction, Endpoint, Socket, Stream, SystemSocket, Transferred, Transport,
@@ -146,7 +146,7 @@ impl Stream for Placing {
         }
     }
 
-    fn receive(&mut self, _window: &Window) -> Result<Transferred, Errno> {
+    fn receive(&mut self, _slice: &RingSlice) -> Result<Transferred, Errno> {
         let mut adapter = self.adapter();
         adapter.progress(Direction::Receive);
         let heard = adapter.heard.0;
@@ -158,9 +158,9 @@ impl Stream for Placing {
         adapter.offered - adapter.reported.1
     }
 
-    fn send(&mut self, window: &Window) -> Result<Transferred, Errno> {
+    fn send(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
         let mut adapter = self.adapter();
-        adapter.offered = adapter.offered.max(adapter.reported.1 + window.len() as u64);
+        adapter.offered = adapter.offered.max(adapter.reported.1 + slice.len() as u64);
         adapter.progress(Direction::Send);
         let heard = adapter.heard.1.min(adapter.offered);
         Ok(transferred(heard, &mut adapter.reported.1))
@@ -189,7 +189,7 @@ fn shard_in(phase: StreamPhase, policy: Policy, when: When) -> (Shard, Arc<Mutex
     let control = HostControl::new(&gpu, &layout, ControlMemory::Host).expect("memory");
     let memory =
         Memory::new(&gpu, layout, control, 2 * RING as usize, false, None, 1).expect("memory");
-    let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
+    let wishes = Wishes { receive_ring: RING, send_ring: RING, timeout_ns: 0 };
     let adapter =
         Adapter { when, offered: 0, asked: 0, says: (10, 100), heard: (0, 0), reported: (0, 0) };
     let adapter = Arc::new(Mutex::new(adapter));

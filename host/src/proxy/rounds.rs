@@ -81,11 +81,11 @@ impl Rounds {
         shard.context.counters.sleeps.add(1);
         shard.watch_before_sleep(outside);
         if running || self.stop_at.is_some() {
-            return Next::Sleep(config.nap_ns);
+            return Next::Sleep(config.idle_sleep_ns);
         }
         // As long as nothing has happened: what waits for a time is late by no more than it has
         // waited already, and what waits for a kernel keeps no thread awake.
         let quiet = now - self.worked_at;
-        Next::Sleep(quiet.max(config.nap_ns).min(config.rest_ns))
+        Next::Sleep(quiet.max(config.idle_sleep_ns).min(config.longest_sleep_ns))
     }
 }

@@ -1,6 +1,6 @@
 //! A shard: the sockets of one proxy thread, as a state machine.
 //!
-//! It is told of the outside through [`Shard::ready`] and its inbox, and takes [`Shard::turn`]s;
+//! It is told of the outside through [`Shard::ready`] and its message queue, and takes [`Shard::turn`]s;
 //! it neither waits nor reads a clock. Only its own thread touches it.
 
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct Shard {
     pub(crate) context: Context,
     pub(super) table: Table,
     pub(super) schedule: Schedule,
-    inbox: Receiver<Message>,
+    queue: Receiver<Message>,
     tidy_at_ns: u64,
 }
 
@@ -36,7 +36,7 @@ impl Shard {
         id: usize,
         shared: Arc<Shared>,
         counters: Arc<Counters>,
-        inbox: Receiver<Message>,
+        queue: Receiver<Message>,
     ) -> Self {
         let layout = *shared.memory.layout();
         let (slots, requests) = (layout.socket_slots as usize, layout.request_slots as usize);
@@ -44,7 +44,7 @@ impl Shard {
             context: Context::new(id, shared, counters),
             table: Table::new(slots),
             schedule: Schedule::new(slots, requests),
-            inbox,
+            queue,
             tidy_at_ns: 0,
         }
     }
@@ -96,7 +96,7 @@ impl Shard {
     pub(crate) fn take_messages(&mut self, now_ns: u64, io: &mut dyn Readiness) -> bool {
         self.context.now_ns = now_ns;
         let mut any = false;
-        while let Ok(message) = self.inbox.try_recv() {
+        while let Ok(message) = self.queue.try_recv() {
             any = true;
             self.context.beat();
             self.take_message(message, now_ns, io);
@@ -111,8 +111,8 @@ impl Shard {
             Message::PassOn { listener, poller, connections, gone } => {
                 self.pass_on(listener, poller, connections, gone);
             }
-            Message::Settle(done) => {
-                self.settle_listeners();
+            Message::CommitAccepts(done) => {
+                self.commit_accepts();
                 let _ = done.send(());
             }
             Message::LaunchEnded { launch, last, done } => {

@@ -87,7 +87,7 @@ pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) policy: Policy,
     pub(crate) transports: Transports,
-    pub(crate) inboxes: Vec<Inbox>,
+    pub(crate) queues: Vec<MessageQueue>,
     pub(crate) launches: RunningLaunches,
     /// Sockets that the host has closed under launches that run.
     pub(crate) drain: Drain,
@@ -128,22 +128,22 @@ impl Shared {
 
     /// Sends a message to a shard and wakes it.
     pub(crate) fn tell(&self, shard: usize, message: Message) {
-        if let Some(inbox) = self.inboxes.get(shard) {
+        if let Some(queue) = self.queues.get(shard) {
             // A shard that is gone has closed everything it had.
-            if inbox.sender.send(message).is_ok() {
-                inbox.wake();
+            if queue.sender.send(message).is_ok() {
+                queue.wake();
             }
         }
     }
 }
 
 /// The way into a shard.
-pub(crate) struct Inbox {
+pub(crate) struct MessageQueue {
     pub(crate) sender: Sender<Message>,
     pub(crate) waker: std::os::fd::OwnedFd,
 }
 
-impl Inbox {
+impl MessageQueue {
     /// Ends the thread's sleep.
     pub(crate) fn wake(&self) {
         // It fails only when the counter is at its limit, and then the thread is awake.

@@ -9,7 +9,7 @@ use super::context::Context;
 use super::counted::MOST;
 use super::entry::Entry;
 use super::shared::Readiness;
-use crate::memory::Window;
+use crate::memory::RingSlice;
 use crate::transport::{Direction, RingRegion, Transferred};
 
 /// Turns that moved bytes after which a socket is busy enough to do without epoll.
@@ -32,7 +32,7 @@ pub(crate) struct Stream {
     /// Bytes received since the kernel last sent any.
     pub(super) one_way: u64,
     /// Not tried before then.
-    pub(super) rests_until_ns: u64,
+    pub(super) back_off_until_ns: u64,
     /// Busy-polled turns that moved bytes, since epoll has watched it; and whether epoll no longer
     /// does.
     pub(super) moves: u32,
@@ -81,7 +81,7 @@ impl Stream {
         Self {
             phase,
             one_way: 0,
-            rests_until_ns: 0,
+            back_off_until_ns: 0,
             moves: 0,
             off_epoll: false,
             flow: Flow::default(),
@@ -100,8 +100,8 @@ pub(crate) enum Turn {
     Idle,
     /// The receive ring is full: the GPU's next head is what counts.
     Full,
-    /// It was not tried: it rests.
-    Rests,
+    /// It was not tried: it backs off.
+    BackOff,
     /// It was not tried: the net's limits leave it nothing now, and it is in the queue.
     Throttled,
 }
@@ -165,7 +165,7 @@ impl Entry {
             && !self.channel.send_ended
             && let Some(socket) = &mut self.socket
         {
-            match socket.send(&Window::over(bytes)) {
+            match socket.send(&RingSlice::over(bytes)) {
                 Ok(Transferred::Bytes(sent)) => {
                     self.count_sent(sent.min(bytes.len()) as u64, context);
                 }
@@ -175,8 +175,8 @@ impl Entry {
         }
         let send = &self.channel.send;
         let left = (send.theirs - send.ours).min(bytes.len() as u64) as usize;
-        let window = context.memory().window(&send.location, send.theirs - left as u64, left);
-        window.fill(&bytes[bytes.len() - left..]);
+        let slice = context.memory().slice(&send.location, send.theirs - left as u64, left);
+        slice.fill(&bytes[bytes.len() - left..]);
     }
 
     /// So many bytes were sent.
@@ -219,8 +219,8 @@ impl Entry {
             return Turn::Idle;
         }
         let receive = &self.channel.receive;
-        let window = context.memory().window(&receive.location, receive.ours, free as usize);
-        match socket.receive(&window) {
+        let slice = context.memory().slice(&receive.location, receive.ours, free as usize);
+        match socket.receive(&slice) {
             Ok(Transferred::Bytes(bytes)) => {
                 let bytes = (bytes as u64).min(free);
                 if let Some(stream) = self.stream_mut() {
@@ -253,12 +253,12 @@ impl Entry {
         let receive = &self.channel.receive;
         let free = u64::from(receive.location.capacity) - self.unread();
         let free = free.min(most);
-        let window = context.memory().window(&receive.location, receive.ours, free as usize);
+        let slice = context.memory().slice(&receive.location, receive.ours, free as usize);
         let head = receive.theirs;
         let progressed = std::mem::replace(&mut self.channel.reported_head, head) != head;
         let Some(socket) = &mut self.socket else { return Turn::Idle };
         socket.consumed(head);
-        match socket.receive(&window) {
+        match socket.receive(&slice) {
             Ok(Transferred::Bytes(0)) => Turn::Progress,
             Ok(Transferred::Bytes(bytes)) => self.count_received((bytes as u64).min(free), context),
             // Said again, it means that the kernel waits: the peer gets what little room there is.
@@ -339,8 +339,8 @@ impl Entry {
             return;
         }
         channel.packet_holds = true;
-        let window = memory.window(&channel.receive.location, begin, length as usize);
-        memory.put_packet(channel.index, &window, begin);
+        let slice = memory.slice(&channel.receive.location, begin, length as usize);
+        memory.put_packet(channel.index, &slice, begin);
         context.counters.received_packets.add(1);
     }
 
@@ -371,8 +371,8 @@ impl Entry {
         if waiting == 0 {
             return Turn::Idle;
         }
-        let window = context.memory().window(&send.location, send.ours, waiting as usize);
-        match socket.send(&window) {
+        let slice = context.memory().slice(&send.location, send.ours, waiting as usize);
+        match socket.send(&slice) {
             Ok(Transferred::Bytes(bytes)) => {
                 self.count_sent((bytes as u64).min(waiting), context);
                 Turn::Progress

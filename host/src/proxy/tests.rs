@@ -60,7 +60,7 @@ impl Harness {
         let (near, peer) = UnixStream::pair().expect("a pair");
         peer.set_nonblocking(true).expect("a socket can");
         let (socket, _) = transport::adopt(near.into()).expect("a stream");
-        let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
+        let wishes = Wishes { receive_ring: RING, send_ring: RING, timeout_ns: 0 };
         let mut connection = Entry::new(Handle::new(0, 1, 1), 1, Owner::Host, wishes, Some(socket));
         let ring = |offset| {
             let location = RingLocation { region: 0, offset, capacity: RING, base: BASE };
@@ -169,7 +169,7 @@ fn a_packet_is_sent_when_all_of_it_is_there() {
 fn the_ring_is_as_good() {
     let mut harness = Harness::new();
     let from = harness.connection.channel.send.theirs;
-    harness.memory().window(&harness.connection.channel.send.location, from, 40).fill(&[7; 40]);
+    harness.memory().slice(&harness.connection.channel.send.location, from, 40).fill(&[7; 40]);
     assert!(!harness.takes_packet(from + 40), "no units are there");
     assert!(harness.takes(from + 40));
     assert_eq!(harness.sent(), [7; 40]);
@@ -182,8 +182,8 @@ fn what_cannot_be_sent_at_once_is_kept_in_the_ring() {
     let mut filled = 0_usize;
     loop {
         let from = harness.connection.channel.send.theirs;
-        let window = harness.memory().window(&harness.connection.channel.send.location, from, 1024);
-        window.fill(&[1; 1024]);
+        let slice = harness.memory().slice(&harness.connection.channel.send.location, from, 1024);
+        slice.fill(&[1; 1024]);
         assert!(harness.takes(from + 1024));
         while harness.pump_send() == Turn::Progress {}
         filled += 1024;
@@ -352,13 +352,13 @@ pub(super) fn empty_shard(memory: Memory, ring_bytes: u64, policy: Policy) -> Sh
         send_ring: RING,
         unaccepted: 16,
         reserved: 0,
-        patience_ns: 0,
-        silence_ns: 1,
+        timeout_ns: 0,
+        heartbeat_timeout_ns: 1,
         linger_ns: 1,
         shutdown_ns: 1,
         spin_ns: 1,
-        nap_ns: 50_000,
-        rest_ns: 100_000_000,
+        idle_sleep_ns: 50_000,
+        longest_sleep_ns: 100_000_000,
     };
     let shared = Arc::new(Shared {
         memory,
@@ -366,14 +366,14 @@ pub(super) fn empty_shard(memory: Memory, ring_bytes: u64, policy: Policy) -> Sh
         config,
         policy,
         transports: crate::transport::Transports::default(),
-        inboxes: Vec::new(),
+        queues: Vec::new(),
         launches: RunningLaunches::default(),
         drain: Drain::default(),
         waiting: Mutex::default(),
         printer: Mutex::new(print),
     });
-    let (_sender, inbox) = mpsc::channel();
-    Shard::new(0, shared, Arc::default(), inbox)
+    let (_sender, queue) = mpsc::channel();
+    Shard::new(0, shared, Arc::default(), queue)
 }
 
 pub(super) fn write(peer: &mut UnixStream, bytes: &[u8]) {

@@ -1,7 +1,7 @@
 //! The thread around a shard: epoll, a clock, and sleep.
 //!
 //! A GPU cannot wake a thread, so while kernels run the thread polls, and once nothing has
-//! happened for a while it sleeps in short naps; their length is the latency that a quiet
+//! happened for a while it sleeps, for a short time; that is the latency that a quiet
 //! connection pays. While no kernel runs it sleeps until a message or a peer wakes it, longer and
 //! longer.
 
@@ -133,13 +133,13 @@ impl ProxyThread {
     }
 
     fn turns(&mut self) {
-        // Naps are as short as asked for, not rounded up by the usual 50 us.
+        // Sleeps are as short as asked for, not rounded up by the usual 50 us.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1000));
         // One clock for all threads, as what they share needs it.
         static START: OnceLock<Instant> = OnceLock::new();
         let start = *START.get_or_init(Instant::now);
         let crowded = std::thread::available_parallelism()
-            .is_ok_and(|cores| cores.get() <= self.shard.context.shared.inboxes.len() + 1);
+            .is_ok_and(|cores| cores.get() <= self.shard.context.shared.queues.len() + 1);
         let mut rounds = Rounds::default();
         loop {
             let now = start.elapsed().as_nanos() as u64;

@@ -17,7 +17,7 @@ use crate::settings::limits::Grant;
 use crate::transport::{Direction, Endpoint};
 
 /// Between two looks at what has left the system's buffers, for each of which it is asked.
-const SETTLE_NS: u64 = 200_000;
+const COMMIT_NS: u64 = 200_000;
 
 /// Who waits for the net's limits.
 #[derive(Default)]
@@ -28,7 +28,7 @@ pub(super) struct Throttled {
     pub(super) some_gone: bool,
     /// The first of them waits for time to bring it something.
     waits_for_time: bool,
-    settle_at_ns: u64,
+    commit_at_ns: u64,
 }
 
 impl Shard {
@@ -201,7 +201,7 @@ impl Shard {
         }
         let waits = std::mem::take(&mut throttled.waits_for_time);
         self.context.limits().refill(now_ns, self.context.id, waits);
-        self.settle(now_ns);
+        self.commit_in_flight(now_ns);
         let mut worked = false;
         // Who is served may queue up again, for the next turn.
         for _ in 0..self.schedule.throttled.queue.len() {
@@ -250,12 +250,12 @@ impl Shard {
     }
 
     /// Sees which bytes are no longer in flight: read by kernels, or taken by peers.
-    fn settle(&mut self, now_ns: u64) {
+    fn commit_in_flight(&mut self, now_ns: u64) {
         let limits = self.context.limits();
-        if limits.in_flight.is_none() || now_ns < self.schedule.throttled.settle_at_ns {
+        if limits.in_flight.is_none() || now_ns < self.schedule.throttled.commit_at_ns {
             return;
         }
-        self.schedule.throttled.settle_at_ns = now_ns + SETTLE_NS;
+        self.schedule.throttled.commit_at_ns = now_ns + COMMIT_NS;
         let flies = |entry: &Entry| {
             entry.stream().is_some_and(|stream| stream.flow.received + stream.flow.sent > 0)
         };

@@ -18,9 +18,9 @@ const FEW_BUSY: usize = 4;
 
 /// A socket that has received so many bytes while its kernel sent none receives a stream ...
 pub(super) const STREAM_BYTES: u64 = if cfg!(feature = "simulation") { 64 } else { 1 << 20 };
-/// ... and rests so long when nothing is there: each attempt takes the system's lock away from the
+/// ... and backs off so long when nothing is there: each attempt takes the system's lock away from the
 /// sender, and what comes meanwhile is received in one go.
-pub(super) const STREAM_REST_NS: u64 = 20_000;
+pub(super) const STREAM_BACK_OFF_NS: u64 = 20_000;
 
 /// Bytes that a socket may move in each direction in a turn: its budget, so that one with large rings
 /// does not hold up the others of its thread.
@@ -287,9 +287,11 @@ impl Shard {
                 // The last attempt found nothing, so whatever comes is a new edge.
                 Turn::Idle if !few => *turns = 0,
                 Turn::Idle => *turns = turns.saturating_sub(1),
-                Turn::Rests if planted(Bug::RestTakenForIdle) => *turns = turns.saturating_sub(1),
+                Turn::BackOff if planted(Bug::BackOffTakenForIdle) => {
+                    *turns = turns.saturating_sub(1)
+                }
                 // There may have been an edge since the last attempt.
-                Turn::Rests => {}
+                Turn::BackOff => {}
                 // The queue brings it back.
                 Turn::Throttled => *turns = 0,
             }
@@ -326,15 +328,15 @@ impl Shard {
                 if open { Turn::Progress } else { Turn::Idle }
             }
             Phase::Open => {
-                if entry.stream().is_some_and(|stream| now_ns < stream.rests_until_ns) {
-                    return Turn::Rests;
+                if entry.stream().is_some_and(|stream| now_ns < stream.back_off_until_ns) {
+                    return Turn::BackOff;
                 }
                 let turn = self.receive_at(slot);
                 if turn == Turn::Idle
                     && let Some(stream) = self.table.get_mut(slot).and_then(|it| it.stream_mut())
                     && stream.one_way >= STREAM_BYTES
                 {
-                    stream.rests_until_ns = now_ns + STREAM_REST_NS;
+                    stream.back_off_until_ns = now_ns + STREAM_BACK_OFF_NS;
                 }
                 if turn == Turn::Progress {
                     self.tell_of_receiving(slot);

@@ -10,7 +10,7 @@ use super::exchange::{EDGE_BYTES, Ending, Receives, Round, Script, Sends};
 use super::kernels::{self, GROUP_BYTES, Grouping, Plan, SHARED_BYTES, Work};
 use super::peers::{Peer, Role};
 use super::program::BACKLOG;
-use super::scene::{Kernel, MOST_PEERS, PATIENCE_NS, Scene};
+use super::scene::{Kernel, MOST_PEERS, Scene, TIMEOUT_NS};
 use super::workers::WAIT_NS;
 use crate::gpu::LaunchSpec;
 
@@ -219,7 +219,7 @@ impl Scene {
         };
         let plan = Plan {
             net: self.shared.memory.device_net(slot, self.kernels.len() as u64 + 1),
-            patience_ns: PATIENCE_NS,
+            timeout_ns: TIMEOUT_NS,
             accept_ns: if matches!(work, Work::Duty { .. }) { WAIT_NS } else { ACCEPT_NS },
             work,
             grouping,
@@ -265,8 +265,8 @@ impl Scene {
             died,
             over,
         });
-        for inbox in &self.shared.inboxes {
-            inbox.wake();
+        for queue in &self.shared.queues {
+            queue.wake();
         }
         Ok(())
     }

@@ -167,7 +167,7 @@ impl Network {
         if gone || self.with(peer, |peer| peer.closed) {
             return Err(Errno::EPIPE);
         }
-        let full = self.with(peer, |peer| peer.inbox.len() >= QUEUE);
+        let full = self.with(peer, |peer| peer.arriving.len() >= QUEUE);
         if full {
             self.with(id, |end| end.wants_room = true);
             return Err(Errno::EAGAIN);
@@ -181,14 +181,14 @@ impl Network {
         let now = self.now();
         let has_come = |at: Option<u64>| at.is_some_and(|at| at <= now);
         let (message, peer) = self.with(id, |end| {
-            let first = end.inbox.front().map(|(at, _)| *at);
-            let message = if has_come(first) { end.inbox.pop_front() } else { None };
+            let first = end.arriving.front().map(|(at, _)| *at);
+            let message = if has_come(first) { end.arriving.pop_front() } else { None };
             (message, end.peer)
         });
         let Some((_, message)) = message else {
             return self.with(id, |end| match () {
                 () if has_come(end.reset_at) => Err(Errno::ECONNRESET),
-                () if end.inbox.is_empty() && has_come(end.end_at) => Ok(Vec::new()),
+                () if end.arriving.is_empty() && has_come(end.end_at) => Ok(Vec::new()),
                 () => Err(Errno::EAGAIN),
             });
         };

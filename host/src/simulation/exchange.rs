@@ -116,7 +116,7 @@ impl<'p, G: Group> End<'p, G> {
     fn wait(&self) -> Result<(), Errno> {
         let events = self.beside().cast::<Event>();
         let Some(poller) = &self.poller else { return self.poll(POLLIN | POLLOUT) };
-        let wait = || poller.wait(events, self.plan.patience_ns);
+        let wait = || poller.wait(events, self.plan.timeout_ns);
         self.plan.timed(self.on, "wait", wait).map(|_| ())
     }
 
@@ -130,7 +130,7 @@ impl<'p, G: Group> End<'p, G> {
             entries.set(0, entry);
         }
         group.barrier();
-        let ms = (self.plan.patience_ns / 1_000_000) as i64;
+        let ms = (self.plan.timeout_ns / 1_000_000) as i64;
         let ready = self.plan.timed(self.on, "poll", || calls::gpoll(net, group, entries, ms));
         match Errno::check(ready)? {
             0 => Err(Errno::ETIMEDOUT),

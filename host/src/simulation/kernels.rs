@@ -49,7 +49,7 @@ pub(crate) struct Common {
 pub(crate) struct Plan {
     pub(crate) net: Net,
     /// How long a call may wait.
-    pub(crate) patience_ns: u64,
+    pub(crate) timeout_ns: u64,
     /// How long an accept may.
     pub(crate) accept_ns: u64,
     pub(crate) work: Work,
@@ -170,7 +170,7 @@ impl Plan {
         if leads {
             say(format!("{name} gives {result:?} after {} us", took / 1000));
         }
-        let limit = if name == "accept" { self.accept_ns } else { self.patience_ns };
+        let limit = if name == "accept" { self.accept_ns } else { self.timeout_ns };
         let limit = limit + (limit / 5).max(50_000_000);
         if took > limit {
             self.complain(on, &format!("{name} took {took} ns, its limit is {limit}"));

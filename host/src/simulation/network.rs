@@ -28,7 +28,7 @@ pub(super) const CONTROL: u32 = 1 << 16;
 pub(super) struct Endpoint {
     pub(super) peer: Option<usize>,
     /// When they arrive, and the bytes.
-    pub(super) inbox: VecDeque<(u64, Vec<u8>)>,
+    pub(super) arriving: VecDeque<(u64, Vec<u8>)>,
     /// When the end of the stream arrives, and when a reset does.
     pub(super) end_at: Option<u64>,
     pub(super) reset_at: Option<u64>,
@@ -60,7 +60,7 @@ impl Endpoint {
     fn is_readable(&self, now: u64) -> bool {
         let has_come = |at: Option<u64>| at.is_some_and(|at| at <= now);
         let waits = self.waiting.iter().flatten().any(|(at, _)| *at <= now);
-        has_come(self.inbox.front().map(|(at, _)| *at))
+        has_come(self.arriving.front().map(|(at, _)| *at))
             || has_come(self.end_at)
             || has_come(self.reset_at)
             || has_come(self.due_at)
@@ -68,7 +68,7 @@ impl Endpoint {
     }
 
     fn held(&self) -> usize {
-        self.inbox.iter().map(|(_, bytes)| bytes.len()).sum()
+        self.arriving.iter().map(|(_, bytes)| bytes.len()).sum()
     }
 }
 
@@ -313,7 +313,7 @@ impl Network {
         let now = self.now_ns.get();
         let (mut arrived, mut ended, mut reset) = (0, false, false);
         self.with(id, |endpoint| {
-            let here = endpoint.inbox.iter().take_while(|(at, _)| *at <= now);
+            let here = endpoint.arriving.iter().take_while(|(at, _)| *at <= now);
             arrived = here.map(|(_, bytes)| bytes.len()).sum();
             let all = arrived == endpoint.held();
             ended = all && endpoint.end_at.is_some_and(|at| at <= now);
@@ -332,11 +332,11 @@ impl Network {
         let mut bytes = Vec::new();
         let peer = self.with(id, |endpoint| {
             while bytes.len() < count {
-                let Some((at, piece)) = endpoint.inbox.pop_front() else { break };
+                let Some((at, piece)) = endpoint.arriving.pop_front() else { break };
                 let (taken, rest) = piece.split_at(piece.len().min(count - bytes.len()));
                 bytes.extend_from_slice(taken);
                 if !rest.is_empty() {
-                    endpoint.inbox.push_front((at, rest.to_vec()));
+                    endpoint.arriving.push_front((at, rest.to_vec()));
                 }
             }
             endpoint.peer
@@ -392,9 +392,9 @@ impl Network {
         let at = self.later();
         let (closed, at) = self.with(peer, |peer| {
             // Bytes stay in order.
-            let at = peer.inbox.back().map_or(at, |(last, _)| at.max(*last));
+            let at = peer.arriving.back().map_or(at, |(last, _)| at.max(*last));
             if !peer.closed {
-                peer.inbox.push_back((at, bytes.to_vec()));
+                peer.arriving.push_back((at, bytes.to_vec()));
                 peer.edges.push(at);
             }
             (peer.closed, at)
@@ -420,7 +420,7 @@ impl Network {
         }
         let at = self.later();
         self.with(peer, |peer| {
-            let at = peer.inbox.back().map_or(at, |(last, _)| at.max(*last));
+            let at = peer.arriving.back().map_or(at, |(last, _)| at.max(*last));
             peer.end_at = Some(at);
             peer.edges.push(at);
         });
@@ -461,7 +461,7 @@ impl Network {
         self.with(id, |endpoint| {
             endpoint.closed = true;
             (endpoint.watched, endpoint.set) = (None, None);
-            endpoint.inbox.clear();
+            endpoint.arriving.clear();
         });
     }
 }

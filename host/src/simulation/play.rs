@@ -150,11 +150,11 @@ impl Scene {
         }
         let now = self.now.get();
         let proxy = &mut self.proxies[which];
-        let woken = !self.shared.inboxes.is_empty() && proxy.epoll.is_ready();
+        let woken = !self.shared.queues.is_empty() && proxy.epoll.is_ready();
         let asleep = proxy.sleeps_until.is_some_and(|until| now < until) && !woken;
         // A message wakes it, too; the eventfd says so.
         let notified =
-            || rustix::io::read(&self.shared.inboxes[which].waker, &mut [0_u8; 8]).is_ok();
+            || rustix::io::read(&self.shared.queues[which].waker, &mut [0_u8; 8]).is_ok();
         if proxy.ended || now < proxy.stalls_until || (asleep && !notified()) {
             return Ok(());
         }

@@ -12,7 +12,7 @@ use gpunet_device::abi::errno::Errno;
 use super::board::{self, Board};
 use super::kernels::Work;
 use super::owners::Role;
-use super::scene::{PATIENCE_NS, RING, Scene};
+use super::scene::{RING, Scene, TIMEOUT_NS};
 use super::workers::Duty;
 use crate::pool::Account;
 use crate::proxy::entry::{Entry, Owner, Wishes};
@@ -21,7 +21,7 @@ use crate::proxy::stream::StreamPhase;
 use crate::transport::{Endpoint, RingRegion, Transferred};
 
 /// How long closed sockets may take to go, and a socket to come back.
-const SETTLE_NS: u64 = 1_000_000_000;
+const DRAIN_NS: u64 = 1_000_000_000;
 /// Connections that may wait for a kernel.
 pub(super) const BACKLOG: u32 = 4;
 
@@ -55,7 +55,7 @@ enum Stage {
     /// Launches of that act begin and end, since then.
     Act(usize, u64),
     /// No launch runs: what they left goes, until then at the latest.
-    Settles(u64),
+    Drains(u64),
     /// Sockets come back.
     TakesBack,
 }
@@ -144,7 +144,7 @@ impl Scene {
             let shared = &scene.shared;
             let handle = shared.pool.take_handle(Account::Own).map_err(fail)?;
             let index = shared.index(handle);
-            let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: PATIENCE_NS };
+            let wishes = Wishes { receive_ring: RING, send_ring: RING, timeout_ns: TIMEOUT_NS };
             let mut made = Entry::new(handle, index, Owner::Host, wishes, Some(socket));
             if listens {
                 let word = shared.memory.receive_head(index).load();
@@ -186,11 +186,11 @@ impl Program {
                 let mine = self.planned.iter().filter(|planned| planned.act == act);
                 let begun = mine.clone().all(|planned| planned.kernel.is_some());
                 if act == 0 && begun && scene.all_over() {
-                    self.stage = Stage::Settles(now + SETTLE_NS);
+                    self.stage = Stage::Drains(now + DRAIN_NS);
                 }
                 Ok(())
             }
-            Stage::Settles(deadline_ns) => {
+            Stage::Drains(deadline_ns) => {
                 let waiting = scene.shared.waiting().len();
                 let expected = 1 + self.board.len() + waiting;
                 let (sockets, _) = scene.shared.pool.usage();
@@ -255,7 +255,7 @@ impl Program {
 
     /// Asks for some of the sockets that launches have left to it.
     fn begin_taking_back(&mut self, scene: &mut Scene) {
-        let deadline_ns = scene.now.get() + SETTLE_NS;
+        let deadline_ns = scene.now.get() + DRAIN_NS;
         let mut stay = Vec::new();
         while let Some(entry) = self.board.take(|_| true) {
             if scene.draw.one_in(2) {

@@ -141,7 +141,7 @@ mod tests {
             change: 1,
             receive: ring(0),
             send: ring(4096),
-            patience_ns: 0,
+            timeout_ns: 0,
             inboxes: None,
         };
         (Handle::new(0, slot, 1), descriptor)

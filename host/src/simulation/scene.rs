@@ -24,7 +24,7 @@ use crate::pool::Pool;
 use crate::proxy::drain::Drain;
 use crate::proxy::rounds::{Next, Rounds};
 use crate::proxy::shard::Shard;
-use crate::proxy::shared::{Inbox, RunningLaunches, Shared};
+use crate::proxy::shared::{MessageQueue, RunningLaunches, Shared};
 use crate::proxy::statistics::Counters;
 use crate::proxy::thread::Control;
 use crate::settings::config::Config;
@@ -35,7 +35,7 @@ use crate::transport::{TransportChoice, Transports};
 /// Smallest ring, so that streams wrap.
 pub(super) const RING: u32 = 4096;
 /// How long a call may wait.
-pub(super) const PATIENCE_NS: u64 = 4_000_000_000;
+pub(super) const TIMEOUT_NS: u64 = 4_000_000_000;
 /// Peers that connect to the kernels.
 pub(super) const MOST_PEERS: u64 = 4;
 /// GPU memory for p2p streams.
@@ -244,7 +244,7 @@ impl Scene {
         let options =
             EmulatedOptions { seed: Some(0), clock: Some(clock), ..EmulatedOptions::default() };
         let gpu = Gpu::open(GpuChoice::Emulated(options)).map_err(|error| fail(&error))?;
-        let silence_ns = 2_000_000_000;
+        let heartbeat_timeout_ns = 2_000_000_000;
         let words =
             HostControl::new(&gpu, &layout, ControlMemory::Host).map_err(|error| fail(&error))?;
         let window = gpu.arena_window().map_err(|error| fail(&error))?;
@@ -255,7 +255,7 @@ impl Scene {
             ring_bytes as usize,
             false,
             p2p.then_some(&window),
-            silence_ns,
+            heartbeat_timeout_ns,
         )
         .map_err(|error| fail(&error))?;
         let network = Network::new(now.clone(), draw.split()).map_err(|error| fail(&error))?;
@@ -310,21 +310,21 @@ impl Scene {
             send_ring: RING,
             unaccepted: 16,
             reserved: 0,
-            patience_ns: PATIENCE_NS,
-            silence_ns,
+            timeout_ns: TIMEOUT_NS,
+            heartbeat_timeout_ns,
             linger_ns: 100_000_000,
             shutdown_ns: 100_000_000,
             spin_ns: draw.of(&[0, 20_000, 1_000_000]),
-            nap_ns: 50_000,
-            rest_ns: 10_000_000,
+            idle_sleep_ns: 50_000,
+            longest_sleep_ns: 10_000_000,
         };
-        let mut inboxes = Vec::new();
+        let mut queues = Vec::new();
         let mut receivers = Vec::new();
         for _ in 0..shards {
             let (sender, receiver) = mpsc::channel();
             let waker = rustix::event::eventfd(0, rustix::event::EventfdFlags::NONBLOCK)
                 .map_err(|error| fail(&error))?;
-            inboxes.push(Inbox { sender, waker });
+            queues.push(MessageQueue { sender, waker });
             receivers.push(receiver);
         }
         let (print, _lines) = mpsc::sync_channel(1);
@@ -334,7 +334,7 @@ impl Scene {
             config,
             policy: Policy::open(),
             transports,
-            inboxes,
+            queues,
             launches: RunningLaunches::default(),
             drain: Drain::default(),
             waiting: Mutex::default(),

@@ -25,7 +25,7 @@ pub(super) struct Ending {
 enum Phase {
     /// The supervisor's thread has not told the proxies yet; it does so then.
     Begins(u64),
-    /// They have been told to settle their listeners, or to close the launch's sockets, and answer.
+    /// They have been told to commit what was accepted, or to close the launch's sockets, and answer.
     Notified { closes: bool, done: mpsc::Receiver<()>, answers: usize, deadline_ns: u64 },
 }
 
@@ -80,7 +80,7 @@ impl Scene {
             return Ok(());
         };
         let (kernel, last, now) = (ending.kernel, ending.last, self.now.get());
-        let shards = self.shared.inboxes.len();
+        let shards = self.shared.queues.len();
         match &mut ending.phase {
             Phase::Begins(at) if now < *at => return Ok(()),
             Phase::Begins(_) => {
@@ -123,11 +123,11 @@ impl Scene {
     fn tell_all(&mut self, kernel: usize, last: bool, closes: bool) {
         let (sender, done) = mpsc::channel();
         let launch = self.kernels[kernel].slot;
-        for shard in 0..self.shared.inboxes.len() {
+        for shard in 0..self.shared.queues.len() {
             let done = sender.clone();
             let message = match closes {
                 true => Message::LaunchEnded { launch, last, done },
-                false => Message::Settle(done),
+                false => Message::CommitAccepts(done),
             };
             self.shared.tell(shard, message);
         }

@@ -100,7 +100,7 @@ fn try_dead<G: Group>(on: On<G>, plan: &Plan, board: &Board) {
 fn idle<G: Group>(on: On<G>, plan: &Plan) -> Result<(), Errno> {
     let poller = Poller::new(on)?;
     let events = plan.buffer().cast::<Event>();
-    match plan.timed(on, "wait", || poller.wait(events, plan.patience_ns / 100)) {
+    match plan.timed(on, "wait", || poller.wait(events, plan.timeout_ns / 100)) {
         Err(Errno::ECANCELED | Errno::ETIMEDOUT) => Ok(()),
         Err(errno) => Err(errno),
         Ok(events) => {

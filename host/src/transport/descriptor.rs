@@ -20,7 +20,7 @@ use super::unix::BoundPath;
 use super::{
     Acceptor, Connector, Direction, Socket, Stream, SystemSocket, Transferred, Transport, tcp,
 };
-use crate::memory::Window;
+use crate::memory::RingSlice;
 
 /// A socket of the system.
 pub(super) struct Descriptor {
@@ -97,12 +97,12 @@ impl Descriptor {
         if self.domain == Domain::Unix { Err(Errno::EOPNOTSUPP) } else { Ok(()) }
     }
 
-    /// One system call on the pieces of a window; the plain one for one piece.
-    fn transfer(&self, window: &Window, direction: Direction) -> Result<usize, Errno> {
+    /// One system call on the pieces of a slice; the plain one for one piece.
+    fn transfer(&self, slice: &RingSlice, direction: Direction) -> Result<usize, Errno> {
         let fd = self.socket.as_raw_fd();
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        let [(first, length), (_, rest)] = window.pieces();
-        let mut pieces = window
+        let [(first, length), (_, rest)] = slice.pieces();
+        let mut pieces = slice
             .pieces()
             .map(|(address, length)| libc::iovec { iov_base: address.cast(), iov_len: length });
         // SAFETY: a message header of zeros is a valid empty one.
@@ -110,7 +110,7 @@ impl Descriptor {
         header.msg_iov = pieces.as_mut_ptr();
         header.msg_iovlen = pieces.len();
         loop {
-            // SAFETY: the pieces lie in ring memory (`Memory::window`), and the header names them;
+            // SAFETY: the pieces lie in ring memory (`Memory::slice`), and the header names them;
             // the system reads or writes them as bytes.
             let transferred = unsafe {
                 match (direction, rest) {
@@ -310,8 +310,8 @@ impl Stream for Descriptor {
         name(&check(self.socket.peer_addr())?)
     }
 
-    fn receive(&mut self, window: &Window) -> Result<Transferred, Errno> {
-        match self.transfer(window, Direction::Receive) {
+    fn receive(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
+        match self.transfer(slice, Direction::Receive) {
             Ok(0) => Ok(Transferred::End),
             Ok(bytes) => Ok(Transferred::Bytes(bytes)),
             Err(Errno::EAGAIN) => Ok(Transferred::Later),
@@ -319,8 +319,8 @@ impl Stream for Descriptor {
         }
     }
 
-    fn send(&mut self, window: &Window) -> Result<Transferred, Errno> {
-        match self.transfer(window, Direction::Send) {
+    fn send(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
+        match self.transfer(slice, Direction::Send) {
             Ok(0) | Err(Errno::EAGAIN) => Ok(Transferred::Later),
             Ok(bytes) => Ok(Transferred::Bytes(bytes)),
             Err(error) => Err(error),

@@ -15,7 +15,7 @@ use super::{
     Acceptor, Direction, P2pControl, RingRegion, RingSizes, Rings, Stream, SystemSocket,
     Transferred, TransportChoice, TransportNames,
 };
-use crate::memory::Window;
+use crate::memory::RingSlice;
 
 enum State {
     Unconnected(Box<Unconnected>),
@@ -288,8 +288,8 @@ impl Endpoint {
     }
 
     /// See [`Stream::receive`].
-    pub(crate) fn receive(&mut self, window: &Window) -> Result<Transferred, Errno> {
-        self.now_mut()?.receive(window)
+    pub(crate) fn receive(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
+        self.now_mut()?.receive(slice)
     }
 
     /// See [`Stream::peek`].
@@ -303,8 +303,8 @@ impl Endpoint {
     }
 
     /// See [`Stream::send`].
-    pub(crate) fn send(&mut self, window: &Window) -> Result<Transferred, Errno> {
-        self.now_mut()?.send(window)
+    pub(crate) fn send(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
+        self.now_mut()?.send(slice)
     }
 
     /// See [`Stream::discard`].

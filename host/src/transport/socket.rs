@@ -8,7 +8,7 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 
 use super::{Direction, RingRegion, RingSizes, Rings, Transferred, Transport};
-use crate::memory::Window;
+use crate::memory::RingSlice;
 
 /// What connectors, acceptors and streams have in common.
 pub(crate) trait Socket: Send {
@@ -110,10 +110,10 @@ pub(crate) trait Stream: Socket {
     }
 
     /// Receives into ring memory.
-    fn receive(&mut self, window: &Window) -> Result<Transferred, Errno>;
+    fn receive(&mut self, slice: &RingSlice) -> Result<Transferred, Errno>;
 
     /// Sends from ring memory.
-    fn send(&mut self, window: &Window) -> Result<Transferred, Errno>;
+    fn send(&mut self, slice: &RingSlice) -> Result<Transferred, Errno>;
 
     /// Whether bytes are there to be received, or the end, without receiving any.
     fn peek(&mut self) -> Result<Transferred, Errno> {
@@ -138,7 +138,7 @@ pub(crate) trait Stream: Socket {
     }
 
     /// Whether bytes reach the ring and leave it by themselves: `receive` and `send` only say how
-    /// many did. Windows then begin where the last one's bytes ended.
+    /// many did. Slices then begin where the last one's bytes ended.
     fn places_bytes(&self) -> bool {
         false
     }

@@ -78,7 +78,7 @@ enum Command {
     Streams(suite::streams::Options),
     /// Suite: a matrix multiplication with calls between its tiles and in its loop
     Sgemm(suite::sgemm::Options),
-    /// Suite: very many connections: round trips beside passive ones, silence, short ones, memory
+    /// Suite: very many connections: round trips beside passive ones, a quiet net, short ones, memory
     Scale(suite::scale::Options),
     /// The clients' process of `scale`, which starts it
     #[command(hide = true)]

@@ -117,7 +117,7 @@ mod tests {
             most_down: 5,
             most_tail: 6,
             ending: 0,
-            patience_ns: 8,
+            timeout_ns: 8,
         };
         let text = terms.to_words().map(|word| word.to_string()).join(",");
         assert_eq!(parse_terms(&text).unwrap().to_words(), terms.to_words());

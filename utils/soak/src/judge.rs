@@ -130,13 +130,13 @@ impl Case<'_> {
     }
 
     fn judge_time(&self, who: &str, side: &Side, faults: &mut Vec<Fault>) {
-        let patience = Duration::from_nanos(self.talk.terms.patience_ns);
+        let timeout = Duration::from_nanos(self.talk.terms.timeout_ns);
         if let Some(longest) = side.longest_ns
-            && longest > nanoseconds(patience + MARGIN)
+            && longest > nanoseconds(timeout + MARGIN)
         {
             let longest = Duration::from_nanos(longest);
             faults.push(Fault::Hung(format!(
-                "{}: a call of the {who} took {longest:?}, its time-out is {patience:?}",
+                "{}: a call of the {who} took {longest:?}, its time-out is {timeout:?}",
                 self.name
             )));
         } else if side.end == End::TimedOut && !self.may_time_out(side) {
@@ -230,7 +230,7 @@ mod tests {
             most_down: 50,
             most_tail: 0,
             ending: CALLER_ENDS,
-            patience_ns: nanoseconds(PATIENCE),
+            timeout_ns: nanoseconds(PATIENCE),
         };
         Talk { terms, fate, ring: 4096, omits: None }
     }

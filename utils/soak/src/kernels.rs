@@ -46,7 +46,7 @@ impl Kernels {
             kind: ANSWERS,
             first: 0,
             count: 0,
-            patience_ns: nanoseconds(PATIENCE),
+            timeout_ns: nanoseconds(PATIENCE),
             in_rings: layout.in_rings.into(),
             stall_ns: nanoseconds(stall),
         };
@@ -63,7 +63,7 @@ impl Kernels {
                 kind: CALLS,
                 first: group * each,
                 count: all.saturating_sub(group * each).min(each),
-                patience_ns: nanoseconds(PATIENCE),
+                timeout_ns: nanoseconds(PATIENCE),
                 in_rings: layout.in_rings.into(),
                 stall_ns: 0,
             })

@@ -156,7 +156,7 @@ impl Talk {
         {
             terms.seed = draw.next() >> 32;
         }
-        terms.patience_ns = nanoseconds(milliseconds(draw, 20, 300));
+        terms.timeout_ns = nanoseconds(milliseconds(draw, 20, 300));
         self.fate = Fate::Broken(Break::Deafness, draw.between(0, 5000));
     }
 
@@ -255,7 +255,7 @@ impl Plan {
             talk.terms.most_up = 5000;
             talk.terms.most_down = 5000;
             talk.terms.ending = CALLER_ENDS;
-            talk.terms.patience_ns = nanoseconds(Duration::from_millis(300));
+            talk.terms.timeout_ns = nanoseconds(Duration::from_millis(300));
         }
         plan
     }
@@ -328,7 +328,7 @@ fn talk(draw: &mut Draw, place: u64, pairing: Pairing, upset: Option<Upset>, loa
         most_down,
         most_tail: length(draw, load.bytes),
         ending: draw.pick([CALLER_ENDS, ANSWERER_ENDS, HALF_CLOSE, GONE]),
-        patience_ns: nanoseconds(PATIENCE),
+        timeout_ns: nanoseconds(PATIENCE),
     };
     let fate = if pairing == Pairing::Kernels || draw.once_in(2) {
         Fate::Orderly
@@ -371,7 +371,7 @@ fn talk(draw: &mut Draw, place: u64, pairing: Pairing, upset: Option<Upset>, loa
             let sends = if pairing == Pairing::KernelsCall { down } else { up };
             talk.fate = Fate::Broken(how, draw.between(0, sends - 1));
             if how == Break::Silence {
-                talk.terms.patience_ns = nanoseconds(milliseconds(draw, 20, 300));
+                talk.terms.timeout_ns = nanoseconds(milliseconds(draw, 20, 300));
             }
         }
         _ => {}

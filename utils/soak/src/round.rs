@@ -166,7 +166,7 @@ impl Round<'_> {
             most_down: 0,
             most_tail: 0,
             ending: QUIT,
-            patience_ns: 1,
+            timeout_ns: 1,
         };
         for _ in 0..groups {
             let stream = Stream::connect(at).context("telling a group to quit")?;

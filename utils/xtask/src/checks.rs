@@ -92,7 +92,7 @@ pub(crate) const QUICK_STEPS: &[Step] = &[
 ];
 
 /// Themes of the end-to-end suite that `--quick` runs.
-const QUICK_THEMES: &[&str] = &["streams::", "endings::", "polls::", "windows::", "refusals::"];
+const QUICK_THEMES: &[&str] = &["streams::", "endings::", "polls::", "ring_slices::", "refusals::"];
 
 /// Much longer than the tests of a step take, of which one compiles a project of its own; a test that
 /// hangs must not hang the whole run.

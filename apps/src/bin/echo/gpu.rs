@@ -113,7 +113,7 @@ impl GpuEnd {
             bytes,
             seed: SEED,
             ring: u64::from(self.settings.ring),
-            patience_ns: timeout.as_nanos() as u64,
+            timeout_ns: timeout.as_nanos() as u64,
         }
     }
 

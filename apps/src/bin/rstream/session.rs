@@ -114,7 +114,7 @@ impl Talks<'_> {
         let session = Session {
             server: if let Role::Client(server) = self.role { server } else { nowhere },
             ring: u64::from(options.buffer),
-            patience_ns: options.timeout.as_nanos() as u64,
+            timeout_ns: options.timeout.as_nanos() as u64,
             mode: options.mode(),
             verify: u64::from(options.verify()),
             sent: before.map_or(0, |outcome| outcome.sent),

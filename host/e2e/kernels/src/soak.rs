@@ -64,7 +64,7 @@ kernel_arg! {
         /// One of [`CALLER_ENDS`] and its siblings.
         pub ending: u64,
         /// How long one call of a kernel may wait, nanoseconds.
-        pub patience_ns: u64,
+        pub timeout_ns: u64,
     }
 }
 
@@ -112,18 +112,18 @@ impl Terms {
     /// As they go over the wire, little endian.
     #[inline(always)]
     pub const fn to_words(&self) -> [u64; TERMS_BYTES / 8] {
-        let Self { place, seed, turns, most_up, most_down, most_tail, ending, patience_ns } = *self;
-        [MAGIC, place, seed, turns, most_up, most_down, most_tail, ending, patience_ns]
+        let Self { place, seed, turns, most_up, most_down, most_tail, ending, timeout_ns } = *self;
+        [MAGIC, place, seed, turns, most_up, most_down, most_tail, ending, timeout_ns]
     }
 
     /// From the wire; none when they are no terms.
     #[inline(always)]
     pub const fn from_words(words: [u64; TERMS_BYTES / 8]) -> Option<Self> {
-        let [magic, place, seed, turns, most_up, most_down, most_tail, ending, patience_ns] = words;
+        let [magic, place, seed, turns, most_up, most_down, most_tail, ending, timeout_ns] = words;
         if magic != MAGIC {
             return None;
         }
-        Some(Self { place, seed, turns, most_up, most_down, most_tail, ending, patience_ns })
+        Some(Self { place, seed, turns, most_up, most_down, most_tail, ending, timeout_ns })
     }
 }
 
@@ -156,7 +156,7 @@ kernel_arg! {
         /// How many calls it has.
         pub count: u64,
         /// How long the terms of a connection may take to come, nanoseconds.
-        pub patience_ns: u64,
+        pub timeout_ns: u64,
         /// Not 0: bytes are read and written in the rings themselves.
         pub in_rings: u64,
         /// For the self-check: how long the first receive of a connection takes, whatever comes.
@@ -283,15 +283,15 @@ fn call_all<G: Group>(on: On<G>, work: &Work, duty: &Duty, buffer: SharedBuf) ->
 #[inline(always)]
 fn connect<G: Group>(on: On<G>, call: &Call) -> Result<Stream<G>, Errno> {
     let stream = Stream::connect_with_rings(on, &call.to, call.ring, call.ring)?;
-    limit(&stream, call.terms.patience_ns)?;
+    limit(&stream, call.terms.timeout_ns)?;
     Ok(stream)
 }
 
 /// Limits how long a call on the stream may wait.
 #[inline(always)]
-fn limit<G: Group>(stream: &Stream<G>, patience_ns: u64) -> Result<(), Errno> {
-    stream.set_read_timeout(patience_ns)?;
-    stream.set_write_timeout(patience_ns)
+fn limit<G: Group>(stream: &Stream<G>, timeout_ns: u64) -> Result<(), Errno> {
+    stream.set_read_timeout(timeout_ns)?;
+    stream.set_write_timeout(timeout_ns)
 }
 
 /// Answers one connection after the other until it is told to quit, or to stop.
@@ -336,14 +336,14 @@ fn greet<G: Group>(
     duty: &Duty,
     buffer: SharedBuf,
 ) -> Result<Option<Terms>, Errno> {
-    limit(stream, duty.patience_ns)?;
+    limit(stream, duty.timeout_ns)?;
     stream.read_exact(buffer.first(TERMS_BYTES))?;
     let words = buffer.cast::<u64>();
     let terms = Terms::from_words(core::array::from_fn(|at| words.get(at).unwrap_or(0)));
     // All threads have read the terms before the buffer takes something else.
     group.barrier();
     if let Some(terms) = &terms {
-        limit(stream, terms.patience_ns)?;
+        limit(stream, terms.timeout_ns)?;
     }
     Ok(terms)
 }

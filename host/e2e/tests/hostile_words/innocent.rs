@@ -37,7 +37,7 @@ pub(crate) struct Innocents<'n> {
 
 impl<'n> Innocents<'n> {
     /// Starts them; each byte comes back within so long.
-    pub(crate) fn start(net: &'n Net, patience: Duration) -> Self {
+    pub(crate) fn start(net: &'n Net, timeout: Duration) -> Self {
         let order = Arc::new(Order {
             what: AtomicU32::new(RUN),
             rounds: Default::default(),
@@ -57,7 +57,7 @@ impl<'n> Innocents<'n> {
             threads.push(std::thread::spawn(move || {
                 let far = peer::connect(address);
                 if let peer::Stream::Tcp(far) = &far {
-                    far.set_read_timeout(Some(patience)).expect("a time-out can be set");
+                    far.set_read_timeout(Some(timeout)).expect("a time-out can be set");
                 }
                 drive(far, length, at, &order)
             }));

@@ -308,7 +308,7 @@ impl Drop for Mapped {
         // Also where the context is lost: the memory may be another process's.
         let _ = self.context.bind();
         // SAFETY: mapped by `new`, and no kernel touches it any more: those that knew it have
-        // ended (the quarantine), or it has rested (`Arena::rest`).
+        // ended (the deferred free), or it may be freed all the same (`Arena::allow_free`).
         if let Err(failed) = unsafe { call!(cuMemUnmap(self.address(), self.place.bytes())) } {
             self.place.abandon();
             tracing::warn!(error = failed.line(), "an arena was not unmapped");

@@ -17,7 +17,7 @@ use cudarc::driver::sys::{
 
 use super::super::ledger::{Ledger, Ticket};
 use super::super::memory::{Given, Owner};
-use super::super::{GpuError, KernelError, RemoteWrites, quarantine};
+use super::super::{GpuError, KernelError, RemoteWrites, deferred_free};
 use super::arena::Sharing;
 use super::copier::Copier;
 use super::driver::{self, Failed, call};
@@ -232,7 +232,7 @@ impl Context {
         for memory in state.ledger.exhume() {
             self.free(memory);
         }
-        quarantine::release();
+        deferred_free::release();
     }
 
     /// What a kernel is told whose event the driver answers with an error. The driver says that

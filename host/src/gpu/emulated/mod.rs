@@ -33,7 +33,7 @@ use super::ledger::{Ledger, MAX_KERNELS, Ticket};
 use super::memory::{Given, Mapping, Owner, copy_from_shared, copy_to_shared};
 use super::{
     Arena, ArenaWindow, Backend, DeviceMemory, EmulatedOptions, Entry, GpuError, GpuInfo, GpuKind,
-    HostMemory, KernelError, LaunchSpec, Module, RemoteWrites, Running, quarantine,
+    HostMemory, KernelError, LaunchSpec, Module, RemoteWrites, Running, deferred_free,
 };
 use arena::Pages;
 use stack::Stacks;
@@ -361,7 +361,7 @@ impl Launch {
             ledger.exhume()
         };
         drop(free);
-        quarantine::release();
+        deferred_free::release();
         lock(&self.progress).ended = true;
         self.ended.notify_all();
     }

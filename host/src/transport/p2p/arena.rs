@@ -75,11 +75,11 @@ struct Kept<T> {
 
 /// So long a kernel may look at memory of a socket that was closed in order: far longer than a call
 /// takes between its look at the socket and its look at the memory.
-const REST: Duration =
+const FREE_DELAY: Duration =
     if cfg!(test) { Duration::from_millis(500) } else { Duration::from_secs(10) };
 
 /// So long it waits for the next stream with the same peer, also where no kernel runs: else a peer
-/// whose kernels run on, and which keeps what was offered to it while it rests, would be offered
+/// whose kernels run on, and which keeps what was offered to it for that long, would be offered
 /// other memory by every launch, and have no room left after some of them.
 const KEEP: Duration = if cfg!(test) { Duration::from_millis(250) } else { Duration::from_secs(1) };
 
@@ -101,7 +101,7 @@ impl<T> Kept<T> {
     }
 
     /// Whether it is to be kept: for the next stream, and until all kernels have ended that ran when
-    /// it became idle, or it has rested where all its streams were closed in order.
+    /// it became idle, or the delay is over where all its streams were closed in order.
     fn is_needed(&mut self) -> bool
     where
         T: Home,
@@ -118,10 +118,10 @@ impl<T> Kept<T> {
             return false;
         }
         let arena = self.it.arena();
-        if arena.is_abandoned() || self.it.is_shared() || since.elapsed() < REST {
+        if arena.is_abandoned() || self.it.is_shared() || since.elapsed() < FREE_DELAY {
             return true;
         }
-        arena.rest();
+        arena.allow_free();
         false
     }
 }
@@ -363,7 +363,7 @@ mod tests {
             drop(inbox);
             arenas.tidy();
             assert!(arenas.free_bytes() < whole, "it is kept for a while");
-            std::thread::sleep(2 * REST);
+            std::thread::sleep(2 * FREE_DELAY);
             arenas.tidy();
             assert_eq!(arenas.free_bytes() < whole, abandoned);
         }

@@ -20,7 +20,7 @@ use super::inbox::{Inbox, Outbox};
 use super::message::Message;
 use super::names::Names;
 use crate::gpu::Moment;
-use crate::memory::Window;
+use crate::memory::RingSlice;
 
 /// Messages received in one turn, so that other sockets get theirs.
 const A_TURN: usize = 64;
@@ -234,11 +234,11 @@ impl Stream for P2pStream {
         Some(self)
     }
 
-    fn receive(&mut self, _: &Window) -> Result<Transferred, Errno> {
+    fn receive(&mut self, _: &RingSlice) -> Result<Transferred, Errno> {
         Ok(Transferred::Later)
     }
 
-    fn send(&mut self, _: &Window) -> Result<Transferred, Errno> {
+    fn send(&mut self, _: &RingSlice) -> Result<Transferred, Errno> {
         Ok(Transferred::Later)
     }
 

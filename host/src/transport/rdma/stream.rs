@@ -13,7 +13,7 @@ use super::super::{Direction, Placement, Rings, Socket, Stream, Transferred, Tra
 use super::options::RdmaOptions;
 use super::prepared::Prepared;
 use super::{Rdma, errno};
-use crate::memory::Window;
+use crate::memory::RingSlice;
 
 enum Link {
     /// A peer's request, which waits for rings.
@@ -225,7 +225,7 @@ impl Stream for RdmaStream {
         self.busy || of_it
     }
 
-    fn receive(&mut self, window: &Window) -> Result<Transferred, Errno> {
+    fn receive(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
         let reported = self.reported_received;
         let in_gpu_memory = self.placement != Placement::Bounce;
         let (connection, progressed) = self.progress_unless(|it| it.arrived() != reported)?;
@@ -238,7 +238,7 @@ impl Stream for RdmaStream {
             (0, Ok(Next::Again)) => Ok(Transferred::Bytes(0)),
             (0, Ok(Next::Wait)) => Ok(Transferred::Later),
             (new, _) => {
-                let bytes = new.min(window.len() as u64);
+                let bytes = new.min(slice.len() as u64);
                 if in_gpu_memory {
                     self.rdma.flush()?;
                 }
@@ -266,10 +266,10 @@ impl Stream for RdmaStream {
         self.offered - self.reported_sent
     }
 
-    fn send(&mut self, window: &Window) -> Result<Transferred, Errno> {
+    fn send(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
         let reported = self.reported_sent;
-        // The window begins behind what was reported; what is under way may reach beyond a smaller one.
-        let tail = self.offered.max(reported + window.len() as u64);
+        // The slice begins behind what was reported; what is under way may reach beyond a smaller one.
+        let tail = self.offered.max(reported + slice.len() as u64);
         self.offered = tail;
         self.connection()?.offer(tail).map_err(|error| errno(&error))?;
         // Not only for bytes: nobody receives any more where the peer has ended its stream.
@@ -278,7 +278,7 @@ impl Stream for RdmaStream {
             (0, Ok(_)) => Ok(Transferred::Later),
             (0, Err(error)) => Err(errno(&error)),
             (bytes, _) => {
-                let bytes = bytes.min(window.len() as u64);
+                let bytes = bytes.min(slice.len() as u64);
                 self.reported_sent += bytes;
                 Ok(Transferred::Bytes(bytes as usize))
             }

@@ -62,7 +62,7 @@ pub const SOCKETS: usize = 1;
 /// In a report: requests that were answered.
 pub const ANSWERS: usize = 2;
 /// In a report: requests that were waited for in vain.
-pub const SILENCE: usize = 3;
+pub const UNANSWERED: usize = 3;
 
 kernels! {
     /// Spoils the words of its own sockets and request slots; one thread a block.
@@ -99,7 +99,7 @@ kernels! {
             let slot = slot::Slot::at(net, &attack, shard * layout.request_slots as usize);
             // A number that stands nowhere, whatever was written before.
             let answered = slot.ask_time(net, rng.next() | 1 << 40, attack.limit_ns);
-            let at = if answered { ANSWERS } else { SILENCE };
+            let at = if answered { ANSWERS } else { UNANSWERED };
             attack.reports.set(at, attack.reports.get(at).unwrap_or(0) + 1);
         }
     }

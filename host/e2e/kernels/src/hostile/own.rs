@@ -12,7 +12,7 @@ use gpunet_pattern::Draw;
 
 use super::mutate::{self, How, Mutation, What};
 use super::slot::Slot;
-use super::{ANSWERS, Attack, Past, REPORT, SILENCE, SOCKETS, WORDS, begin, word};
+use super::{ANSWERS, Attack, Past, REPORT, SOCKETS, UNANSWERED, WORDS, begin, word};
 
 /// Sockets that an attacking block has at a time.
 const OWN: usize = 8;
@@ -179,7 +179,7 @@ impl Attacker<'_> {
     }
 
     fn count(&mut self, answered: bool) {
-        self.report[if answered { ANSWERS } else { SILENCE }] += 1;
+        self.report[if answered { ANSWERS } else { UNANSWERED }] += 1;
     }
 
     /// Does what a mutation says; how many words were written.

@@ -155,7 +155,7 @@ impl Drop for Pages {
         let (address, bytes) = (self.place.address().cast(), self.place.bytes());
         let flags = NOTHING | MapFlags::FIXED;
         // SAFETY: the place is ours, and no kernel touches it any more: those that knew it have
-        // ended (the quarantine), or it has rested (`Arena::rest`).
+        // ended (the deferred free), or it may be freed all the same (`Arena::allow_free`).
         if let Err(errno) = unsafe { mmap_anonymous(address, bytes, ProtFlags::empty(), flags) } {
             self.place.abandon();
             tracing::warn!(%errno, "an arena was not unmapped");

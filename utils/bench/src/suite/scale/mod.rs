@@ -4,7 +4,7 @@
 //!   active     round trips on some connections of very many, against as many connections alone
 //!   idle, full, watched, owed, lingering, p2p
 //!              round trips on one connection beside very many in that state, against one alone
-//!   quiet      nobody talks: processor time of the net's threads, and the first round trip after a silence
+//!   quiet      nobody talks: processor time of the net's threads, and the first round trip after a pause
 //!   short      very many connections one after the other: what is left of them
 //!   memory     what a connection takes
 //! ```
@@ -85,7 +85,7 @@ pub(crate) struct Options {
     /// Milliseconds after which a batch ends, however many round trips it had
     #[arg(long, default_value_t = 500, value_name = "MS")]
     batch_limit: u64,
-    /// Round trips after a silence [default: 100, quick: 5]
+    /// Round trips after a pause [default: 100, quick: 5]
     #[arg(long)]
     wakes: Option<usize>,
     /// Economy settings: microseconds that a proxy thread polls after the last event
@@ -93,7 +93,7 @@ pub(crate) struct Options {
     economy_spin: u64,
     /// Economy settings: microseconds that it sleeps at a time while kernels run
     #[arg(long, default_value_t = 500, value_name = "US")]
-    economy_nap: u64,
+    economy_sleep: u64,
 }
 
 /// A part of the suite.
@@ -352,7 +352,7 @@ impl Scale<'_> {
 /// Settings of a net that spares the processor.
 fn economy(options: &Options, builder: NetBuilder) -> NetBuilder {
     let us = Duration::from_micros;
-    builder.spin(us(options.economy_spin)).nap(us(options.economy_nap))
+    builder.spin(us(options.economy_spin)).idle_sleep(us(options.economy_sleep))
 }
 
 #[cfg(test)]
