@@ -401,7 +401,7 @@ impl Memory {
     }
 
     /// Puts a packet into a socket's inbox, which stands in the receive ring and begins there.
-    pub(crate) fn put_packet(&self, socket: usize, slice: &RingSlice, begin: u64) {
+    pub(crate) fn write_packet(&self, socket: usize, slice: &RingSlice, begin: u64) {
         let units = self.receive_units(socket);
         let mut bytes = [0; PACKET_BYTES];
         slice.read(&mut bytes);
@@ -455,7 +455,7 @@ impl Memory {
 
     /// The bytes of the packet that a kernel sends, of that length and beginning there, if all of it has
     /// come.
-    pub(crate) fn take_packet(
+    pub(crate) fn read_packet(
         &self,
         socket: usize,
         begin: u64,

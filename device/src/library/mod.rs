@@ -45,9 +45,9 @@ pub(crate) const OWN_NAME: u32 = 0;
 pub(crate) const PEER_NAME: u32 = 1;
 
 /// Which ring `open_slice` and `close_slice` are about: received bytes.
-pub(crate) const RECEIVE_SIDE: u32 = 0;
+pub(crate) const RECEIVE_DIRECTION: u32 = 0;
 /// Space to send from.
-pub(crate) const SEND_SIDE: u32 = 1;
+pub(crate) const SEND_DIRECTION: u32 = 1;
 
 /// Declares or defines the functions of the library, and gives each a generic one to call it by.
 macro_rules! functions {
@@ -130,11 +130,11 @@ functions! {
     receive(handle: u64, to: *mut u8, length: usize, flags: u32) fast_in data;
     /// Copies `length` bytes from one buffer to another, each thread its share.
     copy(from: *const u8, to: *mut u8, length: usize) in data;
-    /// Opens a slice of a ring ([`RECEIVE_SIDE`], [`SEND_SIDE`]) of at least `least` bytes: its span,
+    /// Opens a slice of a ring ([`RECEIVE_DIRECTION`], [`SEND_DIRECTION`]) of at least `least` bytes: its span,
     /// 0 at the end of the stream; where the ring lies is stored at every thread's `ring`.
-    open_slice(handle: u64, side: u32, least: usize, ring: *mut u64) in slice;
+    open_slice(handle: u64, direction: u32, least: usize, ring: *mut u64) in slice;
     /// Publishes that `used` bytes of a slice were used, and closes it.
-    close_slice(handle: u64, side: u32, used: usize) in slice;
+    close_slice(handle: u64, direction: u32, used: usize) in slice;
     /// Sets an option.
     set_option(handle: u64, option: u32, value: u64) in option;
     /// Reads an option.

@@ -81,12 +81,12 @@ fn begin_listen(net: Net, handle: Handle, backlog: i32) -> i64 {
 /// See [`super::accept`].
 #[inline(always)]
 pub(super) unsafe fn accept(net: Net, group: AnyGroup, handle: u64) -> i64 {
-    led(group, || take_accepted(net, Handle(handle)))
+    led(group, || receive_accepted(net, Handle(handle)))
 }
 
 /// The accept ring is a receive ring of 8-byte handles.
 #[inline(never)]
-fn take_accepted(net: Net, handle: Handle) -> i64 {
+fn receive_accepted(net: Net, handle: Handle) -> i64 {
     let socket = match Socket::open(net, handle) {
         Ok(socket) => socket,
         Err(errno) => return errno.negative(),

@@ -186,7 +186,7 @@ fn install(net: Net, handle: Handle) -> i64 {
     let installed = wait_until(net, socket.shard(), deadline, Watch::Stop, || {
         // Acquire: who sees OPEN sees the record.
         let seen = word.load_acquire();
-        if socket.says_in_use(seen) {
+        if socket.is_in_use(seen) {
             return Some(0);
         }
         if bare(seen) == state(handle, CLOSING) {

@@ -248,7 +248,7 @@ impl Socket {
             owner,
             head_seen: Progress(seen),
         };
-        (fetched, differs == 0, self.says_in_use(state))
+        (fetched, differs == 0, self.is_in_use(state))
     }
 
     /// The group that receives.
@@ -272,7 +272,7 @@ impl Socket {
 
     /// Whether that word, read, says that this launch has used the socket and it is open.
     #[inline(always)]
-    pub(super) fn says_in_use(&self, word: u64) -> bool {
+    pub(super) fn is_in_use(&self, word: u64) -> bool {
         let open = state(self.handle, OPEN);
         word == open_in(self.net, self.handle) || (planted(Bug::EpochIgnored) && bare(word) == open)
     }

@@ -75,7 +75,7 @@ proptest! {
     fn text_crosses_as_it_is(text in prop::collection::vec(any::<u8>(), 0..=MAX_TEXT)) {
         let mut request = Request::new(Operation::Print, 0, Handle::NONE, [0; 4]);
         for (at, byte) in text.iter().enumerate() {
-            request.put_text_byte(at, *byte);
+            request.set_text_byte(at, *byte);
         }
         let back: Vec<u8> = (0..text.len()).map(|at| request.text_byte(at)).collect();
         prop_assert_eq!(back, text);

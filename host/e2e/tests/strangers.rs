@@ -49,7 +49,7 @@ fn hello() -> Words {
     words
 }
 
-/// Memory with a ring of 64 KiB behind a mailbox.
+/// Memory with a ring of 64 KiB behind an inbox.
 fn offer() -> Words {
     let mut words = message(OFFER);
     words[4..10].copy_from_slice(&[1, BYTES, 64 << 10, 64 << 10, 0, BASE]);
@@ -314,14 +314,14 @@ fn offer_nonsense(door: &Door) {
         (6, BYTES, "a ring behind the end"),
         (6, u64::MAX - 4095, "a ring that wraps"),
         (6, 64, "a ring that begins anywhere"),
-        (6, 0, "a ring in the mailbox"),
+        (6, 0, "a ring in the inbox"),
         (7, 0, "a ring of nothing"),
         (7, 65_535, "a ring of an odd size"),
         (7, 2 << 20, "a ring larger than all"),
         (7, 1 << 40, "a ring of no size"),
-        (8, BYTES, "a mailbox behind the end"),
-        (8, 100, "a mailbox that begins anywhere"),
-        (8, u64::MAX - 4095, "a mailbox that wraps"),
+        (8, BYTES, "an inbox behind the end"),
+        (8, 100, "an inbox that begins anywhere"),
+        (8, u64::MAX - 4095, "an inbox that wraps"),
         (9, 0, "counters of another kind of stream"),
         (9, BASE + 1, "counters that begin anywhere"),
         (9, 2 * BASE, "counters that end too soon"),

@@ -1,7 +1,7 @@
 //! Which launches of this process run, on all its GPUs, and arenas that were dropped meanwhile.
 //!
 //! A kernel may reach any arena: all lie in one window, and two GPUs may share one. It may do so a
-//! moment after its socket was closed, too, since a poll holds no side of the sockets that it looks
+//! moment after its socket was closed, too, since a poll holds no direction of the sockets that it looks
 //! at. So an arena stays mapped, and its addresses are nobody else's, until every launch has ended
 //! that ran when it was dropped, unless its user knew that none looks there any more
 //! ([`Arena::rest`](super::Arena::rest)): that one does not come here.

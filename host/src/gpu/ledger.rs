@@ -1,7 +1,7 @@
 //! Which kernels run, what share of the GPU they take, and which memory waits for them to end.
 //!
 //! Both backends keep one ledger under their lock. It decides only; no call of a driver or of the
-//! system happens here. Memory that is given back while a kernel runs is buried: the kernel may
+//! system happens here. Memory that is given back while a kernel runs is deferred: the kernel may
 //! still touch it, and on CUDA freeing would wait for the kernel.
 
 use super::{GpuError, deferred_free};
@@ -17,13 +17,13 @@ const WHOLE: u128 = 1 << 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticket(u64);
 
-/// `M` is what is buried.
+/// `M` is what is deferred.
 #[derive(Debug)]
 pub(super) struct Ledger<M> {
     running: Vec<(Ticket, u128)>,
     /// Kernels that may run at once.
     most: usize,
-    buried: Vec<M>,
+    deferred: Vec<M>,
 }
 
 impl<M> Default for Ledger<M> {
@@ -44,7 +44,7 @@ impl<M> Drop for Ledger<M> {
 impl<M> Ledger<M> {
     /// Of a GPU that runs so many kernels at once.
     pub(super) fn new(most: usize) -> Self {
-        Self { running: Vec::new(), most, buried: Vec::new() }
+        Self { running: Vec::new(), most, deferred: Vec::new() }
     }
 
     /// Kernels that run.
@@ -102,21 +102,21 @@ impl<M> Ledger<M> {
     }
 
     /// Takes memory that its owner gave back.
-    pub(super) fn bury(&mut self, memory: M) {
-        self.buried.push(memory);
+    pub(super) fn defer(&mut self, memory: M) {
+        self.deferred.push(memory);
     }
 
-    /// What may be freed now: everything buried when no kernel runs, else nothing. The caller
+    /// What may be freed now: everything deferred when no kernel runs, else nothing. The caller
     /// frees it after leaving the lock.
     #[must_use]
-    pub(super) fn exhume(&mut self) -> Vec<M> {
-        if self.running.is_empty() { std::mem::take(&mut self.buried) } else { Vec::new() }
+    pub(super) fn drain(&mut self) -> Vec<M> {
+        if self.running.is_empty() { std::mem::take(&mut self.deferred) } else { Vec::new() }
     }
 
     /// Pieces that wait.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
-        self.buried.len()
+        self.deferred.len()
     }
 }
 
@@ -127,19 +127,19 @@ mod tests {
     #[test]
     fn memory_waits_for_every_kernel() {
         let mut ledger = Ledger::default();
-        ledger.bury("before");
-        assert_eq!(ledger.exhume(), ["before"]);
+        ledger.defer("before");
+        assert_eq!(ledger.drain(), ["before"]);
         let first = ledger.admit("a", 1, 10).unwrap();
         let second = ledger.admit("b", 1, 10).unwrap();
-        ledger.bury("during");
-        assert!(ledger.exhume().is_empty());
+        ledger.defer("during");
+        assert!(ledger.drain().is_empty());
         ledger.retire(first);
         ledger.retire(first);
-        assert!(ledger.exhume().is_empty());
+        assert!(ledger.drain().is_empty());
         assert_eq!(ledger.waiting(), 1);
         ledger.retire(second);
-        assert_eq!(ledger.exhume(), ["during"]);
-        assert!(ledger.exhume().is_empty());
+        assert_eq!(ledger.drain(), ["during"]);
+        assert!(ledger.drain().is_empty());
     }
 
     #[test]

@@ -128,7 +128,7 @@ impl Net {
         let failed = |errno| NetError::Socket { call: "hand_over", errno };
         let shared = &self.shared;
         let wishes = Wishes::of(&shared.config);
-        let handle = shared.pool.take_handle(Account::Own).map_err(failed)?;
+        let handle = shared.pool.allocate_handle(Account::Own).map_err(failed)?;
         let index = shared.index(handle);
         let mut made = Entry::new(handle, index, Owner::Host, wishes, Some(socket));
         let rings = if let Some(backlog) = backlog {
@@ -137,7 +137,7 @@ impl Net {
             shared.ring(share * 8, word).map(|ring| made.start_listening(shared, ring, share))
         } else {
             made.start_stream(StreamPhase::Open);
-            made.take_rings(shared, Account::Own, RingRegion::Host)
+            made.allocate_rings(shared, Account::Own, RingRegion::Host)
         };
         if let Err(errno) = rings {
             made.give_back(shared);

@@ -105,12 +105,12 @@ impl<'a> Supervisor<'a> {
             for (state, outcome) in ended {
                 self.finish(&state, outcome);
             }
-            self.look_at_gpu();
-            self.look_at_words();
+            self.check_gpu();
+            self.check_memory();
             let busy = control.running.load(Ordering::Acquire) > 0;
             // Threads that have nothing to do sleep longer than some heartbeat timeouts.
             if busy && !is_blind(control) {
-                self.watchdog.look(shared, launches);
+                self.watchdog.check(shared, launches);
             } else {
                 self.watchdog.rest();
             }
@@ -123,7 +123,7 @@ impl<'a> Supervisor<'a> {
 
     /// Sees whether a fault, perhaps of another net's kernel, has ended the GPU's context: no kernel
     /// will serve this net's listeners.
-    fn look_at_gpu(&mut self) {
+    fn check_gpu(&mut self) {
         if self.gpu_lost {
             return;
         }
@@ -136,7 +136,7 @@ impl<'a> Supervisor<'a> {
 
     /// Sees whether the words that kernels poll are still there. Without them the net is of no use;
     /// its kernels are told as far as words reach them, and the process lives on.
-    fn look_at_words(&self) {
+    fn check_memory(&self) {
         if self.control.control_memory_lost.get().is_none() {
             let Err(gone) = check_control_memory(self.shared, self.control) else { return };
             // Before anything else is stored there.
@@ -169,8 +169,8 @@ impl<'a> Supervisor<'a> {
     }
 
     fn hangs(&mut self) -> bool {
-        self.look_at_words();
-        !is_blind(self.control) && self.watchdog.look(self.shared, self.launches)
+        self.check_memory();
+        !is_blind(self.control) && self.watchdog.check(self.shared, self.launches)
     }
 
     /// Closes what the kernel left open, then tells who waits for it.

@@ -48,11 +48,11 @@ impl Watchdog {
 
     /// Looks at all heartbeats, while kernels run; ends the waits of all kernels if a thread
     /// hangs. Whether one does.
-    pub(super) fn look(&mut self, shared: &Shared, launches: &Launches) -> bool {
+    pub(super) fn check(&mut self, shared: &Shared, launches: &Launches) -> bool {
         let gap = self.looked_at.elapsed().min(GAP);
         self.looked_at = Instant::now();
         let beat = |thread| shared.memory.last_beat(thread);
-        let hangs = self.judge(gap, &beat);
+        let hangs = self.check_beats(gap, &beat);
         if hangs {
             for launch in &launches.lock().launches {
                 launch.stop(Errno::ENETDOWN);
@@ -61,7 +61,7 @@ impl Watchdog {
         hangs
     }
 
-    fn judge(&mut self, gap: Duration, beat: &dyn Fn(usize) -> u64) -> bool {
+    fn check_beats(&mut self, gap: Duration, beat: &dyn Fn(usize) -> u64) -> bool {
         for (thread, seen) in self.threads.iter_mut().enumerate() {
             let beat = beat(thread);
             if beat != seen.beat {
@@ -101,7 +101,7 @@ mod tests {
         let mut turn = 0;
         let mut look = |stuck: bool| {
             turn += 1;
-            watchdog.judge(10 * MS, &|thread| if thread == 1 && stuck { 7 } else { turn })
+            watchdog.check_beats(10 * MS, &|thread| if thread == 1 && stuck { 7 } else { turn })
         };
         // The first look sees a new beat.
         assert!(!look(true));
@@ -125,8 +125,8 @@ mod tests {
             looked_at: Instant::now(),
             heartbeat_timeout: SHORTEST_HEARTBEAT_TIMEOUT,
         };
-        assert!(!watchdog.judge(GAP, &|_| 1));
+        assert!(!watchdog.check_beats(GAP, &|_| 1));
         // The supervisor looks twice after a stop, before the thread has had its turn.
-        assert!(!watchdog.judge(GAP, &|_| 1) && !watchdog.judge(GAP, &|_| 1));
+        assert!(!watchdog.check_beats(GAP, &|_| 1) && !watchdog.check_beats(GAP, &|_| 1));
     }
 }

@@ -58,7 +58,7 @@ impl Shard {
         if matches!(entry.role, Role::Listener(_) | Role::Poller(_)) {
             entry.load_head(context);
         }
-        let orphans = entry.take_pending(&context.shared);
+        let orphans = entry.drain_pending(&context.shared);
         let undelivered = match &entry.role {
             Role::Poller(poller) => poller.undelivered(&entry.channel.receive),
             _ => Vec::new(),
@@ -163,7 +163,7 @@ impl Shard {
 
     /// Takes a socket out of table and schedule.
     fn remove(&mut self, handle: Handle) -> Option<Box<Entry>> {
-        let mut entry = self.table.take(handle.slot() as usize)?;
+        let mut entry = self.table.remove(handle.slot() as usize)?;
         self.schedule.forget(&mut entry);
         Some(entry)
     }
@@ -274,7 +274,7 @@ impl Shard {
             self.notify(watch.poller, Notice::unwatched(handle));
         }
         let shared = &self.context.shared;
-        for orphan in entry.take_pending(shared) {
+        for orphan in entry.drain_pending(shared) {
             shared.tell(orphan.shard() as usize, Message::Close(orphan));
         }
         entry.give_back(shared);

@@ -26,7 +26,7 @@ impl Shard {
         let socket = entry.socket.as_mut().ok_or(Errno::EOPNOTSUPP)?;
         socket.wish(wishes.receive_ring, wishes.send_ring);
         let region = socket.region(Some(address))?;
-        entry.take_rings(shared, Account::Own, region)?;
+        entry.allocate_rings(shared, Account::Own, region)?;
         // The kernel gets them when it is connected: another transport may want others, and those of
         // an attempt that fails may be somebody else's next.
         entry.channel.rings_may_change = true;

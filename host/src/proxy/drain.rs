@@ -154,7 +154,7 @@ impl Drain {
             let mut free = ended || left.contains(&socket.handle);
             if !free && now_ns >= socket.due_ns && looked < A_STEP {
                 looked += 1;
-                free = socket.look(shared, now_ns);
+                free = socket.advance(shared, now_ns);
             }
             if free {
                 let shard = socket.handle.shard() as usize;
@@ -189,7 +189,7 @@ enum Found {
 
 impl Draining {
     /// One step further; whether it is free.
-    fn look(&mut self, shared: &Shared, now_ns: u64) -> bool {
+    fn advance(&mut self, shared: &Shared, now_ns: u64) -> bool {
         let index = shared.index(self.handle);
         self.due_ns = now_ns + AGAIN_NS;
         self.looked_at = true;

@@ -303,7 +303,7 @@ impl Entry {
     }
 
     /// Takes both rings of a stream.
-    pub(crate) fn take_rings(
+    pub(crate) fn allocate_rings(
         &mut self,
         shared: &Shared,
         account: Account,
@@ -320,7 +320,7 @@ impl Entry {
         match shared.ring_in(account, region, send, shared.memory.send_tail(index).load()) {
             Ok(ring) => self.channel.send = ring,
             Err(errno) => {
-                shared.pool.give_ring(&self.channel.receive.location);
+                shared.pool.free_ring(&self.channel.receive.location);
                 self.channel.receive = Counted::default();
                 return Err(errno);
             }
@@ -342,16 +342,16 @@ impl Entry {
             limits.land(Direction::Send, sent);
         }
         if std::mem::take(&mut self.counted) {
-            limits.give_socket();
+            limits.release_socket();
         }
-        shared.pool.give_handle(self.handle);
+        shared.pool.free_handle(self.handle);
     }
 
     /// Gives both rings back to the pool.
     pub(crate) fn give_rings(&mut self, shared: &Shared) {
-        shared.pool.give_ring(&self.channel.receive.location);
+        shared.pool.free_ring(&self.channel.receive.location);
         if !planted(Bug::RingLeaked) {
-            shared.pool.give_ring(&self.channel.send.location);
+            shared.pool.free_ring(&self.channel.send.location);
         }
         self.channel.receive = Counted::default();
         self.channel.send = Counted::default();

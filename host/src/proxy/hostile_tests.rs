@@ -83,7 +83,8 @@ impl Harness {
         far.set_nonblocking(true).expect("a socket can");
         let (socket, _) = transport::adopt(near.into()).expect("a stream");
         let mut made = self.make(Owner::Host, Some(socket));
-        made.take_rings(&self.shard.context.shared, Account::Own, RingRegion::Host).expect("rings");
+        made.allocate_rings(&self.shard.context.shared, Account::Own, RingRegion::Host)
+            .expect("rings");
         made.start_stream(StreamPhase::Open);
         (self.adopt(made), far)
     }
@@ -91,7 +92,7 @@ impl Harness {
     /// A connection that is not yet the shard's.
     pub(super) fn make(&self, owner: Owner, socket: Option<Endpoint>) -> Entry {
         let shared = &self.shard.context.shared;
-        let handle = shared.pool.take_handle(Account::Own).expect("a slot");
+        let handle = shared.pool.allocate_handle(Account::Own).expect("a slot");
         let wishes = Wishes { receive_ring: RING, send_ring: RING, timeout_ns: 0 };
         Entry::new(handle, shared.index(handle), owner, wishes, socket)
     }

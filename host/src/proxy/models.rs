@@ -179,11 +179,11 @@ impl Small {
     /// A stream with rings as the pool gives them.
     fn connection(&mut self, wire: &Wire) -> Entry {
         let shared = Arc::clone(&self.shard.context.shared);
-        let handle = shared.pool.take_handle(Account::Own).expect("a slot");
+        let handle = shared.pool.allocate_handle(Account::Own).expect("a slot");
         let socket = Endpoint::stream(Box::new(wire.clone()));
         let index = shared.index(handle);
         let mut made = Entry::new(handle, index, Owner::Host, WISHES, Some(socket));
-        made.take_rings(&shared, Account::Own, RingRegion::Host).expect("rings");
+        made.allocate_rings(&shared, Account::Own, RingRegion::Host).expect("rings");
         made.start_stream(StreamPhase::Open);
         made
     }
@@ -305,8 +305,8 @@ fn packet_out() {
         let handle = small.add(&wire, Phase::Open);
         let net = small.net;
         let host = until_received(small.shard, &wire, 13);
-        channel::put(net, handle, b"abcdefgh").expect("it is open");
-        channel::put(net, handle, b"ijklm").expect("it is open");
+        channel::send_packet(net, handle, b"abcdefgh").expect("it is open");
+        channel::send_packet(net, handle, b"ijklm").expect("it is open");
         host.finish();
         assert_eq!(wire.received(), b"abcdefghijklm");
     });
@@ -326,7 +326,7 @@ fn packet_in() {
         while got.len() < 9 {
             let mut buffer = [0; 8];
             // What has not come as a whole is read from the ring.
-            let mut bytes = channel::take(net, handle, &mut buffer).expect("it is open");
+            let mut bytes = channel::receive_whole(net, handle, &mut buffer).expect("it is open");
             if bytes == 0 {
                 bytes = calls::grecv(net, Thread, handle, &mut buffer[..], 0) as usize;
             }
@@ -420,7 +420,7 @@ fn generation_reuse() {
             // Where the old rings were is somebody else's by now.
             small.shard.finish_closing(u64::MAX / 2, &mut NoEpoll::default());
             for _ in 0..2 {
-                shared.pool.take_ring(Account::Own, RingRegion::Host, 4096, 0).expect("a ring");
+                shared.pool.allocate_ring(Account::Own, RingRegion::Host, 4096, 0).expect("a ring");
             }
             let new = small.add_stream();
             assert_eq!((new.slot(), new.generation()), (old.slot(), old.generation() + 1));

@@ -58,7 +58,7 @@ impl P2pNet {
         let page = |end| (arena.offset() as usize + at(end, 0)) / PAGE_BYTES;
         let shared = Arc::clone(&small.shard.context.shared);
         let ends = [0, 1].map(|end| {
-            let handle = shared.pool.take_handle(Account::Own).expect("a slot");
+            let handle = shared.pool.allocate_handle(Account::Own).expect("a slot");
             let socket = Endpoint::stream(Box::new(Wire::default()));
             let index = shared.index(handle);
             let mut made = Entry::new(handle, index, Owner::Host, WISHES, Some(socket));
@@ -76,7 +76,7 @@ impl P2pNet {
 
 #[test]
 fn what_the_proxy_is_told() {
-    // Two groups send on one stream, one as soon as the other has left the side, and the other end
+    // Two groups send on one stream, one as soon as the other has left the direction, and the other end
     // receives: what was told last is all of it.
     holds(3, &[Weakness::StoreRelease], || {
         let P2pNet { mut small, ends: [near, far], _arena } = P2pNet::new(true);
@@ -121,14 +121,14 @@ fn packets_and_the_ring() {
             channel::rings(net, end).expect("it is open");
         }
         let sender = loom::thread::spawn(move || {
-            channel::put(net, near, &[1, 2, 3]).expect("it is open");
+            channel::send_packet(net, near, &[1, 2, 3]).expect("it is open");
             assert_eq!(calls::gsend(net, Thread, near, &[4, 5][..], 0), 2);
-            channel::put(net, near, &[6, 7]).expect("it is open");
+            channel::send_packet(net, near, &[6, 7]).expect("it is open");
         });
         let mut got: Vec<u8> = Vec::new();
         while got.len() < 7 {
             let mut buffer = [0; 8];
-            let bytes = channel::take(net, far, &mut buffer).expect("it is open");
+            let bytes = channel::receive_whole(net, far, &mut buffer).expect("it is open");
             got.extend(&buffer[..bytes]);
             if bytes == 0 {
                 loom::thread::yield_now();

@@ -133,7 +133,7 @@ fn shard() -> (Shard, Played, Handle) {
         Played(Arc::new(Mutex::new(End { left: false, heard: 0, reported: Vec::new(), progress })));
     let wishes = Wishes { receive_ring: RING, send_ring: RING, timeout_ns: 0 };
     let socket = Endpoint::stream(Box::new(stream.clone()));
-    let handle = shard.context.shared.pool.take_handle(Account::Own).expect("a slot");
+    let handle = shard.context.shared.pool.allocate_handle(Account::Own).expect("a slot");
     let mut connection = Entry::new(handle, 0, Owner::Host, wishes, Some(socket));
     let location = RingLocation { region: WINDOW, offset: 0, capacity: RING, base: BASE };
     connection.channel.receive = Counted::new(location, 0);

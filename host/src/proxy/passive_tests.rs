@@ -157,7 +157,7 @@ impl Harness {
     /// A stream with such a peer, and rings of that size.
     fn stream(&mut self, peer: Fake, ring: u32) -> Handle {
         let shared = Arc::clone(&self.shard.context.shared);
-        let handle = shared.pool.take_handle(Account::Own).expect("a slot");
+        let handle = shared.pool.allocate_handle(Account::Own).expect("a slot");
         let index = shared.index(handle);
         let wishes = Wishes { receive_ring: ring, send_ring: ring, timeout_ns: 0 };
         let peer = Fake { calls: Arc::clone(&self.calls), ..peer };
@@ -170,7 +170,7 @@ impl Harness {
             made.channel.send = Counted::p2p(location, 0);
             made.channel.inboxes = Some(Inboxes { own: 0, peer: 1 });
         } else {
-            made.take_rings(&shared, Account::Own, RingRegion::Host).expect("rings");
+            made.allocate_rings(&shared, Account::Own, RingRegion::Host).expect("rings");
         }
         made.start_stream(StreamPhase::Open);
         made.publish(&shared.memory);

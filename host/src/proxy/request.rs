@@ -116,12 +116,16 @@ impl Shard {
     }
 
     /// A slot for a kernel's socket, if the net's policy lets it have one more.
-    fn take_handle(&self) -> Result<Handle, Errno> {
+    fn allocate_handle(&self) -> Result<Handle, Errno> {
         let limits = &self.context.shared.policy.limits;
-        if !limits.take_socket() {
+        if !limits.acquire_socket() {
             return Err(self.denied("socket", Handle::NONE, &SocketAddr::NONE));
         }
-        self.context.shared.pool.take_handle(Account::Own).inspect_err(|_| limits.give_socket())
+        self.context
+            .shared
+            .pool
+            .allocate_handle(Account::Own)
+            .inspect_err(|_| limits.release_socket())
     }
 
     fn make_socket(&mut self, request: &Request, io: &mut dyn Readiness) -> Answer {
@@ -136,7 +140,7 @@ impl Shard {
         }
         let owner = self.owner(request)?;
         let socket = self.context.shared.transports.make(domain)?;
-        let handle = self.take_handle()?;
+        let handle = self.allocate_handle()?;
         let index = self.context.shared.index(handle);
         let mut entry =
             Entry::new(handle, index, owner, Wishes::of(&self.context.shared.config), Some(socket));
@@ -148,7 +152,7 @@ impl Shard {
 
     fn make_poller(&mut self, request: &Request, io: &mut dyn Readiness) -> Answer {
         let owner = self.owner(request)?;
-        let handle = self.take_handle()?;
+        let handle = self.allocate_handle()?;
         let shared = &self.context.shared;
         let (index, memory) = (shared.index(handle), &shared.memory);
         let mut entry = Entry::new(handle, index, owner, Wishes::of(&shared.config), None);
@@ -215,7 +219,7 @@ impl Shard {
         let ring = shared.ring(share * 8, word)?;
         // The system's queue is as long as was asked for, though few are accepted ahead.
         if let Err(errno) = socket.listen(backlog) {
-            shared.pool.give_ring(&ring.location);
+            shared.pool.free_ring(&ring.location);
             return Err(errno);
         }
         entry.start_listening(shared, ring, share);

@@ -10,14 +10,14 @@ use super::shared::Readiness;
 use super::thread::Control;
 
 /// Rounds between two looks at epoll while busy sockets are tried directly ...
-const BUSY_LOOK: u64 = 16;
+const BUSY_POLL: u64 = 16;
 /// ... or so much time: rounds are long where there are many sockets.
-const BUSY_LOOK_NS: u64 = 4_000;
+const BUSY_POLL_NS: u64 = 4_000;
 
 /// What the shard is told of the outside.
 pub(crate) trait Outside: Readiness {
     /// Tells the shard which sockets are ready, without waiting. Whether any is.
-    fn look(&mut self, shard: &mut Shard) -> bool;
+    fn poll(&mut self, shard: &mut Shard) -> bool;
 }
 
 /// What comes after a round.
@@ -54,12 +54,12 @@ impl Rounds {
         self.number += 1;
         let config = shard.context.shared.config.clone();
         let mut worked = false;
-        let due = self.number.is_multiple_of(BUSY_LOOK) || now >= self.looked_at + BUSY_LOOK_NS;
+        let due = self.number.is_multiple_of(BUSY_POLL) || now >= self.looked_at + BUSY_POLL_NS;
         if !shard.is_busy() || due {
             self.looked_at = now;
-            worked |= outside.look(shard);
+            worked |= outside.poll(shard);
         }
-        worked |= shard.take_messages(now, outside);
+        worked |= shard.receive_messages(now, outside);
         worked |= shard.turn(now, outside);
         if control.stopping.load(Ordering::Acquire) {
             let deadline = *self.stop_at.get_or_insert_with(|| {

@@ -93,18 +93,18 @@ impl Shard {
     }
 
     /// Takes what came in. Called by the thread in each round, and before requests are answered.
-    pub(crate) fn take_messages(&mut self, now_ns: u64, io: &mut dyn Readiness) -> bool {
+    pub(crate) fn receive_messages(&mut self, now_ns: u64, io: &mut dyn Readiness) -> bool {
         self.context.now_ns = now_ns;
         let mut any = false;
         while let Ok(message) = self.queue.try_recv() {
             any = true;
             self.context.beat();
-            self.take_message(message, now_ns, io);
+            self.handle_message(message, now_ns, io);
         }
         any
     }
 
-    fn take_message(&mut self, message: Message, now_ns: u64, io: &mut dyn Readiness) {
+    fn handle_message(&mut self, message: Message, now_ns: u64, io: &mut dyn Readiness) {
         match message {
             Message::Adopt(entry) => self.adopt(entry, io),
             Message::Notify { poller, notice } => self.notify(poller, notice),
@@ -258,7 +258,7 @@ impl Shard {
         let any = !asked.is_empty();
         if any {
             // The GPU may know of sockets that other shards have just handed over.
-            self.take_messages(now_ns, io);
+            self.receive_messages(now_ns, io);
         }
         for (slot, sequence) in asked.drain(..) {
             let request = Request(self.context.memory().request(first + slot).read());

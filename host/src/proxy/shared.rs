@@ -117,7 +117,8 @@ impl Shared {
         capacity: u32,
         word: u64,
     ) -> Result<Counted, Errno> {
-        let location = self.pool.take_ring(account, region, capacity, Counted::base_after(word))?;
+        let location =
+            self.pool.allocate_ring(account, region, capacity, Counted::base_after(word))?;
         Ok(Counted::new(location, word))
     }
 

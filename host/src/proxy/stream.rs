@@ -135,7 +135,7 @@ impl Entry {
         let sensible = !is_packet || (length <= PACKET_BYTES as u64 && reachable);
         let mut bytes = None;
         if is_packet && sensible {
-            bytes = context.memory().take_packet(self.channel.index, from, length as usize);
+            bytes = context.memory().read_packet(self.channel.index, from, length as usize);
             if bytes.is_none() {
                 return false;
             }
@@ -278,7 +278,7 @@ impl Entry {
         self.channel.packet_holds = false;
         let within_reach = self.channel.receive.location.region == RingRegion::Host as u8;
         if bytes <= PACKET_BYTES as u64 && within_reach {
-            self.put_packet(bytes, context);
+            self.write_packet(bytes, context);
         }
         self.channel.receive.ours += bytes;
         self.channel.publish_receive(context.memory());
@@ -325,7 +325,7 @@ impl Entry {
 
     /// Puts a packet that was just received into the inbox, if the kernel has taken everything before
     /// it: it may still be reading the units otherwise.
-    fn put_packet(&mut self, length: u64, context: &Context) {
+    fn write_packet(&mut self, length: u64, context: &Context) {
         self.load_head(context);
         let (memory, channel) = (context.memory(), &mut self.channel);
         let begin = channel.receive.ours;
@@ -340,7 +340,7 @@ impl Entry {
         }
         channel.packet_holds = true;
         let slice = memory.slice(&channel.receive.location, begin, length as usize);
-        memory.put_packet(channel.index, &slice, begin);
+        memory.write_packet(channel.index, &slice, begin);
         context.counters.received_packets.add(1);
     }
 

@@ -69,7 +69,7 @@ impl Table {
     }
 
     /// Takes a socket out of its slot.
-    pub(super) fn take(&mut self, slot: usize) -> Option<Box<Entry>> {
+    pub(super) fn remove(&mut self, slot: usize) -> Option<Box<Entry>> {
         self.slots.get_mut(slot)?.take()
     }
 

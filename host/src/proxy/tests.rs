@@ -338,7 +338,7 @@ impl Readiness for NoEpoll {
 }
 
 impl Outside for NoEpoll {
-    fn look(&mut self, _shard: &mut Shard) -> bool {
+    fn poll(&mut self, _shard: &mut Shard) -> bool {
         false
     }
 }

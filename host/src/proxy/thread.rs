@@ -78,7 +78,7 @@ impl Epoll {
 }
 
 impl Outside for Epoll {
-    fn look(&mut self, shard: &mut Shard) -> bool {
+    fn poll(&mut self, shard: &mut Shard) -> bool {
         let mut events = [const { std::mem::MaybeUninit::uninit() }; EVENTS];
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         let Ok((events, _)) = epoll::wait(&self.epoll, &mut events, Some(&zero)) else {
@@ -151,7 +151,7 @@ impl ProxyThread {
                 Next::Spin => std::hint::spin_loop(),
                 Next::Sleep(ns) => {
                     if self.epoll.wait(Duration::from_nanos(ns)) {
-                        self.epoll.look(&mut self.shard);
+                        self.epoll.poll(&mut self.shard);
                     }
                 }
                 Next::End => return,

@@ -114,7 +114,8 @@ impl Shard {
         }
         let flying = entry.stream().map_or(0, |stream| stream.flow.received);
         let wanted = free.min(BUDGET_BYTES);
-        let granted = match context.limits().take(context.id, Direction::Receive, wanted, flying) {
+        let granted = match context.limits().acquire(context.id, Direction::Receive, wanted, flying)
+        {
             Grant::Bytes(bytes) => bytes,
             none => return Err(none),
         };
@@ -123,7 +124,7 @@ impl Shard {
         if let Some(stream) = entry.stream_mut() {
             stream.flow.received += transferred;
         }
-        context.limits().give(Direction::Receive, granted - transferred);
+        context.limits().release(Direction::Receive, granted - transferred);
         Ok(turn)
     }
 
@@ -147,7 +148,7 @@ impl Shard {
         }
         let flying = entry.stream().map_or(0, |stream| stream.flow.sent);
         let wanted = ungranted.min(BUDGET_BYTES);
-        let granted = match context.limits().take(context.id, Direction::Send, wanted, flying) {
+        let granted = match context.limits().acquire(context.id, Direction::Send, wanted, flying) {
             Grant::Bytes(bytes) => bytes,
             none => return Err(none),
         };
@@ -159,7 +160,7 @@ impl Shard {
         if let Some(stream) = entry.stream_mut() {
             stream.flow.sent += spent;
         }
-        context.limits().give(Direction::Send, granted - spent);
+        context.limits().release(Direction::Send, granted - spent);
         let more = entry.channel.unsent() > 0;
         if !more {
             // The kernel may have ended the direction.
@@ -242,7 +243,7 @@ impl Shard {
                 (Direction::Receive, Ok(_)) => self.schedule.off_epoll.push(handle),
                 (Direction::Send, Ok(turn)) => {
                     worked |= turn == Turn::Progress;
-                    self.look_whether_done(slot);
+                    self.check_done(slot);
                 }
             }
         }

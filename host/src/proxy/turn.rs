@@ -164,7 +164,7 @@ impl Shard {
         if limited {
             self.send_at(slot);
             self.receive_after_progress(slot);
-            return self.look_whether_done(slot);
+            return self.check_done(slot);
         }
         if entry.marks.sending {
             // It has had its budget, and its turn comes.
@@ -192,11 +192,11 @@ impl Shard {
             self.tell_of_sending(slot);
         }
         self.receive_after_progress(slot);
-        self.look_whether_done(slot);
+        self.check_done(slot);
     }
 
     /// A closed socket that has sent all is looked at.
-    pub(super) fn look_whether_done(&mut self, slot: usize) {
+    pub(super) fn check_done(&mut self, slot: usize) {
         if let Some(entry) = self.table.get_mut(slot)
             && entry.channel.send_ended
             && entry.is_closing()
@@ -350,7 +350,7 @@ impl Shard {
     /// Accepts at a listener, and has it wait for what has to come before there is more.
     pub(super) fn accept_at(&mut self, slot: usize, io: &mut dyn Readiness) -> Turn {
         // Out of the table, since new sockets go into it.
-        let Some(mut listener) = self.table.take(slot) else { return Turn::Idle };
+        let Some(mut listener) = self.table.remove(slot) else { return Turn::Idle };
         let (mut connections, mut then) = (0, Then::Again);
         for _ in 0..ACCEPTS {
             match listener.accept_next(&self.context) {

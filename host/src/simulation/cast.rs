@@ -121,7 +121,7 @@ impl Scene {
             1 | 2 => [Work::Serve { listener }, Work::Share { port, total: total.min(600) }],
             _ => {
                 let script = Arc::new(self.script(shapes));
-                self.trace.say(self.now.get(), 0, format!("{script:?}"));
+                self.trace.log(self.now.get(), 0, format!("{script:?}"));
                 let streams = 1 + self.draw.below(3);
                 let asks = Work::Exchange { port, script: Arc::clone(&script), streams };
                 [Work::Answer { listener, script }, asks]
@@ -220,7 +220,7 @@ impl Scene {
         let plan = Plan {
             net: self.shared.memory.device_net(slot, self.kernels.len() as u64 + 1),
             timeout_ns: TIMEOUT_NS,
-            accept_ns: if matches!(work, Work::Duty { .. }) { WAIT_NS } else { ACCEPT_NS },
+            accept_ns: if matches!(work, Work::Job { .. }) { WAIT_NS } else { ACCEPT_NS },
             work,
             grouping,
             common: Arc::default(),
@@ -234,7 +234,7 @@ impl Scene {
         };
         let shape = format!("{blocks} blocks of {threads} threads, calls by {grouping:?}");
         let number = self.kernels.len();
-        self.trace.say(self.now.get(), 0, format!("launch {number} in slot {slot}: {shape}"));
+        self.trace.log(self.now.get(), 0, format!("launch {number} in slot {slot}: {shape}"));
         let spec = LaunchSpec {
             module: "simulation",
             kernel: "scene",
@@ -278,6 +278,6 @@ fn calls_kernels(work: &Work) -> bool {
         Work::Ask { port, .. } | Work::Share { port, .. } | Work::Exchange { port, .. } => {
             *port == KERNELS_PORT
         }
-        Work::Serve { .. } | Work::Answer { .. } | Work::Duty { .. } => false,
+        Work::Serve { .. } | Work::Answer { .. } | Work::Job { .. } => false,
     }
 }

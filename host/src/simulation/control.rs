@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use gpunet_device::abi::errno::Errno;
 
+use super::log;
 use super::network::{CONTROL, Endpoint, Network, current};
-use super::say;
 
 /// Messages that wait at one end, as the system's sockets of this kind have them.
 const QUEUE: usize = 10;
@@ -34,7 +34,7 @@ pub(crate) fn is_simulated() -> bool {
 pub(crate) fn send(channel: BorrowedFd<'_>, message: &[u8]) -> Option<Result<(), Errno>> {
     let (network, id) = named(channel)?;
     let sent = network.send_message(id, message);
-    say(format!("channel {id} sends {}: {sent:?}", kind(message)));
+    log(format!("channel {id} sends {}: {sent:?}", kind(message)));
     Some(sent)
 }
 
@@ -49,7 +49,7 @@ fn kind(message: &[u8]) -> String {
 pub(crate) fn receive(channel: BorrowedFd<'_>, into: &mut [u8]) -> Option<Result<usize, Errno>> {
     let (network, id) = named(channel)?;
     Some(network.receive_message(id).map(|message| {
-        say(format!("channel {id} receives {}", kind(&message)));
+        log(format!("channel {id} receives {}", kind(&message)));
         into[..message.len()].copy_from_slice(&message);
         message.len()
     }))
@@ -172,7 +172,7 @@ impl Network {
             self.with(id, |end| end.wants_room = true);
             return Err(Errno::EAGAIN);
         }
-        self.put(id, message);
+        self.deliver(id, message);
         Ok(())
     }
 

@@ -74,7 +74,7 @@ impl SharedMemory {
 
     /// A word was stored; where it closes a record, which only the host does by a store, calls that begin
     /// now find that first.
-    pub(super) fn look_at_record(&self, at: usize, value: u64) {
+    pub(super) fn check_record(&self, at: usize, value: u64) {
         let Some((shard, slot)) = self.records.get(&at).copied() else { return };
         let handle = Handle::new(shard, slot, RecordState(value).generation());
         self.reuse.borrow_mut().closed(handle);
@@ -82,7 +82,7 @@ impl SharedMemory {
 
     /// A word was stored; where it completes a descriptor, what that names is its socket's now. 0 withdraws
     /// it.
-    pub(super) fn look_at_descriptor(&self, at: usize, value: u64) {
+    pub(super) fn check_descriptor(&self, at: usize, value: u64) {
         let Some((shard, slot)) = self.descriptors.get(&at).copied() else { return };
         let mut words = [0; DESCRIPTOR_WORDS];
         for (index, word) in words.iter_mut().enumerate() {

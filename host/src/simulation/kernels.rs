@@ -13,11 +13,11 @@ use gpunet_device::{
     Group, Handle, Listener, Net, On, SharedBuf, SocketAddr, Stream, Thread, Warp, calls, simt,
 };
 
-use super::board::Board;
 use super::exchange::{self, Script};
 use super::peers::pattern;
-use super::workers::{self, Duty};
-use super::{say, was_notified};
+use super::stream_queue::StreamQueue;
+use super::workers::{self, Job};
+use super::{log, was_notified};
 
 /// Bytes of shared memory that a block needs, and of it a group that shares the block with others.
 pub(crate) const SHARED_BYTES: u32 = 8 << 10;
@@ -83,7 +83,7 @@ pub(crate) enum Work {
     /// Connect to a port and do the other end, so many times.
     Exchange { port: u16, script: Arc<Script>, streams: u64 },
     /// What a launch does that shares sockets with others.
-    Duty { board: Arc<Board>, duty: Duty },
+    Job { queue: Arc<StreamQueue>, job: Job },
 }
 
 /// What each thread runs.
@@ -105,7 +105,7 @@ fn act<G: Group>(on: On<G>, plan: &Plan) {
         Work::Answer { listener, ref script } => {
             serve(on, plan, listener, |stream| exchange::answer(on, plan, stream, script));
         }
-        Work::Duty { ref board, ref duty } => workers::work(on, plan, board, duty),
+        Work::Job { ref queue, ref job } => workers::work(on, plan, queue, job),
         Work::Exchange { port, ref script, streams } => {
             for stream in 0..streams {
                 let group = u64::from(simt::position().block) * 64 + plan.member() as u64;
@@ -163,12 +163,12 @@ impl Plan {
         let begin = simt::now_ns();
         let leads = on.group().is_leader();
         if leads {
-            say(format!("calls {name}"));
+            log(format!("calls {name}"));
         }
         let result = call();
         let took = simt::now_ns() - begin;
         if leads {
-            say(format!("{name} gives {result:?} after {} us", took / 1000));
+            log(format!("{name} gives {result:?} after {} us", took / 1000));
         }
         let limit = if name == "accept" { self.accept_ns } else { self.timeout_ns };
         let limit = limit + (limit / 5).max(50_000_000);
@@ -484,7 +484,7 @@ fn receive_alone<G: Group>(on: On<G>, plan: &Plan, stream: &Stream<G>) -> (Share
         }
         _ => 0,
     };
-    // Nothing there, or the side is taken.
+    // Nothing there, or the direction is taken.
     let idle = [Errno::EAGAIN, Errno::EBUSY].map(|errno| i64::from(-errno.0));
     if got < 0 && !idle.contains(&got) && !plan.excused && thread == 0 {
         plan.complain(on, &format!("a part of a block that receives got {got}"));

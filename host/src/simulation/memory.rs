@@ -366,8 +366,8 @@ impl Harness for SharedMemory {
         let released = self.actors.borrow()[self.me()].released.clone();
         let learns = if release { self.knowledge() } else { released };
         self.append(at, value, learns, false);
-        self.look_at_descriptor(at, value);
-        self.look_at_record(at, value);
+        self.check_descriptor(at, value);
+        self.check_record(at, value);
         // A heart that beats is no news.
         if !self.trace.is_heartbeat(at) {
             self.stores.set(self.stores.get() + 1);

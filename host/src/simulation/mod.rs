@@ -15,7 +15,6 @@
 //! or there is an error where one may come; no call waits beyond its deadline; counters only grow; at
 //! the end no socket slot, ring, request slot or memory of a stream is missing.
 
-mod board;
 mod cast;
 pub(crate) mod control;
 mod counters;
@@ -33,6 +32,7 @@ mod reuse;
 mod scene;
 mod sharing;
 mod socket;
+mod stream_queue;
 mod supervision;
 #[cfg(test)]
 mod tests;
@@ -114,11 +114,11 @@ pub(crate) fn freed(handle: Handle) {
 }
 
 /// Notes what the running thread does, for the trace.
-fn say(text: String) {
+fn log(text: String) {
     if let Some(memory) = MEMORY.with(Cell::get) {
         // SAFETY: as in `met`.
         let memory = unsafe { memory.as_ref() };
-        memory.trace.say(memory.now_ns.get(), memory.current.get(), text);
+        memory.trace.log(memory.now_ns.get(), memory.current.get(), text);
     }
 }
 

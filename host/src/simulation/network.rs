@@ -383,11 +383,11 @@ impl Network {
             return Ok(0);
         }
         let count = if self.draw(2) == 0 { room } else { 1 + self.draw(room) };
-        self.put(id, &bytes[..count]);
+        self.deliver(id, &bytes[..count]);
         Ok(count)
     }
 
-    pub(super) fn put(&self, id: usize, bytes: &[u8]) {
+    pub(super) fn deliver(&self, id: usize, bytes: &[u8]) {
         let Some(peer) = self.with(id, |endpoint| endpoint.peer) else { return };
         let at = self.later();
         let (closed, at) = self.with(peer, |peer| {

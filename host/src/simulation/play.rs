@@ -71,7 +71,7 @@ impl Scene {
         if self.abort_at.is_some_and(|at| self.now.get() >= at) {
             self.abort_at = None;
             self.stopped = true;
-            self.trace.say(self.now.get(), 0, "all kernels are told to stop".to_owned());
+            self.trace.log(self.now.get(), 0, "all kernels are told to stop".to_owned());
             (0..self.kernels.len()).for_each(|kernel| self.stop(kernel));
         }
         // Not while a request is under way: each process has request slots of its own, but these two.
@@ -106,7 +106,7 @@ impl Scene {
         kernel.stage.ready.clear();
         kernel.stalled.clear();
         self.network.break_channels();
-        self.trace.say(self.now.get(), 0, format!("the process of launch {launch} dies"));
+        self.trace.log(self.now.get(), 0, format!("the process of launch {launch} dies"));
     }
 
     fn step_kernels(&mut self) -> Result<(), String> {
@@ -143,7 +143,7 @@ impl Scene {
         let which = self.draw.below(self.proxies.len() as u64) as usize;
         if self.draw.one_in(20_000) {
             self.proxies[which].stalls_until = self.now.get() + self.draw.below(5_000_000);
-            self.trace.say(self.now.get(), which, "the proxy stalls".to_owned());
+            self.trace.log(self.now.get(), which, "the proxy stalls".to_owned());
         }
         if self.draw.one_in(20_000) && !self.control.stopping.load(Ordering::Relaxed) {
             self.restart.set(true);

@@ -135,7 +135,7 @@ impl Stream for SimulatedSocket {
         let count = if network.draw(2) == 0 { room } else { 1 + network.draw(room) };
         let mut bytes = slice.copy();
         bytes.truncate(count);
-        network.put(self.id, &bytes);
+        network.deliver(self.id, &bytes);
         Ok(Transferred::Bytes(count))
     }
 

@@ -102,7 +102,7 @@ impl Scene {
         self.ending = None;
         self.control.running.fetch_sub(1, Ordering::AcqRel);
         self.kernels[kernel].over = true;
-        self.trace.say(self.now.get(), 0, format!("launch {kernel} is over"));
+        self.trace.log(self.now.get(), 0, format!("launch {kernel} is over"));
         self.is_over(kernel);
         Ok(())
     }

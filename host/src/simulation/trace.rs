@@ -98,7 +98,7 @@ impl Trace {
         entries.push_back((now_ns, actor, entry));
     }
 
-    pub(crate) fn say(&self, now_ns: u64, actor: usize, text: String) {
+    pub(crate) fn log(&self, now_ns: u64, actor: usize, text: String) {
         self.add(now_ns, actor, Entry::Said(text));
     }
 

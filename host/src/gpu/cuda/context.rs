@@ -229,7 +229,7 @@ impl Context {
                 state.spare.push(lane);
             }
         }
-        for memory in state.ledger.exhume() {
+        for memory in state.ledger.drain() {
             self.free(memory);
         }
         deferred_free::release();
@@ -295,7 +295,7 @@ impl Context {
 impl Owner for Context {
     fn take_back(&self, memory: Given) {
         let mut state = lock(&self.state);
-        state.ledger.bury(memory);
+        state.ledger.defer(memory);
         self.reap(&mut state);
     }
 

@@ -81,8 +81,8 @@ impl Owner for Keeper {
     fn take_back(&self, memory: Given) {
         let free = {
             let mut ledger = lock(&self.machine.ledger);
-            ledger.bury(memory);
-            ledger.exhume()
+            ledger.defer(memory);
+            ledger.drain()
         };
         drop(free);
     }
@@ -358,7 +358,7 @@ impl Launch {
         let free = {
             let mut ledger = lock(&self.machine.ledger);
             ledger.retire(self.ticket);
-            ledger.exhume()
+            ledger.drain()
         };
         drop(free);
         deferred_free::release();

@@ -65,7 +65,7 @@ pub(crate) struct Arenas {
 }
 
 /// What streams use, and kept for a while when none does any more: a kernel may still look there, since
-/// a poll holds no side of the sockets that it looks at, and the next streams with the same peer use
+/// a poll holds no direction of the sockets that it looks at, and the next streams with the same peer use
 /// it again.
 struct Kept<T> {
     it: Arc<T>,
@@ -216,7 +216,7 @@ impl Arenas {
             return Ok(inbox);
         }
         let usual = if known.is_empty() { FIRST_ARENA } else { NEXT_ARENA };
-        // Mailboxes lie beside the rings, not in the place of one.
+        // Inboxes lie beside the rings, not in the place of one.
         let bytes = usual.max(u64::from(capacity) + FIRST_ARENA);
         let chunk = self.new_chunk(peer, bytes)?;
         let inbox = Chunk::take(&chunk, capacity, base).ok_or(Errno::ENOBUFS)?;
@@ -257,18 +257,18 @@ impl Arenas {
         offer: &Offer,
         descriptor: Option<OwnedFd>,
     ) -> Result<Outbox, Errno> {
-        let Offer { ring, capacity, mailbox, arena_bytes: bytes, base, .. } = *offer;
+        let Offer { ring, capacity, inbox, arena_bytes: bytes, base, .. } = *offer;
         let inside = |at: u64, length: u64| {
             at.is_multiple_of(PAGE_BYTES as u64)
                 && at.checked_add(length).is_some_and(|end| end <= bytes)
         };
         // Of two that lie inside, whose ends therefore exist.
         let apart =
-            || mailbox + (P2P_INBOX_BYTES as u64) <= ring || ring + u64::from(capacity) <= mailbox;
+            || inbox + (P2P_INBOX_BYTES as u64) <= ring || ring + u64::from(capacity) <= inbox;
         let sensible = capacity.is_power_of_two()
             && (SMALLEST_RING..=LARGEST_RING).contains(&capacity)
             && inside(ring, capacity.into())
-            && inside(mailbox, P2P_INBOX_BYTES as u64)
+            && inside(inbox, P2P_INBOX_BYTES as u64)
             && apart()
             && is_base(base);
         // Before it is mapped: kernels that run would keep it so.
@@ -283,7 +283,7 @@ impl Arenas {
         if arena.len() as u64 != bytes {
             return Err(Errno::EPROTO);
         }
-        Ok(Outbox { arena, ring, capacity, mailbox, base })
+        Ok(Outbox { arena, ring, capacity, inbox, base })
     }
 
     fn own_arena(&self, number: u64) -> Result<Arc<Arena>, Errno> {
@@ -323,13 +323,13 @@ impl Chunk {
             return None;
         }
         let mut free = lock(&this.free);
-        let ring = free.take(capacity)?;
-        let Some(mailbox) = free.take(P2P_INBOX_BYTES as u32) else {
-            free.give(ring, capacity);
+        let ring = free.allocate(capacity)?;
+        let Some(inbox) = free.allocate(P2P_INBOX_BYTES as u32) else {
+            free.free(ring, capacity);
             return None;
         };
         drop(free);
-        Some(Inbox { chunk: Arc::clone(this), ring, capacity, mailbox, base })
+        Some(Inbox { chunk: Arc::clone(this), ring, capacity, inbox, base })
     }
 }
 
