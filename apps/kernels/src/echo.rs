@@ -158,7 +158,7 @@ fn connect(net: Net, work: &Work) -> Result<Stream, Errno> {
 /// How a stream goes: its options `Transport` and `Placement`. Out of line: what is asked once takes
 /// no registers from the round trips.
 #[inline(never)]
-pub(crate) fn way_of(net: Net, stream: Handle) -> (i64, i64) {
+pub(crate) fn transport_of(net: Net, stream: Handle) -> (i64, i64) {
     let option = |option| ggetsockopt(net, net.block().group(), stream, option);
     (option(SocketOption::Transport), option(SocketOption::Placement))
 }
@@ -172,7 +172,7 @@ fn round_trips(
 ) -> Result<(), Errno> {
     let group = net.block().group();
     let stream = connect(net, work)?;
-    (tally.transport, tally.placement) = way_of(net, stream.handle());
+    (tally.transport, tally.placement) = transport_of(net, stream.handle());
     let seed = work.seed + u64::from(simt::position().block);
     // What the ring holds goes out as a whole before any of it is read back, so that a message is
     // one round trip. More than that could wait for a server that waits for us to read.

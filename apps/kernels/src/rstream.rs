@@ -11,7 +11,7 @@ use gpunet_device::{
     kernels, simt,
 };
 
-use crate::echo::way_of;
+use crate::echo::transport_of;
 
 /// Bytes of the synchronisation before each test.
 const SYNC: u64 = 16;
@@ -103,16 +103,16 @@ kernels! {
         while let Err(Errno::ECONNABORTED) = accepted {
             accepted = listener.accept();
         }
-        if let Some(mut talk) = run(net, accepted, false, &session, tests, outcomes) {
+        if let Some(mut connection) = run(net, accepted, false, &session, tests, outcomes) {
             // Who closes first could have the client take the end for an error: its last bytes may
             // still be on the way.
-            while let Ok(1..) = talk.receive_some(talk.inbox) {}
+            while let Ok(1..) = connection.receive_some(connection.inbox) {}
         }
     }
 }
 
 /// A connection under way.
-struct Talk {
+struct Connection {
     net: Net,
     stream: Stream,
     mode: u64,
@@ -136,7 +136,7 @@ fn run(
     session: &Session,
     tests: Shared<Test>,
     outcomes: Shared<TestOutcome>,
-) -> Option<Talk> {
+) -> Option<Connection> {
     let group = net.block().group();
     let mut outcome = TestOutcome {
         tried: 1,
@@ -147,8 +147,8 @@ fn run(
         transport: -1,
         placement: -1,
     };
-    let mut talk = match stream.and_then(|stream| Talk::new(net, stream, session)) {
-        Ok(talk) => talk,
+    let mut connection = match stream.and_then(|stream| Connection::new(net, stream, session)) {
+        Ok(connection) => connection,
         Err(errno) => {
             outcome.result = errno.negative();
             if group.is_leader() {
@@ -157,13 +157,13 @@ fn run(
             return None;
         }
     };
-    (outcome.transport, outcome.placement) = way_of(net, talk.stream.handle());
+    (outcome.transport, outcome.placement) = transport_of(net, connection.stream.handle());
     let mut at = 0;
     while let Some(test) = tests.get(at) {
-        let result = talk.test(is_client, &test);
+        let result = connection.test(is_client, &test);
         outcome.result = result.map_or_else(Errno::negative, |_| 0);
         outcome.elapsed_ns = result.unwrap_or(0);
-        (outcome.sent, outcome.received) = (talk.sent, talk.received);
+        (outcome.sent, outcome.received) = (connection.sent, connection.received);
         if group.is_leader() {
             outcomes.set(at, outcome);
         }
@@ -172,10 +172,10 @@ fn run(
         }
         at += 1;
     }
-    Some(talk)
+    Some(connection)
 }
 
-impl Talk {
+impl Connection {
     #[inline(always)]
     fn new(net: Net, stream: Stream, session: &Session) -> Result<Self, Errno> {
         stream.set_read_timeout(session.timeout_ns)?;

@@ -35,7 +35,7 @@ pub mod process;
 pub mod relay;
 pub mod script;
 pub mod stream;
-pub mod way;
+pub mod transport;
 
 use std::io::Write as _;
 use std::sync::{Arc, OnceLock};
@@ -54,7 +54,7 @@ pub use job::{Finished, Job, Started};
 pub use memory::Flags;
 pub use peer::Peer;
 pub use script::{ALL, Script};
-pub use way::{any_port, any_port_v6, is_local, is_rdma, patient, scaled};
+pub use transport::{any_port, any_port_v6, is_local, is_rdma, patient, scaled};
 
 /// How long a test's kernel may run before the test fails, also on a busy machine; as all times,
 /// longer where [`patient`] says so.
@@ -100,7 +100,9 @@ pub fn net_builder() -> NetBuilder {
 /// The same on a GPU of the test's own.
 pub fn net_builder_on(gpu: &Gpu) -> NetBuilder {
     let builder = Net::builder(gpu).sockets(64).ring(RING);
-    way::of_net(builder.timeout(patient(PATIENCE)).heartbeat_timeout(patient(HEARTBEAT_TIMEOUT)))
+    transport::of_net(
+        builder.timeout(patient(PATIENCE)).heartbeat_timeout(patient(HEARTBEAT_TIMEOUT)),
+    )
 }
 
 /// A net with small rings.

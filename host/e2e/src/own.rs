@@ -18,7 +18,7 @@ use rsocket_shim::verbs::{Access, Device, Domain, HostMemory, Region};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use crate::stream::timeout;
-use crate::way;
+use crate::transport;
 
 /// Bytes of each ring, unless told otherwise.
 const RING: u32 = 64 << 10;
@@ -176,8 +176,8 @@ fn wait(descriptors: &[&OwnedFd], most: Duration) {
 
 impl Own {
     pub(crate) fn connect(peer: SocketAddr) -> io::Result<Self> {
-        let end = end_at(way::home(peer), RING, |domain, buffers| {
-            let local = Some(way::home(peer));
+        let end = end_at(transport::home(peer), RING, |domain, buffers| {
+            let local = Some(transport::home(peer));
             stream::Stream::connect(domain, local, peer, buffers, Settings::default())
         })?;
         let this = Self::start(end)?;

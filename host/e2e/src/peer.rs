@@ -16,7 +16,7 @@ use crate::relay::{self, RelayListener};
 use crate::script::SEED;
 use crate::stream::timeout;
 pub use crate::stream::{Listener, Stream};
-use crate::way::{any_port, has_own_peers, is_local, is_rdma};
+use crate::transport::{any_port, has_own_peers, is_local, is_rdma};
 
 /// Bytes of the pattern.
 #[must_use]

@@ -245,7 +245,7 @@ fn a_fresh_socket_that_another_group_tries() {
         owner.socket(0, Domain::V4).give_handle(0, 0).connect(0, server);
         owner.send(0, 100).recv_all(0, 100, 100).close(0);
         let mut other = Script::new();
-        other.take_handle(0, 0);
+        other.receive_handle(0, 0);
         for _ in 0..300 {
             other.send(0, 0).any();
             other.recv(0, 0).any();

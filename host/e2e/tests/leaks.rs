@@ -4,7 +4,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use gpunet_e2e::{Job, Script, any_port, eventually, is_rdma, net, peer, way};
+use gpunet_e2e::{Job, Script, any_port, eventually, is_rdma, net, peer, transport};
 
 /// Open descriptors of this process, and the domains, queues, ids and regions of all.
 fn held() -> Vec<usize> {
@@ -49,7 +49,7 @@ fn nothing_stays_of_nets_and_their_connections() {
         earlier == before
     });
     assert!(steady, "{before:?}");
-    (0..way::scaled(60)).for_each(|_| one_net());
+    (0..transport::scaled(60)).for_each(|_| one_net());
     let mut after = held();
     let gone = eventually(Duration::from_secs(8), || {
         after = held();

@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn terms_are_read_as_they_are_written() {
         let terms = Terms {
-            place: 1,
+            index: 1,
             seed: 2,
             turns: 3,
             most_up: 4,

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use gpunet_host::{Gpu, Net};
 use gpunet_pattern::Draw;
 
-use crate::judge::Fault;
+use crate::check::Fault;
 use crate::options::{Options, Plant};
 use crate::plan::{Load, MARGIN, PATIENCE, Plan};
 use crate::round::Round;
@@ -142,8 +142,8 @@ impl Soak {
         match self.plant {
             Some(Plant::Lost) if plants => {
                 let mut plan = Plan::plain(self.seed, number, self.load);
-                for talk in &mut plan.talks {
-                    talk.omits = Some(talk.totals().0 / 2);
+                for exchange in &mut plan.exchanges {
+                    exchange.omits = Some(exchange.totals().0 / 2);
                 }
                 plan
             }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::judge::Fault;
+use crate::check::Fault;
 use crate::watch::{Holdings, memory_tolerance};
 
 /// Faults that are kept in words; the others are counted.

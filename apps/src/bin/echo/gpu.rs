@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use gpunet_apps::failure::Failure;
 use gpunet_apps::stop::Stop;
-use gpunet_apps::way::{self, RingPlacement, SocketTransport, Travelled};
+use gpunet_apps::transport::{self, RingPlacement, SocketTransport, Travelled};
 use gpunet_device::{Errno, Handle, SocketAddr};
 use gpunet_host::{AdapterReport, Gpu, Launch, Net, NetError, Shape};
 use gpunet_kernels::echo::{Work, echo_client, echo_server, stream_sink, stream_source};
@@ -67,7 +67,7 @@ impl GpuEnd {
             .build()
             .map_err(|error| match error {
                 NetError::Rdma(missing) => Failure::refused(missing.to_string()),
-                NetError::Local(why) => way::without_local(&why),
+                NetError::Local(why) => transport::without_local(&why),
                 error => {
                     Failure::refused(format!("{error}; a smaller --ring or fewer blocks need less"))
                 }
@@ -93,7 +93,7 @@ impl GpuEnd {
 
     /// What a failure comes from.
     fn because(&self, failure: Failure) -> Failure {
-        way::refusal(&self.net, self.settings.placement).unwrap_or(failure)
+        transport::refusal(&self.net, self.settings.placement).unwrap_or(failure)
     }
 
     fn target<'a>(&self, to: &'a SocketAddr) -> Target<'a> {

@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use gpunet_apps::way::SocketTransport;
+use gpunet_apps::transport::SocketTransport;
 use gpunet_device::SocketAddr;
 use rsocket_shim::load::Libraries;
 use rsocket_shim::stock::{Readiness, StockSocket};
