@@ -14,16 +14,16 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::window::Place;
+use super::window::AddressRange;
 use super::{ArenaWindow, Gpu, GpuError, deferred_free};
 
-/// The backend's part of an arena. Dropped, it unmaps the memory and gives its place back.
+/// The backend's part of an arena. Dropped, it unmaps the memory and gives its address range back.
 pub(super) trait Backing: Send + Sync {
-    fn place(&self) -> &Place;
+    fn range(&self) -> &AddressRange;
     fn export(&self) -> Result<OwnedFd, GpuError>;
-    /// The range is inside the place.
+    /// The range is inside the arena.
     fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), GpuError>;
-    /// The range is inside the place.
+    /// The range is inside the arena.
     fn write(&self, offset: usize, from: &[u8]) -> Result<(), GpuError>;
     /// The other GPU by its CUDA ordinal; the emulated one has none.
     fn allow(&self, ordinal: Option<i32>) -> Result<(), GpuError>;
@@ -96,18 +96,18 @@ impl Arena {
 
     /// Where it starts in the window, page aligned.
     pub(crate) fn offset(&self) -> u64 {
-        self.backing.place().offset()
+        self.backing.range().offset()
     }
 
     /// Where a byte of it lies for kernels.
     #[cfg(feature = "simulation")]
     pub(crate) fn address(&self, offset: usize) -> *mut u8 {
-        self.backing.place().address().wrapping_add(offset)
+        self.backing.range().address().wrapping_add(offset)
     }
 
     /// The size, rounded up.
     pub(crate) fn len(&self) -> usize {
-        self.backing.place().bytes()
+        self.backing.range().bytes()
     }
 
     /// A descriptor for [`Gpu::import_arena`] in another process. It shows all of the arena and
@@ -183,6 +183,6 @@ impl Drop for Arena {
 
 impl std::fmt::Debug for Arena {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Arena").field("place", self.backing.place()).finish_non_exhaustive()
+        f.debug_struct("Arena").field("range", self.backing.range()).finish_non_exhaustive()
     }
 }

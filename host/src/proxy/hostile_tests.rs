@@ -187,7 +187,7 @@ fn watched(poller: &Entry) -> (usize, usize) {
 }
 
 #[test]
-fn a_socket_is_told_of_once_whatever_else_is_written_to_it() {
+fn a_socket_is_reported_once_whatever_else_is_written_to_it() {
     let mut harness = Harness::new();
     let (handle, _far) = harness.stream();
     let index = harness.shard.context.shared.index(handle);

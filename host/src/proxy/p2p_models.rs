@@ -75,7 +75,7 @@ impl P2pNet {
 }
 
 #[test]
-fn what_the_proxy_is_told() {
+fn what_the_proxy_is_notified_of() {
     // Two groups send on one stream, one as soon as the other has left the direction, and the other end
     // receives: what was told last is all of it.
     holds(3, &[Weakness::StoreRelease], || {

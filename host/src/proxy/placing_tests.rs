@@ -210,7 +210,7 @@ fn shard_in(phase: StreamPhase, policy: Policy, when: When) -> (Shard, Arc<Mutex
 }
 
 #[test]
-fn what_is_heard_of_in_any_call_is_told() {
+fn what_any_call_learns_is_reported() {
     let policies = [Policy::open, || Policy::open().max_rate(1 << 30)];
     for (limited, policy) in policies.into_iter().enumerate() {
         for direction in [Direction::Receive, Direction::Send] {
@@ -271,7 +271,7 @@ fn a_connection_that_is_refused_is_asked_once() {
 /// A peer that speaks first may be heard in the call that finds the connection made, and then no
 /// descriptor tells of its bytes again. That call may be the last for which the socket is busy-polled.
 #[test]
-fn what_comes_with_the_connection_is_told() {
+fn what_comes_with_the_connection_is_reported() {
     for in_vain in 0..=BUSY_TURNS {
         let (mut shard, adapter) =
             shard_in(StreamPhase::Connecting, Policy::open(), When::Connected(in_vain));

@@ -53,7 +53,7 @@ fn a_socket_that_another_poller_watches_is_forgotten_by_the_first() {
 }
 
 #[test]
-fn a_poller_is_told_of_connections_that_fill_the_accept_ring() {
+fn a_poller_is_notified_of_connections_that_fill_the_accept_ring() {
     let mut harness = Harness::new();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("it is bound");
@@ -78,7 +78,7 @@ fn a_poller_is_told_of_connections_that_fill_the_accept_ring() {
 }
 
 #[test]
-fn a_poller_is_told_of_a_failed_send_after_the_peers_end() {
+fn a_poller_is_notified_of_a_failed_send_after_the_peers_end() {
     let mut harness = Harness::new();
     let (socket, far) = harness.stream();
     let poller = harness.watcher(socket, POLLIN);
@@ -98,7 +98,7 @@ fn a_poller_is_told_of_a_failed_send_after_the_peers_end() {
 }
 
 #[test]
-fn a_poller_is_told_of_an_end_behind_a_full_ring() {
+fn a_poller_is_notified_of_an_end_behind_a_full_ring() {
     let mut harness = Harness::new();
     let (socket, mut far) = harness.stream();
     let poller = harness.watcher(socket, POLLRDHUP);
@@ -117,7 +117,7 @@ fn a_poller_is_told_of_an_end_behind_a_full_ring() {
 }
 
 #[test]
-fn a_poller_is_told_of_a_shutdown_by_its_own_side() {
+fn a_poller_is_notified_of_a_shutdown_by_its_own_end() {
     let mut harness = Harness::new();
     let (socket, _far) = harness.stream();
     let poller = harness.watcher(socket, POLLIN | POLLRDHUP);
@@ -345,7 +345,7 @@ fn what_a_poller_has_not_delivered_goes_to_the_others() {
 }
 
 #[test]
-fn connections_that_nobody_was_told_of_are_told_to_who_comes() {
+fn connections_that_nobody_was_notified_of_are_reported_to_who_comes() {
     let mut harness = Harness::with(Layout { shards: 1, socket_slots: 32, request_slots: 4 });
     let listener = listener(&mut harness);
     let _peers = connect(&mut harness, listener, 5);

@@ -121,7 +121,7 @@ impl Harness {
 }
 
 #[test]
-fn one_direct_stream_after_the_other_is_told_the_same() {
+fn one_p2p_stream_after_the_other_reports_the_same() {
     let mut harness = Harness::new();
     harness.connection.channel.inboxes = Some(Inboxes { own: 0, peer: 1 });
     let location = RingLocation { region: WINDOW, offset: 0, capacity: RING, base: BASE };

@@ -217,7 +217,7 @@ fn serve<G: Group>(
             }
             // A kernel may take long between two connections: what it reads moves nothing, and then virtual
             // time passes fast.
-            Err(Errno::ETIMEDOUT) if told_by_leader(on, calling) > 0 => {}
+            Err(Errno::ETIMEDOUT) if broadcast_by_leader(on, calling) > 0 => {}
             Err(Errno::ETIMEDOUT | Errno::EAGAIN | Errno::ECANCELED) => break,
             Err(errno) => {
                 plan.complain(on, &format!("accept gave {errno}"));
@@ -378,7 +378,7 @@ fn ask<G: Group>(on: On<G>, plan: &Plan, port: u16, total: u64, number: u64) -> 
 }
 
 /// What the group's leader says, to all of it.
-pub(super) fn told_by_leader<G: Group>(on: On<G>, f: impl FnOnce() -> u64) -> u64 {
+pub(super) fn broadcast_by_leader<G: Group>(on: On<G>, f: impl FnOnce() -> u64) -> u64 {
     let word = if on.group().is_leader() { f() } else { 0 };
     on.group().broadcast([word])[0]
 }
@@ -398,7 +398,7 @@ fn share<G: Group>(on: On<G>, plan: &Plan, port: u16, total: u64) -> Result<(), 
     }
     // Counted on the one that connects.
     let handle = loop {
-        match told_by_leader(on, || common.handle.load(Ordering::Relaxed)) {
+        match broadcast_by_leader(on, || common.handle.load(Ordering::Relaxed)) {
             0 => simt::pause(),
             FAILED => return Ok(()),
             handle => break Handle(handle),
@@ -408,7 +408,7 @@ fn share<G: Group>(on: On<G>, plan: &Plan, port: u16, total: u64) -> Result<(), 
     let stream = Stream::from_handle(on, handle);
     let outcome = share_stream(on, plan, &stream, total, mine, blocks);
     let handle = stream.into_handle();
-    if told_by_leader(on, || common.receiving.fetch_add(1, Ordering::Relaxed)) + 1 == blocks {
+    if broadcast_by_leader(on, || common.receiving.fetch_add(1, Ordering::Relaxed)) + 1 == blocks {
         was_notified();
         close(on, plan, Stream::from_handle(on, handle));
         let read = |counts: &[AtomicU64; 4]| counts.each_ref().map(|c| c.load(Ordering::Relaxed));
@@ -448,7 +448,7 @@ fn share_stream<G: Group>(
     if leads {
         common.sent[mine].fetch_add(total, Ordering::Relaxed);
     }
-    if told_by_leader(on, || common.sending.fetch_add(1, Ordering::Relaxed)) + 1 == blocks {
+    if broadcast_by_leader(on, || common.sending.fetch_add(1, Ordering::Relaxed)) + 1 == blocks {
         was_notified();
         plan.timed(on, "shutdown", || stream.shutdown(1))?;
     }

@@ -11,7 +11,7 @@ use gpunet_device::calls::MSG_DONTWAIT;
 use gpunet_device::{Group, Handle, On, SocketAddr, Stream, calls, simt};
 
 use super::inside_call;
-use super::kernels::{Plan, told_by_leader};
+use super::kernels::{Plan, broadcast_by_leader};
 use super::peers::pattern;
 use super::stream_queue::{Asks, Entry, FAILED, StreamQueue};
 use super::was_notified;
@@ -188,7 +188,9 @@ fn own<G: Group>(
     }
     let mut turns = 0;
     // In the other kind of scene it ends when it likes.
-    while !ends_first && told_by_leader(on, || u64::from(queue.used.load(Ordering::Relaxed))) == 0 {
+    while !ends_first
+        && broadcast_by_leader(on, || u64::from(queue.used.load(Ordering::Relaxed))) == 0
+    {
         simt::pause();
         turns += 1;
         if turns > TURNS {
@@ -221,7 +223,7 @@ fn send_along<G: Group>(
     let buffer = plan.buffer();
     send_all(on, plan, handle, buffer.first(length))?;
     // Counted on what was sent: the echo has no more.
-    while told_by_leader(on, || u64::from(queue.owner_sent.load(Ordering::Relaxed))) == 0 {
+    while broadcast_by_leader(on, || u64::from(queue.owner_sent.load(Ordering::Relaxed))) == 0 {
         let call =
             || plan.timed(on, "recv", || calls::grecv(net, group, handle, buffer, MSG_DONTWAIT));
         match Errno::check(inside_call(handle, group.is_leader(), call)) {
@@ -243,7 +245,7 @@ fn use_shared<G: Group>(
     let ends_first = queue.owner_ends.load(Ordering::Relaxed);
     let mut turns = 0;
     let handle = loop {
-        match told_by_leader(on, || queue.shared.load(Ordering::Relaxed)) {
+        match broadcast_by_leader(on, || queue.shared.load(Ordering::Relaxed)) {
             0 if turns > TURNS => return Ok(()),
             FAILED => return Ok(()),
             0 => simt::pause(),
@@ -261,7 +263,7 @@ fn use_shared<G: Group>(
             false => receive(on, plan, handle, owning.number, got, most),
         };
         if ends_first {
-            let over = told_by_leader(on, || {
+            let over = broadcast_by_leader(on, || {
                 let over_at = queue.owner_over_at.load(Ordering::Relaxed);
                 u64::from(over_at != 0 && simt::now_ns() > over_at + EBADF_NS)
             });

@@ -11,7 +11,7 @@ use gpunet_device::calls::{MSG_DONTWAIT, POLLIN, POLLOUT};
 use gpunet_device::poller::{Event, Poller};
 use gpunet_device::{Group, Handle, Listener, On, SharedBuf, SocketAddr, Stream, calls, simt};
 
-use super::kernels::{Plan, told_by_leader};
+use super::kernels::{Plan, broadcast_by_leader};
 use super::owners::{self, Owning};
 use super::stream_queue::{Entry, StreamQueue};
 use super::{inside_call, was_notified};
@@ -84,7 +84,7 @@ pub(crate) fn work<G: Group>(on: On<G>, plan: &Plan, queue: &Arc<StreamQueue>, j
 /// A handle whose socket is gone gives EBADF, whatever has its slot now.
 fn try_dead<G: Group>(on: On<G>, plan: &Plan, queue: &StreamQueue) {
     for at in 0..DEAD {
-        let handle = Handle(told_by_leader(on, || queue.dead_handle(at)));
+        let handle = Handle(broadcast_by_leader(on, || queue.dead_handle(at)));
         if handle == Handle::NONE {
             return;
         }
@@ -188,7 +188,7 @@ fn detach_all<G: Group>(on: On<G>, plan: &Plan, queue: &StreamQueue) -> Result<(
 
 /// The next connection of the program's listener; none if nobody comes.
 fn accept<G: Group>(on: On<G>, plan: &Plan, queue: &StreamQueue) -> Result<Option<Entry>, Errno> {
-    let listener = Handle(told_by_leader(on, || queue.listener.load(Ordering::Relaxed)));
+    let listener = Handle(broadcast_by_leader(on, || queue.listener.load(Ordering::Relaxed)));
     was_notified();
     let listener = Listener::from_handle(on, listener);
     let _ = listener.set(SocketOption::ReceiveTimeout, plan.accept_ns);
@@ -210,7 +210,7 @@ fn accept<G: Group>(on: On<G>, plan: &Plan, queue: &StreamQueue) -> Result<Optio
 /// Whether a worker ends.
 fn ends<G: Group>(on: On<G>, queue: &StreamQueue, terms: &Terms, pieces: u64) -> bool {
     terms.pieces.is_some_and(|most| pieces >= most)
-        || told_by_leader(on, || u64::from(queue.is_over(terms.converses))) != 0
+        || broadcast_by_leader(on, || u64::from(queue.is_over(terms.converses))) != 0
 }
 
 /// Serves one stream after the other.
@@ -337,7 +337,8 @@ impl<'p, G: Group> Polling<'p, G> {
     /// Watches the listener, if it is the one that does.
     fn listen(&self) -> Result<(), Errno> {
         if self.terms.listens && simt::position().block == 0 && self.plan.member() == 0 {
-            let listener = told_by_leader(self.on, || self.queue.listener.load(Ordering::Relaxed));
+            let listener =
+                broadcast_by_leader(self.on, || self.queue.listener.load(Ordering::Relaxed));
             was_notified();
             let add = || self.poller.add(Handle(listener), POLLIN, LISTENER);
             self.plan.timed(self.on, "watch the listener", add)?;
@@ -401,7 +402,7 @@ impl<'p, G: Group> Polling<'p, G> {
     }
 
     fn watch(&mut self, entry: Entry) -> Result<(), Errno> {
-        let token = told_by_leader(self.on, || self.queue.token());
+        let token = broadcast_by_leader(self.on, || self.queue.token());
         let add = || self.poller.add(entry.handle, self.terms.events, token);
         self.plan.timed(self.on, "watch", add)?;
         self.held.push(Held { entry, token, pieces: 0 });

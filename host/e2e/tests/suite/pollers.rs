@@ -229,8 +229,8 @@ fn a_peer_that_closes_and_a_listener() {
 }
 
 #[test]
-fn a_reset_is_told_unasked() {
-    if !peer::can_reset("pollers::a_reset_is_told_unasked") {
+fn a_reset_is_reported_unasked() {
+    if !peer::can_reset("pollers::a_reset_is_reported_unasked") {
         return;
     }
     let net = net();
@@ -317,7 +317,7 @@ fn no_event_is_lost_in_each_order_of_threads() {
 }
 
 #[test]
-fn space_is_told_of_after_small_messages_too() {
+fn space_is_reported_after_small_messages_too() {
     let server = peer::echo_server();
     for round in 0..8 {
         let net = if round < 4 { net() } else { seeded_net(round) };

@@ -69,7 +69,7 @@ pub(super) struct State {
     pub(super) spare: Vec<Lane>,
     pub(super) modules: HashMap<String, Loaded>,
     /// Some kernel has been told that it faulted.
-    fault_told: bool,
+    fault_reported: bool,
 }
 
 /// What the device can do.
@@ -248,7 +248,7 @@ impl Context {
         let cause = self.lost.get_or_init(|| line.clone().unwrap_or_default());
         let message = line.unwrap_or_else(|| cause.clone());
         let kernel = kernel.to_owned();
-        if mem::replace(&mut state.fault_told, true) {
+        if mem::replace(&mut state.fault_reported, true) {
             return KernelError::ContextLost { kernel, cause: message };
         }
         let several = match count {
