@@ -4,7 +4,7 @@
 //!
 //! Making, exporting, importing and dropping an arena wait for no kernel. One that is dropped stays
 //! mapped until all launches have ended that ran then ([`deferred_free`]): none of them faults there,
-//! or hits the arena that came after. Unless its user knows better ([`Arena::rest`]). Its bytes are
+//! or hits the arena that came after. Unless its user knows better ([`Arena::allow_free`]). Its bytes are
 //! the other process's concern: it has a mapping of its own.
 //!
 //! Bytes of an arena belong to both processes. What the other one writes there is not to be

@@ -4,7 +4,7 @@
 //! moment after its socket was closed, too, since a poll holds no direction of the sockets that it looks
 //! at. So an arena stays mapped, and its addresses are nobody else's, until every launch has ended
 //! that ran when it was dropped, unless its user knew that none looks there any more
-//! ([`Arena::rest`](super::Arena::rest)): that one does not come here.
+//! ([`Arena::allow_free`](super::Arena::allow_free)): that one does not come here.
 //!
 //! It decides only; the ledgers say when launches begin and end.
 
