@@ -14,4 +14,4 @@ pub mod gpu;
 pub mod print;
 pub mod quantity;
 pub mod stop;
-pub mod way;
+pub mod transport;

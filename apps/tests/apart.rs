@@ -10,27 +10,27 @@ use common::{Folder, SOON, Server, echo, gpu, run};
 use rustix::process::Signal;
 use serde_json::Value;
 
-fn assert_client_verifies(place: &str, address: &str) {
-    let mut command = echo(&["client", "--on", place, "--connect", address]);
+fn assert_client_verifies(on: &str, address: &str) {
+    let mut command = echo(&["client", "--on", on, "--connect", address]);
     command.args(["--messages", "20", "--sizes", "64,20000", "--json"]);
-    if place == "gpu" {
+    if on == "gpu" {
         command.args(["--gpu", &gpu()]);
     }
     let finished = run(&mut command, SOON);
     assert!(finished.status.success(), "{}", finished.stderr);
     let json: Value = serde_json::from_str(&finished.stdout).unwrap();
     assert_eq!(json["verified"], true);
-    assert_eq!(json["client"], place);
-    assert_eq!(json["gpu"].is_null(), place == "cpu");
+    assert_eq!(json["client"], on);
+    assert_eq!(json["gpu"].is_null(), on == "cpu");
     assert_eq!(json["rtt_us"].as_object().unwrap().len(), 2);
 }
 
 fn assert_serves(listen: &str) {
-    for (server_place, client_place) in [("gpu", "cpu"), ("cpu", "gpu"), ("gpu", "gpu")] {
-        let server = Server::start(server_place, listen);
+    for (server_on, client_on) in [("gpu", "cpu"), ("cpu", "gpu"), ("gpu", "gpu")] {
+        let server = Server::start(server_on, listen);
         // Twice: the server goes on when a client has left.
-        assert_client_verifies(client_place, &server.address);
-        assert_client_verifies(client_place, &server.address);
+        assert_client_verifies(client_on, &server.address);
+        assert_client_verifies(client_on, &server.address);
         server.end(Signal::INT);
     }
 }
@@ -59,8 +59,8 @@ fn apart_over_unix_and_the_path_is_gone_afterwards() {
 
 #[test]
 fn a_server_ends_on_sigterm_with_a_connection_open() {
-    for place in ["gpu", "cpu"] {
-        let server = Server::start(place, "127.0.0.1:0");
+    for on in ["gpu", "cpu"] {
+        let server = Server::start(on, "127.0.0.1:0");
         let mut stream = TcpStream::connect(&server.address).unwrap();
         stream.set_read_timeout(Some(SOON)).unwrap();
         stream.write_all(b"still here").unwrap();
@@ -72,9 +72,9 @@ fn a_server_ends_on_sigterm_with_a_connection_open() {
 
 #[test]
 fn a_server_ends_although_a_peer_does_not_read() {
-    for place in ["gpu", "cpu"] {
+    for on in ["gpu", "cpu"] {
         let folder = Folder::new();
-        let server = Server::start(place, &folder.socket());
+        let server = Server::start(on, &folder.socket());
         let path = server.address.strip_prefix("unix:").unwrap();
         let mut stream = std::os::unix::net::UnixStream::connect(path).unwrap();
         stream.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
@@ -133,10 +133,10 @@ fn bad_server(spoil: fn(&mut Vec<u8>)) -> String {
 
 fn assert_not_verified(spoil: fn(&mut Vec<u8>), expected: &str) {
     let address = bad_server(spoil);
-    for place in ["gpu", "cpu"] {
-        let mut command = echo(&["client", "--on", place, "--connect", &address]);
+    for on in ["gpu", "cpu"] {
+        let mut command = echo(&["client", "--on", on, "--connect", &address]);
         command.args(["--sizes", "1000", "--messages", "5", "--timeout", "1", "--json"]);
-        if place == "gpu" {
+        if on == "gpu" {
             command.args(["--gpu", &gpu()]);
         }
         let finished = run(&mut command, SOON);

@@ -1,4 +1,4 @@
-//! Direct streams: `--transport local` in one process and between two, what `auto` takes, and what is
+//! P2P streams: `--transport local` in one process and between two, what `auto` takes, and what is
 //! said where they cannot be had.
 
 mod common;
@@ -31,9 +31,9 @@ fn transports(json: &Value) -> Vec<&str> {
     pairings.map(|pairing| pairing["transport"].as_str().unwrap()).collect()
 }
 
-/// Whether this machine has direct streams; notes that the test is skipped where it has none.
+/// Whether this machine has p2p streams; notes that the test is skipped where it has none.
 fn possible(test: &str) -> bool {
-    const MARK: &str = "no direct streams between kernels here";
+    const MARK: &str = "no p2p streams between kernels here";
     let stderr = small(&LOCAL).stderr;
     let refused = stderr.lines().find(|line| line.contains(MARK)).map(str::to_owned);
     if let Some(why) = &refused {
@@ -170,7 +170,7 @@ fn a_server_that_is_not_there() {
     if !possible("a_server_that_is_not_there") {
         return;
     }
-    // One on the CPU is none for direct streams.
+    // One on the CPU is none for p2p streams.
     let server = Server::start("cpu", "127.0.0.1:0");
     let folder = Folder::new();
     for address in [&server.address, &folder.socket()] {

@@ -190,24 +190,24 @@ impl SharedBuf {
     }
 }
 
-/// A piece of a receive ring, to be read while its window is open.
+/// A piece of a receive ring, to be read while its slice is open.
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'w> {
     bytes: SharedBuf,
-    window: PhantomData<&'w ()>,
+    slice: PhantomData<&'w ()>,
 }
 
-/// A piece of a send ring, to be written while its window is open.
+/// A piece of a send ring, to be written while its slice is open.
 #[derive(Clone, Copy, Debug)]
 pub struct Space<'w> {
     bytes: SharedBuf,
-    window: PhantomData<&'w ()>,
+    slice: PhantomData<&'w ()>,
 }
 
 impl Received<'_> {
     #[inline(always)]
     pub(crate) const fn new(bytes: SharedBuf) -> Self {
-        Self { bytes, window: PhantomData }
+        Self { bytes, slice: PhantomData }
     }
 
     /// How many bytes.
@@ -238,7 +238,7 @@ impl Received<'_> {
 impl Space<'_> {
     #[inline(always)]
     pub(crate) const fn new(bytes: SharedBuf) -> Self {
-        Self { bytes, window: PhantomData }
+        Self { bytes, slice: PhantomData }
     }
 
     /// How many bytes.

@@ -8,7 +8,7 @@
 //!        GPU                                           CPU
 //!  ┌───────────────┐  request slots, counters   ┌───────────────┐
 //!  │ g* calls      │ ─────────────────────────▶ │ proxy, one    │      ┌────────┐
-//!  │ socket,       │  replies, counters, cards  │ thread a      │ ───▶ │ kernel │
+//!  │ socket,       │  replies, counters, descriptors  │ thread a      │ ───▶ │ kernel │
 //!  │ channel, wait │ ◀───────────────────────── │ shard         │ ◀─── │ sockets│
 //!  └──────┬────────┘                            └──────┬────────┘      └───┬────┘
 //!         └────────────── byte rings ──────────────────┴───────────────────┘

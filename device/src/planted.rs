@@ -1,8 +1,8 @@
-//! Bugs that can be planted, each at its place in the code, in builds for the simulation bench
-//! (the feature `simulation`): a bench that finds none of them would prove nothing. In every
+//! Bugs that can be planted, each at its place in the code, in builds for the simulation harness
+//! (the feature `simulation`): a harness that finds none of them would prove nothing. In every
 //! other build [`planted`] is the constant `false`.
 
-/// A bug that the simulation bench must find.
+/// A bug that the simulation harness must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     /// The proxy publishes received bytes without a release.
@@ -11,13 +11,13 @@ pub enum Bug {
     ReceiveWithoutAcquire,
     /// A kernel publishes what it sends without a fence.
     SendWithoutFence,
-    /// The second piece of a window that wraps begins a byte late.
+    /// The second piece of a slice that wraps begins a byte late.
     WrongWrap,
     /// The proxy takes a full ring for one with room.
     FullTakenForFree,
     /// A request slot is free again before its reply has come.
     SlotFreedEarly,
-    /// A place's next socket has the same handle.
+    /// A slot's next socket has the same handle.
     GenerationNotBumped,
     /// An accepted connection is not told to the kernel.
     AcceptedHandleLost,
@@ -25,8 +25,8 @@ pub enum Bug {
     TagNotCompared,
     /// A direction is ended before everything was sent.
     EndedBeforeSent,
-    /// A socket that rests counts as one that was tried.
-    RestTakenForIdle,
+    /// A socket that backs off counts as one that was tried.
+    BackOffTakenForIdle,
     /// A socket that epoll left alone is not watched again.
     NotWatchedAgain,
     /// A socket's rings are not given back.
@@ -46,9 +46,9 @@ pub enum Bug {
     /// A packet is sent without a word to the proxies that want to know.
     WatchedIgnored,
     /// The proxy is told of what may still be on its way.
-    ToldWithoutFence,
-    /// Two cards of one socket have the same first word.
-    CardNotNumbered,
+    ReportWithoutFence,
+    /// Two descriptors of one socket have the same first word.
+    DescriptorNotNumbered,
     /// Where a packet begins is taken from its first unit.
     PacketFoundByTag,
     /// An inbox keeps the units of the stream before.
@@ -60,7 +60,7 @@ pub enum Bug {
     /// A poller is not told that a socket of its own was closed.
     WatchLeftBehind,
     /// What a socket is ready for when a poller begins to watch it is not told.
-    ReadyNotTold,
+    ReadyNotReported,
     /// A socket that a kernel leaves to the program still belongs to its launch.
     DetachedForgotten,
     /// A launch's end closes connections that no kernel has accepted yet.
@@ -76,7 +76,7 @@ pub enum Bug {
     /// The memory of a socket that the host has closed is used again while groups are inside it.
     UsedAgainTooEarly,
     /// Groups are not told that the host has closed their socket.
-    CloseByHostNotTold,
+    CloseByHostNotReported,
 }
 
 impl Bug {
@@ -92,7 +92,7 @@ impl Bug {
         Self::AcceptedHandleLost,
         Self::TagNotCompared,
         Self::EndedBeforeSent,
-        Self::RestTakenForIdle,
+        Self::BackOffTakenForIdle,
         Self::NotWatchedAgain,
         Self::RingLeaked,
         Self::DeadlineIgnored,
@@ -102,14 +102,14 @@ impl Bug {
         Self::TailsOvertake,
         Self::ShutNotKept,
         Self::WatchedIgnored,
-        Self::ToldWithoutFence,
-        Self::CardNotNumbered,
+        Self::ReportWithoutFence,
+        Self::DescriptorNotNumbered,
         Self::PacketFoundByTag,
         Self::UnitsOfLastStream,
         Self::EventNotOwed,
         Self::EventNotWithdrawn,
         Self::WatchLeftBehind,
-        Self::ReadyNotTold,
+        Self::ReadyNotReported,
         Self::DetachedForgotten,
         Self::WaitingClosed,
         Self::OrphansKept,
@@ -117,7 +117,7 @@ impl Bug {
         Self::StopNotCleared,
         Self::EpochIgnored,
         Self::UsedAgainTooEarly,
-        Self::CloseByHostNotTold,
+        Self::CloseByHostNotReported,
     ];
 }
 
@@ -126,7 +126,7 @@ impl Bug {
 #[must_use]
 pub fn planted(bug: Bug) -> bool {
     #[cfg(feature = "simulation")]
-    return crate::simulation::with(|bench| bench.planted() == Some(bug)).unwrap_or(false);
+    return crate::simulation::with(|harness| harness.planted() == Some(bug)).unwrap_or(false);
     #[cfg(not(feature = "simulation"))]
     {
         let _ = bug;

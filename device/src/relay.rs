@@ -52,7 +52,7 @@ impl Relays {
             net,
             shard,
             now,
-            timeout: net.silence_ns(),
+            timeout: net.heartbeat_timeout_ns(),
             stop_claimed_at: stop.get(CLAIMED_AT).load(),
             stop: stop.get(VALUE).load(),
             beat_claimed_at: beat.get(CLAIMED_AT).load(),
@@ -71,7 +71,7 @@ impl Relays {
         if self.now.abs_diff(self.stop_claimed_at) >= STOP_AGE_NS {
             value = pass_stop_on(self.net, self.stop_claimed_at, self.now);
         }
-        // Of an earlier launch in this place, which may have been stopped.
+        // Of an earlier launch in this slot, which may have been stopped.
         if value >> 32 == self.net.epoch() { value & 0xFFFF_FFFF } else { 0 }
     }
 
@@ -123,7 +123,7 @@ fn pass_beat_on(net: Net, shard: usize, last: u64, now: u64) -> Pulse {
     if claim(relay.get(CLAIMED_AT), last, now) {
         let beat = net.heartbeat(shard).load();
         // Where nobody has looked for long, or the time was wrong, the observation begins anew.
-        let anew = now.abs_diff(last) >= net.silence_ns() / 2;
+        let anew = now.abs_diff(last) >= net.heartbeat_timeout_ns() / 2;
         let changed = beat != relay.get(VALUE).load() || anew;
         let before = Pulse(relay.get(PULSE).load()).changed_at();
         let tick = Pulse::tick(now);

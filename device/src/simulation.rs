@@ -1,10 +1,13 @@
-//! The simulation bench's way into the device side, in builds with the feature `simulation`.
+//! The simulation harness's way into the device side, in builds with the feature `simulation`.
 //!
-//! The bench lives in the host crate. While it runs, every access to a shared word and to ring
-//! bytes on its OS thread goes through [`Bench`], from both sides: it decides what is seen, and
+//! The harness lives in the host crate. While it runs, every access to a shared word and to ring
+//! bytes on its OS thread goes through [`Harness`], from both sides: it decides what is seen, and
 //! who goes on. Without it everything is as in any other build.
 
-#![allow(unsafe_code, reason = "a thread-local pointer to the bench, and plain values by address")]
+#![allow(
+    unsafe_code,
+    reason = "a thread-local pointer to the harness, and plain values by address"
+)]
 
 use core::cell::Cell;
 use core::mem::MaybeUninit;
@@ -16,7 +19,7 @@ use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::planted::Bug;
 use crate::simt;
-use crate::socket::{Direction, Socket, tell_proxy};
+use crate::socket::{Direction, Socket, report_progress};
 use crate::wait::{Deadline, Watch, wait_until};
 
 /// A fence of the calling thread.
@@ -31,7 +34,7 @@ pub enum Fence {
 }
 
 /// What decides, in place of the memory.
-pub trait Bench {
+pub trait Harness {
     /// A load of the word at that address.
     fn load(&self, at: *mut u64, acquire: bool) -> u64;
     /// A store.
@@ -43,60 +46,60 @@ pub trait Bench {
     fn set(&self, at: *mut u64, bits: u64, acquire: bool) -> u64;
     /// A fence.
     fn fence(&self, fence: Fence);
-    /// Reads plain bytes; false where the bench has no say.
+    /// Reads plain bytes; false where the harness has no say.
     fn read(&self, at: *const u8, into: &mut [MaybeUninit<u8>]) -> bool;
-    /// Writes plain bytes; false where the bench has no say.
+    /// Writes plain bytes; false where the harness has no say.
     fn write(&self, at: *mut u8, from: &[u8]) -> bool;
     /// The bug that is planted.
     fn planted(&self) -> Option<Bug>;
 }
 
 std::thread_local! {
-    static BENCH: Cell<Option<NonNull<dyn Bench>>> = const { Cell::new(None) };
+    static HARNESS: Cell<Option<NonNull<dyn Harness>>> = const { Cell::new(None) };
 }
 
-/// Puts the bench in charge of this OS thread, or nobody.
+/// Puts the harness in charge of this OS thread, or nobody.
 ///
 /// # Safety
-/// The bench lives until the next call on this OS thread.
-pub unsafe fn set_bench(bench: Option<NonNull<dyn Bench>>) {
-    BENCH.with(|cell| cell.set(bench));
+/// The harness lives until the next call on this OS thread.
+pub unsafe fn set_harness(harness: Option<NonNull<dyn Harness>>) {
+    HARNESS.with(|cell| cell.set(harness));
 }
 
-/// Runs `f` with the bench, if one is in charge.
-pub fn with<R>(f: impl FnOnce(&dyn Bench) -> R) -> Option<R> {
-    let bench = BENCH.with(Cell::get)?;
-    // SAFETY: `set_bench`'s caller keeps it alive.
-    Some(f(unsafe { bench.as_ref() }))
+/// Runs `f` with the harness, if one is in charge.
+pub fn with<R>(f: impl FnOnce(&dyn Harness) -> R) -> Option<R> {
+    let harness = HARNESS.with(Cell::get)?;
+    // SAFETY: `set_harness`'s caller keeps it alive.
+    Some(f(unsafe { harness.as_ref() }))
 }
 
-/// Reads a plain value through the bench, where it has a say.
+/// Reads a plain value through the harness, where it has a say.
 ///
 /// # Safety
 /// `from` is valid to read.
 pub unsafe fn read<T: Copy>(from: *const T) -> Option<T> {
-    with(|bench| {
+    with(|harness| {
         let mut value = MaybeUninit::<T>::uninit();
         // SAFETY: the bytes of `value`.
         let bytes =
             unsafe { core::slice::from_raw_parts_mut(value.as_mut_ptr().cast(), size_of::<T>()) };
-        // SAFETY: the bench has filled it with the bytes of a `T` that stood there.
-        bench.read(from.cast(), bytes).then(|| unsafe { value.assume_init() })
+        // SAFETY: the harness has filled it with the bytes of a `T` that stood there.
+        harness.read(from.cast(), bytes).then(|| unsafe { value.assume_init() })
     })
     .flatten()
 }
 
-/// Writes a plain value through the bench; false where it has no say.
+/// Writes a plain value through the harness; false where it has no say.
 ///
 /// # Safety
 /// `to` is valid to write, and `T` has no padding.
 pub unsafe fn write<T: Copy>(to: *mut T, value: T) -> bool {
-    with(|bench| {
+    with(|harness| {
         // SAFETY: the bytes of `value`, which has no padding.
         let bytes = unsafe {
             core::slice::from_raw_parts(core::ptr::from_ref(&value).cast(), size_of::<T>())
         };
-        bench.write(to.cast(), bytes)
+        harness.write(to.cast(), bytes)
     })
     .unwrap_or(false)
 }
@@ -129,7 +132,7 @@ pub fn skip_send(net: Net, handle: Handle, bytes: u64) -> Result<(), Errno> {
     socket.publishes(Direction::Send).store(Progress::new(end.count(), 0).0);
     let skipped = arrives(end.count()).map(|head| socket.remember_head(head));
     if socket.inbox().watched().load() != 0 {
-        tell_proxy(net, handle, Direction::Send, end.count());
+        report_progress(net, handle, Direction::Send, end.count());
     }
     simt::gpu_release_fence();
     socket.unlock(Direction::Send, end);
@@ -151,7 +154,7 @@ pub fn skip_receive(net: Net, handle: Handle, bytes: u64) -> Result<(), Errno> {
     if skipped.is_ok() {
         socket.publishes(Direction::Receive).store(Progress::new(end.count(), 0).0);
         if socket.inbox().watched().load() != 0 {
-            tell_proxy(net, handle, Direction::Receive, end.count());
+            report_progress(net, handle, Direction::Receive, end.count());
         }
     }
     simt::gpu_release_fence();

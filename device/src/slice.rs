@@ -7,17 +7,17 @@
 
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
-use crate::abi::ring::{RingPlace, Span};
+use crate::abi::ring::{RingAddress, Span};
 use crate::buf::{self, Received, SharedBuf, Space};
 use crate::group::Group;
-use crate::library::{self, RECEIVE_SIDE, SEND_SIDE};
+use crate::library::{self, RECEIVE_DIRECTION, SEND_DIRECTION};
 use crate::owned::is_unwinding;
 use crate::stream::{On, Stream};
 
 /// An open slice, the same in every thread of the group.
 #[derive(Clone, Copy)]
 pub(crate) struct RingSlice {
-    ring: RingPlace,
+    ring: RingAddress,
     span: Span,
 }
 
@@ -27,26 +27,27 @@ impl RingSlice {
     pub(crate) fn open<G: Group>(
         on: On<G>,
         handle: Handle,
-        side: u32,
+        direction: u32,
         least: usize,
         most: usize,
     ) -> Result<Option<Self>, Errno> {
         let mut ring = 0;
         // SAFETY: the thread's own variable.
-        let opened =
-            unsafe { library::open_slice(on.net, on.group, handle.0, side, least, &raw mut ring) };
+        let opened = unsafe {
+            library::open_slice(on.net, on.group, handle.0, direction, least, &raw mut ring)
+        };
         let span = Span(Errno::check(opened)?);
         // What is open must be closed, also where nothing of it is wanted.
         let is_open = span.length() > 0;
-        Ok(is_open.then(|| Self { ring: RingPlace(ring), span: span.at_most(most) }))
+        Ok(is_open.then(|| Self { ring: RingAddress(ring), span: span.at_most(most) }))
     }
 
     /// Publishes that `used` bytes were consumed or filled.
     #[inline(always)]
-    pub(crate) fn close<G: Group>(self, on: On<G>, handle: Handle, side: u32, used: usize) {
+    pub(crate) fn close<G: Group>(self, on: On<G>, handle: Handle, direction: u32, used: usize) {
         let used = used.min(self.len());
         // SAFETY: numbers alone.
-        unsafe { library::close_slice(on.net, on.group, handle.0, side, used) };
+        unsafe { library::close_slice(on.net, on.group, handle.0, direction, used) };
     }
 
     /// Bytes of the slice.
@@ -98,7 +99,7 @@ impl<'s, G: Group> Peek<'s, G> {
     pub(crate) fn open(stream: &'s Stream<G>, least: usize) -> Result<Option<Self>, Errno> {
         let (on, handle) = (stream.on(), stream.handle());
         on.group.agree("peek", &[handle.0, least as u64]);
-        let slice = RingSlice::open(on, handle, RECEIVE_SIDE, least.max(1), usize::MAX)?;
+        let slice = RingSlice::open(on, handle, RECEIVE_DIRECTION, least.max(1), usize::MAX)?;
         Ok(slice.map(|slice| Self { stream, slice, used: 0 }))
     }
 
@@ -141,7 +142,7 @@ impl<G: Group> Drop for Peek<'_, G> {
     fn drop(&mut self) {
         let (on, handle) = (self.stream.on(), self.stream.handle());
         if !is_unwinding() {
-            self.slice.close(on, handle, RECEIVE_SIDE, self.used);
+            self.slice.close(on, handle, RECEIVE_DIRECTION, self.used);
         }
     }
 }
@@ -159,7 +160,7 @@ impl<'s, G: Group> Reserve<'s, G> {
     pub(crate) fn open(stream: &'s Stream<G>, least: usize, most: usize) -> Result<Self, Errno> {
         let (on, handle) = (stream.on(), stream.handle());
         on.group.agree("reserve", &[handle.0, least as u64, most as u64]);
-        let slice = RingSlice::open(on, handle, SEND_SIDE, least.max(1), most.max(least))?;
+        let slice = RingSlice::open(on, handle, SEND_DIRECTION, least.max(1), most.max(least))?;
         slice.map(|slice| Self { stream, slice, used: 0 }).ok_or(Errno::EPIPE)
     }
 
@@ -202,7 +203,7 @@ impl<G: Group> Drop for Reserve<'_, G> {
     fn drop(&mut self) {
         let (on, handle) = (self.stream.on(), self.stream.handle());
         if !is_unwinding() {
-            self.slice.close(on, handle, SEND_SIDE, self.used);
+            self.slice.close(on, handle, SEND_DIRECTION, self.used);
         }
     }
 }

@@ -75,7 +75,7 @@ pub(crate) enum Watch {
 /// line, with words alone: what a wait keeps in registers between its turns stays there.
 #[cold]
 #[inline(never)]
-fn look(net: Net, shard: usize, deadline: Deadline, watch: Watch, since: u64) -> u64 {
+fn check_end(net: Net, shard: usize, deadline: Deadline, watch: Watch, since: u64) -> u64 {
     let now = simt::now_ns();
     let relays = Relays::read(net, shard, now);
     let stop = relays.stop();
@@ -117,7 +117,7 @@ pub(crate) fn end_turn(
         simt::back_off(if turns < PATIENT_TURNS { BACK_OFF_NS } else { LONG_BACK_OFF_NS });
     }
     if !is_short(turns) {
-        let errno = look(net, shard, deadline, watch, since);
+        let errno = check_end(net, shard, deadline, watch, since);
         if errno != 0 {
             return -(errno as i64);
         }
@@ -191,7 +191,7 @@ pub(crate) fn group_until(
         // Every look: a turn of a group is long, and all threads must agree on its end.
         let mut end = 0;
         if group.is_leader() {
-            end = look(net, 0, deadline, Watch::Stop, since);
+            end = check_end(net, 0, deadline, Watch::Stop, since);
         }
         let end = group.broadcast(end);
         if end != 0 {

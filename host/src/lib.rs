@@ -5,7 +5,7 @@
 //!    └─ Net        a net's memory and threads; launches kernels, hands sockets over and back
 //!        ├─ proxy      one state machine and one polling thread a shard
 //!        │   └─ transport   tcp, unix: the system's sockets, ring to wire; rdma: the device's
-//!        ├─ pool       places in the tables, ring memory
+//!        ├─ pool       slots in the tables, ring memory
 //!        └─ memory     the words and rings that GPU and CPU share
 //! ```
 //!
@@ -15,7 +15,7 @@
 
 #![cfg_attr(
     all(feature = "simulation", not(test)),
-    allow(dead_code, reason = "tests play the bench")
+    allow(dead_code, reason = "tests play the harness")
 )]
 
 // What build scripts write names this crate, and the device library is built for the crate itself.
@@ -41,7 +41,7 @@ pub use gpunet_device::{
     Domain, Errno, Handle, Kernel, KernelArg, Shared, SocketAddr, buf::Plain, kernel_arg, kernels,
     op::Condition,
 };
-pub use memory::{Window, WordPlacement, WordsRefused, WordsReport};
+pub use memory::{ControlMemory, ControlMemoryRefused, ControlMemoryReport, RingSlice};
 pub use net::{
     Batch, Completions, Graph, Launch, LaunchError, ListenOptions, Net, NetBuilder, NetError,
     OpError, Policy, Prepared, Rule, RuleError, Shape, StreamQueue,

@@ -1,32 +1,32 @@
-//! A net's memory as the proxy sees it: words through [`Word`], ring bytes as windows.
+//! A net's memory as the proxy sees it: words through [`Word`], ring bytes as slices.
 //!
 //! The one place of the host side where addresses of shared memory are made; indices are checked
 //! here. The proxy never forms a Rust slice over any of it: the GPU may write at any time. The words
-//! that the proxy writes are in `cpu_words.rs`, and where they lie is decided in `placement.rs`.
+//! that the proxy writes are in `host_control.rs`, and where they lie is decided in `placement.rs`.
 
-#![allow(unsafe_code, reason = "makes words and windows from the regions' addresses")]
+#![allow(unsafe_code, reason = "makes words and slices from the regions' addresses")]
 
 #[cfg(test)]
 pub(crate) mod combining;
-mod cpu_words;
+mod host_control;
 mod placement;
-mod window;
+mod slice;
 
 use std::sync::Arc;
 
 use gpu_usermap::AccessError;
 use gpunet_device::abi::bits::{PACKET_BYTES, PACKET_UNITS, RecordState, Unit};
-use gpunet_device::abi::card::{CARD_WORDS, Card, Place};
+use gpunet_device::abi::descriptor::{DESCRIPTOR_WORDS, RingLocation, SocketDescriptor};
 use gpunet_device::abi::errno::Errno;
-use gpunet_device::abi::layout::{LIVE_WORDS, LOCAL_WORDS, Layout, RECORD_STATE, UNITS_AT};
+use gpunet_device::abi::layout::{LIVE_WORDS, Layout, RECORD_STATE, RECORD_WORDS, UNITS_AT};
 use gpunet_device::abi::message::{REPLY_WORDS, REQUEST_WORDS};
 use gpunet_device::abi::net::{Net as DeviceNet, Regions, header};
 use gpunet_device::abi::word::{self, Word, Words};
 use gpunet_device::planted::{Bug, planted};
 
-pub(crate) use cpu_words::{CpuArray, CpuWord, CpuWords};
-pub use placement::{WordPlacement, WordsRefused, WordsReport};
-pub use window::Window;
+pub(crate) use host_control::{ControlArray, ControlWord, HostControl};
+pub use placement::{ControlMemory, ControlMemoryRefused, ControlMemoryReport};
+pub use slice::RingSlice;
 
 use crate::gpu::{ArenaWindow, DeviceMemory, Gpu, GpuError, HostMemory};
 
@@ -36,12 +36,12 @@ const SCANNED_AT_ONCE: usize = 8;
 /// The regions of a net.
 pub(crate) struct Memory {
     layout: Layout,
-    gpu_words: HostMemory,
-    cpu_words: CpuWords,
+    gpu_control: HostMemory,
+    host_control: HostControl,
     rings: Arc<HostMemory>,
     /// Rings of transports that place bytes there by themselves, where there are any.
     gpu_rings: Option<Arc<DeviceMemory>>,
-    local: DeviceMemory,
+    records: DeviceMemory,
 }
 
 impl Memory {
@@ -50,26 +50,26 @@ impl Memory {
     pub(crate) fn new(
         gpu: &Gpu,
         layout: Layout,
-        cpu_words: CpuWords,
+        host_control: HostControl,
         ring_bytes: usize,
         rings_on_gpu: bool,
         window: Option<&ArenaWindow>,
-        silence_ns: u64,
+        heartbeat_timeout_ns: u64,
     ) -> Result<Self, GpuError> {
         let this = Self {
             layout,
-            gpu_words: gpu.host_memory(layout.gpu_words() * 8)?,
-            cpu_words,
+            gpu_control: gpu.host_memory(layout.gpu_control_words() * 8)?,
+            host_control,
             rings: Arc::new(gpu.host_memory(ring_bytes)?),
             gpu_rings: match rings_on_gpu {
                 true => Some(Arc::new(gpu.device_memory(ring_bytes)?)),
                 false => None,
             },
-            local: gpu.device_memory(layout.local_words() * 8)?,
+            records: gpu.device_memory(layout.records_words() * 8)?,
         };
         let regions = Regions {
-            gpu_words: this.gpu_words.device_ptr().cast(),
-            cpu_words: this.cpu_words.device_ptr().cast(),
+            gpu_control: this.gpu_control.device_ptr().cast(),
+            host_control: this.host_control.device_ptr().cast(),
             rings: [
                 this.rings.device_ptr(),
                 this.gpu_rings_at(),
@@ -81,8 +81,8 @@ impl Memory {
                 window.map_or(0, |window| window.bytes),
             ],
         };
-        let header = header(&regions, silence_ns).map(u64::to_ne_bytes);
-        this.local.write(0, header.as_flattened())?;
+        let header = header(&regions, heartbeat_timeout_ns).map(u64::to_ne_bytes);
+        this.records.write(0, header.as_flattened())?;
         Ok(this)
     }
 
@@ -106,9 +106,9 @@ impl Memory {
 
     /// Has a model know a ring.
     #[cfg(all(test, feature = "loom"))]
-    pub(crate) fn model_knows_ring(&self, ring: &Place) {
+    pub(crate) fn model_knows_ring(&self, ring: &RingLocation) {
         use gpunet_device::abi::model;
-        let [(address, length), _] = self.window(ring, 0, ring.capacity as usize).pieces();
+        let [(address, length), _] = self.slice(ring, 0, ring.capacity as usize).pieces();
         model::knows_words(address.cast(), length / 8);
         model::knows_bytes(address, length);
     }
@@ -117,26 +117,29 @@ impl Memory {
     #[cfg(all(test, feature = "loom"))]
     pub(crate) fn known_to_the_model(&self) {
         use gpunet_device::abi::model;
-        model::knows_words(self.gpu_words.as_ptr().cast(), self.layout.gpu_words());
+        model::knows_words(self.gpu_control.as_ptr().cast(), self.layout.gpu_control_words());
         // One stop word and one heartbeat, and all from the first record on.
         // The emulated GPU finds them where the CPU does.
-        let cpu_words: *mut u64 = self.cpu_words.device_ptr().cast();
+        let host_control: *mut u64 = self.host_control.device_ptr().cast();
         let first = self.layout.inbox(0);
         for at in [self.layout.stop(0), self.layout.heartbeat(0)] {
-            model::knows_words(cpu_words.wrapping_add(at), 1);
+            model::knows_words(host_control.wrapping_add(at), 1);
         }
-        model::knows_words(cpu_words.wrapping_add(first), self.layout.cpu_words() - first);
-        model::knows_words(self.local.device_ptr().cast(), self.layout.local_words());
+        model::knows_words(
+            host_control.wrapping_add(first),
+            self.layout.host_control_words() - first,
+        );
+        model::knows_words(self.records.device_ptr().cast(), self.layout.records_words());
     }
 
-    /// Addresses on the GPU and sizes of GPU words, CPU words, rings and local words.
+    /// Addresses on the GPU and sizes of the GPU's control block, the host's, rings and records.
     #[cfg(feature = "fault-injection")]
     pub(crate) fn regions(&self) -> [(*mut u8, usize); 4] {
         [
-            (self.gpu_words.device_ptr(), self.layout.gpu_words() * 8),
-            (self.cpu_words.device_ptr(), self.layout.cpu_words() * 8),
+            (self.gpu_control.device_ptr(), self.layout.gpu_control_words() * 8),
+            (self.host_control.device_ptr(), self.layout.host_control_words() * 8),
             (self.rings.device_ptr(), self.rings.len()),
-            (self.local.device_ptr(), self.layout.local_words() * 8),
+            (self.records.device_ptr(), self.layout.records_words() * 8),
         ]
     }
 
@@ -144,18 +147,18 @@ impl Memory {
     pub(crate) fn device_net(&self, launch: u32, epoch: u64) -> DeviceNet {
         // SAFETY: the regions were made for this layout, page aligned, and `new` wrote the
         // header. They outlive the kernels: the GPU gives memory back only when none runs.
-        unsafe { DeviceNet::new(self.layout, launch, epoch, self.local.device_ptr().cast()) }
+        unsafe { DeviceNet::new(self.layout, launch, epoch, self.records.device_ptr().cast()) }
     }
 
     /// A socket's record in GPU memory, by a copy that waits for no kernel.
-    pub(crate) fn record(&self, socket: usize) -> Result<[u64; LOCAL_WORDS], GpuError> {
+    pub(crate) fn record(&self, socket: usize) -> Result<[u64; RECORD_WORDS], GpuError> {
         assert!(socket < self.layout.sockets());
         #[cfg(feature = "simulation")]
         return Ok(self.simulated_record(socket).read());
         #[cfg(not(feature = "simulation"))]
         {
-            let mut bytes = [[0; 8]; LOCAL_WORDS];
-            self.local.read(self.layout.local(socket) * 8, bytes.as_flattened_mut())?;
+            let mut bytes = [[0; 8]; RECORD_WORDS];
+            self.records.read(self.layout.record(socket) * 8, bytes.as_flattened_mut())?;
             Ok(bytes.map(u64::from_ne_bytes))
         }
     }
@@ -170,33 +173,33 @@ impl Memory {
         }
         #[cfg(not(feature = "simulation"))]
         {
-            let at = (self.layout.local(socket) + RECORD_STATE) * 8;
-            self.local.write(at, &state.0.to_ne_bytes())
+            let at = (self.layout.record(socket) + RECORD_STATE) * 8;
+            self.records.write(at, &state.0.to_ne_bytes())
         }
     }
 
     /// The same in a simulation, which must know of every access.
     #[cfg(feature = "simulation")]
-    fn simulated_record(&self, socket: usize) -> Words<LOCAL_WORDS> {
-        let start: *mut u64 = self.local.device_ptr().cast();
+    fn simulated_record(&self, socket: usize) -> Words<RECORD_WORDS> {
+        let start: *mut u64 = self.records.device_ptr().cast();
         // SAFETY: the emulated GPU finds its memory where the CPU does; the record lies in the region.
-        unsafe { Words::at(start.add(self.layout.local(socket))) }
+        unsafe { Words::at(start.add(self.layout.record(socket))) }
     }
 
-    fn gpu_word(&self, at: usize) -> *mut u64 {
-        assert!(at < self.layout.gpu_words());
+    fn gpu_control_word(&self, at: usize) -> *mut u64 {
+        assert!(at < self.layout.gpu_control_words());
         // SAFETY: inside the region, by the check.
-        unsafe { self.gpu_words.as_ptr().cast::<u64>().add(at) }
+        unsafe { self.gpu_control.as_ptr().cast::<u64>().add(at) }
     }
 
     /// Written by the GPU: how far it has filled a socket's send ring.
     pub(crate) fn send_tail(&self, socket: usize) -> Word {
         // SAFETY: valid and aligned as long as self lives; so for all that follow.
-        unsafe { Word::at(self.gpu_word(self.layout.send_tail(socket))) }
+        unsafe { Word::at(self.gpu_control_word(self.layout.send_tail(socket))) }
     }
 
-    /// Compares the send tails of a shard's places, from socket `first` on, with those last
-    /// `seen`; what has changed goes into `changed` as place and new value.
+    /// Compares the send tails of a shard's slots, from socket `first` on, with those last
+    /// `seen`; what has changed goes into `changed` as slot and new value.
     pub(crate) fn changed_tails(
         &self,
         first: usize,
@@ -247,8 +250,8 @@ impl Memory {
         if seen.is_empty() {
             return;
         }
-        self.gpu_word(first + seen.len() - 1);
-        let start = self.gpu_word(first);
+        self.gpu_control_word(first + seen.len() - 1);
+        let start = self.gpu_control_word(first);
         // SAFETY: as send_tail: the last word was checked, and they stand in one array.
         let load = |index| unsafe { Word::at(start.add(index)) }.load();
         let mut now = [0; SCANNED_AT_ONCE];
@@ -277,110 +280,110 @@ impl Memory {
     /// Written by the GPU: how far it has emptied a socket's receive ring.
     pub(crate) fn receive_head(&self, socket: usize) -> Word {
         // SAFETY: as send_tail.
-        unsafe { Word::at(self.gpu_word(self.layout.receive_head(socket))) }
+        unsafe { Word::at(self.gpu_control_word(self.layout.receive_head(socket))) }
     }
 
     /// Written by the GPU: the number of the request in a slot.
     #[cfg(test)]
     pub(crate) fn request_sequence(&self, slot: usize) -> Word {
         // SAFETY: as send_tail.
-        unsafe { Word::at(self.gpu_word(self.layout.request_sequence(slot))) }
+        unsafe { Word::at(self.gpu_control_word(self.layout.request_sequence(slot))) }
     }
 
     /// Written by the GPU: the request in a slot.
     pub(crate) fn request(&self, slot: usize) -> Words<REQUEST_WORDS> {
-        self.gpu_word(self.layout.request(slot) + REQUEST_WORDS - 1);
+        self.gpu_control_word(self.layout.request(slot) + REQUEST_WORDS - 1);
         // SAFETY: as send_tail; the last word was checked too.
-        unsafe { Words::at(self.gpu_word(self.layout.request(slot))) }
+        unsafe { Words::at(self.gpu_control_word(self.layout.request(slot))) }
     }
 
     /// Ends all waits of a launch with `errno`: a store to memory that its groups poll, and no call
     /// of a driver, which may wait for kernels.
     pub(crate) fn stop(&self, launch: usize, errno: Errno) {
-        self.cpu_words.word(self.layout.stop(launch)).store_release(errno.0 as u64);
+        self.host_control.word(self.layout.stop(launch)).store_release(errno.0 as u64);
     }
 
-    /// Makes a launch's stop word ready for the next launch in its place; no kernel of the last one
+    /// Makes a launch's stop word ready for the next launch in its slot; no kernel of the last one
     /// runs. What its groups may have passed on has that launch's number.
     pub(crate) fn clear_stop(&self, launch: usize) {
         if !planted(Bug::StopNotCleared) {
-            self.cpu_words.word(self.layout.stop(launch)).store_release(0);
+            self.host_control.word(self.layout.stop(launch)).store_release(0);
         }
     }
 
     /// Shows that a shard's thread lives: `beat` grows.
     pub(crate) fn beat(&self, shard: usize, beat: u64) {
-        self.cpu_words.beat(self.layout.heartbeat(shard), shard, beat);
+        self.host_control.beat(self.layout.heartbeat(shard), shard, beat);
     }
 
     /// What a shard's thread showed last.
     pub(crate) fn last_beat(&self, shard: usize) -> u64 {
-        self.cpu_words.last_beat(self.layout.heartbeat(shard), shard)
+        self.host_control.last_beat(self.layout.heartbeat(shard), shard)
     }
 
     /// Written by the proxy: receive tail, send head, status.
-    pub(crate) fn live(&self, socket: usize) -> CpuArray<LIVE_WORDS> {
-        self.cpu_words.array(self.layout.inbox(socket))
+    pub(crate) fn live(&self, socket: usize) -> ControlArray<LIVE_WORDS> {
+        self.host_control.array(self.layout.inbox(socket))
     }
 
     /// Written by the proxy: number of the reply in a slot.
-    pub(crate) fn reply_sequence(&self, slot: usize) -> CpuWord {
-        self.cpu_words.word(self.layout.reply_sequence(slot))
+    pub(crate) fn reply_sequence(&self, slot: usize) -> ControlWord {
+        self.host_control.word(self.layout.reply_sequence(slot))
     }
 
     /// Written by the proxy: the reply in a slot.
-    pub(crate) fn reply(&self, slot: usize) -> CpuArray<REPLY_WORDS> {
-        self.cpu_words.array(self.layout.reply(slot))
+    pub(crate) fn reply(&self, slot: usize) -> ControlArray<REPLY_WORDS> {
+        self.host_control.array(self.layout.reply(slot))
     }
 
-    /// Publishes a card: word 0 is cleared first and written last, so that the GPU never takes
+    /// Publishes a descriptor: word 0 is cleared first and written last, so that the GPU never takes
     /// one socket's words for another's.
-    pub(crate) fn publish_card(&self, socket: usize, card: &Card) {
-        let place = self.card(socket);
-        let words = card.to_words();
+    pub(crate) fn publish_descriptor(&self, socket: usize, descriptor: &SocketDescriptor) {
+        let published = self.descriptor(socket);
+        let words = descriptor.to_words();
         // Of this generation, and of no kind: who reads it waits for the rest.
-        place.get(0).store(Card::changing(card.generation));
-        // No word of the new card is seen with the old word 0.
-        self.cpu_words.fence();
+        published.get(0).store(SocketDescriptor::changing(descriptor.generation));
+        // No word of the new descriptor is seen with the old word 0.
+        self.host_control.fence();
         for (index, word) in words.iter().enumerate().skip(1) {
-            place.get(index).store(*word);
+            published.get(index).store(*word);
         }
-        place.get(0).store_release(words[0]);
+        published.get(0).store_release(words[0]);
     }
 
-    /// Withdraws a card: its handle is dead from now on.
-    pub(crate) fn withdraw_card(&self, socket: usize) {
-        self.card(socket).get(0).store_release(0);
+    /// Withdraws a descriptor: its handle is dead from now on.
+    pub(crate) fn withdraw_descriptor(&self, socket: usize) {
+        self.descriptor(socket).get(0).store_release(0);
     }
 
     /// Written by the proxy: what a socket is.
-    pub(crate) fn card(&self, socket: usize) -> CpuArray<CARD_WORDS> {
-        self.cpu_words.array(self.layout.card(socket))
+    pub(crate) fn descriptor(&self, socket: usize) -> ControlArray<DESCRIPTOR_WORDS> {
+        self.host_control.array(self.layout.descriptor(socket))
     }
 
     /// Sends on its way what this thread has written for kernels and nothing has published yet.
     pub(crate) fn flush(&self) {
-        self.cpu_words.flush();
+        self.host_control.flush();
     }
 
     /// Where the words that kernels poll lie, and why.
-    pub(crate) fn words_report(&self) -> &WordsReport {
-        self.cpu_words.report()
+    pub(crate) fn control_memory_report(&self) -> &ControlMemoryReport {
+        self.host_control.report()
     }
 
     /// Asks whether the memory of the words that kernels poll is still there.
-    pub(crate) fn check_words(&self) -> Result<(), AccessError> {
-        self.cpu_words.check()
+    pub(crate) fn check_control_memory(&self) -> Result<(), AccessError> {
+        self.host_control.check()
     }
 
     /// Has these words go nowhere, once their memory is gone.
-    pub(crate) fn abandon_words(&self) {
-        self.cpu_words.abandon();
+    pub(crate) fn abandon_control_memory(&self) {
+        self.host_control.abandon();
     }
 
     /// `length` bytes of a ring from the counter `position` on, in one or two pieces. Those of a
     /// ring in GPU memory are not for the CPU to touch.
-    pub(crate) fn window(&self, ring: &Place, position: u64, length: usize) -> Window {
+    pub(crate) fn slice(&self, ring: &RingLocation, position: u64, length: usize) -> RingSlice {
         let capacity = ring.capacity as usize;
         assert!(capacity.is_power_of_two() && length <= capacity);
         let (rings, bytes) = match ring.region {
@@ -393,17 +396,17 @@ impl Memory {
         // SAFETY: the ring lies inside the region, by the check, and both pieces in the ring.
         unsafe {
             let base = rings.add(ring.offset as usize);
-            Window { pieces: [(base.add(start), first), (base, length - first)] }
+            RingSlice { pieces: [(base.add(start), first), (base, length - first)] }
         }
     }
 
     /// Puts a packet into a socket's inbox, which stands in the receive ring and begins there.
-    pub(crate) fn put_packet(&self, socket: usize, window: &Window, begin: u64) {
+    pub(crate) fn write_packet(&self, socket: usize, slice: &RingSlice, begin: u64) {
         let units = self.receive_units(socket);
         let mut bytes = [0; PACKET_BYTES];
-        window.read(&mut bytes);
+        slice.read(&mut bytes);
         let (fours, _) = bytes.as_chunks::<4>();
-        for (index, four) in fours.iter().enumerate().take(window.len().div_ceil(4)) {
+        for (index, four) in fours.iter().enumerate().take(slice.len().div_ceil(4)) {
             units.get(index).store(Unit::new(u32::from_le_bytes(*four), begin).0);
         }
     }
@@ -415,15 +418,15 @@ impl Memory {
     }
 
     /// Written by the proxy: the units of the packet that a kernel receives.
-    pub(crate) fn receive_units(&self, socket: usize) -> CpuArray<PACKET_UNITS> {
-        self.cpu_words.array(self.layout.inbox(socket) + UNITS_AT)
+    pub(crate) fn receive_units(&self, socket: usize) -> ControlArray<PACKET_UNITS> {
+        self.host_control.array(self.layout.inbox(socket) + UNITS_AT)
     }
 
     /// Written by the GPU: the units of the packet that a kernel sends.
     pub(crate) fn send_units(&self, socket: usize) -> Words<PACKET_UNITS> {
-        self.gpu_word(self.layout.send_units(socket) + PACKET_UNITS - 1);
+        self.gpu_control_word(self.layout.send_units(socket) + PACKET_UNITS - 1);
         // SAFETY: as send_tail; the last word was checked too.
-        unsafe { Words::at(self.gpu_word(self.layout.send_units(socket))) }
+        unsafe { Words::at(self.gpu_control_word(self.layout.send_units(socket))) }
     }
 
     /// Where the rings lie, and how many bytes they are.
@@ -435,7 +438,7 @@ impl Memory {
     /// Where the GPU's words, the proxy's and those in GPU memory begin.
     #[cfg(feature = "simulation")]
     pub(crate) fn regions(&self) -> [usize; 3] {
-        [self.gpu_words.device_ptr(), self.cpu_words.device_ptr(), self.local.device_ptr()]
+        [self.gpu_control.device_ptr(), self.host_control.device_ptr(), self.records.device_ptr()]
             .map(|start| start.addr())
     }
 
@@ -444,15 +447,15 @@ impl Memory {
     pub(crate) fn claimed_slots(&self) -> usize {
         let claimed = |slot: &usize| {
             let mut word = [0; 8];
-            let at = self.layout.slot_local(*slot) * 8;
-            self.local.read(at, &mut word).is_ok() && u64::from_ne_bytes(word) != 0
+            let at = self.layout.slot_record(*slot) * 8;
+            self.records.read(at, &mut word).is_ok() && u64::from_ne_bytes(word) != 0
         };
-        (0..self.layout.all_slots()).filter(claimed).count()
+        (0..self.layout.all_request_slots()).filter(claimed).count()
     }
 
     /// The bytes of the packet that a kernel sends, of that length and beginning there, if all of it has
     /// come.
-    pub(crate) fn take_packet(
+    pub(crate) fn read_packet(
         &self,
         socket: usize,
         begin: u64,
@@ -472,11 +475,11 @@ impl Memory {
     }
 
     /// The word of a ring at the counter `position`.
-    pub(crate) fn ring_word(&self, ring: &Place, position: u64) -> Word {
+    pub(crate) fn ring_word(&self, ring: &RingLocation, position: u64) -> Word {
         assert!(position.is_multiple_of(8) && ring.offset.is_multiple_of(8) && ring.region == 0);
-        let window = self.window(ring, position, 8);
+        let slice = self.slice(ring, position, 8);
         // SAFETY: as send_tail: eight aligned bytes of a ring do not wrap.
-        unsafe { Word::at(window.pieces[0].0.cast()) }
+        unsafe { Word::at(slice.pieces[0].0.cast()) }
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpunet_device::Handle;
-use gpunet_device::abi::card::Place;
+use gpunet_device::abi::descriptor::RingLocation;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::planted::{Bug, planted};
@@ -117,14 +117,14 @@ impl Pool {
     /// A pool for a net of that shape, with that much ring memory, and nothing reserved.
     pub(crate) fn new(layout: &Layout, ring_bytes: [u64; 2]) -> Self {
         let shard = || ShardSlots {
-            free: (0..layout.places).collect(),
-            generations: vec![0; layout.places as usize],
-            accounts: vec![None; layout.places as usize],
+            free: (0..layout.socket_slots).collect(),
+            generations: vec![0; layout.socket_slots as usize],
+            accounts: vec![None; layout.socket_slots as usize],
             used: 0,
         };
         let slots = Slots {
             shards: (0..layout.shards).map(|_| shard()).collect(),
-            free: layout.shards * layout.places,
+            free: layout.shards * layout.socket_slots,
             reserved: Reserved::default(),
         };
         Self {
@@ -156,7 +156,7 @@ impl Pool {
 
     /// A handle in the shard that has the fewest sockets; ENFILE when all are full, or what is free
     /// is reserved for others.
-    pub(crate) fn take_handle(&self, account: Account) -> Result<Handle, Errno> {
+    pub(crate) fn allocate_handle(&self, account: Account) -> Result<Handle, Errno> {
         let slots = &mut *lock(&self.slots);
         let (own, shares) = slots.reserved.by_others(account);
         if slots.free <= own + shares {
@@ -185,7 +185,7 @@ impl Pool {
     pub(crate) fn accepted(&self, handle: Handle) {
         let slots = &mut *lock(&self.slots);
         let shard = &mut slots.shards[handle.shard() as usize];
-        let slot = handle.place() as usize;
+        let slot = handle.slot() as usize;
         if shard.generations[slot] == handle.generation()
             && let Some(account @ Account::Unaccepted(_)) = shard.accounts[slot]
         {
@@ -196,13 +196,13 @@ impl Pool {
 
     /// Gives a handle's slot back. It is the last to be taken again, so that a stale handle
     /// stays stale for long.
-    pub(crate) fn give_handle(&self, handle: Handle) {
+    pub(crate) fn free_handle(&self, handle: Handle) {
         let slots = &mut *lock(&self.slots);
         let shard = &mut slots.shards[handle.shard() as usize];
         shard.used -= 1;
-        shard.free.push_back(handle.place());
+        shard.free.push_back(handle.slot());
         slots.free += 1;
-        if let Some(account) = shard.accounts[handle.place() as usize].take() {
+        if let Some(account) = shard.accounts[handle.slot() as usize].take() {
             slots.reserved.count(account, false);
         }
         if let Some(share) = slots.reserved.shares.remove(&handle.0) {
@@ -211,13 +211,13 @@ impl Pool {
     }
 
     /// Ring memory; ENOBUFS when there is none left, or it is reserved for others.
-    pub(crate) fn take_ring(
+    pub(crate) fn allocate_ring(
         &self,
         account: Account,
         region: RingRegion,
         capacity: u32,
         base: u64,
-    ) -> Result<Place, Errno> {
+    ) -> Result<RingLocation, Errno> {
         let capacity = ring_capacity(capacity);
         let region = region as u8;
         let withheld = self.withheld(account, region);
@@ -226,8 +226,8 @@ impl Pool {
         if withheld > 0 && rings.free_bytes() < withheld + u64::from(capacity) {
             return Err(Errno::ENOBUFS);
         }
-        let offset = rings.take(capacity).ok_or(Errno::ENOBUFS)?;
-        Ok(Place { region, offset, capacity, base })
+        let offset = rings.allocate(capacity).ok_or(Errno::ENOBUFS)?;
+        Ok(RingLocation { region, offset, capacity, base })
     }
 
     /// Ring memory that others have reserved and not used.
@@ -241,11 +241,11 @@ impl Pool {
         [own, shares].map(|slots| u64::from(slots).min(most) * self.rings_of_slot).iter().sum()
     }
 
-    /// Gives ring memory back; nothing for a place without a ring, or with one that came with the
+    /// Gives ring memory back; nothing for a location without a ring, or with one that came with the
     /// socket.
-    pub(crate) fn give_ring(&self, place: &Place) {
-        if place.capacity != 0 && place.region != RingRegion::Window as u8 {
-            lock(self.rings(place.region)).give(place.offset, place.capacity);
+    pub(crate) fn free_ring(&self, location: &RingLocation) {
+        if location.capacity != 0 && location.region != RingRegion::Window as u8 {
+            lock(self.rings(location.region)).free(location.offset, location.capacity);
         }
     }
 
@@ -296,7 +296,7 @@ impl Buddies {
         (capacity / SMALLEST_RING).ilog2() as usize
     }
 
-    pub(crate) fn take(&mut self, capacity: u32) -> Option<u64> {
+    pub(crate) fn allocate(&mut self, capacity: u32) -> Option<u64> {
         let wanted = Self::order(capacity);
         let found = (wanted..self.free.len()).find(|order| !self.free[*order].is_empty())?;
         let offset = self.free[found].pop_first()?;
@@ -306,7 +306,7 @@ impl Buddies {
         Some(offset)
     }
 
-    pub(crate) fn give(&mut self, mut offset: u64, capacity: u32) {
+    pub(crate) fn free(&mut self, mut offset: u64, capacity: u32) {
         let mut order = Self::order(capacity);
         while order + 1 < self.free.len() {
             let buddy = offset ^ (u64::from(SMALLEST_RING) << order);
@@ -333,63 +333,67 @@ mod tests {
 
     use super::*;
 
-    const LAYOUT: Layout = Layout { shards: 2, places: 2, slots: 1 };
+    const LAYOUT: Layout = Layout { shards: 2, socket_slots: 2, request_slots: 1 };
 
     #[test]
     fn handles_go_to_the_emptier_shard_and_run_out() {
         let pool = Pool::new(&LAYOUT, [0; 2]);
-        let handles: Vec<_> = (0..4).map(|_| pool.take_handle(Account::Own).unwrap()).collect();
+        let handles: Vec<_> = (0..4).map(|_| pool.allocate_handle(Account::Own).unwrap()).collect();
         assert_eq!(handles.iter().filter(|handle| handle.shard() == 0).count(), 2);
         assert_ne!(handles[0].shard(), handles[1].shard());
-        assert_eq!(pool.take_handle(Account::Own), Err(Errno::ENFILE));
-        pool.give_handle(handles[0]);
-        let again = pool.take_handle(Account::Own).unwrap();
-        assert_eq!((again.shard(), again.place()), (handles[0].shard(), handles[0].place()));
-        assert_ne!(again, handles[0], "a place's next socket has another generation");
+        assert_eq!(pool.allocate_handle(Account::Own), Err(Errno::ENFILE));
+        pool.free_handle(handles[0]);
+        let again = pool.allocate_handle(Account::Own).unwrap();
+        assert_eq!((again.shard(), again.slot()), (handles[0].shard(), handles[0].slot()));
+        assert_ne!(again, handles[0], "a slot's next socket has another generation");
     }
 
     #[test]
     fn peers_that_nobody_accepts_leave_slots_to_others() {
-        let layout = Layout { shards: 2, places: 32, slots: 1 };
+        let layout = Layout { shards: 2, socket_slots: 32, request_slots: 1 };
         let pool = Pool::new(&layout, [1 << 20, 0]).reserving(8, 8192);
         let [one, two] = [(); 2].map(|()| {
-            let listener = pool.take_handle(Account::Own).unwrap();
+            let listener = pool.allocate_handle(Account::Own).unwrap();
             pool.reserve_share(listener, 6);
             listener
         });
         let mut taken = Vec::new();
         // The proxy does not do that: it stops at the listener's share.
-        while let Ok(handle) = pool.take_handle(Account::Unaccepted(one)) {
+        while let Ok(handle) = pool.allocate_handle(Account::Unaccepted(one)) {
             taken.push(handle);
         }
         assert_eq!(taken.len(), 64 - 2 - 6 - 6, "the other's share and the rest of the own");
         for _ in 0..6 {
-            pool.take_handle(Account::Own).expect("reserved");
-            pool.take_handle(Account::Unaccepted(two)).expect("reserved");
+            pool.allocate_handle(Account::Own).expect("reserved");
+            pool.allocate_handle(Account::Unaccepted(two)).expect("reserved");
         }
-        assert_eq!(pool.take_handle(Account::Own), Err(Errno::ENFILE));
+        assert_eq!(pool.allocate_handle(Account::Own), Err(Errno::ENFILE));
         // Accepted, they are of the share no more, which others leave free.
         for handle in &taken[..50] {
             pool.accepted(*handle);
             pool.accepted(*handle);
         }
-        pool.give_handle(taken[0]);
-        assert_eq!(pool.take_handle(Account::Own), Err(Errno::ENFILE), "of the share of the first");
-        assert!(pool.take_handle(Account::Unaccepted(one)).is_ok());
+        pool.free_handle(taken[0]);
+        assert_eq!(
+            pool.allocate_handle(Account::Own),
+            Err(Errno::ENFILE),
+            "of the share of the first"
+        );
+        assert!(pool.allocate_handle(Account::Unaccepted(one)).is_ok());
         // And with the listener its share goes.
         for handle in [two, taken[1]] {
-            pool.give_handle(handle);
+            pool.free_handle(handle);
         }
-        pool.give_handle(one);
-        assert!((0..3).all(|_| pool.take_handle(Account::Own).is_ok()));
+        pool.free_handle(one);
+        assert!((0..3).all(|_| pool.allocate_handle(Account::Own).is_ok()));
     }
 
     #[test]
     fn peers_that_nobody_accepts_leave_ring_memory_to_others() {
-        let layout = Layout { shards: 1, places: 64, slots: 1 };
+        let layout = Layout { shards: 1, socket_slots: 64, request_slots: 1 };
         let pool = Pool::new(&layout, [16 * 8192, 0]).reserving(16, 8192);
-        let listener = pool.take_handle(Account::Own).unwrap();
-        let take = |account| pool.take_ring(account, RingRegion::Host, 4096, 0);
+        let listener = pool.allocate_handle(Account::Own).unwrap();
+        let take = |account| pool.allocate_ring(account, RingRegion::Host, 4096, 0);
         let peers = (0..).take_while(|_| take(Account::Unaccepted(listener)).is_ok()).count();
         // A quarter is kept, as whole slots need it.
         assert_eq!(peers, 24);
@@ -398,16 +402,17 @@ mod tests {
 
     #[test]
     fn many_places_come_back_in_no_time() {
-        let pool = Pool::new(&Layout { shards: 1, places: 1 << 19, slots: 1 }, [0; 2]);
+        let pool =
+            Pool::new(&Layout { shards: 1, socket_slots: 1 << 19, request_slots: 1 }, [0; 2]);
         let handles: Vec<_> =
-            (0..1 << 19).map(|_| pool.take_handle(Account::Own).unwrap()).collect();
+            (0..1 << 19).map(|_| pool.allocate_handle(Account::Own).unwrap()).collect();
         let start = std::time::Instant::now();
         for handle in &handles {
-            pool.give_handle(*handle);
+            pool.free_handle(*handle);
         }
         assert!(start.elapsed().as_secs() < 3, "{:?}", start.elapsed());
-        let again = pool.take_handle(Account::Own).unwrap();
-        assert_eq!(again.place(), handles[0].place(), "the first to come back is the first to go");
+        let again = pool.allocate_handle(Account::Own).unwrap();
+        assert_eq!(again.slot(), handles[0].slot(), "the first to come back is the first to go");
     }
 
     proptest! {
@@ -416,28 +421,28 @@ mod tests {
         fn rings_are_disjoint_and_come_back(asks in prop::collection::vec(1..200_000_u32, 1..60)) {
             let total = 4 << 20;
             let pool = Pool::new(&LAYOUT, [total, 0]);
-            let mut taken: Vec<Place> = Vec::new();
+            let mut taken: Vec<RingLocation> = Vec::new();
             for (turn, ask) in asks.iter().enumerate() {
-                if let Ok(place) = pool.take_ring(Account::Own, RingRegion::Host, *ask, 0) {
-                    prop_assert!(place.capacity >= *ask && place.capacity.is_power_of_two());
-                    prop_assert!(place.offset + u64::from(place.capacity) <= total);
+                if let Ok(location) = pool.allocate_ring(Account::Own, RingRegion::Host, *ask, 0) {
+                    prop_assert!(location.capacity >= *ask && location.capacity.is_power_of_two());
+                    prop_assert!(location.offset + u64::from(location.capacity) <= total);
                     for other in &taken {
-                        let apart = place.offset + u64::from(place.capacity) <= other.offset
-                            || other.offset + u64::from(other.capacity) <= place.offset;
+                        let apart = location.offset + u64::from(location.capacity) <= other.offset
+                            || other.offset + u64::from(other.capacity) <= location.offset;
                         prop_assert!(apart);
                     }
-                    taken.push(place);
+                    taken.push(location);
                 }
                 if turn % 3 == 2 && !taken.is_empty() {
-                    let place = taken.swap_remove(turn % taken.len());
-                    pool.give_ring(&place);
+                    let location = taken.swap_remove(turn % taken.len());
+                    pool.free_ring(&location);
                 }
             }
-            for place in taken {
-                pool.give_ring(&place);
+            for location in taken {
+                pool.free_ring(&location);
             }
             prop_assert_eq!(pool.usage().1, total);
-            prop_assert!(pool.take_ring(Account::Own, RingRegion::Host, 4 << 20, 0).is_ok());
+            prop_assert!(pool.allocate_ring(Account::Own, RingRegion::Host, 4 << 20, 0).is_ok());
         }
     }
 }

@@ -22,7 +22,7 @@ kernel_arg! {
         /// Capacity of each ring.
         pub ring: u64,
         /// How long one call may wait, nanoseconds.
-        pub patience_ns: u64,
+        pub timeout_ns: u64,
     }
 }
 
@@ -146,19 +146,19 @@ impl Clock {
     }
 }
 
-/// Connects with the rings and the patience that the work asks for.
+/// Connects with the rings and the time-out that the work asks for.
 #[inline(always)]
 fn connect(net: Net, work: &Work) -> Result<Stream, Errno> {
     let stream = Stream::connect_with_rings(net.block(), &work.server, work.ring, work.ring)?;
-    stream.set_read_timeout(work.patience_ns)?;
-    stream.set_write_timeout(work.patience_ns)?;
+    stream.set_read_timeout(work.timeout_ns)?;
+    stream.set_write_timeout(work.timeout_ns)?;
     Ok(stream)
 }
 
 /// How a stream goes: its options `Transport` and `Placement`. Out of line: what is asked once takes
 /// no registers from the round trips.
 #[inline(never)]
-pub(crate) fn way_of(net: Net, stream: Handle) -> (i64, i64) {
+pub(crate) fn transport_of(net: Net, stream: Handle) -> (i64, i64) {
     let option = |option| ggetsockopt(net, net.block().group(), stream, option);
     (option(SocketOption::Transport), option(SocketOption::Placement))
 }
@@ -172,7 +172,7 @@ fn round_trips(
 ) -> Result<(), Errno> {
     let group = net.block().group();
     let stream = connect(net, work)?;
-    (tally.transport, tally.placement) = way_of(net, stream.handle());
+    (tally.transport, tally.placement) = transport_of(net, stream.handle());
     let seed = work.seed + u64::from(simt::position().block);
     // What the ring holds goes out as a whole before any of it is read back, so that a message is
     // one round trip. More than that could wait for a server that waits for us to read.

@@ -11,7 +11,7 @@ use gpunet_device::{
     kernels, simt,
 };
 
-use crate::echo::way_of;
+use crate::echo::transport_of;
 
 /// Bytes of the synchronisation before each test.
 const SYNC: u64 = 16;
@@ -33,7 +33,7 @@ kernel_arg! {
         /// Capacity of each ring of a client.
         pub ring: u64,
         /// How long one call may wait, nanoseconds.
-        pub patience_ns: u64,
+        pub timeout_ns: u64,
         /// [`BLOCKING`], [`NON_BLOCKING`] or [`ASYNC`].
         pub mode: u64,
         /// 1 to check what arrives.
@@ -103,20 +103,20 @@ kernels! {
         while let Err(Errno::ECONNABORTED) = accepted {
             accepted = listener.accept();
         }
-        if let Some(mut talk) = run(net, accepted, false, &session, tests, outcomes) {
+        if let Some(mut connection) = run(net, accepted, false, &session, tests, outcomes) {
             // Who closes first could have the client take the end for an error: its last bytes may
             // still be on the way.
-            while let Ok(1..) = talk.receive_some(talk.inbox) {}
+            while let Ok(1..) = connection.receive_some(connection.inbox) {}
         }
     }
 }
 
 /// A connection under way.
-struct Talk {
+struct Connection {
     net: Net,
     stream: Stream,
     mode: u64,
-    patience_ns: u64,
+    timeout_ns: u64,
     verify: bool,
     /// For `gpoll`.
     polled: Shared<PollFd>,
@@ -136,7 +136,7 @@ fn run(
     session: &Session,
     tests: Shared<Test>,
     outcomes: Shared<TestOutcome>,
-) -> Option<Talk> {
+) -> Option<Connection> {
     let group = net.block().group();
     let mut outcome = TestOutcome {
         tried: 1,
@@ -147,8 +147,8 @@ fn run(
         transport: -1,
         placement: -1,
     };
-    let mut talk = match stream.and_then(|stream| Talk::new(net, stream, session)) {
-        Ok(talk) => talk,
+    let mut connection = match stream.and_then(|stream| Connection::new(net, stream, session)) {
+        Ok(connection) => connection,
         Err(errno) => {
             outcome.result = errno.negative();
             if group.is_leader() {
@@ -157,13 +157,13 @@ fn run(
             return None;
         }
     };
-    (outcome.transport, outcome.placement) = way_of(net, talk.stream.handle());
+    (outcome.transport, outcome.placement) = transport_of(net, connection.stream.handle());
     let mut at = 0;
     while let Some(test) = tests.get(at) {
-        let result = talk.test(is_client, &test);
+        let result = connection.test(is_client, &test);
         outcome.result = result.map_or_else(Errno::negative, |_| 0);
         outcome.elapsed_ns = result.unwrap_or(0);
-        (outcome.sent, outcome.received) = (talk.sent, talk.received);
+        (outcome.sent, outcome.received) = (connection.sent, connection.received);
         if group.is_leader() {
             outcomes.set(at, outcome);
         }
@@ -172,14 +172,14 @@ fn run(
         }
         at += 1;
     }
-    Some(talk)
+    Some(connection)
 }
 
-impl Talk {
+impl Connection {
     #[inline(always)]
     fn new(net: Net, stream: Stream, session: &Session) -> Result<Self, Errno> {
-        stream.set_read_timeout(session.patience_ns)?;
-        stream.set_write_timeout(session.patience_ns)?;
+        stream.set_read_timeout(session.timeout_ns)?;
+        stream.set_write_timeout(session.timeout_ns)?;
         let memory = simt::shared_memory();
         let buffers = memory.slice(64, memory.len());
         let half = buffers.len() / 2;
@@ -196,7 +196,7 @@ impl Talk {
             net,
             stream,
             mode: session.mode,
-            patience_ns: session.patience_ns,
+            timeout_ns: session.timeout_ns,
             verify: session.verify != 0,
             polled: memory.first(64).cast::<PollFd>().first(1),
             pattern,
@@ -296,9 +296,9 @@ impl Talk {
     #[inline(always)]
     fn polled(&mut self, events: u16, mut call: impl FnMut() -> i64) -> Result<u64, Errno> {
         let begin = simt::now_ns();
-        let patience_ms = (self.patience_ns / 1_000_000) as i64;
+        let timeout_ms = (self.timeout_ns / 1_000_000) as i64;
         if self.mode == ASYNC {
-            self.poll(events, patience_ms)?;
+            self.poll(events, timeout_ms)?;
         }
         loop {
             match Errno::check(call()) {
@@ -306,11 +306,11 @@ impl Talk {
                 done => return done,
             }
             // Threads' clocks differ, and all have to do the same.
-            if Block.any(simt::now_ns() - begin > self.patience_ns) {
+            if Block.any(simt::now_ns() - begin > self.timeout_ns) {
                 return Err(Errno::ETIMEDOUT);
             }
             // A look, which also ends when the kernel is told to stop.
-            self.poll(events, if self.mode == ASYNC { patience_ms } else { 0 })?;
+            self.poll(events, if self.mode == ASYNC { timeout_ms } else { 0 })?;
         }
     }
 

@@ -119,14 +119,14 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn start(place: &str, listen: &str) -> Self {
-        Self::start_with(place, listen, &[])
+    pub(crate) fn start(on: &str, listen: &str) -> Self {
+        Self::start_with(on, listen, &[])
     }
 
-    pub(crate) fn start_with(place: &str, listen: &str, more: &[&str]) -> Self {
-        let mut command = echo(&["server", "--on", place, "--listen", listen]);
+    pub(crate) fn start_with(on: &str, listen: &str, more: &[&str]) -> Self {
+        let mut command = echo(&["server", "--on", on, "--listen", listen]);
         command.args(more);
-        if place == "gpu" {
+        if on == "gpu" {
             command.args(["--gpu", &gpu()]);
         }
         let mut child = Guarded::spawn(command.stdout(Stdio::piped()).stderr(Stdio::null()));

@@ -138,7 +138,7 @@ impl Use {
 }
 
 /// Waits until the server has nothing but what it had; what it has.
-fn settle(kv: &Kv, control: &mut Client, is: impl Fn(Use) -> bool) -> Use {
+fn wait_until_steady(kv: &Kv, control: &mut Client, is: impl Fn(Use) -> bool) -> Use {
     let deadline = Instant::now() + CLOSED;
     loop {
         let now = Use::of(kv, control);
@@ -168,7 +168,7 @@ fn check_the_end(
     }
     checkers.drain(..).try_for_each(Checker::delete)?;
     // No request is on its way once all clients are gone.
-    settle(kv, &mut control, |now| now.clients == 1);
+    wait_until_steady(kv, &mut control, |now| now.clients == 1);
     for key in abuse::keys().into_iter().map(String::into_bytes).chain(abused) {
         control.ask(&[b"DEL".as_slice(), &key]);
     }
@@ -176,7 +176,7 @@ fn check_the_end(
     if keys != 0 {
         return Err(Failure::Leaked(format!("{keys} keys are left")));
     }
-    let after = settle(kv, &mut control, |now| now == before);
+    let after = wait_until_steady(kv, &mut control, |now| now == before);
     match after == before {
         true => Ok(()),
         false => Err(Failure::Leaked(format!("{after:?}, before it was {before:?}"))),
@@ -187,7 +187,7 @@ fn check_the_end(
 fn soak(time: Duration) -> Summary {
     let kv = Kv::start(&[]);
     let mut control = kv.client();
-    let before = settle(&kv, &mut control, |_| true);
+    let before = wait_until_steady(&kv, &mut control, |_| true);
     abuse::prepare(&mut control);
     let begin = Instant::now();
     let clock = Clock { end: begin + time, failed: AtomicBool::new(false) };

@@ -6,7 +6,7 @@
 //! | [`Progress`] | counters of both ends | count of bytes, how the direction ended, "a packet" |
 //! | [`Position`] | a direction's lock in GPU memory | count of bytes, flags of the direction |
 //! | [`Unit`] | packets | four bytes, and which packet they belong to |
-//! | [`Told`] | what a kernel tells its proxy of a p2p stream | count of bytes, number of the stream |
+//! | [`WatchedProgress`] | what a kernel tells its proxy of a p2p stream | count of bytes, number of the stream |
 //! | [`Tagged`] | addresses and numbers in a socket's record | a value, and which socket's it is |
 //! | [`RecordState`] | word 0 of a socket's record | generation, launch, and whether it is open |
 
@@ -252,9 +252,9 @@ impl Unit {
 /// How far a direction of a p2p stream is, as a kernel tells its proxy where that wants to know: with a
 /// number, since what earlier streams were told of still stands there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told(pub u64);
+pub struct WatchedProgress(pub u64);
 
-impl Told {
+impl WatchedProgress {
     const SHIFT: u32 = 60;
     const LAST: u64 = 15;
 
@@ -327,8 +327,8 @@ mod tests {
         assert_eq!(position.count(), most);
         assert!(position.has(Position::TAKEN) && !position.has(Position::SHUT));
         assert_eq!(position.without(Position::TAKEN | Position::SHARED), Position::new(most));
-        assert_eq!(Told::new(most, 15).count(), most);
-        assert_eq!(Told::new(most, 15).next_number(), 1);
+        assert_eq!(WatchedProgress::new(most, 15).count(), most);
+        assert_eq!(WatchedProgress::new(most, 15).next_number(), 1);
         let tagged = Tagged::new(Tagged::MOST, 0x1_0007);
         assert_eq!((tagged.value(), tagged.differs(7)), (Tagged::MOST, 0));
         assert_ne!(tagged.differs(8), 0);

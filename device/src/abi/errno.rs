@@ -35,7 +35,7 @@ errnos! {
     ENOMEM = 12, "out of memory";
     EACCES = 13, "permission denied";
     EFAULT = 14, "bad address";
-    EBUSY = 16, "another group is using this side of the socket";
+    EBUSY = 16, "another group is using this direction of the socket";
     EXDEV = 18, "the other end's GPU memory cannot be reached from here";
     ENODEV = 19, "no such device";
     ENOTDIR = 20, "not a folder";

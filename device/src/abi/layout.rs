@@ -2,16 +2,16 @@
 //!
 //! | region | memory | written by |
 //! | --- | --- | --- |
-//! | GPU words | pinned host | GPU: send tails, receive heads, requests, packets |
-//! | CPU words | pinned host or GPU | proxy: stop words, heartbeats, sockets' inboxes, replies |
+//! | control block of the GPU | pinned host | GPU: send tails, receive heads, requests, packets |
+//! | control block of the host | pinned host or GPU | proxy: stop words, heartbeats, sockets' inboxes, replies |
 //! | rings | pinned host or GPU | one side each |
 //! | window | GPU | kernels, those of peers too: rings and inboxes of p2p streams |
-//! | local | GPU | GPU alone: locks, positions, options, relays of stop words and heartbeats |
+//! | records | GPU | GPU alone: locks, positions, options, relays of stop words and heartbeats |
 //!
 //! Regions are separate mappings, so words of the GPU and of the CPU never share a page.
 
 use super::bits::{P2P_PACKET_UNITS, PACKET_UNITS};
-use super::card::CARD_WORDS;
+use super::descriptor::DESCRIPTOR_WORDS;
 use super::message::{REPLY_WORDS, REQUEST_WORDS};
 
 /// Launches of a net that can run at once.
@@ -27,11 +27,11 @@ pub const HEAD_AT: usize = 1;
 pub const STATUS_AT: usize = 2;
 /// Not 0 where a poller watches either end of a p2p stream, so that the proxies want to know.
 pub const WATCHED_AT: usize = 3;
-/// Where the socket's card stands, in an inbox that the proxy writes.
-pub const CARD_AT: usize = LIVE_WORDS;
+/// Where the socket's descriptor stands, in an inbox that the proxy writes.
+pub const DESCRIPTOR_AT: usize = LIVE_WORDS;
 /// Where the units of a packet begin: behind the first line.
 pub const UNITS_AT: usize = 16;
-const _: () = assert!(CARD_AT + CARD_WORDS <= UNITS_AT);
+const _: () = assert!(DESCRIPTOR_AT + DESCRIPTOR_WORDS <= UNITS_AT);
 /// Words of an inbox that the proxy writes.
 pub const INBOX_WORDS: usize = (UNITS_AT + PACKET_UNITS).next_multiple_of(16);
 /// Words of an inbox that the kernel at the other end of a p2p stream writes.
@@ -44,13 +44,13 @@ pub const PAGE_BYTES: usize = 4096;
 /// Words before the sockets' records in GPU memory: what kernels must know of their net.
 pub const HEADER_WORDS: usize = 16;
 /// Words of a socket's record in GPU memory: a line of its cache.
-pub const LOCAL_WORDS: usize = 16;
+pub const RECORD_WORDS: usize = 16;
 /// Of such a record: the word that says whether it is open.
 pub const RECORD_STATE: usize = 0;
 /// The locks of both directions, receiving first.
 pub const RECORD_LOCKS: usize = 1;
 /// Words of a slot's record in GPU memory: lock, sequence number.
-pub const SLOT_LOCAL_WORDS: usize = 2;
+pub const SLOT_RECORD_WORDS: usize = 2;
 /// Words of a relay in GPU memory: a line of its cache, so that relays do not slow one another down.
 pub const RELAY_WORDS: usize = 16;
 
@@ -60,127 +60,128 @@ pub struct Layout {
     /// Proxy threads.
     pub shards: u32,
     /// Sockets a shard can hold.
-    pub places: u32,
+    pub socket_slots: u32,
     /// Request slots of a shard.
-    pub slots: u32,
+    pub request_slots: u32,
 }
 
 impl Layout {
     /// Sockets of the net.
     #[inline(always)]
     pub const fn sockets(&self) -> usize {
-        self.shards as usize * self.places as usize
+        self.shards as usize * self.socket_slots as usize
     }
 
     /// Request slots of the net.
     #[inline(always)]
-    pub const fn all_slots(&self) -> usize {
-        self.shards as usize * self.slots as usize
+    pub const fn all_request_slots(&self) -> usize {
+        self.shards as usize * self.request_slots as usize
     }
 
-    /// GPU words: the send tail of a socket.
+    /// Control block of the GPU: the send tail of a socket.
     #[inline(always)]
     pub const fn send_tail(&self, socket: usize) -> usize {
         socket
     }
 
-    /// GPU words: the receive head of a socket.
+    /// Control block of the GPU: the receive head of a socket.
     #[inline(always)]
     pub const fn receive_head(&self, socket: usize) -> usize {
         self.sockets() + socket
     }
 
-    /// GPU words: the sequence number of the request in a slot.
+    /// Control block of the GPU: the sequence number of the request in a slot.
     #[inline(always)]
     pub const fn request_sequence(&self, slot: usize) -> usize {
         2 * self.sockets() + slot
     }
 
-    /// GPU words: the request in a slot.
+    /// Control block of the GPU: the request in a slot.
     #[inline(always)]
     pub const fn request(&self, slot: usize) -> usize {
-        2 * self.sockets() + self.all_slots() + slot * REQUEST_WORDS
+        2 * self.sockets() + self.all_request_slots() + slot * REQUEST_WORDS
     }
 
-    /// GPU words: the units of the packet that a socket sends.
+    /// Control block of the GPU: the units of the packet that a socket sends.
     #[inline(always)]
     pub const fn send_units(&self, socket: usize) -> usize {
-        let first = self.request(self.all_slots()).next_multiple_of(PACKET_UNITS);
+        let first = self.request(self.all_request_slots()).next_multiple_of(PACKET_UNITS);
         first + socket * PACKET_UNITS
     }
 
-    /// Size of the GPU words.
-    pub const fn gpu_words(&self) -> usize {
+    /// Size of the control block of the GPU.
+    pub const fn gpu_control_words(&self) -> usize {
         self.send_units(self.sockets())
     }
 
-    /// CPU words: tells a launch to stop; not zero: the error number its waits return.
+    /// Control block of the host: tells a launch to stop; not zero: the error number its waits return.
     #[inline(always)]
     pub const fn stop(&self, launch: usize) -> usize {
         launch
     }
 
-    /// CPU words: grows while a shard's proxy thread is alive.
+    /// Control block of the host: grows while a shard's proxy thread is alive.
     #[inline(always)]
     pub const fn heartbeat(&self, shard: usize) -> usize {
         MAX_LAUNCHES as usize + shard
     }
 
-    /// CPU words: a socket's inbox.
+    /// Control block of the host: a socket's inbox.
     #[inline(always)]
     pub const fn inbox(&self, socket: usize) -> usize {
         2 * MAX_LAUNCHES as usize + socket * INBOX_WORDS
     }
 
-    /// CPU words: a socket's card.
+    /// Control block of the host: a socket's descriptor.
     #[inline(always)]
-    pub const fn card(&self, socket: usize) -> usize {
-        self.inbox(socket) + CARD_AT
+    pub const fn descriptor(&self, socket: usize) -> usize {
+        self.inbox(socket) + DESCRIPTOR_AT
     }
 
-    /// CPU words: the sequence number of the reply in a slot.
+    /// Control block of the host: the sequence number of the reply in a slot.
     #[inline(always)]
     pub const fn reply_sequence(&self, slot: usize) -> usize {
         self.inbox(self.sockets()) + slot
     }
 
-    /// CPU words: the reply in a slot.
+    /// Control block of the host: the reply in a slot.
     #[inline(always)]
     pub const fn reply(&self, slot: usize) -> usize {
-        self.reply_sequence(self.all_slots()) + slot * REPLY_WORDS
+        self.reply_sequence(self.all_request_slots()) + slot * REPLY_WORDS
     }
 
-    /// Size of the CPU words.
-    pub const fn cpu_words(&self) -> usize {
-        self.reply(self.all_slots())
+    /// Size of the control block of the host.
+    pub const fn host_control_words(&self) -> usize {
+        self.reply(self.all_request_slots())
     }
 
-    /// Local: a socket's record.
+    /// Records: a socket's record.
     #[inline(always)]
-    pub const fn local(&self, socket: usize) -> usize {
-        HEADER_WORDS + socket * LOCAL_WORDS
+    pub const fn record(&self, socket: usize) -> usize {
+        HEADER_WORDS + socket * RECORD_WORDS
     }
 
-    /// Local: a slot's record.
+    /// Records: a slot's record.
     #[inline(always)]
-    pub const fn slot_local(&self, slot: usize) -> usize {
-        self.local(self.sockets()) + slot * SLOT_LOCAL_WORDS
+    pub const fn slot_record(&self, slot: usize) -> usize {
+        self.record(self.sockets()) + slot * SLOT_RECORD_WORDS
     }
 
-    /// Local: what groups pass on to one another of a launch's stop word.
+    /// Records: what groups pass on to one another of a launch's stop word.
     #[inline(always)]
     pub const fn stop_relay(&self, launch: usize) -> usize {
-        self.slot_local(self.all_slots()).next_multiple_of(RELAY_WORDS) + launch * RELAY_WORDS
+        self.slot_record(self.all_request_slots()).next_multiple_of(RELAY_WORDS)
+            + launch * RELAY_WORDS
     }
 
-    /// Local: what groups pass on to one another of a shard's heartbeat.
+    /// Records: what groups pass on to one another of a shard's heartbeat.
     #[inline(always)]
     pub const fn heartbeat_relay(&self, shard: usize) -> usize {
         self.stop_relay(MAX_LAUNCHES as usize) + shard * RELAY_WORDS
     }
 
-    /// Size of the local words.
-    pub const fn local_words(&self) -> usize {
+    /// Size of the records.
+    pub const fn records_words(&self) -> usize {
         self.heartbeat_relay(self.shards as usize)
     }
 }

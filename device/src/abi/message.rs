@@ -136,7 +136,7 @@ impl Request {
 
     /// Puts a byte of text into the payload, which was zero there.
     #[inline(always)]
-    pub const fn put_text_byte(&mut self, at: usize, byte: u8) {
+    pub const fn set_text_byte(&mut self, at: usize, byte: u8) {
         self.0[HEAD + at / 8] |= (byte as u64) << (at % 8 * 8);
     }
 }

@@ -6,7 +6,7 @@
 
 pub mod address;
 pub mod bits;
-pub mod card;
+pub mod descriptor;
 pub mod errno;
 pub mod handle;
 pub mod layout;

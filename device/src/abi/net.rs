@@ -5,9 +5,9 @@
 
 #![allow(unsafe_code, reason = "turns the net's pointers into words, bounds checked")]
 
-use super::card::{CARD_WORDS, Inboxes, Place};
+use super::descriptor::{DESCRIPTOR_WORDS, Inboxes, RingLocation};
 use super::layout::{
-    HEADER_WORDS, LOCAL_WORDS, Layout, P2P_INBOX_BYTES, PAGE_BYTES, RELAY_WORDS, SLOT_LOCAL_WORDS,
+    HEADER_WORDS, Layout, P2P_INBOX_BYTES, PAGE_BYTES, RECORD_WORDS, RELAY_WORDS, SLOT_RECORD_WORDS,
 };
 use super::message::{REPLY_WORDS, REQUEST_WORDS};
 use super::word::{Word, Words};
@@ -17,8 +17,8 @@ use super::{MAGIC, VERSION};
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Net {
-    local: *mut u64,
-    /// Launch (8 bits), shards (8), places (21), slots (13), epoch (14).
+    records: *mut u64,
+    /// Launch (8 bits), shards (8), socket slots (21), request slots (13), epoch (14).
     shape: u64,
 }
 
@@ -32,17 +32,17 @@ unsafe impl Sync for Net {}
 
 /// Regions that rings lie in.
 pub const RING_REGIONS: usize = 3;
-/// That of direct streams: every arena of the process, its own and its peers', lies in it.
+/// That of p2p streams: every arena of the process, its own and its peers', lies in it.
 pub const WINDOW: u8 = 2;
 
 /// The regions of a net, by their addresses on the GPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Regions {
     /// Words that the GPU writes.
-    pub gpu_words: *mut u64,
+    pub gpu_control: *mut u64,
     /// Words that the proxy writes.
-    pub cpu_words: *mut u64,
-    /// Ring memory: pinned host memory, GPU memory, the window of direct streams.
+    pub host_control: *mut u64,
+    /// Ring memory: pinned host memory, GPU memory, the window of p2p streams.
     pub rings: [*mut u8; RING_REGIONS],
     /// Bytes of each.
     pub ring_bytes: [u64; RING_REGIONS],
@@ -50,23 +50,23 @@ pub struct Regions {
 
 // Words of the header.
 const MARK: usize = 0;
-const GPU_WORDS: usize = 1;
-const CPU_WORDS: usize = 2;
+const GPU_CONTROL: usize = 1;
+const HOST_CONTROL: usize = 2;
 const RINGS: usize = 3;
 const RING_BYTES: usize = RINGS + RING_REGIONS;
-const SILENCE: usize = RING_BYTES + RING_REGIONS;
+const HEARTBEAT_TIMEOUT: usize = RING_BYTES + RING_REGIONS;
 
-/// The header that the host writes at the beginning of the local words before the first launch.
-pub fn header(regions: &Regions, silence_ns: u64) -> [u64; HEADER_WORDS] {
+/// The header that the host writes at the beginning of the records before the first launch.
+pub fn header(regions: &Regions, heartbeat_timeout_ns: u64) -> [u64; HEADER_WORDS] {
     let mut words = [0; HEADER_WORDS];
     words[MARK] = MARK_WORD;
-    words[GPU_WORDS] = regions.gpu_words.expose_provenance() as u64;
-    words[CPU_WORDS] = regions.cpu_words.expose_provenance() as u64;
+    words[GPU_CONTROL] = regions.gpu_control.expose_provenance() as u64;
+    words[HOST_CONTROL] = regions.host_control.expose_provenance() as u64;
     for region in 0..RING_REGIONS {
         words[RINGS + region] = regions.rings[region].expose_provenance() as u64;
         words[RING_BYTES + region] = regions.ring_bytes[region];
     }
-    words[SILENCE] = silence_ns;
+    words[HEARTBEAT_TIMEOUT] = heartbeat_timeout_ns;
     words
 }
 
@@ -77,22 +77,22 @@ impl Net {
     /// A net for one launch.
     ///
     /// # Safety
-    /// `local` leads to the local words of the layout, 16-byte aligned, which begin with the
+    /// `records` leads to the records of the layout, 16-byte aligned, which begin with the
     /// [`header`] of regions that are as large as the layout says; all of them outlive every
     /// kernel that is given the net.
-    pub unsafe fn new(layout: Layout, launch: u32, epoch: u64, local: *mut u64) -> Self {
+    pub unsafe fn new(layout: Layout, launch: u32, epoch: u64, records: *mut u64) -> Self {
         let shape = u64::from(launch)
             | u64::from(layout.shards) << 8
-            | u64::from(layout.places) << 16
-            | u64::from(layout.slots) << 37
+            | u64::from(layout.socket_slots) << 16
+            | u64::from(layout.request_slots) << 37
             | epoch << 50;
-        Self { local, shape }
+        Self { records, shape }
     }
 
     /// The net as the functions of the device library take it.
     #[inline(always)]
     pub(crate) fn to_words(self) -> [u64; 2] {
-        [self.local.expose_provenance() as u64, self.shape]
+        [self.records.expose_provenance() as u64, self.shape]
     }
 
     /// The net that has these words.
@@ -100,8 +100,8 @@ impl Net {
     /// # Safety
     /// They come from [`Self::to_words`], or nothing is done with the net.
     #[inline(always)]
-    pub(crate) unsafe fn from_words([local, shape]: [u64; 2]) -> Self {
-        Self { local: core::ptr::with_exposed_provenance_mut(local as usize), shape }
+    pub(crate) unsafe fn from_words([records, shape]: [u64; 2]) -> Self {
+        Self { records: core::ptr::with_exposed_provenance_mut(records as usize), shape }
     }
 
     /// Which launch of the net this is.
@@ -115,8 +115,8 @@ impl Net {
     pub const fn layout(self) -> Layout {
         Layout {
             shards: (self.shape >> 8) as u8 as u32,
-            places: (self.shape >> 16) as u32 & 0x1F_FFFF,
-            slots: (self.shape >> 37) as u32 & 0x1FFF,
+            socket_slots: (self.shape >> 16) as u32 & 0x1F_FFFF,
+            request_slots: (self.shape >> 37) as u32 & 0x1FFF,
         }
     }
 
@@ -134,108 +134,108 @@ impl Net {
 
     #[inline(always)]
     fn header(self, word: usize) -> u64 {
-        // SAFETY: the header stands at the beginning of the local words (`new`).
-        unsafe { Words::<HEADER_WORDS>::at(self.local) }.get(word).load()
+        // SAFETY: the header stands at the beginning of the records (`new`).
+        unsafe { Words::<HEADER_WORDS>::at(self.records) }.get(word).load()
     }
 
     #[inline(always)]
-    fn gpu_word(self, at: usize) -> *mut u64 {
+    fn gpu_control_word(self, at: usize) -> *mut u64 {
         let base: *mut u64 =
-            core::ptr::with_exposed_provenance_mut(self.header(GPU_WORDS) as usize);
+            core::ptr::with_exposed_provenance_mut(self.header(GPU_CONTROL) as usize);
         base.wrapping_add(at)
     }
 
     #[inline(always)]
-    fn cpu_word(self, at: usize) -> *mut u64 {
+    fn host_control_word(self, at: usize) -> *mut u64 {
         let base: *mut u64 =
-            core::ptr::with_exposed_provenance_mut(self.header(CPU_WORDS) as usize);
+            core::ptr::with_exposed_provenance_mut(self.header(HOST_CONTROL) as usize);
         base.wrapping_add(at)
     }
 
     /// How long a heartbeat may stand still.
     #[inline(always)]
-    pub(crate) fn silence_ns(self) -> u64 {
-        self.header(SILENCE)
+    pub(crate) fn heartbeat_timeout_ns(self) -> u64 {
+        self.header(HEARTBEAT_TIMEOUT)
     }
 
     /// Address of a socket's send tail.
     #[inline(always)]
     pub(crate) fn send_tail(self, socket: usize) -> *mut u64 {
-        self.gpu_word(self.layout().send_tail(socket))
+        self.gpu_control_word(self.layout().send_tail(socket))
     }
 
     /// Address of a socket's receive head.
     #[inline(always)]
     pub(crate) fn receive_head(self, socket: usize) -> *mut u64 {
-        self.gpu_word(self.layout().receive_head(socket))
+        self.gpu_control_word(self.layout().receive_head(socket))
     }
 
     /// Address of the units of the packet that a socket sends.
     #[inline(always)]
     pub(crate) fn send_units(self, socket: usize) -> *mut u64 {
-        self.gpu_word(self.layout().send_units(socket))
+        self.gpu_control_word(self.layout().send_units(socket))
     }
 
-    /// Address of a socket's inbox in the CPU words.
+    /// Address of a socket's inbox in the control block of the host.
     #[inline(always)]
     pub(crate) fn inbox(self, socket: usize) -> *mut u64 {
-        self.cpu_word(self.layout().inbox(socket))
+        self.host_control_word(self.layout().inbox(socket))
     }
 
     #[inline(always)]
     pub(crate) fn request_sequence(self, slot: usize) -> Word {
         // SAFETY: `new` promises the region's size, and callers' slots are below
-        // `layout.all_slots()`. So for all that follow, and for sockets, whose handles
+        // `layout.all_request_slots()`. So for all that follow, and for sockets, whose handles
         // `socket::Socket` checks.
-        unsafe { Word::at(self.gpu_word(self.layout().request_sequence(slot))) }
+        unsafe { Word::at(self.gpu_control_word(self.layout().request_sequence(slot))) }
     }
 
     #[inline(always)]
     pub(crate) fn request(self, slot: usize) -> Words<REQUEST_WORDS> {
         // SAFETY: as request_sequence.
-        unsafe { Words::at(self.gpu_word(self.layout().request(slot))) }
+        unsafe { Words::at(self.gpu_control_word(self.layout().request(slot))) }
     }
 
     #[inline(always)]
     pub(crate) fn stop(self) -> Word {
         // SAFETY: as request_sequence; launch numbers are below MAX_LAUNCHES.
-        unsafe { Word::at(self.cpu_word(self.layout().stop(self.launch() as usize))) }
+        unsafe { Word::at(self.host_control_word(self.layout().stop(self.launch() as usize))) }
     }
 
     #[inline(always)]
     pub(crate) fn heartbeat(self, shard: usize) -> Word {
         // SAFETY: as request_sequence.
-        unsafe { Word::at(self.cpu_word(self.layout().heartbeat(shard))) }
+        unsafe { Word::at(self.host_control_word(self.layout().heartbeat(shard))) }
     }
 
     #[inline(always)]
-    pub(crate) fn card(self, socket: usize) -> Words<CARD_WORDS> {
+    pub(crate) fn descriptor(self, socket: usize) -> Words<DESCRIPTOR_WORDS> {
         // SAFETY: as request_sequence.
-        unsafe { Words::at(self.cpu_word(self.layout().card(socket))) }
+        unsafe { Words::at(self.host_control_word(self.layout().descriptor(socket))) }
     }
 
     #[inline(always)]
     pub(crate) fn reply_sequence(self, slot: usize) -> Word {
         // SAFETY: as request_sequence.
-        unsafe { Word::at(self.cpu_word(self.layout().reply_sequence(slot))) }
+        unsafe { Word::at(self.host_control_word(self.layout().reply_sequence(slot))) }
     }
 
     #[inline(always)]
     pub(crate) fn reply(self, slot: usize) -> Words<REPLY_WORDS> {
         // SAFETY: as request_sequence.
-        unsafe { Words::at(self.cpu_word(self.layout().reply(slot))) }
+        unsafe { Words::at(self.host_control_word(self.layout().reply(slot))) }
     }
 
     #[inline(always)]
-    pub(crate) fn local(self, socket: usize) -> Words<LOCAL_WORDS> {
+    pub(crate) fn record(self, socket: usize) -> Words<RECORD_WORDS> {
         // SAFETY: as request_sequence.
-        unsafe { Words::at(self.local.add(self.layout().local(socket))) }
+        unsafe { Words::at(self.records.add(self.layout().record(socket))) }
     }
 
     #[inline(always)]
-    pub(crate) fn slot_local(self, slot: usize) -> Words<SLOT_LOCAL_WORDS> {
+    pub(crate) fn slot_record(self, slot: usize) -> Words<SLOT_RECORD_WORDS> {
         // SAFETY: as request_sequence.
-        unsafe { Words::at(self.local.add(self.layout().slot_local(slot))) }
+        unsafe { Words::at(self.records.add(self.layout().slot_record(slot))) }
     }
 
     /// What groups pass on to one another of this launch's stop word.
@@ -243,19 +243,19 @@ impl Net {
     pub(crate) fn stop_relay(self) -> Words<RELAY_WORDS> {
         let at = self.layout().stop_relay(self.launch() as usize);
         // SAFETY: as request_sequence; launch numbers are below MAX_LAUNCHES.
-        unsafe { Words::at(self.local.add(at)) }
+        unsafe { Words::at(self.records.add(at)) }
     }
 
     /// What groups pass on to one another of a shard's heartbeat.
     #[inline(always)]
     pub(crate) fn heartbeat_relay(self, shard: usize) -> Words<RELAY_WORDS> {
         // SAFETY: as request_sequence.
-        unsafe { Words::at(self.local.add(self.layout().heartbeat_relay(shard))) }
+        unsafe { Words::at(self.records.add(self.layout().heartbeat_relay(shard))) }
     }
 
-    /// The address of a ring's first byte; 0 for a place that has none, or one outside its region.
-    pub(crate) fn ring(self, place: &Place) -> u64 {
-        self.inside(place.region, place.offset, u64::from(place.capacity))
+    /// The address of a ring's first byte; 0 for a location that has none, or one outside its region.
+    pub(crate) fn ring(self, location: &RingLocation) -> u64 {
+        self.inside(location.region, location.offset, u64::from(location.capacity))
     }
 
     /// The addresses of a p2p stream's inboxes, its own and the peer's; none where one lies outside

@@ -5,9 +5,9 @@ use crate::planted::{Bug, planted};
 /// Where a ring lies: the address of its first byte, with the logarithm of its capacity in the
 /// bits that are zero since rings begin at pages; 0: there is none.
 #[derive(Clone, Copy)]
-pub(crate) struct RingPlace(pub(crate) u64);
+pub(crate) struct RingAddress(pub(crate) u64);
 
-impl RingPlace {
+impl RingAddress {
     /// The bits of the logarithm.
     const LOG_MASK: u64 = 63;
 

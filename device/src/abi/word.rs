@@ -55,9 +55,9 @@ impl Word {
         Self(address)
     }
 
-    /// The simulation bench, where it runs: it decides what is seen of this word, and when.
+    /// The simulation harness, where it runs: it decides what is seen of this word, and when.
     #[cfg(feature = "simulation")]
-    fn simulated<R>(&self, f: impl FnOnce(&dyn crate::simulation::Bench) -> R) -> Option<R> {
+    fn simulated<R>(&self, f: impl FnOnce(&dyn crate::simulation::Harness) -> R) -> Option<R> {
         crate::simulation::with(f)
     }
 
@@ -77,7 +77,7 @@ impl Word {
     #[inline(always)]
     pub fn load(&self) -> u64 {
         #[cfg(feature = "simulation")]
-        if let Some(outcome) = self.simulated(|bench| bench.load(self.0, false)) {
+        if let Some(outcome) = self.simulated(|harness| harness.load(self.0, false)) {
             return outcome;
         }
         self.atomic().load(Ordering::Relaxed)
@@ -135,7 +135,7 @@ impl Word {
     #[inline(always)]
     pub fn load_acquire(&self) -> u64 {
         #[cfg(feature = "simulation")]
-        if let Some(outcome) = self.simulated(|bench| bench.load(self.0, true)) {
+        if let Some(outcome) = self.simulated(|harness| harness.load(self.0, true)) {
             return outcome;
         }
         self.atomic().load(Ordering::Acquire)
@@ -145,7 +145,7 @@ impl Word {
     #[inline(always)]
     pub fn store(&self, value: u64) {
         #[cfg(feature = "simulation")]
-        if let Some(outcome) = self.simulated(|bench| bench.store(self.0, value, false)) {
+        if let Some(outcome) = self.simulated(|harness| harness.store(self.0, value, false)) {
             return outcome;
         }
         self.atomic().store(value, Ordering::Relaxed);
@@ -155,7 +155,7 @@ impl Word {
     #[inline(always)]
     pub fn store_release(&self, value: u64) {
         #[cfg(feature = "simulation")]
-        if let Some(outcome) = self.simulated(|bench| bench.store(self.0, value, true)) {
+        if let Some(outcome) = self.simulated(|harness| harness.store(self.0, value, true)) {
             return outcome;
         }
         self.atomic().store(value, Ordering::Release);
@@ -177,7 +177,8 @@ impl Word {
     #[inline(always)]
     pub fn compare_exchange(&self, current: u64, new: u64) -> bool {
         #[cfg(feature = "simulation")]
-        if let Some(outcome) = self.simulated(|bench| bench.compare_exchange(self.0, current, new))
+        if let Some(outcome) =
+            self.simulated(|harness| harness.compare_exchange(self.0, current, new))
         {
             return outcome;
         }
@@ -189,7 +190,7 @@ impl Word {
     #[inline(always)]
     pub fn set_on_gpu(&self, bits: u64) -> u64 {
         #[cfg(feature = "simulation")]
-        if let Some(outcome) = self.simulated(|bench| bench.set(self.0, bits, true)) {
+        if let Some(outcome) = self.simulated(|harness| harness.set(self.0, bits, true)) {
             return outcome;
         }
         #[cfg(target_arch = "nvptx64")]
@@ -212,7 +213,7 @@ impl Word {
             unsafe { crate::simt::set_bits_if(self.0, bits, mine) }
         }
         #[cfg(feature = "simulation")]
-        if mine && let Some(found) = self.simulated(|bench| bench.set(self.0, bits, false)) {
+        if mine && let Some(found) = self.simulated(|harness| harness.set(self.0, bits, false)) {
             return found;
         }
         #[cfg(not(target_arch = "nvptx64"))]
@@ -254,7 +255,7 @@ impl Word {
 #[inline(always)]
 pub fn acquire_fence() {
     #[cfg(feature = "simulation")]
-    crate::simulation::with(|bench| bench.fence(crate::simulation::Fence::Acquire));
+    crate::simulation::with(|harness| harness.fence(crate::simulation::Fence::Acquire));
     #[cfg(feature = "loom")]
     super::model::fence(Ordering::Acquire);
     #[cfg(not(feature = "loom"))]
@@ -265,7 +266,7 @@ pub fn acquire_fence() {
 #[inline(always)]
 pub fn release_fence() {
     #[cfg(feature = "simulation")]
-    crate::simulation::with(|bench| bench.fence(crate::simulation::Fence::Release));
+    crate::simulation::with(|harness| harness.fence(crate::simulation::Fence::Release));
     #[cfg(feature = "loom")]
     super::model::fence(Ordering::Release);
     #[cfg(not(feature = "loom"))]
@@ -288,7 +289,7 @@ pub fn writes_bytes(_address: *const u8, _length: usize) {
     super::model::writes_bytes(_address, _length);
 }
 
-/// `N` consecutive shared words: a request, a reply, a card.
+/// `N` consecutive shared words: a request, a reply, a descriptor.
 #[derive(Clone, Copy, Debug)]
 pub struct Words<const N: usize>(Word);
 

@@ -92,7 +92,7 @@ pub fn gconnect<G: Group>(net: Net, group: G, handle: Handle, address: &SocketAd
 }
 
 /// Ends one direction or both; what was sent before still arrives. What other groups send meanwhile
-/// arrives, too, or they get EPIPE; but what a group commits that keeps a window of the ring open for
+/// arrives, too, or they get EPIPE; but what a group commits that keeps a slice of the ring open for
 /// longer than 2 s may be lost.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
@@ -103,7 +103,7 @@ pub fn gshutdown<G: Group>(net: Net, group: G, handle: Handle, how: i32) -> i64 
 }
 
 /// Closes the socket: calls of other groups on it return EBADF, what is unsent is sent. EBUSY if
-/// another group does not leave it (it holds a window of the ring). A poller no longer tells of it,
+/// another group does not leave it (it holds a slice of the ring). A poller no longer tells of it,
 /// as after [`Poller::remove`](crate::Poller::remove).
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]

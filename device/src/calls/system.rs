@@ -41,8 +41,8 @@ impl Line {
     #[must_use]
     pub fn text(mut self, text: &str) -> Self {
         for byte in text.bytes() {
-            if let Some(place) = self.bytes.get_mut(self.length) {
-                *place = byte;
+            if let Some(slot) = self.bytes.get_mut(self.length) {
+                *slot = byte;
                 self.length += 1;
             }
         }
@@ -67,8 +67,8 @@ impl Line {
             }
         }
         for at in (0..count).rev() {
-            if let Some(place) = self.bytes.get_mut(self.length) {
-                *place = digits[at];
+            if let Some(slot) = self.bytes.get_mut(self.length) {
+                *slot = digits[at];
                 self.length += 1;
             }
         }

@@ -7,7 +7,7 @@
 
 #![allow(unsafe_code, reason = "the copy loops")]
 
-use crate::abi::ring::{RingPlace, Span};
+use crate::abi::ring::{RingAddress, Span};
 use crate::abi::word::{reads_bytes, writes_bytes};
 use crate::simt::{
     self, WARP, load_line_if, load_plain, opaque_pointer, store_line_if, store_plain,
@@ -28,7 +28,7 @@ const IN_FLIGHT: u32 = 4;
 /// # Safety
 /// `to` is valid for so many bytes, which do not overlap the ring.
 #[inline(never)]
-pub(crate) unsafe fn copy_out(rank: u32, size: u32, ring: RingPlace, span: Span, to: *mut u8) {
+pub(crate) unsafe fn copy_out(rank: u32, size: u32, ring: RingAddress, span: Span, to: *mut u8) {
     let [(first, n), (second, m)] = ring.pieces(span);
     // SAFETY: the caller's promise; the pieces lie in the ring, whose capacity fits 32 bits.
     unsafe {
@@ -44,7 +44,7 @@ pub(crate) unsafe fn copy_out(rank: u32, size: u32, ring: RingPlace, span: Span,
 /// # Safety
 /// `from` is valid for so many bytes, which do not overlap the ring.
 #[inline(never)]
-pub(crate) unsafe fn copy_in(rank: u32, size: u32, from: *const u8, ring: RingPlace, span: Span) {
+pub(crate) unsafe fn copy_in(rank: u32, size: u32, from: *const u8, ring: RingAddress, span: Span) {
     let [(first, n), (second, m)] = ring.pieces(span);
     // SAFETY: as in copy_out.
     unsafe {
@@ -152,7 +152,7 @@ unsafe fn each_line(rank: u32, size: u32, from: *const u8, to: *mut u8, lines: u
 
 /// Where a part of a ring lies that is in one piece and made of whole lines, as the buffer's bytes are.
 #[inline(always)]
-pub(super) fn in_lines(ring: RingPlace, span: Span, buffer: *const u8) -> Option<*mut u8> {
+pub(super) fn in_lines(ring: RingAddress, span: Span, buffer: *const u8) -> Option<*mut u8> {
     let start = span.low() as usize & (ring.capacity() - 1);
     let aligned = (start | buffer.addr() | span.length()).is_multiple_of(LINE as usize);
     let whole = start + span.length() <= ring.capacity();

@@ -153,10 +153,10 @@ pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> 
     }
     // The ring follows: whoever sends by it next publishes these bytes, too.
     let mask = fetched.ring.capacity() - 1;
-    let place = |n: usize| fetched.ring.start().wrapping_add((begin as usize + n) & mask);
+    let address = |n: usize| fetched.ring.start().wrapping_add((begin as usize + n) & mask);
     if begin.is_multiple_of(8) {
         if at < size {
-            let to = place(at as usize);
+            let to = address(at as usize);
             writes_bytes(to, 8);
             // SAFETY: inside the ring, whose send direction the group has, and which is empty: what
             // stands behind the message is for nobody.
@@ -166,7 +166,7 @@ pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> 
         let (mut at, end, mut rest) = (at, size.min(at + 8), bytes);
         // Counted: the lane's bytes.
         while at < end {
-            let to = place(at as usize);
+            let to = address(at as usize);
             writes_bytes(to, 1);
             // SAFETY: as above.
             unsafe { simt::store_plain(to, rest as u8) };

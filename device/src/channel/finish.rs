@@ -5,7 +5,7 @@ use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::abi::word::Word;
 use crate::planted::{Bug, planted};
-use crate::socket::{Direction, Socket, tell_proxy};
+use crate::socket::{Direction, Socket, report_progress};
 
 /// How a call ends, which decides what it must wait for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub(crate) fn finish(net: Net, handle: Handle, used: usize, how: Finish) {
 #[inline(always)]
 pub(super) fn give_back_receive(net: Net, handle: Handle, watched: bool, position: Position) {
     if watched {
-        tell_proxy(net, handle, Direction::Receive, position.count());
+        report_progress(net, handle, Direction::Receive, position.count());
     }
     let lock = Socket::known(net, handle).lock_word(Direction::Receive);
     give_receive_back(lock, position.without(Position::TAKEN), watched);
@@ -81,16 +81,16 @@ pub(super) fn give_back_receive(net: Net, handle: Handle, watched: bool, positio
 #[inline(always)]
 pub(super) fn give_back_send(net: Net, handle: Handle, watched: bool, position: Position) {
     if watched {
-        tell_proxy(net, handle, Direction::Send, position.count());
+        report_progress(net, handle, Direction::Send, position.count());
     }
     let lock = Socket::known(net, handle).lock_word(Direction::Send);
     give_send_back(lock, position.without(Position::TAKEN));
 }
 
-/// Frees a receive lock. `told`: the proxy was told how far the direction is.
+/// Frees a receive lock. `reported`: the proxy was told how far the direction is.
 #[inline(always)]
-pub(super) fn give_receive_back(lock: Word, position: Position, told: bool) {
-    if told | position.has(Position::SHARED) {
+pub(super) fn give_receive_back(lock: Word, position: Position, reported: bool) {
+    if reported | position.has(Position::SHARED) {
         // The next group's head must not be overtaken by this one's, nor what the proxy was told.
         lock.store_release_on_gpu(position.0);
     } else {

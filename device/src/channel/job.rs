@@ -8,10 +8,10 @@ use crate::abi::bits::{PACKET_BYTES, Position, Progress};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
-use crate::abi::ring::{RingPlace, Span};
+use crate::abi::ring::{RingAddress, Span};
 use crate::group::AnyGroup;
 use crate::simt;
-use crate::socket::{Direction, Fetched, Inbox, Socket, tell_proxy};
+use crate::socket::{Direction, Fetched, Inbox, Socket, report_progress};
 use crate::wait::{Deadline, group_until};
 
 use super::finish::give_receive_back;
@@ -39,7 +39,7 @@ pub(crate) struct Job {
     pub(super) units: u64,
     /// Address of the counter that this end publishes.
     pub(super) publishes: u64,
-    pub(super) ring: RingPlace,
+    pub(super) ring: RingAddress,
     pub(super) position: Position,
 }
 
@@ -53,7 +53,7 @@ impl Job {
     /// A plan that is all that there is to know.
     #[inline(always)]
     pub(super) const fn only(plan: Plan) -> Self {
-        let (ring, position) = (RingPlace(0), Position(0));
+        let (ring, position) = (RingAddress(0), Position(0));
         Self { plan: plan.words(), inbox: 0, units: 0, publishes: 0, ring, position }
     }
 
@@ -93,7 +93,7 @@ impl Job {
     pub(crate) const fn polls(
         inbox: u64,
         publishes: u64,
-        ring: RingPlace,
+        ring: RingAddress,
         position: Position,
     ) -> Self {
         Self { plan: Plan::POLL.words(), inbox, units: 0, publishes, ring, position }
@@ -101,7 +101,7 @@ impl Job {
 
     /// What a job to poll is made of.
     #[inline(always)]
-    pub(crate) const fn polled(&self) -> (u64, u64, RingPlace, Position) {
+    pub(crate) const fn polled(&self) -> (u64, u64, RingAddress, Position) {
         (self.inbox, self.publishes, self.ring, self.position)
     }
 
@@ -235,7 +235,7 @@ pub(super) fn leave(net: Net, handle: Handle, job: &Job, used: usize, packet: bo
     let end = Position(before.0 + used as u64).with(hint);
     Socket::at(job.publishes).store(Progress::new(end.count(), 0).0);
     if watched != 0 {
-        tell_proxy(net, handle, Direction::Receive, end.count());
+        report_progress(net, handle, Direction::Receive, end.count());
     }
     let lock = Socket::known(net, handle).lock_word(Direction::Receive);
     give_receive_back(lock, end, watched != 0);

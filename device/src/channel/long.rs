@@ -12,7 +12,7 @@ use crate::abi::ring::Span;
 use crate::abi::word::writes_bytes;
 use crate::planted::{Bug, planted};
 use crate::simt;
-use crate::socket::{Direction, Socket, tell_proxy};
+use crate::socket::{Direction, Socket, report_progress};
 
 use super::finish::{give_send_back, publish_tail};
 use super::job::{Job, at_once, leave};
@@ -261,7 +261,7 @@ pub(crate) fn send(
         // next call: it then knows of space and of a broken connection.
         let (watched, head) = (job.watched(), job.inbox().space());
         if (watched != 0) & !planted(Bug::WatchedIgnored) {
-            tell_proxy(net, handle, Direction::Send, end.count());
+            report_progress(net, handle, Direction::Send, end.count());
         }
         let socket = Socket::known(net, handle);
         give_send_back(socket.lock_word(Direction::Send), end);

@@ -15,7 +15,7 @@ use super::{Finish, copy, finish};
 
 /// Sends a packet, once the other end has taken all that was sent before; waits for that.
 #[allow(unsafe_code, reason = "sends from a slice")]
-pub fn put(net: Net, handle: Handle, message: &[u8]) -> Result<(), Errno> {
+pub fn send_packet(net: Net, handle: Handle, message: &[u8]) -> Result<(), Errno> {
     let socket = Socket::open(net, handle)?;
     let mut position = wait_until(net, socket.shard(), Deadline::NEVER, Watch::Stop, || {
         let head = socket.progress(Direction::Send);
@@ -44,7 +44,7 @@ pub fn put(net: Net, handle: Handle, message: &[u8]) -> Result<(), Errno> {
 /// packet whose units it misses into the ring itself, beside the sender, which stores the same bytes: to
 /// loom that is a race.
 #[allow(unsafe_code, reason = "receives into a slice")]
-pub fn take(net: Net, handle: Handle, to: &mut [u8]) -> Result<usize, Errno> {
+pub fn receive_whole(net: Net, handle: Handle, to: &mut [u8]) -> Result<usize, Errno> {
     let socket = Socket::open(net, handle)?;
     let position = socket.lock(Direction::Receive, true)?;
     let position = match position.has(Position::OWNED) {

@@ -10,7 +10,7 @@
 use crate::abi::bits::{P2P_PACKET_BYTES, Position, Progress, Unit};
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
-use crate::abi::ring::{RingPlace, Span};
+use crate::abi::ring::{RingAddress, Span};
 use crate::abi::word::writes_bytes;
 use crate::planted::{Bug, planted};
 use crate::simt;
@@ -33,7 +33,7 @@ pub(crate) unsafe fn packet_out(
     size: u32,
     units: u64,
     tail: u64,
-    ring: RingPlace,
+    ring: RingAddress,
     position: u64,
     from: *const u8,
     length: u32,
@@ -162,8 +162,8 @@ pub(crate) fn unpack(net: Net, handle: Handle, tail: Progress) -> bool {
         // The same as was just found whole: the peer sends no other before this one was received.
         let four = inbox.unit(at / 4).bytes();
         for byte in 0..4.min(length - at) {
-            let place = begin as usize + at + byte;
-            let to = ring.start().wrapping_add(place & (ring.capacity() - 1));
+            let offset = begin as usize + at + byte;
+            let to = ring.start().wrapping_add(offset & (ring.capacity() - 1));
             writes_bytes(to, 1);
             // SAFETY: inside the ring, whose receive direction the group has; its sender writes
             // nothing else there before the packet was received.

@@ -3,7 +3,7 @@
 
 use crate::abi::bits::Position;
 use crate::abi::errno::Errno;
-use crate::abi::ring::{RingPlace, Span};
+use crate::abi::ring::{RingAddress, Span};
 
 /// What is to be done.
 #[derive(Clone, Copy)]
@@ -21,7 +21,7 @@ pub(crate) enum Step {
     /// Move a packet.
     Packet,
     /// Copy from or to a part of the ring.
-    Ring(RingPlace, Span),
+    Ring(RingAddress, Span),
     /// The end of the stream, or nothing was asked for and there is nothing.
     End,
 }
@@ -67,7 +67,7 @@ impl Plan {
 
     /// So many bytes of the ring from a position on, or so much space.
     #[inline(always)]
-    pub(crate) fn ring(ring: RingPlace, position: u64, length: usize) -> Self {
+    pub(crate) fn ring(ring: RingAddress, position: u64, length: usize) -> Self {
         Self { ring: ring.0, span: Span::new(position, length).0 }
     }
 
@@ -124,7 +124,7 @@ impl Plan {
             (Self::DONE, span) => Ok(Step::Done(Span(span).length())),
             (Self::SENT, span) => Ok(Step::Sent(Span(span).length())),
             (Self::PACKET, _) => Ok(Step::Packet),
-            (ring, span) => Ok(Step::Ring(RingPlace(ring), Span(span))),
+            (ring, span) => Ok(Step::Ring(RingAddress(ring), Span(span))),
         }
     }
 }

@@ -136,7 +136,7 @@ fn check(
     let mut available = (tail.count().wrapping_sub(begin) as i64).max(0) as usize;
     let capacity = ring.capacity();
     if available > capacity {
-        // Counters of another socket, which has the place by now.
+        // Counters of another socket, which has the slot by now.
         return give_back(net, handle, position, Errno::EBADF.negative());
     }
     if least as usize > capacity {

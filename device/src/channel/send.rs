@@ -157,7 +157,7 @@ fn check(net: Net, handle: Handle, position: Position, least: u32, asks: bool) -
     let capacity = socket.ring(Direction::Send).capacity();
     let used = position.count().wrapping_sub(head.count()) as usize;
     match () {
-        // Counters of another socket, which has the place by now.
+        // Counters of another socket, which has the slot by now.
         () if used > capacity => Errno::EBADF.negative(),
         () if head.has_failed() => {
             socket.remember_head(Progress::new(0, Progress::FAILED));

@@ -94,14 +94,14 @@ impl Warps {
         // Behind the job, which other threads may still read.
         // SAFETY: there is room; all threads meet between this store and the loads, and before the next.
         unsafe {
-            let place = simt::block_scratch().cast::<u64>().add(Job::WORDS);
+            let scratch = simt::block_scratch().cast::<u64>().add(Job::WORDS);
             if self.rank == 0 {
-                place.write(word);
+                scratch.write(word);
             }
             let any = simt::any(simt::Scope::Block, !yes);
             // Lanes leave the barrier as they came to it.
             simt::come_together();
-            (!any, place.read())
+            (!any, scratch.read())
         }
     }
 }

@@ -8,7 +8,7 @@
 use crate::abi::bits::Position;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
-use crate::abi::ring::RingPlace;
+use crate::abi::ring::RingAddress;
 use crate::channel::job::Job;
 use crate::channel::{Plan, Warps, fast, long};
 use crate::group::AnyGroup;
@@ -28,7 +28,7 @@ pub(super) fn receive_long(
     length: usize,
     inbox: u64,
     publishes: u64,
-    ring: RingPlace,
+    ring: RingAddress,
     position: Position,
 ) -> i64 {
     let job = Job::polls(inbox, publishes, ring, position);

@@ -47,9 +47,9 @@ pub(crate) const OWN_NAME: u32 = 0;
 pub(crate) const PEER_NAME: u32 = 1;
 
 /// Which ring `open_slice` and `close_slice` are about: received bytes.
-pub(crate) const RECEIVE_SIDE: u32 = 0;
+pub(crate) const RECEIVE_DIRECTION: u32 = 0;
 /// Space to send from.
-pub(crate) const SEND_SIDE: u32 = 1;
+pub(crate) const SEND_DIRECTION: u32 = 1;
 
 /// Declares or defines the functions of the library, and gives each a generic one to call it by.
 macro_rules! functions {
@@ -65,12 +65,12 @@ macro_rules! functions {
                 )]
                 #[allow(clippy::too_many_arguments, reason = "words only, as the caller has them")]
                 pub(super) unsafe extern "C-unwind" fn $name(
-                    local: u64, shape: u64, kind: u32 $(, $arg: $type)*
+                    records: u64, shape: u64, kind: u32 $(, $arg: $type)*
                 ) -> i64 {
                     let group = crate::group::AnyGroup(crate::group::GroupKind::from_number(kind));
                     // SAFETY: the words of a net, by the caller's promise, and so are the addresses.
                     let result = unsafe {
-                        let net = crate::abi::net::Net::from_words([local, shape]);
+                        let net = crate::abi::net::Net::from_words([records, shape]);
                         crate::library::$module::$name(net, group $(, $arg)*)
                     };
                     functions!(@leave $how group);
@@ -80,7 +80,7 @@ macro_rules! functions {
                 #[cfg(all(target_arch = "nvptx64", not(feature = "library")))]
                 unsafe extern "C-unwind" {
                     #[link_name = concat!("gpunet_", stringify!($name))]
-                    pub(super) fn $name(local: u64, shape: u64, kind: u32 $(, $arg: $type)*) -> i64;
+                    pub(super) fn $name(records: u64, shape: u64, kind: u32 $(, $arg: $type)*) -> i64;
                 }
             )*
         }
@@ -94,9 +94,9 @@ macro_rules! functions {
             #[inline(always)]
             #[allow(clippy::too_many_arguments, reason = "words only, as the function takes them")]
             pub(crate) unsafe fn $name<G: Group>(net: Net, _group: G $(, $arg: $type)*) -> i64 {
-                let [local, shape] = net.to_words();
+                let [records, shape] = net.to_words();
                 // SAFETY: the caller's promise; the words are those of a net.
-                unsafe { symbols::$name(local, shape, G::KIND as u32 $(, $arg)*) }
+                unsafe { symbols::$name(records, shape, G::KIND as u32 $(, $arg)*) }
             }
         )*
     };
@@ -132,11 +132,11 @@ functions! {
     receive(handle: u64, to: *mut u8, length: usize, flags: u32) fast_in data;
     /// Copies `length` bytes from one buffer to another, each thread its share.
     copy(from: *const u8, to: *mut u8, length: usize) in data;
-    /// Opens a slice of a ring ([`RECEIVE_SIDE`], [`SEND_SIDE`]) of at least `least` bytes: its span,
+    /// Opens a slice of a ring ([`RECEIVE_DIRECTION`], [`SEND_DIRECTION`]) of at least `least` bytes: its span,
     /// 0 at the end of the stream; where the ring lies is stored at every thread's `ring`.
-    open_slice(handle: u64, side: u32, least: usize, ring: *mut u64) in slice;
+    open_slice(handle: u64, direction: u32, least: usize, ring: *mut u64) in slice;
     /// Publishes that `used` bytes of a slice were used, and closes it.
-    close_slice(handle: u64, side: u32, used: usize) in slice;
+    close_slice(handle: u64, direction: u32, used: usize) in slice;
     /// Sets an option.
     set_option(handle: u64, option: u32, value: u64) in option;
     /// Reads an option.

@@ -1,7 +1,7 @@
 //! Which of a few sockets are ready.
 
 use crate::abi::bits::Progress;
-use crate::abi::card::{Kind, Status};
+use crate::abi::descriptor::{Kind, Status};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
@@ -34,7 +34,7 @@ pub(super) unsafe fn poll(
         let mut at = group.rank();
         // Counted: the entries.
         while let Some(mut entry) = sockets.get(at) {
-            entry.revents = look(net, entry.handle, entry.events);
+            entry.revents = readiness(net, entry.handle, entry.events);
             sockets.set(at, entry);
             any |= entry.revents != 0;
             at += group.size();
@@ -57,7 +57,7 @@ pub(super) unsafe fn poll(
 
 /// What one socket is ready for.
 #[inline(never)]
-fn look(net: Net, handle: Handle, events: u16) -> u16 {
+fn readiness(net: Net, handle: Handle, events: u16) -> u16 {
     let Ok(socket) = Socket::open(net, handle) else { return POLLNVAL };
     let wanted = events & (POLLIN | POLLOUT | POLLRDHUP) | POLLERR | POLLHUP;
     let incoming = || arrived(net, handle);

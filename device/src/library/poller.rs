@@ -87,7 +87,7 @@ fn wait_for(
     // Counted: the ring's events. Another turn only where all that was taken had been withdrawn, and
     // it waits no longer than is left.
     loop {
-        let (taken, any_withdrawn) = take(net, group, poller, events, left_ns)?;
+        let (taken, any_withdrawn) = receive_events(net, group, poller, events, left_ns)?;
         if !any_withdrawn {
             return Ok(taken.len());
         }
@@ -107,7 +107,7 @@ fn wait_for(
 
 /// Takes as many events as there are and fit, and tells whether some of them were withdrawn.
 #[inline(always)]
-fn take(
+fn receive_events(
     net: Net,
     group: AnyGroup,
     poller: Handle,

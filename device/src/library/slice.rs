@@ -6,7 +6,7 @@ use crate::abi::net::Net;
 use crate::channel::{self, Finish, Mode};
 use crate::group::AnyGroup;
 
-use super::{SEND_SIDE, planned};
+use super::{SEND_DIRECTION, planned};
 
 /// The group has not tried to get the direction.
 const NONE: Position = Position(0);
@@ -17,17 +17,17 @@ pub(super) unsafe fn open_slice(
     net: Net,
     group: AnyGroup,
     handle: u64,
-    side: u32,
+    direction: u32,
     least: usize,
     ring: *mut u64,
 ) -> i64 {
     let (handle, least) = (Handle(handle), u32::try_from(least).unwrap_or(u32::MAX));
-    let [place, span] = planned(group, || match side {
-        SEND_SIDE => channel::send(net, handle, 0, least, true, NONE, NONE),
+    let [address, span] = planned(group, || match direction {
+        SEND_DIRECTION => channel::send(net, handle, 0, least, true, NONE, NONE),
         _ => channel::receive(net, handle, 0, least, Mode::new(true, false), NONE, NONE),
     });
     // SAFETY: the caller's promise.
-    unsafe { ring.write(place) };
+    unsafe { ring.write(address) };
     span as i64
 }
 
@@ -37,13 +37,13 @@ pub(super) unsafe fn close_slice(
     net: Net,
     group: AnyGroup,
     handle: u64,
-    side: u32,
+    direction: u32,
     used: usize,
 ) -> i64 {
     // All threads' loads and stores in the slice are done.
     group.barrier();
     if group.is_leader() {
-        let how = if side == SEND_SIDE { Finish::Filled } else { Finish::Read };
+        let how = if direction == SEND_DIRECTION { Finish::Filled } else { Finish::Read };
         channel::finish(net, Handle(handle), used, how);
     }
     0

@@ -4,7 +4,7 @@ use core::ptr::null_mut;
 
 use crate::abi::address::{ADDRESS_WORDS, SocketAddr};
 use crate::abi::bits::{Position, Progress};
-use crate::abi::card::{Kind, Status};
+use crate::abi::descriptor::{Kind, Status};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::message::Operation;
@@ -81,12 +81,12 @@ fn begin_listen(net: Net, handle: Handle, backlog: i32) -> i64 {
 /// See [`super::accept`].
 #[inline(always)]
 pub(super) unsafe fn accept(net: Net, group: AnyGroup, handle: u64) -> i64 {
-    led(group, || take_accepted(net, Handle(handle)))
+    led(group, || receive_accepted(net, Handle(handle)))
 }
 
 /// The accept ring is a receive ring of 8-byte handles.
 #[inline(never)]
-fn take_accepted(net: Net, handle: Handle) -> i64 {
+fn receive_accepted(net: Net, handle: Handle) -> i64 {
     let socket = match Socket::open(net, handle) {
         Ok(socket) => socket,
         Err(errno) => return errno.negative(),
@@ -102,7 +102,7 @@ fn take_accepted(net: Net, handle: Handle) -> i64 {
         Err(errno) => return errno.negative(),
     };
     let mut result = Errno::EBADF.negative();
-    // Another socket may have the place by now, and then this is its direction.
+    // Another socket may have the slot by now, and then this is its direction.
     if socket.is_still_here() {
         result = match wait {
             true => {

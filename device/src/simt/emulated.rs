@@ -107,7 +107,8 @@ pub(crate) fn opaque_half(number: u32) -> u32 {
 
 pub(crate) fn gpu_release_fence() {
     #[cfg(feature = "simulation")]
-    if crate::simulation::with(|bench| bench.fence(crate::simulation::Fence::GpuRelease)).is_some()
+    if crate::simulation::with(|harness| harness.fence(crate::simulation::Fence::GpuRelease))
+        .is_some()
     {
         return;
     }

@@ -2,13 +2,15 @@
 //! line: it costs the data path neither registers nor a stack frame. Results are numbers, as the
 //! familiar calls return them, for the same reason. One thread calls this, for its group.
 
-use crate::abi::bits::{P2P_PACKET_BYTES, PACKET_BYTES, Position, Progress, Tagged, Told, Unit};
-use crate::abi::card::{Card, Kind, Place, Status};
+use crate::abi::bits::{
+    P2P_PACKET_BYTES, PACKET_BYTES, Position, Progress, Tagged, Unit, WatchedProgress,
+};
+use crate::abi::descriptor::{Kind, RingLocation, SocketDescriptor, Status};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::layout::{HEAD_AT, TAIL_AT, UNITS_AT};
 use crate::abi::net::Net;
-use crate::abi::ring::RingPlace;
+use crate::abi::ring::RingAddress;
 use crate::abi::word::Word;
 use crate::planted::{Bug, planted};
 use crate::simt;
@@ -74,16 +76,16 @@ impl Socket {
     }
 }
 
-/// The card of a socket, if it is this generation's. One that is being replaced is waited for: a stream
+/// The descriptor of a socket, if it is this generation's. One that is being replaced is waited for: a stream
 /// that connects gets its rings in a second one.
 #[inline(always)]
-fn card(socket: Socket) -> Option<Card> {
+fn descriptor(socket: Socket) -> Option<SocketDescriptor> {
     let generation = u64::from(socket.handle.generation());
-    let words = socket.net.card(socket.index());
+    let words = socket.net.descriptor(socket.index());
     let deadline = Deadline::after(INSTALL_NS);
     let whole = wait_until(socket.net, socket.shard(), deadline, Watch::Stop, || {
         // Acquire: the proxy takes the kind out of this word first and writes it last, never the same one
-        // twice, so a card whose word 0 is the same before and after was not changed in between.
+        // twice, so a descriptor whose word 0 is the same before and after was not changed in between.
         let identity = words.get(0).load_acquire();
         if identity >> 8 != generation {
             return Some(None);
@@ -91,35 +93,36 @@ fn card(socket: Socket) -> Option<Card> {
         let read = words.read();
         simt::acquire_fence();
         let same = read[0] == identity && words.get(0).load() == identity;
-        same.then(|| Card::from_words(&read)).filter(Option::is_some)
+        same.then(|| SocketDescriptor::from_words(&read)).filter(Option::is_some)
     });
     whole.ok().flatten()
 }
 
-/// Makes the record of what the card says, and opens it: the calling thread has made it *installing*.
-/// False: the card is not the socket's any more, or the host has closed the socket meanwhile. `anew`: it
+/// Makes the record of what the descriptor says, and opens it: the calling thread has made it *installing*.
+/// False: the descriptor is not the socket's any more, or the host has closed the socket meanwhile. `anew`: it
 /// had no record before.
 #[inline(never)]
 fn fill(net: Net, handle: Handle, anew: bool) -> bool {
     let socket = Socket::known(net, handle);
-    let Some(card) = card(socket) else { return false };
+    let Some(descriptor) = descriptor(socket) else { return false };
     let index = socket.index();
     let generation = handle.generation();
     let set = |word: usize, value: u64| {
         socket.record.get(word).store(Tagged::new(value, generation).0);
     };
     let at = |word: usize, address: *mut u64| set(word, address.expose_provenance() as u64);
-    let mut info = card.kind as u64;
+    let mut info = descriptor.kind as u64;
     if anew {
-        socket.set_timeout(Direction::Receive, card.patience_ns);
-        socket.set_timeout(Direction::Send, card.patience_ns);
+        socket.set_timeout(Direction::Receive, descriptor.timeout_ns);
+        socket.set_timeout(Direction::Send, descriptor.timeout_ns);
     } else {
         info |= socket.info().0 & Info::NON_BLOCKING;
     }
     // Those of a p2p stream come with the numbers of what the proxy is told.
-    let (receive, send) = (Told(card.receive.base), Told(card.send.base));
-    info |= (receive.number() | send.number() << 4) << Info::TOLD_SHIFT;
-    let p2p = card.inboxes.as_ref().and_then(|pages| net.p2p_inboxes(pages));
+    let (receive, send) =
+        (WatchedProgress(descriptor.receive.base), WatchedProgress(descriptor.send.base));
+    info |= (receive.number() | send.number() << 4) << Info::PROGRESS_NUMBERS_SHIFT;
+    let p2p = descriptor.inboxes.as_ref().and_then(|pages| net.p2p_inboxes(pages));
     // What one end sends the other receives.
     if let Some([own, peer]) = p2p {
         info |= Info::P2P | (P2P_PACKET_BYTES as u64) << Info::LIMIT_SHIFT;
@@ -129,7 +132,7 @@ fn fill(net: Net, handle: Handle, anew: bool) -> bool {
         at(UNITS, peer.wrapping_add(UNITS_AT));
     } else {
         // What the proxy cannot send at once it puts into the ring, which must be in its reach.
-        if card.send.region == 0 {
+        if descriptor.send.region == 0 {
             info |= (PACKET_BYTES as u64) << Info::LIMIT_SHIFT;
         }
         at(INBOX, net.inbox(index));
@@ -137,16 +140,16 @@ fn fill(net: Net, handle: Handle, anew: bool) -> bool {
         at(TAIL, net.send_tail(index));
         at(UNITS, net.send_units(index));
     }
-    let ring = |place: &Place| RingPlace::new(net.ring(place), place.capacity).0;
-    set(RECEIVE_RING, ring(&card.receive));
-    set(SEND_RING, ring(&card.send));
+    let ring = |location: &RingLocation| RingAddress::new(net.ring(location), location.capacity).0;
+    set(RECEIVE_RING, ring(&descriptor.receive));
+    set(SEND_RING, ring(&descriptor.send));
     set(INFO, info);
     socket.record.get(OWNER).store(0);
     socket.unpacked().store(0);
     // Units of the last socket's packets are still there. Positions go on, and so their tags differ
     // unless a window or more was passed.
     let last = socket.position(Direction::Send).without(Position::TAKEN | Position::SHUT);
-    let position = match card.send.capacity {
+    let position = match descriptor.send.capacity {
         // It sends nothing. Not 0, which stands in a lock that was never made.
         0 => Position(last.0.max(1)),
         _ => {
@@ -174,7 +177,7 @@ fn change(word: Word, from: u64, to: u64) -> bool {
     word.compare_exchange(from, to)
 }
 
-/// Makes the record of a socket from its card, or waits for the group that does; 0 or why not.
+/// Makes the record of a socket from its descriptor, or waits for the group that does; 0 or why not.
 #[inline(never)]
 fn install(net: Net, handle: Handle) -> i64 {
     let Ok(socket) = Socket::named(net, handle) else { return Errno::EBADF.negative() };
@@ -183,7 +186,7 @@ fn install(net: Net, handle: Handle) -> i64 {
     let installed = wait_until(net, socket.shard(), deadline, Watch::Stop, || {
         // Acquire: who sees OPEN sees the record.
         let seen = word.load_acquire();
-        if socket.says_in_use(seen) {
+        if socket.is_in_use(seen) {
             return Some(0);
         }
         if bare(seen) == state(handle, CLOSING) {
@@ -192,8 +195,10 @@ fn install(net: Net, handle: Handle) -> i64 {
         if bare(seen) == state(handle, INSTALLING) {
             return None;
         }
-        // Another launch or another generation. The card tells whether ours is alive.
-        if net.card(socket.index()).get(0).load_acquire() >> 8 != u64::from(handle.generation()) {
+        // Another launch or another generation. The descriptor tells whether ours is alive.
+        if net.descriptor(socket.index()).get(0).load_acquire() >> 8
+            != u64::from(handle.generation())
+        {
             return Some(Errno::EBADF.negative());
         }
         if bare(seen) == state(handle, OPEN) {
@@ -276,8 +281,10 @@ pub(crate) fn adopt_rings(net: Net, handle: Handle) -> bool {
         return true;
     }
     let connected = socket.status().state() == Status::CONNECTED;
-    let has_rings = |card: Card| card.kind == Kind::Stream && card.send.capacity != 0;
-    connected && card(socket).is_some_and(has_rings) && reinstall(net, handle) == 0
+    let has_rings = |descriptor: SocketDescriptor| {
+        descriptor.kind == Kind::Stream && descriptor.send.capacity != 0
+    };
+    connected && descriptor(socket).is_some_and(has_rings) && reinstall(net, handle) == 0
 }
 
 /// Takes a direction of a socket for a call that began at `begun`: where it stands, or a negative error
@@ -457,7 +464,7 @@ pub(crate) fn begin_close(net: Net, handle: Handle) -> i64 {
     }
     let (received, sent) = (Position(received as u64), Position(sent as u64));
     if received.has(Position::OWNED) {
-        // The last head must not arrive when the place is another socket's, or behind the end. A
+        // The last head must not arrive when the slot is another socket's, or behind the end. A
         // hostile one may never be right, which is no reason to keep the socket.
         let _ = socket.head_arrives(received, HEAD_NS);
     }

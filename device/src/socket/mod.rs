@@ -15,4 +15,4 @@ pub(crate) use lifecycle::{
 };
 pub(crate) use record::{Direction, Fetched, Info, Socket};
 pub(crate) use request::{Payload, ask};
-pub(crate) use watch::{tell_proxy, watch_both_ends};
+pub(crate) use watch::{report_progress, watch_both_ends};

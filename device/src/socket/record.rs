@@ -3,19 +3,19 @@
 //!
 //! The record says all that differs between transports: rings and inboxes in host memory that a proxy
 //! writes, or in GPU memory that the kernel at the other end of a p2p stream writes, are used alike.
-//! It is made from the socket's card when a kernel first names the handle, by whichever group comes
+//! It is made from the socket's descriptor when a kernel first names the handle, by whichever group comes
 //! first ([`lifecycle`](super::lifecycle)). One receiving and one sending group at a time: a direction's
 //! lock holds its position, and stays readable while a group has it.
 
 #![allow(unsafe_code, reason = "follows addresses in the record")]
 
 use crate::abi::bits::{Position, Progress, RecordState, Tagged};
-use crate::abi::card::{Kind, Status};
+use crate::abi::descriptor::{Kind, Status};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
-use crate::abi::layout::{LOCAL_WORDS, RECORD_LOCKS, RECORD_STATE, STATUS_AT};
+use crate::abi::layout::{RECORD_LOCKS, RECORD_STATE, RECORD_WORDS, STATUS_AT};
 use crate::abi::net::Net;
-use crate::abi::ring::RingPlace;
+use crate::abi::ring::RingAddress;
 use crate::abi::word::{Word, Words};
 use crate::planted::{Bug, planted};
 use crate::simt;
@@ -85,7 +85,7 @@ impl Info {
     /// The kernel at the other end writes the inbox; the proxy tells of endings alone.
     pub(super) const P2P: u64 = 1 << 9;
     pub(super) const LIMIT_SHIFT: u32 = 12;
-    pub(super) const TOLD_SHIFT: u32 = 32;
+    pub(super) const PROGRESS_NUMBERS_SHIFT: u32 = 32;
 
     /// What the socket is.
     #[inline(always)]
@@ -120,8 +120,8 @@ impl Info {
 
     /// The number with which the proxy is told of a direction.
     #[inline(always)]
-    pub(super) const fn told(self, direction: Direction) -> u64 {
-        self.0 >> (Self::TOLD_SHIFT + 4 * direction as u32) & 15
+    pub(super) const fn progress_number(self, direction: Direction) -> u64 {
+        self.0 >> (Self::PROGRESS_NUMBERS_SHIFT + 4 * direction as u32) & 15
     }
 }
 
@@ -130,7 +130,7 @@ impl Info {
 pub(crate) struct Socket {
     pub(super) net: Net,
     pub(super) handle: Handle,
-    pub(super) record: Words<LOCAL_WORDS>,
+    pub(super) record: Words<RECORD_WORDS>,
 }
 
 impl Socket {
@@ -140,7 +140,7 @@ impl Socket {
         let layout = net.layout();
         let known = handle.is_well_formed()
             && handle.shard() < layout.shards
-            && handle.place() < layout.places;
+            && handle.slot() < layout.socket_slots;
         if !known {
             return Err(Errno::EBADF);
         }
@@ -152,16 +152,16 @@ impl Socket {
     #[inline(always)]
     pub(crate) fn known(net: Net, handle: Handle) -> Self {
         let index =
-            handle.shard() as usize * net.layout().places as usize + handle.place() as usize;
+            handle.shard() as usize * net.layout().socket_slots as usize + handle.slot() as usize;
         // The addresses of the socket's words are not worth a register each between two calls.
         let index = simt::opaque(index);
-        Self { net, handle, record: net.local(index) }
+        Self { net, handle, record: net.record(index) }
     }
 
-    /// Its place in the net's tables.
+    /// Its slot in the net's tables.
     pub(super) fn index(&self) -> usize {
-        let places = self.net.layout().places as usize;
-        self.handle.shard() as usize * places + self.handle.place() as usize
+        let slots = self.net.layout().socket_slots as usize;
+        self.handle.shard() as usize * slots + self.handle.slot() as usize
     }
 
     /// The shard that serves it.
@@ -184,9 +184,9 @@ impl Socket {
 
     /// The ring of a direction.
     #[inline(always)]
-    pub(crate) fn ring(&self, direction: Direction) -> RingPlace {
+    pub(crate) fn ring(&self, direction: Direction) -> RingAddress {
         let word = if direction == Direction::Receive { RECEIVE_RING } else { SEND_RING };
-        RingPlace(self.tagged(word).value())
+        RingAddress(self.tagged(word).value())
     }
 
     /// Its inbox.
@@ -240,7 +240,7 @@ impl Socket {
             differs |= units.differs(generation);
         }
         let fetched = Fetched {
-            ring: RingPlace(ring.value()),
+            ring: RingAddress(ring.value()),
             info: Info(info.value()),
             inbox: Inbox::at(inbox.value()),
             publishes: publishes.value(),
@@ -248,7 +248,7 @@ impl Socket {
             owner,
             head_seen: Progress(seen),
         };
-        (fetched, differs == 0, self.says_in_use(state))
+        (fetched, differs == 0, self.is_in_use(state))
     }
 
     /// The group that receives.
@@ -272,7 +272,7 @@ impl Socket {
 
     /// Whether that word, read, says that this launch has used the socket and it is open.
     #[inline(always)]
-    pub(super) fn says_in_use(&self, word: u64) -> bool {
+    pub(super) fn is_in_use(&self, word: u64) -> bool {
         let open = state(self.handle, OPEN);
         word == open_in(self.net, self.handle) || (planted(Bug::EpochIgnored) && bare(word) == open)
     }
@@ -297,7 +297,7 @@ impl Socket {
         Progress(self.inbox().progress(direction).load_acquire()).with_ending_of(Progress(ending))
     }
 
-    /// Its inbox in the CPU words, whatever the other end is.
+    /// Its inbox in the control block of the host, whatever the other end is.
     #[inline(always)]
     pub(crate) fn proxy_inbox(&self) -> Inbox {
         Inbox(self.net.inbox(self.index()))
@@ -373,7 +373,7 @@ impl Socket {
         self.lock_word(direction).store(position.without(Position::TAKEN).0);
     }
 
-    /// Whether the place is still this socket's, and no group has begun to close it: for a group
+    /// Whether the slot is still this socket's, and no group has begun to close it: for a group
     /// that has just got one of its directions, and may have waited for it.
     #[inline(always)]
     pub(crate) fn is_still_here(&self) -> bool {
@@ -416,7 +416,7 @@ impl Socket {
 #[derive(Clone, Copy)]
 pub(crate) struct Fetched {
     /// The direction's ring.
-    pub(crate) ring: RingPlace,
+    pub(crate) ring: RingAddress,
     /// What the socket is.
     pub(crate) info: Info,
     /// Its inbox.

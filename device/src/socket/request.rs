@@ -74,9 +74,9 @@ pub(crate) fn ask(
         return slot;
     }
     let slot = slot as usize;
-    let local = net.slot_local(slot);
-    let sequence = local.get(SEQUENCE).load() + 1;
-    local.get(SEQUENCE).store(sequence);
+    let record = net.slot_record(slot);
+    let sequence = record.get(SEQUENCE).load() + 1;
+    record.get(SEQUENCE).store(sequence);
     let request = net.request(slot);
     request.get(0).store(operation as u64 | u64::from(net.launch()) << 32);
     request.get(1).store(handle.0);
@@ -98,7 +98,7 @@ pub(crate) fn ask(
     // Release: the proxy that sees the number sees the request.
     net.request_sequence(slot).store_release(sequence);
     if planted(Bug::SlotFreedEarly) {
-        local.get(LOCK).store_release(FREE);
+        record.get(LOCK).store_release(FREE);
     }
     let deadline = Deadline::after(REPLY_NS);
     let answered = wait_until(net, shard, deadline, Watch::Proxy, || {
@@ -123,7 +123,7 @@ pub(crate) fn ask(
     }
     // Release: the next claimer finds the sequence number, and this reply was read before.
     if !planted(Bug::SlotFreedEarly) {
-        local.get(LOCK).store_release(if answered.is_ok() { FREE } else { ABANDONED });
+        record.get(LOCK).store_release(if answered.is_ok() { FREE } else { ABANDONED });
     }
     result
 }
@@ -132,18 +132,18 @@ pub(crate) fn ask(
 /// error number where none gets free.
 #[inline(never)]
 fn claim(net: Net, shard: usize) -> i64 {
-    let slots = net.layout().slots;
+    let slots = net.layout().request_slots;
     let position = simt::position();
     let mut next = (position.block * 7 + position.thread) % slots;
     let claimed = wait_until(net, shard, Deadline::after(REPLY_NS), Watch::Proxy, || {
         let slot = shard * slots as usize + next as usize;
         next = if next + 1 == slots { 0 } else { next + 1 };
-        let local = net.slot_local(slot);
-        let lock = local.get(LOCK);
+        let record = net.slot_record(slot);
+        let lock = record.get(LOCK);
         let seen = lock.load_acquire();
         let free = match seen {
             FREE => true,
-            ABANDONED => net.reply_sequence(slot).load_acquire() == local.get(SEQUENCE).load(),
+            ABANDONED => net.reply_sequence(slot).load_acquire() == record.get(SEQUENCE).load(),
             _ => false,
         };
         (free && lock.compare_exchange(seen, CLAIMED)).then_some(slot as i64)

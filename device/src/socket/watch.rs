@@ -1,7 +1,7 @@
 //! What the proxies of a p2p stream are told of it while a poller watches: the kernels at both ends move its
 //! bytes without them. Rare, and out of line. One thread calls this, for its group.
 
-use crate::abi::bits::Told;
+use crate::abi::bits::WatchedProgress;
 use crate::abi::handle::Handle;
 use crate::abi::layout::{TAIL_AT, WATCHED_AT};
 use crate::abi::net::Net;
@@ -16,21 +16,21 @@ use super::record::{Direction, Socket, TAIL};
 #[cold]
 #[inline(never)]
 #[allow(unsafe_code, reason = "a word of the net's layout")]
-pub(crate) fn tell_proxy(net: Net, handle: Handle, direction: Direction, count: u64) {
+pub(crate) fn report_progress(net: Net, handle: Handle, direction: Direction, count: u64) {
     let socket = Socket::known(net, handle);
     let address = match direction {
         Direction::Receive => net.receive_head(socket.index()),
         Direction::Send => net.send_tail(socket.index()),
     };
-    let told = Told::new(count, socket.info().told(direction));
+    let progress = WatchedProgress::new(count, socket.info().progress_number(direction));
     // SAFETY: the handle is within the layout (`named`).
     let word = unsafe { Word::at(address) };
     // Release: counter and units are there for the kernel at the other end before its poller tells of
     // them. A wait that does not find them then would not be told again.
-    if planted(Bug::ToldWithoutFence) {
-        word.store(told.0);
+    if planted(Bug::ReportWithoutFence) {
+        word.store(progress.0);
     } else {
-        word.store_release(told.0);
+        word.store_release(progress.0);
     }
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn watch_both_ends(net: Net, handle: Handle) {
             let peer = socket.tagged(TAIL).value() + 8 * (WATCHED_AT - TAIL_AT) as u64;
             socket.inbox().watched().store(1);
             Socket::at(peer).store(1);
-            tell_proxy(net, handle, direction, position.count());
+            report_progress(net, handle, direction, position.count());
         }
         simt::gpu_release_fence();
         socket.unlock(direction, position);

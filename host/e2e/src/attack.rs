@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gpunet_device::{Handle, SocketAddr};
 use gpunet_e2e_kernels::hostile::{
-    ANSWERS, Attack as Argument, Mutation, REPORT, SILENCE, SOCKETS, WORDS, hostile_any,
+    ANSWERS, Attack as Argument, Mutation, REPORT, SOCKETS, UNANSWERED, WORDS, hostile_any,
     hostile_own, hostile_probe,
 };
 use gpunet_host::{Net, Shape};
@@ -42,7 +42,7 @@ pub struct Report {
     /// Requests that were answered.
     pub answers: u64,
     /// Requests that were waited for in vain.
-    pub silence: u64,
+    pub unanswered: u64,
 }
 
 impl Attack {
@@ -67,16 +67,16 @@ impl Attack {
 
     fn run(&self, net: &Net, which: Which) -> Report {
         let gpu = net.gpu();
-        let [gpu_words, cpu_words, rings, local] = regions(net);
+        let [gpu_control, host_control, rings, records] = regions(net);
         let program = Array::new(gpu, &self.program);
         let given: Vec<u64> = self.given.iter().map(|handle| handle.0).collect();
         let given = Array::new(gpu, &given);
         let reports = Array::new(gpu, &vec![0_u64; REPORT * self.blocks as usize]);
         let argument = Argument {
-            gpu_words,
-            cpu_words,
+            gpu_control,
+            host_control,
             rings,
-            local,
+            records,
             program: program.shared(),
             given: given.shared(),
             sink: self.sink,
@@ -101,7 +101,7 @@ impl Attack {
             words: sum(WORDS),
             sockets: sum(SOCKETS),
             answers: sum(ANSWERS),
-            silence: sum(SILENCE),
+            unanswered: sum(UNANSWERED),
         }
     }
 }

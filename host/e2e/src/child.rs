@@ -3,7 +3,7 @@
 //! | variable | meaning |
 //! | --- | --- |
 //! | `GPUNET_TEST_PART` | set: the test is to play this part |
-//! | `XDG_RUNTIME_DIR` | where listeners of direct streams are found, a folder of the test's own |
+//! | `XDG_RUNTIME_DIR` | where listeners of p2p streams are found, a folder of the test's own |
 
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ pub fn alone(test: &str, part: &str, short: &str) {
     assert!(output.status.success(), "{test} as {part}: {}", output.status);
 }
 
-/// The folder in which listeners of direct streams are found, in a process that is [`alone`].
+/// The folder in which listeners of p2p streams are found, in a process that is [`alone`].
 ///
 /// # Panics
 /// When it is not.

@@ -371,7 +371,7 @@ impl Finished {
     pub fn check(&self) {
         let mut wrong = self.wrong();
         if let (false, Some(error)) = (wrong.is_empty(), crate::relay::last_failure()) {
-            wrong.push(format!("the last error of a leg of the relay: {}", in_words(error)));
+            wrong.push(format!("the last error of a socket of the relay: {}", in_words(error)));
         }
         assert!(wrong.is_empty(), "scripts went wrong:\n{}", wrong.join("\n"));
     }

@@ -6,7 +6,7 @@
 //!               ├─ lateness  how late a busy machine is, which limits leave out
 //!               ├─ faults  how long calls still wait when something goes wrong
 //!               ├─ peer    ordinary sockets on the CPU, and stream, their two kinds
-//!               ├─ relay   a kernel between those and direct streams
+//!               ├─ relay   a kernel between those and p2p streams
 //!               ├─ way     which way all go: TCP, RDMA or from kernel to kernel; where words lie
 //!               ├─ memory  arrays in GPU memory, flags that host and kernels share
 //!               ├─ attack  launches kernels that spoil what they share with the proxy
@@ -35,7 +35,7 @@ pub mod process;
 pub mod relay;
 pub mod script;
 pub mod stream;
-pub mod way;
+pub mod transport;
 
 use std::io::Write as _;
 use std::sync::{Arc, OnceLock};
@@ -54,7 +54,7 @@ pub use job::{Finished, Job, Started};
 pub use memory::Flags;
 pub use peer::Peer;
 pub use script::{ALL, Script};
-pub use way::{any_port, any_port_v6, is_local, is_rdma, patient, scaled};
+pub use transport::{any_port, any_port_v6, is_local, is_rdma, patient, scaled};
 
 /// How long a test's kernel may run before the test fails, also on a busy machine; as all times,
 /// longer where [`patient`] says so.
@@ -65,7 +65,7 @@ pub const DEADLINE: Duration = Duration::from_secs(120);
 pub const PATIENCE: Duration = Duration::from_secs(45);
 
 /// How long a proxy thread may be silent unless a test says otherwise: as long as in any net.
-pub const SILENCE: Duration = Duration::from_secs(10);
+pub const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Capacity of the rings of the nets that tests use: the smallest there is.
 pub const RING: u32 = 4096;
@@ -102,7 +102,9 @@ pub fn net_builder() -> NetBuilder {
 /// The same on a GPU of the test's own.
 pub fn net_builder_on(gpu: &Gpu) -> NetBuilder {
     let builder = Net::builder(gpu).sockets(64).ring(RING);
-    way::of_net(builder.timeout(patient(PATIENCE)).silence(patient(SILENCE)))
+    transport::of_net(
+        builder.timeout(patient(PATIENCE)).heartbeat_timeout(patient(HEARTBEAT_TIMEOUT)),
+    )
 }
 
 /// A net with small rings.

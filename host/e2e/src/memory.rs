@@ -64,7 +64,7 @@ impl<T: Plain> Array<T> {
     }
 }
 
-/// The regions of a net, as a hostile kernel gets them: GPU words, CPU words, rings, local words.
+/// The regions of a net, as a hostile kernel gets them: the GPU's control block, the host's, rings, records.
 pub(crate) fn regions(net: &Net) -> [Shared<u64>; 4] {
     // SAFETY: none that holds for what is written there, which is the point; the memory itself is
     // the net's, is made of whole words, and outlives its kernels.

@@ -17,14 +17,14 @@ use rsocket_shim::stream::{self, Buffer, Buffers, Next, Request, State, StreamEr
 use rsocket_shim::verbs::{Access, Device, Domain, HostMemory, Region};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-use crate::stream::patience;
-use crate::way;
+use crate::stream::timeout;
+use crate::transport;
 
 /// Bytes of each ring, unless told otherwise.
 const RING: u32 = 64 << 10;
 
 /// How long a thread sleeps at most when nothing happens.
-const NAP: Duration = Duration::from_millis(500);
+const SLEEP: Duration = Duration::from_millis(500);
 
 /// A ring as the CPU knows it.
 struct Ring {
@@ -176,8 +176,8 @@ fn wait(descriptors: &[&OwnedFd], most: Duration) {
 
 impl Own {
     pub(crate) fn connect(peer: SocketAddr) -> io::Result<Self> {
-        let end = end_at(way::home(peer), RING, |domain, buffers| {
-            let local = Some(way::home(peer));
+        let end = end_at(transport::home(peer), RING, |domain, buffers| {
+            let local = Some(transport::home(peer));
             stream::Stream::connect(domain, local, peer, buffers, Settings::default())
         })?;
         let this = Self::start(end)?;
@@ -207,13 +207,13 @@ impl Own {
                 let again = shared.end().turn();
                 shared.changed.notify_all();
                 if !again {
-                    wait(&[&descriptor, &shared.waker], NAP);
+                    wait(&[&descriptor, &shared.waker], SLEEP);
                 }
             }
             if shared.end().cut {
                 return;
             }
-            let over = Instant::now() + patience();
+            let over = Instant::now() + timeout();
             while !shared.end().stream.leave() && Instant::now() < over {
                 // What it was woken by is still there; what comes now is a matter of moments.
                 wait(&[&descriptor], Duration::from_millis(20));
@@ -224,7 +224,7 @@ impl Own {
 
     /// Tries until it need not wait.
     fn until<T>(&self, mut act: impl FnMut(&mut End) -> io::Result<Option<T>>) -> io::Result<T> {
-        let over = Instant::now() + patience();
+        let over = Instant::now() + timeout();
         let mut end = self.0.0.end();
         loop {
             if let Some(done) = act(&mut end)? {

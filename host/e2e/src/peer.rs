@@ -14,9 +14,9 @@ use gpunet_pattern as pattern;
 use crate::Folder;
 use crate::relay::{self, RelayListener};
 use crate::script::SEED;
-use crate::stream::patience;
+use crate::stream::timeout;
 pub use crate::stream::{Listener, Stream};
-use crate::way::{any_port, has_own_peers, is_local, is_rdma};
+use crate::transport::{any_port, has_own_peers, is_local, is_rdma};
 
 /// Bytes of the pattern.
 #[must_use]
@@ -112,7 +112,7 @@ pub fn connect_by_tcp(address: std::net::SocketAddr) -> Stream {
 pub fn can_reset(test: &str) -> bool {
     // What it is like when such a peer is killed: see `rdma`, `killed`.
     let reason = match (is_local(), is_rdma() && !has_own_peers()) {
-        (true, _) => "direct streams are reset by processes that die: see `killed`",
+        (true, _) => "p2p streams are reset by processes that die: see `killed`",
         (_, true) => "stock rsocket has no call that resets",
         _ => return true,
     };
@@ -123,7 +123,7 @@ pub fn can_reset(test: &str) -> bool {
 /// Has the stream end with a reset.
 ///
 /// # Panics
-/// When the system does not let us, and where the peer cannot: stock rsocket, a direct stream.
+/// When the system does not let us, and where the peer cannot: stock rsocket, a p2p stream.
 pub fn reset(stream: Stream) {
     match stream {
         Stream::Tcp(stream) => reset_tcp(stream),
@@ -151,7 +151,7 @@ pub fn vanish(stream: &Stream) -> io::Result<()> {
         return Err(io::Error::other("RDMA passes the system's filters by"));
     };
     if is_local() {
-        return Err(io::Error::other("nothing is sent on the way of a direct stream"));
+        return Err(io::Error::other("nothing is sent on the way of a p2p stream"));
     }
     // BPF_RET with 0: keep no byte of any packet.
     let drop_all = socket2::SockFilter::new(0x06, 0, 0, 0);
@@ -318,7 +318,7 @@ impl<T: Send + 'static> Peer<T> {
         let (to, results) = mpsc::channel();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                stream.set_read_timeout(Some(patience())).expect("time-outs can be set");
+                stream.set_read_timeout(Some(timeout())).expect("time-outs can be set");
                 if to.send(serve(stream)).is_err() {
                     return;
                 }
@@ -332,7 +332,7 @@ impl<T: Send + 'static> Peer<T> {
     /// # Panics
     /// When the peer panicked or takes too long.
     pub fn result(&self) -> T {
-        self.results.recv_timeout(patience()).expect("the peer ends well")
+        self.results.recv_timeout(timeout()).expect("the peer ends well")
     }
 }
 

@@ -1,4 +1,4 @@
-//! Peers of direct streams: programs cannot be their other end, so a kernel of a net of its own
+//! Peers of p2p streams: programs cannot be their other end, so a kernel of a net of its own
 //! stands in between and passes on what comes (`gpunet_e2e_kernels::relay`).
 //!
 //! A peer that connects has one end of a system socket, the relay the other; a peer that listens is
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use gpunet_device::calls::PollFd;
 use gpunet_device::{Handle, SocketAddr};
 use gpunet_e2e_kernels::relay::{
-    ADDRESS, CALL, CLOSE, COUNT, DUTY_WORDS, FAILURE, FIRST_DUTY, HANDLE, KIND, LISTEN, LISTENING,
+    ADDRESS, CALL, CLOSE, COUNT, FAILURE, FIRST_JOB, HANDLE, JOB_WORDS, KIND, LISTEN, LISTENING,
     NARROW, PIECE, Pair, RESULT, Relay as Work, relay as kernel,
 };
 use gpunet_host::{Launch, Net, NetError, Shape, TransportChoice};
@@ -21,7 +21,7 @@ use gpunet_host::{Launch, Net, NetError, Shape, TransportChoice};
 use crate::memory::{Array, Flags};
 
 /// Calls and listeners that it has at a time.
-const DUTIES: usize = 256;
+const JOBS: usize = 256;
 /// Streams that it has at a time.
 const PAIRS: usize = 512;
 /// How long a call is waited for: one that takes longer waits in the listener's queue, which a
@@ -31,11 +31,11 @@ const GRACE: Duration = Duration::from_millis(300);
 /// The relay of this process.
 struct Relay {
     net: Net,
-    board: Arc<Flags>,
-    used: Mutex<[Use; DUTIES]>,
+    queue: Arc<Flags>,
+    used: Mutex<[Use; JOBS]>,
 }
 
-/// Who needs a place on the board.
+/// Who needs a slot in the queue.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     Nobody,
@@ -46,16 +46,16 @@ enum Use {
 
 /// A listener whose streams come by the relay. It goes with this.
 pub struct RelayListener {
-    place: usize,
+    slot: usize,
     /// Where kernels connect to.
     pub address: SocketAddr,
 }
 
 static RELAY: OnceLock<Relay> = OnceLock::new();
 
-/// What the last leg that failed said, as a result of a call: for a test that fails.
+/// What the last socket that failed said, as a result of a call: for a test that fails.
 pub(crate) fn last_failure() -> Option<i64> {
-    let error = RELAY.get()?.board.get(FAILURE) as i64;
+    let error = RELAY.get()?.queue.get(FAILURE) as i64;
     (error != 0).then_some(error)
 }
 
@@ -63,50 +63,50 @@ fn relay() -> &'static Relay {
     RELAY.get_or_init(|| {
         let builder = Net::builder(crate::gpu()).sockets(4 * PAIRS as u32).ring(crate::RING);
         let net = builder.transport(TransportChoice::Local).build().expect("a net for the relay");
-        let board = Arc::new(Flags::many(crate::gpu(), FIRST_DUTY + DUTIES * DUTY_WORDS));
+        let queue = Arc::new(Flags::many(crate::gpu(), FIRST_JOB + JOBS * JOB_WORDS));
         std::thread::spawn(|| relay().keep_running());
-        Relay { net, board, used: Mutex::new([Use::Nobody; DUTIES]) }
+        Relay { net, queue, used: Mutex::new([Use::Nobody; JOBS]) }
     })
 }
 
 impl Relay {
-    fn used(&self) -> MutexGuard<'_, [Use; DUTIES]> {
+    fn used(&self) -> MutexGuard<'_, [Use; JOBS]> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn word(place: usize, word: usize) -> usize {
-        FIRST_DUTY + place * DUTY_WORDS + word
+    fn word(slot: usize, word: usize) -> usize {
+        FIRST_JOB + slot * JOB_WORDS + word
     }
 
-    fn get(&self, place: usize, word: usize) -> u64 {
-        self.board.get(Self::word(place, word))
+    fn get(&self, slot: usize, word: usize) -> u64 {
+        self.queue.get(Self::word(slot, word))
     }
 
-    fn set(&self, place: usize, word: usize, value: u64) {
-        self.board.set(Self::word(place, word), value);
+    fn set(&self, slot: usize, word: usize, value: u64) {
+        self.queue.set(Self::word(slot, word), value);
     }
 
-    /// Has the kernel do something; where that stands on the board.
+    /// Has the kernel do something; where that stands in the queue.
     fn charge(&self, kind: u64, handle: Handle, address: SocketAddr, narrow: bool) -> usize {
         let mut used = self.used();
-        for place in 0..DUTIES {
-            let over = self.get(place, KIND) == 0 && self.get(place, RESULT) != 0;
-            if used[place] == Use::Kernel && over {
-                used[place] = Use::Nobody;
+        for slot in 0..JOBS {
+            let over = self.get(slot, KIND) == 0 && self.get(slot, RESULT) != 0;
+            if used[slot] == Use::Kernel && over {
+                used[slot] = Use::Nobody;
             }
         }
         let free = used.iter().position(|now| *now == Use::Nobody);
-        let place = free.expect("the relay has enough places");
-        used[place] = Use::Somebody;
-        self.set(place, HANDLE, handle.0);
-        self.set(place, RESULT, 0);
-        self.set(place, NARROW, narrow.into());
+        let slot = free.expect("the relay has enough slots");
+        used[slot] = Use::Somebody;
+        self.set(slot, HANDLE, handle.0);
+        self.set(slot, RESULT, 0);
+        self.set(slot, NARROW, narrow.into());
         for (at, word) in address.to_words().into_iter().enumerate() {
-            self.set(place, ADDRESS + at, word);
+            self.set(slot, ADDRESS + at, word);
         }
-        self.set(place, KIND, kind);
-        self.board.set(COUNT, self.board.get(COUNT).max(place as u64 + 1));
-        place
+        self.set(slot, KIND, kind);
+        self.queue.set(COUNT, self.queue.get(COUNT).max(slot as u64 + 1));
+        slot
     }
 
     /// Launches the kernel whenever there is something for it.
@@ -121,15 +121,15 @@ impl Relay {
             if running.as_ref().is_some_and(|launch| !launch.is_finished()) {
                 continue;
             }
-            let told = [CALL, LISTEN, CLOSE];
-            let duty = (0..DUTIES).any(|place| told.contains(&self.get(place, KIND)));
+            let asked = [CALL, LISTEN, CLOSE];
+            let job = (0..JOBS).any(|slot| asked.contains(&self.get(slot, KIND)));
             let now = self.net.statistics().accepted;
-            if !duty && now == accepted {
+            if !job && now == accepted {
                 continue;
             }
             accepted = now;
-            let (board, pairs) = (self.board.shared(), pairs.shared());
-            let work = Work { board, pairs, buffers: buffers.shared(), poll: poll.shared() };
+            let (queue, pairs) = (self.queue.shared(), pairs.shared());
+            let work = Work { queue, pairs, buffers: buffers.shared(), poll: poll.shared() };
             let launched = self.net.launch(kernel, Shape::new(1, 32), (work,));
             running = Some(launched.expect("the relay launches"));
         }
@@ -152,14 +152,14 @@ fn failed(error: NetError) -> io::Error {
 pub fn connect(near: impl Into<OwnedFd>, to: SocketAddr) -> io::Result<()> {
     let relay = relay();
     let near = relay.net.hand_over(near).map_err(failed)?;
-    let place = relay.charge(CALL, near, to, false);
+    let slot = relay.charge(CALL, near, to, false);
     let begin = Instant::now();
     let mut result = 0;
     while result == 0 && begin.elapsed() < crate::patient(GRACE) {
         std::thread::sleep(Duration::from_micros(200));
-        result = relay.get(place, RESULT) as i64;
+        result = relay.get(slot, RESULT) as i64;
     }
-    relay.used()[place] = if result == 0 { Use::Kernel } else { Use::Nobody };
+    relay.used()[slot] = if result == 0 { Use::Kernel } else { Use::Nobody };
     match result {
         0.. => Ok(()),
         errno => Err(io::Error::from_raw_os_error(-errno as i32)),
@@ -174,20 +174,20 @@ pub fn connect(near: impl Into<OwnedFd>, to: SocketAddr) -> io::Result<()> {
 pub fn listen(at: SocketAddr, near: SocketAddr, narrow: bool) -> io::Result<RelayListener> {
     let relay = relay();
     let (handle, address) = relay.net.listen(at).map_err(failed)?;
-    let place = relay.charge(LISTEN, handle, near, narrow);
-    Ok(RelayListener { place, address })
+    let slot = relay.charge(LISTEN, handle, near, narrow);
+    Ok(RelayListener { slot, address })
 }
 
 impl Drop for RelayListener {
     fn drop(&mut self) {
         let relay = relay();
         // The kernel writes there once, and not behind this.
-        let begun = || relay.get(self.place, KIND) == LISTENING;
+        let begun = || relay.get(self.slot, KIND) == LISTENING;
         let _ = crate::eventually(crate::PATIENCE, begun);
-        relay.set(self.place, KIND, CLOSE);
+        relay.set(self.slot, KIND, CLOSE);
         // The kernel clears the kind alone.
-        relay.set(self.place, RESULT, 1);
-        relay.used()[self.place] = Use::Kernel;
+        relay.set(self.slot, RESULT, 1);
+        relay.used()[self.slot] = Use::Kernel;
     }
 }
 

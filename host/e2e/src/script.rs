@@ -414,9 +414,9 @@ impl Script {
     }
 
     /// Waits for a handle in a flag and takes it.
-    pub fn take_handle(&mut self, register: u32, flag: usize) -> &mut Self {
+    pub fn receive_handle(&mut self, register: u32, flag: usize) -> &mut Self {
         let numbers = [flag as u64, 1, ns(crate::patient(crate::PATIENCE))];
-        self.op(Code::TakeHandle, register, numbers, HANDLE)
+        self.op(Code::ReceiveHandle, register, numbers, HANDLE)
     }
 
     /// Puts a handle into a flag.

@@ -14,11 +14,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::own::{Own, OwnListener};
 use crate::relay::{self, RelayListener};
-use crate::way;
+use crate::transport;
 
 /// How long a peer waits for anything.
-pub(crate) fn patience() -> Duration {
-    way::patient(Duration::from_secs(90))
+pub(crate) fn timeout() -> Duration {
+    transport::patient(Duration::from_secs(90))
 }
 
 /// One end of a connection.
@@ -50,7 +50,7 @@ impl Stock {
         wanted: Readiness,
         mut act: impl FnMut(&StockSocket) -> io::Result<T>,
     ) -> io::Result<T> {
-        let end = Instant::now() + patience();
+        let end = Instant::now() + timeout();
         loop {
             match act(&self.0) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -86,16 +86,16 @@ impl Stream {
     /// # Errors
     /// As the system's connect.
     pub fn connect(address: SocketAddr) -> io::Result<Self> {
-        if way::is_local() {
+        if transport::is_local() {
             let (mine, near) = tcp_pair()?;
             relay::connect(near, address)?;
             return Self::of_tcp(mine);
         }
         let address = ip(address)?;
-        if !way::is_rdma() {
-            return Self::of_tcp(TcpStream::connect_timeout(&address, patience())?);
+        if !transport::is_rdma() {
+            return Self::of_tcp(TcpStream::connect_timeout(&address, timeout())?);
         }
-        if way::has_own_peers() {
+        if transport::has_own_peers() {
             return Own::connect(address).map(Self::Own);
         }
         let socket = StockSocket::new(libraries()?, address)?;
@@ -105,8 +105,8 @@ impl Stream {
 
     /// One of the system's, with a limit for its calls.
     pub(crate) fn of_tcp(stream: TcpStream) -> io::Result<Self> {
-        stream.set_read_timeout(Some(patience()))?;
-        stream.set_write_timeout(Some(patience()))?;
+        stream.set_read_timeout(Some(timeout()))?;
+        stream.set_write_timeout(Some(timeout()))?;
         stream.set_nodelay(true)?;
         Ok(Self::Tcp(stream))
     }
@@ -249,16 +249,16 @@ impl Listener {
         backlog: i32,
     ) -> io::Result<Self> {
         let wanted = address;
-        let address = match way::is_local() {
+        let address = match transport::is_local() {
             true => (Ipv4Addr::LOCALHOST, 0).into(),
             false => ip(address)?,
         };
-        if way::is_rdma() && way::has_own_peers() {
+        if transport::is_rdma() && transport::has_own_peers() {
             let bytes = buffer.and_then(|bytes| u32::try_from(bytes).ok());
             let backlog = u32::try_from(backlog).unwrap_or(0);
             return Ok(Self::Own(OwnListener::new(address, bytes, backlog)?));
         }
-        if way::is_rdma() {
+        if transport::is_rdma() {
             return Ok(Self::Stock(StockListener::new(address, buffer, backlog)?));
         }
         let domain = socket2::Domain::for_address(address);
@@ -269,7 +269,7 @@ impl Listener {
         socket.bind(&address.into())?;
         socket.listen(backlog)?;
         let listener = TcpListener::from(socket);
-        if way::is_local() {
+        if transport::is_local() {
             let near = listener.local_addr()?.into();
             let relayed = relay::listen(wanted, near, buffer.is_some())?;
             return Ok(Self::Relayed(listener, relayed));
@@ -297,7 +297,7 @@ impl Listener {
     /// # Errors
     /// The system's, and none in time.
     pub fn accept(&self) -> io::Result<Stream> {
-        let end = Instant::now() + patience();
+        let end = Instant::now() + timeout();
         self.accept_while(|| Instant::now() < end)
     }
 

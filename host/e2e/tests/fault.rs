@@ -57,7 +57,7 @@ fn fault(net: &Net, how: u64, blocks: usize) -> (KernelError, Instant, Duration)
 fn record(fault: &'static str, call: &'static str, elapsed: Duration) {
     let result = if is_cuda() { "ContextLost or Fault" } else { "Fault" }.to_owned();
     let row = Row { fault, call, result, due: Duration::ZERO, elapsed };
-    let name = "fault: a_fault_is_told_and_nothing_hangs";
+    let name = "fault: a_fault_is_reported_and_nothing_hangs";
     faults::note(name, &row, 5 * SECOND);
 }
 
@@ -79,10 +79,10 @@ fn is_refused(net: &Net) {
 }
 
 /// What a program was told of a fault: the launch, the kernel, the error.
-type Told = (u32, String, KernelError);
+type Fault = (u32, String, KernelError);
 
 /// A net that tells of its faults, by a function that never comes back.
-fn telling_net() -> (Net, Receiver<Told>) {
+fn telling_net() -> (Net, Receiver<Fault>) {
     let (tell, told) = mpsc::channel();
     let on_fault = move |launch, kernel: &str, error: &KernelError| {
         tell.send((launch, kernel.to_owned(), error.clone())).expect("the test listens");
@@ -141,9 +141,9 @@ fn unserved(net: &Net) -> (IpSocketAddr, TcpStream) {
 
 /// Nobody waits for the launch, and clients do not either.
 #[test]
-fn clients_hear_of_a_fault_and_the_program_is_told() {
+fn clients_and_the_program_are_notified_of_a_fault() {
     if is_cuda() {
-        let name = "fault: clients_hear_of_a_fault_and_the_program_is_told";
+        let name = "fault: clients_and_the_program_are_notified_of_a_fault";
         return gpunet_e2e::skip(name, "there is one fault in a process, of another test");
     }
     let ((faulty, told), idle_net) = (telling_net(), net());
@@ -203,7 +203,7 @@ fn a_fault_closes_its_own_listeners_beside_other_launches() {
 
 /// One test: the second would find the CUDA context lost.
 #[test]
-fn a_fault_is_told_and_nothing_hangs() {
+fn a_fault_is_reported_and_nothing_hangs() {
     if is_cuda() {
         let (bystander, (faulty, told), idle_net) = (net(), telling_net(), net());
         // Of the net whose kernel faults, of one that loses its kernel, and of one that has none.

@@ -53,7 +53,7 @@ fn connections_that_wait_outlive_a_kernel_that_did_not_accept_them() {
         second.given(0, listener).accept(0, 1).send(1, 10).close(1);
         Job::blocks(32).script(&second).run(&net);
         peer::receive(&mut far, 0, 10);
-        // By RDMA, and behind a listener of direct streams, there is nothing to give back.
+        // By RDMA, and behind a listener of p2p streams, there is nothing to give back.
         let stays = is_rdma() || is_local();
         if !stays {
             drop(net.take_back(listener).expect("it comes back"));
@@ -245,7 +245,7 @@ fn a_fresh_socket_that_another_group_tries() {
         owner.socket(0, Domain::V4).give_handle(0, 0).connect(0, server);
         owner.send(0, 100).recv_all(0, 100, 100).close(0);
         let mut other = Script::new();
-        other.take_handle(0, 0);
+        other.receive_handle(0, 0);
         for _ in 0..300 {
             other.send(0, 0).any();
             other.recv(0, 0).any();
@@ -301,8 +301,8 @@ fn a_timeout_counts_from_the_call() {
 }
 
 #[test]
-fn naps_longer_than_the_silence() {
-    let made = net_builder().nap(2000 * MS).silence(500 * MS).build();
+fn idle_sleeps_longer_than_the_heartbeat_timeout() {
+    let made = net_builder().idle_sleep(2000 * MS).heartbeat_timeout(500 * MS).build();
     let Ok(net) = made else { return };
     let (near, _far) = UnixStream::pair().expect("a pair");
     let handle = net.hand_over(near).expect("it is taken");

@@ -1,4 +1,4 @@
-//! Direct streams whose other process is killed: a reset in time, and nothing is left behind.
+//! P2P streams whose other process is killed: a reset in time, and nothing is left behind.
 
 use std::time::{Duration, Instant};
 

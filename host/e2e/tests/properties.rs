@@ -1,7 +1,7 @@
 //! Properties of what host and device agree on: addresses, messages, handles, progress.
 
 use gpunet_device::abi::bits::Progress;
-use gpunet_device::abi::card::{Card, Inboxes, Kind, Place, Status};
+use gpunet_device::abi::descriptor::{Inboxes, Kind, RingLocation, SocketDescriptor, Status};
 use gpunet_device::abi::message::{MAX_TEXT, Operation, Reply, Request};
 use gpunet_device::abi::option::SocketOption;
 use gpunet_device::{Domain, Handle, SocketAddr};
@@ -17,9 +17,9 @@ fn addresses() -> impl Strategy<Value = SocketAddr> {
     ]
 }
 
-fn places() -> impl Strategy<Value = Place> {
+fn locations() -> impl Strategy<Value = RingLocation> {
     (0..2_u8, 0..1_u64 << 50, 12..30_u32, 0..1_u64 << 50).prop_map(
-        |(region, offset, order, base)| Place { region, offset, capacity: 1 << order, base },
+        |(region, offset, order, base)| RingLocation { region, offset, capacity: 1 << order, base },
     )
 }
 
@@ -75,7 +75,7 @@ proptest! {
     fn text_crosses_as_it_is(text in prop::collection::vec(any::<u8>(), 0..=MAX_TEXT)) {
         let mut request = Request::new(Operation::Print, 0, Handle::NONE, [0; 4]);
         for (at, byte) in text.iter().enumerate() {
-            request.put_text_byte(at, *byte);
+            request.set_text_byte(at, *byte);
         }
         let back: Vec<u8> = (0..text.len()).map(|at| request.text_byte(at)).collect();
         prop_assert_eq!(back, text);
@@ -95,36 +95,36 @@ proptest! {
     #[test]
     fn handles_keep_their_parts(
         shard in 0..Handle::MAX_SHARDS,
-        place in 0..Handle::MAX_PLACES,
+        slot in 0..Handle::MAX_SLOTS,
         generation in 1..=u32::MAX,
     ) {
-        let handle = Handle::new(shard, place, generation);
+        let handle = Handle::new(shard, slot, generation);
         prop_assert_eq!(
-            (handle.shard(), handle.place(), handle.generation()),
-            (shard, place, generation)
+            (handle.shard(), handle.slot(), handle.generation()),
+            (shard, slot, generation)
         );
         prop_assert!(handle.is_well_formed());
         prop_assert!(handle.0 as i64 > 0, "never taken for an error");
     }
 
     #[test]
-    fn cards_cross_as_they_are(
+    fn descriptors_cross_as_they_are(
         generation in 1..=u32::MAX,
         kind in 1..=4_u8,
-        receive in places(),
-        send in places(),
-        patience_ns in any::<u64>(),
+        receive in locations(),
+        send in locations(),
+        timeout_ns in any::<u64>(),
     ) {
         let kind = Kind::from_number(kind).expect("one of them");
         let inboxes = (generation % 2 == 1).then_some(Inboxes { own: generation, peer: 7 });
         let change = generation as u8 & 15;
-        let card = Card { generation, kind, change, receive, send, patience_ns, inboxes };
-        prop_assert_eq!(Card::from_words(&card.to_words()), Some(card));
+        let descriptor = SocketDescriptor { generation, kind, change, receive, send, timeout_ns, inboxes };
+        prop_assert_eq!(SocketDescriptor::from_words(&descriptor.to_words()), Some(descriptor));
     }
 
     #[test]
-    fn any_words_are_a_card_or_none(words in any::<[u64; 8]>()) {
-        let _ = Card::from_words(&words);
+    fn any_words_are_a_descriptor_or_none(words in any::<[u64; 8]>()) {
+        let _ = SocketDescriptor::from_words(&words);
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! any of them by its offset.
 //!
 //! Making, exporting, importing and dropping an arena wait for no kernel. One that is dropped stays
-//! mapped until all launches have ended that ran then ([`quarantine`]): none of them faults there,
-//! or hits the arena that came after. Unless its user knows better ([`Arena::rest`]). Its bytes are
+//! mapped until all launches have ended that ran then ([`deferred_free`]): none of them faults there,
+//! or hits the arena that came after. Unless its user knows better ([`Arena::allow_free`]). Its bytes are
 //! the other process's concern: it has a mapping of its own.
 //!
 //! Bytes of an arena belong to both processes. What the other one writes there is not to be
@@ -14,16 +14,16 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::window::Place;
-use super::{ArenaWindow, Gpu, GpuError, quarantine};
+use super::window::AddressRange;
+use super::{ArenaWindow, Gpu, GpuError, deferred_free};
 
-/// The backend's part of an arena. Dropped, it unmaps the memory and gives its place back.
+/// The backend's part of an arena. Dropped, it unmaps the memory and gives its address range back.
 pub(super) trait Backing: Send + Sync {
-    fn place(&self) -> &Place;
+    fn range(&self) -> &AddressRange;
     fn export(&self) -> Result<OwnedFd, GpuError>;
-    /// The range is inside the place.
+    /// The range is inside the arena.
     fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), GpuError>;
-    /// The range is inside the place.
+    /// The range is inside the arena.
     fn write(&self, offset: usize, from: &[u8]) -> Result<(), GpuError>;
     /// The other GPU by its CUDA ordinal; the emulated one has none.
     fn allow(&self, ordinal: Option<i32>) -> Result<(), GpuError>;
@@ -84,30 +84,30 @@ impl Gpu {
 /// See the module, above all for what a drop means.
 pub(crate) struct Arena {
     backing: Arc<dyn Backing>,
-    rested: AtomicBool,
+    may_free: AtomicBool,
     abandoned: AtomicBool,
 }
 
 impl Arena {
     pub(super) fn new(backing: impl Backing + 'static) -> Self {
-        let (rested, abandoned) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { backing: Arc::new(backing), rested, abandoned }
+        let (may_free, abandoned) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { backing: Arc::new(backing), may_free, abandoned }
     }
 
     /// Where it starts in the window, page aligned.
     pub(crate) fn offset(&self) -> u64 {
-        self.backing.place().offset()
+        self.backing.range().offset()
     }
 
     /// Where a byte of it lies for kernels.
     #[cfg(feature = "simulation")]
     pub(crate) fn address(&self, offset: usize) -> *mut u8 {
-        self.backing.place().address().wrapping_add(offset)
+        self.backing.range().address().wrapping_add(offset)
     }
 
     /// The size, rounded up.
     pub(crate) fn len(&self) -> usize {
-        self.backing.place().bytes()
+        self.backing.range().bytes()
     }
 
     /// A descriptor for [`Gpu::import_arena`] in another process. It shows all of the arena and
@@ -150,9 +150,9 @@ impl Arena {
 
     /// Says that its last user was closed in order, and so long ago that no kernel looks there any
     /// more: it is unmapped when it is dropped, whatever runs.
-    pub(crate) fn rest(&self) {
+    pub(crate) fn allow_free(&self) {
         // Relaxed: who drops it last has synchronised with all others.
-        self.rested.store(true, Ordering::Relaxed);
+        self.may_free.store(true, Ordering::Relaxed);
     }
 
     /// Copies bytes in. Waits for no kernel.
@@ -175,14 +175,14 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        if !self.rested.load(Ordering::Relaxed) {
-            quarantine::keep(Arc::clone(&self.backing));
+        if !self.may_free.load(Ordering::Relaxed) {
+            deferred_free::keep(Arc::clone(&self.backing));
         }
     }
 }
 
 impl std::fmt::Debug for Arena {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Arena").field("place", self.backing.place()).finish_non_exhaustive()
+        f.debug_struct("Arena").field("range", self.backing.range()).finish_non_exhaustive()
     }
 }

@@ -1,10 +1,10 @@
 //! Which kernels run, what share of the GPU they take, and which memory waits for them to end.
 //!
 //! Both backends keep one ledger under their lock. It decides only; no call of a driver or of the
-//! system happens here. Memory that is given back while a kernel runs is buried: the kernel may
+//! system happens here. Memory that is given back while a kernel runs is deferred: the kernel may
 //! still touch it, and on CUDA freeing would wait for the kernel.
 
-use super::{GpuError, quarantine};
+use super::{GpuError, deferred_free};
 
 /// Kernels that a GPU runs at once: queues of the hardware that a driver feeds at most (measured; one
 /// more waits for another's end). The emulated GPU has the same limit.
@@ -20,7 +20,7 @@ const WHOLE: u128 = 1 << 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticket(u64);
 
-/// `M` is what is buried.
+/// `M` is what is deferred.
 #[derive(Debug)]
 pub(super) struct Ledger<M> {
     running: Vec<(Ticket, u128)>,
@@ -30,7 +30,7 @@ pub(super) struct Ledger<M> {
     streams: usize,
     /// Queues: kernels and streams that may run at once.
     most: usize,
-    buried: Vec<M>,
+    deferred: Vec<M>,
 }
 
 impl<M> Default for Ledger<M> {
@@ -43,7 +43,7 @@ impl<M> Drop for Ledger<M> {
     fn drop(&mut self) {
         // A GPU that goes while kernels run leaves its ledger to the process.
         for (ticket, _) in &self.running {
-            quarantine::end(ticket.0);
+            deferred_free::end(ticket.0);
         }
     }
 }
@@ -51,7 +51,7 @@ impl<M> Drop for Ledger<M> {
 impl<M> Ledger<M> {
     /// Of a GPU that runs so many kernels at once.
     pub(super) fn new(most: usize) -> Self {
-        Self { running: Vec::new(), on_streams: Vec::new(), streams: 0, most, buried: Vec::new() }
+        Self { running: Vec::new(), on_streams: Vec::new(), streams: 0, most, deferred: Vec::new() }
     }
 
     /// Kernels that run, and streams that have work.
@@ -146,7 +146,7 @@ impl<M> Ledger<M> {
                 },
             });
         }
-        let ticket = Ticket(quarantine::begin());
+        let ticket = Ticket(deferred_free::begin());
         self.running.push((ticket, share));
         Ok(ticket)
     }
@@ -166,20 +166,20 @@ impl<M> Ledger<M> {
     pub(super) fn retire(&mut self, ticket: Ticket) {
         self.running.retain(|(other, _)| *other != ticket);
         self.on_streams.retain(|other| *other != ticket);
-        quarantine::end(ticket.0);
+        deferred_free::end(ticket.0);
     }
 
     /// Takes memory that its owner gave back.
-    pub(super) fn bury(&mut self, memory: M) {
-        self.buried.push(memory);
+    pub(super) fn defer(&mut self, memory: M) {
+        self.deferred.push(memory);
     }
 
-    /// What may be freed now: everything buried when no kernel runs, else nothing. The caller
+    /// What may be freed now: everything deferred when no kernel runs, else nothing. The caller
     /// frees it after leaving the lock.
     #[must_use]
-    pub(super) fn exhume(&mut self) -> Vec<M> {
+    pub(super) fn drain(&mut self) -> Vec<M> {
         if self.running.is_empty() && self.streams == 0 {
-            std::mem::take(&mut self.buried)
+            std::mem::take(&mut self.deferred)
         } else {
             Vec::new()
         }
@@ -188,7 +188,7 @@ impl<M> Ledger<M> {
     /// Pieces that wait.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
-        self.buried.len()
+        self.deferred.len()
     }
 }
 
@@ -199,19 +199,19 @@ mod tests {
     #[test]
     fn memory_waits_for_every_kernel() {
         let mut ledger = Ledger::default();
-        ledger.bury("before");
-        assert_eq!(ledger.exhume(), ["before"]);
+        ledger.defer("before");
+        assert_eq!(ledger.drain(), ["before"]);
         let first = ledger.admit("a", 1, 10).unwrap();
         let second = ledger.admit("b", 1, 10).unwrap();
-        ledger.bury("during");
-        assert!(ledger.exhume().is_empty());
+        ledger.defer("during");
+        assert!(ledger.drain().is_empty());
         ledger.retire(first);
         ledger.retire(first);
-        assert!(ledger.exhume().is_empty());
+        assert!(ledger.drain().is_empty());
         assert_eq!(ledger.waiting(), 1);
         ledger.retire(second);
-        assert_eq!(ledger.exhume(), ["during"]);
-        assert!(ledger.exhume().is_empty());
+        assert_eq!(ledger.drain(), ["during"]);
+        assert!(ledger.drain().is_empty());
     }
 
     #[test]
@@ -264,8 +264,8 @@ mod tests {
             assert!(ledger.admit("small", 1, 10_000).is_err());
             // Memory waits for streams, too.
             ledger.retire(kernel);
-            ledger.bury("during");
-            assert!(ledger.exhume().is_empty());
+            ledger.defer("during");
+            assert!(ledger.drain().is_empty());
             ledger.end_stream();
             ledger.begin_stream().unwrap_err();
         }

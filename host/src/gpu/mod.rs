@@ -16,7 +16,7 @@
 //!   remote          how network devices reach GPU memory
 //!   usermap         how the CPU maps it (gpu-usermap)
 //!   ledger          which kernels run, what fits beside them, which memory waits for them
-//!   quarantine      the same of all GPUs together, for arenas
+//!   deferred_free   the same of all GPUs together, for arenas
 //! ```
 #![expect(unsafe_code, reason = "driver calls, mappings and switches of coroutines live here")]
 
@@ -24,6 +24,7 @@ mod arena;
 mod buffer;
 mod choice;
 mod cuda;
+mod deferred_free;
 mod emulated;
 mod error;
 mod flags;
@@ -32,7 +33,6 @@ mod ledger;
 mod library;
 mod memory;
 mod module;
-mod quarantine;
 mod remote;
 mod stream;
 #[cfg(test)]
@@ -56,12 +56,12 @@ pub use stream::GpuStream;
 
 pub(crate) use arena::Arena;
 pub(crate) use buffer::resolve;
+pub(crate) use deferred_free::Moment;
+#[cfg(test)]
+pub(crate) use deferred_free::RunningKernel;
 #[cfg(feature = "simulation")]
 pub(crate) use emulated::{stage::Stage, worker::SplitMix};
 pub(crate) use flags::Located;
-pub(crate) use quarantine::Moment;
-#[cfg(test)]
-pub(crate) use quarantine::RunningKernel;
 pub(crate) use stream::{Lease, StreamGraph, StreamKernel, Submitted};
 pub(crate) use window::ArenaWindow;
 

@@ -82,10 +82,10 @@ impl Window {
 
     /// A piece that nobody has. Offsets are sums of sizes: a backend that asks for whole pages only
     /// gets whole pages.
-    pub(super) fn take(&'static self, bytes: usize) -> Result<Place, GpuError> {
+    pub(super) fn allocate(&'static self, bytes: usize) -> Result<AddressRange, GpuError> {
         let mut gaps = lock(&self.gaps);
         match gaps.take(bytes as u64) {
-            Some(offset) => Ok(Place { window: self, offset, bytes, abandoned: false }),
+            Some(offset) => Ok(AddressRange { window: self, offset, bytes, abandoned: false }),
             None => Err(GpuError::WindowFull { asked: bytes, left: gaps.largest() }),
         }
     }
@@ -93,14 +93,14 @@ impl Window {
 
 /// A piece of the window; dropped, others can have it.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct AddressRange {
     window: &'static Window,
     offset: u64,
     bytes: usize,
     abandoned: bool,
 }
 
-impl Place {
+impl AddressRange {
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
@@ -119,7 +119,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for AddressRange {
     fn drop(&mut self) {
         if !self.abandoned {
             lock(&self.window.gaps).give(self.offset..self.offset + self.bytes as u64);
@@ -192,17 +192,17 @@ mod tests {
         static WINDOW: Reserved = Reserved::new();
         let base = |_| Ok(ptr::without_provenance_mut(1 << 20));
         let window = WINDOW.get(14..=14, base).unwrap();
-        let first = window.take(4096).unwrap();
-        let mut second = window.take(8192).unwrap();
+        let first = window.allocate(4096).unwrap();
+        let mut second = window.allocate(8192).unwrap();
         assert_eq!((first.offset(), second.offset(), second.bytes()), (0, 4096, 8192));
         assert_eq!(second.address().addr(), (1 << 20) + 4096);
-        let error = window.take(8192).unwrap_err();
+        let error = window.allocate(8192).unwrap_err();
         assert!(matches!(error, GpuError::WindowFull { asked: 8192, left: 4096 }), "{error}");
         drop(first);
-        assert_eq!(window.take(4096).unwrap().offset(), 0);
+        assert_eq!(window.allocate(4096).unwrap().offset(), 0);
         second.abandon();
         drop(second);
-        assert!(window.take(8192).is_err());
+        assert!(window.allocate(8192).is_err());
     }
 
     proptest! {

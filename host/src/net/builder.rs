@@ -10,15 +10,15 @@ use gpunet_device::abi::layout::Layout;
 use super::faults::OnFault;
 use super::{Net, NetError};
 use crate::gpu::{Gpu, GpuKind, KernelError};
-use crate::memory::WordPlacement;
+use crate::memory::ControlMemory;
 use crate::pool::{LARGEST_RING, ring_capacity};
 use crate::settings::config::Config;
 use crate::settings::policy::Policy;
 use crate::transport::{Placements, TransportChoice};
 
-/// The shortest silence. A thread that is well may wait this long for a core, and the supervisor,
+/// The shortest heartbeat timeout. A thread that is well may wait this long for a core, and the supervisor,
 /// too, which counts a gap between two of its looks as 20 ms.
-pub(super) const SHORTEST_SILENCE: Duration = Duration::from_millis(100);
+pub(super) const SHORTEST_HEARTBEAT_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Takes a line that a kernel printed, with the launch it came from.
 type PrintLine = dyn Fn(u32, &str) + Send + Sync;
@@ -49,7 +49,7 @@ impl Printer {
 
 /// Makes a [`Net`].
 ///
-/// All memory is taken when the net is made: `sockets` places in the tables, and `ring_memory`
+/// All memory is taken when the net is made: `sockets` slots in the tables, and `ring_memory`
 /// for rings (each connection takes two).
 #[derive(Clone)]
 #[must_use]
@@ -64,13 +64,13 @@ pub struct NetBuilder {
     request_slots: u32,
     timeout: Duration,
     linger: Duration,
-    silence: Duration,
+    heartbeat_timeout: Duration,
     spin: Option<Duration>,
-    nap: Duration,
+    idle_sleep: Duration,
     policy: Policy,
     transport: TransportChoice,
     placements: Placements,
-    words: WordPlacement,
+    control_memory: ControlMemory,
     printer: Printer,
     on_fault: Option<Arc<OnFault>>,
 }
@@ -94,13 +94,13 @@ impl NetBuilder {
             request_slots: 64,
             timeout: Duration::ZERO,
             linger: Duration::from_secs(30),
-            silence: Duration::from_secs(10),
+            heartbeat_timeout: Duration::from_secs(10),
             spin: None,
-            nap: Duration::from_micros(50),
+            idle_sleep: Duration::from_micros(50),
             policy: Policy::open(),
             transport: TransportChoice::Auto,
             placements: Placements::ALL,
-            words: WordPlacement::Auto,
+            control_memory: ControlMemory::Auto,
             printer: Printer::standard_output(),
             on_fault: None,
         }
@@ -169,22 +169,22 @@ impl NetBuilder {
 
     /// How long the proxy's heartbeat may stand still before kernels take it for dead (10 s); at
     /// least 100 ms, which a thread that is well may have to wait for a core.
-    pub fn silence(mut self, silence: Duration) -> Self {
-        self.silence = silence;
+    pub fn heartbeat_timeout(mut self, heartbeat_timeout: Duration) -> Self {
+        self.heartbeat_timeout = heartbeat_timeout;
         self
     }
 
-    /// How long a proxy thread polls after the last event before it naps (1 ms; 20 us on the
+    /// How long a proxy thread polls after the last event before it sleeps (1 ms; 20 us on the
     /// emulated GPU, whose threads need the same cores).
     pub fn spin(mut self, spin: Duration) -> Self {
         self.spin = Some(spin);
         self
     }
 
-    /// How long a nap is (50 us): the latency that a quiet connection pays. At most half the
-    /// silence.
-    pub fn nap(mut self, nap: Duration) -> Self {
-        self.nap = nap;
+    /// How long such a sleep is (50 us): the latency that a quiet connection pays. At most half the
+    /// heartbeat timeout.
+    pub fn idle_sleep(mut self, sleep: Duration) -> Self {
+        self.idle_sleep = sleep;
         self
     }
 
@@ -212,10 +212,10 @@ impl NetBuilder {
 
     /// Where the words lie that kernels poll: by default in GPU memory where the CPU can map it,
     /// else in host memory. What was chosen, and why, is in
-    /// [`Statistics::words`](crate::Statistics::words). On hardware that has such a mapping this
+    /// [`Statistics::control_memory`](crate::Statistics::control_memory). On hardware that has such a mapping this
     /// has not run yet.
-    pub fn words(mut self, words: WordPlacement) -> Self {
-        self.words = words;
+    pub fn control_memory(mut self, memory: ControlMemory) -> Self {
+        self.control_memory = memory;
         self
     }
 
@@ -256,15 +256,26 @@ impl NetBuilder {
             |ok: bool, what: &'static str| if ok { Ok(()) } else { Err(NetError::Setting(what)) };
         check((1..=64).contains(&self.proxy_threads), "proxy threads: 1 to 64")?;
         let reserved = self.reserved.unwrap_or((self.sockets / 4).min(64));
-        let places = self.sockets.saturating_add(reserved).div_ceil(self.proxy_threads.max(1));
-        check(self.sockets > 0 && places <= Handle::MAX_PLACES, "sockets: 1 to 1048576 a thread")?;
+        let socket_slots =
+            self.sockets.saturating_add(reserved).div_ceil(self.proxy_threads.max(1));
+        check(
+            self.sockets > 0 && socket_slots <= Handle::MAX_SLOTS,
+            "sockets: 1 to 1048576 a thread",
+        )?;
         check((1..=4096).contains(&self.unaccepted), "unaccepted connections: 1 to 4096")?;
         check((1..=4096).contains(&self.request_slots), "request slots: 1 to 4096")?;
         check((1..=LARGEST_RING).contains(&self.ring), "ring: 1 byte to 1 GiB")?;
-        check(self.silence >= SHORTEST_SILENCE, "silence: at least 100 ms")?;
-        // The heart does not beat in a nap, which may be longer than asked for.
-        check(self.nap <= self.silence / 2, "nap: at most half the silence")?;
-        let layout = Layout { shards: self.proxy_threads, places, slots: self.request_slots };
+        check(
+            self.heartbeat_timeout >= SHORTEST_HEARTBEAT_TIMEOUT,
+            "heartbeat timeout: at least 100 ms",
+        )?;
+        // The heart does not beat in such a sleep, which may be longer than asked for.
+        check(
+            self.idle_sleep <= self.heartbeat_timeout / 2,
+            "idle sleep: at most half the heartbeat timeout",
+        )?;
+        let layout =
+            Layout { shards: self.proxy_threads, socket_slots, request_slots: self.request_slots };
         let ring = ring_capacity(self.ring);
         let events = (u64::from(self.sockets) * 16).next_power_of_two();
         let ring_memory = self.ring_memory.unwrap_or_else(|| {
@@ -288,15 +299,15 @@ impl NetBuilder {
             send_ring: ring,
             unaccepted: self.unaccepted,
             reserved,
-            patience_ns: ns(self.timeout),
-            silence_ns: ns(self.silence),
+            timeout_ns: ns(self.timeout),
+            heartbeat_timeout_ns: ns(self.heartbeat_timeout),
             linger_ns: ns(self.linger),
             shutdown_ns: 5_000_000_000,
             spin_ns: ns(spin),
-            nap_ns: ns(self.nap),
-            rest_ns: 100_000_000,
+            idle_sleep_ns: ns(self.idle_sleep),
+            longest_sleep_ns: 100_000_000,
         };
-        let wishes = (self.transport, self.placements, self.words);
+        let wishes = (self.transport, self.placements, self.control_memory);
         let callbacks = Callbacks { printer: self.printer, on_fault: self.on_fault };
         Net::start(self.gpu, layout, ring_memory, config, self.policy, wishes, callbacks)
     }

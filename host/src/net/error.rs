@@ -4,7 +4,7 @@ use gpu_usermap::AccessError;
 use gpunet_device::{Domain, Errno, SocketAddr};
 
 use crate::gpu::{GpuError, KernelError};
-use crate::memory::WordsRefused;
+use crate::memory::ControlMemoryRefused;
 
 /// An error of a net.
 #[derive(thiserror::Error)]
@@ -16,15 +16,15 @@ pub enum NetError {
     /// The system's: the net was to use RDMA, and there is none.
     #[error(transparent)]
     Rdma(#[from] rsocket_shim::load::LoadError),
-    /// The system's: the net was to have direct streams, and they cannot be had.
-    #[error("no direct streams between kernels here: {0}")]
+    /// The system's: the net was to have p2p streams, and they cannot be had.
+    #[error("no p2p streams between kernels here: {0}")]
     Local(String),
-    /// The system's: the net was to have its words in GPU memory, and cannot.
+    /// The system's: the net was to have its control memory on the GPU, and cannot.
     #[error(transparent)]
-    Words(#[from] WordsRefused),
-    /// The system's: the GPU memory with the net's words was taken away, as when a device is reset.
-    #[error("the net is down: its words in GPU memory are lost ({0}); make a new net")]
-    WordsLost(#[from] AccessError),
+    ControlMemory(#[from] ControlMemoryRefused),
+    /// The system's: the GPU memory with the net's control block was taken away, as when a device is reset.
+    #[error("the net is down: its control memory on the GPU is lost ({0}); make a new net")]
+    ControlMemoryLost(#[from] AccessError),
     /// The GPU's, or the launch's shape.
     #[error(transparent)]
     Gpu(#[from] GpuError),

@@ -8,7 +8,7 @@ use crate::proxy::message::Message;
 
 impl Net {
     /// Where everything lies that kernels of this net can reach, for kernels that do harm: address
-    /// on the GPU and bytes of GPU words, CPU words, rings and local words.
+    /// on the GPU and bytes of the GPU's control block, the host's, rings and records.
     #[must_use]
     pub fn regions(&self) -> [(*mut u8, usize); 4] {
         self.shared.memory.regions()
@@ -19,9 +19,9 @@ impl Net {
         self.shared.tell(0, Message::Panic);
     }
 
-    /// Has the net find that the GPU memory with its words was taken away.
-    pub fn inject_loss_of_words(&self) {
-        self.control.takes_words.store(true, Ordering::Release);
+    /// Has the net find that the GPU memory with its control block was taken away.
+    pub fn inject_loss_of_control_memory(&self) {
+        self.control.takes_control_memory.store(true, Ordering::Release);
     }
 
     /// Has the supervisor overlook proxy threads that hang, as if it were stopped with them.

@@ -11,7 +11,7 @@ use gpunet_device::{Handle, Kernel};
 
 use super::{LaunchError, Net, NetError};
 use crate::gpu::{self, Dim3, GpuError, KernelError, LaunchSpec, Lease, Running, Submitted};
-use crate::proxy::shared::{Inbox, Shared};
+use crate::proxy::shared::{MessageQueue, Shared};
 use crate::proxy::thread::Control;
 
 /// How a launch is laid out: blocks, threads, shared memory.
@@ -114,8 +114,8 @@ impl Net {
     /// Counts a launch before it starts, so that the proxy is awake when its first request comes.
     pub(super) fn count_launch(&self) {
         self.control.running.fetch_add(1, Ordering::AcqRel);
-        for inbox in &self.shared.inboxes {
-            inbox.wake();
+        for queue in &self.shared.queues {
+            queue.wake();
         }
     }
 
@@ -126,13 +126,13 @@ impl Net {
         state
     }
 
-    /// Gives back the place of a launch that did not start.
+    /// Gives back the slot of a launch that did not start.
     pub(super) fn give_slot_back(&self, slot: u32) {
         self.shared.launches.set(slot, false);
         self.launches.lock().taken.remove(&slot);
     }
 
-    /// A place for a launch, and its number among all launches of the net.
+    /// A slot for a launch, and its number among all launches of the net.
     pub(super) fn take_slot(&self) -> Result<(u32, u64), NetError> {
         self.check_faults()?;
         let mut running = self.launches.lock();
@@ -183,7 +183,7 @@ impl LaunchState {
         let mut work = queue.work();
         if !std::mem::replace(&mut work.counted, true) {
             control.running.fetch_add(1, Ordering::AcqRel);
-            self.shared.inboxes.iter().for_each(Inbox::wake);
+            self.shared.queues.iter().for_each(MessageQueue::wake);
         }
         let submitted = put()?;
         work.captured |= submitted == Submitted::Captured;
@@ -255,7 +255,7 @@ impl LaunchState {
     }
 
     /// Counts a queue no longer whose stream has no work, so that proxy threads may sleep.
-    pub(super) fn look_for_work(&self, control: &Control) {
+    pub(super) fn check_for_work(&self, control: &Control) {
         let Some(queue) = &self.lease else { return };
         // Who puts something there at this moment has it.
         let Ok(mut work) = queue.work.try_lock() else { return };
@@ -327,8 +327,8 @@ impl Launch {
                 *outcome = Some(ended);
                 continue;
             }
-            let nap = if orphaned { left.min(Duration::from_millis(5)) } else { left };
-            let waited = self.state.ended.wait_timeout(outcome, nap);
+            let sleep = if orphaned { left.min(Duration::from_millis(5)) } else { left };
+            let waited = self.state.ended.wait_timeout(outcome, sleep);
             outcome = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }

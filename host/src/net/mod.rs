@@ -41,12 +41,12 @@ pub use queue::{Batch, Completions, Graph, OpError, Prepared, StreamQueue};
 pub use sockets::ListenOptions;
 
 use crate::gpu::{DeviceMemory, Gpu};
-use crate::memory::{CpuWords, Memory, WordPlacement};
+use crate::memory::{ControlMemory, HostControl, Memory};
 use crate::pool::Pool;
 use crate::proxy::drain::Drain;
 use crate::proxy::message::Message;
 use crate::proxy::shard::Shard;
-use crate::proxy::shared::{Inbox, RunningLaunches, Shared};
+use crate::proxy::shared::{MessageQueue, RunningLaunches, Shared};
 use crate::proxy::statistics::{Counters, SocketState, Statistics};
 use crate::proxy::thread::{Control, ProxyThread};
 use crate::settings::config::Config;
@@ -65,11 +65,11 @@ const STOP: Duration = Duration::from_secs(5);
 /// How long the net's threads may take to end: longer than they send what is unsent.
 const LEAVE: Duration = Duration::from_secs(7);
 
-/// GPU memory that direct streams may take, at least; as a rule four times that of rings.
+/// GPU memory that p2p streams may take, at least; as a rule four times that of rings.
 const LEAST_ARENAS: u64 = 256 << 20;
 
-/// What a net needs for direct streams; the reason if it has none.
-fn direct_streams(
+/// What a net needs for p2p streams; the reason if it has none.
+fn p2p_streams(
     gpu: &Gpu,
     ring_memory: u64,
     policy: &Policy,
@@ -113,7 +113,7 @@ impl Net {
         ring_memory: u64,
         config: Config,
         policy: Policy,
-        (transport, placements, words): (TransportChoice, Placements, WordPlacement),
+        (transport, placements, control_memory): (TransportChoice, Placements, ControlMemory),
         callbacks: Callbacks,
     ) -> Result<Self, NetError> {
         let system = |call| move |source: std::io::Error| NetError::System { call, source };
@@ -124,22 +124,29 @@ impl Net {
             TransportChoice::Auto => Rdma::look().map_err(|missing| missing.to_string()),
         };
         let rings_on_gpu = libraries.is_ok() && placements != Placements::only(Placement::Bounce);
-        let local = match direct_streams(&gpu, ring_memory, &policy, transport) {
+        let local = match p2p_streams(&gpu, ring_memory, &policy, transport) {
             Ok(local) => Some(local),
             Err(why) if transport == TransportChoice::Local => return Err(NetError::Local(why)),
             Err(why) => {
-                tracing::info!(why, "no direct streams on this net");
+                tracing::info!(why, "no p2p streams on this net");
                 None
             }
         };
         let window = local.as_ref().map(|_| gpu.arena_window()).transpose()?;
-        let (window, silence_ns) = (window.as_ref(), config.silence_ns);
-        let words = CpuWords::new(&gpu, &layout, words)?;
-        tracing::info!(place = %words.report(), "where kernels of this net poll");
+        let (window, heartbeat_timeout_ns) = (window.as_ref(), config.heartbeat_timeout_ns);
+        let control = HostControl::new(&gpu, &layout, control_memory)?;
+        tracing::info!(control_memory = %control.report(), "where kernels of this net poll");
         let ring_bytes = ring_memory as usize;
         let rings = u64::from(config.receive_ring) + u64::from(config.send_ring);
-        let memory =
-            Memory::new(&gpu, layout, words, ring_bytes, rings_on_gpu, window, silence_ns)?;
+        let memory = Memory::new(
+            &gpu,
+            layout,
+            control,
+            ring_bytes,
+            rings_on_gpu,
+            window,
+            heartbeat_timeout_ns,
+        )?;
         let (host_rings, gpu_rings) = memory.rings();
         let gpu_ring_bytes = gpu_rings.as_ref().map_or(0, |rings| rings.len() as u64);
         let (rdma, without_rdma) = match libraries {
@@ -153,7 +160,7 @@ impl Net {
             }
         };
         let (print, lines) = printing::queue();
-        let mut inboxes = Vec::new();
+        let mut queues = Vec::new();
         let mut ends = Vec::new();
         for _ in 0..layout.shards {
             let (sender, receiver) = mpsc::channel();
@@ -162,7 +169,7 @@ impl Net {
             let waker = rustix::event::eventfd(0, flags)
                 .map_err(|errno| system("eventfd")(errno.into()))?;
             let other = waker.try_clone().map_err(system("dup"))?;
-            inboxes.push(Inbox { sender, waker });
+            queues.push(MessageQueue { sender, waker });
             ends.push((receiver, other));
         }
         let shared = Arc::new(Shared {
@@ -172,7 +179,7 @@ impl Net {
             config,
             policy,
             transports: Transports::new(transport, system_sockets(), rdma, local),
-            inboxes,
+            queues,
             launches: RunningLaunches::default(),
             drain: Drain::default(),
             waiting: Mutex::default(),
@@ -194,10 +201,10 @@ impl Net {
             without_rdma,
             latches: OnceLock::new(),
         };
-        for (id, (inbox, waker)) in ends.into_iter().enumerate() {
+        for (id, (queue, waker)) in ends.into_iter().enumerate() {
             let counters = Arc::new(Counters::default());
             net.counters.push(Arc::clone(&counters));
-            let shard = Shard::new(id, Arc::clone(&shared), counters, inbox);
+            let shard = Shard::new(id, Arc::clone(&shared), counters, queue);
             let proxy = ProxyThread::new(shard, waker, Arc::clone(&control))
                 .map_err(system("epoll_create"))?;
             let thread = std::thread::Builder::new()
@@ -244,8 +251,8 @@ impl Net {
     }
 
     fn check_alive(&self) -> Result<(), NetError> {
-        match self.control.words_lost.get() {
-            Some(gone) => Err(NetError::WordsLost(*gone)),
+        match self.control.control_memory_lost.get() {
+            Some(gone) => Err(NetError::ControlMemoryLost(*gone)),
             None if self.control.down.load(Ordering::Acquire) => Err(NetError::Down),
             None => Ok(()),
         }
@@ -262,8 +269,9 @@ impl Net {
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let (sockets, free_ring_bytes) = self.shared.pool.usage();
-        let words = self.shared.memory.words_report().clone();
-        let mut sum = Statistics { sockets, free_ring_bytes, words, ..Statistics::default() };
+        let control_memory = self.shared.memory.control_memory_report().clone();
+        let mut sum =
+            Statistics { sockets, free_ring_bytes, control_memory, ..Statistics::default() };
         for counters in &self.counters {
             sum.add(counters);
         }
@@ -276,7 +284,7 @@ impl Net {
     /// A proxy thread that does not answer.
     pub fn dump(&self) -> Result<Vec<SocketState>, NetError> {
         let mut all = Vec::new();
-        for shard in 0..self.shared.inboxes.len() {
+        for shard in 0..self.shared.queues.len() {
             let (to, answer) = mpsc::channel();
             self.shared.tell(shard, Message::Dump(to));
             all.extend(answer.recv_timeout(ANSWER).map_err(|_| self.silent("dump"))?);
@@ -322,8 +330,8 @@ impl Drop for Net {
             launch.orphan();
         }
         self.control.stopping.store(true, Ordering::Release);
-        for inbox in &self.shared.inboxes {
-            inbox.wake();
+        for queue in &self.shared.queues {
+            queue.wake();
         }
         if let Some(supervisor) = &self.supervisor {
             supervisor.thread().unpark();

@@ -128,7 +128,7 @@ impl Net {
         let failed = |errno| NetError::Socket { call: "hand_over", errno };
         let shared = &self.shared;
         let wishes = Wishes::of(&shared.config);
-        let handle = shared.pool.take_handle(Account::Own).map_err(failed)?;
+        let handle = shared.pool.allocate_handle(Account::Own).map_err(failed)?;
         let index = shared.index(handle);
         let mut made = Entry::new(handle, index, Owner::Host, wishes, Some(socket));
         let rings = if let Some(backlog) = backlog {
@@ -137,7 +137,7 @@ impl Net {
             shared.ring(share * 8, word).map(|ring| made.start_listening(shared, ring, share))
         } else {
             made.start_stream(StreamPhase::Open);
-            made.take_rings(shared, Account::Own, RingRegion::Host)
+            made.allocate_rings(shared, Account::Own, RingRegion::Host)
         };
         if let Err(errno) = rings {
             made.give_back(shared);
@@ -168,7 +168,7 @@ impl Net {
     /// A handle that names none.
     pub fn close(&self, handle: Handle) -> Result<(), NetError> {
         let unknown = NetError::Socket { call: "close", errno: Errno::EBADF };
-        if handle.shard() as usize >= self.shared.inboxes.len() {
+        if handle.shard() as usize >= self.shared.queues.len() {
             return Err(unknown);
         }
         let (done, answer) = mpsc::channel();
@@ -195,7 +195,7 @@ impl Net {
         if self.control.running.load(Ordering::Acquire) > 0 || self.shared.launches.any_runs() {
             return Err(NetError::Busy);
         }
-        if handle.shard() as usize >= self.shared.inboxes.len() {
+        if handle.shard() as usize >= self.shared.queues.len() {
             return Err(NetError::Socket { call: "take_back", errno: Errno::EBADF });
         }
         let deadline = Instant::now() + Duration::from_nanos(self.shared.config.linger_ns);

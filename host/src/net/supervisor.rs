@@ -94,7 +94,7 @@ impl<'a> Supervisor<'a> {
     pub(crate) fn run(mut self) {
         let (shared, control, launches) = (self.shared, self.control, self.launches);
         // A net whose proxy threads sleep long to save power is looked after as rarely.
-        let pace = BUSY.max(2 * Duration::from_nanos(shared.config.nap_ns)).min(QUIET);
+        let pace = BUSY.max(2 * Duration::from_nanos(shared.config.idle_sleep_ns)).min(QUIET);
         loop {
             // Without the lock, which an abort wants: a driver may take long to answer.
             let running = launches.lock().launches.clone();
@@ -106,13 +106,13 @@ impl<'a> Supervisor<'a> {
                 self.finish(&state, outcome);
             }
             let open = launches.lock().launches.clone();
-            open.iter().for_each(|state| state.look_for_work(control));
-            self.look_at_gpu();
-            self.look_at_words();
+            open.iter().for_each(|state| state.check_for_work(control));
+            self.check_gpu();
+            self.check_memory();
             let busy = control.running.load(Ordering::Acquire) > 0;
-            // Threads that have nothing to do sleep longer than some silences are.
+            // Threads that have nothing to do sleep longer than some heartbeat timeouts.
             if busy && !is_blind(control) {
-                self.watchdog.look(shared, launches);
+                self.watchdog.check(shared, launches);
             } else {
                 self.watchdog.rest();
             }
@@ -125,7 +125,7 @@ impl<'a> Supervisor<'a> {
 
     /// Sees whether a fault, perhaps of another net's kernel, has ended the GPU's context: no kernel
     /// will serve this net's listeners.
-    fn look_at_gpu(&mut self) {
+    fn check_gpu(&mut self) {
         if self.gpu_lost {
             return;
         }
@@ -138,14 +138,14 @@ impl<'a> Supervisor<'a> {
 
     /// Sees whether the words that kernels poll are still there. Without them the net is of no use;
     /// its kernels are told as far as words reach them, and the process lives on.
-    fn look_at_words(&self) {
-        if self.control.words_lost.get().is_none() {
-            let Err(gone) = check_words(self.shared, self.control) else { return };
+    fn check_memory(&self) {
+        if self.control.control_memory_lost.get().is_none() {
+            let Err(gone) = check_control_memory(self.shared, self.control) else { return };
             // Before anything else is stored there.
-            self.shared.memory.abandon_words();
-            tracing::error!(%gone, "the words of a net are lost; the net is down");
+            self.shared.memory.abandon_control_memory();
+            tracing::error!(%gone, "the control memory of a net is lost; the net is down");
             // Only this thread sets it.
-            let _ = self.control.words_lost.set(gone);
+            let _ = self.control.control_memory_lost.set(gone);
         }
         // Again and again: a launch may have been on its way.
         for launch in &self.launches.lock().launches {
@@ -156,7 +156,7 @@ impl<'a> Supervisor<'a> {
     /// Sends a message to all shards, and waits until they have answered.
     fn tell_all(&mut self, message: &dyn Fn(mpsc::Sender<()>) -> Message) {
         let (done, closed) = mpsc::channel();
-        for shard in 0..self.shared.inboxes.len() {
+        for shard in 0..self.shared.queues.len() {
             self.shared.tell(shard, message(done.clone()));
         }
         drop(done);
@@ -171,8 +171,8 @@ impl<'a> Supervisor<'a> {
     }
 
     fn hangs(&mut self) -> bool {
-        self.look_at_words();
-        !is_blind(self.control) && self.watchdog.look(self.shared, self.launches)
+        self.check_memory();
+        !is_blind(self.control) && self.watchdog.check(self.shared, self.launches)
     }
 
     /// Closes what the kernel left open, then tells who waits for it.
@@ -191,9 +191,9 @@ impl<'a> Supervisor<'a> {
         };
         // Before the shards are told: none of them takes in a socket of this launch afterwards.
         self.shared.launches.set(state.slot, false);
-        if last && self.shared.inboxes.len() > 1 {
+        if last && self.shared.queues.len() > 1 {
             // What the kernel accepted, and in which shard it is, before any shard closes its part.
-            self.tell_all(&Message::Settle);
+            self.tell_all(&Message::CommitAccepts);
         }
         self.tell_all(&|done| Message::LaunchEnded { launch: state.slot, last, done });
         if let Some(which) = unserved {
@@ -209,16 +209,16 @@ impl<'a> Supervisor<'a> {
 }
 
 #[cfg(feature = "fault-injection")]
-fn check_words(shared: &Shared, control: &Control) -> Result<(), AccessError> {
-    if control.takes_words.load(Ordering::Acquire) {
+fn check_control_memory(shared: &Shared, control: &Control) -> Result<(), AccessError> {
+    if control.takes_control_memory.load(Ordering::Acquire) {
         return Err(AccessError::Revoked);
     }
-    shared.memory.check_words()
+    shared.memory.check_control_memory()
 }
 
 #[cfg(not(feature = "fault-injection"))]
-fn check_words(shared: &Shared, _: &Control) -> Result<(), AccessError> {
-    shared.memory.check_words()
+fn check_control_memory(shared: &Shared, _: &Control) -> Result<(), AccessError> {
+    shared.memory.check_control_memory()
 }
 
 /// Whether heartbeats are not to be looked at, for a test.

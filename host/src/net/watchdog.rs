@@ -3,7 +3,7 @@
 //! A kernel that waits watches the heartbeat of its socket's proxy thread by itself. What it cannot
 //! see is a thread that it does not wait for alone: a poll over sockets of several threads, or a
 //! poller whose sockets others serve. So the supervisor looks at all heartbeats, and ends the waits
-//! of all kernels when one stands still for as long as the net's silence allows.
+//! of all kernels when one stands still for as long as the net's heartbeat timeout.
 
 use std::time::{Duration, Instant};
 
@@ -13,14 +13,14 @@ use super::supervisor::Launches;
 use crate::proxy::shared::Shared;
 
 /// What a gap between two looks counts for at most: the supervisor may have been stopped itself,
-/// and the proxy threads with it. No silence is so short that one gap fills it.
+/// and the proxy threads with it. No heartbeat timeout is so short that one gap fills it.
 const GAP: Duration = Duration::from_millis(20);
 
 /// The heartbeats of a net as the supervisor has seen them.
 pub(super) struct Watchdog {
     threads: Vec<Seen>,
     looked_at: Instant,
-    silence: Duration,
+    heartbeat_timeout: Duration,
 }
 
 #[derive(Default)]
@@ -34,9 +34,9 @@ struct Seen {
 impl Watchdog {
     pub(super) fn new(shared: &Shared) -> Self {
         Self {
-            threads: shared.inboxes.iter().map(|_| Seen::default()).collect(),
+            threads: shared.queues.iter().map(|_| Seen::default()).collect(),
             looked_at: Instant::now(),
-            silence: Duration::from_nanos(shared.config.silence_ns),
+            heartbeat_timeout: Duration::from_nanos(shared.config.heartbeat_timeout_ns),
         }
     }
 
@@ -48,11 +48,11 @@ impl Watchdog {
 
     /// Looks at all heartbeats, while kernels run; ends the waits of all kernels if a thread
     /// hangs. Whether one does.
-    pub(super) fn look(&mut self, shared: &Shared, launches: &Launches) -> bool {
+    pub(super) fn check(&mut self, shared: &Shared, launches: &Launches) -> bool {
         let gap = self.looked_at.elapsed().min(GAP);
         self.looked_at = Instant::now();
         let beat = |thread| shared.memory.last_beat(thread);
-        let hangs = self.judge(gap, &beat);
+        let hangs = self.check_beats(gap, &beat);
         if hangs {
             for launch in &launches.lock().launches {
                 launch.stop(Errno::ENETDOWN);
@@ -61,7 +61,7 @@ impl Watchdog {
         hangs
     }
 
-    fn judge(&mut self, gap: Duration, beat: &dyn Fn(usize) -> u64) -> bool {
+    fn check_beats(&mut self, gap: Duration, beat: &dyn Fn(usize) -> u64) -> bool {
         for (thread, seen) in self.threads.iter_mut().enumerate() {
             let beat = beat(thread);
             if beat != seen.beat {
@@ -72,10 +72,14 @@ impl Watchdog {
                 continue;
             }
             seen.quiet += gap;
-            if seen.quiet >= self.silence && !seen.hangs {
+            if seen.quiet >= self.heartbeat_timeout && !seen.hangs {
                 seen.hangs = true;
-                let silence = self.silence;
-                tracing::error!(thread, ?silence, "a proxy thread hangs; kernels are told to end");
+                let heartbeat_timeout = self.heartbeat_timeout;
+                tracing::error!(
+                    thread,
+                    ?heartbeat_timeout,
+                    "a proxy thread hangs; kernels are told to end"
+                );
             }
         }
         self.threads.iter().any(|seen| seen.hangs)
@@ -85,18 +89,19 @@ impl Watchdog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::builder::SHORTEST_SILENCE;
+    use crate::net::builder::SHORTEST_HEARTBEAT_TIMEOUT;
 
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn a_thread_hangs_after_the_silence_and_until_it_beats_again() {
+    fn a_thread_hangs_after_the_heartbeat_timeout_and_until_it_beats_again() {
         let threads = vec![Seen::default(), Seen::default()];
-        let mut watchdog = Watchdog { threads, looked_at: Instant::now(), silence: 100 * MS };
+        let mut watchdog =
+            Watchdog { threads, looked_at: Instant::now(), heartbeat_timeout: 100 * MS };
         let mut turn = 0;
         let mut look = |stuck: bool| {
             turn += 1;
-            watchdog.judge(10 * MS, &|thread| if thread == 1 && stuck { 7 } else { turn })
+            watchdog.check_beats(10 * MS, &|thread| if thread == 1 && stuck { 7 } else { turn })
         };
         // The first look sees a new beat.
         assert!(!look(true));
@@ -113,12 +118,15 @@ mod tests {
     }
 
     #[test]
-    fn one_gap_is_no_silence() {
+    fn one_gap_is_no_timeout() {
         let threads = vec![Seen::default()];
-        let mut watchdog =
-            Watchdog { threads, looked_at: Instant::now(), silence: SHORTEST_SILENCE };
-        assert!(!watchdog.judge(GAP, &|_| 1));
+        let mut watchdog = Watchdog {
+            threads,
+            looked_at: Instant::now(),
+            heartbeat_timeout: SHORTEST_HEARTBEAT_TIMEOUT,
+        };
+        assert!(!watchdog.check_beats(GAP, &|_| 1));
         // The supervisor looks twice after a stop, before the thread has had its turn.
-        assert!(!watchdog.judge(GAP, &|_| 1) && !watchdog.judge(GAP, &|_| 1));
+        assert!(!watchdog.check_beats(GAP, &|_| 1) && !watchdog.check_beats(GAP, &|_| 1));
     }
 }

@@ -2,7 +2,7 @@
 //! the descriptor.
 
 use gpunet_device::abi::bits::Progress;
-use gpunet_device::abi::card::{Card, Inboxes, Kind, Place};
+use gpunet_device::abi::descriptor::{Inboxes, Kind, RingLocation, SocketDescriptor};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::{HEAD_AT, TAIL_AT};
 use gpunet_device::planted::{Bug, planted};
@@ -20,7 +20,7 @@ pub(crate) struct Channel {
     /// What kernels fill.
     pub(crate) send: Counted,
     /// How far the kernel has read, as a transport that places bytes by itself was told last.
-    pub(super) told_head: u64,
+    pub(super) reported_head: u64,
     /// Of a p2p stream.
     pub(super) inboxes: Option<Inboxes>,
     /// It is being connected by a transport that may turn out to be another, which would need other
@@ -63,23 +63,23 @@ impl Channel {
         memory: &Memory,
         generation: u32,
         kind: Kind,
-        patience_ns: u64,
+        timeout_ns: u64,
     ) {
-        let place = |ring: &Counted| match self.rings_may_change {
-            true => Place::default(),
+        let location = |ring: &Counted| match self.rings_may_change {
+            true => RingLocation::default(),
             false => ring.in_descriptor(),
         };
-        let card = Card {
+        let descriptor = SocketDescriptor {
             generation,
             kind,
             change: self.descriptors,
-            receive: place(&self.receive),
-            send: place(&self.send),
-            patience_ns,
+            receive: location(&self.receive),
+            send: location(&self.send),
+            timeout_ns,
             inboxes: self.inboxes,
         };
-        memory.publish_card(self.index, &card);
-        if !planted(Bug::CardNotNumbered) {
+        memory.publish_descriptor(self.index, &descriptor);
+        if !planted(Bug::DescriptorNotNumbered) {
             self.descriptors = self.descriptors.wrapping_add(1);
         }
     }

@@ -14,7 +14,7 @@ use super::poller::Notice;
 use super::shard::Shard;
 use super::shared::Readiness;
 use super::stream::StreamPhase;
-use crate::transport::{Endpoint, Moved};
+use crate::transport::{Endpoint, Transferred};
 
 /// How long a transport that cannot say goodbye waits for its descriptor to tell that it can.
 const GOODBYE_NS: u64 = 10_000_000;
@@ -48,7 +48,7 @@ impl Shard {
         if entry.is_closing() {
             return false;
         }
-        context.memory().withdraw_card(entry.channel.index);
+        context.memory().withdraw_descriptor(entry.channel.index);
         if by == Closer::Host {
             // The descriptor is withdrawn, so no launch that begins now comes to it.
             let shared = &context.shared;
@@ -58,7 +58,7 @@ impl Shard {
         if matches!(entry.role, Role::Listener(_) | Role::Poller(_)) {
             entry.load_head(context);
         }
-        let orphans = entry.take_pending(&context.shared);
+        let orphans = entry.drain_pending(&context.shared);
         let undelivered = match &entry.role {
             Role::Poller(poller) => poller.undelivered(&entry.channel.receive),
             _ => Vec::new(),
@@ -92,7 +92,7 @@ impl Shard {
                 self.context.shared.tell(shard, Message::Close(orphan));
             }
         }
-        self.pump_send(handle.place() as usize);
+        self.pump_send(handle.slot() as usize);
         true
     }
 
@@ -116,7 +116,7 @@ impl Shard {
             return false;
         }
         if !entry.is_done(now_ns) && entry.has_progress() {
-            self.pump_send(handle.place() as usize);
+            self.pump_send(handle.slot() as usize);
         }
         let Some(entry) = self.table.find(handle) else { return true };
         let Phase::Closing { deadline_ns } = entry.phase() else { return false };
@@ -132,7 +132,7 @@ impl Shard {
             // Bytes left unread would turn the close into a reset, which may destroy what was sent
             // last.
             for _ in 0..64 {
-                if !matches!(socket.discard(), Ok(Moved::Bytes(_))) {
+                if !matches!(socket.discard(), Ok(Transferred::Bytes(_))) {
                     break;
                 }
             }
@@ -163,13 +163,13 @@ impl Shard {
 
     /// Takes a socket out of table and schedule.
     fn remove(&mut self, handle: Handle) -> Option<Box<Entry>> {
-        let mut entry = self.table.take(handle.place() as usize)?;
+        let mut entry = self.table.remove(handle.slot() as usize)?;
         self.schedule.forget(&mut entry);
         Some(entry)
     }
 
     /// Sees which connections kernels have taken from the accept rings.
-    pub(super) fn settle_listeners(&mut self) {
+    pub(super) fn commit_accepts(&mut self) {
         for entry in self.table.iter_mut() {
             if entry.phase() == Phase::Listening {
                 entry.load_head(&self.context);
@@ -180,7 +180,7 @@ impl Shard {
 
     /// A launch has ended: closes what it left open. All that a launch's end means to a shard is here.
     pub(super) fn launch_ended(&mut self, launch: u32, last: bool, now_ns: u64) {
-        self.settle_listeners();
+        self.commit_accepts();
         // Another may have begun since the supervisor looked, and have accepted connections.
         let last = last && !self.context.shared.launches.any_runs();
         let mine =
@@ -224,7 +224,7 @@ impl Shard {
         if self.context.shared.launches.any_runs() {
             // One that did not stop with its net.
             let sockets = self.table.iter_mut().filter_map(|it| it.socket.as_mut());
-            sockets.filter_map(|socket| socket.direct()).for_each(|p2p| p2p.abandon());
+            sockets.filter_map(|socket| socket.p2p()).for_each(|p2p| p2p.abandon());
         }
         let all: Vec<Handle> = self.table.iter().map(|entry| entry.handle).collect();
         for handle in all {
@@ -261,7 +261,7 @@ impl Shard {
         let receive = &entry.channel.receive;
         let unread = if entry.is_open() && !planted(Bug::UnreadLost) {
             let length = receive.unread() as usize;
-            context.memory().window(&receive.place, receive.theirs, length).copy()
+            context.memory().slice(&receive.location, receive.theirs, length).copy()
         } else {
             Vec::new()
         };
@@ -274,7 +274,7 @@ impl Shard {
             self.notify(watch.poller, Notice::unwatched(handle));
         }
         let shared = &self.context.shared;
-        for orphan in entry.take_pending(shared) {
+        for orphan in entry.drain_pending(shared) {
             shared.tell(orphan.shard() as usize, Message::Close(orphan));
         }
         entry.give_back(shared);

@@ -10,31 +10,31 @@ use std::sync::Arc;
 
 use gpunet_device::Handle;
 use gpunet_device::abi::bits::Progress;
-use gpunet_device::abi::card::{Card, Kind, Status};
+use gpunet_device::abi::descriptor::{Kind, SocketDescriptor, Status};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::message::{Operation, Request};
 
 use super::entry::{Entry, Owner, Wishes};
 use super::shard::Shard;
 use super::shared::Shared;
-use super::tests::{Bench, NoEpoll};
+use super::tests::{Harness, NoEpoll};
 use crate::gpu::Gpu;
 use crate::memory::combining::combined;
-use crate::memory::{CpuWords, Memory, WordPlacement};
+use crate::memory::{ControlMemory, HostControl, Memory};
 use crate::settings::policy::Policy;
 
-/// Where the connection of a bench lies.
+/// Where the connection of a harness lies.
 const SOCKET: usize = 1;
 
 /// A shard with an open connection, and its peer.
 fn shard() -> (Shard, NoEpoll, UnixStream) {
-    shard_with(CpuWords::combining)
+    shard_with(HostControl::combining)
 }
 
 fn shard_with(
-    words: impl FnOnce(&Gpu, &gpunet_device::abi::layout::Layout) -> CpuWords,
+    control: impl FnOnce(&Gpu, &gpunet_device::abi::layout::Layout) -> HostControl,
 ) -> (Shard, NoEpoll, UnixStream) {
-    let Bench { mut shard, connection, peer } = Bench::with(Policy::open(), words);
+    let Harness { mut shard, connection, peer } = Harness::with(Policy::open(), control);
     let mut io = NoEpoll::default();
     shard.adopt(connection, &mut io);
     shard.turn(0, &mut io);
@@ -120,32 +120,36 @@ fn who_sees_a_failure_sees_which() {
 }
 
 #[test]
-fn a_card_is_never_seen_half_changed() {
+fn a_descriptor_is_never_seen_half_changed() {
     let (shard, _io, _peer) = shard();
     let shared = Arc::clone(&shard.context.shared);
-    let old = shared.memory.card(SOCKET).seen();
+    let old = shared.memory.descriptor(SOCKET).seen();
     let torn = Rc::new(Cell::new(false));
     let kernel = {
         let (shared, torn) = (Arc::clone(&shared), Rc::clone(&torn));
         move || {
-            let seen = shared.memory.card(SOCKET).seen();
+            let seen = shared.memory.descriptor(SOCKET).seen();
             torn.set(torn.get() || (seen[0] == old[0] && seen != old));
         }
     };
-    let wishes = Wishes { receive_ring: 4096, send_ring: 4096, patience_ns: 9 };
+    let wishes = Wishes { receive_ring: 4096, send_ring: 4096, timeout_ns: 9 };
     let mut next = Entry::new(Handle::new(0, 1, 2), SOCKET, Owner::Host, wishes, None);
     let (_, lingering) = combined(kernel, || next.publish(&shared.memory));
     assert_eq!((lingering, torn.get()), (0, false));
-    let new = Card::from_words(&shared.memory.card(SOCKET).seen()).expect("a card");
-    assert_eq!((new.generation, new.kind, new.patience_ns), (2, Kind::Fresh, 9));
+    let new = SocketDescriptor::from_words(&shared.memory.descriptor(SOCKET).seen())
+        .expect("a descriptor");
+    assert_eq!((new.generation, new.kind, new.timeout_ns), (2, Kind::Fresh, 9));
 
-    // And with the new word 0 all is new: the card, and what it promises of the live words.
+    // And with the new word 0 all is new: the descriptor, and what it promises of the live words.
     published(
         &shared,
-        |memory| memory.card(SOCKET).get(0).seen() == Card::changing(3) | Kind::Fresh as u64,
-        |memory| (memory.card(SOCKET).seen(), memory.live(SOCKET).seen()),
+        |memory| {
+            memory.descriptor(SOCKET).get(0).seen()
+                == SocketDescriptor::changing(3) | Kind::Fresh as u64
+        },
+        |memory| (memory.descriptor(SOCKET).seen(), memory.live(SOCKET).seen()),
         || {
-            let wishes = Wishes { patience_ns: 10, ..wishes };
+            let wishes = Wishes { timeout_ns: 10, ..wishes };
             let handle = Handle::new(0, 1, 3);
             let mut third = Entry::new(handle, SOCKET, Owner::Host, wishes, None);
             third.channel.receive.ours += 128;
@@ -173,9 +177,9 @@ fn a_heartbeat_does_not_linger_and_is_not_read_back() {
 
 #[test]
 fn other_memory_pays_for_no_fence() {
-    for wish in [WordPlacement::Host, WordPlacement::Gpu] {
+    for wish in [ControlMemory::Host, ControlMemory::Gpu] {
         let (mut shard, mut io, mut peer) =
-            shard_with(|gpu, layout| CpuWords::new(gpu, layout, wish).expect("words"));
+            shard_with(|gpu, layout| HostControl::new(gpu, layout, wish).expect("control memory"));
         peer.write_all(b"a packet").expect("the pair holds it");
         let (fences, _) = combined(
             || {},

@@ -26,7 +26,7 @@ impl Shard {
         let socket = entry.socket.as_mut().ok_or(Errno::EOPNOTSUPP)?;
         socket.wish(wishes.receive_ring, wishes.send_ring);
         let region = socket.region(Some(address))?;
-        entry.take_rings(shared, Account::Own, region)?;
+        entry.allocate_rings(shared, Account::Own, region)?;
         // The kernel gets them when it is connected: another transport may want others, and those of
         // an attempt that fails may be somebody else's next.
         entry.channel.rings_may_change = true;
@@ -50,7 +50,7 @@ impl Shard {
         let (None, Some(socket)) = (entry.channel.failure, &mut entry.socket) else { return };
         let finished = socket.finish_connect();
         let anew = if finished == Ok(false) { socket.starts_anew() } else { None };
-        if socket.has_moved()
+        if socket.descriptor_changed()
             && let Some(stream) = entry.stream_mut()
         {
             stream.off_epoll = true;
@@ -84,7 +84,7 @@ impl Shard {
             }
             Err(errno) => entry.fail(errno, &self.context),
         }
-        let slot = handle.place() as usize;
+        let slot = handle.slot() as usize;
         let ready = self.table.get(slot).map_or(0, |entry| entry.readiness());
         self.tell_watchers(slot, ready);
         self.pump_send(slot);
@@ -111,7 +111,7 @@ impl Shard {
             Err(errno) => {
                 entry.fail(errno, &self.context);
                 let ready = entry.readiness();
-                self.tell_watchers(handle.place() as usize, ready);
+                self.tell_watchers(handle.slot() as usize, ready);
             }
         }
     }
@@ -139,7 +139,7 @@ impl Shard {
             Err(errno) => {
                 entry.fail(errno, &self.context);
                 let ready = entry.readiness();
-                self.tell_watchers(handle.place() as usize, ready);
+                self.tell_watchers(handle.slot() as usize, ready);
             }
             Ok(_) => {
                 self.try_connected(handle);

@@ -1,7 +1,7 @@
 //! A ring with its two counters: the proxy's own, and the GPU's as far as it was believed.
 
-use gpunet_device::abi::bits::{Progress, Told};
-use gpunet_device::abi::card::Place;
+use gpunet_device::abi::bits::{Progress, WatchedProgress};
+use gpunet_device::abi::descriptor::RingLocation;
 
 /// As far as counters go.
 pub(super) const MOST: u64 = u64::MAX >> 6;
@@ -9,7 +9,7 @@ pub(super) const MOST: u64 = u64::MAX >> 6;
 /// A ring with the proxy's counter and the last good one of the GPU.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counted {
-    pub(crate) place: Place,
+    pub(crate) location: RingLocation,
     /// The proxy's: tail of a receive ring, head of a send ring.
     pub(crate) ours: u64,
     /// The GPU's: head of a receive ring, tail of a send ring.
@@ -25,21 +25,24 @@ pub(crate) struct Counted {
 
 impl Counted {
     /// A ring that begins where `word`, the GPU's counter of an earlier socket, does no harm.
-    pub(crate) fn new(place: Place, word: u64) -> Self {
-        let base = place.base;
-        Self { place, ours: base, theirs: base, stale: word, seen: word, number: 0 }
+    pub(crate) fn new(location: RingLocation, word: u64) -> Self {
+        let base = location.base;
+        Self { location, ours: base, theirs: base, stale: word, seen: word, number: 0 }
     }
 
     /// The same of a p2p stream, which begins where all do: its words have another number than
     /// the one that stands there.
-    pub(crate) fn p2p(place: Place, word: u64) -> Self {
-        let number = Told(word).next_number();
-        Self { number, ..Self::new(place, word) }
+    pub(crate) fn p2p(location: RingLocation, word: u64) -> Self {
+        let number = WatchedProgress(word).next_number();
+        Self { number, ..Self::new(location, word) }
     }
 
     /// As the descriptor has it.
-    pub(super) fn in_descriptor(&self) -> Place {
-        Place { base: Told::new(self.place.base, self.number).0, ..self.place }
+    pub(super) fn in_descriptor(&self) -> RingLocation {
+        RingLocation {
+            base: WatchedProgress::new(self.location.base, self.number).0,
+            ..self.location
+        }
     }
 
     /// The first value for both counters of a ring, given what the GPU's word is now: beyond it,
@@ -64,8 +67,8 @@ impl Counted {
         match self.number {
             0 => (word != self.stale).then_some(Progress(word)),
             number => {
-                let told = Told(word);
-                (told.number() == number).then(|| Progress::new(told.count(), 0))
+                let progress = WatchedProgress(word);
+                (progress.number() == number).then(|| Progress::new(progress.count(), 0))
             }
         }
     }

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use gpunet_device::Handle;
 use gpunet_device::abi::bits::{Position, RecordState};
-use gpunet_device::abi::layout::{LOCAL_WORDS, RECORD_LOCKS, RECORD_STATE};
+use gpunet_device::abi::layout::{RECORD_LOCKS, RECORD_STATE, RECORD_WORDS};
 use gpunet_device::planted::{Bug, planted};
 
 use super::message::Message;
@@ -62,7 +62,7 @@ pub(crate) struct Drain {
     count: AtomicUsize,
     /// Those that a kernel has closed at the same time: it has their locks, for good.
     left: Mutex<Vec<Handle>>,
-    /// Told when all sockets that drain by now are closed for the groups that use them.
+    /// WatchedProgress when all sockets that drain by now are closed for the groups that use them.
     waiting: Mutex<Vec<mpsc::Sender<()>>>,
     /// Who calls `step`.
     thread: OnceLock<Thread>,
@@ -154,7 +154,7 @@ impl Drain {
             let mut free = ended || left.contains(&socket.handle);
             if !free && now_ns >= socket.due_ns && looked < A_STEP {
                 looked += 1;
-                free = socket.look(shared, now_ns);
+                free = socket.advance(shared, now_ns);
             }
             if free {
                 let shard = socket.handle.shard() as usize;
@@ -189,7 +189,7 @@ enum Found {
 
 impl Draining {
     /// One step further; whether it is free.
-    fn look(&mut self, shared: &Shared, now_ns: u64) -> bool {
+    fn advance(&mut self, shared: &Shared, now_ns: u64) -> bool {
         let index = shared.index(self.handle);
         self.due_ns = now_ns + AGAIN_NS;
         self.looked_at = true;
@@ -208,14 +208,14 @@ impl Draining {
     }
 
     /// What its record says, that was read at that time.
-    fn check(&mut self, record: &[u64; LOCAL_WORDS], now_ns: u64) -> Found {
+    fn check(&mut self, record: &[u64; RECORD_WORDS], now_ns: u64) -> Found {
         let generation = self.handle.generation();
         let state = RecordState(record[RECORD_STATE]).bare();
         let is = |what| state == RecordState::new(generation, what);
         if is(RecordState::INSTALLING) {
             return Found::InUse;
         }
-        if is(RecordState::OPEN) && !planted(Bug::CloseByHostNotTold) {
+        if is(RecordState::OPEN) && !planted(Bug::CloseByHostNotReported) {
             // Also where a kernel began to close it and gave up: calls have begun since.
             self.quiet_ns = None;
             return Found::Open;
@@ -250,7 +250,7 @@ mod tests {
         let mut socket =
             Draining { handle, users: Vec::new(), due_ns: 0, looked_at: false, quiet_ns: None };
         move |state, locks, now_ns| {
-            let mut record = [0; LOCAL_WORDS];
+            let mut record = [0; RECORD_WORDS];
             record[RECORD_STATE] = RecordState::new(5, state).found_in(3).0;
             record[RECORD_LOCKS..RECORD_LOCKS + 2].copy_from_slice(&locks);
             socket.check(&record, now_ns)
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_record_of_another_socket_was_never_made() {
-        let mut record = [0; LOCAL_WORDS];
+        let mut record = [0; RECORD_WORDS];
         record[RECORD_STATE] = RecordState::new(4, OPEN).0;
         let (handle, users) = (Handle::new(0, 1, 5), Vec::new());
         let mut socket = Draining { handle, users, due_ns: 0, looked_at: false, quiet_ns: None };

@@ -4,7 +4,7 @@
 //! itself knows; what makes no sense ends this socket with EPROTO, never more than that.
 
 use gpunet_device::Handle;
-use gpunet_device::abi::card::{Kind, Status};
+use gpunet_device::abi::descriptor::{Kind, Status};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::STATUS_AT;
 use gpunet_device::calls::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDHUP};
@@ -70,7 +70,7 @@ pub(crate) enum Role {
 pub(crate) struct Wishes {
     pub(crate) receive_ring: u32,
     pub(crate) send_ring: u32,
-    pub(crate) patience_ns: u64,
+    pub(crate) timeout_ns: u64,
 }
 
 impl Wishes {
@@ -79,7 +79,7 @@ impl Wishes {
         Self {
             receive_ring: config.receive_ring,
             send_ring: config.send_ring,
-            patience_ns: config.patience_ns,
+            timeout_ns: config.timeout_ns,
         }
     }
 }
@@ -191,7 +191,7 @@ impl Entry {
         self.channel.publish_receive(memory);
         self.channel.publish_send(memory);
         let generation = self.handle.generation();
-        self.channel.publish_descriptor(memory, generation, kind, self.wishes.patience_ns);
+        self.channel.publish_descriptor(memory, generation, kind, self.wishes.timeout_ns);
     }
 
     pub(crate) fn publish_status(&self, memory: &Memory) {
@@ -252,7 +252,7 @@ impl Entry {
     /// Loads the GPU's receive head.
     pub(crate) fn load_head(&mut self, context: &Context) {
         // Without a ring, the word is still that of the socket which had the slot before.
-        if self.channel.receive.place.capacity == 0 {
+        if self.channel.receive.location.capacity == 0 {
             return;
         }
         // Acquire: the GPU has read the bytes before the counter, so they may be overwritten.
@@ -282,7 +282,7 @@ impl Entry {
                 events |= POLLRDHUP;
             }
             let used = channel.send.theirs - channel.send.ours;
-            if used < u64::from(channel.send.place.capacity) || channel.send_ended {
+            if used < u64::from(channel.send.location.capacity) || channel.send_ended {
                 events |= POLLOUT;
             }
             if channel.receive_ended && channel.send_ended {
@@ -297,12 +297,13 @@ impl Entry {
 
     /// Tells the socket of its rings.
     pub(crate) fn attach(&mut self) -> Result<(), Errno> {
-        let rings = Rings { receive: self.channel.receive.place, send: self.channel.send.place };
+        let rings =
+            Rings { receive: self.channel.receive.location, send: self.channel.send.location };
         self.socket.as_mut().map_or(Ok(()), |socket| socket.attach(&rings))
     }
 
     /// Takes both rings of a stream.
-    pub(crate) fn take_rings(
+    pub(crate) fn allocate_rings(
         &mut self,
         shared: &Shared,
         account: Account,
@@ -319,7 +320,7 @@ impl Entry {
         match shared.ring_in(account, region, send, shared.memory.send_tail(index).load()) {
             Ok(ring) => self.channel.send = ring,
             Err(errno) => {
-                shared.pool.give_ring(&self.channel.receive.place);
+                shared.pool.free_ring(&self.channel.receive.location);
                 self.channel.receive = Counted::default();
                 return Err(errno);
             }
@@ -332,7 +333,7 @@ impl Entry {
     pub(crate) fn give_back(&mut self, shared: &Shared) {
         #[cfg(feature = "simulation")]
         crate::simulation::freed(self.handle);
-        shared.memory.withdraw_card(self.channel.index);
+        shared.memory.withdraw_descriptor(self.channel.index);
         self.give_rings(shared);
         let limits = &shared.policy.limits;
         if let Some(stream) = self.stream_mut() {
@@ -341,16 +342,16 @@ impl Entry {
             limits.land(Direction::Send, sent);
         }
         if std::mem::take(&mut self.counted) {
-            limits.give_socket();
+            limits.release_socket();
         }
-        shared.pool.give_handle(self.handle);
+        shared.pool.free_handle(self.handle);
     }
 
     /// Gives both rings back to the pool.
     pub(crate) fn give_rings(&mut self, shared: &Shared) {
-        shared.pool.give_ring(&self.channel.receive.place);
+        shared.pool.free_ring(&self.channel.receive.location);
         if !planted(Bug::RingLeaked) {
-            shared.pool.give_ring(&self.channel.send.place);
+            shared.pool.free_ring(&self.channel.send.location);
         }
         self.channel.receive = Counted::default();
         self.channel.send = Counted::default();
@@ -379,12 +380,12 @@ impl Entry {
                 Owner::Launch(launch) => Some(launch),
                 Owner::Host | Owner::AnyLaunch => None,
             },
-            receive_capacity: receive.place.capacity,
+            receive_capacity: receive.location.capacity,
             to_be_read: receive.unread(),
-            send_capacity: send.place.capacity,
+            send_capacity: send.location.capacity,
             to_be_sent: send.theirs - send.ours,
-            received: receive.ours - receive.place.base,
-            sent: send.ours - send.place.base,
+            received: receive.ours - receive.location.base,
+            sent: send.ours - send.location.base,
             receive_ended: self.channel.receive_ended,
             send_ended: self.channel.send_ended,
             error: self.channel.failure.map(|errno| errno.to_string()),

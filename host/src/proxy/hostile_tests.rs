@@ -16,7 +16,7 @@ use super::shard::Shard;
 use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
-use crate::memory::{CpuWords, Memory, WordPlacement};
+use crate::memory::{ControlMemory, HostControl, Memory};
 use crate::pool::Account;
 use crate::settings::policy::Policy;
 use crate::transport::RingRegion;
@@ -28,28 +28,28 @@ pub(super) fn counter(count: u64) -> u64 {
 }
 
 pub(super) const RING: u32 = 4096;
-const LAYOUT: Layout = Layout { shards: 1, places: 12, slots: 4 };
+const LAYOUT: Layout = Layout { shards: 1, socket_slots: 12, request_slots: 4 };
 const RING_BYTES: u64 = 64 * RING as u64;
 /// The launch that asks.
 const LAUNCH: u32 = 3;
 
 /// A shard whose launch number [`LAUNCH`] runs, and the time.
-pub(super) struct Bench {
+pub(super) struct Harness {
     pub(super) shard: Shard,
     pub(super) io: NoEpoll,
     pub(super) now: u64,
 }
 
-impl Bench {
+impl Harness {
     pub(super) fn new() -> Self {
         Self::with(LAYOUT)
     }
 
     pub(super) fn with(layout: Layout) -> Self {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
-        let words = CpuWords::new(&gpu, &layout, WordPlacement::Host).expect("words");
-        let memory =
-            Memory::new(&gpu, layout, words, RING_BYTES as usize, false, None, 1).expect("memory");
+        let control = HostControl::new(&gpu, &layout, ControlMemory::Host).expect("words");
+        let memory = Memory::new(&gpu, layout, control, RING_BYTES as usize, false, None, 1)
+            .expect("memory");
         // Nothing that a test draws reaches beyond it.
         let shard = empty_shard(memory, RING_BYTES, Policy::closed());
         shard.context.shared.launches.set(LAUNCH, true);
@@ -83,7 +83,8 @@ impl Bench {
         far.set_nonblocking(true).expect("a socket can");
         let (socket, _) = transport::adopt(near.into()).expect("a stream");
         let mut made = self.make(Owner::Host, Some(socket));
-        made.take_rings(&self.shard.context.shared, Account::Own, RingRegion::Host).expect("rings");
+        made.allocate_rings(&self.shard.context.shared, Account::Own, RingRegion::Host)
+            .expect("rings");
         made.start_stream(StreamPhase::Open);
         (self.adopt(made), far)
     }
@@ -91,8 +92,8 @@ impl Bench {
     /// A connection that is not yet the shard's.
     pub(super) fn make(&self, owner: Owner, socket: Option<Endpoint>) -> Entry {
         let shared = &self.shard.context.shared;
-        let handle = shared.pool.take_handle(Account::Own).expect("a place");
-        let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
+        let handle = shared.pool.allocate_handle(Account::Own).expect("a slot");
+        let wishes = Wishes { receive_ring: RING, send_ring: RING, timeout_ns: 0 };
         Entry::new(handle, shared.index(handle), owner, wishes, socket)
     }
 
@@ -104,7 +105,7 @@ impl Bench {
     }
 
     pub(super) fn poller(&mut self) -> Handle {
-        Handle(self.ask(Operation::Poller, Handle::NONE, [0; 4]).expect("a place"))
+        Handle(self.ask(Operation::Poller, Handle::NONE, [0; 4]).expect("a slot"))
     }
 
     pub(super) fn add(&mut self, poller: Handle, socket: Handle, events: u16, token: u64) {
@@ -117,24 +118,24 @@ impl Bench {
         let poller = self.poller();
         self.add(poller, socket, events, 0);
         self.turn();
-        self.told(poller);
+        self.reported(poller);
         poller
     }
 
     /// What is in a poller's ring: tokens and events.
     pub(super) fn in_ring(&mut self, poller: Handle) -> Vec<(u64, u16)> {
         let ring = self.shard.find(poller).expect("it is open").channel.receive;
-        let word = |at: u64| self.shard.context.shared.memory.ring_word(&ring.place, at).load();
+        let word = |at: u64| self.shard.context.shared.memory.ring_word(&ring.location, at).load();
         let written = (ring.theirs..ring.ours).step_by(EVENT_BYTES);
         written.map(|at| (word(at), word(at + 8) as u16)).collect()
     }
 
     /// Takes a poller's events as a kernel does; all that they tell.
-    pub(super) fn told(&mut self, poller: Handle) -> u16 {
-        let told = self.in_ring(poller).iter().fold(0, |told, (_, events)| told | events);
+    pub(super) fn reported(&mut self, poller: Handle) -> u16 {
+        let reported = self.in_ring(poller).iter().fold(0, |all, (_, events)| all | events);
         self.read_all(poller);
         self.shard.find_now(poller).expect("it is open");
-        told
+        reported
     }
 
     /// Takes a stream's bytes as a kernel does.
@@ -151,21 +152,21 @@ impl Bench {
 
     /// Nothing that a shard keeps is longer than the table.
     pub(super) fn is_in_bounds(&mut self) {
-        let places = LAYOUT.places as usize;
+        let slots = LAYOUT.socket_slots as usize;
         let shard = &self.shard;
         let lists = shard.schedule.lengths();
-        assert!(lists.iter().all(|length| *length <= 2 * places), "{lists:?}");
+        assert!(lists.iter().all(|length| *length <= 2 * slots), "{lists:?}");
         for connection in shard.table.iter() {
             let watched = watched(connection);
-            assert!(watched.0 <= places && watched.1 <= watched.0, "{watched:?}");
+            assert!(watched.0 <= slots && watched.1 <= watched.0, "{watched:?}");
             let send = &connection.channel.send;
             assert!(send.ours <= send.theirs);
-            assert!(send.theirs - send.ours <= u64::from(send.place.capacity));
+            assert!(send.theirs - send.ours <= u64::from(send.location.capacity));
             assert!(connection.channel.receive.theirs <= connection.channel.receive.ours);
         }
     }
 
-    /// Once all is closed, all places and rings are back.
+    /// Once all is closed, all slots and rings are back.
     pub(super) fn is_whole(&mut self) {
         // What still stands in a slot makes no new socket.
         self.shard.context.shared.launches.set(LAUNCH, false);
@@ -186,143 +187,143 @@ fn watched(poller: &Entry) -> (usize, usize) {
 }
 
 #[test]
-fn a_socket_is_told_of_once_whatever_else_is_written_to_it() {
-    let mut bench = Bench::new();
-    let (handle, _far) = bench.stream();
-    let index = bench.shard.context.shared.index(handle);
+fn a_socket_is_reported_once_whatever_else_is_written_to_it() {
+    let mut harness = Harness::new();
+    let (handle, _far) = harness.stream();
+    let index = harness.shard.context.shared.index(handle);
     for turn in 1..1000 {
-        bench.shard.context.shared.memory.send_tail(index).store(turn << 40);
-        bench.shard.context.shared.memory.receive_head(index).store(turn << 41);
-        bench.turn();
+        harness.shard.context.shared.memory.send_tail(index).store(turn << 40);
+        harness.shard.context.shared.memory.receive_head(index).store(turn << 41);
+        harness.turn();
         // As a dump of all sockets does.
-        bench.shard.find_now(handle).expect("it is open");
+        harness.shard.find_now(handle).expect("it is open");
     }
-    assert_eq!(bench.shard.context.counters.violations.get(), 1);
-    assert_eq!(bench.shard.context.counters.failed.get(), 1);
-    bench.is_whole();
+    assert_eq!(harness.shard.context.counters.violations.get(), 1);
+    assert_eq!(harness.shard.context.counters.failed.get(), 1);
+    harness.is_whole();
 }
 
 #[test]
 fn a_full_ring_waits_once_however_often_its_descriptor_speaks() {
-    let mut bench = Bench::new();
-    let (handle, mut far) = bench.stream();
+    let mut harness = Harness::new();
+    let (handle, mut far) = harness.stream();
     std::io::Write::write_all(&mut far, &[1; 2 * RING as usize]).expect("the pair holds it");
     for _ in 0..100 {
-        bench.shard.ready(handle.0);
-        bench.turn();
+        harness.shard.ready(handle.0);
+        harness.turn();
     }
-    assert_eq!(bench.shard.schedule.heads_awaited(), 1);
+    assert_eq!(harness.shard.schedule.heads_awaited(), 1);
     // And goes on once there is room.
-    let index = bench.shard.context.shared.index(handle);
-    let head = bench.shard.find(handle).expect("it is open").channel.receive.ours;
-    bench.shard.context.shared.memory.receive_head(index).store(counter(head));
-    bench.turn();
-    assert_eq!(bench.shard.schedule.heads_awaited(), 0);
-    assert_eq!(bench.shard.context.counters.received_bytes.get(), 2 * u64::from(RING));
-    bench.is_whole();
+    let index = harness.shard.context.shared.index(handle);
+    let head = harness.shard.find(handle).expect("it is open").channel.receive.ours;
+    harness.shard.context.shared.memory.receive_head(index).store(counter(head));
+    harness.turn();
+    assert_eq!(harness.shard.schedule.heads_awaited(), 0);
+    assert_eq!(harness.shard.context.counters.received_bytes.get(), 2 * u64::from(RING));
+    harness.is_whole();
 }
 
 #[test]
 fn sockets_belong_to_launches_that_run() {
     let numbers = [Domain::V4 as u64, 1, 0, 0];
     for operation in [Operation::Socket, Operation::Poller] {
-        let mut bench = Bench::new();
+        let mut harness = Harness::new();
         for launch in [LAUNCH + 1, 255, 256, u32::MAX] {
             let request = Request::new(operation, launch, Handle::NONE, numbers);
-            assert_eq!(bench.ask_for(&request), Err(-22), "launch {launch} does not run");
+            assert_eq!(harness.ask_for(&request), Err(-22), "launch {launch} does not run");
         }
-        let made = bench.ask(operation, Handle::NONE, numbers).expect("its launch runs");
-        assert!(bench.shard.find(Handle(made)).is_some());
+        let made = harness.ask(operation, Handle::NONE, numbers).expect("its launch runs");
+        assert!(harness.shard.find(Handle(made)).is_some());
         // A kernel may leave a request behind that is looked at when it has ended.
-        bench.shard.context.shared.launches.set(LAUNCH, false);
-        bench.shard.launch_ended(LAUNCH, true, bench.now);
-        assert_eq!(bench.ask(operation, Handle::NONE, numbers), Err(-22));
-        bench.turn();
-        assert_eq!(bench.shard.context.shared.pool.usage().0, 0);
+        harness.shard.context.shared.launches.set(LAUNCH, false);
+        harness.shard.launch_ended(LAUNCH, true, harness.now);
+        assert_eq!(harness.ask(operation, Handle::NONE, numbers), Err(-22));
+        harness.turn();
+        assert_eq!(harness.shard.context.shared.pool.usage().0, 0);
     }
 }
 
 #[test]
 fn a_socket_that_comes_after_its_launch_has_ended_is_closed() {
     for owner in [Owner::Launch(LAUNCH), Owner::AnyLaunch] {
-        let mut bench = Bench::new();
-        let (stays, _far) = bench.stream();
-        bench.shard.context.shared.launches.set(LAUNCH, false);
+        let mut harness = Harness::new();
+        let (stays, _far) = harness.stream();
+        harness.shard.context.shared.launches.set(LAUNCH, false);
         // From another shard, which answered the request before it heard of the end.
-        let made = bench.make(owner, None);
-        let handle = bench.adopt(made);
-        bench.turn();
-        assert!(bench.shard.find(handle).is_none(), "{owner:?}");
-        assert!(bench.shard.find(stays).is_some());
-        bench.is_whole();
+        let made = harness.make(owner, None);
+        let handle = harness.adopt(made);
+        harness.turn();
+        assert!(harness.shard.find(handle).is_none(), "{owner:?}");
+        assert!(harness.shard.find(stays).is_some());
+        harness.is_whole();
     }
 }
 
 #[test]
 fn many_sockets_go_at_once_and_the_heart_beats() {
     const MANY: u32 = 15_000;
-    let mut bench = Bench::with(Layout { shards: 1, places: MANY + 1, slots: 4 });
-    let shared = bench.shard.context.shared.clone();
-    let poller = bench.poller();
+    let mut harness = Harness::with(Layout { shards: 1, socket_slots: MANY + 1, request_slots: 4 });
+    let shared = harness.shard.context.shared.clone();
+    let poller = harness.poller();
     let made: Vec<Handle> = (0..MANY)
         .map(|_| {
             // Without rings its ring is full, and without a socket it waits for its deadline.
-            let mut made = bench.make(Owner::Launch(LAUNCH), None);
+            let mut made = harness.make(Owner::Launch(LAUNCH), None);
             made.start_stream(StreamPhase::Open);
-            bench.adopt(made)
+            harness.adopt(made)
         })
         .collect();
-    bench.turn();
+    harness.turn();
     for handle in &made {
-        bench.add(poller, *handle, POLLOUT, 1);
-        bench.shard.ready(handle.0);
+        harness.add(poller, *handle, POLLOUT, 1);
+        harness.shard.ready(handle.0);
     }
     let beat = shared.memory.last_beat(0);
     let start = std::time::Instant::now();
     shared.launches.set(LAUNCH, false);
-    bench.shard.launch_ended(LAUNCH, true, bench.now);
-    bench.now += 1_000_000;
-    bench.turn();
+    harness.shard.launch_ended(LAUNCH, true, harness.now);
+    harness.now += 1_000_000;
+    harness.turn();
     assert!(start.elapsed().as_secs() < 3, "{:?}", start.elapsed());
     assert!(shared.memory.last_beat(0) >= beat + u64::from(MANY));
-    assert!(bench.shard.is_empty());
-    bench.turn();
-    bench.is_in_bounds();
-    assert_eq!(bench.shard.schedule.lengths(), [0; 7]);
-    bench.is_whole();
+    assert!(harness.shard.is_empty());
+    harness.turn();
+    harness.is_in_bounds();
+    assert_eq!(harness.shard.schedule.lengths(), [0; 7]);
+    harness.is_whole();
 }
 
 #[test]
 fn what_is_written_after_a_close_is_not_sent() {
-    let mut bench = Bench::new();
-    let (handle, mut far) = bench.stream();
-    let index = bench.shard.context.shared.index(handle);
-    let tail = bench.shard.context.shared.memory.send_tail(index);
-    let base = bench.shard.find(handle).expect("it is open").channel.send.theirs;
+    let mut harness = Harness::new();
+    let (handle, mut far) = harness.stream();
+    let index = harness.shard.context.shared.index(handle);
+    let tail = harness.shard.context.shared.memory.send_tail(index);
+    let base = harness.shard.find(handle).expect("it is open").channel.send.theirs;
     // More than the pair holds, so that the close has to wait.
     let mut sent = base;
-    while bench.shard.find(handle).is_some_and(|c| c.channel.send.ours == c.channel.send.theirs) {
+    while harness.shard.find(handle).is_some_and(|c| c.channel.send.ours == c.channel.send.theirs) {
         sent += u64::from(RING);
         tail.store_release(counter(sent));
-        bench.turn();
+        harness.turn();
     }
-    bench.shard.close(handle, Closer::Kernel, u64::MAX / 2);
-    let theirs = bench.shard.find(handle).expect("it has bytes to send").channel.send.theirs;
+    harness.shard.close(handle, Closer::Kernel, u64::MAX / 2);
+    let theirs = harness.shard.find(handle).expect("it has bytes to send").channel.send.theirs;
     let mut sink = vec![0; 1 << 16];
     let mut arrived = 0;
     for more in 1..100 {
         tail.store_release(counter(sent + more * 8));
         arrived += std::io::Read::read(&mut far, &mut sink).unwrap_or(0) as u64;
-        bench.shard.ready(handle.0);
-        bench.turn();
-        if let Some(connection) = bench.shard.find(handle) {
+        harness.shard.ready(handle.0);
+        harness.turn();
+        if let Some(connection) = harness.shard.find(handle) {
             assert_eq!(connection.channel.send.theirs, theirs);
         }
     }
-    assert!(bench.shard.find(handle).is_none(), "it ends once its bytes are sent");
-    assert_eq!(bench.shard.context.counters.violations.get(), 0);
+    assert!(harness.shard.find(handle).is_none(), "it ends once its bytes are sent");
+    assert_eq!(harness.shard.context.counters.violations.get(), 0);
     assert_eq!(arrived, sent - base);
-    bench.is_whole();
+    harness.is_whole();
 }
 
 /// One thing that a hostile kernel, a peer or the system does.
@@ -339,21 +340,21 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Step> {
-    let place = 0..LAYOUT.places as usize;
+    let slot = 0..LAYOUT.socket_slots as usize;
     let word = prop_oneof![any::<u64>(), 0..10_000_u64, (0..64_u32).prop_map(|bit| 1 << bit)];
     let ask = (1..15_u64, 0..6_u64, any::<u8>(), 0..20_u64, 0..3_u64, word.clone());
     let ask = ask.prop_map(|(operation, launch, handle, a, b, c)| {
         [operation | launch << 32, u64::from(handle), a, b, c, c]
     });
     prop_oneof![
-        2 => (place.clone(), word.clone()).prop_map(|(at, word)| Step::Tail(at, word)),
-        2 => (place.clone(), word.clone()).prop_map(|(at, word)| Step::Head(at, word)),
-        1 => (place.clone(), 0..PACKET_UNITS, any::<u64>())
+        2 => (slot.clone(), word.clone()).prop_map(|(at, word)| Step::Tail(at, word)),
+        2 => (slot.clone(), word.clone()).prop_map(|(at, word)| Step::Head(at, word)),
+        1 => (slot.clone(), 0..PACKET_UNITS, any::<u64>())
             .prop_map(|(at, index, word)| Step::Unit(at, index, word)),
-        6 => (0..LAYOUT.slots as usize, ask, word).prop_map(|(at, ask, word)| Step::Ask(at, ask, word)),
-        3 => (place.clone(), 0..200_u64).prop_map(|(at, by)| Step::Forwards(at, by)),
-        2 => (place.clone(), any::<u16>()).prop_map(|(at, bytes)| Step::Peer(at, bytes)),
-        2 => place.prop_map(Step::Ready),
+        6 => (0..LAYOUT.request_slots as usize, ask, word).prop_map(|(at, ask, word)| Step::Ask(at, ask, word)),
+        3 => (slot.clone(), 0..200_u64).prop_map(|(at, by)| Step::Forwards(at, by)),
+        2 => (slot.clone(), any::<u16>()).prop_map(|(at, bytes)| Step::Peer(at, bytes)),
+        2 => slot.prop_map(Step::Ready),
         6 => Just(Step::Turn),
     ]
 }
@@ -369,14 +370,14 @@ proptest! {
     /// Whatever is written, in whatever order: a shard stays in bounds, and everything comes back.
     #[test]
     fn a_shard_survives_anything(steps in prop::collection::vec(steps(), 1..300)) {
-        let mut bench = Bench::new();
+        let mut harness = Harness::new();
         let mut peers = Vec::new();
         for _ in 0..3 {
-            peers.push(bench.stream());
+            peers.push(harness.stream());
         }
-        let poller = bench.poller();
+        let poller = harness.poller();
         for step in steps {
-            let shared = std::sync::Arc::clone(&bench.shard.context.shared);
+            let shared = std::sync::Arc::clone(&harness.shard.context.shared);
             let memory = &shared.memory;
             // Those handles that mean something are drawn as often as those that do not.
             let handle = |drawn: u64| match drawn % 16 {
@@ -389,7 +390,7 @@ proptest! {
                 Step::Head(at, word) => memory.receive_head(at).store(word),
                 Step::Unit(at, index, word) => memory.send_units(at).get(index).store(word),
                 Step::Forwards(at, by) => {
-                    if let Some(connection) = bench.shard.table.get(at) {
+                    if let Some(connection) = harness.shard.table.get(at) {
                         memory.send_tail(at).store(counter(connection.channel.send.theirs + by));
                         let head = connection.channel.receive.theirs + by;
                         memory.receive_head(at).store(counter(head.min(connection.channel.receive.ours)));
@@ -415,14 +416,14 @@ proptest! {
                     let _ = std::io::Read::read(far, &mut vec![0; usize::from(bytes)]);
                 }
                 Step::Ready(at) => {
-                    if let Some(key) = bench.shard.table.get(at).map(|c| c.handle.0) {
-                        bench.shard.ready(key);
+                    if let Some(key) = harness.shard.table.get(at).map(|c| c.handle.0) {
+                        harness.shard.ready(key);
                     }
                 }
-                Step::Turn => bench.turn(),
+                Step::Turn => harness.turn(),
             }
-            bench.is_in_bounds();
+            harness.is_in_bounds();
         }
-        bench.is_whole();
+        harness.is_whole();
     }
 }

@@ -13,7 +13,7 @@ use super::shared::Shared;
 use super::stream::StreamPhase;
 use crate::pool::Account;
 
-/// How long a listener rests when something ran out; its peers wait in the system's queue.
+/// How long a listener backs off when something ran out; its peers wait in the system's queue.
 const PAUSE_NS: u64 = 2_000_000;
 
 /// What a listener has beside a socket.
@@ -66,7 +66,7 @@ impl Entry {
     }
 
     /// The handles that no kernel has taken from the accept ring, which wait no longer.
-    pub(crate) fn take_pending(&mut self, shared: &Shared) -> VecDeque<Handle> {
+    pub(crate) fn drain_pending(&mut self, shared: &Shared) -> VecDeque<Handle> {
         self.forget_taken(shared);
         let Role::Listener(listener) = &mut self.role else { return VecDeque::new() };
         let mut waiting = shared.waiting();
@@ -130,7 +130,7 @@ impl Entry {
     fn accept_one(&mut self, shared: &Shared) -> Result<Option<Entry>, Errno> {
         let Some(listener) = &mut self.socket else { return Ok(None) };
         let account = Account::Unaccepted(self.handle);
-        let handle = shared.pool.take_handle(account)?;
+        let handle = shared.pool.allocate_handle(account)?;
         let index = shared.index(handle);
         let owner = match self.owner {
             Owner::Launch(launch) => Owner::Launch(launch),
@@ -138,7 +138,7 @@ impl Entry {
         };
         let mut made = Entry::new(handle, index, owner, self.wishes, None);
         made.accepted_from = self.handle;
-        made.counted = shared.policy.limits.take_socket();
+        made.counted = shared.policy.limits.acquire_socket();
         if !made.counted {
             made.give_back(shared);
             return Err(Errno::EACCES);
@@ -146,7 +146,7 @@ impl Entry {
         listener.wish(self.wishes.receive_ring, self.wishes.send_ring);
         let accepted = listener
             .region(None)
-            .and_then(|region| made.take_rings(shared, account, region))
+            .and_then(|region| made.allocate_rings(shared, account, region))
             .and_then(|()| listener.accept());
         match accepted {
             Ok(Some(socket)) => {
@@ -180,7 +180,7 @@ impl Entry {
             return;
         }
         let (memory, receive) = (context.memory(), &mut self.channel.receive);
-        memory.ring_word(&receive.place, receive.ours).store(handle.0);
+        memory.ring_word(&receive.location, receive.ours).store(handle.0);
         receive.ours += 8;
         self.channel.publish_receive(memory);
     }

@@ -33,14 +33,14 @@ pub(crate) enum Message {
         gone: bool,
     },
     /// See which connections kernels have taken from the accept rings; told when it is done.
-    Settle(mpsc::Sender<()>),
+    CommitAccepts(mpsc::Sender<()>),
     /// A launch has ended: close what it left open.
     LaunchEnded {
         /// Which.
         launch: u32,
         /// Whether no other launch of the net runs.
         last: bool,
-        /// Told when it is done.
+        /// WatchedProgress when it is done.
         done: mpsc::Sender<()>,
     },
     /// A kernel has faulted: close the listeners of the program that no kernel serves any
@@ -48,7 +48,7 @@ pub(crate) enum Message {
     CloseListeners {
         /// Which; none: all.
         which: Option<Vec<Handle>>,
-        /// Told when it is done.
+        /// WatchedProgress when it is done.
         done: mpsc::Sender<()>,
     },
     /// Close a socket that no kernel has seen.

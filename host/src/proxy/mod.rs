@@ -9,7 +9,7 @@
 //!   thread ── turn(now) ──▶ shard ─┬─ context    memory, clock, counters, what the net shares
 //!     │                            ├─ table      entries by slot, each with its role:
 //!   epoll ── ready(handle) ──▶     │    entry ──┬─ stream, p2p   bytes between ring and peer
-//!   inbox ── message(..) ──▶       │    channel ├─ listener      accept ring
+//!   queue ── message(..) ──▶       │    channel ├─ listener      accept ring
 //!                                  │            └─ poller        event ring
 //!                                  └─ schedule   who is to be looked at, and why
 //!
@@ -30,12 +30,6 @@ mod counted;
 pub(crate) mod drain;
 pub(crate) mod entry;
 // On the emulated GPU as it usually is: the simulation has waits look at their deadlines more rarely.
-#[cfg(all(test, not(any(feature = "loom", feature = "simulation"))))]
-mod direct_hostile_tests;
-#[cfg(all(test, feature = "loom"))]
-mod direct_models;
-#[cfg(test)]
-mod direct_tests;
 #[cfg(test)]
 mod hostile_tests;
 mod listener;
@@ -43,6 +37,12 @@ pub(crate) mod message;
 #[cfg(all(test, feature = "loom"))]
 mod models;
 mod p2p;
+#[cfg(all(test, not(any(feature = "loom", feature = "simulation"))))]
+mod p2p_hostile_tests;
+#[cfg(all(test, feature = "loom"))]
+mod p2p_models;
+#[cfg(test)]
+mod p2p_tests;
 #[cfg(test)]
 mod passive_tests;
 #[cfg(test)]

@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use gpunet_device::abi::card::Place;
+use gpunet_device::abi::descriptor::RingLocation;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::model::{self, Weakness};
@@ -30,11 +30,11 @@ use super::shard::Shard;
 use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};
 use crate::gpu::{ArenaWindow, EmulatedOptions, Gpu, GpuChoice};
-use crate::memory::{CpuWords, Memory, Window, WordPlacement};
+use crate::memory::{ControlMemory, HostControl, Memory, RingSlice};
 use crate::pool::Account;
 use crate::settings::policy::Policy;
 use crate::transport::{
-    Acceptor, Direction, Endpoint, Moved, RingRegion, Socket, Stream, Transport,
+    Acceptor, Direction, Endpoint, RingRegion, Socket, Stream, Transferred, Transport,
 };
 
 /// Bytes of a ring: so few that messages wrap, and must wait for room.
@@ -95,26 +95,26 @@ impl Stream for Wire {
         Ok(SocketAddr::NONE)
     }
 
-    fn receive(&mut self, window: &Window) -> Result<Moved, Errno> {
+    fn receive(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
         let mut queue = self.to_kernel.lock().expect("nobody panics with it");
-        let Some(mut bytes) = queue.pop_front() else { return Ok(Moved::Later) };
-        let rest = bytes.split_off(bytes.len().min(window.len()));
+        let Some(mut bytes) = queue.pop_front() else { return Ok(Transferred::Later) };
+        let rest = bytes.split_off(bytes.len().min(slice.len()));
         if !rest.is_empty() {
             queue.push_front(rest);
         }
         drop(queue);
-        window.fill(&bytes);
-        Ok(Moved::Bytes(bytes.len()))
+        slice.fill(&bytes);
+        Ok(Transferred::Bytes(bytes.len()))
     }
 
-    fn send(&mut self, window: &Window) -> Result<Moved, Errno> {
-        let bytes = window.copy();
+    fn send(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
+        let bytes = slice.copy();
         self.from_kernel.lock().expect("nobody panics with it").extend(&bytes);
-        Ok(Moved::Bytes(bytes.len()))
+        Ok(Transferred::Bytes(bytes.len()))
     }
 
-    fn discard(&mut self) -> Result<Moved, Errno> {
-        Ok(Moved::Later)
+    fn discard(&mut self) -> Result<Transferred, Errno> {
+        Ok(Transferred::Later)
     }
 
     fn shutdown(&mut self, _direction: Direction) -> Result<(), Errno> {
@@ -128,21 +128,21 @@ pub(super) struct Small {
     pub(super) net: DeviceNet,
 }
 
-pub(super) const WISHES: Wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
+pub(super) const WISHES: Wishes = Wishes { receive_ring: RING, send_ring: RING, timeout_ns: 0 };
 
 impl Small {
-    fn new(places: u32) -> Self {
+    fn new(socket_slots: u32) -> Self {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
-        Self::on(&gpu, places, None)
+        Self::on(&gpu, socket_slots, None)
     }
 
-    /// One whose direct streams lie in that window.
-    pub(super) fn on(gpu: &Gpu, places: u32, window: Option<&ArenaWindow>) -> Self {
-        let layout = Layout { shards: 1, places, slots: 1 };
-        let ring_bytes = 4 * 4096 * places as usize;
-        let words = CpuWords::new(gpu, &layout, WordPlacement::Host).expect("words");
+    /// One whose p2p streams lie in that window.
+    pub(super) fn on(gpu: &Gpu, socket_slots: u32, window: Option<&ArenaWindow>) -> Self {
+        let layout = Layout { shards: 1, socket_slots, request_slots: 1 };
+        let ring_bytes = 4 * 4096 * socket_slots as usize;
+        let control = HostControl::new(gpu, &layout, ControlMemory::Host).expect("words");
         let memory =
-            Memory::new(gpu, layout, words, ring_bytes, false, window, 1 << 60).expect("memory");
+            Memory::new(gpu, layout, control, ring_bytes, false, window, 1 << 60).expect("memory");
         memory.known_to_the_model();
         let net = memory.device_net(0, 1);
         let shard = empty_shard(memory, ring_bytes as u64, Policy::open());
@@ -150,15 +150,15 @@ impl Small {
         Self { shard, net }
     }
 
-    /// A socket in the first free place, whose rings have [`RING`] bytes. It is not closed: the
+    /// A socket in the first free slot, whose rings have [`RING`] bytes. It is not closed: the
     /// pool has given more.
     fn add(&mut self, wire: &Wire, phase: Phase) -> Handle {
         let mut made = self.connection(wire);
         let memory = &self.shard.context.shared.memory;
         let cut = |ring: &Counted, base: u64| {
-            let place = Place { capacity: RING, base, ..ring.place };
-            memory.model_knows_ring(&place);
-            Counted::new(place, ring.stale_word())
+            let location = RingLocation { capacity: RING, base, ..ring.location };
+            memory.model_knows_ring(&location);
+            Counted::new(location, ring.stale_word())
         };
         if phase == Phase::Listening {
             let ring = cut(&made.channel.receive, BASE + 1);
@@ -179,11 +179,11 @@ impl Small {
     /// A stream with rings as the pool gives them.
     fn connection(&mut self, wire: &Wire) -> Entry {
         let shared = Arc::clone(&self.shard.context.shared);
-        let handle = shared.pool.take_handle(Account::Own).expect("a place");
+        let handle = shared.pool.allocate_handle(Account::Own).expect("a slot");
         let socket = Endpoint::stream(Box::new(wire.clone()));
         let index = shared.index(handle);
         let mut made = Entry::new(handle, index, Owner::Host, WISHES, Some(socket));
-        made.take_rings(&shared, Account::Own, RingRegion::Host).expect("rings");
+        made.allocate_rings(&shared, Account::Own, RingRegion::Host).expect("rings");
         made.start_stream(StreamPhase::Open);
         made
     }
@@ -305,8 +305,8 @@ fn packet_out() {
         let handle = small.add(&wire, Phase::Open);
         let net = small.net;
         let host = until_received(small.shard, &wire, 13);
-        channel::put(net, handle, b"abcdefgh").expect("it is open");
-        channel::put(net, handle, b"ijklm").expect("it is open");
+        channel::send_packet(net, handle, b"abcdefgh").expect("it is open");
+        channel::send_packet(net, handle, b"ijklm").expect("it is open");
         host.finish();
         assert_eq!(wire.received(), b"abcdefghijklm");
     });
@@ -326,7 +326,7 @@ fn packet_in() {
         while got.len() < 9 {
             let mut buffer = [0; 8];
             // What has not come as a whole is read from the ring.
-            let mut bytes = channel::take(net, handle, &mut buffer).expect("it is open");
+            let mut bytes = channel::receive_whole(net, handle, &mut buffer).expect("it is open");
             if bytes == 0 {
                 bytes = calls::grecv(net, Thread, handle, &mut buffer[..], 0) as usize;
             }
@@ -400,16 +400,17 @@ fn accept_ring() {
 
 #[test]
 fn generation_reuse() {
-    // While a kernel first names a handle, its socket goes and another takes the place, with rings
+    // While a kernel first names a handle, its socket goes and another takes the slot, with rings
     // elsewhere: the kernel finds the one's rings or none, never a part of each.
     holds(2, &[Weakness::ReleaseFence, Weakness::AcquireFence], || {
         let mut small = Small::new(1);
         let old = small.add_stream();
         let net = small.net;
         let connection = small.shard.find(old).expect("it is open");
-        let (receive, send) = (connection.channel.receive.place, connection.channel.send.place);
-        let at = |ring: &Place| {
-            let [(address, _), _] = small.shard.context.shared.memory.window(ring, 0, 1).pieces();
+        let (receive, send) =
+            (connection.channel.receive.location, connection.channel.send.location);
+        let at = |ring: &RingLocation| {
+            let [(address, _), _] = small.shard.context.shared.memory.slice(ring, 0, 1).pieces();
             address.addr() as u64 | u64::from(ring.capacity.ilog2())
         };
         let expected = [at(&receive), at(&send), receive.base];
@@ -419,10 +420,10 @@ fn generation_reuse() {
             // Where the old rings were is somebody else's by now.
             small.shard.finish_closing(u64::MAX / 2, &mut NoEpoll::default());
             for _ in 0..2 {
-                shared.pool.take_ring(Account::Own, RingRegion::Host, 4096, 0).expect("a ring");
+                shared.pool.allocate_ring(Account::Own, RingRegion::Host, 4096, 0).expect("a ring");
             }
             let new = small.add_stream();
-            assert_eq!((new.place(), new.generation()), (old.place(), old.generation() + 1));
+            assert_eq!((new.slot(), new.generation()), (old.slot(), old.generation() + 1));
             small
         });
         match channel::rings(net, old) {

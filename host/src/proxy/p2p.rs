@@ -10,7 +10,7 @@ use super::entry::Entry;
 use super::shard::Shard;
 use super::stream::Turn;
 use crate::memory::Memory;
-use crate::transport::{Direction, News};
+use crate::transport::{Direction, PeerProgress};
 
 /// When the inbox is read once more after a poller began to watch: what the other end's kernel did
 /// before it heard of that has long reached memory by then.
@@ -19,7 +19,7 @@ const REREAD_NS: u64 = 5_000_000;
 impl Entry {
     /// Uses the rings that a p2p stream has brought; nothing for any other socket.
     pub(crate) fn use_own_rings(&mut self, memory: &Memory) {
-        let p2p = self.socket.as_mut().and_then(|socket| socket.direct());
+        let p2p = self.socket.as_mut().and_then(|socket| socket.p2p());
         let Some((rings, inboxes)) = p2p.and_then(|p2p| p2p.rings()) else { return };
         let head = memory.receive_head(self.channel.index).load();
         let tail = memory.send_tail(self.channel.index).load();
@@ -29,39 +29,39 @@ impl Entry {
     }
 
     /// Receives what the other end's proxy has sent of its progress, and reports this end's.
-    pub(super) fn hear_p2p(&mut self, context: &Context) -> Turn {
+    pub(super) fn receive_p2p_progress(&mut self, context: &Context) -> Turn {
         self.load_head(context);
         let (tail, head) = (self.channel.send.theirs, self.channel.receive.theirs);
-        let Some(p2p) = self.socket.as_mut().and_then(|socket| socket.direct()) else {
+        let Some(p2p) = self.socket.as_mut().and_then(|socket| socket.p2p()) else {
             return Turn::Idle;
         };
-        let heard = p2p.hear();
+        let progress = p2p.receive_progress();
         // Where the control channel takes nothing now, its descriptor tells when it does.
-        p2p.tell(tail, head);
+        p2p.report_progress(tail, head);
         let watched = p2p.is_watched();
-        match heard {
+        match progress {
             Ok(progress) if self.note_progress(progress, context.memory()) || progress.more => {
-                Turn::Moved
+                Turn::Progress
             }
             // The other end is to hear of the kernel's next head.
             Ok(_) if watched => Turn::Full,
             Ok(_) => Turn::Idle,
             Err(errno) => {
                 self.fail(errno, context);
-                Turn::Moved
+                Turn::Progress
             }
         }
     }
 
     /// Notes how far the other end is. Whether anything is new.
-    fn note_progress(&mut self, progress: News, memory: &Memory) -> bool {
+    fn note_progress(&mut self, progress: PeerProgress, memory: &Memory) -> bool {
         let channel = &mut self.channel;
         let state = |channel: &super::channel::Channel| {
             let counts = (channel.receive.ours, channel.send.ours);
             (counts, channel.receive_ended, channel.send_ended)
         };
         let before = state(channel);
-        let capacity = u64::from(channel.receive.place.capacity);
+        let capacity = u64::from(channel.receive.location.capacity);
         let (head, tail) = (channel.receive.theirs, channel.send.theirs);
         // What the other end says of itself is not trusted to make sense.
         channel.receive.ours = channel.receive.ours.max(progress.sent.min(head + capacity));
@@ -83,8 +83,8 @@ impl Entry {
         let (tail, head) = (self.channel.send.theirs, self.channel.receive.theirs);
         let finish = self.channel.finish_send && !self.channel.send_ended;
         let Some(socket) = &mut self.socket else { return Turn::Idle };
-        if let Some(p2p) = socket.direct() {
-            p2p.tell(tail, head);
+        if let Some(p2p) = socket.p2p() {
+            p2p.report_progress(tail, head);
         }
         if !finish {
             return Turn::Idle;
@@ -93,7 +93,7 @@ impl Entry {
         let _ = socket.shutdown(Direction::Send);
         self.channel.send_ended = true;
         self.channel.publish_send(memory);
-        Turn::Moved
+        Turn::Progress
     }
 }
 
@@ -103,12 +103,12 @@ impl Shard {
     pub(super) fn watch_p2p(&mut self, handle: Handle) {
         let due_ns = self.context.now_ns + REREAD_NS;
         let Some(entry) = self.table.find(handle) else { return };
-        let Some(p2p) = entry.socket.as_mut().and_then(|socket| socket.direct()) else { return };
+        let Some(p2p) = entry.socket.as_mut().and_then(|socket| socket.p2p()) else { return };
         p2p.watch();
         entry.load_last_tail(&self.context);
-        match entry.hear_p2p(&self.context) {
+        match entry.receive_p2p_progress(&self.context) {
             Turn::Full => self.schedule.await_head(entry, self.context.memory()),
-            Turn::Moved => self.schedule.poll_busily(entry, 1),
+            Turn::Progress => self.schedule.poll_busily(entry, 1),
             _ => {}
         }
         if let Some(stream) = entry.stream_mut() {
@@ -120,14 +120,14 @@ impl Shard {
     /// Reads the inbox of a p2p stream once more, whose watching has just begun.
     pub(super) fn reread_inbox(&mut self, handle: Handle) {
         let Some(entry) = self.table.find(handle) else { return };
-        let Some(p2p) = entry.socket.as_mut().and_then(|socket| socket.direct()) else { return };
-        p2p.look();
-        match entry.hear_p2p(&self.context) {
+        let Some(p2p) = entry.socket.as_mut().and_then(|socket| socket.p2p()) else { return };
+        p2p.read_progress();
+        match entry.receive_p2p_progress(&self.context) {
             Turn::Full => self.schedule.await_head(entry, self.context.memory()),
-            Turn::Moved => self.schedule.poll_busily(entry, 1),
+            Turn::Progress => self.schedule.poll_busily(entry, 1),
             _ => {}
         }
-        let slot = handle.place() as usize;
+        let slot = handle.slot() as usize;
         self.tell_of_receiving(slot);
         self.tell_of_sending(slot);
     }

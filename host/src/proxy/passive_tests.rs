@@ -5,8 +5,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gpunet_device::abi::bits::{Progress, Told};
-use gpunet_device::abi::card::{Inboxes, Place};
+use gpunet_device::abi::bits::{Progress, WatchedProgress};
+use gpunet_device::abi::descriptor::{Inboxes, RingLocation};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::message::{Operation, Request};
@@ -22,11 +22,12 @@ use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};
 use super::turn::BUDGET_BYTES;
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
-use crate::memory::{CpuWords, Memory, Window, WordPlacement};
+use crate::memory::{ControlMemory, HostControl, Memory, RingSlice};
 use crate::pool::Account;
 use crate::settings::policy::Policy;
 use crate::transport::{
-    Direct, Direction, Endpoint, Moved, News, RingRegion, Rings, Socket, Stream, Transport,
+    Direction, Endpoint, P2pControl, PeerProgress, RingRegion, Rings, Socket, Stream, Transferred,
+    Transport,
 };
 
 const RING: u32 = 4096;
@@ -49,27 +50,27 @@ impl Fake {
     }
 }
 
-fn moved(left: &mut u64, most: usize) -> Result<Moved, Errno> {
+fn transferred(left: &mut u64, most: usize) -> Result<Transferred, Errno> {
     match (*left).min(most as u64) {
-        0 => Ok(Moved::Later),
+        0 => Ok(Transferred::Later),
         bytes => {
             *left -= bytes;
-            Ok(Moved::Bytes(bytes as usize))
+            Ok(Transferred::Bytes(bytes as usize))
         }
     }
 }
 
-impl Direct for Fake {
+impl P2pControl for Fake {
     fn rings(&mut self) -> Option<(Rings, Inboxes)> {
         None
     }
 
-    fn hear(&mut self) -> Result<News, Errno> {
+    fn receive_progress(&mut self) -> Result<PeerProgress, Errno> {
         self.called();
-        Ok(News { sent: BASE, received: BASE, ended: false, closed: false, more: false })
+        Ok(PeerProgress { sent: BASE, received: BASE, ended: false, closed: false, more: false })
     }
 
-    fn tell(&mut self, _tail: u64, _head: u64) {}
+    fn report_progress(&mut self, _tail: u64, _head: u64) {}
 
     fn is_watched(&self) -> bool {
         true
@@ -77,7 +78,7 @@ impl Direct for Fake {
 
     fn watch(&mut self) {}
 
-    fn look(&mut self) {}
+    fn read_progress(&mut self) {}
 
     fn abandon(&mut self) {}
 }
@@ -101,22 +102,22 @@ impl Stream for Fake {
         Ok(SocketAddr::NONE)
     }
 
-    fn direct(&mut self) -> Option<&mut dyn Direct> {
+    fn p2p(&mut self) -> Option<&mut dyn P2pControl> {
         if self.p2p { Some(self) } else { None }
     }
 
-    fn receive(&mut self, window: &Window) -> Result<Moved, Errno> {
+    fn receive(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
         self.called();
-        moved(&mut self.sends, window.len())
+        transferred(&mut self.sends, slice.len())
     }
 
-    fn send(&mut self, window: &Window) -> Result<Moved, Errno> {
+    fn send(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
         self.called();
-        moved(&mut self.takes, window.len())
+        transferred(&mut self.takes, slice.len())
     }
 
-    fn discard(&mut self) -> Result<Moved, Errno> {
-        Ok(Moved::Later)
+    fn discard(&mut self) -> Result<Transferred, Errno> {
+        Ok(Transferred::Later)
     }
 
     fn shutdown(&mut self, _: Direction) -> Result<(), Errno> {
@@ -130,20 +131,20 @@ impl Stream for Fake {
 }
 
 /// A shard with room for so many sockets, and the time.
-struct Bench {
+struct Harness {
     shard: Shard,
     io: NoEpoll,
     now: u64,
     calls: Arc<AtomicU64>,
 }
 
-impl Bench {
+impl Harness {
     fn new(slots: u32, ring_bytes: u64) -> Self {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
-        let layout = Layout { shards: 1, places: slots, slots: 4 };
-        let words = CpuWords::new(&gpu, &layout, WordPlacement::Host).expect("words");
+        let layout = Layout { shards: 1, socket_slots: slots, request_slots: 4 };
+        let control = HostControl::new(&gpu, &layout, ControlMemory::Host).expect("words");
         let bytes = ring_bytes as usize;
-        let memory = Memory::new(&gpu, layout, words, bytes, false, None, 1).expect("memory");
+        let memory = Memory::new(&gpu, layout, control, bytes, false, None, 1).expect("memory");
         let shard = empty_shard(memory, ring_bytes, Policy::open());
         shard.context.shared.launches.set(LAUNCH, true);
         Self { shard, io: NoEpoll::default(), now: 0, calls: Arc::default() }
@@ -156,20 +157,20 @@ impl Bench {
     /// A stream with such a peer, and rings of that size.
     fn stream(&mut self, peer: Fake, ring: u32) -> Handle {
         let shared = Arc::clone(&self.shard.context.shared);
-        let handle = shared.pool.take_handle(Account::Own).expect("a slot");
+        let handle = shared.pool.allocate_handle(Account::Own).expect("a slot");
         let index = shared.index(handle);
-        let wishes = Wishes { receive_ring: ring, send_ring: ring, patience_ns: 0 };
+        let wishes = Wishes { receive_ring: ring, send_ring: ring, timeout_ns: 0 };
         let peer = Fake { calls: Arc::clone(&self.calls), ..peer };
         let p2p = peer.p2p;
         let mut made =
             Entry::new(handle, index, Owner::Host, wishes, Some(Endpoint::stream(Box::new(peer))));
         if p2p {
-            let place = Place { region: WINDOW, offset: 0, capacity: ring, base: BASE };
-            made.channel.receive = Counted::p2p(place, 0);
-            made.channel.send = Counted::p2p(place, 0);
+            let location = RingLocation { region: WINDOW, offset: 0, capacity: ring, base: BASE };
+            made.channel.receive = Counted::p2p(location, 0);
+            made.channel.send = Counted::p2p(location, 0);
             made.channel.inboxes = Some(Inboxes { own: 0, peer: 1 });
         } else {
-            made.take_rings(&shared, Account::Own, RingRegion::Host).expect("rings");
+            made.allocate_rings(&shared, Account::Own, RingRegion::Host).expect("rings");
         }
         made.start_stream(StreamPhase::Open);
         made.publish(&shared.memory);
@@ -203,7 +204,7 @@ impl Bench {
     fn read(&mut self, handle: Handle) {
         let entry = self.shard.find(handle).expect("it is open");
         let (tail, p2p) = (entry.channel.receive.ours, entry.channel.is_p2p());
-        let word = if p2p { Told::new(tail + 8, 1).0 } else { Progress::new(tail, 0).0 };
+        let word = if p2p { WatchedProgress::new(tail + 8, 1).0 } else { Progress::new(tail, 0).0 };
         let index = self.shard.context.shared.index(handle);
         self.memory().receive_head(index).store_release(word);
     }
@@ -224,49 +225,49 @@ impl Bench {
 /// A way to make a passive socket, and what wakes it.
 struct State {
     name: &'static str,
-    make: fn(&mut Bench, Handle) -> Handle,
-    wake: fn(&mut Bench, Handle, Handle),
+    make: fn(&mut Harness, Handle) -> Handle,
+    wake: fn(&mut Harness, Handle, Handle),
 }
 
 const STATES: [State; 5] = [
     State {
         name: "idle",
-        make: |bench, _| bench.stream(Fake::default(), RING),
-        wake: |bench, socket, _| bench.shard.ready(socket.0),
+        make: |harness, _| harness.stream(Fake::default(), RING),
+        wake: |harness, socket, _| harness.shard.ready(socket.0),
     },
     State {
         name: "full",
-        make: |bench, _| bench.stream(Fake { sends: u64::MAX, ..Fake::default() }, RING),
-        wake: |bench, socket, _| bench.read(socket),
+        make: |harness, _| harness.stream(Fake { sends: u64::MAX, ..Fake::default() }, RING),
+        wake: |harness, socket, _| harness.read(socket),
     },
     State {
         name: "watched at the other end",
-        make: |bench, _| bench.stream(Fake { p2p: true, ..Fake::default() }, RING),
-        wake: |bench, socket, _| bench.read(socket),
+        make: |harness, _| harness.stream(Fake { p2p: true, ..Fake::default() }, RING),
+        wake: |harness, socket, _| harness.read(socket),
     },
     State {
         name: "owed an event",
-        make: |bench, poller| {
-            let socket = bench.stream(Fake { takes: u64::MAX, ..Fake::default() }, RING);
+        make: |harness, poller| {
+            let socket = harness.stream(Fake { takes: u64::MAX, ..Fake::default() }, RING);
             let watch = [socket.0, u64::from(POLLOUT), 0, 0];
-            bench.ask(Operation::Watch, poller, watch);
-            bench.turns(1);
-            bench.send(socket, 10);
+            harness.ask(Operation::Watch, poller, watch);
+            harness.turns(1);
+            harness.send(socket, 10);
             socket
         },
-        wake: |bench, _, poller| bench.read(poller),
+        wake: |harness, _, poller| harness.read(poller),
     },
     State {
         name: "lingering",
-        make: |bench, _| {
-            let socket = bench.stream(Fake::default(), RING);
-            bench.send(socket, 10);
-            bench.turns(1);
+        make: |harness, _| {
+            let socket = harness.stream(Fake::default(), RING);
+            harness.send(socket, 10);
+            harness.turns(1);
             // Far from its deadline.
-            bench.shard.close(socket, Closer::Kernel, 1 << 60);
+            harness.shard.close(socket, Closer::Kernel, 1 << 60);
             socket
         },
-        wake: |bench, socket, _| bench.shard.ready(socket.0),
+        wake: |harness, socket, _| harness.shard.ready(socket.0),
     },
 ];
 
@@ -276,22 +277,22 @@ fn a_turn_costs_the_same_beside_any_number_of_passive_sockets() {
         let costs = [10, 2000].map(|passive: u32| {
             let slots = passive + 2;
             let events = (u64::from(slots) * 16).next_power_of_two();
-            let mut bench = Bench::new(slots, u64::from(slots * 2 * RING) + 2 * events);
-            let poller = Handle(bench.ask(Operation::Poller, Handle::NONE, [0; 4]));
-            let active = bench.stream(Fake { takes: u64::MAX, ..Fake::default() }, RING);
+            let mut harness = Harness::new(slots, u64::from(slots * 2 * RING) + 2 * events);
+            let poller = Handle(harness.ask(Operation::Poller, Handle::NONE, [0; 4]));
+            let active = harness.stream(Fake { takes: u64::MAX, ..Fake::default() }, RING);
             let made: Vec<Handle> =
-                (0..passive).map(|_| (state.make)(&mut bench, poller)).collect();
+                (0..passive).map(|_| (state.make)(&mut harness, poller)).collect();
             // Until all of them are passive.
-            bench.turns(2000);
-            assert_eq!(bench.shard.schedule.busy.len(), 0);
-            let cost = bench.cost(active, 100);
+            harness.turns(2000);
+            assert_eq!(harness.shard.schedule.busy.len(), 0);
+            let cost = harness.cost(active, 100);
             // And none is forgotten.
-            let before = bench.shard.schedule.visits;
+            let before = harness.shard.schedule.visits;
             for socket in &made {
-                (state.wake)(&mut bench, *socket, poller);
+                (state.wake)(&mut harness, *socket, poller);
             }
-            bench.turns(1);
-            let woken = bench.shard.schedule.visits - before;
+            harness.turns(1);
+            let woken = harness.shard.schedule.visits - before;
             assert!(woken >= passive.into(), "{}: {woken} of {passive} woken", state.name);
             cost
         });
@@ -303,77 +304,77 @@ fn a_turn_costs_the_same_beside_any_number_of_passive_sockets() {
 #[test]
 fn a_quiet_kernel_that_sends_beside_a_busy_one_is_found() {
     const MANY: u32 = 3000;
-    let mut bench = Bench::new(MANY + 1, u64::from((MANY + 1) * 2 * RING));
+    let mut harness = Harness::new(MANY + 1, u64::from((MANY + 1) * 2 * RING));
     let takes = Fake { takes: u64::MAX, ..Fake::default() };
     // One whose peer sends without an end and whose kernel reads it all: it is always busy.
-    let busy = bench.stream(Fake { sends: u64::MAX, ..takes.clone() }, RING);
-    let quiet: Vec<Handle> = (0..MANY).map(|_| bench.stream(takes.clone(), RING)).collect();
-    let sent = |bench: &mut Bench, handle: Handle| {
-        let send = &bench.shard.find(handle).expect("it is open").channel.send;
-        send.ours - send.place.base
+    let busy = harness.stream(Fake { sends: u64::MAX, ..takes.clone() }, RING);
+    let quiet: Vec<Handle> = (0..MANY).map(|_| harness.stream(takes.clone(), RING)).collect();
+    let sent = |harness: &mut Harness, handle: Handle| {
+        let send = &harness.shard.find(handle).expect("it is open").channel.send;
+        send.ours - send.location.base
     };
-    bench.shard.ready(busy.0);
+    harness.shard.ready(busy.0);
     let mut longest = 0;
     for (at, handle) in quiet.iter().enumerate().step_by(97) {
-        bench.send(*handle, 10);
+        harness.send(*handle, 10);
         let mut turns = 0;
-        while sent(&mut bench, *handle) == 0 {
-            bench.read(busy);
-            bench.shard.ready(busy.0);
-            bench.turns(1);
+        while sent(&mut harness, *handle) == 0 {
+            harness.read(busy);
+            harness.shard.ready(busy.0);
+            harness.turns(1);
             turns += 1;
             assert!(turns <= 9, "socket {at} is not found");
         }
         longest = longest.max(turns);
         // From then on it is one of those that are looked at in every turn.
-        bench.send(*handle, 10);
-        bench.turns(1);
-        assert_eq!(sent(&mut bench, *handle), 20, "socket {at} waits");
+        harness.send(*handle, 10);
+        harness.turns(1);
+        assert_eq!(sent(&mut harness, *handle), 20, "socket {at} waits");
     }
     assert!(longest > 1, "tails are scanned in parts");
 }
 
 #[test]
 fn closed_sockets_go_when_their_time_is_over_and_no_earlier() {
-    let mut bench = Bench::new(3, u64::from(6 * RING));
-    let linger_ns = bench.shard.context.shared.config.linger_ns;
-    let made = [(); 3].map(|()| bench.stream(Fake::default(), RING));
+    let mut harness = Harness::new(3, u64::from(6 * RING));
+    let linger_ns = harness.shard.context.shared.config.linger_ns;
+    let made = [(); 3].map(|()| harness.stream(Fake::default(), RING));
     for (at, socket) in made.iter().enumerate() {
-        bench.send(*socket, 10);
-        bench.turns(1);
-        bench.shard.close(*socket, Closer::Kernel, bench.now + (at as u64 + 1) * 10_000);
+        harness.send(*socket, 10);
+        harness.turns(1);
+        harness.shard.close(*socket, Closer::Kernel, harness.now + (at as u64 + 1) * 10_000);
     }
-    let closed = bench.now;
+    let closed = harness.now;
     for left in [3, 2, 1, 0] {
-        bench.shard.turn(bench.now, &mut bench.io);
-        assert_eq!(bench.shard.table.iter().count(), left);
-        bench.now = closed + (4 - left as u64) * 10_000 + linger_ns;
+        harness.shard.turn(harness.now, &mut harness.io);
+        assert_eq!(harness.shard.table.iter().count(), left);
+        harness.now = closed + (4 - left as u64) * 10_000 + linger_ns;
     }
-    assert_eq!(bench.shard.schedule.lengths(), [0; 7]);
+    assert_eq!(harness.shard.schedule.lengths(), [0; 7]);
 }
 
 #[test]
 fn a_large_ring_gets_its_budget_of_a_turn_and_no_more() {
     const LARGE: u32 = 1 << 20;
     let peer = Fake { takes: u64::MAX, sends: u64::MAX, ..Fake::default() };
-    let mut bench = Bench::new(8, 32 * u64::from(LARGE));
-    let large: Vec<Handle> = (0..7).map(|_| bench.stream(peer.clone(), LARGE)).collect();
-    let small = bench.stream(Fake { takes: u64::MAX, ..Fake::default() }, RING);
+    let mut harness = Harness::new(8, 32 * u64::from(LARGE));
+    let large: Vec<Handle> = (0..7).map(|_| harness.stream(peer.clone(), LARGE)).collect();
+    let small = harness.stream(Fake { takes: u64::MAX, ..Fake::default() }, RING);
     for handle in &large {
-        bench.send(*handle, LARGE.into());
+        harness.send(*handle, LARGE.into());
     }
-    let counts = |bench: &mut Bench, handle: Handle| {
-        let channel = &bench.shard.find(handle).expect("it is open").channel;
+    let counts = |harness: &mut Harness, handle: Handle| {
+        let channel = &harness.shard.find(handle).expect("it is open").channel;
         let (sent, received) = (&channel.send, &channel.receive);
-        (sent.ours - sent.place.base, received.ours - received.place.base)
+        (sent.ours - sent.location.base, received.ours - received.location.base)
     };
     let mut before = vec![(0, 0); large.len()];
     for turn in 1..=100 {
-        bench.send(small, 10);
-        bench.turns(1);
+        harness.send(small, 10);
+        harness.turns(1);
         // The small one is served in each turn, whatever the others have to move.
-        assert_eq!(counts(&mut bench, small).0, turn * 10);
-        let now: Vec<_> = large.iter().map(|handle| counts(&mut bench, *handle)).collect();
+        assert_eq!(counts(&mut harness, small).0, turn * 10);
+        let now: Vec<_> = large.iter().map(|handle| counts(&mut harness, *handle)).collect();
         for (before, now) in before.iter().zip(&now) {
             assert!(now.0 - before.0 <= BUDGET_BYTES, "sent in turn {turn}");
             assert!(now.1 - before.1 <= 2 * BUDGET_BYTES, "received in turn {turn}");

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use gpunet_device::abi::bits::Progress;
-use gpunet_device::abi::card::Place;
+use gpunet_device::abi::descriptor::RingLocation;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::{Handle, SocketAddr};
@@ -17,10 +17,10 @@ use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};
 use super::turn::BUSY_TURNS;
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
-use crate::memory::{CpuWords, Memory, Window, WordPlacement};
+use crate::memory::{ControlMemory, HostControl, Memory, RingSlice};
 use crate::settings::policy::Policy;
 use crate::transport::{
-    Acceptor, Connector, Direction, Endpoint, Moved, Socket, Stream, SystemSocket, Transport,
+    Acceptor, Connector, Direction, Endpoint, Socket, Stream, SystemSocket, Transferred, Transport,
 };
 
 const RING: u32 = 4096;
@@ -46,7 +46,7 @@ struct Adapter {
     asked: u32,
     says: (u64, u64),
     heard: (u64, u64),
-    told: (u64, u64),
+    reported: (u64, u64),
 }
 
 impl Adapter {
@@ -70,10 +70,10 @@ impl Placing {
     }
 }
 
-fn moved(heard: u64, told: &mut u64) -> Moved {
-    match heard - std::mem::replace(told, heard) {
-        0 => Moved::Later,
-        bytes => Moved::Bytes(bytes as usize),
+fn transferred(heard: u64, reported: &mut u64) -> Transferred {
+    match heard - std::mem::replace(reported, heard) {
+        0 => Transferred::Later,
+        bytes => Transferred::Bytes(bytes as usize),
     }
 }
 
@@ -138,36 +138,36 @@ impl Stream for Placing {
         true
     }
 
-    fn has_news(&self, of: Direction) -> bool {
+    fn has_progress(&self, of: Direction) -> bool {
         let adapter = self.adapter();
         match of {
-            Direction::Receive => adapter.heard.0 != adapter.told.0,
-            Direction::Send => adapter.heard.1 != adapter.told.1,
+            Direction::Receive => adapter.heard.0 != adapter.reported.0,
+            Direction::Send => adapter.heard.1 != adapter.reported.1,
         }
     }
 
-    fn receive(&mut self, _window: &Window) -> Result<Moved, Errno> {
+    fn receive(&mut self, _slice: &RingSlice) -> Result<Transferred, Errno> {
         let mut adapter = self.adapter();
         adapter.progress(Direction::Receive);
         let heard = adapter.heard.0;
-        Ok(moved(heard, &mut adapter.told.0))
+        Ok(transferred(heard, &mut adapter.reported.0))
     }
 
     fn untaken(&self) -> u64 {
         let adapter = self.adapter();
-        adapter.offered - adapter.told.1
+        adapter.offered - adapter.reported.1
     }
 
-    fn send(&mut self, window: &Window) -> Result<Moved, Errno> {
+    fn send(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
         let mut adapter = self.adapter();
-        adapter.offered = adapter.offered.max(adapter.told.1 + window.len() as u64);
+        adapter.offered = adapter.offered.max(adapter.reported.1 + slice.len() as u64);
         adapter.progress(Direction::Send);
         let heard = adapter.heard.1.min(adapter.offered);
-        Ok(moved(heard, &mut adapter.told.1))
+        Ok(transferred(heard, &mut adapter.reported.1))
     }
 
-    fn discard(&mut self) -> Result<Moved, Errno> {
-        Ok(Moved::Later)
+    fn discard(&mut self) -> Result<Transferred, Errno> {
+        Ok(Transferred::Later)
     }
 
     fn shutdown(&mut self, _direction: Direction) -> Result<(), Errno> {
@@ -185,13 +185,13 @@ fn shard(policy: Policy, when: When) -> (Shard, Arc<Mutex<Adapter>>) {
 /// The same with its socket in another phase, and nothing sent.
 fn shard_in(phase: StreamPhase, policy: Policy, when: When) -> (Shard, Arc<Mutex<Adapter>>) {
     let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
-    let layout = Layout { shards: 1, places: 2, slots: 1 };
-    let words = CpuWords::new(&gpu, &layout, WordPlacement::Host).expect("memory");
+    let layout = Layout { shards: 1, socket_slots: 2, request_slots: 1 };
+    let control = HostControl::new(&gpu, &layout, ControlMemory::Host).expect("memory");
     let memory =
-        Memory::new(&gpu, layout, words, 2 * RING as usize, false, None, 1).expect("memory");
-    let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
+        Memory::new(&gpu, layout, control, 2 * RING as usize, false, None, 1).expect("memory");
+    let wishes = Wishes { receive_ring: RING, send_ring: RING, timeout_ns: 0 };
     let adapter =
-        Adapter { when, offered: 0, asked: 0, says: (10, 100), heard: (0, 0), told: (0, 0) };
+        Adapter { when, offered: 0, asked: 0, says: (10, 100), heard: (0, 0), reported: (0, 0) };
     let adapter = Arc::new(Mutex::new(adapter));
     let placing = Box::new(Placing(Arc::clone(&adapter)));
     let socket = match phase {
@@ -199,7 +199,8 @@ fn shard_in(phase: StreamPhase, policy: Policy, when: When) -> (Shard, Arc<Mutex
         _ => Endpoint::connecting(placing),
     };
     let mut connection = Entry::new(HANDLE, 1, Owner::Host, wishes, Some(socket));
-    let ring = |offset| Counted::new(Place { region: 0, offset, capacity: RING, base: BASE }, 0);
+    let ring =
+        |offset| Counted::new(RingLocation { region: 0, offset, capacity: RING, base: BASE }, 0);
     (connection.channel.receive, connection.channel.send) = (ring(0), ring(u64::from(RING)));
     connection.start_stream(phase);
     connection.publish(&memory);
@@ -209,7 +210,7 @@ fn shard_in(phase: StreamPhase, policy: Policy, when: When) -> (Shard, Arc<Mutex
 }
 
 #[test]
-fn what_is_heard_of_in_any_call_is_told() {
+fn what_any_call_learns_is_reported() {
     let policies = [Policy::open, || Policy::open().max_rate(1 << 30)];
     for (limited, policy) in policies.into_iter().enumerate() {
         for direction in [Direction::Receive, Direction::Send] {
@@ -270,7 +271,7 @@ fn a_connection_that_is_refused_is_asked_once() {
 /// A peer that speaks first may be heard in the call that finds the connection made, and then no
 /// descriptor tells of its bytes again. That call may be the last for which the socket is busy-polled.
 #[test]
-fn what_comes_with_the_connection_is_told() {
+fn what_comes_with_the_connection_is_reported() {
     for in_vain in 0..=BUSY_TURNS {
         let (mut shard, adapter) =
             shard_in(StreamPhase::Connecting, Policy::open(), When::Connected(in_vain));

@@ -206,15 +206,15 @@ impl Poller {
                 self.writable.insert(watched.at, socket);
             }
         }
-        let room = u64::from(events.place.capacity);
+        let room = u64::from(events.location.capacity);
         let mut count = 0;
         while events.unread() + EVENT_BYTES as u64 <= room
             && let Some((_, socket)) = self.writable.pop_first()
         {
             let Some(watched) = self.sockets.get_mut(&socket) else { continue };
             let at = events.ours;
-            memory.ring_word(&events.place, at).store(watched.token);
-            memory.ring_word(&events.place, at + 8).store(u64::from(watched.owed));
+            memory.ring_word(&events.location, at).store(watched.token);
+            memory.ring_word(&events.location, at + 8).store(u64::from(watched.owed));
             events.ours += EVENT_BYTES as u64;
             watched.written = events.ours;
             watched.of_connection = watched.connections > 0;
@@ -246,7 +246,7 @@ impl Poller {
 fn withdraw(events: &Counted, memory: &Memory, gone: Watched) {
     if gone.written > events.theirs && !planted(Bug::EventNotWithdrawn) {
         // No newer event has its place: `ours` is at most a ring ahead of `theirs`, however old.
-        memory.ring_word(&events.place, gone.written - EVENTS_WORD).store(0);
+        memory.ring_word(&events.location, gone.written - EVENTS_WORD).store(0);
     }
 }
 

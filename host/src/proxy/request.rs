@@ -116,12 +116,16 @@ impl Shard {
     }
 
     /// A slot for a kernel's socket, if the net's policy lets it have one more.
-    fn take_handle(&self) -> Result<Handle, Errno> {
+    fn allocate_handle(&self) -> Result<Handle, Errno> {
         let limits = &self.context.shared.policy.limits;
-        if !limits.take_socket() {
+        if !limits.acquire_socket() {
             return Err(self.denied("socket", Handle::NONE, &SocketAddr::NONE));
         }
-        self.context.shared.pool.take_handle(Account::Own).inspect_err(|_| limits.give_socket())
+        self.context
+            .shared
+            .pool
+            .allocate_handle(Account::Own)
+            .inspect_err(|_| limits.release_socket())
     }
 
     fn make_socket(&mut self, request: &Request, io: &mut dyn Readiness) -> Answer {
@@ -136,19 +140,19 @@ impl Shard {
         }
         let owner = self.owner(request)?;
         let socket = self.context.shared.transports.make(domain)?;
-        let handle = self.take_handle()?;
+        let handle = self.allocate_handle()?;
         let index = self.context.shared.index(handle);
         let mut entry =
             Entry::new(handle, index, owner, Wishes::of(&self.context.shared.config), Some(socket));
         entry.counted = true;
         entry.publish(&self.context.shared.memory);
-        self.place(entry, io);
+        self.hand_over(entry, io);
         Ok((handle.0, SocketAddr::NONE))
     }
 
     fn make_poller(&mut self, request: &Request, io: &mut dyn Readiness) -> Answer {
         let owner = self.owner(request)?;
-        let handle = self.take_handle()?;
+        let handle = self.allocate_handle()?;
         let shared = &self.context.shared;
         let (index, memory) = (shared.index(handle), &shared.memory);
         let mut entry = Entry::new(handle, index, owner, Wishes::of(&shared.config), None);
@@ -170,7 +174,7 @@ impl Shard {
             }
         }
         entry.publish(memory);
-        self.place(entry, io);
+        self.hand_over(entry, io);
         Ok((handle.0, SocketAddr::NONE))
     }
 
@@ -215,7 +219,7 @@ impl Shard {
         let ring = shared.ring(share * 8, word)?;
         // The system's queue is as long as was asked for, though few are accepted ahead.
         if let Err(errno) = socket.listen(backlog) {
-            shared.pool.give_ring(&ring.place);
+            shared.pool.free_ring(&ring.location);
             return Err(errno);
         }
         entry.start_listening(shared, ring, share);
@@ -296,7 +300,7 @@ impl Shard {
         self.open(handle)?;
         let context = &self.context;
         let entry = self.table.find(handle).ok_or(Errno::EBADF)?;
-        let slot = handle.place() as usize;
+        let slot = handle.slot() as usize;
         match entry.phase() {
             Phase::Open => {}
             Phase::Listening if receive => {
@@ -372,10 +376,12 @@ impl Shard {
         let wishes = entry.wishes;
         Ok(match option {
             SocketOption::ReceiveRing if stream => {
-                capacity(entry.channel.receive.place.capacity, wishes.receive_ring)
+                capacity(entry.channel.receive.location.capacity, wishes.receive_ring)
             }
             SocketOption::ReceiveRing => capacity(0, wishes.receive_ring),
-            SocketOption::SendRing => capacity(entry.channel.send.place.capacity, wishes.send_ring),
+            SocketOption::SendRing => {
+                capacity(entry.channel.send.location.capacity, wishes.send_ring)
+            }
             SocketOption::Detached => u64::from(entry.owner == Owner::Host),
             _ => entry.socket.as_ref().ok_or(Errno::EOPNOTSUPP)?.option(option)?,
         })

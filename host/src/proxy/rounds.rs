@@ -1,6 +1,6 @@
 //! The proxy's rounds: when to look at the outside, when to rest, when to end.
 //!
-//! [`thread`](super::thread) supplies clock, epoll and sleep; the simulation bench supplies its
+//! [`thread`](super::thread) supplies clock, epoll and sleep; the simulation harness supplies its
 //! own. What happens in between is the same.
 
 use std::sync::atomic::Ordering;
@@ -10,14 +10,14 @@ use super::shared::Readiness;
 use super::thread::Control;
 
 /// Rounds between two looks at epoll while busy sockets are tried directly ...
-const BUSY_LOOK: u64 = 16;
+const BUSY_POLL: u64 = 16;
 /// ... or so much time: rounds are long where there are many sockets.
-const BUSY_LOOK_NS: u64 = 4_000;
+const BUSY_POLL_NS: u64 = 4_000;
 
 /// What the shard is told of the outside.
 pub(crate) trait Outside: Readiness {
     /// Tells the shard which sockets are ready, without waiting. Whether any is.
-    fn look(&mut self, shard: &mut Shard) -> bool;
+    fn poll(&mut self, shard: &mut Shard) -> bool;
 }
 
 /// What comes after a round.
@@ -54,12 +54,12 @@ impl Rounds {
         self.number += 1;
         let config = shard.context.shared.config.clone();
         let mut worked = false;
-        let due = self.number.is_multiple_of(BUSY_LOOK) || now >= self.looked_at + BUSY_LOOK_NS;
+        let due = self.number.is_multiple_of(BUSY_POLL) || now >= self.looked_at + BUSY_POLL_NS;
         if !shard.is_busy() || due {
             self.looked_at = now;
-            worked |= outside.look(shard);
+            worked |= outside.poll(shard);
         }
-        worked |= shard.take_messages(now, outside);
+        worked |= shard.receive_messages(now, outside);
         worked |= shard.turn(now, outside);
         if control.stopping.load(Ordering::Acquire) {
             let deadline = *self.stop_at.get_or_insert_with(|| {
@@ -81,11 +81,11 @@ impl Rounds {
         shard.context.counters.sleeps.add(1);
         shard.watch_before_sleep(outside);
         if running || self.stop_at.is_some() {
-            return Next::Sleep(config.nap_ns);
+            return Next::Sleep(config.idle_sleep_ns);
         }
         // As long as nothing has happened: what waits for a time is late by no more than it has
         // waited already, and what waits for a kernel keeps no thread awake.
         let quiet = now - self.worked_at;
-        Next::Sleep(quiet.max(config.nap_ns).min(config.rest_ns))
+        Next::Sleep(quiet.max(config.idle_sleep_ns).min(config.longest_sleep_ns))
     }
 }

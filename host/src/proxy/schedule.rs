@@ -165,7 +165,7 @@ impl Schedule {
     /// Has a socket wait for the kernel's next head: one that differs from the word that it has seen.
     pub(super) fn await_head(&mut self, entry: &mut Entry, memory: &Memory) {
         let receive = &entry.channel.receive;
-        self.heads[entry.handle.place() as usize] = match receive.place.capacity {
+        self.heads[entry.handle.slot() as usize] = match receive.location.capacity {
             // Whatever stands there is another socket's.
             0 => memory.receive_head(entry.channel.index).load(),
             _ => receive.seen,

@@ -1,6 +1,6 @@
 //! A shard: the sockets of one proxy thread, as a state machine.
 //!
-//! It is told of the outside through [`Shard::ready`] and its inbox, and takes [`Shard::turn`]s;
+//! It is told of the outside through [`Shard::ready`] and its message queue, and takes [`Shard::turn`]s;
 //! it neither waits nor reads a clock. Only its own thread touches it.
 
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct Shard {
     pub(crate) context: Context,
     pub(super) table: Table,
     pub(super) schedule: Schedule,
-    inbox: Receiver<Message>,
+    queue: Receiver<Message>,
     tidy_at_ns: u64,
 }
 
@@ -36,15 +36,15 @@ impl Shard {
         id: usize,
         shared: Arc<Shared>,
         counters: Arc<Counters>,
-        inbox: Receiver<Message>,
+        queue: Receiver<Message>,
     ) -> Self {
         let layout = *shared.memory.layout();
-        let (slots, requests) = (layout.places as usize, layout.slots as usize);
+        let (slots, requests) = (layout.socket_slots as usize, layout.request_slots as usize);
         Self {
             context: Context::new(id, shared, counters),
             table: Table::new(slots),
             schedule: Schedule::new(slots, requests),
-            inbox,
+            queue,
             tidy_at_ns: 0,
         }
     }
@@ -93,26 +93,26 @@ impl Shard {
     }
 
     /// Takes what came in. Called by the thread in each round, and before requests are answered.
-    pub(crate) fn take_messages(&mut self, now_ns: u64, io: &mut dyn Readiness) -> bool {
+    pub(crate) fn receive_messages(&mut self, now_ns: u64, io: &mut dyn Readiness) -> bool {
         self.context.now_ns = now_ns;
         let mut any = false;
-        while let Ok(message) = self.inbox.try_recv() {
+        while let Ok(message) = self.queue.try_recv() {
             any = true;
             self.context.beat();
-            self.take_message(message, now_ns, io);
+            self.handle_message(message, now_ns, io);
         }
         any
     }
 
-    fn take_message(&mut self, message: Message, now_ns: u64, io: &mut dyn Readiness) {
+    fn handle_message(&mut self, message: Message, now_ns: u64, io: &mut dyn Readiness) {
         match message {
             Message::Adopt(entry) => self.adopt(entry, io),
             Message::Notify { poller, notice } => self.notify(poller, notice),
             Message::PassOn { listener, poller, connections, gone } => {
                 self.pass_on(listener, poller, connections, gone);
             }
-            Message::Settle(done) => {
-                self.settle_listeners();
+            Message::CommitAccepts(done) => {
+                self.commit_accepts();
                 let _ = done.send(());
             }
             Message::LaunchEnded { launch, last, done } => {
@@ -185,12 +185,12 @@ impl Shard {
     pub(super) fn forget_tail(&mut self, handle: Handle) {
         if let Some(entry) = self.table.find(handle) {
             let stale = entry.channel.send.stale_word();
-            self.schedule.tails[handle.place() as usize] = stale;
+            self.schedule.tails[handle.slot() as usize] = stale;
         }
     }
 
     /// Hands a new socket to its shard, this one or another.
-    pub(super) fn place(&mut self, entry: Entry, io: &mut dyn Readiness) {
+    pub(super) fn hand_over(&mut self, entry: Entry, io: &mut dyn Readiness) {
         let shard = entry.handle.shard() as usize;
         let entry = Box::new(entry);
         if shard == self.context.id {
@@ -205,7 +205,7 @@ impl Shard {
         let entry: Box<Entry> = entry.into();
         let (handle, phase) = (entry.handle, entry.phase());
         // What the GPU wrote before this socket had the slot is no progress of its own.
-        self.schedule.tails[handle.place() as usize] = match entry.channel.send.place.capacity {
+        self.schedule.tails[handle.slot() as usize] = match entry.channel.send.location.capacity {
             0 => self.context.memory().send_tail(entry.channel.index).load(),
             _ => entry.channel.send.stale_word(),
         };
@@ -250,7 +250,7 @@ impl Shard {
             Ok(()) => self.schedule.poll_busily(entry, 1),
             Err(errno) => {
                 entry.fail(errno, &self.context);
-                self.tell_of_receiving(handle.place() as usize);
+                self.tell_of_receiving(handle.slot() as usize);
             }
         }
     }
@@ -264,7 +264,7 @@ impl Shard {
         let any = !asked.is_empty();
         if any {
             // The GPU may know of sockets that other shards have just handed over.
-            self.take_messages(now_ns, io);
+            self.receive_messages(now_ns, io);
         }
         for (slot, sequence) in asked.drain(..) {
             let request = Request(self.context.memory().request(first + slot).read());

@@ -87,7 +87,7 @@ pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) policy: Policy,
     pub(crate) transports: Transports,
-    pub(crate) inboxes: Vec<Inbox>,
+    pub(crate) queues: Vec<MessageQueue>,
     pub(crate) launches: RunningLaunches,
     /// Sockets that the host has closed under launches that run.
     pub(crate) drain: Drain,
@@ -98,10 +98,10 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// A handle's place in the net's tables.
+    /// A handle's slot in the net's tables.
     pub(crate) fn index(&self, handle: Handle) -> usize {
-        let places = self.memory.layout().places as usize;
-        handle.shard() as usize * places + handle.place() as usize
+        let slots = self.memory.layout().socket_slots as usize;
+        handle.shard() as usize * slots + handle.slot() as usize
     }
 
     /// A ring in host memory whose counters begin behind the GPU's `word`.
@@ -117,8 +117,9 @@ impl Shared {
         capacity: u32,
         word: u64,
     ) -> Result<Counted, Errno> {
-        let place = self.pool.take_ring(account, region, capacity, Counted::base_after(word))?;
-        Ok(Counted::new(place, word))
+        let location =
+            self.pool.allocate_ring(account, region, capacity, Counted::base_after(word))?;
+        Ok(Counted::new(location, word))
     }
 
     /// The accepted connections that no kernel has taken yet.
@@ -128,22 +129,22 @@ impl Shared {
 
     /// Sends a message to a shard and wakes it.
     pub(crate) fn tell(&self, shard: usize, message: Message) {
-        if let Some(inbox) = self.inboxes.get(shard) {
+        if let Some(queue) = self.queues.get(shard) {
             // A shard that is gone has closed everything it had.
-            if inbox.sender.send(message).is_ok() {
-                inbox.wake();
+            if queue.sender.send(message).is_ok() {
+                queue.wake();
             }
         }
     }
 }
 
 /// The way into a shard.
-pub(crate) struct Inbox {
+pub(crate) struct MessageQueue {
     pub(crate) sender: Sender<Message>,
     pub(crate) waker: std::os::fd::OwnedFd,
 }
 
-impl Inbox {
+impl MessageQueue {
     /// Ends the thread's sleep.
     pub(crate) fn wake(&self) {
         // It fails only when the counter is at its limit, and then the thread is awake.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 
-use crate::memory::WordsReport;
+use crate::memory::ControlMemoryReport;
 use crate::transport::TransportNames;
 
 /// A counter that only its shard's thread writes.
@@ -36,7 +36,7 @@ macro_rules! counters {
             /// Ring memory that is free now, bytes.
             pub free_ring_bytes: u64,
             /// Where the words that kernels poll lie, and why.
-            pub words: WordsReport,
+            pub control_memory: ControlMemoryReport,
             $($(#[$doc])* pub $name: u64,)*
         }
 

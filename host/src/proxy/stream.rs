@@ -9,8 +9,8 @@ use super::context::Context;
 use super::counted::MOST;
 use super::entry::Entry;
 use super::shared::Readiness;
-use crate::memory::Window;
-use crate::transport::{Direction, Moved, RingRegion};
+use crate::memory::RingSlice;
+use crate::transport::{Direction, RingRegion, Transferred};
 
 /// Turns that moved bytes after which a socket is busy enough to do without epoll.
 pub(super) const OFTEN: u32 = if cfg!(feature = "simulation") { 4 } else { 16 };
@@ -32,7 +32,7 @@ pub(crate) struct Stream {
     /// Bytes received since the kernel last sent any.
     pub(super) one_way: u64,
     /// Not tried before then.
-    pub(super) rests_until_ns: u64,
+    pub(super) back_off_until_ns: u64,
     /// Busy-polled turns that moved bytes, since epoll has watched it; and whether epoll no longer
     /// does.
     pub(super) moves: u32,
@@ -81,7 +81,7 @@ impl Stream {
         Self {
             phase,
             one_way: 0,
-            rests_until_ns: 0,
+            back_off_until_ns: 0,
             moves: 0,
             off_epoll: false,
             flow: Flow::default(),
@@ -95,13 +95,13 @@ impl Stream {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// Something moved; there may be more.
-    Moved,
+    Progress,
     /// Nothing to do until the descriptor or the GPU says so.
     Idle,
     /// The receive ring is full: the GPU's next head is what counts.
     Full,
-    /// It was not tried: it rests.
-    Rests,
+    /// It was not tried: it backs off.
+    BackOff,
     /// It was not tried: the net's limits leave it nothing now, and it is in the queue.
     Throttled,
 }
@@ -120,7 +120,7 @@ impl Entry {
     pub(crate) fn use_tail(&mut self, word: u64, context: &Context) -> bool {
         // As in load_head. And once it was closed nobody has the handle: what is written from
         // then on is not sent, and does not keep the socket.
-        if self.channel.send.place.capacity == 0 || self.is_closing() {
+        if self.channel.send.location.capacity == 0 || self.is_closing() {
             return true;
         }
         let Some(progress) = self.channel.send.read(word) else { return true };
@@ -131,18 +131,18 @@ impl Entry {
         let length = tail.wrapping_sub(from);
         let is_packet = progress.is_packet() && length != 0;
         // What cannot be sent at once is put into the ring, which has to be within reach.
-        let reachable = self.channel.send.place.region == RingRegion::Host as u8;
+        let reachable = self.channel.send.location.region == RingRegion::Host as u8;
         let sensible = !is_packet || (length <= PACKET_BYTES as u64 && reachable);
         let mut bytes = None;
         if is_packet && sensible {
-            bytes = context.memory().take_packet(self.channel.index, from, length as usize);
+            bytes = context.memory().read_packet(self.channel.index, from, length as usize);
             if bytes.is_none() {
                 return false;
             }
         }
         let limit = match self.channel.is_p2p() {
             true => MOST,
-            false => self.channel.send.ours + u64::from(self.channel.send.place.capacity),
+            false => self.channel.send.ours + u64::from(self.channel.send.location.capacity),
         };
         if !sensible || self.channel.send.update(tail, limit).is_err() {
             self.violate("send tail", word, context);
@@ -165,18 +165,18 @@ impl Entry {
             && !self.channel.send_ended
             && let Some(socket) = &mut self.socket
         {
-            match socket.send(&Window::over(bytes)) {
-                Ok(Moved::Bytes(sent)) => {
+            match socket.send(&RingSlice::over(bytes)) {
+                Ok(Transferred::Bytes(sent)) => {
                     self.count_sent(sent.min(bytes.len()) as u64, context);
                 }
-                Ok(Moved::Later | Moved::End) => {}
+                Ok(Transferred::Later | Transferred::End) => {}
                 Err(errno) => self.fail_send(errno, context),
             }
         }
         let send = &self.channel.send;
         let left = (send.theirs - send.ours).min(bytes.len() as u64) as usize;
-        let window = context.memory().window(&send.place, send.theirs - left as u64, left);
-        window.fill(&bytes[bytes.len() - left..]);
+        let slice = context.memory().slice(&send.location, send.theirs - left as u64, left);
+        slice.fill(&bytes[bytes.len() - left..]);
     }
 
     /// So many bytes were sent.
@@ -190,15 +190,15 @@ impl Entry {
     pub(crate) fn pump_receive(&mut self, context: &Context, most: u64) -> Turn {
         // One that has heard all of the stream may still hear that the other end is closed.
         if self.channel.is_p2p() && self.is_open() && self.channel.failure.is_none() {
-            return self.hear_p2p(context);
+            return self.receive_p2p_progress(context);
         }
         if self.channel.receive_ended || !self.is_open() {
             return Turn::Idle;
         }
         if self.places_bytes() {
-            return self.hear_of_bytes(context, most);
+            return self.receive_progress(context, most);
         }
-        let capacity = u64::from(self.channel.receive.place.capacity);
+        let capacity = u64::from(self.channel.receive.location.capacity);
         if self.channel.receive.unread() >= capacity / 2 {
             self.load_head(context);
         }
@@ -219,30 +219,30 @@ impl Entry {
             return Turn::Idle;
         }
         let receive = &self.channel.receive;
-        let window = context.memory().window(&receive.place, receive.ours, free as usize);
-        match socket.receive(&window) {
-            Ok(Moved::Bytes(bytes)) => {
+        let slice = context.memory().slice(&receive.location, receive.ours, free as usize);
+        match socket.receive(&slice) {
+            Ok(Transferred::Bytes(bytes)) => {
                 let bytes = (bytes as u64).min(free);
                 if let Some(stream) = self.stream_mut() {
                     stream.one_way += bytes;
                 }
                 self.count_received(bytes, context)
             }
-            Ok(Moved::Later) => {
+            Ok(Transferred::Later) => {
                 // Now, and not when the next bytes are in a hurry.
                 if self.channel.packet_holds && self.channel.receive.unread() > 0 {
                     self.load_head(context);
                 }
                 Turn::Idle
             }
-            Ok(Moved::End) => self.end_receive(None, context),
+            Ok(Transferred::End) => self.end_receive(None, context),
             Err(errno) => self.end_receive(Some(errno), context),
         }
     }
 
     /// The same of a socket whose bytes come by themselves: hears how many did, and says how far
     /// the kernel has read.
-    fn hear_of_bytes(&mut self, context: &Context, most: u64) -> Turn {
+    fn receive_progress(&mut self, context: &Context, most: u64) -> Turn {
         let wants_head = |this: &Self| this.socket.as_ref().is_some_and(|s| s.wants_head());
         if wants_head(self) {
             self.load_head(context);
@@ -251,22 +251,24 @@ impl Entry {
             }
         }
         let receive = &self.channel.receive;
-        let free = u64::from(receive.place.capacity) - self.unread();
+        let free = u64::from(receive.location.capacity) - self.unread();
         let free = free.min(most);
-        let window = context.memory().window(&receive.place, receive.ours, free as usize);
+        let slice = context.memory().slice(&receive.location, receive.ours, free as usize);
         let head = receive.theirs;
-        let news = std::mem::replace(&mut self.channel.told_head, head) != head;
+        let progressed = std::mem::replace(&mut self.channel.reported_head, head) != head;
         let Some(socket) = &mut self.socket else { return Turn::Idle };
         socket.consumed(head);
-        match socket.receive(&window) {
-            Ok(Moved::Bytes(0)) => Turn::Moved,
-            Ok(Moved::Bytes(bytes)) => self.count_received((bytes as u64).min(free), context),
+        match socket.receive(&slice) {
+            Ok(Transferred::Bytes(0)) => Turn::Progress,
+            Ok(Transferred::Bytes(bytes)) => self.count_received((bytes as u64).min(free), context),
             // Said again, it means that the kernel waits: the peer gets what little room there is.
-            Ok(Moved::Later) if news && self.unread() > 0 && wants_head(self) => Turn::Moved,
+            Ok(Transferred::Later) if progressed && self.unread() > 0 && wants_head(self) => {
+                Turn::Progress
+            }
             // The peer waits for the kernel's next head.
-            Ok(Moved::Later) if self.unread() > 0 && wants_head(self) => Turn::Full,
-            Ok(Moved::Later) => Turn::Idle,
-            Ok(Moved::End) => self.end_receive(None, context),
+            Ok(Transferred::Later) if self.unread() > 0 && wants_head(self) => Turn::Full,
+            Ok(Transferred::Later) => Turn::Idle,
+            Ok(Transferred::End) => self.end_receive(None, context),
             Err(errno) => self.end_receive(Some(errno), context),
         }
     }
@@ -274,14 +276,14 @@ impl Entry {
     /// So many bytes have arrived, and stand in the ring.
     fn count_received(&mut self, bytes: u64, context: &Context) -> Turn {
         self.channel.packet_holds = false;
-        let within_reach = self.channel.receive.place.region == RingRegion::Host as u8;
+        let within_reach = self.channel.receive.location.region == RingRegion::Host as u8;
         if bytes <= PACKET_BYTES as u64 && within_reach {
-            self.put_packet(bytes, context);
+            self.write_packet(bytes, context);
         }
         self.channel.receive.ours += bytes;
         self.channel.publish_receive(context.memory());
         context.counters.received_bytes.add(bytes);
-        Turn::Moved
+        Turn::Progress
     }
 
     /// Nothing more will be received: the peer has ended its stream, or it failed.
@@ -293,7 +295,7 @@ impl Entry {
                 self.channel.publish_receive(context.memory());
             }
         }
-        Turn::Moved
+        Turn::Progress
     }
 
     /// Sees whether the stream has ended or failed, of a socket that may not receive now.
@@ -306,22 +308,24 @@ impl Entry {
             self.load_head(context);
         }
         let (head, unread) = (self.channel.receive.theirs, self.unread());
-        let news = std::mem::replace(&mut self.channel.told_head, head) != head;
+        let progressed = std::mem::replace(&mut self.channel.reported_head, head) != head;
         let Some(socket) = &mut self.socket else { return Turn::Idle };
         socket.consumed(head);
         match socket.peek() {
-            Ok(Moved::Bytes(_)) => Turn::Throttled,
-            Ok(Moved::Later) if news && unread > 0 && socket.wants_head() => Turn::Moved,
-            Ok(Moved::Later) if unread > 0 && socket.wants_head() => Turn::Full,
-            Ok(Moved::Later) => Turn::Idle,
-            Ok(Moved::End) => self.end_receive(None, context),
+            Ok(Transferred::Bytes(_)) => Turn::Throttled,
+            Ok(Transferred::Later) if progressed && unread > 0 && socket.wants_head() => {
+                Turn::Progress
+            }
+            Ok(Transferred::Later) if unread > 0 && socket.wants_head() => Turn::Full,
+            Ok(Transferred::Later) => Turn::Idle,
+            Ok(Transferred::End) => self.end_receive(None, context),
             Err(errno) => self.end_receive(Some(errno), context),
         }
     }
 
     /// Puts a packet that was just received into the inbox, if the kernel has taken everything before
     /// it: it may still be reading the units otherwise.
-    fn put_packet(&mut self, length: u64, context: &Context) {
+    fn write_packet(&mut self, length: u64, context: &Context) {
         self.load_head(context);
         let (memory, channel) = (context.memory(), &mut self.channel);
         let begin = channel.receive.ours;
@@ -335,8 +339,8 @@ impl Entry {
             return;
         }
         channel.packet_holds = true;
-        let window = memory.window(&channel.receive.place, begin, length as usize);
-        memory.put_packet(channel.index, &window, begin);
+        let slice = memory.slice(&channel.receive.location, begin, length as usize);
+        memory.write_packet(channel.index, &slice, begin);
         context.counters.received_packets.add(1);
     }
 
@@ -361,22 +365,22 @@ impl Entry {
             let _ = socket.shutdown(Direction::Send);
             self.channel.send_ended = true;
             self.channel.publish_send(context.memory());
-            return Turn::Moved;
+            return Turn::Progress;
         }
         let waiting = waiting.min(most);
         if waiting == 0 {
             return Turn::Idle;
         }
-        let window = context.memory().window(&send.place, send.ours, waiting as usize);
-        match socket.send(&window) {
-            Ok(Moved::Bytes(bytes)) => {
+        let slice = context.memory().slice(&send.location, send.ours, waiting as usize);
+        match socket.send(&slice) {
+            Ok(Transferred::Bytes(bytes)) => {
                 self.count_sent((bytes as u64).min(waiting), context);
-                Turn::Moved
+                Turn::Progress
             }
-            Ok(Moved::Later | Moved::End) => Turn::Idle,
+            Ok(Transferred::Later | Transferred::End) => Turn::Idle,
             Err(errno) => {
                 self.fail_send(errno, context);
-                Turn::Moved
+                Turn::Progress
             }
         }
     }
@@ -408,6 +412,7 @@ impl Entry {
         let (Some(socket), Some(stream)) = (&self.socket, self.stream()) else { return false };
         let receives = !self.channel.receive_ended && !stream.flow.queued_receive && self.is_open();
         let sends = self.channel.unsent() > 0;
-        receives && socket.has_news(Direction::Receive) || sends && socket.has_news(Direction::Send)
+        receives && socket.has_progress(Direction::Receive)
+            || sends && socket.has_progress(Direction::Send)
     }
 }

@@ -43,12 +43,12 @@ impl Table {
 
     /// The socket that a handle names.
     pub(crate) fn find(&mut self, handle: Handle) -> Option<&mut Entry> {
-        self.get_mut(handle.place() as usize).filter(|entry| entry.handle == handle)
+        self.get_mut(handle.slot() as usize).filter(|entry| entry.handle == handle)
     }
 
     /// Whether a handle names a socket.
     pub(super) fn has(&self, handle: Handle) -> bool {
-        self.get(handle.place() as usize).is_some_and(|entry| entry.handle == handle)
+        self.get(handle.slot() as usize).is_some_and(|entry| entry.handle == handle)
     }
 
     /// All sockets.
@@ -63,13 +63,13 @@ impl Table {
 
     /// Puts a socket into its slot.
     pub(super) fn insert(&mut self, entry: Box<Entry>) -> &mut Entry {
-        let slot = entry.handle.place() as usize;
+        let slot = entry.handle.slot() as usize;
         self.used = self.used.max(slot + 1);
         self.slots[slot].insert(entry)
     }
 
     /// Takes a socket out of its slot.
-    pub(super) fn take(&mut self, slot: usize) -> Option<Box<Entry>> {
+    pub(super) fn remove(&mut self, slot: usize) -> Option<Box<Entry>> {
         self.slots.get_mut(slot)?.take()
     }
 

@@ -1,4 +1,4 @@
-//! A connection or a shard by itself, with memory that the test writes in place of a GPU.
+//! A connection or a shard by itself, with memory that the test writes in location of a GPU.
 
 use std::io::Read as _;
 use std::os::fd::BorrowedFd;
@@ -6,8 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, mpsc};
 
 use gpunet_device::Handle;
-use gpunet_device::abi::bits::{PACKET_BYTES, PACKET_UNITS, Progress, Told, Unit};
-use gpunet_device::abi::card::{Inboxes, Place};
+use gpunet_device::abi::bits::{PACKET_BYTES, PACKET_UNITS, Progress, Unit, WatchedProgress};
+use gpunet_device::abi::descriptor::{Inboxes, RingLocation};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::net::WINDOW;
@@ -21,7 +21,7 @@ use super::shared::{Readiness, RunningLaunches, Shared};
 use super::statistics::Counters;
 use super::stream::{StreamPhase, Turn};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
-use crate::memory::{CpuWords, Memory, WordPlacement};
+use crate::memory::{ControlMemory, HostControl, Memory};
 use crate::pool::Pool;
 use crate::settings::config::Config;
 use crate::settings::policy::Policy;
@@ -32,39 +32,39 @@ pub(super) const RING: u32 = 4096;
 pub(super) const BASE: u64 = 4096 - 24;
 
 /// A connection, its memory, and the peer.
-pub(super) struct Bench {
+pub(super) struct Harness {
     /// Without the connection.
     pub(super) shard: Shard,
     pub(super) connection: Entry,
     pub(super) peer: UnixStream,
 }
 
-impl Bench {
+impl Harness {
     fn new() -> Self {
         Self::under(Policy::open())
     }
 
     pub(super) fn under(policy: Policy) -> Self {
         Self::with(policy, |gpu, layout| {
-            CpuWords::new(gpu, layout, WordPlacement::Host).expect("host memory")
+            HostControl::new(gpu, layout, ControlMemory::Host).expect("host memory")
         })
     }
 
-    /// With words of the test's own.
-    pub(super) fn with(policy: Policy, words: impl FnOnce(&Gpu, &Layout) -> CpuWords) -> Self {
+    /// With a control block of the test's own.
+    pub(super) fn with(policy: Policy, control: impl FnOnce(&Gpu, &Layout) -> HostControl) -> Self {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
-        let layout = Layout { shards: 1, places: 2, slots: 1 };
-        let words = words(&gpu, &layout);
+        let layout = Layout { shards: 1, socket_slots: 2, request_slots: 1 };
+        let control = control(&gpu, &layout);
         let memory =
-            Memory::new(&gpu, layout, words, 2 * RING as usize, false, None, 1).expect("memory");
+            Memory::new(&gpu, layout, control, 2 * RING as usize, false, None, 1).expect("memory");
         let (near, peer) = UnixStream::pair().expect("a pair");
         peer.set_nonblocking(true).expect("a socket can");
         let (socket, _) = transport::adopt(near.into()).expect("a stream");
-        let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
+        let wishes = Wishes { receive_ring: RING, send_ring: RING, timeout_ns: 0 };
         let mut connection = Entry::new(Handle::new(0, 1, 1), 1, Owner::Host, wishes, Some(socket));
         let ring = |offset| {
-            let place = Place { region: 0, offset, capacity: RING, base: BASE };
-            Counted::new(place, 0)
+            let location = RingLocation { region: 0, offset, capacity: RING, base: BASE };
+            Counted::new(location, 0)
         };
         (connection.channel.receive, connection.channel.send) = (ring(0), ring(u64::from(RING)));
         connection.start_stream(StreamPhase::Open);
@@ -112,7 +112,7 @@ impl Bench {
     }
 
     fn sent(&mut self) -> Vec<u8> {
-        while self.pump_send() == Turn::Moved {}
+        while self.pump_send() == Turn::Progress {}
         let mut bytes = vec![0; 2 * RING as usize];
         let length = self.peer.read(&mut bytes).unwrap_or(0);
         bytes.truncate(length);
@@ -121,83 +121,83 @@ impl Bench {
 }
 
 #[test]
-fn one_direct_stream_after_the_other_is_told_the_same() {
-    let mut bench = Bench::new();
-    bench.connection.channel.inboxes = Some(Inboxes { own: 0, peer: 1 });
-    let place = Place { region: WINDOW, offset: 0, capacity: RING, base: BASE };
+fn one_p2p_stream_after_the_other_reports_the_same() {
+    let mut harness = Harness::new();
+    harness.connection.channel.inboxes = Some(Inboxes { own: 0, peer: 1 });
+    let location = RingLocation { region: WINDOW, offset: 0, capacity: RING, base: BASE };
     let (mut tail, mut head) = (0, 0);
     for _ in 0..20 {
-        bench.connection.channel.send = Counted::p2p(place, tail);
-        bench.connection.channel.receive = Counted::p2p(place, head);
-        let numbers = (Told(tail).next_number(), Told(head).next_number());
+        harness.connection.channel.send = Counted::p2p(location, tail);
+        harness.connection.channel.receive = Counted::p2p(location, head);
+        let numbers = (WatchedProgress(tail).next_number(), WatchedProgress(head).next_number());
         for (sent, received) in [(0, 0), (10, 7), (10, 20), (90, 20)] {
-            assert!(bench.take(tail));
-            bench.connection.load_head(&bench.shard.context);
+            assert!(harness.take(tail));
+            harness.connection.load_head(&harness.shard.context);
             let (send, receive) =
-                (&bench.connection.channel.send, &bench.connection.channel.receive);
+                (&harness.connection.channel.send, &harness.connection.channel.receive);
             // What the last one was told still stands there at first.
             let before = if (sent, received) == (0, 0) { (BASE, BASE) } else { (tail, head) };
-            let before = (Told(before.0).count(), Told(before.1).count());
+            let before = (WatchedProgress(before.0).count(), WatchedProgress(before.1).count());
             assert_eq!((send.theirs, receive.theirs), before);
-            tail = Told::new(BASE + sent, numbers.0).0;
-            head = Told::new(BASE + received, numbers.1).0;
-            bench.memory().receive_head(1).store(head);
+            tail = WatchedProgress::new(BASE + sent, numbers.0).0;
+            head = WatchedProgress::new(BASE + received, numbers.1).0;
+            harness.memory().receive_head(1).store(head);
         }
     }
-    assert_eq!(bench.counters().violations.get(), 0);
+    assert_eq!(harness.counters().violations.get(), 0);
 }
 
 #[test]
 fn a_packet_is_sent_when_all_of_it_is_there() {
-    let mut bench = Bench::new();
+    let mut harness = Harness::new();
     for (turn, length) in (1..=PACKET_BYTES).enumerate() {
         let message: Vec<u8> = (0..length).map(|at| (at + turn) as u8).collect();
-        let tail = bench.connection.channel.send.theirs + length as u64;
+        let tail = harness.connection.channel.send.theirs + length as u64;
         // The last units are there, the first is not.
-        bench.packet(&message, 1);
-        assert!(!bench.takes_packet(tail));
-        assert!(bench.sent().is_empty());
-        bench.packet(&message, 0);
-        assert!(bench.takes_packet(tail));
-        assert_eq!(bench.sent(), message);
+        harness.packet(&message, 1);
+        assert!(!harness.takes_packet(tail));
+        assert!(harness.sent().is_empty());
+        harness.packet(&message, 0);
+        assert!(harness.takes_packet(tail));
+        assert_eq!(harness.sent(), message);
     }
-    assert_eq!(bench.counters().violations.get(), 0);
-    assert_eq!(bench.counters().sent_packets.get(), PACKET_BYTES as u64);
+    assert_eq!(harness.counters().violations.get(), 0);
+    assert_eq!(harness.counters().sent_packets.get(), PACKET_BYTES as u64);
 }
 
 #[test]
 fn the_ring_is_as_good() {
-    let mut bench = Bench::new();
-    let from = bench.connection.channel.send.theirs;
-    bench.memory().window(&bench.connection.channel.send.place, from, 40).fill(&[7; 40]);
-    assert!(!bench.takes_packet(from + 40), "no units are there");
-    assert!(bench.takes(from + 40));
-    assert_eq!(bench.sent(), [7; 40]);
+    let mut harness = Harness::new();
+    let from = harness.connection.channel.send.theirs;
+    harness.memory().slice(&harness.connection.channel.send.location, from, 40).fill(&[7; 40]);
+    assert!(!harness.takes_packet(from + 40), "no units are there");
+    assert!(harness.takes(from + 40));
+    assert_eq!(harness.sent(), [7; 40]);
 }
 
 #[test]
 fn what_cannot_be_sent_at_once_is_kept_in_the_ring() {
-    let mut bench = Bench::new();
+    let mut harness = Harness::new();
     // Until the system takes no more.
     let mut filled = 0_usize;
     loop {
-        let from = bench.connection.channel.send.theirs;
-        let window = bench.memory().window(&bench.connection.channel.send.place, from, 1024);
-        window.fill(&[1; 1024]);
-        assert!(bench.takes(from + 1024));
-        while bench.pump_send() == Turn::Moved {}
+        let from = harness.connection.channel.send.theirs;
+        let slice = harness.memory().slice(&harness.connection.channel.send.location, from, 1024);
+        slice.fill(&[1; 1024]);
+        assert!(harness.takes(from + 1024));
+        while harness.pump_send() == Turn::Progress {}
         filled += 1024;
-        if bench.connection.channel.send.ours != bench.connection.channel.send.theirs {
+        if harness.connection.channel.send.ours != harness.connection.channel.send.theirs {
             break;
         }
     }
     let message = [9; 50];
-    let tail = bench.connection.channel.send.theirs + 50;
-    bench.packet(&message, 0);
-    assert!(bench.takes_packet(tail));
+    let tail = harness.connection.channel.send.theirs + 50;
+    harness.packet(&message, 0);
+    assert!(harness.takes_packet(tail));
     let mut all = Vec::new();
     while all.len() < filled + 50 {
-        let more = bench.sent();
+        let more = harness.sent();
         assert!(!more.is_empty(), "{} bytes are missing", filled + 50 - all.len());
         all.extend(more);
     }
@@ -208,60 +208,60 @@ fn what_cannot_be_sent_at_once_is_kept_in_the_ring() {
 #[test]
 fn short_messages_become_packets_while_the_kernel_keeps_up() {
     use std::io::Write as _;
-    let mut bench = Bench::new();
-    let progress = |bench: &Bench| {
-        let progress = Progress(bench.memory().live(1).get(0).seen());
+    let mut harness = Harness::new();
+    let progress = |harness: &Harness| {
+        let progress = Progress(harness.memory().live(1).get(0).seen());
         (progress.is_packet(), progress.count())
     };
-    let received = |bench: &Bench, count| {
-        bench.memory().receive_head(1).store(Progress::new(count, 0).0);
+    let received = |harness: &Harness, count| {
+        harness.memory().receive_head(1).store(Progress::new(count, 0).0);
     };
-    let send = |bench: &mut Bench, bytes: &[u8]| {
-        bench.peer.write_all(bytes).expect("the pair holds it");
-        assert_eq!(bench.pump_receive(), Turn::Moved);
+    let send = |harness: &mut Harness, bytes: &[u8]| {
+        harness.peer.write_all(bytes).expect("the pair holds it");
+        assert_eq!(harness.pump_receive(), Turn::Progress);
     };
-    send(&mut bench, &[5; 10]);
-    assert_eq!(progress(&bench), (true, BASE + 10));
+    send(&mut harness, &[5; 10]);
+    assert_eq!(progress(&harness), (true, BASE + 10));
     // The kernel has not taken it: the next one must leave the units alone.
-    send(&mut bench, &[6; 10]);
-    assert_eq!(progress(&bench), (false, BASE + 20));
-    received(&bench, BASE + 20);
-    send(&mut bench, &[7; 10]);
-    assert_eq!(progress(&bench), (true, BASE + 30));
-    received(&bench, BASE + 30);
+    send(&mut harness, &[6; 10]);
+    assert_eq!(progress(&harness), (false, BASE + 20));
+    received(&harness, BASE + 20);
+    send(&mut harness, &[7; 10]);
+    assert_eq!(progress(&harness), (true, BASE + 30));
+    received(&harness, BASE + 30);
     // Too long.
-    send(&mut bench, &[8; PACKET_BYTES + 1]);
-    assert_eq!(progress(&bench), (false, BASE + 31 + PACKET_BYTES as u64));
-    assert_eq!(bench.counters().received_packets.get(), 2);
+    send(&mut harness, &[8; PACKET_BYTES + 1]);
+    assert_eq!(progress(&harness), (false, BASE + 31 + PACKET_BYTES as u64));
+    assert_eq!(harness.counters().received_packets.get(), 2);
 }
 
 #[test]
 fn no_unit_has_the_tag_of_a_packet_that_comes_later() {
     use std::io::Write as _;
-    let mut bench = Bench::new();
+    let mut harness = Harness::new();
     // Just before positions whose tags have been used, as far as 31 bits tell.
     let near = (1_u64 << 31) - 100;
-    bench.connection.channel.receive.ours = near;
-    bench.connection.channel.receive.theirs = near;
-    bench.connection.publish(bench.shard.context.memory());
-    let units = |bench: &Bench| bench.memory().receive_units(1).seen().map(Unit);
+    harness.connection.channel.receive.ours = near;
+    harness.connection.channel.receive.theirs = near;
+    harness.connection.publish(harness.shard.context.memory());
+    let units = |harness: &Harness| harness.memory().receive_units(1).seen().map(Unit);
     let mut at = near;
     // The first message that begins behind the boundary goes by the ring, and all units are new.
     for is_packet in [true, true, false, true] {
-        bench.memory().receive_head(1).store(Progress::new(at, 0).0);
-        bench.peer.write_all(&[1; 60]).expect("the pair holds it");
-        assert_eq!(bench.pump_receive(), Turn::Moved);
-        let progress = Progress(bench.memory().live(1).get(0).seen());
+        harness.memory().receive_head(1).store(Progress::new(at, 0).0);
+        harness.peer.write_all(&[1; 60]).expect("the pair holds it");
+        assert_eq!(harness.pump_receive(), Turn::Progress);
+        let progress = Progress(harness.memory().live(1).get(0).seen());
         assert_eq!((progress.is_packet(), progress.count()), (is_packet, at + 60));
         match is_packet {
             true => {
-                assert!(units(&bench)[..PACKET_UNITS.min(15)].iter().all(|unit| unit.belongs(at)))
+                assert!(units(&harness)[..PACKET_UNITS.min(15)].iter().all(|unit| unit.belongs(at)))
             }
-            false => assert!(units(&bench).iter().all(|unit| *unit == Unit::blank(at))),
+            false => assert!(units(&harness).iter().all(|unit| *unit == Unit::blank(at))),
         }
         at += 60;
     }
-    assert_eq!(bench.counters().violations.get(), 0);
+    assert_eq!(harness.counters().violations.get(), 0);
 }
 
 #[test]
@@ -271,10 +271,10 @@ fn tails_that_make_no_sense_end_the_socket_and_nothing_else() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
         state ^ state >> 29
     };
-    let mut bench = Bench::new();
+    let mut harness = Harness::new();
     let mut violations = 0;
     for _ in 0..50_000 {
-        let from = bench.connection.channel.send.theirs;
+        let from = harness.connection.channel.send.theirs;
         // Near the truth, or anything at all.
         let near = from.wrapping_add(draw() % 200).wrapping_sub(60);
         let word = match draw() % 4 {
@@ -284,20 +284,20 @@ fn tails_that_make_no_sense_end_the_socket_and_nothing_else() {
         };
         let length = Progress(word).count().wrapping_sub(from);
         if (1..=PACKET_BYTES as u64).contains(&length) && draw().is_multiple_of(2) {
-            bench.packet(&vec![1; length as usize], 0);
+            harness.packet(&vec![1; length as usize], 0);
         } else {
             let at = (draw() % PACKET_UNITS as u64) as usize;
-            bench.memory().send_units(1).get(at).store(draw());
+            harness.memory().send_units(1).get(at).store(draw());
         }
-        bench.take(word);
-        let sent = bench.sent().len() as u64;
-        let counted = &bench.connection.channel.send;
+        harness.take(word);
+        let sent = harness.sent().len() as u64;
+        let counted = &harness.connection.channel.send;
         assert!(counted.ours <= counted.theirs && counted.theirs - counted.ours <= RING.into());
         assert_eq!(counted.theirs - from, sent, "no byte that was not announced");
-        if bench.connection.channel.failure.is_some() {
-            assert_eq!(bench.counters().violations.get(), 1);
+        if harness.connection.channel.failure.is_some() {
+            assert_eq!(harness.counters().violations.get(), 1);
             violations += 1;
-            bench = Bench::new();
+            harness = Harness::new();
         }
     }
     assert!(violations > 1000, "{violations}");
@@ -308,16 +308,16 @@ fn the_error_of_a_packet_is_the_first_one() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let near = std::net::TcpStream::connect(listener.local_addr().expect("an address"));
     let (far, _) = listener.accept().expect("it connected");
-    let mut bench = Bench::new();
+    let mut harness = Harness::new();
     let (socket, _) = transport::adopt(near.expect("it listens").into()).expect("a stream");
-    bench.connection.socket = Some(socket);
-    // With a reset in place of an end.
+    harness.connection.socket = Some(socket);
+    // With a reset in location of an end.
     socket2::Socket::from(far).set_linger(Some(std::time::Duration::ZERO)).expect("a socket can");
     std::thread::sleep(std::time::Duration::from_millis(50));
-    let tail = bench.connection.channel.send.theirs + 5;
-    bench.packet(&[1; 5], 0);
-    assert!(bench.takes_packet(tail));
-    assert_eq!(bench.connection.channel.failure, Some(Errno::ECONNRESET));
+    let tail = harness.connection.channel.send.theirs + 5;
+    harness.packet(&[1; 5], 0);
+    assert!(harness.takes_packet(tail));
+    assert_eq!(harness.connection.channel.failure, Some(Errno::ECONNRESET));
 }
 
 /// Descriptors that nobody waits for: the test says what is ready.
@@ -338,7 +338,7 @@ impl Readiness for NoEpoll {
 }
 
 impl Outside for NoEpoll {
-    fn look(&mut self, _shard: &mut Shard) -> bool {
+    fn poll(&mut self, _shard: &mut Shard) -> bool {
         false
     }
 }
@@ -352,13 +352,13 @@ pub(super) fn empty_shard(memory: Memory, ring_bytes: u64, policy: Policy) -> Sh
         send_ring: RING,
         unaccepted: 16,
         reserved: 0,
-        patience_ns: 0,
-        silence_ns: 1,
+        timeout_ns: 0,
+        heartbeat_timeout_ns: 1,
         linger_ns: 1,
         shutdown_ns: 1,
         spin_ns: 1,
-        nap_ns: 50_000,
-        rest_ns: 100_000_000,
+        idle_sleep_ns: 50_000,
+        longest_sleep_ns: 100_000_000,
     };
     let shared = Arc::new(Shared {
         memory,
@@ -366,14 +366,14 @@ pub(super) fn empty_shard(memory: Memory, ring_bytes: u64, policy: Policy) -> Sh
         config,
         policy,
         transports: crate::transport::Transports::default(),
-        inboxes: Vec::new(),
+        queues: Vec::new(),
         launches: RunningLaunches::default(),
         drain: Drain::default(),
         waiting: Mutex::default(),
         printer: Mutex::new(print),
     });
-    let (_sender, inbox) = mpsc::channel();
-    Shard::new(0, shared, Arc::default(), inbox)
+    let (_sender, queue) = mpsc::channel();
+    Shard::new(0, shared, Arc::default(), queue)
 }
 
 pub(super) fn write(peer: &mut UnixStream, bytes: &[u8]) {
@@ -382,15 +382,15 @@ pub(super) fn write(peer: &mut UnixStream, bytes: &[u8]) {
 
 #[test]
 fn nothing_granted_is_no_end() {
-    let mut bench = Bench::under(Policy::open().max_rate(1 << 20));
-    write(&mut bench.peer, &[1; 10]);
-    assert_eq!(bench.connection.pump_receive(&bench.shard.context, 0), Turn::Idle);
-    assert!(!bench.connection.channel.receive_ended);
-    let tail = bench.connection.channel.send.theirs + 5;
-    bench.packet(&[1; 5], 0);
-    assert!(bench.takes_packet(tail));
+    let mut harness = Harness::under(Policy::open().max_rate(1 << 20));
+    write(&mut harness.peer, &[1; 10]);
+    assert_eq!(harness.connection.pump_receive(&harness.shard.context, 0), Turn::Idle);
+    assert!(!harness.connection.channel.receive_ended);
+    let tail = harness.connection.channel.send.theirs + 5;
+    harness.packet(&[1; 5], 0);
+    assert!(harness.takes_packet(tail));
     let mut none = [0; 8];
-    assert!(bench.peer.read(&mut none).is_err(), "nothing was granted to the packet");
-    assert_eq!(bench.sent(), [1; 5]);
-    assert_eq!(bench.pump_receive(), Turn::Moved);
+    assert!(harness.peer.read(&mut none).is_err(), "nothing was granted to the packet");
+    assert_eq!(harness.sent(), [1; 5]);
+    assert_eq!(harness.pump_receive(), Turn::Progress);
 }

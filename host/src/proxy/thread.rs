@@ -1,7 +1,7 @@
 //! The thread around a shard: epoll, a clock, and sleep.
 //!
 //! A GPU cannot wake a thread, so while kernels run the thread polls, and once nothing has
-//! happened for a while it sleeps in short naps; their length is the latency that a quiet
+//! happened for a while it sleeps, for a short time; that is the latency that a quiet
 //! connection pays. While no kernel runs it sleeps until a message or a peer wakes it, longer and
 //! longer.
 
@@ -35,10 +35,10 @@ pub(crate) struct Control {
     /// A thread has panicked: the net is of no more use.
     pub(crate) down: AtomicBool,
     /// The GPU memory with the words that kernels poll is gone, and so is the net's use.
-    pub(crate) words_lost: OnceLock<AccessError>,
+    pub(crate) control_memory_lost: OnceLock<AccessError>,
     /// The supervisor is to find that memory gone.
     #[cfg(feature = "fault-injection")]
-    pub(crate) takes_words: AtomicBool,
+    pub(crate) takes_control_memory: AtomicBool,
     /// The supervisor is not to look at heartbeats.
     #[cfg(feature = "fault-injection")]
     pub(crate) blind: AtomicBool,
@@ -78,7 +78,7 @@ impl Epoll {
 }
 
 impl Outside for Epoll {
-    fn look(&mut self, shard: &mut Shard) -> bool {
+    fn poll(&mut self, shard: &mut Shard) -> bool {
         let mut events = [const { std::mem::MaybeUninit::uninit() }; EVENTS];
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         let Ok((events, _)) = epoll::wait(&self.epoll, &mut events, Some(&zero)) else {
@@ -133,13 +133,13 @@ impl ProxyThread {
     }
 
     fn turns(&mut self) {
-        // Naps are as short as asked for, not rounded up by the usual 50 us.
+        // Sleeps are as short as asked for, not rounded up by the usual 50 us.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1000));
         // One clock for all threads, as what they share needs it.
         static START: OnceLock<Instant> = OnceLock::new();
         let start = *START.get_or_init(Instant::now);
         let crowded = std::thread::available_parallelism()
-            .is_ok_and(|cores| cores.get() <= self.shard.context.shared.inboxes.len() + 1);
+            .is_ok_and(|cores| cores.get() <= self.shard.context.shared.queues.len() + 1);
         let mut rounds = Rounds::default();
         loop {
             let now = start.elapsed().as_nanos() as u64;
@@ -151,7 +151,7 @@ impl ProxyThread {
                 Next::Spin => std::hint::spin_loop(),
                 Next::Sleep(ns) => {
                     if self.epoll.wait(Duration::from_nanos(ns)) {
-                        self.epoll.look(&mut self.shard);
+                        self.epoll.poll(&mut self.shard);
                     }
                 }
                 Next::End => return,

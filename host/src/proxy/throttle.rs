@@ -17,7 +17,7 @@ use crate::settings::limits::Grant;
 use crate::transport::{Direction, Endpoint};
 
 /// Between two looks at what has left the system's buffers, for each of which it is asked.
-const SETTLE_NS: u64 = 200_000;
+const COMMIT_NS: u64 = 200_000;
 
 /// Who waits for the net's limits.
 #[derive(Default)]
@@ -28,7 +28,7 @@ pub(super) struct Throttled {
     pub(super) some_gone: bool,
     /// The first of them waits for time to bring it something.
     waits_for_time: bool,
-    settle_at_ns: u64,
+    commit_at_ns: u64,
 }
 
 impl Shard {
@@ -48,10 +48,10 @@ impl Shard {
             }
             turn
         };
-        self.send_as_heard(slot);
+        self.send_after_progress(slot);
         let progress = self.table.get(slot).is_some_and(|entry| entry.has_progress());
         // No edge will come for what was heard of while it was sending.
-        if turn == Turn::Idle && progress { Turn::Moved } else { turn }
+        if turn == Turn::Idle && progress { Turn::Progress } else { turn }
     }
 
     fn receive_limited(&mut self, slot: usize) -> Turn {
@@ -71,7 +71,7 @@ impl Shard {
     }
 
     /// What came may have been word of what was sent, where bytes move by themselves.
-    fn send_as_heard(&mut self, slot: usize) {
+    fn send_after_progress(&mut self, slot: usize) {
         let Some(entry) = self.table.get(slot) else { return };
         if entry.places_bytes() && entry.channel.unsent() > 0 {
             self.pump_send(slot);
@@ -80,7 +80,7 @@ impl Shard {
 
     /// Sends in a slot, as much as there is and is granted.
     pub(super) fn send_at(&mut self, slot: usize) {
-        self.hear_of_sent(slot);
+        self.send_progress(slot);
         let ungranted = self.table.get(slot).map_or(0, |entry| entry.ungranted());
         // No overtaking.
         let waits = ungranted > 0 && !self.schedule.throttled.queue.is_empty();
@@ -90,10 +90,10 @@ impl Shard {
     }
 
     /// What was granted before and is under way needs no grant when it has gone.
-    fn hear_of_sent(&mut self, slot: usize) {
+    fn send_progress(&mut self, slot: usize) {
         let Some(entry) = self.table.get_mut(slot) else { return };
         let under_way = entry.under_way();
-        if under_way > 0 && entry.pump_send(&self.context, under_way) == Turn::Moved {
+        if under_way > 0 && entry.pump_send(&self.context, under_way) == Turn::Progress {
             self.tell_of_sending(slot);
         }
     }
@@ -107,23 +107,24 @@ impl Shard {
             return Ok(Turn::Idle);
         }
         let receive = &entry.channel.receive;
-        let (capacity, before) = (u64::from(receive.place.capacity), receive.ours);
+        let (capacity, before) = (u64::from(receive.location.capacity), receive.ours);
         let free = capacity - receive.unread();
         if free == 0 {
             return Ok(Turn::Full);
         }
         let flying = entry.stream().map_or(0, |stream| stream.flow.received);
         let wanted = free.min(BUDGET_BYTES);
-        let granted = match context.limits().take(context.id, Direction::Receive, wanted, flying) {
+        let granted = match context.limits().acquire(context.id, Direction::Receive, wanted, flying)
+        {
             Grant::Bytes(bytes) => bytes,
             none => return Err(none),
         };
         let turn = entry.pump_receive(context, granted);
-        let moved = entry.channel.receive.ours - before;
+        let transferred = entry.channel.receive.ours - before;
         if let Some(stream) = entry.stream_mut() {
-            stream.flow.received += moved;
+            stream.flow.received += transferred;
         }
-        context.limits().give(Direction::Receive, granted - moved);
+        context.limits().release(Direction::Receive, granted - transferred);
         Ok(turn)
     }
 
@@ -134,7 +135,7 @@ impl Shard {
         if entry.channel.unsent() == 0 {
             // Ending the direction costs no bytes.
             let turn = entry.pump_send(context, 0);
-            if turn == Turn::Moved {
+            if turn == Turn::Progress {
                 self.tell_of_sending(slot);
             }
             return Ok(turn);
@@ -147,30 +148,30 @@ impl Shard {
         }
         let flying = entry.stream().map_or(0, |stream| stream.flow.sent);
         let wanted = ungranted.min(BUDGET_BYTES);
-        let granted = match context.limits().take(context.id, Direction::Send, wanted, flying) {
+        let granted = match context.limits().acquire(context.id, Direction::Send, wanted, flying) {
             Grant::Bytes(bytes) => bytes,
             none => return Err(none),
         };
         let before = entry.channel.send.ours;
         let turn = entry.pump_send(context, under_way + granted);
-        let moved = entry.channel.send.ours - before;
+        let transferred = entry.channel.send.ours - before;
         // Bytes that move by themselves are on their way once they are granted.
-        let spent = if entry.places_bytes() { granted } else { moved };
+        let spent = if entry.places_bytes() { granted } else { transferred };
         if let Some(stream) = entry.stream_mut() {
             stream.flow.sent += spent;
         }
-        context.limits().give(Direction::Send, granted - spent);
+        context.limits().release(Direction::Send, granted - spent);
         let more = entry.channel.unsent() > 0;
         if !more {
             // The kernel may have ended the direction.
             entry.pump_send(context, 0);
         }
         let handle = entry.handle;
-        if turn == Turn::Moved {
+        if turn == Turn::Progress {
             self.tell_of_sending(slot);
         }
         match (turn, more) {
-            (Turn::Moved, true) => self.queue_up(slot, Direction::Send),
+            (Turn::Progress, true) => self.queue_up(slot, Direction::Send),
             // The descriptor will tell.
             (_, true) => self.schedule.off_epoll.push(handle),
             _ => {}
@@ -201,7 +202,7 @@ impl Shard {
         }
         let waits = std::mem::take(&mut throttled.waits_for_time);
         self.context.limits().refill(now_ns, self.context.id, waits);
-        self.settle(now_ns);
+        self.commit_in_flight(now_ns);
         let mut worked = false;
         // Who is served may queue up again, for the next turn.
         for _ in 0..self.schedule.throttled.queue.len() {
@@ -211,15 +212,15 @@ impl Shard {
                 continue;
             };
             *stream.flow.queued(direction) = false;
-            let slot = handle.place() as usize;
+            let slot = handle.slot() as usize;
             let served = match direction {
                 Direction::Receive => self.receive_granted(slot),
                 Direction::Send => self.send_granted(slot),
             };
             match direction {
                 _ if served.is_err() => {}
-                Direction::Receive => self.send_as_heard(slot),
-                Direction::Send => self.receive_as_heard(slot),
+                Direction::Receive => self.send_after_progress(slot),
+                Direction::Send => self.receive_after_progress(slot),
             }
             match (direction, served) {
                 (_, Err(grant)) => {
@@ -231,7 +232,7 @@ impl Shard {
                         break;
                     }
                 }
-                (Direction::Receive, Ok(Turn::Moved)) => {
+                (Direction::Receive, Ok(Turn::Progress)) => {
                     worked = true;
                     self.tell_of_receiving(slot);
                     // There may be more.
@@ -241,8 +242,8 @@ impl Shard {
                 // Nothing is there: whatever comes is a new edge, for who is watched.
                 (Direction::Receive, Ok(_)) => self.schedule.off_epoll.push(handle),
                 (Direction::Send, Ok(turn)) => {
-                    worked |= turn == Turn::Moved;
-                    self.look_whether_done(slot);
+                    worked |= turn == Turn::Progress;
+                    self.check_done(slot);
                 }
             }
         }
@@ -250,12 +251,12 @@ impl Shard {
     }
 
     /// Sees which bytes are no longer in flight: read by kernels, or taken by peers.
-    fn settle(&mut self, now_ns: u64) {
+    fn commit_in_flight(&mut self, now_ns: u64) {
         let limits = self.context.limits();
-        if limits.in_flight.is_none() || now_ns < self.schedule.throttled.settle_at_ns {
+        if limits.in_flight.is_none() || now_ns < self.schedule.throttled.commit_at_ns {
             return;
         }
-        self.schedule.throttled.settle_at_ns = now_ns + SETTLE_NS;
+        self.schedule.throttled.commit_at_ns = now_ns + COMMIT_NS;
         let flies = |entry: &Entry| {
             entry.stream().is_some_and(|stream| stream.flow.received + stream.flow.sent > 0)
         };

@@ -18,9 +18,9 @@ const FEW_BUSY: usize = 4;
 
 /// A socket that has received so many bytes while its kernel sent none receives a stream ...
 pub(super) const STREAM_BYTES: u64 = if cfg!(feature = "simulation") { 64 } else { 1 << 20 };
-/// ... and rests so long when nothing is there: each attempt takes the system's lock away from the
+/// ... and backs off so long when nothing is there: each attempt takes the system's lock away from the
 /// sender, and what comes meanwhile is received in one go.
-pub(super) const STREAM_REST_NS: u64 = 20_000;
+pub(super) const STREAM_BACK_OFF_NS: u64 = 20_000;
 
 /// Bytes that a socket may move in each direction in a turn: its budget, so that one with large rings
 /// does not hold up the others of its thread.
@@ -47,7 +47,7 @@ impl Shard {
             self.schedule.poll_busily(entry, BUSY_TURNS);
         }
         // Writable, perhaps: what waits can go.
-        self.pump_send(handle.place() as usize);
+        self.pump_send(handle.slot() as usize);
     }
 
     /// Tries a socket in the next turn without asking epoll.
@@ -91,7 +91,7 @@ impl Shard {
                 self.tell_of_sending(slot);
             }
             // What the other end has said of bytes that this kernel had not told of makes sense now.
-            if p2p && self.receive_at(slot) == Turn::Moved {
+            if p2p && self.receive_at(slot) == Turn::Progress {
                 self.tell_of_receiving(slot);
             }
             self.pump_send(slot);
@@ -133,18 +133,18 @@ impl Shard {
                 self.schedule.write_soon(entry);
                 false
             }
-            Role::Listener(_) => self.accept_at(slot, io) == Turn::Moved,
+            Role::Listener(_) => self.accept_at(slot, io) == Turn::Progress,
             _ => {
                 let turn = self.receive_at(slot);
                 if turn == Turn::Full {
                     self.await_head(slot);
                     return true;
                 }
-                if turn == Turn::Moved {
+                if turn == Turn::Progress {
                     self.tell_of_receiving(slot);
                 }
                 self.poll_busily(handle);
-                turn == Turn::Moved
+                turn == Turn::Progress
             }
         }
     }
@@ -163,8 +163,8 @@ impl Shard {
         let Some(entry) = self.table.get_mut(slot) else { return };
         if limited {
             self.send_at(slot);
-            self.receive_as_heard(slot);
-            return self.look_whether_done(slot);
+            self.receive_after_progress(slot);
+            return self.check_done(slot);
         }
         if entry.marks.sending {
             // It has had its budget, and its turn comes.
@@ -172,31 +172,31 @@ impl Shard {
         }
         // What moves by itself takes none of the thread's time.
         let mut left = if entry.places_bytes() { u64::MAX } else { BUDGET_BYTES };
-        let mut moved = false;
+        let mut progressed = false;
         loop {
             let before = entry.channel.send.ours;
-            if entry.pump_send(&self.context, left) != Turn::Moved {
+            if entry.pump_send(&self.context, left) != Turn::Progress {
                 if entry.channel.unsent() > 0 {
                     self.schedule.off_epoll.push(entry.handle);
                 }
                 break;
             }
-            moved = true;
+            progressed = true;
             left -= entry.channel.send.ours - before;
             if left == 0 {
                 self.schedule.send_later(entry);
                 break;
             }
         }
-        if moved {
+        if progressed {
             self.tell_of_sending(slot);
         }
-        self.receive_as_heard(slot);
-        self.look_whether_done(slot);
+        self.receive_after_progress(slot);
+        self.check_done(slot);
     }
 
     /// A closed socket that has sent all is looked at.
-    pub(super) fn look_whether_done(&mut self, slot: usize) {
+    pub(super) fn check_done(&mut self, slot: usize) {
         if let Some(entry) = self.table.get_mut(slot)
             && entry.channel.send_ended
             && entry.is_closing()
@@ -219,13 +219,13 @@ impl Shard {
             entry.marks.sending = false;
             self.schedule.visits += 1;
             worked = true;
-            self.pump_send(handle.place() as usize);
+            self.pump_send(handle.slot() as usize);
         }
         worked
     }
 
     /// It may have heard of bytes that came while it was sending, where they move by themselves.
-    pub(super) fn receive_as_heard(&mut self, slot: usize) {
+    pub(super) fn receive_after_progress(&mut self, slot: usize) {
         if let Some(entry) = self.table.get_mut(slot)
             && entry.places_bytes()
         {
@@ -275,25 +275,27 @@ impl Shard {
                 self.schedule.busy.swap_remove(at);
                 continue;
             }
-            let slot = handle.place() as usize;
+            let slot = handle.slot() as usize;
             self.schedule.visits += 1;
             let turn = self.try_slot(slot, now_ns, io);
-            worked |= turn == Turn::Moved;
+            worked |= turn == Turn::Progress;
             let Some(entry) = self.table.get_mut(slot) else { continue };
             let turns = &mut entry.marks.busy_turns;
             match turn {
-                Turn::Moved => *turns = BUSY_TURNS,
+                Turn::Progress => *turns = BUSY_TURNS,
                 Turn::Full => *turns = 0,
                 // The last attempt found nothing, so whatever comes is a new edge.
                 Turn::Idle if !few => *turns = 0,
                 Turn::Idle => *turns = turns.saturating_sub(1),
-                Turn::Rests if planted(Bug::RestTakenForIdle) => *turns = turns.saturating_sub(1),
+                Turn::BackOff if planted(Bug::BackOffTakenForIdle) => {
+                    *turns = turns.saturating_sub(1)
+                }
                 // There may have been an edge since the last attempt.
-                Turn::Rests => {}
+                Turn::BackOff => {}
                 // The queue brings it back.
                 Turn::Throttled => *turns = 0,
             }
-            if turn == Turn::Moved && few {
+            if turn == Turn::Progress && few {
                 entry.leave_epoll(io);
             }
             if entry.marks.busy_turns > 0 {
@@ -323,20 +325,20 @@ impl Shard {
                 self.try_connected(handle);
                 let open = self.table.find(handle).is_some_and(|entry| entry.is_open());
                 // What the peer has said first may have been heard of, and makes no edge any more.
-                if open { Turn::Moved } else { Turn::Idle }
+                if open { Turn::Progress } else { Turn::Idle }
             }
             Phase::Open => {
-                if entry.stream().is_some_and(|stream| now_ns < stream.rests_until_ns) {
-                    return Turn::Rests;
+                if entry.stream().is_some_and(|stream| now_ns < stream.back_off_until_ns) {
+                    return Turn::BackOff;
                 }
                 let turn = self.receive_at(slot);
                 if turn == Turn::Idle
                     && let Some(stream) = self.table.get_mut(slot).and_then(|it| it.stream_mut())
                     && stream.one_way >= STREAM_BYTES
                 {
-                    stream.rests_until_ns = now_ns + STREAM_REST_NS;
+                    stream.back_off_until_ns = now_ns + STREAM_BACK_OFF_NS;
                 }
-                if turn == Turn::Moved {
+                if turn == Turn::Progress {
                     self.tell_of_receiving(slot);
                 }
                 turn
@@ -348,14 +350,14 @@ impl Shard {
     /// Accepts at a listener, and has it wait for what has to come before there is more.
     pub(super) fn accept_at(&mut self, slot: usize, io: &mut dyn Readiness) -> Turn {
         // Out of the table, since new sockets go into it.
-        let Some(mut listener) = self.table.take(slot) else { return Turn::Idle };
+        let Some(mut listener) = self.table.remove(slot) else { return Turn::Idle };
         let (mut connections, mut then) = (0, Then::Again);
         for _ in 0..ACCEPTS {
             match listener.accept_next(&self.context) {
                 Ok(made) => {
                     let handle = made.handle;
                     // Its shard has it before a kernel can.
-                    self.place(made, io);
+                    self.hand_over(made, io);
                     listener.push_handle(&self.context, handle);
                     connections += 1;
                 }
@@ -374,7 +376,7 @@ impl Shard {
         }
         self.announce(slot, connections);
         let more = matches!(then, Then::Again | Then::Peers);
-        if connections > 0 && more { Turn::Moved } else { Turn::Idle }
+        if connections > 0 && more { Turn::Progress } else { Turn::Idle }
     }
 
     /// Looks at those sockets whose time has come.
@@ -391,7 +393,7 @@ impl Shard {
             worked = true;
             match &mut entry.role {
                 Role::Listener(_) => {
-                    self.accept_at(handle.place() as usize, io);
+                    self.accept_at(handle.slot() as usize, io);
                 }
                 Role::Stream(stream) => {
                     let retry = stream.retry.take_if(|retry| retry.0 <= now_ns);

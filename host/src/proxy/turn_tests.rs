@@ -9,9 +9,9 @@ use super::entry::Owner;
 use super::rounds::{Next, Rounds};
 use super::shard::Shard;
 use super::stream::OFTEN;
-use super::tests::{BASE, Bench, NoEpoll, RING, write};
+use super::tests::{BASE, Harness, NoEpoll, RING, write};
 use super::thread::Control;
-use super::turn::{STREAM_BYTES, STREAM_REST_NS};
+use super::turn::{STREAM_BACK_OFF_NS, STREAM_BYTES};
 use crate::settings::policy::Policy;
 
 /// A shard with one connection that has received `one_way` bytes, and its peer.
@@ -21,7 +21,7 @@ fn shard(one_way: u64, io: &mut NoEpoll) -> (Shard, UnixStream, Handle) {
 
 /// The same under a policy.
 fn shard_with(policy: Policy, one_way: u64, io: &mut NoEpoll) -> (Shard, UnixStream, Handle) {
-    let Bench { mut shard, mut connection, peer } = Bench::under(policy);
+    let Harness { mut shard, mut connection, peer } = Harness::under(policy);
     connection.stream_mut().expect("a stream").one_way = one_way;
     let handle = connection.handle;
     shard.adopt(connection, io);
@@ -29,21 +29,21 @@ fn shard_with(policy: Policy, one_way: u64, io: &mut NoEpoll) -> (Shard, UnixStr
 }
 
 #[test]
-fn bytes_that_come_while_a_socket_rests_are_received_afterwards() {
+fn bytes_that_come_while_a_socket_backs_off_are_received_afterwards() {
     let mut io = NoEpoll::default();
     let (mut shard, mut peer, handle) = shard(STREAM_BYTES, &mut io);
     let received = |shard: &Shard| shard.context.counters.received_bytes.get();
     for round in 0..3 {
-        let begin = round * 2 * STREAM_REST_NS;
-        // Nothing is there, so the socket rests.
+        let begin = round * 2 * STREAM_BACK_OFF_NS;
+        // Nothing is there, so the socket backs off.
         shard.turn(begin, &mut io);
         write(&mut peer, &[1; 10]);
         shard.ready(handle.0);
         for _ in 0..1000 {
-            shard.turn(begin + STREAM_REST_NS / 2, &mut io);
+            shard.turn(begin + STREAM_BACK_OFF_NS / 2, &mut io);
         }
-        assert_eq!(received(&shard), 10 * round, "it rests");
-        shard.turn(begin + STREAM_REST_NS, &mut io);
+        assert_eq!(received(&shard), 10 * round, "it backs off");
+        shard.turn(begin + STREAM_BACK_OFF_NS, &mut io);
         assert_eq!(received(&shard), 10 * (round + 1));
     }
 }

@@ -73,7 +73,7 @@ impl Shard {
             entry.watchers.remove(poller);
         }
         if let Role::Listener(_) = entry.role {
-            self.announce(listener.place() as usize, connections);
+            self.announce(listener.slot() as usize, connections);
         }
     }
 
@@ -104,7 +104,7 @@ impl Shard {
     /// A poller begins to watch a socket, or to watch it otherwise.
     pub(super) fn begin_watch(&mut self, socket: Handle, watch: Watch) {
         let Some(entry) = self.table.find(socket) else { return };
-        let slot = socket.place() as usize;
+        let slot = socket.slot() as usize;
         let listens = matches!(entry.role, Role::Listener(_));
         // A stream has one watcher, and the one before would keep it in its table for ever. Where it
         // is the same poller, an event that is in the ring has the old token; all it told of follows
@@ -121,8 +121,8 @@ impl Shard {
         entry.watchers.add(watch);
         if !listens {
             self.watch_p2p(socket);
-            let told = self.table.get(slot).filter(|_| !planted(Bug::ReadyNotTold));
-            let ready = told.map_or(0, |entry| entry.readiness());
+            let reported = self.table.get(slot).filter(|_| !planted(Bug::ReadyNotReported));
+            let ready = reported.map_or(0, |entry| entry.readiness());
             return self.tell_watchers(slot, ready);
         }
         entry.load_head(&self.context);

@@ -14,11 +14,11 @@ pub(crate) struct Config {
     pub(crate) unaccepted: u32,
     /// Slots that are for kernels' own sockets.
     pub(crate) reserved: u32,
-    pub(crate) patience_ns: u64,
-    pub(crate) silence_ns: u64,
+    pub(crate) timeout_ns: u64,
+    pub(crate) heartbeat_timeout_ns: u64,
     pub(crate) linger_ns: u64,
     pub(crate) shutdown_ns: u64,
     pub(crate) spin_ns: u64,
-    pub(crate) nap_ns: u64,
-    pub(crate) rest_ns: u64,
+    pub(crate) idle_sleep_ns: u64,
+    pub(crate) longest_sleep_ns: u64,
 }

@@ -50,7 +50,7 @@ impl Limits {
 
     /// How many of `want` bytes may be moved now, by a socket of that proxy thread that has
     /// `flying` in flight.
-    pub(crate) fn take(
+    pub(crate) fn acquire(
         &self,
         thread: usize,
         direction: Direction,
@@ -59,21 +59,21 @@ impl Limits {
     ) -> Grant {
         let fly = match self.quota(direction) {
             None => want,
-            Some(quota) => match quota.take_some(want) {
+            Some(quota) => match quota.acquire_some(want) {
                 0 if flying == 0 => quota.lift(want.min(ALLOWANCE)),
                 0 => return Grant::NotThisOne,
                 some => some,
             },
         };
-        let granted = self.rate.as_ref().map_or(fly, |rate| rate.lock().take(thread, fly));
+        let granted = self.rate.as_ref().map_or(fly, |rate| rate.lock().acquire(thread, fly));
         self.land(direction, fly - granted);
         if granted == 0 { Grant::Nobody } else { Grant::Bytes(granted) }
     }
 
     /// So many bytes that were granted have not moved.
-    pub(crate) fn give(&self, direction: Direction, unused: u64) {
+    pub(crate) fn release(&self, direction: Direction, unused: u64) {
         if let Some(rate) = &self.rate {
-            rate.lock().give(unused);
+            rate.lock().release(unused);
         }
         self.land(direction, unused);
     }
@@ -81,7 +81,7 @@ impl Limits {
     /// So many bytes are no longer in flight.
     pub(crate) fn land(&self, direction: Direction, bytes: u64) {
         if let Some(quota) = self.quota(direction) {
-            quota.give(bytes);
+            quota.release(bytes);
         }
     }
 
@@ -93,14 +93,14 @@ impl Limits {
     }
 
     /// One more socket of a kernel; whether it may have it.
-    pub(crate) fn take_socket(&self) -> bool {
-        self.sockets.as_ref().is_none_or(Quota::take_one)
+    pub(crate) fn acquire_socket(&self) -> bool {
+        self.sockets.as_ref().is_none_or(Quota::acquire_one)
     }
 
     /// One socket less.
-    pub(crate) fn give_socket(&self) {
+    pub(crate) fn release_socket(&self) {
         if let Some(quota) = &self.sockets {
-            quota.give(1);
+            quota.release(1);
         }
     }
 }
@@ -141,13 +141,13 @@ impl Quota {
         Self { limit, used: AtomicU64::new(0) }
     }
 
-    fn take_one(&self) -> bool {
+    fn acquire_one(&self) -> bool {
         let taken = |used: u64| (used < self.limit).then_some(used + 1);
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).is_ok()
     }
 
     /// As many as there are; none if those are few and more are wanted.
-    fn take_some(&self, want: u64) -> u64 {
+    fn acquire_some(&self, want: u64) -> u64 {
         let mut granted = 0;
         let taken = |used: u64| {
             let left = self.limit.saturating_sub(used);
@@ -166,7 +166,7 @@ impl Quota {
         number
     }
 
-    fn give(&self, number: u64) {
+    fn release(&self, number: u64) {
         // Never below zero, whatever was counted.
         let given = |used: u64| Some(used.saturating_sub(number));
         let _ = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, given);
@@ -249,7 +249,7 @@ impl Bucket {
         }
     }
 
-    fn take(&mut self, thread: usize, want: u64) -> u64 {
+    fn acquire(&mut self, thread: usize, want: u64) -> u64 {
         let share = want.min(self.burst / SHARE);
         let ahead = self.waiting.iter().take_while(|other| **other != thread).count();
         // Tokens pile up when those ahead do not come for them: they hang, and lose their turn.
@@ -262,7 +262,7 @@ impl Bucket {
         share
     }
 
-    fn give(&mut self, unused: u64) {
+    fn release(&mut self, unused: u64) {
         self.tokens = (self.tokens + unused).min(self.burst);
     }
 }
@@ -284,7 +284,7 @@ mod tests {
             while now < 1007 * MS {
                 now += step_ns;
                 bucket.refill(now);
-                moved += bucket.take(0, 1 << 20);
+                moved += bucket.acquire(0, 1 << 20);
             }
             let most = rate + bucket.burst;
             assert!((rate - rate / 100..=most).contains(&moved), "{rate}: {moved}");
@@ -296,15 +296,15 @@ mod tests {
         let mut bucket = Bucket::new(1_000_000);
         bucket.refill(10_000 * MS);
         assert_eq!(bucket.tokens, 50_000);
-        assert_eq!(bucket.take(0, 1_000_000), 12_500, "a share");
-        assert_eq!(bucket.take(0, 10), 10);
-        bucket.give(10);
+        assert_eq!(bucket.acquire(0, 1_000_000), 12_500, "a share");
+        assert_eq!(bucket.acquire(0, 10), 10);
+        bucket.release(10);
         // Another thread's clock is behind: nothing is earned twice.
         bucket.refill(9_999 * MS);
         assert_eq!(bucket.tokens, 37_500);
         bucket.refill(10_001 * MS);
         assert_eq!(bucket.tokens, 38_500);
-        bucket.give(1 << 40);
+        bucket.release(1 << 40);
         assert_eq!(bucket.tokens, 50_000);
     }
 
@@ -315,7 +315,7 @@ mod tests {
             in_flight: Some(InFlight::new(1000)),
             rate: Some(Rate::new(20_480)),
         };
-        let take = |limits: &Limits, want| match limits.take(0, Direction::Send, want, 1) {
+        let take = |limits: &Limits, want| match limits.acquire(0, Direction::Send, want, 1) {
             Grant::Bytes(bytes) => bytes,
             Grant::NotThisOne | Grant::Nobody => 0,
         };
@@ -323,7 +323,7 @@ mod tests {
         assert!(limits.slow() && !Limits::default().slow());
         // The rate's share is 256 of 1024 bytes.
         assert_eq!(take(&limits, 900), 256);
-        limits.give(Direction::Send, 56);
+        limits.release(Direction::Send, 56);
         assert_eq!([256; 3].map(|want| take(&limits, want)), [256; 3]);
         assert_eq!(flying(), Some(968));
         assert_eq!(take(&limits, 256), 0, "32 are few");
@@ -334,17 +334,17 @@ mod tests {
         assert_eq!(flying(), Some(0));
         let copy = limits.clone();
         assert_eq!(take(&copy, 256), 256, "a copy counts by itself");
-        assert!(limits.take_socket() && limits.take_socket() && !limits.take_socket());
-        limits.give_socket();
-        assert!(limits.take_socket());
-        assert!(Limits::default().take_socket());
+        assert!(limits.acquire_socket() && limits.acquire_socket() && !limits.acquire_socket());
+        limits.release_socket();
+        assert!(limits.acquire_socket());
+        assert!(Limits::default().acquire_socket());
     }
 
     #[test]
     fn limits_of_nothing_and_of_everything() {
         let nothing = Limits { in_flight: Some(InFlight::new(0)), ..Limits::default() };
-        assert_eq!(nothing.take(0, Direction::Receive, 100, 1), Grant::NotThisOne);
-        let little = nothing.take(0, Direction::Receive, 5000, 0);
+        assert_eq!(nothing.acquire(0, Direction::Receive, 100, 1), Grant::NotThisOne);
+        let little = nothing.acquire(0, Direction::Receive, 5000, 0);
         assert_eq!(little, Grant::Bytes(ALLOWANCE), "nobody is starved");
         let everything = Limits {
             rate: Some(Rate::new(u64::MAX)),
@@ -352,19 +352,19 @@ mod tests {
             ..Limits::default()
         };
         everything.refill(u64::MAX, 0, false);
-        assert_eq!(everything.take(0, Direction::Send, 1 << 30, 0), Grant::Bytes(1 << 30));
+        assert_eq!(everything.acquire(0, Direction::Send, 1 << 30, 0), Grant::Bytes(1 << 30));
         let stopped = Limits { rate: Some(Rate::new(0)), ..Limits::default() };
         stopped.refill(u64::MAX, 0, false);
-        while stopped.take(0, Direction::Send, 256, 0) != Grant::Nobody {}
+        while stopped.acquire(0, Direction::Send, 256, 0) != Grant::Nobody {}
         stopped.refill(u64::MAX, 0, true);
-        assert_eq!(stopped.take(0, Direction::Send, 1024, 0), Grant::Nobody);
+        assert_eq!(stopped.acquire(0, Direction::Send, 1024, 0), Grant::Nobody);
     }
 
     /// Threads that each want so many bytes whenever they ask, every 10 us; for a second, after the
     /// first burst is gone. Bytes granted to each, and the longest time each went without.
     fn compete(wants: &[u64], hangs: Option<usize>) -> Vec<(u64, u64)> {
         let limits = Limits { rate: Some(Rate::new(1_000_000)), ..Limits::default() };
-        while limits.take(0, Direction::Send, 1, 0) != Grant::Nobody {}
+        while limits.acquire(0, Direction::Send, 1, 0) != Grant::Nobody {}
         let mut waits = vec![false; wants.len()];
         let mut seen = vec![(0, 0, 0); wants.len()];
         for now in (0..1000 * MS).step_by(10_000) {
@@ -374,7 +374,7 @@ mod tests {
                 }
                 limits.refill(now, thread, waits[thread]);
                 let (moved, last, longest) = &mut seen[thread];
-                let grant = limits.take(thread, Direction::Send, *want, 0);
+                let grant = limits.acquire(thread, Direction::Send, *want, 0);
                 waits[thread] = grant == Grant::Nobody;
                 if let Grant::Bytes(bytes) = grant {
                     *moved += bytes;

@@ -10,7 +10,7 @@ use super::exchange::{EDGE_BYTES, Ending, Receives, Round, Script, Sends};
 use super::kernels::{self, GROUP_BYTES, Grouping, Plan, SHARED_BYTES, Work};
 use super::peers::{Peer, Role};
 use super::program::BACKLOG;
-use super::scene::{Kernel, MOST_PEERS, PATIENCE_NS, Scene};
+use super::scene::{Kernel, MOST_PEERS, Scene, TIMEOUT_NS};
 use super::workers::WAIT_NS;
 use crate::gpu::LaunchSpec;
 
@@ -121,7 +121,7 @@ impl Scene {
             1 | 2 => [Work::Serve { listener }, Work::Share { port, total: total.min(600) }],
             _ => {
                 let script = Arc::new(self.script(shapes));
-                self.trace.say(self.now.get(), 0, format!("{script:?}"));
+                self.trace.log(self.now.get(), 0, format!("{script:?}"));
                 let streams = 1 + self.draw.below(3);
                 let asks = Work::Exchange { port, script: Arc::clone(&script), streams };
                 [Work::Answer { listener, script }, asks]
@@ -219,8 +219,8 @@ impl Scene {
         };
         let plan = Plan {
             net: self.shared.memory.device_net(slot, self.kernels.len() as u64 + 1),
-            patience_ns: PATIENCE_NS,
-            accept_ns: if matches!(work, Work::Duty { .. }) { WAIT_NS } else { ACCEPT_NS },
+            timeout_ns: TIMEOUT_NS,
+            accept_ns: if matches!(work, Work::Job { .. }) { WAIT_NS } else { ACCEPT_NS },
             work,
             grouping,
             common: Arc::default(),
@@ -234,7 +234,7 @@ impl Scene {
         };
         let shape = format!("{blocks} blocks of {threads} threads, calls by {grouping:?}");
         let number = self.kernels.len();
-        self.trace.say(self.now.get(), 0, format!("launch {number} in slot {slot}: {shape}"));
+        self.trace.log(self.now.get(), 0, format!("launch {number} in slot {slot}: {shape}"));
         let spec = LaunchSpec {
             module: "simulation",
             kernel: "scene",
@@ -254,10 +254,19 @@ impl Scene {
         self.shared.launches.set(slot, true);
         self.control.running.fetch_add(1, Ordering::AcqRel);
         let stalled = Vec::new();
-        let (told, died, over) = (false, false, false);
-        self.kernels.push(Kernel { stage, stalled, first_actor, slot, calls, told, died, over });
-        for inbox in &self.shared.inboxes {
-            inbox.wake();
+        let (reported, died, over) = (false, false, false);
+        self.kernels.push(Kernel {
+            stage,
+            stalled,
+            first_actor,
+            slot,
+            calls,
+            reported,
+            died,
+            over,
+        });
+        for queue in &self.shared.queues {
+            queue.wake();
         }
         Ok(())
     }
@@ -269,6 +278,6 @@ fn calls_kernels(work: &Work) -> bool {
         Work::Ask { port, .. } | Work::Share { port, .. } | Work::Exchange { port, .. } => {
             *port == KERNELS_PORT
         }
-        Work::Serve { .. } | Work::Answer { .. } | Work::Duty { .. } => false,
+        Work::Serve { .. } | Work::Answer { .. } | Work::Job { .. } => false,
     }
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use gpunet_device::abi::errno::Errno;
 
+use super::log;
 use super::network::{CONTROL, Endpoint, Network, current};
-use super::say;
 
 /// Messages that wait at one end, as the system's sockets of this kind have them.
 const QUEUE: usize = 10;
@@ -34,7 +34,7 @@ pub(crate) fn is_simulated() -> bool {
 pub(crate) fn send(channel: BorrowedFd<'_>, message: &[u8]) -> Option<Result<(), Errno>> {
     let (network, id) = named(channel)?;
     let sent = network.send_message(id, message);
-    say(format!("channel {id} sends {}: {sent:?}", kind(message)));
+    log(format!("channel {id} sends {}: {sent:?}", kind(message)));
     Some(sent)
 }
 
@@ -49,7 +49,7 @@ fn kind(message: &[u8]) -> String {
 pub(crate) fn receive(channel: BorrowedFd<'_>, into: &mut [u8]) -> Option<Result<usize, Errno>> {
     let (network, id) = named(channel)?;
     Some(network.receive_message(id).map(|message| {
-        say(format!("channel {id} receives {}", kind(&message)));
+        log(format!("channel {id} receives {}", kind(&message)));
         into[..message.len()].copy_from_slice(&message);
         message.len()
     }))
@@ -167,12 +167,12 @@ impl Network {
         if gone || self.with(peer, |peer| peer.closed) {
             return Err(Errno::EPIPE);
         }
-        let full = self.with(peer, |peer| peer.inbox.len() >= QUEUE);
+        let full = self.with(peer, |peer| peer.arriving.len() >= QUEUE);
         if full {
             self.with(id, |end| end.wants_room = true);
             return Err(Errno::EAGAIN);
         }
-        self.put(id, message);
+        self.deliver(id, message);
         Ok(())
     }
 
@@ -181,14 +181,14 @@ impl Network {
         let now = self.now();
         let has_come = |at: Option<u64>| at.is_some_and(|at| at <= now);
         let (message, peer) = self.with(id, |end| {
-            let first = end.inbox.front().map(|(at, _)| *at);
-            let message = if has_come(first) { end.inbox.pop_front() } else { None };
+            let first = end.arriving.front().map(|(at, _)| *at);
+            let message = if has_come(first) { end.arriving.pop_front() } else { None };
             (message, end.peer)
         });
         let Some((_, message)) = message else {
             return self.with(id, |end| match () {
                 () if has_come(end.reset_at) => Err(Errno::ECONNRESET),
-                () if end.inbox.is_empty() && has_come(end.end_at) => Ok(Vec::new()),
+                () if end.arriving.is_empty() && has_come(end.end_at) => Ok(Vec::new()),
                 () => Err(Errno::EAGAIN),
             });
         };
@@ -197,7 +197,7 @@ impl Network {
         {
             self.edge(peer, self.later());
         }
-        self.moved();
+        self.progressed();
         Ok(message)
     }
 
@@ -216,6 +216,6 @@ impl Network {
                 end.edges.push(at);
             });
         }
-        self.moved();
+        self.progressed();
     }
 }

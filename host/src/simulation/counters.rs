@@ -3,7 +3,7 @@
 
 use gpunet_device::Handle;
 use gpunet_device::abi::bits::RecordState;
-use gpunet_device::abi::card::{CARD_WORDS, Card};
+use gpunet_device::abi::descriptor::{DESCRIPTOR_WORDS, SocketDescriptor};
 use gpunet_device::abi::layout::{HEAD_AT, Layout, RECORD_STATE, TAIL_AT};
 
 use super::memory::SharedMemory;
@@ -15,8 +15,8 @@ pub(super) struct Counter {
     mask: u64,
     /// Those in which two values differ that are not compared: of different p2p streams.
     apart: u64,
-    /// The word that is 0 while the place has no socket, and the counter may begin anew.
-    pub(super) card: Option<usize>,
+    /// The word that is 0 while the slot has no socket, and the counter may begin anew.
+    pub(super) descriptor: Option<usize>,
 }
 
 impl Counter {
@@ -28,26 +28,27 @@ impl Counter {
 
 impl SharedMemory {
     /// Says which words only grow: those of the GPU always, those of the proxy as long as a
-    /// place has the same socket.
+    /// slot has the same socket.
     pub(crate) fn set_counters(
         &mut self,
         layout: &Layout,
-        [gpu_words, cpu_words, local]: [usize; 3],
+        [gpu_control, host_control, records]: [usize; 3],
     ) {
         // Without their flags; and those of p2p streams begin with a number.
         let (mask, apart) = (!7, 15 << 60);
         let counters = self.counters.get_mut();
         for socket in 0..layout.sockets() {
             for word in [layout.send_tail(socket), layout.receive_head(socket)] {
-                counters.insert(gpu_words + 8 * word, Counter { mask, apart, card: None });
+                counters.insert(gpu_control + 8 * word, Counter { mask, apart, descriptor: None });
             }
-            let card = Some(cpu_words + 8 * layout.card(socket));
-            let (shard, place) = (socket as u32 / layout.places, socket as u32 % layout.places);
-            self.cards.insert(cpu_words + 8 * layout.card(socket), (shard, place));
-            let state = layout.local(socket) + RECORD_STATE;
-            self.records.insert(local + 8 * state, (shard, place));
+            let descriptor = Some(host_control + 8 * layout.descriptor(socket));
+            let (shard, slot) =
+                (socket as u32 / layout.socket_slots, socket as u32 % layout.socket_slots);
+            self.descriptors.insert(host_control + 8 * layout.descriptor(socket), (shard, slot));
+            let state = layout.record(socket) + RECORD_STATE;
+            self.records.insert(records + 8 * state, (shard, slot));
             for word in [layout.inbox(socket) + TAIL_AT, layout.inbox(socket) + HEAD_AT] {
-                counters.insert(cpu_words + 8 * word, Counter { mask, apart: 0, card });
+                counters.insert(host_control + 8 * word, Counter { mask, apart: 0, descriptor });
             }
         }
     }
@@ -55,7 +56,7 @@ impl SharedMemory {
     /// The two counters of an inbox in an arena only grow, from what stands there now.
     pub(crate) fn new_inbox(&self, inbox: usize) {
         self.trace.add_inbox(inbox);
-        let counter = Counter { mask: !7, apart: !0 << 36, card: None };
+        let counter = Counter { mask: !7, apart: !0 << 36, descriptor: None };
         let counters = &mut *self.counters.borrow_mut();
         for word in [inbox + 8 * TAIL_AT, inbox + 8 * HEAD_AT] {
             counters.insert(word, counter);
@@ -73,26 +74,26 @@ impl SharedMemory {
 
     /// A word was stored; where it closes a record, which only the host does by a store, calls that begin
     /// now find that first.
-    pub(super) fn look_at_record(&self, at: usize, value: u64) {
-        let Some((shard, place)) = self.records.get(&at).copied() else { return };
-        let handle = Handle::new(shard, place, RecordState(value).generation());
+    pub(super) fn check_record(&self, at: usize, value: u64) {
+        let Some((shard, slot)) = self.records.get(&at).copied() else { return };
+        let handle = Handle::new(shard, slot, RecordState(value).generation());
         self.reuse.borrow_mut().closed(handle);
     }
 
     /// A word was stored; where it completes a descriptor, what that names is its socket's now. 0 withdraws
     /// it.
-    pub(super) fn look_at_card(&self, at: usize, value: u64) {
-        let Some((shard, place)) = self.cards.get(&at).copied() else { return };
-        let mut words = [0; CARD_WORDS];
+    pub(super) fn check_descriptor(&self, at: usize, value: u64) {
+        let Some((shard, slot)) = self.descriptors.get(&at).copied() else { return };
+        let mut words = [0; DESCRIPTOR_WORDS];
         for (index, word) in words.iter_mut().enumerate() {
             *word = self.history(at + 8 * index, |h| h.last().map_or(0, |last| last.value));
         }
         words[0] = value;
-        if let Some(card) = Card::from_words(&words) {
-            let handle = Handle::new(shard, place, card.generation);
-            self.reuse.borrow_mut().published(handle, &card);
+        if let Some(descriptor) = SocketDescriptor::from_words(&words) {
+            let handle = Handle::new(shard, slot, descriptor.generation);
+            self.reuse.borrow_mut().published(handle, &descriptor);
         } else if value == 0 {
-            self.reuse.borrow_mut().withdrawn(shard, place);
+            self.reuse.borrow_mut().withdrawn(shard, slot);
         }
     }
 }

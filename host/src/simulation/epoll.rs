@@ -84,7 +84,7 @@ impl Readiness for SimulatedEpoll {
 }
 
 impl Outside for SimulatedEpoll {
-    fn look(&mut self, shard: &mut Shard) -> bool {
+    fn poll(&mut self, shard: &mut Shard) -> bool {
         let keys = self.keys();
         for key in &keys {
             shard.ready(*key);

@@ -9,7 +9,7 @@ use gpunet_device::calls::{MSG_DONTWAIT, MSG_PEEK, POLLIN, POLLOUT, PollFd};
 use gpunet_device::poller::{Event, Poller};
 use gpunet_device::{Group, On, SharedBuf, SocketAddr, Stream, calls, simulation};
 
-use super::kernels::{Grouping, Plan, close, told_by_leader};
+use super::kernels::{Grouping, Plan, broadcast_by_leader, close};
 use super::peers::pattern;
 
 /// How a message is sent.
@@ -116,7 +116,7 @@ impl<'p, G: Group> End<'p, G> {
     fn wait(&self) -> Result<(), Errno> {
         let events = self.beside().cast::<Event>();
         let Some(poller) = &self.poller else { return self.poll(POLLIN | POLLOUT) };
-        let wait = || poller.wait(events, self.plan.patience_ns);
+        let wait = || poller.wait(events, self.plan.timeout_ns);
         self.plan.timed(self.on, "wait", wait).map(|_| ())
     }
 
@@ -130,7 +130,7 @@ impl<'p, G: Group> End<'p, G> {
             entries.set(0, entry);
         }
         group.barrier();
-        let ms = (self.plan.patience_ns / 1_000_000) as i64;
+        let ms = (self.plan.timeout_ns / 1_000_000) as i64;
         let ready = self.plan.timed(self.on, "poll", || calls::gpoll(net, group, entries, ms));
         match Errno::check(ready)? {
             0 => Err(Errno::ETIMEDOUT),
@@ -237,7 +237,7 @@ impl<'p, G: Group> End<'p, G> {
     fn skip(&self, bytes: u64, sends_first: bool) -> Result<(), Errno> {
         let (on, handle) = (self.on, self.stream.handle());
         for sends in [sends_first, !sends_first] {
-            let skipped = told_by_leader(on, || {
+            let skipped = broadcast_by_leader(on, || {
                 let skip = if sends { simulation::skip_send } else { simulation::skip_receive };
                 skip(on.net(), handle, bytes).map_or_else(|errno| errno.0 as u64, |()| 0)
             });

@@ -13,11 +13,11 @@ use gpunet_device::{
     Group, Handle, Listener, Net, On, SharedBuf, SocketAddr, Stream, Thread, Warp, calls, simt,
 };
 
-use super::board::Board;
 use super::exchange::{self, Script};
+use super::open_streams::OpenStreams;
 use super::peers::pattern;
-use super::workers::{self, Duty};
-use super::{say, was_told};
+use super::workers::{self, Job};
+use super::{log, was_notified};
 
 /// Bytes of shared memory that a block needs, and of it a group that shares the block with others.
 pub(crate) const SHARED_BYTES: u32 = 8 << 10;
@@ -49,7 +49,7 @@ pub(crate) struct Common {
 pub(crate) struct Plan {
     pub(crate) net: Net,
     /// How long a call may wait.
-    pub(crate) patience_ns: u64,
+    pub(crate) timeout_ns: u64,
     /// How long an accept may.
     pub(crate) accept_ns: u64,
     pub(crate) work: Work,
@@ -83,7 +83,7 @@ pub(crate) enum Work {
     /// Connect to a port and do the other end, so many times.
     Exchange { port: u16, script: Arc<Script>, streams: u64 },
     /// What a launch does that shares sockets with others.
-    Duty { board: Arc<Board>, duty: Duty },
+    Job { queue: Arc<OpenStreams>, job: Job },
 }
 
 /// What each thread runs.
@@ -105,7 +105,7 @@ fn act<G: Group>(on: On<G>, plan: &Plan) {
         Work::Answer { listener, ref script } => {
             serve(on, plan, listener, |stream| exchange::answer(on, plan, stream, script));
         }
-        Work::Duty { ref board, ref duty } => workers::work(on, plan, board, duty),
+        Work::Job { ref queue, ref job } => workers::work(on, plan, queue, job),
         Work::Exchange { port, ref script, streams } => {
             for stream in 0..streams {
                 let group = u64::from(simt::position().block) * 64 + plan.member() as u64;
@@ -163,14 +163,14 @@ impl Plan {
         let begin = simt::now_ns();
         let leads = on.group().is_leader();
         if leads {
-            say(format!("calls {name}"));
+            log(format!("calls {name}"));
         }
         let result = call();
         let took = simt::now_ns() - begin;
         if leads {
-            say(format!("{name} gives {result:?} after {} us", took / 1000));
+            log(format!("{name} gives {result:?} after {} us", took / 1000));
         }
-        let limit = if name == "accept" { self.accept_ns } else { self.patience_ns };
+        let limit = if name == "accept" { self.accept_ns } else { self.timeout_ns };
         let limit = limit + (limit / 5).max(50_000_000);
         if took > limit {
             self.complain(on, &format!("{name} took {took} ns, its limit is {limit}"));
@@ -217,7 +217,7 @@ fn serve<G: Group>(
             }
             // A kernel may take long between two connections: what it reads moves nothing, and then virtual
             // time passes fast.
-            Err(Errno::ETIMEDOUT) if told_by_leader(on, calling) > 0 => {}
+            Err(Errno::ETIMEDOUT) if broadcast_by_leader(on, calling) > 0 => {}
             Err(Errno::ETIMEDOUT | Errno::EAGAIN | Errno::ECANCELED) => break,
             Err(errno) => {
                 plan.complain(on, &format!("accept gave {errno}"));
@@ -378,7 +378,7 @@ fn ask<G: Group>(on: On<G>, plan: &Plan, port: u16, total: u64, number: u64) -> 
 }
 
 /// What the group's leader says, to all of it.
-pub(super) fn told_by_leader<G: Group>(on: On<G>, f: impl FnOnce() -> u64) -> u64 {
+pub(super) fn broadcast_by_leader<G: Group>(on: On<G>, f: impl FnOnce() -> u64) -> u64 {
     let word = if on.group().is_leader() { f() } else { 0 };
     on.group().broadcast([word])[0]
 }
@@ -398,18 +398,18 @@ fn share<G: Group>(on: On<G>, plan: &Plan, port: u16, total: u64) -> Result<(), 
     }
     // Counted on the one that connects.
     let handle = loop {
-        match told_by_leader(on, || common.handle.load(Ordering::Relaxed)) {
+        match broadcast_by_leader(on, || common.handle.load(Ordering::Relaxed)) {
             0 => simt::pause(),
             FAILED => return Ok(()),
             handle => break Handle(handle),
         }
     };
-    was_told();
+    was_notified();
     let stream = Stream::from_handle(on, handle);
     let outcome = share_stream(on, plan, &stream, total, mine, blocks);
     let handle = stream.into_handle();
-    if told_by_leader(on, || common.receiving.fetch_add(1, Ordering::Relaxed)) + 1 == blocks {
-        was_told();
+    if broadcast_by_leader(on, || common.receiving.fetch_add(1, Ordering::Relaxed)) + 1 == blocks {
+        was_notified();
         close(on, plan, Stream::from_handle(on, handle));
         let read = |counts: &[AtomicU64; 4]| counts.each_ref().map(|c| c.load(Ordering::Relaxed));
         let (sent, received) = (read(&common.sent), read(&common.received));
@@ -448,8 +448,8 @@ fn share_stream<G: Group>(
     if leads {
         common.sent[mine].fetch_add(total, Ordering::Relaxed);
     }
-    if told_by_leader(on, || common.sending.fetch_add(1, Ordering::Relaxed)) + 1 == blocks {
-        was_told();
+    if broadcast_by_leader(on, || common.sending.fetch_add(1, Ordering::Relaxed)) + 1 == blocks {
+        was_notified();
         plan.timed(on, "shutdown", || stream.shutdown(1))?;
     }
     loop {
@@ -484,7 +484,7 @@ fn receive_alone<G: Group>(on: On<G>, plan: &Plan, stream: &Stream<G>) -> (Share
         }
         _ => 0,
     };
-    // Nothing there, or the side is taken.
+    // Nothing there, or the direction is taken.
     let idle = [Errno::EAGAIN, Errno::EBUSY].map(|errno| i64::from(-errno.0));
     if got < 0 && !idle.contains(&got) && !plan.excused && thread == 0 {
         plan.complain(on, &format!("a part of a block that receives got {got}"));

@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use gpunet_device::planted::Bug;
-use gpunet_device::simulation::{Bench, Fence};
+use gpunet_device::simulation::{Fence, Harness};
 
 use super::Now;
 use super::counters::Counter;
@@ -27,7 +27,7 @@ use super::reuse::Reuse;
 use super::trace::{Entry, Trace};
 use crate::gpu::SplitMix;
 
-/// What a switch at an access needs: the bench decides who goes on.
+/// What a switch at an access needs: the harness decides who goes on.
 pub(crate) trait Switch {
     /// Lets others run.
     fn switch(&self, actor: usize);
@@ -56,7 +56,7 @@ pub(crate) struct SharedMemory {
     quiet: Cell<bool>,
     pub(super) counters: RefCell<ByAddress<usize, Counter>>,
     /// The first words of descriptors: whose they are.
-    pub(super) cards: ByAddress<usize, (u32, u32)>,
+    pub(super) descriptors: ByAddress<usize, (u32, u32)>,
     /// The same of the words that say whether records are open.
     pub(super) records: ByAddress<usize, (u32, u32)>,
     /// Memory that is handed out again.
@@ -92,7 +92,7 @@ impl SharedMemory {
             switcher: RefCell::new(None),
             quiet: Cell::new(false),
             counters: RefCell::default(),
-            cards: ByAddress::default(),
+            descriptors: ByAddress::default(),
             records: ByAddress::default(),
             reuse: RefCell::default(),
             backwards: Cell::new(None),
@@ -230,22 +230,24 @@ impl SharedMemory {
     /// The same; `judges`: a counter must not go back.
     fn append_or(&self, at: usize, value: u64, learns: Learns, last: bool, judges: bool) {
         let writer = self.me();
-        let place = if last { usize::MAX } else { self.place(at) };
+        let position = if last { usize::MAX } else { self.position(at) };
         let mut actors = self.actors.borrow_mut();
         let tick = actors[writer].clock[writer];
         let at_ns = self.now_ns.get();
         // What the host writes there begins a stream, or says that it has failed.
         let counter = self.counters.borrow().get(&at).copied().filter(|_| judges);
         let (number, old, new) = self.history(at, |history| {
-            let place = place.min(history.len());
-            let before = history.get(place.wrapping_sub(1)).map_or(0, |before| before.number);
-            let after = history.get(place).map_or(before + 2 * APART, |after| after.number);
+            let position = position.min(history.len());
+            let before = history.get(position.wrapping_sub(1)).map_or(0, |before| before.number);
+            let after = history.get(position).map_or(before + 2 * APART, |after| after.number);
             let number = before + (after - before) / 2;
             let exchanged = last;
-            history
-                .insert(place, Message { value, number, exchanged, at_ns, writer, tick, learns });
+            history.insert(
+                position,
+                Message { value, number, exchanged, at_ns, writer, tick, learns },
+            );
             // Somewhere around it a counter may have gone back.
-            let around = &history[place.saturating_sub(1)..(place + 2).min(history.len())];
+            let around = &history[position.saturating_sub(1)..(position + 2).min(history.len())];
             let back = around.windows(2).find(|pair| {
                 counter.is_some_and(|counter| counter.goes_back(pair[0].value, pair[1].value))
             });
@@ -253,7 +255,7 @@ impl SharedMemory {
             if history.len() > KEPT {
                 history.remove(0);
             }
-            // For what looks at memory without the bench.
+            // For what looks at memory without the harness.
             // SAFETY: as in `history`.
             unsafe {
                 std::ptr::with_exposed_provenance_mut::<u64>(at)
@@ -262,14 +264,15 @@ impl SharedMemory {
             (number, old, new)
         });
         actors[writer].sees(at, number);
-        let stands = |card| self.history(card, |h| h.last().is_some_and(|last| last.value != 0));
-        if new != old && counter.is_some_and(|counter| counter.card.is_none_or(stands)) {
+        let stands =
+            |descriptor| self.history(descriptor, |h| h.last().is_some_and(|last| last.value != 0));
+        if new != old && counter.is_some_and(|counter| counter.descriptor.is_none_or(stands)) {
             self.backwards.set(Some((at, old, new)));
         }
     }
 
     /// Where in a word's history a store of the running actor ends up.
-    fn place(&self, at: usize) -> usize {
+    fn position(&self, at: usize) -> usize {
         let now = self.now_ns.get();
         let actors = self.actors.borrow();
         let actor = &actors[self.me()];
@@ -279,14 +282,14 @@ impl SharedMemory {
             let first = history.iter().rposition(known).map_or(0, |last| last + 1);
             // Nothing comes between an exchange and what it has read. And numbers run out where
             // many came in between.
-            let room = |place: &usize| {
-                let Some(after) = history.get(*place) else { return true };
-                !after.exchanged && after.number - history[*place - 1].number >= 2
+            let room = |position: &usize| {
+                let Some(after) = history.get(*position) else { return true };
+                !after.exchanged && after.number - history[*position - 1].number >= 2
             };
             match random.next() % 4 {
                 0 if first >= 1 && first < history.len() => {
-                    let place = first + (random.next() as usize) % (history.len() - first + 1);
-                    if room(&place) { place } else { history.len() }
+                    let position = first + (random.next() as usize) % (history.len() - first + 1);
+                    if room(&position) { position } else { history.len() }
                 }
                 _ => history.len(),
             }
@@ -344,7 +347,7 @@ impl SharedMemory {
     }
 }
 
-impl Bench for SharedMemory {
+impl Harness for SharedMemory {
     fn load(&self, at: *mut u64, acquire: bool) -> u64 {
         self.maybe_switch();
         let at = at.expose_provenance();
@@ -363,8 +366,8 @@ impl Bench for SharedMemory {
         let released = self.actors.borrow()[self.me()].released.clone();
         let learns = if release { self.knowledge() } else { released };
         self.append(at, value, learns, false);
-        self.look_at_card(at, value);
-        self.look_at_record(at, value);
+        self.check_descriptor(at, value);
+        self.check_record(at, value);
         // A heart that beats is no news.
         if !self.trace.is_heartbeat(at) {
             self.stores.set(self.stores.get() + 1);

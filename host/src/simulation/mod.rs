@@ -1,4 +1,4 @@
-//! The simulation bench: emulated blocks, the proxy and a simulated network in one OS thread, on
+//! The simulation harness: emulated blocks, the proxy and a simulated network in one OS thread, on
 //! virtual time, everything drawn from one seed. Built with the feature `simulation` alone.
 //!
 //! ```text
@@ -13,9 +13,8 @@
 //! p2p streams, down to the encoded messages of their control channels. Any access to a shared word
 //! may be followed by a switch to somebody else. Checked throughout: bytes are complete and in order,
 //! or there is an error where one may come; no call waits beyond its deadline; counters only grow; at
-//! the end no place, ring, slot or memory of a stream is missing.
+//! the end no socket slot, ring, request slot or memory of a stream is missing.
 
-mod board;
 mod cast;
 pub(crate) mod control;
 mod counters;
@@ -25,6 +24,7 @@ mod history;
 mod kernels;
 mod memory;
 pub(crate) mod network;
+mod open_streams;
 mod owners;
 mod peers;
 mod play;
@@ -81,7 +81,7 @@ pub(crate) fn met(threads: Range<usize>, whole_block: bool) {
 
 /// The running thread was told something by another, with a release and an acquire that are not
 /// part of what is tried here.
-fn was_told() {
+fn was_notified() {
     if let Some(memory) = MEMORY.with(Cell::get) {
         // SAFETY: as in `met`.
         let memory = unsafe { memory.as_ref() };
@@ -114,11 +114,11 @@ pub(crate) fn freed(handle: Handle) {
 }
 
 /// Notes what the running thread does, for the trace.
-fn say(text: String) {
+fn log(text: String) {
     if let Some(memory) = MEMORY.with(Cell::get) {
         // SAFETY: as in `met`.
         let memory = unsafe { memory.as_ref() };
-        memory.trace.say(memory.now_ns.get(), memory.current.get(), text);
+        memory.trace.log(memory.now_ns.get(), memory.current.get(), text);
     }
 }
 
@@ -159,9 +159,9 @@ struct InCharge {
 impl InCharge {
     fn new(memory: Rc<SharedMemory>) -> Self {
         MEMORY.with(|cell| cell.set(Some(NonNull::from(&*memory))));
-        let bench: NonNull<dyn gpunet_device::simulation::Bench> = NonNull::from(&*memory);
+        let harness: NonNull<dyn gpunet_device::simulation::Harness> = NonNull::from(&*memory);
         // SAFETY: the memory lives as long as this value, whose drop takes it out of charge.
-        unsafe { gpunet_device::simulation::set_bench(Some(bench)) };
+        unsafe { gpunet_device::simulation::set_harness(Some(harness)) };
         Self { _memory: memory }
     }
 }
@@ -169,7 +169,7 @@ impl InCharge {
 impl Drop for InCharge {
     fn drop(&mut self) {
         // SAFETY: nobody is in charge.
-        unsafe { gpunet_device::simulation::set_bench(None) };
+        unsafe { gpunet_device::simulation::set_harness(None) };
         MEMORY.with(|cell| cell.set(None));
     }
 }

@@ -15,7 +15,7 @@ use gpunet_device::abi::errno::Errno;
 use super::Now;
 use super::socket::SimulatedSocket;
 use crate::gpu::SplitMix;
-use crate::transport::{self, Moved, SystemSockets};
+use crate::transport::{self, SystemSockets, Transferred};
 
 /// Bytes that are on their way to an endpoint or wait there.
 const HOLDS: usize = 3000;
@@ -28,7 +28,7 @@ pub(super) const CONTROL: u32 = 1 << 16;
 pub(super) struct Endpoint {
     pub(super) peer: Option<usize>,
     /// When they arrive, and the bytes.
-    pub(super) inbox: VecDeque<(u64, Vec<u8>)>,
+    pub(super) arriving: VecDeque<(u64, Vec<u8>)>,
     /// When the end of the stream arrives, and when a reset does.
     pub(super) end_at: Option<u64>,
     pub(super) reset_at: Option<u64>,
@@ -60,7 +60,7 @@ impl Endpoint {
     fn is_readable(&self, now: u64) -> bool {
         let has_come = |at: Option<u64>| at.is_some_and(|at| at <= now);
         let waits = self.waiting.iter().flatten().any(|(at, _)| *at <= now);
-        has_come(self.inbox.front().map(|(at, _)| *at))
+        has_come(self.arriving.front().map(|(at, _)| *at))
             || has_come(self.end_at)
             || has_come(self.reset_at)
             || has_come(self.due_at)
@@ -68,7 +68,7 @@ impl Endpoint {
     }
 
     fn held(&self) -> usize {
-        self.inbox.iter().map(|(_, bytes)| bytes.len()).sum()
+        self.arriving.iter().map(|(_, bytes)| bytes.len()).sum()
     }
 }
 
@@ -227,7 +227,7 @@ impl Network {
         self.with(id, |endpoint| endpoint.edges.push(at));
     }
 
-    pub(super) fn moved(&self) {
+    pub(super) fn progressed(&self) {
         self.moves.set(self.moves.get() + 1);
     }
 
@@ -294,7 +294,7 @@ impl Network {
             }
             endpoint.edges.push(theirs);
         });
-        self.moved();
+        self.progressed();
         true
     }
 
@@ -309,11 +309,11 @@ impl Network {
     }
 
     /// Bytes that have arrived, a part of them; as [`Socket::receive`].
-    pub(crate) fn receive(&self, id: usize, most: usize) -> Result<(Vec<u8>, Moved), Errno> {
+    pub(crate) fn receive(&self, id: usize, most: usize) -> Result<(Vec<u8>, Transferred), Errno> {
         let now = self.now_ns.get();
         let (mut arrived, mut ended, mut reset) = (0, false, false);
         self.with(id, |endpoint| {
-            let here = endpoint.inbox.iter().take_while(|(at, _)| *at <= now);
+            let here = endpoint.arriving.iter().take_while(|(at, _)| *at <= now);
             arrived = here.map(|(_, bytes)| bytes.len()).sum();
             let all = arrived == endpoint.held();
             ended = all && endpoint.end_at.is_some_and(|at| at <= now);
@@ -322,8 +322,8 @@ impl Network {
         if arrived == 0 || most == 0 {
             return match (reset, ended) {
                 (true, _) => Err(Errno::ECONNRESET),
-                (_, true) => Ok((Vec::new(), Moved::End)),
-                _ => Ok((Vec::new(), Moved::Later)),
+                (_, true) => Ok((Vec::new(), Transferred::End)),
+                _ => Ok((Vec::new(), Transferred::Later)),
             };
         }
         // Often all, often less.
@@ -332,11 +332,11 @@ impl Network {
         let mut bytes = Vec::new();
         let peer = self.with(id, |endpoint| {
             while bytes.len() < count {
-                let Some((at, piece)) = endpoint.inbox.pop_front() else { break };
+                let Some((at, piece)) = endpoint.arriving.pop_front() else { break };
                 let (taken, rest) = piece.split_at(piece.len().min(count - bytes.len()));
                 bytes.extend_from_slice(taken);
                 if !rest.is_empty() {
-                    endpoint.inbox.push_front((at, rest.to_vec()));
+                    endpoint.arriving.push_front((at, rest.to_vec()));
                 }
             }
             endpoint.peer
@@ -346,9 +346,9 @@ impl Network {
         {
             self.edge(peer, self.later());
         }
-        self.moved();
+        self.progressed();
         let count = bytes.len();
-        Ok((bytes, Moved::Bytes(count)))
+        Ok((bytes, Transferred::Bytes(count)))
     }
 
     /// How many bytes would go now; 0 for none, and then an edge tells when.
@@ -383,18 +383,18 @@ impl Network {
             return Ok(0);
         }
         let count = if self.draw(2) == 0 { room } else { 1 + self.draw(room) };
-        self.put(id, &bytes[..count]);
+        self.deliver(id, &bytes[..count]);
         Ok(count)
     }
 
-    pub(super) fn put(&self, id: usize, bytes: &[u8]) {
+    pub(super) fn deliver(&self, id: usize, bytes: &[u8]) {
         let Some(peer) = self.with(id, |endpoint| endpoint.peer) else { return };
         let at = self.later();
         let (closed, at) = self.with(peer, |peer| {
             // Bytes stay in order.
-            let at = peer.inbox.back().map_or(at, |(last, _)| at.max(*last));
+            let at = peer.arriving.back().map_or(at, |(last, _)| at.max(*last));
             if !peer.closed {
-                peer.inbox.push_back((at, bytes.to_vec()));
+                peer.arriving.push_back((at, bytes.to_vec()));
                 peer.edges.push(at);
             }
             (peer.closed, at)
@@ -406,7 +406,7 @@ impl Network {
                 endpoint.edges.push(at);
             });
         }
-        self.moved();
+        self.progressed();
     }
 
     /// No more will be sent.
@@ -420,11 +420,11 @@ impl Network {
         }
         let at = self.later();
         self.with(peer, |peer| {
-            let at = peer.inbox.back().map_or(at, |(last, _)| at.max(*last));
+            let at = peer.arriving.back().map_or(at, |(last, _)| at.max(*last));
             peer.end_at = Some(at);
             peer.edges.push(at);
         });
-        self.moved();
+        self.progressed();
     }
 
     /// Breaks the connection.
@@ -441,7 +441,7 @@ impl Network {
                 peer.edges.push(at);
             });
         }
-        self.moved();
+        self.progressed();
     }
 
     /// Closes as a system does: what was not read makes it a reset.
@@ -461,7 +461,7 @@ impl Network {
         self.with(id, |endpoint| {
             endpoint.closed = true;
             (endpoint.watched, endpoint.set) = (None, None);
-            endpoint.inbox.clear();
+            endpoint.arriving.clear();
         });
     }
 }

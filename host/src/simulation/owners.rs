@@ -1,7 +1,7 @@
 //! Launches of a sharing scene with sockets of their own: one that leaves its socket to others
 //! (`SocketOption::Detached`) and ends, and two that use one handle at the same time.
 //!
-//! Where the owner of such a handle ends first (`Board::owner_ends`), the calls of the other launch give
+//! Where the owner of such a handle ends first (`OpenStreams::owner_ends`), the calls of the other launch give
 //! EBADF soon, and until then what belongs to the stream.
 
 use std::sync::atomic::Ordering;
@@ -10,12 +10,12 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::calls::MSG_DONTWAIT;
 use gpunet_device::{Group, Handle, On, SocketAddr, Stream, calls, simt};
 
-use super::board::{Asks, Board, Entry, FAILED};
 use super::inside_call;
-use super::kernels::{Plan, told_by_leader};
+use super::kernels::{Plan, broadcast_by_leader};
+use super::open_streams::{Asks, Entry, FAILED, OpenStreams};
 use super::peers::pattern;
-use super::was_told;
-use super::workers::{detach, put, send_all};
+use super::was_notified;
+use super::workers::{detach, send_all, send_stream};
 
 /// A call on a handle whose owner has ended returns after so long.
 const EBADF_NS: u64 = 50_000_000;
@@ -52,25 +52,25 @@ pub(crate) enum Role {
 pub(crate) fn work<G: Group>(
     on: On<G>,
     plan: &Plan,
-    board: &Board,
+    queue: &OpenStreams,
     owning: &Owning,
 ) -> Result<(), Errno> {
     if simt::position().block != 0 || plan.member() != 0 {
         return Ok(());
     }
     match owning.role {
-        Role::Begins => begin(on, plan, board, owning),
+        Role::Begins => begin(on, plan, queue, owning),
         Role::Owns => {
-            let owned = own(on, plan, board, owning);
+            let owned = own(on, plan, queue, owning);
             if owned.is_err() && on.group().is_leader() {
-                board.shared.store(FAILED, Ordering::Relaxed);
+                queue.shared.store(FAILED, Ordering::Relaxed);
             }
             owned
         }
         Role::Uses => {
-            let outcome = use_shared(on, plan, board, owning);
+            let outcome = use_shared(on, plan, queue, owning);
             if on.group().is_leader() {
-                board.used.store(true, Ordering::Relaxed);
+                queue.used.store(true, Ordering::Relaxed);
             }
             outcome
         }
@@ -82,7 +82,12 @@ fn connect<G: Group>(on: On<G>, plan: &Plan, port: u16) -> Result<Handle, Errno>
     plan.timed(on, "connect", || Stream::connect(on, &address).map(Stream::into_handle))
 }
 
-fn begin<G: Group>(on: On<G>, plan: &Plan, board: &Board, owning: &Owning) -> Result<(), Errno> {
+fn begin<G: Group>(
+    on: On<G>,
+    plan: &Plan,
+    queue: &OpenStreams,
+    owning: &Owning,
+) -> Result<(), Errno> {
     let handle = connect(on, plan, owning.port)?;
     let mut asks = Asks { number: owning.number, at: 0, total: owning.total };
     while asks.at < owning.at {
@@ -91,7 +96,7 @@ fn begin<G: Group>(on: On<G>, plan: &Plan, board: &Board, owning: &Owning) -> Re
     }
     let mut entry = Entry { handle, asks: Some(asks), converses: true, detached: false };
     detach(on, plan, &mut entry)?;
-    put(on, board, entry);
+    send_stream(on, queue, entry);
     Ok(())
 }
 
@@ -157,13 +162,18 @@ fn receive<G: Group>(
 }
 
 /// The launch that owns the handle: the other receives what comes back.
-fn own<G: Group>(on: On<G>, plan: &Plan, board: &Board, owning: &Owning) -> Result<(), Errno> {
+fn own<G: Group>(
+    on: On<G>,
+    plan: &Plan,
+    queue: &OpenStreams,
+    owning: &Owning,
+) -> Result<(), Errno> {
     let handle = connect(on, plan, owning.port)?;
     on.group().barrier();
     if on.group().is_leader() {
-        board.shared.store(handle.0, Ordering::Relaxed);
+        queue.shared.store(handle.0, Ordering::Relaxed);
     }
-    let ends_first = board.owner_ends.load(Ordering::Relaxed);
+    let ends_first = queue.owner_ends.load(Ordering::Relaxed);
     let total = if ends_first { owning.at } else { owning.total };
     let mut sent = 0;
     while sent < total {
@@ -174,11 +184,13 @@ fn own<G: Group>(on: On<G>, plan: &Plan, board: &Board, owning: &Owning) -> Resu
         sent += buffer.len() as u64;
     }
     if on.group().is_leader() {
-        board.owner_sent.store(true, Ordering::Relaxed);
+        queue.owner_sent.store(true, Ordering::Relaxed);
     }
     let mut turns = 0;
     // In the other kind of scene it ends when it likes.
-    while !ends_first && told_by_leader(on, || u64::from(board.used.load(Ordering::Relaxed))) == 0 {
+    while !ends_first
+        && broadcast_by_leader(on, || u64::from(queue.used.load(Ordering::Relaxed))) == 0
+    {
         simt::pause();
         turns += 1;
         if turns > TURNS {
@@ -186,10 +198,10 @@ fn own<G: Group>(on: On<G>, plan: &Plan, board: &Board, owning: &Owning) -> Resu
             break;
         }
     }
-    was_told();
+    was_notified();
     if owning.leaves || ends_first {
         if on.group().is_leader() {
-            board.leave(handle);
+            queue.leave(handle);
         }
         return Ok(());
     }
@@ -203,7 +215,7 @@ fn own<G: Group>(on: On<G>, plan: &Plan, board: &Board, owning: &Owning) -> Resu
 fn send_along<G: Group>(
     on: On<G>,
     plan: &Plan,
-    board: &Board,
+    queue: &OpenStreams,
     handle: Handle,
     length: usize,
 ) -> Result<(), Errno> {
@@ -211,7 +223,7 @@ fn send_along<G: Group>(
     let buffer = plan.buffer();
     send_all(on, plan, handle, buffer.first(length))?;
     // Counted on what was sent: the echo has no more.
-    while told_by_leader(on, || u64::from(board.owner_sent.load(Ordering::Relaxed))) == 0 {
+    while broadcast_by_leader(on, || u64::from(queue.owner_sent.load(Ordering::Relaxed))) == 0 {
         let call =
             || plan.timed(on, "recv", || calls::grecv(net, group, handle, buffer, MSG_DONTWAIT));
         match Errno::check(inside_call(handle, group.is_leader(), call)) {
@@ -227,13 +239,13 @@ fn send_along<G: Group>(
 fn use_shared<G: Group>(
     on: On<G>,
     plan: &Plan,
-    board: &Board,
+    queue: &OpenStreams,
     owning: &Owning,
 ) -> Result<(), Errno> {
-    let ends_first = board.owner_ends.load(Ordering::Relaxed);
+    let ends_first = queue.owner_ends.load(Ordering::Relaxed);
     let mut turns = 0;
     let handle = loop {
-        match told_by_leader(on, || board.shared.load(Ordering::Relaxed)) {
+        match broadcast_by_leader(on, || queue.shared.load(Ordering::Relaxed)) {
             0 if turns > TURNS => return Ok(()),
             FAILED => return Ok(()),
             0 => simt::pause(),
@@ -241,18 +253,18 @@ fn use_shared<G: Group>(
         }
         turns += 1;
     };
-    was_told();
+    was_notified();
     let mut got = 0;
     let mut dead = 0;
     while got < owning.total && dead < 3 {
         let most = (owning.total - got) as usize;
         let outcome = match owning.sends && ends_first {
-            true => send_along(on, plan, board, handle, most.min(100)).map(|()| 0),
+            true => send_along(on, plan, queue, handle, most.min(100)).map(|()| 0),
             false => receive(on, plan, handle, owning.number, got, most),
         };
         if ends_first {
-            let over = told_by_leader(on, || {
-                let over_at = board.owner_over_at.load(Ordering::Relaxed);
+            let over = broadcast_by_leader(on, || {
+                let over_at = queue.owner_over_at.load(Ordering::Relaxed);
                 u64::from(over_at != 0 && simt::now_ns() > over_at + EBADF_NS)
             });
             if over != 0 && outcome != Err(Errno::EBADF) {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::network::Network;
-use crate::transport::Moved;
+use crate::transport::Transferred;
 
 /// The byte at `offset` of what the client of a stream sends.
 pub(crate) fn pattern(stream: u64, offset: u64) -> u8 {
@@ -83,7 +83,7 @@ impl Peer {
                     *ended = true;
                 }
                 match network.receive(endpoint, 2000) {
-                    Ok((bytes, Moved::Bytes(_))) => {
+                    Ok((bytes, Transferred::Bytes(_))) => {
                         for byte in bytes {
                             if byte != pattern(stream, *got) {
                                 return Err(format!(
@@ -93,12 +93,12 @@ impl Peer {
                             *got += 1;
                         }
                     }
-                    Ok((_, Moved::Later)) => {}
-                    Ok((_, Moved::End)) if *got == *total || excused => {
+                    Ok((_, Transferred::Later)) => {}
+                    Ok((_, Transferred::End)) if *got == *total || excused => {
                         network.close(endpoint);
                         self.done = true;
                     }
-                    Ok((_, Moved::End)) => {
+                    Ok((_, Transferred::End)) => {
                         return Err(format!(
                             "client {stream}: the echo ended after {got} of {total} bytes"
                         ));
@@ -134,12 +134,12 @@ impl Echo {
         }
         if self.unsent.len() < 2000 {
             match network.receive(self.endpoint, 1000) {
-                Ok((bytes, Moved::Bytes(_))) => {
+                Ok((bytes, Transferred::Bytes(_))) => {
                     self.got += bytes.len() as u64;
                     self.unsent.extend(bytes);
                 }
-                Ok((_, Moved::Later)) => {}
-                Ok((_, Moved::End)) => self.ended = true,
+                Ok((_, Transferred::Later)) => {}
+                Ok((_, Transferred::End)) => self.ended = true,
                 // The kernel's side has given up, which is for its own checks to judge.
                 Err(_) => {
                     self.done = true;

@@ -71,7 +71,7 @@ impl Scene {
         if self.abort_at.is_some_and(|at| self.now.get() >= at) {
             self.abort_at = None;
             self.stopped = true;
-            self.trace.say(self.now.get(), 0, "all kernels are told to stop".to_owned());
+            self.trace.log(self.now.get(), 0, "all kernels are told to stop".to_owned());
             (0..self.kernels.len()).for_each(|kernel| self.stop(kernel));
         }
         // Not while a request is under way: each process has request slots of its own, but these two.
@@ -99,14 +99,14 @@ impl Scene {
     /// The process of a launch dies: its threads stop where they are, and its proxy's control channels
     /// break. Its proxy itself is the other end's as well, and clears up as after a launch.
     fn die(&mut self, launch: usize) {
-        let Some(kernel) = self.kernels.get_mut(launch).filter(|kernel| !kernel.told) else {
+        let Some(kernel) = self.kernels.get_mut(launch).filter(|kernel| !kernel.reported) else {
             return;
         };
         (kernel.died, self.died) = (true, true);
         kernel.stage.ready.clear();
         kernel.stalled.clear();
         self.network.break_channels();
-        self.trace.say(self.now.get(), 0, format!("the process of launch {launch} dies"));
+        self.trace.log(self.now.get(), 0, format!("the process of launch {launch} dies"));
     }
 
     fn step_kernels(&mut self) -> Result<(), String> {
@@ -143,18 +143,19 @@ impl Scene {
         let which = self.draw.below(self.proxies.len() as u64) as usize;
         if self.draw.one_in(20_000) {
             self.proxies[which].stalls_until = self.now.get() + self.draw.below(5_000_000);
-            self.trace.say(self.now.get(), which, "the proxy stalls".to_owned());
+            self.trace.log(self.now.get(), which, "the proxy stalls".to_owned());
         }
         if self.draw.one_in(20_000) && !self.control.stopping.load(Ordering::Relaxed) {
             self.restart.set(true);
         }
         let now = self.now.get();
         let proxy = &mut self.proxies[which];
-        let woken = !self.shared.inboxes.is_empty() && proxy.epoll.is_ready();
+        let woken = !self.shared.queues.is_empty() && proxy.epoll.is_ready();
         let asleep = proxy.sleeps_until.is_some_and(|until| now < until) && !woken;
         // A message wakes it, too; the eventfd says so.
-        let told = || rustix::io::read(&self.shared.inboxes[which].waker, &mut [0_u8; 8]).is_ok();
-        if proxy.ended || now < proxy.stalls_until || (asleep && !told()) {
+        let notified =
+            || rustix::io::read(&self.shared.queues[which].waker, &mut [0_u8; 8]).is_ok();
+        if proxy.ended || now < proxy.stalls_until || (asleep && !notified()) {
             return Ok(());
         }
         proxy.sleeps_until = None;
@@ -209,7 +210,7 @@ impl Scene {
         let (sockets, free) = self.shared.pool.usage();
         if sockets != 0 || free != self.ring_bytes {
             let lost = self.ring_bytes - free;
-            return Err(format!("{sockets} places and {lost} bytes of rings are missing"));
+            return Err(format!("{sockets} slots and {lost} bytes of rings are missing"));
         }
         let cut_short = self.stopped || self.died;
         self.check_arenas(cut_short)?;

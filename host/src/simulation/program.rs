@@ -9,19 +9,19 @@ use std::sync::{Arc, PoisonError, mpsc};
 use gpunet_device::Handle;
 use gpunet_device::abi::errno::Errno;
 
-use super::board::{self, Board};
 use super::kernels::Work;
+use super::open_streams::{self, OpenStreams};
 use super::owners::Role;
-use super::scene::{PATIENCE_NS, RING, Scene};
-use super::workers::Duty;
+use super::scene::{RING, Scene, TIMEOUT_NS};
+use super::workers::Job;
 use crate::pool::Account;
 use crate::proxy::entry::{Entry, Owner, Wishes};
 use crate::proxy::message::{Message, Released};
 use crate::proxy::stream::StreamPhase;
-use crate::transport::{Endpoint, Moved, RingRegion};
+use crate::transport::{Endpoint, RingRegion, Transferred};
 
 /// How long closed sockets may take to go, and a socket to come back.
-const SETTLE_NS: u64 = 1_000_000_000;
+const DRAIN_NS: u64 = 1_000_000_000;
 /// Connections that may wait for a kernel.
 pub(super) const BACKLOG: u32 = 4;
 
@@ -41,7 +41,7 @@ pub(super) struct Planned {
     pub(super) act: usize,
     pub(super) shape: (u32, u32),
     pub(super) first_actor: usize,
-    pub(super) duty: Duty,
+    pub(super) job: Job,
     pub(super) begins: Begins,
     /// It is told to stop so long after it has begun.
     pub(super) stops_after: Option<u64>,
@@ -55,7 +55,7 @@ enum Stage {
     /// Launches of that act begin and end, since then.
     Act(usize, u64),
     /// No launch runs: what they left goes, until then at the latest.
-    Settles(u64),
+    Drains(u64),
     /// Sockets come back.
     TakesBack,
 }
@@ -63,7 +63,7 @@ enum Stage {
 /// A socket on its way back, or here.
 enum Back {
     Asked {
-        entry: board::Entry,
+        entry: open_streams::Entry,
         answer: mpsc::Receiver<Result<Released, Errno>>,
         deadline_ns: u64,
     },
@@ -74,7 +74,7 @@ enum Back {
 
 /// A stream that the program serves by itself.
 struct Held {
-    entry: board::Entry,
+    entry: open_streams::Entry,
     socket: OwnedFd,
     endpoint: usize,
     unsent: VecDeque<u8>,
@@ -90,7 +90,7 @@ pub(super) struct Callers {
 
 /// See the module.
 pub(super) struct Program {
-    pub(super) board: Arc<Board>,
+    pub(super) queue: Arc<OpenStreams>,
     pub(super) planned: Vec<Planned>,
     pub(super) callers: Option<Callers>,
     /// Remote clients of the program's listener.
@@ -101,9 +101,14 @@ pub(super) struct Program {
 }
 
 impl Program {
-    pub(super) fn new(board: Arc<Board>, planned: Vec<Planned>, clients: u64, now: u64) -> Self {
+    pub(super) fn new(
+        queue: Arc<OpenStreams>,
+        planned: Vec<Planned>,
+        clients: u64,
+        now: u64,
+    ) -> Self {
         let (callers, backs, stops) = (None, Vec::new(), Vec::new());
-        Self { board, planned, callers, clients, stage: Stage::Act(0, now), backs, stops }
+        Self { queue, planned, callers, clients, stage: Stage::Act(0, now), backs, stops }
     }
 }
 
@@ -121,11 +126,11 @@ impl Scene {
     pub(super) fn is_over(&mut self, kernel: usize) {
         let Some(program) = &self.program else { return };
         let owns = |planned: &Planned| {
-            let owns = matches!(&planned.duty, Duty::Own(owning) if owning.role == Role::Owns);
+            let owns = matches!(&planned.job, Job::Own(owning) if owning.role == Role::Owns);
             owns && planned.kernel == Some(kernel)
         };
         if program.planned.iter().any(owns) {
-            program.board.owner_over_at.store(self.now.get(), Ordering::Relaxed);
+            program.queue.owner_over_at.store(self.now.get(), Ordering::Relaxed);
         }
     }
 
@@ -142,9 +147,9 @@ impl Scene {
         let fail = |errno: Errno| format!("a socket is not handed over: {errno}");
         self.as_host(|scene| {
             let shared = &scene.shared;
-            let handle = shared.pool.take_handle(Account::Own).map_err(fail)?;
+            let handle = shared.pool.allocate_handle(Account::Own).map_err(fail)?;
             let index = shared.index(handle);
-            let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: PATIENCE_NS };
+            let wishes = Wishes { receive_ring: RING, send_ring: RING, timeout_ns: TIMEOUT_NS };
             let mut made = Entry::new(handle, index, Owner::Host, wishes, Some(socket));
             if listens {
                 let word = shared.memory.receive_head(index).load();
@@ -152,7 +157,7 @@ impl Scene {
                 made.start_listening(shared, ring, BACKLOG);
             } else {
                 made.start_stream(StreamPhase::Open);
-                made.take_rings(shared, Account::Own, RingRegion::Host).map_err(fail)?;
+                made.allocate_rings(shared, Account::Own, RingRegion::Host).map_err(fail)?;
             }
             made.publish(&shared.memory);
             shared.tell(handle.shard() as usize, Message::Adopt(Box::new(made)));
@@ -172,12 +177,12 @@ impl Program {
         let now = scene.now.get();
         self.call(scene);
         self.stops.retain(|(at, kernel)| {
-            let due = *at <= now && !scene.kernels[*kernel].told;
+            let due = *at <= now && !scene.kernels[*kernel].reported;
             if due {
-                scene.trace.say(now, 0, format!("launch {kernel} is told to stop"));
+                scene.trace.log(now, 0, format!("launch {kernel} is told to stop"));
                 scene.stop(*kernel);
             }
-            *at > now && !scene.kernels[*kernel].told
+            *at > now && !scene.kernels[*kernel].reported
         });
         self.step_backs(scene)?;
         match self.stage {
@@ -186,16 +191,16 @@ impl Program {
                 let mine = self.planned.iter().filter(|planned| planned.act == act);
                 let begun = mine.clone().all(|planned| planned.kernel.is_some());
                 if act == 0 && begun && scene.all_over() {
-                    self.stage = Stage::Settles(now + SETTLE_NS);
+                    self.stage = Stage::Drains(now + DRAIN_NS);
                 }
                 Ok(())
             }
-            Stage::Settles(deadline_ns) => {
+            Stage::Drains(deadline_ns) => {
                 let waiting = scene.shared.waiting().len();
-                let expected = 1 + self.board.len() + waiting;
+                let expected = 1 + self.queue.len() + waiting;
                 let (sockets, _) = scene.shared.pool.usage();
                 if sockets as usize == expected {
-                    self.board.bury();
+                    self.queue.close_left();
                     self.begin_taking_back(scene);
                     self.stage = Stage::TakesBack;
                 } else if now > deadline_ns {
@@ -237,13 +242,13 @@ impl Program {
                 }
                 Begins::During(other) => {
                     let kernel = self.planned.get(other).and_then(|other| other.kernel);
-                    kernel.is_some_and(|kernel| scene.kernels[kernel].told)
+                    kernel.is_some_and(|kernel| scene.kernels[kernel].reported)
                 }
             };
             if planned.act != act || planned.kernel.is_some() || !due {
                 continue;
             }
-            let work = Work::Duty { board: Arc::clone(&self.board), duty: planned.duty.clone() };
+            let work = Work::Job { queue: Arc::clone(&self.queue), job: planned.job.clone() };
             let kernel = scene.kernels.len();
             let (shape, first, piece) = (planned.shape, planned.first_actor, planned.piece);
             scene.as_host(|scene| scene.launch(shape, first, work, piece, false))?;
@@ -255,9 +260,9 @@ impl Program {
 
     /// Asks for some of the sockets that launches have left to it.
     fn begin_taking_back(&mut self, scene: &mut Scene) {
-        let deadline_ns = scene.now.get() + SETTLE_NS;
+        let deadline_ns = scene.now.get() + DRAIN_NS;
         let mut stay = Vec::new();
-        while let Some(entry) = self.board.take(|_| true) {
+        while let Some(entry) = self.queue.receive(|_| true) {
             if scene.draw.one_in(2) {
                 stay.push(entry);
                 continue;
@@ -265,11 +270,11 @@ impl Program {
             let answer = scene.take_back(entry.handle);
             self.backs.push(Back::Asked { entry, answer, deadline_ns });
         }
-        stay.into_iter().for_each(|entry| self.board.put(entry));
+        stay.into_iter().for_each(|entry| self.queue.send(entry));
         // One whose clients were all accepted: others that wait there would be broken off.
-        let accepted = self.board.accepted.load(Ordering::Relaxed);
+        let accepted = self.queue.accepted.load(Ordering::Relaxed);
         if scene.draw.one_in(3) && accepted == self.clients {
-            let listener = Handle(self.board.listener.load(Ordering::Relaxed));
+            let listener = Handle(self.queue.listener.load(Ordering::Relaxed));
             self.backs.push(Back::Listener(scene.take_back(listener)));
         }
     }
@@ -283,18 +288,18 @@ impl Program {
     }
 
     fn dead(&self, handle: Handle) {
-        self.board.dead.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
+        self.queue.dead.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
     }
 
     fn step_back(&mut self, scene: &mut Scene, back: Back) -> Result<Option<Back>, String> {
         match back {
             Back::Listener(answer) => match answer.try_recv() {
                 Ok(Ok(Released { socket, .. })) => {
-                    self.dead(Handle(self.board.listener.load(Ordering::Relaxed)));
+                    self.dead(Handle(self.queue.listener.load(Ordering::Relaxed)));
                     let socket = scene.network.handed_over(socket, true);
                     let socket = socket.map_err(|e| e.to_string())?;
                     let handle = scene.hand_over(socket, true)?;
-                    self.board.listener.store(handle.0, Ordering::Relaxed);
+                    self.queue.listener.store(handle.0, Ordering::Relaxed);
                     Ok(None)
                 }
                 Ok(Err(errno)) => Err(format!("the listener does not come back: {errno}")),
@@ -307,7 +312,7 @@ impl Program {
                     }
                     self.dead(entry.handle);
                     let endpoint = scene.network.named(socket.as_fd()).ok_or("no socket")?;
-                    scene.trace.say(
+                    scene.trace.log(
                         scene.now.get(),
                         0,
                         format!("{entry:?} is back, {} unread bytes", unread.len()),
@@ -339,15 +344,15 @@ impl Program {
         }
         if held.pieces > 0 && held.entry.asks.is_none() {
             match network.receive(held.endpoint, 1000).map_err(fail)? {
-                (bytes, Moved::Bytes(_)) => {
+                (bytes, Transferred::Bytes(_)) => {
                     held.pieces -= 1;
                     held.unsent.extend(bytes);
                 }
-                (_, Moved::Later) => {}
-                (_, Moved::End) => {
+                (_, Transferred::Later) => {}
+                (_, Transferred::End) => {
                     network.forget(held.socket.as_raw_fd());
                     network.close(held.endpoint);
-                    self.board.finish();
+                    self.queue.finish();
                     return Ok(None);
                 }
             }
@@ -355,7 +360,7 @@ impl Program {
         }
         let socket = network.handed_over(held.socket, false).map_err(fail)?;
         let handle = scene.hand_over(socket, false)?;
-        self.board.put(board::Entry { handle, detached: true, ..held.entry });
+        self.queue.send(open_streams::Entry { handle, detached: true, ..held.entry });
         Ok(None)
     }
 }

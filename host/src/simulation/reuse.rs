@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use gpunet_device::Handle;
-use gpunet_device::abi::card::{Card, Place};
+use gpunet_device::abi::descriptor::{RingLocation, SocketDescriptor};
 
 /// What a socket has had: its rings, by region, and the inboxes of a p2p stream, by page.
 #[derive(Clone, Debug, Default)]
@@ -21,14 +21,14 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(card: &Card) -> Self {
-        let ring = |place: &Place| {
-            let end = place.offset + u64::from(place.capacity);
-            (place.capacity != 0).then_some((place.region, place.offset..end))
+    fn of(descriptor: &SocketDescriptor) -> Self {
+        let ring = |location: &RingLocation| {
+            let end = location.offset + u64::from(location.capacity);
+            (location.capacity != 0).then_some((location.region, location.offset..end))
         };
-        let rings = [&card.receive, &card.send].into_iter().filter_map(ring).collect();
+        let rings = [&descriptor.receive, &descriptor.send].into_iter().filter_map(ring).collect();
         // The other end's inbox goes with that end.
-        Self { rings, inboxes: card.inboxes.iter().map(|pages| pages.own).collect() }
+        Self { rings, inboxes: descriptor.inboxes.iter().map(|pages| pages.own).collect() }
     }
 
     /// A part of both.
@@ -105,17 +105,17 @@ impl Reuse {
     }
 
     /// The descriptor in a slot is withdrawn.
-    pub(super) fn withdrawn(&mut self, shard: u32, place: u32) {
-        if let Some(handle) = self.alive.remove(&(shard, place)) {
+    pub(super) fn withdrawn(&mut self, shard: u32, slot: u32) {
+        if let Some(handle) = self.alive.remove(&(shard, slot)) {
             self.withdrawn.insert(handle.0, self.withdrawn.len());
         }
     }
 
     /// The descriptor of a socket is published.
-    pub(super) fn published(&mut self, handle: Handle, card: &Card) {
-        let parts = Parts::of(card);
+    pub(super) fn published(&mut self, handle: Handle, descriptor: &SocketDescriptor) {
+        let parts = Parts::of(descriptor);
         for (_, old) in self.inside.iter().filter(|(_, old)| *old != handle) {
-            let slot = (old.shard(), old.place()) == (handle.shard(), handle.place());
+            let slot = (old.shard(), old.slot()) == (handle.shard(), handle.slot());
             let common = self.parts.get(&old.0).and_then(|theirs| parts.common(theirs));
             if let Some(what) = if slot { Some("the slot") } else { common } {
                 let complaint = format!("{what} of {old:?} is {handle:?}'s, though a call uses it");
@@ -123,36 +123,36 @@ impl Reuse {
             }
         }
         self.parts.insert(handle.0, parts);
-        self.alive.insert((handle.shard(), handle.place()), handle);
+        self.alive.insert((handle.shard(), handle.slot()), handle);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpunet_device::abi::card::Kind;
+    use gpunet_device::abi::descriptor::Kind;
 
     /// Two sockets that have the same rings, one after the other.
-    fn socket(place: u32) -> (Handle, Card) {
-        let ring = |offset| Place { region: 0, offset, capacity: 4096, base: 128 };
-        let card = Card {
+    fn socket(slot: u32) -> (Handle, SocketDescriptor) {
+        let ring = |offset| RingLocation { region: 0, offset, capacity: 4096, base: 128 };
+        let descriptor = SocketDescriptor {
             kind: Kind::Stream,
             generation: 1,
             change: 1,
             receive: ring(0),
             send: ring(4096),
-            patience_ns: 0,
+            timeout_ns: 0,
             inboxes: None,
         };
-        (Handle::new(0, place, 1), card)
+        (Handle::new(0, slot, 1), descriptor)
     }
 
     /// Whether a call is taken to be inside when its socket's rings are handed out again.
     fn complains(before: impl FnOnce(&mut Reuse, Handle)) -> bool {
         let mut reuse = Reuse::default();
-        let ((first, card), (second, next)) = (socket(3), socket(4));
+        let ((first, descriptor), (second, next)) = (socket(3), socket(4));
         reuse.begins(7);
-        reuse.published(first, &card);
+        reuse.published(first, &descriptor);
         before(&mut reuse, first);
         reuse.published(second, &next);
         reuse.complaint.is_some()

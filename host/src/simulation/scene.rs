@@ -19,12 +19,12 @@ use super::supervision::Ending;
 use super::trace::{Names, Trace};
 use super::{InCharge, Now, sharing};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice, SplitMix, Stage};
-use crate::memory::{CpuWords, Memory, WordPlacement};
+use crate::memory::{ControlMemory, HostControl, Memory};
 use crate::pool::Pool;
 use crate::proxy::drain::Drain;
 use crate::proxy::rounds::{Next, Rounds};
 use crate::proxy::shard::Shard;
-use crate::proxy::shared::{Inbox, RunningLaunches, Shared};
+use crate::proxy::shared::{MessageQueue, RunningLaunches, Shared};
 use crate::proxy::statistics::Counters;
 use crate::proxy::thread::Control;
 use crate::settings::config::Config;
@@ -35,7 +35,7 @@ use crate::transport::{TransportChoice, Transports};
 /// Smallest ring, so that streams wrap.
 pub(super) const RING: u32 = 4096;
 /// How long a call may wait.
-pub(super) const PATIENCE_NS: u64 = 4_000_000_000;
+pub(super) const TIMEOUT_NS: u64 = 4_000_000_000;
 /// Peers that connect to the kernels.
 pub(super) const MOST_PEERS: u64 = 4;
 /// GPU memory for p2p streams.
@@ -118,7 +118,7 @@ pub(super) struct Kernel {
     /// It connects to the kernels' own listener.
     pub(super) calls: bool,
     /// It has ended, and the proxies are told, or will be.
-    pub(super) told: bool,
+    pub(super) reported: bool,
     /// Its process has died: its threads take no turn any more, wherever they are.
     pub(super) died: bool,
     /// What it left open is closed, and its slot is free.
@@ -230,12 +230,12 @@ impl Scene {
         let groups: u32 =
             shapes.iter().map(|(blocks, threads)| blocks * most_groups(*threads)).sum();
         // Each may have a poller beside its socket.
-        let mut places = (1 + MOST_PEERS as u32 + if p2p { 4 } else { 2 } * groups).max(8);
+        let mut socket_slots = (1 + MOST_PEERS as u32 + if p2p { 4 } else { 2 } * groups).max(8);
         if kind == Kind::Sharing {
             let groups = shapes.iter().map(|(blocks, threads)| blocks * most_groups(*threads));
-            places = sharing::places(&groups.collect::<Vec<_>>(), shards);
+            socket_slots = sharing::socket_slots(&groups.collect::<Vec<_>>(), shards);
         }
-        let layout = Layout { shards, places, slots: draw.of(&[1, 1, 1, 2, 4]) };
+        let layout = Layout { shards, socket_slots, request_slots: draw.of(&[1, 1, 1, 2, 4]) };
         let ring_bytes = u64::from(RING) * 64;
         let clock = {
             let now = now.clone();
@@ -244,9 +244,9 @@ impl Scene {
         let options =
             EmulatedOptions { seed: Some(0), clock: Some(clock), ..EmulatedOptions::default() };
         let gpu = Gpu::open(GpuChoice::Emulated(options)).map_err(|error| fail(&error))?;
-        let silence_ns = 2_000_000_000;
+        let heartbeat_timeout_ns = 2_000_000_000;
         let words =
-            CpuWords::new(&gpu, &layout, WordPlacement::Host).map_err(|error| fail(&error))?;
+            HostControl::new(&gpu, &layout, ControlMemory::Host).map_err(|error| fail(&error))?;
         let window = gpu.arena_window().map_err(|error| fail(&error))?;
         let memory = Memory::new(
             &gpu,
@@ -255,7 +255,7 @@ impl Scene {
             ring_bytes as usize,
             false,
             p2p.then_some(&window),
-            silence_ns,
+            heartbeat_timeout_ns,
         )
         .map_err(|error| fail(&error))?;
         let network = Network::new(now.clone(), draw.split()).map_err(|error| fail(&error))?;
@@ -283,8 +283,8 @@ impl Scene {
         let (rings, bytes) = memory.ring_region();
         model.add_plain(rings, bytes);
         model.add_plain(window.base, window.bytes as usize);
-        let [gpu_words, cpu_words, local] = memory.regions();
-        model.set_counters(&layout, [gpu_words, cpu_words, local]);
+        let [gpu_control, host_control, records] = memory.regions();
+        model.set_counters(&layout, [gpu_control, host_control, records]);
         let mut launches = Vec::new();
         let mut first = shards as usize;
         for (blocks, threads) in &shapes {
@@ -297,9 +297,9 @@ impl Scene {
         }
         let model = Rc::new(model);
         trace.set_names(Names {
-            gpu_words,
-            cpu_words,
-            local,
+            gpu_control,
+            host_control,
+            records,
             layout: Some(layout),
             launches: launches.clone(),
         });
@@ -310,21 +310,21 @@ impl Scene {
             send_ring: RING,
             unaccepted: 16,
             reserved: 0,
-            patience_ns: PATIENCE_NS,
-            silence_ns,
+            timeout_ns: TIMEOUT_NS,
+            heartbeat_timeout_ns,
             linger_ns: 100_000_000,
             shutdown_ns: 100_000_000,
             spin_ns: draw.of(&[0, 20_000, 1_000_000]),
-            nap_ns: 50_000,
-            rest_ns: 10_000_000,
+            idle_sleep_ns: 50_000,
+            longest_sleep_ns: 10_000_000,
         };
-        let mut inboxes = Vec::new();
+        let mut queues = Vec::new();
         let mut receivers = Vec::new();
         for _ in 0..shards {
             let (sender, receiver) = mpsc::channel();
             let waker = rustix::event::eventfd(0, rustix::event::EventfdFlags::NONBLOCK)
                 .map_err(|error| fail(&error))?;
-            inboxes.push(Inbox { sender, waker });
+            queues.push(MessageQueue { sender, waker });
             receivers.push(receiver);
         }
         let (print, _lines) = mpsc::sync_channel(1);
@@ -334,7 +334,7 @@ impl Scene {
             config,
             policy: Policy::open(),
             transports,
-            inboxes,
+            queues,
             launches: RunningLaunches::default(),
             drain: Drain::default(),
             waiting: Mutex::default(),

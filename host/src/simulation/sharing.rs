@@ -7,13 +7,13 @@ use std::sync::atomic::Ordering;
 
 use gpunet_device::calls::{POLLIN, POLLOUT};
 
-use super::board::Board;
 use super::cast::{BURST, KERNELS_PORT, REMOTE_PORT};
+use super::open_streams::OpenStreams;
 use super::owners::{Owning, Role};
 use super::peers::{self, Peer};
 use super::program::{Begins, Callers, Planned, Program};
 use super::scene::{Draw, Scene};
-use super::workers::{Duty, EVENTS_BYTES, Terms};
+use super::workers::{EVENTS_BYTES, Job, Terms};
 
 /// The port of a launch's own listener.
 const OWN_PORT: u16 = 3000;
@@ -33,7 +33,7 @@ pub(super) fn shapes(draw: &mut Draw) -> Vec<(u32, u32)> {
 }
 
 /// Slots of a proxy: few, so that they are used again.
-pub(super) fn places(groups: &[u32], shards: u32) -> u32 {
+pub(super) fn socket_slots(groups: &[u32], shards: u32) -> u32 {
     let mut groups = groups.to_vec();
     groups.sort_unstable_by(|a, b| b.cmp(a));
     let pollers: u32 = groups.iter().take(AT_A_TIME).sum();
@@ -64,11 +64,11 @@ impl Scene {
         shapes: &[(u32, u32)],
         first_actors: &[usize],
     ) -> Result<(), String> {
-        let board = Arc::new(Board::default());
+        let queue = Arc::new(OpenStreams::default());
         let owner_ends = self.draw.one_in(2);
-        board.owner_ends.store(owner_ends, Ordering::Relaxed);
+        queue.owner_ends.store(owner_ends, Ordering::Relaxed);
         let listener = self.listener()?;
-        board.listener.store(listener.0, Ordering::Relaxed);
+        queue.listener.store(listener.0, Ordering::Relaxed);
         let piece = self.draw.of(&[7, 64, 100, 300, 1000]);
         let mut clients = 0;
         for stream in 0..1 + self.draw.below(4) {
@@ -100,19 +100,19 @@ impl Scene {
                 let at = planned.len();
                 let drawn = self.draw.below(8);
                 let owns = owner_ends && act == 0 && launch + 1 == launches;
-                let mut duty = match (act, launch, if owns { 6 } else { drawn }) {
+                let mut job = match (act, launch, if owns { 6 } else { drawn }) {
                     // Who serves all that is left.
-                    (1, 0 | 1, _) | (0, 0, 0..6) | (_, _, 0..3) => Duty::Serve(self.terms(act)),
-                    (0, _, 3) => Duty::Own(self.owning(Role::Begins, planned.len() as u64)),
+                    (1, 0 | 1, _) | (0, 0, 0..6) | (_, _, 0..3) => Job::Serve(self.terms(act)),
+                    (0, _, 3) => Job::Own(self.owning(Role::Begins, planned.len() as u64)),
                     (0, _, 4) if callers.is_none() => {
                         let count = 1 + self.draw.below(3);
                         callers = Some(Callers { port: OWN_PORT, count });
-                        Duty::Listen { port: OWN_PORT, accepts: self.draw.below(count + 1) }
+                        Job::Listen { port: OWN_PORT, accepts: self.draw.below(count + 1) }
                     }
-                    (0, _, 5 | 6) => Duty::Own(self.owning(Role::Owns, 0)),
-                    _ => Duty::Idle,
+                    (0, _, 5 | 6) => Job::Own(self.owning(Role::Owns, 0)),
+                    _ => Job::Idle,
                 };
-                if let Duty::Serve(terms) = &mut duty {
+                if let Job::Serve(terms) = &mut job {
                     // One of the last serves what only those do that wait for one stream at a time;
                     // the next may be the one to serve all others.
                     terms.polls &= (act, launch) != (1, 0);
@@ -120,9 +120,9 @@ impl Scene {
                     terms.converses = (act, launch) == (1, 0) && listens && launches > 1;
                     terms.listens = terms.polls && std::mem::take(&mut listens);
                 }
-                if matches!(&duty, Duty::Own(owning) if owning.role == Role::Begins) {
-                    board.unfinished.fetch_add(1, Ordering::Relaxed);
-                    board.conversations.fetch_add(1, Ordering::Relaxed);
+                if matches!(&job, Job::Own(owning) if owning.role == Role::Begins) {
+                    queue.unfinished.fetch_add(1, Ordering::Relaxed);
+                    queue.conversations.fetch_add(1, Ordering::Relaxed);
                 }
                 let behind = at.checked_sub(1).filter(|other| planned[*other].act == act);
                 let after = Begins::After(self.draw.below(400_000));
@@ -133,17 +133,17 @@ impl Scene {
                     }
                     _ => after,
                 };
-                let stops = matches!(duty, Duty::Idle) && self.draw.one_in(2);
+                let stops = matches!(job, Job::Idle) && self.draw.one_in(2);
                 let stops_after = stops.then(|| self.draw.below(500_000));
-                let uses = match &duty {
-                    Duty::Own(owning) if owning.role == Role::Owns => Some(*owning),
+                let uses = match &job {
+                    Job::Own(owning) if owning.role == Role::Owns => Some(*owning),
                     _ => None,
                 };
                 planned.push(Planned {
                     act,
                     shape: shapes[at],
                     first_actor: first_actors[at],
-                    duty,
+                    job,
                     begins,
                     stops_after,
                     piece,
@@ -155,7 +155,7 @@ impl Scene {
                         act,
                         shape: shapes[at],
                         first_actor: first_actors[at],
-                        duty: Duty::Own(Owning { role: Role::Uses, ..owning }),
+                        job: Job::Own(Owning { role: Role::Uses, ..owning }),
                         begins: Begins::After(self.draw.below(400_000)),
                         stops_after: None,
                         piece,
@@ -167,13 +167,13 @@ impl Scene {
                 }
             }
         }
-        board.unfinished.fetch_add(clients, Ordering::Relaxed);
+        queue.unfinished.fetch_add(clients, Ordering::Relaxed);
         for planned in &planned {
-            let (duty, begins) = (&planned.duty, planned.begins);
-            let text = format!("act {}: {duty:?}, begins {begins:?}", planned.act);
-            self.trace.say(self.now.get(), 0, text);
+            let (job, begins) = (&planned.job, planned.begins);
+            let text = format!("act {}: {job:?}, begins {begins:?}", planned.act);
+            self.trace.log(self.now.get(), 0, text);
         }
-        let mut program = Program::new(board, planned, clients, self.now.get());
+        let mut program = Program::new(queue, planned, clients, self.now.get());
         program.callers = callers;
         self.program = Some(program);
         Ok(())

@@ -7,9 +7,9 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 
 use super::network::{current, network};
-use crate::memory::Window;
+use crate::memory::RingSlice;
 use crate::transport::{
-    Acceptor, Connector, Direction, Moved, Socket, Stream, SystemSocket, Transport,
+    Acceptor, Connector, Direction, Socket, Stream, SystemSocket, Transferred, Transport,
 };
 
 /// See the module.
@@ -33,13 +33,13 @@ impl Drop for SimulatedSocket {
     }
 }
 
-/// Copies between ring memory and bytes, through the bench.
-fn fill(window: &Window, bytes: &[u8]) {
+/// Copies between ring memory and bytes, through the harness.
+fn fill(slice: &RingSlice, bytes: &[u8]) {
     let mut bytes = bytes;
-    for (address, length) in window.pieces() {
+    for (address, length) in slice.pieces() {
         let (now, rest) = bytes.split_at(length.min(bytes.len()));
         bytes = rest;
-        gpunet_device::simulation::with(|bench| bench.write(address, now));
+        gpunet_device::simulation::with(|harness| harness.write(address, now));
     }
 }
 
@@ -120,27 +120,27 @@ impl Stream for SimulatedSocket {
         Ok(SocketAddr::v4([127, 0, 0, 1], 1))
     }
 
-    fn receive(&mut self, window: &Window) -> Result<Moved, Errno> {
-        let (bytes, moved) = network().receive(self.id, window.len())?;
-        fill(window, &bytes);
-        Ok(moved)
+    fn receive(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
+        let (bytes, transferred) = network().receive(self.id, slice.len())?;
+        fill(slice, &bytes);
+        Ok(transferred)
     }
 
-    fn send(&mut self, window: &Window) -> Result<Moved, Errno> {
+    fn send(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
         let network = network();
-        let room = network.room(self.id)?.min(window.len());
+        let room = network.room(self.id)?.min(slice.len());
         if room == 0 {
-            return Ok(Moved::Later);
+            return Ok(Transferred::Later);
         }
         let count = if network.draw(2) == 0 { room } else { 1 + network.draw(room) };
-        let mut bytes = window.copy();
+        let mut bytes = slice.copy();
         bytes.truncate(count);
-        network.put(self.id, &bytes);
-        Ok(Moved::Bytes(count))
+        network.deliver(self.id, &bytes);
+        Ok(Transferred::Bytes(count))
     }
 
-    fn discard(&mut self) -> Result<Moved, Errno> {
-        network().receive(self.id, usize::MAX).map(|(_, moved)| moved)
+    fn discard(&mut self) -> Result<Transferred, Errno> {
+        network().receive(self.id, usize::MAX).map(|(_, transferred)| transferred)
     }
 
     fn shutdown(&mut self, direction: Direction) -> Result<(), Errno> {

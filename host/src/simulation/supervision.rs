@@ -25,8 +25,8 @@ pub(super) struct Ending {
 enum Phase {
     /// The supervisor's thread has not told the proxies yet; it does so then.
     Begins(u64),
-    /// They have been told to settle their listeners, or to close the launch's sockets, and answer.
-    Told { closes: bool, done: mpsc::Receiver<()>, answers: usize, deadline_ns: u64 },
+    /// They have been told to commit what was accepted, or to close the launch's sockets, and answer.
+    Notified { closes: bool, done: mpsc::Receiver<()>, answers: usize, deadline_ns: u64 },
 }
 
 impl Scene {
@@ -72,7 +72,7 @@ impl Scene {
         let Some(ending) = &mut self.ending else {
             let ended = |at: &usize| {
                 let kernel = &self.kernels[*at];
-                !kernel.told && kernel.stage.ready.is_empty() && kernel.stalled.is_empty()
+                !kernel.reported && kernel.stage.ready.is_empty() && kernel.stalled.is_empty()
             };
             if let Some(kernel) = (0..self.kernels.len()).find(ended) {
                 self.begin_end(kernel);
@@ -80,14 +80,14 @@ impl Scene {
             return Ok(());
         };
         let (kernel, last, now) = (ending.kernel, ending.last, self.now.get());
-        let shards = self.shared.inboxes.len();
+        let shards = self.shared.queues.len();
         match &mut ending.phase {
             Phase::Begins(at) if now < *at => return Ok(()),
             Phase::Begins(_) => {
                 self.tell_all(kernel, last, !last || shards == 1);
                 return Ok(());
             }
-            Phase::Told { closes, done, answers, deadline_ns } => {
+            Phase::Notified { closes, done, answers, deadline_ns } => {
                 *answers += done.try_iter().count();
                 if *answers < shards {
                     let late = now > *deadline_ns;
@@ -102,14 +102,14 @@ impl Scene {
         self.ending = None;
         self.control.running.fetch_sub(1, Ordering::AcqRel);
         self.kernels[kernel].over = true;
-        self.trace.say(self.now.get(), 0, format!("launch {kernel} is over"));
+        self.trace.log(self.now.get(), 0, format!("launch {kernel} is over"));
         self.is_over(kernel);
         Ok(())
     }
 
     fn begin_end(&mut self, kernel: usize) {
         let slot = self.kernels[kernel].slot;
-        self.kernels[kernel].told = true;
+        self.kernels[kernel].reported = true;
         self.callers.fetch_sub(u64::from(self.kernels[kernel].calls), Ordering::Relaxed);
         let last = self.kernels.iter().all(|it| it.over || it.slot == slot);
         // Before the proxies are told: none of them takes in a socket of this launch afterwards.
@@ -123,16 +123,16 @@ impl Scene {
     fn tell_all(&mut self, kernel: usize, last: bool, closes: bool) {
         let (sender, done) = mpsc::channel();
         let launch = self.kernels[kernel].slot;
-        for shard in 0..self.shared.inboxes.len() {
+        for shard in 0..self.shared.queues.len() {
             let done = sender.clone();
             let message = match closes {
                 true => Message::LaunchEnded { launch, last, done },
-                false => Message::Settle(done),
+                false => Message::CommitAccepts(done),
             };
             self.shared.tell(shard, message);
         }
         let deadline_ns = self.now.get() + CLOSE_NS;
-        let phase = Phase::Told { closes, done, answers: 0, deadline_ns };
+        let phase = Phase::Notified { closes, done, answers: 0, deadline_ns };
         self.ending = Some(Ending { kernel, last, phase });
     }
 }

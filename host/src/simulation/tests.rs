@@ -33,25 +33,25 @@ const MOST_SEEDS_OF_RAREST: u64 = 4000;
 const MOST_FAILURES: usize = 20;
 
 fn most_seeds(bug: Bug) -> u64 {
-    if bug == Bug::RestTakenForIdle { MOST_SEEDS_OF_RAREST } else { MOST_SEEDS }
+    if bug == Bug::BackOffTakenForIdle { MOST_SEEDS_OF_RAREST } else { MOST_SEEDS }
 }
 
 /// The scenes that can show a bug, where not all can: only those are played.
 fn kind_of(bug: Bug) -> Option<Kind> {
     match bug {
-        Bug::RestTakenForIdle => Some(Kind::Plain),
+        Bug::BackOffTakenForIdle => Some(Kind::Plain),
         Bug::UnitsNotRenewed
         | Bug::PacketBeforeTaken
         | Bug::ShutNotKept
         | Bug::WatchedIgnored
-        | Bug::ToldWithoutFence
-        | Bug::CardNotNumbered
+        | Bug::ReportWithoutFence
+        | Bug::DescriptorNotNumbered
         | Bug::PacketFoundByTag
         | Bug::UnitsOfLastStream => Some(Kind::P2p),
         Bug::EventNotOwed
         | Bug::EventNotWithdrawn
         | Bug::WatchLeftBehind
-        | Bug::ReadyNotTold
+        | Bug::ReadyNotReported
         | Bug::DetachedForgotten
         | Bug::WaitingClosed
         | Bug::OrphansKept
@@ -59,7 +59,7 @@ fn kind_of(bug: Bug) -> Option<Kind> {
         | Bug::StopNotCleared
         | Bug::EpochIgnored
         | Bug::UsedAgainTooEarly
-        | Bug::CloseByHostNotTold => Some(Kind::Sharing),
+        | Bug::CloseByHostNotReported => Some(Kind::Sharing),
         _ => None,
     }
 }

@@ -42,9 +42,9 @@ pub(crate) struct Trace {
 /// Where the words of a net lie.
 #[derive(Default)]
 pub(crate) struct Names {
-    pub(crate) gpu_words: usize,
-    pub(crate) cpu_words: usize,
-    pub(crate) local: usize,
+    pub(crate) gpu_control: usize,
+    pub(crate) host_control: usize,
+    pub(crate) records: usize,
     pub(crate) layout: Option<Layout>,
     /// Actors: 0 is the proxy, these are the launches' threads: first actor, threads of a block.
     pub(crate) launches: Vec<(Range<usize>, u32)>,
@@ -98,7 +98,7 @@ impl Trace {
         entries.push_back((now_ns, actor, entry));
     }
 
-    pub(crate) fn say(&self, now_ns: u64, actor: usize, text: String) {
+    pub(crate) fn log(&self, now_ns: u64, actor: usize, text: String) {
         self.add(now_ns, actor, Entry::Said(text));
     }
 
@@ -172,9 +172,9 @@ impl Names {
     fn is_heartbeat(&self, at: usize) -> bool {
         self.layout.is_some_and(|layout| {
             (0..layout.shards as usize)
-                .any(|shard| at == self.cpu_words + 8 * layout.heartbeat(shard))
-                || (layout.heartbeat_relay(0)..layout.local_words())
-                    .contains(&(at.wrapping_sub(self.local) / 8))
+                .any(|shard| at == self.host_control + 8 * layout.heartbeat(shard))
+                || (layout.heartbeat_relay(0)..layout.records_words())
+                    .contains(&(at.wrapping_sub(self.records) / 8))
         })
     }
 
@@ -184,20 +184,20 @@ impl Names {
             (start..start + words * 8).contains(&at).then(|| (at - start) / 8)
         };
         let sockets = layout.sockets();
-        if let Some(word) = inside(self.gpu_words, layout.gpu_words()) {
+        if let Some(word) = inside(self.gpu_control, layout.gpu_control_words()) {
             for socket in 0..sockets {
                 if word == layout.send_tail(socket) {
-                    return format!("send tail of place {socket}");
+                    return format!("send tail of slot {socket}");
                 }
                 if word == layout.receive_head(socket) {
-                    return format!("receive head of place {socket}");
+                    return format!("receive head of slot {socket}");
                 }
                 let units = layout.send_units(socket);
                 if (units..units + PACKET_UNITS).contains(&word) {
-                    return format!("unit {} that place {socket} sends", word - units);
+                    return format!("unit {} that slot {socket} sends", word - units);
                 }
             }
-            for slot in 0..layout.all_slots() {
+            for slot in 0..layout.all_request_slots() {
                 if word == layout.request_sequence(slot) {
                     return format!("number of request {slot}");
                 }
@@ -208,19 +208,19 @@ impl Names {
             }
             return format!("GPU word {word}");
         }
-        if let Some(word) = inside(self.cpu_words, layout.cpu_words()) {
+        if let Some(word) = inside(self.host_control, layout.host_control_words()) {
             for socket in 0..sockets {
                 let live = layout.inbox(socket);
                 let named = ["receive tail", "send head", "status"];
                 if let Some(name) = word.checked_sub(live).and_then(|at| named.get(at)) {
-                    return format!("{name} of place {socket}");
+                    return format!("{name} of slot {socket}");
                 }
                 let inbox = layout.inbox(socket);
                 if (inbox..inbox + INBOX_WORDS).contains(&word) {
-                    return format!("inbox word {} of place {socket}", word - inbox);
+                    return format!("inbox word {} of slot {socket}", word - inbox);
                 }
             }
-            for slot in 0..layout.all_slots() {
+            for slot in 0..layout.all_request_slots() {
                 if word == layout.reply_sequence(slot) {
                     return format!("number of reply {slot}");
                 }
@@ -236,8 +236,8 @@ impl Names {
             }
             return format!("CPU word {word}");
         }
-        if let Some(word) = inside(self.local, layout.local_words()) {
-            return format!("local word {word}");
+        if let Some(word) = inside(self.records, layout.records_words()) {
+            return format!("record word {word}");
         }
         "ring word".to_owned()
     }

@@ -11,10 +11,10 @@ use gpunet_device::calls::{MSG_DONTWAIT, POLLIN, POLLOUT};
 use gpunet_device::poller::{Event, Poller};
 use gpunet_device::{Group, Handle, Listener, On, SharedBuf, SocketAddr, Stream, calls, simt};
 
-use super::board::{Board, Entry};
-use super::kernels::{Plan, told_by_leader};
+use super::kernels::{Plan, broadcast_by_leader};
+use super::open_streams::{Entry, OpenStreams};
 use super::owners::{self, Owning};
-use super::{inside_call, was_told};
+use super::{inside_call, was_notified};
 
 /// How long a worker waits for a connection, or for an event, before it looks around.
 pub(crate) const WAIT_NS: u64 = 300_000;
@@ -29,7 +29,7 @@ const DEAD: usize = 6;
 
 /// What a launch does.
 #[derive(Clone, Debug)]
-pub(crate) enum Duty {
+pub(crate) enum Job {
     /// Serves streams.
     Serve(Terms),
     /// Waits for an event that never comes, until it is told to stop.
@@ -66,29 +66,29 @@ pub(crate) struct Terms {
 }
 
 /// What each group of such a launch runs.
-pub(crate) fn work<G: Group>(on: On<G>, plan: &Plan, board: &Arc<Board>, duty: &Duty) {
-    try_dead(on, plan, board);
-    let outcome = match duty {
-        Duty::Serve(terms) if terms.polls => Polling::new(on, plan, board, terms)
+pub(crate) fn work<G: Group>(on: On<G>, plan: &Plan, queue: &Arc<OpenStreams>, job: &Job) {
+    try_dead(on, plan, queue);
+    let outcome = match job {
+        Job::Serve(terms) if terms.polls => Polling::new(on, plan, queue, terms)
             .and_then(|mut polling| polling.serve().and_then(|()| polling.leave())),
-        Duty::Serve(terms) => serve(on, plan, board, terms),
-        Duty::Idle => idle(on, plan),
-        Duty::Own(owning) => owners::work(on, plan, board, owning),
-        Duty::Listen { port, accepts } => listen(on, plan, board, *port, *accepts),
+        Job::Serve(terms) => serve(on, plan, queue, terms),
+        Job::Idle => idle(on, plan),
+        Job::Own(owning) => owners::work(on, plan, queue, owning),
+        Job::Listen { port, accepts } => listen(on, plan, queue, *port, *accepts),
     };
     if let Err(errno) = outcome {
-        plan.complain(on, &format!("a worker ({duty:?}): {errno}"));
+        plan.complain(on, &format!("a worker ({job:?}): {errno}"));
     }
 }
 
 /// A handle whose socket is gone gives EBADF, whatever has its slot now.
-fn try_dead<G: Group>(on: On<G>, plan: &Plan, board: &Board) {
+fn try_dead<G: Group>(on: On<G>, plan: &Plan, queue: &OpenStreams) {
     for at in 0..DEAD {
-        let handle = Handle(told_by_leader(on, || board.dead_handle(at)));
+        let handle = Handle(broadcast_by_leader(on, || queue.dead_handle(at)));
         if handle == Handle::NONE {
             return;
         }
-        was_told();
+        was_notified();
         let got = calls::grecv(on.net(), on.group(), handle, plan.buffer(), MSG_DONTWAIT);
         if got != i64::from(-Errno::EBADF.0) {
             plan.complain(on, &format!("the dead handle {handle:?} gave {got}"));
@@ -100,7 +100,7 @@ fn try_dead<G: Group>(on: On<G>, plan: &Plan, board: &Board) {
 fn idle<G: Group>(on: On<G>, plan: &Plan) -> Result<(), Errno> {
     let poller = Poller::new(on)?;
     let events = plan.buffer().cast::<Event>();
-    match plan.timed(on, "wait", || poller.wait(events, plan.patience_ns / 100)) {
+    match plan.timed(on, "wait", || poller.wait(events, plan.timeout_ns / 100)) {
         Err(Errno::ECANCELED | Errno::ETIMEDOUT) => Ok(()),
         Err(errno) => Err(errno),
         Ok(events) => {
@@ -114,7 +114,7 @@ fn idle<G: Group>(on: On<G>, plan: &Plan) -> Result<(), Errno> {
 fn listen<G: Group>(
     on: On<G>,
     plan: &Plan,
-    board: &Board,
+    queue: &OpenStreams,
     port: u16,
     accepts: u64,
 ) -> Result<(), Errno> {
@@ -136,31 +136,32 @@ fn listen<G: Group>(
         }
     }
     if on.group().is_leader() {
-        left.into_iter().for_each(|handle| board.leave(handle));
+        left.into_iter().for_each(|handle| queue.leave(handle));
     }
     let _ = listener.into_handle();
     Ok(())
 }
 
 /// Takes a stream that waits for somebody.
-pub(super) fn take<G: Group>(
+pub(super) fn receive_stream<G: Group>(
     on: On<G>,
-    board: &Board,
+    queue: &OpenStreams,
     wanted: impl Fn(&Entry) -> bool,
 ) -> Option<Entry> {
-    let words = if on.group().is_leader() { Entry::to_words(board.take(wanted)) } else { [0; 5] };
+    let words =
+        if on.group().is_leader() { Entry::to_words(queue.receive(wanted)) } else { [0; 5] };
     let entry = Entry::from_words(on.group().broadcast(words));
     if entry.is_some() {
-        was_told();
+        was_notified();
     }
     entry
 }
 
 /// Leaves a stream to others.
-pub(super) fn put<G: Group>(on: On<G>, board: &Board, entry: Entry) {
+pub(super) fn send_stream<G: Group>(on: On<G>, queue: &OpenStreams, entry: Entry) {
     on.group().barrier();
     if on.group().is_leader() {
-        board.put(entry);
+        queue.send(entry);
     }
 }
 
@@ -177,18 +178,18 @@ pub(super) fn detach<G: Group>(on: On<G>, plan: &Plan, entry: &mut Entry) -> Res
 }
 
 /// Before a launch ends: what waits for others, and is the launches' own, must outlive them.
-fn detach_all<G: Group>(on: On<G>, plan: &Plan, board: &Board) -> Result<(), Errno> {
-    while let Some(mut entry) = take(on, board, |entry| !entry.detached) {
+fn detach_all<G: Group>(on: On<G>, plan: &Plan, queue: &OpenStreams) -> Result<(), Errno> {
+    while let Some(mut entry) = receive_stream(on, queue, |entry| !entry.detached) {
         detach(on, plan, &mut entry)?;
-        put(on, board, entry);
+        send_stream(on, queue, entry);
     }
     Ok(())
 }
 
 /// The next connection of the program's listener; none if nobody comes.
-fn accept<G: Group>(on: On<G>, plan: &Plan, board: &Board) -> Result<Option<Entry>, Errno> {
-    let listener = Handle(told_by_leader(on, || board.listener.load(Ordering::Relaxed)));
-    was_told();
+fn accept<G: Group>(on: On<G>, plan: &Plan, queue: &OpenStreams) -> Result<Option<Entry>, Errno> {
+    let listener = Handle(broadcast_by_leader(on, || queue.listener.load(Ordering::Relaxed)));
+    was_notified();
     let listener = Listener::from_handle(on, listener);
     let _ = listener.set(SocketOption::ReceiveTimeout, plan.accept_ns);
     let accepted = || listener.accept().map(Stream::into_handle);
@@ -197,7 +198,7 @@ fn accept<G: Group>(on: On<G>, plan: &Plan, board: &Board) -> Result<Option<Entr
     match accepted {
         Ok(handle) => {
             if on.group().is_leader() {
-                board.accepted.fetch_add(1, Ordering::Relaxed);
+                queue.accepted.fetch_add(1, Ordering::Relaxed);
             }
             Ok(Some(Entry::echo(handle)))
         }
@@ -207,18 +208,23 @@ fn accept<G: Group>(on: On<G>, plan: &Plan, board: &Board) -> Result<Option<Entr
 }
 
 /// Whether a worker ends.
-fn ends<G: Group>(on: On<G>, board: &Board, terms: &Terms, pieces: u64) -> bool {
+fn ends<G: Group>(on: On<G>, queue: &OpenStreams, terms: &Terms, pieces: u64) -> bool {
     terms.pieces.is_some_and(|most| pieces >= most)
-        || told_by_leader(on, || u64::from(board.is_over(terms.converses))) != 0
+        || broadcast_by_leader(on, || u64::from(queue.is_over(terms.converses))) != 0
 }
 
 /// Serves one stream after the other.
-fn serve<G: Group>(on: On<G>, plan: &Plan, board: &Board, terms: &Terms) -> Result<(), Errno> {
+fn serve<G: Group>(
+    on: On<G>,
+    plan: &Plan,
+    queue: &OpenStreams,
+    terms: &Terms,
+) -> Result<(), Errno> {
     let mut pieces = 0;
-    while !ends(on, board, terms, pieces) {
-        let waits = take(on, board, |entry| entry.asks.is_some() || !terms.converses);
+    while !ends(on, queue, terms, pieces) {
+        let waits = receive_stream(on, queue, |entry| entry.asks.is_some() || !terms.converses);
         let Some(mut entry) = (match waits {
-            None if !terms.converses => accept(on, plan, board)?,
+            None if !terms.converses => accept(on, plan, queue)?,
             waits => waits,
         }) else {
             pieces += u64::from(terms.pieces.is_some());
@@ -240,11 +246,11 @@ fn serve<G: Group>(on: On<G>, plan: &Plan, board: &Board, terms: &Terms) -> Resu
             }
         }
         match more {
-            true => put(on, board, entry),
-            false => finish(on, plan, board, entry)?,
+            true => send_stream(on, queue, entry),
+            false => finish(on, plan, queue, entry)?,
         }
     }
-    detach_all(on, plan, board)
+    detach_all(on, plan, queue)
 }
 
 /// Sends one piece back. Whether there may be more; EAGAIN with MSG_DONTWAIT where none has come.
@@ -280,15 +286,15 @@ pub(super) fn send_all<G: Group>(
 pub(super) fn finish<G: Group>(
     on: On<G>,
     plan: &Plan,
-    board: &Board,
+    queue: &OpenStreams,
     entry: Entry,
 ) -> Result<(), Errno> {
     let stream = Stream::from_handle(on, entry.handle);
     let shut = plan.timed(on, "shutdown", || stream.shutdown(1));
     super::kernels::close(on, plan, stream);
     if on.group().is_leader() {
-        board.finish();
-        board.conversations.fetch_sub(u64::from(entry.converses), Ordering::Relaxed);
+        queue.finish();
+        queue.conversations.fetch_sub(u64::from(entry.converses), Ordering::Relaxed);
     }
     shut
 }
@@ -304,7 +310,7 @@ struct Held {
 struct Polling<'p, G: Group> {
     on: On<G>,
     plan: &'p Plan,
-    board: &'p Board,
+    queue: &'p OpenStreams,
     terms: &'p Terms,
     poller: Poller<G>,
     held: Vec<Held>,
@@ -315,10 +321,15 @@ struct Polling<'p, G: Group> {
 }
 
 impl<'p, G: Group> Polling<'p, G> {
-    fn new(on: On<G>, plan: &'p Plan, board: &'p Board, terms: &'p Terms) -> Result<Self, Errno> {
+    fn new(
+        on: On<G>,
+        plan: &'p Plan,
+        queue: &'p OpenStreams,
+        terms: &'p Terms,
+    ) -> Result<Self, Errno> {
         let poller = Poller::new(on)?;
         let (held, gone, pieces) = (Vec::new(), Vec::new(), 0);
-        let polling = Self { on, plan, board, terms, poller, held, gone, pieces };
+        let polling = Self { on, plan, queue, terms, poller, held, gone, pieces };
         polling.listen()?;
         Ok(polling)
     }
@@ -326,8 +337,9 @@ impl<'p, G: Group> Polling<'p, G> {
     /// Watches the listener, if it is the one that does.
     fn listen(&self) -> Result<(), Errno> {
         if self.terms.listens && simt::position().block == 0 && self.plan.member() == 0 {
-            let listener = told_by_leader(self.on, || self.board.listener.load(Ordering::Relaxed));
-            was_told();
+            let listener =
+                broadcast_by_leader(self.on, || self.queue.listener.load(Ordering::Relaxed));
+            was_notified();
             let add = || self.poller.add(Handle(listener), POLLIN, LISTENER);
             self.plan.timed(self.on, "watch the listener", add)?;
         }
@@ -336,7 +348,7 @@ impl<'p, G: Group> Polling<'p, G> {
 
     /// Has another poller in the last one's place, whose events are gone with it.
     fn renew(&mut self) -> Result<(), Errno> {
-        let slot = |poller: &Poller<G>| (poller.handle().shard(), poller.handle().place());
+        let slot = |poller: &Poller<G>| (poller.handle().shard(), poller.handle().slot());
         let last = slot(&self.poller);
         for _ in 0..self.terms.renews {
             self.poller = Poller::new(self.on)?;
@@ -350,9 +362,10 @@ impl<'p, G: Group> Polling<'p, G> {
 
     fn serve(&mut self) -> Result<(), Errno> {
         let (mut silent_ns, mut renewed_at) = (0, 0);
-        while !ends(self.on, self.board, self.terms, self.pieces) {
+        while !ends(self.on, self.queue, self.terms, self.pieces) {
             if self.held.len() < 3
-                && let Some(entry) = take(self.on, self.board, |entry| entry.asks.is_none())
+                && let Some(entry) =
+                    receive_stream(self.on, self.queue, |entry| entry.asks.is_none())
             {
                 self.watch(entry)?;
             }
@@ -370,7 +383,7 @@ impl<'p, G: Group> Polling<'p, G> {
                     // They are read before the memory is used again.
                     let events: Vec<Event> = (0..count).filter_map(|at| events.get(at)).collect();
                     self.on.group().barrier();
-                    events.into_iter().try_for_each(|event| self.take_event(event))?;
+                    events.into_iter().try_for_each(|event| self.handle_event(event))?;
                 }
                 Err(Errno::ETIMEDOUT) => {
                     silent_ns += WAIT_NS;
@@ -389,16 +402,16 @@ impl<'p, G: Group> Polling<'p, G> {
     }
 
     fn watch(&mut self, entry: Entry) -> Result<(), Errno> {
-        let token = told_by_leader(self.on, || self.board.token());
+        let token = broadcast_by_leader(self.on, || self.queue.token());
         let add = || self.poller.add(entry.handle, self.terms.events, token);
         self.plan.timed(self.on, "watch", add)?;
         self.held.push(Held { entry, token, pieces: 0 });
         Ok(())
     }
 
-    fn take_event(&mut self, event: Event) -> Result<(), Errno> {
+    fn handle_event(&mut self, event: Event) -> Result<(), Errno> {
         if event.token == LISTENER && self.terms.listens {
-            while let Some(entry) = accept(self.on, self.plan, self.board)? {
+            while let Some(entry) = accept(self.on, self.plan, self.queue)? {
                 self.watch(entry)?;
             }
             return Ok(());
@@ -429,7 +442,7 @@ impl<'p, G: Group> Polling<'p, G> {
                 Ok(false) => {
                     let held = self.held.swap_remove(at);
                     self.note_gone(&held);
-                    return finish(self.on, self.plan, self.board, held.entry);
+                    return finish(self.on, self.plan, self.queue, held.entry);
                 }
             }
         }
@@ -455,7 +468,7 @@ impl<'p, G: Group> Polling<'p, G> {
         if outlives {
             detach(self.on, self.plan, &mut held.entry)?;
         }
-        put(self.on, self.board, held.entry);
+        send_stream(self.on, self.queue, held.entry);
         Ok(())
     }
 
@@ -463,13 +476,13 @@ impl<'p, G: Group> Polling<'p, G> {
         while !self.held.is_empty() {
             self.pass_on(0, true)?;
         }
-        let (on, plan, board) = (self.on, self.plan, self.board);
+        let (on, plan, queue) = (self.on, self.plan, self.queue);
         if self.terms.leaves_poller {
             if on.group().is_leader() {
-                board.leave(self.poller.handle());
+                queue.leave(self.poller.handle());
             }
             std::mem::forget(self.poller);
         }
-        detach_all(on, plan, board)
+        detach_all(on, plan, queue)
     }
 }

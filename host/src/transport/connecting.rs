@@ -45,7 +45,7 @@ pub(super) struct Connecting {
     region: RingRegion,
     timeout: Option<Timeout>,
     /// Its descriptor is another one since that was asked last.
-    moved: bool,
+    descriptor_changed: bool,
     /// The listener's queue was full.
     was_full: bool,
 }
@@ -56,7 +56,7 @@ pub(super) struct Connected {
     /// Holds its port, where it has none of its own.
     pub(super) port: Option<Box<dyn SystemSocket>>,
     /// The stream's descriptor is not the one that was waited on.
-    pub(super) moved: bool,
+    pub(super) descriptor_changed: bool,
 }
 
 impl Connecting {
@@ -67,8 +67,17 @@ impl Connecting {
         candidates: VecDeque<Candidate>,
     ) -> Result<Self, (Errno, Box<Unconnected>)> {
         let (attempt, region) = (Attempt::System, RingRegion::Host);
-        let (peer, timeout, moved, was_full) = (*peer, None, false, false);
-        let mut this = Self { socket, peer, candidates, attempt, region, timeout, moved, was_full };
+        let (peer, timeout, descriptor_changed, was_full) = (*peer, None, false, false);
+        let mut this = Self {
+            socket,
+            peer,
+            candidates,
+            attempt,
+            region,
+            timeout,
+            descriptor_changed,
+            was_full,
+        };
         match this.prepare_next() {
             Ok(()) => Ok(this),
             Err(errno) => Err((errno, Box::new(this.socket))),
@@ -79,8 +88,8 @@ impl Connecting {
     #[cfg(test)]
     pub(super) fn begun(socket: Unconnected, peer: &SocketAddr) -> Self {
         let (candidates, attempt, region) = (VecDeque::new(), Attempt::System, RingRegion::Host);
-        let (peer, timeout, moved, was_full) = (*peer, None, false, false);
-        Self { socket, peer, candidates, attempt, region, timeout, moved, was_full }
+        let (peer, timeout, descriptor_changed, was_full) = (*peer, None, false, false);
+        Self { socket, peer, candidates, attempt, region, timeout, descriptor_changed, was_full }
     }
 
     #[cfg(test)]
@@ -183,7 +192,7 @@ impl Connecting {
         match begun.and_then(|_| time.map(timeout).transpose()) {
             Ok(timeout) => {
                 self.timeout = timeout;
-                self.moved |= waited;
+                self.descriptor_changed |= waited;
                 Ok(false)
             }
             Err(Errno::EAGAIN) => {
@@ -211,21 +220,23 @@ impl Connecting {
 
     /// The stream of one that is connected.
     pub(super) fn into_stream(self) -> Result<Connected, Errno> {
-        let Self { socket, peer, attempt, timeout, moved, .. } = self;
+        let Self { socket, peer, attempt, timeout, descriptor_changed, .. } = self;
         match attempt {
-            Attempt::System => {
-                Ok(Connected { stream: socket.system.into_stream()?, port: None, moved })
-            }
+            Attempt::System => Ok(Connected {
+                stream: socket.system.into_stream()?,
+                port: None,
+                descriptor_changed,
+            }),
             Attempt::Anew => Err(Errno::ENOTCONN),
             Attempt::Other(connector) => {
                 // The timer watches no more.
-                let moved = moved || timeout.is_some();
+                let descriptor_changed = descriptor_changed || timeout.is_some();
                 let transport = connector.transport();
                 if let Transport::Rdma(_) = transport {
                     socket.available.peers.note(&peer, true);
                 }
                 let port = (transport == Transport::P2p).then_some(socket.system);
-                Ok(Connected { stream: connector.into_stream()?, port, moved })
+                Ok(Connected { stream: connector.into_stream()?, port, descriptor_changed })
             }
         }
     }
@@ -251,7 +262,7 @@ impl Connecting {
             return Err(errno);
         }
         tracing::info!(%peer, %errno, "no connection by {failed}");
-        self.moved = true;
+        self.descriptor_changed = true;
         if self.region == RingRegion::Host {
             return self.prepare_next();
         }
@@ -266,8 +277,8 @@ impl Connecting {
         matches!(self.attempt, Attempt::Anew).then_some(self.peer)
     }
 
-    pub(super) fn has_moved(&mut self) -> bool {
-        std::mem::take(&mut self.moved)
+    pub(super) fn descriptor_changed(&mut self) -> bool {
+        std::mem::take(&mut self.descriptor_changed)
     }
 
     /// Of what is tried.

@@ -17,8 +17,10 @@ use gpunet_device::{Domain, SocketAddr};
 use socket2::{SockAddr, TcpKeepalive};
 
 use super::unix::BoundPath;
-use super::{Acceptor, Connector, Direction, Moved, Socket, Stream, SystemSocket, Transport, tcp};
-use crate::memory::Window;
+use super::{
+    Acceptor, Connector, Direction, Socket, Stream, SystemSocket, Transferred, Transport, tcp,
+};
+use crate::memory::RingSlice;
 
 /// A socket of the system.
 pub(super) struct Descriptor {
@@ -95,12 +97,12 @@ impl Descriptor {
         if self.domain == Domain::Unix { Err(Errno::EOPNOTSUPP) } else { Ok(()) }
     }
 
-    /// One system call on the pieces of a window; the plain one for one piece.
-    fn transfer(&self, window: &Window, direction: Direction) -> Result<usize, Errno> {
+    /// One system call on the pieces of a slice; the plain one for one piece.
+    fn transfer(&self, slice: &RingSlice, direction: Direction) -> Result<usize, Errno> {
         let fd = self.socket.as_raw_fd();
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        let [(first, length), (_, rest)] = window.pieces();
-        let mut pieces = window
+        let [(first, length), (_, rest)] = slice.pieces();
+        let mut pieces = slice
             .pieces()
             .map(|(address, length)| libc::iovec { iov_base: address.cast(), iov_len: length });
         // SAFETY: a message header of zeros is a valid empty one.
@@ -108,9 +110,9 @@ impl Descriptor {
         header.msg_iov = pieces.as_mut_ptr();
         header.msg_iovlen = pieces.len();
         loop {
-            // SAFETY: the pieces lie in ring memory (`Memory::window`), and the header names them;
+            // SAFETY: the pieces lie in ring memory (`Memory::slice`), and the header names them;
             // the system reads or writes them as bytes.
-            let moved = unsafe {
+            let transferred = unsafe {
                 match (direction, rest) {
                     (Direction::Receive, 0) => libc::recv(fd, first.cast(), length, flags),
                     (Direction::Send, 0) => libc::send(fd, first.cast(), length, flags),
@@ -118,7 +120,7 @@ impl Descriptor {
                     (Direction::Send, _) => libc::sendmsg(fd, &raw const header, flags),
                 }
             };
-            if let Ok(bytes) = usize::try_from(moved) {
+            if let Ok(bytes) = usize::try_from(transferred) {
                 return Ok(bytes);
             }
             match errno(&io::Error::last_os_error()) {
@@ -308,39 +310,39 @@ impl Stream for Descriptor {
         name(&check(self.socket.peer_addr())?)
     }
 
-    fn receive(&mut self, window: &Window) -> Result<Moved, Errno> {
-        match self.transfer(window, Direction::Receive) {
-            Ok(0) => Ok(Moved::End),
-            Ok(bytes) => Ok(Moved::Bytes(bytes)),
-            Err(Errno::EAGAIN) => Ok(Moved::Later),
+    fn receive(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
+        match self.transfer(slice, Direction::Receive) {
+            Ok(0) => Ok(Transferred::End),
+            Ok(bytes) => Ok(Transferred::Bytes(bytes)),
+            Err(Errno::EAGAIN) => Ok(Transferred::Later),
             Err(error) => Err(error),
         }
     }
 
-    fn send(&mut self, window: &Window) -> Result<Moved, Errno> {
-        match self.transfer(window, Direction::Send) {
-            Ok(0) | Err(Errno::EAGAIN) => Ok(Moved::Later),
-            Ok(bytes) => Ok(Moved::Bytes(bytes)),
+    fn send(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
+        match self.transfer(slice, Direction::Send) {
+            Ok(0) | Err(Errno::EAGAIN) => Ok(Transferred::Later),
+            Ok(bytes) => Ok(Transferred::Bytes(bytes)),
             Err(error) => Err(error),
         }
     }
 
-    fn peek(&mut self) -> Result<Moved, Errno> {
+    fn peek(&mut self) -> Result<Transferred, Errno> {
         let mut one = [MaybeUninit::uninit(); 1];
         match check(self.socket.peek(&mut one)) {
-            Ok(0) => Ok(Moved::End),
-            Ok(bytes) => Ok(Moved::Bytes(bytes)),
-            Err(Errno::EAGAIN | Errno::EINTR) => Ok(Moved::Later),
+            Ok(0) => Ok(Transferred::End),
+            Ok(bytes) => Ok(Transferred::Bytes(bytes)),
+            Err(Errno::EAGAIN | Errno::EINTR) => Ok(Transferred::Later),
             Err(error) => Err(error),
         }
     }
 
-    fn discard(&mut self) -> Result<Moved, Errno> {
+    fn discard(&mut self) -> Result<Transferred, Errno> {
         let mut bin = [MaybeUninit::uninit(); 16 << 10];
         match check(self.socket.recv(&mut bin)) {
-            Ok(0) => Ok(Moved::End),
-            Ok(bytes) => Ok(Moved::Bytes(bytes)),
-            Err(Errno::EAGAIN | Errno::EINTR) => Ok(Moved::Later),
+            Ok(0) => Ok(Transferred::End),
+            Ok(bytes) => Ok(Transferred::Bytes(bytes)),
+            Err(Errno::EAGAIN | Errno::EINTR) => Ok(Transferred::Later),
             Err(error) => Err(error),
         }
     }

@@ -12,10 +12,10 @@ use super::connecting::{Connected, Connecting};
 use super::listener::Listener;
 use super::unconnected::Unconnected;
 use super::{
-    Acceptor, Direct, Direction, Moved, RingRegion, RingSizes, Rings, Stream, SystemSocket,
-    TransportChoice, TransportNames,
+    Acceptor, Direction, P2pControl, RingRegion, RingSizes, Rings, Stream, SystemSocket,
+    Transferred, TransportChoice, TransportNames,
 };
-use crate::memory::Window;
+use crate::memory::RingSlice;
 
 enum State {
     Unconnected(Box<Unconnected>),
@@ -34,12 +34,12 @@ enum State {
 pub(crate) struct Endpoint {
     state: State,
     sizes: RingSizes,
-    moved: bool,
+    descriptor_changed: bool,
 }
 
 impl Endpoint {
     fn new(state: State) -> Self {
-        Self { state, sizes: RingSizes::default(), moved: false }
+        Self { state, sizes: RingSizes::default(), descriptor_changed: false }
     }
 
     pub(super) fn unconnected(socket: Unconnected) -> Self {
@@ -185,19 +185,19 @@ impl Endpoint {
     /// What comes of a step: the stream where it was the last one.
     fn conclude(&mut self, step: Result<bool, Errno>) -> Result<bool, Errno> {
         if step == Ok(true) {
-            self.moved |= self.has_moved();
+            self.descriptor_changed |= self.descriptor_changed();
             return self
                 .change(|state| match state {
                     State::Connecting(connecting) => match connecting.into_stream() {
-                        Ok(Connected { stream, port, moved }) => {
-                            (State::Stream { stream, _port: port }, Ok((true, moved)))
+                        Ok(Connected { stream, port, descriptor_changed }) => {
+                            (State::Stream { stream, _port: port }, Ok((true, descriptor_changed)))
                         }
                         Err(errno) => (State::Changing, Err(errno)),
                     },
                     other => (other, Ok((true, false))),
                 })
-                .map(|(done, moved)| {
-                    self.moved |= moved;
+                .map(|(done, descriptor_changed)| {
+                    self.descriptor_changed |= descriptor_changed;
                     done
                 });
         }
@@ -227,12 +227,12 @@ impl Endpoint {
     }
 
     /// Whether its descriptor is another one since the last time this was asked.
-    pub(crate) fn has_moved(&mut self) -> bool {
+    pub(crate) fn descriptor_changed(&mut self) -> bool {
         let connecting = match &mut self.state {
-            State::Connecting(connecting) => connecting.has_moved(),
+            State::Connecting(connecting) => connecting.descriptor_changed(),
             _ => false,
         };
-        std::mem::take(&mut self.moved) || connecting
+        std::mem::take(&mut self.descriptor_changed) || connecting
     }
 
     /// The next connection of a listener, if one waits.
@@ -263,9 +263,9 @@ impl Endpoint {
     }
 
     /// Its proxy's part, if it is a p2p stream.
-    pub(crate) fn direct(&mut self) -> Option<&mut dyn Direct> {
+    pub(crate) fn p2p(&mut self) -> Option<&mut dyn P2pControl> {
         match &mut self.state {
-            State::Stream { stream, .. } => stream.direct(),
+            State::Stream { stream, .. } => stream.p2p(),
             _ => None,
         }
     }
@@ -282,18 +282,18 @@ impl Endpoint {
         }
     }
 
-    /// See [`Stream::has_news`].
-    pub(crate) fn has_news(&self, of: Direction) -> bool {
-        self.now().is_some_and(|stream| stream.has_news(of))
+    /// See [`Stream::has_progress`].
+    pub(crate) fn has_progress(&self, of: Direction) -> bool {
+        self.now().is_some_and(|stream| stream.has_progress(of))
     }
 
     /// See [`Stream::receive`].
-    pub(crate) fn receive(&mut self, window: &Window) -> Result<Moved, Errno> {
-        self.now_mut()?.receive(window)
+    pub(crate) fn receive(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
+        self.now_mut()?.receive(slice)
     }
 
     /// See [`Stream::peek`].
-    pub(crate) fn peek(&mut self) -> Result<Moved, Errno> {
+    pub(crate) fn peek(&mut self) -> Result<Transferred, Errno> {
         self.now_mut()?.peek()
     }
 
@@ -303,12 +303,12 @@ impl Endpoint {
     }
 
     /// See [`Stream::send`].
-    pub(crate) fn send(&mut self, window: &Window) -> Result<Moved, Errno> {
-        self.now_mut()?.send(window)
+    pub(crate) fn send(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
+        self.now_mut()?.send(slice)
     }
 
     /// See [`Stream::discard`].
-    pub(crate) fn discard(&mut self) -> Result<Moved, Errno> {
+    pub(crate) fn discard(&mut self) -> Result<Transferred, Errno> {
         self.now_mut()?.discard()
     }
 

@@ -41,14 +41,16 @@ pub mod unix;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use gpunet_device::abi::card::Place;
+use gpunet_device::abi::descriptor::RingLocation;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::{Domain, SocketAddr};
 
 pub use choice::{Placement, Placements, TransportChoice};
 pub(crate) use endpoint::Endpoint;
 pub use name::{Transport, TransportNames};
-pub(crate) use socket::{Acceptor, Connector, Direct, News, Socket, Stream, SystemSocket};
+pub(crate) use socket::{
+    Acceptor, Connector, P2pControl, PeerProgress, Socket, Stream, SystemSocket,
+};
 
 use p2p::P2p;
 use peers::Peers;
@@ -57,7 +59,7 @@ use unconnected::Unconnected;
 
 /// What an attempt to move bytes came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moved {
+pub enum Transferred {
     /// That many bytes; none where it was busy otherwise, and is to be tried again soon.
     Bytes(usize),
     /// None now; the descriptor will tell.
@@ -75,7 +77,7 @@ pub enum Direction {
     Send,
 }
 
-/// In which memory a socket's rings lie: a place's region.
+/// In which memory a socket's rings lie: a location's region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RingRegion {
@@ -91,9 +93,9 @@ pub enum RingRegion {
 #[derive(Clone, Copy, Debug)]
 pub struct Rings {
     /// From the peer.
-    pub receive: Place,
+    pub receive: RingLocation,
     /// To the peer.
-    pub send: Place,
+    pub send: RingLocation,
 }
 
 /// Capacities that a socket's rings shall have, where the transport makes them.

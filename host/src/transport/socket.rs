@@ -3,12 +3,12 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use gpunet_device::SocketAddr;
-use gpunet_device::abi::card::Inboxes;
+use gpunet_device::abi::descriptor::Inboxes;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 
-use super::{Direction, Moved, RingRegion, RingSizes, Rings, Transport};
-use crate::memory::Window;
+use super::{Direction, RingRegion, RingSizes, Rings, Transferred, Transport};
+use crate::memory::RingSlice;
 
 /// What connectors, acceptors and streams have in common.
 pub(crate) trait Socket: Send {
@@ -110,18 +110,18 @@ pub(crate) trait Stream: Socket {
     }
 
     /// Receives into ring memory.
-    fn receive(&mut self, window: &Window) -> Result<Moved, Errno>;
+    fn receive(&mut self, slice: &RingSlice) -> Result<Transferred, Errno>;
 
     /// Sends from ring memory.
-    fn send(&mut self, window: &Window) -> Result<Moved, Errno>;
+    fn send(&mut self, slice: &RingSlice) -> Result<Transferred, Errno>;
 
     /// Whether bytes are there to be received, or the end, without receiving any.
-    fn peek(&mut self) -> Result<Moved, Errno> {
-        Ok(Moved::Bytes(1))
+    fn peek(&mut self) -> Result<Transferred, Errno> {
+        Ok(Transferred::Bytes(1))
     }
 
     /// Drops bytes that arrived and that nobody will read; as `receive`.
-    fn discard(&mut self) -> Result<Moved, Errno>;
+    fn discard(&mut self) -> Result<Transferred, Errno>;
 
     /// Ends a direction.
     fn shutdown(&mut self, direction: Direction) -> Result<(), Errno>;
@@ -138,7 +138,7 @@ pub(crate) trait Stream: Socket {
     }
 
     /// Whether bytes reach the ring and leave it by themselves: `receive` and `send` only say how
-    /// many did. Windows then begin where the last one's bytes ended.
+    /// many did. Slices then begin where the last one's bytes ended.
     fn places_bytes(&self) -> bool {
         false
     }
@@ -155,20 +155,20 @@ pub(crate) trait Stream: Socket {
 
     /// Whether it knows of something that `receive`, or `send`, would tell, and that the descriptor
     /// has told already: each of them learns of both directions.
-    fn has_news(&self, of: Direction) -> bool {
+    fn has_progress(&self, of: Direction) -> bool {
         let _ = of;
         false
     }
 
     /// Its proxy's part, if it is a p2p stream.
-    fn direct(&mut self) -> Option<&mut dyn Direct> {
+    fn p2p(&mut self) -> Option<&mut dyn P2pControl> {
         None
     }
 }
 
 /// What is known of the other end of a p2p stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct News {
+pub(crate) struct PeerProgress {
     /// How far its kernel has sent, as last received.
     pub(crate) sent: u64,
     /// How far it has received, as last received.
@@ -182,16 +182,16 @@ pub(crate) struct News {
 }
 
 /// The proxy's part of a p2p stream, whose bytes and counters go from kernel to kernel.
-pub(crate) trait Direct {
+pub(crate) trait P2pControl {
     /// Where its rings and inboxes lie, for a kernel.
     fn rings(&mut self) -> Option<(Rings, Inboxes)>;
 
     /// What the other end's proxy has said. An error: it is gone.
-    fn hear(&mut self) -> Result<News, Errno>;
+    fn receive_progress(&mut self) -> Result<PeerProgress, Errno>;
 
     /// Tells how far this side's kernel has sent and received, if a poller at the other end wants
     /// to know.
-    fn tell(&mut self, tail: u64, head: u64);
+    fn report_progress(&mut self, tail: u64, head: u64);
 
     /// Whether one does.
     fn is_watched(&self) -> bool;
@@ -200,7 +200,7 @@ pub(crate) trait Direct {
     fn watch(&mut self);
 
     /// Reads from GPU memory how far the other end is: rarely, since that takes the GPU's driver.
-    fn look(&mut self);
+    fn read_progress(&mut self);
 
     /// It is about to be closed though kernels of this side may still use it: the other end is not
     /// to be told that they no longer do.

@@ -65,7 +65,7 @@ fn connect(transports: &Transports, listener: &mut Endpoint, peer: &SocketAddr) 
     assert_eq!(socket.finish_connect(), Ok(false));
     let accepted = accept(listener).expect("it has offered its memory");
     assert_eq!(socket.finish_connect(), Ok(true));
-    assert!(socket.has_moved(), "the timer is gone");
+    assert!(socket.descriptor_changed(), "the timer is gone");
     [socket, accepted]
 }
 
@@ -83,12 +83,12 @@ fn a_call_waits_for_a_full_queue_and_not_for_ever() {
     let mut socket = local.make(Domain::V4).expect("a socket");
     assert_eq!(socket.region(Some(&address)), Ok(RingRegion::Window));
     assert_eq!(socket.connect(&address), Err(Errno::EAGAIN));
-    assert!(!socket.has_moved());
+    assert!(!socket.descriptor_changed());
     assert!(socket.descriptor().is_none(), "nothing tells of room in the queue");
     assert!(registration.next().expect("it works").is_some());
     assert_eq!(socket.connect(&address), Ok(false));
     assert!(socket.descriptor().is_some());
-    assert!(socket.has_moved(), "there is a descriptor to be watched");
+    assert!(socket.descriptor_changed(), "there is a descriptor to be watched");
     // The queue is full again, by that call.
     let mut late = local.make(Domain::V4).expect("a socket");
     assert_eq!(late.region(Some(&address)), Ok(RingRegion::Window));

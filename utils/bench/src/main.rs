@@ -7,12 +7,12 @@
 //! figures depend on the machine and on what else it does.
 
 mod baseline;
-mod direct;
 mod driver;
 mod kernel;
 mod launching;
 mod load;
 mod memory;
+mod p2p;
 mod suite;
 
 use std::time::Duration;
@@ -68,8 +68,8 @@ struct Options {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Kernel to kernel: direct streams against bare flags and a bare copy
-    Local(direct::Options),
+    /// Kernel to kernel: p2p streams against bare flags and a bare copy
+    Local(p2p::Options),
     /// Suite: round trips of 64 B to 1 MiB, by TCP and kernel to kernel
     Sizes(suite::sizes::Options),
     /// Suite: a round trip while other blocks wait in accept, in receive, in a poller
@@ -78,7 +78,7 @@ enum Command {
     Streams(suite::streams::Options),
     /// Suite: a matrix multiplication with calls between its tiles and in its loop
     Sgemm(suite::sgemm::Options),
-    /// Suite: very many connections: round trips beside passive ones, silence, short ones, memory
+    /// Suite: very many connections: round trips beside passive ones, a quiet net, short ones, memory
     Scale(suite::scale::Options),
     /// The clients' process of `scale`, which starts it
     #[command(hide = true)]
@@ -104,7 +104,7 @@ fn main() -> Result<()> {
     gpu.load(&MODULE).context("loading the kernels")?;
     eprintln!("GPU: {}", gpu.info());
     match &options.command {
-        Some(Command::Local(local)) => return direct::run(&gpu, local),
+        Some(Command::Local(local)) => return p2p::run(&gpu, local),
         Some(Command::Sizes(sizes)) => return suite::sizes::run(&gpu, sizes),
         Some(Command::Waiters(waiters)) => return suite::waiters::run(&gpu, waiters),
         Some(Command::Streams(streams)) => return suite::streams::run(&gpu, streams),

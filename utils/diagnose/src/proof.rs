@@ -72,8 +72,8 @@ pub(crate) fn prove(rdma: Option<Ipv4Addr>) -> Proofs {
     ];
     ways.extend(rdma.map(|address| (RDMA, TransportChoice::Rdma, ip(address.into()))));
     let ways = ways.into_iter().map(|(way, choice, at)| transfer(&gpu, way, choice, at)).collect();
-    let meeting = rdma.unwrap_or(Ipv4Addr::LOCALHOST);
-    let auto = transfer(&gpu, AUTO, TransportChoice::Auto, ip(meeting.into()));
+    let address = rdma.unwrap_or(Ipv4Addr::LOCALHOST);
+    let auto = transfer(&gpu, AUTO, TransportChoice::Auto, ip(address.into()));
     let near = transfer(&gpu, AUTO_NEAR, TransportChoice::Auto, ip(Ipv4Addr::LOCALHOST.into()));
     let name = one_line(&gpu.info().name);
     Proofs { gpu: Some(Ok((name, reason))), ways, auto: Some(auto), near: Some(near) }
@@ -147,7 +147,7 @@ fn transfer(gpu: &Gpu, way: &str, choice: TransportChoice, at: Option<SocketAddr
         });
         let adapters = adapters.collect();
         let without_rdma = net.without_rdma().map(one_line);
-        let words = Some(one_line(&net.statistics().words.to_string()));
+        let words = Some(one_line(&net.statistics().control_memory.to_string()));
         Proof { way: name, outcome, adapters, without_rdma, words }
     });
     tried.unwrap_or_else(|why| no_proof(why.to_string()))
@@ -179,7 +179,7 @@ fn echo(gpu: &Gpu, net: &Net, at: SocketAddr) -> Result<Transfer, String> {
         kernel.abort();
         return Err(one_line(&error.to_string()));
     }
-    judge(&memory)
+    check(&memory)
 }
 
 /// Where the client's block puts its outcome.
@@ -191,7 +191,7 @@ fn place(memory: &DeviceMemory) -> Shared<Outcome> {
 }
 
 /// What the client's block says.
-fn judge(memory: &DeviceMemory) -> Result<Transfer, String> {
+fn check(memory: &DeviceMemory) -> Result<Transfer, String> {
     let mut bytes = [0; OUTCOME];
     memory.read(0, &mut bytes).map_err(|error| one_line(&error.to_string()))?;
     let (words, _) = bytes.as_chunks::<8>();

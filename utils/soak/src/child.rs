@@ -110,14 +110,14 @@ mod tests {
     #[test]
     fn terms_are_read_as_they_are_written() {
         let terms = Terms {
-            place: 1,
+            index: 1,
             seed: 2,
             turns: 3,
             most_up: 4,
             most_down: 5,
             most_tail: 6,
             ending: 0,
-            patience_ns: 8,
+            timeout_ns: 8,
         };
         let text = terms.to_words().map(|word| word.to_string()).join(",");
         assert_eq!(parse_terms(&text).unwrap().to_words(), terms.to_words());

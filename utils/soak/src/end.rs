@@ -137,7 +137,7 @@ impl<'t> End<'t> {
                     }
                 }
                 Some((Break::Deafness, _)) => {
-                    std::thread::sleep(Duration::from_nanos(self.terms.patience_ns) + OUTLAST);
+                    std::thread::sleep(Duration::from_nanos(self.terms.timeout_ns) + OUTLAST);
                 }
                 _ => {}
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use gpunet_device::Handle;
 use gpunet_e2e_kernels::soak::{
-    ANSWERS, CALLS, Call, Duty, Outcome, Work, soak_block, soak_thread, soak_warp,
+    ANSWERS, CALLS, Call, Job, Outcome, Work, soak_block, soak_thread, soak_warp,
 };
 use gpunet_host::{Launch, LaunchError, Net, Shape};
 
@@ -19,7 +19,7 @@ pub(crate) struct Kernels {
     called: Array<Outcome>,
     answered: Array<Outcome>,
     // Read by the kernel as long as it runs.
-    _duties: Array<Duty>,
+    _duties: Array<Job>,
     _calls: Array<Call>,
 }
 
@@ -27,9 +27,9 @@ pub(crate) struct Kernels {
 pub(crate) struct Results {
     /// Of groups.
     pub(crate) done: Vec<Outcome>,
-    /// Of calls, by place.
+    /// Of calls, by index.
     pub(crate) called: Vec<Outcome>,
-    /// Of answers, by place.
+    /// Of answers, by index.
     pub(crate) answered: Vec<Outcome>,
 }
 
@@ -39,54 +39,59 @@ impl Kernels {
         net: &Net,
         layout: &Layout,
         listener: Handle,
-        places: usize,
+        connections: usize,
         stall: Duration,
     ) -> Result<Self> {
-        let duty = Duty {
+        let job = Job {
             kind: ANSWERS,
             first: 0,
             count: 0,
-            patience_ns: nanoseconds(PATIENCE),
+            timeout_ns: nanoseconds(PATIENCE),
             in_rings: layout.in_rings.into(),
             stall_ns: nanoseconds(stall),
         };
-        let duties = vec![duty; layout.groups as usize];
-        Self::start(net, layout, &duties, &[], listener, places)
+        let jobs = vec![job; layout.groups as usize];
+        Self::start(net, layout, &jobs, &[], listener, connections)
     }
 
     /// Groups that make calls, some each.
-    pub(crate) fn call(net: &Net, layout: &Layout, calls: &[Call], places: usize) -> Result<Self> {
+    pub(crate) fn call(
+        net: &Net,
+        layout: &Layout,
+        calls: &[Call],
+        connections: usize,
+    ) -> Result<Self> {
         let each = (calls.len() as u64).div_ceil(layout.groups.max(1)).max(1);
         let all = calls.len() as u64;
-        let duties: Vec<_> = (0..layout.groups)
-            .map(|group| Duty {
+        let jobs: Vec<_> = (0..layout.groups)
+            .map(|group| Job {
                 kind: CALLS,
                 first: group * each,
                 count: all.saturating_sub(group * each).min(each),
-                patience_ns: nanoseconds(PATIENCE),
+                timeout_ns: nanoseconds(PATIENCE),
                 in_rings: layout.in_rings.into(),
                 stall_ns: 0,
             })
             .collect();
-        Self::start(net, layout, &duties, calls, Handle::NONE, places)
+        Self::start(net, layout, &jobs, calls, Handle::NONE, connections)
     }
 
     fn start(
         net: &Net,
         layout: &Layout,
-        duties: &[Duty],
+        jobs: &[Job],
         calls: &[Call],
         listener: Handle,
-        places: usize,
+        connections: usize,
     ) -> Result<Self> {
         let gpu = net.gpu();
-        let duties = Array::of(gpu, duties)?;
+        let jobs = Array::of(gpu, jobs)?;
         let calls = Array::of(gpu, calls)?;
         let done = Array::zeroed(gpu, layout.groups as usize)?;
-        let called = Array::zeroed(gpu, places)?;
-        let answered = Array::zeroed(gpu, places)?;
+        let called = Array::zeroed(gpu, connections)?;
+        let answered = Array::zeroed(gpu, connections)?;
         let work = Work {
-            duties: duties.shared(),
+            jobs: jobs.shared(),
             calls: calls.shared(),
             done: done.shared(),
             called: called.shared(),
@@ -102,7 +107,7 @@ impl Kernels {
         let blocks = (layout.groups as u32).div_ceil(in_block);
         let shape = Shape::new(blocks, layout.threads).shared_memory(layout.shared_each * in_block);
         let launch = net.launch(kernel, shape, (work,)).context("launching")?;
-        Ok(Self { launch, done, called, answered, _duties: duties, _calls: calls })
+        Ok(Self { launch, done, called, answered, _duties: jobs, _calls: calls })
     }
 
     /// Tells the kernel to stop.

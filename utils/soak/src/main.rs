@@ -6,14 +6,14 @@
 //!     ├─ round    kernels on a net, peers in threads and in processes that get killed
 //!     │    ├─ kernels  launches; the kernel itself is in host/e2e/kernels/src/soak.rs
 //!     │    ├─ end      the program's end of a connection
-//!     │    └─ judge    what was to happen and what did
+//!     │    └─ check    what was to happen and what did
 //!     ├─ watch    memory, descriptors, threads, children, while nothing is open
 //!     └─ tally    sums; read by a watchdog, which ends the program if nothing else does
 //! ```
 
+mod check;
 mod child;
 mod end;
-mod judge;
 mod kernels;
 mod memory;
 mod options;

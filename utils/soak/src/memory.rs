@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 
 use anyhow::{Context as _, Result};
 use gpunet_device::{KernelArg, Shared};
-use gpunet_e2e_kernels::soak::{Call, Duty, Outcome};
+use gpunet_e2e_kernels::soak::{Call, Job, Outcome};
 use gpunet_host::Gpu;
 use gpunet_host::gpu::DeviceMemory;
 
@@ -22,7 +22,7 @@ macro_rules! plain {
         unsafe impl Plain for $t {}
     )* };
 }
-plain!(Call, Duty, Outcome);
+plain!(Call, Job, Outcome);
 
 /// Values in GPU memory.
 pub(crate) struct Array<T> {

@@ -107,7 +107,7 @@ pub(crate) enum Fate {
 
 /// One connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Talk {
+pub(crate) struct Exchange {
     pub(crate) terms: Terms,
     pub(crate) fate: Fate,
     /// Capacity of the rings that a calling kernel asks for.
@@ -116,7 +116,7 @@ pub(crate) struct Talk {
     pub(crate) omits: Option<u64>,
 }
 
-impl Talk {
+impl Exchange {
     /// What the program's end does beside its terms.
     pub(crate) fn manner(&self) -> Manner {
         let breaks = match self.fate {
@@ -156,7 +156,7 @@ impl Talk {
         {
             terms.seed = draw.next() >> 32;
         }
-        terms.patience_ns = nanoseconds(milliseconds(draw, 20, 300));
+        terms.timeout_ns = nanoseconds(milliseconds(draw, 20, 300));
         self.fate = Fate::Broken(Break::Deafness, draw.between(0, 5000));
     }
 
@@ -190,7 +190,7 @@ pub(crate) struct Plan {
     pub(crate) transport: Transport,
     pub(crate) answering: Layout,
     pub(crate) calling: Layout,
-    pub(crate) talks: Vec<Talk>,
+    pub(crate) exchanges: Vec<Exchange>,
     /// Connections that the program makes at once.
     pub(crate) at_once: usize,
     pub(crate) upset: Option<Upset>,
@@ -222,13 +222,13 @@ impl Plan {
             Pairing::Kernels => answering.shared_each.min(calling.shared_each),
         });
         let load = Load { bytes: load.bytes.min(smallest / 2 * CALLS), ..load };
-        let mut talks = Vec::new();
-        for place in 0..connections {
-            let mut talk = talk(draw, place, pairing, upset, load);
+        let mut exchanges = Vec::new();
+        for index in 0..connections {
+            let mut exchange = exchange(draw, index, pairing, upset, load);
             if transport == Transport::Unix && smallest >= 4096 && draw.once_in(8) {
-                talk.fall_deaf(draw, pairing);
+                exchange.fall_deaf(draw, pairing);
             }
-            talks.push(talk);
+            exchanges.push(exchange);
         }
         Self {
             number,
@@ -236,7 +236,7 @@ impl Plan {
             transport,
             answering,
             calling,
-            talks,
+            exchanges,
             at_once: draw.between(1, load.connections.min(12)) as usize,
             upset,
             stall: Duration::ZERO,
@@ -248,14 +248,14 @@ impl Plan {
         let mut plan = Self::draw(seed, number, load, false);
         plan.pairing = Pairing::ProgramCalls;
         plan.upset = None;
-        plan.talks.truncate(1);
-        for talk in &mut plan.talks {
-            talk.fate = Fate::Orderly;
-            talk.terms.turns = 3;
-            talk.terms.most_up = 5000;
-            talk.terms.most_down = 5000;
-            talk.terms.ending = CALLER_ENDS;
-            talk.terms.patience_ns = nanoseconds(Duration::from_millis(300));
+        plan.exchanges.truncate(1);
+        for exchange in &mut plan.exchanges {
+            exchange.fate = Fate::Orderly;
+            exchange.terms.turns = 3;
+            exchange.terms.most_up = 5000;
+            exchange.terms.most_down = 5000;
+            exchange.terms.ending = CALLER_ENDS;
+            exchange.terms.timeout_ns = nanoseconds(Duration::from_millis(300));
         }
         plan
     }
@@ -272,7 +272,7 @@ impl Plan {
             self.number,
             self.pairing,
             self.transport,
-            self.talks.len(),
+            self.exchanges.len(),
         )
     }
 }
@@ -313,7 +313,13 @@ fn layout(draw: &mut Draw, load: Load, connections: u64) -> Layout {
     Layout { who, groups, threads, shared_each, in_rings: draw.once_in(3) }
 }
 
-fn talk(draw: &mut Draw, place: u64, pairing: Pairing, upset: Option<Upset>, load: Load) -> Talk {
+fn exchange(
+    draw: &mut Draw,
+    index: u64,
+    pairing: Pairing,
+    upset: Option<Upset>,
+    load: Load,
+) -> Exchange {
     let (most_up, most_down) = match draw.between(0, 3) {
         0 => (length(draw, load.bytes), 0),
         1 => (0, length(draw, load.bytes)),
@@ -321,14 +327,14 @@ fn talk(draw: &mut Draw, place: u64, pairing: Pairing, upset: Option<Upset>, loa
     };
     let turns = draw.between(1, (load.bytes / (most_up + most_down).max(1)).clamp(1, 40));
     let mut terms = Terms {
-        place,
+        index,
         seed: draw.next() >> 32,
         turns,
         most_up,
         most_down,
         most_tail: length(draw, load.bytes),
         ending: draw.pick([CALLER_ENDS, ANSWERER_ENDS, HALF_CLOSE, GONE]),
-        patience_ns: nanoseconds(PATIENCE),
+        timeout_ns: nanoseconds(PATIENCE),
     };
     let fate = if pairing == Pairing::Kernels || draw.once_in(2) {
         Fate::Orderly
@@ -358,31 +364,31 @@ fn talk(draw: &mut Draw, place: u64, pairing: Pairing, upset: Option<Upset>, loa
         }
     };
     let ring = 4096 << draw.between(0, 4);
-    let mut talk = Talk { terms, fate, ring, omits: None };
-    match &mut talk.fate {
+    let mut exchange = Exchange { terms, fate, ring, omits: None };
+    match &mut exchange.fate {
         Fate::Killed(_) => {
-            talk.terms.turns = ENDLESS;
-            talk.terms.most_up = talk.terms.most_up.max(1);
-            talk.terms.most_down = talk.terms.most_down.max(1);
+            exchange.terms.turns = ENDLESS;
+            exchange.terms.most_up = exchange.terms.most_up.max(1);
+            exchange.terms.most_down = exchange.terms.most_down.max(1);
         }
         Fate::Broken(how, _) => {
             let how = *how;
-            let (up, down) = talk.totals();
+            let (up, down) = exchange.totals();
             let sends = if pairing == Pairing::KernelsCall { down } else { up };
-            talk.fate = Fate::Broken(how, draw.between(0, sends - 1));
+            exchange.fate = Fate::Broken(how, draw.between(0, sends - 1));
             if how == Break::Silence {
-                talk.terms.patience_ns = nanoseconds(milliseconds(draw, 20, 300));
+                exchange.terms.timeout_ns = nanoseconds(milliseconds(draw, 20, 300));
             }
         }
         _ => {}
     }
-    if talk.fate == Fate::Left {
-        talk.terms.ending = GONE;
+    if exchange.fate == Fate::Left {
+        exchange.terms.ending = GONE;
     }
-    if talk.fate == Fate::Orderly && pairing == Pairing::ProgramCalls && draw.once_in(4) {
-        talk.terms.ending = ECHO;
+    if exchange.fate == Fate::Orderly && pairing == Pairing::ProgramCalls && draw.once_in(4) {
+        exchange.terms.ending = ECHO;
     }
-    talk
+    exchange
 }
 
 #[cfg(test)]
@@ -397,18 +403,18 @@ mod tests {
             let plan = Plan::draw(1, number, load, true);
             let again = Plan::draw(1, number, load, true);
             assert_eq!(format!("{plan:?}").len(), format!("{again:?}").len());
-            for (talk, twin) in plan.talks.iter().zip(&again.talks) {
-                assert_eq!(talk.terms.to_words(), twin.terms.to_words());
-                seen.insert(talk.ending(plan.upset));
-                if let Fate::Broken(how, after) = talk.fate
+            for (exchange, twin) in plan.exchanges.iter().zip(&again.exchanges) {
+                assert_eq!(exchange.terms.to_words(), twin.terms.to_words());
+                seen.insert(exchange.ending(plan.upset));
+                if let Fate::Broken(how, after) = exchange.fate
                     && how != Break::Deafness
                 {
-                    let (up, down) = talk.totals();
+                    let (up, down) = exchange.totals();
                     let sends = if plan.pairing == Pairing::KernelsCall { down } else { up };
                     assert!(after < sends, "it breaks off before all is sent");
                 }
                 if plan.pairing == Pairing::Kernels {
-                    assert_eq!(talk.fate, Fate::Orderly);
+                    assert_eq!(exchange.fate, Fate::Orderly);
                 }
             }
         }

@@ -10,9 +10,9 @@ use gpunet_device::{Errno, Handle};
 use gpunet_e2e_kernels::soak::{Call, QUIT, Terms};
 use gpunet_host::{LaunchError, Net};
 
+use crate::check::{Case, EndReport, Fault};
 use crate::child::Child;
 use crate::end::{self, Ended, Report};
-use crate::judge::{Case, Fault, Side};
 use crate::kernels::{Kernels, Results};
 use crate::plan::{Fate, Pairing, Plan, Transport, Upset};
 use crate::socket::{Acceptor, Address, Stream};
@@ -32,12 +32,12 @@ pub(crate) struct Round<'a> {
     pub(crate) folder: &'a std::path::Path,
 }
 
-/// What the two ends came to, by place.
+/// What the two ends came to, by index.
 #[derive(Default)]
 struct Ends {
-    kernel_called: Vec<Option<Side>>,
-    kernel_answered: Vec<Option<Side>>,
-    program: Vec<Option<Side>>,
+    kernel_called: Vec<Option<EndReport>>,
+    kernel_answered: Vec<Option<EndReport>>,
+    program: Vec<Option<EndReport>>,
 }
 
 impl Round<'_> {
@@ -52,7 +52,7 @@ impl Round<'_> {
             Pairing::Kernels => self.kernels_alone(net),
         };
         let ends = ends.with_context(|| self.plan.describe())?;
-        self.judge(&ends);
+        self.check(&ends);
         Ok(())
     }
 
@@ -92,19 +92,21 @@ impl Round<'_> {
         self.step("starting");
         let on = net.as_ref().context("a net")?;
         let (listener, at) = self.listen(on)?;
-        let places = plan.talks.len();
-        let kernels = Kernels::answer(on, &plan.answering, listener, places, plan.stall)?;
+        let connections = plan.exchanges.len();
+        let kernels = Kernels::answer(on, &plan.answering, listener, connections, plan.stall)?;
         self.tally.count(|counts| counts.launches += 1);
-        let reports = Mutex::new(vec![None; places]);
+        let reports = Mutex::new(vec![None; connections]);
         let next = AtomicUsize::new(0);
         self.step("connections");
         std::thread::scope(|scope| -> Result<()> {
             let mut workers = Vec::new();
-            for _ in 0..plan.at_once.min(places) {
+            for _ in 0..plan.at_once.min(connections) {
                 workers.push(scope.spawn(|| -> Result<()> {
-                    while let Some(talk) = plan.talks.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let report = self.call_as_program(talk, &at)?;
-                        set(&reports, talk.terms.place, report);
+                    while let Some(exchange) =
+                        plan.exchanges.get(next.fetch_add(1, Ordering::Relaxed))
+                    {
+                        let report = self.call_as_program(exchange, &at)?;
+                        set(&reports, exchange.terms.index, report);
                     }
                     Ok(())
                 }));
@@ -131,42 +133,49 @@ impl Round<'_> {
         }
         at.remove();
         let results = kernels.results()?;
-        self.judge_duties(&results);
+        self.check_jobs(&results);
         let reports = reports.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         Ok(Ends {
-            kernel_answered: sides(&results.answered),
-            program: reports.iter().map(|report| report.as_ref().map(Side::of_program)).collect(),
+            kernel_answered: reports_of(&results.answered),
+            program: reports
+                .iter()
+                .map(|report| report.as_ref().map(EndReport::of_program))
+                .collect(),
             ..Ends::default()
         })
     }
 
     /// Calls a kernel; none where a process of its own did and was killed.
-    fn call_as_program(&self, talk: &crate::plan::Talk, at: &Address) -> Result<Option<Report>> {
-        if let Fate::Killed(after) = talk.fate {
-            let child = Child::caller(at, &talk.terms)?;
+    fn call_as_program(
+        &self,
+        exchange: &crate::plan::Exchange,
+        at: &Address,
+    ) -> Result<Option<Report>> {
+        if let Fate::Killed(after) = exchange.fate {
+            let child = Child::caller(at, &exchange.terms)?;
             std::thread::sleep(after);
             child.kill()?;
             self.tally.count(|counts| counts.killed += 1);
             return Ok(None);
         }
         Ok(Some(match Stream::connect(at) {
-            Ok(stream) => end::call(stream, &talk.terms, talk.manner()),
+            Ok(stream) => end::call(stream, &exchange.terms, exchange.manner()),
             Err(error) => Report::unmade(&error),
         }))
     }
 
-    /// Tells so many groups that their duty is done: the listener's queue is in order, so all
+    /// Tells so many groups that their job is done: the listener's queue is in order, so all
     /// connections before these are taken first.
     fn quit(&self, at: &Address, groups: u64) -> Result<()> {
         let terms = Terms {
-            place: u64::MAX,
+            index: u64::MAX,
             seed: 0,
             turns: 0,
             most_up: 0,
             most_down: 0,
             most_tail: 0,
             ending: QUIT,
-            patience_ns: 1,
+            timeout_ns: 1,
         };
         for _ in 0..groups {
             let stream = Stream::connect(at).context("telling a group to quit")?;
@@ -179,26 +188,26 @@ impl Round<'_> {
         let plan = self.plan;
         self.step("starting");
         let (acceptor, at) = Acceptor::bind(&self.address("program")?).context("listening")?;
-        let places = plan.talks.len();
+        let connections = plan.exchanges.len();
         let mut children = Vec::new();
         let mut calls = Vec::new();
-        for talk in &plan.talks {
+        for exchange in &plan.exchanges {
             let mut to = at.clone();
-            if let Fate::Killed(after) = talk.fate {
-                let name = format!("child-{}", talk.terms.place);
+            if let Fate::Killed(after) = exchange.fate {
+                let name = format!("child-{}", exchange.terms.index);
                 let (child, child_at) = Child::answerer(&self.address(&name)?)?;
                 to = child_at;
                 children.push((after, child));
             }
             calls.push(Call {
                 to: to.for_kernels().context("an address for kernels")?,
-                terms: talk.terms,
-                ring: talk.ring,
-                leaves: u64::from(talk.fate == Fate::Left),
+                terms: exchange.terms,
+                ring: exchange.ring,
+                leaves: u64::from(exchange.fate == Fate::Left),
             });
         }
         children.sort_by_key(|(after, _)| *after);
-        let reports = Mutex::new(vec![None; places]);
+        let reports = Mutex::new(vec![None; connections]);
         let over = AtomicBool::new(false);
         self.step("connections");
         let kernels = std::thread::scope(|scope| -> Result<Kernels> {
@@ -218,7 +227,7 @@ impl Round<'_> {
             });
             let started = || -> Result<Kernels> {
                 let on = net.as_ref().context("a net")?;
-                let kernels = Kernels::call(on, &plan.calling, &calls, places)?;
+                let kernels = Kernels::call(on, &plan.calling, &calls, connections)?;
                 self.tally.count(|counts| counts.launches += 1);
                 let begin = Instant::now();
                 for (after, child) in children {
@@ -241,15 +250,18 @@ impl Round<'_> {
             kernels
         })?;
         at.remove();
-        for talk in &plan.talks {
-            self.address(&format!("child-{}", talk.terms.place))?.remove();
+        for exchange in &plan.exchanges {
+            self.address(&format!("child-{}", exchange.terms.index))?.remove();
         }
         let results = kernels.results()?;
-        self.judge_duties(&results);
+        self.check_jobs(&results);
         let reports = reports.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         Ok(Ends {
-            kernel_called: sides(&results.called),
-            program: reports.iter().map(|report| report.as_ref().map(Side::of_program)).collect(),
+            kernel_called: reports_of(&results.called),
+            program: reports
+                .iter()
+                .map(|report| report.as_ref().map(EndReport::of_program))
+                .collect(),
             ..Ends::default()
         })
     }
@@ -257,10 +269,10 @@ impl Round<'_> {
     /// Answers a kernel's call.
     fn answer_as_program(&self, stream: Stream, reports: &Mutex<Vec<Option<Report>>>) {
         match end::greet(&stream) {
-            Ok(terms) => match self.plan.talks.get(terms.place as usize) {
-                Some(talk) if talk.terms.to_words() == terms.to_words() => {
-                    let report = end::answer(stream, &terms, talk.manner());
-                    set(reports, terms.place, Some(report));
+            Ok(terms) => match self.plan.exchanges.get(terms.index as usize) {
+                Some(exchange) if exchange.terms.to_words() == terms.to_words() => {
+                    let report = end::answer(stream, &terms, exchange.manner());
+                    set(reports, terms.index, Some(report));
                 }
                 _ => self.failed("a kernel sent terms that nobody gave it"),
             },
@@ -277,13 +289,17 @@ impl Round<'_> {
         self.step("starting");
         let on = net.as_ref().context("a net")?;
         let (listener, at) = self.listen(on)?;
-        let places = plan.talks.len();
+        let connections = plan.exchanges.len();
         let to = at.for_kernels().context("an address for kernels")?;
-        let answering = Kernels::answer(on, &plan.answering, listener, places, plan.stall)?;
-        let call =
-            |talk: &crate::plan::Talk| Call { to, terms: talk.terms, ring: talk.ring, leaves: 0 };
-        let calls: Vec<_> = plan.talks.iter().map(call).collect();
-        let calling = Kernels::call(on, &plan.calling, &calls, places)?;
+        let answering = Kernels::answer(on, &plan.answering, listener, connections, plan.stall)?;
+        let call = |exchange: &crate::plan::Exchange| Call {
+            to,
+            terms: exchange.terms,
+            ring: exchange.ring,
+            leaves: 0,
+        };
+        let calls: Vec<_> = plan.exchanges.iter().map(call).collect();
+        let calling = Kernels::call(on, &plan.calling, &calls, connections)?;
         self.tally.count(|counts| counts.launches += 2);
         if let Some(upset) = plan.upset {
             self.upset(upset, &[&calling, &answering], net);
@@ -299,11 +315,11 @@ impl Round<'_> {
         take_back(net, listener)?;
         at.remove();
         let (called, answered) = (calling.results()?, answering.results()?);
-        self.judge_duties(&called);
-        self.judge_duties(&answered);
+        self.check_jobs(&called);
+        self.check_jobs(&answered);
         Ok(Ends {
-            kernel_called: sides(&called.called),
-            kernel_answered: sides(&answered.answered),
+            kernel_called: reports_of(&called.called),
+            kernel_answered: reports_of(&answered.answered),
             ..Ends::default()
         })
     }
@@ -355,12 +371,13 @@ impl Round<'_> {
     }
 
     /// Groups end as they must, and no connection broke that should not have.
-    fn judge_duties(&self, results: &Results) {
+    fn check_jobs(&self, results: &Results) {
         let plan = self.plan;
         let strays: u64 = results.done.iter().map(|done| done.strays).sum();
         // Who is killed early has sent nothing yet, and an early reset destroys what was sent.
         let may_break = |fate| matches!(fate, Fate::Killed(_) | Fate::Broken(..));
-        let allowed = plan.talks.iter().filter(|talk| may_break(talk.fate)).count() as u64;
+        let allowed =
+            plan.exchanges.iter().filter(|exchange| may_break(exchange.fate)).count() as u64;
         if plan.upset.is_none() && strays > allowed {
             self.failed(&format!("{strays} connections broke before their terms had come"));
         }
@@ -374,27 +391,28 @@ impl Round<'_> {
         }
     }
 
-    fn judge(&self, ends: &Ends) {
+    fn check(&self, ends: &Ends) {
         let plan = self.plan;
-        let side = |list: &[Option<Side>], place: usize| list.get(place).cloned().flatten();
-        for (place, talk) in plan.talks.iter().enumerate() {
+        let report = |list: &[Option<EndReport>], index: usize| list.get(index).cloned().flatten();
+        for (index, exchange) in plan.exchanges.iter().enumerate() {
             let (caller, answerer) = match plan.pairing {
                 Pairing::ProgramCalls => {
-                    (side(&ends.program, place), side(&ends.kernel_answered, place))
+                    (report(&ends.program, index), report(&ends.kernel_answered, index))
                 }
                 Pairing::KernelsCall => {
-                    (side(&ends.kernel_called, place), side(&ends.program, place))
+                    (report(&ends.kernel_called, index), report(&ends.program, index))
                 }
                 Pairing::Kernels => {
-                    (side(&ends.kernel_called, place), side(&ends.kernel_answered, place))
+                    (report(&ends.kernel_called, index), report(&ends.kernel_answered, index))
                 }
             };
-            let received = |side: &Option<Side>| side.as_ref().map_or(0, Side::received);
+            let received =
+                |report: &Option<EndReport>| report.as_ref().map_or(0, EndReport::received);
             let bytes = received(&caller) + received(&answerer);
             self.tally.count(|counts| counts.bytes += bytes);
-            let name = format!("{}, connection {place}, {:?}", plan.describe(), talk.fate);
-            let case = Case { talk, upset: plan.upset, name, caller, answerer };
-            for fault in case.judge() {
+            let name = format!("{}, connection {index}, {:?}", plan.describe(), exchange.fate);
+            let case = Case { exchange, upset: plan.upset, name, caller, answerer };
+            for fault in case.check() {
                 self.tally.fault(fault);
             }
             let pairing = match plan.pairing {
@@ -402,19 +420,19 @@ impl Round<'_> {
                 Pairing::KernelsCall => "GPU to CPU",
                 Pairing::Kernels => "GPU to GPU",
             };
-            self.tally.connection(pairing, talk.ending(plan.upset));
+            self.tally.connection(pairing, exchange.ending(plan.upset));
         }
         self.tally.count(|counts| counts.rounds += 1);
     }
 }
 
-fn sides(outcomes: &[gpunet_e2e_kernels::soak::Outcome]) -> Vec<Option<Side>> {
-    outcomes.iter().map(Side::of_kernel).collect()
+fn reports_of(outcomes: &[gpunet_e2e_kernels::soak::Outcome]) -> Vec<Option<EndReport>> {
+    outcomes.iter().map(EndReport::of_kernel).collect()
 }
 
-fn set(reports: &Mutex<Vec<Option<Report>>>, place: u64, report: Option<Report>) {
+fn set(reports: &Mutex<Vec<Option<Report>>>, index: u64, report: Option<Report>) {
     let mut reports = reports.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if let Some(slot) = reports.get_mut(place as usize) {
+    if let Some(slot) = reports.get_mut(index as usize) {
         *slot = report;
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use gpunet_host::{Gpu, Net};
 use gpunet_pattern::Draw;
 
-use crate::judge::Fault;
+use crate::check::Fault;
 use crate::options::{Options, Plant};
 use crate::plan::{Load, MARGIN, PATIENCE, Plan};
 use crate::round::Round;
@@ -22,7 +22,7 @@ const WARM_UP_PART: u32 = 5;
 const WARM_UP: Duration = Duration::from_secs(60);
 /// How long a closed socket may take to send what is unsent.
 const LINGER: Duration = Duration::from_secs(5);
-/// How long places and rings may take to be free once all is closed.
+/// How long slots and rings may take to be free once all is closed.
 const FREEING: Duration = Duration::from_secs(7);
 /// Rounds on one net, at most.
 const ROUNDS_A_NET: u64 = 12;
@@ -142,8 +142,8 @@ impl Soak {
         match self.plant {
             Some(Plant::Lost) if plants => {
                 let mut plan = Plan::plain(self.seed, number, self.load);
-                for talk in &mut plan.talks {
-                    talk.omits = Some(talk.totals().0 / 2);
+                for exchange in &mut plan.exchanges {
+                    exchange.omits = Some(exchange.totals().0 / 2);
                 }
                 plan
             }
@@ -175,9 +175,9 @@ impl Soak {
         Ok(net)
     }
 
-    /// All places and rings of the net are free again.
+    /// All slots and rings of the net are free again.
     fn check_free(&self, net: &Net, plan: &Plan, free: &mut Free) {
-        self.tally.step(format!("{}: places and rings becoming free", plan.describe()));
+        self.tally.step(format!("{}: slots and rings becoming free", plan.describe()));
         let begin = Instant::now();
         loop {
             let now = Free::of(Some(net));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::judge::Fault;
+use crate::check::Fault;
 use crate::watch::{Holdings, memory_tolerance};
 
 /// Faults that are kept in words; the others are counted.
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_fault_is_counted_and_told() {
+    fn every_kind_of_fault_is_counted_and_reported() {
         let tally = Tally::new();
         assert!(tally.counts().is_good());
         tally.fault(Fault::Lost { bytes: 3, what: "three".to_owned() });

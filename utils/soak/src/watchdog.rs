@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::judge::Fault;
+use crate::check::Fault;
 use crate::tally::{Heading, Tally};
 
 /// Between two lines of progress.

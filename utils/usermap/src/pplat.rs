@@ -58,8 +58,8 @@ fn ping_pong(bench: &Bench, net: &Net, to: &Mapped, count: u32) -> Result<Times,
     let answer = from.view().and_then(|view| view.place::<u64>(0)).map_err(lost)?;
     ping.store_release(0);
     let rounds = WARM_UP + u64::from(count);
-    let patience = PATIENCE.as_nanos() as u64;
-    let arguments = (shared(to), shared(&from), rounds, patience);
+    let timeout = PATIENCE.as_nanos() as u64;
+    let arguments = (shared(to), shared(&from), rounds, timeout);
     let kernel = net.launch(pong, Shape::new(1, 1), arguments)?;
     let mut samples = Vec::with_capacity(count as usize);
     for round in 1..=rounds {
@@ -93,6 +93,6 @@ fn ping_pong(bench: &Bench, net: &Net, to: &Mapped, count: u32) -> Result<Times,
 fn shared(mapping: &Mapped) -> Shared<u64> {
     let address = ptr::with_exposed_provenance_mut(mapping.device_address() as usize);
     // SAFETY: the mapping has ROOM zeroed bytes, aligned to a page. It outlives the kernel, or the
-    // kernel leaves when its patience ends: gpunet-host gives memory back once no kernel runs.
+    // kernel leaves when its time-out ends: gpunet-host gives memory back once no kernel runs.
     unsafe { Shared::from_raw(address, 1) }
 }

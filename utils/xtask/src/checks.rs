@@ -1,7 +1,7 @@
 //! The steps of `cargo xtask test`, in the order in which they run: quick ones first.
 //!
 //! ```text
-//! formatting ─ licences ─ rules ─ clippy ─ docs ─ compile ─┬─ tests ─ doc tests ─ direct streams ─ models ─ ...
+//! formatting ─ licences ─ rules ─ clippy ─ docs ─ compile ─┬─ tests ─ doc tests ─ p2p streams ─ models ─ ...
 //!                                                          └─ ptx ─ virtual machine with RDMA, beside those
 //! ```
 //!
@@ -74,7 +74,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step::new("virtual machine with RDMA", vm::check).beside(),
     Step::new("tests", tests),
     Step::new("doc tests", doc_tests),
-    Step::new("direct streams", local::check),
+    Step::new("p2p streams", local::check),
     Step::new("models", models),
     Step::new("simulation", simulation),
     Step::new("RDMA device", rdma::check),
@@ -92,7 +92,7 @@ pub(crate) const QUICK_STEPS: &[Step] = &[
 ];
 
 /// Themes of the end-to-end suite that `--quick` runs.
-const QUICK_THEMES: &[&str] = &["streams::", "endings::", "polls::", "windows::", "refusals::"];
+const QUICK_THEMES: &[&str] = &["streams::", "endings::", "polls::", "ring_slices::", "refusals::"];
 
 /// Much longer than the tests of a step take, of which one compiles a project of its own; a test that
 /// hangs must not hang the whole run.
@@ -265,7 +265,7 @@ fn models(context: &Context) -> Result<Outcome> {
     featured(context, &context.built()?.models, "models")
 }
 
-/// The simulation bench: its seeds, and the planted bugs that they must find.
+/// The simulation harness: its seeds, and the planted bugs that they must find.
 fn simulation(context: &Context) -> Result<Outcome> {
     featured(context, &context.built()?.simulation, "simulation")
 }

@@ -120,7 +120,7 @@ fn run(command: Command) -> Result<bool> {
     match command {
         Command::Test(options) => {
             // Who has misspelt it is told now, and not after all else.
-            options.rdma_device.as_deref().map(rdma::meeting_on).transpose()?;
+            options.rdma_device.as_deref().map(rdma::addresses_on).transpose()?;
             let tools = install::everything(&workspace)?;
             let steps = if options.quick { checks::QUICK_STEPS } else { checks::STEPS };
             let context =

@@ -31,7 +31,7 @@ const BOUNCE_TESTS: &[(&str, &str)] = &[("gpunet-e2e", "suite")];
 
 /// Where the suites meet on a device.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Meeting {
+pub(crate) struct Addresses {
     v4: Ipv4Addr,
     v6: Ipv6Addr,
 }
@@ -41,7 +41,7 @@ pub(crate) fn check(context: &Context) -> Result<Outcome> {
     let Some(device) = &context.options.rdma_device else {
         return Ok(Outcome { remark: "no --rdma-device".to_owned(), ..Outcome::default() });
     };
-    let at = meeting_on(device)?;
+    let at = addresses_on(device)?;
     let mut outcome = run(context, &at, TESTS, None)?;
     let bounce = run(context, &at, BOUNCE_TESTS, Some("bounce"))?;
     outcome.passed += bounce.passed;
@@ -55,7 +55,7 @@ pub(crate) fn check(context: &Context) -> Result<Outcome> {
 /// Runs these tests, with rings placed so.
 fn run(
     context: &Context,
-    at: &Meeting,
+    at: &Addresses,
     tests: &[(&str, &str)],
     placement: Option<&str>,
 ) -> Result<Outcome> {
@@ -77,13 +77,13 @@ fn run(
 }
 
 /// Where the suites can meet on a device: they need both families.
-pub(crate) fn meeting_on(device: &str) -> Result<Meeting> {
+pub(crate) fn addresses_on(device: &str) -> Result<Addresses> {
     let mut addresses = names_of_ports(Path::new(DEVICES), device)?;
     addresses.extend(addresses_of_interfaces(Path::new(DEVICES), device));
-    meeting_among(&addresses, device)
+    addresses_among(&addresses, device)
 }
 
-fn meeting_among(addresses: &[IpAddr], device: &str) -> Result<Meeting> {
+fn addresses_among(addresses: &[IpAddr], device: &str) -> Result<Addresses> {
     let v4 = addresses.iter().find_map(|address| match address {
         IpAddr::V4(v4) => Some(*v4),
         IpAddr::V6(_) => None,
@@ -100,7 +100,7 @@ fn meeting_among(addresses: &[IpAddr], device: &str) -> Result<Meeting> {
     };
     let v4 = v4.with_context(|| lacks("IPv4", "192.168.77.1/24"))?;
     let v6 = v6.with_context(|| lacks("IPv6", "fd77::1/64"))?;
-    Ok(Meeting { v4, v6 })
+    Ok(Addresses { v4, v6 })
 }
 
 /// The IP addresses of a device's ports: RoCE names them so.
@@ -197,9 +197,9 @@ mod tests {
     #[test]
     fn both_families_are_needed() {
         let [v4, v6] = ["10.0.0.1", "fd00::1"].map(|text| text.parse().unwrap());
-        assert!(meeting_among(&[v4, v6], "mlx5_0").is_ok());
+        assert!(addresses_among(&[v4, v6], "mlx5_0").is_ok());
         for (addresses, family) in [([v4, v4], "IPv6"), ([v6, v6], "IPv4")] {
-            let refused = meeting_among(&addresses, "mlx5_0").unwrap_err().to_string();
+            let refused = addresses_among(&addresses, "mlx5_0").unwrap_err().to_string();
             assert!(refused.contains(&format!("mlx5_0 has no {family} address")), "{refused}");
         }
     }

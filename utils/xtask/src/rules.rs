@@ -15,7 +15,7 @@ const COUNTED: &str = "Counted:";
 /// Where waits are, all with a deadline.
 const WAITS: &str = "wait.rs";
 /// Instructions in which threads meet. LLVM may move or merge assembly that holds one.
-const MEETINGS: &[&str] = &["bar.", "barrier", "shfl", "vote", "match.", "redux", "elect"];
+const CONVERGENT: &[&str] = &["bar.", "barrier", "shfl", "vote", "match.", "redux", "elect"];
 /// The instructions that read and write a word at once: the exchange and the relaxed
 /// compare-and-exchange, for words in GPU memory, and the ordered one for the whole system.
 const EXCHANGES: &[&str] = &[
@@ -55,7 +55,7 @@ fn in_source(root: &Path, kernels: impl Iterator<Item = PathBuf>) -> Result<Outc
             files += 1;
             let is_library = path.starts_with(root.join("device"));
             let name = path.strip_prefix(root).unwrap_or(path).display().to_string();
-            let mut wrong = meetings_in_assembly(text);
+            let mut wrong = convergent_in_assembly(text);
             wrong.extend(references_in_signatures(text));
             // The emulated GPU's side is no device code; kernels are programs.
             if is_library && !name.ends_with("emulated.rs") && !name.ends_with(WAITS) {
@@ -99,7 +99,7 @@ fn prove() -> Result<()> {
         },
         Proof {
             about: "assembly",
-            rule: meetings_in_assembly,
+            rule: convergent_in_assembly,
             planted: "unsafe { asm!(\n    \"bar.warp.sync {};\", in(reg32) mask) };",
             clean: "asm!(\"mov.u64 {}, %clock64;\", out(reg64) now); // not bar.sync",
         },
@@ -212,7 +212,7 @@ fn uncounted_loops(text: &str) -> Vec<String> {
 }
 
 /// Assembly in which threads meet.
-fn meetings_in_assembly(text: &str) -> Vec<String> {
+fn convergent_in_assembly(text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     // Behind `global_asm!` there are declarations alone.
     for (at, _) in text.match_indices("asm!(") {
@@ -220,9 +220,11 @@ fn meetings_in_assembly(text: &str) -> Vec<String> {
             continue;
         }
         let block = &text[at..end_of(text, at)];
-        for meeting in MEETINGS.iter().filter(|meeting| block.contains(**meeting)) {
+        for instruction in CONVERGENT.iter().filter(|instruction| block.contains(**instruction)) {
             let line = text[..at].lines().count();
-            wrong.push(format!("line {line}: assembly with `{meeting}`, which is not convergent"));
+            wrong.push(format!(
+                "line {line}: assembly with `{instruction}`, which is not convergent"
+            ));
         }
     }
     wrong

@@ -6,7 +6,7 @@ use std::net::{Ipv6Addr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use gpunet_apps::way::SocketTransport;
+use gpunet_apps::transport::SocketTransport;
 use gpunet_device::SocketAddr;
 use rustix::io::Errno;
 

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use gpunet_apps::way::{SocketTransport, Travelled};
+use gpunet_apps::transport::{SocketTransport, Travelled};
 use gpunet_device::SocketAddr;
 use gpunet_host::TransportChoice;
 use gpunet_pattern as pattern;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gpunet_apps::way::Travelled;
+use gpunet_apps::transport::Travelled;
 use gpunet_device::SocketAddr;
 
 use gpunet_apps::failure::Failure;
@@ -10,14 +10,14 @@ use gpunet_apps::failure::Failure;
 /// Where an end runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Place {
+pub(crate) enum Processor {
     /// In a kernel on the GPU.
     Gpu,
     /// In threads of this program.
     Cpu,
 }
 
-impl Place {
+impl Processor {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Gpu => "gpu",
@@ -55,7 +55,7 @@ pub(crate) struct Streaming {
 /// Seed of the bytes that are sent.
 pub(crate) const SEED: u64 = 0x6750_754e_6574;
 
-/// A place that can be either end.
+/// A processor that can be either end.
 pub(crate) trait End {
     /// Starts a server at an address; port 0 lets the system choose.
     fn serve(&self, service: Service, at: &SocketAddr) -> Result<Box<dyn Server + '_>, Failure>;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use gpunet_apps::failure::Failure;
 use gpunet_apps::stop::Stop;
-use gpunet_apps::way::{self, RingPlacement, SocketTransport, Travelled};
+use gpunet_apps::transport::{self, RingPlacement, SocketTransport, Travelled};
 use gpunet_device::{Errno, Handle, SocketAddr};
 use gpunet_host::{AdapterReport, Gpu, Launch, Net, NetError, Shape};
 use gpunet_kernels::echo::{Work, echo_client, echo_server, stream_sink, stream_source};
@@ -67,7 +67,7 @@ impl GpuEnd {
             .build()
             .map_err(|error| match error {
                 NetError::Rdma(missing) => Failure::refused(missing.to_string()),
-                NetError::Local(why) => way::without_local(&why),
+                NetError::Local(why) => transport::without_local(&why),
                 error => {
                     Failure::refused(format!("{error}; a smaller --ring or fewer blocks need less"))
                 }
@@ -93,7 +93,7 @@ impl GpuEnd {
 
     /// What a failure comes from.
     fn because(&self, failure: Failure) -> Failure {
-        way::refusal(&self.net, self.settings.placement).unwrap_or(failure)
+        transport::refusal(&self.net, self.settings.placement).unwrap_or(failure)
     }
 
     fn target<'a>(&self, to: &'a SocketAddr) -> Target<'a> {
@@ -113,22 +113,22 @@ impl GpuEnd {
             bytes,
             seed: SEED,
             ring: u64::from(self.settings.ring),
-            patience_ns: timeout.as_nanos() as u64,
+            timeout_ns: timeout.as_nanos() as u64,
         }
     }
 
     /// Waits for a client's kernel. All its calls have a time-out, so it ends by itself, unless
     /// something is wrong with it: then nothing moves for longer than that.
     fn finish(&self, launch: &Launch, timeout: Duration) -> Result<(), Failure> {
-        let moved_bytes = || {
+        let transferred_bytes = || {
             let statistics = self.net.statistics();
             statistics.sent_bytes + statistics.received_bytes
         };
         // Nobody counts what goes straight from kernel to kernel.
-        let may_be_direct =
+        let may_be_p2p =
             matches!(self.settings.transport, SocketTransport::Auto | SocketTransport::Local);
-        let mut counted = !may_be_direct;
-        let mut moved = moved_bytes();
+        let mut counted = !may_be_p2p;
+        let mut transferred = transferred_bytes();
         let mut since = Instant::now();
         loop {
             match launch.wait_for(LOOK) {
@@ -139,9 +139,9 @@ impl GpuEnd {
                 end(launch)?;
                 return Err(Failure::Interrupted);
             }
-            let now = moved_bytes();
-            if now != moved {
-                (moved, since, counted) = (now, Instant::now(), true);
+            let now = transferred_bytes();
+            if now != transferred {
+                (transferred, since, counted) = (now, Instant::now(), true);
             } else if counted && since.elapsed() > timeout * 2 + STOPPING {
                 end(launch)?;
                 let kernel = launch.kernel();

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   main ── options (command line) ── run ─┬─ pairings, server, client
-//!                                          ├─ meeting   where the pairings meet, and how they travel
+//!                                          ├─ addresses where the pairings meet, and how they travel
 //!                                          ├─ measure   how many messages, how many bytes
-//!                                          ├─ end       what both places can do
+//!                                          ├─ end       what both processors can do
 //!                                          │   ├─ gpu + results   kernels, through gpunet-host
 //!                                          │   └─ cpu + socket    threads, on plain sockets or stock rsocket
 //!                                          └─ report, progress    table, JSON; what goes on
@@ -13,12 +13,12 @@
 //! `--json` prints one object; `--help` describes it, and `report` holds its types.
 
 mod address;
+mod addresses;
 mod cpu;
 mod end;
 mod gpu;
 mod machine;
 mod measure;
-mod meeting;
 mod options;
 mod progress;
 mod report;

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use gpunet_apps::quantity::{parse_bytes, parse_ring, parse_seconds};
-use gpunet_apps::way::{RingPlacement, SocketTransport};
+use gpunet_apps::transport::{RingPlacement, SocketTransport};
 use gpunet_host::GpuChoice;
 
 use crate::address::Address;
-use crate::end::Place;
+use crate::end::Processor;
 use gpunet_apps::failure::Failure;
 
 /// Echo between GPU and CPU: kernels that open sockets, beside the same program on the CPU.
@@ -86,7 +86,7 @@ pub(crate) struct RunOptions {
 pub(crate) struct ServerOptions {
     /// Where the server runs
     #[arg(long, value_enum)]
-    pub(crate) on: Place,
+    pub(crate) on: Processor,
     /// `HOST:PORT`, `[IPV6]:PORT` or `unix:/path`; port 0 takes a free one
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Address,
@@ -104,7 +104,7 @@ pub(crate) struct ServerOptions {
 pub(crate) struct ClientOptions {
     /// Where the client runs
     #[arg(long, value_enum)]
-    pub(crate) on: Place,
+    pub(crate) on: Processor,
     /// `HOST:PORT`, `[IPV6]:PORT` or `unix:/path`
     #[arg(long, value_name = "ADDR")]
     pub(crate) connect: Address,
@@ -202,14 +202,14 @@ impl ClientOptions {
     }
 }
 
-/// A path is no way for RDMA, and the CPU has no GPU memory for direct streams.
+/// A path is no way for RDMA, and the CPU has no GPU memory for p2p streams.
 fn check_transport(
     transport: SocketTransport,
-    on: Place,
+    on: Processor,
     address: &Address,
 ) -> Result<(), Failure> {
     match (transport, address) {
-        (SocketTransport::Local, _) if on == Place::Cpu => Err(Failure::refused(
+        (SocketTransport::Local, _) if on == Processor::Cpu => Err(Failure::refused(
             "--transport local is between kernels: the CPU has no GPU memory to be written into; \
              use --on gpu, or leave --transport out",
         )),
@@ -257,7 +257,7 @@ impl MeasureOptions {
 
 impl GpuOptions {
     /// What shapes kernels means nothing to a program that launches none.
-    fn check(&self, on: Place, blocks: bool) -> Result<(), Failure> {
+    fn check(&self, on: Processor, blocks: bool) -> Result<(), Failure> {
         let given = [
             (self.gpu.is_some(), "--gpu"),
             (self.threads.is_some(), "--threads"),
@@ -267,7 +267,7 @@ impl GpuOptions {
             (blocks, "--blocks"),
         ];
         match given.iter().find(|(given, _)| *given) {
-            Some((_, name)) if on == Place::Cpu => Err(Failure::refused(format!(
+            Some((_, name)) if on == Processor::Cpu => Err(Failure::refused(format!(
                 "{name} is about kernels and means nothing with --on cpu: leave it out, or use \
                  --on gpu"
             ))),

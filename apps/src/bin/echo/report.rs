@@ -7,7 +7,7 @@ use gpunet_apps::print::say;
 use gpunet_host::AdapterReport;
 use serde::{Serialize, Serializer};
 
-use crate::end::Place;
+use crate::end::Processor;
 use crate::machine::Machine;
 
 /// The JSON object, as `--help` describes it; the fields of [`RunReport`].
@@ -83,7 +83,7 @@ pub(crate) struct GpuFacts {
 
 /// How the connections went.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct WayFacts {
+pub(crate) struct TransportFacts {
     /// None where no connection was made.
     pub(crate) transport: Option<&'static str>,
     pub(crate) transport_reason: Option<String>,
@@ -94,26 +94,26 @@ pub(crate) struct WayFacts {
 /// The transport of a report whose pairings went different ways.
 const MIXED: &str = "mixed";
 
-impl WayFacts {
+impl TransportFacts {
     /// Of all pairings; `why_tcp` counts if any went by TCP.
     pub(crate) fn of_pairings(
         pairings: &[Pairing],
         why_tcp: Option<&str>,
         rdma_devices: Vec<AdapterReport>,
     ) -> Self {
-        let ways = || pairings.iter().filter_map(|pairing| pairing.transport);
-        let transport = ways().next();
-        let differ = ways().any(|way| Some(way) != transport);
+        let transports = || pairings.iter().filter_map(|pairing| pairing.transport);
+        let transport = transports().next();
+        let differ = transports().any(|other| Some(other) != transport);
         Self {
             transport: if differ { Some(MIXED) } else { transport },
-            transport_reason: why_tcp.filter(|_| ways().any(is_tcp)).map(str::to_owned),
+            transport_reason: why_tcp.filter(|_| transports().any(is_tcp)).map(str::to_owned),
             placement: pairings.iter().find_map(|pairing| pairing.placement),
             rdma_devices,
         }
     }
 
     /// Says why it was TCP, where it could have been RDMA.
-    pub(crate) fn say(&self) {
+    pub(crate) fn explain(&self) {
         if let Some(reason) = &self.transport_reason {
             // Kernels find another way between themselves.
             let mixed = self.transport == Some(MIXED);
@@ -128,7 +128,7 @@ fn is_tcp(transport: &str) -> bool {
 }
 
 /// `rdma (bounce)`, `tcp4`.
-fn way_name(transport: Option<&str>, placement: Option<&str>) -> Option<String> {
+fn transport_name(transport: Option<&str>, placement: Option<&str>) -> Option<String> {
     Some(match placement {
         Some(placement) => format!("{} ({placement})", transport?),
         None => transport?.to_owned(),
@@ -176,8 +176,8 @@ fn by_size<S: Serializer>(trips: &[RoundTrip], serializer: S) -> Result<S::Ok, S
 /// One of the four pairings.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Pairing {
-    pub(crate) client: Place,
-    pub(crate) server: Place,
+    pub(crate) client: Processor,
+    pub(crate) server: Processor,
     /// As the client's connection says; none where none was made.
     pub(crate) transport: Option<&'static str>,
     pub(crate) placement: Option<&'static str>,
@@ -193,7 +193,7 @@ pub(crate) struct RunReport {
     #[serde(flatten)]
     pub(crate) gpu: GpuFacts,
     #[serde(flatten)]
-    pub(crate) way: WayFacts,
+    pub(crate) facts: TransportFacts,
     pub(crate) verified: bool,
     pub(crate) pairings: Vec<Pairing>,
     pub(crate) machine: Machine,
@@ -206,10 +206,10 @@ pub(crate) struct RunReport {
 pub(crate) struct ClientReport {
     #[serde(flatten)]
     pub(crate) gpu: GpuFacts,
-    pub(crate) client: Place,
+    pub(crate) client: Processor,
     pub(crate) server: String,
     #[serde(flatten)]
-    pub(crate) way: WayFacts,
+    pub(crate) facts: TransportFacts,
     #[serde(flatten)]
     pub(crate) figures: Figures,
     pub(crate) machine: Machine,
@@ -224,8 +224,8 @@ impl RunReport {
         let mut rows = vec![header];
         for pairing in &self.pairings {
             let mut row = vec![pairing.client.name().to_owned(), pairing.server.name().to_owned()];
-            let way = way_name(pairing.transport, pairing.placement);
-            row.push(way.unwrap_or_else(|| "-".to_owned()));
+            let name = transport_name(pairing.transport, pairing.placement);
+            row.push(name.unwrap_or_else(|| "-".to_owned()));
             row.extend(size_cells(sizes, &pairing.figures.rtt_us));
             row.push(pairing.stream_gbps.map_or("-".to_owned(), |gbps| format!("{gbps:.3}")));
             row.push(yes_or_no(pairing.figures.verified));
@@ -249,13 +249,13 @@ impl ClientReport {
         let mut row = vec![self.client.name().to_owned()];
         row.extend(size_cells(sizes, &self.figures.rtt_us));
         row.push(yes_or_no(self.figures.verified));
-        let way = way_name(self.way.transport, self.way.placement);
+        let name = transport_name(self.facts.transport, self.facts.placement);
         let mut text = self.gpu.line();
         let _ = writeln!(
             text,
             "server {} by {}, {} connection(s); round trips p50 / p99 in us\n",
             self.server,
-            way.unwrap_or_else(|| "no connection".to_owned()),
+            name.unwrap_or_else(|| "no connection".to_owned()),
             self.settings.connections
         );
         text + &aligned(&[header, row])

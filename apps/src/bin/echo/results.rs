@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use gpunet_apps::failure::Failure;
-use gpunet_apps::way::Travelled;
+use gpunet_apps::transport::Travelled;
 use gpunet_device::{Errno, Shared};
 use gpunet_host::Gpu;
 use gpunet_host::gpu::DeviceMemory;

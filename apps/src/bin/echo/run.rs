@@ -7,24 +7,24 @@ use gpunet_apps::failure::Failure;
 use gpunet_apps::gpu::{default_threads, open};
 use gpunet_apps::print::{print, say};
 use gpunet_apps::stop::Stop;
-use gpunet_apps::way::{self, SocketTransport, Travelled};
+use gpunet_apps::transport::{self, SocketTransport, Travelled};
 use gpunet_device::SocketAddr;
 use gpunet_host::{Gpu, TransportChoice};
 use rsocket_shim::load::Libraries;
 
 use crate::address::Address;
+use crate::addresses::Addresses;
 use crate::cpu::CpuEnd;
-use crate::end::{End, Place, Server, Service};
+use crate::end::{End, Processor, Server, Service};
 use crate::gpu::{self, GpuEnd};
 use crate::machine::Machine;
 use crate::measure;
-use crate::meeting::Meeting;
 use crate::options::{
     ClientOptions, GpuOptions, MeasureOptions, RunOptions, ServerOptions, Transport,
 };
 use crate::progress::Progress;
 use crate::report::{
-    ClientReport, Figures, GpuFacts, Pairing, RunReport, Settings, StreamFigure, WayFacts,
+    ClientReport, Figures, GpuFacts, Pairing, RunReport, Settings, StreamFigure, TransportFacts,
     human_bytes,
 };
 
@@ -37,14 +37,14 @@ pub(crate) fn pairings(options: &RunOptions, stop: &Stop) -> Result<bool, Failur
     let begin = Instant::now();
     let measure = &options.measure;
     // First of all: a GPU may take a minute to translate the kernels.
-    let meeting = Meeting::new(options.transport, options.address)?;
+    let addresses = Addresses::new(options.transport, options.address)?;
     let (gpu, reason) = open("echo", &options.gpu.choice())?;
     let mut shape = shape(&gpu, &options.gpu, options.blocks(), SocketTransport::Auto, measure);
     let mut gpu_end = None;
-    let mut progress = Progress::new(meeting.pairings().len() * (measure.sizes.len() + 1));
+    let mut progress = Progress::new(addresses.pairings().len() * (measure.sizes.len() + 1));
     let mut all = Vec::new();
-    for (client, server) in meeting.pairings().iter().copied() {
-        let transport = meeting.socket_transport((client, server));
+    for (client, server) in addresses.pairings().iter().copied() {
+        let transport = addresses.socket_transport((client, server));
         let cpu_end = CpuEnd::new(transport, stop);
         // A net travels one way; the one before is given back first.
         let gpu_end = match gpu_end.take().filter(|end: &GpuEnd| end.transport() == transport) {
@@ -54,10 +54,10 @@ pub(crate) fn pairings(options: &RunOptions, stop: &Stop) -> Result<bool, Failur
                 gpu_end.insert(GpuEnd::new(&gpu, shape, stop)?)
             }
         };
-        let end = |place| -> &dyn End {
-            match place {
-                Place::Gpu => gpu_end,
-                Place::Cpu => &cpu_end,
+        let end = |processor| -> &dyn End {
+            match processor {
+                Processor::Gpu => gpu_end,
+                Processor::Cpu => &cpu_end,
             }
         };
         let name = format!("{} client, {} server", client.name(), server.name());
@@ -66,12 +66,12 @@ pub(crate) fn pairings(options: &RunOptions, stop: &Stop) -> Result<bool, Failur
         let mut stream: Option<StreamFigure> = None;
         let (client_end, server_end) = (end(client), end(server));
 
-        let echo = server_end.serve(Service::Echo, &meeting.address("echo")?)?;
+        let echo = server_end.serve(Service::Echo, &addresses.address("echo")?)?;
         let met_at = echo.address();
         figures.rtt_us = watched.round_trips(client_end, &met_at, measure)?;
         echo.stop()?;
         if watched.failed.is_none() {
-            let sink = server_end.serve(Service::Sink, &meeting.address("sink")?)?;
+            let sink = server_end.serve(Service::Sink, &addresses.address("sink")?)?;
             let asked = options.stream_bytes;
             stream = watched.stream(client_end, &sink.address(), asked, measure)?;
             sink.stop()?;
@@ -95,7 +95,7 @@ pub(crate) fn pairings(options: &RunOptions, stop: &Stop) -> Result<bool, Failur
     let devices = gpu_end.as_ref().map_or(Vec::new(), GpuEnd::rdma_devices);
     let report = RunReport {
         gpu: facts(&gpu, &reason),
-        way: WayFacts::of_pairings(&all, meeting.reason(), devices),
+        facts: TransportFacts::of_pairings(&all, addresses.reason(), devices),
         verified: all.iter().all(|pairing| pairing.figures.verified),
         pairings: all,
         machine: Machine::read(),
@@ -104,7 +104,7 @@ pub(crate) fn pairings(options: &RunOptions, stop: &Stop) -> Result<bool, Failur
     };
     let text = if measure.json { json(&report) } else { report.table(&measure.sizes) };
     print(&text)?;
-    report.way.say();
+    report.facts.explain();
     if options.transport == Transport::Local {
         say("echo: local is between kernels: the CPU has no GPU memory to be written into, so no \
              pairing has an end there");
@@ -121,17 +121,17 @@ pub(crate) fn pairings(options: &RunOptions, stop: &Stop) -> Result<bool, Failur
 /// Serves until interrupted.
 pub(crate) fn server(options: &ServerOptions, stop: &Stop) -> Result<bool, Failure> {
     options.check()?;
-    way::require(options.transport)?;
+    transport::require(options.transport)?;
     let at = options.listen.resolve()?;
     let path = at.to_path();
     match options.on {
-        Place::Cpu => {
+        Processor::Cpu => {
             let end = CpuEnd::new(options.transport, stop);
             let missing = Libraries::load().err().map(|missing| missing.to_string());
             let on = with_reason("CPU".to_owned(), options, missing.as_deref());
             serve(end.serve(Service::Echo, &at)?, &on, path, stop)?;
         }
-        Place::Gpu => {
+        Processor::Gpu => {
             let (gpu, reason) = open("echo", &options.gpu.choice())?;
             let shape = gpu::Settings {
                 blocks: options.blocks.unwrap_or(8),
@@ -186,14 +186,14 @@ fn serve(
 /// Measures against a server elsewhere; whether all bytes were right.
 pub(crate) fn client(options: &ClientOptions, stop: &Stop) -> Result<bool, Failure> {
     options.check()?;
-    way::require(options.transport)?;
+    transport::require(options.transport)?;
     let measure = &options.measure;
     let to = options.connect.resolve()?;
     let mut gpu_end = None;
     let cpu_end = CpuEnd::new(options.transport, stop);
     let (gpu, shape) = match options.on {
-        Place::Cpu => (GpuFacts::default(), None),
-        Place::Gpu => {
+        Processor::Cpu => (GpuFacts::default(), None),
+        Processor::Gpu => {
             let (gpu, reason) = open("echo", &options.gpu.choice())?;
             let mut shape = shape(&gpu, &options.gpu, 0, options.transport, measure);
             shape.timeout = Some(measure.timeout);
@@ -213,13 +213,13 @@ pub(crate) fn client(options: &ClientOptions, stop: &Stop) -> Result<bool, Failu
         gpu,
         client: options.on,
         server: to.to_string(),
-        way: way_facts(&to, options.transport, end.take_travelled(), gpu_end.as_ref()),
+        facts: transport_facts(&to, options.transport, end.take_travelled(), gpu_end.as_ref()),
         figures: Figures { verified: error.is_none(), error, rtt_us },
         machine: Machine::read(),
         settings: settings(shape.as_ref(), measure, false),
     };
     print(&if measure.json { json(&report) } else { report.table(&measure.sizes) })?;
-    report.way.say();
+    report.facts.explain();
     if let Some(error) = &report.figures.error {
         say(&format!("echo: {error}"));
     }
@@ -295,13 +295,13 @@ impl Watched<'_> {
 }
 
 /// How a client's connections went, and why not by RDMA where that was possible.
-fn way_facts(
+fn transport_facts(
     to: &SocketAddr,
     asked: SocketTransport,
     travelled: Option<Travelled>,
     end: Option<&GpuEnd>,
-) -> WayFacts {
-    let Some(travelled) = travelled else { return WayFacts::default() };
+) -> TransportFacts {
+    let Some(travelled) = travelled else { return TransportFacts::default() };
     let may_be_rdma = asked == SocketTransport::Auto && to.to_ip().is_some();
     let by_tcp = travelled.by == TransportChoice::Tcp;
     let reason = (may_be_rdma && by_tcp).then(|| match end {
@@ -309,7 +309,7 @@ fn way_facts(
         None => Libraries::load().err().map(|missing| missing.to_string()),
     });
     let reason = reason.map(|missing| missing.unwrap_or(format!("no RDMA on the way to {to}")));
-    WayFacts {
+    TransportFacts {
         transport: Some(travelled.name(to)),
         transport_reason: reason,
         placement: travelled.placement,

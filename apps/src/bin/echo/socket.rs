@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use gpunet_apps::way::SocketTransport;
+use gpunet_apps::transport::SocketTransport;
 use gpunet_device::SocketAddr;
 use rsocket_shim::load::Libraries;
 use rsocket_shim::stock::{Readiness, StockSocket};
@@ -262,7 +262,7 @@ impl Drop for Listener {
     }
 }
 
-/// How to wait: poll for a millisecond, then nap, longer once it has been quiet for long.
+/// How to wait: poll for a millisecond, then sleep, longer once it has been quiet for long.
 pub(crate) struct Wait<'a> {
     stop: &'a Stop,
     limit: Option<Duration>,
@@ -271,9 +271,9 @@ pub(crate) struct Wait<'a> {
 }
 
 const POLL: Duration = Duration::from_millis(1);
-const NAP: Duration = Duration::from_micros(50);
+const SLEEP: Duration = Duration::from_micros(50);
 const QUIET: Duration = Duration::from_millis(100);
-const REST: Duration = Duration::from_millis(1);
+const LONG_SLEEP: Duration = Duration::from_millis(1);
 
 impl<'a> Wait<'a> {
     /// Waits end with `Interrupted` when told to stop, with `TimedOut` after `limit`.
@@ -296,8 +296,8 @@ impl<'a> Wait<'a> {
         }
         match self.limit {
             Some(limit) if waited > limit => return Err(io::ErrorKind::TimedOut.into()),
-            _ if waited > QUIET => std::thread::sleep(REST),
-            _ if waited > POLL => std::thread::sleep(NAP),
+            _ if waited > QUIET => std::thread::sleep(LONG_SLEEP),
+            _ if waited > POLL => std::thread::sleep(SLEEP),
             _ if self.crowded => std::thread::yield_now(),
             _ => std::hint::spin_loop(),
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use gpunet_apps::failure::Failure;
 use gpunet_apps::quantity::{parse_ring, parse_seconds};
-use gpunet_apps::way::{RingPlacement, SocketTransport};
+use gpunet_apps::transport::{RingPlacement, SocketTransport};
 use gpunet_host::GpuChoice;
 use gpunet_kernels::rstream::{ASYNC, BLOCKING, NON_BLOCKING};
 

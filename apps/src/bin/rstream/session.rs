@@ -6,7 +6,7 @@ use gpunet_apps::failure::Failure;
 use gpunet_apps::gpu;
 use gpunet_apps::print::{print, say};
 use gpunet_apps::stop::Stop;
-use gpunet_apps::way::{self, RingPlacement, SocketTransport, Travelled};
+use gpunet_apps::transport::{self, RingPlacement, SocketTransport, Travelled};
 use gpunet_device::{Errno, Handle, SocketAddr};
 use gpunet_host::{Gpu, Launch, LaunchError, Net, NetError, Shape, TransportChoice};
 use gpunet_kernels::rstream::{Session, TestOutcome, rstream_client, rstream_server};
@@ -32,7 +32,7 @@ enum Role {
 
 /// Runs all connections and prints what came out.
 pub(crate) fn run(options: &Options, plan: &Plan, stop: &Stop) -> Result<(), Failure> {
-    way::require(options.transport)?;
+    transport::require(options.transport)?;
     let peer = options.server.as_deref().map(|host| options.connect(host)).transpose()?;
     let (gpu, _) = gpu::open("rstream", &options.gpu.clone().unwrap_or_default())?;
     let net = net(&gpu, options)?;
@@ -48,13 +48,13 @@ pub(crate) fn run(options: &Options, plan: &Plan, stop: &Stop) -> Result<(), Fai
         print(&header())?;
     }
     let threads = options.threads.unwrap_or(gpu::default_threads(gpu.info()));
-    let talks = Talks { options, gpu: &gpu, net: &net, threads, role, stop };
+    let connections = Connections { options, gpu: &gpu, net: &net, threads, role, stop };
     let mut rows = Vec::new();
     let mut last = None;
     for cases in &plan.connections {
-        let outcomes = talks.connection(cases, last.as_ref())?;
+        let outcomes = connections.connection(cases, last.as_ref())?;
         for (case, outcome) in cases.iter().zip(&outcomes) {
-            talks.judge(outcome)?;
+            connections.check(outcome)?;
             let row = Row::new(case, Duration::from_nanos(outcome.elapsed_ns));
             if !options.json {
                 print(&row.line())?;
@@ -68,7 +68,7 @@ pub(crate) fn run(options: &Options, plan: &Plan, stop: &Stop) -> Result<(), Fai
     }
     let travelled =
         last.map(|outcome| Travelled::from_options(outcome.transport, outcome.placement));
-    talks.conclude(rows, travelled)
+    connections.conclude(rows, travelled)
 }
 
 fn net(gpu: &Gpu, options: &Options) -> Result<Net, Failure> {
@@ -80,7 +80,7 @@ fn net(gpu: &Gpu, options: &Options) -> Result<Net, Failure> {
     let net = builder.placements(RingPlacement::of_net(options.placement)).build();
     net.map_err(|error| match error {
         NetError::Rdma(missing) => Failure::refused(missing.to_string()),
-        NetError::Local(why) => way::without_local(&why),
+        NetError::Local(why) => transport::without_local(&why),
         error => Failure::refused(format!("{error}; a smaller --buffer needs less")),
     })
 }
@@ -92,7 +92,7 @@ fn listen(net: &Net, options: &Options) -> Result<(Handle, SocketAddr), Failure>
     })
 }
 
-struct Talks<'a> {
+struct Connections<'a> {
     options: &'a Options,
     gpu: &'a Gpu,
     net: &'a Net,
@@ -101,7 +101,7 @@ struct Talks<'a> {
     stop: &'a Stop,
 }
 
-impl Talks<'_> {
+impl Connections<'_> {
     /// One connection with its tests; the pattern goes on where the one before ended.
     fn connection(
         &self,
@@ -114,7 +114,7 @@ impl Talks<'_> {
         let session = Session {
             server: if let Role::Client(server) = self.role { server } else { nowhere },
             ring: u64::from(options.buffer),
-            patience_ns: options.timeout.as_nanos() as u64,
+            timeout_ns: options.timeout.as_nanos() as u64,
             mode: options.mode(),
             verify: u64::from(options.verify()),
             sent: before.map_or(0, |outcome| outcome.sent),
@@ -151,11 +151,11 @@ impl Talks<'_> {
     }
 
     /// Why a test failed.
-    fn judge(&self, outcome: &TestOutcome) -> Result<(), Failure> {
+    fn check(&self, outcome: &TestOutcome) -> Result<(), Failure> {
         if outcome.result == 0 {
             return Ok(());
         }
-        if let Some(refusal) = way::refusal(self.net, self.options.placement) {
+        if let Some(refusal) = transport::refusal(self.net, self.options.placement) {
             return Err(refusal);
         }
         let errno = Errno(i32::try_from(-outcome.result).unwrap_or(Errno::EIO.0));

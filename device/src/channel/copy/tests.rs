@@ -17,7 +17,7 @@ const MARGIN: usize = 48;
 const UNTOUCHED: u8 = 0xA5;
 
 /// A place in `memory` that is `offset` behind a line's beginning.
-fn place(memory: &[u8], offset: usize) -> usize {
+fn aligned(memory: &[u8], offset: usize) -> usize {
     MARGIN + memory.as_ptr().align_offset(16) + offset
 }
 
@@ -37,7 +37,7 @@ impl Case {
         let source: Vec<u8> =
             (0..length + 3 * MARGIN).map(|at| (at * 7 + at / 251) as u8).collect();
         let mut target = vec![UNTOUCHED; length + 3 * MARGIN];
-        let (from, to) = (place(&source, source_offset), place(&target, target_offset));
+        let (from, to) = (aligned(&source, source_offset), aligned(&target, target_offset));
         let (first, first_to) =
             (source[from..].as_ptr().expose_provenance(), target[to..].as_mut_ptr());
         let first_to = first_to.expose_provenance();

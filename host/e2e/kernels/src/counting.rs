@@ -63,7 +63,7 @@ pub const MOST_BLOCKS: usize = 64;
 pub const IN_TURN: usize = 4;
 
 /// How long a lock is waited for: longer than all others together hold it.
-const PATIENCE_NS: u64 = 60_000_000_000;
+const TIMEOUT_NS: u64 = 60_000_000_000;
 /// How long one that nobody releases.
 const SHORT_NS: u64 = 200_000;
 
@@ -158,13 +158,13 @@ impl<'w> Threads<'w> {
     /// Each thread for itself, all lanes of a warp at a time.
     #[inline(never)]
     fn locks(&self, round: u64) {
-        match self.lock.lock(PATIENCE_NS) {
+        match self.lock.lock(TIMEOUT_NS) {
             Some(_guard) => self.add(LOCKED),
             None => self.is_wrong(),
         }
         let writes = (u64::from(simt::position().thread) + round).is_multiple_of(4);
         if writes {
-            match self.rw.write(PATIENCE_NS) {
+            match self.rw.write(TIMEOUT_NS) {
                 Some(_guard) => {
                     self.add(WRITTEN);
                     self.add(WRITTEN_TOO);
@@ -173,7 +173,7 @@ impl<'w> Threads<'w> {
             }
         } else {
             let totals = self.work.totals;
-            match self.rw.read(PATIENCE_NS) {
+            match self.rw.read(TIMEOUT_NS) {
                 Some(_guard) if totals.get(WRITTEN) == totals.get(WRITTEN_TOO) => {}
                 _ => self.is_wrong(),
             }
@@ -209,7 +209,7 @@ impl<'w> Threads<'w> {
             there.store(1, Ordering::Relaxed);
             return;
         }
-        let end = simt::now_ns() + PATIENCE_NS;
+        let end = simt::now_ns() + TIMEOUT_NS;
         while there.load(Ordering::Relaxed) == 0 && simt::now_ns() < end {
             simt::pause();
         }
@@ -250,7 +250,7 @@ impl<'w> Threads<'w> {
     #[inline(never)]
     fn together<G: Group>(&self, block: G) {
         let [held] = block.leader_only(|| {
-            [u64::from(self.rw.write(PATIENCE_NS).map(|guard| guard.into_raw()).is_some())]
+            [u64::from(self.rw.write(TIMEOUT_NS).map(|guard| guard.into_raw()).is_some())]
         });
         if held == 0 {
             return self.is_wrong();

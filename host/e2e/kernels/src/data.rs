@@ -98,7 +98,7 @@ impl<G: Receiver> Script<'_, G> {
     }
 
     #[inline(always)]
-    pub(crate) fn moved(&self, op: &Op, sent: u64, received: u64) {
+    pub(crate) fn count_transfer(&self, op: &Op, sent: u64, received: u64) {
         let mut register = self.register(op.register);
         register.sent += sent;
         register.received += received;
@@ -124,7 +124,7 @@ impl<G: Receiver> Script<'_, G> {
             fill(self.group, buffer, op.seed, register.sent);
             calls::gsend(self.net, self.group, handle, buffer, op.flags)
         };
-        self.moved(op, u64::try_from(sent).unwrap_or(0), 0);
+        self.count_transfer(op, u64::try_from(sent).unwrap_or(0), 0);
         sent
     }
 
@@ -175,7 +175,7 @@ impl<G: Receiver> Script<'_, G> {
             return WRONG_BYTES;
         }
         if op.flags & MSG_PEEK == 0 {
-            self.moved(op, 0, u64::try_from(got).unwrap_or(0));
+            self.count_transfer(op, 0, u64::try_from(got).unwrap_or(0));
         }
         got
     }
@@ -196,7 +196,7 @@ impl<G: Receiver> Script<'_, G> {
                 done += piece.len() as u64;
             }
         }
-        self.moved(op, done, 0);
+        self.count_transfer(op, done, 0);
         outcome.map_or_else(Errno::negative, |()| done as i64)
     }
 
@@ -221,7 +221,7 @@ impl<G: Receiver> Script<'_, G> {
             }
             done += got as u64;
         }
-        self.moved(op, 0, done);
+        self.count_transfer(op, 0, done);
         if failure < 0 { failure } else { done as i64 }
     }
 
@@ -237,7 +237,7 @@ impl<G: Receiver> Script<'_, G> {
         if self.group.any(differs(self.group, buffer, op.seed, received)) {
             return WRONG_BYTES;
         }
-        self.moved(op, 0, buffer.len() as u64);
+        self.count_transfer(op, 0, buffer.len() as u64);
         buffer.len() as i64
     }
 

@@ -14,7 +14,7 @@
 //!
 //! Beside it stand the kernels of [`hostile`], which spoil what they share with the proxy.
 //! In [`soak`] is the kernel of the soak: one plan, many connections; in [`relay`] the one that
-//! stands between programs and direct streams; in [`one_call`] one whose lanes part before a call;
+//! stands between programs and p2p streams; in [`one_call`] one whose lanes part before a call;
 //! in [`counting`] one whose threads count and lock in GPU memory;
 //! in [`queues`] those that run between stream-ordered operations;
 //! in [`buffers`] one that gets a program's buffers; in [`faulting`] a server that faults.

@@ -98,7 +98,7 @@ codes! {
     /// Waits until flag `a` is `b` or more, at most `c` nanoseconds; its value.
     WaitFlag = 37,
     /// The same, and the value becomes the register's handle.
-    TakeHandle = 38,
+    ReceiveHandle = 38,
     /// Sets flag `a` to `b`.
     SetFlag = 39,
     /// Sets flag `a` to the register's handle.

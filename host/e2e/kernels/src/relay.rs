@@ -1,13 +1,13 @@
-//! The relay: both ends of a direct stream are kernels, and the suites' peers are programs. One
+//! The relay: both ends of a p2p stream are kernels, and the suites' peers are programs. One
 //! warp passes bytes between such a stream (far) and an ordinary socket of the peer's (near).
 //!
 //! ```text
-//!   peer ◀── system socket ──▶ near │ relay │ far ◀── direct stream ──▶ kernel under test
+//!   peer ◀── system socket ──▶ near │ relay │ far ◀── p2p stream ─────▶ kernel under test
 //! ```
 //!
-//! The host writes [duties](Relay) onto a board; the kernel does them, without ever waiting for
-//! one socket, and ends when there has been nothing to do for a while. An end of stream on one leg
-//! ends sending on the other; both are closed when both directions are over, or one leg fails.
+//! The host writes [jobs](Relay) into a queue; the kernel does them, without ever waiting for
+//! one socket, and ends when there has been nothing to do for a while. An end of stream on one socket
+//! ends sending on the other; both are closed when both directions are over, or one socket fails.
 
 use gpunet_device::abi::option::SocketOption;
 use gpunet_device::calls::{
@@ -17,18 +17,18 @@ use gpunet_device::{
     Errno, Group, Handle, Net, Shared, SharedBuf, SocketAddr, Warp, kernel_arg, kernels, simt,
 };
 
-/// Words of the board ahead of the duties: how many there are, and whether to stop.
+/// Words of the queue ahead of the jobs: how many there are, and whether to stop.
 pub const COUNT: usize = 0;
 /// Not 0: close everything and end.
 pub const STOP: usize = 1;
-/// What the last leg that failed said: a negative error number, for the words of a test that fails.
+/// What the last socket that failed said: a negative error number, for the words of a test that fails.
 pub const FAILURE: usize = 2;
-/// Where the duties begin.
-pub const FIRST_DUTY: usize = 3;
+/// Where the jobs begin.
+pub const FIRST_JOB: usize = 3;
 
-/// Words of a duty: what it is, written last by the host, and cleared by the kernel.
+/// Words of a job: what it is, written last by the host, and cleared by the kernel.
 pub const KIND: usize = 0;
-/// The near leg of a call, or the listener.
+/// The near socket of a call, or the listener.
 pub const HANDLE: usize = 1;
 /// What it came to: 1, or a negative error number.
 pub const RESULT: usize = 2;
@@ -37,11 +37,11 @@ pub const NARROW: usize = 3;
 /// Whom to call: far for a call, near for each that a listener accepts.
 pub const ADDRESS: usize = 4;
 /// All of them.
-pub const DUTY_WORDS: usize = ADDRESS + 14;
+pub const JOB_WORDS: usize = ADDRESS + 14;
 
-/// To connect a far leg for a near one.
+/// To connect a far socket for a near one.
 pub const CALL: u64 = 1;
-/// To accept far legs, and connect a near one for each.
+/// To accept far sockets, and connect a near one for each.
 pub const LISTEN: u64 = 2;
 /// The same, begun.
 pub const LISTENING: u64 = 3;
@@ -53,7 +53,7 @@ pub const PIECE: usize = 2048;
 
 /// How long there is nothing to do before the kernel ends.
 const IDLE_NS: u64 = 200_000_000;
-/// What an option holds to go that way: see `TransportChoice`.
+/// What an option holds to go by TCP: see `TransportChoice`.
 const BY_TCP: u64 = 1;
 /// A system buffer that holds little.
 const LITTLE: u64 = 4096;
@@ -61,18 +61,18 @@ const LITTLE: u64 = 4096;
 kernel_arg! {
     /// One direction of a pair.
     #[derive(Default)]
-    pub struct Way {
+    pub struct Flow {
         /// What of its buffer is to be sent.
         pub begin: u64,
         /// Where that ends.
         pub end: u64,
-        /// Not 0: nothing more goes this way.
+        /// Not 0: nothing more goes in this direction.
         pub over: u64,
     }
 }
 
 kernel_arg! {
-    /// Two legs.
+    /// Two sockets.
     #[derive(Default)]
     pub struct Pair {
         /// One of the stages below.
@@ -82,11 +82,11 @@ kernel_arg! {
         /// The side of the kernel under test.
         pub far: u64,
         /// The call that it is for.
-        pub duty: u64,
+        pub job: u64,
         /// From near to far.
-        pub out: Way,
+        pub out: Flow,
         /// From far to near.
-        pub back: Way,
+        pub back: Flow,
     }
 }
 
@@ -98,7 +98,7 @@ kernel_arg! {
     /// What the relay works on.
     pub struct Relay {
         /// Shared with the host: see the constants above.
-        pub board: Shared<u64>,
+        pub queue: Shared<u64>,
         /// The kernel's own; zero at first.
         pub pairs: Shared<Pair>,
         /// Two pieces for each pair.
@@ -127,7 +127,7 @@ impl Relaying<'_> {
     fn run(&self) {
         let mut last = simt::now_ns();
         loop {
-            let mut moved = self.do_duties();
+            let mut progressed = self.do_jobs();
             let mut busy = false;
             for at in 0..self.work.pairs.len() {
                 let Some(mut pair) = self.work.pairs.get(at) else { break };
@@ -135,13 +135,13 @@ impl Relaying<'_> {
                     continue;
                 }
                 busy = true;
-                moved |= self.go_on(at, &mut pair);
+                progressed |= self.go_on(at, &mut pair);
                 self.keep(at, pair);
             }
-            if moved || busy {
+            if progressed || busy {
                 last = simt::now_ns();
             }
-            if !moved && self.group.is_leader() {
+            if !progressed && self.group.is_leader() {
                 simt::pause();
             }
             let stop = self.read(STOP);
@@ -156,16 +156,16 @@ impl Relaying<'_> {
         }
     }
 
-    /// A word of the board, for the leader; others get 0.
+    /// A word of the queue, for the leader; others get 0.
     #[inline(always)]
     fn read(&self, at: usize) -> u64 {
-        if self.group.is_leader() { self.work.board.get(at).unwrap_or(0) } else { 0 }
+        if self.group.is_leader() { self.work.queue.get(at).unwrap_or(0) } else { 0 }
     }
 
     #[inline(always)]
     fn write(&self, at: usize, value: u64) {
         if self.group.is_leader() {
-            self.work.board.set(at, value);
+            self.work.queue.set(at, value);
         }
         self.group.barrier();
     }
@@ -181,17 +181,17 @@ impl Relaying<'_> {
     }
 
     #[inline(never)]
-    fn do_duties(&self) -> bool {
+    fn do_jobs(&self) -> bool {
         let [count] = self.group.broadcast([self.read(COUNT)]);
-        let mut moved = false;
-        for duty in 0..count as usize {
-            let at = FIRST_DUTY + duty * DUTY_WORDS;
+        let mut progressed = false;
+        for job in 0..count as usize {
+            let at = FIRST_JOB + job * JOB_WORDS;
             let kind = self.read(at + KIND);
             // Behind the kind: it was written last.
             let handle = self.read(at + HANDLE);
             let [kind, handle] = self.group.broadcast([kind, handle]);
-            moved |= match kind {
-                CALL => self.call(duty, at, Handle(handle)),
+            progressed |= match kind {
+                CALL => self.call(job, at, Handle(handle)),
                 LISTEN => {
                     let on = SocketOption::NonBlocking;
                     calls::gsetsockopt(self.net, self.group, Handle(handle), on, 1);
@@ -207,13 +207,13 @@ impl Relaying<'_> {
                 _ => false,
             };
         }
-        moved
+        progressed
     }
 
-    /// The address of a duty.
+    /// The address of a job.
     #[inline(always)]
     fn address(&self, at: usize) -> SocketAddr {
-        let word = |index| self.work.board.get(at + ADDRESS + index).unwrap_or(0);
+        let word = |index| self.work.queue.get(at + ADDRESS + index).unwrap_or(0);
         SocketAddr::from_words(&core::array::from_fn(word))
     }
 
@@ -226,8 +226,8 @@ impl Relaying<'_> {
 
     /// Begins a call; not yet where there is no pair for it.
     #[inline(never)]
-    fn call(&self, duty: usize, at: usize, near: Handle) -> bool {
-        let Some(place) = self.free() else { return false };
+    fn call(&self, job: usize, at: usize, near: Handle) -> bool {
+        let Some(slot) = self.free() else { return false };
         let address = self.address(at);
         self.write(at + KIND, 0);
         let domain = address.domain().map_or(0, |domain| domain as i32);
@@ -243,15 +243,15 @@ impl Relaying<'_> {
             self.write(at + RESULT, begun as u64);
             return true;
         }
-        let (near, far, duty) = (near.0, far.0, duty as u64);
-        self.keep(place, Pair { stage: CONNECTING, near, far, duty, ..Pair::default() });
+        let (near, far, job) = (near.0, far.0, job as u64);
+        self.keep(slot, Pair { stage: CONNECTING, near, far, job, ..Pair::default() });
         true
     }
 
-    /// Accepts a far leg and connects a near one, which is at this machine and waits for it.
+    /// Accepts a far socket and connects a near one, which is at this machine and waits for it.
     #[inline(never)]
     fn accept(&self, at: usize, listener: Handle) -> bool {
-        let Some(place) = self.free() else { return false };
+        let Some(slot) = self.free() else { return false };
         let accepted = calls::gaccept(self.net, self.group, listener);
         if accepted < 0 {
             return false;
@@ -272,7 +272,7 @@ impl Relaying<'_> {
             return true;
         }
         let (near, far) = (near.0, far.0);
-        self.keep(place, Pair { stage: OPEN, near, far, ..Pair::default() });
+        self.keep(slot, Pair { stage: OPEN, near, far, ..Pair::default() });
         true
     }
 
@@ -283,7 +283,7 @@ impl Relaying<'_> {
             return self.connect(pair);
         }
         let (near, far) = (Handle(pair.near), Handle(pair.far));
-        let buffer = |way| self.work.buffers.slice((2 * at + way) * PIECE, PIECE);
+        let buffer = |flow| self.work.buffers.slice((2 * at + flow) * PIECE, PIECE);
         let out = self.pass(&mut pair.out, near, far, buffer(0));
         let back = self.pass(&mut pair.back, far, near, buffer(1));
         let failed = out.is_err() || back.is_err();
@@ -315,53 +315,53 @@ impl Relaying<'_> {
         } else {
             self.close(pair);
         }
-        self.write(FIRST_DUTY + pair.duty as usize * DUTY_WORDS + RESULT, result);
+        self.write(FIRST_JOB + pair.job as usize * JOB_WORDS + RESULT, result);
         true
     }
 
-    /// Passes bytes on. An error is one of the leg that they come from: all is over then. One to
+    /// Passes bytes on. An error is one of the socket that they come from: all is over then. One to
     /// whom nothing can be sent may still have sent something.
     #[inline(never)]
     fn pass(
         &self,
-        way: &mut Way,
+        flow: &mut Flow,
         from: Handle,
         to: Handle,
         buffer: SharedBuf,
     ) -> Result<bool, i64> {
-        if way.over != 0 {
+        if flow.over != 0 {
             return Ok(false);
         }
         let (net, group) = (self.net, self.group);
         let later = Errno::EAGAIN.negative();
-        let mut moved = false;
-        if way.begin == way.end {
+        let mut progressed = false;
+        if flow.begin == flow.end {
             match calls::grecv(net, group, from, buffer, MSG_DONTWAIT) {
                 0 => {
                     calls::gshutdown(net, group, to, SHUT_WR);
-                    way.over = 1;
+                    flow.over = 1;
                     return Ok(true);
                 }
                 got if got == later => return Ok(false),
                 got if got < 0 => return Err(got),
-                got => *way = Way { begin: 0, end: got as u64, over: 0 },
+                got => *flow = Flow { begin: 0, end: got as u64, over: 0 },
             }
-            moved = true;
+            progressed = true;
         }
-        let rest = buffer.slice(way.begin as usize, (way.end - way.begin) as usize);
+        let rest = buffer.slice(flow.begin as usize, (flow.end - flow.begin) as usize);
         match calls::gsend(net, group, to, rest, MSG_DONTWAIT) {
             sent if sent == later => {}
             sent if sent < 0 => {
                 self.write(FAILURE, sent as u64);
-                way.over = 1;
-                moved = true;
+                flow.over = 1;
+                progressed = true;
             }
             sent => {
-                way.begin += sent as u64;
-                moved = true;
+                flow.begin += sent as u64;
+                progressed = true;
             }
         }
-        Ok(moved)
+        Ok(progressed)
     }
 
     #[inline(never)]

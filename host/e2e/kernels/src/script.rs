@@ -212,7 +212,7 @@ impl<G: Receiver> Script<'_, G> {
                 0
             }
             Code::WaitFlag => self.wait_flag(op),
-            Code::TakeHandle => self.keep(op.register, self.wait_flag(op)),
+            Code::ReceiveHandle => self.keep(op.register, self.wait_flag(op)),
             Code::SetFlag => self.set_flag(op.a, op.b),
             Code::GiveHandle => self.set_flag(op.a, handle.0),
             Code::Copy => {

@@ -34,7 +34,7 @@ impl<G: Receiver> Script<'_, G> {
             Ok(None) => 0,
             Err(errno) => errno.negative(),
         };
-        self.moved(op, 0, used);
+        self.count_transfer(op, 0, used);
         result
     }
 
@@ -60,7 +60,7 @@ impl<G: Receiver> Script<'_, G> {
             }
             Err(errno) => errno.negative(),
         };
-        self.moved(op, used, 0);
+        self.count_transfer(op, used, 0);
         result
     }
 
@@ -109,7 +109,7 @@ impl<G: Receiver> Script<'_, G> {
         if self.group.any(wrong || beyond != 0) {
             return WRONG_BYTES;
         }
-        self.moved(op, 0, used);
+        self.count_transfer(op, 0, used);
         copied as i64
     }
 
@@ -141,7 +141,7 @@ impl<G: Receiver> Script<'_, G> {
         let beyond = space.copy_from(space.len(), buffer) + space.copy_from(usize::MAX, buffer);
         let used = if beyond == 0 { copied } else { 0 };
         space.commit(used);
-        self.moved(op, used as u64, 0);
+        self.count_transfer(op, used as u64, 0);
         used as i64
     }
 }

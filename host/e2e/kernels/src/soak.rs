@@ -42,7 +42,7 @@ pub const GONE: u64 = 3;
 /// The caller, a program, sends the tail and ends its side; all the while the answerer sends back
 /// what comes. Then the answerer closes.
 pub const ECHO: u64 = 4;
-/// No connection: the group that gets these terms has done its duty.
+/// No connection: the group that gets these terms has done its job.
 pub const QUIT: u64 = 5;
 
 kernel_arg! {
@@ -50,7 +50,7 @@ kernel_arg! {
     #[derive(Debug)]
     pub struct Terms {
         /// Where its outcomes go.
-        pub place: u64,
+        pub index: u64,
         /// Seed of all its bytes and lengths; 32 bits.
         pub seed: u64,
         /// Turns.
@@ -64,7 +64,7 @@ kernel_arg! {
         /// One of [`CALLER_ENDS`] and its siblings.
         pub ending: u64,
         /// How long one call of a kernel may wait, nanoseconds.
-        pub patience_ns: u64,
+        pub timeout_ns: u64,
     }
 }
 
@@ -112,18 +112,18 @@ impl Terms {
     /// As they go over the wire, little endian.
     #[inline(always)]
     pub const fn to_words(&self) -> [u64; TERMS_BYTES / 8] {
-        let Self { place, seed, turns, most_up, most_down, most_tail, ending, patience_ns } = *self;
-        [MAGIC, place, seed, turns, most_up, most_down, most_tail, ending, patience_ns]
+        let Self { index, seed, turns, most_up, most_down, most_tail, ending, timeout_ns } = *self;
+        [MAGIC, index, seed, turns, most_up, most_down, most_tail, ending, timeout_ns]
     }
 
     /// From the wire; none when they are no terms.
     #[inline(always)]
     pub const fn from_words(words: [u64; TERMS_BYTES / 8]) -> Option<Self> {
-        let [magic, place, seed, turns, most_up, most_down, most_tail, ending, patience_ns] = words;
+        let [magic, index, seed, turns, most_up, most_down, most_tail, ending, timeout_ns] = words;
         if magic != MAGIC {
             return None;
         }
-        Some(Self { place, seed, turns, most_up, most_down, most_tail, ending, patience_ns })
+        Some(Self { index, seed, turns, most_up, most_down, most_tail, ending, timeout_ns })
     }
 }
 
@@ -148,7 +148,7 @@ pub const CALLS: u64 = 2;
 
 kernel_arg! {
     /// What a group does.
-    pub struct Duty {
+    pub struct Job {
         /// [`ANSWERS`] or [`CALLS`]; 0: nothing.
         pub kind: u64,
         /// Its first call, and how many it has.
@@ -156,7 +156,7 @@ kernel_arg! {
         /// How many calls it has.
         pub count: u64,
         /// How long the terms of a connection may take to come, nanoseconds.
-        pub patience_ns: u64,
+        pub timeout_ns: u64,
         /// Not 0: bytes are read and written in the rings themselves.
         pub in_rings: u64,
         /// For the self-check: how long the first receive of a connection takes, whatever comes.
@@ -165,7 +165,7 @@ kernel_arg! {
 }
 
 kernel_arg! {
-    /// What became of one end of a connection, or of a whole duty.
+    /// What became of one end of a connection, or of a whole job.
     #[derive(Debug)]
     pub struct Outcome {
         /// Not 0 once it is over. (Memory is zero before.)
@@ -178,7 +178,7 @@ kernel_arg! {
         pub received: u64,
         /// The longest that one call took.
         pub longest_ns: u64,
-        /// Of a duty: connections that broke before their terms had come.
+        /// Of a job: connections that broke before their terms had come.
         pub strays: u64,
     }
 }
@@ -186,15 +186,15 @@ kernel_arg! {
 kernel_arg! {
     /// Everything that a launch works on.
     pub struct Work {
-        /// A duty for each group.
-        pub duties: Shared<Duty>,
+        /// A job for each group.
+        pub jobs: Shared<Job>,
         /// The calls of all groups.
         pub calls: Shared<Call>,
-        /// Outcomes of duties.
+        /// Outcomes of jobs.
         pub done: Shared<Outcome>,
-        /// Outcomes of calls, by place.
+        /// Outcomes of calls, by index.
         pub called: Shared<Outcome>,
-        /// Outcomes of answers, by place.
+        /// Outcomes of answers, by index.
         pub answered: Shared<Outcome>,
         /// What is answered.
         pub listener: Handle,
@@ -204,19 +204,19 @@ kernel_arg! {
 }
 
 kernels! {
-    /// A duty for each block.
+    /// A job for each block.
     pub fn soak_block(net: Net, work: Work) {
         run(net.block(), &work, simt::position().block as usize, 0);
     }
 
-    /// A duty for each warp.
+    /// A job for each warp.
     pub fn soak_warp(net: Net, work: Work) {
         let position = simt::position();
         let (warps, warp) = (position.threads.div_ceil(WARP), position.thread / WARP);
         run(net.warp(), &work, (position.block * warps + warp) as usize, warp as usize);
     }
 
-    /// A duty for each thread.
+    /// A job for each thread.
     pub fn soak_thread(net: Net, work: Work) {
         let position = simt::position();
         let rank = position.block * position.threads + position.thread;
@@ -224,16 +224,16 @@ kernels! {
     }
 }
 
-/// Does the duty of group `rank`, which is the block's number `in_block`.
+/// Does the job of group `rank`, which is the block's number `in_block`.
 #[inline(always)]
 fn run<G: Group>(on: On<G>, work: &Work, rank: usize, in_block: usize) {
-    let Some(duty) = work.duties.get(rank) else { return };
+    let Some(job) = work.jobs.get(rank) else { return };
     let each = work.shared_each as usize;
     let buffer = simt::shared_memory().slice(in_block * each, each);
-    let done = if duty.kind == ANSWERS {
-        answer_all(on, work, &duty, buffer)
-    } else if duty.kind == CALLS {
-        call_all(on, work, &duty, buffer)
+    let done = if job.kind == ANSWERS {
+        answer_all(on, work, &job, buffer)
+    } else if job.kind == CALLS {
+        call_all(on, work, &job, buffer)
     } else {
         Outcome::OVER
     };
@@ -247,18 +247,18 @@ impl Outcome {
         Self { is_over: 1, result: 0, sent: 0, received: 0, longest_ns: 0, strays: 0 };
 }
 
-/// Makes the calls of a duty, one after the other.
+/// Makes the calls of a job, one after the other.
 #[inline(never)]
-fn call_all<G: Group>(on: On<G>, work: &Work, duty: &Duty, buffer: SharedBuf) -> Outcome {
+fn call_all<G: Group>(on: On<G>, work: &Work, job: &Job, buffer: SharedBuf) -> Outcome {
     let mut done = Outcome::OVER;
-    for at in duty.first..duty.first + duty.count {
+    for at in job.first..job.first + job.count {
         let Some(call) = work.calls.get(at as usize) else { break };
         let begin = simt::now_ns();
         let mut outcome = Outcome::OVER;
         match connect(on, &call) {
             Ok(stream) => {
                 let took = simt::now_ns() - begin;
-                outcome = End::new(&stream, on, duty, &call.terms, true, buffer, took).call();
+                outcome = End::new(&stream, on, job, &call.terms, true, buffer, took).call();
                 if call.leaves != 0 {
                     let _ = stream.into_handle();
                 }
@@ -269,7 +269,7 @@ fn call_all<G: Group>(on: On<G>, work: &Work, duty: &Duty, buffer: SharedBuf) ->
             }
         }
         if on.group().is_leader() {
-            work.called.set(call.terms.place as usize, outcome);
+            work.called.set(call.terms.index as usize, outcome);
         }
         done.longest_ns = done.longest_ns.max(outcome.longest_ns);
         if outcome.result == Errno::ECANCELED.negative() {
@@ -283,20 +283,20 @@ fn call_all<G: Group>(on: On<G>, work: &Work, duty: &Duty, buffer: SharedBuf) ->
 #[inline(always)]
 fn connect<G: Group>(on: On<G>, call: &Call) -> Result<Stream<G>, Errno> {
     let stream = Stream::connect_with_rings(on, &call.to, call.ring, call.ring)?;
-    limit(&stream, call.terms.patience_ns)?;
+    limit(&stream, call.terms.timeout_ns)?;
     Ok(stream)
 }
 
 /// Limits how long a call on the stream may wait.
 #[inline(always)]
-fn limit<G: Group>(stream: &Stream<G>, patience_ns: u64) -> Result<(), Errno> {
-    stream.set_read_timeout(patience_ns)?;
-    stream.set_write_timeout(patience_ns)
+fn limit<G: Group>(stream: &Stream<G>, timeout_ns: u64) -> Result<(), Errno> {
+    stream.set_read_timeout(timeout_ns)?;
+    stream.set_write_timeout(timeout_ns)
 }
 
 /// Answers one connection after the other until it is told to quit, or to stop.
 #[inline(never)]
-fn answer_all<G: Group>(on: On<G>, work: &Work, duty: &Duty, buffer: SharedBuf) -> Outcome {
+fn answer_all<G: Group>(on: On<G>, work: &Work, job: &Job, buffer: SharedBuf) -> Outcome {
     // The listener is the host's: not closed here.
     let listener = Listener::borrow(on, work.listener);
     let mut done = Outcome::OVER;
@@ -309,12 +309,12 @@ fn answer_all<G: Group>(on: On<G>, work: &Work, duty: &Duty, buffer: SharedBuf) 
                 return done;
             }
         };
-        match greet(on.group(), &stream, duty, buffer) {
+        match greet(on.group(), &stream, job, buffer) {
             Ok(Some(terms)) if terms.ending == QUIT => return done,
             Ok(Some(terms)) => {
-                let outcome = End::new(&stream, on, duty, &terms, false, buffer, 0).answer();
+                let outcome = End::new(&stream, on, job, &terms, false, buffer, 0).answer();
                 if on.group().is_leader() {
-                    work.answered.set(terms.place as usize, outcome);
+                    work.answered.set(terms.index as usize, outcome);
                 }
                 done.longest_ns = done.longest_ns.max(outcome.longest_ns);
             }
@@ -333,17 +333,17 @@ fn answer_all<G: Group>(on: On<G>, work: &Work, duty: &Duty, buffer: SharedBuf) 
 fn greet<G: Group>(
     group: G,
     stream: &Stream<G>,
-    duty: &Duty,
+    job: &Job,
     buffer: SharedBuf,
 ) -> Result<Option<Terms>, Errno> {
-    limit(stream, duty.patience_ns)?;
+    limit(stream, job.timeout_ns)?;
     stream.read_exact(buffer.first(TERMS_BYTES))?;
     let words = buffer.cast::<u64>();
     let terms = Terms::from_words(core::array::from_fn(|at| words.get(at).unwrap_or(0)));
     // All threads have read the terms before the buffer takes something else.
     group.barrier();
     if let Some(terms) = &terms {
-        limit(stream, terms.patience_ns)?;
+        limit(stream, terms.timeout_ns)?;
     }
     Ok(terms)
 }
@@ -365,14 +365,14 @@ impl<'s, G: Group> End<'s, G> {
     fn new(
         stream: &'s Stream<G>,
         on: On<G>,
-        duty: &Duty,
+        job: &Job,
         terms: &Terms,
         is_caller: bool,
         buffer: SharedBuf,
         longest_ns: u64,
     ) -> Self {
         let outcome = Outcome { longest_ns, ..Outcome::OVER };
-        let (group, in_rings, stall_ns) = (on.group(), duty.in_rings != 0, duty.stall_ns);
+        let (group, in_rings, stall_ns) = (on.group(), job.in_rings != 0, job.stall_ns);
         Self { stream, group, terms: *terms, is_caller, in_rings, stall_ns, buffer, outcome }
     }
 

@@ -37,7 +37,7 @@ pub(crate) struct Innocents<'n> {
 
 impl<'n> Innocents<'n> {
     /// Starts them; each byte comes back within so long.
-    pub(crate) fn start(net: &'n Net, patience: Duration) -> Self {
+    pub(crate) fn start(net: &'n Net, timeout: Duration) -> Self {
         let order = Arc::new(Order {
             what: AtomicU32::new(RUN),
             rounds: Default::default(),
@@ -57,7 +57,7 @@ impl<'n> Innocents<'n> {
             threads.push(std::thread::spawn(move || {
                 let far = peer::connect(address);
                 if let peer::Stream::Tcp(far) = &far {
-                    far.set_read_timeout(Some(patience)).expect("a time-out can be set");
+                    far.set_read_timeout(Some(timeout)).expect("a time-out can be set");
                 }
                 drive(far, length, at, &order)
             }));
@@ -65,7 +65,7 @@ impl<'n> Innocents<'n> {
         let started = job.flags(&flags).start(net);
         let handles = (0..LENGTHS.len()).map(|at| Handle(started.until(&flags, at))).collect();
         let this = Self { started, order, threads, handles, script };
-        assert!(this.moved_on(), "the streams work before anybody harms them");
+        assert!(this.has_progressed(), "the streams work before anybody harms them");
         this
     }
 
@@ -74,16 +74,16 @@ impl<'n> Innocents<'n> {
     }
 
     /// Each stream has a message come back from now on.
-    fn moved_on(&self) -> bool {
+    fn has_progressed(&self) -> bool {
         let rounds = || self.order.rounds.each_ref().map(|rounds| rounds.load(Ordering::Relaxed));
         let before = rounds();
-        let moved = || rounds().iter().zip(&before).all(|(now, before)| now > before);
-        eventually(Duration::from_secs(10), moved)
+        let progressed = || rounds().iter().zip(&before).all(|(now, before)| now > before);
+        eventually(Duration::from_secs(10), progressed)
     }
 
     /// They are as alive as before; then they are quiet until they are finished.
     pub(crate) fn pause(&self) {
-        assert!(self.moved_on(), "all streams go on");
+        assert!(self.has_progressed(), "all streams go on");
         self.order.what.store(PAUSE, Ordering::Release);
         let quiet = || self.order.waiting.load(Ordering::Acquire) == LENGTHS.len() as u32;
         assert!(eventually(Duration::from_secs(10), quiet), "all streams come to an end");
@@ -92,7 +92,7 @@ impl<'n> Innocents<'n> {
     /// They go on a little, and end in order.
     pub(crate) fn finish(self) {
         self.order.what.store(RUN, Ordering::Release);
-        assert!(self.moved_on(), "all streams go on");
+        assert!(self.has_progressed(), "all streams go on");
         self.order.what.store(END, Ordering::Release);
         let sent: Vec<u64> =
             self.threads.into_iter().map(|thread| thread.join().expect("every byte")).collect();

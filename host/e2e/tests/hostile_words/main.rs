@@ -116,10 +116,10 @@ fn own_case(seed: u64, program: Vec<Mutation>, words: u64) -> u64 {
     let attack = attack(&world, seed, program, words);
     let report = attack.own(&world.net);
     assert!(report.words >= words, "{report:?}");
-    assert_eq!(report.silence, 0, "every request is answered: {report:?}");
+    assert_eq!(report.unanswered, 0, "every request is answered: {report:?}");
     // The bad words still stand there, and nothing happens any more.
     innocents.pause();
-    world.naps_while_kernels_run();
+    world.sleeps_while_kernels_run();
     innocents.finish();
     world.answers(&attack);
     let statistics = world.net.statistics();

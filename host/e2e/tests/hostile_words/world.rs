@@ -109,15 +109,15 @@ impl World {
     pub(crate) fn answers(&self, attack: &Attack) {
         let begin = Instant::now();
         let report = attack.probe(&self.net);
-        assert_eq!((report.answers, report.silence), (u64::from(SHARDS), 0), "{report:?}");
+        assert_eq!((report.answers, report.unanswered), (u64::from(SHARDS), 0), "{report:?}");
         self.net.dump().expect("the proxy answers");
         assert!(begin.elapsed() < patient(Duration::from_secs(5)), "{:?}", begin.elapsed());
     }
 
-    /// While kernels run and nothing happens, every turn ends in a nap.
-    pub(crate) fn naps_while_kernels_run(&self) {
+    /// While kernels run and nothing happens, every turn ends in a sleep.
+    pub(crate) fn sleeps_while_kernels_run(&self) {
         let (turns, sleeps) = self.in_a_while(Duration::from_millis(200));
-        assert!(sleeps > 0 && turns <= 2 * sleeps + 64, "{turns} turns, {sleeps} naps");
+        assert!(sleeps > 0 && turns <= 2 * sleeps + 64, "{turns} turns, {sleeps} sleeps");
     }
 
     /// Turns and sleeps of the proxy threads from now on.
@@ -139,8 +139,8 @@ impl World {
         Job::blocks(32).script(&script).script(&script).run(&self.net);
     }
 
-    /// Closes everything, and sees that all places, rings and descriptors come back and that the
-    /// proxy rests.
+    /// Closes everything, and sees that all slots, rings and descriptors come back and that the
+    /// proxy sleeps.
     pub(crate) fn all_comes_back(self) {
         for handle in self.given() {
             // Some were ended for what was written to them, and say so.

@@ -144,7 +144,7 @@ fn bytes_that_came_before_a_reset_can_be_read() {
 
 #[test]
 fn what_is_unsent_at_a_close_is_sent() {
-    // The ring of a direct stream lies at the peer, who gives twice its own.
+    // The ring of a p2p stream lies at the peer, who gives twice its own.
     let total = if is_local() { 2 * RING } else { 1 << 20 };
     let net = net_builder().ring(total).build().expect("a net");
     let (listener, address) = peer::narrow_listener();
@@ -198,12 +198,12 @@ fn a_close_ends_the_calls_of_other_groups() {
     owner.wait_flag(3).wait_flag(4).wait_flag(5).sleep(100 * MS);
     owner.close(0).close(1).close(2);
     let mut reader = Script::new();
-    reader.take_handle(0, 0).set_flag(3).recv(0, 100).errno(Errno::EBADF);
+    reader.receive_handle(0, 0).set_flag(3).recv(0, 100).errno(Errno::EBADF);
     reader.recv(0, 100).errno(Errno::EBADF).close(0).errno(Errno::EBADF);
     let mut accepter = Script::new();
-    accepter.take_handle(0, 1).set_flag(4).accept(0, 1).errno(Errno::EBADF);
+    accepter.receive_handle(0, 1).set_flag(4).accept(0, 1).errno(Errno::EBADF);
     let mut connecter = Script::new();
-    connecter.take_handle(0, 2).set_flag(5).connect(0, nowhere).errno(Errno::EBADF);
+    connecter.receive_handle(0, 2).set_flag(5).connect(0, nowhere).errno(Errno::EBADF);
     let job = Job::blocks(32).script(&owner).script(&reader).script(&accepter);
     job.script(&connecter).run(&net);
     peer.result();
@@ -222,7 +222,7 @@ fn a_second_reader_waits_its_turn_or_is_told() {
     first.set_flag(1).hold_peek(0, 400 * MS).wait_flag(2);
     first.set_flag(3).hold_reserve(0, 400 * MS).wait_flag(4).close(0);
     let mut second = Script::new();
-    second.take_handle(0, 0).wait_flag(1).sleep(100 * MS);
+    second.receive_handle(0, 0).wait_flag(1).sleep(100 * MS);
     second.recv(0, 10).flags(MSG_DONTWAIT).errno(Errno::EBUSY);
     second.receive_timeout(0, 50 * MS).recv(0, 10).errno(Errno::ETIMEDOUT);
     second.receive_timeout(0, 10_000 * MS).recv(0, 100).expect(100).takes(MS..5000 * MS);
@@ -257,7 +257,7 @@ fn groups_that_share_a_stream_get_every_byte_once() {
     let mut job = Job::warps(64).script(&owner);
     for flag in 1..=groups {
         let mut echo = Script::new();
-        echo.take_handle(0, 0).echo(0, 64).set_flag(flag);
+        echo.receive_handle(0, 0).echo(0, 64).set_flag(flag);
         job = job.script(&echo);
     }
     let finished = job.run(&net);
@@ -294,7 +294,7 @@ fn groups_that_send_on_one_stream_overwrite_nothing() {
     let mut job = Job::warps(64).script(&owner);
     for flag in 1..=groups {
         let mut sender = Script::new();
-        sender.take_handle(0, 0);
+        sender.receive_handle(0, 0);
         for _ in 0..turns {
             sender.send(0, length);
         }
@@ -331,7 +331,7 @@ fn blocks_that_send_on_one_stream_overwrite_nothing() {
     let mut job = Job::blocks(32).script(&owner);
     for flag in 1..=blocks {
         let mut sender = Script::new();
-        sender.take_handle(0, 0);
+        sender.receive_handle(0, 0);
         for _ in 0..turns {
             sender.send(0, length);
         }
@@ -358,11 +358,11 @@ fn endings_in_each_order_of_threads() {
         owner.recv(0, 1).expect(0).send(0, 5000).set_flag(1).wait_flag(2);
         owner.close(0).recv(0, 1).errno(Errno::EBADF).wait_flag(3);
         let mut other = Script::new();
-        other.take_handle(0, 0).wait_flag(1).recv(0, 1).expect(0);
+        other.receive_handle(0, 0).wait_flag(1).recv(0, 1).expect(0);
         other.listener(1, any_port()).give_handle(1, 4).set_flag(2);
         other.accept(1, 2).errno(Errno::EBADF).set_flag(3);
         let mut third = Script::new();
-        third.take_handle(0, 4).sleep(20 * MS).close(0);
+        third.receive_handle(0, 4).sleep(20 * MS).close(0);
         let job = Job::blocks(33).script(&owner).script(&other).script(&third);
         job.flags(&std::sync::Arc::new(Flags::new(net.gpu()))).run(&net);
         assert_eq!(peer.result(), 5000);
@@ -410,7 +410,7 @@ fn a_handle_of_an_earlier_kernel_names_nothing() {
     Job::blocks(32).script(&first).flags(&flags).run(&net);
     assert!(gpunet_e2e::eventually(5000 * MS, || net.statistics().sockets == 0));
     let mut second = Script::new();
-    second.take_handle(0, 0).send(0, 10).errno(Errno::EBADF).recv(0, 10).errno(Errno::EBADF);
+    second.receive_handle(0, 0).send(0, 10).errno(Errno::EBADF).recv(0, 10).errno(Errno::EBADF);
     second.reserve(0, 1, 1, 1).errno(Errno::EBADF).close(0).errno(Errno::EBADF);
     Job::blocks(32).script(&second).flags(&flags).run(&net);
 }
@@ -432,7 +432,7 @@ fn nothing_small_can_be_sent_after_a_shutdown_either() {
         shutter.sleep(MS * (round as u32 % 3)).shutdown(0, SHUT_WR);
         shutter.send(0, 5).errno(Errno::EPIPE).wait_flag(1).close(0);
         let mut receiver = Script::new();
-        receiver.take_handle(0, 0).receive_timeout(0, 2 * MS);
+        receiver.receive_handle(0, 0).receive_timeout(0, 2 * MS);
         for _ in 0..100 {
             receiver.recv(0, 64).any();
         }
@@ -466,7 +466,7 @@ fn a_send_beside_a_shutdown_tells_the_truth() {
             sender.send(0, if round % 4 < 2 { 40 } else { 400 }).any();
         }
         let pause = MS / 10 * (round as u32 % 20);
-        shutter.take_handle(0, 0).wait_flag(1).sleep(pause).shutdown(0, SHUT_WR).set_flag(2);
+        shutter.receive_handle(0, 0).wait_flag(1).sleep(pause).shutdown(0, SHUT_WR).set_flag(2);
         sender.wait_flag(2).send(0, 40).errno(Errno::EPIPE).close(0);
         let job = Job::blocks(32).script(&sender).script(&shutter).flags(&flags());
         let finished = job.run(&net);

@@ -57,7 +57,7 @@ fn a_socket_has_one_event_at_a_time() {
 
 /// The end of a peer's bytes is readable; POLLRDHUP comes to those that ask for it.
 #[test]
-fn an_end_is_told_as_it_was_asked_for() {
+fn an_end_is_reported_as_it_was_asked_for() {
     let net = net();
     for (asked, told) in [
         (POLLIN, Some(POLLIN)),
@@ -95,7 +95,7 @@ fn an_end_is_told_as_it_was_asked_for() {
 
 /// When both directions are over, POLLHUP comes unasked.
 #[test]
-fn the_end_of_both_directions_is_told_unasked() {
+fn the_end_of_both_directions_is_reported_unasked() {
     let (net, server) = (net(), peer::echo_server());
     let mut script = Script::new();
     script.stream(0, server).poller().send(0, 10).recv_all(0, 10, 10);

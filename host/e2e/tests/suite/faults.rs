@@ -217,8 +217,8 @@ fn a_peer_that_vanishes_without_a_word() {
         return skip(name, &format!("packets cannot be dropped here: {error}"));
     }
     // Long enough that the 400 ms which Linux takes beside it are no fifth.
-    let patience = 3000 * MS;
-    let user = [(SocketOption::UserTimeout, patience.as_millis() as u64)];
+    let timeout = 3000 * MS;
+    let user = [(SocketOption::UserTimeout, timeout.as_millis() as u64)];
     let alive = [
         (SocketOption::KeepAliveIdle, 1),
         (SocketOption::KeepAliveInterval, 1),
@@ -227,7 +227,7 @@ fn a_peer_that_vanishes_without_a_word() {
     ];
     // One second of silence, and one for an answer that does not come.
     let cases = [
-        ("the peer vanishes, UserTimeout", &user[..], true, patience),
+        ("the peer vanishes, UserTimeout", &user[..], true, timeout),
         ("the peer vanishes, KeepAlive", &alive[..], false, 2000 * MS),
     ];
     for (fault, options, sends, due) in cases {
@@ -237,8 +237,8 @@ fn a_peer_that_vanishes_without_a_word() {
 
 #[test]
 fn a_proxy_thread_that_hangs() {
-    let (down, silence) = (Errno::ENETDOWN, patient(LIMIT));
-    let stall = 3 * silence;
+    let (down, timeout) = (Errno::ENETDOWN, patient(LIMIT));
+    let stall = 3 * timeout;
     // Seen by the net's supervisor; or, if that is stopped as well, by the kernels themselves.
     for (threads, stuck, alone, fault) in [
         (1, 0, false, "the proxy thread hangs"),
@@ -246,7 +246,8 @@ fn a_proxy_thread_that_hangs() {
         (1, 0, true, "proxy and supervisor hang"),
     ] {
         faults::measure("faults::a_proxy_thread_that_hangs", || {
-            let builder = net_builder().timeout(Duration::ZERO).silence(silence).linger(MS);
+            let builder =
+                net_builder().timeout(Duration::ZERO).heartbeat_timeout(timeout).linger(MS);
             let net = builder.proxy_threads(threads).build().expect("a net");
             if alone {
                 net.inject_blindness();
@@ -277,9 +278,9 @@ fn a_proxy_thread_that_hangs() {
             script.stream(0, peer::echo_server()).send(0, 10).recv_all(0, 10, 10).close(0);
             Job::blocks(32).script(&script).run(&net);
             assert_eq!(net.statistics().sockets, 0);
-            let mut rows = Waiting::rows(fault, down, silence, &times);
+            let mut rows = Waiting::rows(fault, down, timeout, &times);
             if let Some(time) = times.get(ask) {
-                rows.push(Row::new(fault, "gsocket", down, silence, *time));
+                rows.push(Row::new(fault, "gsocket", down, timeout, *time));
             }
             rows
         });

@@ -184,7 +184,7 @@ fn sockets_that_cannot_be_handed_over() {
 fn a_socket_that_a_kernel_leaves_to_the_program() {
     if is_local() {
         let name = "handover::a_socket_that_a_kernel_leaves_to_the_program";
-        return skip(name, "behind a direct stream is no socket of the system");
+        return skip(name, "behind a p2p stream is no socket of the system");
     }
     let (net, flags) = (net(), flags());
     let (listener, address) = net.listen(any_port()).expect("a port");

@@ -1,4 +1,4 @@
-//! Streams that blocks keep in mind: small messages on direct streams, in every shape and in orders
+//! Streams that blocks keep in mind: small messages on p2p streams, in every shape and in orders
 //! of threads that are drawn, by blocks that share a stream, and while it is closed.
 
 use std::time::Duration;
@@ -17,7 +17,7 @@ const ROUNDS: u64 = 12;
 /// Longer than proxies look for themselves after a poller has begun to watch.
 const LATER: Duration = Duration::from_millis(20);
 
-/// A net with direct streams, and its threads in an order of their own where the GPU is emulated and
+/// A net with p2p streams, and its threads in an order of their own where the GPU is emulated and
 /// the seed is odd; none, said aloud, where the GPU has no arenas.
 fn net_of(test: &str, seed: u64) -> Option<Net> {
     let builder = if is_cuda() || seed.is_multiple_of(2) {
@@ -128,7 +128,7 @@ fn blocks_that_take_turns() {
         let (mut server, mut two) = (Script::new(), [Script::new(), Script::new()]);
         server.given(0, listener).accept(0, 1).echo(1, 256).any().close(1);
         two[0].stream(0, address).give_handle(0, 0);
-        two[1].take_handle(0, 0);
+        two[1].receive_handle(0, 0);
         let mut turn = 0;
         let mut who = 0;
         for _ in 0..60 {
@@ -167,7 +167,7 @@ fn blocks_that_do_not_wait_for_each_other() {
         server.given(0, listener).accept(0, 1).echo(1, 256).any().close(1);
         let served = server.mark() - 1;
         two[0].stream(0, address).give_handle(0, 0);
-        two[1].take_handle(0, 0);
+        two[1].receive_handle(0, 0);
         let mut total = 0;
         two[0].receive_timeout(0, Duration::from_millis(50));
         for (who, script) in two.iter_mut().enumerate() {
@@ -204,7 +204,7 @@ fn closed_while_it_is_kept() {
             }
             first.wait_flag(3 * round + 1).send(0, 9).errno(Errno::EBADF);
             first.recv(0, 9).errno(Errno::EBADF);
-            closer.take_handle(0, 3 * round).sleep(Duration::from_micros(dice.below(2000)));
+            closer.receive_handle(0, 3 * round).sleep(Duration::from_micros(dice.below(2000)));
             closer.close(0).set_flag(3 * round + 1);
         }
         job_of(seed / 2).script(&server).script(&first).script(&closer).run(&net);

@@ -68,7 +68,7 @@ fn owner_ends_under(net: &Net, user: &Script) {
 fn a_receive_ends_when_the_owner_does() {
     let net = small_net();
     let mut user = Script::new();
-    user.take_handle(0, HANDLE).send(0, 40).recv_all(0, 40, 40).set_flag(WAITS);
+    user.receive_handle(0, HANDLE).send(0, 40).recv_all(0, 40, 40).set_flag(WAITS);
     // It waits, and has nothing to wait for.
     user.recv(0, 64).errno(Errno::EBADF).takes(Duration::ZERO..5000 * MS);
     user.wait_flag(ENDED);
@@ -87,7 +87,7 @@ fn a_receive_gets_nothing_of_peers_that_come_later() {
     net.hand_over(listener).expect("it is taken");
     let owner = owner(&flags).start(&net);
     let mut user = Script::new();
-    user.take_handle(0, HANDLE).send(0, 40).recv_all(0, 40, 40).set_flag(WAITS);
+    user.receive_handle(0, HANDLE).send(0, 40).recv_all(0, 40, 40).set_flag(WAITS);
     user.recv(0, 64).errno(Errno::EBADF);
     let user = Job::blocks(64).script(&user).flags(&flags).start(&net);
     user.until(&flags, WAITS);
@@ -107,7 +107,7 @@ fn a_receive_gets_nothing_of_peers_that_come_later() {
 fn a_send_fails_once_the_owner_has_ended() {
     let net = small_net();
     let mut user = Script::new();
-    user.take_handle(0, HANDLE).send(0, 40).recv_all(0, 40, 40).set_flag(WAITS).wait_flag(ENDED);
+    user.receive_handle(0, HANDLE).send(0, 40).recv_all(0, 40, 40).set_flag(WAITS).wait_flag(ENDED);
     for _ in 0..20 {
         user.send(0, 40).errno(Errno::EBADF).sleep(10 * MS);
     }
@@ -119,7 +119,7 @@ fn a_send_fails_once_the_owner_has_ended() {
 fn other_calls_fail_once_the_owner_has_ended() {
     let net = small_net();
     let mut user = Script::new();
-    user.take_handle(0, HANDLE).send(0, 40).recv_all(0, 40, 40).set_flag(WAITS).wait_flag(ENDED);
+    user.receive_handle(0, HANDLE).send(0, 40).recv_all(0, 40, 40).set_flag(WAITS).wait_flag(ENDED);
     user.recv(0, 1).flags(MSG_DONTWAIT).errno(Errno::EBADF).peek(0, 1, 0).errno(Errno::EBADF);
     user.poll_set(0, 0, POLLIN).poll(1, 0, 1).found(0, POLLNVAL);
     user.close(0).errno(Errno::EBADF).send(0, 1).errno(Errno::EBADF);
@@ -131,7 +131,7 @@ fn a_launch_that_comes_later_finds_nothing() {
     let net = small_net();
     let mut user = Script::new();
     // It has never used the handle.
-    user.set_flag(WAITS).wait_flag(ENDED).take_handle(0, HANDLE);
+    user.set_flag(WAITS).wait_flag(ENDED).receive_handle(0, HANDLE);
     user.recv(0, 1).errno(Errno::EBADF).send(0, 1).errno(Errno::EBADF).close(0).errno(Errno::EBADF);
     owner_ends_under(&net, &user);
 }
@@ -142,7 +142,7 @@ fn an_accept_ends_when_the_listeners_owner_does() {
     let mut first = Script::new();
     first.listener(0, any_port()).give_handle(0, HANDLE).wait_flag(END);
     let mut second = Script::new();
-    second.take_handle(0, HANDLE).set_flag(WAITS).accept(0, 1).errno(Errno::EBADF);
+    second.receive_handle(0, HANDLE).set_flag(WAITS).accept(0, 1).errno(Errno::EBADF);
     second.wait_flag(ENDED).accept(0, 1).errno(Errno::EBADF);
     let owner = Job::blocks(32).script(&first).flags(&flags).start(&net);
     let user = Job::blocks(32).script(&second).flags(&flags).start(&net);
@@ -161,7 +161,7 @@ fn nothing_is_used_again_while_a_launch_is_inside() {
     let owner = owner(&flags).start(&net);
     // It keeps space of the send ring open, computes, and commits when others would have it.
     let mut second = Script::new();
-    second.take_handle(0, HANDLE).send(0, 40).recv_all(0, 40, 40).set_flag(WAITS);
+    second.receive_handle(0, HANDLE).send(0, 40).recv_all(0, 40, 40).set_flag(WAITS);
     second.hold_reserve(0, HOLD).any().recv(0, 1).errno(Errno::EBADF).wait_flag(ENDED);
     let user = Job::blocks(64).script(&second).flags(&flags).start(&net);
     user.until(&flags, WAITS);
@@ -212,7 +212,7 @@ fn a_detached_socket_outlives_its_launch() {
     first.stream(0, peer::echo_server()).send(0, 10).recv_all(0, 10, 10);
     first.set(0, gpunet_e2e::SocketOption::Detached, 1).give_handle(0, HANDLE);
     let mut second = Script::new();
-    second.take_handle(0, HANDLE).set_flag(WAITS).wait_flag(ENDED);
+    second.receive_handle(0, HANDLE).set_flag(WAITS).wait_flag(ENDED);
     second.send(0, 300).recv_all(0, 300, 300).close(0);
     let user = Job::blocks(32).script(&second).flags(&flags).start(&net);
     Job::blocks(32).script(&first).flags(&flags).run(&net);

@@ -14,7 +14,7 @@ use gpunet_host::{Net, Policy};
 
 const MS: Duration = Duration::from_millis(1);
 /// A net whose policy limits bytes has none.
-const NOT_COUNTED: &str = "nobody counts the bytes of direct streams";
+const NOT_COUNTED: &str = "nobody counts the bytes of p2p streams";
 
 /// Bytes a second that this machine could move several times over.
 fn rate() -> u64 {

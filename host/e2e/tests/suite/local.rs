@@ -1,6 +1,6 @@
-//! Direct streams between kernels, as they are told apart from others: who becomes one, names,
+//! P2P streams between kernels, as they are told apart from others: who becomes one, names,
 //! memory. What becomes of bytes and endings is the same suite as TCP's (`GPUNET_TRANSPORT=local`),
-//! killed processes are in `killed`, strangers in `strangers`.
+//! killed processes are in `killed`, untrusted peers in `untrusted_peers`.
 
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
@@ -30,7 +30,7 @@ const TCP: i64 = TransportChoice::Tcp as i64;
 #[test]
 fn both_ends_have_names() {
     let Some(net) = net_by("both_ends_have_names", TransportChoice::Local) else { return };
-    let folder = Folder::new("direct-names");
+    let folder = Folder::new("p2p-names");
     for at in [any_port(), any_port_v6(), folder.address("listener")] {
         let (listener, address) = net.listen(at).expect("it listens");
         let flags = flags();
@@ -152,7 +152,7 @@ fn addresses_that_no_direct_stream_has() {
     let Some(net) = net_by("addresses_that_no_direct_stream_has", TransportChoice::Local) else {
         return;
     };
-    let folder = Folder::new("direct-nowhere");
+    let folder = Folder::new("p2p-nowhere");
     std::fs::write(folder.path("file"), "").expect("a file");
     let tcp = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let tcp: SocketAddr = tcp.local_addr().expect("its address").into();
@@ -223,7 +223,7 @@ fn a_stream_that_is_kept_in_mind_is_shared() {
         // It has ended sending, and then closed the stream.
         first.send(0, 10).errno(Errno::EPIPE).recv(0, 10).expect(0).set_flag(7).wait_flag(8);
         first.send(0, 10).errno(Errno::EBADF).recv(0, 10).errno(Errno::EBADF);
-        second.take_handle(0, 1);
+        second.receive_handle(0, 1);
         for _ in 0..3 {
             second.send(0, 20).recv_all(0, 20, 20);
         }
@@ -256,8 +256,8 @@ fn a_stream_is_used_by_later_launches() {
         first.until(&flags, SERVED);
         second.until(&flags, CONNECTED);
         let (mut serves, mut calls) = (Script::new(), Script::new());
-        serves.take_handle(1, SERVED).echo(1, 1000).any().shutdown(1, SHUT_WR).close(1);
-        calls.take_handle(0, CONNECTED);
+        serves.receive_handle(1, SERVED).echo(1, 1000).any().shutdown(1, SHUT_WR).close(1);
+        calls.receive_handle(0, CONNECTED);
         for length in [10, 10, 1, 63, 64, 64, 65, 300, 4000, 10, 10] {
             calls.send(0, length).recv_all(0, length, length);
         }
@@ -281,7 +281,7 @@ fn a_shutdown_beside_a_send() {
         let (mut server, mut sender, mut shutter) = (Script::new(), Script::new(), Script::new());
         server.given(0, listener).accept(0, 1);
         sender.stream(0, address).give_handle(0, 0);
-        shutter.take_handle(0, 0);
+        shutter.receive_handle(0, 0);
         let waits = round % 3 == 0;
         if waits {
             // The other end begins to read just then.

@@ -4,6 +4,7 @@
 //! tell (`divergence`) has a program of its own, as has what measures the process (`thousand`).
 
 mod buffers;
+mod control_memory;
 mod counting;
 mod endings;
 mod events;
@@ -23,9 +24,8 @@ mod polls;
 mod queues;
 mod rdma;
 mod refusals;
+mod ring_slices;
 mod streams;
 mod system;
 mod unaccepted;
 mod waiting;
-mod windows;
-mod words;

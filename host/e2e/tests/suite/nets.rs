@@ -195,9 +195,9 @@ fn nets_that_cannot_be() {
         net_builder().request_slots(0),
         net_builder().ring_memory(0),
         net_builder().ring_memory(u64::MAX),
-        net_builder().silence(Duration::ZERO),
-        net_builder().silence(99 * MS),
-        net_builder().silence(400 * MS).nap(201 * MS),
+        net_builder().heartbeat_timeout(Duration::ZERO),
+        net_builder().heartbeat_timeout(99 * MS),
+        net_builder().heartbeat_timeout(400 * MS).idle_sleep(201 * MS),
     ];
     for (at, builder) in builders.into_iter().enumerate() {
         let refused = builder.build().err();
@@ -305,11 +305,11 @@ fn statistics_count_what_happened() {
     let (listener, address) = net.listen(any_port()).expect("a port");
     let mut before = net.statistics();
     // When the proxy looks for peers it holds a place for the next one.
-    let settled = || {
+    let steady = || {
         before = net.statistics();
         before.sockets == 1
     };
-    assert!(eventually(SECOND, settled));
+    assert!(eventually(SECOND, steady));
     assert_eq!(before.requests, 0);
     let (mut server, mut client) = (Script::new(), Script::new());
     server.given(0, listener).accept(0, 1).echo(1, 1000).expect(7777).close(1);

@@ -176,7 +176,7 @@ fn a_deadline_holds_though_what_comes_late_was_withdrawn() {
     waiting.give_handle(1, 0).sleep(50 * MS);
     waiting.poller_wait(4, LIMIT).errno(Errno::ETIMEDOUT).takes(LIMIT..LIMIT * 5 / 4);
     // Has the ring meanwhile, so that most of the time is over when the wait gets there.
-    holding.take_handle(1, 0).hold_peek(1, 300 * MS).any();
+    holding.receive_handle(1, 0).hold_peek(1, 300 * MS).any();
     let flags = flags();
     Job::blocks(64).script(&waiting).script(&holding).flags(&flags).run(&net);
 }
@@ -229,8 +229,8 @@ fn a_peer_that_closes_and_a_listener() {
 }
 
 #[test]
-fn a_reset_is_told_unasked() {
-    if !peer::can_reset("pollers::a_reset_is_told_unasked") {
+fn a_reset_is_reported_unasked() {
+    if !peer::can_reset("pollers::a_reset_is_reported_unasked") {
         return;
     }
     let net = net();
@@ -268,7 +268,7 @@ fn serve_many(net: &Net, blocks: u64, connections: u64, rounds: u64, threads: u3
     }
     let flags = Arc::new(Flags::new(net.gpu()));
     let started = job.flags(&flags).start(net);
-    let bytes = talk(address, connections, rounds);
+    let bytes = exchange(address, connections, rounds);
     let finished = started.finish();
     let place = script.mark() - 1;
     let echoed: i64 = (0..blocks as usize).map(|block| finished.result(block, place)).sum();
@@ -276,7 +276,7 @@ fn serve_many(net: &Net, blocks: u64, connections: u64, rounds: u64, threads: u3
 }
 
 /// Opens connections, sends on all, receives on all, several times; how many bytes went.
-fn talk(address: SocketAddr, connections: u64, rounds: u64) -> u64 {
+fn exchange(address: SocketAddr, connections: u64, rounds: u64) -> u64 {
     let mut streams: Vec<_> = (0..connections).map(|_| peer::connect(address)).collect();
     let mut sum = 0;
     for round in 0..rounds {
@@ -305,7 +305,7 @@ fn no_event_is_lost_among_two_hundred_sockets() {
 fn no_event_is_lost_between_proxy_threads() {
     let net = net_builder().sockets(256).proxy_threads(3).build().expect("a net");
     // A connection by RDMA takes an emulated guest a tenth of a second.
-    let connections = if gpunet_e2e::way::is_rdma() { 40 } else { 120 };
+    let connections = if gpunet_e2e::transport::is_rdma() { 40 } else { 120 };
     serve_many(&net, 2, connections, 20, 64);
 }
 
@@ -317,7 +317,7 @@ fn no_event_is_lost_in_each_order_of_threads() {
 }
 
 #[test]
-fn space_is_told_of_after_small_messages_too() {
+fn space_is_reported_after_small_messages_too() {
     let server = peer::echo_server();
     for round in 0..8 {
         let net = if round < 4 { net() } else { seeded_net(round) };

@@ -181,7 +181,7 @@ fn a_socket_stays_writable_while_small_messages_go_out() {
     }
     sender.wait_flag(1).close(0);
     let mut watcher = Script::new();
-    watcher.take_handle(0, 0).poll_set(0, 0, POLLOUT);
+    watcher.receive_handle(0, 0).poll_set(0, 0, POLLOUT);
     for _ in 0..1500 {
         watcher.poll(1, 0, 1);
     }

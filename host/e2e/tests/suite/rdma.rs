@@ -1,8 +1,8 @@
 //! What only RDMA has: placements, peers that are killed or speak something else, and nets that go
 //! both ways. Where the suite goes by TCP, nothing of this runs.
 
-mod stranger;
-mod ways;
+mod transports;
+mod untrusted_peer;
 
 use std::io::Read as _;
 use std::process::Command;
@@ -11,12 +11,12 @@ use std::time::Duration;
 use gpunet_device::calls::MSG_DONTWAIT;
 use gpunet_e2e::{
     Domain, Errno, Job, Peer, Script, SocketOption, any_port, eventually, flags, is_cuda, is_rdma,
-    net, net_builder, patient, peer, skip, way,
+    net, net_builder, patient, peer, skip, transport,
 };
 use gpunet_host::{AdapterReport, Placement, Placements, Policy, TransportChoice};
 use rsocket_shim::load::Libraries;
 
-use stranger::is_rejected;
+use untrusted_peer::is_rejected;
 
 const MS: Duration = Duration::from_millis(1);
 const LIMIT: Duration = Duration::from_millis(400);
@@ -214,7 +214,7 @@ fn a_link_that_goes_down_and_up() {
     if !has_rdma(name) {
         return;
     }
-    let Some(link) = way::link() else {
+    let Some(link) = transport::link() else {
         return skip(&format!("rdma::{name}"), "GPUNET_LINK names no link that may be set down");
     };
     let (net, flags) = (net(), flags());

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use gpunet_device::calls::{MSG_NOSIGNAL, SHUT_WR, SOCK_NONBLOCK, SOCK_STREAM};
 use gpunet_e2e::{
     Domain, Errno, Folder, Job, RING, Script, SocketAddr, SocketOption, any_port, is_local, net,
-    net_builder, peer, scaled, skip, way,
+    net_builder, peer, scaled, skip, transport,
 };
 
 use gpunet_host::{Policy, Rule};
@@ -108,7 +108,7 @@ fn no_ring_memory_left() {
     script.stream(0, server).send(0, 100).recv_all(0, 100, 100);
     script.stream(1, server).errno(Errno::ENOBUFS);
     script.listener(1, any_port());
-    if way::has_gpu_rings() {
+    if transport::has_gpu_rings() {
         // Of host memory, where listeners have theirs, there is as much.
         script.close(1);
     } else {

@@ -6,7 +6,8 @@ use std::time::Duration;
 use gpunet_device::calls::MSG_WAITALL;
 use gpunet_e2e::script::SEED;
 use gpunet_e2e::{
-    Domain, Flags, Folder, Job, Peer, RING, Script, gpu, is_cuda, net, net_builder, peer, skip, way,
+    Domain, Flags, Folder, Job, Peer, RING, Script, gpu, is_cuda, net, net_builder, peer, skip,
+    transport,
 };
 
 /// From one byte to beyond the ring, and every power of two on the way with its neighbours.
@@ -79,7 +80,7 @@ fn short_messages_are_packets() {
         let name = "streams::short_messages_are_packets";
         return gpunet_e2e::skip(name, "nobody counts what kernels write to each other");
     }
-    if way::has_gpu_rings() {
+    if transport::has_gpu_rings() {
         let name = "streams::short_messages_are_packets";
         return skip(name, "rings in GPU memory are out of the proxy's reach");
     }
@@ -153,7 +154,7 @@ fn peers_that_speak_first() {
     let mut job = Job::blocks(32);
     for peer in &peers {
         let mut script = Script::new();
-        for _ in 0..way::scaled(16) {
+        for _ in 0..transport::scaled(16) {
             script.stream(0, peer.address).recv_all(0, length as u64, length as u64);
             script.send(0, 1).close(0);
         }
@@ -235,7 +236,7 @@ fn several_megabytes_each_way_at_once() {
     let (mut sender, mut receiver) = (Script::new(), Script::new());
     sender.stream_with_rings(0, peer.address, 64 << 10).give_handle(0, 0);
     sender.send_all(0, total as u64, 20_000).wait_flag(1).close(0);
-    receiver.take_handle(0, 0).recv_all(0, total as u64, 20_000).set_flag(1);
+    receiver.receive_handle(0, 0).recv_all(0, total as u64, 20_000).set_flag(1);
     Job::blocks(128).script(&sender).script(&receiver).flags(&flags).run(&net);
     peer.result();
 }

@@ -56,7 +56,7 @@ fn rings_have_the_size_that_was_asked_for() {
     script.set(0, SocketOption::ReceiveRing, 10_000).set(0, SocketOption::SendRing, 1);
     script.get(0, SocketOption::ReceiveRing, 16_384).get(0, SocketOption::SendRing, ring);
     script.connect(0, peer::echo_server());
-    // The one ring of a direct stream's direction stands for the rings of both ends.
+    // The one ring of a p2p stream's direction stands for the rings of both ends.
     let more = if gpunet_e2e::is_local() { 2 } else { 1 };
     script.get(0, SocketOption::ReceiveRing, more * 16_384);
     script.get(0, SocketOption::SendRing, more * ring);
@@ -92,7 +92,7 @@ fn names_of_both_ends() {
         script.recv(0, 1).expect(0).close(0);
         let finished = Job::blocks(64).script(&script).run(&net);
         let seen = peer.result().into();
-        // With direct streams the peer sees a relay, and kernels see each other: see `local`.
+        // With p2p streams the peer sees a relay, and kernels see each other: see `local`.
         assert!(gpunet_e2e::is_local() || finished.names[0][name] == seen);
     }
     let local = Peer::serve_unix(&path, drop);

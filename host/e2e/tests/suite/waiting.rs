@@ -198,7 +198,7 @@ fn a_close_gives_up_on_a_group_that_holds_the_ring() {
     holder.stream(0, peer.address).give_handle(0, 0).peek(0, 10, 0).set_flag(1);
     holder.hold_peek(0, 3000 * MS).recv(0, 10).expect(10).set_flag(2);
     let mut closer = Script::new();
-    closer.take_handle(0, 0).wait_flag(1).sleep(100 * MS);
+    closer.receive_handle(0, 0).wait_flag(1).sleep(100 * MS);
     closer.close(0).errno(Errno::EBUSY).takes(1500 * MS..2800 * MS);
     closer.wait_flag(2).send(0, 10).close(0).close(0).errno(Errno::EBADF);
     Job::blocks(32).script(&holder).script(&closer).flags(&flags).run(&net);

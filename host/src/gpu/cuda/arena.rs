@@ -17,7 +17,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use super::super::GpuError;
 use super::super::arena::Backing;
 use super::super::memory::{Owner, system};
-use super::super::window::{Place, Reserved, Window};
+use super::super::window::{AddressRange, Reserved, Window};
 use super::Cuda;
 use super::context::Context;
 use super::driver::{self, Failed, call};
@@ -116,7 +116,7 @@ impl Cuda {
         let rounded = bytes
             .checked_next_multiple_of(GRANULARITY)
             .ok_or_else(|| impossible("larger than the address space"))?;
-        let place = self.shared_window()?.take(rounded)?;
+        let range = self.shared_window()?.allocate(rounded)?;
         let properties = CUmemAllocationProp {
             type_: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
             requestedHandleTypes: DESCRIPTOR,
@@ -133,7 +133,7 @@ impl Cuda {
         // SAFETY: writes one handle; the properties outlive the call.
         unsafe { call!(cuMemCreate(&mut handle, rounded, &properties, 0)) }.map_err(refused)?;
         let allocation = Allocation(handle);
-        let mapped = Mapped::new(place, allocation, self.context.clone()).map_err(refused)?;
+        let mapped = Mapped::new(range, allocation, self.context.clone()).map_err(refused)?;
         let address = mapped.address();
         // SAFETY: the memory was just mapped there with that size.
         self.context.copy(|copier| unsafe { copier.clear(address, rounded) })?;
@@ -154,7 +154,7 @@ impl Cuda {
             let why = format!("a size of {bytes} bytes was announced, which no arena has");
             return Err(GpuError::ForeignMemory { why });
         }
-        let place = self.shared_window()?.take(bytes)?;
+        let range = self.shared_window()?.allocate(bytes)?;
         let mut handle = 0;
         // The driver wants the descriptor's number in the pointer, and does not keep it.
         let number = ptr::without_provenance_mut(file.as_raw_fd() as usize);
@@ -169,7 +169,7 @@ impl Cuda {
                 return Err(GpuError::ForeignMemory { why });
             }
         }
-        Mapped::new(place, allocation, self.context.clone()).map_err(refused)
+        Mapped::new(range, allocation, self.context.clone()).map_err(refused)
     }
 }
 
@@ -223,25 +223,29 @@ impl Drop for Allocation {
 
 /// Memory mapped in the window.
 pub(super) struct Mapped {
-    place: Place,
+    range: AddressRange,
     allocation: Allocation,
     context: Arc<Context>,
 }
 
 impl Mapped {
-    /// All of the place becomes the memory, for the context's device.
-    fn new(place: Place, allocation: Allocation, context: Arc<Context>) -> Result<Self, Failed> {
-        let address = place.address().expose_provenance() as u64;
-        // SAFETY: the place is a part of the window that nobody else has, and nothing is mapped
+    /// All of the range becomes the memory, for the context's device.
+    fn new(
+        range: AddressRange,
+        allocation: Allocation,
+        context: Arc<Context>,
+    ) -> Result<Self, Failed> {
+        let address = range.address().expose_provenance() as u64;
+        // SAFETY: the range is a part of the window that nobody else has, and nothing is mapped
         // there; the driver checks that the memory is large enough.
-        unsafe { call!(cuMemMap(address, place.bytes(), 0, allocation.0, 0)) }?;
-        let mapped = Self { place, allocation, context };
+        unsafe { call!(cuMemMap(address, range.bytes(), 0, allocation.0, 0)) }?;
+        let mapped = Self { range, allocation, context };
         mapped.open_to(mapped.context.ordinal())?;
         Ok(mapped)
     }
 
     fn address(&self) -> u64 {
-        self.place.address().expose_provenance() as u64
+        self.range.address().expose_provenance() as u64
     }
 
     /// Lets a device read and write; others keep what they have.
@@ -251,13 +255,13 @@ impl Mapped {
             flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
         };
         // SAFETY: the range is mapped and ours; the description outlives the call.
-        unsafe { call!(cuMemSetAccess(self.address(), self.place.bytes(), &access, 1)) }
+        unsafe { call!(cuMemSetAccess(self.address(), self.range.bytes(), &access, 1)) }
     }
 }
 
 impl Backing for Mapped {
-    fn place(&self) -> &Place {
-        &self.place
+    fn range(&self) -> &AddressRange {
+        &self.range
     }
 
     fn export(&self) -> Result<OwnedFd, GpuError> {
@@ -308,9 +312,9 @@ impl Drop for Mapped {
         // Also where the context is lost: the memory may be another process's.
         let _ = self.context.bind();
         // SAFETY: mapped by `new`, and no kernel touches it any more: those that knew it have
-        // ended (the quarantine), or it has rested (`Arena::rest`).
-        if let Err(failed) = unsafe { call!(cuMemUnmap(self.address(), self.place.bytes())) } {
-            self.place.abandon();
+        // ended (the deferred free), or it may be freed all the same (`Arena::allow_free`).
+        if let Err(failed) = unsafe { call!(cuMemUnmap(self.address(), self.range.bytes())) } {
+            self.range.abandon();
             tracing::warn!(error = failed.line(), "an arena was not unmapped");
         }
     }

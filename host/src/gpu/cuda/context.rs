@@ -18,7 +18,7 @@ use cudarc::driver::sys::{
 use super::super::launch::Shape;
 use super::super::ledger::{Ledger, Ticket};
 use super::super::memory::{Given, Owner};
-use super::super::{GpuError, KernelError, LaunchSpec, RemoteWrites, quarantine};
+use super::super::{GpuError, KernelError, LaunchSpec, RemoteWrites, deferred_free};
 use super::arena::Sharing;
 use super::copier::Copier;
 use super::driver::{self, Failed, call};
@@ -73,7 +73,7 @@ pub(super) struct State {
     pub(super) spare: Vec<Lane>,
     pub(super) modules: HashMap<String, Loaded>,
     /// Some kernel has been told that it faulted.
-    fault_told: bool,
+    fault_reported: bool,
 }
 
 /// What the device can do.
@@ -234,10 +234,10 @@ impl Context {
             }
         }
         self.reap_streams(current, state);
-        for memory in state.ledger.exhume() {
+        for memory in state.ledger.drain() {
             self.free(memory);
         }
-        quarantine::release();
+        deferred_free::release();
     }
 
     /// Forgets streams whose work is done. Nothing is done in a context that is lost, and nothing more
@@ -331,7 +331,7 @@ impl Context {
         let cause = self.lost.get_or_init(|| line.clone().unwrap_or_default());
         let message = line.unwrap_or_else(|| cause.clone());
         let kernel = kernel.to_owned();
-        if mem::replace(&mut state.fault_told, true) {
+        if mem::replace(&mut state.fault_reported, true) {
             return KernelError::ContextLost { kernel, cause: message };
         }
         let several = match count {
@@ -378,7 +378,7 @@ impl Context {
 impl Owner for Context {
     fn take_back(&self, memory: Given) {
         let mut state = lock(&self.state);
-        state.ledger.bury(memory);
+        state.ledger.defer(memory);
         self.reap(&mut state);
     }
 

@@ -278,10 +278,10 @@ impl Handle for CudaHandle {
             if let Some(result) = self.poll() {
                 return Some(result);
             }
-            let nap = pace.next();
+            let sleep = pace.next();
             std::thread::sleep(match deadline {
-                None => nap,
-                Some(deadline) => nap.min(deadline.checked_duration_since(Instant::now())?),
+                None => sleep,
+                Some(deadline) => sleep.min(deadline.checked_duration_since(Instant::now())?),
             });
         }
     }

@@ -291,14 +291,14 @@ fn bad_modules_are_refused() {
 /// A fault stays with its process, so that each kernel faults in a process of its own.
 #[test]
 #[ignore = "needs a CUDA GPU"]
-fn a_fault_is_told_and_nothing_hangs() {
+fn a_fault_is_reported_and_nothing_hangs() {
     const KERNEL: &str = "GPUNET_TEST_FAULT";
     if let Ok(kernel) = std::env::var(KERNEL) {
         return fault(&kernel);
     }
     // Processes take turns of seconds on a GPU that is full.
     let _alone = DEVICE.lock().unwrap_or_else(PoisonError::into_inner);
-    let test = "gpu::cuda::tests::a_fault_is_told_and_nothing_hangs";
+    let test = "gpu::cuda::tests::a_fault_is_reported_and_nothing_hangs";
     for kernel in ["bad_address", "panics"] {
         let status = Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--nocapture", "--exact", test])

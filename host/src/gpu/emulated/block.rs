@@ -67,7 +67,7 @@ enum Status {
 
 /// The barrier of one scope.
 #[derive(Debug)]
-struct Meeting {
+struct Barrier {
     size: usize,
     ended: usize,
     waiting: Vec<u32>,
@@ -75,7 +75,7 @@ struct Meeting {
     polled: bool,
 }
 
-impl Meeting {
+impl Barrier {
     fn new(size: u32) -> Self {
         Self { size: size as usize, ended: 0, waiting: Vec::new(), polled: false }
     }
@@ -84,14 +84,14 @@ impl Meeting {
 #[derive(Debug)]
 struct State {
     threads: Vec<Status>,
-    whole: Meeting,
-    warps: Vec<Meeting>,
+    whole: Barrier,
+    warps: Vec<Barrier>,
     live: u32,
     runnable: u32,
 }
 
 impl State {
-    fn meeting(&mut self, scope: Scope, rank: u32) -> &mut Meeting {
+    fn barrier(&mut self, scope: Scope, rank: u32) -> &mut Barrier {
         match scope {
             Scope::Block => &mut self.whole,
             Scope::Warp => &mut self.warps[(rank / WARP) as usize],
@@ -114,8 +114,8 @@ impl Block {
         let warps = (0..threads).step_by(WARP as usize);
         let state = State {
             threads: vec![Status::Runs; threads as usize],
-            whole: Meeting::new(threads),
-            warps: warps.clone().map(|first| Meeting::new((threads - first).min(WARP))).collect(),
+            whole: Barrier::new(threads),
+            warps: warps.clone().map(|first| Barrier::new((threads - first).min(WARP))).collect(),
             live: threads,
             runnable: threads,
         };
@@ -155,32 +155,32 @@ impl Block {
         mut wake: impl FnMut(u32),
     ) -> Result<Met, KernelError> {
         let state = &mut *self.state.borrow_mut();
-        let meeting = state.meeting(scope, rank);
-        let first = meeting.waiting.first().copied();
+        let barrier = state.barrier(scope, rank);
+        let first = barrier.waiting.first().copied();
         if let Some(first) = first
             && let Status::Waits(_, expected) = state.threads[first as usize]
             && !expected.agrees(arrival)
         {
             return Err(self.differ(state, scope, (first, expected), (rank, arrival)));
         }
-        let meeting = state.meeting(scope, rank);
-        if meeting.waiting.len() + 1 == meeting.size {
-            let polled = std::mem::take(&mut meeting.polled);
-            let mut woken = std::mem::take(&mut meeting.waiting);
+        let barrier = state.barrier(scope, rank);
+        if barrier.waiting.len() + 1 == barrier.size {
+            let polled = std::mem::take(&mut barrier.polled);
+            let mut woken = std::mem::take(&mut barrier.waiting);
             for other in woken.drain(..) {
                 state.threads[other as usize] = Status::Runs;
                 state.runnable += 1;
                 wake(other);
             }
             // The room for waiters is kept: barriers are many.
-            state.meeting(scope, rank).waiting = woken;
+            state.barrier(scope, rank).waiting = woken;
             return Ok(Met::Opens { polled });
         }
-        if meeting.waiting.is_empty() {
-            meeting.polled = false;
+        if barrier.waiting.is_empty() {
+            barrier.polled = false;
         }
-        meeting.waiting.push(rank);
-        let ended = meeting.ended;
+        barrier.waiting.push(rank);
+        let ended = barrier.ended;
         state.threads[rank as usize] = Status::Waits(scope, arrival);
         state.runnable -= 1;
         if ended > 0 {
@@ -193,7 +193,7 @@ impl Block {
     pub(super) fn pause(&self, rank: u32) {
         let state = &mut *self.state.borrow_mut();
         state.whole.polled = true;
-        state.meeting(Scope::Warp, rank).polled = true;
+        state.barrier(Scope::Warp, rank).polled = true;
     }
 
     /// A thread has returned from the kernel.
@@ -203,9 +203,9 @@ impl Block {
         state.live -= 1;
         state.runnable -= 1;
         for scope in [Scope::Warp, Scope::Block] {
-            let meeting = state.meeting(scope, rank);
-            meeting.ended += 1;
-            if !meeting.waiting.is_empty() {
+            let barrier = state.barrier(scope, rank);
+            barrier.ended += 1;
+            if !barrier.waiting.is_empty() {
                 return Err(self.incomplete(state, scope, rank));
             }
         }

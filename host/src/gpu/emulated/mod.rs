@@ -35,7 +35,7 @@ use super::memory::{Given, Mapping, Owner, copy_from_shared, copy_to_shared};
 use super::stream::StreamBackend;
 use super::{
     Arena, ArenaWindow, Backend, DeviceMemory, EmulatedOptions, Entry, GpuError, GpuInfo, GpuKind,
-    HostMemory, KernelError, LaunchSpec, Module, RemoteWrites, Running, quarantine,
+    HostMemory, KernelError, LaunchSpec, Module, RemoteWrites, Running, deferred_free,
 };
 use arena::Pages;
 use stack::Stacks;
@@ -83,8 +83,8 @@ impl Owner for Keeper {
     fn take_back(&self, memory: Given) {
         let free = {
             let mut ledger = lock(&self.machine.ledger);
-            ledger.bury(memory);
-            ledger.exhume()
+            ledger.defer(memory);
+            ledger.drain()
         };
         drop(free);
     }
@@ -392,10 +392,10 @@ impl Launch {
         let free = {
             let mut ledger = lock(&self.machine.ledger);
             ledger.retire(self.ticket);
-            ledger.exhume()
+            ledger.drain()
         };
         drop(free);
-        quarantine::release();
+        deferred_free::release();
         lock(&self.progress).ended = true;
         self.ended.notify_all();
     }

@@ -1,4 +1,4 @@
-//! A launch whose threads take their turns when the caller says: for the simulation bench, which
+//! A launch whose threads take their turns when the caller says: for the simulation harness, which
 //! runs everything in one OS thread.
 
 use std::sync::Arc;

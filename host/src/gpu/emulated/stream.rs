@@ -101,7 +101,7 @@ fn serve(queue: &Queue, keeper: &Weak<Keeper>) {
             let free = {
                 let mut ledger = lock(&keeper.machine.ledger);
                 ledger.end_stream();
-                ledger.exhume()
+                ledger.drain()
             };
             drop(free);
         }

@@ -23,10 +23,10 @@ use super::{Launch, Stop};
 
 /// How long a worker sleeps between rounds in which threads only polled: short enough for
 /// exchanges with a proxy on the same machine, long enough for others to get the core.
-const NAP: Duration = Duration::from_micros(20);
-/// The same after [`LONG_IDLE`] naps in a row.
-const LONG_NAP: Duration = Duration::from_micros(50);
-/// Naps after which a kernel counts as idle.
+const SLEEP: Duration = Duration::from_micros(20);
+/// The same after [`LONG_IDLE`] sleeps in a row.
+const LONG_SLEEP: Duration = Duration::from_micros(50);
+/// Sleeps after which a kernel counts as idle.
 const LONG_IDLE: u32 = 100;
 
 /// One GPU thread.
@@ -237,7 +237,7 @@ impl Idle {
         self.rounds = self.rounds.saturating_add(1);
         match self.rounds.checked_sub(self.limit) {
             None | Some(0) => std::thread::yield_now(),
-            Some(naps) => std::thread::sleep(if naps < LONG_IDLE { NAP } else { LONG_NAP }),
+            Some(sleeps) => std::thread::sleep(if sleeps < LONG_IDLE { SLEEP } else { LONG_SLEEP }),
         }
     }
 }

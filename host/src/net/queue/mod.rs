@@ -100,7 +100,7 @@ impl Net {
             return Ok(Arc::clone(latches));
         }
         let layout = self.shared.memory.layout();
-        let sockets = layout.shards as usize * layout.places as usize;
+        let sockets = layout.sockets();
         let latches = Arc::new(self.gpu.device_memory(sockets * 2 * size_of::<u64>())?);
         // The first one stands.
         Ok(Arc::clone(self.latches.get_or_init(|| latches)))

@@ -65,7 +65,7 @@ pub(crate) struct Arenas {
 }
 
 /// What streams use, and kept for a while when none does any more: a kernel may still look there, since
-/// a poll holds no side of the sockets that it looks at, and the next streams with the same peer use
+/// a poll holds no direction of the sockets that it looks at, and the next streams with the same peer use
 /// it again.
 struct Kept<T> {
     it: Arc<T>,
@@ -75,11 +75,11 @@ struct Kept<T> {
 
 /// So long a kernel may look at memory of a socket that was closed in order: far longer than a call
 /// takes between its look at the socket and its look at the memory.
-const REST: Duration =
+const FREE_DELAY: Duration =
     if cfg!(test) { Duration::from_millis(500) } else { Duration::from_secs(10) };
 
 /// So long it waits for the next stream with the same peer, also where no kernel runs: else a peer
-/// whose kernels run on, and which keeps what was offered to it while it rests, would be offered
+/// whose kernels run on, and which keeps what was offered to it for that long, would be offered
 /// other memory by every launch, and have no room left after some of them.
 const KEEP: Duration = if cfg!(test) { Duration::from_millis(250) } else { Duration::from_secs(1) };
 
@@ -101,7 +101,7 @@ impl<T> Kept<T> {
     }
 
     /// Whether it is to be kept: for the next stream, and until all kernels have ended that ran when
-    /// it became idle, or it has rested where all its streams were closed in order.
+    /// it became idle, or the delay is over where all its streams were closed in order.
     fn is_needed(&mut self) -> bool
     where
         T: Home,
@@ -118,10 +118,10 @@ impl<T> Kept<T> {
             return false;
         }
         let arena = self.it.arena();
-        if arena.is_abandoned() || self.it.is_shared() || since.elapsed() < REST {
+        if arena.is_abandoned() || self.it.is_shared() || since.elapsed() < FREE_DELAY {
             return true;
         }
-        arena.rest();
+        arena.allow_free();
         false
     }
 }
@@ -216,7 +216,7 @@ impl Arenas {
             return Ok(inbox);
         }
         let usual = if known.is_empty() { FIRST_ARENA } else { NEXT_ARENA };
-        // Mailboxes lie beside the rings, not in the place of one.
+        // Inboxes lie beside the rings, not in the place of one.
         let bytes = usual.max(u64::from(capacity) + FIRST_ARENA);
         let chunk = self.new_chunk(peer, bytes)?;
         let inbox = Chunk::take(&chunk, capacity, base).ok_or(Errno::ENOBUFS)?;
@@ -257,18 +257,18 @@ impl Arenas {
         offer: &Offer,
         descriptor: Option<OwnedFd>,
     ) -> Result<Outbox, Errno> {
-        let Offer { ring, capacity, mailbox, arena_bytes: bytes, base, .. } = *offer;
+        let Offer { ring, capacity, inbox, arena_bytes: bytes, base, .. } = *offer;
         let inside = |at: u64, length: u64| {
             at.is_multiple_of(PAGE_BYTES as u64)
                 && at.checked_add(length).is_some_and(|end| end <= bytes)
         };
         // Of two that lie inside, whose ends therefore exist.
         let apart =
-            || mailbox + (P2P_INBOX_BYTES as u64) <= ring || ring + u64::from(capacity) <= mailbox;
+            || inbox + (P2P_INBOX_BYTES as u64) <= ring || ring + u64::from(capacity) <= inbox;
         let sensible = capacity.is_power_of_two()
             && (SMALLEST_RING..=LARGEST_RING).contains(&capacity)
             && inside(ring, capacity.into())
-            && inside(mailbox, P2P_INBOX_BYTES as u64)
+            && inside(inbox, P2P_INBOX_BYTES as u64)
             && apart()
             && is_base(base);
         // Before it is mapped: kernels that run would keep it so.
@@ -283,7 +283,7 @@ impl Arenas {
         if arena.len() as u64 != bytes {
             return Err(Errno::EPROTO);
         }
-        Ok(Outbox { arena, ring, capacity, mailbox, base })
+        Ok(Outbox { arena, ring, capacity, inbox, base })
     }
 
     fn own_arena(&self, number: u64) -> Result<Arc<Arena>, Errno> {
@@ -323,13 +323,13 @@ impl Chunk {
             return None;
         }
         let mut free = lock(&this.free);
-        let ring = free.take(capacity)?;
-        let Some(mailbox) = free.take(P2P_INBOX_BYTES as u32) else {
-            free.give(ring, capacity);
+        let ring = free.allocate(capacity)?;
+        let Some(inbox) = free.allocate(P2P_INBOX_BYTES as u32) else {
+            free.free(ring, capacity);
             return None;
         };
         drop(free);
-        Some(Inbox { chunk: Arc::clone(this), ring, capacity, mailbox, base })
+        Some(Inbox { chunk: Arc::clone(this), ring, capacity, inbox, base })
     }
 }
 
@@ -363,7 +363,7 @@ mod tests {
             drop(inbox);
             arenas.tidy();
             assert!(arenas.free_bytes() < whole, "it is kept for a while");
-            std::thread::sleep(2 * REST);
+            std::thread::sleep(2 * FREE_DELAY);
             arenas.tidy();
             assert_eq!(arenas.free_bytes() < whole, abandoned);
         }

@@ -251,7 +251,7 @@ mod tests {
             arena_bytes: 1 << 21,
             ring: 4096,
             capacity: 65536,
-            mailbox: 0,
+            inbox: 0,
             base: 9,
         };
         let all = [
@@ -335,7 +335,7 @@ mod tests {
             rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
         };
         let at = |name: &str| rustix::net::SocketAddrUnix::new(folder.join(name)).unwrap();
-        let as_stranger = |act: Box<dyn Fn() -> io::Result<()> + Send + Sync>| {
+        let as_untrusted = |act: Box<dyn Fn() -> io::Result<()> + Send + Sync>| {
             let mut command = std::process::Command::new("true");
             command.uid(STRANGER);
             // SAFETY: system calls alone, on what was made before.
@@ -347,14 +347,14 @@ mod tests {
         rustix::net::bind(&listener, &ours).unwrap();
         std::fs::set_permissions(folder.join("ours"), open).unwrap();
         rustix::net::listen(&listener, 4).unwrap();
-        let called = as_stranger(Box::new(move || Ok(rustix::net::connect(&socket()?, &ours)?)));
+        let called = as_untrusted(Box::new(move || Ok(rustix::net::connect(&socket()?, &ours)?)));
         assert!(called.unwrap().success());
         let channel = ControlChannel::new(rustix::net::accept(&listener).unwrap());
         assert_eq!(channel.peer_pid(), Err(Errno::EACCES));
         // One that listens.
         let (theirs, bound) = (socket().unwrap(), at("theirs"));
         let inherited = theirs.try_clone().unwrap();
-        let registration = as_stranger(Box::new(move || {
+        let registration = as_untrusted(Box::new(move || {
             rustix::net::bind(&inherited, &bound)?;
             Ok(rustix::net::listen(&inherited, 4)?)
         }));

@@ -1,12 +1,12 @@
 //! Where a p2p stream receives, its inbox, and where its other end does, its outbox: a ring and a
-//! mailbox of counters and packet units each, in an arena.
+//! inbox of counters and packet units each, in an arena.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use gpunet_device::abi::bits::{Progress, Unit};
-use gpunet_device::abi::card::Place;
+use gpunet_device::abi::descriptor::RingLocation;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::{
     HEAD_AT, P2P_INBOX_BYTES, P2P_INBOX_WORDS, PAGE_BYTES, TAIL_AT, UNITS_AT, WATCHED_AT,
@@ -24,17 +24,17 @@ pub(crate) struct Inbox {
     pub(super) chunk: Arc<Chunk>,
     pub(super) ring: u64,
     pub(super) capacity: u32,
-    pub(super) mailbox: u64,
+    pub(super) inbox: u64,
     pub(super) base: u64,
 }
 
 impl Drop for Inbox {
     fn drop(&mut self) {
         #[cfg(feature = "simulation")]
-        crate::simulation::inbox(self.chunk.arena.address(self.mailbox as usize), false);
+        crate::simulation::inbox(self.chunk.arena.address(self.inbox as usize), false);
         let mut free = lock(&self.chunk.free);
-        free.give(self.ring, self.capacity);
-        free.give(self.mailbox, P2P_INBOX_BYTES as u32);
+        free.free(self.ring, self.capacity);
+        free.free(self.inbox, P2P_INBOX_BYTES as u32);
     }
 }
 
@@ -43,12 +43,12 @@ pub(crate) struct Outbox {
     pub(super) arena: Arc<Arena>,
     pub(super) ring: u64,
     pub(super) capacity: u32,
-    pub(super) mailbox: u64,
+    pub(super) inbox: u64,
     pub(super) base: u64,
 }
 
 impl Inbox {
-    /// Writes the mailbox anew: what stands there is the last stream's.
+    /// Writes the inbox anew: what stands there is the last stream's.
     pub(super) fn prepare(&self) -> Result<(), Errno> {
         // No unit belongs to a packet of the stream.
         let mut words = vec![Unit::blank(self.base).0; P2P_INBOX_WORDS];
@@ -59,9 +59,9 @@ impl Inbox {
             words.truncate(UNITS_AT);
         }
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let written = self.chunk.arena.write(self.mailbox as usize, &bytes);
+        let written = self.chunk.arena.write(self.inbox as usize, &bytes);
         #[cfg(feature = "simulation")]
-        crate::simulation::inbox(self.chunk.arena.address(self.mailbox as usize), true);
+        crate::simulation::inbox(self.chunk.arena.address(self.inbox as usize), true);
         written.map_err(|error| out_of_memory(&error))
     }
 
@@ -82,21 +82,21 @@ impl Inbox {
         self.base
     }
 
-    pub(crate) fn place(&self) -> Place {
-        place(&self.chunk.arena, self.ring, self.capacity, self.base)
+    pub(crate) fn location(&self) -> RingLocation {
+        location(&self.chunk.arena, self.ring, self.capacity, self.base)
     }
 
     pub(crate) fn inbox_page(&self) -> u32 {
-        page(&self.chunk.arena, self.mailbox)
+        page(&self.chunk.arena, self.inbox)
     }
 
     /// What the peer is told of it, and the descriptor of its arena.
     pub(crate) fn offer(&self) -> Result<(Offer, OwnedFd), Errno> {
-        let Self { chunk, ring, capacity, mailbox, base } = self;
+        let Self { chunk, ring, capacity, inbox, base } = self;
         let descriptor = chunk.arena.export().map_err(|error| out_of_memory(&error))?;
         let (arena, arena_bytes) = (chunk.number, chunk.arena.len() as u64);
-        let (ring, capacity, mailbox, base) = (*ring, *capacity, *mailbox, *base);
-        let offer = Offer { arena, arena_bytes, ring, capacity, mailbox, base };
+        let (ring, capacity, inbox, base) = (*ring, *capacity, *inbox, *base);
+        let offer = Offer { arena, arena_bytes, ring, capacity, inbox, base };
         Ok((offer, descriptor))
     }
 
@@ -109,7 +109,7 @@ impl Inbox {
     /// The same as the peer's kernel has written it: what was sent first.
     fn progress(&self) -> Result<[Progress; 2], Errno> {
         let mut bytes = [0; 16];
-        let at = self.mailbox as usize + TAIL_AT * 8;
+        let at = self.inbox as usize + TAIL_AT * 8;
         self.chunk.arena.read(at, &mut bytes).map_err(|error| out_of_memory(&error))?;
         let (words, _) = bytes.as_chunks::<8>();
         Ok([words[0], words[1]].map(|word| Progress(u64::from_ne_bytes(word))))
@@ -121,7 +121,7 @@ impl Inbox {
     pub(crate) fn fail(&self) -> Result<(), Errno> {
         let over = Progress::ENDED | Progress::FAILED;
         let words = self.progress()?.map(|progress| progress.0 | over);
-        let at = self.mailbox as usize + TAIL_AT * 8;
+        let at = self.inbox as usize + TAIL_AT * 8;
         let bytes = words.map(u64::to_ne_bytes);
         let written = self.chunk.arena.write(at, bytes.as_flattened());
         written.map_err(|error| out_of_memory(&error))
@@ -130,14 +130,14 @@ impl Inbox {
     /// Whether the kernels tell their proxies what happens.
     pub(crate) fn is_watched(&self) -> Result<bool, Errno> {
         let mut word = [0; 8];
-        let at = self.mailbox as usize + WATCHED_AT * 8;
+        let at = self.inbox as usize + WATCHED_AT * 8;
         self.chunk.arena.read(at, &mut word).map_err(|error| out_of_memory(&error))?;
         Ok(word != [0; 8])
     }
 
     /// Has this side's kernel do so.
     pub(crate) fn set_watched(&self) -> Result<(), Errno> {
-        set_watched(&self.chunk.arena, self.mailbox)
+        set_watched(&self.chunk.arena, self.inbox)
     }
 }
 
@@ -149,28 +149,28 @@ impl Outbox {
 
     /// Has the other end's kernel tell its proxy what happens.
     pub(crate) fn set_watched(&self) -> Result<(), Errno> {
-        set_watched(&self.arena, self.mailbox)
+        set_watched(&self.arena, self.inbox)
     }
 
-    pub(crate) fn place(&self) -> Place {
-        place(&self.arena, self.ring, self.capacity, self.base)
+    pub(crate) fn location(&self) -> RingLocation {
+        location(&self.arena, self.ring, self.capacity, self.base)
     }
 
     pub(crate) fn inbox_page(&self) -> u32 {
-        page(&self.arena, self.mailbox)
+        page(&self.arena, self.inbox)
     }
 }
 
-fn place(arena: &Arena, ring: u64, capacity: u32, base: u64) -> Place {
-    Place { region: WINDOW, offset: arena.offset() + ring, capacity, base }
+fn location(arena: &Arena, ring: u64, capacity: u32, base: u64) -> RingLocation {
+    RingLocation { region: WINDOW, offset: arena.offset() + ring, capacity, base }
 }
 
-fn page(arena: &Arena, mailbox: u64) -> u32 {
-    ((arena.offset() + mailbox) / PAGE_BYTES as u64) as u32
+fn page(arena: &Arena, inbox: u64) -> u32 {
+    ((arena.offset() + inbox) / PAGE_BYTES as u64) as u32
 }
 
-fn set_watched(arena: &Arena, mailbox: u64) -> Result<(), Errno> {
-    let at = mailbox as usize + WATCHED_AT * 8;
+fn set_watched(arena: &Arena, inbox: u64) -> Result<(), Errno> {
+    let at = inbox as usize + WATCHED_AT * 8;
     arena.write(at, &1_u64.to_ne_bytes()).map_err(|error| out_of_memory(&error))
 }
 
@@ -188,7 +188,7 @@ mod tests {
         let inbox = arenas.inbox(Process { pid: 1, token: 1 }, 4096, BASE).expect("memory");
         // Its words have not come, so that a kernel must not look for it in the ring.
         let announced = [Progress::new(BASE + 40, Progress::PACKET), Progress::new(BASE + 9, 0)];
-        let at = inbox.mailbox as usize + TAIL_AT * 8;
+        let at = inbox.inbox as usize + TAIL_AT * 8;
         let bytes = announced.map(|progress| progress.0.to_ne_bytes());
         inbox.chunk.arena.write(at, bytes.as_flattened()).expect("it is there");
         inbox.fail().expect("it is there");

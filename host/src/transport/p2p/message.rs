@@ -22,8 +22,8 @@ pub(crate) struct Offer {
     /// Where in it the ring lies, and its capacity.
     pub(crate) ring: u64,
     pub(crate) capacity: u32,
-    /// Where in it the mailbox lies.
-    pub(crate) mailbox: u64,
+    /// Where in it the inbox lies.
+    pub(crate) inbox: u64,
     /// Where the stream's counters begin, in both directions: the caller's choice.
     pub(crate) base: u64,
 }
@@ -76,8 +76,8 @@ impl Message {
             }
             Self::Refused { errno } => (3, &[errno as u32 as u64]),
             Self::Offer(offer) => {
-                let Offer { arena, arena_bytes, ring, capacity, mailbox, base } = offer;
-                (4, &[arena, arena_bytes, ring, u64::from(capacity), mailbox, base])
+                let Offer { arena, arena_bytes, ring, capacity, inbox, base } = offer;
+                (4, &[arena, arena_bytes, ring, u64::from(capacity), inbox, base])
             }
             Self::Counts { tail, head } => (5, &[tail, head]),
             Self::Watch => (6, &[]),
@@ -116,7 +116,7 @@ impl Message {
                 arena_bytes: words[5],
                 ring: words[6],
                 capacity: u32::try_from(words[7]).ok()?,
-                mailbox: words[8],
+                inbox: words[8],
                 base: words[9],
             }),
             5 => Self::Counts { tail: words[4], head: words[5] },

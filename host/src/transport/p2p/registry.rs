@@ -156,11 +156,11 @@ impl Registry {
 
     /// Removes a name if it is still that of a killed listener. One process at a time: another
     /// may just have put a new listener there.
-    fn remove_dead(&self, path: &Path, patience: Duration) -> Result<(), Errno> {
+    fn remove_dead(&self, path: &Path, timeout: Duration) -> Result<(), Errno> {
         let folder = fs::File::open(&self.folder).map_err(|_| Errno::EACCES)?;
         let begin = Instant::now();
         while rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive).is_err() {
-            if begin.elapsed() >= patience {
+            if begin.elapsed() >= timeout {
                 return Err(Errno::EADDRINUSE);
             }
             std::thread::sleep(Duration::from_millis(1));

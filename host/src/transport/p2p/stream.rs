@@ -6,11 +6,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use gpunet_device::SocketAddr;
-use gpunet_device::abi::card::Inboxes;
+use gpunet_device::abi::descriptor::Inboxes;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 
-use super::super::{Direct, Direction, Moved, News, Rings, Socket, Stream, Transport};
+use super::super::{
+    Direction, P2pControl, PeerProgress, Rings, Socket, Stream, Transferred, Transport,
+};
 use super::P2p;
 use super::channel::{ControlChannel, Received};
 use super::deferred::DeferredFree;
@@ -18,7 +20,7 @@ use super::inbox::{Inbox, Outbox};
 use super::message::Message;
 use super::names::Names;
 use crate::gpu::Moment;
-use crate::memory::Window;
+use crate::memory::RingSlice;
 
 /// Messages received in one turn, so that other sockets get theirs.
 const A_TURN: usize = 64;
@@ -27,9 +29,9 @@ const A_TURN: usize = 64;
 pub(crate) struct P2pStream {
     p2p: Arc<P2p>,
     names: Names,
-    news: News,
+    progress: PeerProgress,
     /// What the other end has been told last, and whether it wants to be.
-    told: (u64, u64),
+    reported: (u64, u64),
     peer_watches: bool,
     /// What is still to be sent.
     watch_pending: bool,
@@ -59,12 +61,18 @@ impl P2pStream {
         inbox: Inbox,
         outbox: Outbox,
     ) -> Self {
-        let base = inbox.place().base;
+        let base = inbox.location().base;
         Self {
             p2p,
             names,
-            news: News { sent: base, received: base, ended: false, closed: false, more: false },
-            told: (base, base),
+            progress: PeerProgress {
+                sent: base,
+                received: base,
+                ended: false,
+                closed: false,
+                more: false,
+            },
+            reported: (base, base),
             peer_watches: false,
             watch_pending: false,
             end_pending: false,
@@ -81,26 +89,26 @@ impl P2pStream {
     }
 
     fn receive_all(&mut self) -> Result<(), Errno> {
-        self.news.more = false;
+        self.progress.more = false;
         for _ in 0..A_TURN {
             match self.channel()?.receive()? {
                 Received::Nothing => return Ok(()),
-                Received::Closed if self.news.closed => return Ok(()),
+                Received::Closed if self.progress.closed => return Ok(()),
                 // A process that ends in order says so first.
                 Received::Closed => return Err(Errno::ECONNRESET),
-                Received::Message(Message::End, _) => self.news.ended = true,
+                Received::Message(Message::End, _) => self.progress.ended = true,
                 Received::Message(Message::Close, _) => {
-                    (self.news.ended, self.news.closed) = (true, true);
+                    (self.progress.ended, self.progress.closed) = (true, true);
                 }
                 Received::Message(Message::Watch, _) => self.peer_watches = true,
                 Received::Message(Message::Counts { tail, head }, _) => {
-                    self.news.sent = self.news.sent.max(tail);
-                    self.news.received = self.news.received.max(head);
+                    self.progress.sent = self.progress.sent.max(tail);
+                    self.progress.received = self.progress.received.max(head);
                 }
                 Received::Message(..) => return Err(Errno::EPROTO),
             }
         }
-        self.news.more = true;
+        self.progress.more = true;
         Ok(())
     }
 
@@ -119,15 +127,15 @@ impl P2pStream {
     }
 }
 
-impl Direct for P2pStream {
+impl P2pControl for P2pStream {
     fn rings(&mut self) -> Option<(Rings, Inboxes)> {
         self.known = true;
         let Body { inbox, outbox, .. } = self.body.as_ref()?;
         let inboxes = Inboxes { own: inbox.inbox_page(), peer: outbox.inbox_page() };
-        Some((Rings { receive: inbox.place(), send: outbox.place() }, inboxes))
+        Some((Rings { receive: inbox.location(), send: outbox.location() }, inboxes))
     }
 
-    fn hear(&mut self) -> Result<News, Errno> {
+    fn receive_progress(&mut self) -> Result<PeerProgress, Errno> {
         self.send_pending();
         // What was sent before the end counts, and so all is received.
         if let Err(errno) = self.receive_all() {
@@ -137,17 +145,17 @@ impl Direct for P2pStream {
             }
             return Err(errno);
         }
-        Ok(self.news)
+        Ok(self.progress)
     }
 
-    fn tell(&mut self, tail: u64, head: u64) {
-        if !self.peer_watches || self.told == (tail, head) {
+    fn report_progress(&mut self, tail: u64, head: u64) {
+        if !self.peer_watches || self.reported == (tail, head) {
             return;
         }
         let sent =
             self.channel().and_then(|channel| channel.send(Message::Counts { tail, head }, None));
         if !matches!(sent, Err(Errno::EAGAIN)) {
-            self.told = (tail, head);
+            self.reported = (tail, head);
         }
     }
 
@@ -164,7 +172,7 @@ impl Direct for P2pStream {
             // refuses, it has said why.
             let _ = inbox.set_watched().and_then(|()| outbox.set_watched());
         }
-        self.look();
+        self.read_progress();
         self.send_pending();
     }
 
@@ -172,11 +180,11 @@ impl Direct for P2pStream {
         self.abandoned = true;
     }
 
-    fn look(&mut self) {
+    fn read_progress(&mut self) {
         let counts = self.body.as_ref().map(|body| body.inbox.counts());
         if let Some(Ok((sent, received))) = counts {
-            self.news.sent = self.news.sent.max(sent);
-            self.news.received = self.news.received.max(received);
+            self.progress.sent = self.progress.sent.max(sent);
+            self.progress.received = self.progress.received.max(received);
         }
     }
 }
@@ -222,20 +230,20 @@ impl Stream for P2pStream {
         true
     }
 
-    fn direct(&mut self) -> Option<&mut dyn Direct> {
+    fn p2p(&mut self) -> Option<&mut dyn P2pControl> {
         Some(self)
     }
 
-    fn receive(&mut self, _: &Window) -> Result<Moved, Errno> {
-        Ok(Moved::Later)
+    fn receive(&mut self, _: &RingSlice) -> Result<Transferred, Errno> {
+        Ok(Transferred::Later)
     }
 
-    fn send(&mut self, _: &Window) -> Result<Moved, Errno> {
-        Ok(Moved::Later)
+    fn send(&mut self, _: &RingSlice) -> Result<Transferred, Errno> {
+        Ok(Transferred::Later)
     }
 
-    fn discard(&mut self) -> Result<Moved, Errno> {
-        Ok(Moved::Later)
+    fn discard(&mut self) -> Result<Transferred, Errno> {
+        Ok(Transferred::Later)
     }
 
     fn shutdown(&mut self, direction: Direction) -> Result<(), Errno> {
@@ -270,7 +278,7 @@ impl Drop for P2pStream {
             inbox.abandon();
             outbox.abandon();
         }
-        let (close_sent, close_received) = (self.close_sent, self.news.closed);
+        let (close_sent, close_received) = (self.close_sent, self.progress.closed);
         if gone {
             // Where this side says nothing, the other one takes it for gone, and does the same.
             inbox.spoil();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-use super::super::{Direct as _, RingSizes, Stream as _};
+use super::super::{P2pControl as _, RingSizes, Stream as _};
 use super::channel::{ControlChannel, Received};
 use super::handshake::{Handshake, Progressed};
 use super::message::Message;
@@ -109,7 +109,7 @@ fn an_offer_is_kept_until_who_got_it_is_done() {
     assert_ne!(rings.send.offset, next_rings.send.offset);
     assert_ne!(inboxes.peer, next_inboxes.peer);
     assert_eq!(deferred(&caller), 1);
-    assert!(accepted.hear().unwrap().closed, "the listener is told");
+    assert!(accepted.receive_progress().unwrap().closed, "the listener is told");
     assert!(accepted.leave());
     drop(accepted);
     assert_eq!((deferred(&caller), deferred(&listener)), (0, 0));
@@ -222,7 +222,7 @@ fn who_does_not_close_in_order_says_nothing_while_kernels_run() {
             assert!(accepted.leave());
         }
         drop(accepted);
-        assert_eq!(calls.hear().err(), Some(Errno::ECONNRESET));
+        assert_eq!(calls.receive_progress().err(), Some(Errno::ECONNRESET));
         assert!(calls.leave());
         drop(calls);
         assert_eq!((deferred(&caller), deferred(&listener)), (0, 0));

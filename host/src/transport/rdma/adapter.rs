@@ -6,7 +6,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use gpunet_device::abi::card;
+use gpunet_device::abi::descriptor::RingLocation;
 use rsocket_shim::stream::{Buffer, Buffers, StreamError};
 use rsocket_shim::verbs::{Access, Device, Domain, Memory, Place, Region};
 
@@ -138,13 +138,13 @@ impl Adapter {
 fn ring(
     domain: &Domain,
     memory: &Arc<RingMemory>,
-    place: &card::Place,
+    location: &RingLocation,
     access: Access,
 ) -> Result<Buffer, StreamError> {
-    let part = Part::new(memory, place.offset as usize, place.capacity as usize);
+    let part = Part::new(memory, location.offset as usize, location.capacity as usize);
     let part = Arc::new(part.ok_or(StreamError::OutsideRegion)?);
     let region = Arc::new(Region::register(domain, part, access)?);
-    Ok(Buffer { region, offset: 0, capacity: place.capacity, base: place.base })
+    Ok(Buffer { region, offset: 0, capacity: location.capacity, base: location.base })
 }
 
 /// The memory of rings that are placed so, if the device takes it; or why not.

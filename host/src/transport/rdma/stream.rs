@@ -9,11 +9,11 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 use rsocket_shim::stream::{Next, Request, State, Stream as Connection, StreamError};
 
-use super::super::{Direction, Moved, Placement, Rings, Socket, Stream, Transport};
+use super::super::{Direction, Placement, Rings, Socket, Stream, Transferred, Transport};
 use super::options::RdmaOptions;
 use super::prepared::Prepared;
 use super::{Rdma, errno};
-use crate::memory::Window;
+use crate::memory::RingSlice;
 
 enum Link {
     /// A peer's request, which waits for rings.
@@ -32,8 +32,8 @@ pub(super) struct RdmaStream {
     local: IpSocketAddr,
     peer: Option<IpSocketAddr>,
     /// What the proxy has been told: bytes sent, bytes received, as positions.
-    told_sent: u64,
-    told_received: u64,
+    reported_sent: u64,
+    reported_received: u64,
     offered: u64,
     /// The last time that the stream was moved on it was not done.
     busy: bool,
@@ -55,8 +55,8 @@ impl RdmaStream {
             placement,
             local,
             peer,
-            told_sent: 0,
-            told_received: 0,
+            reported_sent: 0,
+            reported_received: 0,
             offered: 0,
             busy: false,
         };
@@ -75,8 +75,8 @@ impl RdmaStream {
             placement,
             local,
             peer,
-            told_sent: 0,
-            told_received: 0,
+            reported_sent: 0,
+            reported_received: 0,
             offered: 0,
             busy: false,
         }
@@ -91,9 +91,9 @@ impl RdmaStream {
     }
 
     fn start(&mut self, connection: Connection) {
-        self.told_sent = connection.sent();
-        self.offered = self.told_sent;
-        self.told_received = connection.arrived();
+        self.reported_sent = connection.sent();
+        self.offered = self.reported_sent;
+        self.reported_received = connection.arrived();
         self.link = Link::Connection(Box::new(connection));
         if let Err(errno) = self.apply_keepalive() {
             tracing::warn!(%errno, "a stream goes without signs of life");
@@ -129,11 +129,11 @@ impl RdmaStream {
     /// where none did is looked for all else, and only that look can say that one may wait.
     fn progress_unless(
         &mut self,
-        moved: impl Fn(&Connection) -> bool,
+        has_progress: impl Fn(&Connection) -> bool,
     ) -> Result<(&mut Connection, Result<Next, StreamError>), Errno> {
         let Link::Connection(connection) = &mut self.link else { return Err(Errno::ENOTCONN) };
         let mut progressed = connection.flow();
-        if !moved(connection) {
+        if !has_progress(connection) {
             progressed = connection.progress();
         }
         self.busy = progressed == Ok(Next::Again);
@@ -213,89 +213,89 @@ impl Stream for RdmaStream {
         }
     }
 
-    fn has_news(&self, of: Direction) -> bool {
+    fn has_progress(&self, of: Direction) -> bool {
         let Link::Connection(connection) = &self.link else { return false };
         let of_it = match of {
-            Direction::Send => connection.sent() != self.told_sent,
+            Direction::Send => connection.sent() != self.reported_sent,
             Direction::Receive => {
                 let ended = connection.is_peer_done() || connection.has_failed();
-                ended || connection.arrived() != self.told_received
+                ended || connection.arrived() != self.reported_received
             }
         };
         self.busy || of_it
     }
 
-    fn receive(&mut self, window: &Window) -> Result<Moved, Errno> {
-        let told = self.told_received;
+    fn receive(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
+        let reported = self.reported_received;
         let in_gpu_memory = self.placement != Placement::Bounce;
-        let (connection, progressed) = self.progress_unless(|it| it.arrived() != told)?;
-        let new = connection.arrived() - told;
+        let (connection, progressed) = self.progress_unless(|it| it.arrived() != reported)?;
+        let new = connection.arrived() - reported;
         // The rest of what came before it failed is still for the kernel.
         match (new, progressed) {
-            (0, Err(StreamError::Reset)) if connection.is_peer_done() => Ok(Moved::End),
+            (0, Err(StreamError::Reset)) if connection.is_peer_done() => Ok(Transferred::End),
             (0, Err(error)) => Err(errno(&error)),
-            (0, Ok(_)) if connection.is_peer_done() => Ok(Moved::End),
-            (0, Ok(Next::Again)) => Ok(Moved::Bytes(0)),
-            (0, Ok(Next::Wait)) => Ok(Moved::Later),
+            (0, Ok(_)) if connection.is_peer_done() => Ok(Transferred::End),
+            (0, Ok(Next::Again)) => Ok(Transferred::Bytes(0)),
+            (0, Ok(Next::Wait)) => Ok(Transferred::Later),
             (new, _) => {
-                let bytes = new.min(window.len() as u64);
+                let bytes = new.min(slice.len() as u64);
                 if in_gpu_memory {
                     self.rdma.flush()?;
                 }
-                self.told_received += bytes;
-                Ok(Moved::Bytes(bytes as usize))
+                self.reported_received += bytes;
+                Ok(Transferred::Bytes(bytes as usize))
             }
         }
     }
 
-    fn peek(&mut self) -> Result<Moved, Errno> {
-        let told = self.told_received;
+    fn peek(&mut self) -> Result<Transferred, Errno> {
+        let reported = self.reported_received;
         let (connection, progressed) = self.progress()?;
         match progressed {
-            _ if connection.arrived() != told => Ok(Moved::Bytes(1)),
+            _ if connection.arrived() != reported => Ok(Transferred::Bytes(1)),
             Err(error) if error != StreamError::Reset || !connection.is_peer_done() => {
                 Err(errno(&error))
             }
-            _ if connection.is_peer_done() => Ok(Moved::End),
-            Ok(Next::Again) => Ok(Moved::Bytes(0)),
-            _ => Ok(Moved::Later),
+            _ if connection.is_peer_done() => Ok(Transferred::End),
+            Ok(Next::Again) => Ok(Transferred::Bytes(0)),
+            _ => Ok(Transferred::Later),
         }
     }
 
     fn untaken(&self) -> u64 {
-        self.offered - self.told_sent
+        self.offered - self.reported_sent
     }
 
-    fn send(&mut self, window: &Window) -> Result<Moved, Errno> {
-        let told = self.told_sent;
-        // The window begins behind what was told; what is under way may reach beyond a smaller one.
-        let tail = self.offered.max(told + window.len() as u64);
+    fn send(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
+        let reported = self.reported_sent;
+        // The slice begins behind what was reported; what is under way may reach beyond a smaller one.
+        let tail = self.offered.max(reported + slice.len() as u64);
         self.offered = tail;
         self.connection()?.offer(tail).map_err(|error| errno(&error))?;
         // Not only for bytes: nobody receives any more where the peer has ended its stream.
-        let (connection, progressed) = self.progress_unless(|it| it.sent() != told)?;
-        match (connection.sent() - told, progressed) {
-            (0, Ok(_)) => Ok(Moved::Later),
+        let (connection, progressed) = self.progress_unless(|it| it.sent() != reported)?;
+        match (connection.sent() - reported, progressed) {
+            (0, Ok(_)) => Ok(Transferred::Later),
             (0, Err(error)) => Err(errno(&error)),
             (bytes, _) => {
-                let bytes = bytes.min(window.len() as u64);
-                self.told_sent += bytes;
-                Ok(Moved::Bytes(bytes as usize))
+                let bytes = bytes.min(slice.len() as u64);
+                self.reported_sent += bytes;
+                Ok(Transferred::Bytes(bytes as usize))
             }
         }
     }
 
-    fn discard(&mut self) -> Result<Moved, Errno> {
-        let told = self.told_received;
+    fn discard(&mut self) -> Result<Transferred, Errno> {
+        let reported = self.reported_received;
         let (connection, progressed) = self.progress()?;
         let arrived = connection.arrived();
         let _ = connection.consumed(arrived);
-        self.told_received = arrived;
+        self.reported_received = arrived;
         match progressed {
             Err(error) => Err(errno(&error)),
-            Ok(_) if arrived != told => Ok(Moved::Bytes((arrived - told) as usize)),
-            Ok(Next::Again) => Ok(Moved::Bytes(0)),
-            Ok(Next::Wait) => Ok(Moved::Later),
+            Ok(_) if arrived != reported => Ok(Transferred::Bytes((arrived - reported) as usize)),
+            Ok(Next::Again) => Ok(Transferred::Bytes(0)),
+            Ok(Next::Wait) => Ok(Transferred::Later),
         }
     }
 

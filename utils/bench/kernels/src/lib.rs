@@ -4,7 +4,7 @@
 //! ```text
 //!   scale    a server of very many connections, and what makes them passive
 //!   serve    servers of the round trips and streams that are measured from the CPU
-//!   direct   direct streams, and the bare flags and copies that they are compared with
+//!   p2p      p2p streams, and the bare flags and copies that they are compared with
 //!   sgemm    a matrix multiplication, with calls and without
 //!   sizes    a client that measures an echo server, and the bare exchange of the same bytes
 //!   streams  both ends of one-way streams
@@ -14,7 +14,7 @@
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch, link_llvm_intrinsics))]
 
-pub mod direct;
+pub mod p2p;
 pub mod scale;
 pub mod serve;
 pub mod sgemm;

@@ -1,4 +1,4 @@
-//! Round trips between two kernels, for the suites `sizes` and `waiters` and for direct streams: a client that
+//! Round trips between two kernels, for the suites `sizes` and `waiters` and for p2p streams: a client that
 //! measures an echo server, and the bare exchange of bytes and a flag that it is compared with.
 //!
 //! One block each. Samples stay in shared memory until the end: a store to GPU memory would be for
@@ -13,7 +13,7 @@ use gpunet_device::{
 };
 use gpunet_pattern as pattern;
 
-use crate::direct::word_at;
+use crate::p2p::word_at;
 
 /// Words of a report: the result (0 or a negative error number), round trips done, nanoseconds and
 /// cycles of the whole work, and the option `Transport` of the connection.

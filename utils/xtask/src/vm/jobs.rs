@@ -235,9 +235,9 @@ pub(crate) const JOBS: &[Job] = &[
         "suite",
         120,
         "GPUNET_PLACEMENT=peer GPUNET_PEERS=stock $RDMA",
-        &["endings::a_peer", "endings::nothing", "windows::", "streams::the_typed"],
+        &["endings::a_peer", "endings::nothing", "ring_slices::", "streams::the_typed"],
     ),
-    // With our own streams there, everything but direct streams; and in GPU memory, what is different
+    // With our own streams there, everything but p2p streams; and in GPU memory, what is different
     // then.
     e2e(
         "all-bounce",
@@ -255,7 +255,7 @@ pub(crate) const JOBS: &[Job] = &[
         &[
             "endings::",
             "streams::",
-            "windows::",
+            "ring_slices::",
             "limits::",
             "refusals::",
             "polls::",

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! `own` keeps to the words of sockets that it has opened and of request slots that it has claimed,
-//! and makes new sockets as the proxy ends the old ones. `any` writes anywhere in the GPU words,
-//! the CPU words and the rings, and makes no call: whatever it would read there may be its own
+//! and makes new sockets as the proxy ends the old ones. `any` writes anywhere in the control block of the GPU,
+//! the control block of the host and the rings, and makes no call: whatever it would read there may be its own
 //! nonsense. Both are bounded by a number of words and by a time.
 
 mod mutate;
@@ -27,13 +27,13 @@ kernel_arg! {
     /// What a hostile kernel is told.
     pub struct Attack {
         /// Words that the GPU writes.
-        pub gpu_words: Shared<u64>,
+        pub gpu_control: Shared<u64>,
         /// Words that the proxy writes.
-        pub cpu_words: Shared<u64>,
+        pub host_control: Shared<u64>,
         /// All ring memory.
         pub rings: Shared<u64>,
         /// Words in GPU memory; of these only the request slots' locks are used.
-        pub local: Shared<u64>,
+        pub records: Shared<u64>,
         /// What to do, again and again; empty: the kernel draws.
         pub program: Shared<Mutation>,
         /// Sockets of the program that are given to the kernel to be spoiled.
@@ -62,7 +62,7 @@ pub const SOCKETS: usize = 1;
 /// In a report: requests that were answered.
 pub const ANSWERS: usize = 2;
 /// In a report: requests that were waited for in vain.
-pub const SILENCE: usize = 3;
+pub const UNANSWERED: usize = 3;
 
 kernels! {
     /// Spoils the words of its own sockets and request slots; one thread a block.
@@ -96,10 +96,10 @@ kernels! {
         let (_, mut rng) = begin(&attack);
         let layout = net.layout();
         for shard in 0..layout.shards as usize {
-            let slot = slot::Slot::at(net, &attack, shard * layout.slots as usize);
+            let slot = slot::Slot::at(net, &attack, shard * layout.request_slots as usize);
             // A number that stands nowhere, whatever was written before.
             let answered = slot.ask_time(net, rng.next() | 1 << 40, attack.limit_ns);
-            let at = if answered { ANSWERS } else { SILENCE };
+            let at = if answered { ANSWERS } else { UNANSWERED };
             attack.reports.set(at, attack.reports.get(at).unwrap_or(0) + 1);
         }
     }

@@ -59,9 +59,9 @@ numbered! {
         /// Nothing: the socket is closed, and another made.
         Turnover,
         /// Any word that the GPU writes.
-        GpuWord,
+        GpuControl,
         /// Any word that the proxy writes.
-        CpuWord,
+        HostControl,
         /// Any word of any ring.
         RingWord,
     }
@@ -88,7 +88,8 @@ impl What {
         Self::Turnover,
     ];
     /// Those that keep to nothing.
-    pub const ANY: &'static [Self] = &[Self::GpuWord, Self::GpuWord, Self::CpuWord, Self::RingWord];
+    pub const ANY: &'static [Self] =
+        &[Self::GpuControl, Self::GpuControl, Self::HostControl, Self::RingWord];
 }
 
 numbered! {
@@ -170,9 +171,9 @@ pub(crate) fn what(mutation: &Mutation) -> What {
 /// Writes a word wherever the mutation says; how many that were.
 pub(crate) fn anywhere(attack: &Attack, mutation: &Mutation, past: &mut Past) -> u64 {
     let region = match what(mutation) {
-        What::CpuWord => attack.cpu_words,
+        What::HostControl => attack.host_control,
         What::RingWord => attack.rings,
-        _ => attack.gpu_words,
+        _ => attack.gpu_control,
     };
     // Not modulo: the first words of a region are drawn as often as the last.
     let at = ((u64::from(mutation.target) * region.len() as u64) >> 32) as usize;

@@ -1,7 +1,7 @@
 //! The attack that keeps to its own words: sockets that it opened, slots that it claimed.
 
 use gpunet_device::abi::bits::{PACKET_UNITS, Progress, Unit};
-use gpunet_device::abi::card::{CARD_WORDS, Card};
+use gpunet_device::abi::descriptor::{DESCRIPTOR_WORDS, SocketDescriptor};
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::message::{Operation, REQUEST_WORDS, Request};
 use gpunet_device::abi::option::SocketOption;
@@ -12,7 +12,7 @@ use gpunet_pattern::Draw;
 
 use super::mutate::{self, How, Mutation, What};
 use super::slot::Slot;
-use super::{ANSWERS, Attack, Past, REPORT, SILENCE, SOCKETS, WORDS, begin, word};
+use super::{ANSWERS, Attack, Past, REPORT, SOCKETS, UNANSWERED, WORDS, begin, word};
 
 /// Sockets that an attacking block has at a time.
 const OWN: usize = 8;
@@ -84,7 +84,7 @@ pub(super) fn run(net: Net, attack: &Attack) {
 
 impl Attacker<'_> {
     fn claim_slots(&mut self) {
-        let all = self.layout.all_slots();
+        let all = self.layout.all_request_slots();
         let mut next = 0;
         // From the middle on: honest kernels begin with the first ones.
         for offset in 0..all {
@@ -179,7 +179,7 @@ impl Attacker<'_> {
     }
 
     fn count(&mut self, answered: bool) {
-        self.report[if answered { ANSWERS } else { SILENCE }] += 1;
+        self.report[if answered { ANSWERS } else { UNANSWERED }] += 1;
     }
 
     /// Does what a mutation says; how many words were written.
@@ -227,14 +227,16 @@ impl Attacker<'_> {
 
     fn spoil_socket(&mut self, handle: Handle, what: What, mutation: &Mutation) -> Option<u64> {
         let (attack, layout) = (self.attack, self.layout);
-        let index = handle.shard() as usize * layout.places as usize + handle.place() as usize;
-        let tail = word(attack.gpu_words, layout.send_tail(index))?;
+        let index = handle.shard() as usize * layout.socket_slots as usize + handle.slot() as usize;
+        let tail = word(attack.gpu_control, layout.send_tail(index))?;
         let first_unit = layout.send_units(index);
         match what {
-            What::Head => self.spoil(word(attack.gpu_words, layout.receive_head(index))?, mutation),
+            What::Head => {
+                self.spoil(word(attack.gpu_control, layout.receive_head(index))?, mutation)
+            }
             What::Unit => {
                 let at = mutation.at as usize % PACKET_UNITS;
-                self.spoil(word(attack.gpu_words, first_unit + at)?, mutation);
+                self.spoil(word(attack.gpu_control, first_unit + at)?, mutation);
             }
             What::Packet => {
                 let mut rng = Draw::new(mutation.value, 0);
@@ -244,7 +246,7 @@ impl Attacker<'_> {
                 for at in 0..PACKET_UNITS {
                     let begin = now ^ u64::from(at == missing);
                     let value = Unit::new(rng.next() as u32, begin).0;
-                    word(attack.gpu_words, first_unit + at)?.store(value);
+                    word(attack.gpu_control, first_unit + at)?.store(value);
                 }
                 self.past.note(tail.load());
                 tail.store(Progress::new(now.wrapping_add(length), flags).0);
@@ -252,13 +254,13 @@ impl Attacker<'_> {
             }
             What::Ring => {
                 // Where the proxy says the ring is; what is written there is the socket's own.
-                let mut card = [0; CARD_WORDS];
-                for (at, to) in card.iter_mut().enumerate() {
-                    *to = word(attack.cpu_words, layout.card(index) + at)?.load();
+                let mut descriptor = [0; DESCRIPTOR_WORDS];
+                for (at, to) in descriptor.iter_mut().enumerate() {
+                    *to = word(attack.host_control, layout.descriptor(index) + at)?.load();
                 }
-                let ring = Card::from_words(&card)?.send;
+                let ring = SocketDescriptor::from_words(&descriptor)?.send;
                 let words = u64::from(ring.capacity / 8);
-                if words == 0 || card[0] >> 8 != u64::from(handle.generation()) {
+                if words == 0 || descriptor[0] >> 8 != u64::from(handle.generation()) {
                     return None;
                 }
                 let at = ring.offset / 8 + u64::from(mutation.at) % words;
@@ -276,7 +278,7 @@ impl Attacker<'_> {
         match rng.below(8) {
             0 => Handle(own.0 ^ (1 << (28 + rng.below(32)))),
             1 => Handle(own.0 | 1 << 62),
-            2 => Handle(own.0 | u64::from(Handle::MAX_PLACES - 1)),
+            2 => Handle(own.0 | u64::from(Handle::MAX_SLOTS - 1)),
             3 => self.asked_for,
             _ => own,
         }

@@ -20,9 +20,9 @@ pub(crate) struct Slot {
     reply_at: usize,
     reply_number_at: usize,
     lock_at: usize,
-    gpu_words: Shared<u64>,
-    cpu_words: Shared<u64>,
-    local: Shared<u64>,
+    gpu_control: Shared<u64>,
+    host_control: Shared<u64>,
+    records: Shared<u64>,
 }
 
 impl Slot {
@@ -34,23 +34,23 @@ impl Slot {
             number_at: layout.request_sequence(slot),
             reply_at: layout.reply(slot),
             reply_number_at: layout.reply_sequence(slot),
-            lock_at: layout.slot_local(slot),
-            gpu_words: attack.gpu_words,
-            cpu_words: attack.cpu_words,
-            local: attack.local,
+            lock_at: layout.slot_record(slot),
+            gpu_control: attack.gpu_control,
+            host_control: attack.host_control,
+            records: attack.records,
         }
     }
 
     /// Claims it, as an honest kernel would; whether it was free.
     pub(crate) fn claim(&self) -> bool {
-        word(self.local, self.lock_at).is_some_and(|lock| lock.compare_exchange(FREE, CLAIMED))
+        word(self.records, self.lock_at).is_some_and(|lock| lock.compare_exchange(FREE, CLAIMED))
     }
 
     /// Leaves it so that an honest kernel can use it: the last number is one that follows the
     /// last honest one, and was answered. A slot that is not answered stays claimed.
     pub(crate) fn release(&self, net: Net, limit_ns: u64) {
         let (Some(lock), Some(last)) =
-            (word(self.local, self.lock_at), word(self.local, self.lock_at + 1))
+            (word(self.records, self.lock_at), word(self.records, self.lock_at + 1))
         else {
             return;
         };
@@ -68,23 +68,23 @@ impl Slot {
     /// A number after the one that stands there, and not one that was answered last.
     pub(crate) fn fresh_number(&self) -> Option<u64> {
         let next = self.number()?.load().wrapping_add(1);
-        let answered = word(self.cpu_words, self.reply_number_at)?.load();
+        let answered = word(self.host_control, self.reply_number_at)?.load();
         Some(if next == answered { next.wrapping_add(1) } else { next })
     }
 
     /// The number of the request.
     pub(crate) fn number(&self) -> Option<Word> {
-        word(self.gpu_words, self.number_at)
+        word(self.gpu_control, self.number_at)
     }
 
     /// A word of the request.
     pub(crate) fn request(&self, at: usize) -> Option<Word> {
-        word(self.gpu_words, self.request_at + at % REQUEST_WORDS)
+        word(self.gpu_control, self.request_at + at % REQUEST_WORDS)
     }
 
     /// Waits for the reply to a number.
     pub(crate) fn reply(&self, number: u64, limit_ns: u64) -> Option<Reply> {
-        let answered = word(self.cpu_words, self.reply_number_at)?;
+        let answered = word(self.host_control, self.reply_number_at)?;
         let until = simt::now_ns() + limit_ns;
         while answered.load_acquire() != number {
             if simt::now_ns() > until {
@@ -94,7 +94,7 @@ impl Slot {
         }
         let mut reply = Reply([0; REPLY_WORDS]);
         for (at, to) in reply.0.iter_mut().enumerate() {
-            *to = word(self.cpu_words, self.reply_at + at)?.load();
+            *to = word(self.host_control, self.reply_at + at)?.load();
         }
         Some(reply)
     }

@@ -18,7 +18,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 use super::super::GpuError;
 use super::super::arena::Backing;
 use super::super::memory::{checked_size, copy_from_shared, copy_to_shared, system};
-use super::super::window::{Place, Reserved, Window};
+use super::super::window::{AddressRange, Reserved, Window};
 
 /// Exponents of the window's size: 256 GiB, and no less than 64 MiB.
 const WINDOW_BITS: std::ops::RangeInclusive<u32> = 26..=38;
@@ -43,7 +43,7 @@ pub(super) fn window() -> Result<&'static Window, GpuError> {
 
 /// A memory file mapped in the window.
 pub(super) struct Pages {
-    place: Place,
+    range: AddressRange,
     file: OwnedFd,
 }
 
@@ -63,17 +63,17 @@ impl Pages {
     }
 
     fn map(file: OwnedFd, bytes: usize) -> Result<Self, GpuError> {
-        let mut place = window()?.take(bytes)?;
+        let mut range = window()?.allocate(bytes)?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::SHARED | MapFlags::FIXED;
-        // SAFETY: the place is a part of the window that nobody else has, so that the pages which
+        // SAFETY: the range is a part of the window that nobody else has, so that the pages which
         // are replaced are reserved ones.
-        match unsafe { mmap(place.address().cast(), bytes, protection, flags, &file, 0) } {
-            Ok(_) => Ok(Self { place, file }),
+        match unsafe { mmap(range.address().cast(), bytes, protection, flags, &file, 0) } {
+            Ok(_) => Ok(Self { range, file }),
             Err(errno) => {
                 // The system may have taken the reserved pages away before it failed, and put
                 // something else there since.
-                place.abandon();
+                range.abandon();
                 Err(system("mmap", errno))
             }
         }
@@ -107,8 +107,8 @@ fn inspect(file: &OwnedFd, bytes: usize) -> Result<(), String> {
 }
 
 impl Backing for Pages {
-    fn place(&self) -> &Place {
-        &self.place
+    fn range(&self) -> &AddressRange {
+        &self.range
     }
 
     fn export(&self) -> Result<OwnedFd, GpuError> {
@@ -119,22 +119,22 @@ impl Backing for Pages {
 
     fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), GpuError> {
         #[cfg(feature = "simulation")]
-        if crate::simulation::read(self.place.address().wrapping_add(offset), into) {
+        if crate::simulation::read(self.range.address().wrapping_add(offset), into) {
             return Ok(());
         }
         // SAFETY: Arena checked the range, the pages are mapped as long as `self` lives, and
         // kernels write what they share by atomic stores (the memory contract).
-        unsafe { copy_from_shared(self.place.address().wrapping_add(offset), into) };
+        unsafe { copy_from_shared(self.range.address().wrapping_add(offset), into) };
         Ok(())
     }
 
     fn write(&self, offset: usize, from: &[u8]) -> Result<(), GpuError> {
         #[cfg(feature = "simulation")]
-        if crate::simulation::write(self.place.address().wrapping_add(offset), from) {
+        if crate::simulation::write(self.range.address().wrapping_add(offset), from) {
             return Ok(());
         }
         // SAFETY: as for `read`.
-        unsafe { copy_to_shared(from, self.place.address().wrapping_add(offset)) };
+        unsafe { copy_to_shared(from, self.range.address().wrapping_add(offset)) };
         Ok(())
     }
 
@@ -152,12 +152,12 @@ impl Backing for Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        let (address, bytes) = (self.place.address().cast(), self.place.bytes());
+        let (address, bytes) = (self.range.address().cast(), self.range.bytes());
         let flags = NOTHING | MapFlags::FIXED;
-        // SAFETY: the place is ours, and no kernel touches it any more: those that knew it have
-        // ended (the quarantine), or it has rested (`Arena::rest`).
+        // SAFETY: the range is ours, and no kernel touches it any more: those that knew it have
+        // ended (the deferred free), or it may be freed all the same (`Arena::allow_free`).
         if let Err(errno) = unsafe { mmap_anonymous(address, bytes, ProtFlags::empty(), flags) } {
-            self.place.abandon();
+            self.range.abandon();
             tracing::warn!(%errno, "an arena was not unmapped");
         }
     }

@@ -8,7 +8,7 @@
 //!   open GROUP PORT COUNT BUFFER         connects; BUFFER bytes to receive, 0 for the system's default
 //!   send GROUP BYTES                     sends on each connection
 //!   echo GROUP BYTES ROUNDS FLIGHT MS    round trips, FLIGHT at once, for MS at most: p50, p99 (ns), how many
-//!   wake GROUP BYTES ROUNDS MS           round trips on the first one, each after MS of silence: the same
+//!   wake GROUP BYTES ROUNDS MS           round trips on the first one, each after MS of quiet: the same
 //!   short PORT COUNT THREADS BYTES       connections with one round trip each: how many
 //!   close GROUP
 //! ```

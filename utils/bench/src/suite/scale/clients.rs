@@ -90,17 +90,17 @@ impl Clients {
         self.answer(limit).map(latency)
     }
 
-    /// Round trips on the first connection, each after a silence.
+    /// Round trips on the first connection, each after a pause.
     pub(super) fn wake(
         &mut self,
         group: Group,
         bytes: usize,
         rounds: usize,
-        silence: Duration,
+        quiet: Duration,
     ) -> Result<Latency> {
-        let ms = silence.as_millis();
+        let ms = quiet.as_millis();
         self.request(&format!("wake {} {bytes} {rounds} {ms}", group.0))?;
-        self.answer((silence + CONNECTION) * rounds as u32).map(latency)
+        self.answer((quiet + CONNECTION) * rounds as u32).map(latency)
     }
 
     /// Connections with one round trip each; an error unless all of them went well.

@@ -4,7 +4,7 @@
 //!   active     round trips on some connections of very many, against as many connections alone
 //!   idle, full, watched, owed, lingering, p2p
 //!              round trips on one connection beside very many in that state, against one alone
-//!   quiet      nobody talks: processor time of the net's threads, and the first round trip after a silence
+//!   quiet      nobody talks: processor time of the net's threads, and the first round trip after a pause
 //!   short      very many connections one after the other: what is left of them
 //!   memory     what a connection takes
 //! ```
@@ -85,7 +85,7 @@ pub(crate) struct Options {
     /// Milliseconds after which a batch ends, however many round trips it had
     #[arg(long, default_value_t = 500, value_name = "MS")]
     batch_limit: u64,
-    /// Round trips after a silence [default: 100, quick: 5]
+    /// Round trips after a pause [default: 100, quick: 5]
     #[arg(long)]
     wakes: Option<usize>,
     /// Economy settings: microseconds that a proxy thread polls after the last event
@@ -93,7 +93,7 @@ pub(crate) struct Options {
     economy_spin: u64,
     /// Economy settings: microseconds that it sleeps at a time while kernels run
     #[arg(long, default_value_t = 500, value_name = "US")]
-    economy_nap: u64,
+    economy_sleep: u64,
 }
 
 /// A part of the suite.
@@ -279,11 +279,17 @@ impl Scale<'_> {
     /// What a connection takes: by the layout, and of resident memory once all rings were used.
     fn memory(&mut self) -> Result<()> {
         let count = self.connections;
-        let layout = |places: usize| Layout { shards: 1, places: places as u32, slots: 64 };
+        let layout = |socket_slots: usize| Layout {
+            shards: 1,
+            socket_slots: socket_slots as u32,
+            request_slots: 64,
+        };
         let (none, all) = (layout(0), layout(count));
         let each =
             |words: fn(&Layout) -> usize| (words(&all) - words(&none)) as f64 * 8.0 / count as f64;
-        let pinned = each(Layout::gpu_words) + each(Layout::cpu_words) + 2.0 * f64::from(RING);
+        let pinned = each(Layout::gpu_control_words)
+            + each(Layout::host_control_words)
+            + 2.0 * f64::from(RING);
         let before = process::resident()?;
         let load = Load { active: count, passive: 0, state: Passive::Idle, blocks: self.blocks };
         let server = Server::new(self.gpu, &mut self.clients, load, |builder| builder)?;
@@ -300,7 +306,7 @@ impl Scale<'_> {
         let resident = |now: u64| now.saturating_sub(before) as f64 / count as f64;
         for (what, bytes) in [
             ("host memory with rings of 4 KiB, pinned on CUDA", pinned),
-            ("GPU memory", each(Layout::local_words)),
+            ("GPU memory", each(Layout::records_words)),
             ("resident memory, silent", resident(silent)),
             ("resident memory, rings used once", resident(used)),
         ] {
@@ -346,7 +352,7 @@ impl Scale<'_> {
 /// Settings of a net that spares the processor.
 fn economy(options: &Options, builder: NetBuilder) -> NetBuilder {
     let us = Duration::from_micros;
-    builder.spin(us(options.economy_spin)).nap(us(options.economy_nap))
+    builder.spin(us(options.economy_spin)).idle_sleep(us(options.economy_sleep))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! Nobody talks: what the net's threads take of a core while kernels wait, and how long the first round
-//! trip takes after a silence.
+//! trip takes after a pause.
 
 use std::time::{Duration, Instant};
 
@@ -11,9 +11,9 @@ use super::server::{Load, Passive, Server};
 use super::{Scale, Wanted, economy};
 
 /// How long nobody has talked before a round trip, at least.
-const SILENCE: Duration = Duration::from_millis(100);
+const QUIET_FOR: Duration = Duration::from_millis(100);
 /// How long nobody has talked when processor time begins to count.
-const SETTLED: Duration = Duration::from_millis(300);
+const WARM_UP: Duration = Duration::from_millis(300);
 /// The longest first round trip by default settings, us, and by those that spare the processor.
 const DEFAULT_WAKE: f64 = 100.0;
 const ECONOMY_WAKE: f64 = 1000.0;
@@ -30,8 +30,10 @@ struct Quiet {
 impl Scale<'_> {
     pub(super) fn quiet(&mut self) -> Result<()> {
         let options = self.options;
-        let spares =
-            format!("economy (spin {} us, nap {} us)", options.economy_spin, options.economy_nap);
+        let spares = format!(
+            "economy (spin {} us, sleep {} us)",
+            options.economy_spin, options.economy_sleep
+        );
         let wakes = [Wanted::AtMost(DEFAULT_WAKE), Wanted::AtMost(ECONOMY_WAKE)];
         self.settings("default settings", Wanted::Nothing, wakes[0], |builder| builder)?;
         let share = Wanted::AtMost(ECONOMY_SHARE);
@@ -73,12 +75,12 @@ impl Scale<'_> {
         let load = Load { active: 1, passive, state: Passive::Watched, blocks };
         let server = Server::new(self.gpu, &mut self.clients, load, settings)?;
         let quiet = server.with_kernel(&mut self.clients, |clients, group| {
-            std::thread::sleep(SETTLED);
+            std::thread::sleep(WARM_UP);
             let (before, begun) = (server.threads.run_ns()?, Instant::now());
             std::thread::sleep(counted);
             let ran = server.threads.run_ns()? - before;
             let share = 100.0 * ran as f64 / begun.elapsed().as_nanos() as f64;
-            Ok(Quiet { share, wake: clients.wake(group, bytes, wakes.max(1), SILENCE)? })
+            Ok(Quiet { share, wake: clients.wake(group, bytes, wakes.max(1), QUIET_FOR)? })
         })?;
         server.end(&mut self.clients)?;
         Ok(quiet)

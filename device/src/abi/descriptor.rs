@@ -1,7 +1,7 @@
-//! What the proxy tells the GPU of a socket: its card (fixed when made) and its live words.
+//! What the proxy tells the GPU of a socket: its descriptor (fixed when made) and its live words.
 
-/// Words of a card.
-pub const CARD_WORDS: usize = 8;
+/// Words of a descriptor.
+pub const DESCRIPTOR_WORDS: usize = 8;
 
 /// What a socket is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,15 +33,15 @@ impl Kind {
 
 /// Where a ring lies and where its counters start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
-    /// Region (0: pinned host memory, 1: GPU memory, 2: the window of direct streams).
+pub struct RingLocation {
+    /// Region (0: pinned host memory, 1: GPU memory, 2: the window of p2p streams).
     pub region: u8,
     /// First byte in the region.
     pub offset: u64,
     /// Capacity, a power of two; 0: no ring.
     pub capacity: u32,
-    /// Both counters' first value. Counters only grow, also over the sockets that have a place
-    /// one after the other. Those of a p2p stream begin where its caller chose; on its card the
+    /// Both counters' first value. Counters only grow, also over the sockets that have a slot
+    /// one after the other. Those of a p2p stream begin where its caller chose; on its descriptor the
     /// highest bits hold the number that what the proxy is told of the direction carries.
     pub base: u64,
 }
@@ -55,38 +55,38 @@ pub struct Inboxes {
     pub peer: u32,
 }
 
-/// A socket's card. Word 0 is written last, with release.
+/// A socket's descriptor. Word 0 is written last, with release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Card {
-    /// Generation of the place; 0: free.
+pub struct SocketDescriptor {
+    /// Generation of the slot; 0: free.
     pub generation: u32,
     /// What the socket is.
     pub kind: Kind,
-    /// How many cards the socket had before, as far as four bits tell: so no two that follow one
+    /// How many descriptors the socket had before, as far as four bits tell: so no two that follow one
     /// another have the same word 0.
     pub change: u8,
     /// The receive ring.
-    pub receive: Place,
+    pub receive: RingLocation,
     /// The send ring.
-    pub send: Place,
+    pub send: RingLocation,
     /// How long calls may wait unless the socket's options say otherwise, nanoseconds; 0: no limit.
-    pub patience_ns: u64,
+    pub timeout_ns: u64,
     /// Of a p2p stream, whose bytes and counters go from kernel to kernel.
     pub inboxes: Option<Inboxes>,
 }
 
-impl Card {
+impl SocketDescriptor {
     /// As words; word 0 carries generation, change and kind.
-    pub fn to_words(&self) -> [u64; CARD_WORDS] {
-        let place = |p: &Place| u64::from(p.region) << 56 | p.offset;
+    pub fn to_words(&self) -> [u64; DESCRIPTOR_WORDS] {
+        let location = |p: &RingLocation| u64::from(p.region) << 56 | p.offset;
         [
             Self::changing(self.generation) | u64::from(self.change & 15) << 4 | self.kind as u64,
-            place(&self.receive),
-            place(&self.send),
+            location(&self.receive),
+            location(&self.send),
             u64::from(self.receive.capacity) | u64::from(self.send.capacity) << 32,
             self.receive.base,
             self.send.base,
-            self.patience_ns,
+            self.timeout_ns,
             // From 1 on: 0 stands for none.
             self.inboxes
                 .map_or(0, |pages| (u64::from(pages.own) + 1) | (u64::from(pages.peer) + 1) << 32),
@@ -95,8 +95,8 @@ impl Card {
 
     /// From words; none for a kind that does not exist.
     #[inline(always)]
-    pub fn from_words(words: &[u64; CARD_WORDS]) -> Option<Self> {
-        let place = |word: u64, capacity: u32, base: u64| Place {
+    pub fn from_words(words: &[u64; DESCRIPTOR_WORDS]) -> Option<Self> {
+        let location = |word: u64, capacity: u32, base: u64| RingLocation {
             region: (word >> 56) as u8,
             offset: word & (u64::MAX >> 8),
             capacity,
@@ -106,9 +106,9 @@ impl Card {
             generation: (words[0] >> 8) as u32,
             kind: Kind::from_number(words[0] as u8 & 15)?,
             change: words[0] as u8 >> 4,
-            receive: place(words[1], words[3] as u32, words[4]),
-            send: place(words[2], (words[3] >> 32) as u32, words[5]),
-            patience_ns: words[6],
+            receive: location(words[1], words[3] as u32, words[4]),
+            send: location(words[2], (words[3] >> 32) as u32, words[5]),
+            timeout_ns: words[6],
             inboxes: match ((words[7] as u32).checked_sub(1), (words[7] >> 32).checked_sub(1)) {
                 (Some(own), Some(peer)) => Some(Inboxes { own, peer: peer as u32 }),
                 _ => None,

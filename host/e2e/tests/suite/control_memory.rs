@@ -1,4 +1,4 @@
-//! Words that kernels poll, in GPU memory that the CPU has mapped. `GPUNET_WORDS=gpu` has all suites
+//! Words that kernels poll, in GPU memory that the CPU has mapped. `GPUNET_CONTROL_MEMORY=gpu` has all suites
 //! run so; these are for every run.
 
 use std::time::{Duration, Instant};
@@ -9,13 +9,13 @@ use gpunet_e2e::{
     Domain, Errno, Job, PATIENCE, Script, any_port, eventually, flags, is_cuda, is_local, is_rdma,
     net_builder, peer,
 };
-use gpunet_host::{Net, NetBuilder, NetError, WordPlacement};
+use gpunet_host::{ControlMemory, Net, NetBuilder, NetError};
 
-/// A net with its words in GPU memory, unless this machine maps none.
+/// A net with its control memory on the GPU, unless this machine maps none.
 fn net(test: &str, shape: impl FnOnce(NetBuilder) -> NetBuilder) -> Option<Net> {
-    match shape(net_builder()).words(WordPlacement::Gpu).build() {
+    match shape(net_builder()).control_memory(ControlMemory::Gpu).build() {
         Ok(net) => Some(net),
-        Err(NetError::Words(refused)) if is_cuda() => {
+        Err(NetError::ControlMemory(refused)) if is_cuda() => {
             gpunet_e2e::skip(test, &refused.to_string());
             None
         }
@@ -25,26 +25,28 @@ fn net(test: &str, shape: impl FnOnce(NetBuilder) -> NetBuilder) -> Option<Net> 
 
 #[test]
 fn what_was_chosen_can_be_seen() {
-    let words = |wish| {
-        let net = net_builder().words(wish).build().expect("host memory is always there");
-        net.statistics().words
+    let chosen_by = |wish| {
+        let net = net_builder().control_memory(wish).build().expect("host memory is always there");
+        net.statistics().control_memory
     };
-    assert_eq!(words(WordPlacement::Host).mapped_by, None);
-    let chosen = words(WordPlacement::Auto);
+    assert_eq!(chosen_by(ControlMemory::Host).mapped_by, None);
+    let chosen = chosen_by(ControlMemory::Auto);
     // On a real GPU either is right, and says why.
     assert!(is_cuda() || chosen.mapped_by.is_none(), "{chosen}");
     assert!(!chosen.why.is_empty() && !chosen.to_string().contains('\n'), "{chosen}");
-    if let Some(net) = net("words::what_was_chosen_can_be_seen", |builder| builder) {
-        let words = net.statistics().words;
-        assert_eq!(words.why, "GPU memory was asked for");
-        assert!(is_cuda() || words.mapped_by.as_deref() == Some("emulated"), "{words}");
+    if let Some(net) = net("control_memory::what_was_chosen_can_be_seen", |builder| builder) {
+        let chosen = net.statistics().control_memory;
+        assert_eq!(chosen.why, "GPU memory was asked for");
+        assert!(is_cuda() || chosen.mapped_by.as_deref() == Some("emulated"), "{chosen}");
     }
 }
 
 #[test]
 fn streams_polls_accepts_and_closes() {
     let two_threads = |builder: NetBuilder| builder.proxy_threads(2);
-    let Some(net) = net("words::streams_polls_accepts_and_closes", two_threads) else { return };
+    let Some(net) = net("control_memory::streams_polls_accepts_and_closes", two_threads) else {
+        return;
+    };
     let server = peer::echo_server();
     let (listener, address) = net.listen(any_port()).expect("a port");
     let mut client = Script::new();
@@ -92,7 +94,7 @@ fn streams_polls_accepts_and_closes() {
 #[test]
 fn an_abort_ends_every_wait() {
     let no_limit = |builder: NetBuilder| builder.timeout(Duration::ZERO);
-    let Some(net) = net("words::an_abort_ends_every_wait", no_limit) else { return };
+    let Some(net) = net("control_memory::an_abort_ends_every_wait", no_limit) else { return };
     let (flags, waiting) = (flags(), Waiting::new(Errno::ECANCELED));
     let started = waiting.job(&flags).start(&net);
     faults::times(&started, &flags, CALLS.len(), || net.abort());
@@ -101,7 +103,7 @@ fn an_abort_ends_every_wait() {
 
 #[test]
 fn a_net_that_loses_them_is_down() {
-    const TEST: &str = "words::a_net_that_loses_them_is_down";
+    const TEST: &str = "control_memory::a_net_that_loses_them_is_down";
     faults::measure(TEST, || {
         let shape =
             |builder: NetBuilder| builder.timeout(Duration::ZERO).linger(Duration::from_millis(1));
@@ -109,17 +111,17 @@ fn a_net_that_loses_them_is_down() {
         let (flags, down) = (flags(), Errno::ENETDOWN);
         let waiting = Waiting::new(down);
         let started = waiting.job(&flags).start(&net);
-        let take = || net.inject_loss_of_words();
+        let take = || net.inject_loss_of_control_memory();
         let times = faults::times(&started, &flags, CALLS.len(), take);
         started.finish();
         let refused = Job::blocks(32).script(&Script::new()).try_start(&net).err();
-        assert!(matches!(refused, Some(NetError::WordsLost(_))), "{refused:?}");
+        assert!(matches!(refused, Some(NetError::ControlMemoryLost(_))), "{refused:?}");
         let refused = net.listen(any_port()).err();
-        assert!(matches!(refused, Some(NetError::WordsLost(_))), "{refused:?}");
+        assert!(matches!(refused, Some(NetError::ControlMemoryLost(_))), "{refused:?}");
         let begin = Instant::now();
         drop(net);
         assert!(begin.elapsed() < Duration::from_secs(7), "it took {:?}", begin.elapsed());
-        let fault = "the words' GPU memory is taken away";
+        let fault = "control memory on the GPU is taken away";
         Waiting::rows(fault, down, Duration::ZERO, &times)
     });
 }

@@ -120,11 +120,11 @@ pub fn refusal(net: &Net, asked: Option<RingPlacement>) -> Option<Failure> {
     )))
 }
 
-/// Why a net that was to have direct streams has none, with what to do about it.
+/// Why a net that was to have p2p streams has none, with what to do about it.
 #[must_use]
 pub fn without_local(why: &str) -> Failure {
     Failure::refused(format!(
-        "no direct streams between kernels here: {why}: mend that, or leave --transport out"
+        "no p2p streams between kernels here: {why}: mend that, or leave --transport out"
     ))
 }
 
@@ -216,11 +216,11 @@ mod tests {
         assert_eq!(Travelled::from_options(77, 4), Travelled::BY_SYSTEM);
         let bounced = Travelled { by: TransportChoice::Rdma, placement: Some("bounce") };
         assert_eq!(Travelled::from_options(2, 4), bounced);
-        let direct = Travelled { by: TransportChoice::Local, placement: None };
-        assert_eq!(Travelled::from_options(3, 4), direct);
+        let p2p = Travelled { by: TransportChoice::Local, placement: None };
+        assert_eq!(Travelled::from_options(3, 4), p2p);
         let path = SocketAddr::path(Path::new("/a")).unwrap();
         let names = [SocketAddr::v4([127, 0, 0, 1], 1), path]
-            .map(|to| [direct.name(&to), bounced.name(&to), Travelled::BY_SYSTEM.name(&to)]);
+            .map(|to| [p2p.name(&to), bounced.name(&to), Travelled::BY_SYSTEM.name(&to)]);
         assert_eq!(names, [["local", "rdma", "tcp4"], ["local", "rdma", "unix"]]);
     }
 }

@@ -1,4 +1,4 @@
-//! Direct streams against what the GPU itself does: round trips against a bare exchange of flags,
+//! P2P streams against what the GPU itself does: round trips against a bare exchange of flags,
 //! streams against a bare copy by one block. Both ends are kernels, on two nets of this process or,
 //! with a server elsewhere, of two.
 
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use gpunet_bench_kernels::direct::{copy_alone, exchange_flags, send_all, swallow_all};
+use gpunet_bench_kernels::p2p::{copy_alone, exchange_flags, send_all, swallow_all};
 use gpunet_bench_kernels::serve::echo_server;
 use gpunet_bench_kernels::sizes::{Client, REPORT_WORDS, measure_echo};
 use gpunet_device::{Errno, SocketAddr};

@@ -1,10 +1,10 @@
-//! Models of direct streams: kernels at both ends of one, and what their proxy is told of it. As those
-//! in `models`, whose small net this is, with a stream between two of its places.
+//! Models of p2p streams: kernels at both ends of one, and what their proxy is told of it. As those
+//! in `models`, whose small net this is, with a stream between two of its slots.
 
 use std::sync::Arc;
 
 use gpunet_device::abi::bits::{Progress, Unit};
-use gpunet_device::abi::card::{Inboxes, Place};
+use gpunet_device::abi::descriptor::{Inboxes, RingLocation};
 use gpunet_device::abi::layout::{
     HEAD_AT, P2P_INBOX_WORDS, PAGE_BYTES, TAIL_AT, UNITS_AT, WATCHED_AT,
 };
@@ -23,14 +23,14 @@ use crate::gpu::{Arena, EmulatedOptions, Gpu, GpuChoice};
 use crate::pool::Account;
 use crate::transport::Endpoint;
 
-/// A net with a direct stream.
-struct Direct {
+/// A net with a p2p stream.
+struct P2pNet {
     small: Small,
     ends: [Handle; 2],
     _arena: Arena,
 }
 
-impl Direct {
+impl P2pNet {
     /// `watched`: a poller watches its ends.
     fn new(watched: bool) -> Self {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
@@ -53,12 +53,12 @@ impl Direct {
         }
         let ring = |end: usize| {
             let offset = arena.offset() + at(end, 1) as u64;
-            Counted::p2p(Place { region: WINDOW, offset, capacity: RING, base: BASE }, 0)
+            Counted::p2p(RingLocation { region: WINDOW, offset, capacity: RING, base: BASE }, 0)
         };
         let page = |end| (arena.offset() as usize + at(end, 0)) / PAGE_BYTES;
         let shared = Arc::clone(&small.shard.context.shared);
         let ends = [0, 1].map(|end| {
-            let handle = shared.pool.take_handle(Account::Own).expect("a place");
+            let handle = shared.pool.allocate_handle(Account::Own).expect("a slot");
             let socket = Endpoint::stream(Box::new(Wire::default()));
             let index = shared.index(handle);
             let mut made = Entry::new(handle, index, Owner::Host, WISHES, Some(socket));
@@ -75,11 +75,11 @@ impl Direct {
 }
 
 #[test]
-fn what_the_proxy_is_told() {
-    // Two groups send on one stream, one as soon as the other has left the side, and the other end
+fn what_the_proxy_is_notified_of() {
+    // Two groups send on one stream, one as soon as the other has left the direction, and the other end
     // receives: what was told last is all of it.
     holds(3, &[Weakness::StoreRelease], || {
-        let Direct { mut small, ends: [near, far], _arena } = Direct::new(true);
+        let P2pNet { mut small, ends: [near, far], _arena } = P2pNet::new(true);
         let net = small.net;
         // Their records: who meets while they are made is beyond loom, as who meets at a lock.
         for end in [near, far] {
@@ -114,21 +114,21 @@ fn packets_and_the_ring() {
     // each from the units or all that was announced from the ring, in order and whole.
     let weaknesses = [Weakness::StoreRelease, Weakness::LoadAcquire, Weakness::Tags];
     holds(2, &weaknesses, || {
-        let Direct { small, ends: [near, far], _arena } = Direct::new(false);
+        let P2pNet { small, ends: [near, far], _arena } = P2pNet::new(false);
         let net = small.net;
         // As above.
         for end in [near, far] {
             channel::rings(net, end).expect("it is open");
         }
         let sender = loom::thread::spawn(move || {
-            channel::put(net, near, &[1, 2, 3]).expect("it is open");
+            channel::send_packet(net, near, &[1, 2, 3]).expect("it is open");
             assert_eq!(calls::gsend(net, Thread, near, &[4, 5][..], 0), 2);
-            channel::put(net, near, &[6, 7]).expect("it is open");
+            channel::send_packet(net, near, &[6, 7]).expect("it is open");
         });
         let mut got: Vec<u8> = Vec::new();
         while got.len() < 7 {
             let mut buffer = [0; 8];
-            let bytes = channel::take(net, far, &mut buffer).expect("it is open");
+            let bytes = channel::receive_whole(net, far, &mut buffer).expect("it is open");
             got.extend(&buffer[..bytes]);
             if bytes == 0 {
                 loom::thread::yield_now();

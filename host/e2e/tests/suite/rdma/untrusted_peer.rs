@@ -14,7 +14,7 @@ use rsocket_shim::work::{Completion, Fault, Target, Write};
 use super::{MS, has_rdma};
 
 /// Such a peer, connected.
-struct Stranger {
+struct UntrustedPeer {
     pair: QueuePair,
     _id: Id,
     /// Memory that it lets others write.
@@ -41,7 +41,7 @@ fn buffer(data: &[u8]) -> Target {
     Target { address, key, length: number(&data[36..40]) as u32 }
 }
 
-impl Stranger {
+impl UntrustedPeer {
     /// Asks a listener for a connection, with rsocket's private data or other; nothing where it was
     /// rejected.
     fn knock(to: SocketAddr, data: Option<&[u8]>) -> Option<Self> {
@@ -106,7 +106,7 @@ impl Stranger {
 
 /// Whether a peer with such private data is rejected.
 pub(super) fn is_rejected(to: SocketAddr, data: &[u8]) -> bool {
-    Stranger::knock(to, Some(data)).is_none()
+    UntrustedPeer::knock(to, Some(data)).is_none()
 }
 
 /// The rings of one net lie side by side, and a device would let a peer write wherever its key is good
@@ -119,10 +119,11 @@ fn a_peer_writes_into_its_own_ring_alone() {
     let net = net();
     let (_listener, address) = net.listen(any_port()).expect("a port");
     let to = address.to_ip().expect("an IP address");
-    let knock = || Stranger::knock(to, None).expect("it speaks rsocket");
+    let knock = || UntrustedPeer::knock(to, None).expect("it speaks rsocket");
     let (one, other) = (knock(), knock());
     // A ring begins at a multiple of its size.
-    let ring = |stranger: &Stranger| stranger.granted.address & !u64::from(gpunet_e2e::RING - 1);
+    let ring =
+        |untrusted: &UntrustedPeer| untrusted.granted.address & !u64::from(gpunet_e2e::RING - 1);
     assert_eq!(one.write(ring(&one)), Ok(()));
     assert_eq!(one.write(ring(&other)), Err(Fault::Refused), "the ring of another stream");
     let behind = ring(&other) + u64::from(gpunet_e2e::RING);

@@ -7,7 +7,7 @@ use gpunet_device::Errno;
 use gpunet_e2e_kernels::soak::{EARLY_END, Outcome, TOO_MANY_BYTES, WRONG_BYTES};
 
 use crate::end::{Break, Ended, Report};
-use crate::plan::{Fate, MARGIN, Talk, Upset, nanoseconds};
+use crate::plan::{Exchange, Fate, MARGIN, Upset, nanoseconds};
 
 /// Something that must not be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(crate) enum Fault {
 
 /// One end of a connection that has ended, whoever was at it.
 #[derive(Clone, Debug)]
-pub(crate) struct Side {
+pub(crate) struct EndReport {
     end: End,
     sent: u64,
     received: u64,
@@ -49,7 +49,7 @@ enum End {
     Failed(String),
 }
 
-impl Side {
+impl EndReport {
     /// A kernel's end; none for an outcome that was never written.
     pub(crate) fn of_kernel(outcome: &Outcome) -> Option<Self> {
         let end = match outcome.result {
@@ -94,25 +94,25 @@ impl Side {
 
 /// A connection, as far as either end has told.
 pub(crate) struct Case<'p> {
-    pub(crate) talk: &'p Talk,
+    pub(crate) exchange: &'p Exchange,
     pub(crate) upset: Option<Upset>,
     /// What it is called in reports.
     pub(crate) name: String,
-    pub(crate) caller: Option<Side>,
-    pub(crate) answerer: Option<Side>,
+    pub(crate) caller: Option<EndReport>,
+    pub(crate) answerer: Option<EndReport>,
 }
 
 impl Case<'_> {
     /// What must not be about it.
-    pub(crate) fn judge(&self) -> Vec<Fault> {
+    pub(crate) fn check(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
         for (who, side) in [("client", &self.caller), ("server", &self.answerer)] {
             let Some(side) = side else { continue };
-            self.judge_time(who, side, &mut faults);
-            self.judge_bytes(who, side, &mut faults);
+            self.check_time(who, side, &mut faults);
+            self.check_bytes(who, side, &mut faults);
         }
         if self.is_orderly() {
-            self.judge_totals(&mut faults);
+            self.check_totals(&mut faults);
         } else if self.upset.is_none() && self.is_quiet() {
             // Nothing broke before the kernel gave up, so both have been there.
             for (who, side) in [("client", &self.caller), ("server", &self.answerer)] {
@@ -126,17 +126,17 @@ impl Case<'_> {
     }
 
     fn is_orderly(&self) -> bool {
-        self.upset.is_none() && matches!(self.talk.fate, Fate::Orderly | Fate::Left)
+        self.upset.is_none() && matches!(self.exchange.fate, Fate::Orderly | Fate::Left)
     }
 
-    fn judge_time(&self, who: &str, side: &Side, faults: &mut Vec<Fault>) {
-        let patience = Duration::from_nanos(self.talk.terms.patience_ns);
+    fn check_time(&self, who: &str, side: &EndReport, faults: &mut Vec<Fault>) {
+        let timeout = Duration::from_nanos(self.exchange.terms.timeout_ns);
         if let Some(longest) = side.longest_ns
-            && longest > nanoseconds(patience + MARGIN)
+            && longest > nanoseconds(timeout + MARGIN)
         {
             let longest = Duration::from_nanos(longest);
             faults.push(Fault::Hung(format!(
-                "{}: a call of the {who} took {longest:?}, its time-out is {patience:?}",
+                "{}: a call of the {who} took {longest:?}, its time-out is {timeout:?}",
                 self.name
             )));
         } else if side.end == End::TimedOut && !self.may_time_out(side) {
@@ -149,15 +149,15 @@ impl Case<'_> {
 
     /// Whether the program's end falls silent or deaf.
     fn is_quiet(&self) -> bool {
-        matches!(self.talk.fate, Fate::Broken(Break::Silence | Break::Deafness, _))
+        matches!(self.exchange.fate, Fate::Broken(Break::Silence | Break::Deafness, _))
     }
 
     /// A kernel with such a peer gives up; nobody else waits in vain.
-    fn may_time_out(&self, side: &Side) -> bool {
+    fn may_time_out(&self, side: &EndReport) -> bool {
         self.is_quiet() && side.longest_ns.is_some()
     }
 
-    fn judge_bytes(&self, who: &str, side: &Side, faults: &mut Vec<Fault>) {
+    fn check_bytes(&self, who: &str, side: &EndReport, faults: &mut Vec<Fault>) {
         let wrong = |what: &str| Fault::Lost {
             bytes: 1,
             what: format!("{}: {what} at the {who}, after {} bytes", self.name, side.received),
@@ -178,7 +178,7 @@ impl Case<'_> {
         // A peer that falls silent must be given up, and by a time-out. (One that falls deaf may
         // find that the system has taken all there was.)
         if let (Fate::Broken(Break::Silence, _), None, Some(_)) =
-            (self.talk.fate, self.upset, side.longest_ns)
+            (self.exchange.fate, self.upset, side.longest_ns)
             && !matches!(side.end, End::TimedOut | End::Wrong)
         {
             faults.push(Fault::Failed(format!(
@@ -189,8 +189,8 @@ impl Case<'_> {
     }
 
     /// Both ends have all bytes and say so.
-    fn judge_totals(&self, faults: &mut Vec<Fault>) {
-        let (up, down) = self.talk.totals();
+    fn check_totals(&self, faults: &mut Vec<Fault>) {
+        let (up, down) = self.exchange.totals();
         let sides = [("client", &self.caller, up, down), ("server", &self.answerer, down, up)];
         for (who, side, sends, receives) in sides {
             let Some(side) = side else {
@@ -221,22 +221,22 @@ mod tests {
     use super::*;
     use crate::plan::PATIENCE;
 
-    fn talk(fate: Fate) -> Talk {
+    fn exchange(fate: Fate) -> Exchange {
         let terms = Terms {
-            place: 0,
+            index: 0,
             seed: 9,
             turns: 4,
             most_up: 100,
             most_down: 50,
             most_tail: 0,
             ending: CALLER_ENDS,
-            patience_ns: nanoseconds(PATIENCE),
+            timeout_ns: nanoseconds(PATIENCE),
         };
-        Talk { terms, fate, ring: 4096, omits: None }
+        Exchange { terms, fate, ring: 4096, omits: None }
     }
 
-    fn good(talk: &Talk) -> (Outcome, Report) {
-        let (up, down) = talk.totals();
+    fn good(exchange: &Exchange) -> (Outcome, Report) {
+        let (up, down) = exchange.totals();
         let kernel = Outcome {
             is_over: 1,
             result: 0,
@@ -248,54 +248,55 @@ mod tests {
         (kernel, Report { ended: Ended::Well, sent: up, received: down })
     }
 
-    fn judge(
+    fn check(
         fate: Fate,
         upset: Option<Upset>,
         change: impl Fn(&mut Outcome, &mut Report),
     ) -> Vec<Fault> {
-        let talk = talk(fate);
-        let (mut kernel, mut report) = good(&talk);
+        let exchange = exchange(fate);
+        let (mut kernel, mut report) = good(&exchange);
         change(&mut kernel, &mut report);
-        let (caller, answerer) = (Some(Side::of_program(&report)), Side::of_kernel(&kernel));
-        Case { talk: &talk, upset, name: "a case".to_owned(), caller, answerer }.judge()
+        let (caller, answerer) =
+            (Some(EndReport::of_program(&report)), EndReport::of_kernel(&kernel));
+        Case { exchange: &exchange, upset, name: "a case".to_owned(), caller, answerer }.check()
     }
 
     #[test]
     fn what_ended_well_has_no_fault() {
-        assert_eq!(judge(Fate::Orderly, None, |_, _| {}), []);
+        assert_eq!(check(Fate::Orderly, None, |_, _| {}), []);
     }
 
     #[test]
     fn missing_and_wrong_bytes_are_lost() {
-        let found = judge(Fate::Orderly, None, |kernel, _| {
+        let found = check(Fate::Orderly, None, |kernel, _| {
             kernel.received -= 7;
             kernel.result = EARLY_END;
         });
         assert!(matches!(found[..], [Fault::Lost { bytes: 7, .. }]), "{found:?}");
-        let found = judge(Fate::Orderly, None, |kernel, _| kernel.result = WRONG_BYTES);
+        let found = check(Fate::Orderly, None, |kernel, _| kernel.result = WRONG_BYTES);
         assert!(matches!(found[..], [Fault::Lost { bytes: 1, .. }]), "{found:?}");
-        let found = judge(Fate::Orderly, None, |_, report| report.ended = Ended::TooMany);
+        let found = check(Fate::Orderly, None, |_, report| report.ended = Ended::TooMany);
         assert!(matches!(found[..], [Fault::Lost { bytes: 1, .. }]), "{found:?}");
         // Also where the connection was to break.
         let reset = Fate::Broken(Break::Reset, 3);
-        let found = judge(reset, None, |kernel, _| kernel.result = WRONG_BYTES);
+        let found = check(reset, None, |kernel, _| kernel.result = WRONG_BYTES);
         assert!(matches!(found[..], [Fault::Lost { bytes: 1, .. }]), "{found:?}");
         // An end that nobody has told of.
-        let found = judge(Fate::Orderly, None, |kernel, _| kernel.is_over = 0);
+        let found = check(Fate::Orderly, None, |kernel, _| kernel.is_over = 0);
         assert!(matches!(found[..], [Fault::Lost { .. }]), "{found:?}");
     }
 
     #[test]
     fn calls_that_take_too_long_or_wait_in_vain_hang() {
         let late = nanoseconds(PATIENCE + MARGIN) + 1;
-        let found = judge(Fate::Orderly, None, |kernel, _| kernel.longest_ns = late);
+        let found = check(Fate::Orderly, None, |kernel, _| kernel.longest_ns = late);
         assert!(matches!(found[..], [Fault::Hung(_)]), "{found:?}");
         let reset = Fate::Broken(Break::Reset, 3);
         let timed_out = Errno::ETIMEDOUT.negative();
-        let found = judge(reset, None, |kernel, _| kernel.result = timed_out);
+        let found = check(reset, None, |kernel, _| kernel.result = timed_out);
         assert!(matches!(found[..], [Fault::Hung(_)]), "{found:?}");
         let abort = Some(Upset::Abort(Duration::ZERO));
-        let found = judge(Fate::Orderly, abort, |_, report| report.ended = Ended::TimedOut);
+        let found = check(Fate::Orderly, abort, |_, report| report.ended = Ended::TimedOut);
         assert!(matches!(found[..], [Fault::Hung(_)]), "{found:?}");
     }
 
@@ -303,10 +304,10 @@ mod tests {
     fn a_silent_peer_is_given_up_by_a_time_out_and_nothing_else() {
         let silence = Fate::Broken(Break::Silence, 3);
         let timed_out = Errno::ETIMEDOUT.negative();
-        assert_eq!(judge(silence, None, |kernel, _| kernel.result = timed_out), []);
-        let found = judge(silence, None, |kernel, _| kernel.result = EARLY_END);
+        assert_eq!(check(silence, None, |kernel, _| kernel.result = timed_out), []);
+        let found = check(silence, None, |kernel, _| kernel.result = EARLY_END);
         assert!(matches!(found[..], [Fault::Failed(_)]), "{found:?}");
-        let found = judge(silence, None, |kernel, _| kernel.is_over = 0);
+        let found = check(silence, None, |kernel, _| kernel.is_over = 0);
         assert!(matches!(found[..], [Fault::Lost { bytes: 1, .. }]), "{found:?}");
     }
 
@@ -318,9 +319,9 @@ mod tests {
             (kernel.result, kernel.received) = (canceled, 0);
             report.ended = Ended::Gone(std::io::ErrorKind::ConnectionReset);
         };
-        assert_eq!(judge(Fate::Orderly, abort, stop), []);
-        assert!(!judge(Fate::Orderly, None, stop).is_empty());
-        let found = judge(Fate::Orderly, abort, |kernel, _| kernel.result = -5);
+        assert_eq!(check(Fate::Orderly, abort, stop), []);
+        assert!(!check(Fate::Orderly, None, stop).is_empty());
+        let found = check(Fate::Orderly, abort, |kernel, _| kernel.result = -5);
         assert!(matches!(found[..], [Fault::Failed(_)]), "{found:?}");
     }
 }

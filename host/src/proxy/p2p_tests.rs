@@ -1,11 +1,11 @@
-//! A direct stream as a shard has it, with another end that the test plays: how often it is heard,
+//! A p2p stream as a shard has it, with another end that the test plays: how often it is heard,
 //! and what it is told.
 
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use gpunet_device::abi::bits::Progress;
-use gpunet_device::abi::card::{Inboxes, Place};
+use gpunet_device::abi::descriptor::{Inboxes, RingLocation};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::net::WINDOW;
@@ -18,11 +18,11 @@ use super::shard::Shard;
 use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
-use crate::memory::{CpuWords, Memory, Window, WordPlacement};
+use crate::memory::{ControlMemory, HostControl, Memory, RingSlice};
 use crate::pool::Account;
 use crate::settings::policy::Policy;
 use crate::transport::{
-    Direct, Direction, Endpoint, Moved, News, Rings, Socket, Stream, Transport,
+    Direction, Endpoint, P2pControl, PeerProgress, Rings, Socket, Stream, Transferred, Transport,
 };
 
 const RING: u32 = 4096;
@@ -33,8 +33,8 @@ struct End {
     /// It was told that its memory may be used again.
     left: bool,
     heard: u64,
-    told: Vec<(u64, u64)>,
-    news: News,
+    reported: Vec<(u64, u64)>,
+    progress: PeerProgress,
 }
 
 #[derive(Clone)]
@@ -46,21 +46,21 @@ impl Played {
     }
 }
 
-impl Direct for Played {
+impl P2pControl for Played {
     fn rings(&mut self) -> Option<(Rings, Inboxes)> {
         None
     }
 
-    fn hear(&mut self) -> Result<News, Errno> {
+    fn receive_progress(&mut self) -> Result<PeerProgress, Errno> {
         let mut end = self.end();
         end.heard += 1;
-        Ok(end.news)
+        Ok(end.progress)
     }
 
-    fn tell(&mut self, tail: u64, head: u64) {
+    fn report_progress(&mut self, tail: u64, head: u64) {
         let mut end = self.end();
-        if end.told.last() != Some(&(tail, head)) {
-            end.told.push((tail, head));
+        if end.reported.last() != Some(&(tail, head)) {
+            end.reported.push((tail, head));
         }
     }
 
@@ -70,7 +70,7 @@ impl Direct for Played {
 
     fn watch(&mut self) {}
 
-    fn look(&mut self) {}
+    fn read_progress(&mut self) {}
 
     fn abandon(&mut self) {}
 }
@@ -94,20 +94,20 @@ impl Stream for Played {
         Ok(SocketAddr::NONE)
     }
 
-    fn direct(&mut self) -> Option<&mut dyn Direct> {
+    fn p2p(&mut self) -> Option<&mut dyn P2pControl> {
         Some(self)
     }
 
-    fn receive(&mut self, _: &Window) -> Result<Moved, Errno> {
-        Ok(Moved::Later)
+    fn receive(&mut self, _: &RingSlice) -> Result<Transferred, Errno> {
+        Ok(Transferred::Later)
     }
 
-    fn send(&mut self, _: &Window) -> Result<Moved, Errno> {
-        Ok(Moved::Later)
+    fn send(&mut self, _: &RingSlice) -> Result<Transferred, Errno> {
+        Ok(Transferred::Later)
     }
 
-    fn discard(&mut self) -> Result<Moved, Errno> {
-        Ok(Moved::Later)
+    fn discard(&mut self) -> Result<Transferred, Errno> {
+        Ok(Transferred::Later)
     }
 
     fn shutdown(&mut self, _: Direction) -> Result<(), Errno> {
@@ -123,20 +123,21 @@ impl Stream for Played {
 /// A shard with one stream, which a poller at the other end watches.
 fn shard() -> (Shard, Played, Handle) {
     let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
-    let layout = Layout { shards: 1, places: 1, slots: 1 };
-    let words = CpuWords::new(&gpu, &layout, WordPlacement::Host).expect("host memory");
-    let memory = Memory::new(&gpu, layout, words, RING as usize, false, None, 1).expect("memory");
+    let layout = Layout { shards: 1, socket_slots: 1, request_slots: 1 };
+    let control = HostControl::new(&gpu, &layout, ControlMemory::Host).expect("host memory");
+    let memory = Memory::new(&gpu, layout, control, RING as usize, false, None, 1).expect("memory");
     let mut shard = empty_shard(memory, RING.into(), Policy::open());
-    let news = News { sent: BASE, received: BASE, ended: false, closed: false, more: false };
+    let progress =
+        PeerProgress { sent: BASE, received: BASE, ended: false, closed: false, more: false };
     let stream =
-        Played(Arc::new(Mutex::new(End { left: false, heard: 0, told: Vec::new(), news })));
-    let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: 0 };
+        Played(Arc::new(Mutex::new(End { left: false, heard: 0, reported: Vec::new(), progress })));
+    let wishes = Wishes { receive_ring: RING, send_ring: RING, timeout_ns: 0 };
     let socket = Endpoint::stream(Box::new(stream.clone()));
-    let handle = shard.context.shared.pool.take_handle(Account::Own).expect("a slot");
+    let handle = shard.context.shared.pool.allocate_handle(Account::Own).expect("a slot");
     let mut connection = Entry::new(handle, 0, Owner::Host, wishes, Some(socket));
-    let place = Place { region: WINDOW, offset: 0, capacity: RING, base: BASE };
-    connection.channel.receive = Counted::new(place, 0);
-    connection.channel.send = Counted::new(place, 0);
+    let location = RingLocation { region: WINDOW, offset: 0, capacity: RING, base: BASE };
+    connection.channel.receive = Counted::new(location, 0);
+    connection.channel.send = Counted::new(location, 0);
     connection.channel.inboxes = Some(Inboxes { own: 0, peer: 1 });
     connection.start_stream(StreamPhase::Open);
     shard.adopt(connection, &mut NoEpoll::default());
@@ -160,9 +161,9 @@ fn a_watched_stream_on_which_nothing_happens_is_not_asked_in_every_turn() {
     // The kernel has received something, without a word to its proxy but the head.
     shard.context.shared.memory.receive_head(0).store(Progress::new(BASE + 40, 0).0);
     turns(&mut shard, 1);
-    assert_eq!(stream.end().told.last(), Some(&(BASE, BASE + 40)));
+    assert_eq!(stream.end().reported.last(), Some(&(BASE, BASE + 40)));
     // And the other end says something, of which its descriptor tells.
-    stream.end().news.ended = true;
+    stream.end().progress.ended = true;
     turns(&mut shard, 10);
     assert!(!shard.find(handle).expect("it is there").channel.receive_ended);
     shard.ready(handle.0);
@@ -173,7 +174,7 @@ fn a_watched_stream_on_which_nothing_happens_is_not_asked_in_every_turn() {
 #[test]
 fn what_was_not_heard_in_one_go_is_heard_in_the_next() {
     let (mut shard, stream, _) = shard();
-    stream.end().news.more = true;
+    stream.end().progress.more = true;
     for turn in 1..100 {
         shard.turn(turn * 1000, &mut NoEpoll::default());
     }

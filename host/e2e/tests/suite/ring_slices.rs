@@ -3,7 +3,7 @@
 use gpunet_device::calls::{MSG_DONTWAIT, MSG_PEEK};
 use gpunet_e2e::{ALL, Errno, Job, Peer, RING, Script, Space, is_local, net, peer};
 
-/// Capacity of a ring: with direct streams it stands for those of both ends.
+/// Capacity of a ring: with p2p streams it stands for those of both ends.
 fn whole() -> u64 {
     u64::from(RING) * if is_local() { 2 } else { 1 }
 }

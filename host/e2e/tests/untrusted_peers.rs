@@ -1,8 +1,8 @@
-//! Strangers at the registry: processes of the same user that call a listener of direct streams and
+//! Untrusted peers at the registry: processes of the same user that call a listener of p2p streams and
 //! say anything but what a proxy says. Each is refused, nothing of it stays, and a stream of others
 //! on the same net goes on.
 //!
-//! What a proxy says is written anew here, since a stranger would not ask the crate for it.
+//! What a proxy says is written anew here, since an untrusted peer would not ask the crate for it.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -26,9 +26,9 @@ const WELCOME: u64 = 2;
 const REFUSED: u64 = 3;
 const OFFER: u64 = 4;
 const END: u64 = 7;
-/// Where the counters of a stranger's stream begin.
+/// Where the counters of an untrusted peer's stream begin.
 const BASE: u64 = 1 << 57;
-/// Bytes of the memory that a stranger offers.
+/// Bytes of the memory that an untrusted peer offers.
 const BYTES: u64 = 1 << 20;
 
 type Words = [u64; WORDS];
@@ -49,7 +49,7 @@ fn hello() -> Words {
     words
 }
 
-/// Memory with a ring of 64 KiB behind a mailbox.
+/// Memory with a ring of 64 KiB behind an inbox.
 fn offer() -> Words {
     let mut words = message(OFFER);
     words[4..10].copy_from_slice(&[1, BYTES, 64 << 10, 64 << 10, 0, BASE]);
@@ -68,33 +68,33 @@ impl Door {
         Self(SocketAddrUnix::new(entry.path()).expect("its path fits"))
     }
 
-    fn knock(&self) -> Stranger {
+    fn knock(&self) -> UntrustedPeer {
         let kind = SocketType::SEQPACKET;
         let flags = SocketFlags::CLOEXEC;
         let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None);
         let socket = socket.expect("a socket");
-        let patience = Some(Duration::from_secs(10));
+        let timeout = Some(Duration::from_secs(10));
         let which = rustix::net::sockopt::Timeout::Recv;
-        rustix::net::sockopt::set_socket_timeout(&socket, which, patience).expect("it can be set");
+        rustix::net::sockopt::set_socket_timeout(&socket, which, timeout).expect("it can be set");
         rustix::net::connect(&socket, &self.0).expect("the listener has a queue");
-        Stranger(socket)
+        UntrustedPeer(socket)
     }
 }
 
-/// One end of a talk.
-struct Stranger(OwnedFd);
+/// One end of a control channel.
+struct UntrustedPeer(OwnedFd);
 
-impl Stranger {
-    fn say_bytes(&self, bytes: &[u8]) {
+impl UntrustedPeer {
+    fn send_bytes(&self, bytes: &[u8]) {
         // One that was refused already is as good.
         let _ = rustix::net::send(&self.0, bytes, SendFlags::NOSIGNAL);
     }
 
-    fn say(&self, words: Words) {
-        self.say_bytes(words.map(u64::to_le_bytes).as_flattened());
+    fn send(&self, words: Words) {
+        self.send_bytes(words.map(u64::to_le_bytes).as_flattened());
     }
 
-    fn say_with(&self, words: Words, descriptors: &[BorrowedFd<'_>]) {
+    fn send_with(&self, words: Words, descriptors: &[BorrowedFd<'_>]) {
         let bytes = words.map(u64::to_le_bytes);
         let pieces = [std::io::IoSlice::new(bytes.as_flattened())];
         let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
@@ -104,7 +104,7 @@ impl Stranger {
     }
 
     /// The next message; none at the end.
-    fn hear_words(&self) -> Option<Words> {
+    fn receive_words(&self) -> Option<Words> {
         let mut bytes = [0; WORDS * 8];
         match rustix::net::recv(&self.0, &mut bytes[..], RecvFlags::empty()) {
             Ok((_, 0)) | Err(rustix::io::Errno::CONNRESET) => None,
@@ -116,22 +116,22 @@ impl Stranger {
     }
 
     /// Its kind.
-    fn hear(&self) -> Option<u64> {
-        self.hear_words().map(|words| words[2])
+    fn receive(&self) -> Option<u64> {
+        self.receive_words().map(|words| words[2])
     }
 
     /// Whether it hears nothing but a refusal, and then the end.
     fn is_refused(&self) -> bool {
-        match self.hear() {
+        match self.receive() {
             None => true,
-            Some(REFUSED) => self.hear().is_none(),
+            Some(REFUSED) => self.receive().is_none(),
             Some(_) => false,
         }
     }
 
     fn welcomed(self) -> Self {
-        self.say(hello());
-        assert_eq!(self.hear(), Some(WELCOME));
+        self.send(hello());
+        assert_eq!(self.receive(), Some(WELCOME));
         self
     }
 }
@@ -144,7 +144,7 @@ fn who_repeats_the_listeners_token_is_another() {
     match child::part().as_deref() {
         None => child::alone(name, "host", "t"),
         Some("host") if is_cuda() => {
-            gpunet_e2e::skip(name, "a stranger's memory is that of an emulated GPU");
+            gpunet_e2e::skip(name, "an untrusted peer's memory is that of an emulated GPU");
         }
         Some("host") => {
             let local = || net_builder().transport(TransportChoice::Local).build().expect("a net");
@@ -159,7 +159,7 @@ fn who_repeats_the_listeners_token_is_another() {
             let serving = Job::blocks(32).script(&server).start(&far);
             let calling = Job::blocks(32).script(&client).flags(&flags).start(&near);
             calling.until(&flags, 0);
-            Child::start(name, "stranger").ready();
+            Child::start(name, "untrusted").ready();
             flags.set(1, 1);
             calling.finish();
             serving.finish();
@@ -167,18 +167,18 @@ fn who_repeats_the_listeners_token_is_another() {
         Some(_) => {
             let door = Door::only();
             let first = door.knock();
-            first.say(hello());
-            let token = first.hear_words().expect("a welcome");
+            first.send(hello());
+            let token = first.receive_words().expect("a welcome");
             for arena in 1..4 {
-                let stranger = door.knock();
+                let untrusted = door.knock();
                 let mut again = hello();
                 again[4..6].copy_from_slice(&token[4..6]);
-                stranger.say(again);
-                assert_eq!(stranger.hear(), Some(WELCOME));
+                untrusted.send(again);
+                assert_eq!(untrusted.receive(), Some(WELCOME));
                 let mut offer = offer();
                 offer[4] = arena;
-                stranger.say(offer);
-                assert!(stranger.is_refused(), "arena {arena} without a descriptor");
+                untrusted.send(offer);
+                assert!(untrusted.is_refused(), "arena {arena} without a descriptor");
             }
             child::is_ready();
         }
@@ -187,7 +187,7 @@ fn who_repeats_the_listeners_token_is_another() {
 
 fn memory(bytes: u64, seals: SealFlags) -> OwnedFd {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let file = memfd_create("stranger", flags).expect("a memory file");
+    let file = memfd_create("untrusted", flags).expect("a memory file");
     ftruncate(&file, bytes).expect("it takes a size");
     fcntl_add_seals(&file, seals).expect("it takes seals");
     file
@@ -205,21 +205,21 @@ fn descriptors() -> usize {
 }
 
 #[test]
-fn strangers_are_refused_and_disturb_nobody() {
-    let name = "strangers_are_refused_and_disturb_nobody";
+fn untrusted_peers_are_refused_and_disturb_nobody() {
+    let name = "untrusted_peers_are_refused_and_disturb_nobody";
     if child::part().is_none() {
         child::alone(name, "host", "s");
         return;
     }
     if is_cuda() {
-        return gpunet_e2e::skip(name, "a stranger's memory is that of an emulated GPU");
+        return gpunet_e2e::skip(name, "an untrusted peer's memory is that of an emulated GPU");
     }
     gpunet_e2e::raise_file_limit();
     let local = || net_builder().transport(TransportChoice::Local).build().expect("a net");
     let (near, far) = (local(), local());
     let (listener, address) = far.listen(any_port()).expect("a port");
     let door = Door::only();
-    // Others, who talk all the while.
+    // Others, which exchange bytes all the while.
     let (mut server, mut client) = (Script::new(), Script::new());
     server.given(0, listener).accept(0, 1).echo(1, 500).close(1);
     client.stream(0, address).set_flag(0);
@@ -239,7 +239,7 @@ fn strangers_are_refused_and_disturb_nobody() {
         assert!(eventually(Duration::from_secs(5), no_more), "{:?}, {before:?} before", now());
     };
 
-    talk_nonsense(&door);
+    send_nonsense(&door);
     lost_nothing();
     offer_nonsense(&door);
     lost_nothing();
@@ -253,18 +253,18 @@ fn strangers_are_refused_and_disturb_nobody() {
 }
 
 /// Says what no proxy says.
-fn talk_nonsense(door: &Door) {
+fn send_nonsense(door: &Door) {
     for length in [1, 8, WORDS * 8 - 1, WORDS * 8, WORDS * 8 + 1, 4096, 65_536] {
-        let stranger = door.knock();
-        stranger.say_bytes(&vec![0xA5; length]);
-        assert!(stranger.is_refused(), "{length} bytes");
+        let untrusted = door.knock();
+        untrusted.send_bytes(&vec![0xA5; length]);
+        assert!(untrusted.is_refused(), "{length} bytes");
     }
     let wrong = |word: usize, value: u64| {
         let mut words = hello();
         words[word] = value;
-        let stranger = door.knock();
-        stranger.say(words);
-        assert!(stranger.is_refused(), "word {word}");
+        let untrusted = door.knock();
+        untrusted.send(words);
+        assert!(untrusted.is_refused(), "word {word}");
     };
     wrong(0, 1);
     wrong(1, VERSION - 1);
@@ -277,22 +277,22 @@ fn talk_nonsense(door: &Door) {
     wrong(6, b'C'.into());
     wrong(9, u64::from(ABI_VERSION) + 1);
     // Twice.
-    let stranger = door.knock().welcomed();
-    stranger.say(hello());
-    assert!(stranger.is_refused());
+    let untrusted = door.knock().welcomed();
+    untrusted.send(hello());
+    assert!(untrusted.is_refused());
 }
 
 /// Offers what no stream can be made of.
 fn offer_nonsense(door: &Door) {
     let good = sealed(BYTES);
     let refused = |words: Words, descriptors: &[BorrowedFd<'_>], what: &str| {
-        let stranger = door.knock().welcomed();
-        stranger.say_with(words, descriptors);
-        assert!(stranger.is_refused(), "{what}");
+        let untrusted = door.knock().welcomed();
+        untrusted.send_with(words, descriptors);
+        assert!(untrusted.is_refused(), "{what}");
     };
-    let stranger = door.knock().welcomed();
-    stranger.say(offer());
-    assert!(stranger.is_refused(), "no descriptor");
+    let untrusted = door.knock().welcomed();
+    untrusted.send(offer());
+    assert!(untrusted.is_refused(), "no descriptor");
     let folder = File::open("/").expect("it is there");
     let null = File::options().read(true).write(true).open("/dev/null").expect("it is there");
     let read_only = memory(BYTES, SealFlags::SHRINK | SealFlags::GROW | SealFlags::FUTURE_WRITE);
@@ -314,14 +314,14 @@ fn offer_nonsense(door: &Door) {
         (6, BYTES, "a ring behind the end"),
         (6, u64::MAX - 4095, "a ring that wraps"),
         (6, 64, "a ring that begins anywhere"),
-        (6, 0, "a ring in the mailbox"),
+        (6, 0, "a ring in the inbox"),
         (7, 0, "a ring of nothing"),
         (7, 65_535, "a ring of an odd size"),
         (7, 2 << 20, "a ring larger than all"),
         (7, 1 << 40, "a ring of no size"),
-        (8, BYTES, "a mailbox behind the end"),
-        (8, 100, "a mailbox that begins anywhere"),
-        (8, u64::MAX - 4095, "a mailbox that wraps"),
+        (8, BYTES, "an inbox behind the end"),
+        (8, 100, "an inbox that begins anywhere"),
+        (8, u64::MAX - 4095, "an inbox that wraps"),
         (9, 0, "counters of another kind of stream"),
         (9, BASE + 1, "counters that begin anywhere"),
         (9, 2 * BASE, "counters that end too soon"),
@@ -334,8 +334,8 @@ fn offer_nonsense(door: &Door) {
 
 /// Many that say nothing, or half of it; others get through meanwhile.
 fn come_in_crowds(door: &Door, near: &Net, far: &Net) {
-    let silent: Vec<Stranger> = (0..600).map(|_| door.knock()).collect();
-    let begun: Vec<Stranger> = (0..100).map(|_| door.knock().welcomed()).collect();
+    let silent: Vec<UntrustedPeer> = (0..600).map(|_| door.knock()).collect();
+    let begun: Vec<UntrustedPeer> = (0..100).map(|_| door.knock().welcomed()).collect();
     // The oldest had to go.
     assert!(eventually(Duration::from_secs(5), || silent[0].is_refused()));
     let (listener, address) = far.listen(any_port()).expect("a port");
@@ -348,27 +348,27 @@ fn come_in_crowds(door: &Door, near: &Net, far: &Net) {
     drop((silent, begun));
 }
 
-/// A stream that came about, whose other end then talks nonsense, or goes: its own end alone.
+/// A stream that came about, whose other end then sends nonsense, or goes: its own end alone.
 fn break_a_stream(door: &Door, far: &Net) {
     let (failed, accepted) = (far.statistics().failed, far.statistics().accepted);
     let memory = sealed(BYTES);
     let connect = || {
-        let stranger = door.knock().welcomed();
-        stranger.say_with(offer(), &[memory.as_fd()]);
-        assert_eq!(stranger.hear(), Some(OFFER));
-        stranger
+        let untrusted = door.knock().welcomed();
+        untrusted.send_with(offer(), &[memory.as_fd()]);
+        assert_eq!(untrusted.receive(), Some(OFFER));
+        untrusted
     };
     let [nonsense, again, gone, ends] = [(); 4].map(|()| connect());
-    nonsense.say_bytes(&[0xA5; 192]);
-    again.say(hello());
+    nonsense.send_bytes(&[0xA5; 192]);
+    again.send(hello());
     drop(gone);
     let fails = |count| eventually(Duration::from_secs(5), || far.statistics().failed == count);
     assert!(fails(failed + 3), "{:?}", far.statistics());
-    ends.say(message(END));
+    ends.send(message(END));
     // Counts of a kernel that has sent and received what it cannot have.
     let mut counts = message(5);
     counts[4..6].copy_from_slice(&[u64::MAX, u64::MAX]);
-    ends.say(counts);
+    ends.send(counts);
     drop(ends);
     assert!(fails(failed + 4), "{:?}", far.statistics());
     assert_eq!(far.statistics().accepted, accepted + 4);

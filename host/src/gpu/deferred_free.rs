@@ -1,10 +1,10 @@
 //! Which launches of this process run, on all its GPUs, and arenas that were dropped meanwhile.
 //!
 //! A kernel may reach any arena: all lie in one window, and two GPUs may share one. It may do so a
-//! moment after its socket was closed, too, since a poll holds no side of the sockets that it looks
+//! moment after its socket was closed, too, since a poll holds no direction of the sockets that it looks
 //! at. So an arena stays mapped, and its addresses are nobody else's, until every launch has ended
 //! that ran when it was dropped, unless its user knew that none looks there any more
-//! ([`Arena::rest`](super::Arena::rest)): that one does not come here.
+//! ([`Arena::allow_free`](super::Arena::allow_free)): that one does not come here.
 //!
 //! It decides only; the ledgers say when launches begin and end.
 
@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::arena::Backing;
 
 /// Of this process.
-static PROCESS: Mutex<Quarantine<Arc<dyn Backing>>> = Mutex::new(Quarantine::new());
+static PROCESS: Mutex<DeferredFree<Arc<dyn Backing>>> = Mutex::new(DeferredFree::new());
 
-fn process() -> MutexGuard<'static, Quarantine<Arc<dyn Backing>>> {
+fn process() -> MutexGuard<'static, DeferredFree<Arc<dyn Backing>>> {
     PROCESS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -83,13 +83,13 @@ pub(super) fn release() {
 }
 
 /// `M` is what is kept.
-struct Quarantine<M> {
+struct DeferredFree<M> {
     begun: u64,
     running: BTreeSet<u64>,
     kept: Vec<(Moment, M)>,
 }
 
-impl<M> Quarantine<M> {
+impl<M> DeferredFree<M> {
     const fn new() -> Self {
         Self { begun: 0, running: BTreeSet::new(), kept: Vec::new() }
     }
@@ -122,26 +122,26 @@ mod tests {
 
     #[test]
     fn what_is_dropped_waits_for_the_launches_of_its_time() {
-        let mut quarantine = Quarantine::new();
-        let drop_now = |quarantine: &mut Quarantine<&'static str>, what| {
-            let now = quarantine.now();
-            quarantine.kept.push((now, what));
+        let mut deferred = DeferredFree::new();
+        let drop_now = |deferred: &mut DeferredFree<&'static str>, what| {
+            let now = deferred.now();
+            deferred.kept.push((now, what));
             now
         };
-        drop_now(&mut quarantine, "before");
-        assert_eq!(quarantine.take_free(), ["before"]);
-        let [first, second] = [(); 2].map(|()| quarantine.begin());
-        let during = drop_now(&mut quarantine, "during");
-        let later = quarantine.begin();
-        let after = drop_now(&mut quarantine, "after");
-        quarantine.running.remove(&second);
-        assert!(quarantine.take_free().is_empty() && !quarantine.is_over(during));
-        quarantine.running.remove(&first);
+        drop_now(&mut deferred, "before");
+        assert_eq!(deferred.take_free(), ["before"]);
+        let [first, second] = [(); 2].map(|()| deferred.begin());
+        let during = drop_now(&mut deferred, "during");
+        let later = deferred.begin();
+        let after = drop_now(&mut deferred, "after");
+        deferred.running.remove(&second);
+        assert!(deferred.take_free().is_empty() && !deferred.is_over(during));
+        deferred.running.remove(&first);
         // The third began when it was gone already.
-        assert_eq!(quarantine.take_free(), ["during"]);
-        assert!(quarantine.is_over(during) && !quarantine.is_over(after));
-        quarantine.running.remove(&later);
-        assert_eq!(quarantine.take_free(), ["after"]);
-        assert!(quarantine.is_over(quarantine.now()));
+        assert_eq!(deferred.take_free(), ["during"]);
+        assert!(deferred.is_over(during) && !deferred.is_over(after));
+        deferred.running.remove(&later);
+        assert_eq!(deferred.take_free(), ["after"]);
+        assert!(deferred.is_over(deferred.now()));
     }
 }

@@ -51,7 +51,7 @@ impl Entry {
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Board {
+pub(crate) struct OpenStreams {
     queue: Mutex<VecDeque<Entry>>,
     /// Handles of sockets that are closed, or were given back to the program.
     pub(crate) dead: Mutex<Vec<Handle>>,
@@ -81,18 +81,18 @@ pub(crate) struct Board {
 /// In place of a handle.
 pub(crate) const FAILED: u64 = u64::MAX;
 
-impl Board {
+impl OpenStreams {
     fn queue(&self) -> MutexGuard<'_, VecDeque<Entry>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Leaves a stream to whoever comes.
-    pub(crate) fn put(&self, entry: Entry) {
+    pub(crate) fn send(&self, entry: Entry) {
         self.queue().push_back(entry);
     }
 
     /// Takes one that `wanted` says yes to.
-    pub(crate) fn take(&self, wanted: impl Fn(&Entry) -> bool) -> Option<Entry> {
+    pub(crate) fn receive(&self, wanted: impl Fn(&Entry) -> bool) -> Option<Entry> {
         let mut queue = self.queue();
         let at = queue.iter().position(wanted)?;
         queue.remove(at)
@@ -131,7 +131,7 @@ impl Board {
     }
 
     /// All launches have ended: what they left open is closed.
-    pub(crate) fn bury(&self) {
+    pub(crate) fn close_left(&self) {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         self.dead.lock().unwrap_or_else(PoisonError::into_inner).append(&mut left);
     }

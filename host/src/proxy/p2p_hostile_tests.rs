@@ -1,4 +1,4 @@
-//! A direct stream whose other end writes into the inbox as no kernel of this library would: tails and
+//! A p2p stream whose other end writes into the inbox as no kernel of this library would: tails and
 //! units of its choice. A kernel that receives reads and writes nothing outside its inbox, its ring and
 //! its buffer, and comes back with bytes or an error.
 
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use gpunet_device::abi::bits::{P2P_PACKET_BYTES, P2P_PACKET_UNITS, Progress, Unit};
-use gpunet_device::abi::card::{Inboxes, Place};
+use gpunet_device::abi::descriptor::{Inboxes, RingLocation};
 use gpunet_device::abi::layout::{
     HEAD_AT, Layout, P2P_INBOX_BYTES, P2P_INBOX_WORDS, PAGE_BYTES, TAIL_AT, UNITS_AT,
 };
@@ -18,14 +18,14 @@ use super::counted::Counted;
 use super::entry::{Entry, Owner, Wishes};
 use super::stream::StreamPhase;
 use crate::gpu::{Arena, EmulatedOptions, Gpu, GpuChoice, LaunchSpec, WaitOutcome};
-use crate::memory::{CpuWords, Memory, WordPlacement};
+use crate::memory::{ControlMemory, HostControl, Memory};
 
 const RING: u32 = 8192;
 const BASE: u64 = 1 << 57 | 5 << 33;
 /// What stands wherever nobody may write.
 const CANARY: u8 = 0xA5;
 /// How long a call waits.
-const PATIENCE_NS: u64 = 3_000_000;
+const TIMEOUT_NS: u64 = 3_000_000;
 /// Shared memory of a block, and where the buffer lies in it.
 const SHARED_BYTES: u32 = 16 << 10;
 const BUFFER_AT: usize = 4096;
@@ -49,11 +49,11 @@ impl End {
     /// The other end has written that tail, and units that begin there.
     fn new(tail: Progress, units_begin: u64) -> Self {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
-        let layout = Layout { shards: 1, places: 1, slots: 1 };
-        let words = CpuWords::new(&gpu, &layout, WordPlacement::Host).expect("words");
+        let layout = Layout { shards: 1, socket_slots: 1, request_slots: 1 };
+        let control = HostControl::new(&gpu, &layout, ControlMemory::Host).expect("words");
         let window = gpu.arena_window().expect("a window");
         let minute = 60_000_000_000;
-        let memory = Memory::new(&gpu, layout, words, 4096, false, Some(&window), minute);
+        let memory = Memory::new(&gpu, layout, control, 4096, false, Some(&window), minute);
         let memory = memory.expect("memory");
         let arena = gpu.arena(ARENA).expect("memory");
         arena.write(0, &[CANARY; ARENA]).expect("it is there");
@@ -65,11 +65,11 @@ impl End {
             arena.write(at, bytes.as_flattened()).expect("it is there");
         }
         let handle = Handle::new(0, 0, 1);
-        let wishes = Wishes { receive_ring: RING, send_ring: RING, patience_ns: PATIENCE_NS };
+        let wishes = Wishes { receive_ring: RING, send_ring: RING, timeout_ns: TIMEOUT_NS };
         let mut made = Entry::new(handle, 0, Owner::Host, wishes, None);
         let ring = |at: usize| {
             let offset = arena.offset() + at as u64;
-            Counted::p2p(Place { region: WINDOW, offset, capacity: RING, base: BASE }, 0)
+            Counted::p2p(RingLocation { region: WINDOW, offset, capacity: RING, base: BASE }, 0)
         };
         let page = |at: usize| ((arena.offset() as usize + at) / PAGE_BYTES) as u32;
         (made.channel.receive, made.channel.send) = (ring(OWN_RING), ring(PEER_RING));

@@ -7,12 +7,12 @@ use gpunet_device::abi::word;
 
 /// Ring bytes that the proxy may fill or drain now: addresses, never a slice.
 #[derive(Clone, Copy, Debug)]
-pub struct Window {
+pub struct RingSlice {
     pub(super) pieces: [(*mut u8, usize); 2],
 }
 
-impl Window {
-    /// Addresses and lengths; the second piece is empty unless the window wraps.
+impl RingSlice {
+    /// Addresses and lengths; the second piece is empty unless the slice wraps.
     #[must_use]
     pub fn pieces(&self) -> [(*mut u8, usize); 2] {
         self.pieces
@@ -37,7 +37,7 @@ impl Window {
         for (address, length) in self.pieces {
             word::reads_bytes(address, length.min(into.len()));
             for (at, byte) in (0..length).zip(&mut into) {
-                // SAFETY: `Memory::window` made the piece inside a ring, which its owner keeps.
+                // SAFETY: `Memory::slice` made the piece inside a ring, which its owner keeps.
                 *byte = unsafe { load_volatile(address.add(at)) };
             }
         }

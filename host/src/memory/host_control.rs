@@ -1,7 +1,7 @@
 //! The region that the host writes and kernels poll: in host memory, or in GPU memory that the CPU
 //! has mapped. `Memory` knows what stands where in it; only the host's side comes here.
 //!
-//! Nothing is read back from it, since a load from a mapping waits for the bus: a [`CpuWord`] can
+//! Nothing is read back from it, since a load from a mapping waits for the bus: a [`ControlWord`] can
 //! be written, and that is all. Heartbeats, which the supervisor looks at, are kept beside a
 //! mapping as well. Where the processor combines stores it keeps no order among them, release or
 //! not: a release has a store fence before it, behind what it publishes, and one after it, which
@@ -15,18 +15,18 @@ use gpunet_device::abi::word::{self, Word};
 
 #[cfg(test)]
 use super::combining;
-use super::placement::{WordPlacement, WordsReport, mapped_if_wanted};
+use super::placement::{ControlMemory, ControlMemoryReport, mapped_if_wanted};
 use crate::gpu::{DeviceMemory, Gpu, HostMemory};
 use crate::net::NetError;
 
 /// The region.
-pub(crate) struct CpuWords {
+pub(crate) struct HostControl {
     first: Word,
     words: usize,
     caching: Caching,
     /// The heartbeats that were written last, where the words themselves are not to be read.
     beats: Option<Box<[AtomicU64]>>,
-    report: WordsReport,
+    report: ControlMemoryReport,
     held: Held,
 }
 
@@ -36,10 +36,10 @@ enum Held {
     Gpu(Box<Mapping<DeviceMemory>>),
 }
 
-impl CpuWords {
+impl HostControl {
     /// As a program wishes.
-    pub(crate) fn new(gpu: &Gpu, layout: &Layout, wish: WordPlacement) -> Result<Self, NetError> {
-        let bytes = layout.cpu_words() * 8;
+    pub(crate) fn new(gpu: &Gpu, layout: &Layout, wish: ControlMemory) -> Result<Self, NetError> {
+        let bytes = layout.host_control_words() * 8;
         match mapped_if_wanted(gpu, wish, bytes)? {
             (Some(mapping), why) => Self::on_gpu(mapping, layout, why),
             (None, why) => Ok(Self::on_host(gpu.host_memory(bytes)?, layout, why)),
@@ -50,10 +50,10 @@ impl CpuWords {
         Self {
             // SAFETY: page aligned, and `held` keeps it.
             first: unsafe { Word::at(memory.as_ptr().cast()) },
-            words: layout.cpu_words(),
+            words: layout.host_control_words(),
             caching: Caching::Cached,
             beats: None,
-            report: WordsReport { mapped_by: None, why },
+            report: ControlMemoryReport { mapped_by: None, why },
             held: Held::Host(memory),
         }
     }
@@ -70,10 +70,10 @@ impl CpuWords {
         Ok(Self {
             // SAFETY: aligned, as was just seen, and `held` keeps memory and mapping.
             first: unsafe { Word::at(start.cast()) },
-            words: layout.cpu_words(),
+            words: layout.host_control_words(),
             caching: mapping.caching(),
             beats: Some((0..layout.shards).map(|_| AtomicU64::new(0)).collect()),
-            report: WordsReport { mapped_by: Some(mapping.backend().to_string()), why },
+            report: ControlMemoryReport { mapped_by: Some(mapping.backend().to_string()), why },
             held: Held::Gpu(Box::new(mapping)),
         })
     }
@@ -81,8 +81,8 @@ impl CpuWords {
     /// In memory of the emulated GPU whose stores are combined, as far as the proxy can tell.
     #[cfg(test)]
     pub(crate) fn combining(gpu: &Gpu, layout: &Layout) -> Self {
-        let words = Self::new(gpu, layout, WordPlacement::Gpu).expect("the emulated GPU maps");
-        Self { caching: Caching::WriteCombining, ..words }
+        let control = Self::new(gpu, layout, ControlMemory::Gpu).expect("the emulated GPU maps");
+        Self { caching: Caching::WriteCombining, ..control }
     }
 
     /// Where kernels find it.
@@ -94,21 +94,21 @@ impl CpuWords {
     }
 
     /// Where it lies, and why.
-    pub(crate) fn report(&self) -> &WordsReport {
+    pub(crate) fn report(&self) -> &ControlMemoryReport {
         &self.report
     }
 
     /// A word of the layout's.
-    pub(crate) fn word(&self, at: usize) -> CpuWord {
+    pub(crate) fn word(&self, at: usize) -> ControlWord {
         self.array::<1>(at).0
     }
 
     /// Words of the layout's that stand together.
-    pub(crate) fn array<const N: usize>(&self, at: usize) -> CpuArray<N> {
+    pub(crate) fn array<const N: usize>(&self, at: usize) -> ControlArray<N> {
         assert!(at + N <= self.words);
         // SAFETY: inside the region, by the check.
         let word = unsafe { self.first.offset(at) };
-        CpuArray(CpuWord { word, caching: self.caching })
+        ControlArray(ControlWord { word, caching: self.caching })
     }
 
     /// Writes a shard's heartbeat, which stands in that word.
@@ -159,12 +159,12 @@ impl CpuWords {
 
 /// A word that the host writes and kernels read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CpuWord {
+pub(crate) struct ControlWord {
     word: Word,
     caching: Caching,
 }
 
-impl CpuWord {
+impl ControlWord {
     /// Writes, with no order implied. It may linger in the processor until the next release, fence
     /// or flush.
     pub(crate) fn store(self, value: u64) {
@@ -193,16 +193,16 @@ impl CpuWord {
     }
 }
 
-/// Words that stand together: a card, a reply, a packet.
+/// Words that stand together: a descriptor, a reply, a packet.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CpuArray<const N: usize>(CpuWord);
+pub(crate) struct ControlArray<const N: usize>(ControlWord);
 
-impl<const N: usize> CpuArray<N> {
+impl<const N: usize> ControlArray<N> {
     /// One of them.
-    pub(crate) fn get(&self, index: usize) -> CpuWord {
+    pub(crate) fn get(&self, index: usize) -> ControlWord {
         assert!(index < N);
-        // SAFETY: `CpuWords::array` checked all N, and index < N.
-        CpuWord { word: unsafe { self.0.word.offset(index) }, ..self.0 }
+        // SAFETY: `HostControl::array` checked all N, and index < N.
+        ControlWord { word: unsafe { self.0.word.offset(index) }, ..self.0 }
     }
 
     /// Writes each, in no order: publish them with a release elsewhere.
@@ -214,7 +214,7 @@ impl<const N: usize> CpuArray<N> {
 }
 
 #[cfg(test)]
-impl<const N: usize> CpuArray<N> {
+impl<const N: usize> ControlArray<N> {
     /// What a kernel sees there.
     pub(crate) fn seen(&self) -> [u64; N] {
         std::array::from_fn(|index| self.get(index).seen())
@@ -238,20 +238,20 @@ mod tests {
     use super::*;
     use crate::gpu::{EmulatedOptions, GpuChoice};
 
-    const LAYOUT: Layout = Layout { shards: 2, places: 3, slots: 4 };
+    const LAYOUT: Layout = Layout { shards: 2, socket_slots: 3, request_slots: 4 };
 
     /// A mapping beside the memory of the emulated GPU: the CPU has an address of its own.
-    fn beside() -> CpuWords {
+    fn beside() -> HostControl {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).unwrap();
-        let bytes = LAYOUT.cpu_words() * 8;
+        let bytes = LAYOUT.host_control_words() * 8;
         let mapper = Mapper::new().choice(Choice::Only(Backend::DmaBuf));
         let mapping = mapper.map(gpu.device_memory(bytes).unwrap(), 0..bytes).unwrap();
-        CpuWords::on_gpu(mapping, &LAYOUT, String::new()).unwrap()
+        HostControl::on_gpu(mapping, &LAYOUT, String::new()).unwrap()
     }
 
     /// What stands in the GPU's memory.
-    fn on_the_gpu(words: &CpuWords, at: usize) -> u64 {
-        let Held::Gpu(mapping) = &words.held else { panic!("it lies in host memory") };
+    fn on_the_gpu(control: &HostControl, at: usize) -> u64 {
+        let Held::Gpu(mapping) = &control.held else { panic!("it lies in host memory") };
         let mut bytes = [0; 8];
         mapping.memory().read(at * 8, &mut bytes).unwrap();
         u64::from_ne_bytes(bytes)
@@ -259,32 +259,32 @@ mod tests {
 
     #[test]
     fn kernels_find_what_is_written_by_another_address() {
-        let words = beside();
-        let last = LAYOUT.cpu_words() - 1;
-        words.word(last).store_release(7);
-        words.array::<4>(16).write(&[1, 2, 3, 4]);
-        words.beat(5, 1, 9);
-        let seen = [last, 16, 19, 5].map(|at| on_the_gpu(&words, at));
+        let control = beside();
+        let last = LAYOUT.host_control_words() - 1;
+        control.word(last).store_release(7);
+        control.array::<4>(16).write(&[1, 2, 3, 4]);
+        control.beat(5, 1, 9);
+        let seen = [last, 16, 19, 5].map(|at| on_the_gpu(&control, at));
         assert_eq!(seen, [7, 1, 4, 9]);
-        assert_eq!((words.last_beat(5, 1), words.last_beat(4, 0)), (9, 0));
-        assert_eq!(words.report().mapped_by.as_deref(), Some("dma-buf"));
+        assert_eq!((control.last_beat(5, 1), control.last_beat(4, 0)), (9, 0));
+        assert_eq!(control.report().mapped_by.as_deref(), Some("dma-buf"));
     }
 
     #[test]
     fn after_a_loss_stores_go_nowhere() {
-        let words = beside();
-        words.word(3).store_release(7);
-        assert_eq!(words.check(), Ok(()));
-        words.abandon();
-        words.word(3).store_release(8);
-        words.beat(5, 1, 9);
-        assert_eq!((on_the_gpu(&words, 3), on_the_gpu(&words, 5)), (7, 0));
-        assert_eq!(words.last_beat(5, 1), 9);
+        let control = beside();
+        control.word(3).store_release(7);
+        assert_eq!(control.check(), Ok(()));
+        control.abandon();
+        control.word(3).store_release(8);
+        control.beat(5, 1, 9);
+        assert_eq!((on_the_gpu(&control, 3), on_the_gpu(&control, 5)), (7, 0));
+        assert_eq!(control.last_beat(5, 1), 9);
     }
 
     #[test]
     #[should_panic(expected = "at + N <= self.words")]
     fn no_word_lies_outside() {
-        beside().array::<2>(LAYOUT.cpu_words() - 1);
+        beside().array::<2>(LAYOUT.host_control_words() - 1);
     }
 }

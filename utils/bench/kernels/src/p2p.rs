@@ -1,4 +1,4 @@
-//! Kernels for the measurement of direct streams, and what they are compared with.
+//! Kernels for the measurement of p2p streams, and what they are compared with.
 
 use gpunet_device::abi::word::Word;
 use gpunet_device::{

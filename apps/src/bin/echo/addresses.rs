@@ -5,21 +5,21 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
 use gpunet_apps::failure::Failure;
-use gpunet_apps::way::{SocketTransport, rdma_address};
+use gpunet_apps::transport::{SocketTransport, rdma_address};
 use gpunet_device::SocketAddr;
 
-use crate::end::Place as On;
+use crate::end::Processor as On;
 use crate::options::Transport;
 
 /// Where servers of the pairings listen; the folder of a UNIX one is removed with it.
-pub(crate) struct Meeting {
+pub(crate) struct Addresses {
     asked: Transport,
-    place: Place,
+    kind: Kind,
     /// Why it is TCP, where it could have been RDMA.
     reason: Option<String>,
 }
 
-enum Place {
+enum Kind {
     /// The system chooses a port for each server.
     Tcp(IpAddr),
     Rdma(IpAddr),
@@ -29,41 +29,41 @@ enum Place {
     Folder(PathBuf),
 }
 
-impl Meeting {
+impl Addresses {
     pub(crate) fn new(asked: Transport, address: Option<IpAddr>) -> Result<Self, Failure> {
-        let place = match asked {
-            Transport::Tcp => Place::Tcp(Ipv4Addr::LOCALHOST.into()),
-            Transport::Tcp6 => Place::Tcp(Ipv6Addr::LOCALHOST.into()),
-            Transport::Unix => Place::Folder(folder()?),
-            Transport::Rdma => Place::Rdma(rdma_address(address)?),
-            Transport::Local => Place::Local(Ipv4Addr::LOCALHOST.into()),
+        let kind = match asked {
+            Transport::Tcp => Kind::Tcp(Ipv4Addr::LOCALHOST.into()),
+            Transport::Tcp6 => Kind::Tcp(Ipv6Addr::LOCALHOST.into()),
+            Transport::Unix => Kind::Folder(folder()?),
+            Transport::Rdma => Kind::Rdma(rdma_address(address)?),
+            Transport::Local => Kind::Local(Ipv4Addr::LOCALHOST.into()),
             Transport::Auto => match rdma_address(address) {
-                Ok(address) => Place::Rdma(address),
+                Ok(address) => Kind::Rdma(address),
                 Err(missing) => {
-                    let place = Place::Tcp(address.unwrap_or(Ipv4Addr::LOCALHOST.into()));
-                    return Ok(Self { asked, place, reason: Some(missing.to_string()) });
+                    let kind = Kind::Tcp(address.unwrap_or(Ipv4Addr::LOCALHOST.into()));
+                    return Ok(Self { asked, kind, reason: Some(missing.to_string()) });
                 }
             },
         };
-        Ok(Self { asked, place, reason: None })
+        Ok(Self { asked, kind, reason: None })
     }
 
     /// Client and server of each pairing. Those that kernels alone can have come first.
     pub(crate) fn pairings(&self) -> &'static [(On, On)] {
         const ALL: [(On, On); 4] =
             [(On::Gpu, On::Gpu), (On::Gpu, On::Cpu), (On::Cpu, On::Gpu), (On::Cpu, On::Cpu)];
-        match self.place {
-            Place::Local(_) => &ALL[..1],
+        match self.kind {
+            Kind::Local(_) => &ALL[..1],
             _ => &ALL,
         }
     }
 
     pub(crate) fn address(&self, name: &str) -> Result<SocketAddr, Failure> {
-        match &self.place {
-            Place::Tcp(ip) | Place::Rdma(ip) | Place::Local(ip) => {
+        match &self.kind {
+            Kind::Tcp(ip) | Kind::Rdma(ip) | Kind::Local(ip) => {
                 Ok(std::net::SocketAddr::new(*ip, 0).into())
             }
-            Place::Folder(folder) => SocketAddr::path(&folder.join(name)).ok_or_else(|| {
+            Kind::Folder(folder) => SocketAddr::path(&folder.join(name)).ok_or_else(|| {
                 Failure::refused(format!("{} is too long a path: set TMPDIR", folder.display()))
             }),
         }
@@ -71,13 +71,13 @@ impl Meeting {
 
     /// What both ends of a pairing are to use.
     pub(crate) fn socket_transport(&self, pairing: (On, On)) -> SocketTransport {
-        match &self.place {
+        match &self.kind {
             _ if self.asked == Transport::Auto && pairing == (On::Gpu, On::Gpu) => {
                 SocketTransport::Auto
             }
-            Place::Local(_) => SocketTransport::Local,
-            Place::Rdma(_) => SocketTransport::Rdma,
-            Place::Tcp(_) | Place::Folder(_) => SocketTransport::Tcp,
+            Kind::Local(_) => SocketTransport::Local,
+            Kind::Rdma(_) => SocketTransport::Rdma,
+            Kind::Tcp(_) | Kind::Folder(_) => SocketTransport::Tcp,
         }
     }
 
@@ -95,9 +95,9 @@ fn folder() -> Result<PathBuf, Failure> {
     Ok(folder)
 }
 
-impl Drop for Meeting {
+impl Drop for Addresses {
     fn drop(&mut self) {
-        if let Place::Folder(folder) = &self.place {
+        if let Kind::Folder(folder) = &self.kind {
             let _ = std::fs::remove_dir_all(folder);
         }
     }

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr as Ip, SocketAddrV6, TcpListener};
 
 use gpunet_e2e::{
     Domain, Job, Script, SocketOption, any_port, any_port_v6, flags, is_cuda, net, net_builder,
-    peer, skip, way,
+    peer, skip, transport,
 };
 use gpunet_host::{Net, Placement, Placements, TransportChoice};
 use rsocket_shim::load::Libraries;
@@ -40,7 +40,7 @@ fn serve_by_tcp(listener: TcpListener, kernels: usize) {
 /// Host memory would do for TCP, too, and is not what the net may use.
 #[test]
 fn auto_uses_no_placement_that_is_forbidden() {
-    if !has_rdma("ways::auto_uses_no_placement_that_is_forbidden") {
+    if !has_rdma("transports::auto_uses_no_placement_that_is_forbidden") {
         return;
     }
     let (gpu_alone, placed) = match is_cuda() {
@@ -69,7 +69,7 @@ fn auto_uses_no_placement_that_is_forbidden() {
 /// A peer that takes both is not asked by RDMA.
 #[test]
 fn auto_goes_by_tcp_where_no_placement_works() {
-    let name = "ways::auto_goes_by_tcp_where_no_placement_works";
+    let name = "transports::auto_goes_by_tcp_where_no_placement_works";
     if !has_rdma(name) {
         return;
     }
@@ -91,7 +91,7 @@ fn auto_goes_by_tcp_where_no_placement_works() {
 
 #[test]
 fn a_peer_that_takes_rdma_no_longer_gets_tcp() {
-    if !has_rdma("ways::a_peer_that_takes_rdma_no_longer_gets_tcp") {
+    if !has_rdma("transports::a_peer_that_takes_rdma_no_longer_gets_tcp") {
         return;
     }
     for placements in [Placements::ALL, Placements::only(Placement::Bounce)] {
@@ -116,7 +116,7 @@ fn a_peer_that_takes_rdma_no_longer_gets_tcp() {
 
 #[test]
 fn an_accepted_stream_says_how_it_travels() {
-    if !has_rdma("ways::an_accepted_stream_says_how_it_travels") {
+    if !has_rdma("transports::an_accepted_stream_says_how_it_travels") {
         return;
     }
     for net in [net(), auto(Placements::ALL)] {
@@ -133,7 +133,7 @@ fn an_accepted_stream_says_how_it_travels() {
 /// What a listener is told after it listens holds for what it accepts from then on.
 #[test]
 fn streams_inherit_signs_of_life_from_their_listener() {
-    if !has_rdma("ways::streams_inherit_signs_of_life_from_their_listener") {
+    if !has_rdma("transports::streams_inherit_signs_of_life_from_their_listener") {
         return;
     }
     for net in [net(), auto(Placements::ALL)] {
@@ -173,11 +173,11 @@ impl Drop for FewPorts {
 /// A stream that goes out by RDMA holds a port, of which the system's sockets know nothing.
 #[test]
 fn a_port_of_a_stream_is_not_chosen_for_a_listener() {
-    let name = "ways::a_port_of_a_stream_is_not_chosen_for_a_listener";
+    let name = "transports::a_port_of_a_stream_is_not_chosen_for_a_listener";
     if !has_rdma(name) {
         return;
     }
-    if way::link().is_none() {
+    if transport::link().is_none() {
         return skip(
             &format!("rdma::{name}"),
             "GPUNET_LINK does not say that this machine is ours",
@@ -209,7 +209,7 @@ fn free_port() -> u16 {
 /// The policy, too, takes a listener that is IPv6's alone at its word.
 #[test]
 fn a_listener_of_ipv6_alone_leaves_ipv4_to_others() {
-    if !has_rdma("ways::a_listener_of_ipv6_alone_leaves_ipv4_to_others") {
+    if !has_rdma("transports::a_listener_of_ipv6_alone_leaves_ipv4_to_others") {
         return;
     }
     let (net, flags, port) = (net(), flags(), free_port());
@@ -237,7 +237,7 @@ fn a_listener_of_ipv6_alone_leaves_ipv4_to_others() {
 /// As with TCP: a socket of IPv6 has addresses of IPv6.
 #[test]
 fn a_peer_of_ipv4_has_a_name_of_ipv6_at_such_a_listener() {
-    if !has_rdma("ways::a_peer_of_ipv4_has_a_name_of_ipv6_at_such_a_listener") {
+    if !has_rdma("transports::a_peer_of_ipv4_has_a_name_of_ipv6_at_such_a_listener") {
         return;
     }
     let (net, flags, port) = (net(), flags(), free_port());
@@ -267,11 +267,11 @@ fn link_local(link: &str) -> Option<SocketAddrV6> {
 
 #[test]
 fn a_links_own_address_will_do() {
-    let name = "ways::a_links_own_address_will_do";
+    let name = "transports::a_links_own_address_will_do";
     if !has_rdma(name) {
         return;
     }
-    let Some(own) = way::link().and_then(|link| link_local(&link)) else {
+    let Some(own) = transport::link().and_then(|link| link_local(&link)) else {
         return skip(&format!("rdma::{name}"), "GPUNET_LINK names no link with such an address");
     };
     let anywhere = SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, 0, 0, 0);

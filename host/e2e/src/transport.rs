@@ -1,4 +1,4 @@
-//! Which way the suites go: the transport of kernels and of their peers, where they meet, where the
+//! How the suites run: the transport of kernels and of their peers, where they meet, where the
 //! words lie that kernels poll, and how patient one has to be there.
 //!
 //! | variable | values |
@@ -7,7 +7,7 @@
 //! | `GPUNET_PEERS` | peers by RDMA: our `own` streams unless set, or `stock` rsocket, which stands few connections at once |
 //! | `GPUNET_ADDRESS`, `GPUNET_ADDRESS6` | where they meet; with RDMA, addresses of its device |
 //! | `GPUNET_PLACEMENT` | `bounce` or `peer`: where the rings of RDMA streams lie; any unless set |
-//! | `GPUNET_WORDS` | `host` or `gpu`: where the words lie that kernels poll; as it comes unless set |
+//! | `GPUNET_CONTROL_MEMORY` | `host` or `gpu`: where the words lie that kernels poll; as it comes unless set |
 //! | `GPUNET_LINK` | the network interface below the RDMA device, where tests may set it down and up |
 //! | `GPUNET_SLOWNESS` | times that all takes longer than on a real machine, 1 unless set |
 
@@ -17,16 +17,16 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use gpunet_device::SocketAddr;
-use gpunet_host::{NetBuilder, Placement, Placements, TransportChoice, WordPlacement};
+use gpunet_host::{ControlMemory, NetBuilder, Placement, Placements, TransportChoice};
 
 /// The settings of this process.
-struct Way {
+struct Settings {
     transport: TransportChoice,
     own_peers: bool,
     address: Ipv4Addr,
     address6: Ipv6Addr,
     placements: Option<Placements>,
-    words: WordPlacement,
+    control_memory: ControlMemory,
     slowness: u32,
 }
 
@@ -38,9 +38,9 @@ fn setting<T: FromStr>(name: &str) -> Option<T> {
     }
 }
 
-fn way() -> &'static Way {
-    static WAY: OnceLock<Way> = OnceLock::new();
-    WAY.get_or_init(|| Way {
+fn settings() -> &'static Settings {
+    static SETTINGS: OnceLock<Settings> = OnceLock::new();
+    SETTINGS.get_or_init(|| Settings {
         transport: match setting::<String>("GPUNET_TRANSPORT").as_deref() {
             None | Some("tcp") => TransportChoice::Tcp,
             Some("rdma") => TransportChoice::Rdma,
@@ -60,11 +60,11 @@ fn way() -> &'static Way {
             Some("peer") => Some(Placements::only(Placement::PeerMemory)),
             Some(other) => panic!("GPUNET_PLACEMENT cannot be `{other}`"),
         },
-        words: match setting::<String>("GPUNET_WORDS").as_deref() {
-            None => WordPlacement::Auto,
-            Some("host") => WordPlacement::Host,
-            Some("gpu") => WordPlacement::Gpu,
-            Some(other) => panic!("GPUNET_WORDS cannot be `{other}`"),
+        control_memory: match setting::<String>("GPUNET_CONTROL_MEMORY").as_deref() {
+            None => ControlMemory::Auto,
+            Some("host") => ControlMemory::Host,
+            Some("gpu") => ControlMemory::Gpu,
+            Some(other) => panic!("GPUNET_CONTROL_MEMORY cannot be `{other}`"),
         },
         slowness: setting("GPUNET_SLOWNESS").unwrap_or(1).max(1),
     })
@@ -73,26 +73,26 @@ fn way() -> &'static Way {
 /// Whether the suites go by RDMA.
 #[must_use]
 pub fn is_rdma() -> bool {
-    way().transport == TransportChoice::Rdma
+    settings().transport == TransportChoice::Rdma
 }
 
 /// Whether they go straight from kernel to kernel.
 #[must_use]
 pub fn is_local() -> bool {
-    way().transport == TransportChoice::Local
+    settings().transport == TransportChoice::Local
 }
 
 /// Whether peers by RDMA use our own streams, and not stock rsocket.
 #[must_use]
 pub fn has_own_peers() -> bool {
-    way().own_peers
+    settings().own_peers
 }
 
 /// Our address from which a peer is reached.
 pub(crate) fn home(peer: std::net::SocketAddr) -> std::net::SocketAddr {
     let home = match peer {
-        std::net::SocketAddr::V4(_) => IpAddr::V4(way().address),
-        std::net::SocketAddr::V6(_) => IpAddr::V6(way().address6),
+        std::net::SocketAddr::V4(_) => IpAddr::V4(settings().address),
+        std::net::SocketAddr::V6(_) => IpAddr::V6(settings().address6),
     };
     std::net::SocketAddr::new(home, 0)
 }
@@ -100,7 +100,7 @@ pub(crate) fn home(peer: std::net::SocketAddr) -> std::net::SocketAddr {
 /// Whether the rings of RDMA streams lie in GPU memory.
 #[must_use]
 pub fn has_gpu_rings() -> bool {
-    is_rdma() && way().placements.is_none_or(|allowed| allowed.allow(Placement::PeerMemory))
+    is_rdma() && settings().placements.is_none_or(|allowed| allowed.allow(Placement::PeerMemory))
 }
 
 /// The interface below the RDMA device, where it may be set down.
@@ -112,32 +112,32 @@ pub fn link() -> Option<String> {
 /// Any port where kernels and peers meet.
 #[must_use]
 pub fn any_port() -> SocketAddr {
-    std::net::SocketAddr::new(IpAddr::V4(way().address), 0).into()
+    std::net::SocketAddr::new(IpAddr::V4(settings().address), 0).into()
 }
 
 /// The same with IPv6.
 #[must_use]
 pub fn any_port_v6() -> SocketAddr {
-    std::net::SocketAddr::new(IpAddr::V6(way().address6), 0).into()
+    std::net::SocketAddr::new(IpAddr::V6(settings().address6), 0).into()
 }
 
 /// A time, as long as it is on this machine.
 #[must_use]
 pub fn patient(time: Duration) -> Duration {
-    time * way().slowness
+    time * settings().slowness
 }
 
 /// How often something is repeated, in as much less as this machine is slower.
 #[must_use]
 pub fn scaled(count: u64) -> u64 {
-    (count / u64::from(way().slowness)).max(1)
+    (count / u64::from(settings().slowness)).max(1)
 }
 
 /// Has a net go this way.
 pub(crate) fn of_net(builder: NetBuilder) -> NetBuilder {
-    let way = way();
-    let builder = builder.words(way.words).transport(way.transport);
-    match way.placements {
+    let settings = settings();
+    let builder = builder.control_memory(settings.control_memory).transport(settings.transport);
+    match settings.placements {
         Some(placements) => builder.placements(placements),
         None => builder,
     }
