@@ -272,7 +272,7 @@ impl Op {
         // All threads have received their part before the status says so.
         group.barrier();
         if group.is_leader() {
-            self.tell(result);
+            self.report(result);
         }
         result
     }
@@ -364,7 +364,7 @@ impl Op {
     }
 
     /// Says how it went. One thread calls it, behind a barrier of the group.
-    fn tell(&self, result: i64) {
+    fn report(&self, result: i64) {
         let errno = if result < 0 { -result as u64 } else { 0 };
         if errno != 0 && !self.latch.is_null() {
             let generation = u64::from(Handle(self.argument).generation());
