@@ -79,7 +79,8 @@ impl Gpu {
     ///
     /// # Safety
     /// It is a stream of this device's primary context, and is not destroyed before what uses it is
-    /// dropped.
+    /// dropped. A graph that the program captures there with operations in it is not launched once their
+    /// queue is dropped.
     ///
     /// # Errors
     /// A stream of another context; the emulated GPU, which has none of these.

@@ -138,9 +138,9 @@ impl Inner {
         if self.is_captured().map_err(|failed| context.failed(failed))? {
             return put(&state).map(|()| Submitted::Captured);
         }
-        if !state.streams.iter().any(|mark| Arc::ptr_eq(mark, &self.mark)) {
-            state.ledger.begin_stream()?;
-            state.streams.push(Arc::clone(&self.mark));
+        if !state.streams.iter().any(|(mark, _)| Arc::ptr_eq(mark, &self.mark)) {
+            let ticket = state.ledger.begin_stream()?;
+            state.streams.push((Arc::clone(&self.mark), ticket));
         }
         let outcome = put(&state);
         // Also behind a part of it.
@@ -158,9 +158,9 @@ impl Inner {
             return Ok(());
         }
         self.mark.record(self.stream).map_err(failed)?;
-        if !state.streams.iter().any(|mark| Arc::ptr_eq(mark, &self.mark)) {
-            state.ledger.hold_stream();
-            state.streams.push(Arc::clone(&self.mark));
+        if !state.streams.iter().any(|(mark, _)| Arc::ptr_eq(mark, &self.mark)) {
+            let ticket = state.ledger.hold_stream();
+            state.streams.push((Arc::clone(&self.mark), ticket));
         }
         Ok(())
     }
