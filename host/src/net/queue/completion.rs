@@ -255,3 +255,30 @@ impl std::fmt::Debug for Completions {
         f.debug_struct("Completions").field("statuses", &self.statuses()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::{EmulatedOptions, GpuChoice};
+
+    /// A graph of the program's writes its words again and again.
+    #[test]
+    fn words_of_captured_operations_are_nobody_else_s() {
+        let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
+        let statuses = Statuses::new(&gpu, 3).expect("memory");
+        let mut captured = statuses.take(1).expect("there are three");
+        captured.fate = Fate::Captured;
+        let word = captured.slots[0];
+        statuses.word(word).store_release(1 << 32);
+        drop(captured);
+        let mut posted = statuses.take(2).expect("there are two");
+        assert!(!posted.slots.contains(&word));
+        assert!(statuses.take(1).is_err(), "the third may be written at any time");
+        posted.fate = Fate::Posted;
+        let done = posted.slots[0];
+        statuses.word(done).store_release(1 << 32);
+        drop(posted);
+        assert!(statuses.take(2).is_err(), "one is not done");
+        assert_eq!(statuses.take(1).expect("one is").slots, [done]);
+    }
+}
