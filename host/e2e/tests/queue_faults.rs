@@ -123,7 +123,11 @@ fn a_proxy_thread_hangs_under_operations() {
 
 /// Whether a net says that a kernel faulted.
 fn is_faulted(net: &Net) -> bool {
-    matches!(net.launch(idle, Shape::new(1, 32), ()), Err(NetError::Faulted))
+    match net.launch(idle, Shape::new(1, 32), ()) {
+        Ok(launch) => launch.wait_for(DEADLINE).map_or(true, |()| false),
+        Err(NetError::Faulted) => true,
+        Err(other) => panic!("{other}"),
+    }
 }
 
 #[test]
