@@ -310,7 +310,8 @@ fn a_net_that_goes_while_threads_post() {
         std::thread::sleep(round * 3 * MS);
         let begin = Instant::now();
         std::thread::spawn(move || drop(net)).join().expect("it goes");
-        assert!(begin.elapsed() < patient(5000 * MS), "it took {:?}", begin.elapsed());
+        // A net gives up a stream with more work than it waits for, which then ends by itself.
+        assert!(begin.elapsed() < patient(12_000 * MS), "it took {:?}", begin.elapsed());
         threads.into_iter().for_each(|thread| thread.join().expect("it is told"));
     }
 }
