@@ -14,6 +14,8 @@
 
 #![allow(unsafe_code, reason = "reaches the memory that the host has named")]
 
+mod condition;
+
 use core::ptr;
 use core::sync::atomic::Ordering;
 
@@ -26,8 +28,12 @@ use crate::abi::word::Word;
 use crate::group::{Group, Thread};
 use crate::kernel::KernelArg;
 use crate::library;
+use crate::planted::{Bug, planted};
 use crate::simt;
 use crate::sync::{AtomicRef, System};
+
+pub use condition::{Condition, Width};
+pub(crate) use condition::{how, word_holds};
 
 /// What an operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,88 +47,6 @@ pub enum OpKind {
     Wait = 2,
     /// Writes a word.
     Write = 3,
-}
-
-/// When a word is what an operation waits for, as the CUDA driver has them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Condition {
-    /// The word has reached the value; cyclic: the difference is not negative, so that counters may wrap.
-    GreaterOrEqual = 0,
-    /// The word is the value.
-    Equal = 1,
-    /// The word and the value have a bit in common.
-    And = 2,
-    /// Some bit is set in neither the word nor the value.
-    Nor = 3,
-}
-
-impl Condition {
-    /// The condition with that number.
-    const fn from_number(number: u8) -> Self {
-        match number {
-            0 => Self::GreaterOrEqual,
-            1 => Self::Equal,
-            2 => Self::And,
-            _ => Self::Nor,
-        }
-    }
-
-    /// Whether a word of 32 bits holds.
-    #[inline(always)]
-    pub const fn holds_32(self, word: u32, value: u32) -> bool {
-        match self {
-            Self::GreaterOrEqual => word.wrapping_sub(value) as i32 >= 0,
-            Self::Equal => word == value,
-            Self::And => word & value != 0,
-            Self::Nor => !(word | value) != 0,
-        }
-    }
-
-    /// Whether a word of 64 bits holds.
-    #[inline(always)]
-    pub const fn holds_64(self, word: u64, value: u64) -> bool {
-        match self {
-            Self::GreaterOrEqual => word.wrapping_sub(value) as i64 >= 0,
-            Self::Equal => word == value,
-            Self::And => word & value != 0,
-            Self::Nor => !(word | value) != 0,
-        }
-    }
-}
-
-/// A word's width.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Width {
-    /// 32 bits.
-    Bits32 = 0,
-    /// 64 bits.
-    Bits64 = 1,
-}
-
-/// How a word is waited for: condition (bits 0 to 7) and width (8 to 15), as the library is told.
-pub(crate) const fn how(condition: u8, width: u8) -> u32 {
-    condition as u32 | (width as u32) << 8
-}
-
-/// Whether the word at `address` is what is waited for; what its writer did before is visible then.
-///
-/// # Safety
-/// `address` is a word of the width in `how`, aligned.
-#[inline(always)]
-pub(crate) unsafe fn word_holds(address: *mut u8, how: u32, value: u64) -> bool {
-    let condition = Condition::from_number(how as u8);
-    // SAFETY: the caller's promise.
-    unsafe {
-        if how >> 8 == Width::Bits32 as u32 {
-            let word = AtomicRef::<u32, System>::from_ptr(address.cast());
-            condition.holds_32(word.load(Ordering::Acquire), value as u32)
-        } else {
-            let word = AtomicRef::<u64, System>::from_ptr(address.cast());
-            condition.holds_64(word.load(Ordering::Acquire), value)
-        }
-    }
 }
 
 /// One operation, as the host writes it. 64 bytes.
@@ -158,7 +82,7 @@ unsafe impl Sync for Op {}
 pub struct OpWords {
     /// In host memory.
     pub status: *mut u64,
-    /// In GPU memory, of the socket's direction; null for words.
+    /// In GPU memory, of the socket's direction; null for words, and for handles of no socket.
     pub latch: *mut u64,
     /// In GPU memory, for one that runs more than once; else null.
     pub runs: *mut u64,
@@ -253,6 +177,9 @@ impl Op {
     /// Carries it out: 0, or the negative number of the error that its status has, too.
     #[inline(always)]
     fn run<G: Group>(self, net: Net, group: G) -> i64 {
+        if planted(Bug::StatusBeforeBytes) && group.is_leader() {
+            self.report(0);
+        }
         let result = if self.kind <= OpKind::Receive as u8 {
             self.transfer_bytes(net, group)
         } else if self.kind == OpKind::Wait as u8 {
@@ -279,11 +206,13 @@ impl Op {
 
     #[inline(always)]
     fn transfer_bytes<G: Group>(&self, net: Net, group: G) -> i64 {
-        let handle = Handle(self.argument);
         let begun = simt::now_ns();
+        // The leader's alone. Negative: there is nothing to restore.
+        let mut own_limit = -1;
         let [earlier] = group.leader_only(|| {
             let failed = self.latched();
             if !failed && self.timeout_ns != 0 {
+                own_limit = self.own_limit(net);
                 self.limit(net, self.timeout_ns);
             }
             [u64::from(failed)]
@@ -291,6 +220,23 @@ impl Op {
         if earlier != 0 {
             return Errno::ECANCELED.negative();
         }
+        let result = self.move_bytes(net, group, begun);
+        // Kernels that use the socket afterwards have the timeout that they had.
+        if self.timeout_ns != 0 {
+            let [_] = group.leader_only(|| {
+                if own_limit >= 0 {
+                    self.limit(net, own_limit as u64);
+                }
+                [0]
+            });
+        }
+        result
+    }
+
+    /// Moves all bytes, or up to the first error.
+    #[inline(always)]
+    fn move_bytes<G: Group>(&self, net: Net, group: G, begun: u64) -> i64 {
+        let handle = Handle(self.argument);
         let (length, mut moved) = (self.length as usize, 0);
         // Counted: each turn moves a byte or more, or is the last.
         loop {
@@ -315,7 +261,7 @@ impl Op {
                 // The peer has ended the stream before all of it was there.
                 return Errno::EPIPE.negative();
             }
-            if self.timeout_ns != 0 {
+            if self.timeout_ns != 0 && !planted(Bug::DeadlineOfFirstPiece) {
                 let [late] = group.leader_only(|| {
                     let spent = simt::now_ns().saturating_sub(begun);
                     let left_ns = self.timeout_ns.saturating_sub(spent);
@@ -331,23 +277,53 @@ impl Op {
         }
     }
 
+    /// The option that ends waits in this direction.
+    #[inline(always)]
+    const fn limit_option(&self) -> u32 {
+        match self.kind == OpKind::Send as u8 {
+            true => SocketOption::SendTimeout as u32,
+            false => SocketOption::ReceiveTimeout as u32,
+        }
+    }
+
     /// Has the next wait on the socket end by then. One thread calls it.
     #[inline(always)]
     fn limit(&self, net: Net, ns: u64) {
-        let option = match self.kind == OpKind::Send as u8 {
-            true => SocketOption::SendTimeout,
-            false => SocketOption::ReceiveTimeout,
-        };
         // SAFETY: numbers alone. A socket that is gone says so to the call that follows.
-        let _ = unsafe { library::set_option(net, Thread, self.argument, option as u32, ns) };
+        let _ = unsafe { library::set_option(net, Thread, self.argument, self.limit_option(), ns) };
+    }
+
+    /// When waits end that are none of an operation's; negative where there is no socket. One thread calls
+    /// it.
+    #[inline(always)]
+    fn own_limit(&self, net: Net) -> i64 {
+        // SAFETY: numbers alone.
+        unsafe { library::get_option(net, Thread, self.argument, self.limit_option()) }
     }
 
     /// Whether an earlier operation of this socket's direction has failed.
     #[inline(always)]
     fn latched(&self) -> bool {
+        if self.latch.is_null() || planted(Bug::LatchIgnored) {
+            return false;
+        }
         // SAFETY: `transfer` promises the word.
         let latch = unsafe { Word::at(self.latch) }.load();
         latch as u32 != 0 && (latch >> 32) as u32 == Handle(self.argument).generation()
+    }
+
+    /// Has later operations of this socket's direction fail. One thread calls it.
+    #[inline(always)]
+    fn note_failure(&self, errno: u64) {
+        // SAFETY: `transfer` promises the word.
+        let latch = unsafe { Word::at(self.latch) };
+        let generation = Handle(self.argument).generation();
+        let newer = ((latch.load() >> 32) as u32).wrapping_sub(generation) as i32 > 0;
+        // A handle of no socket gets EBADF every time. The socket that has the place now, or had it
+        // after this one, keeps its mark.
+        if errno != Errno::EBADF.0 as u64 && !newer {
+            latch.store(u64::from(generation) << 32 | errno);
+        }
     }
 
     fn write_word(&self) {
@@ -367,16 +343,19 @@ impl Op {
     fn report(&self, result: i64) {
         let errno = if result < 0 { -result as u64 } else { 0 };
         if errno != 0 && !self.latch.is_null() {
-            let generation = u64::from(Handle(self.argument).generation());
-            // SAFETY: `transfer` promises the word.
-            unsafe { Word::at(self.latch) }.store(generation << 32 | errno);
+            self.note_failure(errno);
         }
         let mut run = 1;
         if !self.runs.is_null() {
             // SAFETY: the makers promise the word. One kernel at a time runs the operation.
             let runs = unsafe { Word::at(self.runs) };
             run = runs.load().wrapping_add(1);
-            runs.store(run);
+            if !planted(Bug::RunsNotCounted) {
+                runs.store(run);
+            }
+        }
+        if errno != 0 && planted(Bug::FailureNotWritten) {
+            return;
         }
         // SAFETY: the makers promise the word. Release: who sees it sees the bytes.
         unsafe { Word::at(self.status) }.store_release(run << 32 | errno);
@@ -485,31 +464,5 @@ impl PreparedOps {
         // SAFETY: `new` promises as many.
         let op = unsafe { self.ops.add(index).read() };
         op.run(net, group)
-    }
-}
-
-#[cfg(all(test, not(target_arch = "nvptx64")))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counters_wrap() {
-        let reached = Condition::GreaterOrEqual;
-        assert!(reached.holds_32(5, 5) && reached.holds_32(6, 5) && !reached.holds_32(4, 5));
-        assert!(reached.holds_32(2, u32::MAX) && !reached.holds_32(u32::MAX, 2));
-        assert!(reached.holds_64(2, u64::MAX) && !reached.holds_64(u64::MAX, 2));
-    }
-
-    #[test]
-    fn bits() {
-        assert!(Condition::And.holds_32(6, 2) && !Condition::And.holds_32(6, 1));
-        assert!(Condition::Nor.holds_32(6, 1) && !Condition::Nor.holds_32(!1, 1));
-        assert!(Condition::Nor.holds_64(0, 0) && !Condition::Nor.holds_64(u64::MAX, 0));
-        assert!(Condition::Equal.holds_64(7, 7) && !Condition::Equal.holds_64(7, 6));
-        for condition in
-            [Condition::GreaterOrEqual, Condition::Equal, Condition::And, Condition::Nor]
-        {
-            assert_eq!(Condition::from_number(condition as u8), condition);
-        }
     }
 }

@@ -1,8 +1,13 @@
 //! Bugs that can be planted, each at its place in the code, in builds for the simulation harness
-//! (the feature `simulation`): a harness that finds none of them would prove nothing. In every
-//! other build [`planted`] is the constant `false`.
+//! (the feature `simulation`) and for tests on the emulated GPU (`fault-injection`): tests that find
+//! none of them would prove nothing. In every other build, and so in every kernel for a GPU,
+//! [`planted`] is the constant `false`.
 
-/// A bug that the simulation harness must find.
+#[cfg(feature = "fault-injection")]
+use core::sync::atomic::{AtomicU8, Ordering};
+
+/// A bug that tests must find: those of [`Bug::ALL`] the simulation harness, those of [`Bug::OF_QUEUES`]
+/// tests on the emulated GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     /// The proxy publishes received bytes without a release.
@@ -77,10 +82,44 @@ pub enum Bug {
     UsedAgainTooEarly,
     /// Groups are not told that the host has closed their socket.
     CloseByHostNotReported,
+    /// An operation of a direction runs though an earlier one of it has failed.
+    LatchIgnored,
+    /// An operation that fails does not say so.
+    FailureNotWritten,
+    /// An operation says that it is done before its bytes are there.
+    StatusBeforeBytes,
+    /// An operation's deadline ends its first wait alone.
+    DeadlineOfFirstPiece,
+    /// An operation that runs again does not count it.
+    RunsNotCounted,
+    /// A wait for a counter does not hold once the counter has wrapped.
+    ComparedWithoutWrap,
+    /// The emulated GPU's streams run the newest kernel first.
+    NewestKernelFirst,
+    /// Kernels behind one that faulted run.
+    FaultPassedOver,
+    /// More streams have work than there are queues for.
+    QueueLimitIgnored,
+    /// A status word is used again before its operation is done.
+    StatusUsedTooEarly,
 }
 
 impl Bug {
-    /// All of them.
+    /// Those of queues of operations.
+    pub const OF_QUEUES: [Self; 10] = [
+        Self::LatchIgnored,
+        Self::FailureNotWritten,
+        Self::StatusBeforeBytes,
+        Self::DeadlineOfFirstPiece,
+        Self::RunsNotCounted,
+        Self::ComparedWithoutWrap,
+        Self::NewestKernelFirst,
+        Self::FaultPassedOver,
+        Self::QueueLimitIgnored,
+        Self::StatusUsedTooEarly,
+    ];
+
+    /// Those of the protocol between kernels and proxy.
     pub const ALL: [Self; 36] = [
         Self::ReceiveWithoutRelease,
         Self::ReceiveWithoutAcquire,
@@ -121,10 +160,25 @@ impl Bug {
     ];
 }
 
+/// The number of the bug that is planted in this process, from 1.
+#[cfg(feature = "fault-injection")]
+static PLANTED: AtomicU8 = AtomicU8::new(0);
+
+/// Plants a bug in this process, or with none takes it out again.
+#[cfg(feature = "fault-injection")]
+pub fn plant(bug: Option<Bug>) {
+    PLANTED.store(bug.map_or(0, |bug| bug as u8 + 1), Ordering::SeqCst);
+}
+
 /// Whether the bug is planted in this run.
 #[inline(always)]
 #[must_use]
 pub fn planted(bug: Bug) -> bool {
+    #[cfg(feature = "fault-injection")]
+    // Relaxed: what is planted changes while no kernel runs.
+    if PLANTED.load(Ordering::Relaxed) == bug as u8 + 1 {
+        return true;
+    }
     #[cfg(feature = "simulation")]
     return crate::simulation::with(|harness| harness.planted() == Some(bug)).unwrap_or(false);
     #[cfg(not(feature = "simulation"))]

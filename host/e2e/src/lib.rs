@@ -14,6 +14,7 @@
 //!               ├─ child   processes beside the test's own
 //!               ├─ heap    an allocator that counts, for tests of memory
 //!               ├─ process what this process has: descriptors, mappings
+//!               ├─ queued  what tests of stream-ordered operations share
 //!               └─ long    how much a run does: a test, or `cargo xtask test --long`
 //! ```
 //!
@@ -32,6 +33,7 @@ pub mod memory;
 pub mod own;
 pub mod peer;
 pub mod process;
+pub mod queued;
 pub mod relay;
 pub mod script;
 pub mod stream;

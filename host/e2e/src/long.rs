@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `GPUNET_LONG` | set: long runs, set by `cargo xtask test --long` |
 //! | `GPUNET_PROGRESS` | a file that takes a line now and then, which the command shows |
+//! | `GPUNET_QUEUE_SEEDS` | seeds of interleavings of stream-ordered operations |
 //! | `GPUNET_SEED` | run this one case, to see a failure again |
 //! | `GPUNET_FIRST_SEED` | the seed of the first case (1), to look where nobody has looked |
 

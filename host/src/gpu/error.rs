@@ -231,6 +231,14 @@ pub enum GpuError {
         /// What to do about it.
         remedy: &'static str,
     },
+    /// So many kernels wait on the stream that its driver would make the caller wait.
+    #[error("{waiting} kernels wait on the stream, and {possible} can: wait for some of them")]
+    StreamFull {
+        /// Kernels that have not run.
+        waiting: usize,
+        /// How many there may be.
+        possible: usize,
+    },
     /// A kernel on the stream has faulted; what is put behind it does not run.
     #[error("an earlier kernel of the stream faulted ({cause}); make a new stream")]
     StreamFailed {

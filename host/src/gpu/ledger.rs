@@ -4,6 +4,8 @@
 //! system happens here. Memory that is given back while a kernel runs is deferred: the kernel may
 //! still touch it, and on CUDA freeing would wait for the kernel.
 
+use gpunet_device::planted::{Bug, planted};
+
 use super::{GpuError, deferred_free};
 
 /// Kernels that a GPU runs at once: queues of the hardware that a driver feeds at most (measured; one
@@ -26,8 +28,8 @@ pub(super) struct Ledger<M> {
     running: Vec<(Ticket, u128)>,
     /// Of these, on streams, which have their queues already.
     on_streams: Vec<Ticket>,
-    /// Streams with work that is not done: each has a queue.
-    streams: usize,
+    /// Streams with work that is not done: each has a queue, and keeps what a kernel does.
+    streams: Vec<Ticket>,
     /// Queues: kernels and streams that may run at once.
     most: usize,
     deferred: Vec<M>,
@@ -42,47 +44,55 @@ impl<M> Default for Ledger<M> {
 impl<M> Drop for Ledger<M> {
     fn drop(&mut self) {
         // A GPU that goes while kernels run leaves its ledger to the process.
-        for (ticket, _) in &self.running {
-            deferred_free::end(ticket.0);
-        }
+        let running = self.running.iter().map(|(ticket, _)| ticket);
+        running.chain(&self.streams).for_each(|ticket| deferred_free::end(ticket.0));
     }
 }
 
 impl<M> Ledger<M> {
     /// Of a GPU that runs so many kernels at once.
     pub(super) fn new(most: usize) -> Self {
-        Self { running: Vec::new(), on_streams: Vec::new(), streams: 0, most, deferred: Vec::new() }
+        Self {
+            running: Vec::new(),
+            on_streams: Vec::new(),
+            streams: Vec::new(),
+            most,
+            deferred: Vec::new(),
+        }
     }
 
     /// Kernels that run, and streams that have work.
     pub(super) fn running(&self) -> usize {
-        self.running.len() - self.on_streams.len() + self.streams
+        self.running.len() - self.on_streams.len() + self.streams.len()
     }
 
     /// A stream gets work that may wait: it has a queue of the hardware from now on, of which two are
     /// left to others. With all of them held by waits no other stream of the process would move.
-    pub(super) fn begin_stream(&mut self) -> Result<(), GpuError> {
+    pub(super) fn begin_stream(&mut self) -> Result<Ticket, GpuError> {
         let possible = self.most.saturating_sub(QUEUES_FOR_OTHERS);
-        if self.running() >= possible {
+        if self.running() >= possible && !planted(Bug::QueueLimitIgnored) {
             let remedy = match self.most < MAX_KERNELS {
                 true => "start the program with CUDA_DEVICE_MAX_CONNECTIONS=32 in its environment",
                 false => "wait for one of them, or put operations of several on one stream",
             };
-            let (streams, kernels) = (self.streams, self.running() - self.streams);
+            let streams = self.streams.len();
+            let kernels = self.running() - streams;
             return Err(GpuError::TooManyStreams { streams, kernels, possible, remedy });
         }
-        self.hold_stream();
-        Ok(())
+        Ok(self.hold_stream())
     }
 
-    /// A stream has work, whatever else there is.
-    pub(super) fn hold_stream(&mut self) {
-        self.streams += 1;
+    /// A stream has work, whatever else there is. From now on it may reach any arena.
+    pub(super) fn hold_stream(&mut self) -> Ticket {
+        let ticket = Ticket(deferred_free::begin());
+        self.streams.push(ticket);
+        ticket
     }
 
-    /// All work of a stream is done.
-    pub(super) fn end_stream(&mut self) {
-        self.streams -= 1;
+    /// All work of a stream is done. A second call for one ticket does nothing.
+    pub(super) fn end_stream(&mut self, ticket: Ticket) {
+        self.streams.retain(|other| *other != ticket);
+        deferred_free::end(ticket.0);
     }
 
     /// Whether a grid would be resident as a whole on an empty GPU.
@@ -178,7 +188,7 @@ impl<M> Ledger<M> {
     /// frees it after leaving the lock.
     #[must_use]
     pub(super) fn drain(&mut self) -> Vec<M> {
-        if self.running.is_empty() && self.streams == 0 {
+        if self.running.is_empty() && self.streams.is_empty() {
             std::mem::take(&mut self.deferred)
         } else {
             Vec::new()
@@ -246,9 +256,7 @@ mod tests {
         for (most, remedy) in [(8, "CUDA_DEVICE_MAX_CONNECTIONS=32"), (32, "on one stream")] {
             let mut ledger = Ledger::<&str>::new(most);
             let kernel = ledger.admit("small", 1, 10_000).unwrap();
-            for _ in 1..most - 2 {
-                ledger.begin_stream().unwrap();
-            }
+            let tickets: Vec<_> = (1..most - 2).map(|_| ledger.begin_stream().unwrap()).collect();
             let refused = ledger.begin_stream().unwrap_err();
             let (streams, possible) = (most - 3, most - 2);
             assert!(
@@ -266,9 +274,30 @@ mod tests {
             ledger.retire(kernel);
             ledger.defer("during");
             assert!(ledger.drain().is_empty());
-            ledger.end_stream();
+            ledger.end_stream(tickets[0]);
+            ledger.end_stream(tickets[0]);
             ledger.begin_stream().unwrap_err();
+            tickets.into_iter().for_each(|ticket| ledger.end_stream(ticket));
+            assert_eq!(ledger.drain(), [] as [&str; 0], "two kernels run");
         }
+    }
+
+    /// A kernel that waits on a stream may reach arenas when its turn comes.
+    #[test]
+    fn arenas_wait_for_streams() {
+        let mut ledger = Ledger::<()>::default();
+        let first = ledger.begin_stream().unwrap();
+        let then = deferred_free::Moment::now();
+        let second = ledger.begin_stream().unwrap();
+        assert!(!then.is_over());
+        ledger.end_stream(second);
+        assert!(!then.is_over());
+        drop(ledger);
+        // Other tests of this process run kernels, which end.
+        while !then.is_over() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let _ = first;
     }
 
     #[test]

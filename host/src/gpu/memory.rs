@@ -180,6 +180,11 @@ impl HostMemory {
         self.bytes == 0
     }
 
+    /// Whether it was made by that backend.
+    pub(super) fn is_owned_by<O: Owner>(&self, owner: &Arc<O>) -> bool {
+        ptr::addr_eq(Arc::as_ptr(&self.owner), Arc::as_ptr(owner))
+    }
+
     /// The memory file behind the pages, which another process can map.
     #[must_use]
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {

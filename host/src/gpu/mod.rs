@@ -80,6 +80,8 @@ trait Backend: Send + Sync {
     fn device_memory(&self, bytes: usize) -> Result<DeviceMemory, GpuError>;
     /// Whether kernels on this GPU reach that memory, and keep it.
     fn owns(&self, memory: &DeviceMemory) -> bool;
+    /// The same of host memory.
+    fn owns_host(&self, memory: &HostMemory) -> bool;
     fn launch(&self, launch: LaunchSpec<'_>) -> Result<Running, GpuError>;
     /// A new stream, or one that the program has.
     fn stream(&self, raw: Option<usize>) -> Result<Arc<dyn StreamBackend>, GpuError>;
@@ -184,7 +186,8 @@ impl Gpu {
 
     /// Whether kernels on this GPU reach memory that an argument or an operation names.
     pub(crate) fn reaches(&self, memory: &gpunet_device::kernel::Memory) -> bool {
-        memory.downcast_ref().is_none_or(|memory| self.inner.owns(memory))
+        let device = memory.downcast_ref().is_none_or(|memory| self.inner.owns(memory));
+        device && memory.downcast_ref().is_none_or(|memory| self.inner.owns_host(memory))
     }
 
     /// Why no kernel runs here any more, if a fault ended the GPU's context.

@@ -22,6 +22,18 @@ const EAGER_LOOKS: u32 = 1000;
 /// Between two looks later.
 const LOOK: Duration = Duration::from_micros(50);
 
+/// Kernels that may wait on a stream. A driver takes about a thousand, and then has its caller wait, with
+/// locks that others want.
+pub(super) const MAX_WAITING: usize = 768;
+
+/// Whether so many more kernels may wait on a stream where some do.
+pub(super) fn check_waiting(waiting: usize, more: usize) -> Result<(), GpuError> {
+    match waiting + more <= MAX_WAITING {
+        true => Ok(()),
+        false => Err(GpuError::StreamFull { waiting, possible: MAX_WAITING }),
+    }
+}
+
 /// A kernel to be put on a stream, and the memory that it needs.
 #[derive(Clone)]
 pub(crate) struct StreamKernel {
@@ -81,7 +93,8 @@ impl Gpu {
     ///
     /// # Safety
     /// It is a stream of this device's primary context, and is not destroyed before what uses it is
-    /// dropped.
+    /// dropped. A graph that the program captures there with operations in it is not launched once their
+    /// queue is dropped.
     ///
     /// # Errors
     /// A stream of another context; the emulated GPU, which has none of these.

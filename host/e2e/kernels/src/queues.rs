@@ -15,6 +15,16 @@ kernels! {
         }
     }
 
+    /// Faults as soon as the first word is not 0, whatever the net says meanwhile.
+    pub fn fault_when_told(net: Net, words: Shared<u64>) {
+        let _ = net;
+        // Counted: by the host, which sets the word in the end.
+        while words.get(0).unwrap_or(1) == 0 {
+            simt::pause();
+        }
+        panic!("it was told to");
+    }
+
     /// Runs every operation that was prepared, and one that was not, so often; the block notes what each
     /// came to.
     pub fn run_prepared(net: Net, operations: PreparedOps, results: Shared<i64>, rounds: u32) {

@@ -21,6 +21,7 @@ mod local;
 mod nets;
 mod pollers;
 mod polls;
+mod queue_endings;
 mod queues;
 mod rdma;
 mod refusals;

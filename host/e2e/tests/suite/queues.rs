@@ -5,46 +5,20 @@ use std::io::Read as _;
 use std::time::{Duration, Instant};
 
 use gpunet_device::Handle;
+use gpunet_e2e::queued::{connected, queue, silent_peer};
 use gpunet_e2e::{
-    DEADLINE, Errno, Job, Script, SocketOption, eventually, flags, gpu, is_cuda, net, net_builder,
-    net_builder_on, patient, peer, raise_file_limit, seeded_net, skip,
+    DEADLINE, Errno, eventually, gpu, is_cuda, long, net, net_builder, net_builder_on, patient,
+    peer, raise_file_limit, seeded_net, skip,
 };
 use gpunet_e2e_kernels::queues::{run_prepared, step};
 use gpunet_host::gpu::EmulatedOptions;
-use gpunet_host::{
-    Batch, Condition, Gpu, GpuChoice, GpuError, Net, NetError, OpError, Shape, StreamQueue,
-};
+use gpunet_host::{Batch, Condition, Gpu, GpuChoice, GpuError, NetError, OpError, Shape};
 
 const MS: Duration = Duration::from_millis(1);
-
-/// A connection that a kernel has made, by the transport of this run, and that outlives it.
-fn connected(net: &Net, to: gpunet_device::SocketAddr) -> Handle {
-    let (flags, mut script) = (flags(), Script::new());
-    script.stream(0, to).set(0, SocketOption::Detached, 1).give_handle(0, 0);
-    let started = Job::blocks(32).script(&script).flags(&flags).start(net);
-    let handle = Handle(started.until(&flags, 0));
-    started.finish();
-    handle
-}
-
-fn queue(net: &Net) -> StreamQueue {
-    let stream = net.gpu().stream().expect("a stream");
-    net.queue(&stream).expect("a queue").timeout(DEADLINE)
-}
 
 /// What `step` makes of a number.
 fn stepped(number: u32) -> u32 {
     number.wrapping_mul(3).wrapping_add(1)
-}
-
-/// A peer that reads so much and then resets the connection, or with none never says anything.
-fn silent_peer() -> peer::Peer<()> {
-    peer::Peer::serve(|stream| {
-        std::thread::spawn(move || {
-            std::thread::sleep(patient(60_000 * MS));
-            drop(stream);
-        });
-    })
 }
 
 #[test]
@@ -184,7 +158,7 @@ fn a_deadline_ends_an_operation_and_later_ones_of_the_socket() {
     ];
     assert_eq!(done.statuses(), wanted);
     // On another queue as well, at once.
-    let (other, begin) = (self::queue(&net), Instant::now());
+    let (other, begin) = (gpunet_e2e::queued::queue(&net), Instant::now());
     let failed = other.receive(mute, &bytes, ..1).expect("it is queued").wait(DEADLINE);
     assert!(matches!(failed, Err(OpError::Failed { errno: Errno::ECANCELED, .. })), "{failed:?}");
     assert!(begin.elapsed() < DEADLINE / 2);
@@ -280,7 +254,8 @@ fn a_kernel_runs_operations_that_were_prepared() {
 #[test]
 fn order_and_data_whatever_the_interleaving() {
     // Each seed is a GPU of its own, in the order that it draws.
-    for seed in 0..if is_cuda() { 2 } else { 30 } {
+    let seeds = long::count("GPUNET_QUEUE_SEEDS", if is_cuda() { 2 } else { 30 }, 1000);
+    for seed in 0..seeds {
         let net = seeded_net(seed);
         let gpu = net.gpu().clone();
         let (queue, socket) = (queue(&net), connected(&net, peer::echo_server()));
@@ -466,6 +441,12 @@ fn another_gpu_s_streams_and_buffers_are_refused() {
     let (queue, bytes) = (queue(&net), other.buffer::<u8>(4).expect("memory"));
     let refused = queue.send(Handle::NONE, &bytes, ..).expect_err("it is elsewhere");
     assert!(matches!(refused, NetError::Gpu(GpuError::OtherGpu)), "{refused}");
+    // Words in host memory as well: the other GPU would not keep them for this one's kernels.
+    let (words, mut batch) = (other.flags::<u64>(1).expect("memory"), Batch::new());
+    batch.write(&words, 0, 1).expect("it is there");
+    let refused = queue.post(&batch).expect_err("it is elsewhere");
+    assert!(matches!(refused, NetError::Gpu(GpuError::OtherGpu)), "{refused}");
+    assert_eq!(words.load(0), 0);
 }
 
 #[test]

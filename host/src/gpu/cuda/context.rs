@@ -66,7 +66,7 @@ pub(super) struct State {
     pub(super) ledger: Ledger<Given>,
     pub(super) flights: Vec<Arc<Flight>>,
     /// What is behind the work of streams that is not done.
-    pub(super) streams: Vec<Arc<Mark>>,
+    pub(super) streams: Vec<(Arc<Mark>, Ticket)>,
     /// Lanes for launches, one for each of the hardware's queues, all made when the context is
     /// opened: the driver hands the queues out in turn, and making a stream beside running kernels
     /// waits for them whenever the driver's own pool has to grow (seen at the 35th).
@@ -244,7 +244,7 @@ impl Context {
     /// will run there.
     fn reap_streams(&self, current: Result<(), Failed>, state: &mut State) {
         let State { streams, ledger, .. } = state;
-        streams.retain(|mark| {
+        streams.retain(|(mark, ticket)| {
             let passed = current.and_then(|()| mark.has_passed());
             if matches!(passed, Ok(false)) {
                 return true;
@@ -252,7 +252,7 @@ impl Context {
             if let Err(failed) = passed {
                 let _ = self.failed(failed);
             }
-            ledger.end_stream();
+            ledger.end_stream(*ticket);
             false
         });
     }

@@ -159,6 +159,10 @@ impl Backend for Cuda {
         memory.is_owned_by(&self.context)
     }
 
+    fn owns_host(&self, memory: &HostMemory) -> bool {
+        memory.is_owned_by(&self.context)
+    }
+
     fn remote_writes(&self) -> RemoteWrites {
         self.context.facts.remote_writes
     }

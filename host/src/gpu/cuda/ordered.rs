@@ -4,9 +4,10 @@
 //! passed, the stream counts as a kernel that runs (`Context::reap`). While the program captures a stream,
 //! kernels become part of its graph and nothing is recorded: the program launches that graph itself.
 
+use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use cudarc::driver::sys::{
     CUDA_KERNEL_NODE_PARAMS, CUevent, CUgraph, CUgraphExec, CUgraphNode, CUresult, CUstream,
@@ -14,7 +15,7 @@ use cudarc::driver::sys::{
 };
 
 use super::super::launch::Shape;
-use super::super::stream::{GraphBackend, StreamBackend, StreamKernel, Submitted};
+use super::super::stream::{GraphBackend, StreamBackend, StreamKernel, Submitted, check_waiting};
 use super::super::{GpuError, KernelError};
 use super::context::{Context, State, lock};
 use super::driver::{Failed, call};
@@ -24,6 +25,9 @@ use super::module::Kernel;
 const NON_BLOCKING: u32 = 1;
 /// CU_EVENT_DISABLE_TIMING.
 const NO_TIMING: u32 = 2;
+
+/// Kernels behind which a stream gets a mark of their own.
+const KERNELS_A_MARK: usize = 64;
 
 /// The event behind what was put on a stream.
 #[derive(Debug)]
@@ -73,6 +77,40 @@ struct Inner {
     stream: CUstream,
     owned: bool,
     mark: Arc<Mark>,
+    waiting: Mutex<Waiting>,
+}
+
+/// How many kernels may not have run, as far as marks tell that stand behind some of them.
+#[derive(Default)]
+struct Waiting {
+    /// Before each of these, behind the one before.
+    marked: VecDeque<(Mark, usize)>,
+    /// Behind the last.
+    last: usize,
+}
+
+impl Waiting {
+    fn count(&mut self, all: &Mark) -> Result<usize, Failed> {
+        if all.has_passed()? {
+            *self = Self::default();
+        }
+        while let Some((mark, _)) = self.marked.front()
+            && mark.has_passed()?
+        {
+            self.marked.pop_front();
+        }
+        Ok(self.last + self.marked.iter().map(|(_, kernels)| kernels).sum::<usize>())
+    }
+
+    fn add(&mut self, kernels: usize, stream: CUstream) -> Result<(), Failed> {
+        self.last += kernels;
+        if self.last >= KERNELS_A_MARK {
+            let mark = Mark::new()?;
+            mark.record(stream)?;
+            self.marked.push_back((mark, std::mem::take(&mut self.last)));
+        }
+        Ok(())
+    }
 }
 
 // SAFETY: the driver's handles may be used from any thread once the context is current there.
@@ -107,7 +145,8 @@ impl OrderedStream {
             }
         }
         let owned = raw.is_none();
-        Ok(Self(Arc::new(Inner { context: Arc::clone(context), stream, owned, mark })))
+        let (context, waiting) = (Arc::clone(context), Mutex::default());
+        Ok(Self(Arc::new(Inner { context, stream, owned, mark, waiting })))
     }
 }
 
@@ -129,23 +168,30 @@ impl Inner {
         Ok(status == CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE)
     }
 
-    /// Has the driver put something on the stream, and knows of it until it is done.
-    fn put(&self, put: impl FnOnce(&State) -> Result<(), GpuError>) -> Result<Submitted, GpuError> {
+    /// Has the driver put so many kernels on the stream, and knows of them until they are done.
+    fn put(
+        &self,
+        kernels: usize,
+        put: impl FnOnce(&State) -> Result<(), GpuError>,
+    ) -> Result<Submitted, GpuError> {
         let context = &self.context;
         context.bind()?;
+        let failed = |failed| context.failed(failed);
         let mut state = lock(&context.state);
         context.reap(&mut state);
         if self.is_captured().map_err(|failed| context.failed(failed))? {
             return put(&state).map(|()| Submitted::Captured);
         }
-        if !state.streams.iter().any(|mark| Arc::ptr_eq(mark, &self.mark)) {
-            state.ledger.begin_stream()?;
-            state.streams.push(Arc::clone(&self.mark));
+        let mut waiting = lock(&self.waiting);
+        check_waiting(waiting.count(&self.mark).map_err(failed)?, kernels)?;
+        if !state.streams.iter().any(|(mark, _)| Arc::ptr_eq(mark, &self.mark)) {
+            let ticket = state.ledger.begin_stream()?;
+            state.streams.push((Arc::clone(&self.mark), ticket));
         }
         let outcome = put(&state);
         // Also behind a part of it.
-        let marked = self.mark.record(self.stream).map_err(|failed| context.failed(failed));
-        outcome.and(marked).map(|()| Submitted::Queued)
+        let marked = self.mark.record(self.stream).and_then(|()| waiting.add(kernels, self.stream));
+        outcome.and(marked.map_err(failed)).map(|()| Submitted::Queued)
     }
 
     /// Marks what the program itself has put there.
@@ -158,9 +204,9 @@ impl Inner {
             return Ok(());
         }
         self.mark.record(self.stream).map_err(failed)?;
-        if !state.streams.iter().any(|mark| Arc::ptr_eq(mark, &self.mark)) {
-            state.ledger.hold_stream();
-            state.streams.push(Arc::clone(&self.mark));
+        if !state.streams.iter().any(|(mark, _)| Arc::ptr_eq(mark, &self.mark)) {
+            let ticket = state.ledger.hold_stream();
+            state.streams.push((Arc::clone(&self.mark), ticket));
         }
         Ok(())
     }
@@ -203,7 +249,9 @@ impl StreamBackend for OrderedStream {
         if kernels.is_empty() {
             return Ok(Submitted::Queued);
         }
-        self.0.put(|state| kernels.iter().try_for_each(|kernel| self.0.launch(state, kernel)))
+        self.0.put(kernels.len(), |state| {
+            kernels.iter().try_for_each(|kernel| self.0.launch(state, kernel))
+        })
     }
 
     fn is_done(&self) -> Result<bool, KernelError> {
@@ -308,7 +356,7 @@ impl GraphBackend for Graph {
             unsafe { call!(cuGraphLaunch(self.executable, self.stream.stream)) }
                 .map_err(|failed| context.failed(failed))
         };
-        self.stream.put(launch)
+        self.stream.put(1, launch)
     }
 }
 

@@ -182,6 +182,10 @@ impl Backend for Emulated {
         memory.is_owned_by(&self.keeper)
     }
 
+    fn owns_host(&self, memory: &HostMemory) -> bool {
+        memory.is_owned_by(&self.keeper)
+    }
+
     fn remote_writes(&self) -> RemoteWrites {
         RemoteWrites::Ordered
     }

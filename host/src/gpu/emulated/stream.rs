@@ -7,9 +7,12 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use gpunet_device::planted::{Bug, planted};
+
 use super::super::launch::Handle;
-use super::super::stream::{GraphBackend, StreamBackend, StreamKernel, Submitted};
-use super::super::{GpuError, KernelError};
+use super::super::ledger::Ticket;
+use super::super::stream::{GraphBackend, StreamBackend, StreamKernel, Submitted, check_waiting};
+use super::super::{GpuError, KernelError, deferred_free};
 use super::{Keeper, launch_on, lock};
 
 /// Between two attempts to launch a kernel that does not fit beside those that run.
@@ -21,6 +24,8 @@ struct Work {
     /// The thread has one.
     running: bool,
     failure: Option<KernelError>,
+    /// Of the ledger, while there is work.
+    ticket: Option<Ticket>,
     /// Nobody puts anything there any more.
     left: bool,
 }
@@ -77,7 +82,11 @@ impl Drop for Inner {
 fn serve(queue: &Queue, keeper: &Weak<Keeper>) {
     let mut work = queue.work();
     loop {
-        let Some(kernel) = work.kernels.pop_front() else {
+        let next = match planted(Bug::NewestKernelFirst) {
+            true => work.kernels.pop_back(),
+            false => work.kernels.pop_front(),
+        };
+        let Some(kernel) = next else {
             if work.left {
                 return;
             }
@@ -89,24 +98,38 @@ fn serve(queue: &Queue, keeper: &Weak<Keeper>) {
         // A GPU that is gone runs nothing.
         let outcome = keeper.upgrade().map_or(Ok(()), |keeper| run(&keeper, &kernel));
         drop(kernel);
+        let mut left = VecDeque::new();
         work = queue.work();
         work.running = false;
         if let Err(error) = outcome {
             work.failure.get_or_insert(error);
-            work.kernels.clear();
+            if !planted(Bug::FaultPassedOver) {
+                left = std::mem::take(&mut work.kernels);
+            }
         }
-        if work.is_done()
-            && let Some(keeper) = keeper.upgrade()
-        {
-            let free = {
-                let mut ledger = lock(&keeper.machine.ledger);
-                ledger.end_stream();
-                ledger.drain()
-            };
-            drop(free);
+        if work.is_done() {
+            end(&mut work, keeper);
         }
         queue.changed.notify_all();
+        if !left.is_empty() {
+            // What they keep may be the last to hold the stream, which takes the lock when it goes.
+            drop(work);
+            drop(left);
+            work = queue.work();
+        }
     }
+}
+
+/// The stream has no more work: what waited for that is freed.
+fn end(work: &mut Work, keeper: &Weak<Keeper>) {
+    let (Some(ticket), Some(keeper)) = (work.ticket.take(), keeper.upgrade()) else { return };
+    let free = {
+        let mut ledger = lock(&keeper.machine.ledger);
+        ledger.end_stream(ticket);
+        ledger.drain()
+    };
+    drop(free);
+    deferred_free::release();
 }
 
 /// Launches a kernel as soon as there is room for it, and waits for its end.
@@ -136,8 +159,9 @@ impl Inner {
         if kernels.is_empty() {
             return Ok(Submitted::Queued);
         }
+        check_waiting(work.kernels.len(), kernels.len())?;
         if work.is_done() {
-            lock(&self.keeper.machine.ledger).begin_stream()?;
+            work.ticket = Some(lock(&self.keeper.machine.ledger).begin_stream()?);
         }
         work.kernels.extend(kernels.iter().cloned());
         self.queue.changed.notify_all();

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use gpunet_device::Errno;
 use gpunet_device::abi::word::Word;
 use gpunet_device::kernel::Memory;
+use gpunet_device::planted::{Bug, planted};
 
 use crate::gpu::{Gpu, GpuError, HostMemory, KernelError};
 use crate::net::NetError;
@@ -75,7 +76,7 @@ impl Statuses {
         let Slots { free, abandoned } = &mut *slots;
         if free.len() < count {
             abandoned.retain(|slot| {
-                let done = self.load(*slot) != 0;
+                let done = self.load(*slot) != 0 || planted(Bug::StatusUsedTooEarly);
                 if done {
                     free.push(*slot);
                 }
@@ -92,7 +93,7 @@ impl Statuses {
         let taken = free.split_off(left);
         drop(slots);
         taken.iter().for_each(|slot| self.word(*slot).store(0));
-        Ok(StatusSlots { statuses: Arc::clone(self), slots: taken, posted: false })
+        Ok(StatusSlots { statuses: Arc::clone(self), slots: taken, fate: Fate::Unposted })
     }
 
     #[allow(unsafe_code, reason = "words of memory that kernels write")]
@@ -110,8 +111,18 @@ impl Statuses {
 pub(super) struct StatusSlots {
     statuses: Arc<Statuses>,
     slots: Vec<u32>,
-    /// Kernels may still write them.
-    pub(super) posted: bool,
+    pub(super) fate: Fate,
+}
+
+/// Which kernels may write some status words.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// None.
+    Unposted,
+    /// One, once.
+    Posted,
+    /// A graph of the program's, as often as it launches it: nobody else ever gets the words.
+    Captured,
 }
 
 impl StatusSlots {
@@ -180,9 +191,10 @@ impl StatusSlots {
 impl Drop for StatusSlots {
     fn drop(&mut self) {
         let mut slots = self.statuses.slots();
-        match self.posted {
-            true => slots.abandoned.append(&mut self.slots),
-            false => slots.free.append(&mut self.slots),
+        match self.fate {
+            Fate::Unposted => slots.free.append(&mut self.slots),
+            Fate::Posted => slots.abandoned.append(&mut self.slots),
+            Fate::Captured => {}
         }
     }
 }
@@ -241,5 +253,32 @@ impl Completions {
 impl std::fmt::Debug for Completions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Completions").field("statuses", &self.statuses()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::{EmulatedOptions, GpuChoice};
+
+    /// A graph of the program's writes its words again and again.
+    #[test]
+    fn words_of_captured_operations_are_nobody_else_s() {
+        let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
+        let statuses = Statuses::new(&gpu, 3).expect("memory");
+        let mut captured = statuses.take(1).expect("there are three");
+        captured.fate = Fate::Captured;
+        let word = captured.slots[0];
+        statuses.word(word).store_release(1 << 32);
+        drop(captured);
+        let mut posted = statuses.take(2).expect("there are two");
+        assert!(!posted.slots.contains(&word));
+        assert!(statuses.take(1).is_err(), "the third may be written at any time");
+        posted.fate = Fate::Posted;
+        let done = posted.slots[0];
+        statuses.word(done).store_release(1 << 32);
+        drop(posted);
+        assert!(statuses.take(2).is_err(), "one is not done");
+        assert_eq!(statuses.take(1).expect("one is").slots, [done]);
     }
 }

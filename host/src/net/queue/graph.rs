@@ -1,7 +1,6 @@
 //! What runs more than once: graphs of kernels and operations, and operations that kernels run themselves.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gpunet_device::kernel::{KernelArgs, LaunchArg, LaunchArgs, Launching, Memory};
@@ -65,7 +64,7 @@ impl StreamQueue {
         build(&mut builder)?;
         let graph = self.stream.graph(&builder.kernels)?;
         let parts = builder.parts;
-        Ok(Graph { queue: self, graph, parts, launches: AtomicU32::new(0) })
+        Ok(Graph { queue: self, graph, parts, launches: Mutex::default() })
     }
 
     /// Operations for a kernel of the program's to run, whenever it wants: the kernel takes them as
@@ -104,7 +103,7 @@ pub struct Graph<'a> {
     queue: &'a StreamQueue,
     graph: StreamGraph,
     parts: Vec<StatusSlots>,
-    launches: AtomicU32,
+    launches: Mutex<u32>,
 }
 
 impl Graph<'_> {
@@ -113,11 +112,15 @@ impl Graph<'_> {
     /// # Errors
     /// As [`StreamQueue::post`].
     pub fn launch(&self) -> Result<u32, NetError> {
+        // Numbered in the order of the stream, whichever threads launch it.
+        let mut launches = self.launches.lock().unwrap_or_else(PoisonError::into_inner);
         self.queue.launch.put_on_stream(&self.queue.control, || self.graph.launch())?;
-        Ok(self.launches.fetch_add(1, Ordering::AcqRel).wrapping_add(1))
+        *launches = launches.wrapping_add(1);
+        Ok(*launches)
     }
 
-    /// Waits until all operations of a launch are done, at most so long.
+    /// Waits until all operations of a launch are done, at most so long. Launches are counted in 32 bits,
+    /// cyclic: it is one of the last two billion.
     ///
     /// # Errors
     /// The first operation that failed in the last launch that ran it, or is not done; a kernel that

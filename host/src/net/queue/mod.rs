@@ -34,7 +34,7 @@ use super::launch::{self, LaunchState, OpenQueue};
 use super::{Net, NetError, Shape};
 use crate::gpu::{self, DeviceMemory, GpuError, GpuStream, StreamKernel, Submitted};
 use crate::proxy::thread::Control;
-use completion::{StatusSlots, Statuses};
+use completion::{Fate, StatusSlots, Statuses};
 
 /// How long an operation may take where the program does not say.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -45,8 +45,19 @@ const STATUSES: usize = 4096;
 /// A queue of operations and kernels on a stream.
 ///
 /// Dropping it leaves what is on the stream to run; the net counts it as a launch until that is done. While
-/// its stream has no work it keeps no thread of the proxy awake. A socket that it uses stays the program's:
-/// it outlives the queue.
+/// its stream has no work it keeps no thread of the proxy awake. A socket that it uses stays the program's: it outlives the queue, and keeps its own timeouts.
+///
+/// All threads may post on one queue; a batch stays together there. Operations of different queues, and
+/// kernels, may use one socket at the same time, each direction of it in pieces of up to a ring's size: no
+/// byte is lost or sent twice, but pieces of one operation may come between those of another. A program
+/// that wants messages whole has one queue for each direction of a socket, or has one queue wait for a word
+/// that the other writes.
+///
+/// A queue that was told to stop stays so: by [`abort`](Self::abort), or by a net whose proxy thread hung
+/// (ENETDOWN), even if that goes on. Every wait of its operations ends at once, and a new queue is well.
+/// After a kernel's fault nothing more runs on the stream: posts are refused
+/// ([`GpuError::StreamFailed`], or [`GpuError::ContextLost`] on CUDA), and
+/// [`Completions::wait`] gives [`OpError::Kernel`].
 pub struct StreamQueue {
     stream: GpuStream,
     launch: Arc<LaunchState>,
@@ -63,11 +74,16 @@ impl Net {
     /// Opens a queue of operations on a stream.
     ///
     /// # Errors
-    /// A stream of another GPU, what the GPU refuses, or a net that is of no more use.
+    /// A stream of another GPU, one whose kernel has faulted ([`GpuError::StreamFailed`]), what the GPU
+    /// refuses, or a net that is of no more use.
     pub fn queue(&self, stream: &GpuStream) -> Result<StreamQueue, NetError> {
         self.check_alive()?;
         if !stream.gpu().is_same(&self.gpu) {
             return Err(GpuError::OtherGpu.into());
+        }
+        // The queue's launch would end with that fault, and the net with it.
+        if let Err(error) = stream.is_done() {
+            return Err(GpuError::StreamFailed { cause: error.to_string() }.into());
         }
         let statuses = Statuses::new(&self.gpu, STATUSES)?;
         let latches = self.latches()?;
@@ -133,7 +149,7 @@ impl StreamQueue {
         arguments: impl LaunchArgs<A>,
     ) -> Result<(), NetError> {
         let kernel = self.kernel(kernel, shape, arguments)?;
-        self.submit(&[kernel])
+        self.submit(&[kernel]).map(drop)
     }
 
     /// Puts the operations of a batch on the stream: all of them, or none.
@@ -146,12 +162,23 @@ impl StreamQueue {
         let mut slots = self.statuses.take(batch.len())?;
         let kernels = self.kernels_of(batch, &slots, None)?;
         let submitted = self.submit(&kernels);
-        // A driver that failed may have put some of them on the stream.
-        slots.posted = !matches!(
-            &submitted,
-            Err(NetError::Gone | NetError::Gpu(GpuError::TooManyStreams { .. }))
-        );
-        submitted.map(|()| Completions { slots, launch: Arc::clone(&self.launch) })
+        slots.fate = match &submitted {
+            Ok(Submitted::Queued) => Fate::Posted,
+            Ok(Submitted::Captured) => Fate::Captured,
+            // Refused as a whole, or nothing runs there any more.
+            Err(
+                NetError::Gone
+                | NetError::Gpu(
+                    GpuError::TooManyStreams { .. }
+                    | GpuError::StreamFull { .. }
+                    | GpuError::StreamFailed { .. }
+                    | GpuError::ContextLost { .. },
+                ),
+            ) => Fate::Unposted,
+            // A driver that failed may have put some of them on the stream.
+            Err(_) => Fate::Posted,
+        };
+        submitted.map(|_| Completions { slots, launch: Arc::clone(&self.launch) })
     }
 
     /// Sends elements of a buffer: a batch of one.
@@ -241,20 +268,24 @@ impl StreamQueue {
 
     /// Where a direction of a socket is marked as failed.
     fn latch(&self, socket: Handle, kind: OpKind) -> *mut u64 {
+        let layout = self.launch.shared.memory.layout();
+        if socket.shard() >= layout.shards || socket.slot() >= layout.socket_slots {
+            // Of no socket: it gets EBADF, and no socket is marked for that.
+            return std::ptr::null_mut();
+        }
         let direction = usize::from(kind == OpKind::Send);
         let index = self.launch.shared.index(socket) * 2 + direction;
-        let words = self.latches.len() / size_of::<u64>();
-        // A handle that is none gets EBADF, wherever that is noted.
-        self.latches.device_ptr().cast::<u64>().wrapping_add(index % words)
+        self.latches.device_ptr().cast::<u64>().wrapping_add(index)
     }
 
-    fn submit(&self, kernels: &[StreamKernel]) -> Result<(), NetError> {
+    fn submit(&self, kernels: &[StreamKernel]) -> Result<Submitted, NetError> {
         let put = || self.stream.submit(kernels);
-        if self.launch.put_on_stream(&self.control, put)? == Submitted::Captured {
+        let submitted = self.launch.put_on_stream(&self.control, put)?;
+        if submitted == Submitted::Captured {
             let mut captured = self.captured.lock().unwrap_or_else(PoisonError::into_inner);
             captured.extend(kernels.iter().flat_map(|kernel| kernel.kept.iter().cloned()));
         }
-        Ok(())
+        Ok(submitted)
     }
 }
 
