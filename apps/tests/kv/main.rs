@@ -9,6 +9,7 @@
 //!     ├─ malformed    requests that are none, and halves of requests
 //!     ├─ load         floods, slow readers, large values, resets, clients that are killed
 //!     └─ limits       connections, idle time, memory, expiry
+//!   turns             clients that ask one thing at a time, of one block
 //!   program           the command line, the orderly end
 //!   soak              for minutes: clients that know each answer, beside others that do their worst
 //!     ├─ model        a client that knows what each answer has to be
@@ -31,3 +32,4 @@ mod redis;
 mod resp;
 mod server;
 mod soak;
+mod turns;

@@ -147,6 +147,12 @@ functions! {
     watch(poller: u64, socket: u64, events: u64, token: u64) in poller;
     /// Waits for events of a poller and takes up to `capacity` of them.
     wait(poller: u64, events: *mut crate::Event, capacity: usize, timeout_ns: u64) in poller;
+    /// Receives at most `length` bytes from a socket that a poller watches under `token`, while the poller
+    /// has no event of another; EAGAIN, or EALREADY where its only event is this socket's and tells of
+    /// nothing that was not received.
+    receive_beside(
+        handle: u64, to: *mut u8, length: usize, poller: u64, token: u64
+    ) fast_in poller;
     /// The host's time.
     time() in system;
     /// Prints a line on the host, of which the leader's counts.
