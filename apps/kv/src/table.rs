@@ -70,6 +70,17 @@ impl Opened {
     }
 }
 
+/// What stands in front of an entry's value.
+#[derive(Clone, Copy)]
+struct Seen {
+    next: u64,
+    hash: u64,
+    expiry: u64,
+    lengths: u64,
+    /// The first 16 bytes behind that: of the key, if it has so many.
+    key: [u64; 2],
+}
+
 /// 64 bits of a key. Products of 128 bits, folded, with words that clients do not know: else they
 /// could send keys that all fall into one bucket.
 #[inline(always)]
@@ -153,9 +164,14 @@ impl Table {
             length: 0,
             stale: Block::NONE,
         };
-        let acquired = group.is_leader() && self.acquire(bucket, writing);
-        if acquired {
-            self.find(&mut opened, key);
+        let mut acquired = false;
+        if group.is_leader() {
+            // On its way beside the lock, and read again behind that.
+            let guess = self.heads.get(bucket).unwrap_or(0);
+            acquired = self.acquire(bucket, writing);
+            if acquired {
+                self.find(&mut opened, key, guess);
+            }
         }
         let found = opened.entry.0 | (opened.length as u64) << LENGTH_SHIFT;
         let [found, expiry] =
@@ -169,6 +185,7 @@ impl Table {
     }
 
     /// Takes the lock; the guard's part is done by [`Self::close`].
+    #[inline(always)]
     fn acquire(&self, bucket: usize, writing: bool) -> bool {
         let Some(lock) = self.lock(bucket) else { return false };
         match writing {
@@ -177,44 +194,81 @@ impl Table {
         }
     }
 
-    /// Looks a key up in its bucket's chain. For the leader.
-    fn find(&self, opened: &mut Opened, key: SharedBuf) {
-        let mut entry = Block(self.heads.get(opened.bucket).unwrap_or(0));
+    /// Looks a key up in its bucket's chain. `guess`: the chain's first entry, most likely. For the leader.
+    #[inline(always)]
+    fn find(&self, opened: &mut Opened, key: SharedBuf, guess: u64) {
+        // Both on their way before the first is looked at: what stands there is the chain's only if it
+        // begins there.
+        let head = self.heads.get(opened.bucket).unwrap_or(0);
+        let mut seen = self.read(Block(guess));
+        let mut entry = Block(head);
+        if head != guess {
+            seen = self.read(entry);
+        }
         let mut before = Block::NONE;
         while !entry.is_none() {
-            let words = self.heap.words(entry);
-            let word = |index: usize| words.get(index).unwrap_or(0);
-            // All on their way before the first is looked at.
-            let (next, hash, expiry, lengths) = (word(0), word(1), word(2), word(3));
-            if hash == opened.hash && self.is_key(entry, lengths as u32 as usize, key) {
+            if seen.hash == opened.hash && self.is_key(entry, &seen, key) {
                 // Most keys never expire: the clock takes longer to read than the entry.
-                let expired = expiry != 0 && expiry <= self.now();
-                if expired && opened.writing {
-                    self.unlink(opened.bucket, before, next);
-                    self.heap.free(entry);
-                    self.count(Word::Expired, 1);
+                if seen.expiry != 0 && seen.expiry <= self.now() {
+                    return self.find_expired(opened, entry, before, seen.next);
                 }
-                if !expired {
-                    (opened.entry, opened.before) = (entry, before);
-                    (opened.expiry, opened.length) = (expiry, (lengths >> 32) as usize);
-                }
+                (opened.entry, opened.before) = (entry, before);
+                (opened.expiry, opened.length) = (seen.expiry, (seen.lengths >> 32) as usize);
                 return;
             }
-            (before, entry) = (entry, Block(next));
+            (before, entry) = (entry, Block(seen.next));
+            seen = self.read(entry);
+        }
+    }
+
+    /// Takes out an entry that was found and has expired, if the bucket is open for writing.
+    #[cold]
+    #[inline(never)]
+    fn find_expired(&self, opened: &Opened, entry: Block, before: Block, next: u64) {
+        if opened.writing {
+            self.unlink(opened.bucket, before, next);
+            self.heap.free(entry);
+            self.count(Word::Expired, 1);
+        }
+    }
+
+    /// What stands in front of an entry's value, as far as most keys go; all on its way at once.
+    #[inline(always)]
+    fn read(&self, entry: Block) -> Seen {
+        let words = self.heap.words(entry);
+        let word = |index: usize| words.get(index).unwrap_or(0);
+        Seen {
+            next: word(0),
+            hash: word(1),
+            expiry: word(2),
+            lengths: word(3),
+            key: [word(ENTRY_BYTES / 8), word(ENTRY_BYTES / 8 + 1)],
         }
     }
 
     /// Whether an entry's key is this one.
-    fn is_key(&self, entry: Block, length: usize, key: SharedBuf) -> bool {
-        if length != key.len() {
-            return false;
-        }
-        let stored = self.heap.memory(entry).slice(ENTRY_BYTES, length);
-        let mut at = 0;
-        while at < length && stored.word_at(at) == key.word_at(at) {
+    #[inline(always)]
+    fn is_key(&self, entry: Block, seen: &Seen, key: SharedBuf) -> bool {
+        let length = seen.lengths as u32 as usize;
+        let low = |word: u64, at: usize| match length.saturating_sub(at) {
+            0 => 0,
+            left @ 1..8 => word & ((1 << (8 * left)) - 1),
+            _ => word,
+        };
+        let [first, second] = seen.key;
+        let same = low(first, 0) == key.word_at(0) && low(second, 8) == key.word_at(8);
+        length == key.len() && same && (length <= 16 || self.is_long_key(entry, key))
+    }
+
+    /// The same of what is behind the first 16 bytes.
+    #[inline(never)]
+    fn is_long_key(&self, entry: Block, key: SharedBuf) -> bool {
+        let stored = self.heap.memory(entry).slice(ENTRY_BYTES, key.len());
+        let mut at = 16;
+        while at < key.len() && stored.word_at(at) == key.word_at(at) {
             at += 8;
         }
-        at >= length
+        at >= key.len()
     }
 
     /// Takes an entry out of a chain. For the leader, which writes.
@@ -244,18 +298,33 @@ impl Table {
         let old = opened.entry;
         // All threads have read the old lengths.
         let fits = needed <= old.bytes() && old.bytes() < needed * 4;
-        let mut entry = old;
+        if !fits && !self.put_new(group, opened, key, needed) {
+            return false;
+        }
         if group.is_leader() {
-            if !fits {
-                entry = self.heap.allocate(needed).unwrap_or(Block::NONE);
-                if !entry.is_none() {
-                    self.link(opened, entry);
-                }
-            }
+            let words = self.heap.words(opened.entry);
+            words.set(2, expiry);
+            words.set(3, key.len() as u64 | (length as u64) << 32);
+        }
+        (opened.expiry, opened.length) = (expiry, length);
+        true
+    }
+
+    /// Puts an entry of so many bytes with this key in the place of the old one; false when the heap is
+    /// full.
+    #[inline(never)]
+    fn put_new<G: Group>(
+        &self,
+        group: G,
+        opened: &mut Opened,
+        key: SharedBuf,
+        needed: usize,
+    ) -> bool {
+        let mut entry = Block::NONE;
+        if group.is_leader() {
+            entry = self.heap.allocate(needed).unwrap_or(Block::NONE);
             if !entry.is_none() {
-                let words = self.heap.words(entry);
-                words.set(2, expiry);
-                words.set(3, key.len() as u64 | (length as u64) << 32);
+                self.link(opened, entry);
             }
         }
         let [made] = group.broadcast([entry.0]);
@@ -263,12 +332,9 @@ impl Table {
         if entry.is_none() {
             return false;
         }
-        if entry != old {
-            let to = self.heap.memory(entry).slice(ENTRY_BYTES, key.len());
-            buf::copy(group, key, to);
-            opened.stale = old;
-        }
-        (opened.entry, opened.expiry, opened.length) = (entry, expiry, length);
+        let to = self.heap.memory(entry).slice(ENTRY_BYTES, key.len());
+        buf::copy(group, key, to);
+        (opened.stale, opened.entry) = (opened.entry, entry);
         true
     }
 
@@ -312,11 +378,14 @@ impl Table {
     pub(crate) fn close<G: Group>(&self, group: G, opened: Opened) {
         group.barrier();
         if group.is_leader() {
-            self.heap.free(opened.stale);
+            if !opened.stale.is_none() {
+                self.heap.free(opened.stale);
+            }
             if let Some(lock) = self.lock(opened.bucket) {
                 match opened.writing {
                     true => lock.release_write(),
-                    false => lock.release_read(),
+                    // What was read of it stands in the answer.
+                    false => lock.release_read_copied(),
                 }
             }
         }
