@@ -81,6 +81,10 @@ struct Seen {
     key: [u64; 2],
 }
 
+impl Seen {
+    const NONE: Self = Self { next: 0, hash: 0, expiry: 0, lengths: 0, key: [0; 2] };
+}
+
 /// 64 bits of a key. Products of 128 bits, folded, with words that clients do not know: else they
 /// could send keys that all fall into one bucket.
 #[inline(always)]
@@ -236,6 +240,10 @@ impl Table {
     #[inline(always)]
     fn read(&self, entry: Block) -> Seen {
         let words = self.heap.words(entry);
+        // No block is smaller. Told here, so that it is not asked for each word.
+        if words.len() < 8 {
+            return Seen::NONE;
+        }
         let word = |index: usize| words.get(index).unwrap_or(0);
         Seen {
             next: word(0),

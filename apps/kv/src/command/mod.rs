@@ -120,7 +120,7 @@ fn answer_any(kv: &mut Kv, client: &mut Client<'_>) -> Step {
 }
 
 /// Runs a command. The step, if it is another one than that the request is answered.
-#[inline(never)]
+#[inline(always)]
 fn run(
     kv: &mut Kv,
     client: &mut Client<'_>,
@@ -130,6 +130,20 @@ fn run(
     match command {
         GET => strings::get(kv, client, arguments.next()),
         SET => strings::set(kv, client, arguments),
+        _ => return run_others(kv, client, command, arguments),
+    }
+    None
+}
+
+/// The same, where the arguments are passed on as they are.
+#[inline(never)]
+fn run_others(
+    kv: &mut Kv,
+    client: &mut Client<'_>,
+    command: u64,
+    arguments: Arguments,
+) -> Option<Step> {
+    match command {
         INCR => strings::add_one(kv, client, arguments, 1),
         DECR => strings::add_one(kv, client, arguments, -1),
         INCRBY | DECRBY => strings::add(kv, client, arguments, command == DECRBY),
