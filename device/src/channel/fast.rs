@@ -13,6 +13,7 @@
 #![allow(unsafe_code, reason = "moves a short packet")]
 
 use crate::abi::bits::{PACKET_BYTES, Position, Progress, Unit};
+use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::abi::word::writes_bytes;
@@ -52,8 +53,8 @@ pub(super) fn enter(socket: Socket, net: Net, lane: u32) -> Result<(Fetched, Pos
     Ok((fetched, position))
 }
 
-/// Receives a short packet; `to` holds `most` bytes. A call that does not wait looks once, and leaves
-/// everything else to the leader. The same job in all lanes.
+/// Receives a short packet; `to` holds `most` bytes. A call that does not wait looks once: EAGAIN, or
+/// what is there is left to the leader. The same job in all lanes.
 #[inline(always)]
 pub(crate) fn receive(net: Net, handle: Handle, to: *mut u8, most: usize, waits: bool) -> Job {
     let Ok(socket) = Socket::named(net, handle) else { return Job::NONE };
@@ -95,6 +96,14 @@ pub(crate) fn receive(net: Net, handle: Handle, to: *mut u8, most: usize, waits:
         if simt::any_lane(!short & (tail.count() != begin) | tail.is_over()) {
             // Bytes of another kind, an end, or a proxy that wants to know.
             return job;
+        }
+        // Of a p2p stream the proxy may know that it has ended.
+        if !waits & !p2p && !simt::any_lane(tail.count() != begin) {
+            if lane == 0 {
+                give_receive_back(socket.lock_word(Direction::Receive), position, false);
+            }
+            simt::come_together();
+            return Job::only(Plan::error(Errno::EAGAIN.negative()));
         }
         simt::pause();
     }
