@@ -423,3 +423,6 @@ pub(crate) const fn word(text: &[u8]) -> u64 {
     }
     word
 }
+
+#[cfg(test)]
+mod tests;

@@ -86,14 +86,18 @@ impl Seen {
 }
 
 /// 64 bits of a key. Products of 128 bits, folded, with words that clients do not know: else they
-/// could send keys that all fall into one bucket.
+/// could send keys that all fall into one bucket. `begin`: the key's first 16 bytes, with zeros behind it.
 #[inline(always)]
-fn hash_of(key: SharedBuf, [first, second]: [u64; 2]) -> u64 {
+fn hash_of(key: SharedBuf, begin: [u64; 2], [first, second]: [u64; 2]) -> u64 {
     let fold = |a: u64, b: u64| {
         let product = u128::from(a) * u128::from(b);
         product as u64 ^ (product >> 64) as u64
     };
-    let (mut hash, mut at) = (second, 0);
+    let mut hash = second;
+    if !key.is_empty() {
+        hash = fold(begin[0] ^ first, begin[1] ^ hash);
+    }
+    let mut at = 16;
     while at < key.len() {
         hash = fold(key.word_at(at) ^ first, key.word_at(at + 8) ^ hash);
         at += 16;
@@ -156,7 +160,8 @@ impl Table {
     /// the bucket could not be had. [`Self::close`] follows.
     #[inline(never)]
     pub(crate) fn open<G: Group>(&self, group: G, key: SharedBuf, writing: bool) -> Option<Opened> {
-        let hash = hash_of(key, self.secret);
+        let begin = [key.word_at(0), key.word_at(8)];
+        let hash = hash_of(key, begin, self.secret);
         let bucket = hash as usize & (self.buckets() - 1);
         let mut opened = Opened {
             bucket,
@@ -174,7 +179,7 @@ impl Table {
             let guess = self.heads.get(bucket).unwrap_or(0);
             acquired = self.acquire(bucket, writing);
             if acquired {
-                self.find(&mut opened, key, guess);
+                self.find(&mut opened, key, begin, guess);
             }
         }
         let found = opened.entry.0 | (opened.length as u64) << LENGTH_SHIFT;
@@ -200,7 +205,7 @@ impl Table {
 
     /// Looks a key up in its bucket's chain. `guess`: the chain's first entry, most likely. For the leader.
     #[inline(always)]
-    fn find(&self, opened: &mut Opened, key: SharedBuf, guess: u64) {
+    fn find(&self, opened: &mut Opened, key: SharedBuf, begin: [u64; 2], guess: u64) {
         // Both on their way before the first is looked at: what stands there is the chain's only if it
         // begins there.
         let head = self.heads.get(opened.bucket).unwrap_or(0);
@@ -211,7 +216,7 @@ impl Table {
         }
         let mut before = Block::NONE;
         while !entry.is_none() {
-            if seen.hash == opened.hash && self.is_key(entry, &seen, key) {
+            if seen.hash == opened.hash && self.is_key(entry, &seen, key, begin) {
                 // Most keys never expire: the clock takes longer to read than the entry.
                 if seen.expiry != 0 && seen.expiry <= self.now() {
                     return self.find_expired(opened, entry, before, seen.next);
@@ -256,7 +261,7 @@ impl Table {
 
     /// Whether an entry's key is this one.
     #[inline(always)]
-    fn is_key(&self, entry: Block, seen: &Seen, key: SharedBuf) -> bool {
+    fn is_key(&self, entry: Block, seen: &Seen, key: SharedBuf, begin: [u64; 2]) -> bool {
         let length = seen.lengths as u32 as usize;
         let low = |word: u64, at: usize| match length.saturating_sub(at) {
             0 => 0,
@@ -264,7 +269,7 @@ impl Table {
             _ => word,
         };
         let [first, second] = seen.key;
-        let same = low(first, 0) == key.word_at(0) && low(second, 8) == key.word_at(8);
+        let same = [low(first, 0), low(second, 8)] == begin;
         length == key.len() && same && (length <= 16 || self.is_long_key(entry, key))
     }
 

@@ -74,10 +74,13 @@ impl<G: Group> Output<G> {
             self.flush_full();
         }
         let (group, to) = (self.on.group(), self.stage.slice(self.staged, length));
-        let mut at = group.rank();
-        while at < to.len() {
-            to.set(at, byte(at));
-            at += group.size();
+        let (rank, size) = (group.rank(), group.size());
+        // Most answers are a byte a thread, and then no loop.
+        if rank < to.len() {
+            to.set(rank, byte(rank));
+        }
+        if to.len() > size {
+            write_rest(to, rank + size, size, &byte);
         }
         self.staged += to.len();
     }
@@ -232,5 +235,14 @@ impl<G: Group> Output<G> {
             }
             (self.kept, self.kept_sent, self.kept_len) = (Block::NONE, 0, 0);
         }
+    }
+}
+
+/// A thread's bytes of an answer that is longer than the group has threads.
+#[inline(never)]
+fn write_rest(to: SharedBuf, mut at: usize, size: usize, byte: &impl Fn(usize) -> u8) {
+    while at < to.len() {
+        to.set(at, byte(at));
+        at += size;
     }
 }
