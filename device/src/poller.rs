@@ -19,6 +19,7 @@
 //! | arming again | is not needed: a socket is watched until it is removed or closed. An event costs the proxy 16 bytes in the ring, and a wait no request |
 //! | [`Poller::add`], again or for the first time | one request to the proxy thread of the socket, whose answer the group waits for, as for a socket option; no system call. An event that nobody took is withdrawn, and all that the socket is ready for is told anew |
 //! | pollers of one stream | one: the last that was told to watch it |
+//! | a stream whose next bytes are expected soon | [`Poller::receive_beside`] looks at it and at the poller at once |
 //! | order | that in which things happened, for sockets of one proxy thread |
 //! | events at a time | one a socket; the ring has room for all sockets of the net |
 //!
@@ -44,7 +45,7 @@
 
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
-use crate::buf::{Plain, Shared};
+use crate::buf::{Plain, Shared, SharedBuf};
 use crate::calls;
 use crate::group::{Block, Group};
 use crate::library;
@@ -67,6 +68,18 @@ const _: () = assert!(size_of::<Event>() == EVENT_BYTES);
 
 // SAFETY: numbers without padding.
 unsafe impl Plain for Event {}
+
+/// What [`Poller::receive_beside`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beside {
+    /// So many bytes were received; 0: the stream has ended.
+    Received(usize),
+    /// Nothing has come.
+    Nothing,
+    /// The same; and the next event of the poller is one of this stream that may be left out: it tells of
+    /// bytes that were received. What comes from now on makes another.
+    NothingNew,
+}
 
 /// Watches sockets. It is for the group that made it and no other, so there is none by its handle: a
 /// wait leaves its time-out in the socket's record, where another group's would take its place.
@@ -121,6 +134,35 @@ impl<G: Group> Poller<G> {
         let taken =
             unsafe { library::wait(on.net, on.group, handle.0, address, capacity, timeout_ns) };
         Errno::check(taken).map(|taken| taken as usize)
+    }
+
+    /// Receives from a stream that this poller watches under `token` (and for [`POLLIN`]), while it has no
+    /// event of another socket; for some 100 us at most. A client that sends its next request once it has
+    /// the answer to the last is answered without an event. For groups of whole warps, and streams that are
+    /// not p2p; else nothing is received.
+    ///
+    /// # Errors
+    /// Those of [`calls::grecv`]. That nothing has come is none.
+    #[inline(always)]
+    pub fn receive_beside(
+        &self,
+        socket: Handle,
+        token: u64,
+        buffer: SharedBuf,
+    ) -> Result<Beside, Errno> {
+        let (on, handle) = (self.0.on, self.0.handle);
+        let (to, length) = (buffer.as_ptr(), buffer.len());
+        on.group.agree("Poller::receive_beside", &[socket.0, token, to as u64, length as u64]);
+        // SAFETY: a buffer that all threads share.
+        let got = unsafe {
+            library::receive_beside(on.net, on.group, socket.0, to, length, handle.0, token)
+        };
+        match Errno::check(got) {
+            Ok(got) => Ok(Beside::Received(got as usize)),
+            Err(Errno::EAGAIN) => Ok(Beside::Nothing),
+            Err(Errno::EALREADY) => Ok(Beside::NothingNew),
+            Err(errno) => Err(errno),
+        }
     }
 
     /// Its handle.

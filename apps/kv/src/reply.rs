@@ -62,22 +62,40 @@ pub(crate) fn integer(client: &mut Client<'_>, number: i64) {
 /// Bytes.
 #[inline(never)]
 pub(crate) fn bulk(client: &mut Client<'_>, bytes: SharedBuf) {
-    let (length, digits) = (bytes.len(), number::length(bytes.len() as i64));
-    let begin = digits + 3;
+    let length = bytes.len();
+    // What stands in front of the bytes, of up to three digits, as a number: the first byte the lowest.
+    let (front, begin) = match length as u32 {
+        short @ 0..10 => (word(b"$0\r\n") + (u64::from(short) << 8), 4),
+        more => {
+            let (hundreds, tens, ones) = (more / 100, more / 10 % 10, more % 10);
+            let digits =
+                if hundreds > 0 { hundreds | tens << 8 | ones << 16 } else { tens | ones << 8 };
+            let (zeros, end) = match hundreds > 0 {
+                true => (word(b"$000\r\n"), 6),
+                false => (word(b"$00\r\n"), 5),
+            };
+            (zeros + (u64::from(digits) << 8), end)
+        }
+    };
     let whole = begin + length + 2;
-    if whole > MOST_AT_ONCE {
-        header(client, b'$', length as i64);
-        client.write(bytes);
-        return client.write_bytes(b"\r\n");
+    if length > MOST_AT_ONCE - 8 {
+        return long_bulk(client, bytes);
     }
     // Header, bytes and line end in one go.
     client.write_with(whole, |at| match at {
-        0 => b'$',
-        _ if at >= begin && at < begin + length => bytes.get(at - begin).unwrap_or(b' '),
-        _ if at <= digits => number::digit(length as u64, digits - at),
-        _ if at + 1 == begin || at + 1 == whole => b'\n',
+        _ if at < begin => (front >> (8 * at)) as u8,
+        _ if at < begin + length => bytes.get(at - begin).unwrap_or(b' '),
+        _ if at + 1 == whole => b'\n',
         _ => b'\r',
     });
+}
+
+/// The same of many.
+#[inline(never)]
+fn long_bulk(client: &mut Client<'_>, bytes: SharedBuf) {
+    header(client, b'$', bytes.len() as i64);
+    client.write(bytes);
+    client.write_bytes(b"\r\n");
 }
 
 /// A text that is known beforehand, as bytes.

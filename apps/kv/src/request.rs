@@ -135,8 +135,72 @@ pub(crate) struct Progress {
     at: u32,
 }
 
-/// Reads the request at the beginning of the input, which is not empty.
+/// A request that most are: an array of one to three arguments with short headers, all of which is there.
+pub(crate) struct Short {
+    /// The command, as [`keyword`] has it.
+    pub(crate) command: u64,
+    /// Arguments, the command's name among them.
+    pub(crate) count: usize,
+    /// The argument behind the name; empty if there is none.
+    pub(crate) key: SharedBuf,
+    /// The one behind that.
+    pub(crate) value: SharedBuf,
+    /// Bytes of the request.
+    pub(crate) length: usize,
+}
+
+/// Reads the request at the beginning of the input if it is a short one. Where it is not, or not whole,
+/// [`parse`] says what it is.
 #[inline(always)]
+pub(crate) fn parse_short(input: SharedBuf) -> Option<Short> {
+    // `*C\r\n$L\r\n`, and the name behind it: a word each.
+    const FORM: u64 = word(b"*\0\r\n$\0\r\n");
+    const DIGITS: u64 = 0xFF << 8 | 0xFF << 40;
+    let (begin, name) = (input.word_at(0), input.word_at(8));
+    let count = ((begin >> 8) as u8).wrapping_sub(b'0');
+    let letters = ((begin >> 40) as u8).wrapping_sub(b'0');
+    if begin & !DIGITS != FORM || count.wrapping_sub(1) > 2 || letters.wrapping_sub(1) > 7 {
+        return None;
+    }
+    let (count, letters) = (usize::from(count), usize::from(letters));
+    let command = capitals(name & u64::MAX >> (64 - 8 * letters), letters);
+    let mut at = 8 + letters + 2;
+    let (mut key, mut value) = (SharedBuf::EMPTY, SharedBuf::EMPTY);
+    let mut index = 1;
+    // Counted: at most two more.
+    while index < count {
+        let (length, start) = short_header(input.word_at(at))?;
+        let argument = input.slice(at + start, length);
+        // The first of two, or the only one.
+        if index == 1 {
+            key = argument;
+        } else {
+            value = argument;
+        }
+        (at, index) = (at + start + length + 2, index + 1);
+    }
+    (at <= input.len()).then_some(Short { command, count, key, value, length: at })
+}
+
+/// The number of `$<number>\r\n` in a word, of up to four digits, and the bytes of the header.
+#[inline(always)]
+fn short_header(word: u64) -> Option<(usize, usize)> {
+    let (mut number, mut digits, mut rest) = (0_u32, 0, word >> 8);
+    while digits < 4 {
+        let digit = (rest as u8).wrapping_sub(b'0');
+        if digit > 9 {
+            break;
+        }
+        number = number * 10 + u32::from(digit);
+        (rest, digits) = (rest >> 8, digits + 1);
+    }
+    let zero_first = digits > 1 && (word >> 8) as u8 == b'0';
+    let whole = word as u8 == b'$' && rest as u16 == u16::from_le_bytes(*b"\r\n");
+    (whole && digits > 0 && !zero_first).then_some((number as usize, digits + 3))
+}
+
+/// Reads the request at the beginning of the input, which is not empty.
+#[inline(never)]
 pub(crate) fn parse(input: SharedBuf, progress: &mut Progress) -> Parsed {
     if input.get(0) != Some(b'*') {
         return words(input);
@@ -327,10 +391,18 @@ impl Arguments {
 /// Up to eight letters as one number, in capitals, the first the lowest; 0 if there are more.
 #[inline(always)]
 pub(crate) fn keyword(bytes: SharedBuf) -> u64 {
+    if bytes.len().wrapping_sub(1) >= 8 {
+        return 0;
+    }
+    capitals(bytes.word_at(0), bytes.len())
+}
+
+/// The same of one to eight letters in a word.
+#[inline(always)]
+fn capitals(word: u64, length: usize) -> u64 {
     const EACH: u64 = 0x0101_0101_0101_0101;
-    let (word, length) = (bytes.word_at(0), bytes.len());
     // With a zero at its end it would be the keyword in front of that.
-    if length.wrapping_sub(1) >= 8 || word >> (8 * (length - 1)) == 0 {
+    if word >> (8 * (length - 1)) == 0 {
         return 0;
     }
     // The upper bit of each byte: whether it is a small letter.
@@ -351,3 +423,6 @@ pub(crate) const fn word(text: &[u8]) -> u64 {
     }
     word
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,8 @@
 //! A bucket's lock holds its chain and entries still: shared by readers, alone for a writer. One thread
 //! of a group, its leader, takes and releases it; in between all threads of the group may copy.
 
+mod sweep;
+
 use core::sync::atomic::Ordering::Relaxed;
 
 use gpunet_device::sync::RwLock;
@@ -29,8 +31,6 @@ const LOCK_TIMEOUT_NS: u64 = 2_000_000_000;
 /// Where the length of a value stands when it travels with its entry in one word.
 const LENGTH_SHIFT: u32 = 40;
 const _: () = assert!(MOST_VALUE < 1 << (64 - LENGTH_SHIFT - 1));
-/// Buckets that a thread looks through at a time for expired keys.
-const SWEEP: usize = 16;
 
 /// Where a table lies.
 #[derive(Clone, Copy)]
@@ -70,15 +70,34 @@ impl Opened {
     }
 }
 
+/// What stands in front of an entry's value.
+#[derive(Clone, Copy)]
+struct Seen {
+    next: u64,
+    hash: u64,
+    expiry: u64,
+    lengths: u64,
+    /// The first 16 bytes behind that: of the key, if it has so many.
+    key: [u64; 2],
+}
+
+impl Seen {
+    const NONE: Self = Self { next: 0, hash: 0, expiry: 0, lengths: 0, key: [0; 2] };
+}
+
 /// 64 bits of a key. Products of 128 bits, folded, with words that clients do not know: else they
-/// could send keys that all fall into one bucket.
+/// could send keys that all fall into one bucket. `begin`: the key's first 16 bytes, with zeros behind it.
 #[inline(always)]
-fn hash_of(key: SharedBuf, [first, second]: [u64; 2]) -> u64 {
+fn hash_of(key: SharedBuf, begin: [u64; 2], [first, second]: [u64; 2]) -> u64 {
     let fold = |a: u64, b: u64| {
         let product = u128::from(a) * u128::from(b);
         product as u64 ^ (product >> 64) as u64
     };
-    let (mut hash, mut at) = (second, 0);
+    let mut hash = second;
+    if !key.is_empty() {
+        hash = fold(begin[0] ^ first, begin[1] ^ hash);
+    }
+    let mut at = 16;
     while at < key.len() {
         hash = fold(key.word_at(at) ^ first, key.word_at(at + 8) ^ hash);
         at += 16;
@@ -141,7 +160,8 @@ impl Table {
     /// the bucket could not be had. [`Self::close`] follows.
     #[inline(never)]
     pub(crate) fn open<G: Group>(&self, group: G, key: SharedBuf, writing: bool) -> Option<Opened> {
-        let hash = hash_of(key, self.secret);
+        let begin = [key.word_at(0), key.word_at(8)];
+        let hash = hash_of(key, begin, self.secret);
         let bucket = hash as usize & (self.buckets() - 1);
         let mut opened = Opened {
             bucket,
@@ -153,9 +173,14 @@ impl Table {
             length: 0,
             stale: Block::NONE,
         };
-        let acquired = group.is_leader() && self.acquire(bucket, writing);
-        if acquired {
-            self.find(&mut opened, key);
+        let mut acquired = false;
+        if group.is_leader() {
+            // On its way beside the lock, and read again behind that.
+            let guess = self.heads.get(bucket).unwrap_or(0);
+            acquired = self.acquire(bucket, writing);
+            if acquired {
+                self.find(&mut opened, key, begin, guess);
+            }
         }
         let found = opened.entry.0 | (opened.length as u64) << LENGTH_SHIFT;
         let [found, expiry] =
@@ -169,6 +194,7 @@ impl Table {
     }
 
     /// Takes the lock; the guard's part is done by [`Self::close`].
+    #[inline(always)]
     fn acquire(&self, bucket: usize, writing: bool) -> bool {
         let Some(lock) = self.lock(bucket) else { return false };
         match writing {
@@ -177,44 +203,85 @@ impl Table {
         }
     }
 
-    /// Looks a key up in its bucket's chain. For the leader.
-    fn find(&self, opened: &mut Opened, key: SharedBuf) {
-        let mut entry = Block(self.heads.get(opened.bucket).unwrap_or(0));
+    /// Looks a key up in its bucket's chain. `guess`: the chain's first entry, most likely. For the leader.
+    #[inline(always)]
+    fn find(&self, opened: &mut Opened, key: SharedBuf, begin: [u64; 2], guess: u64) {
+        // Both on their way before the first is looked at: what stands there is the chain's only if it
+        // begins there.
+        let head = self.heads.get(opened.bucket).unwrap_or(0);
+        let mut seen = self.read(Block(guess));
+        let mut entry = Block(head);
+        if head != guess {
+            seen = self.read(entry);
+        }
         let mut before = Block::NONE;
         while !entry.is_none() {
-            let words = self.heap.words(entry);
-            let word = |index: usize| words.get(index).unwrap_or(0);
-            // All on their way before the first is looked at.
-            let (next, hash, expiry, lengths) = (word(0), word(1), word(2), word(3));
-            if hash == opened.hash && self.is_key(entry, lengths as u32 as usize, key) {
+            if seen.hash == opened.hash && self.is_key(entry, &seen, key, begin) {
                 // Most keys never expire: the clock takes longer to read than the entry.
-                let expired = expiry != 0 && expiry <= self.now();
-                if expired && opened.writing {
-                    self.unlink(opened.bucket, before, next);
-                    self.heap.free(entry);
-                    self.count(Word::Expired, 1);
+                if seen.expiry != 0 && seen.expiry <= self.now() {
+                    return self.find_expired(opened, entry, before, seen.next);
                 }
-                if !expired {
-                    (opened.entry, opened.before) = (entry, before);
-                    (opened.expiry, opened.length) = (expiry, (lengths >> 32) as usize);
-                }
+                (opened.entry, opened.before) = (entry, before);
+                (opened.expiry, opened.length) = (seen.expiry, (seen.lengths >> 32) as usize);
                 return;
             }
-            (before, entry) = (entry, Block(next));
+            (before, entry) = (entry, Block(seen.next));
+            seen = self.read(entry);
+        }
+    }
+
+    /// Takes out an entry that was found and has expired, if the bucket is open for writing.
+    #[cold]
+    #[inline(never)]
+    fn find_expired(&self, opened: &Opened, entry: Block, before: Block, next: u64) {
+        if opened.writing {
+            self.unlink(opened.bucket, before, next);
+            self.heap.free(entry);
+            self.count(Word::Expired, 1);
+        }
+    }
+
+    /// What stands in front of an entry's value, as far as most keys go; all on its way at once.
+    #[inline(always)]
+    fn read(&self, entry: Block) -> Seen {
+        let words = self.heap.words(entry);
+        // No block is smaller. Told here, so that it is not asked for each word.
+        if words.len() < 8 {
+            return Seen::NONE;
+        }
+        let word = |index: usize| words.get(index).unwrap_or(0);
+        Seen {
+            next: word(0),
+            hash: word(1),
+            expiry: word(2),
+            lengths: word(3),
+            key: [word(ENTRY_BYTES / 8), word(ENTRY_BYTES / 8 + 1)],
         }
     }
 
     /// Whether an entry's key is this one.
-    fn is_key(&self, entry: Block, length: usize, key: SharedBuf) -> bool {
-        if length != key.len() {
-            return false;
-        }
-        let stored = self.heap.memory(entry).slice(ENTRY_BYTES, length);
-        let mut at = 0;
-        while at < length && stored.word_at(at) == key.word_at(at) {
+    #[inline(always)]
+    fn is_key(&self, entry: Block, seen: &Seen, key: SharedBuf, begin: [u64; 2]) -> bool {
+        let length = seen.lengths as u32 as usize;
+        let low = |word: u64, at: usize| match length.saturating_sub(at) {
+            0 => 0,
+            left @ 1..8 => word & ((1 << (8 * left)) - 1),
+            _ => word,
+        };
+        let [first, second] = seen.key;
+        let same = [low(first, 0), low(second, 8)] == begin;
+        length == key.len() && same && (length <= 16 || self.is_long_key(entry, key))
+    }
+
+    /// The same of what is behind the first 16 bytes.
+    #[inline(never)]
+    fn is_long_key(&self, entry: Block, key: SharedBuf) -> bool {
+        let stored = self.heap.memory(entry).slice(ENTRY_BYTES, key.len());
+        let mut at = 16;
+        while at < key.len() && stored.word_at(at) == key.word_at(at) {
             at += 8;
         }
-        at >= length
+        at >= key.len()
     }
 
     /// Takes an entry out of a chain. For the leader, which writes.
@@ -244,18 +311,33 @@ impl Table {
         let old = opened.entry;
         // All threads have read the old lengths.
         let fits = needed <= old.bytes() && old.bytes() < needed * 4;
-        let mut entry = old;
+        if !fits && !self.put_new(group, opened, key, needed) {
+            return false;
+        }
         if group.is_leader() {
-            if !fits {
-                entry = self.heap.allocate(needed).unwrap_or(Block::NONE);
-                if !entry.is_none() {
-                    self.link(opened, entry);
-                }
-            }
+            let words = self.heap.words(opened.entry);
+            words.set(2, expiry);
+            words.set(3, key.len() as u64 | (length as u64) << 32);
+        }
+        (opened.expiry, opened.length) = (expiry, length);
+        true
+    }
+
+    /// Puts an entry of so many bytes with this key in the place of the old one; false when the heap is
+    /// full.
+    #[inline(never)]
+    fn put_new<G: Group>(
+        &self,
+        group: G,
+        opened: &mut Opened,
+        key: SharedBuf,
+        needed: usize,
+    ) -> bool {
+        let mut entry = Block::NONE;
+        if group.is_leader() {
+            entry = self.heap.allocate(needed).unwrap_or(Block::NONE);
             if !entry.is_none() {
-                let words = self.heap.words(entry);
-                words.set(2, expiry);
-                words.set(3, key.len() as u64 | (length as u64) << 32);
+                self.link(opened, entry);
             }
         }
         let [made] = group.broadcast([entry.0]);
@@ -263,12 +345,9 @@ impl Table {
         if entry.is_none() {
             return false;
         }
-        if entry != old {
-            let to = self.heap.memory(entry).slice(ENTRY_BYTES, key.len());
-            buf::copy(group, key, to);
-            opened.stale = old;
-        }
-        (opened.entry, opened.expiry, opened.length) = (entry, expiry, length);
+        let to = self.heap.memory(entry).slice(ENTRY_BYTES, key.len());
+        buf::copy(group, key, to);
+        (opened.stale, opened.entry) = (opened.entry, entry);
         true
     }
 
@@ -312,7 +391,9 @@ impl Table {
     pub(crate) fn close<G: Group>(&self, group: G, opened: Opened) {
         group.barrier();
         if group.is_leader() {
-            self.heap.free(opened.stale);
+            if !opened.stale.is_none() {
+                self.heap.free(opened.stale);
+            }
             if let Some(lock) = self.lock(opened.bucket) {
                 match opened.writing {
                     true => lock.release_write(),
@@ -320,104 +401,5 @@ impl Table {
                 }
             }
         }
-    }
-
-    /// Removes entries of some buckets that have expired, all threads at it. Nobody is waited for.
-    #[inline(never)]
-    pub(crate) fn expire_some<G: Group>(&self, group: G) {
-        let mut begin = 0;
-        if group.is_leader() {
-            let more = (SWEEP * group.size()) as u64;
-            begin =
-                self.words.atomic(Word::Swept as usize).map_or(0, |w| w.fetch_add(more, Relaxed));
-        }
-        let [begin] = group.broadcast([begin]);
-        for turn in 0..SWEEP {
-            let at = begin as usize + turn * group.size() + group.rank();
-            let bucket = at & (self.buckets() - 1);
-            if self.heads.get(bucket).unwrap_or(0) != 0
-                && let Some(_guard) = self.lock(bucket).and_then(RwLock::try_write)
-            {
-                let now = self.now();
-                let removed = self.drop_from(bucket, |expiry| expiry != 0 && expiry <= now);
-                self.count(Word::Expired, removed);
-            }
-        }
-        group.barrier();
-    }
-
-    /// Removes all entries, all threads at it. False if a bucket could not be had.
-    #[inline(never)]
-    pub(crate) fn clear<G: Group>(&self, group: G) -> bool {
-        let mut failed = false;
-        let mut bucket = group.rank();
-        while bucket < self.buckets() {
-            if self.heads.get(bucket).unwrap_or(0) != 0 {
-                match self.lock(bucket).and_then(|lock| lock.write(LOCK_TIMEOUT_NS)) {
-                    Some(_guard) => _ = self.drop_from(bucket, |_| true),
-                    None => failed = true,
-                }
-            }
-            bucket += group.size();
-        }
-        !group.any(failed)
-    }
-
-    /// Removes entries of a bucket by when they expire. For one thread, which has locked it.
-    fn drop_from(&self, bucket: usize, doomed: impl Fn(u64) -> bool) -> u64 {
-        let (mut entry, mut before) = (Block(self.heads.get(bucket).unwrap_or(0)), Block::NONE);
-        let mut removed = 0;
-        while !entry.is_none() {
-            let next = self.word(entry, 0);
-            if doomed(self.word(entry, 2)) {
-                self.unlink(bucket, before, next);
-                self.heap.free(entry);
-                removed += 1;
-            } else {
-                before = entry;
-            }
-            entry = Block(next);
-        }
-        removed
-    }
-
-    /// The first bucket from `from` on that may hold something, give or take some; all threads look.
-    #[inline(never)]
-    pub(crate) fn next_used<G: Group>(&self, group: G, from: usize) -> usize {
-        let step = SWEEP * group.size();
-        let mut from = from.min(self.buckets());
-        while from < self.buckets() {
-            let mut used = false;
-            for turn in 0..SWEEP {
-                let bucket = from + turn * group.size() + group.rank();
-                used |= self.heads.get(bucket).unwrap_or(0) != 0;
-            }
-            if group.any(used) {
-                break;
-            }
-            from += step;
-        }
-        from.min(self.buckets())
-    }
-
-    /// Calls `each` with every key of a bucket that has not expired; false if the bucket could not be
-    /// had. For one thread.
-    pub(crate) fn keys_of(&self, bucket: usize, mut each: impl FnMut(SharedBuf)) -> bool {
-        if self.heads.get(bucket).unwrap_or(0) == 0 {
-            return true;
-        }
-        let Some(_guard) = self.lock(bucket).and_then(|lock| lock.read(LOCK_TIMEOUT_NS)) else {
-            return false;
-        };
-        let now = self.now();
-        let mut entry = Block(self.heads.get(bucket).unwrap_or(0));
-        while !entry.is_none() {
-            let (expiry, lengths) = (self.word(entry, 2), self.word(entry, 3));
-            if expiry == 0 || expiry > now {
-                each(self.heap.memory(entry).slice(ENTRY_BYTES, lengths as u32 as usize));
-            }
-            entry = Block(self.word(entry, 0));
-        }
-        true
     }
 }

@@ -9,6 +9,8 @@
 //!     ├─ malformed    requests that are none, and halves of requests
 //!     ├─ load         floods, slow readers, large values, resets, clients that are killed
 //!     └─ limits       connections, idle time, memory, expiry
+//!   turns             clients that ask one thing at a time, of one block
+//!   contention        writers and readers of the same few keys
 //!   program           the command line, the orderly end
 //!   soak              for minutes: clients that know each answer, beside others that do their worst
 //!     ├─ model        a client that knows what each answer has to be
@@ -21,6 +23,7 @@ mod common;
 mod abuse;
 mod bystander;
 mod clients;
+mod contention;
 mod draw;
 mod limits;
 mod load;
@@ -31,3 +34,4 @@ mod redis;
 mod resp;
 mod server;
 mod soak;
+mod turns;

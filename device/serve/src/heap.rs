@@ -142,6 +142,8 @@ impl Block {
 pub struct Heap {
     region: SharedBuf,
     pages: usize,
+    /// Bytes in front of the pages.
+    start: usize,
 }
 
 impl Heap {
@@ -150,7 +152,8 @@ impl Heap {
     #[inline(always)]
     pub const fn new(region: SharedBuf) -> Self {
         let words = (region.len() / 8).saturating_sub(FIXED);
-        Self { region, pages: words * 64 / PAGES_WORDS }
+        let heap = Self { region, pages: words * 64 / PAGES_WORDS, start: 0 };
+        Self { start: heap.header(), ..heap }
     }
 
     /// How large the region of a heap has to be that can hand out so many bytes.
@@ -200,7 +203,7 @@ impl Heap {
     pub fn memory(self, block: Block) -> SharedBuf {
         match block.is_none() {
             true => SharedBuf::EMPTY,
-            false => self.region.slice(self.header() + block.unit() * UNIT, block.bytes()),
+            false => self.region.slice(self.start + block.unit() * UNIT, block.bytes()),
         }
     }
 

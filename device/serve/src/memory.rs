@@ -49,11 +49,13 @@ pub enum Counter {
     BytesOut = 7,
     /// Times that an answer had to wait for its client to read.
     Blocked = 8,
+    /// Receives that a group did without an event: it waited for the client itself.
+    WithoutEvent = 9,
 }
 
 impl Counter {
     /// All of them, with their names in reports.
-    pub const ALL: [(Self, &'static str); 9] = [
+    pub const ALL: [(Self, &'static str); 10] = [
         (Self::Accepted, "accepted"),
         (Self::Refused, "refused"),
         (Self::Closed, "closed"),
@@ -63,6 +65,7 @@ impl Counter {
         (Self::BytesIn, "bytes_in"),
         (Self::BytesOut, "bytes_out"),
         (Self::Blocked, "blocked"),
+        (Self::WithoutEvent, "without_event"),
     ];
 
     /// Where the program reads it in the memory: 8 bytes.

@@ -63,7 +63,7 @@ impl<G: Group> Output<G> {
 
     /// Bytes that do not fit into the stage: sent from where they are.
     fn write_long(&mut self, bytes: SharedBuf) {
-        self.flush();
+        self.flush_full();
         self.send_or_keep(bytes);
     }
 
@@ -71,13 +71,16 @@ impl<G: Group> Output<G> {
     #[inline(always)]
     pub(crate) fn write_with(&mut self, length: usize, byte: impl Fn(usize) -> u8) {
         if length > self.stage.len() - self.staged {
-            self.flush();
+            self.flush_full();
         }
         let (group, to) = (self.on.group(), self.stage.slice(self.staged, length));
-        let mut at = group.rank();
-        while at < to.len() {
-            to.set(at, byte(at));
-            at += group.size();
+        let (rank, size) = (group.rank(), group.size());
+        // Most answers are a byte a thread, and then no loop.
+        if rank < to.len() {
+            to.set(rank, byte(rank));
+        }
+        if to.len() > size {
+            write_rest(to, rank + size, size, &byte);
         }
         self.staged += to.len();
     }
@@ -109,10 +112,41 @@ impl<G: Group> Output<G> {
     }
 
     /// Sends what is staged; what the client does not take is kept.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn flush(&mut self) {
         let staged = self.stage.first(self.staged);
         self.staged = 0;
+        if staged.is_empty() {
+            return;
+        }
+        if !self.is_blocked() && self.failed.is_none() {
+            // All threads have written their bytes: a send begins with a barrier. Nearly all answers
+            // go out as a whole.
+            let sent = gsend(self.on.net(), self.on.group(), self.handle, staged, MSG_DONTWAIT);
+            if sent == staged.len() as i64 {
+                self.sent += sent as u64;
+                // All threads have copied before the stage is written again.
+                return self.on.group().barrier();
+            }
+            if sent > 0 {
+                self.sent += sent as u64;
+                return self.flush_rest(staged.slice(sent as usize, usize::MAX));
+            }
+        }
+        self.flush_rest(staged);
+    }
+
+    /// The same where more is to be written than there is room for.
+    #[cold]
+    #[inline(never)]
+    fn flush_full(&mut self) {
+        self.flush();
+    }
+
+    /// What was not sent at once.
+    #[cold]
+    #[inline(never)]
+    fn flush_rest(&mut self, staged: SharedBuf) {
         // All threads have written their bytes.
         self.on.group().barrier();
         self.send_or_keep(staged);
@@ -201,5 +235,14 @@ impl<G: Group> Output<G> {
             }
             (self.kept, self.kept_sent, self.kept_len) = (Block::NONE, 0, 0);
         }
+    }
+}
+
+/// A thread's bytes of an answer that is longer than the group has threads.
+#[inline(never)]
+fn write_rest(to: SharedBuf, mut at: usize, size: usize, byte: &impl Fn(usize) -> u8) {
+    while at < to.len() {
+        to.set(at, byte(at));
+        at += size;
     }
 }

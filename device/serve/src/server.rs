@@ -9,9 +9,12 @@ use crate::connection::{ENDED, NOBODY, OPEN, Record, WATCHES_ROOM};
 use crate::exchange::Protocol;
 use crate::memory::{Counter, Memory};
 use crate::output::Output;
+use crate::turn::Beside;
 
 /// The token of the listener; those of connections are a generation and a number.
 const LISTENER: u64 = u64::MAX;
+/// Nobody's token.
+pub(crate) const NO_TOKEN: u64 = u64::MAX - 1;
 /// Events taken at a time.
 const EVENTS: usize = 32;
 /// Waits between two looks at the time while there is much to do.
@@ -59,8 +62,11 @@ pub(crate) struct Server<'p, G: Group, P: Protocol<G>> {
     pub(crate) protocol: &'p mut P,
     /// The first of its connections.
     first: u32,
-    /// What was counted since the last tick: requests, bytes received, bytes sent.
-    pub(crate) counts: [u64; 3],
+    /// When connections are looked at without an event.
+    pub(crate) beside: Beside,
+    /// What was counted since the last tick: requests, bytes received, bytes sent, receives
+    /// without an event.
+    pub(crate) counts: [u64; 4],
 }
 
 /// Serves connections of `listener` with `protocol` until the program writes the stop word
@@ -99,7 +105,8 @@ pub fn serve<G: Group, P: Protocol<G>>(
         output: Output::new(on, memory.heap(), stages.slice(half, half)),
         protocol,
         first: NOBODY,
-        counts: [0; 3],
+        beside: Beside::NEW,
+        counts: [0; 4],
     };
     let ended = server.run(listener, events);
     server.publish_counts();
@@ -144,12 +151,13 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
     #[inline(never)]
     fn publish_counts(&mut self) {
         if self.on.group().is_leader() {
-            let [requests, received, sent] = self.counts;
+            let [requests, received, sent, without] = self.counts;
             self.memory.count(Counter::Requests, requests);
             self.memory.count(Counter::BytesIn, received);
             self.memory.count(Counter::BytesOut, sent);
+            self.memory.count(Counter::WithoutEvent, without);
         }
-        self.counts = [0; 3];
+        self.counts = [0; 4];
     }
 
     /// Waits for events and serves them; how many they were.
@@ -159,11 +167,14 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
             Err(Errno::ETIMEDOUT | Errno::EAGAIN) => 0,
             Err(errno) => return Err(errno),
         };
+        let told = core::mem::replace(&mut self.beside.told, NO_TOKEN);
         for index in 0..taken {
             let Some(event) = events.get(index) else { break };
+            let (what, last) = (event.events as u16, index + 1 == taken);
             match event.token {
                 LISTENER => _ = self.accept(listener)?,
-                token => self.turn(token as u32, (token >> 32) as u32, event.events as u16),
+                token if index == 0 && token == told && what == POLLIN => {}
+                token => self.turn(token as u32, (token >> 32) as u32, what, last),
             }
         }
         Ok(taken)
@@ -245,8 +256,13 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
     /// Has the poller watch a connection; it tells anew what the connection is ready for.
     #[inline(never)]
     pub(crate) fn watch(&self, number: u32, record: &Record, what: u16) -> Result<(), Errno> {
-        let token = u64::from(record.generation) << 32 | u64::from(number);
-        self.poller.add(record.handle, what, token)
+        self.poller.add(record.handle, what, Self::token(number, record))
+    }
+
+    /// What the poller calls a connection.
+    #[inline(always)]
+    pub(crate) const fn token(number: u32, record: &Record) -> u64 {
+        (record.generation as u64) << 32 | number as u64
     }
 
     /// What the poller is to watch a connection for.
@@ -306,7 +322,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         while let Some(record) = self.memory.records().get(at as usize) {
             let number = at;
             at = record.after;
-            self.turn(number, record.generation, POLLRDHUP);
+            self.turn(number, record.generation, POLLRDHUP, false);
             // It may be closed by now, and its record another's.
             self.on.group().barrier();
             let open = self.memory.records().get(number as usize);
@@ -318,7 +334,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
                     self.memory.records().set(number as usize, open);
                 }
                 self.on.group().barrier();
-                self.turn(number, open.generation, POLLRDHUP);
+                self.turn(number, open.generation, POLLRDHUP, false);
             }
         }
         while self.first != NOBODY {

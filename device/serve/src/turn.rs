@@ -1,14 +1,14 @@
 //! What happens at an event of a connection: send what waits, receive, answer, keep the rest.
 
 use gpunet_device::calls::{MSG_DONTWAIT, grecv};
-use gpunet_device::poller::{POLLERR, POLLHUP, POLLRDHUP};
+use gpunet_device::poller::{Beside as Found, POLLERR, POLLHUP, POLLRDHUP};
 use gpunet_device::{Errno, Group, SharedBuf, buf};
 
 use crate::connection::{CLOSING, ENDED, OPEN, Record, WAITS, WATCHES_ROOM};
 use crate::exchange::{Exchange, Protocol, Step};
 use crate::heap::{Block, MOST};
 use crate::memory::Counter;
-use crate::server::Server;
+use crate::server::{NO_TOKEN, Server};
 
 /// A receive that gives fewer bytes than this, and than there is room for, has emptied the ring.
 const WHOLE: usize = 16 << 10;
@@ -18,6 +18,11 @@ const AHEAD: usize = 64 << 10;
 /// How often a connection is received from at one event; then others have their turn.
 const ROUNDS: u32 = 8;
 
+/// How often a connection is looked at beside the poller, at one event: then the time is looked at again.
+const ROUNDS_BESIDE: u32 = 64;
+/// The most turns without such a look behind one that was in vain.
+const MOST_TURNS: u32 = 63;
+
 /// What a round of a connection brought.
 struct Round {
     /// Whether the receive ring was empty.
@@ -26,11 +31,51 @@ struct Round {
     requests: u64,
 }
 
+impl Round {
+    const NONE: Self = Self { drained: true, received: 0, requests: 0 };
+}
+
+/// When connections are looked at without an event of theirs.
+///
+/// A client without a pipeline sends its next request as soon as it has its answer, and is answered sooner
+/// by who waits for it than by who waits for all. Where clients take their time, or others have events in
+/// between, such looks are in vain; then they become rare.
+pub(crate) struct Beside {
+    /// Turns until the next try.
+    pause: u32,
+    /// The pause behind the last try; 0: it was a success.
+    last: u32,
+    /// The connection whose event, if it is the poller's next, tells of nothing.
+    pub(crate) told: u64,
+}
+
+impl Beside {
+    pub(crate) const NEW: Self = Self { pause: 0, last: 0, told: NO_TOKEN };
+
+    /// Whether a turn may try.
+    #[inline(always)]
+    fn is_due(&mut self) -> bool {
+        let due = self.pause == 0;
+        self.pause = self.pause.saturating_sub(1);
+        due
+    }
+
+    #[inline(always)]
+    fn count(&mut self, success: bool) {
+        self.last = if success { 0 } else { (2 * self.last + 1).min(MOST_TURNS) };
+        self.pause = self.last;
+    }
+}
+
 impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
-    /// Serves a connection to which `events` happened, unless they are of an older one.
+    /// Serves a connection to which `events` happened, unless they are of an older one. `last`: no other
+    /// event is at hand.
     #[inline(never)]
-    pub(crate) fn turn(&mut self, number: u32, generation: u32, events: u16) {
-        let Some(mut record) = self.memory.records().get(number as usize) else { return };
+    pub(crate) fn turn(&mut self, number: u32, generation: u32, events: u16, last: bool) {
+        // Both on their way before the first is looked at.
+        let record = self.memory.records().get(number as usize);
+        let state = self.memory.state::<P::State>(number).get(0);
+        let (Some(mut record), Some(mut state)) = (record, state) else { return };
         if record.generation != generation || !record.has(OPEN) {
             return;
         }
@@ -39,25 +84,42 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         }
         let (sent, kept) = (record.output_sent as usize, record.output_len as usize);
         self.output.begin(record.handle, record.output, sent, kept);
-        self.output.send_kept();
+        if self.output.is_blocked() {
+            self.output.send_kept();
+        }
         let (mut received, mut requests, mut drained) = (0, 0, false);
-        let mut rounds = 0;
+        let (mut rounds, mut beside, mut in_vain) = (0, 0, false);
         // One event told of the last bytes and of the end behind them: a short read is not all.
         let ends = events & (POLLRDHUP | POLLHUP | POLLERR) != 0;
-        while !self.is_over(&record) && !self.output.is_blocked() && !drained && rounds < ROUNDS {
-            let round = self.round(number, &mut record);
+        let may_wait = last && !ends && self.beside.is_due();
+        while !self.is_over(&record) && !self.output.is_blocked() {
+            let looks = drained;
+            if looks {
+                if !may_wait || !record.input.is_none() || beside == ROUNDS_BESIDE {
+                    break;
+                }
+                beside += 1;
+            } else if rounds == ROUNDS {
+                break;
+            } else {
+                rounds += 1;
+            }
+            let round = self.round(number, &mut record, &mut state, looks);
             received += round.received;
             requests += round.requests;
             drained = round.drained && !record.has(WAITS) && !(ends && round.received > 0);
-            rounds += 1;
+            in_vain = looks && round.received == 0;
+            if in_vain {
+                break;
+            }
         }
         record.output = self.output.kept;
         record.output_sent = self.output.kept_sent as u32;
         record.output_len = self.output.kept_len as u32;
-        let [all_requests, all_received, all_sent] = self.counts;
-        self.counts =
-            [all_requests + requests, all_received + received, all_sent + self.output.sent];
-        self.leave(number, record, drained);
+        let found = u64::from(beside - u32::from(in_vain));
+        let more = [requests, received, self.output.sent, found];
+        self.counts = core::array::from_fn(|at| self.counts[at] + more[at]);
+        self.leave(number, record, state, drained);
     }
 
     /// Whether the connection is to be closed now.
@@ -67,21 +129,23 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
 
     /// Ends a turn: closes the connection, or stores its record and has it watched for what it needs.
     #[inline(never)]
-    fn leave(&mut self, number: u32, mut record: Record, drained: bool) {
-        if self.is_over(&record) {
-            return self.close(number, record, self.output.failed.is_some());
-        }
+    fn leave(&mut self, number: u32, mut record: Record, state: P::State, drained: bool) {
         let blocked = self.output.is_blocked();
         let change = blocked != record.has(WATCHES_ROOM);
         record.flags = record.flags & !WATCHES_ROOM | if blocked { WATCHES_ROOM } else { 0 };
         let group = self.on.group();
+        // All threads have read what is stored: each call of the library is a barrier.
         if group.is_leader() {
             self.memory.records().set(number as usize, record);
+            self.memory.state::<P::State>(number).set(0, state);
             if change && blocked {
                 self.memory.count(Counter::Blocked, 1);
             }
         }
         group.barrier();
+        if self.is_over(&record) {
+            return self.close(number, record, self.output.failed.is_some());
+        }
         // Where something is left to receive, no event would tell of it: to watch anew does.
         let watch = change || !blocked && !drained;
         if watch && self.watch(number, &record, Self::wanted(&record)).is_err() {
@@ -89,16 +153,30 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         }
     }
 
-    /// Receives once and answers what is complete.
-    fn round(&mut self, number: u32, record: &mut Record) -> Round {
-        let (buffer, mut have) = self.input(record);
-        let mut round = Round { drained: true, received: 0, requests: 0 };
+    /// Receives once and answers what is complete. `looks`: nothing has told of bytes; they are waited for
+    /// as long as nothing else is to be done.
+    #[inline(always)]
+    fn round(
+        &mut self,
+        number: u32,
+        record: &mut Record,
+        state: &mut P::State,
+        looks: bool,
+    ) -> Round {
+        let (mut buffer, mut have) = (self.stage, 0);
+        if !record.input.is_none() {
+            (buffer, have) = self.input(record);
+        }
+        let mut round = Round::NONE;
         let room = buffer.slice(have, usize::MAX);
         if room.is_empty() {
             round.drained = false;
         } else if !record.has(ENDED | WAITS) {
             let (on, handle) = (self.on, record.handle);
-            let got = grecv(on.net(), on.group(), handle, room, MSG_DONTWAIT);
+            let got = match looks {
+                true => self.look(number, record, room),
+                false => grecv(on.net(), on.group(), handle, room, MSG_DONTWAIT),
+            };
             match Errno::check(got) {
                 Ok(0) => record.flags |= ENDED,
                 Ok(got) => {
@@ -112,15 +190,41 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
             }
         }
         record.flags &= !WAITS;
-        let (used, needed) = self.answer(number, record, buffer.first(have), &mut round);
-        self.output.flush();
+        let (mut used, mut needed) = (0, 0);
+        if have > 0 {
+            (used, needed) = self.answer(number, record, state, buffer.first(have), &mut round);
+            self.output.flush();
+        }
         if record.has(ENDED) && !record.has(WAITS) && !self.output.is_blocked() {
             record.flags |= CLOSING;
         }
-        if !record.has(CLOSING) && self.output.failed.is_none() {
+        let goes_on = !record.has(CLOSING) && self.output.failed.is_none();
+        if goes_on && (have > used || !record.input.is_none()) {
             self.keep_input(record, buffer, used, have, needed);
         }
         round
+    }
+
+    /// Waits for bytes of a connection while the poller has nothing else, and receives them; as
+    /// [`grecv`], EAGAIN where none come.
+    #[inline(always)]
+    fn look(&mut self, number: u32, record: &Record, room: SharedBuf) -> i64 {
+        let token = Self::token(number, record);
+        let found = self.poller.receive_beside(record.handle, token, room);
+        if found == Ok(Found::NothingNew) {
+            self.beside.told = token;
+        }
+        match found {
+            Ok(Found::Received(got)) => {
+                self.beside.count(true);
+                got as i64
+            }
+            Ok(Found::Nothing | Found::NothingNew) => {
+                self.beside.count(false);
+                Errno::EAGAIN.negative()
+            }
+            Err(errno) => errno.negative(),
+        }
     }
 
     /// Has the protocol answer complete requests. How many bytes they had, and how many the next one is
@@ -130,19 +234,17 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         &mut self,
         number: u32,
         record: &mut Record,
+        state: &mut P::State,
         input: SharedBuf,
         round: &mut Round,
     ) -> (usize, usize) {
         let memory = self.memory;
-        let states = memory.state::<P::State>(number);
-        let Some(state) = states.get(0).filter(|_| !input.is_empty()) else { return (0, 0) };
         let (mut used, mut needed) = (0, 0);
         let ended = record.has(ENDED);
-        let input_of = |used: usize| input.slice(used, usize::MAX);
         let output = &mut self.output;
-        let mut exchange = Exchange { input: input_of(0), ended, number, memory, output, state };
+        let mut exchange = Exchange { input, ended, number, memory, output, state: *state };
         while used < input.len() {
-            exchange.input = input_of(used);
+            exchange.input = input.slice(used, usize::MAX);
             match self.protocol.answer(&mut exchange) {
                 Step::Consumed(bytes) => {
                     used += bytes.clamp(1, input.len() - used);
@@ -165,11 +267,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
                 break;
             }
         }
-        let state = exchange.state;
-        self.on.group().barrier();
-        if self.on.group().is_leader() {
-            states.set(0, state);
-        }
+        *state = exchange.state;
         (used, needed)
     }
 
@@ -177,9 +275,6 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
     #[inline(never)]
     fn input(&mut self, record: &mut Record) -> (SharedBuf, usize) {
         let have = record.input_len as usize;
-        if record.input.is_none() {
-            return (self.stage, 0);
-        }
         let kept = self.memory.heap().memory(record.input);
         // Short ones return to shared memory, where parsing is fast; a block that was made for a long
         // request goes on to be filled.

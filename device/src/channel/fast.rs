@@ -12,7 +12,8 @@
 
 #![allow(unsafe_code, reason = "moves a short packet")]
 
-use crate::abi::bits::{PACKET_BYTES, Position, Progress};
+use crate::abi::bits::{PACKET_BYTES, Position, Progress, Unit};
+use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::abi::word::writes_bytes;
@@ -35,7 +36,7 @@ const _: () = assert!(8 * simt::WARP as usize == PACKET_BYTES || cfg!(feature = 
 /// Takes the receive direction, if that is free and the group's own. The same in all lanes: the record, and
 /// where the direction stands, or what is to be done else.
 #[inline(always)]
-fn enter(socket: Socket, net: Net, lane: u32) -> Result<(Fetched, Position), Job> {
+pub(super) fn enter(socket: Socket, net: Net, lane: u32) -> Result<(Fetched, Position), Job> {
     // All on their way before the first is looked at.
     let lock = socket.lock_word(Direction::Receive);
     let found = lock.set_on_gpu_if(Position::TAKEN, lane == 0);
@@ -52,8 +53,8 @@ fn enter(socket: Socket, net: Net, lane: u32) -> Result<(Fetched, Position), Job
     Ok((fetched, position))
 }
 
-/// Receives a short packet; `to` holds `most` bytes. A call that does not wait looks once, and leaves
-/// everything else to the leader. The same job in all lanes.
+/// Receives a short packet; `to` holds `most` bytes. A call that does not wait looks once: EAGAIN, or
+/// what is there is left to the leader. The same job in all lanes.
 #[inline(always)]
 pub(crate) fn receive(net: Net, handle: Handle, to: *mut u8, most: usize, waits: bool) -> Job {
     let Ok(socket) = Socket::named(net, handle) else { return Job::NONE };
@@ -62,7 +63,6 @@ pub(crate) fn receive(net: Net, handle: Handle, to: *mut u8, most: usize, waits:
         Ok(entered) => entered,
         Err(job) => return job,
     };
-    let lock = socket.lock_word(Direction::Receive);
     let polls = Job::new(Plan::POLL, &fetched, position);
     let job = if waits { polls } else { Job::only(Plan::slow(position)) };
     if position.has(Position::LONG) {
@@ -89,30 +89,58 @@ pub(crate) fn receive(net: Net, handle: Handle, to: *mut u8, most: usize, waits:
         if !simt::any_lane(!short | missing) {
             // The same in all lanes, whatever a hostile peer writes there meanwhile.
             let length = simt::from_lane(length.into(), 0) as u32;
-            if at < length {
-                // SAFETY: the caller's buffer holds the packet.
-                unsafe { store_eight(to.add(at as usize), bytes_of(units), length - at) };
-            }
-            // What each lane has copied is there for all.
-            simt::whole_warp_barrier();
-            if lane == 0 {
-                // It came with the rest, and spares the answer a read.
-                socket.remember_head(Progress(head));
-                // No fence: nobody has read the ring.
-                let end = Position(position.0 + u64::from(length));
-                Socket::at(fetched.publishes).store(Progress::new(end.count(), 0).0);
-                give_receive_back(lock, end, false);
-            }
-            simt::come_together();
+            // SAFETY: the caller's buffer holds the packet.
+            unsafe { take_packet(socket, &fetched, position, to, units, length, Progress(head)) };
             return Job::only(Plan::done(length));
         }
         if simt::any_lane(!short & (tail.count() != begin) | tail.is_over()) {
             // Bytes of another kind, an end, or a proxy that wants to know.
             return job;
         }
+        // Of a p2p stream the proxy may know that it has ended.
+        if !waits & !p2p && !simt::any_lane(tail.count() != begin) {
+            if lane == 0 {
+                give_receive_back(socket.lock_word(Direction::Receive), position, false);
+            }
+            simt::come_together();
+            return Job::only(Plan::error(Errno::EAGAIN.negative()));
+        }
         simt::pause();
     }
     Job::only(Plan::slow(position))
+}
+
+/// Copies a packet out of its units, all of which have come, publishes the head and gives the direction back.
+/// `head`: how far the other end has received.
+///
+/// # Safety
+/// `to` is valid for `length` bytes; the group has the receive direction, which stands at `position`.
+#[inline(always)]
+pub(super) unsafe fn take_packet(
+    socket: Socket,
+    fetched: &Fetched,
+    position: Position,
+    to: *mut u8,
+    units: [Unit; 2],
+    length: u32,
+    head: Progress,
+) {
+    let at = 8 * simt::lane();
+    if at < length {
+        // SAFETY: the caller's promise.
+        unsafe { store_eight(to.add(at as usize), bytes_of(units), length - at) };
+    }
+    // What each lane has copied is there for all.
+    simt::whole_warp_barrier();
+    if at == 0 {
+        // It came with the rest, and spares the answer a read.
+        socket.remember_head(head);
+        // No fence: nobody has read the ring.
+        let end = Position(position.0 + u64::from(length));
+        Socket::at(fetched.publishes).store(Progress::new(end.count(), 0).0);
+        give_receive_back(socket.lock_word(Direction::Receive), end, false);
+    }
+    simt::come_together();
 }
 
 /// Sends a short packet of up to 256 bytes. The same plan in all lanes.

@@ -5,6 +5,7 @@
 //! | file | who runs it | what for |
 //! | --- | --- | --- |
 //! | `fast` | the first warp of a group | short packets where nothing is in the way: no calls, few registers |
+//! | `beside` | the first warp of a group | short packets of a stream, while a poller that watches it has no other event |
 //! | `long` | all warps | longer messages, as far as warps do better than threads |
 //! | `receive`, `send` | a group's leader | take the direction, wait, plan |
 //! | `job` | all threads | what was planned |
@@ -12,6 +13,7 @@
 //! | `copy` | all threads | between ring and buffer |
 //! | `finish` | one thread | publish how far the group is, give the direction back |
 
+pub(crate) mod beside;
 pub(crate) mod copy;
 pub(crate) mod fast;
 mod finish;

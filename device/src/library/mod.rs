@@ -152,6 +152,12 @@ functions! {
     /// Waits until the word at `address` is what `how` and `value` say ([`crate::op::how`]); 0 ns: in any
     /// time.
     wait_word(address: *mut u8, how: u32, value: u64, timeout_ns: u64) in word;
+    /// Receives at most `length` bytes from a socket that a poller watches under `token`, while the poller
+    /// has no event of another; EAGAIN, or EALREADY where its only event is this socket's and tells of
+    /// nothing that was not received.
+    receive_beside(
+        handle: u64, to: *mut u8, length: usize, poller: u64, token: u64
+    ) fast_in poller;
     /// The host's time.
     time() in system;
     /// Prints a line on the host, of which the leader's counts.

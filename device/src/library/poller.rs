@@ -8,13 +8,15 @@ use crate::abi::handle::Handle;
 use crate::abi::message::Operation;
 use crate::abi::net::Net;
 use crate::buf::Shared;
+use crate::calls::MSG_DONTWAIT;
 use crate::channel::copy::copy_out;
-use crate::channel::{self, Finish, Mode, Plan, Step};
+use crate::channel::{self, Finish, Mode, Plan, Step, Warps, beside};
 use crate::group::AnyGroup;
 use crate::poller::{EVENT_BYTES, Event};
 use crate::socket::{Direction, Payload, Socket, ask, watch_both_ends};
 use crate::wait::Deadline;
 
+use super::data::receive_more;
 use super::{led, planned};
 
 /// See [`super::poller`].
@@ -103,6 +105,34 @@ fn wait_for(
         }
         left_ns = deadline.left_ns();
     }
+}
+
+/// See [`super::receive_beside`].
+#[inline(always)]
+pub(super) unsafe fn receive_beside(
+    net: Net,
+    group: AnyGroup,
+    handle: u64,
+    to: *mut u8,
+    length: usize,
+    poller: u64,
+    token: u64,
+) -> i64 {
+    let handle = Handle(handle);
+    let Some(warps) = Warps::of(group).filter(|_| length > 0) else {
+        return Errno::EAGAIN.negative();
+    };
+    // What other threads did with the buffer comes before.
+    warps.barrier();
+    let mut plan = Plan::END.words();
+    if warps.plans() {
+        plan = beside::receive(net, handle, Handle(poller), token, to, length);
+    }
+    plan = warps.share_plan(plan);
+    if let Some(bytes) = Plan::bytes_done(plan) {
+        return bytes.into();
+    }
+    receive_more(net, group, handle, to, length, MSG_DONTWAIT, plan[0], plan[1])
 }
 
 /// Takes as many events as there are and fit, and tells whether some of them were withdrawn.

@@ -40,6 +40,25 @@ impl RwLock {
         if self.0.load(Ordering::Relaxed) >= MOST_READERS {
             return None;
         }
+        self.count_in()
+    }
+
+    /// Reads; none if writers hold it for `timeout_ns` nanoseconds (0: tries once).
+    #[inline(always)]
+    pub fn read(self, timeout_ns: u64) -> Option<ReadGuard> {
+        // Mostly it is free: without a load first, which is a trip to GPU memory.
+        self.count_in().or_else(|| self.read_later(timeout_ns))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_later(self, timeout_ns: u64) -> Option<ReadGuard> {
+        super::wait::until(timeout_ns, || self.try_read())
+    }
+
+    /// Adds a reader, unless a writer holds it or waits for it.
+    #[inline(always)]
+    fn count_in(self) -> Option<ReadGuard> {
         // An addition, in which readers do not fail one another as in a compare-and-exchange. Pairs
         // with the release in `release_write`.
         if self.0.fetch_add(1, Ordering::Acquire) < MOST_READERS {
@@ -47,12 +66,6 @@ impl RwLock {
         }
         self.0.fetch_sub(1, Ordering::Relaxed);
         None
-    }
-
-    /// Reads; none if writers hold it for `timeout_ns` nanoseconds (0: tries once).
-    #[inline(always)]
-    pub fn read(self, timeout_ns: u64) -> Option<ReadGuard> {
-        super::wait::until(timeout_ns, || self.try_read())
     }
 
     /// Writes if nobody holds it.
@@ -70,6 +83,17 @@ impl RwLock {
     /// Writes; none if others hold it for `timeout_ns` nanoseconds (0: tries once).
     #[inline(always)]
     pub fn write(self, timeout_ns: u64) -> Option<WriteGuard> {
+        // As in `read`.
+        let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
+        match self.0.compare_exchange(0, WRITER, acquire, relaxed) {
+            Ok(_) => Some(WriteGuard(self)),
+            Err(_) => self.write_later(timeout_ns),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_later(self, timeout_ns: u64) -> Option<WriteGuard> {
         let mut said = false;
         let held = super::wait::until(timeout_ns, || {
             let held = self.try_write();

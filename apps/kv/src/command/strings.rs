@@ -128,6 +128,22 @@ pub(super) fn set(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     kv.table.close(group, opened);
 }
 
+/// SET of a key and a value, and nothing besides.
+#[inline(never)]
+pub(super) fn set_plain(kv: &Kv, client: &mut Client<'_>, key: SharedBuf, value: SharedBuf) {
+    let group = client.on().group();
+    let Some(mut opened) = kv.table.open(group, key, true) else { return reply::busy(client) };
+    let stored = kv.table.put(group, &mut opened, key, value.len(), 0);
+    if stored {
+        copy(group, value, kv.table.value(key, &opened));
+    }
+    kv.table.close(group, opened);
+    match stored {
+        true => reply::short(client, b"+OK\r\n"),
+        false => reply::out_of_memory(client),
+    }
+}
+
 /// Reads what follows the value; false if it is wrong, which the client was told.
 #[inline(never)]
 fn read_options(

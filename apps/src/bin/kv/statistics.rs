@@ -16,7 +16,8 @@ use crate::server::Tables;
 pub(crate) const JSON_HELP: &str = "\
 JSON, at the end: {\"seconds\", \"keys\", \"expired\", \"hits\", \"misses\", \"accepted\", \"refused\", \
 \"closed\", \"closed_idle\", \"closed_failed\", \"requests\", \"bytes_in\", \"bytes_out\", \"blocked\", \
-\"sockets_open\"}: numbers all; \"blocked\" counts answers that had to wait for their client to read.";
+\"without_event\", \"sockets_open\"}: numbers all; \"blocked\" counts answers that had to wait for their \
+client to read, \"without_event\" receives of a block that waited for its last client itself.";
 
 /// The error that ended the kernel.
 pub(crate) fn ended_by(tables: &Tables) -> Result<Errno, Failure> {
