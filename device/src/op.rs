@@ -397,6 +397,7 @@ impl OpBatch {
     #[inline(always)]
     pub fn run<G: Group>(&self, net: Net, group: G) {
         let mut at = 0;
+        // Counted: by the operations.
         while at < self.count {
             // An index would have the compiler copy all of them onto the stack first.
             let [a, b, c, d, e, f, g] = &self.ops;
