@@ -17,10 +17,10 @@ use super::{Gpu, GpuError, KernelError, LaunchSpec, Module, Running};
 /// The kernel that runs operations. It is loaded with the first stream.
 const OPERATIONS: Module = crate::include_module!("gpunet_stream_kernels");
 
-/// Looks at a stream in a row before sleeps: short kernels take some microseconds.
-const EAGER_LOOKS: u32 = 1000;
-/// Between two looks later.
-const LOOK: Duration = Duration::from_micros(50);
+/// Polls of a stream in a row before sleeps: short kernels take some microseconds.
+const EAGER_POLLS: u32 = 1000;
+/// Between two polls later.
+const POLL_INTERVAL: Duration = Duration::from_micros(50);
 
 /// Kernels that may wait on a stream. A driver takes about a thousand, and then has its caller wait, with
 /// locks that others want.
@@ -125,17 +125,17 @@ impl GpuStream {
     /// A kernel that faulted.
     pub fn wait(&self, timeout: Duration) -> Result<bool, KernelError> {
         let deadline = Instant::now().checked_add(timeout);
-        let mut looks = 0;
+        let mut polls = 0;
         while !self.is_done()? {
-            if looks < EAGER_LOOKS {
-                looks += 1;
+            if polls < EAGER_POLLS {
+                polls += 1;
                 std::hint::spin_loop();
                 continue;
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Ok(false);
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         Ok(true)
     }
@@ -231,7 +231,7 @@ impl Handle for Lease {
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return None;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 

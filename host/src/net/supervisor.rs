@@ -98,15 +98,16 @@ impl<'a> Supervisor<'a> {
         loop {
             // Without the lock, which an abort wants: a driver may take long to answer.
             let running = launches.lock().launches.clone();
-            let ended: Vec<_> = running
-                .into_iter()
-                .filter_map(|state| state.running.poll().map(|outcome| (state, outcome)))
-                .collect();
+            let mut ended = Vec::new();
+            for state in running {
+                match state.running.poll() {
+                    Some(outcome) => ended.push((state, outcome)),
+                    None => state.check_for_work(control),
+                }
+            }
             for (state, outcome) in ended {
                 self.finish(&state, outcome);
             }
-            let open = launches.lock().launches.clone();
-            open.iter().for_each(|state| state.check_for_work(control));
             self.check_gpu();
             self.check_memory();
             let busy = control.running.load(Ordering::Acquire) > 0;

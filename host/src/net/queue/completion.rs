@@ -12,10 +12,10 @@ use crate::gpu::{Gpu, GpuError, HostMemory, KernelError};
 use crate::net::NetError;
 use crate::net::launch::LaunchState;
 
-/// Looks at a status in a row before sleeps; small exchanges take some ten microseconds.
-const EAGER_LOOKS: u32 = 2000;
-/// Between two looks later.
-const LOOK: Duration = Duration::from_micros(20);
+/// Polls of a status in a row before sleeps; small exchanges take some ten microseconds.
+const EAGER_POLLS: u32 = 2000;
+/// Between two polls later.
+const POLL_INTERVAL: Duration = Duration::from_micros(20);
 
 /// How an operation failed, or the wait for it.
 #[derive(Clone, thiserror::Error)]
@@ -93,7 +93,7 @@ impl Statuses {
         let taken = free.split_off(left);
         drop(slots);
         taken.iter().for_each(|slot| self.word(*slot).store(0));
-        Ok(StatusSlots { statuses: Arc::clone(self), slots: taken, fate: Fate::Unposted })
+        Ok(StatusSlots { statuses: Arc::clone(self), slots: taken, state: PostState::Unposted })
     }
 
     #[allow(unsafe_code, reason = "words of memory that kernels write")]
@@ -111,12 +111,12 @@ impl Statuses {
 pub(super) struct StatusSlots {
     statuses: Arc<Statuses>,
     slots: Vec<u32>,
-    pub(super) fate: Fate,
+    pub(super) state: PostState,
 }
 
 /// Which kernels may write some status words.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum PostState {
     /// None.
     Unposted,
     /// One, once.
@@ -159,15 +159,15 @@ impl StatusSlots {
         timeout: Duration,
     ) -> Result<(), OpError> {
         let begin = Instant::now();
-        let (mut index, mut looks) = (0, 0);
+        let (mut index, mut polls) = (0, 0);
         while index < self.len() {
             let has_run = |index| runs.wrapping_sub(self.status(index).0) as i32 <= 0;
             if has_run(index) {
                 index += 1;
                 continue;
             }
-            looks += 1;
-            if looks < EAGER_LOOKS {
+            polls += 1;
+            if polls < EAGER_POLLS {
                 std::hint::spin_loop();
                 continue;
             }
@@ -180,7 +180,7 @@ impl StatusSlots {
             if spent >= timeout {
                 return Err(OpError::StillRunning { index, after: timeout });
             }
-            std::thread::sleep(LOOK.min(timeout - spent));
+            std::thread::sleep(POLL_INTERVAL.min(timeout - spent));
         }
         let failed =
             |index| self.status(index).1.err().map(|errno| OpError::Failed { index, errno });
@@ -191,10 +191,10 @@ impl StatusSlots {
 impl Drop for StatusSlots {
     fn drop(&mut self) {
         let mut slots = self.statuses.slots();
-        match self.fate {
-            Fate::Unposted => slots.free.append(&mut self.slots),
-            Fate::Posted => slots.abandoned.append(&mut self.slots),
-            Fate::Captured => {}
+        match self.state {
+            PostState::Unposted => slots.free.append(&mut self.slots),
+            PostState::Posted => slots.abandoned.append(&mut self.slots),
+            PostState::Captured => {}
         }
     }
 }
@@ -267,14 +267,14 @@ mod tests {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
         let statuses = Statuses::new(&gpu, 3).expect("memory");
         let mut captured = statuses.take(1).expect("there are three");
-        captured.fate = Fate::Captured;
+        captured.state = PostState::Captured;
         let word = captured.slots[0];
         statuses.word(word).store_release(1 << 32);
         drop(captured);
         let mut posted = statuses.take(2).expect("there are two");
         assert!(!posted.slots.contains(&word));
         assert!(statuses.take(1).is_err(), "the third may be written at any time");
-        posted.fate = Fate::Posted;
+        posted.state = PostState::Posted;
         let done = posted.slots[0];
         statuses.word(done).store_release(1 << 32);
         drop(posted);

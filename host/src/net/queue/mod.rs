@@ -34,7 +34,7 @@ use super::launch::{self, LaunchState, OpenQueue};
 use super::{Net, NetError, Shape};
 use crate::gpu::{self, DeviceMemory, GpuError, GpuStream, StreamKernel, Submitted};
 use crate::proxy::thread::Control;
-use completion::{Fate, StatusSlots, Statuses};
+use completion::{PostState, StatusSlots, Statuses};
 
 /// How long an operation may take where the program does not say.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -45,7 +45,8 @@ const STATUSES: usize = 4096;
 /// A queue of operations and kernels on a stream.
 ///
 /// Dropping it leaves what is on the stream to run; the net counts it as a launch until that is done. While
-/// its stream has no work it keeps no thread of the proxy awake. A socket that it uses stays the program's: it outlives the queue, and keeps its own timeouts.
+/// its stream has no work it keeps no thread of the proxy awake. A socket that it uses stays the program's:
+/// it outlives the queue, and keeps its own timeouts.
 ///
 /// All threads may post on one queue; a batch stays together there. Operations of different queues, and
 /// kernels, may use one socket at the same time, each direction of it in pieces of up to a ring's size: no
@@ -115,8 +116,7 @@ impl Net {
         if let Some(latches) = self.latches.get() {
             return Ok(Arc::clone(latches));
         }
-        let layout = self.shared.memory.layout();
-        let sockets = layout.sockets();
+        let sockets = self.shared.memory.layout().sockets();
         let latches = Arc::new(self.gpu.device_memory(sockets * 2 * size_of::<u64>())?);
         // The first one stands.
         Ok(Arc::clone(self.latches.get_or_init(|| latches)))
@@ -162,9 +162,9 @@ impl StreamQueue {
         let mut slots = self.statuses.take(batch.len())?;
         let kernels = self.kernels_of(batch, &slots, None)?;
         let submitted = self.submit(&kernels);
-        slots.fate = match &submitted {
-            Ok(Submitted::Queued) => Fate::Posted,
-            Ok(Submitted::Captured) => Fate::Captured,
+        slots.state = match &submitted {
+            Ok(Submitted::Queued) => PostState::Posted,
+            Ok(Submitted::Captured) => PostState::Captured,
             // Refused as a whole, or nothing runs there any more.
             Err(
                 NetError::Gone
@@ -174,9 +174,9 @@ impl StreamQueue {
                     | GpuError::StreamFailed { .. }
                     | GpuError::ContextLost { .. },
                 ),
-            ) => Fate::Unposted,
+            ) => PostState::Unposted,
             // A driver that failed may have put some of them on the stream.
-            Err(_) => Fate::Posted,
+            Err(_) => PostState::Posted,
         };
         submitted.map(|_| Completions { slots, launch: Arc::clone(&self.launch) })
     }
