@@ -20,7 +20,7 @@ use super::entry::{Entry, Owner, Wishes};
 use super::shard::Shard;
 use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};
-use super::turn::{BUDGET_BYTES, BUSY_TURNS};
+use super::turn::BUDGET_BYTES;
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::{ControlMemory, HostControl, Memory, RingSlice};
 use crate::pool::Account;
@@ -351,33 +351,6 @@ fn closed_sockets_go_when_their_time_is_over_and_no_earlier() {
         harness.now = closed + (4 - left as u64) * 10_000 + linger_ns;
     }
     assert_eq!(harness.shard.schedule.lengths(), [0; 7]);
-}
-
-#[test]
-fn a_socket_that_is_alone_has_four_budgets() {
-    const LARGE: u32 = 8 << 20;
-    let peer = Fake { takes: u64::MAX, ..Fake::default() };
-    let mut harness = Harness::new(4, 8 * u64::from(LARGE));
-    let large = harness.stream(peer.clone(), LARGE);
-    let small = harness.stream(peer, RING);
-    let sent = |harness: &mut Harness| {
-        let send = &harness.shard.find(large).expect("it is open").channel.send;
-        send.ours - send.location.base
-    };
-    // Nobody is busy any more, as new sockets are.
-    harness.turns(2 * BUSY_TURNS);
-    harness.send(large, LARGE.into());
-    harness.turns(1);
-    assert_eq!(sent(&mut harness), 4 * BUDGET_BYTES);
-    // Somebody else is there now.
-    harness.send(small, 10);
-    let before = sent(&mut harness);
-    harness.turns(1);
-    let first = sent(&mut harness);
-    harness.turns(1);
-    let second = sent(&mut harness);
-    assert!(first - before <= 4 * BUDGET_BYTES);
-    assert!(second - first <= BUDGET_BYTES, "{}", second - first);
 }
 
 #[test]

@@ -148,13 +148,6 @@ impl Schedule {
         }
     }
 
-    /// Whether no other socket than this one was active lately.
-    pub(super) fn is_alone(&self, handle: Handle) -> bool {
-        let slot = handle.slot() as usize;
-        self.busy.iter().chain(&self.sending).all(|other| *other == handle)
-            && self.senders.iter().all(|other| *other == slot)
-    }
-
     /// Has a socket tried without asking epoll, for so many turns at least.
     pub(super) fn poll_busily(&mut self, entry: &mut Entry, turns: u32) {
         entry.marks.busy_turns = entry.marks.busy_turns.max(turns);

@@ -37,14 +37,10 @@ impl Shard {
         let turn = if self.context.limits().slow() {
             self.receive_limited(slot)
         } else {
-            let Some(handle) = self.table.get(slot).map(|entry| entry.handle) else {
-                return Turn::Idle;
-            };
-            let budget = self.budget(handle);
             let Some(entry) = self.table.get_mut(slot) else { return Turn::Idle };
             let state = |entry: &Entry| (entry.channel.send.ours, entry.channel.send_ended);
             let before = state(entry);
-            let turn = entry.pump_receive(&self.context, budget);
+            let turn = entry.pump_receive(&self.context, BUDGET_BYTES);
             if state(entry) != before && entry.channel.is_p2p() {
                 // The other end's kernel has made room, or will not any more.
                 self.tell_of_sending(slot);

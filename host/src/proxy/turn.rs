@@ -23,7 +23,7 @@ pub(super) const STREAM_BYTES: u64 = if cfg!(feature = "simulation") { 64 } else
 pub(super) const STREAM_BACK_OFF_NS: u64 = 20_000;
 
 /// Bytes that a socket may move in each direction in a turn: its budget, so that one with large rings
-/// does not hold up the others of its thread. One that is alone has four times as many.
+/// does not hold up the others of its thread.
 pub(super) const BUDGET_BYTES: u64 = if cfg!(feature = "simulation") { 1024 } else { 512 << 10 };
 /// Bytes in a turn after which those that go on with more wait for the next one.
 const TURN_BYTES: u64 = 4 * BUDGET_BYTES;
@@ -156,11 +156,6 @@ impl Shard {
         }
     }
 
-    /// What a socket may move now.
-    pub(super) fn budget(&self, handle: Handle) -> u64 {
-        if self.schedule.is_alone(handle) { TURN_BYTES } else { BUDGET_BYTES }
-    }
-
     /// Sends a socket's budget, or until nothing moves; one whose peer is slow is heard of through
     /// epoll.
     pub(super) fn pump_send(&mut self, slot: usize) {
@@ -176,9 +171,7 @@ impl Shard {
             return;
         }
         // What moves by itself takes none of the thread's time.
-        let (handle, places_bytes) = (entry.handle, entry.places_bytes());
-        let mut left = if places_bytes { u64::MAX } else { self.budget(handle) };
-        let Some(entry) = self.table.get_mut(slot) else { return };
+        let mut left = if entry.places_bytes() { u64::MAX } else { BUDGET_BYTES };
         let mut progressed = false;
         loop {
             let before = entry.channel.send.ours;
