@@ -70,6 +70,42 @@ fn as_many_streams_wait_as_there_are_queues_for() {
     }
 }
 
+/// Making a stream would wait for the kernel, so there are some from the start; a stream that is dropped
+/// is there again.
+#[test]
+fn streams_are_made_beside_a_kernel_that_runs() {
+    let name = "streams_are_made_beside_a_kernel_that_runs";
+    if child::part().is_none() {
+        return child::alone(name, "alone", "qs");
+    }
+    let (net, go) = (net(), gpu().flags::<u64>(1).expect("memory"));
+    let mut batch = Batch::new();
+    batch.wait(&go, 0, Condition::Equal, 1).expect("it is there");
+    let waits = queue(&net);
+    let post = waits.post(&batch).expect("it is queued");
+    let begin = Instant::now();
+    for _ in 0..3 {
+        let mut streams = Vec::new();
+        for _ in 0..50 {
+            match gpu().stream() {
+                Ok(stream) => streams.push(stream),
+                Err(GpuError::StreamWhileRunning { running: 1, possible }) if is_cuda() => {
+                    assert_eq!(streams.len() + 1, possible, "one of them waits");
+                    break;
+                }
+                Err(other) => panic!("{other}"),
+            }
+        }
+        assert_eq!(streams.len(), if is_cuda() { 31 } else { 50 });
+    }
+    assert!(begin.elapsed() < patient(IN_TIME), "it took {:?}", begin.elapsed());
+    go.store(0, 1);
+    post.wait(DEADLINE).expect("it holds");
+    assert!(waits.stream().wait(DEADLINE).expect("nothing faults"));
+    let more: Vec<_> = (0..50).map(|_| gpu().stream().expect("no kernel runs")).collect();
+    drop(more);
+}
+
 /// Answers some messages, and then reads no more.
 fn answer_some(address: &str) {
     let mut stream = TcpStream::connect(address).expect("somebody listens");

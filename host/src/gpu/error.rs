@@ -231,6 +231,17 @@ pub enum GpuError {
         /// What to do about it.
         remedy: &'static str,
     },
+    /// Making a stream would wait for kernels that run.
+    #[error(
+        "no stream can be made while {running} kernel(s) run, the driver would wait for them, and the \
+         {possible} that were made before are in use: drop one, or make streams before the first launch"
+    )]
+    StreamWhileRunning {
+        /// Kernels that run, and streams with work.
+        running: usize,
+        /// Streams that a GPU has from the start.
+        possible: usize,
+    },
     /// So many kernels wait on the stream that its driver would make the caller wait.
     #[error("{waiting} kernels wait on the stream, and {possible} can: wait for some of them")]
     StreamFull {

@@ -23,7 +23,7 @@ use super::arena::Sharing;
 use super::copier::Copier;
 use super::driver::{self, Failed, call};
 use super::module::{Kernel, Loaded};
-use super::ordered::Mark;
+use super::ordered::{Mark, PROGRAM_STREAMS, SpareStream};
 use super::queues;
 use super::stream::Lane;
 
@@ -71,6 +71,8 @@ pub(super) struct State {
     /// opened: the driver hands the queues out in turn, and making a stream beside running kernels
     /// waits for them whenever the driver's own pool has to grow (seen at the 35th).
     pub(super) spare: Vec<Lane>,
+    /// Streams for programs that nobody has, made at the same time for the same reason.
+    pub(super) program_streams: Vec<SpareStream>,
     pub(super) modules: HashMap<String, Loaded>,
     /// Some kernel has been told that it faulted.
     fault_reported: bool,
@@ -158,6 +160,10 @@ impl Context {
         for _ in 0..queues::count() {
             let lane = Lane::new().map_err(Failed::no_device)?;
             lock(&context.state).spare.push(lane);
+        }
+        for _ in 0..PROGRAM_STREAMS {
+            let stream = SpareStream::new().map_err(Failed::no_device)?;
+            lock(&context.state).program_streams.push(stream);
         }
         Ok(context)
     }
@@ -443,6 +449,7 @@ impl Drop for Context {
         }
         if self.lost.get().is_none() {
             state.spare.drain(..).for_each(Lane::destroy);
+            state.program_streams.drain(..).for_each(SpareStream::destroy);
             state.modules.drain().for_each(|(_, module)| module.unload());
             if let Some(copier) = copier {
                 copier.destroy();

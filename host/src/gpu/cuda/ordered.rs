@@ -69,6 +69,51 @@ impl Drop for Mark {
     }
 }
 
+/// Streams that are made for programs when a GPU is opened. Making one beside running kernels may wait
+/// for them.
+pub(super) const PROGRAM_STREAMS: usize = 32;
+
+/// A stream that nobody has, with the mark behind what was put there.
+pub(super) struct SpareStream {
+    stream: CUstream,
+    mark: Arc<Mark>,
+}
+
+// SAFETY: the driver's handles may be used from any thread.
+unsafe impl Send for SpareStream {}
+
+impl SpareStream {
+    /// Needs the context to be current.
+    pub(super) fn new() -> Result<Self, Failed> {
+        let mark = Arc::new(Mark::new()?);
+        let mut stream = ptr::null_mut();
+        // SAFETY: writes one handle.
+        unsafe { call!(cuStreamCreate(&mut stream, NON_BLOCKING)) }?;
+        Ok(Self { stream, mark })
+    }
+
+    pub(super) fn destroy(self) {
+        // SAFETY: nobody else has the handle; what is on the stream still runs.
+        let _ = unsafe { call!(cuStreamDestroy_v2(self.stream)) };
+    }
+
+    /// One of those that have no work, or a new one while no kernel runs.
+    fn take(context: &Context) -> Result<Self, GpuError> {
+        let mut state = lock(&context.state);
+        context.reap(&mut state);
+        let is_done = |spare: &Self| spare.mark.has_passed();
+        for at in 0..state.program_streams.len() {
+            if is_done(&state.program_streams[at]).map_err(|failed| context.failed(failed))? {
+                return Ok(state.program_streams.swap_remove(at));
+            }
+        }
+        match state.ledger.running() {
+            0 => Self::new().map_err(|failed| context.failed(failed)),
+            running => Err(GpuError::StreamWhileRunning { running, possible: PROGRAM_STREAMS }),
+        }
+    }
+}
+
 /// See the module; its graphs share it.
 pub(super) struct OrderedStream(Arc<Inner>);
 
@@ -123,15 +168,10 @@ impl OrderedStream {
     pub(super) fn new(context: &Arc<Context>, raw: Option<usize>) -> Result<Self, GpuError> {
         context.bind()?;
         let failed = |failed| context.failed(failed);
-        let mark = Arc::new(Mark::new().map_err(failed)?);
-        let mut stream = ptr::null_mut();
-        match raw {
-            None => {
-                // SAFETY: writes one handle.
-                unsafe { call!(cuStreamCreate(&mut stream, NON_BLOCKING)) }.map_err(failed)?;
-            }
+        let SpareStream { stream, mark } = match raw {
+            None => SpareStream::take(context)?,
             Some(raw) => {
-                stream = ptr::with_exposed_provenance_mut(raw);
+                let stream = ptr::with_exposed_provenance_mut(raw);
                 let mut of = ptr::null_mut();
                 // SAFETY: writes one handle; the caller of `Gpu::stream_from_raw` has promised a stream.
                 unsafe { call!(cuStreamGetCtx(stream, &mut of)) }.map_err(failed)?;
@@ -142,8 +182,9 @@ impl OrderedStream {
                         remedy: "make it in the device's primary context, as the CUDA runtime does",
                     });
                 }
+                SpareStream { stream, mark: Arc::new(Mark::new().map_err(failed)?) }
             }
-        }
+        };
         let owned = raw.is_none();
         let (context, waiting) = (Arc::clone(context), Mutex::default());
         Ok(Self(Arc::new(Inner { context, stream, owned, mark, waiting })))
@@ -152,9 +193,10 @@ impl OrderedStream {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if self.owned && self.context.bind().is_ok() {
-            // SAFETY: nobody else has the handle; what is on the stream still runs.
-            let _ = unsafe { call!(cuStreamDestroy_v2(self.stream)) };
+        if self.owned {
+            // What is on the stream still runs, and nobody gets it before.
+            let spare = SpareStream { stream: self.stream, mark: Arc::clone(&self.mark) };
+            lock(&self.context.state).program_streams.push(spare);
         }
     }
 }
