@@ -3,7 +3,8 @@
 //! On a GPU such kernels call the functions of the device library directly. Here a function first has the
 //! threads of its group compare arguments, under the names that Rust's calls have, and then does the same.
 //! Where in the kernel's source a call is made is told just before ([`emulated_site`]). All functions
-//! unwind: the emulated GPU ends kernels so. A crate of the workspace exports them with
+//! unwind: the emulated GPU ends kernels so. Where a kernel cannot be unwound (`emulated::forbid_unwinding`),
+//! panics end here. A crate of the workspace exports them with
 //! [`export_c_abi!`](crate::export_c_abi).
 
 #![allow(unsafe_code, reason = "addresses that a kernel in another language gives")]
@@ -15,7 +16,7 @@ use crate::calls::PollFd;
 use crate::group::{AnyGroup, GroupKind};
 use crate::library::{OWN_NAME, SEND_DIRECTION, symbols};
 use crate::poller::Event;
-use crate::simt::emulated::{self, Place, Shuffle};
+use crate::simt::emulated::{self, Place, Shuffle, guarded};
 use crate::simt::{self, Scope};
 
 /// Major and minor number of the C ABI; see docs/languages.md.
@@ -55,12 +56,14 @@ macro_rules! functions {
         /// memory as the numbers beside them say, valid for what the function does there.
         #[allow(clippy::too_many_arguments, reason = "words only, as the function takes them")]
         pub unsafe fn $name(net0: u64, net1: u64, group: u32 $(, $arg: $type)*) -> i64 {
-            #[allow(unused_unsafe, reason = "some read what an address leads to")]
-            // SAFETY: the caller's promise.
-            let compared = unsafe { $compared };
-            agree(group, $call, &compared);
-            // SAFETY: the caller's promise.
-            unsafe { symbols::$name(net0, net1, group $(, $arg)*) }
+            guarded(|| {
+                #[allow(unused_unsafe, reason = "some read what an address leads to")]
+                // SAFETY: the caller's promise.
+                let compared = unsafe { $compared };
+                agree(group, $call, &compared);
+                // SAFETY: the caller's promise.
+                unsafe { symbols::$name(net0, net1, group $(, $arg)*) }
+            })
         }
     )* };
 }
@@ -147,7 +150,7 @@ pub unsafe fn emulated_position(place: *mut Place) {
 pub fn emulated_barrier(group: u32) {
     let site = emulated::announced();
     if let Some(scope) = AnyGroup(GroupKind::from_number(group)).scope() {
-        emulated::barrier_at(scope, site);
+        guarded(|| emulated::barrier_at(scope, site));
     }
 }
 
@@ -158,7 +161,8 @@ pub fn emulated_shared(key: *const c_void, bytes: u64) -> *mut c_void {
     if key.is_null() {
         return simt::shared_memory().as_ptr().cast();
     }
-    emulated::shared_variable(key.addr(), usize::try_from(bytes).unwrap_or(usize::MAX)).cast()
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    guarded(|| emulated::shared_variable(key.addr(), bytes)).cast()
 }
 
 /// Gives each lane of the warp another one's value: `how` 0 by number, 1 up, 2 down, 3 xor.
@@ -169,12 +173,14 @@ pub fn emulated_shuffle(mask: u32, value: u64, how: u32, by: u32, width: u32) ->
         2 => Shuffle::Down,
         _ => Shuffle::Xor,
     };
-    emulated::shuffle(mask, value, how, by, width, emulated::announced())
+    let site = emulated::announced();
+    guarded(|| emulated::shuffle(mask, value, how, by, width, site))
 }
 
 /// The lanes of the warp that said yes.
 pub fn emulated_ballot(mask: u32, yes: i32) -> u32 {
-    emulated::ballot(mask, yes != 0, emulated::announced())
+    let site = emulated::announced();
+    guarded(|| emulated::ballot(mask, yes != 0, site))
 }
 
 /// The lanes that the warp has.
@@ -185,6 +191,10 @@ pub fn emulated_lanes() -> u32 {
 /// How many threads of the block said yes, once all have come.
 pub fn emulated_count(yes: i32) -> u32 {
     let site = emulated::announced();
+    guarded(|| count(yes, site))
+}
+
+fn count(yes: i32, site: emulated::Site) -> u32 {
     // Each warp's lanes by themselves, then the warps, through words that only this call uses.
     let mine = emulated::ballot(u32::MAX, yes != 0, site).count_ones();
     let counts: *mut u32 =
@@ -209,7 +219,7 @@ static COUNTS: u8 = 0;
 pub fn emulated_pause() {
     // Other threads run now, whose calls are made elsewhere.
     let _ = emulated::announced();
-    simt::pause();
+    guarded(simt::pause);
 }
 
 /// Nanoseconds on a monotonic clock.
@@ -226,12 +236,14 @@ pub fn emulated_clock() -> u64 {
 /// Always: that is how.
 pub unsafe fn emulated_trap(message: *const c_char) -> ! {
     let site = emulated::announced();
-    if message.is_null() {
-        panic!("a trap at {site}");
-    }
-    // SAFETY: the caller's promise.
-    let message = unsafe { CStr::from_ptr(message) }.to_string_lossy();
-    panic!("{message} at {site}");
+    guarded(|| {
+        if message.is_null() {
+            panic!("a trap at {site}");
+        }
+        // SAFETY: the caller's promise.
+        let message = unsafe { CStr::from_ptr(message) }.to_string_lossy();
+        panic!("{message} at {site}");
+    })
 }
 
 /// Exports the functions of this module under their C names: `gpunet_` and the name. Once in a program or

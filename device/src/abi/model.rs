@@ -224,4 +224,14 @@ impl EmulatedThread for Alone {
     fn is_private(&self, _address: *const u8) -> bool {
         false
     }
+
+    fn forbid_unwinding(&self) {}
+
+    fn unwinds(&self) -> bool {
+        true
+    }
+
+    fn fail(&self, message: String) -> ! {
+        panic!("{message}")
+    }
 }

@@ -78,6 +78,16 @@ pub trait EmulatedThread {
 
     /// Whether that is memory of this thread alone: its stack.
     fn is_private(&self, address: *const u8) -> bool;
+
+    /// From now on this thread is ended without unwinding: it runs code that has no tables for it, as
+    /// compilers at run time make it.
+    fn forbid_unwinding(&self);
+
+    /// Whether this thread may be unwound.
+    fn unwinds(&self) -> bool;
+
+    /// Ends the kernel with a fault, without unwinding.
+    fn fail(&self, message: String) -> !;
 }
 
 std::thread_local! {
@@ -138,6 +148,28 @@ pub(crate) fn agree_at(scope: Scope, call: &'static str, arguments: &[u64], site
 /// Whether that is memory of the calling thread alone.
 pub(crate) fn is_private(address: *const u8) -> bool {
     with(|thread| thread.is_private(address))
+}
+
+/// The calling thread runs code that cannot be unwound; see [`EmulatedThread::forbid_unwinding`].
+pub fn forbid_unwinding() {
+    with(|thread| thread.forbid_unwinding());
+}
+
+/// Runs a device function that code of another language calls: a panic in it is the kernel's fault, and
+/// passes through that code only where it can.
+pub(crate) fn guarded<R>(call: impl FnOnce() -> R) -> R {
+    if with(|thread| thread.unwinds()) {
+        return call();
+    }
+    // What is left behind is of this thread alone, which ends.
+    let call = std::panic::AssertUnwindSafe(call);
+    std::panic::catch_unwind(call).unwrap_or_else(|payload| {
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let message = std::format!("panic: {}", text.unwrap_or("(no message)"));
+        drop(payload);
+        with(|thread| thread.fail(message))
+    })
 }
 
 /// Memory of the block for a shared variable of the kernel; see [`EmulatedThread::shared_variable`].

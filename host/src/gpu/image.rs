@@ -106,6 +106,8 @@ pub struct RawKernel {
     pub(super) name: String,
     pub(super) entry: RawEntry,
     pub(super) parameters: Vec<usize>,
+    /// It may be unwound.
+    unwinds: bool,
     /// What the function lives in.
     #[allow(dead_code, reason = "held")]
     kept: Option<Memory>,
@@ -116,7 +118,8 @@ impl RawKernel {
     ///
     /// # Safety
     /// `entry` may be called by any thread as often as wanted, with the addresses of so many values of
-    /// these sizes, of which it writes none; it lets unwinding pass. It stays where it is for as long as
+    /// these sizes, of which it writes none; it lets unwinding pass
+    /// ([unless](Self::without_unwinding)). It stays where it is for as long as
     /// the process lives, or as `kept` does.
     pub unsafe fn new(
         name: impl Into<String>,
@@ -124,7 +127,16 @@ impl RawKernel {
         parameters: impl Into<Vec<usize>>,
         kept: Option<Memory>,
     ) -> Self {
-        Self { name: name.into(), entry, parameters: parameters.into(), kept }
+        Self { name: name.into(), entry, parameters: parameters.into(), unwinds: true, kept }
+    }
+
+    /// The same kernel, whose code has no tables for unwinding, as compilers at run time (numba) make it:
+    /// threads of a launch that fails or is killed are left where they are. Memory that the code has taken
+    /// for itself by then is lost.
+    #[must_use]
+    pub fn without_unwinding(mut self) -> Self {
+        self.unwinds = false;
+        self
     }
 }
 
@@ -355,6 +367,9 @@ impl Parameters {
         Arc::new(move || {
             // As a whole, with what they keep.
             let (parameters, kernel) = (&self, &kernel);
+            if !kernel.unwinds {
+                gpunet_device::simt::emulated::forbid_unwinding();
+            }
             // SAFETY: as many parameters as the kernel takes, of its sizes (`LoadedImage::spec`).
             unsafe { (kernel.entry)(parameters.addresses.as_ptr()) };
         })

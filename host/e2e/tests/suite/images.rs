@@ -5,7 +5,7 @@
 //! exports, as libgpunet does.
 #![allow(unsafe_code, reason = "functions for kernels of other languages, and launches by name")]
 
-use std::ffi::c_void;
+use std::ffi::{CString, c_void};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,9 +13,9 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use gpunet_e2e::{
-    DEADLINE, Folder, any_port, eventually, gpu, is_cuda, net_builder_on, peer, skip,
+    DEADLINE, Errno, Folder, any_port, eventually, gpu, is_cuda, net_builder_on, peer, skip,
 };
-use gpunet_host::gpu::EmulatedOptions;
+use gpunet_host::gpu::{EmulatedOptions, KernelRecord};
 use gpunet_host::{
     Gpu, GpuChoice, GpuError, Image, KernelError, LaunchError, LoadedImage, Net, NetError,
     RawArguments, RawKernel, Shape,
@@ -347,4 +347,62 @@ fn a_socket_among_the_arguments_is_the_launches() {
     assert!(eventually(DEADLINE, || net.statistics().sockets == 0), "the listener is closed");
     word.store(1, Ordering::SeqCst);
     other.wait_for(DEADLINE).expect("it ends");
+}
+
+/// Kernels of an object without unwind tables, as functions: what a compiler at run time gives.
+fn without_unwinding(names: &[&str]) -> Option<Image> {
+    let tables = ["-fno-exceptions", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables"];
+    let (_folder, object) = compile("without_tables", &tables)?;
+    let path = CString::new(object.as_os_str().as_encoded_bytes()).expect("no zero in it");
+    // SAFETY: an object of this test, which stays loaded.
+    let object = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
+    assert!(!object.is_null(), "it loads");
+    let kernel = |name: &&str| {
+        let symbol = CString::new(format!("gpunet_kernel_{name}")).expect("no zero in it");
+        // SAFETY: the object has such a record.
+        let record = unsafe { &*libc::dlsym(object, symbol.as_ptr()).cast::<KernelRecord>() };
+        // SAFETY: it names so many sizes.
+        let sizes = unsafe { std::slice::from_raw_parts(record.sizes, record.count as usize) };
+        let sizes: Vec<usize> = sizes.iter().map(|bytes| *bytes as usize).collect();
+        // SAFETY: what the record says.
+        let kernel = unsafe { RawKernel::new(*name, record.entry.expect("an entry"), sizes, None) };
+        kernel.without_unwinding()
+    };
+    Some(Image::Functions(names.iter().map(kernel).collect()))
+}
+
+#[test]
+fn kernels_that_cannot_be_unwound_end_all_the_same() {
+    let Some(image) = without_unwinding(&["fault", "differ", "spin", "echo"]) else { return };
+    let gpu = emulated();
+    let image = load(&gpu, "without_tables", image).expect("they load");
+    for (kernel, expected) in [
+        ("fault", "in block 0, thread 0: panic: no way at fault.cu:7"),
+        ("differ", "is in gaccept(1) at differ.cu:42"),
+    ] {
+        let net = net_builder_on(&gpu).build().expect("a net");
+        let started = launch(&net, &image, kernel, &RawArguments::new()).expect("it starts");
+        let error = started.wait_for(DEADLINE).expect_err("it faults");
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    // One that is killed in a call of its own, and one that is told to stop in a call of the library.
+    let net = net_builder_on(&gpu).build().expect("a net");
+    let word: Arc<AtomicU32> = Arc::default();
+    let address = Arc::as_ptr(&word).expose_provenance() as u64;
+    let spins = RawArguments::new().value(address).keep(Arc::clone(&word) as _);
+    let spins = launch(&net, &image, "spin", &spins).expect("it starts");
+    let (listener, _) = net.listen(any_port()).expect("it listens");
+    let result = gpu.buffer::<i64>(1).expect("memory");
+    let serves = RawArguments::new().socket(listener).buffer(&result);
+    let serves = launch(&net, &image, "echo", &serves).expect("it starts");
+    drop(net);
+    serves.wait_for(DEADLINE).expect("it returns");
+    assert_eq!(result.to_vec().expect("all of it"), [-i64::from(Errno::ECANCELED.0)]);
+    let error = spins.wait_for(DEADLINE).expect_err("it is killed");
+    assert!(matches!(error, LaunchError::Kernel(KernelError::Killed { .. })), "{error}");
+    // The GPU is well.
+    let net = net_builder_on(&gpu).build().expect("a net");
+    word.store(1, Ordering::SeqCst);
+    let again = RawArguments::new().value(address);
+    launch(&net, &image, "spin", &again).expect("it starts").wait_for(DEADLINE).expect("it ends");
 }

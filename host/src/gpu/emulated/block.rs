@@ -130,6 +130,10 @@ impl Block {
         self.rank
     }
 
+    pub(super) fn kernel(&self) -> &str {
+        &self.kernel
+    }
+
     pub(super) fn shared(&self) -> &SharedMemory {
         &self.shared
     }

@@ -15,7 +15,7 @@ use gpunet_device::simt::emulated::{EmulatedThread, Place, Site};
 use gpunet_device::simt::{Position, Scope};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::super::{Clock, Dim3, KernelError};
+use super::super::{Clock, Dim3, Entry, KernelError};
 use super::block::{Arrival, Block, Met};
 use super::call::{Arguments, Call};
 
@@ -57,6 +57,10 @@ pub(super) struct Context {
     pub(super) shape: (Dim3, Dim3),
     /// The addresses of its stack.
     pub(super) stack: Range<usize>,
+    /// What it runs.
+    pub(super) entry: Entry,
+    /// It may be unwound.
+    pub(super) unwinds: Cell<bool>,
     /// Index in the worker of the block's thread 0.
     pub(super) first: u32,
     /// Set by the coroutine's first instruction.
@@ -173,6 +177,29 @@ impl EmulatedThread for Context {
 
     fn is_private(&self, address: *const u8) -> bool {
         self.stack.contains(&address.addr())
+    }
+
+    fn forbid_unwinding(&self) {
+        self.unwinds.set(false);
+    }
+
+    fn unwinds(&self) -> bool {
+        self.unwinds.get()
+    }
+
+    fn fail(&self, message: String) -> ! {
+        let Position { block, thread, .. } = self.position;
+        let report = KernelError::Fault {
+            kernel: self.block.kernel().to_owned(),
+            block: Some(block),
+            thread: Some(thread),
+            message: message.replace('\n', " "),
+        };
+        self.round.failure.borrow_mut().get_or_insert(report);
+        loop {
+            // Nobody resumes it.
+            self.switch(Switch::Failed);
+        }
     }
 }
 
