@@ -8,7 +8,9 @@
 //!   Gpu ── load, host_memory, device_memory, launch
 //!    ├── cuda/      primary context, a stream for each launch, completion by polling events
 //!    └── emulated/  worker threads for each launch, coroutines for a block's threads
+//!   image           kernels of other languages, launched by name
 //!   stream          kernels one after the other, in an order that the program chooses
+//!   lease           a launch that lasts until its streams are done
 //!   buffer          typed GPU memory that programs pass to kernels
 //!   flags           words that programs, kernels and streams wait for
 //!   arena           GPU memory that other processes can be given
@@ -25,10 +27,13 @@ mod buffer;
 mod choice;
 mod cuda;
 mod deferred_free;
+mod elf;
 mod emulated;
 mod error;
 mod flags;
+mod image;
 mod launch;
+mod lease;
 mod ledger;
 mod library;
 mod memory;
@@ -40,6 +45,7 @@ mod tests;
 mod usermap;
 mod window;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -48,6 +54,7 @@ pub use buffer::Buffer;
 pub use choice::{Clock, EmulatedOptions, GpuChoice, GpuInfo, GpuKind};
 pub use error::{Blame, GpuError, KernelError, WaitOutcome};
 pub use flags::{Flags, Word, Words};
+pub use image::{Image, KernelRecord, LoadedImage, RawEntry, RawKernel};
 pub use launch::{Dim3, Entry, LaunchSpec, Running};
 pub use memory::{DeviceMemory, HostMemory};
 pub use module::{KernelNeeds, Module};
@@ -62,15 +69,33 @@ pub(crate) use deferred_free::RunningKernel;
 #[cfg(feature = "simulation")]
 pub(crate) use emulated::{stage::Stage, worker::SplitMix};
 pub(crate) use flags::Located;
-pub(crate) use stream::{Lease, StreamGraph, StreamKernel, Submitted};
+pub(crate) use lease::Lease;
+pub(crate) use stream::{StreamGraph, StreamKernel, Submitted};
 pub(crate) use window::ArenaWindow;
 
+use image::ImageKernel;
 use stream::StreamBackend;
 
 /// What each backend supplies.
 trait Backend: Send + Sync {
     fn info(&self) -> &GpuInfo;
     fn load(&self, module: &Module) -> Result<(), GpuError>;
+    /// Loads an image of another language; its kernels.
+    fn load_image(
+        &self,
+        name: &str,
+        image: &Image,
+    ) -> Result<BTreeMap<String, ImageKernel>, GpuError>;
+    /// The driver's handle of a kernel; the emulated GPU has none.
+    fn cuda_function(
+        &self,
+        image: &str,
+        kernel: &str,
+        threads: u32,
+    ) -> Result<Option<usize>, GpuError> {
+        let _ = (image, kernel, threads);
+        Ok(None)
+    }
     /// What the kernels of a loaded module need; the emulated GPU has no registers.
     fn kernel_needs(&self, module: &str) -> Vec<KernelNeeds> {
         let _ = module;
@@ -83,6 +108,24 @@ trait Backend: Send + Sync {
     /// The same of host memory.
     fn owns_host(&self, memory: &HostMemory) -> bool;
     fn launch(&self, launch: LaunchSpec<'_>) -> Result<Running, GpuError>;
+    /// Whether a kernel is loaded and would be resident beside those that run.
+    fn check_beside(&self, launch: &LaunchSpec<'_>) -> Result<(), GpuError>;
+    /// The same of a function of the driver's (`CUfunction`), which is loaded if that waits for nobody.
+    ///
+    /// # Safety
+    /// It is one, of this GPU's context.
+    unsafe fn check_function(
+        &self,
+        function: usize,
+        shape: (Dim3, Dim3, u32),
+    ) -> Result<(), GpuError> {
+        let _ = (function, shape);
+        Err(GpuError::Unsupported {
+            what: "a function of the CUDA driver",
+            kind: "emulated",
+            remedy: "name a kernel of a loaded image",
+        })
+    }
     /// A new stream, or one that the program has.
     fn stream(&self, raw: Option<usize>) -> Result<Arc<dyn StreamBackend>, GpuError>;
     fn remote_writes(&self) -> RemoteWrites;
@@ -193,6 +236,24 @@ impl Gpu {
     /// Why no kernel runs here any more, if a fault ended the GPU's context.
     pub(crate) fn lost(&self) -> Option<String> {
         self.inner.lost()
+    }
+
+    /// Whether a kernel is loaded and would be resident beside those that run.
+    pub(crate) fn check_beside(&self, launch: &LaunchSpec<'_>) -> Result<(), GpuError> {
+        self.inner.check_beside(launch)
+    }
+
+    /// The same of a function of the driver's.
+    ///
+    /// # Safety
+    /// It is one (`CUfunction`), of this GPU's context.
+    pub(crate) unsafe fn check_function(
+        &self,
+        function: usize,
+        shape: (Dim3, Dim3, u32),
+    ) -> Result<(), GpuError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.check_function(function, shape) }
     }
 
     /// Starts a kernel and returns at once.

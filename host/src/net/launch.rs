@@ -9,6 +9,7 @@ use gpunet_device::abi::layout::MAX_LAUNCHES;
 use gpunet_device::kernel::{KernelArgs, LaunchArgs};
 use gpunet_device::{Handle, Kernel};
 
+use super::kept::Kept;
 use super::{LaunchError, Net, NetError};
 use crate::gpu::{self, Dim3, GpuError, KernelError, LaunchSpec, Lease, Running, Submitted};
 use crate::proxy::shared::{MessageQueue, Shared};
@@ -44,6 +45,11 @@ impl Shape {
         self.shared_bytes = bytes;
         self
     }
+
+    /// Blocks, threads of a block, bytes.
+    pub(super) const fn parts(self) -> (Dim3, Dim3, u32) {
+        (self.grid, self.block, self.shared_bytes)
+    }
 }
 
 /// A kernel with its arguments, ready to be launched.
@@ -57,8 +63,8 @@ pub(super) fn spec<A: KernelArgs>(
     arguments.each(&mut |address, bytes| params.push(crate::memory::bytes_at(address, bytes)));
     let entry = kernel.entry();
     LaunchSpec {
-        module: kernel.module(),
-        kernel: kernel.name(),
+        module: kernel.module().into(),
+        kernel: kernel.name().into(),
         grid: shape.grid,
         block: shape.block,
         shared_bytes: shape.shared_bytes,
@@ -80,8 +86,25 @@ impl Net {
         shape: Shape,
         arguments: impl LaunchArgs<A>,
     ) -> Result<Launch, NetError> {
-        self.check_alive()?;
         let (arguments, buffers) = gpu::resolve(&self.gpu, arguments)?;
+        let mut sockets = Vec::new();
+        arguments.sockets(&mut |handle| sockets.push(handle));
+        let make = |device_net| Ok(spec(kernel, shape, device_net, arguments));
+        let launched = self.start_kernel(sockets, Kept::default(), make);
+        // The GPU knows of the kernel, and frees nothing while it runs.
+        drop(buffers);
+        launched
+    }
+
+    /// Starts the kernel that `make` gives for the net of its launch. What it keeps stays until it has
+    /// ended.
+    pub(super) fn start_kernel(
+        &self,
+        sockets: Vec<Handle>,
+        kept: Kept,
+        make: impl FnOnce(gpunet_device::Net) -> Result<LaunchSpec<'static>, GpuError>,
+    ) -> Result<Launch, NetError> {
+        self.check_alive()?;
         let (slot, epoch) = self.take_slot()?;
         self.shared.memory.clear_stop(slot as usize);
         // A proxy thread that panicked before then has told a launch that was not there yet.
@@ -90,17 +113,19 @@ impl Net {
             return Err(error);
         }
         let device_net = self.shared.memory.device_net(slot, epoch);
-        let mut sockets = Vec::new();
-        arguments.sockets(&mut |handle| sockets.push(handle));
-        let spec = spec(kernel, shape, device_net, arguments);
+        let spec = match make(device_net) {
+            Ok(spec) => spec,
+            Err(error) => {
+                self.give_slot_back(slot);
+                return Err(error.into());
+            }
+        };
         self.count_launch();
-        let launched = self.gpu.launch(spec);
-        // The GPU knows of the kernel, and frees nothing while it runs.
-        drop(buffers);
-        match launched {
+        match self.gpu.launch(spec) {
             Ok(running) => {
                 let shared = Arc::clone(&self.shared);
-                let state = LaunchState::new(slot, running, shared, sockets, None);
+                let mut state = LaunchState::new(slot, running, shared, sockets, None);
+                state.kept = Mutex::new(kept);
                 Ok(Launch { state: self.note_launch(state) })
             }
             Err(error) => {
@@ -165,6 +190,12 @@ impl OpenQueue {
         Self { lease, work: Mutex::default() }
     }
 
+    /// The same where the program may have kernels run at any time: it has been counted, and is until it
+    /// ends.
+    pub(super) fn of_program(lease: Lease) -> Self {
+        Self { lease, work: Mutex::new(StreamWork { counted: true, captured: true }) }
+    }
+
     fn work(&self) -> MutexGuard<'_, StreamWork> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -196,14 +227,16 @@ pub(crate) struct LaunchState {
     pub(crate) slot: u32,
     pub(crate) running: Running,
     pub(crate) shared: Arc<Shared>,
-    /// Those among its arguments.
-    pub(super) sockets: Vec<Handle>,
+    /// Those among its arguments, which a lease learns of later.
+    sockets: Mutex<Vec<Handle>>,
     /// Of one that lasts until it is closed.
     lease: Option<OpenQueue>,
     outcome: Mutex<Option<Result<(), KernelError>>>,
     ended: Condvar,
     /// Its net is gone, and nobody calls `finish`.
     orphaned: AtomicBool,
+    /// Memory of other libraries that its kernels use.
+    kept: Mutex<Kept>,
 }
 
 impl LaunchState {
@@ -218,12 +251,27 @@ impl LaunchState {
             slot,
             running,
             shared,
-            sockets,
+            sockets: Mutex::new(sockets),
             lease,
             outcome: Mutex::new(None),
             ended: Condvar::new(),
             orphaned: AtomicBool::new(false),
+            kept: Mutex::default(),
         }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps memory until it has ended.
+    pub(super) fn keep(&self, memory: Kept) {
+        self.kept().extend(memory);
+    }
+
+    /// The sockets among its arguments.
+    pub(super) fn sockets(&self) -> MutexGuard<'_, Vec<Handle>> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn outcome(&self) -> MutexGuard<'_, Option<Result<(), KernelError>>> {
@@ -232,6 +280,7 @@ impl LaunchState {
 
     /// Called by the supervisor once the kernel has ended and its sockets are closing.
     pub(crate) fn finish(&self, outcome: Result<(), KernelError>) {
+        drop(std::mem::take(&mut *self.kept()));
         *self.outcome() = Some(outcome);
         self.ended.notify_all();
     }
@@ -257,6 +306,10 @@ impl LaunchState {
     /// Counts a queue no longer whose stream has no work, so that proxy threads may sleep.
     pub(super) fn check_for_work(&self, control: &Control) {
         let Some(queue) = &self.lease else { return };
+        if queue.lease.has_failed() {
+            // What still runs on other streams of a lease is to end as well.
+            self.stop(Errno::ECANCELED);
+        }
         // Who puts something there at this moment has it.
         let Ok(mut work) = queue.work.try_lock() else { return };
         if work.counted && !work.captured && matches!(queue.lease.is_stream_done(), Ok(true)) {
@@ -268,6 +321,16 @@ impl LaunchState {
     /// Ends all waits of the kernel with `errno`.
     pub(crate) fn stop(&self, errno: Errno) {
         self.shared.memory.stop(self.slot as usize, errno);
+    }
+}
+
+impl Drop for LaunchState {
+    fn drop(&mut self) {
+        // Only a launch whose net went before its kernel still keeps something.
+        let kept = std::mem::take(&mut *self.kept());
+        if self.outcome().is_none() && self.running.poll().is_none() {
+            kept.keep_for_ever();
+        }
     }
 }
 

@@ -18,9 +18,12 @@ mod error;
 mod faults;
 #[cfg(feature = "fault-injection")]
 mod injection;
+mod kept;
 mod launch;
+mod lease;
 mod printing;
 pub mod queue;
+mod raw;
 mod sockets;
 mod supervisor;
 mod watchdog;
@@ -37,7 +40,9 @@ pub use crate::settings::policy::{Policy, Rule, RuleError};
 pub use builder::NetBuilder;
 pub use error::{LaunchError, NetError};
 pub use launch::{Launch, Shape};
+pub use lease::{Lease, LeaseKernel};
 pub use queue::{Batch, Completions, Graph, OpError, Prepared, StreamQueue};
+pub use raw::RawArguments;
 pub use sockets::ListenOptions;
 
 use crate::gpu::{DeviceMemory, Gpu};

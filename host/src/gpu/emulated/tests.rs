@@ -26,8 +26,8 @@ fn start(
     entry: impl Fn() + Send + Sync + 'static,
 ) -> Result<Running, GpuError> {
     gpu.launch(LaunchSpec {
-        module: "tests",
-        kernel: "kernel",
+        module: "tests".into(),
+        kernel: "kernel".into(),
         grid: grid.into(),
         block: block.into(),
         shared_bytes: 256,
@@ -176,7 +176,7 @@ fn calls_must_agree() {
     let numbers = [1, 2];
     let call = |call, at: usize| {
         let arguments = Arguments::new(&numbers[at - 1..at]);
-        Arrival::Call(Call { call, arguments, site: Location::caller() })
+        Arrival::Call(Call { call, arguments, site: Location::caller().into() })
     };
     let block = Block::new("kernel".into(), 5, 3, 0);
     let arrive = |rank, arrival| block.arrive(rank, Scope::Block, arrival, |_| {});
@@ -363,8 +363,8 @@ fn launches_that_cannot_be_are_refused() {
         GpuError::NotResident { asked: 25, possible: 24, .. }
     ));
     let spec = LaunchSpec {
-        module: "tests",
-        kernel: "kernel",
+        module: "tests".into(),
+        kernel: "kernel".into(),
         grid: 1.into(),
         block: 1.into(),
         shared_bytes: (227 << 10) + 1,

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use corosensei::stack::Stack;
 use corosensei::{Coroutine, CoroutineResult};
 use gpunet_device::simt::Position;
 use gpunet_device::simt::emulated::{EmulatedThread, set_current};
@@ -181,28 +182,41 @@ impl Worker {
             },
             block,
             round: self.round.clone(),
+            shape: launch.shape,
+            stack: stack.limit().get()..stack.base().get(),
+            entry: self.entry.clone(),
+            unwinds: Cell::new(true),
             first: index - rank,
             yielder: Cell::new(ptr::null()),
         });
         let thread = &mut self.threads[index as usize];
-        thread.context = Some(context.clone());
-        let entry = self.entry.clone();
+        // The coroutine owns nothing, so that it can be left where it is.
+        let at = Rc::as_ptr(&context);
+        thread.context = Some(context);
         thread.coroutine = Some(Coroutine::with_stack(stack, move |yielder, ()| {
+            // SAFETY: the thread keeps its context for as long as its coroutine lives.
+            let context = unsafe { &*at };
             context.yielder.set(yielder);
-            entry();
+            (context.entry)();
         }));
         Ok(())
     }
 }
 
 impl Drop for Worker {
-    /// Unwinds the threads that have not ended, so that what they hold is dropped.
+    /// Unwinds the threads that have not ended, so that what they hold is dropped, and leaves those that
+    /// cannot be unwound where they are.
     fn drop(&mut self) {
         for thread in &mut self.threads {
             let Some(mut coroutine) = thread.coroutine.take() else {
                 continue;
             };
             if let Some(context) = thread.context.take() {
+                if !context.unwinds.get() {
+                    // SAFETY: code that cannot be unwound has no objects with destructors on the stack, and
+                    // device functions keep none while they wait.
+                    unsafe { coroutine.force_reset() };
+                }
                 while !coroutine.done() {
                     // A panic out of a destructor ends that thread; the launch has its report.
                     let _ = as_current(&context, || coroutine.force_unwind());
