@@ -37,6 +37,9 @@ extern crate std;
 
 pub mod abi;
 pub mod buf;
+#[cfg(not(target_arch = "nvptx64"))]
+#[doc(hidden)]
+pub mod c_abi;
 pub mod calls;
 #[cfg(all(not(feature = "loom"), any(not(target_arch = "nvptx64"), feature = "library")))]
 mod channel;

@@ -7,15 +7,15 @@
 //! weaker than the code asks for: with it, a model must find something, or it could not fail.
 
 use core::cell::{Cell, RefCell};
-use core::panic::Location;
 use core::ptr::NonNull;
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::string::String;
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU64, Ordering};
 
-use crate::simt::emulated::{EmulatedThread, set_current};
+use crate::simt::emulated::{EmulatedThread, Place, Site, set_current};
 use crate::simt::{Position, Scope};
 
 /// What a planted bug leaves out.
@@ -184,9 +184,13 @@ impl EmulatedThread for Alone {
         Position { thread: 0, threads: 1, block: 0, blocks: 1 }
     }
 
-    fn barrier(&self, _scope: Scope, _site: &'static Location<'static>) {}
+    fn place(&self) -> Place {
+        Place { thread: [0; 3], block: [0; 3], threads: [1; 3], blocks: [1; 3] }
+    }
 
-    fn agree(&self, _: Scope, _: &'static str, _: &[u64], _: &'static Location<'static>) {}
+    fn barrier(&self, _scope: Scope, _site: Site) {}
+
+    fn agree(&self, _: Scope, _: &'static str, _: &[u64], _: Site) {}
 
     fn pause(&self) {
         loom::thread::yield_now();
@@ -204,8 +208,20 @@ impl EmulatedThread for Alone {
         (core::ptr::without_provenance_mut(16), 0)
     }
 
+    fn shared_variable(&self, _key: usize, _bytes: usize) -> Result<*mut u8, String> {
+        Err(String::from("models have no shared variables"))
+    }
+
     fn scratch(&self, _scope: Scope) -> *mut u64 {
         // Groups of one share nothing.
         core::ptr::without_provenance_mut(16)
+    }
+
+    fn lane_words(&self) -> *mut u64 {
+        core::ptr::without_provenance_mut(16)
+    }
+
+    fn is_private(&self, _address: *const u8) -> bool {
+        false
     }
 }

@@ -56,7 +56,7 @@ macro_rules! functions {
     ($($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) $how:ident $module:ident;)*) => {
         /// The functions by the names that images know them under. The kind of the group is an argument:
         /// three functions of each would be three times the machine code.
-        mod symbols {
+        pub(crate) mod symbols {
             $(
                 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
                 #[cfg_attr(
@@ -64,7 +64,7 @@ macro_rules! functions {
                     unsafe(export_name = concat!("gpunet_", stringify!($name)))
                 )]
                 #[allow(clippy::too_many_arguments, reason = "words only, as the caller has them")]
-                pub(super) unsafe extern "C-unwind" fn $name(
+                pub(crate) unsafe extern "C-unwind" fn $name(
                     records: u64, shape: u64, kind: u32 $(, $arg: $type)*
                 ) -> i64 {
                     let group = crate::group::AnyGroup(crate::group::GroupKind::from_number(kind));

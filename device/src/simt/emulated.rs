@@ -7,33 +7,49 @@
 use core::cell::Cell;
 use core::panic::Location;
 use core::ptr::NonNull;
+use std::string::String;
 
 use super::{Position, SCRATCH_WORDS, Scope, WARP};
 
 mod atomic;
+mod site;
+mod warp;
 
 pub(crate) use atomic::fence as atomic_fence;
+pub use site::{Site, announce, announced};
+pub use warp::{Shuffle, ballot, present, shuffle};
+
+/// A thread's place in up to three dimensions (x, y, z), as CUDA's `threadIdx` and its siblings say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Place {
+    /// `threadIdx`.
+    pub thread: [u32; 3],
+    /// `blockIdx`.
+    pub block: [u32; 3],
+    /// `blockDim`.
+    pub threads: [u32; 3],
+    /// `gridDim`.
+    pub blocks: [u32; 3],
+}
 
 /// What the emulator supplies to one running GPU thread.
 pub trait EmulatedThread {
     /// Where this thread stands in its block and grid.
     fn position(&self) -> Position;
 
+    /// The same in three dimensions.
+    fn place(&self) -> Place;
+
     /// Returns once every thread of the scope (the block, or this thread's warp) has arrived.
     ///
     /// Stricter than hardware: threads that arrive from different places (`site`), or that ended
     /// without arriving, make the launch fail with a report of who was where.
-    fn barrier(&self, scope: Scope, site: &'static Location<'static>);
+    fn barrier(&self, scope: Scope, site: Site);
 
     /// A barrier at which all threads of the scope must also bring the same call and the same
     /// arguments, from wherever (`site`); otherwise the launch fails with a report of both.
-    fn agree(
-        &self,
-        scope: Scope,
-        call: &'static str,
-        arguments: &[u64],
-        site: &'static Location<'static>,
-    );
+    fn agree(&self, scope: Scope, call: &'static str, arguments: &[u64], site: Site);
 
     /// Lets other threads run; every turn of a wait loop calls it.
     fn pause(&self);
@@ -47,8 +63,21 @@ pub trait EmulatedThread {
     /// The launch-sized shared memory of this thread's block: address (16-byte aligned) and size.
     fn shared_memory(&self) -> (*mut u8, usize);
 
+    /// Memory of the block for a variable that a kernel declares as shared, the same for all threads
+    /// that name it by the same `key`: 128-byte aligned, with anything inside, freed with the block.
+    ///
+    /// # Errors
+    /// More than a block can have, or another size than it was asked for first.
+    fn shared_variable(&self, key: usize, bytes: usize) -> Result<*mut u8, String>;
+
     /// [`super::SCRATCH_WORDS`] words that the threads of the scope share, for broadcasts.
     fn scratch(&self, scope: Scope) -> *mut u64;
+
+    /// A word for each of the 32 lanes of this thread's warp, apart from the scratch words.
+    fn lane_words(&self) -> *mut u64;
+
+    /// Whether that is memory of this thread alone: its stack.
+    fn is_private(&self, address: *const u8) -> bool;
 }
 
 std::thread_local! {
@@ -81,16 +110,45 @@ pub(crate) fn position() -> Position {
     with(|thread| thread.position())
 }
 
+/// Where the calling thread stands, in three dimensions.
+pub fn place() -> Place {
+    with(|thread| thread.place())
+}
+
 #[track_caller]
 pub(crate) fn barrier(scope: Scope) {
-    let site = Location::caller();
+    barrier_at(scope, Location::caller().into());
+}
+
+/// A barrier that a kernel reaches there.
+pub fn barrier_at(scope: Scope, site: Site) {
     with(|thread| thread.barrier(scope, site));
 }
 
 #[track_caller]
 pub(crate) fn agree(scope: Scope, call: &'static str, arguments: &[u64]) {
-    let site = Location::caller();
+    agree_at(scope, call, arguments, Location::caller().into());
+}
+
+/// A call that a kernel makes there, which all threads of the scope make with the same arguments.
+pub(crate) fn agree_at(scope: Scope, call: &'static str, arguments: &[u64], site: Site) {
     with(|thread| thread.agree(scope, call, arguments, site));
+}
+
+/// Whether that is memory of the calling thread alone.
+pub(crate) fn is_private(address: *const u8) -> bool {
+    with(|thread| thread.is_private(address))
+}
+
+/// Memory of the block for a shared variable of the kernel; see [`EmulatedThread::shared_variable`].
+///
+/// # Panics
+/// Where there is none: the kernel's fault.
+pub fn shared_variable(key: usize, bytes: usize) -> *mut u8 {
+    match with(|thread| thread.shared_variable(key, bytes)) {
+        Ok(address) => address,
+        Err(why) => panic!("{why}"),
+    }
 }
 
 pub(crate) fn opaque(number: usize) -> usize {

@@ -5,24 +5,20 @@
 
 use std::cell::{RefCell, UnsafeCell};
 use std::fmt::Write as _;
-use std::panic::Location;
-use std::ptr;
 use std::sync::Arc;
 
+use gpunet_device::simt::emulated::Site;
 use gpunet_device::simt::{SCRATCH_WORDS, Scope, WARP};
 
 use super::super::{KernelError, error::scope_name};
 use super::call::Call;
-
-/// What fresh shared memory holds. Hardware leaves what the last block wrote; zeroes would hide
-/// kernels that rely on them.
-const UNDEFINED: u128 = u128::from_ne_bytes([0xA5; 16]);
+use super::shared::SharedMemory;
 
 /// What a thread brings to a barrier.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Arrival {
     /// A plain barrier, and where it stands.
-    Barrier(&'static Location<'static>),
+    Barrier(Site),
     /// A cooperative call.
     Call(Call),
 }
@@ -31,7 +27,7 @@ impl Arrival {
     /// Both threads stand at the barrier of this block: the one waits there, or has just come.
     fn agrees(self, other: Self) -> bool {
         match (self, other) {
-            (Self::Barrier(a), Self::Barrier(b)) => ptr::eq(a, b) || a == b,
+            (Self::Barrier(a), Self::Barrier(b)) => a == b,
             // SAFETY: threads leave the call when the barrier has opened, and their status says so
             // from then on.
             (Self::Call(a), Self::Call(b)) => unsafe { a.agrees(&b) },
@@ -41,7 +37,7 @@ impl Arrival {
 
     fn describe(self) -> String {
         match self {
-            Self::Barrier(site) => format!("at {}:{}", site.file(), site.line()),
+            Self::Barrier(site) => format!("at {site}"),
             // SAFETY: as in `agrees`.
             Self::Call(call) => unsafe { call.describe() },
         }
@@ -104,9 +100,10 @@ pub(super) struct Block {
     kernel: Arc<str>,
     rank: u32,
     state: RefCell<State>,
-    shared_bytes: usize,
-    shared: Box<[UnsafeCell<u128>]>,
+    shared: SharedMemory,
     scratch: Box<[UnsafeCell<[u64; SCRATCH_WORDS]>]>,
+    /// A word for each lane of each warp.
+    lane_words: Box<[UnsafeCell<[u64; WARP as usize]>]>,
 }
 
 impl Block {
@@ -119,14 +116,13 @@ impl Block {
             live: threads,
             runnable: threads,
         };
-        let shared_bytes = shared_bytes as usize;
         Self {
             kernel,
             rank,
             state: RefCell::new(state),
-            shared_bytes,
-            shared: (0..shared_bytes.div_ceil(16)).map(|_| UnsafeCell::new(UNDEFINED)).collect(),
+            shared: SharedMemory::new(shared_bytes as usize),
             scratch: (0..=warps.len()).map(|_| UnsafeCell::new([0; SCRATCH_WORDS])).collect(),
+            lane_words: warps.map(|_| UnsafeCell::new([0; WARP as usize])).collect(),
         }
     }
 
@@ -134,8 +130,12 @@ impl Block {
         self.rank
     }
 
-    pub(super) fn shared_memory(&self) -> (*mut u8, usize) {
-        (UnsafeCell::raw_get(self.shared.as_ptr()).cast(), self.shared_bytes)
+    pub(super) fn shared(&self) -> &SharedMemory {
+        &self.shared
+    }
+
+    pub(super) fn lane_words(&self, rank: u32) -> *mut u64 {
+        self.lane_words[(rank / WARP) as usize].get().cast()
     }
 
     pub(super) fn scratch(&self, scope: Scope, rank: u32) -> *mut u64 {

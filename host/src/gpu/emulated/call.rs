@@ -2,11 +2,11 @@
 //! reports of threads that disagree.
 
 use std::fmt;
-use std::panic::Location;
 use std::ptr::NonNull;
 
 use gpunet_device::SocketAddr;
 use gpunet_device::abi::address::ADDRESS_WORDS;
+use gpunet_device::simt::emulated::Site;
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +14,7 @@ pub(super) struct Call {
     pub(super) call: &'static str,
     pub(super) arguments: Arguments,
     /// Where in the kernel it was made.
-    pub(super) site: &'static Location<'static>,
+    pub(super) site: Site,
 }
 
 impl Call {
@@ -35,7 +35,7 @@ impl Call {
         // SAFETY: the caller's promise.
         let arguments = written(unsafe { self.arguments.words() });
         let (call, site) = (self.call, self.site);
-        format!("in {call}({arguments}) at {}:{}", site.file(), site.line())
+        format!("in {call}({arguments}) at {site}")
     }
 }
 

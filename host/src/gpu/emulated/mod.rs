@@ -12,8 +12,11 @@
 
 mod arena;
 mod block;
+#[cfg(test)]
+mod c_abi_tests;
 mod call;
 mod panics;
+mod shared;
 mod stack;
 #[cfg(feature = "simulation")]
 pub(super) mod stage;
@@ -34,8 +37,8 @@ use super::ledger::{Ledger, Ticket};
 use super::memory::{Given, Mapping, Owner, copy_from_shared, copy_to_shared};
 use super::stream::StreamBackend;
 use super::{
-    Arena, ArenaWindow, Backend, DeviceMemory, EmulatedOptions, Entry, GpuError, GpuInfo, GpuKind,
-    HostMemory, KernelError, LaunchSpec, Module, RemoteWrites, Running, deferred_free,
+    Arena, ArenaWindow, Backend, DeviceMemory, Dim3, EmulatedOptions, Entry, GpuError, GpuInfo,
+    GpuKind, HostMemory, KernelError, LaunchSpec, Module, RemoteWrites, Running, deferred_free,
 };
 use arena::Pages;
 use stack::Stacks;
@@ -291,6 +294,7 @@ fn admit(
         kernel: spec.kernel.into(),
         blocks: shape.blocks,
         threads: shape.threads,
+        shape: (spec.grid, spec.block),
         shared_bytes: spec.shared_bytes,
         machine: machine.clone(),
         ticket,
@@ -328,6 +332,8 @@ struct Launch {
     kernel: Arc<str>,
     blocks: u32,
     threads: u32,
+    /// The same in three dimensions.
+    shape: (Dim3, Dim3),
     shared_bytes: u32,
     machine: Arc<Machine>,
     ticket: Ticket,

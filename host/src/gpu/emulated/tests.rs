@@ -176,7 +176,7 @@ fn calls_must_agree() {
     let numbers = [1, 2];
     let call = |call, at: usize| {
         let arguments = Arguments::new(&numbers[at - 1..at]);
-        Arrival::Call(Call { call, arguments, site: Location::caller() })
+        Arrival::Call(Call { call, arguments, site: Location::caller().into() })
     };
     let block = Block::new("kernel".into(), 5, 3, 0);
     let arrive = |rank, arrival| block.arrive(rank, Scope::Block, arrival, |_| {});

@@ -5,17 +5,17 @@
 //! one OS thread.
 
 use std::cell::{Cell, RefCell};
-use std::panic::Location;
+use std::ops::Range;
 use std::rc::Rc;
 
 use corosensei::Yielder;
 #[cfg(feature = "simulation")]
 use gpunet_device::simt::WARP;
-use gpunet_device::simt::emulated::EmulatedThread;
+use gpunet_device::simt::emulated::{EmulatedThread, Place, Site};
 use gpunet_device::simt::{Position, Scope};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::super::{Clock, KernelError};
+use super::super::{Clock, Dim3, KernelError};
 use super::block::{Arrival, Block, Met};
 use super::call::{Arguments, Call};
 
@@ -53,6 +53,10 @@ pub(super) struct Context {
     pub(super) position: Position,
     pub(super) block: Rc<Block>,
     pub(super) round: Rc<Round>,
+    /// Blocks of the grid and threads of a block.
+    pub(super) shape: (Dim3, Dim3),
+    /// The addresses of its stack.
+    pub(super) stack: Range<usize>,
     /// Index in the worker of the block's thread 0.
     pub(super) first: u32,
     /// Set by the coroutine's first instruction.
@@ -110,17 +114,21 @@ impl EmulatedThread for Context {
         self.position
     }
 
-    fn barrier(&self, scope: Scope, site: &'static Location<'static>) {
+    fn place(&self) -> Place {
+        let (grid, block) = self.shape;
+        Place {
+            thread: spread(self.position.thread, block),
+            block: spread(self.position.block, grid),
+            threads: [block.x, block.y, block.z],
+            blocks: [grid.x, grid.y, grid.z],
+        }
+    }
+
+    fn barrier(&self, scope: Scope, site: Site) {
         self.meet(scope, Arrival::Barrier(site));
     }
 
-    fn agree(
-        &self,
-        scope: Scope,
-        call: &'static str,
-        arguments: &[u64],
-        site: &'static Location<'static>,
-    ) {
+    fn agree(&self, scope: Scope, call: &'static str, arguments: &[u64], site: Site) {
         let arguments = Arguments::new(arguments);
         // The arguments outlive the meeting: this thread stands still inside.
         self.meet(scope, Arrival::Call(Call { call, arguments, site }));
@@ -148,12 +156,29 @@ impl EmulatedThread for Context {
     }
 
     fn shared_memory(&self) -> (*mut u8, usize) {
-        self.block.shared_memory()
+        self.block.shared().of_launch()
+    }
+
+    fn shared_variable(&self, key: usize, bytes: usize) -> Result<*mut u8, String> {
+        self.block.shared().variable(key, bytes)
     }
 
     fn scratch(&self, scope: Scope) -> *mut u64 {
         self.block.scratch(scope, self.position.thread)
     }
+
+    fn lane_words(&self) -> *mut u64 {
+        self.block.lane_words(self.position.thread)
+    }
+
+    fn is_private(&self, address: *const u8) -> bool {
+        self.stack.contains(&address.addr())
+    }
+}
+
+/// The place of a rank, x fastest.
+fn spread(rank: u32, Dim3 { x, y, .. }: Dim3) -> [u32; 3] {
+    [rank % x, rank / x % y, rank / x / y]
 }
 
 /// The system's monotonic clock: the one `Instant` reads, as a number.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use corosensei::stack::Stack;
 use corosensei::{Coroutine, CoroutineResult};
 use gpunet_device::simt::Position;
 use gpunet_device::simt::emulated::{EmulatedThread, set_current};
@@ -181,6 +182,8 @@ impl Worker {
             },
             block,
             round: self.round.clone(),
+            shape: launch.shape,
+            stack: stack.limit().get()..stack.base().get(),
             first: index - rank,
             yielder: Cell::new(ptr::null()),
         });
