@@ -28,8 +28,11 @@ extern "C" __global__ void poll_server(gpunet_net net, uint64_t listener)
     const gpunet::block block(net);
     const gpunet::listener_ref clients(block, listener);
 
+    // Another block may have accepted whom an event tells of: nobody waits for the next one.
     auto poller = gpunet::poller::create(block);
-    if (!poller || !poller->add(listener, GPUNET_POLLIN, NEW_CLIENT)) {
+    if (!clients.set_option(GPUNET_OPTION_NON_BLOCKING, 1) || !poller ||
+        !poller->add(listener, GPUNET_POLLIN, NEW_CLIENT)) {
+        gpunet::gprint(block, gpunet::line().text("cannot poll: error ").number(poller.error()));
         return;
     }
     while (size_t count = poller->wait(events).value_or(0)) {
@@ -38,11 +41,8 @@ extern "C" __global__ void poll_server(gpunet_net net, uint64_t listener)
             const uint64_t token = events[at].token;
             if (token == NEW_CLIENT) {
                 auto stream = clients.accept();
-                if (!stream) {
-                    return;
-                }
                 // The poller keeps it from now on, by its handle.
-                if (poller->add(stream->handle(), GPUNET_POLLIN, stream->handle())) {
+                if (stream && poller->add(stream->handle(), GPUNET_POLLIN, stream->handle())) {
                     static_cast<void>(stream->release());
                 }
             } else if (!serve(block, token, buffer, sizeof buffer)) {
