@@ -35,7 +35,10 @@ mod settings;
 mod simulation;
 pub mod transport;
 
-pub use gpu::{Buffer, Flags, Gpu, GpuChoice, GpuError, GpuKind, GpuStream, KernelError, Module};
+pub use gpu::{
+    Buffer, Flags, Gpu, GpuChoice, GpuError, GpuKind, GpuStream, Image, KernelError, LoadedImage,
+    Module, RawEntry, RawKernel,
+};
 /// Of `gpunet-device`, what host code uses.
 pub use gpunet_device::{
     Domain, Errno, Handle, Kernel, KernelArg, Shared, SocketAddr, buf::Plain, kernel_arg, kernels,
@@ -44,7 +47,7 @@ pub use gpunet_device::{
 pub use memory::{ControlMemory, ControlMemoryRefused, ControlMemoryReport, RingSlice};
 pub use net::{
     Batch, Completions, Graph, Launch, LaunchError, ListenOptions, Net, NetBuilder, NetError,
-    OpError, Policy, Prepared, Rule, RuleError, Shape, StreamQueue,
+    OpError, Policy, Prepared, RawArguments, Rule, RuleError, Shape, StreamQueue,
 };
 pub use proxy::message::Released;
 pub use proxy::statistics::{SocketState, Statistics};

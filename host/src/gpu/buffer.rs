@@ -122,6 +122,11 @@ impl<T: Plain> Buffer<T> {
         Ok(elements)
     }
 
+    /// What it lies in; nothing of no elements.
+    pub(crate) fn memory(&self) -> Option<&Arc<DeviceMemory>> {
+        self.memory.as_ref()
+    }
+
     /// Where that element begins, in bytes.
     pub(super) fn start(&self, offset: usize, len: usize) -> Result<usize, GpuError> {
         match offset.checked_add(len) {

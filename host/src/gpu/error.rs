@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gpunet_device::simt::Scope;
 
-use super::Dim3;
+use super::{Dim3, GpuKind};
 
 /// Who has to change something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +131,78 @@ pub enum GpuError {
         expected: String,
         /// What the module says.
         found: String,
+    },
+    /// An image was built for another version of the C ABI.
+    #[error(
+        "image '{image}' was built for another version of gpunet's C ABI ({found}, this program has \
+         {expected}): build it with the headers of this version, or use a newer libgpunet"
+    )]
+    CAbiMismatch {
+        /// The image.
+        image: String,
+        /// What this program has.
+        expected: String,
+        /// What the image says.
+        found: String,
+    },
+    /// What was given is no image of kernels.
+    #[error("no image of kernels: {found}: {remedy}")]
+    UnknownImage {
+        /// What was given.
+        found: String,
+        /// What to do about it.
+        remedy: &'static str,
+    },
+    /// An image for another kind of GPU.
+    #[error("image '{image}' is {given}, and this GPU ({kind}) takes {wanted}")]
+    WrongImage {
+        /// The image.
+        image: String,
+        /// What it is.
+        given: &'static str,
+        /// Which GPU.
+        kind: GpuKind,
+        /// What that takes.
+        wanted: &'static str,
+    },
+    /// An image for other GPUs.
+    #[error(
+        "image '{image}' has no code for this GPU ({architecture}): compile it for that architecture, \
+         or put PTX into it"
+    )]
+    WrongArchitecture {
+        /// The image.
+        image: String,
+        /// That of the GPU, such as `sm_90`.
+        architecture: String,
+    },
+    /// An image calls what nobody defines.
+    #[error(
+        "image '{image}' calls functions that nobody defines ({symbols}): link them into it; those of \
+         gpunet are in libgpunet"
+    )]
+    MissingSymbols {
+        /// The image.
+        image: String,
+        /// The functions.
+        symbols: String,
+    },
+    /// An image in which there is nothing to launch.
+    #[error(
+        "image '{image}' ({kind}) has no kernels: entries of CUDA code, or records gpunet_kernel_NAME \
+         that a shared object exports"
+    )]
+    NoKernels {
+        /// The image.
+        image: String,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// An image is loaded on one GPU and was to be launched on another.
+    #[error("image '{image}' is loaded on another GPU: load it on the GPU of the net")]
+    ImageOfOtherGpu {
+        /// The image.
+        image: String,
     },
     /// The module was never loaded.
     #[error("module '{module}' is not loaded: call Gpu::load before launching its kernels")]

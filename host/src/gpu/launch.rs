@@ -3,6 +3,7 @@
 //! Callers fill a [`LaunchSpec`] (usually through the typed launchers of a kernel declaration)
 //! and keep the [`Running`]. The backends implement [`Handle`].
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,10 +61,10 @@ pub type Entry = Arc<dyn Fn() + Send + Sync>;
 
 /// One launch of a kernel.
 pub struct LaunchSpec<'a> {
-    /// Name of a loaded module.
-    pub module: &'a str,
+    /// Name of a loaded module or image.
+    pub module: Cow<'a, str>,
     /// Name of one of its kernels.
-    pub kernel: &'a str,
+    pub kernel: Cow<'a, str>,
     /// Blocks.
     pub grid: Dim3,
     /// Threads of a block.
@@ -100,7 +101,7 @@ impl LaunchSpec<'_> {
         let (blocks, threads) = (self.grid.count(), self.block.count());
         if blocks == 0 || threads == 0 {
             return Err(GpuError::EmptyLaunch {
-                kernel: self.kernel.to_owned(),
+                kernel: self.kernel.to_string(),
                 grid: self.grid,
                 block: self.block,
             });
@@ -109,7 +110,7 @@ impl LaunchSpec<'_> {
             Ok(threads) if threads <= max_threads => threads,
             _ => {
                 return Err(GpuError::TooManyThreads {
-                    kernel: self.kernel.to_owned(),
+                    kernel: self.kernel.to_string(),
                     asked: threads.try_into().unwrap_or(u64::MAX),
                     possible: max_threads,
                 });

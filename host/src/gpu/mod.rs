@@ -8,6 +8,7 @@
 //!   Gpu ── load, host_memory, device_memory, launch
 //!    ├── cuda/      primary context, a stream for each launch, completion by polling events
 //!    └── emulated/  worker threads for each launch, coroutines for a block's threads
+//!   image           kernels of other languages, launched by name
 //!   stream          kernels one after the other, in an order that the program chooses
 //!   buffer          typed GPU memory that programs pass to kernels
 //!   flags           words that programs, kernels and streams wait for
@@ -25,9 +26,11 @@ mod buffer;
 mod choice;
 mod cuda;
 mod deferred_free;
+mod elf;
 mod emulated;
 mod error;
 mod flags;
+mod image;
 mod launch;
 mod ledger;
 mod library;
@@ -40,6 +43,7 @@ mod tests;
 mod usermap;
 mod window;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -48,6 +52,7 @@ pub use buffer::Buffer;
 pub use choice::{Clock, EmulatedOptions, GpuChoice, GpuInfo, GpuKind};
 pub use error::{Blame, GpuError, KernelError, WaitOutcome};
 pub use flags::{Flags, Word, Words};
+pub use image::{Image, KernelRecord, LoadedImage, RawEntry, RawKernel};
 pub use launch::{Dim3, Entry, LaunchSpec, Running};
 pub use memory::{DeviceMemory, HostMemory};
 pub use module::{KernelNeeds, Module};
@@ -65,12 +70,29 @@ pub(crate) use flags::Located;
 pub(crate) use stream::{Lease, StreamGraph, StreamKernel, Submitted};
 pub(crate) use window::ArenaWindow;
 
+use image::ImageKernel;
 use stream::StreamBackend;
 
 /// What each backend supplies.
 trait Backend: Send + Sync {
     fn info(&self) -> &GpuInfo;
     fn load(&self, module: &Module) -> Result<(), GpuError>;
+    /// Loads an image of another language; its kernels.
+    fn load_image(
+        &self,
+        name: &str,
+        image: &Image,
+    ) -> Result<BTreeMap<String, ImageKernel>, GpuError>;
+    /// The driver's handle of a kernel; the emulated GPU has none.
+    fn cuda_function(
+        &self,
+        image: &str,
+        kernel: &str,
+        threads: u32,
+    ) -> Result<Option<usize>, GpuError> {
+        let _ = (image, kernel, threads);
+        Ok(None)
+    }
     /// What the kernels of a loaded module need; the emulated GPU has no registers.
     fn kernel_needs(&self, module: &str) -> Vec<KernelNeeds> {
         let _ = module;

@@ -9,6 +9,7 @@ use gpunet_device::abi::layout::MAX_LAUNCHES;
 use gpunet_device::kernel::{KernelArgs, LaunchArgs};
 use gpunet_device::{Handle, Kernel};
 
+use super::kept::Kept;
 use super::{LaunchError, Net, NetError};
 use crate::gpu::{self, Dim3, GpuError, KernelError, LaunchSpec, Lease, Running, Submitted};
 use crate::proxy::shared::{MessageQueue, Shared};
@@ -57,8 +58,8 @@ pub(super) fn spec<A: KernelArgs>(
     arguments.each(&mut |address, bytes| params.push(crate::memory::bytes_at(address, bytes)));
     let entry = kernel.entry();
     LaunchSpec {
-        module: kernel.module(),
-        kernel: kernel.name(),
+        module: kernel.module().into(),
+        kernel: kernel.name().into(),
         grid: shape.grid,
         block: shape.block,
         shared_bytes: shape.shared_bytes,
@@ -80,8 +81,25 @@ impl Net {
         shape: Shape,
         arguments: impl LaunchArgs<A>,
     ) -> Result<Launch, NetError> {
-        self.check_alive()?;
         let (arguments, buffers) = gpu::resolve(&self.gpu, arguments)?;
+        let mut sockets = Vec::new();
+        arguments.sockets(&mut |handle| sockets.push(handle));
+        let make = |device_net| Ok(spec(kernel, shape, device_net, arguments));
+        let launched = self.start_kernel(sockets, Kept::default(), make);
+        // The GPU knows of the kernel, and frees nothing while it runs.
+        drop(buffers);
+        launched
+    }
+
+    /// Starts the kernel that `make` gives for the net of its launch. What it keeps stays until it has
+    /// ended.
+    pub(super) fn start_kernel(
+        &self,
+        sockets: Vec<Handle>,
+        kept: Kept,
+        make: impl FnOnce(gpunet_device::Net) -> Result<LaunchSpec<'static>, GpuError>,
+    ) -> Result<Launch, NetError> {
+        self.check_alive()?;
         let (slot, epoch) = self.take_slot()?;
         self.shared.memory.clear_stop(slot as usize);
         // A proxy thread that panicked before then has told a launch that was not there yet.
@@ -90,17 +108,19 @@ impl Net {
             return Err(error);
         }
         let device_net = self.shared.memory.device_net(slot, epoch);
-        let mut sockets = Vec::new();
-        arguments.sockets(&mut |handle| sockets.push(handle));
-        let spec = spec(kernel, shape, device_net, arguments);
+        let spec = match make(device_net) {
+            Ok(spec) => spec,
+            Err(error) => {
+                self.give_slot_back(slot);
+                return Err(error.into());
+            }
+        };
         self.count_launch();
-        let launched = self.gpu.launch(spec);
-        // The GPU knows of the kernel, and frees nothing while it runs.
-        drop(buffers);
-        match launched {
+        match self.gpu.launch(spec) {
             Ok(running) => {
                 let shared = Arc::clone(&self.shared);
-                let state = LaunchState::new(slot, running, shared, sockets, None);
+                let mut state = LaunchState::new(slot, running, shared, sockets, None);
+                state.kept = Mutex::new(kept);
                 Ok(Launch { state: self.note_launch(state) })
             }
             Err(error) => {
@@ -204,6 +224,8 @@ pub(crate) struct LaunchState {
     ended: Condvar,
     /// Its net is gone, and nobody calls `finish`.
     orphaned: AtomicBool,
+    /// Memory of other libraries that its kernels use.
+    kept: Mutex<Kept>,
 }
 
 impl LaunchState {
@@ -223,7 +245,12 @@ impl LaunchState {
             outcome: Mutex::new(None),
             ended: Condvar::new(),
             orphaned: AtomicBool::new(false),
+            kept: Mutex::default(),
         }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn outcome(&self) -> MutexGuard<'_, Option<Result<(), KernelError>>> {
@@ -232,6 +259,7 @@ impl LaunchState {
 
     /// Called by the supervisor once the kernel has ended and its sockets are closing.
     pub(crate) fn finish(&self, outcome: Result<(), KernelError>) {
+        drop(std::mem::take(&mut *self.kept()));
         *self.outcome() = Some(outcome);
         self.ended.notify_all();
     }
@@ -268,6 +296,16 @@ impl LaunchState {
     /// Ends all waits of the kernel with `errno`.
     pub(crate) fn stop(&self, errno: Errno) {
         self.shared.memory.stop(self.slot as usize, errno);
+    }
+}
+
+impl Drop for LaunchState {
+    fn drop(&mut self) {
+        // Only a launch whose net went before its kernel still keeps something.
+        let kept = std::mem::take(&mut *self.kept());
+        if self.outcome().is_none() && self.running.poll().is_none() {
+            kept.keep_for_ever();
+        }
     }
 }
 

@@ -18,9 +18,11 @@ mod error;
 mod faults;
 #[cfg(feature = "fault-injection")]
 mod injection;
+mod kept;
 mod launch;
 mod printing;
 pub mod queue;
+mod raw;
 mod sockets;
 mod supervisor;
 mod watchdog;
@@ -38,6 +40,7 @@ pub use builder::NetBuilder;
 pub use error::{LaunchError, NetError};
 pub use launch::{Launch, Shape};
 pub use queue::{Batch, Completions, Graph, OpError, Prepared, StreamQueue};
+pub use raw::RawArguments;
 pub use sockets::ListenOptions;
 
 use crate::gpu::{DeviceMemory, Gpu};

@@ -85,8 +85,8 @@ impl End {
         let (net, handle) = (self.memory.device_net(0, 1), self.handle);
         let noted = Arc::clone(&wrong);
         let spec = LaunchSpec {
-            module: "tests",
-            kernel: "hostile",
+            module: "tests".into(),
+            kernel: "hostile".into(),
             grid: 1.into(),
             block: threads.into(),
             shared_bytes: SHARED_BYTES,

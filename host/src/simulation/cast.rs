@@ -236,8 +236,8 @@ impl Scene {
         let number = self.kernels.len();
         self.trace.log(self.now.get(), 0, format!("launch {number} in slot {slot}: {shape}"));
         let spec = LaunchSpec {
-            module: "simulation",
-            kernel: "scene",
+            module: "simulation".into(),
+            kernel: "scene".into(),
             grid: blocks.into(),
             block: threads.into(),
             shared_bytes: SHARED_BYTES,

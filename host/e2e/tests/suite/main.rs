@@ -12,6 +12,7 @@ mod export;
 mod faults;
 mod groups;
 mod handover;
+mod images;
 mod kept;
 mod launches;
 mod limits;

@@ -290,15 +290,15 @@ impl Context {
     ) -> Result<(Kernel, Shape, u32), GpuError> {
         let loaded = state
             .modules
-            .get(spec.module)
-            .ok_or_else(|| GpuError::ModuleNotLoaded { module: spec.module.to_owned() })?;
-        let kernel = loaded.kernel(spec.module, spec.kernel, spec.block.count())?.clone();
-        kernel.check_parameters(spec.kernel, &spec.params)?;
+            .get(&*spec.module)
+            .ok_or_else(|| GpuError::ModuleNotLoaded { module: spec.module.to_string() })?;
+        let kernel = loaded.kernel(&spec.module, &spec.kernel, spec.block.count())?.clone();
+        kernel.check_parameters(&spec.kernel, &spec.params)?;
         let shape = spec.shape(kernel.max_threads.min(self.facts.max_threads))?;
         let shared = u64::from(spec.shared_bytes) + u64::from(kernel.static_shared);
         if shared > u64::from(self.facts.max_shared) {
             return Err(GpuError::TooMuchShared {
-                kernel: spec.kernel.to_owned(),
+                kernel: spec.kernel.to_string(),
                 asked: shared,
                 possible: self.facts.max_shared,
             });

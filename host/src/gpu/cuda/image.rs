@@ -6,15 +6,20 @@ use std::collections::{HashMap, HashSet};
 use gpunet_device::abi::ABI;
 
 use super::super::GpuError;
+use super::super::image::{C_ABI_MARK, check_c_abi};
 
 /// The name under which an image of kernels carries the version it was built for.
 pub(super) const ABI_MARK: &str = "GPUNET_ABI";
 /// The same of the device library.
 pub(super) const LIBRARY_MARK: &str = "GPUNET_LIBRARY_ABI";
+/// What the names of the library's functions begin with.
+const FUNCTIONS: &str = "gpunet_";
 
-/// Whether functions are called that another image must define.
+/// Whether functions of the device library are called, which another image must define.
 pub(super) fn calls_library(ptx: &str) -> bool {
-    ptx.contains(".extern .func")
+    ptx.lines().any(|line| {
+        line.trim_start().starts_with(".extern .func") && name_of(line).starts_with(FUNCTIONS)
+    })
 }
 
 /// The device library as far as a module reaches it: without the functions that none of its kernels
@@ -105,10 +110,44 @@ pub(super) fn check_abi(module: &str, ptx: &str, mark: &str) -> Result<(), GpuEr
     Err(GpuError::AbiMismatch { module: module.to_owned(), expected: describe(ABI), found })
 }
 
-/// The four words of the variable `mark`: bytes, as Rust's compiler writes them, or words.
+/// The same of an image of any language: what it says of itself must fit, and if it calls the library it
+/// says something. One that has a device library inside is for the same version of that.
+pub(super) fn check_marks(image: &str, ptx: &str) -> Result<(), GpuError> {
+    if declaration(ptx, LIBRARY_MARK).is_some() {
+        check_abi(image, ptx, LIBRARY_MARK)?;
+    }
+    if declaration(ptx, ABI_MARK).is_some() {
+        return check_abi(image, ptx, ABI_MARK);
+    }
+    if declaration(ptx, C_ABI_MARK).is_some() || calls_library(ptx) {
+        let found = abi(ptx, C_ABI_MARK).map(|[major, minor, ..]| [major, minor]);
+        return check_c_abi(image, found);
+    }
+    Ok(())
+}
+
+/// What is wrong with four words of an image that are to be those of this program.
+pub(super) fn check_words(image: &str, found: [u32; 4]) -> Result<(), GpuError> {
+    match found == ABI {
+        true => Ok(()),
+        false => Err(GpuError::AbiMismatch {
+            module: image.to_owned(),
+            expected: describe(ABI),
+            found: describe(found),
+        }),
+    }
+}
+
+/// The line that declares a variable.
+fn declaration<'a>(ptx: &'a str, name: &str) -> Option<&'a str> {
+    let array = format!(" {name}[");
+    let is_variable = |line: &str| line.contains(".global") || line.contains(".const");
+    ptx.lines().find(|line| is_variable(line) && line.contains(&array))
+}
+
+/// The words of the variable `mark`, four at most: bytes, as Rust's compiler writes them, or words.
 fn abi(ptx: &str, mark: &str) -> Option<[u32; 4]> {
-    let declared = |line: &&str| line.contains(".global") && line.contains(&format!(" {mark}["));
-    let line = ptx.lines().find(declared)?;
+    let line = declaration(ptx, mark)?;
     let (declaration, values) = line.split_once('=')?;
     let values = values.trim().trim_end_matches(';').trim_matches(['{', '}']);
     let values: Option<Vec<u32>> =
@@ -127,23 +166,50 @@ fn abi(ptx: &str, mark: &str) -> Option<[u32; 4]> {
     Some(words)
 }
 
-/// The kernels in a PTX text: names, and how many parameters they have.
-pub(super) fn entries(ptx: &str) -> Vec<(&str, usize)> {
-    let mut entries: Vec<(&str, usize)> = Vec::new();
+/// Functions that a linker's log says nobody defines.
+pub(super) fn missing(log: &str) -> Vec<&str> {
+    let says = |line: &&str| {
+        let line = line.to_ascii_lowercase();
+        line.contains("undefined reference to") || line.contains("unresolved extern")
+    };
+    let mut names: Vec<&str> =
+        log.lines().filter(says).filter_map(|line| line.split('\'').nth(1)).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// The kernels in a PTX text: names, and the bytes of their parameters.
+pub(super) fn entries(ptx: &str) -> Vec<(&str, Vec<usize>)> {
+    let mut entries: Vec<(&str, Vec<usize>)> = Vec::new();
     // Whether the lines are those of a kernel's parameters.
     let mut listing = false;
     for line in ptx.lines().map(|line| line.split("//").next().unwrap_or("")) {
         if let Some((_, rest)) = line.split_once(".entry ") {
             let name = rest.trim_start().split(|c: char| c == '(' || c.is_whitespace()).next();
-            entries.extend(name.filter(|name| !name.is_empty()).map(|name| (name, 0)));
+            entries.extend(name.filter(|name| !name.is_empty()).map(|name| (name, Vec::new())));
             listing = true;
         }
         if let (true, Some((_, parameters))) = (listing, entries.last_mut()) {
-            *parameters += line.matches(".param ").count();
+            parameters.extend(line.split(".param ").skip(1).map(parameter_bytes));
         }
         listing &= !line.contains(')');
     }
     entries
+}
+
+/// Bytes of a parameter, from its declaration behind `.param`: the bits in its type's name, times the
+/// elements of an array.
+fn parameter_bytes(declaration: &str) -> usize {
+    let declaration = declaration.split([',', ')']).next().unwrap_or("");
+    let bits = declaration
+        .split_whitespace()
+        .filter_map(|word| word.strip_prefix('.'))
+        .find_map(|kind| kind.trim_start_matches(|c: char| c.is_ascii_alphabetic()).parse().ok());
+    let elements = declaration
+        .split_once('[')
+        .and_then(|(_, rest)| rest.split(']').next()?.trim().parse::<usize>().ok());
+    bits.unwrap_or(0_usize) / 8 * elements.unwrap_or(1)
 }
 
 fn describe([magic, version, net, _]: [u32; 4]) -> String {
@@ -163,7 +229,11 @@ mod tests {
         let ptx = "// .entry not(\n.visible .entry echo(\n\t.param .b8 x[8],\n\t.param .u64 y\n)\n\
                    { .param .b64 p; }\n.visible .func helper(.param .b32 q)\n\
                    .entry  spin\n(\n)\n{ .param .b64 p; }";
-        assert_eq!(entries(ptx), [("echo", 2), ("spin", 0)]);
+        assert_eq!(entries(ptx), [("echo", vec![8, 8]), ("spin", vec![])]);
+        let nvcc = ".visible .entry serve(\n\t.param .align 8 .b8 serve_param_0[16],\n\
+                    \t.param .u32 serve_param_1,\n\t.param .u64 .ptr .global .align 4 p,\n\
+                    \t.param .f64 d, .param .b8 flag\n)\n{\n";
+        assert_eq!(entries(nvcc), [("serve", vec![16, 4, 8, 8, 1])]);
     }
 
     #[test]
@@ -182,6 +252,40 @@ mod tests {
         assert_eq!(abi(words, ABI_MARK), Some([1, 2, 3, 4]));
         assert_eq!(abi(words, LIBRARY_MARK), None);
         assert_eq!(abi(".global .b8 GPUNET_ABI[16] = {no};", ABI_MARK), None);
+    }
+
+    #[test]
+    fn images_of_other_languages_say_what_they_are_for() {
+        let calls = ".extern .func  (.param .b64 func_retval0) gpunet_socket\n(\n)\n;\n";
+        let mark = |kind, values| {
+            format!(".visible {kind} .align 4 .u32 gpunet_c_abi[2] = {{{values}}};\n")
+        };
+        let check = |text: &str| check_marks("i", &format!(".version 8.0\n{text}"));
+        check(&format!("{}{calls}", mark(".global", "1"))).unwrap();
+        check(&format!("{}{calls}", mark(".const", "1, 0"))).unwrap();
+        check(".extern .func (.param .b32 r) vprintf\n(\n)\n;\n").unwrap();
+        let error = check(&format!("{}{calls}", mark(".global", "7, 3"))).unwrap_err().to_string();
+        assert!(error.contains("(7.3, this program has 1."), "{error}");
+        assert!(matches!(check(calls), Err(GpuError::CAbiMismatch { .. })));
+        // With a device library inside.
+        let [a, b, c, d] = ABI;
+        let inside = |version| {
+            let library =
+                format!(".global .u32 GPUNET_LIBRARY_ABI[4] = {{{a}, {version}, {c}, {d}}};\n");
+            check(&format!("{}{library}", mark(".global", "1")))
+        };
+        inside(b).unwrap();
+        assert!(matches!(inside(b + 1), Err(GpuError::AbiMismatch { .. })));
+        assert!(check_words("i", ABI).is_ok() && check_words("i", [a, b + 1, c, d]).is_err());
+    }
+
+    #[test]
+    fn missing_functions_are_found_in_logs() {
+        let log = "error   : Undefined reference to 'lost' in 'kernels'\n\
+                   ptxas fatal   : Unresolved extern function 'gone'\nfatal: something else\n\
+                   error   : Undefined reference to 'lost' in 'other'";
+        assert_eq!(missing(log), ["gone", "lost"]);
+        assert!(missing("").is_empty());
     }
 
     #[test]
@@ -231,6 +335,13 @@ mod tests {
                 let name = part.function.unwrap_or("gpunet_");
                 let own = name.starts_with("gpunet_") || name.contains("13gpunet_device");
                 assert!(own, "{name} is no function of the library's own");
+            }
+            // What is seen from outside may be in a program's own image, too.
+            for line in
+                text.lines().filter(|line| line.contains(".visible") || line.contains(".common"))
+            {
+                let own = line.contains(" gpunet_") || line.contains(&format!(" {LIBRARY_MARK}["));
+                assert!(own, "{line}");
             }
         }
     }

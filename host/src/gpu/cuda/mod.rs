@@ -8,13 +8,16 @@
 //! | --- | --- |
 //! | `driver` | the library, its errors |
 //! | `context` | the primary context and what lives in it, kernels in flight, deferred frees |
+//! | `image` | what the text of PTX says |
 //! | `module` | loading PTX, the ABI check, facts about kernels |
+//! | `binary` | loading cubins and fatbins |
 //! | `stream` | a stream with its event; waiting by polling |
 //! | `ordered` | streams of the program, graphs |
 //! | `copier` | copies that wait for no kernel |
 //! | `arena` | memory that other processes can be given |
 
 mod arena;
+mod binary;
 mod context;
 mod copier;
 mod driver;
@@ -26,6 +29,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::os::fd::OwnedFd;
 use std::ptr;
@@ -34,17 +38,18 @@ use std::time::{Duration, Instant};
 
 use cudarc::driver::sys;
 
+use super::image::ImageKernel;
 use super::launch::Handle;
 use super::memory::{Given, Mapping, Owner};
 use super::stream::StreamBackend;
 use super::{
-    Arena, ArenaWindow, Backend, DeviceMemory, GpuError, GpuInfo, GpuKind, HostMemory, KernelError,
-    KernelNeeds, LaunchSpec, Module, RemoteWrites, Running,
+    Arena, ArenaWindow, Backend, DeviceMemory, GpuError, GpuInfo, GpuKind, HostMemory, Image,
+    KernelError, KernelNeeds, LaunchSpec, Module, RemoteWrites, Running,
 };
-use context::{Context, Flight, lock};
+use context::{Context, Flight, State, lock};
 use copier::Copier;
 use driver::{Failed, call};
-use module::Loaded;
+use module::{Loaded, Origin};
 use stream::Pace;
 
 /// CU_MEMHOSTREGISTER_PORTABLE and CU_MEMHOSTREGISTER_DEVICEMAP.
@@ -57,6 +62,21 @@ pub(super) struct Cuda {
 }
 
 impl Cuda {
+    /// Whether what is to be loaded is there already; if not, it may be loaded now.
+    fn is_loaded(&self, state: &mut State, name: &str, origin: &Origin) -> Result<bool, GpuError> {
+        if let Some(loaded) = state.modules.get(name) {
+            return match loaded.origin == *origin {
+                true => Ok(true),
+                false => Err(GpuError::ModuleConflict { module: name.to_owned() }),
+            };
+        }
+        self.context.reap(state);
+        match state.ledger.running() {
+            0 => Ok(false),
+            running => Err(GpuError::LoadWhileRunning { module: name.to_owned(), running }),
+        }
+    }
+
     pub(super) fn open(ordinal: i32, reason: String) -> Result<Self, GpuError> {
         let context = Context::open(ordinal)?;
         let facts = context.facts.clone();
@@ -94,24 +114,46 @@ impl Backend for Cuda {
         let text = module.text()?;
         self.context.bind()?;
         let mut state = lock(&self.context.state);
-        if let Some(loaded) = state.modules.get(module.name) {
-            return if loaded.ptx == module.ptx {
-                Ok(())
-            } else {
-                Err(GpuError::ModuleConflict { module: module.name.to_owned() })
-            };
+        if !self.is_loaded(&mut state, module.name, &Origin::Module(module.ptx))? {
+            let loaded = Loaded::new(module, &text, &self.context.facts)?;
+            state.modules.insert(module.name.to_owned(), loaded);
         }
-        self.context.reap(&mut state);
-        if state.ledger.running() > 0 {
-            return Err(GpuError::LoadWhileRunning {
-                module: module.name.to_owned(),
-                running: state.ledger.running(),
-            });
-        }
-        let max_shared = self.context.facts.max_shared;
-        let loaded = Loaded::new(module, &text, max_shared)?;
-        state.modules.insert(module.name.to_owned(), loaded);
         Ok(())
+    }
+
+    fn load_image(
+        &self,
+        name: &str,
+        image: &Image,
+    ) -> Result<BTreeMap<String, ImageKernel>, GpuError> {
+        let origin = Origin::of(name, image)?;
+        self.context.bind()?;
+        let mut state = lock(&self.context.state);
+        if !self.is_loaded(&mut state, name, &origin)? {
+            let loaded = Loaded::from_image(name, image, &self.context.facts)?;
+            state.modules.insert(name.to_owned(), loaded);
+        }
+        let loaded = state.modules.get(name).into_iter().flat_map(Loaded::parameters);
+        let kernel = |parameters: Option<&[usize]>| ImageKernel {
+            parameters: parameters.map(<[usize]>::to_vec),
+            entry: None,
+        };
+        Ok(loaded.map(|(name, parameters)| (name.to_owned(), kernel(parameters))).collect())
+    }
+
+    fn cuda_function(
+        &self,
+        image: &str,
+        kernel: &str,
+        threads: u32,
+    ) -> Result<Option<usize>, GpuError> {
+        let state = lock(&self.context.state);
+        let loaded = state
+            .modules
+            .get(image)
+            .ok_or_else(|| GpuError::ModuleNotLoaded { module: image.to_owned() })?;
+        let kernel = loaded.kernel(image, kernel, threads.into())?;
+        Ok(Some(kernel.function.expose_provenance()))
     }
 
     fn kernel_needs(&self, module: &str) -> Vec<KernelNeeds> {
@@ -216,11 +258,11 @@ impl Backend for Cuda {
         let mut state = lock(&context.state);
         context.reap(&mut state);
         let (kernel, shape, possible) = context.fits(&state, &spec)?;
-        let ticket = state.ledger.admit(spec.kernel, shape.blocks, possible)?;
+        let ticket = state.ledger.admit(&spec.kernel, shape.blocks, possible)?;
         let Some(lane) = state.spare.pop() else {
             // There is one for each kernel that the ledger admits, but for those that faulted.
             state.ledger.retire(ticket);
-            return Err(state.ledger.too_many(spec.kernel));
+            return Err(state.ledger.too_many(&spec.kernel));
         };
         let mut params: Vec<*mut c_void> =
             spec.params.iter_mut().map(|bytes| bytes.as_mut_ptr().cast()).collect();
@@ -248,7 +290,7 @@ impl Backend for Cuda {
             return Err(context.failed(failed));
         }
         let marked = lane.mark();
-        let flight = Arc::new(Flight::new(spec.kernel.to_owned(), ticket, lane));
+        let flight = Arc::new(Flight::new(spec.kernel.to_string(), ticket, lane));
         // A kernel that runs is in the list, even if its end cannot be seen any more.
         state.flights.push(flight.clone());
         marked.map_err(|failed| context.failed(failed))?;

@@ -1,4 +1,4 @@
-//! Loaded modules: kernels linked with the device library, and what each kernel needs.
+//! Loaded modules and images: kernels linked with the device library, and what each kernel needs.
 //!
 //! A module's PTX calls functions of the device library, whose PTX this crate carries. The driver
 //! compiles both and its linker joins them, so the library is translated once for a module and not
@@ -14,12 +14,18 @@ use std::ptr;
 
 use cudarc::driver::sys::{
     CUfunction, CUfunction_attribute, CUjit_option, CUjitInputType, CUlimit, CUlinkState, CUmodule,
+    CUresult,
 };
 
+use super::super::image::check_sizes;
 use super::super::library::LIBRARY;
-use super::super::{GpuError, KernelNeeds, Module};
+use super::super::{GpuError, GpuKind, Image, KernelNeeds, Module};
+use super::binary;
+use super::context::Facts;
 use super::driver::{self, Failed, call};
-use super::image::{ABI_MARK, LIBRARY_MARK, calls_library, check_abi, entries, reached};
+use super::image::{
+    ABI_MARK, LIBRARY_MARK, calls_library, check_abi, check_marks, entries, missing, reached,
+};
 
 /// Registers a thread may have in the largest blocks: 65,536 of a multiprocessor by 1,024.
 const TIGHT_REGISTERS: usize = 64;
@@ -51,11 +57,19 @@ pub(super) struct Kernel {
 /// up to the largest, where they spill into memory.
 #[derive(Debug)]
 pub(super) struct Loaded {
-    /// As the program carries it.
-    pub(super) ptx: Result<&'static [u8], &'static str>,
+    pub(super) origin: Origin,
     modules: Vec<CUmodule>,
     /// Each kernel's compilations, the one with more registers first.
     kernels: BTreeMap<String, Vec<Kernel>>,
+}
+
+/// What was loaded: one name stands for one of these.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// As a program carries it.
+    Module(Result<&'static [u8], &'static str>),
+    /// The bytes of an image.
+    Image(Box<[u8]>),
 }
 
 // SAFETY: the driver's handles may be used from any thread.
@@ -63,15 +77,55 @@ unsafe impl Send for Loaded {}
 
 impl Loaded {
     /// Compiles and checks; no kernel may run, and the context must be current.
-    pub(super) fn new(module: &Module, text: &str, max_shared: u32) -> Result<Self, GpuError> {
-        let mut loaded = Self { ptx: module.ptx, modules: Vec::new(), kernels: BTreeMap::new() };
-        match loaded.link(module.name, text, max_shared) {
+    pub(super) fn new(module: &Module, text: &str, facts: &Facts) -> Result<Self, GpuError> {
+        check_abi(module.name, text, ABI_MARK)?;
+        Self::with(Origin::Module(module.ptx), |loaded| loaded.link(module.name, text, facts))
+    }
+
+    /// The same of an image that was compiled elsewhere.
+    pub(super) fn from_image(name: &str, image: &Image, facts: &Facts) -> Result<Self, GpuError> {
+        let origin = Origin::of(name, image)?;
+        match image {
+            Image::Ptx(text) => {
+                check_marks(name, text)?;
+                Self::with(origin, |loaded| loaded.link(name, text, facts))
+            }
+            _ => {
+                let Origin::Image(bytes) = origin.clone() else { unreachable!("of an image") };
+                Self::with(origin, |loaded| {
+                    let is_cubin = matches!(image, Image::Cubin(_));
+                    let module = binary::load(name, &bytes, is_cubin, facts)?;
+                    loaded.modules.push(module);
+                    binary::check_marks(name, module)?;
+                    for (name, function) in binary::functions(module)? {
+                        let kernel = Kernel::inspect(function, None, facts.max_shared)?;
+                        loaded.kernels.entry(name).or_default().push(kernel);
+                    }
+                    loaded.reserve_stacks()
+                })
+            }
+        }
+    }
+
+    fn with(
+        origin: Origin,
+        load: impl FnOnce(&mut Self) -> Result<(), GpuError>,
+    ) -> Result<Self, GpuError> {
+        let mut loaded = Self { origin, modules: Vec::new(), kernels: BTreeMap::new() };
+        match load(&mut loaded) {
             Ok(()) => Ok(loaded),
             Err(error) => {
                 loaded.unload();
                 Err(error)
             }
         }
+    }
+
+    /// Bytes of the parameters of each kernel, where the driver or the PTX tells.
+    pub(super) fn parameters(&self) -> impl Iterator<Item = (&str, Option<&[usize]>)> {
+        self.kernels.iter().map(|(name, compiled)| {
+            (name.as_str(), compiled.first().and_then(|kernel| kernel.parameters.as_deref()))
+        })
     }
 
     /// No kernel may run.
@@ -114,29 +168,28 @@ impl Loaded {
             .collect()
     }
 
-    fn link(&mut self, name: &str, text: &str, max_shared: u32) -> Result<(), GpuError> {
-        check_abi(name, text, ABI_MARK)?;
+    fn link(&mut self, name: &str, text: &str, facts: &Facts) -> Result<(), GpuError> {
         let mut images = Vec::new();
         if calls_library(text) {
-            let library = LIBRARY.text()?;
-            check_abi(LIBRARY.name, &library, LIBRARY_MARK)?;
-            let mut image = Image::new(c"gpunet device library", name, &reached(&library, text))?;
-            image.most_registers = Some(TIGHT_REGISTERS);
-            images.push(image);
+            images.push(library(name, Some(text))?);
         }
-        images.push(Image::new(c"kernels", name, text)?);
-        let module = link(name, &images)?;
+        images.push(Input::ptx(c"kernels", name, text)?);
+        let module = link(name, &images, facts)?;
         self.modules.push(module);
-        self.inspect(module, text, max_shared)?;
+        self.inspect(module, text, facts.max_shared)?;
         let smallest = self.kernels.values().flatten().map(|kernel| kernel.max_threads).min();
         if smallest.is_some_and(|threads| threads < LARGEST_BLOCK) {
             for image in &mut images {
                 image.most_registers = Some(TIGHT_REGISTERS);
             }
-            let module = link(name, &images)?;
+            let module = link(name, &images, facts)?;
             self.modules.push(module);
-            self.inspect(module, text, max_shared)?;
+            self.inspect(module, text, facts.max_shared)?;
         }
+        self.reserve_stacks()
+    }
+
+    fn reserve_stacks(&self) -> Result<(), GpuError> {
         reserve_stacks(self.kernels.values().flatten().map(|kernel| kernel.stack).max())?;
         Ok(())
     }
@@ -147,7 +200,7 @@ impl Loaded {
             let mut function = ptr::null_mut();
             // SAFETY: writes one handle; the name is a C string.
             unsafe { call!(cuModuleGetFunction(&mut function, module, symbol.as_ptr())) }?;
-            let kernel = Kernel::inspect(function, parameters, max_shared)?;
+            let kernel = Kernel::inspect(function, Some(parameters), max_shared)?;
             self.kernels.entry(entry.to_owned()).or_default().push(kernel);
         }
         Ok(())
@@ -155,7 +208,12 @@ impl Loaded {
 }
 
 impl Kernel {
-    fn inspect(function: CUfunction, count: usize, max_shared: u32) -> Result<Self, Failed> {
+    /// `declared`: bytes of its parameters, as far as its text says.
+    fn inspect(
+        function: CUfunction,
+        declared: Option<Vec<usize>>,
+        max_shared: u32,
+    ) -> Result<Self, Failed> {
         use CUfunction_attribute::{
             CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES as STACK,
             CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as DYNAMIC_SHARED,
@@ -180,24 +238,13 @@ impl Kernel {
             static_shared,
             registers: ask(REGISTERS)?,
             stack: ask(STACK)?,
-            parameters: parameters(function, count),
+            parameters: parameters(function).or(declared),
         })
     }
 
     /// The driver would read as many bytes as the PTX says, whatever was given.
     pub(super) fn check_parameters(&self, name: &str, given: &[Box<[u8]>]) -> Result<(), GpuError> {
-        let Some(expected) = &self.parameters else {
-            return Ok(());
-        };
-        if expected.iter().copied().eq(given.iter().map(|bytes| bytes.len())) {
-            return Ok(());
-        }
-        let given: Vec<usize> = given.iter().map(|bytes| bytes.len()).collect();
-        Err(GpuError::Parameters {
-            kernel: name.to_owned(),
-            expected: format!("{expected:?}"),
-            given: format!("{given:?}"),
-        })
+        self.parameters.as_ref().map_or(Ok(()), |expected| check_sizes(name, expected, given))
     }
 }
 
@@ -216,9 +263,8 @@ fn reserve_stacks(largest: Option<u32>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Sizes of a kernel's parameters, of which its PTX shows so many; drivers before CUDA 12.4 do not
-/// tell.
-fn parameters(function: CUfunction, count: usize) -> Option<Vec<usize>> {
+/// Sizes of a kernel's parameters; drivers before CUDA 12.4 do not tell.
+fn parameters(function: CUfunction) -> Option<Vec<usize>> {
     if !driver::has("cuFuncGetParamInfo") {
         return None;
     }
@@ -228,26 +274,43 @@ fn parameters(function: CUfunction, count: usize) -> Option<Vec<usize>> {
         let told = unsafe { call!(cuFuncGetParamInfo(function, index, &mut offset, &mut size)) };
         told.ok().map(|()| size)
     };
-    (0..count).map(size).collect()
+    Some((0..).map_while(size).collect())
 }
 
-/// PTX that goes into a link.
-struct Image {
+/// What goes into a link.
+pub(super) struct Input {
     label: &'static CStr,
-    text: CString,
-    /// Registers that a thread may have in it.
+    kind: CUjitInputType,
+    bytes: Vec<u8>,
+    /// Registers that a thread may have in it, where it is compiled now.
     most_registers: Option<usize>,
 }
 
-impl Image {
-    fn new(label: &'static CStr, module: &str, text: &str) -> Result<Self, GpuError> {
+impl Input {
+    fn ptx(label: &'static CStr, module: &str, text: &str) -> Result<Self, GpuError> {
         let text = CString::new(text).map_err(|_| GpuError::ModuleRefused {
             module: module.to_owned(),
             name: "no PTX".to_owned(),
             log: "it holds a zero byte".to_owned(),
         })?;
-        Ok(Self { label, text, most_registers: None })
+        let kind = CUjitInputType::CU_JIT_INPUT_PTX;
+        Ok(Self { label, kind, bytes: text.into_bytes_with_nul(), most_registers: None })
     }
+
+    /// Machine code.
+    pub(super) fn binary(kind: CUjitInputType, bytes: &[u8]) -> Self {
+        Self { label: c"kernels", kind, bytes: bytes.to_owned(), most_registers: None }
+    }
+}
+
+/// The device library for a link, as far as names in `text` reach it, or all of it.
+pub(super) fn library(module: &str, text: Option<&str>) -> Result<Input, GpuError> {
+    let library = LIBRARY.text()?;
+    check_abi(LIBRARY.name, &library, LIBRARY_MARK)?;
+    let wanted = text.map_or_else(|| library.clone(), |text| reached(&library, text));
+    let mut input = Input::ptx(c"gpunet device library", module, &wanted)?;
+    input.most_registers = Some(TIGHT_REGISTERS);
+    Ok(input)
 }
 
 /// A link in the making; it goes with this.
@@ -261,7 +324,7 @@ impl Drop for Link {
 }
 
 /// Has the driver compile images and link them.
-fn link(name: &str, images: &[Image]) -> Result<CUmodule, GpuError> {
+pub(super) fn link(name: &str, images: &[Input], facts: &Facts) -> Result<CUmodule, GpuError> {
     let mut log = vec![0_u8; LOG_BYTES];
     let mut options =
         [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
@@ -276,16 +339,16 @@ fn link(name: &str, images: &[Image]) -> Result<CUmodule, GpuError> {
         }?;
         let link = Link(state);
         for image in images {
-            let bytes = image.text.as_bytes_with_nul();
+            let bytes = &image.bytes;
             let mut option = CUjit_option::CU_JIT_MAX_REGISTERS;
             let mut most = ptr::without_provenance_mut(image.most_registers.unwrap_or(0));
             let options = u32::from(image.most_registers.is_some());
-            // SAFETY: the driver copies the text, which has that many bytes and ends in a zero, and reads
-            // one option and its value, or none.
+            // SAFETY: the driver copies what has that many bytes, and reads one option and its value, or
+            // none. A text ends in a zero.
             unsafe {
                 call!(cuLinkAddData_v2(
                     link.0,
-                    CUjitInputType::CU_JIT_INPUT_PTX,
+                    image.kind,
                     bytes.as_ptr().cast_mut().cast(),
                     bytes.len(),
                     image.label.as_ptr(),
@@ -305,13 +368,42 @@ fn link(name: &str, images: &[Image]) -> Result<CUmodule, GpuError> {
     })();
     linked.map_err(|failed: Failed| {
         let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
-        let log = String::from_utf8_lossy(&log[..end]);
-        let lines: Vec<&str> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        let log = lines.iter().take(3).copied().collect::<Vec<_>>().join("; ");
-        GpuError::ModuleRefused {
-            module: name.to_owned(),
-            name: failed.name(),
-            log: if log.is_empty() { failed.text() } else { log },
-        }
+        refused(name, failed, &String::from_utf8_lossy(&log[..end]), facts)
     })
+}
+
+/// Why the driver did not take an image, with what its compiler or linker said.
+pub(super) fn refused(name: &str, failed: Failed, log: &str, facts: &Facts) -> GpuError {
+    let missing = missing(log);
+    if !missing.is_empty() {
+        return GpuError::MissingSymbols { image: name.to_owned(), symbols: missing.join(", ") };
+    }
+    if failed.code == CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU {
+        let (major, minor) = facts.compute_capability;
+        let architecture = format!("sm_{major}{minor}");
+        return GpuError::WrongArchitecture { image: name.to_owned(), architecture };
+    }
+    let lines: Vec<&str> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let log = lines.iter().take(3).copied().collect::<Vec<_>>().join("; ");
+    GpuError::ModuleRefused {
+        module: name.to_owned(),
+        name: failed.name(),
+        log: if log.is_empty() { failed.text() } else { log },
+    }
+}
+
+impl Origin {
+    /// That of an image for CUDA.
+    pub(super) fn of(name: &str, image: &Image) -> Result<Self, GpuError> {
+        match image {
+            Image::Ptx(text) => Ok(Self::Image(text.as_bytes().into())),
+            Image::Cubin(bytes) | Image::Fatbin(bytes) => Ok(Self::Image(bytes.as_slice().into())),
+            Image::SharedObject(_) | Image::Functions(_) => Err(GpuError::WrongImage {
+                image: name.to_owned(),
+                given: image.kind(),
+                kind: GpuKind::Cuda,
+                wanted: "PTX, a cubin or a fatbin",
+            }),
+        }
+    }
 }

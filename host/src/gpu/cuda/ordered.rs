@@ -242,7 +242,7 @@ impl StreamBackend for OrderedStream {
         self.0.context.bind()?;
         let state = lock(&self.0.context.state);
         let (_, Shape { blocks, .. }, possible) = self.0.context.fits(&state, &kernel.spec)?;
-        state.ledger.fits_alone(kernel.spec.kernel, blocks, possible)
+        state.ledger.fits_alone(&kernel.spec.kernel, blocks, possible)
     }
 
     fn submit(&self, kernels: &[StreamKernel]) -> Result<Submitted, GpuError> {

@@ -101,8 +101,8 @@ fn start(
     params: &[&[u8]],
 ) -> Result<Running, GpuError> {
     gpu.launch(LaunchSpec {
-        module: "tests",
-        kernel,
+        module: "tests".into(),
+        kernel: kernel.into(),
         grid: grid.into(),
         block: block.into(),
         shared_bytes,
@@ -277,8 +277,8 @@ fn bad_modules_are_refused() {
     let conflict = gpu.load(&Module { name: "tests", ptx: Ok(packed("other")) }).unwrap_err();
     assert!(matches!(conflict, GpuError::ModuleConflict { .. }));
     let error = gpu.launch(LaunchSpec {
-        module: "absent",
-        kernel: "spin",
+        module: "absent".into(),
+        kernel: "spin".into(),
         grid: 1.into(),
         block: 1.into(),
         shared_bytes: 0,

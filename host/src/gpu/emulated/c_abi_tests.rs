@@ -23,8 +23,8 @@ fn run(
     let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).unwrap();
     let running = gpu
         .launch(LaunchSpec {
-            module: "tests",
-            kernel: "kernel",
+            module: "tests".into(),
+            kernel: "kernel".into(),
             grid: grid.into(),
             block: block.into(),
             shared_bytes,

@@ -15,6 +15,7 @@ mod block;
 #[cfg(test)]
 mod c_abi_tests;
 mod call;
+mod object;
 mod panics;
 mod shared;
 mod stack;
@@ -26,19 +27,22 @@ mod tests;
 mod thread;
 pub(crate) mod worker;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use super::image::ImageKernel;
 use super::launch::{Handle, Shape};
 use super::ledger::{Ledger, Ticket};
 use super::memory::{Given, Mapping, Owner, copy_from_shared, copy_to_shared};
 use super::stream::StreamBackend;
 use super::{
     Arena, ArenaWindow, Backend, DeviceMemory, Dim3, EmulatedOptions, Entry, GpuError, GpuInfo,
-    GpuKind, HostMemory, KernelError, LaunchSpec, Module, RemoteWrites, Running, deferred_free,
+    GpuKind, HostMemory, Image, KernelError, LaunchSpec, Module, RemoteWrites, Running,
+    deferred_free,
 };
 use arena::Pages;
 use stack::Stacks;
@@ -168,6 +172,14 @@ impl Backend for Emulated {
         Ok(())
     }
 
+    fn load_image(
+        &self,
+        name: &str,
+        image: &Image,
+    ) -> Result<BTreeMap<String, ImageKernel>, GpuError> {
+        object::load(name, image)
+    }
+
     fn host_memory(&self, bytes: usize) -> Result<HostMemory, GpuError> {
         let pages = Mapping::new("host memory", bytes)?;
         let device = pages.as_ptr();
@@ -266,7 +278,7 @@ fn fits(machine: &Machine, spec: &LaunchSpec<'_>) -> Result<(Shape, u32), GpuErr
     let shape = spec.shape(MAX_THREADS_PER_BLOCK)?;
     if spec.shared_bytes > MAX_SHARED_BYTES {
         return Err(GpuError::TooMuchShared {
-            kernel: spec.kernel.to_owned(),
+            kernel: spec.kernel.to_string(),
             asked: spec.shared_bytes.into(),
             possible: MAX_SHARED_BYTES,
         });
@@ -285,13 +297,13 @@ fn admit(
     let ticket = {
         let mut ledger = lock(&machine.ledger);
         match of_stream {
-            false => ledger.admit(spec.kernel, shape.blocks, possible)?,
-            true => ledger.admit_on_stream(spec.kernel, shape.blocks, possible)?,
+            false => ledger.admit(&spec.kernel, shape.blocks, possible)?,
+            true => ledger.admit_on_stream(&spec.kernel, shape.blocks, possible)?,
         }
     };
     let workers = workers(&machine.options, shape.blocks);
     let launch = Arc::new(Launch {
-        kernel: spec.kernel.into(),
+        kernel: (*spec.kernel).into(),
         blocks: shape.blocks,
         threads: shape.threads,
         shape: (spec.grid, spec.block),

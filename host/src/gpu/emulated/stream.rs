@@ -140,7 +140,7 @@ fn run(keeper: &Arc<Keeper>, kernel: &StreamKernel) -> Result<(), KernelError> {
             Err(GpuError::NotResident { .. }) => std::thread::sleep(AGAIN),
             Err(error) => {
                 return Err(KernelError::Fault {
-                    kernel: kernel.spec.kernel.to_owned(),
+                    kernel: kernel.spec.kernel.to_string(),
                     block: None,
                     thread: None,
                     message: format!("it could not be launched: {error}"),
@@ -173,7 +173,7 @@ impl StreamBackend for EmulatedStream {
     fn check(&self, kernel: &StreamKernel) -> Result<(), GpuError> {
         let machine = &self.0.keeper.machine;
         let (shape, possible) = super::fits(machine, &kernel.spec)?;
-        lock(&machine.ledger).fits_alone(kernel.spec.kernel, shape.blocks, possible)
+        lock(&machine.ledger).fits_alone(&kernel.spec.kernel, shape.blocks, possible)
     }
 
     fn submit(&self, kernels: &[StreamKernel]) -> Result<Submitted, GpuError> {

@@ -26,8 +26,8 @@ fn start(
     entry: impl Fn() + Send + Sync + 'static,
 ) -> Result<Running, GpuError> {
     gpu.launch(LaunchSpec {
-        module: "tests",
-        kernel: "kernel",
+        module: "tests".into(),
+        kernel: "kernel".into(),
         grid: grid.into(),
         block: block.into(),
         shared_bytes: 256,
@@ -363,8 +363,8 @@ fn launches_that_cannot_be_are_refused() {
         GpuError::NotResident { asked: 25, possible: 24, .. }
     ));
     let spec = LaunchSpec {
-        module: "tests",
-        kernel: "kernel",
+        module: "tests".into(),
+        kernel: "kernel".into(),
         grid: 1.into(),
         block: 1.into(),
         shared_bytes: (227 << 10) + 1,

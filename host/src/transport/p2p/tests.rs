@@ -31,8 +31,8 @@ impl Kernel {
             }
         });
         let spec = LaunchSpec {
-            module: "tests",
-            kernel: "waits",
+            module: "tests".into(),
+            kernel: "waits".into(),
             grid: 1.into(),
             block: 1.into(),
             shared_bytes: 0,

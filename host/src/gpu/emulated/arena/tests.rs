@@ -100,8 +100,8 @@ fn kernels_find_an_arena_by_its_offset() {
         unsafe { &*word }.fetch_add(1, SeqCst);
     });
     let spec = LaunchSpec {
-        module: "tests",
-        kernel: "kernel",
+        module: "tests".into(),
+        kernel: "kernel".into(),
         grid: 2.into(),
         block: 32.into(),
         shared_bytes: 0,
@@ -275,8 +275,8 @@ fn a_kernel_that_runs_keeps_a_dropped_arena() {
             unsafe { &*word }.fetch_add(1, SeqCst);
         });
         let spec = LaunchSpec {
-            module: "tests",
-            kernel: "kernel",
+            module: "tests".into(),
+            kernel: "kernel".into(),
             grid: 1.into(),
             block: 1.into(),
             shared_bytes: 0,

@@ -1,0 +1,142 @@
+//! Launches by name: kernels of images in other languages, with arguments as bytes.
+
+use std::sync::Arc;
+
+use gpunet_device::Handle;
+use gpunet_device::buf::Plain;
+use gpunet_device::kernel::Memory;
+
+use super::kept::Kept;
+use super::{Launch, Net, NetError, Shape};
+use crate::gpu::{Buffer, Gpu, GpuError, LaunchSpec, LoadedImage};
+
+/// The arguments of a kernel behind its net, as bytes.
+#[derive(Clone, Default)]
+#[must_use]
+pub struct RawArguments {
+    values: Vec<Box<[u8]>>,
+    sockets: Vec<Handle>,
+    kept: Vec<Memory>,
+}
+
+impl RawArguments {
+    /// None yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an argument with these bytes.
+    pub fn bytes(mut self, bytes: &[u8]) -> Self {
+        self.values.push(bytes.into());
+        self
+    }
+
+    /// Adds a number.
+    pub fn value<T: Plain>(self, value: T) -> Self {
+        let bytes = crate::memory::bytes_of(&value);
+        self.bytes(&bytes)
+    }
+
+    /// Adds a socket: a listener among the arguments is closed when the launch fails and no other that runs
+    /// has it.
+    pub fn socket(mut self, socket: Handle) -> Self {
+        self.sockets.push(socket);
+        self.value(socket.0)
+    }
+
+    /// Adds the address of a buffer's first element, and keeps the buffer. One of no elements is null.
+    pub fn buffer<T: Plain>(mut self, buffer: &Buffer<T>) -> Self {
+        let (address, memory) = buffer.address();
+        self.kept.extend(memory);
+        self.value(address)
+    }
+
+    /// Keeps memory that an argument names until the kernel has ended.
+    pub fn keep(mut self, memory: Memory) -> Self {
+        self.kept.push(memory);
+        self
+    }
+
+    /// What it names a socket by.
+    pub(super) fn sockets(&self) -> &[Handle] {
+        &self.sockets
+    }
+
+    /// What must stay.
+    pub(super) fn kept(&self) -> &[Memory] {
+        &self.kept
+    }
+
+    /// A launch with these, on a net.
+    pub(super) fn spec(
+        &self,
+        gpu: &Gpu,
+        (image, kernel, shape): (&LoadedImage, &str, Shape),
+        device_net: gpunet_device::Net,
+    ) -> Result<LaunchSpec<'static>, GpuError> {
+        check_image(gpu, image)?;
+        if !self.kept.iter().all(|memory| gpu.reaches(memory)) {
+            return Err(GpuError::OtherGpu);
+        }
+        let mut params = vec![crate::memory::bytes_of(&device_net)];
+        params.extend(self.values.iter().cloned());
+        image.spec(kernel, (shape.grid, shape.block, shape.shared_bytes), params)
+    }
+}
+
+/// Whether an image is loaded on that GPU.
+pub(super) fn check_image(gpu: &Gpu, image: &LoadedImage) -> Result<(), GpuError> {
+    match image.gpu().is_same(gpu) {
+        true => Ok(()),
+        false => Err(GpuError::ImageOfOtherGpu { image: image.name().to_owned() }),
+    }
+}
+
+impl std::fmt::Debug for RawArguments {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RawArguments")
+            .field("values", &self.values)
+            .field("sockets", &self.sockets)
+            .field("kept", &self.kept.len())
+            .finish()
+    }
+}
+
+impl Net {
+    /// Starts a kernel of an image with this net as its first argument and `arguments` behind it. Their
+    /// number and sizes are compared with what the image tells.
+    ///
+    /// # Safety
+    /// The arguments are what the kernel takes, in its layout. Memory that they name stays until the kernel
+    /// has ended: because [`RawArguments::keep`] keeps it, or by the caller. The kernel's code may do what
+    /// it does, on the emulated GPU in this process.
+    ///
+    /// # Errors
+    /// As [`launch`](Self::launch), and a kernel that the image does not have
+    /// ([`GpuError::UnknownKernel`]) or arguments of other sizes ([`GpuError::Parameters`]).
+    #[allow(unsafe_code, reason = "a promise of the caller's")]
+    pub unsafe fn launch_raw(
+        &self,
+        image: &LoadedImage,
+        kernel: &str,
+        shape: Shape,
+        arguments: &RawArguments,
+    ) -> Result<Launch, NetError> {
+        let (sockets, kept) = (arguments.sockets().to_vec(), Kept::new(arguments.kept()));
+        self.start_kernel(sockets, kept, |device_net| {
+            arguments.spec(self.gpu(), (image, kernel, shape), device_net)
+        })
+    }
+}
+
+impl<T: Plain> Buffer<T> {
+    /// Where it begins, for kernels alone, and what keeps it there.
+    fn address(&self) -> (u64, Option<Memory>) {
+        match self.memory() {
+            None => (0, None),
+            Some(memory) => {
+                (memory.device_ptr().expose_provenance() as u64, Some(Arc::clone(memory) as Memory))
+            }
+        }
+    }
+}
