@@ -81,9 +81,10 @@ __attribute__((visibility("default"), weak)) std::uint32_t gpunet_c_abi[2] = {GP
 extern const gpunet_kernel *const __start_gpunet_kernels[] __attribute__((weak, visibility("hidden")));
 extern const gpunet_kernel *const __stop_gpunet_kernels[] __attribute__((weak, visibility("hidden")));
 
-/// The kernels of this object: the addresses of their records.
+/// The kernels of this object or program: the addresses of their records. Who loads an object finds them
+/// by their names, which begin with gpunet_kernel_.
 __attribute__((visibility("default"), used)) inline const gpunet_kernel *const *
-gpunet_kernel_list(std::uint64_t *count)
+gpunet_list_kernels(std::uint64_t *count)
 {
     *count = static_cast<std::uint64_t>(__stop_gpunet_kernels - __start_gpunet_kernels);
     return __start_gpunet_kernels;
