@@ -65,7 +65,7 @@ struct gpunet_kernel {
     /// Its name.
     const char *name;
     /// What one thread runs; the addresses of the kernel's arguments.
-    void (*entry)(void **parameters);
+    void (*entry)(void *const *parameters);
     /// How many arguments there are, the net included.
     std::uint64_t count;
     /// The bytes of each.
@@ -230,12 +230,12 @@ template <class... Parameters, void (*Function)(Parameters...)> struct kernel<Fu
     static constexpr std::uint64_t count = sizeof...(Parameters);
     static constexpr std::uint64_t sizes[] = {sizeof(Parameters)...};
 
-    template <std::size_t... At> static void call(void **parameters, std::index_sequence<At...>)
+    template <std::size_t... At> static void call(void *const *parameters, std::index_sequence<At...>)
     {
-        Function(*static_cast<std::remove_const_t<Parameters> *>(parameters[At])...);
+        Function(*static_cast<const Parameters *>(parameters[At])...);
     }
 
-    static void entry(void **parameters)
+    static void entry(void *const *parameters)
     {
         const leaving now;
         call(parameters, std::index_sequence_for<Parameters...>{});
