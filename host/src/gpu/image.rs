@@ -262,6 +262,16 @@ impl LoadedImage {
             entry,
         })
     }
+
+    /// A launch that is only checked: with parameters of the right sizes.
+    pub(crate) fn spec_to_check(
+        &self,
+        kernel: &str,
+        shape: (Dim3, Dim3, u32),
+    ) -> Result<LaunchSpec<'static>, GpuError> {
+        let sizes = self.kernel(kernel)?.parameters.clone().unwrap_or_default();
+        self.spec(kernel, shape, sizes.iter().map(|bytes| vec![0; *bytes].into()).collect())
+    }
 }
 
 impl fmt::Debug for LoadedImage {

@@ -140,7 +140,25 @@ impl<M> Ledger<M> {
         Ok(ticket)
     }
 
+    /// Whether a grid would be resident as a whole beside the kernels that run.
+    pub(super) fn fits_beside(
+        &self,
+        kernel: &str,
+        blocks: u32,
+        possible: u32,
+    ) -> Result<(), GpuError> {
+        self.share(kernel, blocks, possible).map(drop)
+    }
+
     fn enter(&mut self, kernel: &str, blocks: u32, possible: u32) -> Result<Ticket, GpuError> {
+        let share = self.share(kernel, blocks, possible)?;
+        let ticket = Ticket(deferred_free::begin());
+        self.running.push((ticket, share));
+        Ok(ticket)
+    }
+
+    /// The share of the GPU that a grid takes, if that is free.
+    fn share(&self, kernel: &str, blocks: u32, possible: u32) -> Result<u128, GpuError> {
         let taken: u128 = self.running.iter().map(|(_, share)| share).sum();
         // Rounded down, so that shares which fit exactly (three thirds) are not refused.
         let share = u128::from(blocks) * WHOLE / u128::from(possible.max(1));
@@ -156,9 +174,7 @@ impl<M> Ledger<M> {
                 },
             });
         }
-        let ticket = Ticket(deferred_free::begin());
-        self.running.push((ticket, share));
-        Ok(ticket)
+        Ok(share)
     }
 
     /// Why a kernel is not launched that would not begin.

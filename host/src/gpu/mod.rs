@@ -10,6 +10,7 @@
 //!    └── emulated/  worker threads for each launch, coroutines for a block's threads
 //!   image           kernels of other languages, launched by name
 //!   stream          kernels one after the other, in an order that the program chooses
+//!   lease           a launch that lasts until its streams are done
 //!   buffer          typed GPU memory that programs pass to kernels
 //!   flags           words that programs, kernels and streams wait for
 //!   arena           GPU memory that other processes can be given
@@ -32,6 +33,7 @@ mod error;
 mod flags;
 mod image;
 mod launch;
+mod lease;
 mod ledger;
 mod library;
 mod memory;
@@ -67,7 +69,8 @@ pub(crate) use deferred_free::RunningKernel;
 #[cfg(feature = "simulation")]
 pub(crate) use emulated::{stage::Stage, worker::SplitMix};
 pub(crate) use flags::Located;
-pub(crate) use stream::{Lease, StreamGraph, StreamKernel, Submitted};
+pub(crate) use lease::Lease;
+pub(crate) use stream::{StreamGraph, StreamKernel, Submitted};
 pub(crate) use window::ArenaWindow;
 
 use image::ImageKernel;
@@ -105,6 +108,24 @@ trait Backend: Send + Sync {
     /// The same of host memory.
     fn owns_host(&self, memory: &HostMemory) -> bool;
     fn launch(&self, launch: LaunchSpec<'_>) -> Result<Running, GpuError>;
+    /// Whether a kernel is loaded and would be resident beside those that run.
+    fn check_beside(&self, launch: &LaunchSpec<'_>) -> Result<(), GpuError>;
+    /// The same of a function of the driver's (`CUfunction`), which is loaded if that waits for nobody.
+    ///
+    /// # Safety
+    /// It is one, of this GPU's context.
+    unsafe fn check_function(
+        &self,
+        function: usize,
+        shape: (Dim3, Dim3, u32),
+    ) -> Result<(), GpuError> {
+        let _ = (function, shape);
+        Err(GpuError::Unsupported {
+            what: "a function of the CUDA driver",
+            kind: "emulated",
+            remedy: "name a kernel of a loaded image",
+        })
+    }
     /// A new stream, or one that the program has.
     fn stream(&self, raw: Option<usize>) -> Result<Arc<dyn StreamBackend>, GpuError>;
     fn remote_writes(&self) -> RemoteWrites;
@@ -215,6 +236,24 @@ impl Gpu {
     /// Why no kernel runs here any more, if a fault ended the GPU's context.
     pub(crate) fn lost(&self) -> Option<String> {
         self.inner.lost()
+    }
+
+    /// Whether a kernel is loaded and would be resident beside those that run.
+    pub(crate) fn check_beside(&self, launch: &LaunchSpec<'_>) -> Result<(), GpuError> {
+        self.inner.check_beside(launch)
+    }
+
+    /// The same of a function of the driver's.
+    ///
+    /// # Safety
+    /// It is one (`CUfunction`), of this GPU's context.
+    pub(crate) unsafe fn check_function(
+        &self,
+        function: usize,
+        shape: (Dim3, Dim3, u32),
+    ) -> Result<(), GpuError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.check_function(function, shape) }
     }
 
     /// Starts a kernel and returns at once.

@@ -6,13 +6,12 @@
 //! hardware, of which two are left to others.
 
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpunet_device::kernel::Memory;
 
-use super::launch::Handle;
-use super::{Gpu, GpuError, KernelError, LaunchSpec, Module, Running};
+use super::{Gpu, GpuError, KernelError, LaunchSpec, Module};
 
 /// The kernel that runs operations. It is loaded with the first stream.
 const OPERATIONS: Module = crate::include_module!("gpunet_stream_kernels");
@@ -20,7 +19,7 @@ const OPERATIONS: Module = crate::include_module!("gpunet_stream_kernels");
 /// Polls of a stream in a row before sleeps: short kernels take some microseconds.
 const EAGER_POLLS: u32 = 1000;
 /// Between two polls later.
-const POLL_INTERVAL: Duration = Duration::from_micros(50);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_micros(50);
 
 /// Kernels that may wait on a stream. A driver takes about a thousand, and then has its caller wait, with
 /// locks that others want.
@@ -62,7 +61,15 @@ pub(super) trait StreamBackend: Send + Sync {
     fn graph(&self, kernels: &[StreamKernel]) -> Result<Box<dyn GraphBackend>, GpuError>;
     /// Marks all that the program itself has put there so far, for [`Self::is_done`].
     fn mark(&self) -> Result<(), GpuError>;
+    /// Counts the stream as one with work until what is returned is dropped: the program may put kernels
+    /// there that nobody else sees.
+    fn hold(&self) -> Result<Held, GpuError>;
+    /// Ends what is there by force, and nothing runs there any more.
+    fn kill(&self) -> Result<(), GpuError>;
 }
+
+/// A stream that counts as one with work as long as this is there.
+pub(super) type Held = Box<dyn Send + Sync>;
 
 /// What each backend supplies for a graph.
 pub(super) trait GraphBackend: Send + Sync {
@@ -73,7 +80,7 @@ pub(super) trait GraphBackend: Send + Sync {
 /// A stream. Clones are the same one; when the last goes, what is on it still runs.
 #[derive(Clone)]
 pub struct GpuStream {
-    backend: Arc<dyn StreamBackend>,
+    pub(super) backend: Arc<dyn StreamBackend>,
     gpu: Gpu,
 }
 
@@ -152,10 +159,9 @@ impl GpuStream {
         self.backend.graph(kernels).map(StreamGraph)
     }
 
-    /// A launch that lasts until it is closed and all that is on the stream is done.
-    pub(crate) fn lease(&self) -> (Running, Lease) {
-        let lease = Lease { closed: Arc::default(), backend: Arc::clone(&self.backend) };
-        (Running { handle: Box::new(lease.clone()) }, lease)
+    /// Whether that is the same stream.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.backend, &other.backend)
     }
 }
 
@@ -171,75 +177,5 @@ pub(crate) struct StreamGraph(Box<dyn GraphBackend>);
 impl StreamGraph {
     pub(crate) fn launch(&self) -> Result<Submitted, GpuError> {
         self.0.launch()
-    }
-}
-
-/// A period in which a stream may run kernels of a net.
-#[derive(Clone)]
-pub(crate) struct Lease {
-    closed: Arc<RwLock<bool>>,
-    backend: Arc<dyn StreamBackend>,
-}
-
-/// As long as this is held a lease stays open.
-pub(crate) struct OpenLease<'a>(#[allow(dead_code, reason = "held")] RwLockReadGuard<'a, bool>);
-
-impl Lease {
-    /// Keeps it open, if it is.
-    pub(crate) fn hold(&self) -> Option<OpenLease<'_>> {
-        let closed = self.closed.read().unwrap_or_else(PoisonError::into_inner);
-        (!*closed).then_some(OpenLease(closed))
-    }
-
-    /// Whether all that was put on the stream is done.
-    pub(crate) fn is_stream_done(&self) -> Result<bool, KernelError> {
-        self.backend.is_done()
-    }
-
-    /// Nothing more is put on the stream. What is there still runs.
-    pub(crate) fn close(&self) {
-        let mut closed = self.closed.write().unwrap_or_else(PoisonError::into_inner);
-        if !std::mem::replace(&mut *closed, true)
-            && let Err(error) = self.backend.mark()
-        {
-            // A context that is lost says so again when it is asked for its end.
-            tracing::debug!(%error, "the end of a stream cannot be marked");
-        }
-    }
-}
-
-impl Handle for Lease {
-    fn kernel(&self) -> &str {
-        "operations"
-    }
-
-    fn poll(&self) -> Option<Result<(), KernelError>> {
-        // Closed first: nothing is put there afterwards.
-        let closed = self.hold().is_none();
-        match self.backend.is_done() {
-            Ok(done) => (closed && done).then_some(Ok(())),
-            Err(error) => Some(Err(error)),
-        }
-    }
-
-    fn wait(&self, timeout: Option<Duration>) -> Option<Result<(), KernelError>> {
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        loop {
-            if let Some(outcome) = self.poll() {
-                return Some(outcome);
-            }
-            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return None;
-            }
-            std::thread::sleep(POLL_INTERVAL);
-        }
-    }
-
-    fn kill(&self) -> Result<(), GpuError> {
-        Err(GpuError::Unsupported {
-            what: "killing what is on a stream",
-            kind: "no",
-            remedy: "its operations end by their deadlines",
-        })
     }
 }

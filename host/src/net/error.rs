@@ -76,6 +76,12 @@ pub enum NetError {
         /// What to do about it.
         remedy: &'static str,
     },
+    /// The caller's: a lease that is closed, or whose net is gone.
+    #[error("the lease is closed, or its net is gone: take a new one")]
+    LeaseClosed,
+    /// The caller's: a stream that a lease was not taken for.
+    #[error("the stream is none of this lease's: take a lease with it")]
+    OtherStream,
     /// The caller's: the net of a queue is gone.
     #[error("the net of this queue is gone")]
     Gone,

@@ -18,6 +18,10 @@ impl Kept {
         Self(memory.to_vec())
     }
 
+    pub(crate) fn extend(&mut self, mut other: Self) {
+        self.0.append(&mut other.0);
+    }
+
     /// Keeps it for as long as the process lives: nobody knows when its kernel ends.
     pub(crate) fn keep_for_ever(mut self) {
         if !self.0.is_empty() {

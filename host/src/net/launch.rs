@@ -45,6 +45,11 @@ impl Shape {
         self.shared_bytes = bytes;
         self
     }
+
+    /// Blocks, threads of a block, bytes.
+    pub(super) const fn parts(self) -> (Dim3, Dim3, u32) {
+        (self.grid, self.block, self.shared_bytes)
+    }
 }
 
 /// A kernel with its arguments, ready to be launched.
@@ -185,6 +190,12 @@ impl OpenQueue {
         Self { lease, work: Mutex::default() }
     }
 
+    /// The same where the program may have kernels run at any time: it has been counted, and is until it
+    /// ends.
+    pub(super) fn of_program(lease: Lease) -> Self {
+        Self { lease, work: Mutex::new(StreamWork { counted: true, captured: true }) }
+    }
+
     fn work(&self) -> MutexGuard<'_, StreamWork> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -216,8 +227,8 @@ pub(crate) struct LaunchState {
     pub(crate) slot: u32,
     pub(crate) running: Running,
     pub(crate) shared: Arc<Shared>,
-    /// Those among its arguments.
-    pub(super) sockets: Vec<Handle>,
+    /// Those among its arguments, which a lease learns of later.
+    sockets: Mutex<Vec<Handle>>,
     /// Of one that lasts until it is closed.
     lease: Option<OpenQueue>,
     outcome: Mutex<Option<Result<(), KernelError>>>,
@@ -240,7 +251,7 @@ impl LaunchState {
             slot,
             running,
             shared,
-            sockets,
+            sockets: Mutex::new(sockets),
             lease,
             outcome: Mutex::new(None),
             ended: Condvar::new(),
@@ -251,6 +262,16 @@ impl LaunchState {
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps memory until it has ended.
+    pub(super) fn keep(&self, memory: Kept) {
+        self.kept().extend(memory);
+    }
+
+    /// The sockets among its arguments.
+    pub(super) fn sockets(&self) -> MutexGuard<'_, Vec<Handle>> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn outcome(&self) -> MutexGuard<'_, Option<Result<(), KernelError>>> {
@@ -285,6 +306,10 @@ impl LaunchState {
     /// Counts a queue no longer whose stream has no work, so that proxy threads may sleep.
     pub(super) fn check_for_work(&self, control: &Control) {
         let Some(queue) = &self.lease else { return };
+        if queue.lease.has_failed() {
+            // What still runs on other streams of a lease is to end as well.
+            self.stop(Errno::ECANCELED);
+        }
         // Who puts something there at this moment has it.
         let Ok(mut work) = queue.work.try_lock() else { return };
         if work.counted && !work.captured && matches!(queue.lease.is_stream_done(), Ok(true)) {

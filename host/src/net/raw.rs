@@ -80,7 +80,7 @@ impl RawArguments {
         }
         let mut params = vec![crate::memory::bytes_of(&device_net)];
         params.extend(self.values.iter().cloned());
-        image.spec(kernel, (shape.grid, shape.block, shape.shared_bytes), params)
+        image.spec(kernel, shape.parts(), params)
     }
 }
 

@@ -54,8 +54,9 @@ impl Running {
         if last && self.faulted {
             return Some(None);
         }
-        let served = |handle: &Handle| self.launches.iter().any(|it| it.sockets.contains(handle));
-        let unserved = || ended.sockets.iter().copied().filter(|handle| !served(handle)).collect();
+        let served = |handle: &Handle| self.launches.iter().any(|it| it.sockets().contains(handle));
+        let unserved =
+            || ended.sockets().iter().copied().filter(|handle| !served(handle)).collect();
         failed.then(|| Some(unserved()))
     }
 }

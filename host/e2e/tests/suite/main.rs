@@ -15,6 +15,7 @@ mod handover;
 mod images;
 mod kept;
 mod launches;
+mod leases;
 mod limits;
 mod listeners;
 mod listening;

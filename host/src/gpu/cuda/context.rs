@@ -67,6 +67,8 @@ pub(super) struct State {
     pub(super) flights: Vec<Arc<Flight>>,
     /// What is behind the work of streams that is not done.
     pub(super) streams: Vec<(Arc<Mark>, Ticket)>,
+    /// Streams on which the program may put kernels that nobody else sees, each as often as it is held.
+    pub(super) held: Vec<(Arc<Mark>, Ticket)>,
     /// Lanes for launches, one for each of the hardware's queues, all made when the context is
     /// opened: the driver hands the queues out in turn, and making a stream beside running kernels
     /// waits for them whenever the driver's own pool has to grow (seen at the 35th).
@@ -431,11 +433,11 @@ impl Drop for Context {
         let mut state = mem::take(self.state.get_mut().unwrap_or_else(PoisonError::into_inner));
         self.reap(&mut state);
         let copier = self.copier.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if !state.flights.is_empty() || !state.streams.is_empty() {
+        if !state.flights.is_empty() || !state.streams.is_empty() || !state.held.is_empty() {
             // Everything here would wait for the kernel, perhaps for ever, or pull its memory
             // away: it is left to the end of the process.
             tracing::warn!(
-                kernels = state.flights.len() + state.streams.len(),
+                kernels = state.flights.len() + state.streams.len() + state.held.len(),
                 "a GPU was dropped while kernels run on it; its memory stays with them"
             );
             mem::forget((state, copier));

@@ -13,6 +13,7 @@
 //! | `binary` | loading cubins and fatbins |
 //! | `stream` | a stream with its event; waiting by polling |
 //! | `ordered` | streams of the program, graphs |
+//! | `foreign` | functions of the program |
 //! | `copier` | copies that wait for no kernel |
 //! | `arena` | memory that other processes can be given |
 
@@ -21,6 +22,7 @@ mod binary;
 mod context;
 mod copier;
 mod driver;
+mod foreign;
 mod image;
 mod module;
 mod ordered;
@@ -43,7 +45,7 @@ use super::launch::Handle;
 use super::memory::{Given, Mapping, Owner};
 use super::stream::StreamBackend;
 use super::{
-    Arena, ArenaWindow, Backend, DeviceMemory, GpuError, GpuInfo, GpuKind, HostMemory, Image,
+    Arena, ArenaWindow, Backend, DeviceMemory, Dim3, GpuError, GpuInfo, GpuKind, HostMemory, Image,
     KernelError, KernelNeeds, LaunchSpec, Module, RemoteWrites, Running,
 };
 use context::{Context, Flight, State, lock};
@@ -250,6 +252,24 @@ impl Backend for Cuda {
 
     fn stream(&self, raw: Option<usize>) -> Result<Arc<dyn StreamBackend>, GpuError> {
         Ok(Arc::new(ordered::OrderedStream::new(&self.context, raw)?))
+    }
+
+    fn check_beside(&self, spec: &LaunchSpec<'_>) -> Result<(), GpuError> {
+        self.context.bind()?;
+        let mut state = lock(&self.context.state);
+        self.context.reap(&mut state);
+        let (_, shape, possible) = self.context.fits(&state, spec)?;
+        state.ledger.fits_beside(&spec.kernel, shape.blocks, possible)
+    }
+
+    unsafe fn check_function(
+        &self,
+        function: usize,
+        shape: (Dim3, Dim3, u32),
+    ) -> Result<(), GpuError> {
+        let function = ptr::with_exposed_provenance_mut(function);
+        // SAFETY: the caller's promise.
+        unsafe { foreign::check(&self.context, function, shape) }
     }
 
     fn launch(&self, mut spec: LaunchSpec<'_>) -> Result<Running, GpuError> {

@@ -251,16 +251,21 @@ impl Kernel {
 /// Has the driver set stacks of that size aside now, while no kernel runs. Otherwise the first
 /// launch of a kernel that needs more than any before waits for every kernel that runs and has a
 /// stack, for ever if that is a server.
-fn reserve_stacks(largest: Option<u32>) -> Result<(), Failed> {
+pub(super) fn reserve_stacks(largest: Option<u32>) -> Result<(), Failed> {
     let wanted = largest.unwrap_or(0) as usize;
-    let mut reserved = 0;
-    // SAFETY: writes one number.
-    unsafe { call!(cuCtxGetLimit(&mut reserved, CUlimit::CU_LIMIT_STACK_SIZE)) }?;
-    if wanted > reserved {
+    if wanted > reserved_stack()? {
         // SAFETY: takes two numbers.
         unsafe { call!(cuCtxSetLimit(CUlimit::CU_LIMIT_STACK_SIZE, wanted)) }?;
     }
     Ok(())
+}
+
+/// Bytes of the stacks that are set aside.
+pub(super) fn reserved_stack() -> Result<usize, Failed> {
+    let mut reserved = 0;
+    // SAFETY: writes one number.
+    unsafe { call!(cuCtxGetLimit(&mut reserved, CUlimit::CU_LIMIT_STACK_SIZE)) }?;
+    Ok(reserved)
 }
 
 /// Sizes of a kernel's parameters; drivers before CUDA 12.4 do not tell.

@@ -15,7 +15,10 @@ use cudarc::driver::sys::{
 };
 
 use super::super::launch::Shape;
-use super::super::stream::{GraphBackend, StreamBackend, StreamKernel, Submitted, check_waiting};
+use super::super::ledger::Ticket;
+use super::super::stream::{
+    GraphBackend, Held, StreamBackend, StreamKernel, Submitted, check_waiting,
+};
 use super::super::{GpuError, KernelError};
 use super::context::{Context, State, lock};
 use super::driver::{Failed, call};
@@ -184,7 +187,7 @@ impl Inner {
         }
         let mut waiting = lock(&self.waiting);
         check_waiting(waiting.count(&self.mark).map_err(failed)?, kernels)?;
-        if !state.streams.iter().any(|(mark, _)| Arc::ptr_eq(mark, &self.mark)) {
+        if !self.is_counted(&state) {
             let ticket = state.ledger.begin_stream()?;
             state.streams.push((Arc::clone(&self.mark), ticket));
         }
@@ -192,6 +195,12 @@ impl Inner {
         // Also behind a part of it.
         let marked = self.mark.record(self.stream).and_then(|()| waiting.add(kernels, self.stream));
         outcome.and(marked.map_err(failed)).map(|()| Submitted::Queued)
+    }
+
+    /// Whether the ledger knows of the stream's work.
+    fn is_counted(&self, state: &State) -> bool {
+        let mut known = state.streams.iter().chain(&state.held);
+        known.any(|(mark, _)| Arc::ptr_eq(mark, &self.mark))
     }
 
     /// Marks what the program itself has put there.
@@ -204,7 +213,7 @@ impl Inner {
             return Ok(());
         }
         self.mark.record(self.stream).map_err(failed)?;
-        if !state.streams.iter().any(|(mark, _)| Arc::ptr_eq(mark, &self.mark)) {
+        if !self.is_counted(&state) {
             let ticket = state.ledger.hold_stream();
             state.streams.push((Arc::clone(&self.mark), ticket));
         }
@@ -267,6 +276,50 @@ impl StreamBackend for OrderedStream {
     fn mark(&self) -> Result<(), GpuError> {
         // What the program has launched of its own graphs is done before the lease ends.
         self.0.mark()
+    }
+
+    fn hold(&self) -> Result<Held, GpuError> {
+        let context = &self.0.context;
+        context.bind()?;
+        let mut state = lock(&context.state);
+        context.reap(&mut state);
+        // A stream that has work has its queue of the hardware already.
+        let known = state.streams.iter().position(|(mark, _)| Arc::ptr_eq(mark, &self.0.mark));
+        let ticket = match known {
+            Some(at) => state.streams.swap_remove(at).1,
+            None if self.0.is_counted(&state) => state.ledger.hold_stream(),
+            None => state.ledger.begin_stream()?,
+        };
+        state.held.push((Arc::clone(&self.0.mark), ticket));
+        Ok(Box::new(Holder { stream: Arc::clone(&self.0), ticket }))
+    }
+
+    fn kill(&self) -> Result<(), GpuError> {
+        Err(GpuError::Unsupported {
+            what: "killing what is on a stream",
+            kind: "CUDA",
+            remedy: "stop it through the words it watches, or end the process",
+        })
+    }
+}
+
+/// See [`StreamBackend::hold`].
+struct Holder {
+    stream: Arc<Inner>,
+    ticket: Ticket,
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let context = &self.stream.context;
+        let mut state = lock(&context.state);
+        let Some(at) = state.held.iter().position(|(_, ticket)| *ticket == self.ticket) else {
+            return;
+        };
+        // What is behind the mark counts until it has passed.
+        let held = state.held.swap_remove(at);
+        state.streams.push(held);
+        context.reap(&mut state);
     }
 }
 

@@ -238,6 +238,12 @@ impl Backend for Emulated {
         Ok(Running { handle: Box::new(handle) })
     }
 
+    fn check_beside(&self, spec: &LaunchSpec<'_>) -> Result<(), GpuError> {
+        let (shape, possible) = fits(&self.keeper.machine, spec)?;
+        let ledger = lock(&self.keeper.machine.ledger);
+        ledger.fits_beside(&spec.kernel, shape.blocks, possible)
+    }
+
     fn stream(&self, raw: Option<usize>) -> Result<Arc<dyn StreamBackend>, GpuError> {
         match raw {
             None => Ok(Arc::new(stream::EmulatedStream::new(&self.keeper)?)),

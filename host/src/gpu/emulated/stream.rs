@@ -11,9 +11,11 @@ use gpunet_device::planted::{Bug, planted};
 
 use super::super::launch::Handle;
 use super::super::ledger::Ticket;
-use super::super::stream::{GraphBackend, StreamBackend, StreamKernel, Submitted, check_waiting};
+use super::super::stream::{
+    GraphBackend, Held, StreamBackend, StreamKernel, Submitted, check_waiting,
+};
 use super::super::{GpuError, KernelError, deferred_free};
-use super::{Keeper, launch_on, lock};
+use super::{Keeper, Launch, Stop, launch_on, lock};
 
 /// Between two attempts to launch a kernel that does not fit beside those that run.
 const AGAIN: Duration = Duration::from_micros(50);
@@ -24,8 +26,14 @@ struct Work {
     /// The thread has one.
     running: bool,
     failure: Option<KernelError>,
-    /// Of the ledger, while there is work.
+    /// Of the ledger, while there is work or the stream is held.
     ticket: Option<Ticket>,
+    /// Who counts it as one with work, whether there is any or not.
+    holders: usize,
+    /// The kernel that runs.
+    current: Option<Arc<Launch>>,
+    /// What is there is to end.
+    killed: bool,
     /// Nobody puts anything there any more.
     left: bool,
 }
@@ -96,20 +104,19 @@ fn serve(queue: &Queue, keeper: &Weak<Keeper>) {
         work.running = true;
         drop(work);
         // A GPU that is gone runs nothing.
-        let outcome = keeper.upgrade().map_or(Ok(()), |keeper| run(&keeper, &kernel));
+        let outcome = keeper.upgrade().map_or(Ok(()), |keeper| run(&keeper, queue, &kernel));
         drop(kernel);
         let mut left = VecDeque::new();
         work = queue.work();
         work.running = false;
+        work.current = None;
         if let Err(error) = outcome {
             work.failure.get_or_insert(error);
             if !planted(Bug::FaultPassedOver) {
                 left = std::mem::take(&mut work.kernels);
             }
         }
-        if work.is_done() {
-            end(&mut work, keeper);
-        }
+        end(&mut work, keeper);
         queue.changed.notify_all();
         if !left.is_empty() {
             // What they keep may be the last to hold the stream, which takes the lock when it goes.
@@ -120,8 +127,11 @@ fn serve(queue: &Queue, keeper: &Weak<Keeper>) {
     }
 }
 
-/// The stream has no more work: what waited for that is freed.
+/// If the stream has no more work and nobody holds it, what waited for that is freed.
 fn end(work: &mut Work, keeper: &Weak<Keeper>) {
+    if !work.is_done() || work.holders > 0 {
+        return;
+    }
     let (Some(ticket), Some(keeper)) = (work.ticket.take(), keeper.upgrade()) else { return };
     let free = {
         let mut ledger = lock(&keeper.machine.ledger);
@@ -133,10 +143,21 @@ fn end(work: &mut Work, keeper: &Weak<Keeper>) {
 }
 
 /// Launches a kernel as soon as there is room for it, and waits for its end.
-fn run(keeper: &Arc<Keeper>, kernel: &StreamKernel) -> Result<(), KernelError> {
+fn run(keeper: &Arc<Keeper>, queue: &Queue, kernel: &StreamKernel) -> Result<(), KernelError> {
     loop {
+        if queue.work().killed {
+            return Err(KernelError::Killed { kernel: kernel.spec.kernel.to_string() });
+        }
         match launch_on(keeper, &kernel.spec, true) {
-            Ok(handle) => return handle.wait(None).unwrap_or(Ok(())),
+            Ok(handle) => {
+                let mut work = queue.work();
+                work.current = Some(Arc::clone(&handle.launch));
+                if work.killed {
+                    handle.launch.request(Stop::Killed);
+                }
+                drop(work);
+                return handle.wait(None).unwrap_or(Ok(()));
+            }
             Err(GpuError::NotResident { .. }) => std::thread::sleep(AGAIN),
             Err(error) => {
                 return Err(KernelError::Fault {
@@ -160,7 +181,7 @@ impl Inner {
             return Ok(Submitted::Queued);
         }
         check_waiting(work.kernels.len(), kernels.len())?;
-        if work.is_done() {
+        if work.ticket.is_none() {
             work.ticket = Some(lock(&self.keeper.machine.ledger).begin_stream()?);
         }
         work.kernels.extend(kernels.iter().cloned());
@@ -195,6 +216,37 @@ impl StreamBackend for EmulatedStream {
     fn mark(&self) -> Result<(), GpuError> {
         // Nobody else puts anything there.
         Ok(())
+    }
+
+    fn hold(&self) -> Result<Held, GpuError> {
+        let mut work = self.0.queue.work();
+        if work.ticket.is_none() {
+            work.ticket = Some(lock(&self.0.keeper.machine.ledger).begin_stream()?);
+        }
+        work.holders += 1;
+        Ok(Box::new(Holder(Arc::clone(&self.0))))
+    }
+
+    fn kill(&self) -> Result<(), GpuError> {
+        let mut work = self.0.queue.work();
+        if !work.is_done() {
+            work.killed = true;
+            if let Some(launch) = &work.current {
+                launch.request(Stop::Killed);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// See [`StreamBackend::hold`].
+struct Holder(Arc<Inner>);
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let mut work = self.0.queue.work();
+        work.holders -= 1;
+        end(&mut work, &Arc::downgrade(&self.0.keeper));
     }
 }
 

@@ -32,7 +32,7 @@ pub use graph::{Graph, GraphBuilder, Prepared};
 
 use super::launch::{self, LaunchState, OpenQueue};
 use super::{Net, NetError, Shape};
-use crate::gpu::{self, DeviceMemory, GpuError, GpuStream, StreamKernel, Submitted};
+use crate::gpu::{self, DeviceMemory, GpuError, GpuStream, Lease, StreamKernel, Submitted};
 use crate::proxy::thread::Control;
 use completion::{PostState, StatusSlots, Statuses};
 
@@ -95,7 +95,7 @@ impl Net {
             self.give_slot_back(slot);
             return Err(error);
         }
-        let (running, lease) = stream.lease();
+        let (running, lease) = Lease::of_queue(stream);
         let shared = Arc::clone(&self.shared);
         let queue = Some(OpenQueue::new(lease));
         let state = LaunchState::new(slot, running, shared, Vec::new(), queue);
