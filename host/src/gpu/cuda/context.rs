@@ -290,12 +290,12 @@ impl Context {
         ptr::eq(self.context, context)
     }
 
-    /// The function of a launch, its shape, and how many of its blocks an empty GPU has room for.
-    pub(super) fn fits(
+    /// A kernel of a loaded module, if it takes such parameters, with what of its launch fits the device.
+    pub(super) fn kernel_of(
         &self,
         state: &State,
         spec: &LaunchSpec<'_>,
-    ) -> Result<(Kernel, Shape, u32), GpuError> {
+    ) -> Result<(Kernel, Shape), GpuError> {
         let loaded = state
             .modules
             .get(&*spec.module)
@@ -311,6 +311,16 @@ impl Context {
                 possible: self.facts.max_shared,
             });
         }
+        Ok((kernel, shape))
+    }
+
+    /// The function of a launch, its shape, and how many of its blocks an empty GPU has room for.
+    pub(super) fn fits(
+        &self,
+        state: &State,
+        spec: &LaunchSpec<'_>,
+    ) -> Result<(Kernel, Shape, u32), GpuError> {
+        let (kernel, shape) = self.kernel_of(state, spec)?;
         let mut resident = 0;
         // SAFETY: writes one number; the function belongs to a loaded module.
         unsafe {

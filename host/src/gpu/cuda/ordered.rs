@@ -17,7 +17,7 @@ use cudarc::driver::sys::{
 use super::super::launch::Shape;
 use super::super::ledger::Ticket;
 use super::super::stream::{
-    GraphBackend, Held, StreamBackend, StreamKernel, Submitted, check_waiting,
+    GraphBackend, Held, MAX_WAITING, StreamBackend, StreamKernel, Submitted, check_waiting,
 };
 use super::super::{GpuError, KernelError};
 use super::context::{Context, State, lock};
@@ -138,7 +138,13 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn count(&mut self, all: &Mark) -> Result<usize, Failed> {
+    /// How many there are where so many more are to come. The driver is asked only where they would be too
+    /// many by what is known.
+    fn count(&mut self, all: &Mark, more: usize) -> Result<usize, Failed> {
+        let known = self.known();
+        if known + more <= MAX_WAITING {
+            return Ok(known);
+        }
         if all.has_passed()? {
             *self = Self::default();
         }
@@ -147,7 +153,11 @@ impl Waiting {
         {
             self.marked.pop_front();
         }
-        Ok(self.last + self.marked.iter().map(|(_, kernels)| kernels).sum::<usize>())
+        Ok(self.known())
+    }
+
+    fn known(&self) -> usize {
+        self.last + self.marked.iter().map(|(_, kernels)| kernels).sum::<usize>()
     }
 
     fn add(&mut self, kernels: usize, stream: CUstream) -> Result<(), Failed> {
@@ -223,13 +233,13 @@ impl Inner {
         context.bind()?;
         let failed = |failed| context.failed(failed);
         let mut state = lock(&context.state);
-        context.reap(&mut state);
         if self.is_captured().map_err(|failed| context.failed(failed))? {
             return put(&state).map(|()| Submitted::Captured);
         }
         let mut waiting = lock(&self.waiting);
-        check_waiting(waiting.count(&self.mark).map_err(failed)?, kernels)?;
+        check_waiting(waiting.count(&self.mark, kernels).map_err(failed)?, kernels)?;
         if !self.is_counted(&state) {
+            context.reap(&mut state);
             let ticket = state.ledger.begin_stream()?;
             state.streams.push((Arc::clone(&self.mark), ticket));
         }
@@ -263,7 +273,8 @@ impl Inner {
     }
 
     fn launch(&self, state: &State, kernel: &StreamKernel) -> Result<(), GpuError> {
-        let (function, _, _) = self.context.fits(state, &kernel.spec)?;
+        // Whether it fits the GPU was asked when it was made (`check`).
+        let (function, _) = self.context.kernel_of(state, &kernel.spec)?;
         let (mut bytes, spec) = (kernel.spec.params.clone(), &kernel.spec);
         let mut params: Vec<*mut c_void> =
             bytes.iter_mut().map(|bytes| bytes.as_mut_ptr().cast()).collect();
