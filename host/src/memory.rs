@@ -10,6 +10,7 @@
 pub(crate) mod combining;
 mod host_control;
 mod placement;
+mod seen;
 mod slice;
 
 use std::sync::Arc;
@@ -21,17 +22,15 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::{LIVE_WORDS, Layout, RECORD_STATE, RECORD_WORDS, UNITS_AT};
 use gpunet_device::abi::message::{REPLY_WORDS, REQUEST_WORDS};
 use gpunet_device::abi::net::{Net as DeviceNet, Regions, header};
-use gpunet_device::abi::word::{self, Word, Words};
+use gpunet_device::abi::word::{Word, Words};
 use gpunet_device::planted::{Bug, planted};
 
 pub(crate) use host_control::{ControlArray, ControlWord, HostControl};
 pub use placement::{ControlMemory, ControlMemoryRefused, ControlMemoryReport};
+pub(crate) use seen::{GpuWords, SeenWords};
 pub use slice::RingSlice;
 
 use crate::gpu::{ArenaWindow, DeviceMemory, Gpu, GpuError, HostMemory};
-
-/// Words that a scan loads before it looks whether any of them has changed.
-const SCANNED_AT_ONCE: usize = 8;
 
 /// The regions of a net.
 pub(crate) struct Memory {
@@ -198,83 +197,28 @@ impl Memory {
         unsafe { Word::at(self.gpu_control_word(self.layout.send_tail(socket))) }
     }
 
-    /// Compares the send tails of a shard's slots, from socket `first` on, with those last
-    /// `seen`; what has changed goes into `changed` as slot and new value.
-    pub(crate) fn changed_tails(
-        &self,
-        first: usize,
-        seen: &mut [u64],
-        changed: &mut Vec<(usize, u64)>,
-    ) {
-        self.changed_words(self.layout.send_tail(first), seen, changed);
+    /// The send tails of so many sockets, from socket `first` on.
+    pub(crate) fn send_tails(&self, first: usize, count: usize) -> GpuWords<'_> {
+        self.gpu_words(self.layout.send_tail(first), count)
     }
 
-    /// The same for one socket's tail, which goes into `changed` as `slot`.
-    pub(crate) fn changed_tail(
-        &self,
-        socket: usize,
-        seen: &mut u64,
-        slot: usize,
-        changed: &mut Vec<(usize, u64)>,
-    ) {
-        let now = self.send_tail(socket).load();
-        if now != *seen {
-            *seen = now;
-            changed.push((slot, now));
-            // Acquire, as above.
-            word::acquire_fence();
+    /// The receive heads of so many sockets.
+    pub(crate) fn receive_heads(&self, first: usize, count: usize) -> GpuWords<'_> {
+        self.gpu_words(self.layout.receive_head(first), count)
+    }
+
+    /// The numbers of the requests in so many slots, from slot `first` on.
+    pub(crate) fn request_sequences(&self, first: usize, count: usize) -> GpuWords<'_> {
+        self.gpu_words(self.layout.request_sequence(first), count)
+    }
+
+    fn gpu_words(&self, first: usize, count: usize) -> GpuWords<'_> {
+        if count > 0 {
+            self.gpu_control_word(first + count - 1);
         }
-    }
-
-    /// The same for the receive heads of a shard's slots.
-    pub(crate) fn changed_heads(
-        &self,
-        first: usize,
-        seen: &mut [u64],
-        changed: &mut Vec<(usize, u64)>,
-    ) {
-        self.changed_words(self.layout.receive_head(first), seen, changed);
-    }
-
-    /// The same for the numbers of the requests in a shard's slots, from slot `first` on.
-    pub(crate) fn changed_requests(
-        &self,
-        first: usize,
-        seen: &mut [u64],
-        changed: &mut Vec<(usize, u64)>,
-    ) {
-        self.changed_words(self.layout.request_sequence(first), seen, changed);
-    }
-
-    fn changed_words(&self, first: usize, seen: &mut [u64], changed: &mut Vec<(usize, u64)>) {
-        if seen.is_empty() {
-            return;
-        }
-        self.gpu_control_word(first + seen.len() - 1);
         let start = self.gpu_control_word(first);
         // SAFETY: as send_tail: the last word was checked, and they stand in one array.
-        let load = |index| unsafe { Word::at(start.add(index)) }.load();
-        let mut now = [0; SCANNED_AT_ONCE];
-        for (chunk, seen) in seen.chunks_mut(SCANNED_AT_ONCE).enumerate() {
-            let first = chunk * SCANNED_AT_ONCE;
-            let mut differs = 0;
-            for (at, seen) in seen.iter().enumerate() {
-                now[at] = load(first + at);
-                differs |= now[at] ^ *seen;
-            }
-            // One branch for all of them: mostly none has changed.
-            if differs == 0 {
-                continue;
-            }
-            for (at, seen) in seen.iter_mut().enumerate().filter(|(at, seen)| now[*at] != **seen) {
-                *seen = now[at];
-                changed.push((first + at, now[at]));
-            }
-        }
-        if !changed.is_empty() {
-            // Acquire, for all of them: who sees a counter sees what was written before it.
-            word::acquire_fence();
-        }
+        unsafe { GpuWords::new(start, count) }
     }
 
     /// Written by the GPU: how far it has emptied a socket's receive ring.

@@ -21,7 +21,7 @@ use gpunet_device::Handle;
 
 use super::entry::Entry;
 use super::throttle::Throttled;
-use crate::memory::Memory;
+use crate::memory::{Memory, SeenWords};
 
 /// Where a socket stands in the schedule of its shard.
 #[derive(Debug, Default)]
@@ -59,9 +59,9 @@ pub(crate) struct Schedule {
     /// How many sockets wait for a head.
     heads_awaited: usize,
     /// The GPU's send tails, receive heads and request numbers, as last seen.
-    pub(super) tails: Vec<u64>,
-    pub(super) heads: Vec<u64>,
-    pub(super) requests: Vec<u64>,
+    pub(super) tails: SeenWords,
+    pub(super) heads: SeenWords,
+    pub(super) requests: SeenWords,
     /// Slots whose kernels have sent lately, and how many turns it is since they were noted.
     pub(super) senders: Vec<usize>,
     senders_age: u32,
@@ -101,9 +101,9 @@ impl Schedule {
             off_epoll: Vec::new(),
             timers: BTreeSet::new(),
             heads_awaited: 0,
-            tails: vec![0; slots],
-            heads: vec![0; slots],
-            requests: vec![0; request_slots],
+            tails: SeenWords::new(slots),
+            heads: SeenWords::new(slots),
+            requests: SeenWords::new(request_slots),
             senders: Vec::new(),
             senders_age: 0,
             tails_whole: false,
@@ -165,11 +165,12 @@ impl Schedule {
     /// Has a socket wait for the kernel's next head: one that differs from the word that it has seen.
     pub(super) fn await_head(&mut self, entry: &mut Entry, memory: &Memory) {
         let receive = &entry.channel.receive;
-        self.heads[entry.handle.slot() as usize] = match receive.location.capacity {
+        let seen = match receive.location.capacity {
             // Whatever stands there is another socket's.
             0 => memory.receive_head(entry.channel.index).load(),
             _ => receive.seen,
         };
+        self.heads.set(entry.handle.slot() as usize, seen);
         if !std::mem::replace(&mut entry.marks.waits_for_head, true) {
             self.heads_awaited += 1;
         }

@@ -185,7 +185,7 @@ impl Shard {
     pub(super) fn forget_tail(&mut self, handle: Handle) {
         if let Some(entry) = self.table.find(handle) {
             let stale = entry.channel.send.stale_word();
-            self.schedule.tails[handle.slot() as usize] = stale;
+            self.schedule.tails.set(handle.slot() as usize, stale);
         }
     }
 
@@ -205,10 +205,11 @@ impl Shard {
         let entry: Box<Entry> = entry.into();
         let (handle, phase) = (entry.handle, entry.phase());
         // What the GPU wrote before this socket had the slot is no progress of its own.
-        self.schedule.tails[handle.slot() as usize] = match entry.channel.send.location.capacity {
+        let stale = match entry.channel.send.location.capacity {
             0 => self.context.memory().send_tail(entry.channel.index).load(),
             _ => entry.channel.send.stale_word(),
         };
+        self.schedule.tails.set(handle.slot() as usize, stale);
         self.table.insert(entry);
         if phase != Phase::Fresh {
             self.watch_descriptor(handle, io);
@@ -259,8 +260,8 @@ impl Shard {
         let slots = self.schedule.requests.len();
         let first = self.context.id * slots;
         let mut asked = std::mem::take(&mut self.schedule.changed);
-        let memory = self.context.memory();
-        memory.changed_requests(first, &mut self.schedule.requests, &mut asked);
+        let gpu = self.context.memory().request_sequences(first, slots);
+        self.schedule.requests.compare(&gpu, 0..slots, &mut asked);
         let any = !asked.is_empty();
         if any {
             // The GPU may know of sockets that other shards have just handed over.

@@ -62,13 +62,11 @@ impl Shard {
         let (first, used) = (self.context.id * self.table.slots(), self.table.used());
         let mut changed = std::mem::take(&mut self.schedule.changed);
         let part = self.schedule.tails_to_scan(used, self.is_busy());
-        let begin = part.start;
-        let memory = self.context.memory();
-        memory.changed_tails(first + begin, &mut self.schedule.tails[part], &mut changed);
-        changed.iter_mut().for_each(|(slot, _)| *slot += begin);
+        let gpu = self.context.memory().send_tails(first, used);
         let Schedule { tails, senders, .. } = &mut self.schedule;
+        tails.compare(&gpu, part, &mut changed);
         for slot in senders.iter().copied().filter(|slot| *slot < used) {
-            memory.changed_tail(first + slot, &mut tails[slot], slot, &mut changed);
+            tails.compare_one(&gpu, slot, &mut changed);
         }
         let mut worked = false;
         for (slot, word) in changed.drain(..) {
@@ -82,7 +80,7 @@ impl Shard {
             let before = state(entry);
             if !entry.use_tail(word, &self.context) {
                 // Seen as changed in the next turn, too. No work: it may never be whole.
-                self.schedule.tails[slot] = !word;
+                self.schedule.tails.set(slot, !word);
                 continue;
             }
             worked = true;
@@ -108,10 +106,8 @@ impl Shard {
         let (first, used) = (self.context.id * self.table.slots(), self.table.used());
         let mut changed = std::mem::take(&mut self.schedule.changed);
         let part = self.schedule.heads_to_scan(used, self.is_busy());
-        let begin = part.start;
-        let memory = self.context.memory();
-        memory.changed_heads(first + begin, &mut self.schedule.heads[part], &mut changed);
-        changed.iter_mut().for_each(|(slot, _)| *slot += begin);
+        let gpu = self.context.memory().receive_heads(first, used);
+        self.schedule.heads.compare(&gpu, part, &mut changed);
         let mut worked = false;
         for (slot, _) in changed.drain(..) {
             let Some(entry) = self.table.get_mut(slot) else { continue };
