@@ -13,6 +13,7 @@ mod launching;
 mod load;
 mod memory;
 mod p2p;
+mod report;
 mod suite;
 
 use std::time::Duration;
@@ -85,6 +86,8 @@ enum Command {
     ScaleClient,
     /// Suite: time to load the kernels, cold and cached, and what each needs of the GPU
     Footprint(suite::footprint::Options),
+    /// Every suite in one run, as JSON and as one HTML page with charts
+    Report(report::Options),
 }
 
 fn main() -> Result<()> {
@@ -98,6 +101,7 @@ fn main() -> Result<()> {
             return suite::footprint::run(&options.gpu, footprint);
         }
         Some(Command::ScaleClient) => return suite::scale::run_client(),
+        Some(Command::Report(wanted)) => return report::run(&options.gpu, wanted),
         _ => {}
     }
     let gpu = Gpu::open(options.gpu.clone())?;
@@ -110,12 +114,12 @@ fn main() -> Result<()> {
         Some(Command::Streams(streams)) => return suite::streams::run(&gpu, streams),
         Some(Command::Sgemm(sgemm)) => return suite::sgemm::run(&gpu, sgemm),
         Some(Command::Scale(scale)) => return suite::scale::run(&gpu, scale),
-        Some(Command::Footprint(_) | Command::ScaleClient) | None => {}
+        Some(Command::Footprint(_) | Command::ScaleClient | Command::Report(_)) | None => {}
     }
     let (echo, launching) = echoes(&gpu, &options)?;
     let streams = [1, 4].map(|count| stream_pair(&gpu, &options, count));
     let [one, four] = streams;
-    report(&options, &gpu, &echo, launching.as_ref(), &[one?, four?]);
+    print_report(&options, &gpu, &echo, launching.as_ref(), &[one?, four?]);
     Ok(())
 }
 
@@ -170,7 +174,7 @@ fn stream_pair(gpu: &Gpu, options: &Options, count: u32) -> Result<Pair<Rate>> {
     Ok(Pair { cpu: Rate::median(cpu), gpu: Rate::median(kernel) })
 }
 
-fn report(
+fn print_report(
     options: &Options,
     gpu: &Gpu,
     echo: &Pair<Percentiles>,

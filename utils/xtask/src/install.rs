@@ -13,15 +13,16 @@ use gpunet_builder::{Compiler, NoCompiler, Ptxas};
 use crate::shell;
 use crate::workspace::Workspace;
 
-/// The clients that the echo server and kv are tried with, and the server that kv is compared with: a
-/// program, and the package it comes in.
-const CLIENTS: [(&str, &str); 6] = [
+/// The clients that the echo server and kv are tried with, the server that kv is compared with, and the
+/// browser that looks at the report: a program, and the package it comes in.
+const CLIENTS: [(&str, &str); 7] = [
     ("nc", "netcat-openbsd"),
     ("socat", "socat"),
     ("python3", "python3"),
     ("redis-server", "redis-server"),
     ("redis-cli", "redis-tools"),
     (REDIS_PY, "python3-redis"),
+    ("chromium", "chromium"),
 ];
 
 /// No program, but a library of the system's Python.
