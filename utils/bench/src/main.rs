@@ -84,6 +84,8 @@ enum Command {
     /// The clients' process of `scale`, which starts it
     #[command(hide = true)]
     ScaleClient,
+    /// Suite: echo servers in other languages against the one in Rust
+    Languages(suite::languages::Options),
     /// Suite: time to load the kernels, cold and cached, and what each needs of the GPU
     Footprint(suite::footprint::Options),
     /// Every suite in one run, as JSON and as one HTML page with charts
@@ -114,6 +116,7 @@ fn main() -> Result<()> {
         Some(Command::Streams(streams)) => return suite::streams::run(&gpu, streams),
         Some(Command::Sgemm(sgemm)) => return suite::sgemm::run(&gpu, sgemm),
         Some(Command::Scale(scale)) => return suite::scale::run(&gpu, scale),
+        Some(Command::Languages(languages)) => return suite::languages::run(&gpu, languages),
         Some(Command::Footprint(_) | Command::ScaleClient | Command::Report(_)) | None => {}
     }
     let (echo, launching) = echoes(&gpu, &options)?;

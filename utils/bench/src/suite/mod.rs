@@ -10,6 +10,7 @@
 //!   streams  1, 4, 8 connections in, out:   against CPU to CPU
 //!   scale    round trips beside very many connections that do nothing:  against none beside
 //!   sgemm    a matrix multiplication that calls:  against one that does not
+//!   languages  echo servers in C++ and Python:  against one in Rust
 //!   footprint  time to load kernels, cold against cached; registers and stack of each kernel
 //! ```
 
@@ -18,6 +19,7 @@ mod echo_peer;
 mod figures;
 pub(crate) mod footprint;
 mod kernel_client;
+pub(crate) mod languages;
 mod report;
 pub(crate) mod scale;
 pub(crate) mod sgemm;
