@@ -119,6 +119,8 @@ class Cpu(Compiler):
 
     def compile(self, name: str, body: Any, types: Sequence[Any]) -> Tuple[int, List[int], Any]:
         """The address of a kernel's entry, the sizes of its parameters, and what keeps them."""
+        from . import _emit
+
         # An exception of the kernel's ends it, as a fault; numba's own way would want the interpreter.
         line = (
             "def {name}(given):\n"
@@ -132,7 +134,7 @@ class Cpu(Compiler):
         entry.__globals__["_word"] = self.types.uint64
         signature = self.types.void(self.types.CPointer(self.types.uint64))
         made = self.numba.cfunc(signature, error_model="numpy")(entry)
-        sizes = [16] + [kind.bitwidth // 8 for of in types for kind in self.parameters(of)]
+        sizes = [16] + [_emit.bytes_of(kind) for of in types for kind in self.parameters(of)]
         return made.address, sizes, (made, body)
 
 

@@ -225,18 +225,19 @@ _place(device.block_size, "ntid", 6)
 _place(device.grid_size, "nctaid", 9)
 
 
-@_function(device.sync, "none", group="constant")
+@_function(device.sync, "none")
 def _sync(on: Lowering) -> None:
-    kind = on.types["group"]
-    group = int(kind.value if isinstance(kind, on.compiler.types.Omitted) else kind.literal_value)
+    builder, group = on.builder, on.number("group", 32)
     if on.emulated:
         on.announce()
-        on.emulator("barrier", ir.Constant(I32, group))
-    elif group == device.BLOCK:
-        on.builder.call(on.function("llvm.nvvm.barrier0", ir.VoidType(), []), [])
-    elif group == device.WARP:
+        on.emulator("barrier", group)
+        return
+    # The number is a constant as a rule, and one of them is left.
+    with builder.if_then(builder.icmp_unsigned("==", group, ir.Constant(I32, device.BLOCK))):
+        builder.call(on.function("llvm.nvvm.barrier0", ir.VoidType(), []), [])
+    with builder.if_then(builder.icmp_unsigned("==", group, ir.Constant(I32, device.WARP))):
         lanes = ir.Constant(I32, 0xFFFFFFFF)
-        on.builder.call(on.function("llvm.nvvm.bar.warp.sync", ir.VoidType(), [lanes]), [lanes])
+        builder.call(on.function("llvm.nvvm.bar.warp.sync", ir.VoidType(), [lanes]), [lanes])
 
 
 def _array_type(compiler: Any, kinds: Any) -> Any:
@@ -247,7 +248,7 @@ def _array_type(compiler: Any, kinds: Any) -> Any:
 def _shared(on: Lowering, own: bool) -> Any:
     kind = _array_type(on.compiler, on.types)
     count = int(on.types["count"].literal_value)
-    size = count * _emit._bytes_of(kind.dtype)
+    size = count * _emit.bytes_of(kind.dtype)
     if on.emulated:
         key: Any = ir.Constant(I64, 0)
         if own:

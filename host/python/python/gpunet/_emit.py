@@ -107,7 +107,9 @@ class Lowering:
     def address_of(self, pointer: Any) -> Any:
         """A pointer as a number, of whatever memory."""
         if getattr(pointer.type, "addrspace", 0):
-            pointer = self.builder.addrspacecast(pointer, I8.as_pointer() if pointer.type.is_opaque else pointer.type.pointee.as_pointer())
+            opaque = getattr(pointer.type, "is_opaque", False)
+            generic = ir.PointerType() if opaque else pointer.type.pointee.as_pointer()
+            pointer = self.builder.addrspacecast(pointer, generic)
         return self.builder.ptrtoint(pointer, I64)
 
     def variable(self, kind: Any, space: int, name: str = "gpunet") -> Any:
@@ -143,7 +145,7 @@ class Lowering:
         """An array at an address."""
         builder, arrayobj = self.builder, self.compiler.arrayobj
         made = arrayobj.make_array(kind)(self.context, builder)
-        size = ir.Constant(I64, _bytes_of(kind.dtype))
+        size = ir.Constant(I64, bytes_of(kind.dtype))
         strides: List[Any] = []
         stride: Any = size
         for length in reversed(shape):
@@ -154,7 +156,8 @@ class Lowering:
         return made._getvalue()
 
 
-def _bytes_of(kind: Any) -> int:
+def bytes_of(kind: Any) -> int:
+    """Bytes of a number's type; of a boolean one."""
     return 1 if not hasattr(kind, "bitwidth") else kind.bitwidth // 8
 
 

@@ -180,7 +180,7 @@ def grid_size(axis: int = 0) -> int:
 
 @stub
 def sync(group: int = BLOCK) -> None:
-    """Waits for all threads of the block (`__syncthreads`), or of the warp; the group is a constant."""
+    """Waits for all threads of the block (`__syncthreads`), or of the warp."""
 
 
 @stub
