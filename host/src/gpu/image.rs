@@ -254,10 +254,11 @@ impl LoadedImage {
         &self,
         kernel: &str,
         (grid, block, shared_bytes): (Dim3, Dim3, u32),
-        params: Vec<Box<[u8]>>,
+        mut params: Vec<Box<[u8]>>,
     ) -> Result<LaunchSpec<'static>, GpuError> {
         let found = self.kernel(kernel)?;
         if let Some(expected) = &found.parameters {
+            split_net(expected, &mut params);
             check_sizes(kernel, expected, &params)?;
         }
         let entry = match &found.entry {
@@ -282,6 +283,7 @@ impl LoadedImage {
         shape: (Dim3, Dim3, u32),
     ) -> Result<LaunchSpec<'static>, GpuError> {
         let sizes = self.kernel(kernel)?.parameters.clone().unwrap_or_default();
+        // As the kernel takes them: a net in two words is not split again.
         self.spec(kernel, shape, sizes.iter().map(|bytes| vec![0; *bytes].into()).collect())
     }
 }
@@ -292,6 +294,18 @@ impl fmt::Debug for LoadedImage {
             .field("name", &self.name)
             .field("kernels", &self.kernels.keys())
             .finish_non_exhaustive()
+    }
+}
+
+/// Gives the net as two words of 8 bytes to a kernel that takes them so, as those of numba do: its compiler
+/// has no structs among parameters.
+fn split_net(expected: &[usize], params: &mut Vec<Box<[u8]>>) {
+    if expected.starts_with(&[NET_BYTES / 2; 2])
+        && params.first().is_some_and(|net| net.len() == NET_BYTES)
+    {
+        let net = params.remove(0);
+        let (records, shape) = net.split_at(NET_BYTES / 2);
+        params.splice(..0, [records.into(), shape.into()]);
     }
 }
 
@@ -414,6 +428,21 @@ mod tests {
         }
         let error = check_c_abi("i", None).unwrap_err().to_string();
         assert!(error.contains("does not say which"), "{error}");
+    }
+
+    #[test]
+    fn a_net_is_given_as_two_words_where_a_kernel_takes_them() {
+        let given = || -> Vec<Box<[u8]>> { vec![(0..16).collect(), [7; 8].into()] };
+        let split = |expected: &[usize]| {
+            let mut params = given();
+            split_net(expected, &mut params);
+            params
+        };
+        let words: Vec<Box<[u8]>> = vec![(0..8).collect(), (8..16).collect(), [7; 8].into()];
+        assert_eq!(split(&[8, 8, 8]), words);
+        for whole in [[16, 8].as_slice(), &[8, 4], &[8], &[]] {
+            assert_eq!(split(whole), given());
+        }
     }
 
     #[test]

@@ -30,9 +30,13 @@ pub use batch::{Batch, MAX_BATCH};
 pub use completion::{Completions, OpError};
 pub use graph::{Graph, GraphBuilder, Prepared};
 
+use super::kept::Kept;
 use super::launch::{self, LaunchState, OpenQueue};
+use super::raw::RawArguments;
 use super::{Net, NetError, Shape};
-use crate::gpu::{self, DeviceMemory, GpuError, GpuStream, Lease, StreamKernel, Submitted};
+use crate::gpu::{
+    self, DeviceMemory, GpuError, GpuKind, GpuStream, Lease, LoadedImage, StreamKernel, Submitted,
+};
 use crate::proxy::thread::Control;
 use completion::{PostState, StatusSlots, Statuses};
 
@@ -149,6 +153,37 @@ impl StreamQueue {
         arguments: impl LaunchArgs<A>,
     ) -> Result<(), NetError> {
         let kernel = self.kernel(kernel, shape, arguments)?;
+        self.submit(&[kernel]).map(drop)
+    }
+
+    /// Puts a kernel of an image on the stream, with the net as its first argument. What the arguments keep
+    /// stays until the kernel has ended, on CUDA until the queue is dropped and its stream is done.
+    ///
+    /// # Safety
+    /// As [`Net::launch_raw`].
+    ///
+    /// # Errors
+    /// As [`launch`](Self::launch), and as [`Net::launch_raw`].
+    #[allow(unsafe_code, reason = "a promise of the caller's")]
+    pub unsafe fn launch_raw(
+        &self,
+        image: &LoadedImage,
+        kernel: &str,
+        shape: Shape,
+        arguments: &RawArguments,
+    ) -> Result<(), NetError> {
+        let gpu = self.stream.gpu();
+        let spec = arguments.spec(gpu, (image, kernel, shape), self.device_net)?;
+        // The net's memory, on a GPU that is not told of it.
+        let net: Memory = Arc::clone(&self.launch) as _;
+        let mut kernel = StreamKernel { spec: Arc::new(spec), kept: vec![net] };
+        self.stream.check(&kernel)?;
+        let kept = Kept::new(arguments.kept());
+        match gpu.info().kind {
+            GpuKind::Emulated => kernel.kept.push(Arc::new(kept)),
+            GpuKind::Cuda => self.launch.keep(kept),
+        }
+        self.launch.sockets().extend(arguments.sockets());
         self.submit(&[kernel]).map(drop)
     }
 

@@ -1,0 +1,85 @@
+"""Sockets for GPU kernels.
+
+Kernels in Python or CUDA C++ connect, accept, send and receive by themselves; this package runs them, on a CUDA GPU
+or on the emulated one.
+
+    import gpunet
+    from gpunet import device as gn
+
+    @gpunet.kernel
+    def greet(net, listener: gpunet.Socket):
+        stream = gn.accept(net, gn.BLOCK, listener)
+        ...
+
+    with gpunet.Net(gpunet.Gpu()) as net, net.listen(("127.0.0.1", 0)) as listener:
+        net.launch(greet, 1, 64, listener).wait(10)
+"""
+
+from . import device
+from ._address import Address
+from ._errors import (
+    ArgumentError,
+    ClosedError,
+    CompileError,
+    DivergenceError,
+    Error,
+    ForkedError,
+    GpuError,
+    ImageError,
+    KernelError,
+    NetError,
+    OperationError,
+    SettingError,
+    SocketError,
+    StillRunning,
+)
+from ._gpu import Buffer, Flags, Gpu, Stream
+from ._gpunet import C_ABI, __version__, errno_name
+from ._image import Image, ImageKernel, include
+from ._kernel import Function, Kernel, function, kernel
+from ._launch import Launch, Lease
+from ._net import Listener, Net
+from ._queue import Batch, Completions, Queue
+from ._types import Array, Socket
+
+__all__ = [
+    "Address",
+    "ArgumentError",
+    "Array",
+    "Batch",
+    "Buffer",
+    "C_ABI",
+    "ClosedError",
+    "CompileError",
+    "Completions",
+    "DivergenceError",
+    "Error",
+    "Flags",
+    "ForkedError",
+    "Function",
+    "Gpu",
+    "GpuError",
+    "Image",
+    "ImageError",
+    "ImageKernel",
+    "Kernel",
+    "KernelError",
+    "Launch",
+    "Lease",
+    "Listener",
+    "Net",
+    "NetError",
+    "OperationError",
+    "Queue",
+    "SettingError",
+    "Socket",
+    "SocketError",
+    "StillRunning",
+    "Stream",
+    "__version__",
+    "device",
+    "errno_name",
+    "function",
+    "include",
+    "kernel",
+]

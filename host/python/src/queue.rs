@@ -1,0 +1,223 @@
+//! Queues of stream-ordered operations.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use gpunet_device::kernel::Memory as Kept;
+use gpunet_host::{Condition, Handle, OpError};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use crate::arguments::{self, Layout, keep};
+use crate::error;
+use crate::gpu::{Flags, Image};
+use crate::process::{Owned, duration, wait};
+
+/// Operations that are put together now and posted later.
+#[pyclass(frozen, module = "gpunet._gpunet")]
+pub(crate) struct Batch {
+    batch: Mutex<gpunet_host::Batch>,
+    /// What its operations name.
+    kept: Mutex<Vec<Kept>>,
+}
+
+#[pymethods]
+impl Batch {
+    #[new]
+    #[pyo3(signature = (timeout=None))]
+    fn new(timeout: Option<f64>) -> PyResult<Self> {
+        let mut batch = gpunet_host::Batch::new();
+        if let Some(timeout) = timeout {
+            batch = batch.timeout(duration(timeout)?);
+        }
+        Ok(Self { batch: Mutex::new(batch), kept: Mutex::default() })
+    }
+
+    fn __len__(&self) -> usize {
+        self.with(|batch| batch.len())
+    }
+
+    /// Sends bytes at an address, which the objects keep.
+    fn send(
+        &self,
+        socket: u64,
+        address: usize,
+        bytes: usize,
+        objects: &Bound<'_, PyList>,
+    ) -> PyResult<()> {
+        let address = std::ptr::with_exposed_provenance(address);
+        let put = self.with(|batch| {
+            // SAFETY: the package takes address and length from the object, which every post keeps.
+            unsafe { batch.send_raw(Handle(socket), address, bytes) }.map(drop).map_err(error::net)
+        });
+        put.inspect(|()| self.keep(objects))
+    }
+
+    /// Fills bytes at an address.
+    fn receive(
+        &self,
+        socket: u64,
+        address: usize,
+        bytes: usize,
+        objects: &Bound<'_, PyList>,
+    ) -> PyResult<()> {
+        let address = std::ptr::with_exposed_provenance_mut(address);
+        let put = self.with(|batch| {
+            // SAFETY: as in `send`.
+            unsafe { batch.receive_raw(Handle(socket), address, bytes) }
+                .map(drop)
+                .map_err(error::net)
+        });
+        put.inspect(|()| self.keep(objects))
+    }
+
+    /// Waits for a word.
+    fn wait(&self, flags: &Flags, index: usize, condition: &str, value: u64) -> PyResult<()> {
+        let condition = match condition {
+            ">=" => Condition::GreaterOrEqual,
+            "==" => Condition::Equal,
+            "&" => Condition::And,
+            "nor" => Condition::Nor,
+            other => {
+                let message = format!("unknown condition '{other}': use '>=', '==', '&' or 'nor'");
+                return Err(PyValueError::new_err(message));
+            }
+        };
+        let flags = flags.flags.get()?;
+        self.with(|batch| batch.wait(&*flags, index, condition, value).map(drop))
+            .map_err(error::net)
+    }
+
+    /// Writes a word.
+    fn write(&self, flags: &Flags, index: usize, value: u64) -> PyResult<()> {
+        let flags = flags.flags.get()?;
+        self.with(|batch| batch.write(&*flags, index, value).map(drop)).map_err(error::net)
+    }
+}
+
+impl Batch {
+    fn with<R>(&self, run: impl FnOnce(&mut gpunet_host::Batch) -> R) -> R {
+        run(&mut self.batch.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn keep(&self, objects: &Bound<'_, PyList>) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.push(keep(objects));
+    }
+}
+
+/// Operations that are not known to be done, and what they use: a GPU's stream keeps nothing of Python's.
+static PENDING: Mutex<Vec<Pending>> = Mutex::new(Vec::new());
+
+/// The process that posted them, they themselves, what they use.
+type Pending = (u32, Arc<gpunet_host::Completions>, Vec<Kept>);
+
+/// Keeps what operations use until they are done.
+fn keep_until_done(completions: &Arc<gpunet_host::Completions>, kept: Vec<Kept>) {
+    let process = std::process::id();
+    let mut pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
+    for item in std::mem::take(&mut *pending) {
+        if item.0 != process {
+            // A fork has left them to the parent.
+            std::mem::forget(item);
+        } else if !item.1.is_done() {
+            pending.push(item);
+        }
+    }
+    if !kept.is_empty() {
+        pending.push((process, Arc::clone(completions), kept));
+    }
+}
+
+/// A queue on a stream.
+#[pyclass(frozen, module = "gpunet._gpunet")]
+pub(crate) struct Queue {
+    pub(crate) queue: Owned<gpunet_host::StreamQueue>,
+}
+
+#[pymethods]
+impl Queue {
+    /// Puts the operations of a batch on the stream.
+    fn post(&self, py: Python<'_>, batch: &Batch) -> PyResult<Completions> {
+        let queue = self.queue.get()?;
+        let operations = batch.with(|batch| batch.clone());
+        let kept = batch.kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let completions = py.detach(|| queue.post(&operations)).map_err(error::net)?;
+        let completions = Arc::new(completions);
+        keep_until_done(&completions, kept);
+        Ok(Completions { completions: Owned::new("post", completions) })
+    }
+
+    /// Puts a kernel on the stream.
+    fn launch(
+        &self,
+        py: Python<'_>,
+        image: &Image,
+        kernel: &str,
+        layout: Layout,
+        items: &Bound<'_, PyList>,
+        objects: &Bound<'_, PyList>,
+    ) -> PyResult<()> {
+        let arguments = arguments::read(items, objects)?;
+        let (queue, image, shape) =
+            (self.queue.get()?, image.image.get()?, arguments::shape(layout));
+        // SAFETY: as `Net::launch` of this module.
+        let put = py.detach(|| unsafe { queue.launch_raw(&image, kernel, shape, &arguments) });
+        put.map_err(error::net)
+    }
+
+    /// Tells what is on the stream to stop.
+    fn abort(&self, py: Python<'_>) -> PyResult<()> {
+        let queue = self.queue.get()?;
+        py.detach(|| queue.abort());
+        Ok(())
+    }
+
+    fn close(&self, py: Python<'_>) {
+        self.queue.close(py);
+    }
+}
+
+/// The operations of a post.
+#[pyclass(frozen, module = "gpunet._gpunet")]
+pub(crate) struct Completions {
+    completions: Owned<Arc<gpunet_host::Completions>>,
+}
+
+#[pymethods]
+impl Completions {
+    fn __len__(&self) -> PyResult<usize> {
+        Ok(self.completions.get()?.len())
+    }
+
+    fn done(&self) -> PyResult<bool> {
+        Ok(self.completions.get()?.is_done())
+    }
+
+    /// How each went: 0, an error number, or nothing while it is not done.
+    fn statuses(&self) -> PyResult<Vec<Option<i32>>> {
+        let statuses = self.completions.get()?.statuses();
+        let number = |outcome: Result<(), gpunet_host::Errno>| outcome.map_or_else(|e| e.0, |()| 0);
+        Ok(statuses.into_iter().map(|status| status.map(number)).collect())
+    }
+
+    /// Waits until all are done.
+    #[pyo3(signature = (timeout=None))]
+    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let completions = self.completions.get()?;
+        let outcome = wait(py, timeout, |piece| match completions.wait(piece) {
+            Err(OpError::StillRunning { .. }) => None,
+            outcome => Some(outcome),
+        })?;
+        // Once more, for which one is not done.
+        let outcome = outcome.unwrap_or_else(|| match completions.wait(Duration::ZERO) {
+            Err(OpError::StillRunning { index, .. }) => {
+                let after = duration(timeout.unwrap_or_default()).unwrap_or_default();
+                Err(OpError::StillRunning { index, after })
+            }
+            outcome => outcome,
+        });
+        outcome.map_err(error::operation)
+    }
+}

@@ -1,0 +1,67 @@
+"""What tests share: GPUs, nets, peers; and a deadline for each test, after which the process ends with a report."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import socket
+import sys
+
+import pytest
+
+import gpunet
+
+DEADLINE = 20.0
+"""Seconds for what is waited for."""
+TEST_DEADLINE = 180.0
+"""Seconds for a test, with what numba compiles for it."""
+
+
+@pytest.fixture(autouse=True)
+def deadline():
+    faulthandler.dump_traceback_later(TEST_DEADLINE, exit=True, file=sys.__stderr__)
+    yield
+    faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.fixture(scope="session")
+def gpu():
+    """The GPU that `GPUNET_PYTHON_GPU` names; the emulated one."""
+    return gpunet.Gpu(os.environ.get("GPUNET_PYTHON_GPU", "emulated"))
+
+
+@pytest.fixture
+def emulated(gpu):
+    """The emulated GPU: what it reports is its own."""
+    if gpu.kind != "emulated":
+        pytest.skip("of the emulated GPU")
+    return gpu
+
+
+@pytest.fixture
+def net(gpu):
+    with gpunet.Net(gpu) as made:
+        yield made
+
+
+def connect(listener) -> socket.socket:
+    """A client of a listener."""
+    client = socket.create_connection(listener.address.pair(), timeout=DEADLINE)
+    client.settimeout(DEADLINE)
+    return client
+
+
+def pattern(count: int, start: int = 0) -> bytes:
+    """Bytes that differ by their position."""
+    return bytes((start + at) * 7 % 251 for at in range(count))
+
+
+def receive(client: socket.socket, count: int) -> bytes:
+    """So many bytes, or all until the end."""
+    got = bytearray()
+    while len(got) < count:
+        more = client.recv(count - len(got))
+        if not more:
+            break
+        got += more
+    return bytes(got)

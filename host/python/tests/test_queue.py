@@ -1,0 +1,124 @@
+"""Stream-ordered operations and leases."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+import numpy as np
+import pytest
+
+import gpunet
+from conftest import DEADLINE, pattern, receive
+from gpunet import device as gn
+
+
+@gpunet.kernel
+def invert(net, data: gpunet.Array[np.uint8], count: np.uint32):
+    for at in range(gn.thread_index(), count, gn.block_size()):
+        data[at] = ~data[at]
+
+
+@gpunet.kernel
+def send_one(net, stream: gpunet.Socket, byte: np.uint8):
+    buffer = gn.shared_array(1, np.uint8)
+    if gn.thread_index() == 0:
+        buffer[0] = byte
+    gn.sync()
+    gn.send_all(net, gn.BLOCK, stream, buffer)
+
+
+def _pair(net):
+    inner, outer = socket.socketpair()
+    outer.settimeout(DEADLINE)
+    return net.hand_over(inner), outer
+
+
+def test_a_pipeline_on_a_stream(gpu, net):
+    handle, peer = _pair(net)
+    data = gpu.buffer(1000)
+    stream = gpu.stream()
+    with peer, net.queue(stream, timeout=10) as queue:
+        received = queue.receive(handle, data)
+        queue.launch(invert, 1, 64, data, 1000)
+        sent = queue.send(handle, data, 0, 700)
+        with pytest.raises(gpunet.StillRunning):
+            received.wait(0.02)
+        assert received.statuses == [None] and not sent.done
+        peer.sendall(pattern(1000))
+        assert receive(peer, 700) == bytes(~byte & 255 for byte in pattern(700))
+        sent.wait(DEADLINE)
+        assert (received.statuses, sent.statuses, len(sent)) == ([0], [0], 1)
+        assert stream.wait(DEADLINE) and stream.done
+
+
+def test_arrays_and_flags_in_batches(emulated, net):
+    handle, peer = _pair(net)
+    flags = emulated.flags(2)
+    with peer, net.queue() as queue:
+        batch = queue.batch(timeout=10).wait(flags, 0, ">=", 5)
+        # The post keeps it.
+        batch.send(handle, np.frombuffer(pattern(100), np.uint8).copy(), 10, 20).write(flags, 1, 9)
+        assert len(batch) == 3
+        posted = queue.post(batch)
+        again = queue.post(batch)
+        del batch
+        flags[0] = 5
+        posted.wait(DEADLINE)
+        again.wait(DEADLINE)
+        assert flags[1] == 9 and flags[0] == 5 and len(flags) == 2
+        assert receive(peer, 40) == pattern(100)[10:30] * 2
+        with pytest.raises(ValueError, match="unknown condition"):
+            queue.batch().wait(flags, 0, "<", 5)
+        with pytest.raises(IndexError):
+            flags[2] = 1
+        with pytest.raises(IndexError):
+            queue.send(handle, np.zeros(4, np.uint8), 2, 3)
+
+
+def test_an_operation_that_fails_says_how(gpu, net):
+    handle, peer = _pair(net)
+    with net.queue() as queue:
+        batch = queue.batch(timeout=0.05).receive(handle, gpu.buffer(10))
+        with pytest.raises(gpunet.OperationError) as error:
+            queue.post(batch).wait(DEADLINE)
+        assert (error.value.errno, error.value.index) == (errno.ETIMEDOUT, 0)
+        peer.close()
+
+
+def test_kernels_under_a_lease(gpu, net):
+    handle, peer = _pair(net)
+    streams = [gpu.stream(), gpu.stream()]
+    with peer, net.lease(streams, [(send_one, 1, 32)]) as lease:
+        assert len(lease.net) == 16
+        lease.launch(streams[0], send_one, 1, 32, handle, 65)
+        assert receive(peer, 1) == b"A"
+        lease.launch(streams[1], send_one, 1, 32, handle, 66)
+        assert receive(peer, 1) == b"B"
+        with pytest.raises(gpunet.NetError, match="none of this lease's"):
+            lease.launch(gpu.stream(), send_one, 1, 32, handle, 67)
+        assert not lease.done
+    lease.wait(DEADLINE)
+    assert lease.done
+    with pytest.raises(gpunet.NetError, match="closed"):
+        lease.launch(streams[0], send_one, 1, 32, handle, 68)
+
+
+class Foreign:
+    """Streams as other libraries have them."""
+
+    def __init__(self, **attributes):
+        self.__dict__.update(attributes)
+
+
+def test_streams_of_other_libraries_by_their_number(emulated):
+    from gpunet._gpu import _raw_stream
+
+    assert _raw_stream(Foreign(cuda_stream=7)) == 7
+    assert _raw_stream(Foreign(ptr=8)) == 8
+    assert _raw_stream(Foreign(__cuda_stream__=lambda: (0, 9))) == 9
+    assert _raw_stream(Foreign(__cuda_stream__=(0, 10))) == 10
+    with pytest.raises(TypeError, match="no stream of CUDA: Foreign"):
+        emulated.stream(Foreign())
+    with pytest.raises(gpunet.GpuError, match="not possible on the emulated GPU"):
+        emulated.stream(7)
