@@ -154,6 +154,7 @@ pub fn emulated_barrier(group: u32) {
 /// Memory of the block for the shared variable that `key` names, the same for all its threads; of no key,
 /// the launch-sized shared memory, whatever `bytes` says.
 pub fn emulated_shared(key: *const c_void, bytes: u64) -> *mut c_void {
+    let _ = emulated::announced();
     if key.is_null() {
         return simt::shared_memory().as_ptr().cast();
     }
@@ -206,6 +207,8 @@ static COUNTS: u8 = 0;
 
 /// A turn of a wait loop of the kernel's own: lets other threads run.
 pub fn emulated_pause() {
+    // Other threads run now, whose calls are made elsewhere.
+    let _ = emulated::announced();
     simt::pause();
 }
 

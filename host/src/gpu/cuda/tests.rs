@@ -1,6 +1,8 @@
 //! The CUDA backend on a real GPU, with kernels written in PTX here: what it must do while a
 //! kernel runs, and after one has faulted. Ignored where there is none: `cargo test -- --ignored`.
 
+mod images;
+
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
