@@ -47,12 +47,14 @@ impl<G: Group> Listener<G> {
     /// Listens at `address`, as [`ListenOptions::default`] has it. EADDRINUSE where another socket
     /// listens there, of this process or of another.
     #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn bind(on: On<G>, address: &SocketAddr) -> Result<Self, Errno> {
         Self::bind_with(on, address, ListenOptions::default())
     }
 
     /// Listens at `address` with these options.
     #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn bind_with(
         on: On<G>,
         address: &SocketAddr,
@@ -86,6 +88,7 @@ impl<G: Group> Listener<G> {
 
     /// The next connection.
     #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn accept(&self) -> Result<Stream<G>, Errno> {
         let on = self.0.on;
         let handle = Errno::check(calls::gaccept(on.net, on.group, self.0.handle))?;
@@ -94,12 +97,14 @@ impl<G: Group> Listener<G> {
 
     /// Its own address, with the port that the system chose.
     #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn local_addr(&self) -> Result<SocketAddr, Errno> {
         calls::ggetsockname(self.0.on.net, self.0.on.group, self.0.handle)
     }
 
     /// Sets an option.
     #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn set(&self, option: SocketOption, value: u64) -> Result<(), Errno> {
         self.0.set(option, value)
     }
@@ -118,6 +123,7 @@ impl<G: Group> Listener<G> {
 
     /// Closes it and says whether that went well.
     #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn close(self) -> Result<(), Errno> {
         self.0.close()
     }

@@ -88,6 +88,7 @@ pub struct Poller<G: Group = Block>(Owned<G>);
 impl<G: Group> Poller<G> {
     /// A poller that watches nothing yet.
     #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn new(on: On<G>) -> Result<Self, Errno> {
         on.group.agree("Poller::new", &[]);
         // SAFETY: numbers alone.
@@ -103,6 +104,7 @@ impl<G: Group> Poller<G> {
     /// several: each connection is one event to one of them, in turn, so that blocks which accept one
     /// connection for each event share the work evenly.
     #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn add(&self, socket: Handle, events: u16, token: u64) -> Result<(), Errno> {
         self.watch(socket, u64::from(events), token)
     }
@@ -111,6 +113,7 @@ impl<G: Group> Poller<G> {
     /// comes out of a wait that begins afterwards. With several, the poller may be another thread's
     /// than the socket, and hears of it a moment later: until then such an event may still come.
     #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn remove(&self, socket: Handle) -> Result<(), Errno> {
         self.watch(socket, 0, 0)
     }
@@ -126,6 +129,7 @@ impl<G: Group> Poller<G> {
 
     /// Waits for events, up to `timeout_ns` (0: no limit), and takes as many as `events` holds.
     #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn wait(&self, events: Shared<Event>, timeout_ns: u64) -> Result<usize, Errno> {
         let (on, handle) = (self.0.on, self.0.handle);
         let (address, capacity) = (events.as_ptr(), events.len());
@@ -144,6 +148,7 @@ impl<G: Group> Poller<G> {
     /// # Errors
     /// Those of [`calls::grecv`]. That nothing has come is none.
     #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn receive_beside(
         &self,
         socket: Handle,

@@ -39,8 +39,17 @@ fn program(test: &str, part: &str) -> Command {
 /// # Panics
 /// When it fails.
 pub fn alone(test: &str, part: &str, short: &str) {
+    alone_with(test, part, short, &[]);
+}
+
+/// The same, with variables of its environment set.
+///
+/// # Panics
+/// When it fails.
+pub fn alone_with(test: &str, part: &str, short: &str, variables: &[(&str, String)]) {
     let folder = Folder::new(short);
     let mut command = program(test, part);
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
     let output = command.env("XDG_RUNTIME_DIR", folder.path("")).output().expect("it runs again");
     // Through the test's own output, so that nobody takes it for a program's.
     print!("{}", String::from_utf8_lossy(&output.stdout));

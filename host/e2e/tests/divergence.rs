@@ -37,7 +37,7 @@ fn differing_arguments() {
     if is_cuda() {
         return gpunet_e2e::skip("differing_arguments", "hardware does not compare arguments");
     }
-    for (how, call) in [(0, "glisten"), (4, "gsend"), (5, "gconnect")] {
+    for (how, call) in [(0, "glisten"), (4, "gsend"), (5, "gconnect"), (6, "gsend")] {
         for who in [Who::Block, Who::Warp] {
             let error = end_of(who, how);
             match &error {

@@ -94,8 +94,10 @@ impl<'a> Supervisor<'a> {
     /// Runs until the net goes and no kernel is left. Who sets `stopping` unparks it.
     pub(crate) fn run(mut self) {
         let (shared, control, launches) = (self.shared, self.control, self.launches);
-        // A net whose proxy threads sleep long to save power is looked after as rarely.
-        let pace = BUSY.max(2 * Duration::from_nanos(shared.config.idle_sleep_ns)).min(QUIET);
+        // A net whose proxy threads sleep long to save power is looked after more rarely still: a look
+        // asks the driver.
+        let sleep = Duration::from_nanos(shared.config.idle_sleep_ns);
+        let pace = if sleep > BUSY { (8 * sleep).min(QUIET) } else { BUSY };
         loop {
             // Without the lock, which an abort wants: a driver may take long to answer.
             let running = launches.lock().launches.clone();

@@ -13,6 +13,8 @@ use super::thread::Control;
 const BUSY_POLL: u64 = 16;
 /// ... or so much time: rounds are long where there are many sockets.
 const BUSY_POLL_NS: u64 = 4_000;
+/// The first sleep after work: an answer mostly follows soon.
+const FIRST_SLEEP_NS: u64 = 10_000;
 
 /// What the shard is told of the outside.
 pub(crate) trait Outside: Readiness {
@@ -80,12 +82,12 @@ impl Rounds {
         }
         shard.context.counters.sleeps.add(1);
         shard.watch_before_sleep(outside);
-        if running || self.stop_at.is_some() {
-            return Next::Sleep(config.idle_sleep_ns);
-        }
         // As long as nothing has happened: what waits for a time is late by no more than it has
         // waited already, and what waits for a kernel keeps no thread awake.
-        let quiet = now - self.worked_at;
-        Next::Sleep(quiet.max(config.idle_sleep_ns).min(config.longest_sleep_ns))
+        let quiet = (now - self.worked_at).max(FIRST_SLEEP_NS);
+        Next::Sleep(match running || self.stop_at.is_some() {
+            true => quiet.min(config.idle_sleep_ns),
+            false => quiet.max(config.idle_sleep_ns).min(config.longest_sleep_ns),
+        })
     }
 }

@@ -48,6 +48,8 @@ pub(crate) struct Control {
 struct Epoll {
     epoll: OwnedFd,
     waker: OwnedFd,
+    /// A sleep has just ended by its time: nothing was ready.
+    slept: bool,
 }
 
 impl Readiness for Epoll {
@@ -68,17 +70,23 @@ impl Readiness for Epoll {
 
 impl Epoll {
     /// Waits until something is ready, at most so long. Whether something is.
-    fn wait(&self, wait: Duration) -> bool {
+    fn wait(&mut self, wait: Duration) -> bool {
         // epoll_wait counts in milliseconds; ppoll on the epoll descriptor does not.
         let timeout =
             Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
         let mut one = [PollFd::new(&self.epoll, PollFlags::IN)];
-        matches!(poll(&mut one, Some(&timeout)), Ok(1..))
+        let ready = poll(&mut one, Some(&timeout));
+        self.slept = matches!(ready, Ok(0));
+        matches!(ready, Ok(1..))
     }
 }
 
 impl Outside for Epoll {
     fn poll(&mut self, shard: &mut Shard) -> bool {
+        // What has come since ends the next sleep at once.
+        if std::mem::take(&mut self.slept) {
+            return false;
+        }
         let mut events = [const { std::mem::MaybeUninit::uninit() }; EVENTS];
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         let Ok((events, _)) = epoll::wait(&self.epoll, &mut events, Some(&zero)) else {
@@ -114,7 +122,7 @@ impl ProxyThread {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = epoll::EventFlags::IN;
         epoll::add(&epoll, waker.as_fd(), epoll::EventData::new_u64(WAKER), flags)?;
-        Ok(Self { shard, epoll: Epoll { epoll, waker }, control })
+        Ok(Self { shard, epoll: Epoll { epoll, waker, slept: false }, control })
     }
 
     /// Runs until the net stops. A panic ends the net, and every kernel's waits with ENETDOWN.

@@ -1,7 +1,7 @@
 //! Ops that do what a kernel must not: faults, and threads of a group that disagree.
 
 use gpunet_device::calls;
-use gpunet_device::{Errno, Handle, SocketAddr, simt};
+use gpunet_device::{Errno, Handle, SocketAddr, Stream, simt};
 
 use crate::data::Receiver;
 use crate::op::Op;
@@ -25,7 +25,8 @@ impl<G: Receiver> Script<'_, G> {
     }
 
     /// Breaks the rules: differing arguments (0), differing calls (1), a barrier that not all
-    /// threads reach (2), barriers at different places (3), a buffer of a thread's own (4).
+    /// threads reach (2), barriers at different places (3), a buffer of a thread's own (4), differing
+    /// addresses (5), a buffer of a thread's own given to a stream (6).
     #[inline(always)]
     #[allow(clippy::if_same_then_else, reason = "the two barriers stand at different places")]
     pub(crate) fn diverge(&self, op: &Op) -> i64 {
@@ -53,6 +54,13 @@ impl<G: Receiver> Script<'_, G> {
             5 => {
                 let address = SocketAddr::v4([127, 0, 0, 1], 1 + rank as u16);
                 calls::gconnect(self.net, self.group, handle, &address)
+            }
+            6 => {
+                let stream = Stream::borrow(self.on, handle);
+                match stream.write_all(self.memory.slice(rank, 4)) {
+                    Ok(()) => 4,
+                    Err(errno) => errno.negative(),
+                }
             }
             _ => Errno::EINVAL.negative(),
         }

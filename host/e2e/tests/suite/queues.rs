@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use gpunet_device::Handle;
 use gpunet_e2e::queued::{connected, queue, silent_peer};
 use gpunet_e2e::{
-    DEADLINE, Errno, eventually, gpu, is_cuda, long, net, net_builder, net_builder_on, patient,
-    peer, raise_file_limit, seeded_net, skip,
+    DEADLINE, Errno, eventually, gpu, is_cuda, long, net, net_builder, patient, peer,
+    raise_file_limit, seeded_net,
 };
 use gpunet_e2e_kernels::queues::{run_prepared, step};
 use gpunet_host::gpu::EmulatedOptions;
@@ -303,49 +303,6 @@ fn many_streams_and_sockets_at_once() {
     let wanted = (0..5).fold(0, |number, _| stepped(number));
     for buffer in &buffers {
         assert_eq!(buffer.to_vec().expect("all of it"), [wanted; 300]);
-    }
-}
-
-/// Of a GPU with so many queues, all streams but two may wait.
-fn streams_that_wait(gpu: &Gpu, queues: usize) {
-    let net = net_builder_on(gpu).build().expect("a net");
-    let go = gpu.flags::<u64>(1).expect("memory");
-    let mut batch = Batch::new();
-    batch.wait(&go, 0, Condition::Equal, 1).expect("it is there");
-    let streams: Vec<_> = (0..queues).map(|_| queue(&net)).collect();
-    let posts: Vec<_> = streams.iter().map(|queue| queue.post(&batch)).collect();
-    for (at, post) in posts.iter().enumerate() {
-        match post {
-            Ok(_) => assert!(at < queues - 2, "{at} of {queues}"),
-            Err(NetError::Gpu(GpuError::TooManyStreams { streams, possible, .. })) => {
-                assert!(at >= queues - 2 && *streams == queues - 2 && possible == streams);
-            }
-            Err(other) => panic!("{other}"),
-        }
-    }
-    // More on a stream that waits takes nothing more.
-    let more = streams[0].post(&batch).expect("it has its queue");
-    // Another kernel runs meanwhile.
-    let numbers = gpu.buffer::<u32>(10).expect("memory");
-    let launch = net.launch(step, Shape::new(1, 32), (&numbers,)).expect("a queue is left");
-    launch.wait_for(DEADLINE).expect("it ends");
-    go.store(0, 1);
-    posts.iter().flatten().chain([&more]).for_each(|post| post.wait(DEADLINE).expect("it holds"));
-    let again = || streams[queues - 1].post(&batch).map(|post| post.wait(DEADLINE)).is_ok();
-    assert!(eventually(DEADLINE, again), "there is room again");
-}
-
-#[test]
-fn as_many_streams_wait_as_there_are_queues_for() {
-    if is_cuda() {
-        // Other tests run kernels at the same time.
-        let name = "queues::as_many_streams_wait_as_there_are_queues_for";
-        return skip(name, "the number of queues is one for the process");
-    }
-    for queues in [7, 8, 31, 32] {
-        let mut options = EmulatedOptions::default();
-        options.queues = queues;
-        streams_that_wait(&Gpu::open(GpuChoice::Emulated(options)).expect("it opens"), queues);
     }
 }
 

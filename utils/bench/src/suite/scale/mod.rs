@@ -83,7 +83,7 @@ pub(crate) struct Options {
     #[arg(long)]
     rounds: Option<usize>,
     /// Milliseconds after which a batch ends, however many round trips it had
-    #[arg(long, default_value_t = 500, value_name = "MS")]
+    #[arg(long, default_value_t = 900, value_name = "MS")]
     batch_limit: u64,
     /// Round trips after a pause [default: 100, quick: 5]
     #[arg(long)]
@@ -92,7 +92,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 0, value_name = "US")]
     economy_spin: u64,
     /// Economy settings: microseconds that it sleeps at a time while kernels run
-    #[arg(long, default_value_t = 500, value_name = "US")]
+    #[arg(long, default_value_t = 900, value_name = "US")]
     economy_sleep: u64,
 }
 

@@ -1,6 +1,8 @@
 //! Nobody talks: what the net's threads take of a core while kernels wait, and how long the first round
 //! trip takes after a pause.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -34,10 +36,46 @@ impl Scale<'_> {
             "economy (spin {} us, sleep {} us)",
             options.economy_spin, options.economy_sleep
         );
+        let cpu = self.wake_cpu()?;
+        for (what, figure) in [("p50", cpu.p50), ("p99", cpu.p99)] {
+            let mut pairs = Pairs::EMPTY;
+            pairs.push(f64::NAN, figure);
+            let what = format!("nobody talks, a CPU server that sleeps: wake-up, {what}");
+            self.row(&what, 1, "us", &pairs, Wanted::Nothing);
+        }
         let wakes = [Wanted::AtMost(DEFAULT_WAKE), Wanted::AtMost(ECONOMY_WAKE)];
         self.settings("default settings", Wanted::Nothing, wakes[0], |builder| builder)?;
         let share = Wanted::AtMost(ECONOMY_SHARE);
         self.settings(&spares, share, wakes[1], |builder| economy(options, builder))
+    }
+
+    fn wakes(&self) -> usize {
+        self.options.wakes.unwrap_or(if self.options.common.quick { 5 } else { 100 }).max(1)
+    }
+
+    /// The first round trip after a pause with a thread that sleeps in its receive: what the machine
+    /// itself takes to wake a thread.
+    fn wake_cpu(&mut self) -> Result<Latency> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let port = listener.local_addr()?.port();
+        // It ends with its connection, or with this program.
+        std::thread::spawn(move || -> std::io::Result<()> {
+            let (mut stream, _) = listener.accept()?;
+            stream.set_nodelay(true)?;
+            let mut bytes = vec![0; 1 << 16];
+            loop {
+                match stream.read(&mut bytes)? {
+                    0 => return Ok(()),
+                    got => stream.write_all(&bytes[..got])?,
+                }
+            }
+        });
+        let group = self.clients.open(port, 1, 0)?;
+        self.clients.opened(1)?;
+        let (bytes, wakes) = (self.batch(1).bytes, self.wakes());
+        let wake = self.clients.wake(group, bytes, wakes, QUIET_FOR)?;
+        self.clients.close(group)?;
+        Ok(wake)
     }
 
     /// With one connection, and with all of them.
@@ -69,7 +107,7 @@ impl Scale<'_> {
         settings: impl Fn(NetBuilder) -> NetBuilder,
     ) -> Result<Quiet> {
         let (quick, blocks) = (self.options.common.quick, self.blocks);
-        let wakes = self.options.wakes.unwrap_or(if quick { 5 } else { 100 });
+        let wakes = self.wakes();
         let counted = Duration::from_millis(if quick { 300 } else { 3000 });
         let bytes = self.batch(1).bytes;
         let load = Load { active: 1, passive, state: Passive::Watched, blocks };
@@ -80,7 +118,7 @@ impl Scale<'_> {
             std::thread::sleep(counted);
             let ran = server.threads.run_ns()? - before;
             let share = 100.0 * ran as f64 / begun.elapsed().as_nanos() as f64;
-            Ok(Quiet { share, wake: clients.wake(group, bytes, wakes.max(1), QUIET_FOR)? })
+            Ok(Quiet { share, wake: clients.wake(group, bytes, wakes, QUIET_FOR)? })
         })?;
         server.end(&mut self.clients)?;
         Ok(quiet)
