@@ -30,9 +30,12 @@ pub use batch::{Batch, MAX_BATCH};
 pub use completion::{Completions, OpError};
 pub use graph::{Graph, GraphBuilder, Prepared};
 
+use super::kept::Kept;
 use super::launch::{self, LaunchState, OpenQueue};
-use super::{Net, NetError, Shape};
-use crate::gpu::{self, DeviceMemory, GpuError, GpuStream, Lease, StreamKernel, Submitted};
+use super::{Net, NetError, RawArguments, Shape};
+use crate::gpu::{
+    self, DeviceMemory, GpuError, GpuKind, GpuStream, Lease, LoadedImage, StreamKernel, Submitted,
+};
 use crate::proxy::thread::Control;
 use completion::{PostState, StatusSlots, Statuses};
 
@@ -150,6 +153,49 @@ impl StreamQueue {
     ) -> Result<(), NetError> {
         let kernel = self.kernel(kernel, shape, arguments)?;
         self.submit(&[kernel]).map(drop)
+    }
+
+    /// Puts a kernel of an image on the stream, with the net as its first argument. What the arguments keep
+    /// stays until the kernel has ended, on CUDA until the queue has.
+    ///
+    /// # Safety
+    /// As [`Net::launch_raw`].
+    ///
+    /// # Errors
+    /// As [`Net::launch_raw`] and [`launch`](Self::launch).
+    #[allow(unsafe_code, reason = "a promise of the caller's")]
+    pub unsafe fn launch_raw(
+        &self,
+        image: &LoadedImage,
+        kernel: &str,
+        shape: Shape,
+        arguments: &RawArguments,
+    ) -> Result<(), NetError> {
+        let kernel = self.raw_kernel(image, kernel, shape, arguments)?;
+        self.submit(&[kernel]).map(drop)
+    }
+
+    /// A kernel of an image, ready for the stream. Its sockets are the queue's from now on.
+    fn raw_kernel(
+        &self,
+        image: &LoadedImage,
+        kernel: &str,
+        shape: Shape,
+        arguments: &RawArguments,
+    ) -> Result<StreamKernel, NetError> {
+        let gpu = self.stream.gpu();
+        let spec = arguments.spec(gpu, (image, kernel, shape), self.device_net)?;
+        let mut kernel = StreamKernel { spec: Arc::new(spec), kept: Vec::new() };
+        self.stream.check(&kernel)?;
+        let kept = Kept::new(arguments.kept());
+        // The net's memory, on a GPU that is not told of it.
+        kernel.kept.push(Arc::clone(&self.launch) as Memory);
+        match gpu.info().kind {
+            GpuKind::Emulated => kernel.kept.push(Arc::new(kept)),
+            GpuKind::Cuda => self.launch.keep(kept),
+        }
+        self.launch.sockets().extend(arguments.sockets());
+        Ok(kernel)
     }
 
     /// Puts the operations of a batch on the stream: all of them, or none.
