@@ -112,7 +112,7 @@ impl Arguments {
         count: usize,
     ) -> Result<Self, Failure> {
         // SAFETY: the caller's promise.
-        let given = unsafe { slice(arguments, count, "the arguments of the kernel") }?;
+        let given = unsafe { slice(arguments, count, "the array of arguments") }?;
         let (mut raw, mut releases) = (RawArguments::new(), Vec::new());
         for (at, argument) in given.iter().enumerate() {
             let what = format!("the value of argument {at}");

@@ -42,8 +42,8 @@ impl Words {
 
     fn check(&self, index: u64) -> Result<usize, Failure> {
         let len = self.len();
-        let index = usize::try_from(index).ok().filter(|index| *index < len);
-        index.ok_or_else(|| Failure::new(GPUNET_ERANGE, format!("there are {len} flags, from 0")))
+        let found = usize::try_from(index).ok().filter(|index| *index < len);
+        found.ok_or_else(|| Failure::new(GPUNET_ERANGE, format!("flag {index} of {len}, from 0")))
     }
 }
 

@@ -104,7 +104,7 @@ fn unknown(name: &str, known: &[&str], others: &[&str], other: &str) -> Failure 
     if others.contains(&name) {
         return Failure::argument(format!("the option '{name}' is {other}"));
     }
-    Failure::argument(format!("no option '{name}': {}", known.join(", ")))
+    Failure::argument(format!("a net has no option '{name}': {}", known.join(", ")))
 }
 
 fn set_number(options: &mut Options, name: &str, value: u64) -> Result<(), Failure> {
