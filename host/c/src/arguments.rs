@@ -158,7 +158,9 @@ impl Arguments {
                     raw.keep(release)
                 }
                 kind => {
-                    return Err(Failure::argument(format!("argument {at} is of kind {kind}: 0 to 6")));
+                    return Err(Failure::argument(format!(
+                        "argument {at} is of kind {kind}: 0 to 6"
+                    )));
                 }
             };
         }

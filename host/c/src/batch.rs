@@ -109,7 +109,9 @@ pub unsafe extern "C" fn gpunet_batch_send_raw(
         let batch = handle::get(batch)?;
         let address = std::ptr::with_exposed_provenance(address as usize);
         // SAFETY: the caller's promise.
-        unsafe { locked(&batch).send_raw(Handle(socket), address, bytes)?; }
+        unsafe {
+            locked(&batch).send_raw(Handle(socket), address, bytes)?;
+        }
         Ok(())
     })
 }
@@ -126,7 +128,9 @@ pub unsafe extern "C" fn gpunet_batch_receive_raw(
         let batch = handle::get(batch)?;
         let address = std::ptr::with_exposed_provenance_mut(address as usize);
         // SAFETY: the caller's promise.
-        unsafe { locked(&batch).receive_raw(Handle(socket), address, bytes)?; }
+        unsafe {
+            locked(&batch).receive_raw(Handle(socket), address, bytes)?;
+        }
         Ok(())
     })
 }

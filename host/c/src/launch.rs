@@ -54,10 +54,11 @@ pub unsafe extern "C" fn gpunet_launch_wait(
 ) -> gpunet_status {
     guard(|| {
         let launch = handle::get(launch)?;
-        Ok(match timeout_ns {
+        match timeout_ns {
             GPUNET_FOREVER => launch.wait()?,
             _ => launch.wait_for(Duration::from_nanos(timeout_ns))?,
-        })
+        }
+        Ok(())
     })
 }
 

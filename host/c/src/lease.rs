@@ -101,7 +101,8 @@ pub unsafe extern "C" fn gpunet_lease_launch(
 ) -> gpunet_status {
     // SAFETY: the caller's promise.
     guard(|| unsafe {
-        let (lease, stream, image) = (handle::get(lease)?, handle::get(stream)?, handle::get(image)?);
+        let (lease, stream, image) =
+            (handle::get(lease)?, handle::get(stream)?, handle::get(image)?);
         let kernel = text(kernel, "the kernel's name")?;
         let arguments = Arguments::read(arguments, count)?;
         lease.launch_raw(&stream, &image, kernel, shape_of(shape)?, &arguments.raw)?;

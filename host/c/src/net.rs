@@ -8,12 +8,12 @@ use gpunet_device::SocketAddr as gpunet_address;
 use gpunet_host::{Handle, ListenOptions, Net, Statistics};
 use serde_json::Value;
 
+use crate::address;
 use crate::gpu::gpunet_host_gpu;
 use crate::handle::{self, opaque};
 use crate::options::gpunet_host_net_options;
 use crate::status::{Failure, GPUNET_ESYSTEM, gpunet_status, guard};
 use crate::text::{lend, store, store_if_wanted, store_text, text};
-use crate::address;
 
 /// A net: memory, proxy threads, and the kernels that run on it.
 pub struct gpunet_host_net(());

@@ -7,8 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use gpunet_host::{Errno, GpuError, KernelError, LaunchError, NetError, OpError};
 
-/// How a call went: GPUNET_OK, or one of the codes below. Hundreds tell whose fault it is: 1 the caller's, 2 the
-/// peer's, 3 the system's, 4 the kernel's, 5 the GPU's or its driver's, 6 of gpunet itself.
+/// How a call went: GPUNET_OK, or one of the codes below. Thousands tell whose fault it is: 1 the caller's, 2 the
+/// peer's, 3 the system's, 4 the kernel's, 5 the GPU's or its driver's, 6 of gpunet itself. None of them is an error
+/// number of Linux.
 pub type gpunet_status = i32;
 
 /// Version of the host's part of the C ABI; that of the device's part is GPUNET_C_ABI_MAJOR.
@@ -17,69 +18,69 @@ pub const GPUNET_HOST_ABI: u32 = 1;
 /// It went well.
 pub const GPUNET_OK: i32 = 0;
 /// Caller: an address or a handle is null.
-pub const GPUNET_ENULL: i32 = 101;
+pub const GPUNET_ENULL: i32 = 1001;
 /// Caller: a handle that was freed, or is none of this type.
-pub const GPUNET_EHANDLE: i32 = 102;
+pub const GPUNET_EHANDLE: i32 = 1002;
 /// Caller: a value, name or text that makes no sense.
-pub const GPUNET_EARGUMENT: i32 = 103;
+pub const GPUNET_EARGUMENT: i32 = 1003;
 /// Caller: a process that was forked uses what its parent opened.
-pub const GPUNET_EFORKED: i32 = 104;
+pub const GPUNET_EFORKED: i32 = 1004;
 /// Caller: no image of kernels, or one for another GPU.
-pub const GPUNET_EIMAGE: i32 = 110;
+pub const GPUNET_EIMAGE: i32 = 1010;
 /// Caller: an image that was built for another version of the C ABI, or of gpunet.
-pub const GPUNET_EVERSION: i32 = 111;
+pub const GPUNET_EVERSION: i32 = 1011;
 /// Caller: an image that calls functions which nobody defines.
-pub const GPUNET_ESYMBOL: i32 = 112;
+pub const GPUNET_ESYMBOL: i32 = 1012;
 /// Caller: an image has no kernel of that name.
-pub const GPUNET_EKERNEL: i32 = 113;
+pub const GPUNET_EKERNEL: i32 = 1013;
 /// Caller: another number of arguments, or of other sizes, than the kernel takes.
-pub const GPUNET_EPARAMETERS: i32 = 114;
+pub const GPUNET_EPARAMETERS: i32 = 1014;
 /// Caller: blocks, threads or shared memory that cannot be.
-pub const GPUNET_ESHAPE: i32 = 115;
+pub const GPUNET_ESHAPE: i32 = 1015;
 /// Caller: bytes or words that a buffer does not have.
-pub const GPUNET_ERANGE: i32 = 116;
+pub const GPUNET_ERANGE: i32 = 1016;
 /// Caller: something of another GPU, or another stream.
-pub const GPUNET_EOTHERGPU: i32 = 117;
+pub const GPUNET_EOTHERGPU: i32 = 1017;
 /// Caller: too many at once.
-pub const GPUNET_ELIMIT: i32 = 118;
+pub const GPUNET_ELIMIT: i32 = 1018;
 /// Caller: a kernel runs, and it must not.
-pub const GPUNET_ERUNNING: i32 = 119;
+pub const GPUNET_ERUNNING: i32 = 1019;
 /// Caller: what was waited for is not done in the time given.
-pub const GPUNET_ETIMEOUT: i32 = 120;
+pub const GPUNET_ETIMEOUT: i32 = 1020;
 /// Caller: the net, queue or lease is closed.
-pub const GPUNET_EGONE: i32 = 121;
+pub const GPUNET_EGONE: i32 = 1021;
 /// Caller: this GPU cannot do that.
-pub const GPUNET_EUNSUPPORTED: i32 = 122;
+pub const GPUNET_EUNSUPPORTED: i32 = 1022;
 /// Caller: no such socket, or not in that state; gpunet_last_errno has the number.
-pub const GPUNET_ESOCKET: i32 = 123;
+pub const GPUNET_ESOCKET: i32 = 1023;
 /// Peer: it closed, reset, refused or did not answer; gpunet_last_errno has the number.
-pub const GPUNET_EPEER: i32 = 201;
+pub const GPUNET_EPEER: i32 = 2001;
 /// System: a call failed, or something is not installed.
-pub const GPUNET_ESYSTEM: i32 = 301;
+pub const GPUNET_ESYSTEM: i32 = 3001;
 /// System: nobody can listen at that address, or not so; gpunet_last_errno has the number.
-pub const GPUNET_ELISTEN: i32 = 302;
+pub const GPUNET_ELISTEN: i32 = 3002;
 /// System: memory that cannot be had.
-pub const GPUNET_EMEMORY: i32 = 303;
+pub const GPUNET_EMEMORY: i32 = 3003;
 /// Kernel: an illegal address, a trap, a panic.
-pub const GPUNET_ETRAP: i32 = 401;
+pub const GPUNET_ETRAP: i32 = 4001;
 /// Kernel: threads of a group reach different barriers, or make different calls.
-pub const GPUNET_EDIVERGED: i32 = 402;
+pub const GPUNET_EDIVERGED: i32 = 4002;
 /// Kernel: all its threads wait for one another.
-pub const GPUNET_EDEADLOCK: i32 = 403;
+pub const GPUNET_EDEADLOCK: i32 = 4003;
 /// Kernel: it did not stop when it was told to, and was killed.
-pub const GPUNET_EKILLED: i32 = 404;
+pub const GPUNET_EKILLED: i32 = 4004;
 /// Kernel: an earlier one faulted, and with it the net or stream.
-pub const GPUNET_EFAULTED: i32 = 405;
+pub const GPUNET_EFAULTED: i32 = 4005;
 /// GPU: no driver, one that is too old, or no such device.
-pub const GPUNET_EDEVICE: i32 = 501;
+pub const GPUNET_EDEVICE: i32 = 5001;
 /// GPU: its context is lost.
-pub const GPUNET_ECONTEXT: i32 = 502;
+pub const GPUNET_ECONTEXT: i32 = 5002;
 /// GPU: a call of the driver failed.
-pub const GPUNET_EDRIVER: i32 = 503;
+pub const GPUNET_EDRIVER: i32 = 5003;
 /// gpunet: a panic was caught.
-pub const GPUNET_EINTERNAL: i32 = 601;
+pub const GPUNET_EINTERNAL: i32 = 6001;
 /// gpunet: the net is down.
-pub const GPUNET_EDOWN: i32 = 602;
+pub const GPUNET_EDOWN: i32 = 6002;
 
 /// Every code with its name, for [`gpunet_status_name`].
 const NAMES: &[(i32, &CStr)] = &[
@@ -333,7 +334,7 @@ pub extern "C" fn gpunet_status_name(status: gpunet_status) -> *const c_char {
 /// Whose fault a status is: "nobody", "caller", "peer", "system", "kernel", "gpu" or "gpunet". Never null.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpunet_status_blame(status: gpunet_status) -> *const c_char {
-    let whose = match status / 100 {
+    let whose = match status / 1000 {
         0 => c"nobody",
         1 => c"caller",
         2 => c"peer",

@@ -71,100 +71,100 @@
 #define GPUNET_OK 0
 
 // Caller: an address or a handle is null.
-#define GPUNET_ENULL 101
+#define GPUNET_ENULL 1001
 
 // Caller: a handle that was freed, or is none of this type.
-#define GPUNET_EHANDLE 102
+#define GPUNET_EHANDLE 1002
 
 // Caller: a value, name or text that makes no sense.
-#define GPUNET_EARGUMENT 103
+#define GPUNET_EARGUMENT 1003
 
 // Caller: a process that was forked uses what its parent opened.
-#define GPUNET_EFORKED 104
+#define GPUNET_EFORKED 1004
 
 // Caller: no image of kernels, or one for another GPU.
-#define GPUNET_EIMAGE 110
+#define GPUNET_EIMAGE 1010
 
 // Caller: an image that was built for another version of the C ABI, or of gpunet.
-#define GPUNET_EVERSION 111
+#define GPUNET_EVERSION 1011
 
 // Caller: an image that calls functions which nobody defines.
-#define GPUNET_ESYMBOL 112
+#define GPUNET_ESYMBOL 1012
 
 // Caller: an image has no kernel of that name.
-#define GPUNET_EKERNEL 113
+#define GPUNET_EKERNEL 1013
 
 // Caller: another number of arguments, or of other sizes, than the kernel takes.
-#define GPUNET_EPARAMETERS 114
+#define GPUNET_EPARAMETERS 1014
 
 // Caller: blocks, threads or shared memory that cannot be.
-#define GPUNET_ESHAPE 115
+#define GPUNET_ESHAPE 1015
 
 // Caller: bytes or words that a buffer does not have.
-#define GPUNET_ERANGE 116
+#define GPUNET_ERANGE 1016
 
 // Caller: something of another GPU, or another stream.
-#define GPUNET_EOTHERGPU 117
+#define GPUNET_EOTHERGPU 1017
 
 // Caller: too many at once.
-#define GPUNET_ELIMIT 118
+#define GPUNET_ELIMIT 1018
 
 // Caller: a kernel runs, and it must not.
-#define GPUNET_ERUNNING 119
+#define GPUNET_ERUNNING 1019
 
 // Caller: what was waited for is not done in the time given.
-#define GPUNET_ETIMEOUT 120
+#define GPUNET_ETIMEOUT 1020
 
 // Caller: the net, queue or lease is closed.
-#define GPUNET_EGONE 121
+#define GPUNET_EGONE 1021
 
 // Caller: this GPU cannot do that.
-#define GPUNET_EUNSUPPORTED 122
+#define GPUNET_EUNSUPPORTED 1022
 
 // Caller: no such socket, or not in that state; gpunet_last_errno has the number.
-#define GPUNET_ESOCKET 123
+#define GPUNET_ESOCKET 1023
 
 // Peer: it closed, reset, refused or did not answer; gpunet_last_errno has the number.
-#define GPUNET_EPEER 201
+#define GPUNET_EPEER 2001
 
 // System: a call failed, or something is not installed.
-#define GPUNET_ESYSTEM 301
+#define GPUNET_ESYSTEM 3001
 
 // System: nobody can listen at that address, or not so; gpunet_last_errno has the number.
-#define GPUNET_ELISTEN 302
+#define GPUNET_ELISTEN 3002
 
 // System: memory that cannot be had.
-#define GPUNET_EMEMORY 303
+#define GPUNET_EMEMORY 3003
 
 // Kernel: an illegal address, a trap, a panic.
-#define GPUNET_ETRAP 401
+#define GPUNET_ETRAP 4001
 
 // Kernel: threads of a group reach different barriers, or make different calls.
-#define GPUNET_EDIVERGED 402
+#define GPUNET_EDIVERGED 4002
 
 // Kernel: all its threads wait for one another.
-#define GPUNET_EDEADLOCK 403
+#define GPUNET_EDEADLOCK 4003
 
 // Kernel: it did not stop when it was told to, and was killed.
-#define GPUNET_EKILLED 404
+#define GPUNET_EKILLED 4004
 
 // Kernel: an earlier one faulted, and with it the net or stream.
-#define GPUNET_EFAULTED 405
+#define GPUNET_EFAULTED 4005
 
 // GPU: no driver, one that is too old, or no such device.
-#define GPUNET_EDEVICE 501
+#define GPUNET_EDEVICE 5001
 
 // GPU: its context is lost.
-#define GPUNET_ECONTEXT 502
+#define GPUNET_ECONTEXT 5002
 
 // GPU: a call of the driver failed.
-#define GPUNET_EDRIVER 503
+#define GPUNET_EDRIVER 5003
 
 // gpunet: a panic was caught.
-#define GPUNET_EINTERNAL 601
+#define GPUNET_EINTERNAL 6001
 
 // gpunet: the net is down.
-#define GPUNET_EDOWN 602
+#define GPUNET_EDOWN 6002
 
 // Operations in their order, to be posted on queues as often as wanted.
 typedef struct gpunet_host_batch gpunet_host_batch;
@@ -205,8 +205,9 @@ typedef struct gpunet_host_queue gpunet_host_queue;
 // A stream of a GPU.
 typedef struct gpunet_host_stream gpunet_host_stream;
 
-// How a call went: GPUNET_OK, or one of the codes below. Hundreds tell whose fault it is: 1 the caller's, 2 the
-// peer's, 3 the system's, 4 the kernel's, 5 the GPU's or its driver's, 6 of gpunet itself.
+// How a call went: GPUNET_OK, or one of the codes below. Thousands tell whose fault it is: 1 the caller's, 2 the
+// peer's, 3 the system's, 4 the kernel's, 5 the GPU's or its driver's, 6 of gpunet itself. None of them is an error
+// number of Linux.
 typedef int32_t gpunet_status;
 
 // How a launch is laid out. In `blocks` and `threads` x comes first; a y or z of 0 counts as 1.

@@ -12,7 +12,8 @@ use crate::common::{self, SOON};
 static WORLD: LazyLock<PathBuf> = LazyLock::new(|| {
     let folder = common::folder("cases");
     common::place_library(&folder);
-    let sources = ["echo", "client", "poll_server", "slices"].map(|name| format!("examples/{name}.cu"));
+    let sources =
+        ["echo", "client", "poll_server", "slices"].map(|name| format!("examples/{name}.cu"));
     for source in sources.iter().map(String::as_str).chain(["tests/kernels.cu"]) {
         let source = common::here().join(source);
         let object = folder.join(source.file_stem().unwrap()).with_extension("so");
