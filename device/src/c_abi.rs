@@ -89,6 +89,9 @@ functions! {
     /// Receives.
     receive(handle: u64, to: *mut u8, length: usize, flags: u32)
         as "grecv", [handle, to as u64, length as u64, flags.into()];
+    /// Copies bytes, each thread its share. What is behind the addresses may be each thread's own.
+    copy(from: *const u8, to: *mut u8, length: usize)
+        as "copy", [source(from), source(to), length as u64];
     /// Ends one direction or both.
     shutdown(handle: u64, how: i32) as "gshutdown", [handle, how as u64];
     /// Closes.
@@ -261,6 +264,7 @@ macro_rules! export_c_abi {
             gpunet_send send(handle: u64, from: *const u8, length: usize, flags: u32);
             gpunet_send_long send_long(handle: u64, from: *const u8, length: usize, flags: u32);
             gpunet_receive receive(handle: u64, to: *mut u8, length: usize, flags: u32);
+            gpunet_copy copy(from: *const u8, to: *mut u8, length: usize);
             gpunet_shutdown shutdown(handle: u64, how: i32);
             gpunet_close close(handle: u64);
             gpunet_name name(handle: u64, which: u32, to: *mut $crate::SocketAddr);

@@ -1,9 +1,9 @@
 //! Typed buffers in GPU memory: a program makes, fills and reads them, kernels get them as
 //! [`Shared`].
 //!
-//! A buffer never gives its address to host code: that would let a safe program read GPU memory
-//! directly, or launch a kernel on memory that is gone. A launch asks for it ([`LaunchArg`]), and the
-//! launch alone.
+//! A buffer never gives its address to host code as a pointer: that would let a safe program read GPU
+//! memory directly, or launch a kernel on memory that is gone. A launch asks for it ([`LaunchArg`]).
+//! Programs in other languages get it as a number ([`Buffer::device_address`]).
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -120,6 +120,22 @@ impl<T: Plain> Buffer<T> {
         let mut elements = vec![unsafe { std::mem::zeroed() }; self.len];
         self.read(0, &mut elements)?;
         Ok(elements)
+    }
+
+    /// The same memory as elements of another type; as many as fit. Either keeps it.
+    #[must_use]
+    pub fn cast<U: Plain + Send>(&self) -> Buffer<U> {
+        const { assert!(align_of::<U>() <= ALIGNMENT && size_of::<U>() > 0) };
+        let len = self.len * size_of::<T>() / size_of::<U>();
+        Buffer { memory: self.memory.clone(), len, elements: PhantomData }
+    }
+
+    /// Where it begins, for kernels; 0 of no elements. The address is good while the buffer lives, or what
+    /// was told to keep it.
+    #[must_use]
+    pub fn device_address(&self) -> u64 {
+        let address = |memory: &Arc<DeviceMemory>| memory.device_ptr().expose_provenance() as u64;
+        self.memory.as_ref().map_or(0, address)
     }
 
     /// What it lies in; nothing of no elements.

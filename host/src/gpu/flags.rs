@@ -118,6 +118,17 @@ impl<W: Word> Flags<W> {
         unsafe { sealed::Sealed::store(at, value) };
     }
 
+    /// Where the first word is, for kernels. Good while these live, or what was told to keep them.
+    #[must_use]
+    pub fn device_address(&self) -> u64 {
+        self.memory.device_ptr().expose_provenance() as u64
+    }
+
+    /// What they lie in.
+    pub(crate) fn memory(&self) -> &Arc<HostMemory> {
+        &self.memory
+    }
+
     fn offset(&self, index: usize) -> usize {
         assert!(index < self.len, "flag {index} of {}", self.len);
         index * size_of::<W>()

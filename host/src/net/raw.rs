@@ -8,7 +8,7 @@ use gpunet_device::kernel::Memory;
 
 use super::kept::Kept;
 use super::{Launch, Net, NetError, Shape};
-use crate::gpu::{Buffer, Gpu, GpuError, LaunchSpec, LoadedImage};
+use crate::gpu::{Buffer, Flags, Gpu, GpuError, LaunchSpec, LoadedImage, Word};
 
 /// The arguments of a kernel behind its net, as bytes.
 #[derive(Clone, Default)]
@@ -45,10 +45,19 @@ impl RawArguments {
     }
 
     /// Adds the address of a buffer's first element, and keeps the buffer. One of no elements is null.
-    pub fn buffer<T: Plain>(mut self, buffer: &Buffer<T>) -> Self {
-        let (address, memory) = buffer.address();
-        self.kept.extend(memory);
-        self.value(address)
+    pub fn buffer<T: Plain>(self, buffer: &Buffer<T>) -> Self {
+        self.value(buffer.device_address()).keep_buffer(buffer)
+    }
+
+    /// Keeps a buffer that an argument names in another way, by an address inside it, say.
+    pub fn keep_buffer<T: Plain>(mut self, buffer: &Buffer<T>) -> Self {
+        self.kept.extend(buffer.memory().map(|memory| Arc::clone(memory) as Memory));
+        self
+    }
+
+    /// Adds the address of the first of some words in host memory, and keeps them.
+    pub fn flags<W: Word>(self, flags: &Flags<W>) -> Self {
+        self.value(flags.device_address()).keep(Arc::clone(flags.memory()) as Memory)
     }
 
     /// Keeps memory that an argument names until the kernel has ended.
@@ -126,17 +135,5 @@ impl Net {
         self.start_kernel(sockets, kept, |device_net| {
             arguments.spec(self.gpu(), (image, kernel, shape), device_net)
         })
-    }
-}
-
-impl<T: Plain> Buffer<T> {
-    /// Where it begins, for kernels alone, and what keeps it there.
-    fn address(&self) -> (u64, Option<Memory>) {
-        match self.memory() {
-            None => (0, None),
-            Some(memory) => {
-                (memory.device_ptr().expose_provenance() as u64, Some(Arc::clone(memory) as Memory))
-            }
-        }
     }
 }

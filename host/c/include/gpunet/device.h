@@ -71,6 +71,20 @@ typedef struct gpunet_event {
     uint64_t events;
 } gpunet_event;
 
+/* A kernel as the emulated GPU runs it: what a shared object exports under the name gpunet_kernel_NAME. */
+typedef struct gpunet_kernel {
+    /* Bytes of this record. */
+    uint64_t size;
+    /* Its name. */
+    const char *name;
+    /* What one thread runs; the addresses of the kernel's arguments. It may unwind. */
+    void (*entry)(void *const *parameters);
+    /* How many arguments there are, the net included. */
+    uint64_t count;
+    /* The bytes of each. */
+    const uint64_t *sizes;
+} gpunet_kernel;
+
 GPUNET_STATIC_ASSERT(sizeof(gpunet_net) == 16, "a net is two words");
 GPUNET_STATIC_ASSERT(offsetof(gpunet_net, shape) == 8, "a net is two words");
 GPUNET_STATIC_ASSERT(sizeof(gpunet_address) == 112, "an address is 14 words");
@@ -81,6 +95,7 @@ GPUNET_STATIC_ASSERT(offsetof(gpunet_pollfd, events) == 8, "layout of an entry t
 GPUNET_STATIC_ASSERT(offsetof(gpunet_pollfd, revents) == 10, "layout of an entry to poll");
 GPUNET_STATIC_ASSERT(sizeof(gpunet_event) == 16, "layout of an event");
 GPUNET_STATIC_ASSERT(offsetof(gpunet_event, events) == 8, "layout of an event");
+GPUNET_STATIC_ASSERT(sizeof(gpunet_kernel) == 40, "layout of a kernel's record");
 #if defined(__cplusplus)
 static_assert(alignof(gpunet_address) == 8, "an address is aligned as a word");
 #else
@@ -289,12 +304,9 @@ GPUNET_DEVICE_FUNCTION int64_t gpunet_send_long(uint64_t net0, uint64_t net1, ui
 /* Receives at least one byte and at most `length`; 0 once the peer has closed. */
 GPUNET_DEVICE_FUNCTION int64_t gpunet_receive(uint64_t net0, uint64_t net1, uint32_t group, uint64_t socket,
                                               uint8_t *to, uint64_t length, uint32_t flags);
-/* Copies bytes, each thread its share: behind the group's next barrier all of them are there. For CUDA
- * alone: what the emulated GPU runs can copy with the loops of its language. */
-#if defined(__CUDACC__)
+/* Copies bytes, each thread its share: behind the group's next barrier all of them are there. */
 GPUNET_DEVICE_FUNCTION int64_t gpunet_copy(uint64_t net0, uint64_t net1, uint32_t group, const uint8_t *from,
                                            uint8_t *to, uint64_t length);
-#endif
 /* Opens a slice of a ring of at least `least` bytes: its span, 0 at the end of the stream. Where the ring
  * lies is stored at every thread's `ring`. No other group has that direction until the slice is closed. */
 GPUNET_DEVICE_FUNCTION int64_t gpunet_open_slice(uint64_t net0, uint64_t net1, uint32_t group,

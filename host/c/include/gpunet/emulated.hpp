@@ -58,20 +58,6 @@ std::uint64_t gpunet_emulated_clock(void);
 /// Ends the kernel with a fault; the message may be null.
 [[noreturn]] void gpunet_emulated_trap(const char *message);
 
-/// A kernel as the emulated GPU runs it.
-struct gpunet_kernel {
-    /// Bytes of this record.
-    std::uint64_t size;
-    /// Its name.
-    const char *name;
-    /// What one thread runs; the addresses of the kernel's arguments.
-    void (*entry)(void *const *parameters);
-    /// How many arguments there are, the net included.
-    std::uint64_t count;
-    /// The bytes of each.
-    const std::uint64_t *sizes;
-};
-
 /// What this object was built for (device.h). Weak, and not `inline`: of those a process has one for all the
 /// objects that it loads.
 __attribute__((visibility("default"), weak)) std::uint32_t gpunet_c_abi[2] = {GPUNET_C_ABI_MAJOR,
@@ -90,8 +76,6 @@ gpunet_list_kernels(std::uint64_t *count)
     return __start_gpunet_kernels;
 }
 }
-
-static_assert(sizeof(gpunet_kernel) == 40, "layout of a kernel's record");
 
 #define __global__
 #define __device__

@@ -9,9 +9,9 @@ use gpunet_device::{Errno, Kernel};
 
 use super::completion::{StatusSlots, Statuses};
 use super::{Batch, OpError, StreamQueue};
-use crate::gpu::{DeviceMemory, StreamGraph, StreamKernel};
+use crate::gpu::{DeviceMemory, LoadedImage, StreamGraph, StreamKernel};
 use crate::net::launch::LaunchState;
-use crate::net::{NetError, Shape};
+use crate::net::{NetError, RawArguments, Shape};
 
 /// Kernels and operations of a graph, one after the other.
 pub struct GraphBuilder<'a> {
@@ -32,6 +32,25 @@ impl GraphBuilder<'_> {
         arguments: impl LaunchArgs<A>,
     ) -> Result<&mut Self, NetError> {
         self.kernels.push(self.queue.kernel(kernel, shape, arguments)?);
+        Ok(self)
+    }
+
+    /// A kernel of an image, as [`StreamQueue::launch_raw`] takes it.
+    ///
+    /// # Safety
+    /// As there; what its arguments name stays until the graph is launched no more.
+    ///
+    /// # Errors
+    /// As there.
+    #[allow(unsafe_code, reason = "a promise of the caller's")]
+    pub unsafe fn launch_raw(
+        &mut self,
+        image: &LoadedImage,
+        kernel: &str,
+        shape: Shape,
+        arguments: &RawArguments,
+    ) -> Result<&mut Self, NetError> {
+        self.kernels.push(self.queue.raw_kernel(image, kernel, shape, arguments)?);
         Ok(self)
     }
 

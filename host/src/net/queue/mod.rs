@@ -32,8 +32,7 @@ pub use graph::{Graph, GraphBuilder, Prepared};
 
 use super::kept::Kept;
 use super::launch::{self, LaunchState, OpenQueue};
-use super::raw::RawArguments;
-use super::{Net, NetError, Shape};
+use super::{Net, NetError, RawArguments, Shape};
 use crate::gpu::{
     self, DeviceMemory, GpuError, GpuKind, GpuStream, Lease, LoadedImage, StreamKernel, Submitted,
 };
@@ -157,13 +156,13 @@ impl StreamQueue {
     }
 
     /// Puts a kernel of an image on the stream, with the net as its first argument. What the arguments keep
-    /// stays until the kernel has ended, on CUDA until the queue is dropped and its stream is done.
+    /// stays until the kernel has ended, on CUDA until the queue has.
     ///
     /// # Safety
     /// As [`Net::launch_raw`].
     ///
     /// # Errors
-    /// As [`launch`](Self::launch), and as [`Net::launch_raw`].
+    /// As [`Net::launch_raw`] and [`launch`](Self::launch).
     #[allow(unsafe_code, reason = "a promise of the caller's")]
     pub unsafe fn launch_raw(
         &self,
@@ -172,19 +171,31 @@ impl StreamQueue {
         shape: Shape,
         arguments: &RawArguments,
     ) -> Result<(), NetError> {
+        let kernel = self.raw_kernel(image, kernel, shape, arguments)?;
+        self.submit(&[kernel]).map(drop)
+    }
+
+    /// A kernel of an image, ready for the stream. Its sockets are the queue's from now on.
+    fn raw_kernel(
+        &self,
+        image: &LoadedImage,
+        kernel: &str,
+        shape: Shape,
+        arguments: &RawArguments,
+    ) -> Result<StreamKernel, NetError> {
         let gpu = self.stream.gpu();
         let spec = arguments.spec(gpu, (image, kernel, shape), self.device_net)?;
-        // The net's memory, on a GPU that is not told of it.
-        let net: Memory = Arc::clone(&self.launch) as _;
-        let mut kernel = StreamKernel { spec: Arc::new(spec), kept: vec![net] };
+        let mut kernel = StreamKernel { spec: Arc::new(spec), kept: Vec::new() };
         self.stream.check(&kernel)?;
         let kept = Kept::new(arguments.kept());
+        // The net's memory, on a GPU that is not told of it.
+        kernel.kept.push(Arc::clone(&self.launch) as Memory);
         match gpu.info().kind {
             GpuKind::Emulated => kernel.kept.push(Arc::new(kept)),
             GpuKind::Cuda => self.launch.keep(kept),
         }
         self.launch.sockets().extend(arguments.sockets());
-        self.submit(&[kernel]).map(drop)
+        Ok(kernel)
     }
 
     /// Puts the operations of a batch on the stream: all of them, or none.

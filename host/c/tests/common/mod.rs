@@ -1,0 +1,180 @@
+//! Compiling and running programs in C and C++: every wait has a deadline, and no child outlives its test.
+#![allow(dead_code, reason = "each suite uses a part of it")]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// For a program that should be done in moments, on a machine that has other work too.
+pub(crate) const SOON: Duration = Duration::from_secs(60);
+/// For a compiler.
+const COMPILING: Duration = Duration::from_secs(300);
+
+/// Warnings are errors here.
+pub(crate) const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
+
+/// The folder of this package.
+pub(crate) fn here() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Notes that a test could not run; the test then returns.
+pub(crate) fn skip(test: &str, reason: &str) {
+    println!("skipped {test}: {reason}");
+    if let Some(path) = std::env::var_os("GPUNET_SKIP_LOG") {
+        let log = fs::OpenOptions::new().create(true).append(true).open(path);
+        writeln!(log.unwrap(), "{test}: {reason}").unwrap();
+    }
+}
+
+/// A program on the path.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+/// An empty folder for a test.
+pub(crate) fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("gpunet-c").join(name);
+    if folder.exists() {
+        fs::remove_dir_all(&folder).unwrap();
+    }
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// Where cargo has put libgpunet when it built this test.
+pub(crate) fn built() -> PathBuf {
+    let program = std::env::current_exe().unwrap();
+    program.parent().unwrap().to_owned()
+}
+
+/// Puts the shared library into a folder, under its name for linkers and under that for programs.
+pub(crate) fn place_library(folder: &Path) {
+    let library = built().join("libgpunet.so");
+    assert!(library.is_file(), "cargo has built no {}", library.display());
+    for name in ["libgpunet.so", "libgpunet.so.1"] {
+        std::os::unix::fs::symlink(&library, folder.join(name)).unwrap();
+    }
+}
+
+/// Runs a command to its end, which must be good; what it printed.
+pub(crate) fn run(command: &mut Command, limit: Duration) -> String {
+    let (status, printed) = end(command, limit);
+    assert!(status == Some(0), "{command:?} ended with {status:?}:\n{printed}");
+    printed
+}
+
+/// Runs a command to its end; its exit status, and what it printed on both outputs.
+pub(crate) fn end(command: &mut Command, limit: Duration) -> (Option<i32>, String) {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    let reader = |mut from: Box<dyn std::io::Read + Send>| {
+        std::thread::spawn(move || {
+            let mut text = Vec::new();
+            let _ = from.read_to_end(&mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        })
+    };
+    let readers = [reader(Box::new(out)), reader(Box::new(err))];
+    let status = wait(&mut child, limit, &format!("{command:?}"));
+    let printed: String = readers.map(|reader| reader.join().unwrap()).concat();
+    (status, printed)
+}
+
+fn wait(child: &mut Child, limit: Duration, what: &str) -> Option<i32> {
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        if Instant::now() > deadline {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("not done within {limit:?}: {what}");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Compiles a program against libgpunet; with C's compiler or C++'s, as its name says.
+pub(crate) fn compile(source: &Path, to: &Path, options: &[&str]) {
+    let is_c = source.extension().is_some_and(|extension| extension == "c");
+    let mut command = Command::new(if is_c { "cc" } else { "g++" });
+    command.arg(if is_c { "-std=c11" } else { "-std=c++17" }).args(["-O1", "-g"]).args(WARNINGS);
+    command.arg("-I").arg(here().join("include")).args(options).arg(source).arg("-o").arg(to);
+    let folder = to.parent().unwrap();
+    command.arg(format!("-L{}", folder.display())).arg("-lgpunet");
+    command.arg(format!("-Wl,-rpath,{}", folder.display())).arg("-pthread");
+    run(&mut command, COMPILING);
+}
+
+/// Compiles kernels to a shared object for the emulated GPU.
+pub(crate) fn compile_kernels(source: &Path, to: &Path, options: &[&str]) {
+    let mut command = Command::new("g++");
+    command.args(["-std=c++17", "-O1", "-g", "-fPIC", "-shared"]).args(WARNINGS).args(options);
+    command.arg("-I").arg(here().join("include")).args(["-x", "c++"]).arg(source);
+    run(command.arg("-o").arg(to), COMPILING);
+}
+
+/// A program that runs, whose lines are read as they come.
+pub(crate) struct Program {
+    child: Child,
+    lines: mpsc::Receiver<String>,
+    what: String,
+}
+
+impl Program {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let what = format!("{command:?}");
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{what}: {error}"));
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in out.lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, lines, what }
+    }
+
+    /// The next line.
+    pub(crate) fn line(&self) -> String {
+        let line = self.lines.recv_timeout(SOON);
+        line.unwrap_or_else(|error| panic!("{}: no line ({error})", self.what))
+    }
+
+    /// The next line, which begins so; the rest of it.
+    pub(crate) fn line_with(&self, begin: &str) -> String {
+        let line = self.line();
+        let rest = line.strip_prefix(begin).map(str::to_owned);
+        rest.unwrap_or_else(|| panic!("{}: '{line}' in place of '{begin}'", self.what))
+    }
+
+    /// Writes a line to it.
+    pub(crate) fn tell(&mut self, line: &str) {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    /// Waits for its end, which must be good.
+    pub(crate) fn end(mut self) {
+        drop(self.child.stdin.take());
+        let status = wait(&mut self.child, SOON, &self.what);
+        let left: Vec<String> = self.lines.iter().collect();
+        assert_eq!(status, Some(0), "{}: {left:#?}", self.what);
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
