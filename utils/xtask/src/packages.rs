@@ -4,8 +4,8 @@
 //! public members ── cargo package ──> .crate files ── unpacked ──> a project of apps/template, tested
 //! ```
 //!
-//! The packages stand where the crates stand in the checkout, and cargo is told to take them in place of
-//! the registry's. So this shows what a build script can find of other packages, and what a package lacks;
+//! The packages stand beside each other as in a registry's folder, and cargo is told to take them in place
+//! of the registry's. So this shows what a build script can find of other packages, and what a package lacks;
 //! not that the registry takes them.
 
 use std::fs;
@@ -24,6 +24,8 @@ use crate::{libtest, rules, shell};
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 /// The project's name, as it is written and in Rust.
 const PROJECT: (&str, &str) = ("packaged-echo", "packaged_echo");
+/// Where the project's manifest would have the checkout.
+const GPUNET: &str = "../gpunet";
 /// The device library's PTX, as the builder makes it of a package that stands alone.
 const LIBRARY: &str = "gpunet-ptx/sm_75/gpunet_ptx_gpunet_device.ptx";
 
@@ -45,12 +47,13 @@ pub(crate) fn check(context: &Context) -> Result<Outcome> {
         return Ok(outcome);
     }
     let folder = workspace.scratch().join("packages");
-    let unpacked = folder.join("gpunet");
+    let unpacked = folder.join("registry");
     unpack(workspace, &public, &unpacked)?;
     let project = folder.join(PROJECT.0);
     let target = project.join("target");
-    generate(&workspace.root.join("apps/template"), &project, "../gpunet")?;
-    patch(workspace, &public, &unpacked, &project)?;
+    generate(&workspace.root.join("apps/template"), &project, GPUNET)?;
+    depend_on_packages(workspace, &public, &project.join("Cargo.toml"))?;
+    patch(&public, &unpacked, &project)?;
     let library = target.join(LIBRARY);
     // What an earlier run has left would be taken for what this one made.
     let _ = fs::remove_file(&library);
@@ -105,33 +108,43 @@ fn offline_first(command: &Command, log: &Path) -> Result<shell::Finished> {
     again("false")
 }
 
-/// Where a member stands in the checkout.
-fn place<'a>(workspace: &Workspace, member: &'a Member) -> Result<&'a Path> {
-    let outside = || format!("{} is not in the checkout", member.name);
-    member.folder.strip_prefix(&workspace.root).with_context(outside)
+/// The folder of a package, as registries have it.
+fn folder_of(member: &Member) -> String {
+    format!("{}-{}", member.name, member.version)
 }
 
-/// Unpacks every package to its crate's place below `folder`.
+/// Unpacks every package into a folder of its own.
 fn unpack(workspace: &Workspace, public: &[&Member], folder: &Path) -> Result<()> {
     remove(folder)?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     for member in public {
-        let to = folder.join(place(workspace, member)?);
-        fs::create_dir_all(&to).with_context(|| format!("cannot create {}", to.display()))?;
-        let file = format!("package/{}-{}.crate", member.name, member.version);
+        let file = workspace.target.join(format!("package/{}.crate", folder_of(member)));
         let mut tar = Command::new("tar");
         // Files in a package are of 2006: cargo would not see that they have changed.
-        tar.args(["--extract", "--gzip", "--touch", "--strip-components=1", "--file"]);
-        tar.arg(workspace.target.join(file)).arg("--directory").arg(&to);
+        tar.args(["--extract", "--gzip", "--touch", "--file"]).arg(file);
+        tar.arg("--directory").arg(folder);
         shell::output_of(&mut tar)?;
     }
     Ok(())
 }
 
+/// Has the project depend on versions, in place of folders of the checkout.
+fn depend_on_packages(workspace: &Workspace, public: &[&Member], manifest: &Path) -> Result<()> {
+    let mut text = fs::read_to_string(manifest)?;
+    for member in public {
+        let place = member.folder.strip_prefix(&workspace.root)?.display();
+        let path = format!("{{ path = \"{GPUNET}/{place}\" }}");
+        text = text.replace(&path, &format!("{:?}", member.version));
+    }
+    ensure!(!text.contains(GPUNET), "the template depends on a crate that is not public:\n{text}");
+    Ok(fs::write(manifest, text)?)
+}
+
 /// Has cargo, and the cargo that the builder runs, take the packages in place of the registry's.
-fn patch(workspace: &Workspace, public: &[&Member], unpacked: &Path, project: &Path) -> Result<()> {
+fn patch(public: &[&Member], unpacked: &Path, project: &Path) -> Result<()> {
     let mut config = "[patch.crates-io]\n".to_owned();
     for member in public {
-        let path = unpacked.join(place(workspace, member)?).display().to_string();
+        let path = unpacked.join(folder_of(member)).display().to_string();
         config += &format!("{} = {{ path = {path:?} }}\n", member.name);
     }
     let folder = project.join(".cargo");
