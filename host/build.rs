@@ -1,6 +1,8 @@
 //! Compiles the device library and the kernel of stream-ordered operations to PTX, where a compiler for it is found.
 
+use gpunet_builder::{Builder, source_of};
+
 fn main() {
-    gpunet_builder::Builder::library("../device").build();
-    gpunet_builder::Builder::new("stream-kernels").build();
+    Builder::library(source_of("gpunet-device")).build();
+    Builder::new(source_of("gpunet-stream-kernels")).build();
 }

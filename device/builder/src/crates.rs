@@ -85,6 +85,8 @@ pub(crate) struct Standing {
     pub(crate) lock_is_the_users: bool,
     /// The `Cargo.lock` that decides the versions, if there is one.
     pub(crate) lock: Option<PathBuf>,
+    /// Cargo features that the manifest does not set itself.
+    pub(crate) features: Vec<String>,
 }
 
 impl Standing {
@@ -108,6 +110,7 @@ impl Standing {
                 package: kernel_crate.name.clone(),
                 lock_is_the_users: lock.is_some(),
                 lock,
+                features: kernel_crate.features.clone(),
             });
         }
         let wrapper = folder.join("standalone").join(kernel_crate.name());
@@ -130,7 +133,9 @@ impl Standing {
             fs::copy(lock, wrapper.join("Cargo.lock"))
                 .map_err(|error| Error::io("copy", lock, &error))?;
         }
-        Ok(Self { manifest, package, lock_is_the_users: false, lock })
+        // The wrapper's dependency has them.
+        let features = Vec::new();
+        Ok(Self { manifest, package, lock_is_the_users: false, lock, features })
     }
 }
 
@@ -138,9 +143,10 @@ impl Standing {
 fn wrapper_manifest(package: &str, kernel_crate: &KernelCrate) -> String {
     let name = kernel_crate.name();
     let path = kernel_crate.folder().display().to_string();
+    let features = kernel_crate.features();
     format!(
         "[package]\nname = {package:?}\nversion = \"0.0.0\"\nedition = \"2021\"\n\n\
-         [dependencies]\nkernels = {{ package = {name:?}, path = {path:?} }}\n\n[workspace]\n"
+         [dependencies]\nkernels = {{ package = {name:?}, path = {path:?}, features = {features:?} }}\n\n[workspace]\n"
     )
 }
 
@@ -174,6 +180,18 @@ mod tests {
         assert_eq!(package_name(manifest).as_deref(), Some("my-kernels"));
         assert_eq!(package_name("[workspace]\n"), None);
         assert_eq!(package_name("[package]\nedition = \"2024\"\n[lib]\nname = \"x\"\n"), None);
+    }
+
+    #[test]
+    fn a_wrapper_sets_the_features_of_what_it_wraps() {
+        let library = KernelCrate {
+            folder: PathBuf::from("/registry/device"),
+            name: "device".into(),
+            features: vec!["library".into()],
+        };
+        let manifest = wrapper_manifest("ptx-device", &library);
+        let expected = r#"kernels = { package = "device", path = "/registry/device", features = ["library"] }"#;
+        assert!(manifest.contains(expected), "{manifest}");
     }
 
     #[test]

@@ -92,11 +92,7 @@ impl Builder {
     /// A kernel crate that does not compile for the GPU is an error of the program that includes its
     /// module, with the compiler's message; other failures end the build script.
     pub fn build(self) {
-        if let Err(error) = self.try_build() {
-            println!("cargo::error={}", error.line());
-            eprintln!("{}", error.output().trim_end());
-            std::process::exit(1);
-        }
+        self.try_build().unwrap_or_else(|error| end_build_script(&error));
     }
 
     fn try_build(self) -> Result<(), Error> {
@@ -162,6 +158,34 @@ impl Builder {
         println!("{}{about}", if self.is_library { "" } else { "cargo::warning=" });
         write_module(&out, &kernel_crate, Ok(&in_out))
     }
+}
+
+/// Where the source of a kernel crate is that the calling package depends on, from a registry or not.
+///
+/// That crate must have a `links` key, its name with underscores, and a build script that says
+/// `cargo::metadata=source=` with its folder; then cargo hands it to the build scripts of packages
+/// that depend on it directly. Ends the build script where that is not so.
+pub fn source_of(package: &str) -> PathBuf {
+    let variable = source_variable(package);
+    match env::var_os(&variable) {
+        Some(folder) => PathBuf::from(folder),
+        None => end_build_script(&Error::new(format!(
+            "{variable} is not set: make `{package}` a direct dependency, with a `links` key and a build \
+             script that says where its source is"
+        ))),
+    }
+}
+
+/// How cargo names what the build script of a package with `links` tells.
+fn source_variable(package: &str) -> String {
+    format!("DEP_{}_SOURCE", package.replace('-', "_").to_uppercase())
+}
+
+/// Cargo shows the line and fails the build.
+fn end_build_script(error: &Error) -> ! {
+    println!("cargo::error={}", error.line());
+    eprintln!("{}", error.output().trim_end());
+    std::process::exit(1);
 }
 
 /// What a program gets: for which GPUs, how large, and who has checked it.
@@ -280,6 +304,11 @@ mod tests {
         let error = Error::with_output("no `k`", "error: \"x\"\n  --> a\\b.rs");
         let expected = "compile_error!(\"no `k`\\nerror: \\\"x\\\"\\n  --> a\\\\b.rs\")\n";
         assert_eq!(complaint(&error), expected);
+    }
+
+    #[test]
+    fn the_variable_of_a_source_is_named_as_cargo_does() {
+        assert_eq!(source_variable("gpunet-device"), "DEP_GPUNET_DEVICE_SOURCE");
     }
 
     #[test]

@@ -56,7 +56,6 @@ pub fn compile(
     let nested = NestedCargo {
         compiler,
         standing: &standing,
-        features: kernel_crate.features(),
         cpu,
         build_folder: &build_folder,
         assembly: &assembly,
@@ -94,7 +93,6 @@ fn with_weak_functions(assembly: &str) -> String {
 struct NestedCargo<'a> {
     compiler: &'a Compiler,
     standing: &'a Standing,
-    features: &'a [String],
     cpu: &'a str,
     build_folder: &'a Path,
     assembly: &'a Path,
@@ -131,7 +129,7 @@ impl NestedCargo<'_> {
             .arg(self.build_folder)
             .env("CARGO_BUILD_BUILD_DIR", self.build_folder)
             .current_dir(self.standing.manifest.parent().unwrap_or(Path::new(".")));
-        for feature in self.features {
+        for feature in &self.standing.features {
             command.args(["--features", feature]);
         }
         if self.standing.lock_is_the_users {

@@ -1,8 +1,8 @@
 //! The steps of `cargo xtask test`, in the order in which they run: quick ones first.
 //!
 //! ```text
-//! formatting ─ licences ─ rules ─ clippy ─ docs ─ compile ─┬─ tests ─ doc tests ─ p2p streams ─ models ─ ...
-//!                                                          └─ ptx ─ virtual machine with RDMA, beside those
+//! formatting ─ licences ─ rules ─ oldest Rust ─ clippy ─ docs ─ compile ─┬─ tests ─ doc tests ─ p2p streams ─ models ─ ...
+//!                                                                        └─ ptx ─ virtual machine with RDMA ─ packages ─ cargo-deny, beside those
 //! ```
 //!
 //! All build with one profile and with the features of the whole workspace, so that nothing is
@@ -21,7 +21,7 @@ use crate::install::Tools;
 use crate::report::{Outcome, Step};
 use crate::suites::{self, Run};
 use crate::workspace::Workspace;
-use crate::{libtest, licences, local, ptx, rdma, rules, shell, vm};
+use crate::{deny, libtest, licences, local, oldest, packages, ptx, rdma, rules, shell, vm};
 
 /// The profile in the workspace's manifest that all steps build with.
 pub(crate) const PROFILE: &str = "strict";
@@ -67,11 +67,14 @@ pub(crate) const STEPS: &[Step] = &[
     Step::new("formatting", formatting),
     Step::new("licences", licences::check),
     Step::new("rules", rules::check),
+    Step::new("oldest Rust", oldest::check),
     Step::new("clippy", clippy),
     Step::new("docs", docs),
     Step::new("compile", compile),
     Step::new("ptx", ptx::check).beside(),
     Step::new("virtual machine with RDMA", vm::check).beside(),
+    Step::new("packages", packages::check).beside(),
+    Step::new("cargo-deny", deny::check).beside(),
     Step::new("tests", tests),
     Step::new("doc tests", doc_tests),
     Step::new("p2p streams", local::check),

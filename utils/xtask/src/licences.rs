@@ -7,25 +7,16 @@ use crate::checks::Context;
 use crate::report::Outcome;
 use crate::workspace::Dependency;
 
-/// Licences that ask for no more than a notice. Each dependency must be usable under these alone.
-const ALLOWED: &[&str] = &[
-    "0BSD",
-    "Apache-2.0",
-    "BSD-2-Clause",
-    "BSD-3-Clause",
-    "BSL-1.0",
-    "CC0-1.0",
-    "ISC",
-    "MIT",
-    "MIT-0",
-    "Unicode-3.0",
-    "Unicode-DFS-2016",
-    "Unlicense",
-    "Zlib",
-];
+/// Which licences these are: the list that cargo-deny has, too.
+const LIST: &str = include_str!("../../../deny.toml");
 
-/// Additions to a licence that only ever permit more.
-const ALLOWED_EXCEPTIONS: &[&str] = &["LLVM-exception"];
+/// What stands in quotes in the list `allow` of the table `licenses`.
+fn allowed(list: &str) -> impl Iterator<Item = &str> {
+    let table = list.split_once("\n[licenses]\n").map_or("", |(_, table)| table);
+    let array = table.split_once("\nallow = [").map_or("", |(_, array)| array);
+    let array = array.split_once(']').map_or("", |(array, _)| array);
+    array.split('"').skip(1).step_by(2)
+}
 
 /// Looks at all dependencies, of every platform.
 pub(crate) fn check(context: &Context) -> Result<Outcome> {
@@ -58,12 +49,7 @@ fn problem(dependency: &Dependency) -> Option<String> {
 
 /// Whether one licence of an expression, with its exception, is on the list.
 fn is_allowed(requirement: &str) -> bool {
-    match requirement.split_once(" WITH ") {
-        Some((licence, exception)) => {
-            ALLOWED.contains(&licence) && ALLOWED_EXCEPTIONS.contains(&exception)
-        }
-        None => ALLOWED.contains(&requirement),
-    }
+    allowed(LIST).any(|licence| licence == requirement)
 }
 
 #[cfg(test)]
@@ -76,6 +62,14 @@ mod tests {
             version: "1.0.0".into(),
             licence: licence.map(str::to_owned),
         })
+    }
+
+    #[test]
+    fn the_list_is_read_as_it_is_written() {
+        let list = "a = [\"x\"]\n[licenses]\n# Which.\nallow = [\n    \"MIT\",\n    \"A WITH b\",\n]\nc = [\"y\"]\n";
+        assert_eq!(allowed(list).collect::<Vec<_>>(), ["MIT", "A WITH b"]);
+        assert!(allowed(LIST).count() > 5);
+        assert_eq!(allowed("").count(), 0);
     }
 
     #[test]

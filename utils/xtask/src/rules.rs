@@ -1,4 +1,4 @@
-//! Rules for device code that no compiler checks, in its source and in its PTX.
+//! Rules for device code that no compiler checks, in its source and in its PTX; and the glossary.
 //!
 //! Each rule first proves on a planted violation that it can fail.
 
@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::checks::Context;
+use crate::glossary;
 use crate::report::Outcome;
 
 /// What must stand in the comment above a loop that is no wait: why it ends.
@@ -43,7 +44,12 @@ pub(crate) const ONE_CALL: &str = ".entry one_call(";
 pub(crate) fn check(context: &Context) -> Result<Outcome> {
     prove()?;
     let kernels = context.workspace.kernel_crates().map(|member| member.folder.join("src"));
-    in_source(&context.workspace.root, kernels)
+    let mut outcome = in_source(&context.workspace.root, kernels)?;
+    let (wrong, words) = glossary::check(&context.workspace.root)?;
+    outcome.passed += usize::from(wrong.is_empty());
+    outcome.failed.extend(wrong);
+    outcome.remark += &format!(", {words} words of the glossary");
+    Ok(outcome)
 }
 
 /// Looks at the device crate under `root`, and at folders of kernels.

@@ -21,6 +21,12 @@ pub(crate) struct Member {
     pub(crate) folder: PathBuf,
     /// Whether its manifest has `kernel = true` under `[package.metadata.gpunet]`.
     pub(crate) is_kernel_crate: bool,
+    /// Whether it may be published: no `publish = false`.
+    pub(crate) is_public: bool,
+    pub(crate) version: String,
+    pub(crate) rust_version: Option<String>,
+    /// What a registry shows of a package, of which its manifest says nothing.
+    pub(crate) unsaid: Vec<&'static str>,
     /// The names of its programs.
     pub(crate) programs: Vec<String>,
 }
@@ -97,9 +103,21 @@ impl Member {
             name: text(&package["name"]).to_owned(),
             folder: manifest.parent().unwrap_or(manifest).to_owned(),
             is_kernel_crate: package["metadata"]["gpunet"]["kernel"] == true,
+            // Null is everywhere, and an empty list nowhere.
+            is_public: package["publish"].is_null(),
+            version: text(&package["version"]).to_owned(),
+            rust_version: package["rust_version"].as_str().map(str::to_owned),
+            unsaid: SHOWN.iter().copied().filter(|key| is_empty(&package[key])).collect(),
             programs,
         }
     }
+}
+
+/// What a registry shows, as cargo names it.
+const SHOWN: [&str; 5] = ["description", "license", "readme", "keywords", "categories"];
+
+fn is_empty(value: &Value) -> bool {
+    value.as_str().is_none_or(str::is_empty) && value.as_array().is_none_or(Vec::is_empty)
 }
 
 impl Dependency {
@@ -135,14 +153,19 @@ mod tests {
             "workspace_root": "/w", "target_directory": "/w/target",
             "packages": [
                 {"name": "k", "manifest_path": "/w/k/Cargo.toml", "metadata": {"gpunet": {"kernel": true}},
+                 "publish": null, "version": "1.2.3", "rust_version": "1.95", "description": "K", "keywords": [],
                  "targets": [{"kind": ["lib"], "name": "k"}]},
-                {"name": "a", "manifest_path": "/w/a/Cargo.toml", "metadata": null,
+                {"name": "a", "manifest_path": "/w/a/Cargo.toml", "metadata": null, "publish": [],
                  "targets": [{"kind": ["bin"], "name": "echo"}, {"kind": ["test"], "name": "t"}]},
             ]
         });
         let workspace = Workspace::from_metadata(&metadata).unwrap();
         let kernels: Vec<_> = workspace.kernel_crates().map(|member| &member.name).collect();
         assert_eq!(kernels, ["k"]);
+        let member = workspace.member("k").unwrap();
+        assert!(member.is_public && !workspace.member("a").unwrap().is_public);
+        assert_eq!(member.unsaid, ["license", "readme", "keywords", "categories"]);
+        assert_eq!(member.rust_version.as_deref(), Some("1.95"));
         assert_eq!(workspace.member("a").unwrap().programs, ["echo"]);
         assert_eq!(workspace.member("a").unwrap().folder, Path::new("/w/a"));
         assert!(workspace.member("b").is_none());

@@ -1,0 +1,5 @@
+//! Compiles the kernels to PTX, where a compiler for it is found.
+
+fn main() {
+    gpunet_builder::Builder::new("kernels").build();
+}
