@@ -213,7 +213,9 @@ fn tests(context: &Context) -> Result<Outcome> {
     fs::write(&faults, "")?;
     environment.push(("GPUNET_FAULT_TABLE", faults.display().to_string()));
     // What tests of the C ABI run beside compilers.
-    install::programs([("cmake", "cmake"), ("pkg-config", "pkg-config")].into_iter())?;
+    let wanted =
+        [("cmake", "cmake"), ("g++", "g++"), ("nm", "binutils"), ("pkg-config", "pkg-config")];
+    install::programs(wanted.into_iter())?;
     let cbindgen = install::cbindgen(&context.workspace)?;
     environment.push(("GPUNET_CBINDGEN", cbindgen.display().to_string()));
     let long = context.options.long;
