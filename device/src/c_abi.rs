@@ -89,9 +89,9 @@ functions! {
     /// Receives.
     receive(handle: u64, to: *mut u8, length: usize, flags: u32)
         as "grecv", [handle, to as u64, length as u64, flags.into()];
-    /// Copies bytes, each thread its share. What is behind the addresses may be each thread's own.
+    /// Copies bytes, each thread its share.
     copy(from: *const u8, to: *mut u8, length: usize)
-        as "copy", [source(from), source(to), length as u64];
+        as "copy", [source(from), to as u64, length as u64];
     /// Ends one direction or both.
     shutdown(handle: u64, how: i32) as "gshutdown", [handle, how as u64];
     /// Closes.

@@ -25,7 +25,7 @@ pub(crate) fn parse(text: &str) -> Result<gpunet_address, Failure> {
     found.next().map(Into::into).ok_or_else(wrong)
 }
 
-/// Reads an address: "127.0.0.1:80", "[::1]:80", a host's name with a port, or "unix:/path". Kernels take
+/// Reads an address: `127.0.0.1:80`, `[::1]:80`, the name of a host with a port, or `unix:/path`. Kernels take
 /// gpunet_address by value.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpunet_address_parse(

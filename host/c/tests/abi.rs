@@ -206,7 +206,7 @@ fn the_library_exports_what_headers_declare_and_nothing_else() {
         .collect();
     let missing: Vec<_> = declared.difference(&exported).collect();
     assert!(missing.is_empty(), "declared, and not exported: {missing:?}");
-    let extra: Vec<_> = exported.difference(&declared).collect();
+    let extra: Vec<_> = exported.difference(declared).collect();
     assert!(extra.is_empty(), "exported, and not declared: {extra:?}");
 }
 

@@ -21,7 +21,9 @@ use crate::install::Tools;
 use crate::report::{Outcome, Step};
 use crate::suites::{self, Run};
 use crate::workspace::Workspace;
-use crate::{deny, libtest, licences, local, oldest, packages, ptx, rdma, rules, shell, vm};
+use crate::{
+    cuda_cpp, deny, install, libtest, licences, local, oldest, packages, ptx, rdma, rules, shell, vm,
+};
 
 /// The profile in the workspace's manifest that all steps build with.
 pub(crate) const PROFILE: &str = "strict";
@@ -80,6 +82,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step::new("p2p streams", local::check),
     Step::new("models", models),
     Step::new("simulation", simulation),
+    Step::new("CUDA C++", cuda_cpp::check),
     Step::new("RDMA device", rdma::check),
 ];
 
@@ -92,6 +95,7 @@ pub(crate) const QUICK_STEPS: &[Step] = &[
     Step::new("compile", compile_quick),
     Step::new("unit tests", unit_tests),
     Step::new("end to end", end_to_end),
+    Step::new("CUDA C++", cuda_cpp::left_out),
 ];
 
 /// Themes of the end-to-end suite that `--quick` runs.
@@ -213,6 +217,12 @@ fn tests(context: &Context) -> Result<Outcome> {
     let faults = scratch.join("faults.tsv");
     fs::write(&faults, "")?;
     environment.push(("GPUNET_FAULT_TABLE", faults.display().to_string()));
+    // What tests of the C ABI run beside compilers.
+    let wanted =
+        [("cmake", "cmake"), ("g++", "g++"), ("nm", "binutils"), ("pkg-config", "pkg-config")];
+    install::programs(wanted.into_iter())?;
+    let cbindgen = install::cbindgen(&context.workspace)?;
+    environment.push(("GPUNET_CBINDGEN", cbindgen.display().to_string()));
     let long = context.options.long;
     let progress = scratch.join("progress.log");
     fs::write(&progress, "")?;

@@ -13,7 +13,7 @@ use gpunet_builder::Compiler;
 use crate::artifacts::Executable;
 use crate::checks::PROFILE;
 use crate::workspace::Workspace;
-use crate::{artifacts, bench, install, shell, soak};
+use crate::{artifacts, bench, install, sdk, shell, soak};
 
 /// The program that checks and measures mappings of GPU memory, and its package.
 const USERMAP: (&str, &str) = ("gpunet-usermap", "usermap");
@@ -55,12 +55,17 @@ pub(crate) struct Options {
     /// The simulation alone: test program and script, for a machine with many cores and no GPU.
     #[arg(long)]
     simulation: bool,
+    #[command(flatten)]
+    sdk: sdk::SdkOptions,
 }
 
 /// `cargo xtask dist`.
 pub(crate) fn make(workspace: &Workspace, options: &Options) -> Result<bool> {
     if options.simulation {
         return simulation(workspace);
+    }
+    if options.sdk.sdk {
+        return sdk::make(workspace, &options.sdk);
     }
     if options.allow_no_ptx {
         match Compiler::find() {

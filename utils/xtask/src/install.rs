@@ -104,6 +104,62 @@ pub(crate) fn present_nvdisasm(workspace: &Workspace) -> Option<PathBuf> {
     NVDISASM.present(&tools_folder(workspace))
 }
 
+/// NVIDIA's compiler for CUDA C++, in wheels of one minor version, and the folder of the tools where they are kept.
+const NVCC: [&str; 4] = [
+    "nvidia-cuda-nvcc==13.0.*",
+    "nvidia-cuda-crt==13.0.*",
+    "nvidia-cuda-runtime==13.0.*",
+    "nvidia-nvvm==13.0.*",
+];
+const NVCC_FOLDER: &str = "nvcc";
+
+/// The nvcc that GPUNET_NVCC names, the machine's, or the one that an earlier run fetched.
+pub(crate) fn present_nvcc(workspace: &Workspace) -> Option<PathBuf> {
+    let fetched = tools_folder(workspace).join(NVCC_FOLDER).join("nvidia/cu13/bin/nvcc");
+    let named = std::env::var_os("GPUNET_NVCC").map(PathBuf::from);
+    named.or_else(|| shell::on_path("nvcc")).or_else(|| fetched.is_file().then_some(fetched))
+}
+
+/// nvcc, fetched if there is none. Half of it never counts: it is unpacked beside its place and then renamed.
+pub(crate) fn nvcc(workspace: &Workspace) -> Result<PathBuf> {
+    if let Some(nvcc) = present_nvcc(workspace) {
+        return Ok(nvcc);
+    }
+    println!("fetching nvcc ({} from PyPI)", NVCC.join(", "));
+    let place = tools_folder(workspace).join(NVCC_FOLDER);
+    let fresh = tools_folder(workspace).join(format!("{NVCC_FOLDER}.partial"));
+    for old in [&place, &fresh] {
+        if old.exists() {
+            fs::remove_dir_all(old).with_context(|| format!("cannot remove {}", old.display()))?;
+        }
+    }
+    let mut install = Command::new("python3");
+    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    install.args(["--only-binary=:all:", "--no-deps", "--target"]).arg(&fresh).args(NVCC);
+    shell::output_of(&mut install).context("set GPUNET_NVCC to one of your own")?;
+    fs::rename(&fresh, &place)?;
+    present_nvcc(workspace).context("the wheels hold no nvcc")
+}
+
+/// The version that wrote gpunet.h.
+const CBINDGEN: &str = "0.29.4";
+
+/// The tool that writes gpunet.h, built into the target folder where it is not there yet. It is run and not
+/// linked: its licence asks for more than ours.
+pub(crate) fn cbindgen(workspace: &Workspace) -> Result<PathBuf> {
+    let root = tools_folder(workspace);
+    let program = root.join("bin/cbindgen");
+    let mut ask = Command::new(&program);
+    if shell::output_of(ask.arg("--version")).is_ok_and(|line| line.contains(CBINDGEN)) {
+        return Ok(program);
+    }
+    println!("building cbindgen {CBINDGEN}");
+    let mut build = shell::cargo();
+    build.args(["install", "cbindgen", "--locked", "--force", "--version", CBINDGEN, "--root"]);
+    shell::output_of(build.arg(&root))?;
+    Ok(program)
+}
+
 /// Where fetched tools are kept.
 pub(crate) fn tools_folder(workspace: &Workspace) -> PathBuf {
     workspace.target.join("tools")

@@ -4,7 +4,8 @@
 //! test      install (what is missing) ─> checks: formatting, clippy, docs, licences, tests, models, PTX, RDMA;
 //!           suites: test programs, compiled once and run by several of them
 //! ptx       the PTX of every kernel crate, and what each kernel uses of a GPU
-//! dist      a folder of stripped programs and test suites for GPU machines without a toolchain
+//! dist      a folder of stripped programs and test suites for GPU machines without a toolchain, or the archive
+//!           for programs in C and C++
 //! bench     the benchmark program
 //! soak      the soak program: everything at once, for as long as wanted
 //! bindings  the raw bindings of the RDMA libraries, from Debian's headers
@@ -15,6 +16,7 @@ mod artifacts;
 mod bench;
 mod bindings;
 mod checks;
+mod cuda_cpp;
 mod deny;
 mod dist;
 mod footprint;
@@ -30,6 +32,7 @@ mod ptx;
 mod rdma;
 mod report;
 mod rules;
+mod sdk;
 mod shell;
 mod soak;
 mod suites;
@@ -75,7 +78,7 @@ enum Command {
     /// It holds the programs of apps/, the end-to-end test suites, the programs for benchmark,
     /// soak and diagnosis, all stripped and with the PTX inside, the benchmark's C client
     /// `poll_client` (where there is a C compiler), and the scripts `run-tests`,
-    /// `run-bench` and `run-soak`.
+    /// `run-bench` and `run-soak`. With `--sdk` it makes the archive for programs in C and C++ instead.
     Dist(dist::Options),
     /// Runs the benchmark program in release mode.
     ///

@@ -277,7 +277,7 @@ typedef void (*gpunet_on_fault)(void *user, uint32_t launch, const char *kernel,
 extern "C" {
 #endif // __cplusplus
 
-// Reads an address: "127.0.0.1:80", "[::1]:80", a host's name with a port, or "unix:/path". Kernels take
+// Reads an address: `127.0.0.1:80`, `[::1]:80`, the name of a host with a port, or `unix:/path`. Kernels take
 // gpunet_address by value.
 gpunet_status gpunet_address_parse(const char *from, gpunet_address *address);
 

@@ -396,6 +396,20 @@ static void kept(const std::string &folder)
         EXPECT(turn < 30000);
         std::this_thread::sleep_for(1ms);
     }
+    // A handle that is freed while a thread waits with it: the wait goes on.
+    {
+        const auto listener = in.net.listen("127.0.0.1:0");
+        auto served = in.net.launch(image, "echo_server", {1, 32}, listener.socket);
+        std::atomic<gpunet_status> waited{-1};
+        std::thread waits([&, raw = served.raw()] { waited = gpunet_launch_wait(raw, GPUNET_FOREVER); });
+        std::this_thread::sleep_for(50ms);
+        served = in.net.launch(image, "echo_server", {1, 32}, listener.socket);
+        std::this_thread::sleep_for(20ms);
+        EXPECT(waited == -1);
+        in.net.abort();
+        waits.join();
+        EXPECT(waited == GPUNET_OK && served.wait(LIMIT));
+    }
     // What is not launched keeps nothing.
     try {
         static_cast<void>(in.net.launch(image, "absent", {1, 32}, host::keeps(object)));

@@ -97,6 +97,33 @@ fn shared_variables_are_the_blocks_and_apart_from_one_another() {
 }
 
 #[test]
+fn a_block_copies_bytes_together() {
+    static KEY: u8 = 0;
+    run(2, 48, 0, || {
+        let Place { thread: [rank, ..], .. } = place();
+        // Each thread has its own copy of what is copied.
+        let from: [u8; 1000] = std::array::from_fn(|at| (at * 3) as u8);
+        let to = c_abi::emulated_shared((&raw const KEY).cast(), 1024).cast::<u8>();
+        // SAFETY: 1,000 bytes and room for them, which the threads write together; the net is not used.
+        assert_eq!(unsafe { c_abi::copy(0, 0, BLOCK, from.as_ptr(), to, from.len()) }, 0);
+        c_abi::emulated_barrier(BLOCK);
+        // SAFETY: as many bytes, which nobody writes any more.
+        let copied = unsafe { std::slice::from_raw_parts(to, from.len()) };
+        assert!(copied == from, "thread {rank}");
+    })
+    .unwrap();
+    let error = run(1, 32, 0, || {
+        let to = c_abi::emulated_shared((&raw const KEY).cast(), 1024).cast::<u8>();
+        at(c"kernel.cu", 7);
+        let length = if lane() == 5 { 9 } else { 10 };
+        // SAFETY: as above.
+        unsafe { c_abi::copy(0, 0, BLOCK, b"ten bytes!".as_ptr(), to, length) };
+    })
+    .unwrap_err();
+    assert!(error.to_string().contains("kernel.cu:7"), "{error}");
+}
+
+#[test]
 fn too_much_shared_memory_is_the_kernels_fault() {
     static KEY: u8 = 0;
     let error = run(1, 1, 0, || {

@@ -1,0 +1,13 @@
+# A version serves programs that ask for the same minor version, until there is a 1.0.
+set(PACKAGE_VERSION "@VERSION@")
+if(PACKAGE_FIND_VERSION VERSION_GREATER PACKAGE_VERSION)
+    set(PACKAGE_VERSION_COMPATIBLE FALSE)
+else()
+    string(REGEX MATCH "^[0-9]+\\.[0-9]+" gpunet_minor "${PACKAGE_VERSION}")
+    if(PACKAGE_FIND_VERSION STREQUAL "" OR "${PACKAGE_FIND_VERSION_MAJOR}.${PACKAGE_FIND_VERSION_MINOR}" STREQUAL gpunet_minor)
+        set(PACKAGE_VERSION_COMPATIBLE TRUE)
+    endif()
+    if(PACKAGE_FIND_VERSION STREQUAL PACKAGE_VERSION)
+        set(PACKAGE_VERSION_EXACT TRUE)
+    endif()
+endif()

@@ -1,0 +1,214 @@
+//! The archive for programs in C and C++: made, unpacked into an empty folder, and used with CMake, with
+//! pkg-config, and as docs/cpp.md says.
+
+mod common;
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use common::{Program, SOON};
+
+/// For builds of programs, and of xtask where it is not there.
+const BUILDING: Duration = Duration::from_secs(600);
+
+/// A folder with the archive, made of the libraries that cargo has built with this test.
+static ARCHIVE: LazyLock<PathBuf> = LazyLock::new(|| {
+    let folder = common::folder("sdk").join("gpunet/dist");
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(common::here()).args(["run", "--quiet", "--package", "xtask", "--"]);
+    command.args(["dist", "--sdk", "--built"]).arg(common::built()).arg("--to").arg(&folder);
+    let printed = common::run(&mut command, BUILDING);
+    println!("{printed}");
+    let mut entries = fs::read_dir(&folder).unwrap();
+    let archive = entries.next().unwrap().unwrap().path();
+    assert!(entries.next().is_none(), "one archive, and nothing else: {printed}");
+    archive
+});
+
+/// An empty folder with the archive unpacked in it as `sdk`.
+fn unpacked(name: &str) -> PathBuf {
+    let folder = common::folder(name);
+    let mut tar = Command::new("tar");
+    tar.arg("-xzf").arg(&*ARCHIVE).arg("-C").arg(&folder);
+    common::run(&mut tar, SOON);
+    let inside = ARCHIVE.file_name().unwrap().to_str().unwrap().trim_end_matches(".tar.gz");
+    fs::rename(folder.join(inside), folder.join("sdk")).unwrap();
+    folder
+}
+
+/// Whether programs are there; else the test is skipped.
+fn all_there(test: &str, programs: &[&str]) -> bool {
+    let missing: Vec<_> = programs.iter().filter(|name| common::find(name).is_none()).collect();
+    if !missing.is_empty() {
+        common::skip(test, &format!("not installed: {missing:?}"));
+    }
+    missing.is_empty()
+}
+
+/// Runs the program `serve` with a server's kernels, for one client.
+fn serves(program: &Path, image: &Path, kernel: &str, answer: &str) {
+    let mut server = Program::start(Command::new(program).arg(image).args([kernel, "emulated"]));
+    assert!(server.line().contains("the emulated GPU was asked for"));
+    let port: u16 = server.line_with("port ").parse().unwrap();
+    let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    client.set_read_timeout(Some(SOON)).unwrap();
+    client.write_all(b"through the archive").unwrap();
+    let mut got = vec![0; answer.len()];
+    client.read_exact(&mut got).unwrap();
+    assert_eq!(String::from_utf8_lossy(&got), answer);
+    drop(client);
+    server.tell("stop");
+    server.end();
+}
+
+#[test]
+fn the_archive_has_what_it_says() {
+    let sdk = unpacked("contents").join("sdk");
+    let files = [
+        "lib/libgpunet.so",
+        "lib/libgpunet.so.1",
+        "lib/libgpunet.a",
+        "lib/cmake/gpunet/gpunet-config.cmake",
+        "lib/cmake/gpunet/gpunet-config-version.cmake",
+        "lib/pkgconfig/gpunet.pc",
+        "include/gpunet/gpunet.h",
+        "include/gpunet/gpunet.hpp",
+        "include/gpunet/host/net.hpp",
+        "include/gpunet/gpunet.cuh",
+        "include/gpunet/device.h",
+        "examples/echo.cu",
+        "examples/serve.cpp",
+        "examples/CMakeLists.txt",
+        "cpp.md",
+        "LICENSE-MIT",
+        "LICENSE-APACHE",
+    ];
+    for file in files {
+        assert!(sdk.join(file).is_file(), "the archive has no {file}");
+    }
+    let described = fs::read_to_string(sdk.join("lib/pkgconfig/gpunet.pc")).unwrap();
+    assert!(described.contains(&format!("Version: {}\n", env!("CARGO_PKG_VERSION"))));
+}
+
+#[test]
+fn examples_build_with_cmake() {
+    if !all_there("examples_build_with_cmake", &["cmake", "g++"]) {
+        return;
+    }
+    let folder = unpacked("cmake");
+    // The examples, and one of them with the library linked in.
+    let lists = folder.join("sdk/examples/CMakeLists.txt");
+    let linked_in = "add_executable(serve_static serve.cpp)\n\
+        target_compile_features(serve_static PRIVATE cxx_std_17)\n\
+        target_link_libraries(serve_static PRIVATE gpunet::gpunet_static)\n";
+    let text = fs::read_to_string(&lists).unwrap();
+    fs::write(&lists, format!("{text}\n{linked_in}")).unwrap();
+    let build = folder.join("build");
+    let mut configure = Command::new("cmake");
+    configure.arg("-S").arg(folder.join("sdk/examples")).arg("-B").arg(&build);
+    configure.arg(format!("-DCMAKE_PREFIX_PATH={}", folder.join("sdk").display()));
+    common::run(&mut configure, BUILDING);
+    common::run(Command::new("cmake").arg("--build").arg(&build), BUILDING);
+    let same = "through the archive";
+    serves(&build.join("serve"), &build.join("echo.so"), "echo_server", same);
+    serves(&build.join("serve"), &build.join("poll_server.so"), "poll_server", same);
+    let loud = same.to_uppercase();
+    serves(&build.join("serve"), &build.join("slices.so"), "shout_server", &loud);
+    serves(&build.join("serve_static"), &build.join("echo.so"), "echo_server", same);
+    // Another version than the package has is refused.
+    let other = folder.join("other");
+    fs::create_dir(&other).unwrap();
+    let text = "cmake_minimum_required(VERSION 3.18)\nproject(x LANGUAGES CXX)\nfind_package(gpunet 9.0 REQUIRED)\n";
+    fs::write(other.join("CMakeLists.txt"), text).unwrap();
+    let mut configure = Command::new("cmake");
+    configure.arg("-S").arg(&other).arg("-B").arg(other.join("build"));
+    configure.arg(format!("-DCMAKE_PREFIX_PATH={}", folder.join("sdk").display()));
+    let (status, printed) = common::end(&mut configure, BUILDING);
+    assert!(status != Some(0) && printed.contains("9.0"), "{printed}");
+}
+
+#[test]
+fn an_example_builds_with_pkg_config() {
+    if !all_there("an_example_builds_with_pkg_config", &["pkg-config", "g++"]) {
+        return;
+    }
+    let folder = unpacked("pkg-config");
+    let commands = "export PKG_CONFIG_PATH=$PWD/sdk/lib/pkgconfig\n\
+        g++ -std=c++17 sdk/examples/serve.cpp -o serve $(pkg-config --cflags --libs gpunet) -Wl,-rpath,$PWD/sdk/lib\n\
+        g++ -std=c++17 -O2 -fPIC -fno-exceptions -shared $(pkg-config --cflags gpunet) -x c++ \
+            sdk/examples/echo.cu -o echo.so\n";
+    let mut shell = Command::new("sh");
+    shell.args(["-e", "-c", commands]).current_dir(&folder);
+    common::run(&mut shell, BUILDING);
+    serves(&folder.join("serve"), &folder.join("echo.so"), "echo_server", "through the archive");
+}
+
+/// What the page has its reader do.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    /// Write a file: its name, and what is in it.
+    Write(String, String),
+    /// Run commands, which print that, where the page says so.
+    Run(String, Option<String>),
+}
+
+/// The steps of the page up to where a GPU is needed, in its order: a heading that names a file makes the
+/// block below it that file, `sh` blocks are commands, a `text` block is what the last one prints.
+fn steps(page: &str) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let mut file = None;
+    let mut lines = page.lines().take_while(|line| *line != "## On a real GPU");
+    while let Some(line) = lines.next() {
+        if let Some(heading) = line.strip_prefix("### `") {
+            file = heading.strip_suffix('`');
+        }
+        let Some(language) = line.strip_prefix("```") else { continue };
+        let block: String = lines
+            .by_ref()
+            .take_while(|line| *line != "```")
+            .flat_map(|line| [line, "\n"])
+            .collect();
+        match (language, file.take(), steps.last_mut()) {
+            ("sh", _, _) => steps.push(Step::Run(block, None)),
+            ("text", _, Some(Step::Run(_, output))) => *output = Some(block),
+            (_, Some(name), _) => steps.push(Step::Write(name.to_owned(), block)),
+            _ => panic!("the page does not say what this is: {block}"),
+        }
+    }
+    steps
+}
+
+#[test]
+fn the_page_is_right() {
+    if !all_there("the_page_is_right", &["cmake", "g++", "nc", "pkg-config", "tar"]) {
+        return;
+    }
+    let page = fs::read_to_string(common::here().join("../../docs/cpp.md")).unwrap();
+    let steps = steps(&page);
+    let written = steps.iter().filter(|step| matches!(step, Step::Write(..))).count();
+    let printed = steps.iter().filter(|step| matches!(step, Step::Run(_, Some(_)))).count();
+    // A page that this test no longer understands would be followed in no time.
+    assert_eq!((written, steps.len() - written, printed), (3, 4, 1));
+    // Beside the checkout, which has made the archive.
+    let folder = ARCHIVE.ancestors().nth(3).unwrap().join("reader");
+    fs::create_dir(&folder).unwrap();
+    for step in steps {
+        match step {
+            Step::Write(name, text) => fs::write(folder.join(name), text).unwrap(),
+            Step::Run(commands, expected) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-e", "-c", &commands]).current_dir(&folder);
+                let printed = common::run(&mut shell, BUILDING);
+                if let Some(expected) = expected {
+                    assert_eq!(printed, expected, "{commands}");
+                }
+            }
+        }
+    }
+    assert!(folder.join("server").is_file() && folder.join("shout.so").is_file());
+}
