@@ -21,7 +21,7 @@ use crate::install::Tools;
 use crate::report::{Outcome, Step};
 use crate::suites::{self, Run};
 use crate::workspace::Workspace;
-use crate::{libtest, licences, local, ptx, rdma, rules, shell, vm};
+use crate::{libtest, licences, local, ptx, rdma, rules, shell, vm, wheel};
 
 /// The profile in the workspace's manifest that all steps build with.
 pub(crate) const PROFILE: &str = "strict";
@@ -77,6 +77,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step::new("p2p streams", local::check),
     Step::new("models", models),
     Step::new("simulation", simulation),
+    Step::new("Python package", wheel::check),
     Step::new("RDMA device", rdma::check),
 ];
 
@@ -89,6 +90,7 @@ pub(crate) const QUICK_STEPS: &[Step] = &[
     Step::new("compile", compile_quick),
     Step::new("unit tests", unit_tests),
     Step::new("end to end", end_to_end),
+    Step::new("Python package", wheel::skip),
 ];
 
 /// Themes of the end-to-end suite that `--quick` runs.
