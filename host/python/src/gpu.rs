@@ -45,7 +45,7 @@ impl Gpu {
             *options = given;
         }
         let gpu = py.detach(|| gpunet_host::Gpu::open(choice)).map_err(error::gpu)?;
-        Ok(Self { gpu: Owned::new("GPU", gpu) })
+        Ok(Self { gpu: Owned::slow("GPU", gpu) })
     }
 
     /// What it is.
@@ -64,7 +64,7 @@ impl Gpu {
         Ok(dict)
     }
 
-    /// Whether that is the same GPU, opened once.
+    /// Whether it is not closed.
     fn is_open(&self) -> bool {
         self.gpu.is_open()
     }
@@ -218,7 +218,7 @@ impl Memory {
 
 impl Memory {
     pub(crate) fn memory(&self) -> PyResult<Arc<DeviceMemory>> {
-        self.memory.get()
+        Ok(self.memory.get()?.share())
     }
 }
 

@@ -1,7 +1,5 @@
 //! Kernels that run: launches and leases.
 
-use std::sync::Arc;
-
 use gpunet_host::LaunchError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
@@ -107,7 +105,7 @@ impl Lease {
     /// Waits until it has ended.
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
-        let lease: Arc<gpunet_host::Lease> = self.lease.get()?;
+        let lease = self.lease.get()?;
         ended(py, timeout, |piece| lease.wait(piece))
     }
 

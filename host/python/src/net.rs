@@ -31,7 +31,7 @@ impl Net {
         let gpu = gpu.gpu.get()?;
         let builder = settings::apply(gpunet_host::Net::builder(&gpu), settings)?;
         let net = py.detach(|| builder.build()).map_err(error::net)?;
-        Ok(Self { net: Owned::new("net", net) })
+        Ok(Self { net: Owned::slow("net", net) })
     }
 
     fn is_open(&self) -> bool {
@@ -68,12 +68,12 @@ impl Net {
 
     /// Takes a connected or listening socket in; its descriptor is the net's from then on.
     fn hand_over(&self, py: Python<'_>, descriptor: RawFd) -> PyResult<u64> {
-        let net = self.net.get()?;
         if descriptor < 0 {
             return Err(PyValueError::new_err("hand_over: the socket is closed"));
         }
-        // SAFETY: the package has detached it from its socket, and nobody else closes it.
+        // SAFETY: the package has made it for this call, and nobody else closes it.
         let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        let net = self.net.get()?;
         Ok(py.detach(|| net.hand_over(socket)).map_err(error::net)?.0)
     }
 
@@ -178,7 +178,7 @@ impl Net {
         let net = self.net.get()?;
         let streams = streams
             .iter()
-            .map(|stream| Ok((*stream.get().stream.get()?).clone()))
+            .map(|stream| Ok(stream.get().stream.get()?.clone()))
             .collect::<PyResult<Vec<_>>>()?;
         let images = kernels
             .iter()

@@ -5,6 +5,7 @@
 //! - What the garbage collector drops ends on a thread of its own: it may take seconds, and the collector runs
 //!   at any place of the program. `finish`, which the package calls when the interpreter exits, waits for it.
 
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -20,13 +21,57 @@ const PIECE: Duration = Duration::from_millis(50);
 pub(crate) struct Owned<T: Send + Sync + 'static> {
     what: &'static str,
     process: u32,
+    /// Whether its end takes time.
+    slow: bool,
     value: Mutex<Option<Arc<T>>>,
+}
+
+/// It, while a call uses it. The last of them ends it where it was closed meanwhile.
+pub(crate) struct Held<T: Send + Sync + 'static> {
+    value: Option<Arc<T>>,
+    slow: bool,
+}
+
+impl<T: Send + Sync + 'static> Held<T> {
+    /// To be kept for longer.
+    pub(crate) fn share(&self) -> Arc<T> {
+        Arc::clone(self.arc())
+    }
+
+    fn arc(&self) -> &Arc<T> {
+        self.value.as_ref().expect("it is there until the drop")
+    }
+}
+
+impl<T: Send + Sync + 'static> Deref for Held<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.arc()
+    }
+}
+
+impl<T: Send + Sync + 'static> Drop for Held<T> {
+    fn drop(&mut self) {
+        if self.slow
+            && let Some(last) = self.value.take().and_then(Arc::into_inner)
+        {
+            end_elsewhere(last);
+        }
+    }
 }
 
 impl<T: Send + Sync + 'static> Owned<T> {
     pub(crate) fn new(what: &'static str, value: T) -> Self {
         let value = Mutex::new(Some(Arc::new(value)));
-        Self { what, process: std::process::id(), value }
+        Self { what, process: std::process::id(), slow: false, value }
+    }
+
+    /// One whose end waits for threads.
+    pub(crate) fn slow(what: &'static str, value: T) -> Self {
+        let mut owned = Self::new(what, value);
+        owned.slow = true;
+        owned
     }
 
     fn is_own(&self) -> bool {
@@ -34,7 +79,7 @@ impl<T: Send + Sync + 'static> Owned<T> {
     }
 
     /// It, while it is used.
-    pub(crate) fn get(&self) -> PyResult<Arc<T>> {
+    pub(crate) fn get(&self) -> PyResult<Held<T>> {
         if !self.is_own() {
             let what = self.what;
             let message = format!(
@@ -43,9 +88,12 @@ impl<T: Send + Sync + 'static> Owned<T> {
             );
             return Err(exception("ForkedError", message, &[]));
         }
-        lock(&self.value).clone().ok_or_else(|| {
-            exception("ClosedError", format!("this {} is closed: make a new one", self.what), &[])
-        })
+        let value = lock(&self.value).clone();
+        if value.is_none() {
+            let message = format!("this {} is closed: make a new one", self.what);
+            return Err(exception("ClosedError", message, &[]));
+        }
+        Ok(Held { value, slow: self.slow })
     }
 
     /// Whether it is there: neither closed nor another process's.
@@ -53,7 +101,7 @@ impl<T: Send + Sync + 'static> Owned<T> {
         self.is_own() && lock(&self.value).is_some()
     }
 
-    /// Ends it, when the last call that uses it has returned. In a child nothing happens.
+    /// Ends it, or leaves that to a call that still uses it. In a child nothing happens.
     pub(crate) fn close(&self, py: Python<'_>) {
         if self.is_own() {
             let value = lock(&self.value).take();
@@ -68,8 +116,9 @@ impl<T: Send + Sync + 'static> Drop for Owned<T> {
         if !self.is_own() {
             // Its threads and its driver are the parent's.
             std::mem::forget(value);
-        } else if let Some(value) = value {
-            end_elsewhere(value);
+        } else {
+            // A call that still uses it cannot be: it has the object.
+            drop(Held { value, slow: self.slow });
         }
     }
 }
@@ -89,13 +138,14 @@ fn some_end(ending: &mut Vec<(u32, JoinHandle<()>)>) -> bool {
 }
 
 /// Drops it on a thread of its own; where there is none to be had, never.
-fn end_elsewhere<T: Send + Sync + 'static>(value: Arc<T>) {
+fn end_elsewhere<T: Send + 'static>(value: T) {
     let mut ending = lock(&ENDING);
     some_end(&mut ending);
     let (give, take) = std::sync::mpsc::channel();
     let thread = std::thread::Builder::new().name("gpunet-end".to_owned());
     match thread.spawn(move || drop(take.recv())) {
         Ok(thread) => {
+            // The thread waits for it.
             let _ = give.send(value);
             ending.push((std::process::id(), thread));
         }

@@ -11,7 +11,7 @@ import test_kernels
 import test_process
 from gpunet._compilers import check_isa
 
-pytest.importorskip("numba.cuda.extending", reason="numba-cuda is not installed")
+pytest.importorskip("numba_cuda", reason="numba-cuda is not installed")
 
 KERNELS = [value for value in vars(test_kernels).values() if isinstance(value, gpunet.Kernel)]
 

@@ -23,6 +23,7 @@ use crate::suites::{self, Run};
 use crate::workspace::Workspace;
 use crate::{
     cuda_cpp, deny, install, libtest, licences, local, oldest, packages, ptx, rdma, rules, shell, vm,
+    wheel,
 };
 
 /// The profile in the workspace's manifest that all steps build with.
@@ -83,6 +84,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step::new("models", models),
     Step::new("simulation", simulation),
     Step::new("CUDA C++", cuda_cpp::check),
+    Step::new("Python package", wheel::check),
     Step::new("RDMA device", rdma::check),
 ];
 
@@ -96,6 +98,7 @@ pub(crate) const QUICK_STEPS: &[Step] = &[
     Step::new("unit tests", unit_tests),
     Step::new("end to end", end_to_end),
     Step::new("CUDA C++", cuda_cpp::left_out),
+    Step::new("Python package", wheel::skip),
 ];
 
 /// Themes of the end-to-end suite that `--quick` runs.

@@ -160,6 +160,14 @@ pub(crate) fn cbindgen(workspace: &Workspace) -> Result<PathBuf> {
     Ok(program)
 }
 
+/// Has the system's Python make virtual environments.
+pub(crate) fn python_venv() -> Result<()> {
+    match shell::succeeds("python3", &["-c", "import ensurepip, venv"]) {
+        true => Ok(()),
+        false => install_packages(&["python3-venv"], false),
+    }
+}
+
 /// Where fetched tools are kept.
 pub(crate) fn tools_folder(workspace: &Workspace) -> PathBuf {
     workspace.target.join("tools")

@@ -10,6 +10,7 @@
 //! soak      the soak program: everything at once, for as long as wanted
 //! bindings  the raw bindings of the RDMA libraries, from Debian's headers
 //! vm        jobs with real RDMA, in a QEMU guest
+//! wheel     the Python package: wheel and source distribution
 //! ```
 
 mod artifacts;
@@ -37,6 +38,7 @@ mod shell;
 mod soak;
 mod suites;
 mod vm;
+mod wheel;
 mod workspace;
 
 use std::process::ExitCode;
@@ -107,6 +109,11 @@ enum Command {
     /// `N passed, N failed, N skipped`; the reasons stand above it. The exit code is 0 if the
     /// guest ran to its end and nothing failed.
     Vm(vm::Options),
+    /// Builds the Python package's wheel and source distribution into `wheels` of the target folder.
+    ///
+    /// The wheel is for every Python from 3.10 on (abi3), with the manylinux tag that maturin finds it fit
+    /// for. maturin comes from PyPI and is kept in the target folder's `tools`.
+    Wheel(wheel::Options),
 }
 
 fn main() -> ExitCode {
@@ -140,6 +147,7 @@ fn run(command: Command) -> Result<bool> {
         Command::Soak(options) => soak::run(&workspace, &options),
         Command::Bindings => bindings::make(&workspace),
         Command::Vm(options) => vm::run(&workspace, &options),
+        Command::Wheel(options) => wheel::run(&workspace, &options),
     }
 }
 

@@ -118,6 +118,32 @@ fn structs_and_numbers_arrive_as_they_were_given() {
 }
 
 #[test]
+fn a_queue_runs_kernels_of_images_in_order() {
+    let gpu = emulated();
+    let Some(image) = kernels(&gpu) else { return };
+    let net = net_builder_on(&gpu).build().expect("a net");
+    let stream = gpu.stream().expect("a stream");
+    let queue = net.queue(&stream).expect("a queue");
+    let sum = gpu.buffer::<u64>(1).expect("memory");
+    let (told, tells) = mpsc::channel();
+    let kept = Arc::new(Tells(told));
+    let arguments = RawArguments::new().buffer(&sum).bytes(&[0; 16]).value(5_u32).keep(kept);
+    let put = |kernel| {
+        // SAFETY: what the kernels take, where the sizes are right.
+        unsafe { queue.launch_raw(&image, kernel, Shape::new(1, 64), &arguments) }
+    };
+    for _ in 0..3 {
+        put("add").expect("it is put there");
+    }
+    assert!(matches!(put("sub"), Err(NetError::Gpu(GpuError::UnknownKernel { .. }))));
+    assert!(matches!(put("echo"), Err(NetError::Gpu(GpuError::Parameters { .. }))));
+    assert!(stream.wait(DEADLINE).expect("no fault"));
+    assert_eq!(sum.to_vec().expect("all of it"), [15]);
+    drop(arguments);
+    tells.recv_timeout(DEADLINE).expect("what the kernels kept is let go of");
+}
+
+#[test]
 fn arguments_of_other_sizes_are_refused() {
     let gpu = emulated();
     let Some(image) = kernels(&gpu) else { return };

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import typing
+import threading
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from ._arguments import dimensions, typed
@@ -14,6 +14,8 @@ from ._gpu import Gpu
 from ._types import parameter, split
 
 _count = itertools.count()
+_loading = threading.RLock()
+"""Threads that launch a kernel for the first time at once compile it once."""
 
 
 class Function:
@@ -63,6 +65,10 @@ class Kernel:
         return self
 
     def _loaded_on(self, gpu: Gpu) -> Tuple[Any, str]:
+        with _loading:
+            return self._load(gpu), self.name
+
+    def _load(self, gpu: Gpu) -> Any:
         # By the kernel itself, not its name: the GPU keeps it.
         if self not in gpu._loaded:
             image = f"{self._python.__module__}.{self._python.__qualname__}-{next(_count)}"
@@ -74,7 +80,7 @@ class Kernel:
                 made = compiler("cpu")
                 address, sizes, keeps = self._compiled(lambda: made.compile(self.name, self._function, self._types))
                 gpu._loaded[self] = gpu._gpu.load_functions(image, [(self.name, address, sizes, [keeps])])
-        return gpu._loaded[self], self.name
+        return gpu._loaded[self]
 
     def _compiled(self, compile: Callable[[], Any]) -> Any:
         try:
@@ -106,9 +112,10 @@ def _signature(python: Callable[..., Any], signature: Any) -> Tuple[List[str], L
     first, *names = names
     if signature is None:
         try:
-            hints = typing.get_type_hints(python)
-        except (NameError, TypeError, AttributeError):
-            hints = dict(python.__annotations__)
+            hints = inspect.get_annotations(python, eval_str=True)
+        except (NameError, AttributeError):
+            # Of names that only a function around it knows.
+            hints = inspect.get_annotations(python)
         missing = [name for name in names if name not in hints]
         if missing:
             raise TypeError(

@@ -1,0 +1,76 @@
+"""docs/python.md, followed word for word: files are written, commands run, and what they print is compared."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gpunet
+
+PAGE = Path(__file__).parents[3] / "docs" / "python.md"
+
+
+def steps(text: str):
+    """What a reader does, from the kernel on: ("write", file, text), ("run", command, printed or None)."""
+    # How it is installed is tried by who runs these tests with the wheel.
+    text = text.split("## The kernel", 1)[1].split("## On CUDA", 1)[0]
+    done = []
+    file = None
+    for heading, kind, block in re.findall(r"^### `(.+?)`$|^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        if heading:
+            file = heading
+        elif kind == "sh":
+            done.append(["run", block, None])
+        elif kind == "text" and done and done[-1][0] == "run":
+            done[-1][2] = block
+        elif file is not None:
+            done.append(["write", file, block])
+            file = None
+    return done
+
+
+def test_the_page_is_followed_word_for_word(tmp_path):
+    todo = steps(PAGE.read_text())
+    # A page that this test no longer understands would be followed in no time.
+    assert [step[0] for step in todo] == ["write", "write", "run", "write", "run"]
+    folder = str(Path(sys.executable).parent)
+    environment = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+    for what, name, text in todo:
+        if what == "write":
+            (tmp_path / name).write_text(text)
+            continue
+        done = subprocess.run(
+            ["bash", "-ec", name], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=90
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == text
+
+
+def test_the_server_of_the_page_ends_with_ctrl_c(tmp_path):
+    ((_, name, text), *_) = steps(PAGE.read_text())
+    (tmp_path / name).write_text(text)
+    server = subprocess.Popen([sys.executable, name, "0"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    try:
+        assert "gpunet.Gpu" in server.stdout.readline()
+        port = int(re.search(r"serving at 127.0.0.1:(\d+);", server.stdout.readline())[1])
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+            client.sendall(b"hello")
+            assert client.recv(5, socket.MSG_WAITALL) == b"hello"
+        server.send_signal(signal.SIGINT)
+        printed, _ = server.communicate(timeout=30)
+        assert printed == "5 bytes sent back\n" and server.returncode == 0
+    finally:
+        server.kill()
+        server.wait(10)
+
+
+@pytest.mark.parametrize("word", ["ArgumentError", "ForkedError", "OperationError", "StillRunning", "CompileError"])
+def test_the_page_names_what_there_is(word):
+    assert f"`{word}`" in PAGE.read_text() and issubclass(getattr(gpunet, word), gpunet.Error)
