@@ -1,4 +1,5 @@
-//! Follows pages of docs/ word for word, in an empty folder beside this checkout.
+//! Follows pages of docs/ word for word, in an empty folder beside this checkout; and makes a project of the
+//! template there.
 
 mod common;
 
@@ -132,28 +133,53 @@ impl Reader {
                     .unwrap_or_else(|error| panic!("cannot write {name}: {error}"));
             }
             Step::Run(commands, output) => {
-                // What is needed is there, as a rule: it was fetched to build this test.
-                let mut ended = self.run(commands, true);
-                if !ended.0.success() && ended.2.contains("offline") {
-                    ended = self.run(commands, false);
-                }
-                let (status, stdout, stderr) = ended;
-                assert!(status.success(), "{commands}ended with {status}\n{stdout}{stderr}");
+                let stdout = self.succeed(commands);
                 if let Some(expected) = output {
-                    assert_eq!(stdout, *expected, "{commands}printed something else\n{stderr}");
+                    assert_eq!(stdout, *expected, "{commands}printed something else");
                 }
             }
         }
     }
+
+    /// Runs commands that must succeed: what they printed.
+    fn succeed(&self, commands: &str) -> String {
+        // What is needed is there, as a rule: it was fetched to build this test.
+        let mut ended = self.run(commands, true);
+        if !ended.0.success() && ended.2.contains("offline") {
+            ended = self.run(commands, false);
+        }
+        let (status, stdout, stderr) = ended;
+        assert!(status.success(), "{commands}ended with {status}\n{stdout}{stderr}");
+        stdout
+    }
+
+    /// Writes the template's files below a folder of it, with values in place of placeholders.
+    fn generate(&self, template: &Path, below: &Path, values: &[(&str, &str)]) {
+        fs::create_dir_all(self.folder.join(below)).unwrap();
+        for entry in fs::read_dir(template.join(below)).unwrap() {
+            let path = below.join(entry.unwrap().file_name());
+            if template.join(&path).is_dir() {
+                self.generate(template, &path, values);
+            } else if path != Path::new("cargo-generate.toml") {
+                let mut text = fs::read_to_string(template.join(&path)).unwrap();
+                for (placeholder, value) in values {
+                    text = text.replace(&format!("{{{{{placeholder}}}}}"), value);
+                }
+                assert!(!text.contains("{{"), "{path:?} has another placeholder: {text}");
+                fs::write(self.folder.join(path), text).unwrap();
+            }
+        }
+    }
 }
+
+/// All build into one folder, and cargo lets one of them at it at a time.
+static ONE: Mutex<()> = Mutex::new(());
 
 /// Follows a page that has its reader write five files and run two commands, one of which prints.
 fn follow(test: &str, page: &str, folder: &str) {
     if std::env::var_os("GPUNET_BIN_DIR").is_some() {
         return common::skip(test, "needs cargo and the source tree");
     }
-    // All pages build into one folder, and cargo lets one of them at it at a time.
-    static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(page);
     let steps = steps(&fs::read_to_string(page).unwrap());
@@ -181,6 +207,25 @@ fn a_server() {
 #[test]
 fn a_pipeline_on_a_stream() {
     follow("a_pipeline_on_a_stream", "streams.md", "pipeline");
+}
+
+#[test]
+fn a_project_of_the_template() {
+    if std::env::var_os("GPUNET_BIN_DIR").is_some() {
+        return common::skip("a_project_of_the_template", "needs cargo and the source tree");
+    }
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let template = Path::new(env!("CARGO_MANIFEST_DIR")).join("template");
+    let reader = Reader::new("my-echo");
+    // As cargo-generate does, with the default of its own question.
+    let values = [("project-name", "my-echo"), ("crate_name", "my_echo"), ("gpunet", "../gpunet")];
+    reader.generate(&template, Path::new(""), &values);
+    let printed = reader.succeed("cargo test --test echo\n");
+    assert!(printed.contains("clients_get_back_what_they_send ... ok"), "{printed}");
+    // Its standard input has ended, and with it the server.
+    let printed = reader.succeed("cargo run --quiet -- emulated 127.0.0.1:0\n");
+    assert!(printed.starts_with("on the emulated GPU, listening at 127.0.0.1:"), "{printed}");
+    assert!(printed.ends_with("\n0 requests\n"), "{printed}");
 }
 
 #[test]

@@ -22,6 +22,10 @@
 //! kernels. [`calls`] holds the familiar calls (`gsocket`, `gsend` ...) and [`stream`], [`listener`], [`mod@slice`] and [`poller`] the
 //! types in the manner of `std::net`. [`kernel`] declares kernels, and [`sync`] has atomics and locks for them. The same source compiles for `nvptx64-nvidia-cuda` and for the
 //! host, where threads are coroutines.
+//!
+//! # Cargo features
+//! There are none for users. Those in the manifest are how gpunet compiles the device library and its own
+//! tests; they may change or go in any version.
 
 #![no_std]
 #![cfg_attr(

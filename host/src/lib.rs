@@ -12,6 +12,11 @@
 //! A program opens a [`Gpu`], loads the [`Module`] with its kernels, makes a [`Net`] and perhaps
 //! [`Buffer`]s, launches. It depends on this crate and on its kernels' crate: what of
 //! `gpunet-device` host code uses is found here, too.
+//!
+//! # Cargo features
+//! There are none for users. Those in the manifest are for gpunet's own tests; they may change or go in any
+//! version. What a build makes of kernels is chosen by variables of the environment, which
+//! `gpunet-builder` lists: `GPUNET_PTX_TOOLCHAIN=none` builds without PTX.
 
 #![cfg_attr(
     all(feature = "simulation", not(test)),

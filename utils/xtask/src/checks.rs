@@ -22,8 +22,8 @@ use crate::report::{Outcome, Step};
 use crate::suites::{self, Run};
 use crate::workspace::Workspace;
 use crate::{
-    cuda_cpp, deny, install, libtest, licences, local, oldest, packages, ptx, rdma, rules, shell, vm,
-    wheel,
+    cuda_cpp, deny, install, libtest, licences, local, oldest, packages, ptx, rdma, rules, shell,
+    vm, wheel,
 };
 
 /// The profile in the workspace's manifest that all steps build with.
@@ -76,8 +76,6 @@ pub(crate) const STEPS: &[Step] = &[
     Step::new("compile", compile),
     Step::new("ptx", ptx::check).beside(),
     Step::new("virtual machine with RDMA", vm::check).beside(),
-    Step::new("packages", packages::check).beside(),
-    Step::new("cargo-deny", deny::check).beside(),
     Step::new("tests", tests),
     Step::new("doc tests", doc_tests),
     Step::new("p2p streams", local::check),
@@ -85,6 +83,8 @@ pub(crate) const STEPS: &[Step] = &[
     Step::new("simulation", simulation),
     Step::new("CUDA C++", cuda_cpp::check),
     Step::new("Python package", wheel::check),
+    Step::new("packages", packages::check),
+    Step::new("cargo-deny", deny::check),
     Step::new("RDMA device", rdma::check),
 ];
 
