@@ -99,6 +99,31 @@ def test_a_net_that_is_collected_ends_in_the_background(emulated):
     assert out.numpy()[0] == -125
 
 
+def test_a_net_may_be_closed_while_others_use_it(emulated):
+    net = gpunet.Net(emulated)
+    out = emulated.buffer(1, np.int64)
+    launch = net.launch(hold, 1, 32, net.listen(), out)
+    ends = []
+
+    def use():
+        try:
+            while True:
+                net.statistics()
+        except gpunet.ClosedError as error:
+            ends.append(str(error))
+
+    users = [threading.Thread(target=use) for _ in range(3)]
+    for user in users:
+        user.start()
+    time.sleep(0.05)
+    net.close()
+    for user in users:
+        user.join(DEADLINE)
+    assert ends == ["this net is closed: make a new one"] * 3
+    launch.wait(DEADLINE)
+    assert out.numpy()[0] == -125
+
+
 def test_a_kernel_that_does_not_listen_to_stops_is_killed():
     said = run(
         """
