@@ -62,7 +62,8 @@ enum Command {
     ///
     /// On Debian and Ubuntu missing packages are installed with apt-get (as root, or with sudo
     /// where that asks for no password); elsewhere they are listed and the command fails. ptxas and
-    /// redis-py come from PyPI and are kept in the target folder's `tools`. Nothing is ever asked.
+    /// redis-py come from PyPI, cargo-deny from the registry of crates, and are kept in the target folder's
+    /// `tools`. Nothing is ever asked.
     ///
     /// A line about each step has its time and the processor time of all that it ran. `--quick`
     /// runs what takes at most a few minutes once the workspace has been compiled. Logs are in
