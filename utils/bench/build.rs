@@ -11,7 +11,7 @@ fn main() {
     // The suite `footprint` measures how long they load.
     gpunet_builder::Builder::new("../../apps/kernels").build();
     // Shared objects with kernels for the emulated GPU find the device functions in the program.
-    println!("cargo::rustc-link-arg-bins=-rdynamic");
+    println!("cargo::rustc-link-arg-bins=-Wl,--export-dynamic-symbol=gpunet_*");
     println!("cargo::rerun-if-changed={CLIENT}");
     println!("cargo::rerun-if-env-changed=CC");
     let Some(folder) = std::env::var_os("OUT_DIR") else { return };
