@@ -72,7 +72,7 @@ fn a_port_that_is_taken_is_named() {
 
 #[test]
 fn an_interrupt_lets_clients_have_their_answers() {
-    const REQUESTS: usize = 40;
+    const REQUESTS: usize = 16;
     let kv = Kv::start(&[]);
     let large = "x".repeat(1 << 20);
     let mut client = kv.client();

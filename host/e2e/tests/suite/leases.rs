@@ -14,7 +14,7 @@ use gpunet_host::{
     LoadedImage, Net, NetError, RawArguments, Shape,
 };
 
-use super::images::{Tells, emulated, kernels};
+use super::images::{Tells, emulated, is_reached, kernels};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -70,6 +70,9 @@ fn waits(word: &Arc<AtomicU32>, told: mpsc::Sender<()>) -> RawArguments {
 
 #[test]
 fn kernels_of_two_streams_run_under_one_lease() {
+    if !is_reached("leases::kernels_of_two_streams_run_under_one_lease") {
+        return;
+    }
     let Some(world) = world() else { return };
     let streams = [world.gpu.stream().expect("a stream"), world.gpu.stream().expect("a stream")];
     let (listener, address) = world.net.listen(any_port()).expect("it listens");
@@ -214,6 +217,9 @@ fn a_fault_ends_the_lease_and_what_waits_on_its_other_streams() {
 
 #[test]
 fn an_abort_ends_the_waits_of_its_kernels_alone() {
+    if !is_reached("leases::an_abort_ends_the_waits_of_its_kernels_alone") {
+        return;
+    }
     let Some(world) = world() else { return };
     let streams = [world.gpu.stream().expect("a stream")];
     let others = [world.gpu.stream().expect("a stream")];
