@@ -121,11 +121,16 @@ impl Shard {
     pub(super) fn reread_inbox(&mut self, handle: Handle) {
         let Some(entry) = self.table.find(handle) else { return };
         let Some(p2p) = entry.socket.as_mut().and_then(|socket| socket.p2p()) else { return };
-        p2p.read_progress();
+        let again = p2p.read_progress();
         match entry.receive_p2p_progress(&self.context) {
             Turn::Full => self.schedule.await_head(entry, self.context.memory()),
             Turn::Progress => self.schedule.poll_busily(entry, 1),
             _ => {}
+        }
+        if again && let Some(stream) = entry.stream_mut() {
+            let due_ns = self.context.now_ns + REREAD_NS;
+            stream.reread_ns = Some(due_ns);
+            self.schedule.arm(entry, due_ns);
         }
         let slot = handle.slot() as usize;
         self.tell_of_receiving(slot);

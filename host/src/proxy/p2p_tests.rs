@@ -70,7 +70,9 @@ impl P2pControl for Played {
 
     fn watch(&mut self) {}
 
-    fn read_progress(&mut self) {}
+    fn read_progress(&mut self) -> bool {
+        false
+    }
 
     fn abandon(&mut self) {}
 }

@@ -78,7 +78,9 @@ impl P2pControl for Fake {
 
     fn watch(&mut self) {}
 
-    fn read_progress(&mut self) {}
+    fn read_progress(&mut self) -> bool {
+        false
+    }
 
     fn abandon(&mut self) {}
 }

@@ -199,8 +199,9 @@ pub(crate) trait P2pControl {
     /// A poller of this side wants to know how far the other end is.
     fn watch(&mut self);
 
-    /// Reads from GPU memory how far the other end is: rarely, since that takes the GPU's driver.
-    fn read_progress(&mut self);
+    /// Reads from GPU memory how far the other end is: rarely, since that takes the GPU's driver. Whether that
+    /// is to be done once more, later.
+    fn read_progress(&mut self) -> bool;
 
     /// It is about to be closed though kernels of this side may still use it: the other end is not
     /// to be told that they no longer do.

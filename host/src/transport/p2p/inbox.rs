@@ -101,13 +101,7 @@ impl Inbox {
     }
 
     /// How far the peer's kernel says that it has sent and received.
-    pub(crate) fn counts(&self) -> Result<(u64, u64), Errno> {
-        let [sent, received] = self.progress()?;
-        Ok((sent.count(), received.count()))
-    }
-
-    /// The same as the peer's kernel has written it: what was sent first.
-    fn progress(&self) -> Result<[Progress; 2], Errno> {
+    pub(crate) fn progress(&self) -> Result<[Progress; 2], Errno> {
         let mut bytes = [0; 16];
         let at = self.inbox as usize + TAIL_AT * 8;
         self.chunk.arena.read(at, &mut bytes).map_err(|error| out_of_memory(&error))?;

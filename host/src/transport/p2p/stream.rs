@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use gpunet_device::SocketAddr;
+use gpunet_device::abi::bits::Progress;
 use gpunet_device::abi::descriptor::Inboxes;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
@@ -30,6 +31,8 @@ pub(crate) struct P2pStream {
     p2p: Arc<P2p>,
     names: Names,
     progress: PeerProgress,
+    /// How often the inbox was read since watching began, and what the other end's kernel had sent then.
+    read: (u8, Progress),
     /// What the other end has been told last, and whether it wants to be.
     reported: (u64, u64),
     peer_watches: bool,
@@ -72,6 +75,7 @@ impl P2pStream {
                 closed: false,
                 more: false,
             },
+            read: (0, Progress(0)),
             reported: (base, base),
             peer_watches: false,
             watch_pending: false,
@@ -172,6 +176,7 @@ impl P2pControl for P2pStream {
             // refuses, it has said why.
             let _ = inbox.set_watched().and_then(|()| outbox.set_watched());
         }
+        self.read.0 = 0;
         self.read_progress();
         self.send_pending();
     }
@@ -180,12 +185,23 @@ impl P2pControl for P2pStream {
         self.abandoned = true;
     }
 
-    fn read_progress(&mut self) {
-        let counts = self.body.as_ref().map(|body| body.inbox.counts());
-        if let Some(Ok((sent, received))) = counts {
-            self.progress.sent = self.progress.sent.max(sent);
-            self.progress.received = self.progress.received.max(received);
+    fn read_progress(&mut self) -> bool {
+        let Some(Ok([sent, received])) = self.body.as_ref().map(|body| body.inbox.progress())
+        else {
+            return false;
+        };
+        self.progress.received = self.progress.received.max(received.count());
+        // A packet is announced before it has come as a whole: a kernel that is told of it too early finds
+        // nothing, and is not told again when the report of the other end brings nothing new. Who watches from
+        // now on is told in any case later, too. After that a packet counts when it is found a second time;
+        // another one was then sent by a kernel that has long known that it is to report.
+        let (reads, before) = self.read;
+        self.read = (reads.saturating_add(1), sent);
+        let has_come = !sent.is_packet() || reads == 0 || before == sent;
+        if has_come {
+            self.progress.sent = self.progress.sent.max(sent.count());
         }
+        !has_come && reads == 1
     }
 }
 
