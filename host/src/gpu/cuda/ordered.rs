@@ -104,9 +104,9 @@ impl SpareStream {
     fn take(context: &Context) -> Result<Self, GpuError> {
         let mut state = lock(&context.state);
         context.reap(&mut state);
-        let is_done = |spare: &Self| spare.mark.has_passed();
         for at in 0..state.program_streams.len() {
-            if is_done(&state.program_streams[at]).map_err(|failed| context.failed(failed))? {
+            let is_done = state.program_streams[at].mark.has_passed();
+            if is_done.map_err(|failed| context.failed(failed))? {
                 return Ok(state.program_streams.swap_remove(at));
             }
         }
