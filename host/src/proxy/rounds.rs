@@ -61,14 +61,24 @@ impl Rounds {
             self.looked_at = now;
             worked |= outside.poll(shard);
         }
-        worked |= shard.receive_messages(now, outside);
+        // Acquire: pairs with the release below; what other shards sent before is received now.
+        let closed = control.closed_shards.load(Ordering::Acquire) as usize;
+        let received = shard.receive_messages(now, outside);
+        worked |= received;
         worked |= shard.turn(now, outside);
         if control.stopping.load(Ordering::Acquire) {
-            let deadline = *self.stop_at.get_or_insert_with(|| {
+            let begins = self.stop_at.is_none();
+            if begins || received {
+                // Another shard may have handed over a connection that it accepted meanwhile.
                 shard.close_all(now);
-                now + config.linger_ns.min(config.shutdown_ns)
-            });
-            if shard.is_empty() || now >= deadline {
+            }
+            if begins {
+                control.closed_shards.fetch_add(1, Ordering::AcqRel);
+            }
+            let linger_ns = config.linger_ns.min(config.shutdown_ns);
+            let deadline = *self.stop_at.get_or_insert(now + linger_ns);
+            let last_message = closed >= shard.context.shared.queues.len();
+            if shard.is_empty() && last_message || now >= deadline {
                 return Next::End;
             }
         }

@@ -32,6 +32,8 @@ pub(crate) struct Control {
     pub(crate) running: AtomicU32,
     /// Close everything and end.
     pub(crate) stopping: AtomicBool,
+    /// Shards that have done so. When all have, none hands a connection over to another any more.
+    pub(crate) closed_shards: AtomicU32,
     /// A thread has panicked: the net is of no more use.
     pub(crate) down: AtomicBool,
     /// The GPU memory with the words that kernels poll is gone, and so is the net's use.

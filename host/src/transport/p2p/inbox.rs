@@ -109,15 +109,15 @@ impl Inbox {
         Ok([words[0], words[1]].map(|word| Progress(u64::from_ne_bytes(word))))
     }
 
-    /// Tells this side's kernel that the stream has failed: the other end's, which writes there
-    /// otherwise, is gone. What it has sent can still be received; words of a small message
-    /// tell whether it has come as a whole, so the number stays.
-    pub(crate) fn fail(&self) -> Result<(), Errno> {
-        let over = Progress::ENDED | Progress::FAILED;
-        let words = self.progress()?.map(|progress| progress.0 | over);
-        let at = self.inbox as usize + TAIL_AT * 8;
-        let bytes = words.map(u64::to_ne_bytes);
-        let written = self.chunk.arena.write(at, bytes.as_flattened());
+    /// Tells this side's kernel that nobody takes what it sends: the other end's, which writes the head
+    /// otherwise, is gone. The tail stays as it is. Who reads it must pair with the release of the kernel
+    /// that has sent the bytes, which a word written by the host does not carry on; and what the proxy says
+    /// of the end is read beside it.
+    pub(crate) fn fail_head(&self) -> Result<(), Errno> {
+        let [_, head] = self.progress()?;
+        let failed = head.0 | Progress::ENDED | Progress::FAILED;
+        let at = self.inbox as usize + HEAD_AT * 8;
+        let written = self.chunk.arena.write(at, &failed.to_ne_bytes());
         written.map_err(|error| out_of_memory(&error))
     }
 
@@ -176,19 +176,17 @@ mod tests {
     use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 
     #[test]
-    fn a_failure_keeps_the_mark_of_a_packet() {
+    fn a_failure_leaves_the_tail_to_its_writer() {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
         let arenas = Arc::new(Arenas::new(gpu, 64 << 20));
         let inbox = arenas.inbox(Process { pid: 1, token: 1 }, 4096, BASE).expect("memory");
-        // Its words have not come, so that a kernel must not look for it in the ring.
         let announced = [Progress::new(BASE + 40, Progress::PACKET), Progress::new(BASE + 9, 0)];
         let at = inbox.inbox as usize + TAIL_AT * 8;
         let bytes = announced.map(|progress| progress.0.to_ne_bytes());
         inbox.chunk.arena.write(at, bytes.as_flattened()).expect("it is there");
-        inbox.fail().expect("it is there");
-        let [sent, received] = inbox.progress().expect("it is there");
-        assert_eq!((sent.count(), sent.is_packet()), (BASE + 40, true));
-        assert_eq!((received.count(), received.is_packet()), (BASE + 9, false));
-        assert!(sent.has_failed() && sent.is_over() && received.has_failed());
+        inbox.fail_head().expect("it is there");
+        let [tail, head] = inbox.progress().expect("it is there");
+        assert_eq!(tail, announced[0]);
+        assert_eq!((head.count(), head.has_failed(), head.is_over()), (BASE + 9, true, true));
     }
 }

@@ -145,7 +145,7 @@ impl P2pControl for P2pStream {
         if let Err(errno) = self.receive_all() {
             if let Some(Body { inbox, .. }) = &self.body {
                 // Who has room in the ring sends without a look at what its proxy says.
-                let _ = inbox.fail();
+                let _ = inbox.fail_head();
             }
             return Err(errno);
         }
