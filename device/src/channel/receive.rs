@@ -94,11 +94,16 @@ pub(crate) fn receive(
             let available = tail.count().wrapping_sub(begin) as i64;
             (available >= i64::from(least)) | tail.is_over() | !open
         };
-        if !eager & has_come(Progress(both[0]).with_ending_of(Progress(ending))) {
+        // A head that the host has marked as failed says the same of a p2p stream, before the status does:
+        // who was told of a failure finds it.
+        let of = |[tail, head]: [u64; 2]| {
+            let failed = if p2p & Progress(head).has_failed() { head } else { 0 };
+            Progress(tail).with_ending_of(Progress(ending | failed))
+        };
+        if !eager & has_come(of(both)) {
             both = counters();
         }
-        let [tail, head] = both;
-        let tail = Progress(tail).with_ending_of(Progress(ending));
+        let (tail, head) = (of(both), both[1]);
         if has_come(tail) {
             let plan = check(net, handle, position, most, least, mode, tail, Progress(head), open);
             if !plan.is_wait() {
@@ -148,7 +153,8 @@ fn check(
             // No kernel of this library announces one that long.
             return give_back(net, handle, position, Errno::EPROTO.negative());
         }
-        let fits = mode.has(Mode::CONSUMES) & (available <= most);
+        // Of one whose sender has died the rest may never come: it counts if it is whole now.
+        let fits = mode.has(Mode::CONSUMES) & (available <= most) & !tail.has_failed();
         if fits && socket.inbox().unit(0).belongs(begin) {
             socket.remember_head(head);
             return Plan::packet(begin, available as u32);
