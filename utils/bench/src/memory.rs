@@ -62,3 +62,35 @@ impl Watched {
         (0..self.0.len() / 8).map(move |at| unsafe { AtomicU64::from_ptr(first.add(at)) })
     }
 }
+
+/// Host memory for bytes that a kernel and the CPU exchange, each in its turn: a flag says whose it is.
+pub(crate) struct Pinned(HostMemory);
+
+impl Pinned {
+    pub(crate) fn new(gpu: &Gpu, bytes: usize) -> Result<Self> {
+        Ok(Self(gpu.host_memory(bytes)?))
+    }
+
+    pub(crate) fn bytes(&self) -> SharedBuf {
+        // SAFETY: page-aligned memory of that size, zeroed; kernels that run keep it.
+        unsafe { Shared::from_raw(self.0.device_ptr(), self.0.len()) }
+    }
+
+    /// Copies bytes in, before a release store that a kernel waits for.
+    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
+        assert!(offset + bytes.len() <= self.0.len(), "outside of the memory");
+        // SAFETY: inside the memory; the kernel reads it behind the flag that the caller stores next.
+        unsafe {
+            self.0.as_ptr().add(offset).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        }
+    }
+
+    /// Copies bytes out, behind an acquire load of what a kernel has stored after them.
+    pub(crate) fn read(&self, offset: usize, into: &mut [u8]) {
+        assert!(offset + into.len() <= self.0.len(), "outside of the memory");
+        // SAFETY: inside the memory; the kernel has written it before the flag that the caller has seen.
+        unsafe {
+            into.as_mut_ptr().copy_from_nonoverlapping(self.0.as_ptr().add(offset), into.len());
+        }
+    }
+}

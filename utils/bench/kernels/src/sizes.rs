@@ -56,6 +56,9 @@ kernel_arg! {
         pub timeout_ns: u64,
         /// 1 at the end that begins and measures, 0 at the one that answers.
         pub first: u64,
+        /// 1: each end copies what has come into memory of its own, as one who receives does; 0: it uses
+        /// the bytes where they lie.
+        pub copies_out: u64,
     }
 }
 
@@ -76,15 +79,16 @@ kernels! {
         clock.stop(report, result, done, transport);
     }
 
-    /// Exchanges messages with another launch of this through GPU memory: each direction is one copy
-    /// by all threads, a barrier and a release store of a flag at system scope; the receiver polls
-    /// the flag with acquire and uses the bytes where they lie. `memory` holds three messages: to
-    /// the second, to the first, and the first's own, for which shared memory may have no room.
+    /// Exchanges messages through memory with another launch of this, or with the CPU: each direction is one
+    /// copy by all threads, a barrier and a release store of a flag at system scope; the receiver polls
+    /// the flag with acquire. `memory` holds two messages: to the second, to the first. `own` holds three of the
+    /// kernels' own, for which shared memory may have no room.
     pub fn exchange_bytes(
         net: Net,
         work: Exchange,
         flags: Shared<u64>,
         memory: SharedBuf,
+        own: SharedBuf,
         samples: Shared<u64>,
         report: Shared<u64>,
     ) {
@@ -92,11 +96,11 @@ kernels! {
         // Far apart, as those of two streams are.
         let (ping, pong) = (word_at(flags, 0), word_at(flags, 512));
         if work.first == 0 {
-            answer(&work, memory, ping, pong);
+            answer(&work, memory, own, (ping, pong));
         } else {
             let clock = Clock::start();
             let mut done = 0;
-            let result = exchange(&work, memory, (ping, pong), samples, &mut done);
+            let result = exchange(&work, (memory, own), (ping, pong), samples, &mut done);
             clock.stop(report, result, done, -1);
         }
     }
@@ -198,15 +202,17 @@ fn echo_rounds(
 #[inline(always)]
 fn exchange(
     work: &Exchange,
-    memory: SharedBuf,
+    (memory, own): (SharedBuf, SharedBuf),
     (ping, pong): (Word, Word),
     samples: Shared<u64>,
     done: &mut u64,
 ) -> Result<(), Errno> {
     let (kept, rest) = kept_samples(work.rounds);
-    let [to_second, to_first, own] = thirds(memory, work.bytes);
+    let [to_second, to_first] = parts(memory, work.bytes);
+    let [message, answer, _] = parts(own, work.bytes);
     let bytes = work.bytes as usize;
-    let source = if rest.len() >= bytes { rest.first(bytes) } else { own };
+    let source = if rest.len() >= bytes { rest.first(bytes) } else { message };
+    let arrived = if work.copies_out != 0 { answer } else { to_first };
     for round in 1..=work.rounds {
         let position = round * work.bytes;
         pattern::fill(Block, source, SEED, position);
@@ -217,8 +223,12 @@ fn exchange(
         if !arrives(pong, round, work.timeout_ns) {
             return Err(Errno::ETIMEDOUT);
         }
+        if work.copies_out != 0 {
+            buf::copy(Block, to_first, arrived);
+            Block.barrier();
+        }
         let took = simt::cycles() - start;
-        if Block.any(!pattern::holds(Block, to_first, SEED, position)) {
+        if Block.any(!pattern::holds(Block, arrived, SEED, position)) {
             return Err(Errno::EIO);
         }
         if Block.is_leader() {
@@ -232,22 +242,32 @@ fn exchange(
 
 /// The end that answers.
 #[inline(always)]
-fn answer(work: &Exchange, memory: SharedBuf, ping: Word, pong: Word) {
-    let [to_second, to_first, _] = thirds(memory, work.bytes);
+fn answer(work: &Exchange, memory: SharedBuf, own: SharedBuf, (ping, pong): (Word, Word)) {
+    let [to_second, to_first] = parts(memory, work.bytes);
+    let [_, _, room] = parts(own, work.bytes);
+    let (_, rest) = kept_samples(0);
+    let bytes = work.bytes as usize;
+    let room = if rest.len() >= bytes { rest.first(bytes) } else { room };
     for round in 1..=work.rounds {
         if !arrives(ping, round, work.timeout_ns) {
             return;
         }
-        buf::copy(Block, to_second, to_first);
+        if work.copies_out != 0 {
+            buf::copy(Block, to_second, room);
+            Block.barrier();
+            buf::copy(Block, room, to_first);
+        } else {
+            buf::copy(Block, to_second, to_first);
+        }
         publish(pong, round);
     }
 }
 
-/// The three messages in the memory of a bare exchange.
+/// Memory as so many messages.
 #[inline(always)]
-fn thirds(memory: SharedBuf, bytes: u64) -> [SharedBuf; 3] {
-    let third = memory.len() / 3 / 16 * 16;
-    [0, 1, 2].map(|index| memory.slice(index * third, bytes as usize))
+fn parts<const N: usize>(memory: SharedBuf, bytes: u64) -> [SharedBuf; N] {
+    let part = memory.len() / N / 16 * 16;
+    core::array::from_fn(|index| memory.slice(index * part, bytes as usize))
 }
 
 /// Tells the other block that all threads have copied; pairs with the acquire load in [`arrives`].
@@ -259,7 +279,7 @@ fn publish(flag: Word, round: u64) {
     }
 }
 
-/// Whether the flag becomes that number in time; the same for all threads.
+/// Whether the flag reaches that number in time; the same for all threads.
 #[inline(always)]
 fn arrives(flag: Word, round: u64, timeout_ns: u64) -> bool {
     let late = Block.is_leader() && !leader_sees(flag, round, timeout_ns);
@@ -272,7 +292,8 @@ fn leader_sees(flag: Word, round: u64, timeout_ns: u64) -> bool {
     // Counted: ends with the timeout.
     while simt::now_ns().saturating_sub(start) < timeout_ns {
         for _ in 0..POLLS {
-            if flag.load_acquire() == round {
+            // A later one, too: the CPU ends an exchange so.
+            if flag.load_acquire() >= round {
                 return true;
             }
             simt::pause();

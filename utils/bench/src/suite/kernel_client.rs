@@ -28,6 +28,7 @@ pub(crate) struct KernelClient {
     ring: u32,
     flags: Memory,
     memory: Memory,
+    own: Memory,
     samples: Memory,
     report: Memory,
 }
@@ -42,7 +43,8 @@ impl KernelClient {
             threads,
             ring,
             flags: Memory::new(gpu, 2 * PAGE)?,
-            memory: Memory::new(gpu, 3 * bytes.next_multiple_of(PAGE))?,
+            memory: Memory::new(gpu, 2 * bytes.next_multiple_of(PAGE))?,
+            own: Memory::new(gpu, 3 * bytes.next_multiple_of(PAGE))?,
             samples: Memory::new(gpu, 8 * rounds)?,
             report: Memory::new(gpu, 8 * REPORT_WORDS)?,
         })
@@ -73,8 +75,9 @@ impl KernelClient {
         self.latency(&report)
     }
 
-    /// Round trips of a bare exchange between two blocks, every byte checked.
-    pub(crate) fn bare_exchange(&self, batch: Batch) -> Result<Latency> {
+    /// Round trips of a bare exchange between two blocks, every byte checked. `copies_out`: each end copies
+    /// what has come, as one who receives does.
+    pub(crate) fn bare_exchange(&self, batch: Batch, copies_out: bool) -> Result<Latency> {
         self.report.write(&[Errno::ECANCELED.negative() as u64; REPORT_WORDS])?;
         self.flags.write(&vec![0; 2 * PAGE / 8])?;
         let launch = |first: u64| {
@@ -83,9 +86,10 @@ impl KernelClient {
                 rounds: batch.rounds as u64,
                 timeout_ns: ANSWER.as_nanos() as u64,
                 first,
+                copies_out: copies_out.into(),
             };
-            let (flags, memory) = (self.flags.words(), self.memory.bytes());
-            let arguments = (work, flags, memory, self.samples.words(), self.report.words());
+            let (flags, memory, own) = (self.flags.words(), self.memory.bytes(), self.own.bytes());
+            let arguments = (work, flags, memory, own, self.samples.words(), self.report.words());
             self.net.launch(exchange_bytes, self.shape(batch.rounds), arguments)
         };
         let second = launch(0)?;

@@ -20,6 +20,7 @@ mod figures;
 pub(crate) mod footprint;
 mod kernel_client;
 pub(crate) mod languages;
+mod limit;
 mod report;
 pub(crate) mod scale;
 pub(crate) mod sgemm;

@@ -11,7 +11,9 @@ use gpunet_host::{Gpu, Net, Shape, TransportChoice};
 use serde_json::json;
 
 use super::client::{self, Batch};
+use super::figures::Spread;
 use super::kernel_client::KernelClient;
+use super::limit::PinnedExchange;
 use super::{Common, Latency, Pairs, Report, Serving, bytes_text, polling};
 use crate::baseline::EchoServer;
 
@@ -24,6 +26,7 @@ const COLUMNS: &[&str] = &[
     "p99",
     "added us [quartiles]",
     "ratio [quartiles]",
+    "limit us",
 ];
 
 /// Options of `bench sizes`.
@@ -33,8 +36,10 @@ const COLUMNS: &[&str] = &[
     echo server kernel of one block. Kernel to kernel (local): a client kernel and an echo server \
     kernel of one block each, on two nets; the baseline is a bare exchange between two such blocks, \
     each direction one copy by all threads, a barrier and a release store of a flag at system \
-    scope. Figures are medians of each batch; `added` and `ratio` are made inside each pair. Every \
-    byte is checked. Meant to take a minute on an H200; `--quick --gpu emulated` takes seconds."
+    scope. Figures are medians of each batch; `added` and `ratio` are made inside each pair. `limit` is \
+    what the machine takes without gpunet: by TCP a round trip between the CPU and a block through \
+    pinned memory, to hold against `added`; kernel to kernel the bare exchange with a copy at each \
+    receiver, as a stream has it, to hold against gpunet's time. Every byte is checked. Meant to take a minute on an H200; `--quick --gpu emulated` takes seconds."
 )]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -64,6 +69,14 @@ pub(crate) struct Options {
 enum Transport {
     Tcp,
     Local,
+}
+
+/// What a batch measures.
+#[derive(Clone, Copy)]
+enum Measured {
+    Baseline,
+    Gpunet,
+    Limit,
 }
 
 impl Options {
@@ -129,11 +142,14 @@ fn by_tcp(gpu: &Gpu, options: &Options, threads: u32, report: &mut Report) -> Re
     let cpu = EchoServer::start()?;
     let server = Server::new(gpu, options, threads, TransportChoice::Tcp)?;
     let address = server.address.to_ip().context("a loopback address")?;
+    let pinned = PinnedExchange::new(gpu, threads, options.ring() as usize, options.piece)?;
     let serving = server.launch()?;
     for bytes in &options.bytes {
         let batch = options.batch(*bytes);
-        measure(report, ("tcp", threads, *bytes), |measured| {
-            client::round_trips(if measured { address } else { cpu.address }, batch)
+        measure(report, ("tcp", threads, *bytes), |what| match what {
+            Measured::Baseline => client::round_trips(cpu.address, batch),
+            Measured::Gpunet => client::round_trips(address, batch),
+            Measured::Limit => pinned.round_trips(batch),
         });
     }
     serving.stop()
@@ -144,9 +160,11 @@ fn kernel_to_kernel(gpu: &Gpu, options: &Options, threads: u32, report: &mut Rep
     let client = KernelClient::new(gpu, threads, options.ring() as usize, options.most_rounds())?;
     for bytes in &options.bytes {
         let batch = options.batch(*bytes);
-        measure(report, ("local", threads, *bytes), |measured| {
-            if !measured {
-                return client.bare_exchange(batch);
+        measure(report, ("local", threads, *bytes), |what| {
+            match what {
+                Measured::Baseline => return client.bare_exchange(batch, false),
+                Measured::Limit => return client.bare_exchange(batch, true),
+                Measured::Gpunet => {}
             }
             // Launched anew each time, as the bare exchange is, so that the blocks of both lie on
             // the same multiprocessors.
@@ -163,7 +181,7 @@ fn kernel_to_kernel(gpu: &Gpu, options: &Options, threads: u32, report: &mut Rep
 fn measure(
     report: &mut Report,
     (transport, threads, bytes): (&str, u32, usize),
-    batch: impl FnMut(bool) -> Result<Latency>,
+    batch: impl FnMut(Measured) -> Result<Latency>,
 ) {
     let what = format!("{transport}, {threads} threads, {}", bytes_text(bytes));
     if report.has_time(&what) {
@@ -176,14 +194,22 @@ fn row(
     report: &mut Report,
     what: &str,
     (transport, threads, bytes): (&str, u32, usize),
-    batch: impl FnMut(bool) -> Result<Latency>,
+    batch: impl FnMut(Measured) -> Result<Latency>,
 ) -> Result<()> {
     let (mut medians, mut tails) = (Pairs::EMPTY, Pairs::EMPTY);
-    for (baseline, measured) in report.pairs(what, batch)? {
+    let (mut batch, mut limits) = (batch, Vec::new());
+    let one_of_pair = |measured: bool| {
+        if !measured {
+            return batch(Measured::Baseline);
+        }
+        limits.push(batch(Measured::Limit)?.p50);
+        batch(Measured::Gpunet)
+    };
+    for (baseline, measured) in report.pairs(what, one_of_pair)? {
         medians.push(baseline.p50, measured.p50);
         tails.push(baseline.p99, measured.p99);
     }
-    let (added, ratio) = (medians.added(), medians.ratio());
+    let (added, ratio, limit) = (medians.added(), medians.ratio(), Spread::of(limits));
     let cells = vec![
         transport.to_owned(),
         threads.to_string(),
@@ -193,12 +219,13 @@ fn row(
         format!("{:.2}", tails.measured().median),
         added.text(),
         ratio.text(),
+        format!("{:.2}", limit.median),
     ];
     let json = json!({
         "transport": transport, "threads": threads, "bytes": bytes, "pairs": medians.len(),
         "baseline_us": medians.baseline().json(), "gpunet_us": medians.measured().json(),
         "baseline_p99_us": tails.baseline().json(), "gpunet_p99_us": tails.measured().json(),
-        "added_us": added.json(), "ratio": ratio.json(),
+        "added_us": added.json(), "ratio": ratio.json(), "limit_us": limit.json(),
     });
     report.row(cells, json);
     Ok(())
