@@ -22,8 +22,8 @@ use crate::report::{Outcome, Step};
 use crate::suites::{self, Run};
 use crate::workspace::Workspace;
 use crate::{
-    book, cuda_cpp, deny, install, libtest, licences, links, local, oldest, packages, ptx, rdma, rules, shell,
-    vm, wheel,
+    book, cuda_cpp, deny, install, libtest, licences, links, local, oldest, packages, ptx, rdma,
+    rules, shell, vm, wheel,
 };
 
 /// The profile in the workspace's manifest that all steps build with.

@@ -314,7 +314,8 @@ mod tests {
 
     #[test]
     fn a_link_to_a_missing_heading_is_found() {
-        let other = "# B\n\n## C and C++\n\n## `x_y`, z\n\n## C and C++\n\n```sh\n# no heading\n```\n";
+        let other =
+            "# B\n\n## C and C++\n\n## `x_y`, z\n\n## C and C++\n\n```sh\n# no heading\n```\n";
         let page = "[1](b.md#c-and-c) [2](b.md#c-and-c-1) [3](b.md#x_y-z) [4](#here) [5](b.md#no-heading)\n";
         assert_eq!(
             found(&[("a.md", page), ("b.md", other)]),
