@@ -3,7 +3,7 @@
 //! mdBook is built from the registry into the target folder's `tools` where it is missing. It is run and not linked:
 //! its licence asks for more than ours.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,7 +29,13 @@ pub(crate) fn check(context: &Context) -> Result<Outcome> {
     let mut outcome = match mdbook(&context.workspace) {
         Ok(program) => {
             let built = build(&context.workspace, &program)?;
-            Outcome::of_one_check(built.success, "see above, and docs/book.toml", built.printed)
+            let mut outcome = Outcome::of_one_check(
+                built.success,
+                "see above, and docs/book.toml",
+                built.printed,
+            );
+            outcome.failed.extend(dead_ends(&place(&context.workspace))?);
+            outcome
         }
         Err(error) => {
             let line = format!("{error:#}").lines().next().unwrap_or_default().to_owned();
@@ -44,12 +50,16 @@ pub(crate) fn check(context: &Context) -> Result<Outcome> {
 /// The command `cargo xtask book`.
 pub(crate) fn make(workspace: &Workspace) -> Result<bool> {
     let built = build(workspace, &mdbook(workspace)?)?;
-    if built.success {
-        println!("{}", place(workspace).join("index.html").display());
-    } else {
+    if !built.success {
         eprint!("{}", built.printed);
+        return Ok(false);
     }
-    Ok(built.success)
+    let lost = dead_ends(&place(workspace))?;
+    for line in &lost {
+        eprintln!("{line}");
+    }
+    println!("{}", place(workspace).join("index.html").display());
+    Ok(lost.is_empty())
 }
 
 /// Where the book is made.
@@ -88,13 +98,22 @@ fn copy_pages(root: &Path, folder: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A page without links to files that are not in the book: their text, and the path where the text does not name it.
+/// A page as the book has it. Of links to files outside of it their text stays, and the path where the text does not
+/// name it. mdBook calls a README `index`, but for links to it.
 fn in_book(path: &Path, page: &str) -> String {
     let mut text = page.to_owned();
+    let is_list = path.ends_with(SUMMARY);
     for link in links::links(page).iter().rev() {
         let target = link.target.split('#').next().unwrap_or_default();
         let Some(place) = links::resolve(path, target) else { continue };
-        if links::is_elsewhere(target) || place.starts_with(PAGES) {
+        if links::is_elsewhere(target) {
+            continue;
+        }
+        if place.starts_with(PAGES) {
+            if place.ends_with("README.md") && target.ends_with("README.md") && !is_list {
+                let renamed = link.target.replacen("README.md", "index.md", 1);
+                text.replace_range(link.range.clone(), &format!("[{}]({renamed})", link.text));
+            }
             continue;
         }
         let (words, place) = (link.text, place.display().to_string());
@@ -106,6 +125,46 @@ fn in_book(path: &Path, page: &str) -> String {
         text.replace_range(link.range.clone(), &plain);
     }
     text
+}
+
+/// One line for each link of the finished book that leads nowhere.
+fn dead_ends(book: &Path) -> Result<Vec<String>> {
+    let mut pages = BTreeMap::new();
+    for path in links::files(book, "html")? {
+        // One is for any address, the other a frame whose links count from elsewhere.
+        if path != Path::new("404.html") && path != Path::new("toc.html") {
+            let text = fs::read_to_string(book.join(&path))?;
+            pages.insert(path, text);
+        }
+    }
+    Ok(lost(&pages, |path| book.join(path).is_file()))
+}
+
+/// Links of HTML pages to files that are not there, and to parts that a page does not have.
+fn lost(pages: &BTreeMap<PathBuf, String>, exists: impl Fn(&Path) -> bool) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (page, text) in pages {
+        for target in attributes(text).filter(|target| !links::is_elsewhere(target)) {
+            let (path, part) = target.split_once('#').unwrap_or((target, ""));
+            let place = links::resolve(page, path);
+            let found = place.as_deref().is_some_and(|place| {
+                let id = format!("id=\"{part}\"");
+                let has_part = |text: &String| part.is_empty() || text.contains(&id);
+                exists(place) && pages.get(place).is_none_or(has_part)
+            });
+            if !found {
+                wrong.push(format!("{} of the book: `{target}` leads nowhere", page.display()));
+            }
+        }
+    }
+    wrong
+}
+
+/// What the links of an HTML page lead to.
+fn attributes(page: &str) -> impl Iterator<Item = &str> {
+    let named = |name: &'static str| page.split(name).skip(1);
+    let all = named(" href=\"").chain(named(" src=\"")).chain(named(" srcset=\""));
+    all.filter_map(|rest| rest.split('"').next())
 }
 
 /// One line for each page that the list of pages leaves out.
@@ -134,6 +193,25 @@ mod tests {
             in_book(Path::new("docs/how-to/a.md"), page),
             "[a](b.md), code (`host/src/lib.rs`), lib.rs, [w](https://x.y)"
         );
+    }
+
+    #[test]
+    fn a_readme_is_the_index_but_in_the_list() {
+        let page = "[README.md](../a/README.md#b), [README.md](README.md)";
+        let expected = "[README.md](../a/index.md#b), [README.md](index.md)";
+        assert_eq!(in_book(Path::new("docs/c/d.md"), page), expected);
+        let list = "[a](a/README.md)";
+        assert_eq!(in_book(Path::new("docs/SUMMARY.md"), list), list);
+    }
+
+    #[test]
+    fn a_link_of_the_book_that_leads_nowhere_is_found() {
+        let page = "<a href=\"b.html#x\"> <a href=\"b.html#y\"> <img src=\"c.svg\"> <a href=\"https://x.y\">";
+        let pages = [("a.html", page), ("b.html", "<h2 id=\"x\">")];
+        let pages = pages.map(|(path, text)| (PathBuf::from(path), text.to_owned())).into();
+        let expected = ["b.html#y", "c.svg"]
+            .map(|target| format!("a.html of the book: `{target}` leads nowhere"));
+        assert_eq!(lost(&pages, |path| pages.contains_key(path)), expected);
     }
 
     #[test]
