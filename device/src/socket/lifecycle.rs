@@ -1,4 +1,4 @@
-//! How a socket's record is made, entered the long way, and closed. All of it is rare, and stays out of
+//! How a socket's record is made, entered on the slow path, and closed. All of it is rare, and stays out of
 //! line: it costs the data path neither registers nor a stack frame. Results are numbers, as the
 //! familiar calls return them, for the same reason. One thread calls this, for its group.
 //!
