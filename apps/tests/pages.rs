@@ -196,17 +196,17 @@ fn follow(test: &str, page: &str, folder: &str) {
 
 #[test]
 fn first_kernel() {
-    follow("first_kernel", "your-first-kernel.md", "shout");
+    follow("first_kernel", "tutorial/your-first-kernel.md", "shout");
 }
 
 #[test]
 fn a_server() {
-    follow("a_server", "servers.md", "lines");
+    follow("a_server", "tutorial/servers.md", "lines");
 }
 
 #[test]
 fn a_pipeline_on_a_stream() {
-    follow("a_pipeline_on_a_stream", "streams.md", "pipeline");
+    follow("a_pipeline_on_a_stream", "tutorial/streams.md", "pipeline");
 }
 
 #[test]

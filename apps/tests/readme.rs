@@ -7,16 +7,19 @@ use std::path::{Path, PathBuf};
 
 /// A kernel that is longer shows nothing of how short they are.
 const MOST_LINES: usize = 20;
+/// The rest belongs to the pages of docs/.
+const MOST_LINES_OF_ALL: usize = 150;
 
 fn checkout() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The lines of the block that stands behind `<!-- file -->`.
-fn shown<'r>(readme: &'r str, file: &str) -> Vec<&'r str> {
+/// The lines of the block in that language that stands behind `<!-- file -->`.
+fn shown<'r>(readme: &'r str, file: &str, language: &str) -> Vec<&'r str> {
     let mark = format!("<!-- {file} -->");
     let mut lines = readme.lines().skip_while(|line| *line != mark).skip(1);
-    assert_eq!(lines.next(), Some("```rust"), "no block behind {mark}");
+    let fence = format!("```{language}");
+    assert_eq!(lines.next(), Some(fence.as_str()), "no block behind {mark}");
     lines.take_while(|line| *line != "```").collect()
 }
 
@@ -39,6 +42,11 @@ fn are_lines_of_the_file(block: &[&str], file: &[&str]) -> bool {
     block.iter().all(|line| rest.any(|other| other == line.trim()))
 }
 
+/// Whether the block is one run of the file's lines.
+fn is_a_part_of_the_file(block: &[&str], file: &[&str]) -> bool {
+    !block.is_empty() && file.windows(block.len()).any(|part| part == block)
+}
+
 #[test]
 fn readme_shows_what_is_run() {
     if std::env::var_os("GPUNET_BIN_DIR").is_some() {
@@ -48,15 +56,26 @@ fn readme_shows_what_is_run() {
     let readme = read("README.md");
 
     let name = "apps/kernels/src/first.rs";
-    let (block, file) = (shown(&readme, name), read(name));
+    let (block, file) = (shown(&readme, name, "rust"), read(name));
     assert!(block.len() <= MOST_LINES, "{} lines of a kernel", block.len());
     let lines: Vec<_> = file.lines().collect();
     assert!(is_the_file_but_for_one_gap(&block, &lines), "not {name}:\n{}", block.join("\n"));
 
     let name = "apps/src/bin/first.rs";
-    let (block, file) = (shown(&readme, name), read(name));
+    let (block, file) = (shown(&readme, name, "rust"), read(name));
     let lines: Vec<_> = file.lines().collect();
     assert!(are_lines_of_the_file(&block, &lines), "not in {name}:\n{}", block.join("\n"));
+
+    // The tests of the C ABI run the one, those of the Python package follow the page with the other.
+    for (name, language) in
+        [("host/c/examples/echo.cu", "cpp"), ("docs/tutorial/python.md", "python")]
+    {
+        let (block, file) = (shown(&readme, name, language), read(name));
+        assert!(block.len() <= MOST_LINES, "{} lines of a kernel", block.len());
+        let lines: Vec<_> = file.lines().collect();
+        assert!(is_a_part_of_the_file(&block, &lines), "not in {name}:\n{}", block.join("\n"));
+    }
+    assert!(readme.lines().count() <= MOST_LINES_OF_ALL, "the README has grown: use docs/");
 
     // That program is run by the tests: here.
     let mut first = std::process::Command::new(common::program("first"));
@@ -72,6 +91,9 @@ fn a_block_that_differs_is_noticed() {
     assert!(is_the_file_but_for_one_gap(&["use a;", "", "one", "}"], &file));
     assert!(!is_the_file_but_for_one_gap(&["use a;", "", "1", "}"], &file));
     assert!(!is_the_file_but_for_one_gap(&["use a;", "one", "three", "}"], &file));
+    assert!(is_a_part_of_the_file(&["one", "two"], &file));
+    assert!(!is_a_part_of_the_file(&["one", "three"], &file));
+    assert!(!is_a_part_of_the_file(&[], &file));
     assert!(are_lines_of_the_file(&["  one", "three"], &file));
     assert!(!are_lines_of_the_file(&["three", "one"], &file));
 }

@@ -19,7 +19,7 @@ use crate::poller::Event;
 use crate::simt::emulated::{self, Place, Shuffle, guarded};
 use crate::simt::{self, Scope};
 
-/// Major and minor number of the C ABI; see docs/languages.md.
+/// Major and minor number of the C ABI; see docs/reference/c-abi.md.
 pub const GPUNET_C_ABI: [u32; 2] = [1, 0];
 
 /// Compares a call between the threads of a group. Takes the place that was announced also where there is

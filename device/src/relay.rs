@@ -10,6 +10,8 @@
 //!
 //! Nothing else is published by a relay, so its accesses need no order: a value that comes a moment
 //! late is read by the next look. What must be seen together stands in one word.
+//!
+//! Why it is so: decision 12 of docs/explanation/decisions.md.
 
 use crate::abi::net::Net;
 use crate::abi::word::Word;

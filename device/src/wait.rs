@@ -4,6 +4,8 @@
 //! told to stop (the stop word's error), or when the proxy's heartbeat stands still (ENETDOWN).
 //! The stop word and the heartbeat lie across PCIe, and every waiting group watches them, so one reads
 //! them for all ([`relay`](crate::relay)).
+//!
+//! Why it is so: decision 12 of docs/explanation/decisions.md.
 
 use crate::abi::errno::Errno;
 use crate::abi::net::Net;

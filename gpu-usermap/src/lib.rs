@@ -71,6 +71,8 @@
 //! mapping.view().unwrap();
 //! # }
 //! ```
+//!
+//! Why it is so: decision 20 of docs/explanation/decisions.md.
 
 mod bus;
 mod dmabuf;

@@ -1,5 +1,6 @@
 //! Errors whose `Debug` is their sentence: `main` prints an error that it returns by `Debug`, as does
-//! `unwrap`, and `Error: NoDriver` helps nobody (decision 87).
+//! `unwrap`, and `Error: NoDriver` helps nobody (decision 24 of
+//! docs/explanation/decisions.md).
 
 /// Has `Debug` of error types print what `Display` does.
 macro_rules! debug_as_sentence {

@@ -11,6 +11,8 @@
 //!    │
 //!   sys                 their raw bindings, loaded at run time
 //! ```
+//!
+//! Why it is so: decision 18 of docs/explanation/decisions.md.
 
 pub mod load;
 pub mod protocol;

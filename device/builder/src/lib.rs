@@ -32,6 +32,8 @@
 //! | `GPUNET_PTX_TOOLCHAIN` | a sysroot folder, the name of a rustup toolchain, or `none` for a build without PTX |
 //! | `GPUNET_PTX_CPU` | the GPU to compile for, such as `sm_90`; wins over [`Builder::target_cpu`] |
 //! | `GPUNET_PTXAS` | the ptxas to check with |
+//!
+//! Why it is so: decision 1 of docs/explanation/decisions.md.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};

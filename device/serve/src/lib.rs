@@ -39,6 +39,8 @@
 //!     }
 //! }
 //! ```
+//!
+//! Why it is so: decision 15 of docs/explanation/decisions.md.
 
 #![no_std]
 

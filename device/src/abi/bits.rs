@@ -9,6 +9,8 @@
 //! | [`WatchedProgress`] | what a kernel tells its proxy of a p2p stream | count of bytes, number of the stream |
 //! | [`Tagged`] | addresses and numbers in a socket's record | a value, and which socket's it is |
 //! | [`RecordState`] | word 0 of a socket's record | generation, launch, and whether it is open |
+//!
+//! Why it is so: decision 6 of docs/explanation/decisions.md.
 
 /// Units of a packet that the proxy or a kernel exchanges through host memory.
 #[cfg(not(feature = "loom"))]

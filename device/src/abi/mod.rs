@@ -1,6 +1,6 @@
 //! The memory contract: what the GPU and the proxy agree on, byte for byte.
 //!
-//! `docs/memory-contract.md` has one row for each word here. Everything shared is a 64-bit word,
+//! `docs/reference/memory-contract.md` has one row for each word here. Everything shared is a 64-bit word,
 //! reached through [`word`]; those that two processors share have one writer, and no pointer stands in
 //! them. Records, which only the GPU touches, hold addresses and locks.
 

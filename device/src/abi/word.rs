@@ -29,6 +29,8 @@
 //! With the feature `loom` every access goes to an atomic of loom's that stands for the address
 //! (`model.rs`), and models run the code of both sides through all orders in which they may see one
 //! another's words.
+//!
+//! Why it is so: decision 3 of docs/explanation/decisions.md.
 
 #![allow(unsafe_code, reason = "shared memory is reached through raw pointers, here alone")]
 

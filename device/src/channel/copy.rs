@@ -4,6 +4,8 @@
 //! the target is then made of two lines of the source. Only bytes before the first line and behind the
 //! last move one by one. Each thread keeps several loads in flight: one alone would leave the link
 //! idle. Counts are 32 bits wide, as a GPU's registers are.
+//!
+//! Why it is so: decision 11 of docs/explanation/decisions.md.
 
 #![allow(unsafe_code, reason = "the copy loops")]
 

@@ -9,6 +9,8 @@
 //! ([`receive`](super::receive), [`send`](super::send)), with the direction if it was got.
 //!
 //! A lane moves eight bytes of a packet, two units, by one access of memory.
+//!
+//! Why it is so: decision 9 of docs/explanation/decisions.md.
 
 #![allow(unsafe_code, reason = "moves a short packet")]
 

@@ -144,7 +144,7 @@ impl Job {
 /// In what a lock held: it is not certain that the group has got it.
 pub(super) const FOUND: u64 = 1 << 58;
 
-/// What the long way is to begin with: the position of a direction that the group has, or what the lock
+/// What the slow path is to begin with: the position of a direction that the group has, or what the lock
 /// held when the group tried to get it.
 #[inline(always)]
 pub(crate) fn held([_, span]: [u64; 2]) -> (Position, Position) {

@@ -12,6 +12,8 @@
 //! | `packet` | all threads | short messages: bytes and tags together |
 //! | `copy` | all threads | between ring and buffer |
 //! | `finish` | one thread | publish how far the group is, give the direction back |
+//!
+//! Why it is so: decision 7 of docs/explanation/decisions.md.
 
 pub(crate) mod beside;
 pub(crate) mod copy;

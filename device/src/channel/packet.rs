@@ -4,6 +4,8 @@
 //! A writer sends one only when the other end has taken everything before it, so a reader sees units of
 //! this packet or older ones, whose tags differ. The bytes follow into the ring behind the counter: the
 //! next message by the ring is published with a release, and then the ring holds both.
+//!
+//! Why it is so: decision 8 of docs/explanation/decisions.md.
 
 #![allow(unsafe_code, reason = "moves bytes from and to callers' buffers and rings")]
 

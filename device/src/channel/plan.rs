@@ -86,13 +86,13 @@ impl Plan {
         Self { ring: Self::SENT, span: u64::from(length) << 32 }
     }
 
-    /// Nothing is planned: the long way is to be taken, with what stands there in the lock.
+    /// Nothing is planned: the slow path is to be taken, with what stands there in the lock.
     #[inline(always)]
     pub(crate) const fn slow(held: Position) -> Self {
         Self { ring: Self::SLOW, span: held.0 }
     }
 
-    /// Whether the long way is to be taken.
+    /// Whether the slow path is to be taken.
     #[inline(always)]
     pub(crate) const fn is_slow([ring, _]: [u64; 2]) -> bool {
         ring == Self::SLOW

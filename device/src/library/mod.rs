@@ -12,6 +12,8 @@
 //! `Result` and drop guards stay with the callers ([`calls`](crate::calls) and the types), and so
 //! does the comparison of arguments on the emulated GPU, which names their source lines. Functions
 //! unwind, because the emulated GPU ends kernels so.
+//!
+//! Why it is so: decision 4 of docs/explanation/decisions.md.
 
 #![allow(unsafe_code, reason = "exported names, and calls of functions that another image defines")]
 

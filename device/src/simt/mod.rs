@@ -16,6 +16,8 @@
 //! | [`pause`] | nothing | lets other coroutines run |
 //! | atomics of [`crate::sync`] | `ld`, `st`, `atom`, `fence` in assembly | those of the CPU |
 //! | back-off | `nanosleep` | nothing |
+//!
+//! Why it is so: decision 2 of docs/explanation/decisions.md.
 
 pub(crate) mod atomic;
 #[cfg(not(target_arch = "nvptx64"))]

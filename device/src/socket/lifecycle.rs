@@ -1,6 +1,8 @@
-//! How a socket's record is made, entered the long way, and closed. All of it is rare, and stays out of
+//! How a socket's record is made, entered on the slow path, and closed. All of it is rare, and stays out of
 //! line: it costs the data path neither registers nor a stack frame. Results are numbers, as the
 //! familiar calls return them, for the same reason. One thread calls this, for its group.
+//!
+//! Why it is so: decision 10 of docs/explanation/decisions.md.
 
 use crate::abi::bits::{
     P2P_PACKET_BYTES, PACKET_BYTES, Position, Progress, Tagged, Unit, WatchedProgress,

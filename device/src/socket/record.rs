@@ -6,6 +6,8 @@
 //! It is made from the socket's descriptor when a kernel first names the handle, by whichever group comes
 //! first ([`lifecycle`](super::lifecycle)). One receiving and one sending group at a time: a direction's
 //! lock holds its position, and stays readable while a group has it.
+//!
+//! Why it is so: decision 7 of docs/explanation/decisions.md.
 
 #![allow(unsafe_code, reason = "follows addresses in the record")]
 

@@ -1,5 +1,5 @@
 //! The archive for programs in C and C++: made, unpacked into an empty folder, and used with CMake, with
-//! pkg-config, and as docs/cpp.md says.
+//! pkg-config, and as docs/tutorial/cpp.md says.
 
 mod common;
 
@@ -188,7 +188,7 @@ fn the_page_is_right() {
     if !all_there("the_page_is_right", &["cmake", "g++", "nc", "pkg-config", "tar"]) {
         return;
     }
-    let page = fs::read_to_string(common::here().join("../../docs/cpp.md")).unwrap();
+    let page = fs::read_to_string(common::here().join("../../docs/tutorial/cpp.md")).unwrap();
     let steps = steps(&page);
     let written = steps.iter().filter(|step| matches!(step, Step::Write(..))).count();
     let printed = steps.iter().filter(|step| matches!(step, Step::Run(_, Some(_)))).count();

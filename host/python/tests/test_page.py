@@ -1,4 +1,4 @@
-"""docs/python.md, followed word for word: files are written, commands run, and what they print is compared."""
+"""docs/tutorial/python.md, followed word for word: files are written, commands run, and what they print is compared."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 import gpunet
 
-PAGE = Path(__file__).parents[3] / "docs" / "python.md"
+PAGE = Path(__file__).parents[3] / "docs" / "tutorial" / "python.md"
 
 
 def steps(text: str):

@@ -6,6 +6,8 @@
 //! mapping as well. Where the processor combines stores it keeps no order among them, release or
 //! not: a release has a store fence before it, behind what it publishes, and one after it, which
 //! sends it on its way. On other memory that is a branch that is never taken.
+//!
+//! Why it is so: decision 20 of docs/explanation/decisions.md.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -197,8 +197,8 @@ impl NetBuilder {
         self
     }
 
-    /// How sockets with IP addresses travel unless they say otherwise: by default RDMA where both
-    /// ends have it, else TCP.
+    /// How sockets with IP addresses travel unless they say otherwise: by default straight from kernel
+    /// to kernel where both are on this machine, else RDMA where both ends have it, else TCP.
     pub fn transport(mut self, transport: TransportChoice) -> Self {
         self.transport = transport;
         self

@@ -16,6 +16,8 @@
 //! closes a socket, or shuts it down, waits for a lock whatever the state is. None of them does anything
 //! else in between, and the grace is long against all. A launch that ends is inside no call, so what those
 //! hold that ran when the socket was closed ends with them at the latest.
+//!
+//! Why it is so: decision 13 of docs/explanation/decisions.md.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc};

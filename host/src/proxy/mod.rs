@@ -19,6 +19,8 @@
 //!
 //!   drain: sockets that the host has closed under launches that run
 //! ```
+//!
+//! Why it is so: decision 14 of docs/explanation/decisions.md.
 
 mod channel;
 mod closing;

@@ -3,6 +3,8 @@
 //! Part of a net's policy, shared by its proxy threads, which ask before they make a socket or move
 //! bytes. A socket too many is refused; bytes too many wait where they are: in the system's buffers,
 //! or in a kernel's send ring.
+//!
+//! Why it is so: decision 14 of docs/explanation/decisions.md.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -3,6 +3,8 @@
 //!
 //! A policy belongs to a net and is asked by the proxy, so that no kernel gets round it. It says
 //! nothing about sockets that the program itself makes and hands over.
+//!
+//! Why it is so: decision 14 of docs/explanation/decisions.md.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -14,6 +14,8 @@
 //! may be followed by a switch to somebody else. Checked throughout: bytes are complete and in order,
 //! or there is an error where one may come; no call waits beyond its deadline; counters only grow; at
 //! the end no socket slot, ring, request slot or memory of a stream is missing.
+//!
+//! Why it is so: decision 23 of docs/explanation/decisions.md.
 
 mod cast;
 pub(crate) mod control;

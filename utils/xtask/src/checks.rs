@@ -1,8 +1,8 @@
 //! The steps of `cargo xtask test`, in the order in which they run: quick ones first.
 //!
 //! ```text
-//! formatting ─ licences ─ rules ─ oldest Rust ─ clippy ─ docs ─ compile ─┬─ tests ─ doc tests ─ p2p streams ─ models ─ ...
-//!                                                                        └─ ptx ─ virtual machine with RDMA ─ packages ─ cargo-deny, beside those
+//! formatting ─ licences ─ rules ─ links ─ oldest Rust ─ clippy ─ docs ─ compile ─┬─ tests ─ doc tests ─ p2p streams ─ models ─ ...
+//!                                                                                └─ ptx ─ virtual machine with RDMA ─ packages ─ cargo-deny ─ book, beside those
 //! ```
 //!
 //! All build with one profile and with the features of the whole workspace, so that nothing is
@@ -22,8 +22,8 @@ use crate::report::{Outcome, Step};
 use crate::suites::{self, Run};
 use crate::workspace::Workspace;
 use crate::{
-    cuda_cpp, deny, install, libtest, licences, local, oldest, packages, ptx, rdma, rules, shell,
-    vm, wheel,
+    book, cuda_cpp, deny, install, libtest, licences, links, local, oldest, packages, ptx, rdma,
+    rules, shell, vm, wheel,
 };
 
 /// The profile in the workspace's manifest that all steps build with.
@@ -70,6 +70,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step::new("formatting", formatting),
     Step::new("licences", licences::check),
     Step::new("rules", rules::check),
+    Step::new("links", links::check),
     Step::new("oldest Rust", oldest::check),
     Step::new("clippy", clippy),
     Step::new("docs", docs),
@@ -85,6 +86,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step::new("Python package", wheel::check),
     Step::new("packages", packages::check),
     Step::new("cargo-deny", deny::check),
+    Step::new("book", book::check),
     Step::new("RDMA device", rdma::check),
 ];
 
@@ -93,6 +95,7 @@ pub(crate) const QUICK_STEPS: &[Step] = &[
     Step::new("formatting", formatting),
     Step::new("licences", licences::check),
     Step::new("rules", rules::check),
+    Step::new("links", links::check),
     Step::new("clippy", clippy),
     Step::new("compile", compile_quick),
     Step::new("unit tests", unit_tests),

@@ -2,6 +2,8 @@
 //!
 //! Built from the registry into the target folder's `tools` where it is missing: two minutes of processor
 //! time, once. Advisories are left to people: their database comes from a host that is no registry.
+//!
+//! Why it is so: decision 25 of docs/explanation/decisions.md.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -43,25 +45,5 @@ fn run(program: &Path, root: &Path, scratch: &Path) -> Result<shell::Finished> {
 
 /// The program, built where it is not there yet.
 fn cargo_deny(context: &Context) -> Result<PathBuf> {
-    let root = install::tools_folder(&context.workspace);
-    let program = root.join("bin/cargo-deny");
-    let is_it = |program: &Path| {
-        let mut ask = Command::new(program);
-        shell::output_of(ask.arg("--version")).is_ok_and(|line| line.contains(VERSION))
-    };
-    if let Some(program) = [Some(program.clone()), shell::on_path("cargo-deny")]
-        .into_iter()
-        .flatten()
-        .find(|program| is_it(program))
-    {
-        return Ok(program);
-    }
-    let mut build = shell::cargo();
-    // Unoptimised it checks in a second as well.
-    build.args(["install", "cargo-deny", "--locked", "--force", "--version", VERSION]);
-    build.args(["--no-default-features", "--profile", "dev", "--root"]).arg(&root);
-    shell::output_of(build.env("CARGO_TARGET_DIR", root.join("deny-build")))?;
-    // Some hundred megabytes that nobody needs again.
-    let _ = std::fs::remove_dir_all(root.join("deny-build"));
-    Ok(program)
+    install::from_registry(&context.workspace, "cargo-deny", VERSION, &["--no-default-features"])
 }

@@ -1,4 +1,4 @@
-//! Whether the words of docs/glossary.md stand in the files that it names, each once and in order.
+//! Whether the words of docs/reference/glossary.md stand in the files that it names, each once and in order.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, ensure};
 
 /// The page.
-const PAGE: &str = "docs/glossary.md";
+const PAGE: &str = "docs/reference/glossary.md";
 
 /// A row of the page's table.
 #[derive(Debug, PartialEq, Eq)]

@@ -160,6 +160,34 @@ pub(crate) fn cbindgen(workspace: &Workspace) -> Result<PathBuf> {
     Ok(program)
 }
 
+/// A program of the registry of crates that has the crate's name: the tools folder's or the machine's where that is this
+/// version, else built into the tools folder. Unoptimised: what such programs do here takes a second either way.
+pub(crate) fn from_registry(
+    workspace: &Workspace,
+    name: &str,
+    version: &str,
+    options: &[&str],
+) -> Result<PathBuf> {
+    let root = tools_folder(workspace);
+    let program = root.join("bin").join(name);
+    let is_it = |program: &Path| {
+        let mut ask = Command::new(program);
+        shell::output_of(ask.arg("--version")).is_ok_and(|line| line.contains(version))
+    };
+    let present = [Some(program.clone()), shell::on_path(name)];
+    if let Some(program) = present.into_iter().flatten().find(|program| is_it(program)) {
+        return Ok(program);
+    }
+    let build_folder = root.join(format!("{name}-build"));
+    let mut build = shell::cargo();
+    build.args(["install", name, "--locked", "--force", "--version", version]).args(options);
+    build.args(["--profile", "dev", "--root"]).arg(&root);
+    shell::output_of(build.env("CARGO_TARGET_DIR", &build_folder))?;
+    // Some hundred megabytes that nobody needs again.
+    let _ = fs::remove_dir_all(build_folder);
+    Ok(program)
+}
+
 /// Has the system's Python make virtual environments.
 pub(crate) fn python_venv() -> Result<()> {
     match shell::succeeds("python3", &["-c", "import ensurepip, venv"]) {

@@ -8,6 +8,7 @@
 //!           for programs in C and C++
 //! bench     the benchmark program
 //! soak      the soak program: everything at once, for as long as wanted
+//! book      the pages of docs/ as HTML
 //! bindings  the raw bindings of the RDMA libraries, from Debian's headers
 //! vm        jobs with real RDMA, in a QEMU guest
 //! wheel     the Python package: wheel and source distribution
@@ -16,8 +17,10 @@
 mod artifacts;
 mod bench;
 mod bindings;
+mod book;
 mod checks;
 mod cuda_cpp;
+mod decisions;
 mod deny;
 mod dist;
 mod footprint;
@@ -25,6 +28,7 @@ mod glossary;
 mod install;
 mod libtest;
 mod licences;
+mod links;
 mod local;
 mod oldest;
 mod packages;
@@ -62,7 +66,7 @@ enum Command {
     ///
     /// On Debian and Ubuntu missing packages are installed with apt-get (as root, or with sudo
     /// where that asks for no password); elsewhere they are listed and the command fails. ptxas and
-    /// redis-py come from PyPI, cargo-deny from the registry of crates, and are kept in the target folder's
+    /// redis-py come from PyPI, cargo-deny and mdBook from the registry of crates, and are kept in the target folder's
     /// `tools`. Nothing is ever asked.
     ///
     /// A line about each step has its time and the processor time of all that it ran. `--quick`
@@ -95,6 +99,10 @@ enum Command {
     /// 0. Takes `--minutes N`, `--gpu auto|cuda|emulated`, `--seed S`, `--json`.
     #[command(disable_help_flag = true)]
     Soak(soak::Options),
+    /// Makes the book of the pages of docs/, as HTML in `book` of the target folder.
+    ///
+    /// mdBook comes from the registry of crates and is kept in the target folder's `tools`.
+    Book,
     /// Writes the raw bindings of libibverbs and librdmacm anew from Debian 12's headers.
     ///
     /// Needed only when the bindings change: they are checked in. Installs the headers, libclang
@@ -146,6 +154,7 @@ fn run(command: Command) -> Result<bool> {
         Command::Dist(options) => dist::make(&workspace, &options),
         Command::Bench(options) => bench::run(&workspace, &options),
         Command::Soak(options) => soak::run(&workspace, &options),
+        Command::Book => book::make(&workspace),
         Command::Bindings => bindings::make(&workspace),
         Command::Vm(options) => vm::run(&workspace, &options),
         Command::Wheel(options) => wheel::run(&workspace, &options),

@@ -11,7 +11,7 @@ use crate::report::Outcome;
 use crate::shell;
 
 /// Pages that tell readers which release they need.
-const PAGES: &[&str] = &["README.md", "docs/your-first-kernel.md"];
+const PAGES: &[&str] = &["README.md", "docs/tutorial/your-first-kernel.md"];
 /// Manifests outside of the workspace.
 const MANIFESTS: &[&str] = &["apps/template/Cargo.toml", "apps/template/kernels/Cargo.toml"];
 

@@ -63,7 +63,7 @@ pub(crate) fn make(workspace: &Workspace, options: &SdkOptions) -> Result<bool> 
     let c = workspace.root.join("host/c");
     copy_all(&c.join("include"), &folder.join("include"))?;
     copy_all(&c.join("examples"), &folder.join("examples"))?;
-    copy(&workspace.root.join("docs/cpp.md"), &folder.join("cpp.md"))?;
+    copy(&workspace.root.join("docs/tutorial/cpp.md"), &folder.join("cpp.md"))?;
     for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
         copy(&workspace.root.join(licence), &folder.join(licence))?;
     }

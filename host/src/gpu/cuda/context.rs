@@ -4,6 +4,8 @@
 //! Calls that would wait for running kernels (freeing and unregistering memory, loading and
 //! unloading modules) happen only under the state's lock, with no kernel in flight: launches take
 //! the same lock, so none can slip in between.
+//!
+//! Why it is so: decision 16 of docs/explanation/decisions.md.
 
 use std::collections::HashMap;
 use std::mem;

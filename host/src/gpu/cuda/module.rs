@@ -7,6 +7,8 @@
 //! Everything about a kernel that a call of the driver can tell is asked when the module is
 //! loaded, while no kernel runs, so that launches beside running kernels ask as little as
 //! possible.
+//!
+//! Why it is so: decision 5 of docs/explanation/decisions.md.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_void};

@@ -6,6 +6,8 @@
 //! The variable is set here where that is sound: the driver has not been started, the program has not
 //! set it, and the process has no other thread, which might read the environment meanwhile. Elsewhere
 //! the program's environment has to say it, and the error of one kernel too many does.
+//!
+//! Why it is so: decision 17 of docs/explanation/decisions.md.
 
 use std::sync::OnceLock;
 

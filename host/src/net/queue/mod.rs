@@ -12,6 +12,8 @@
 //! kernels, and for each batch the kernel `operations`, which makes the same calls on sockets as any other.
 //! So all transports, deadlines, a peer that dies, a proxy that dies and a net that is told to stop are
 //! what they are for kernels: the operation ends, writes its status, and the stream goes on.
+//!
+//! Why it is so: decision 22 of docs/explanation/decisions.md.
 
 mod batch;
 mod completion;

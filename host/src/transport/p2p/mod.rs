@@ -11,6 +11,8 @@
 //!   ├ stream     the stream as its proxy has it
 //!   └ deferred   memory of streams that are closed at this end alone
 //! ```
+//!
+//! Why it is so: decision 21 of docs/explanation/decisions.md.
 
 mod acceptor;
 mod addresses;

@@ -9,6 +9,8 @@
 //! ```
 //!
 //! A device takes bytes from rings and puts them there by itself; the proxy learns how far it is.
+//!
+//! Why it is so: decision 19 of docs/explanation/decisions.md.
 
 mod acceptor;
 mod adapter;

@@ -46,7 +46,7 @@ fn way(proof: &Proof) -> Line {
             TCP6 => "where IPv6 is wanted: sysctl net.ipv6.conf.lo.disable_ipv6=0",
             RDMA => "see the lines on RDMA above",
             LOCAL => {
-                "mend that if kernels of this machine shall talk past the host: see docs/local.md"
+                "mend that if kernels of this machine shall talk past the host: see docs/how-to/local.md"
             }
             _ => "see that the folder for temporary files can be written (TMPDIR)",
         }),

@@ -1,4 +1,6 @@
 //! What kernels and the library may cost: recorded in a file, compared with what they do.
+//!
+//! Why it is so: decision 5 of docs/explanation/decisions.md.
 
 use std::collections::BTreeMap;
 use std::fs;

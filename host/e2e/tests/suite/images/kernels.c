@@ -1,5 +1,5 @@
 /* Kernels of the tests of images and leases, as a compiler of another language makes them: without any
-   header of gpunet, with what docs/languages.md says. */
+   header of gpunet, with what docs/reference/c-abi.md says. */
 
 #include <stddef.h>
 #include <stdint.h>
