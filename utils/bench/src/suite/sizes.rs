@@ -38,7 +38,7 @@ const COLUMNS: &[&str] = &[
     each direction one copy by all threads, a barrier and a release store of a flag at system \
     scope. Figures are medians of each batch; `added` and `ratio` are made inside each pair. `limit` is \
     what the machine takes without gpunet: by TCP a round trip between the CPU and a block through \
-    pinned memory, to hold against `added`; kernel to kernel the bare exchange with a copy at each \
+    pinned memory, less the CPU's copies in ordinary memory, to hold against `added`; kernel to kernel the bare exchange with a copy at each \
     receiver, as a stream has it, to hold against gpunet's time. Every byte is checked. Meant to take a minute on an H200; `--quick --gpu emulated` takes seconds."
 )]
 pub(crate) struct Options {
