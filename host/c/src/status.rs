@@ -232,7 +232,7 @@ impl From<NetError> for Failure {
             NetError::TooManyLaunches(_) | NetError::TooManyOperations { .. } => GPUNET_ELIMIT,
             NetError::LeaseClosed | NetError::Gone => GPUNET_EGONE,
             NetError::Faulted => GPUNET_EFAULTED,
-            NetError::Down | NetError::ControlMemoryLost(_) | NetError::Silent { .. } => {
+            NetError::Down | NetError::ControlMemoryLost(_) | NetError::NoAnswer { .. } => {
                 GPUNET_EDOWN
             }
             _ => GPUNET_ESYSTEM,

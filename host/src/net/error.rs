@@ -87,7 +87,7 @@ pub enum NetError {
     Gone,
     /// Nobody answered in time.
     #[error("{call}: no answer within {seconds} s")]
-    Silent {
+    NoAnswer {
         /// What was asked.
         call: &'static str,
         /// How long it was waited for.

@@ -266,7 +266,7 @@ impl Net {
     fn silent(&self, call: &'static str) -> NetError {
         match self.check_alive() {
             Err(down) => down,
-            Ok(()) => NetError::Silent { call, seconds: ANSWER.as_secs() },
+            Ok(()) => NetError::NoAnswer { call, seconds: ANSWER.as_secs() },
         }
     }
 

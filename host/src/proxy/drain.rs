@@ -64,7 +64,7 @@ pub(crate) struct Drain {
     count: AtomicUsize,
     /// Those that a kernel has closed at the same time: it has their locks, for good.
     left: Mutex<Vec<Handle>>,
-    /// WatchedProgress when all sockets that drain by now are closed for the groups that use them.
+    /// Signalled when all sockets that drain by now are closed for the groups that use them.
     waiting: Mutex<Vec<mpsc::Sender<()>>>,
     /// Who calls `step`.
     thread: OnceLock<Thread>,

@@ -40,7 +40,7 @@ pub(crate) enum Message {
         launch: u32,
         /// Whether no other launch of the net runs.
         last: bool,
-        /// WatchedProgress when it is done.
+        /// Signalled when it is done.
         done: mpsc::Sender<()>,
     },
     /// A kernel has faulted: close the listeners of the program that no kernel serves any
@@ -48,7 +48,7 @@ pub(crate) enum Message {
     CloseListeners {
         /// Which; none: all.
         which: Option<Vec<Handle>>,
-        /// WatchedProgress when it is done.
+        /// Signalled when it is done.
         done: mpsc::Sender<()>,
     },
     /// Close a socket that no kernel has seen.

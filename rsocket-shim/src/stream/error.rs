@@ -15,7 +15,7 @@ pub enum StreamError {
     Rejected,
     /// Many that do not speak rsocket were rejected in a row.
     #[error("peers that do not speak rsocket keep coming: others may wait behind them")]
-    Strangers,
+    PeersRejected,
     /// The peer's private data is not rsocket's.
     #[error(transparent)]
     Refused(#[from] Refused),
@@ -79,7 +79,7 @@ impl StreamError {
     pub fn errno(&self) -> i32 {
         match self {
             Self::Rejected => libc::ECONNREFUSED,
-            Self::Strangers => libc::EAGAIN,
+            Self::PeersRejected => libc::EAGAIN,
             Self::Reset => libc::ECONNRESET,
             Self::Refused(_) => libc::EPROTO,
             Self::Failed(failure) => match failure {
@@ -119,7 +119,7 @@ mod tests {
         let unreachable = StreamError::failed;
         let cases = [
             (StreamError::Rejected, libc::ECONNREFUSED),
-            (StreamError::Strangers, libc::EAGAIN),
+            (StreamError::PeersRejected, libc::EAGAIN),
             (StreamError::Refused(Refused::Version(2)), libc::EPROTO),
             (StreamError::Failed(Failure::Violation(Violation::Empty)), libc::EPROTO),
             (queue(Fault::Unanswered), libc::ETIMEDOUT),

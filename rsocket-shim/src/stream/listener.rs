@@ -8,9 +8,9 @@ use crate::load::Libraries;
 use crate::protocol::check_private_data;
 use crate::verbs::{Device, EventChannel, EventKind, Id, Token, VerbsError};
 
-/// Strangers that are rejected in one go. Whoever sends more of them than can be rejected must not
+/// Untrusted peers that are rejected in one go. Whoever sends more of them than can be rejected must not
 /// keep the caller here.
-const STRANGERS: usize = 16;
+const UNTRUSTED_PEERS: usize = 16;
 
 /// Listens for connections by RDMA.
 pub struct Listener {
@@ -62,9 +62,9 @@ impl Listener {
     }
 
     /// The next peer that speaks rsocket, if one is waiting. Others are rejected; where there are
-    /// many of them, [`StreamError::Strangers`] says that this is to be called again.
+    /// many of them, [`StreamError::PeersRejected`] says that this is to be called again.
     pub fn next(&self) -> Result<Option<Request>, StreamError> {
-        for _ in 0..STRANGERS {
+        for _ in 0..UNTRUSTED_PEERS {
             let Some(event) = self.channel.next()? else { return Ok(None) };
             match event.kind {
                 // Dropped where it is not rsocket, and so rejected.
@@ -75,7 +75,7 @@ impl Listener {
                 _ => {}
             }
         }
-        Err(StreamError::Strangers)
+        Err(StreamError::PeersRejected)
     }
 
     /// Its address.

@@ -130,7 +130,7 @@ fn who_does_not_speak_rsocket_is_rejected_and_others_are_served() {
 
 #[test]
 #[ignore = "needs an RDMA device"]
-fn a_crowd_of_strangers_is_turned_away_in_parts() {
+fn many_untrusted_peers_are_rejected_in_parts() {
     let _turn = turn();
     let place = Place::v4();
     let (listener, address) = place.listen();
@@ -139,7 +139,7 @@ fn a_crowd_of_strangers_is_turned_away_in_parts() {
     thread::sleep(Duration::from_millis(500));
     let mut parts = 0;
     while let Err(error) = listener.next() {
-        assert_eq!(error, StreamError::Strangers);
+        assert_eq!(error, StreamError::PeersRejected);
         parts += 1;
     }
     assert!(parts >= 2, "{parts}");

@@ -176,7 +176,7 @@ fn sockets_that_cannot_be_handed_over() {
     let unknown = net.take_back(Handle(12345 << 28)).expect_err("there is none");
     assert!(matches!(unknown, NetError::Socket { errno: Errno::EBADF, .. }));
     let unknown = net.take_back(Handle(u64::MAX)).expect_err("there is none");
-    assert!(!matches!(unknown, NetError::Silent { .. }), "{unknown}");
+    assert!(!matches!(unknown, NetError::NoAnswer { .. }), "{unknown}");
     assert_eq!(net.statistics().sockets, 0);
 }
 
