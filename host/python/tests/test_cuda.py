@@ -9,11 +9,14 @@ import pytest
 import gpunet
 import test_kernels
 import test_process
+import test_queue
+import test_slices
 from gpunet._compilers import check_isa
 
 pytest.importorskip("numba_cuda", reason="numba-cuda is not installed")
 
-KERNELS = [value for value in vars(test_kernels).values() if isinstance(value, gpunet.Kernel)]
+MODULES = (test_kernels, test_process, test_queue, test_slices)
+KERNELS = [value for module in MODULES for value in vars(module).values() if isinstance(value, gpunet.Kernel)]
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
@@ -39,6 +42,12 @@ def test_the_net_is_two_words():
     parameters = ptx.split(".visible .entry echo(")[1].split(")")[0]
     # The net, a socket, an array's address and length.
     assert re.findall(r"\.param \.(\w+)", parameters) == ["u64"] * 5
+
+
+def test_lanes_shuffle_and_vote():
+    ptx = test_slices.lanes.ptx((9, 0))
+    for what in ("shfl.sync.idx.b32", "shfl.sync.up.b32", "shfl.sync.down.b32", "shfl.sync.bfly.b32", "vote.sync.ballot"):
+        assert what in ptx, what
 
 
 def test_the_driver_takes_the_version_of_ptx():
