@@ -1,4 +1,5 @@
-// The C++ host side: `cases FOLDER CASE` runs one case, with kernels that were compiled into the folder.
+// The C++ host side: `cases FOLDER CASE [GPU [KIND]]` runs one case, with kernels that were compiled into the folder,
+// on the emulated GPU or another; KIND is how names of images end: so (of the emulated GPU), ptx, cubin, fatbin.
 #include <gpunet/gpunet.hpp>
 
 #include <atomic>
@@ -20,16 +21,19 @@ struct client_report {
     std::int32_t error;
 };
 
+/// The GPU, and how names of its images end.
+static std::string chosen_gpu = "emulated", kind = "so";
+
 /// What all cases use.
 struct world {
     explicit world(std::string folder, const host::net_options &options = {})
-        : folder(std::move(folder)), gpu("emulated"), net(gpu, options)
+        : folder(std::move(folder)), gpu(chosen_gpu.c_str()), net(gpu, options)
     {
     }
 
     host::image image(const std::string &name) const
     {
-        return host::image::from_file(gpu, name, folder + "/" + name + ".so");
+        return host::image::from_file(gpu, name, folder + "/" + name + "." + kind);
     }
 
     std::string folder;
@@ -440,7 +444,9 @@ int main(int argc, char **argv)
         {"groups", groups},     {"words", words},     {"timeouts", timeouts},       {"endings", endings},
         {"stream", stream},     {"graph", graph},     {"lease", lease},             {"kept", kept},
     };
-    EXPECT(argc == 3);
+    EXPECT(argc >= 3 && argc <= 5);
+    chosen_gpu = argc > 3 ? argv[3] : chosen_gpu;
+    kind = argc > 4 ? argv[4] : kind;
     alarm(120);
     const std::string folder = argv[1], name = argv[2];
     try {
