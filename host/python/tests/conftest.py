@@ -9,7 +9,10 @@ import sys
 
 import pytest
 
+import carried
 import gpunet
+
+carried.use(pytest.skip)
 
 DEADLINE = 20.0
 """Seconds for what is waited for."""
