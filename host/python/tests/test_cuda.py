@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import pytest
 
@@ -66,3 +67,21 @@ def test_cpp_by_nvrtc():
     assert ".visible .entry shout(" in ptx and "gpunet_c_abi" in ptx
     with pytest.raises(gpunet.CompileError, match="does not compile"):
         compile_ptx("#include <gpunet/gpunet.cuh>\nnonsense", "nonsense", (9, 0))
+
+
+def test_cpp_by_nvcc_where_there_is_no_nvrtc(monkeypatch):
+    from gpunet import _nvrtc
+
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    monkeypatch.setattr(_nvrtc, "find_nvcc", lambda: None)
+    with pytest.raises(gpunet.CompileError, match="compiled by NVRTC or nvcc: pip install cuda-bindings"):
+        _nvrtc.compile_ptx(test_process.CPP, "shout", (9, 0))
+    monkeypatch.undo()
+    nvcc = _nvrtc.find_nvcc()
+    if nvcc is None:
+        pytest.skip("nvcc is not installed")
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    ptx = _nvrtc.compile_ptx(test_process.CPP, "shout", (9, 0)).decode()
+    assert ".visible .entry shout(" in ptx and "gpunet_c_abi" in ptx and ".target sm_90" in ptx
+    with pytest.raises(gpunet.CompileError, match="does not compile: .*nonsense"):
+        _nvrtc.compile_ptx("#include <gpunet/gpunet.cuh>\nnonsense", "nonsense", (9, 0))

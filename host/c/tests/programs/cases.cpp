@@ -178,6 +178,36 @@ static void words(const std::string &folder)
     EXPECT(lines == std::vector<std::string>{"numbers: -1234567890123, 0"});
 }
 
+/// Prints what something throws.
+template <class F> static void thrown(const char *what, F &&call)
+{
+    try {
+        call();
+        EXPECT(!"it is a mistake");
+    } catch (const gpunet::error &error) {
+        std::cout << what << ": " << error.name() << ", " << error.blame() << ": " << error.what() << std::endl;
+    }
+}
+
+/// What programs may get wrong, each with its sentence. Images of that kind are in the folder.
+static void errors(const std::string &folder)
+{
+    world in(folder);
+    for (const char *name : {"version", "missing", "machine"}) {
+        thrown(name, [&] { static_cast<void>(in.image(name)); });
+    }
+    const auto image = in.image("echo");
+    const auto listener = in.net.listen("127.0.0.1:0");
+    const auto start = [&](const auto &...args) {
+        static_cast<void>(in.net.launch(image, "echo_server", {1, 32}, args...));
+    };
+    thrown("too few", [&] { start(); });
+    thrown("too many", [&] { start(listener.socket, 7u); });
+    thrown("another type", [&] { start(7u); });
+    host::gpu moved(std::move(in.gpu));
+    thrown("no GPU", [&] { const host::net none(in.gpu); });
+}
+
 /// Runs a kernel that is wrong, and prints how it ended.
 static void wrong(const std::string &folder, const char *kernel)
 {
@@ -443,6 +473,7 @@ int main(int argc, char **argv)
         {"echo", echo},         {"client", client},   {"poll_server", poll_server}, {"slices", slices},
         {"groups", groups},     {"words", words},     {"timeouts", timeouts},       {"endings", endings},
         {"stream", stream},     {"graph", graph},     {"lease", lease},             {"kept", kept},
+        {"errors", errors},
     };
     EXPECT(argc >= 3 && argc <= 5);
     chosen_gpu = argc > 3 ? argv[3] : chosen_gpu;
@@ -450,7 +481,7 @@ int main(int argc, char **argv)
     alarm(120);
     const std::string folder = argv[1], name = argv[2];
     try {
-        if (name == "diverge" || name == "differ" || name == "trap") {
+        if (name == "diverge" || name == "differ" || name == "trap" || name == "unset") {
             wrong(folder, name.c_str());
         } else {
             EXPECT(cases.count(name) == 1);
