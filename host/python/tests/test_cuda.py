@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+import carried
 import gpunet
 import test_kernels
 import test_process
@@ -57,6 +58,20 @@ def test_the_driver_takes_the_version_of_ptx():
     check_isa(".version 9.4\n", "12.8")
     with pytest.raises(gpunet.CompileError, match=r"writes PTX 9.4, .*CUDA 13.0. takes 9.0: .*nvidia-nvvm==13.0"):
         check_isa(".version 9.4\n", "13.0")
+
+
+def test_carried_ptx_takes_the_place_of_a_compiler(monkeypatch, tmp_path):
+    kernel = test_kernels.echo
+    text = kernel.ptx(carried.CAPABILITY)
+    carried.place(tmp_path, kernel).write_text(text)
+    # Put back by monkeypatch, as the others.
+    monkeypatch.setattr(gpunet.Kernel, "ptx", gpunet.Kernel.ptx)
+    monkeypatch.setattr(carried, "FOLDER", str(tmp_path))
+    monkeypatch.setattr(carried.importlib.util, "find_spec", lambda name: None)
+    carried.use(pytest.skip)
+    assert kernel.ptx((9, 0)) == text
+    with pytest.raises(pytest.skip.Exception, match="no PTX of kernel 'ask' is carried"):
+        test_kernels.ask.ptx((9, 0))
 
 
 def test_cpp_by_nvrtc():

@@ -225,14 +225,14 @@ pub(crate) fn script(path: &Path, text: &str) -> Result<u64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::sync::{Mutex, PoisonError};
 
     use super::*;
 
     /// One at a time: a file cannot be run while a process that another thread just started still has
     /// it open for writing.
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    pub(crate) static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
     /// A folder as `dist` makes it, with suites that are scripts.
     fn run_tests_with(name: &str, suites: &[(&str, &str)]) -> (String, Option<i32>) {

@@ -114,3 +114,75 @@ fn size_of(folder: &Path) -> Result<u64> {
     }
     Ok(size)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::PoisonError;
+
+    use super::*;
+    use crate::dist::tests::ONE_AT_A_TIME;
+
+    /// Runs the script in a folder where programs of these names do that; what it printed, and its status.
+    fn run(name: &str, programs: &[(&str, &str)], parts: &[&str]) -> (String, Option<i32>) {
+        let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let folder = std::env::temp_dir().join(format!("gpunet-{name}-{}", std::process::id()));
+        fs::create_dir_all(folder.join("languages/sdk/lib")).unwrap();
+        fs::write(folder.join("languages/sdk/lib/libgpunet.so"), "").unwrap();
+        for inner in ["bin", "languages/host/python"] {
+            fs::create_dir_all(folder.join(inner)).unwrap();
+        }
+        for (program, text) in programs {
+            let text = format!("#!/bin/sh\n{text}\n");
+            dist::script(&folder.join("bin").join(program), &text).unwrap();
+        }
+        fs::write(folder.join("run-languages"), SCRIPT).unwrap();
+        let mut command = Command::new("sh");
+        command.arg(folder.join("run-languages")).args(parts).env("GPUNET_GPU", "cuda");
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{}:{path}", folder.join("bin").display()));
+        let output = command.env("GPUNET_NVCC", "nvcc-of-a-test").output().unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        (String::from_utf8_lossy(&output.stdout).into_owned(), output.status.code())
+    }
+
+    #[test]
+    fn what_is_not_there_is_skipped_with_the_reason() {
+        let (printed, status) = run("languages-skip", &[("python3", "exit 1")], &["torch"]);
+        assert_eq!(printed.lines().last(), Some("0 passed, 0 failed, 1 skipped"), "{printed}");
+        assert!(printed.contains("skipped  PyTorch beside a server: PyTorch is not"), "{printed}");
+        assert_eq!(status, Some(0));
+    }
+
+    #[test]
+    fn what_fails_is_counted_with_its_last_line() {
+        let cmake = "case $1 in -S) echo configured ;; *) echo 'no rule'; exit 3 ;; esac";
+        let (printed, status) = run("languages-fail", &[("cmake", cmake)], &["cmake"]);
+        assert_eq!(printed.lines().last(), Some("1 passed, 1 failed, 0 skipped"), "{printed}");
+        let wanted = "failed   CMake builds the examples: status 3: no rule";
+        assert!(printed.contains(wanted), "{printed}");
+        assert_eq!(status, Some(1));
+    }
+
+    #[test]
+    fn tests_of_python_are_counted_one_by_one() {
+        // As pytest ends, behind the looks for numpy and the import.
+        let python = "case $* in *pytest*)
+            echo 'SKIPPED [2] tests/test_a.py:7: numba is not installed'
+            echo 'FAILED tests/test_b.py::test_c - wrong'
+            echo '==== 1 failed, 40 passed, 2 skipped in 3.00s ===='
+            exit 1 ;; esac";
+        let (printed, status) = run("languages-python", &[("python3", python)], &["python"]);
+        assert_eq!(printed.lines().last(), Some("41 passed, 1 failed, 2 skipped"), "{printed}");
+        assert!(printed.contains("failed   python: tests/test_b.py::test_c - wrong"), "{printed}");
+        assert_eq!(status, Some(1));
+    }
+
+    #[test]
+    fn a_part_that_is_none_is_refused() {
+        let (printed, status) = run("languages-part", &[], &["fortran"]);
+        assert_eq!(
+            (printed.trim(), status),
+            ("no part 'fortran': cpp, cmake, python or torch", Some(2))
+        );
+    }
+}

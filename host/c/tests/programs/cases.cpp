@@ -10,6 +10,8 @@
 #include <mutex>
 #include <thread>
 
+#include <sys/wait.h>
+
 #include "tcp.hpp"
 
 using namespace std::chrono_literals;
@@ -467,13 +469,56 @@ static void kept(const std::string &folder)
     EXPECT(in.net.statistic("sockets") == 0);
 }
 
+/// A child that is forked off while a kernel runs: what it inherits goes there, and the parent's kernel goes on.
+static void forked(const std::string &folder)
+{
+    pid_t child = -1;
+    {
+        world in(folder);
+        const auto image = in.image("echo");
+        const auto listener = in.net.listen("127.0.0.1:0");
+        const auto server = in.net.launch(image, "echo_server", {1, 32}, listener.socket);
+        tcp::connect(listener.port()).echo("before");
+        child = fork();
+        if (child == 0) {
+            alarm(20);
+            try {
+                server.abort();
+                EXPECT(!"the kernel is the parent's");
+            } catch (const gpunet::error &error) {
+                EXPECT(error.code() == GPUNET_EFORKED);
+            }
+        } else {
+            int status = 1;
+            EXPECT(waitpid(child, &status, 0) == child && status == 0);
+            tcp::connect(listener.port()).echo("after");
+            stop(server);
+        }
+    }
+    if (child == 0) {
+        // All objects have gone, and nothing has waited.
+        _exit(0);
+    }
+}
+
+/// The process ends while a kernel runs, and nothing was freed.
+static void leaves(const std::string &folder)
+{
+    world *const in = new world(folder);
+    const auto *const image = new host::image(in->image("echo"));
+    const auto listener = in->net.listen("127.0.0.1:0");
+    const auto *const server = new host::launch(in->net.launch(*image, "echo_server", {1, 32}, listener.socket));
+    tcp::connect(listener.port()).echo("once");
+    EXPECT(!server->is_finished());
+}
+
 int main(int argc, char **argv)
 {
     const std::map<std::string, void (*)(const std::string &)> cases = {
         {"echo", echo},         {"client", client},   {"poll_server", poll_server}, {"slices", slices},
         {"groups", groups},     {"words", words},     {"timeouts", timeouts},       {"endings", endings},
         {"stream", stream},     {"graph", graph},     {"lease", lease},             {"kept", kept},
-        {"errors", errors},
+        {"errors", errors},     {"forked", forked},   {"leaves", leaves},
     };
     EXPECT(argc >= 3 && argc <= 5);
     chosen_gpu = argc > 3 ? argv[3] : chosen_gpu;

@@ -101,6 +101,16 @@ fn what_a_launch_keeps() {
     quiet("kept");
 }
 
+#[test]
+fn a_child_that_is_forked_while_a_kernel_runs() {
+    quiet("forked");
+}
+
+#[test]
+fn a_process_that_ends_while_a_kernel_runs() {
+    quiet("leaves");
+}
+
 /// The line of a kernel of tests/kernels.cu that has these words, behind the kernel's name.
 fn line_of(kernel: &str, words: &str) -> usize {
     let text = fs::read_to_string(common::here().join("tests/kernels.cu")).unwrap();
