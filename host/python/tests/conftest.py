@@ -33,6 +33,17 @@ def gpu():
     return gpunet.Gpu(os.environ.get("GPUNET_PYTHON_GPU", "emulated"))
 
 
+@pytest.fixture(autouse=True)
+def loaded(request):
+    """On CUDA a module's kernels are loaded before any of them runs, or a queue is open: loading waits for both."""
+    if "gpu" in request.fixturenames:
+        gpu = request.getfixturevalue("gpu")
+        if gpu.kind == "cuda":
+            for value in vars(request.module).values():
+                if isinstance(value, gpunet.Kernel):
+                    value.load(gpu)
+
+
 @pytest.fixture
 def emulated(gpu):
     """The emulated GPU: what it reports is its own."""
