@@ -46,6 +46,18 @@ unsafe fn with_address(handle: u64, address: *const SocketAddr) -> [u64; 15] {
     core::array::from_fn(|at| if at == 0 { handle } else { words[at - 1] })
 }
 
+/// A kernel that makes a call with a net that nobody gave it, all zeros, is told so; a real GPU would fault at
+/// address 0.
+fn check_net(net0: u64, call: &str) {
+    if net0 == 0 {
+        let site = emulated::announced();
+        panic!(
+            "{call} with a net that is not set, at {site}: pass on the one that the kernel was given, or that of a \
+             lease"
+        );
+    }
+}
+
 /// Defines the functions: what of their arguments is compared, under which name, and then the library's.
 macro_rules! functions {
     ($(#[$doc:meta] $name:ident($($arg:ident: $type:ty),*) as $call:expr, $compared:expr;)*) => { $(
@@ -57,6 +69,7 @@ macro_rules! functions {
         #[allow(clippy::too_many_arguments, reason = "words only, as the function takes them")]
         pub unsafe fn $name(net0: u64, net1: u64, group: u32 $(, $arg: $type)*) -> i64 {
             guarded(|| {
+                check_net(net0, $call);
                 #[allow(unused_unsafe, reason = "some read what an address leads to")]
                 // SAFETY: the caller's promise.
                 let compared = unsafe { $compared };

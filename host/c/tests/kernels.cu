@@ -154,3 +154,14 @@ extern "C" __global__ void trap(gpunet_net net, uint64_t listener)
     gpunet::block::sync();
 }
 GPUNET_KERNEL(trap);
+
+/// A call with a net that nobody has set.
+extern "C" __global__ void unset(gpunet_net net, uint64_t listener)
+{
+    static_cast<void>(net);
+    gpunet_net none = {};
+    const gpunet::block nowhere(none);
+    const gpunet::listener_ref clients(nowhere, listener);
+    auto stream = clients.accept();
+}
+GPUNET_KERNEL(unset);

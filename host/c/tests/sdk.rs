@@ -52,7 +52,12 @@ fn all_there(test: &str, programs: &[&str]) -> bool {
 
 /// Runs the program `serve` with a server's kernels, for one client.
 fn serves(program: &Path, image: &Path, kernel: &str, answer: &str) {
-    let mut server = Program::start(Command::new(program).arg(image).args([kernel, "emulated"]));
+    answers(Command::new(program).arg(image).args([kernel, "emulated"]), answer);
+}
+
+/// Runs a server on the emulated GPU that serves until its input ends, for one client.
+fn answers(command: &mut Command, answer: &str) {
+    let mut server = Program::start(command);
     assert!(server.line().contains("the emulated GPU was asked for"));
     let port: u16 = server.line_with("port ").parse().unwrap();
     let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
@@ -82,6 +87,8 @@ fn the_archive_has_what_it_says() {
         "include/gpunet/gpunet.cuh",
         "include/gpunet/device.h",
         "examples/echo.cu",
+        "examples/first.cpp",
+        "examples/first.cu",
         "examples/serve.cpp",
         "examples/CMakeLists.txt",
         "cpp.md",
@@ -120,6 +127,8 @@ fn examples_build_with_cmake() {
     let loud = same.to_uppercase();
     serves(&build.join("serve"), &build.join("slices.so"), "shout_server", &loud);
     serves(&build.join("serve_static"), &build.join("echo.so"), "echo_server", same);
+    let first = build.join("first_kernels.so");
+    answers(Command::new(build.join("first")).arg(first).arg("emulated"), same);
     // Another version than the package has is refused.
     let other = folder.join("other");
     fs::create_dir(&other).unwrap();

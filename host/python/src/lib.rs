@@ -15,6 +15,7 @@
 mod arguments;
 mod error;
 mod gpu;
+mod graph;
 mod launch;
 mod net;
 mod process;
@@ -32,6 +33,8 @@ mod _gpunet {
 
     #[pymodule_export]
     use crate::gpu::{Flags, Gpu, Image, Memory, Stream};
+    #[pymodule_export]
+    use crate::graph::Graph;
     #[pymodule_export]
     use crate::launch::{Launch, Lease};
     #[pymodule_export]

@@ -12,6 +12,7 @@ use pyo3::types::PyList;
 use crate::arguments::{self, Layout, keep};
 use crate::error;
 use crate::gpu::{Flags, Image};
+use crate::graph::{self, Graph, GraphOfQueue};
 use crate::process::{Owned, duration, wait};
 
 /// Operations that are put together now and posted later.
@@ -101,6 +102,12 @@ impl Batch {
         run(&mut self.batch.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Its operations as they are now, and what they name.
+    pub(crate) fn snapshot(&self) -> (gpunet_host::Batch, Vec<Kept>) {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        (self.with(|batch| batch.clone()), kept)
+    }
+
     fn keep(&self, objects: &Bound<'_, PyList>) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.push(keep(objects));
@@ -108,26 +115,67 @@ impl Batch {
 }
 
 /// Operations that are not known to be done, and what they use: a GPU's stream keeps nothing of Python's.
-static PENDING: Mutex<Vec<Pending>> = Mutex::new(Vec::new());
+static PENDING: Mutex<Vec<(u32, Arc<dyn Posted>)>> = Mutex::new(Vec::new());
 
-/// The process that posted them, they themselves, what they use.
-type Pending = (u32, Arc<gpunet_host::Completions>, Vec<Kept>);
+/// What was put on a stream, with what it uses.
+pub(crate) trait Posted: Send + Sync {
+    /// Whether its operations are done.
+    fn is_done(&self) -> bool;
+}
 
-/// Keeps what operations use until they are done.
-fn keep_until_done(completions: &Arc<gpunet_host::Completions>, kept: Vec<Kept>) {
+/// A post of a batch.
+struct Post {
+    completions: Arc<gpunet_host::Completions>,
+    _kept: Vec<Kept>,
+}
+
+impl Posted for Post {
+    fn is_done(&self) -> bool {
+        self.completions.is_done()
+    }
+}
+
+impl Posted for GraphOfQueue {
+    fn is_done(&self) -> bool {
+        Self::is_done(self)
+    }
+}
+
+/// Keeps what was put on a stream until its operations are done.
+pub(crate) fn keep_until_done(posted: Arc<impl Posted + 'static>) {
+    let posted: Arc<dyn Posted> = posted;
+    let mut pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
+    // A graph is launched again and again.
+    if !pending.iter().any(|(_, other)| Arc::ptr_eq(other, &posted)) {
+        pending.push((std::process::id(), posted));
+    }
+    drop(pending);
+    let done = take_done();
+    drop(done);
+}
+
+/// Lets go of what is done.
+pub(crate) fn sweep(py: Python<'_>) {
+    py.detach(|| drop(take_done()));
+}
+
+/// Takes out what is done. It is dropped when the lock is free: a graph ends a queue, and that takes time.
+fn take_done() -> Vec<(u32, Arc<dyn Posted>)> {
     let process = std::process::id();
     let mut pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
+    let (mut done, mut left) = (Vec::new(), Vec::new());
     for item in std::mem::take(&mut *pending) {
         if item.0 != process {
             // A fork has left them to the parent.
             std::mem::forget(item);
-        } else if !item.1.is_done() {
-            pending.push(item);
+        } else if item.1.is_done() {
+            done.push(item);
+        } else {
+            left.push(item);
         }
     }
-    if !kept.is_empty() {
-        pending.push((process, Arc::clone(completions), kept));
-    }
+    *pending = left;
+    done
 }
 
 /// A queue on a stream.
@@ -141,11 +189,11 @@ impl Queue {
     /// Puts the operations of a batch on the stream.
     fn post(&self, py: Python<'_>, batch: &Batch) -> PyResult<Completions> {
         let queue = self.queue.get()?;
-        let operations = batch.with(|batch| batch.clone());
-        let kept = batch.kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (operations, kept) = batch.snapshot();
         let completions = py.detach(|| queue.post(&operations)).map_err(error::net)?;
         let completions = Arc::new(completions);
-        keep_until_done(&completions, kept);
+        let post = Post { completions: Arc::clone(&completions), _kept: kept };
+        py.detach(|| keep_until_done(Arc::new(post)));
         Ok(Completions { completions: Owned::new("post", completions) })
     }
 
@@ -167,6 +215,11 @@ impl Queue {
         put.map_err(error::net)
     }
 
+    /// A graph of batches and kernels.
+    fn graph(&self, py: Python<'_>, steps: &Bound<'_, PyList>) -> PyResult<Graph> {
+        graph::make(py, self.queue.get()?.share(), steps)
+    }
+
     /// Tells what is on the stream to stop.
     fn abort(&self, py: Python<'_>) -> PyResult<()> {
         let queue = self.queue.get()?;
@@ -176,6 +229,7 @@ impl Queue {
 
     fn close(&self, py: Python<'_>) {
         self.queue.close(py);
+        sweep(py);
     }
 }
 

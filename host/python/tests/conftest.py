@@ -9,7 +9,10 @@ import sys
 
 import pytest
 
+import carried
 import gpunet
+
+carried.use(pytest.skip)
 
 DEADLINE = 20.0
 """Seconds for what is waited for."""
@@ -28,6 +31,17 @@ def deadline():
 def gpu():
     """The GPU that `GPUNET_PYTHON_GPU` names; the emulated one."""
     return gpunet.Gpu(os.environ.get("GPUNET_PYTHON_GPU", "emulated"))
+
+
+@pytest.fixture(autouse=True)
+def loaded(request):
+    """On CUDA a module's kernels are loaded before any of them runs, or a queue is open: loading waits for both."""
+    if "gpu" in request.fixturenames:
+        gpu = request.getfixturevalue("gpu")
+        if gpu.kind == "cuda":
+            for value in vars(request.module).values():
+                if isinstance(value, gpunet.Kernel):
+                    value.load(gpu)
 
 
 @pytest.fixture

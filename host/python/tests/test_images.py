@@ -136,6 +136,13 @@ def test_images_that_are_refused(emulated, tmp_path):
         emulated.load(made)
     with pytest.raises(gpunet.ImageError, match="functions that nobody defines .gpunet_fly"):
         emulated.load(_object(tmp_path, KERNEL % {"calls": "gpunet_fly", "version": f"{major}, {minor}"}))
+    other = bytearray(made.read_bytes())
+    # IBM's S/390.
+    other[18] = 22
+    (tmp_path / "other.so").write_bytes(other)
+    with pytest.raises(gpunet.ImageError, match=r"'other' has no code for this GPU \(emulated, \w+\): compile it") as error:
+        emulated.load(tmp_path / "other.so")
+    assert error.value.blame == "caller" and "\n" not in str(error.value)
     with pytest.raises(gpunet.ImageError, match="is PTX, and this GPU .emulated. takes a shared object"):
         emulated.load(".version 8.0\n.target sm_90\n")
     cubin = bytearray(64)

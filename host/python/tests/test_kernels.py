@@ -316,3 +316,14 @@ def test_what_does_not_compile_says_why(gpu, net):
 
     with pytest.raises(gpunet.CompileError, match="'buffer' is an array of one dimension"):
         net.launch(wrong, 1, 1, net.listen())
+
+
+def test_a_net_that_is_not_set_is_told(emulated):
+    @gpunet.kernel
+    def wrong(net, listener: gpunet.Socket):
+        gn.accept((np.uint64(0), np.uint64(0)), gn.BLOCK, listener)
+
+    with gpunet.Net(emulated) as net:
+        with pytest.raises(gpunet.KernelError, match=r"gaccept with a net that is not set, at .*test_kernels.py:\d+") as error:
+            net.launch(wrong, 1, 32, net.listen()).wait(DEADLINE)
+    assert "\n" not in str(error.value)

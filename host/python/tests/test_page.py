@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import gpunet
+from conftest import receive
 
 PAGE = Path(__file__).parents[3] / "docs" / "tutorial" / "python.md"
 
@@ -37,6 +38,7 @@ def steps(text: str):
 
 
 def test_the_page_is_followed_word_for_word(tmp_path):
+    pytest.importorskip("numba", reason="numba is not installed")
     todo = steps(PAGE.read_text())
     # A page that this test no longer understands would be followed in no time.
     assert [step[0] for step in todo] == ["write", "write", "run", "write", "run"]
@@ -54,6 +56,7 @@ def test_the_page_is_followed_word_for_word(tmp_path):
 
 
 def test_the_server_of_the_page_ends_with_ctrl_c(tmp_path):
+    pytest.importorskip("numba", reason="numba is not installed")
     ((_, name, text), *_) = steps(PAGE.read_text())
     (tmp_path / name).write_text(text)
     server = subprocess.Popen([sys.executable, name, "0"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
@@ -66,6 +69,26 @@ def test_the_server_of_the_page_ends_with_ctrl_c(tmp_path):
         server.send_signal(signal.SIGINT)
         printed, _ = server.communicate(timeout=30)
         assert printed == "5 bytes sent back\n" and server.returncode == 0
+    finally:
+        server.kill()
+        server.wait(10)
+
+
+def test_the_first_example_serves_until_its_input_ends(gpu):
+    compiler = "numba_cuda" if gpu.kind == "cuda" else "numba"
+    pytest.importorskip(compiler, reason=f"{compiler} is not installed")
+    example = Path(__file__).parents[1] / "examples" / "first.py"
+    command = [sys.executable, str(example), gpu.kind]
+    server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert "gpunet.Gpu" in server.stdout.readline()
+        port = int(server.stdout.readline().split()[1])
+        for message in (b"first", b"second " * 500):
+            with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+                client.sendall(message)
+                assert receive(client, len(message)) == message
+        printed, _ = server.communicate("", timeout=30)
+        assert printed == "" and server.returncode == 0
     finally:
         server.kill()
         server.wait(10)

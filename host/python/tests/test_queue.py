@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import errno
+import gc
 import socket
+import time
+import weakref
 
 import numpy as np
 import pytest
@@ -84,6 +87,73 @@ def test_an_operation_that_fails_says_how(gpu, net):
             queue.post(batch).wait(DEADLINE)
         assert (error.value.errno, error.value.index) == (errno.ETIMEDOUT, 0)
         peer.close()
+
+
+def test_a_graph_runs_again_and_again(gpu, net):
+    handle, peer = _pair(net)
+    data = gpu.buffer(100)
+    stream = gpu.stream()
+    with peer, net.queue(stream, timeout=10) as queue:
+        steps = queue.graph().post(queue.batch(10).receive(handle, data))
+        steps.launch(invert, 1, 64, data, 100).post(queue.batch(10).send(handle, data))
+        # The graph has what it uses.
+        del data
+        with steps.build() as graph:
+            assert graph.statuses == [(0, 0), (0, 0)]
+            graph.wait(timeout=0)
+            for turn in range(1, 4):
+                assert graph.launch() == turn
+                with pytest.raises(gpunet.StillRunning):
+                    graph.wait(turn, 0.01)
+                peer.sendall(pattern(100, turn))
+                assert receive(peer, 100) == bytes(~byte & 255 for byte in pattern(100, turn))
+                graph.wait(turn, DEADLINE)
+            # Two on the stream at once.
+            graph.launch()
+            graph.launch()
+            peer.sendall(pattern(200))
+            assert receive(peer, 200) == bytes(~byte & 255 for byte in pattern(200))
+            graph.wait(timeout=DEADLINE)
+            assert graph.statuses == [(5, 0), (5, 0)]
+        with pytest.raises(gpunet.ClosedError, match="this graph is closed"):
+            graph.launch()
+        assert stream.wait(DEADLINE)
+
+
+def test_an_operation_of_a_graph_that_fails_says_which(gpu, net):
+    handle, peer = _pair(net)
+    with peer, net.queue() as queue:
+        batch = queue.batch(timeout=0.05).receive(handle, gpu.buffer(10))
+        with queue.graph().post(queue.batch(10).send(handle, gpu.buffer(1))).post(batch).build() as graph:
+            graph.launch()
+            with pytest.raises(gpunet.OperationError) as error:
+                graph.wait(timeout=DEADLINE)
+            assert (error.value.errno, error.value.index) == (errno.ETIMEDOUT, 1)
+        with pytest.raises(gpunet.ArgumentError, match="takes 2 arguments"):
+            queue.graph().launch(invert, 1, 64)
+
+
+def test_a_graph_that_is_let_go_of_while_it_runs_keeps_its_arrays(emulated, net):
+    handle, peer = _pair(net)
+    data = np.zeros(1 << 20, np.uint8)
+    gone = weakref.ref(data)
+    with peer, net.queue() as queue:
+        graph = queue.graph().post(queue.batch(10).receive(handle, data)).build()
+        graph.launch()
+        del data
+        graph.close()
+        del graph
+        gc.collect()
+        assert gone() is not None
+        peer.sendall(bytes(1 << 20))
+        # What is done is let go of when something is posted or closed.
+        for _ in range(int(DEADLINE / 0.01)):
+            queue.graph().build().close()
+            gc.collect()
+            if gone() is None:
+                break
+            time.sleep(0.01)
+        assert gone() is None
 
 
 def test_kernels_under_a_lease(gpu, net):

@@ -1,8 +1,8 @@
 //! The steps of `cargo xtask test`, in the order in which they run: quick ones first.
 //!
 //! ```text
-//! formatting ─ licences ─ rules ─ links ─ oldest Rust ─ clippy ─ docs ─ compile ─┬─ tests ─ doc tests ─ p2p streams ─ models ─ ...
-//!                                                                                └─ ptx ─ virtual machine with RDMA ─ packages ─ cargo-deny ─ book, beside those
+//! formatting ─ licences ─ rules ─ links ─ oldest Rust ─ clippy ─ docs ─ aarch64 ─ compile ─┬─ tests ─ doc tests ─ p2p streams ─ models ─ ...
+//!                                                                                          └─ ptx ─ virtual machine with RDMA ─ packages ─ cargo-deny ─ book, beside those
 //! ```
 //!
 //! All build with one profile and with the features of the whole workspace, so that nothing is
@@ -22,8 +22,8 @@ use crate::report::{Outcome, Step};
 use crate::suites::{self, Run};
 use crate::workspace::Workspace;
 use crate::{
-    book, cuda_cpp, deny, install, libtest, licences, links, local, oldest, packages, ptx, rdma,
-    rules, shell, vm, wheel,
+    aarch64, book, cuda_cpp, deny, install, libtest, licences, links, local, oldest, packages, ptx,
+    rdma, rules, shell, vm, wheel,
 };
 
 /// The profile in the workspace's manifest that all steps build with.
@@ -74,6 +74,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step::new("oldest Rust", oldest::check),
     Step::new("clippy", clippy),
     Step::new("docs", docs),
+    Step::new("aarch64", aarch64::check),
     Step::new("compile", compile),
     Step::new("ptx", ptx::check).beside(),
     Step::new("virtual machine with RDMA", vm::check).beside(),

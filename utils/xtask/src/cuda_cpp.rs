@@ -21,7 +21,8 @@ pub(crate) const ARCHITECTURES: [&str; 4] = ["75", "80", "90", "100"];
 pub(crate) const LIBRARY_REGISTERS: &str = "-maxrregcount=64";
 
 /// Sources with kernels, below host/c; the last one has a program beside them.
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
+    "examples/first.cu",
     "examples/echo.cu",
     "examples/client.cu",
     "examples/poll_server.cu",

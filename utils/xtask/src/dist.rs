@@ -13,7 +13,7 @@ use gpunet_builder::Compiler;
 use crate::artifacts::Executable;
 use crate::checks::PROFILE;
 use crate::workspace::Workspace;
-use crate::{artifacts, bench, install, sdk, shell, soak};
+use crate::{artifacts, bench, install, languages, sdk, shell, soak};
 
 /// The program that checks and measures mappings of GPU memory, and its package.
 const USERMAP: (&str, &str) = ("gpunet-usermap", "usermap");
@@ -55,6 +55,9 @@ pub(crate) struct Options {
     /// The simulation alone: test program and script, for a machine with many cores and no GPU.
     #[arg(long)]
     simulation: bool,
+    /// Adds what tries C, C++ and Python on a GPU machine: libraries, wheel, tests, and the script run-languages.
+    #[arg(long, conflicts_with_all = ["simulation", "sdk"])]
+    languages: bool,
     #[command(flatten)]
     sdk: sdk::SdkOptions,
 }
@@ -66,6 +69,9 @@ pub(crate) fn make(workspace: &Workspace, options: &Options) -> Result<bool> {
     }
     if options.sdk.sdk {
         return sdk::make(workspace, &options.sdk);
+    }
+    if options.languages {
+        return languages::make(workspace);
     }
     if options.allow_no_ptx {
         match Compiler::find() {
@@ -212,21 +218,21 @@ fn poll_client(workspace: &Workspace, folder: &Path) -> Result<u64> {
     Ok(size)
 }
 
-fn script(path: &Path, text: &str) -> Result<u64> {
+pub(crate) fn script(path: &Path, text: &str) -> Result<u64> {
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
     Ok(text.len() as u64)
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::sync::{Mutex, PoisonError};
 
     use super::*;
 
     /// One at a time: a file cannot be run while a process that another thread just started still has
     /// it open for writing.
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    pub(crate) static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
     /// A folder as `dist` makes it, with suites that are scripts.
     fn run_tests_with(name: &str, suites: &[(&str, &str)]) -> (String, Option<i32>) {

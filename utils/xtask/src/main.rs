@@ -14,6 +14,7 @@
 //! wheel     the Python package: wheel and source distribution
 //! ```
 
+mod aarch64;
 mod artifacts;
 mod bench;
 mod bindings;
@@ -26,6 +27,7 @@ mod dist;
 mod footprint;
 mod glossary;
 mod install;
+mod languages;
 mod libtest;
 mod licences;
 mod links;
@@ -85,7 +87,8 @@ enum Command {
     /// It holds the programs of apps/, the end-to-end test suites, the programs for benchmark,
     /// soak and diagnosis, all stripped and with the PTX inside, the benchmark's C client
     /// `poll_client` (where there is a C compiler), and the scripts `run-tests`,
-    /// `run-bench` and `run-soak`. With `--sdk` it makes the archive for programs in C and C++ instead.
+    /// `run-bench` and `run-soak`. With `--sdk` it makes the archive for programs in C and C++ instead; with
+    /// `--languages` it adds what tries C++ and Python there, and the script `run-languages`.
     Dist(dist::Options),
     /// Runs the benchmark program in release mode.
     ///

@@ -53,7 +53,7 @@ fn lacks(path: &Path, words: &str) -> Result<Option<String>> {
 
 /// Has the promised release compile the workspace, unless it does so anyway.
 fn compiles(context: &Context, promised: &str, outcome: &mut Outcome) -> Result<()> {
-    let running = shell::output_of(Command::new(rustc()).arg("--version"))?;
+    let running = shell::output_of(Command::new(shell::rustc()).arg("--version"))?;
     let running = running.split(' ').nth(1).unwrap_or_default();
     ensure!(!running.is_empty(), "rustc does not tell its version");
     if is_release(running, promised) {
@@ -85,11 +85,6 @@ fn compiles(context: &Context, promised: &str, outcome: &mut Outcome) -> Result<
     }
     outcome.remark = format!("{promised}, checked with {toolchain}");
     Ok(())
-}
-
-/// The compiler that cargo uses.
-fn rustc() -> std::ffi::OsString {
-    std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())
 }
 
 /// Whether a version or the name of a toolchain is of this release: `1.95` has `1.95.0`.

@@ -55,8 +55,26 @@ pub(crate) fn make(workspace: &Workspace, options: &SdkOptions) -> Result<bool> 
         fs::remove_dir_all(&folder)
             .with_context(|| format!("cannot remove {}", folder.display()))?;
     }
-    let built = match &options.built {
-        Some(built) => built.clone(),
+    unpacked(workspace, options.built.as_deref(), &folder)?;
+    let archive = to.join(format!("{name}.tar.gz"));
+    pack(&to, &name, &archive)?;
+    fs::remove_dir_all(&folder)?;
+    let size = fs::metadata(&archive)?.len();
+    println!("{}: {:.1} MiB", archive.display(), size as f64 / f64::from(1 << 20));
+    // What is built for tests has more in it.
+    ensure!(
+        options.built.is_some() || size <= SIZE_LIMIT,
+        "the archive is larger than {} MiB",
+        SIZE_LIMIT >> 20
+    );
+    Ok(true)
+}
+
+/// What the archive has, in a folder that is not there yet; of libraries in another one, or built now.
+pub(crate) fn unpacked(workspace: &Workspace, built: Option<&Path>, folder: &Path) -> Result<()> {
+    let version = version(workspace)?;
+    let built = match built {
+        Some(built) => built.to_owned(),
         None => build(workspace)?,
     };
     libraries(&built, &folder.join("lib"))?;
@@ -78,19 +96,7 @@ pub(crate) fn make(workspace: &Workspace, options: &SdkOptions) -> Result<bool> 
         fs::create_dir_all(&place)?;
         fs::write(place.join(file), text)?;
     }
-    device_library(workspace, &folder.join("lib/gpunet"))?;
-    let archive = to.join(format!("{name}.tar.gz"));
-    pack(&to, &name, &archive)?;
-    fs::remove_dir_all(&folder)?;
-    let size = fs::metadata(&archive)?.len();
-    println!("{}: {:.1} MiB", archive.display(), size as f64 / f64::from(1 << 20));
-    // What is built for tests has more in it.
-    ensure!(
-        options.built.is_some() || size <= SIZE_LIMIT,
-        "the archive is larger than {} MiB",
-        SIZE_LIMIT >> 20
-    );
-    Ok(true)
+    device_library(workspace, &folder.join("lib/gpunet"))
 }
 
 fn version(workspace: &Workspace) -> Result<String> {
@@ -163,7 +169,7 @@ fn pack(parent: &Path, name: &str, archive: &Path) -> Result<()> {
     shell::output_of(&mut tar).map(drop)
 }
 
-fn copy(from: &Path, to: &Path) -> Result<()> {
+pub(crate) fn copy(from: &Path, to: &Path) -> Result<()> {
     if let Some(folder) = to.parent() {
         fs::create_dir_all(folder)?;
     }
@@ -172,10 +178,15 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// A folder with all that is in it.
-fn copy_all(from: &Path, to: &Path) -> Result<()> {
+pub(crate) fn copy_all(from: &Path, to: &Path) -> Result<()> {
     for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
         let path = entry?.path();
-        let place = to.join(path.file_name().context("a name")?);
+        let name = path.file_name().context("a name")?;
+        // What Python compiles for itself.
+        if name == "__pycache__" {
+            continue;
+        }
+        let place = to.join(name);
         if path.is_dir() { copy_all(&path, &place)? } else { copy(&path, &place)? }
     }
     Ok(())

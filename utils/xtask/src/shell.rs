@@ -14,6 +14,11 @@ use anyhow::{Context, Result, bail};
 
 use crate::processor;
 
+/// The compiler that cargo uses.
+pub(crate) fn rustc() -> PathBuf {
+    env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()).into()
+}
+
 /// The cargo that runs this program, without what it set for this program alone.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));

@@ -45,7 +45,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<bool> {
 }
 
 /// Builds the wheel, and the source distribution if it is wanted; the wheel comes first.
-fn make(workspace: &Workspace, sdist: bool) -> Result<Vec<PathBuf>> {
+pub(crate) fn make(workspace: &Workspace, sdist: bool) -> Result<Vec<PathBuf>> {
     let maturin = maturin(workspace)?;
     let (package, wheels) = (workspace.root.join("host/python"), workspace.target.join("wheels"));
     if wheels.exists() {
@@ -90,7 +90,7 @@ fn maturin(workspace: &Workspace) -> Result<PathBuf> {
 }
 
 /// A new virtual environment.
-fn environment(folder: &Path) -> Result<()> {
+pub(crate) fn environment(folder: &Path) -> Result<()> {
     install::python_venv()?;
     if folder.exists() {
         fs::remove_dir_all(folder)?;
@@ -102,7 +102,7 @@ fn environment(folder: &Path) -> Result<()> {
 }
 
 /// Installs packages into an environment.
-fn pip(folder: &Path, packages: &[&str], log: &Path) -> Result<()> {
+pub(crate) fn pip(folder: &Path, packages: &[&str], log: &Path) -> Result<()> {
     let mut command = Command::new(folder.join("bin/python"));
     command.args(["-m", "pip", "install", "--disable-pip-version-check"]).args(packages);
     let finished = shell::run_logged(&mut shell::bounded(&command, INSTALL_LIMIT), log)?;

@@ -121,6 +121,26 @@ pub(crate) fn compile_kernels(source: &Path, to: &Path, options: &[&str]) {
     run(command.arg("-o").arg(to), COMPILING);
 }
 
+/// Kernels of another version of the ABI, kernels that call what nobody defines, and good ones for another machine.
+pub(crate) fn wrong_kernels(folder: &Path, good: &Path) -> [PathBuf; 3] {
+    let source = folder.join("wrong.cpp");
+    let text = "#include <stdint.h>\n\
+        extern \"C\" uint32_t gpunet_c_abi[2];\n\
+        extern \"C\" int not_anywhere();\n\
+        uint32_t gpunet_c_abi[2] = {WANTED, 0};\n\
+        extern \"C\" int call();\n\
+        int call() { return CALL; }\n";
+    fs::write(&source, text).unwrap();
+    let made = ["version.so", "missing.so", "machine.so"].map(|name| folder.join(name));
+    compile_kernels(&source, &made[0], &["-DWANTED=9", "-DCALL=0"]);
+    compile_kernels(&source, &made[1], &["-DWANTED=1", "-DCALL=not_anywhere()"]);
+    let mut other = fs::read(good).unwrap();
+    // `e_machine`: IBM's S/390.
+    other[18] = 22;
+    fs::write(&made[2], other).unwrap();
+    made
+}
+
 /// A program that runs, whose lines are read as they come.
 pub(crate) struct Program {
     child: Child,

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use crate::common::{self, Program, SOON};
@@ -50,31 +50,15 @@ fn a_program_in_c_serves_a_client() {
     assert_eq!(clients[0].read(&mut [0; 1]).unwrap_or(0), 0);
 }
 
-/// Kernels of another version of the ABI, and kernels that call what nobody defines.
-fn wrong_kernels(folder: &Path) -> [PathBuf; 2] {
-    let source = folder.join("wrong.cpp");
-    let text = "#include <stdint.h>\n\
-        extern \"C\" uint32_t gpunet_c_abi[2];\n\
-        extern \"C\" int not_anywhere();\n\
-        uint32_t gpunet_c_abi[2] = {WANTED, 0};\n\
-        extern \"C\" int call();\n\
-        int call() { return CALL; }\n";
-    fs::write(&source, text).unwrap();
-    let made = [folder.join("version.so"), folder.join("missing.so")];
-    common::compile_kernels(&source, &made[0], &["-DWANTED=9", "-DCALL=0"]);
-    common::compile_kernels(&source, &made[1], &["-DWANTED=1", "-DCALL=not_anywhere()"]);
-    made
-}
-
 #[test]
 fn each_mistake_is_one_sentence() {
     let (folder, mut command) = world("errors");
-    let [version, missing] = wrong_kernels(&folder);
+    let wrong = common::wrong_kernels(&folder, &folder.join("echo.so"));
     let text = folder.join("text");
     fs::write(&text, "int main() {}").unwrap();
-    command.arg(folder.join("echo.so")).args([&version, &missing, &text]);
+    command.arg(folder.join("echo.so")).args(wrong).arg(&text);
     let printed = common::run(&mut command, SOON);
-    let expected = include_str!("errors.txt");
+    let expected = include_str!("errors.txt").replace("@ARCH@", std::env::consts::ARCH);
     let seen: Vec<&str> = printed.lines().collect();
     for (at, expected) in expected.lines().enumerate() {
         assert_eq!(seen.get(at).copied(), Some(expected), "line {}:\n{printed}", at + 1);

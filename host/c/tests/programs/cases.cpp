@@ -1,4 +1,5 @@
-// The C++ host side: `cases FOLDER CASE` runs one case, with kernels that were compiled into the folder.
+// The C++ host side: `cases FOLDER CASE [GPU [KIND]]` runs one case, with kernels that were compiled into the folder,
+// on the emulated GPU or another; KIND is how names of images end: so (of the emulated GPU), ptx, cubin, fatbin.
 #include <gpunet/gpunet.hpp>
 
 #include <atomic>
@@ -8,6 +9,8 @@
 #include <map>
 #include <mutex>
 #include <thread>
+
+#include <sys/wait.h>
 
 #include "tcp.hpp"
 
@@ -20,16 +23,19 @@ struct client_report {
     std::int32_t error;
 };
 
+/// The GPU, and how names of its images end.
+static std::string chosen_gpu = "emulated", kind = "so";
+
 /// What all cases use.
 struct world {
     explicit world(std::string folder, const host::net_options &options = {})
-        : folder(std::move(folder)), gpu("emulated"), net(gpu, options)
+        : folder(std::move(folder)), gpu(chosen_gpu.c_str()), net(gpu, options)
     {
     }
 
     host::image image(const std::string &name) const
     {
-        return host::image::from_file(gpu, name, folder + "/" + name + ".so");
+        return host::image::from_file(gpu, name, folder + "/" + name + "." + kind);
     }
 
     std::string folder;
@@ -172,6 +178,36 @@ static void words(const std::string &folder)
     }
     // A net that is gone has printed all.
     EXPECT(lines == std::vector<std::string>{"numbers: -1234567890123, 0"});
+}
+
+/// Prints what something throws.
+template <class F> static void thrown(const char *what, F &&call)
+{
+    try {
+        call();
+        EXPECT(!"it is a mistake");
+    } catch (const gpunet::error &error) {
+        std::cout << what << ": " << error.name() << ", " << error.blame() << ": " << error.what() << std::endl;
+    }
+}
+
+/// What programs may get wrong, each with its sentence. Images of that kind are in the folder.
+static void errors(const std::string &folder)
+{
+    world in(folder);
+    for (const char *name : {"version", "missing", "machine"}) {
+        thrown(name, [&] { static_cast<void>(in.image(name)); });
+    }
+    const auto image = in.image("echo");
+    const auto listener = in.net.listen("127.0.0.1:0");
+    const auto start = [&](const auto &...args) {
+        static_cast<void>(in.net.launch(image, "echo_server", {1, 32}, args...));
+    };
+    thrown("too few", [&] { start(); });
+    thrown("too many", [&] { start(listener.socket, 7u); });
+    thrown("another type", [&] { start(7u); });
+    host::gpu moved(std::move(in.gpu));
+    thrown("no GPU", [&] { const host::net none(in.gpu); });
 }
 
 /// Runs a kernel that is wrong, and prints how it ended.
@@ -433,18 +469,64 @@ static void kept(const std::string &folder)
     EXPECT(in.net.statistic("sockets") == 0);
 }
 
+/// A child that is forked off while a kernel runs: what it inherits goes there, and the parent's kernel goes on.
+static void forked(const std::string &folder)
+{
+    pid_t child = -1;
+    {
+        world in(folder);
+        const auto image = in.image("echo");
+        const auto listener = in.net.listen("127.0.0.1:0");
+        const auto server = in.net.launch(image, "echo_server", {1, 32}, listener.socket);
+        tcp::connect(listener.port()).echo("before");
+        child = fork();
+        if (child == 0) {
+            alarm(20);
+            try {
+                server.abort();
+                EXPECT(!"the kernel is the parent's");
+            } catch (const gpunet::error &error) {
+                EXPECT(error.code() == GPUNET_EFORKED);
+            }
+        } else {
+            int status = 1;
+            EXPECT(waitpid(child, &status, 0) == child && status == 0);
+            tcp::connect(listener.port()).echo("after");
+            stop(server);
+        }
+    }
+    if (child == 0) {
+        // All objects have gone, and nothing has waited.
+        _exit(0);
+    }
+}
+
+/// The process ends while a kernel runs, and nothing was freed.
+static void leaves(const std::string &folder)
+{
+    world *const in = new world(folder);
+    const auto *const image = new host::image(in->image("echo"));
+    const auto listener = in->net.listen("127.0.0.1:0");
+    const auto *const server = new host::launch(in->net.launch(*image, "echo_server", {1, 32}, listener.socket));
+    tcp::connect(listener.port()).echo("once");
+    EXPECT(!server->is_finished());
+}
+
 int main(int argc, char **argv)
 {
     const std::map<std::string, void (*)(const std::string &)> cases = {
         {"echo", echo},         {"client", client},   {"poll_server", poll_server}, {"slices", slices},
         {"groups", groups},     {"words", words},     {"timeouts", timeouts},       {"endings", endings},
         {"stream", stream},     {"graph", graph},     {"lease", lease},             {"kept", kept},
+        {"errors", errors},     {"forked", forked},   {"leaves", leaves},
     };
-    EXPECT(argc == 3);
+    EXPECT(argc >= 3 && argc <= 5);
+    chosen_gpu = argc > 3 ? argv[3] : chosen_gpu;
+    kind = argc > 4 ? argv[4] : kind;
     alarm(120);
     const std::string folder = argv[1], name = argv[2];
     try {
-        if (name == "diverge" || name == "differ" || name == "trap") {
+        if (name == "diverge" || name == "differ" || name == "trap" || name == "unset") {
             wrong(folder, name.c_str());
         } else {
             EXPECT(cases.count(name) == 1);

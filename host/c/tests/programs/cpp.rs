@@ -19,6 +19,7 @@ static WORLD: LazyLock<PathBuf> = LazyLock::new(|| {
         let object = folder.join(source.file_stem().unwrap()).with_extension("so");
         common::compile_kernels(&source, &object, &["-fno-exceptions"]);
     }
+    common::wrong_kernels(&folder, &folder.join("echo.so"));
     common::compile(&common::here().join("tests/programs/cases.cpp"), &folder.join("cases"), &[]);
     folder
 });
@@ -100,6 +101,16 @@ fn what_a_launch_keeps() {
     quiet("kept");
 }
 
+#[test]
+fn a_child_that_is_forked_while_a_kernel_runs() {
+    quiet("forked");
+}
+
+#[test]
+fn a_process_that_ends_while_a_kernel_runs() {
+    quiet("leaves");
+}
+
 /// The line of a kernel of tests/kernels.cu that has these words, behind the kernel's name.
 fn line_of(kernel: &str, words: &str) -> usize {
     let text = fs::read_to_string(common::here().join("tests/kernels.cu")).unwrap();
@@ -130,6 +141,30 @@ fn calls_that_differ_are_told_by_their_line() {
 #[test]
 fn a_trap_is_told_by_its_line() {
     wrong("trap", "GPUNET_ETRAP, kernel: kernel 'trap' faulted in block 0, thread 9", "__trap();");
+}
+
+#[test]
+fn a_net_that_is_not_set_is_told_by_its_line() {
+    wrong("unset", "GPUNET_ETRAP, kernel: kernel 'unset' faulted in block 0", "clients.accept()");
+    assert!(case("unset").contains("gaccept with a net that is not set"));
+}
+
+#[test]
+fn each_mistake_throws_one_sentence() {
+    let arch = std::env::consts::ARCH;
+    let expected = format!(
+        "version: GPUNET_EVERSION, caller: image 'version' was built for another version of gpunet's C ABI (9.0, \
+         this program has 1.0): build it with the headers of this version, or use a newer libgpunet\n\
+         missing: GPUNET_ESYMBOL, caller: image 'missing' calls functions that nobody defines (not_anywhere): link \
+         them into it; those of gpunet are in libgpunet\n\
+         machine: GPUNET_EIMAGE, caller: image 'machine' has no code for this GPU (emulated, {arch}): compile it for \
+         that architecture, or put PTX into it\n\
+         too few: GPUNET_EPARAMETERS, caller: kernel 'echo_server' takes parameters of [16, 8] bytes, given [16]\n\
+         too many: GPUNET_EPARAMETERS, caller: kernel 'echo_server' takes parameters of [16, 8] bytes, given [16, 8, 4]\n\
+         another type: GPUNET_EPARAMETERS, caller: kernel 'echo_server' takes parameters of [16, 8] bytes, given [16, 4]\n\
+         no GPU: GPUNET_ENULL, caller: the gpunet_host_gpu is null\n"
+    );
+    assert_eq!(case("errors"), expected);
 }
 
 #[test]

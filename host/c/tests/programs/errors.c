@@ -112,8 +112,8 @@ static void forked(gpunet_host_gpu *gpu, gpunet_host_net *net)
 
 int main(int argc, char **argv)
 {
-    if (argc != 5) {
-        fprintf(stderr, "usage: errors KERNELS.so OTHER_VERSION.so MISSING.so TEXT\n");
+    if (argc != 6) {
+        fprintf(stderr, "usage: errors KERNELS.so OTHER_VERSION.so MISSING.so OTHER_MACHINE.so TEXT\n");
         return 2;
     }
     gpunet_host_gpu *gpu = NULL;
@@ -124,7 +124,8 @@ int main(int argc, char **argv)
 
     load(gpu, "other version", argv[2]);
     load(gpu, "missing symbol", argv[3]);
-    load(gpu, "no image", argv[4]);
+    load(gpu, "wrong architecture", argv[4]);
+    load(gpu, "no image", argv[5]);
     load(gpu, "no file", "/nowhere/kernels.so");
     const char ptx[] = ".version 8.0\n.target sm_90\n";
     gpunet_host_image *image = NULL;

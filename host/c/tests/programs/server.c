@@ -24,13 +24,13 @@ static void on_print(void *user, uint32_t launch, const char *line)
 
 int main(int argc, char **argv)
 {
-    if (argc != 2) {
-        fprintf(stderr, "usage: server KERNELS.so\n");
+    if (argc != 2 && argc != 3) {
+        fprintf(stderr, "usage: server IMAGE [GPU]\n");
         return 2;
     }
     char text[256];
     gpunet_host_gpu *gpu = NULL;
-    check(gpunet_gpu_open("emulated", &gpu), "gpunet_gpu_open");
+    check(gpunet_gpu_open(argc > 2 ? argv[2] : "emulated", &gpu), "gpunet_gpu_open");
     check(gpunet_gpu_text(gpu, "reason", text, sizeof text, NULL), "gpunet_gpu_text");
     printf("gpu %s\n", text);
 

@@ -39,7 +39,7 @@ from ._image import Image, ImageKernel, include
 from ._kernel import Function, Kernel, function, kernel
 from ._launch import Launch, Lease
 from ._net import Listener, Net
-from ._queue import Batch, Completions, Queue
+from ._queue import Batch, Completions, Graph, GraphBuilder, Queue
 from ._types import Array, Socket
 
 __all__ = [
@@ -59,6 +59,8 @@ __all__ = [
     "Function",
     "Gpu",
     "GpuError",
+    "Graph",
+    "GraphBuilder",
     "Image",
     "ImageError",
     "ImageKernel",

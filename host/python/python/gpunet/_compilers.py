@@ -29,6 +29,7 @@ class Compiler:
     types: Any
     cgutils: Any
     arrayobj: Any
+    templates: Any
     capability: Optional[Tuple[int, int]] = None
 
     def register(self, stub: Any, define: Callable[..., Any]) -> None:
@@ -135,7 +136,7 @@ class Cpu(Compiler):
         signature = self.types.void(self.types.CPointer(self.types.uint64))
         made = self.numba.cfunc(signature, error_model="numpy")(entry)
         sizes = [16] + [_emit.bytes_of(kind) for of in types for kind in self.parameters(of)]
-        return made.address, sizes, (made, body)
+        return int(made.address or 0), sizes, (made, body)
 
 
 class Cuda(Compiler):
@@ -146,7 +147,7 @@ class Cuda(Compiler):
     def __init__(self) -> None:
         try:
             from numba import cuda
-            from numba.cuda import cgutils, types
+            from numba.cuda import cgutils, types  # type: ignore[attr-defined]
             from numba.cuda.np import arrayobj
             from numba.cuda.typing import templates
             from numba.cuda.typing.typeof import typeof_impl

@@ -23,9 +23,9 @@ EINVAL = 22
 
 _CALLS = (
     "socket bind connect listen accept send send_long receive shutdown close name set_option get_option poll poller "
-    "watch wait time print"
+    "watch wait open_slice close_slice time print"
 ).split()
-_EMULATED = "site position barrier shared pause clock trap".split()
+_EMULATED = "site position barrier shared shuffle ballot pause clock trap".split()
 SYMBOLS = [f"gpunet_{name}" for name in _CALLS] + [f"gpunet_emulated_{name}" for name in _EMULATED]
 """What the extension module exports and kernels on the emulated GPU call."""
 
@@ -163,7 +163,7 @@ def bytes_of(kind: Any) -> int:
 
 def register(compiler: Any) -> None:
     """Makes all device functions known to a compiler."""
-    from . import _device_functions
+    from . import _device_functions, _device_slices, _device_warps  # noqa: F401, each puts its functions into the first
 
     for function, (kinds, result, emit) in _device_functions.FUNCTIONS.items():
         compiler.register(function, _define(compiler, function, kinds, result, emit))

@@ -92,8 +92,8 @@ class Gpu:
 class Buffer:
     """An array in the memory of a GPU. A kernel that was given it keeps it until it has ended."""
 
-    def __init__(self, gpu: Gpu, shape: Union[int, Sequence[int]], dtype: Any = np.uint8) -> None:
-        lengths: Iterable[int] = (shape,) if isinstance(shape, (int, np.integer)) else shape
+    def __init__(self, gpu: Gpu, shape: "Union[int, np.integer[Any], Sequence[int]]", dtype: Any = np.uint8) -> None:
+        lengths: Iterable[Any] = (shape,) if isinstance(shape, (int, np.integer)) else shape
         self._shape = tuple(int(length) for length in lengths)
         self._dtype = np.dtype(dtype)
         if any(length < 0 for length in self._shape) or self._dtype.hasobject:

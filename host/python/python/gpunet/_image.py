@@ -64,7 +64,8 @@ class Image:
         options: Sequence[str] = (),
     ) -> "Image":
         """Compiles kernels in CUDA C++, a text or a file, and loads them: by g++ for the emulated GPU, by NVRTC for
-        CUDA (the package `cuda-bindings`, with `nvidia-cuda-nvrtc` and `nvidia-cuda-cccl`). `options` are the compiler's.
+        CUDA (the package `cuda-bindings`, with `nvidia-cuda-nvrtc` and `nvidia-cuda-cccl`), or without it by nvcc.
+        `options` are the compiler's.
         """
         text = isinstance(source, str) and "\n" in source
         code = str(source) if text else Path(source).read_text()

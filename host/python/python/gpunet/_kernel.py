@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import threading
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, overload
 
 from ._arguments import dimensions, typed
 from ._compilers import check_isa, compiler
@@ -132,6 +132,10 @@ def _signature(python: Callable[..., Any], signature: Any) -> Tuple[List[str], L
     return names, types
 
 
+@overload
+def kernel(given: Callable[..., Any]) -> Kernel: ...
+@overload
+def kernel(given: Any = None) -> Callable[[Callable[..., Any]], Kernel]: ...
 def kernel(given: Any = None) -> Any:
     """Makes a function a kernel, which is compiled for the GPU that it is launched on.
 

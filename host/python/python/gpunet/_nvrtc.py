@@ -1,11 +1,15 @@
-"""CUDA C++ to PTX by NVRTC, through the package `cuda-bindings`."""
+"""CUDA C++ to PTX: by NVRTC, through the package `cuda-bindings`, or where that is not installed by nvcc."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import site
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
-from typing import Any, List, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 from ._errors import CompileError
 from ._image import include
@@ -29,12 +33,40 @@ _STANDARD = {
 
 
 def _headers() -> List[str]:
-    """Folders of CUDA's headers and its C++ standard library (`nvidia-cuda-cccl`), where they are installed."""
+    """Folders of CUDA's headers and its C++ standard library, where they are installed: from `nvidia-cuda-cccl` and its
+    siblings, or from a toolkit.
+    """
+    packages = [path for folder in [*site.getsitepackages(), *sys.path] for path in Path(folder).glob("nvidia/*/include")]
     found = []
-    for folder in [*site.getsitepackages(), *sys.path]:
-        for path in Path(folder).glob("nvidia/*/include"):
-            found += [str(inner) for inner in (path, path / "cccl") if inner.is_dir()]
+    for path in [*packages, *(folder / "include" for folder in _toolkits())]:
+        found += [str(inner) for inner in (path, path / "cccl") if inner.is_dir()]
     return list(dict.fromkeys(found))
+
+
+def _toolkits() -> List[Path]:
+    """Where CUDA's toolkit may be."""
+    named = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
+    return [Path(folder) for folder in (*named, "/usr/local/cuda") if folder]
+
+
+def find_nvcc() -> Optional[str]:
+    """The nvcc that GPUNET_NVCC names, that of the path, or of a toolkit."""
+    named = os.environ.get("GPUNET_NVCC") or shutil.which("nvcc")
+    found = [named, *(str(folder / "bin" / "nvcc") for folder in _toolkits())]
+    return next((nvcc for nvcc in found if nvcc and os.access(nvcc, os.X_OK)), None)
+
+
+def compile_by_nvcc(nvcc: str, code: str, name: str, capability: Tuple[int, int], options: Sequence[str] = ()) -> bytes:
+    """PTX of C++ source by nvcc."""
+    with tempfile.TemporaryDirectory(prefix="gpunet-") as folder:
+        source, made = Path(folder) / f"{name}.cu", Path(folder) / f"{name}.ptx"
+        source.write_text(code)
+        command = [nvcc, "-std=c++17", "-rdc=true", "-ptx", f"-arch=compute_{capability[0]}{capability[1]}"]
+        command += ["-I", str(include()), *options, str(source), "-o", str(made)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise CompileError(f"'{name}' does not compile: {(done.stderr or done.stdout).strip()}")
+        return made.read_bytes()
 
 
 def compile_ptx(code: str, name: str, capability: Tuple[int, int], options: Sequence[str] = ()) -> bytes:
@@ -42,9 +74,12 @@ def compile_ptx(code: str, name: str, capability: Tuple[int, int], options: Sequ
     try:
         from cuda.bindings import nvrtc
     except ImportError:
+        nvcc = find_nvcc()
+        if nvcc is not None:
+            return compile_by_nvcc(nvcc, code, name, capability, options)
         raise CompileError(
-            "C++ for CUDA is compiled by NVRTC: pip install cuda-bindings nvidia-cuda-nvrtc nvidia-cuda-cccl, or give "
-            "PTX that nvcc has made"
+            "C++ for CUDA is compiled by NVRTC or nvcc: pip install cuda-bindings nvidia-cuda-nvrtc nvidia-cuda-cccl, "
+            "install CUDA's toolkit, or give PTX that nvcc has made elsewhere"
         ) from None
 
     def check(answer: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional
+from typing import Any, List, Optional, Tuple
 
 from . import _gpunet
 from ._gpu import Flags, located
@@ -65,6 +65,63 @@ class Completions:
         return len(self._completions)
 
 
+class GraphBuilder:
+    """The steps of a graph in their order; made by `Queue.graph`."""
+
+    def __init__(self, queue: Any, gpu: Any) -> None:
+        self._queue = queue
+        self._gpu = gpu
+        self._steps: List[Any] = []
+
+    def launch(self, kernel: Any, grid: Any, block: Any, *args: Any, shared: int = 0) -> "GraphBuilder":
+        """A kernel, with the arguments of every launch."""
+        self._steps.append(kernel._prepare(self._gpu, grid, block, args, shared))
+        return self
+
+    def post(self, batch: Batch) -> "GraphBuilder":
+        """The operations of a batch, as they are now."""
+        self._steps.append(batch._batch)
+        return self
+
+    def build(self) -> "Graph":
+        """The graph."""
+        return Graph(self._queue.graph(self._steps))
+
+
+class Graph:
+    """Kernels and operations that are put on their queue's stream together, as often as wanted, in one call of the
+    driver. It keeps what they use, and its queue open until it is closed. Closing leaves what is on the stream to run.
+    """
+
+    def __init__(self, graph: Any) -> None:
+        self._graph = graph
+
+    def launch(self) -> int:
+        """Puts it on the stream; which of its launches this is, from 1."""
+        return self._graph.launch()
+
+    def wait(self, number: Optional[int] = None, timeout: Optional[float] = None) -> None:
+        """Waits until the operations of that launch, by default the last one, are done; raises `OperationError` for
+        the first that failed when it ran last (`index` counts all operations of the graph), or `StillRunning`.
+        """
+        self._graph.wait(self._graph.last() if number is None else number, timeout)
+
+    @property
+    def statuses(self) -> List[Tuple[int, int]]:
+        """How often each operation has run, and how it went the last time: 0 or an error number."""
+        return self._graph.statuses()
+
+    def close(self) -> None:
+        """Lets go of it, and of its queue."""
+        self._graph.close()
+
+    def __enter__(self) -> "Graph":
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
+
+
 class Queue:
     """A queue of operations and kernels on a stream; made by `Net.queue`. Closing it leaves what is on the stream to
     run.
@@ -95,6 +152,10 @@ class Queue:
         """Puts a kernel on the stream."""
         image, name, layout, items, objects = kernel._prepare(self._gpu, grid, block, args, shared)
         self._queue.launch(image, name, layout, items, objects)
+
+    def graph(self) -> GraphBuilder:
+        """An empty graph: `queue.graph().launch(kernel, 1, 64, data).post(batch).build()`."""
+        return GraphBuilder(self._queue, self._gpu)
 
     def abort(self) -> None:
         """Tells what is on the stream to stop, and what will be."""

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any, Callable
+from typing import Any, Callable, TypeVar, cast
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class Stub:
     """Stands for a device function; `_emit` says what it becomes."""
+
+    __name__: str
 
     def __init__(self, python: Callable[..., Any]) -> None:
         functools.update_wrapper(self, python)
@@ -21,6 +25,6 @@ class Stub:
         return f"<gpunet device function {self.__name__}>"
 
 
-def stub(python: Callable[..., Any]) -> Any:
-    """Makes a declaration a device function."""
-    return Stub(python)
+def stub(python: _F) -> _F:
+    """Makes a declaration a device function, which type checkers see as it is declared."""
+    return cast(_F, Stub(python))

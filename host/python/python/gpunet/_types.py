@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, List
+from typing import TYPE_CHECKING, Any, Generic, List, Tuple, TypeVar
 
 import numpy as np
 
@@ -26,12 +26,26 @@ class Socket(int):
         return f"Socket({int(self):#x})"
 
 
-class Array:
-    """A parameter's type: `Array[np.uint8]`, or `Array[np.float32, 2]` of two dimensions; C-contiguous."""
+if TYPE_CHECKING:
+    _T = TypeVar("_T")
 
-    def __class_getitem__(cls, item: Any) -> "ArrayType":
-        dtype, ndim = item if isinstance(item, tuple) else (item, 1)
-        return ArrayType(_dtype(dtype), int(ndim))
+    class Array(Generic[_T]):
+        """As type checkers see it: what a kernel does with one. Of two dimensions, give the kernel a signature."""
+
+        shape: Tuple[int, ...]
+
+        def __getitem__(self, index: Any) -> Any: ...
+        def __setitem__(self, index: Any, value: Any) -> None: ...
+        def __len__(self) -> int: ...
+
+else:
+
+    class Array:
+        """A parameter's type: `Array[np.uint8]`, or `Array[np.float32, 2]` of two dimensions; C-contiguous."""
+
+        def __class_getitem__(cls, item: Any) -> "ArrayType":
+            dtype, ndim = item if isinstance(item, tuple) else (item, 1)
+            return ArrayType(_dtype(dtype), int(ndim))
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,12 @@ Buffers are arrays of one dimension in memory that the group shares: parameters 
 Lengths are bytes.
 """
 
+# Declarations: what they do is in `_device_functions` and beside it.
+# mypy: disable-error-code="empty-body"
+
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Optional, Tuple
 
 from ._stub import stub
 
@@ -93,6 +96,48 @@ def receive_all(net: Any, group: int, socket: int, buffer: Any, length: Optional
 
 
 @stub
+def peek(net: Any, group: int, socket: int, least: int = 1) -> Tuple[int, Any]:
+    """Received bytes in the ring itself, without a copy: how many, and a slice. At least `least` of them, all there
+    are; fewer come only at the end of the stream, and 0 once all were consumed. They stay until `consume`, and no other
+    group receives meanwhile. A negative count is an error; then nothing is open.
+
+    A slice is a pair of arrays of `uint8`, as a ring wraps: `first, second = slice`; `load_byte` has its bytes by number.
+    """
+
+
+@stub
+def consume(net: Any, group: int, socket: int, slice: Any, count: Optional[int] = None) -> int:
+    """Consumes the first `count` bytes of a slice of `peek`, or all, and closes it; 0 consumes none. Waits for all
+    threads of the group first.
+    """
+
+
+@stub
+def reserve(net: Any, group: int, socket: int, least: int = 1, most: Optional[int] = None) -> Tuple[int, Any]:
+    """Space in the ring to send from: how many bytes, at least `least`, at most `most`, and a slice to fill
+    (`store_byte`, or its two arrays). It is sent with `commit`; no other group sends meanwhile. A negative count is an
+    error; then nothing is open.
+    """
+
+
+@stub
+def commit(net: Any, group: int, socket: int, slice: Any, count: Optional[int] = None) -> int:
+    """Sends the first `count` bytes of a slice of `reserve`, or all, and closes it; 0 sends none. Waits for all threads
+    of the group first.
+    """
+
+
+@stub
+def load_byte(slice: Any, index: int) -> int:
+    """The byte of a slice with that number, which is below its count."""
+
+
+@stub
+def store_byte(slice: Any, index: int, value: int) -> None:
+    """Writes the byte of a slice of `reserve` with that number, which is below its count."""
+
+
+@stub
 def shutdown(net: Any, group: int, socket: int, how: int = SHUT_WR) -> int:
     """Ends one direction or both; what was sent before still arrives."""
 
@@ -103,12 +148,12 @@ def close(net: Any, group: int, socket: int) -> int:
 
 
 @stub
-def own_address(net: Any, group: int, socket: int) -> Any:
+def own_address(net: Any, group: int, socket: int) -> Tuple[int, Tuple[int, ...]]:
     """A socket's own address: the result, and the address as 14 words."""
 
 
 @stub
-def peer_address(net: Any, group: int, socket: int) -> Any:
+def peer_address(net: Any, group: int, socket: int) -> Tuple[int, Tuple[int, ...]]:
     """The peer's address: the result, and the address as 14 words."""
 
 
@@ -181,6 +226,33 @@ def grid_size(axis: int = 0) -> int:
 @stub
 def sync(group: int = BLOCK) -> None:
     """Waits for all threads of the block (`__syncthreads`), or of the warp."""
+
+
+@stub
+def shuffle(value: Any, lane: int) -> Any:
+    """Another lane's value, by its number in the warp (`__shfl_sync`). All lanes that the warp has make this call,
+    and those below, together; values are integers and floats.
+    """
+
+
+@stub
+def shuffle_up(value: Any, by: int) -> Any:
+    """The value of the lane so many below; a lane that has none there keeps its own."""
+
+
+@stub
+def shuffle_down(value: Any, by: int) -> Any:
+    """The value of the lane so many above; a lane that has none there keeps its own."""
+
+
+@stub
+def shuffle_xor(value: Any, mask: int) -> Any:
+    """The value of the lane whose number differs in these bits."""
+
+
+@stub
+def ballot(yes: bool) -> int:
+    """The lanes of the warp that said yes, as bits of a `uint32`."""
 
 
 @stub

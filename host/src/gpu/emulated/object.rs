@@ -75,6 +75,15 @@ fn refused(image: &str, log: &str) -> GpuError {
     }
 }
 
+/// How shared objects for this machine name it (`e_machine`), where that is known here.
+const OWN_MACHINE: Option<u16> = if cfg!(target_arch = "x86_64") {
+    Some(62)
+} else if cfg!(target_arch = "aarch64") {
+    Some(183)
+} else {
+    None
+};
+
 /// Opens a shared object and reads its records.
 fn load_object(name: &str, path: &Path) -> Result<Vec<RawKernel>, GpuError> {
     let bytes = std::fs::read(path)
@@ -87,6 +96,11 @@ fn load_object(name: &str, path: &Path) -> Result<Vec<RawKernel>, GpuError> {
     };
     if elf.machine == EM_CUDA {
         return load(name, &Image::Cubin(Vec::new())).map(|_| Vec::new());
+    }
+    // The loader would say that there is no such file.
+    if OWN_MACHINE.is_some_and(|machine| machine != elf.machine) {
+        let architecture = format!("emulated, {}", std::env::consts::ARCH);
+        return Err(GpuError::WrongArchitecture { image: name.to_owned(), architecture });
     }
     show_own_symbols();
     // A name without a slash would be searched for.
