@@ -66,9 +66,9 @@ fn readme_shows_what_is_run() {
     let lines: Vec<_> = file.lines().collect();
     assert!(are_lines_of_the_file(&block, &lines), "not in {name}:\n{}", block.join("\n"));
 
-    // The tests of the C ABI run the one, those of the Python package follow the page with the other.
+    // The tests of the C ABI run the one, those of the Python package the other.
     for (name, language) in
-        [("host/c/examples/echo.cu", "cpp"), ("docs/tutorial/python.md", "python")]
+        [("host/c/examples/first.cu", "cpp"), ("host/python/examples/first.py", "python")]
     {
         let (block, file) = (shown(&readme, name, language), read(name));
         assert!(block.len() <= MOST_LINES, "{} lines of a kernel", block.len());

@@ -6,7 +6,7 @@
 //! languages/sdk/               as `dist --sdk` makes it
 //! languages/host/c/            programs and kernels of the tests
 //! languages/host/python/       tests and examples
-//! languages/docs/python.md     for the tests that follow it
+//! languages/docs/             pages for the tests that follow them
 //! languages/wheels/            the package, pytest and what that needs
 //! languages/ptx/               kernels in Python, for machines without numba
 //! ```
@@ -50,7 +50,7 @@ pub(crate) fn make(workspace: &Workspace) -> Result<bool> {
     for folder in ["host/c/tests/programs", "host/python/tests", "host/python/examples"] {
         sdk::copy_all(&workspace.root.join(folder), &to.join(folder))?;
     }
-    for file in ["host/c/tests/kernels.cu", "docs/python.md"] {
+    for file in ["host/c/tests/kernels.cu", "docs/tutorial/python.md"] {
         sdk::copy(&workspace.root.join(file), &to.join(file))?;
     }
     let made = wheel::make(workspace, false)?.swap_remove(0);

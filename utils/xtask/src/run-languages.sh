@@ -179,7 +179,7 @@ cpp() {
     fi
 }
 
-# CMake as docs/cpp.md has it.
+# CMake as docs/tutorial/cpp.md has it.
 by_cmake() {
     is_there cmake || { skip "CMake" "cmake is not installed"; return; }
     set -- -S "$sdk/examples" -B "$work/build" "-DCMAKE_PREFIX_PATH=$sdk"
