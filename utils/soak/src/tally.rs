@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use gpunet_terminal::output::say;
+use gpunet_terminal::table::Table;
 use serde_json::{Value, json};
 
 use crate::check::Fault;
@@ -111,7 +113,7 @@ impl Tally {
                 format!("failed: {what}")
             }
         };
-        eprintln!("{what}");
+        say(&what);
         if state.faults.len() < KEPT {
             state.faults.push(what);
         }
@@ -147,18 +149,12 @@ impl Tally {
     pub(crate) fn progress(&self) -> String {
         let state = self.state();
         let counts = &state.counts;
-        let seconds = self.elapsed().as_secs();
         let mut line = format!(
-            "{:>2}:{:02}  {} rounds, {} connections, {:.1} MiB;",
-            seconds / 60,
-            seconds % 60,
+            "{} rounds, {} connections, {:.1} MiB;",
             counts.rounds,
             counts.connections,
             counts.bytes as f64 / f64::from(1 << 20),
         );
-        for (ending, count) in &state.endings {
-            let _ = write!(line, " {ending} {count},");
-        }
         let Counts { lost_bytes, hung, leaks, failed, .. } = counts;
         let _ = write!(line, " lost {lost_bytes}, hung {hung}, leaks {leaks}");
         if *failed > 0 {
@@ -197,17 +193,18 @@ impl Tally {
         if counts.failed > 0 {
             rows.push(("other failures".into(), counts.failed.to_string()));
         }
-        let mut text = String::new();
+        let mut table = Table::of_facts();
         for (what, value) in rows {
-            let _ = writeln!(text, "{what:<20} {value}");
+            table.row([what, value]);
         }
+        let mut text = table.to_string();
         for fault in &state.faults {
             let _ = writeln!(text, "{fault}");
         }
         text
     }
 
-    /// The summary for programs.
+    /// The summary for programs (docs/json.md).
     pub(crate) fn json(&self, heading: &Heading) -> Value {
         let state = self.state();
         let counts = &state.counts;

@@ -2,12 +2,10 @@
 
 use clap::{Args, Parser, Subcommand};
 use gpu_usermap::Choice;
-use gpunet_apps::quantity::parse_bytes;
 use gpunet_host::GpuChoice;
+use gpunet_terminal::quantity::parse_bytes;
 
-const JSON: &str = "--json gives one object: {\"command\", \"ok\", \"gpu\", \"gpu_name\", \
-    \"gpu_reason\", \"backend\", \"caching\", \"bytes_on\" (gpu or host), \"passed_over\": \
-    [{\"backend\", \"why\"}], \"rows\": [{column: value}]}; a value that was not measured is null.";
+const JSON: &str = "docs/json.md describes what --json prints.";
 
 /// CPU mappings of GPU memory: does it work here, how, and how fast?
 ///
@@ -47,8 +45,8 @@ pub(crate) enum Command {
 /// What every command takes.
 #[derive(Args, Debug)]
 pub(crate) struct Common {
-    /// auto, cuda, cuda:N or emulated
-    #[arg(long, default_value = "auto")]
+    /// auto, cuda, cuda:N or emulated [default: auto, a CUDA device where there is one]
+    #[arg(long, value_name = "GPU", default_value = "auto", hide_default_value = true)]
     pub(crate) gpu: GpuChoice,
     /// auto, gdrdrv, dma-buf, host or emulated
     #[arg(long, default_value = "auto")]

@@ -3,8 +3,10 @@
 use std::time::{Duration, Instant};
 
 use gpunet_apps::failure::Failure;
-use gpunet_apps::print::print;
 use gpunet_host::{GpuKind, Net, StreamQueue};
+use gpunet_terminal::output::print;
+use gpunet_terminal::progress::Progress;
+use gpunet_terminal::quantity::bytes_text;
 
 use crate::modes::{Connection, Rounds};
 use crate::options::{Mode, Options};
@@ -25,30 +27,38 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let net = builder.proxy_threads(options.proxy_threads).build()?;
     let queue = net.queue(&stream)?.timeout(options.timeout);
     let mut report = Report { gpu: gpu.info().to_string(), rounds: Vec::new(), overlap: None };
-    for bytes in options.sizes(&gpu) {
+    let sizes = options.sizes(&gpu);
+    let steps = sizes.len() * options.compute.len() * options.modes.len();
+    let steps = steps + usize::from(options.overlap);
+    let progress = Progress::of_steps(steps as u64, options.quiet || options.json);
+    for bytes in sizes {
         for compute in &options.compute {
             let compute = Duration::from_micros(*compute);
             let rounds = Rounds::new(&net, &queue, bytes, compute, options.timeout)?;
             for mode in &options.modes {
+                progress.begin(format!("{}: {}", mode.name(), bytes_text(bytes as u64)));
                 let row = measure(options, &rounds, *mode, bytes, compute)?;
                 report.rounds.push(row);
+                progress.done(1);
             }
         }
     }
     if options.overlap {
+        progress.begin("an exchange beside a kernel");
         let bytes = match gpu.info().kind {
             GpuKind::Emulated => 256 << 10,
             _ => 16 << 20,
         };
         report.overlap = Some(measure_overlap(options, &net, &queue, bytes)?);
     }
+    drop(progress);
     match options.json {
         true => {
             let json = serde_json::to_string(&report)
                 .map_err(|error| Failure::refused(error.to_string()))?;
-            print(&format!("{json}\n"))
+            Ok(print(&format!("{json}\n"))?)
         }
-        false => print(&report.table()),
+        false => Ok(print(&report.table())?),
     }
 }
 
