@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
-use common::{Folder, SOON, echo, gpu, program, run, skip};
+use common::{Folder, SOON, echo, gpu, program, run, skip, unix};
 
 fn assert_refused(command: &mut Command, expected: &str) {
     let finished = run(command, SOON);
@@ -115,27 +115,27 @@ fn more_than_memory_or_the_gpu_holds() {
 fn addresses_that_are_taken() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = listener.local_addr().unwrap().to_string();
-    let folder = Folder::new();
-    std::fs::write(folder.0.join("socket"), "in the way").unwrap();
+    let folder = Folder::new("test");
+    std::fs::write(folder.path("socket"), "in the way").unwrap();
     for on in ["gpu", "cpu"] {
         assert_refused(&mut echo(&["server", "--on", on, "--listen", &taken]), "another port");
-        let path = folder.socket();
+        let path = unix(&folder);
         assert_refused(&mut echo(&["server", "--on", on, "--listen", &path]), "remove it");
-        let absent = format!("unix:{}/no/socket", folder.0.display());
+        let absent = format!("unix:{}/no/socket", folder.root().display());
         assert_refused(&mut echo(&["server", "--on", on, "--listen", &absent]), "make it");
     }
     // What was in the way is still there, and no socket beside it.
-    assert_eq!(std::fs::read_to_string(folder.0.join("socket")).unwrap(), "in the way");
-    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 1);
+    assert_eq!(std::fs::read_to_string(folder.path("socket")).unwrap(), "in the way");
+    assert_eq!(std::fs::read_dir(folder.root()).unwrap().count(), 1);
 }
 
 #[test]
 fn servers_that_are_not_there() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let folder = Folder::new();
+    let folder = Folder::new("test");
     for on in ["gpu", "cpu"] {
         assert_refused(&mut echo(&["client", "--on", on, "--connect", &free]), "start a server");
-        let path = folder.socket();
+        let path = unix(&folder);
         assert_refused(&mut echo(&["client", "--on", on, "--connect", &path]), "start a server");
     }
 }
@@ -171,7 +171,7 @@ fn without_rights(folder: &Folder, arguments: &[&str]) -> Command {
         return echo(arguments);
     }
     // Where everybody may run it: the build folder may be closed to others.
-    let copy = folder.0.join("echo");
+    let copy = folder.path("echo");
     if !copy.exists() {
         std::fs::copy(program("echo"), &copy).unwrap();
     }
@@ -182,8 +182,8 @@ fn without_rights(folder: &Folder, arguments: &[&str]) -> Command {
 
 #[test]
 fn addresses_that_need_rights() {
-    let folder = Folder::new();
-    let closed = folder.0.join("closed");
+    let folder = Folder::new("test");
+    let closed = folder.path("closed");
     std::fs::create_dir(&closed).unwrap();
     std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o555)).unwrap();
     let path = format!("unix:{}", closed.join("socket").display());

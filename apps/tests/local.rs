@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{Finished, Folder, Guarded, SOON, Server, echo, gpu, program, run, skip};
+use common::{Finished, Folder, Guarded, SOON, Server, echo, gpu, program, run, skip, unix};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -104,8 +104,8 @@ fn kernels_of_two_processes() {
     if !possible("kernels_of_two_processes") {
         return;
     }
-    let folder = Folder::new();
-    for listen in ["127.0.0.1:0", "[::1]:0", "0.0.0.0:0", &folder.socket()] {
+    let folder = Folder::new("test");
+    for listen in ["127.0.0.1:0", "[::1]:0", "0.0.0.0:0", &unix(&folder)] {
         let server = Server::start_with("gpu", listen, &LOCAL);
         let address = server.address.replace("0.0.0.0", "127.0.0.1");
         for asked in ["local", "auto"] {
@@ -126,8 +126,8 @@ fn a_server_on_auto_takes_kernels_and_others() {
     if !possible("a_server_on_auto_takes_kernels_and_others") {
         return;
     }
-    let folder = Folder::new();
-    for (listen, far) in [("127.0.0.1:0", "tcp4"), (folder.socket().as_str(), "unix")] {
+    let folder = Folder::new("test");
+    for (listen, far) in [("127.0.0.1:0", "tcp4"), (unix(&folder).as_str(), "unix")] {
         let server = Server::start("gpu", listen);
         for asked in ["local", "auto"] {
             assert_eq!(object(&gpu_client(&server.address, asked))["transport"], "local");
@@ -171,8 +171,8 @@ fn a_server_that_is_not_there() {
     }
     // One on the CPU is none for p2p streams.
     let server = Server::start("cpu", "127.0.0.1:0");
-    let folder = Folder::new();
-    for address in [&server.address, &folder.socket()] {
+    let folder = Folder::new("test");
+    for address in [&server.address, &unix(&folder)] {
         assert_refused(&gpu_client(address, "local"), "--on gpu --transport local");
     }
     assert_refused(&gpu_client("192.0.2.1:7", "local"), "Network is unreachable");
@@ -222,12 +222,12 @@ fn a_server_that_is_killed_on_the_way() {
 
 #[test]
 fn a_folder_that_others_may_use_is_left_alone() {
-    let folder = Folder::new();
-    let runtime = folder.0.join("gpunet");
+    let folder = Folder::new("test");
+    let runtime = folder.path("gpunet");
     std::fs::create_dir(&runtime).unwrap();
     std::fs::set_permissions(&runtime, PermissionsExt::from_mode(0o755)).unwrap();
     let mut command = echo(&["--gpu", "emulated", "--sizes", "64", "--messages", "3", "--json"]);
-    command.args(LOCAL).env("XDG_RUNTIME_DIR", &folder.0);
+    command.args(LOCAL).env("XDG_RUNTIME_DIR", folder.root());
     // The one in the folder for temporary files is taken.
     assert_eq!(object(&run(&mut command, SOON))["transport"], "local");
     assert!(std::fs::read_dir(&runtime).unwrap().next().is_none());

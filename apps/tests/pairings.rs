@@ -3,6 +3,7 @@
 mod common;
 
 use common::{SOON, echo, gpu, program, run};
+use gpunet_testing::Documented;
 use serde_json::Value;
 
 fn small(arguments: &[&str]) -> common::Finished {
@@ -19,6 +20,7 @@ fn assert_four_verified(transport: &str, more: &[&str]) {
     assert!(finished.status.success(), "{}", finished.stderr);
     assert_eq!(finished.stdout.lines().count(), 1, "exactly one object");
     let json: Value = serde_json::from_str(&finished.stdout).unwrap();
+    Documented::of(&["echo"]).check(&json);
     assert!(["cuda", "emulated"].contains(&json["gpu"].as_str().unwrap()));
     assert!(!json["gpu_reason"].as_str().unwrap().is_empty());
     assert_eq!(json["verified"], true);

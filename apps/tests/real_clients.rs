@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{Folder, Guarded, Server, run, skip};
+use common::{Folder, Guarded, Server, run, skip, unix};
 use gpunet_pattern as pattern;
 use rustix::process::Signal;
 
@@ -30,11 +30,11 @@ enum Family {
 
 /// A server kernel, and the folder that its path may lie in.
 fn served(family: Family) -> (Server, Folder) {
-    let folder = Folder::new();
+    let folder = Folder::new("test");
     let server = match family {
         Family::V4 => Server::start("gpu", "127.0.0.1:0"),
         Family::V6 => Server::start("gpu", "[::1]:0"),
-        Family::Unix => Server::start("gpu", &folder.socket()),
+        Family::Unix => Server::start("gpu", &unix(&folder)),
     };
     (server, folder)
 }

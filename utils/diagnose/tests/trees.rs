@@ -151,6 +151,7 @@ fn json_says_the_same() {
     let folder = trees().join("mlx5-behind-one-switch");
     let output = diagnose(&["--json", "--from", folder.to_str().expect("UTF-8")]);
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    gpunet_testing::Documented::of(&["diagnose"]).check(&report);
     assert_eq!(report["runs"], true);
     let groups = report["groups"].as_array().expect("groups");
     assert_eq!(groups.len(), 9);

@@ -37,7 +37,12 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     let module = gpunet_host::include_module!("gpunet_e2e_kernels");
     gpunet_apps::gpu::load("soak", &gpu, &module).context("loading the kernels")?;
     let seed = options.seed.unwrap_or_else(clock_seed);
-    let heading = Arc::new(Heading { gpu: gpu.info().to_string(), seed, minutes: options.minutes });
+    let heading = Arc::new(Heading {
+        gpu: gpu.info().kind.to_string(),
+        gpu_name: gpu.info().name.clone(),
+        seed,
+        minutes: options.minutes,
+    });
     say(&format!("GPU: {}; seed {seed}", gpu.info()));
     let tally = Arc::new(Tally::new());
     tally.step("the first round".to_owned());

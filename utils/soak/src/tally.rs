@@ -56,7 +56,9 @@ impl Counts {
 
 /// What a summary is about.
 pub(crate) struct Heading {
+    /// `cuda` or `emulated`.
     pub(crate) gpu: String,
+    pub(crate) gpu_name: String,
     pub(crate) seed: u64,
     pub(crate) minutes: f64,
 }
@@ -168,7 +170,7 @@ impl Tally {
         let state = self.state();
         let counts = &state.counts;
         let mut rows: Vec<(String, String)> = vec![
-            ("GPU".into(), heading.gpu.clone()),
+            ("GPU".into(), heading.gpu_name.clone()),
             ("seed".into(), heading.seed.to_string()),
             ("time".into(), format!("{:.1} s", self.elapsed().as_secs_f64())),
             ("rounds".into(), counts.rounds.to_string()),
@@ -210,6 +212,7 @@ impl Tally {
         let counts = &state.counts;
         json!({
             "gpu": heading.gpu,
+            "gpu_name": heading.gpu_name,
             "seed": heading.seed,
             "minutes": heading.minutes,
             "seconds": self.elapsed().as_secs_f64(),
@@ -260,7 +263,12 @@ mod tests {
         let counts = tally.counts();
         assert_eq!([counts.lost_bytes, counts.hung, counts.leaks, counts.failed], [3, 1, 1, 1]);
         assert!(!counts.is_good());
-        let heading = Heading { gpu: "a GPU".to_owned(), seed: 1, minutes: 1.0 };
+        let heading = Heading {
+            gpu: "emulated".to_owned(),
+            gpu_name: "a GPU".to_owned(),
+            seed: 1,
+            minutes: 1.0,
+        };
         let table = tally.table(&heading);
         for line in ["lost: three", "hung: a call", "leaked: a ring", "failed: a launch"] {
             assert!(table.contains(line), "{table}");

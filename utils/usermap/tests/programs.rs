@@ -2,6 +2,7 @@
 
 use std::process::{Command, Output};
 
+use gpunet_testing::Documented;
 use serde_json::Value;
 
 fn usermap(arguments: &[&str]) -> Output {
@@ -21,6 +22,7 @@ fn report(arguments: &[&str]) -> Value {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["command"], arguments[0]);
     assert_eq!(report["ok"], true);
+    Documented::of(&["usermap", &format!("usermap {}", arguments[0])]).check(&report);
     report
 }
 
@@ -102,7 +104,7 @@ fn tables_are_for_people() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("mapped by emulated, cached"), "{text}");
     assert!(text.contains("  not by gdrdrv: not for memory of the emulated GPU"), "{text}");
-    assert!(text.contains("\nfork                                ok\n"), "{text}");
+    assert!(text.contains("\nfork                                ok"), "{text}");
     for command in ["sanity", "copybw", "copylat", "apiperf", "pplat"] {
         let help = usermap(&[command, "--help"]);
         let text = String::from_utf8(help.stdout).unwrap();

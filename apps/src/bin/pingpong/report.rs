@@ -10,9 +10,11 @@ use crate::options::Mode;
 /// All of it.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
+    /// `cuda` or `emulated`.
     pub(crate) gpu: String,
+    pub(crate) gpu_name: String,
+    pub(crate) gpu_reason: String,
     pub(crate) rounds: Vec<Row>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) overlap: Option<Overlap>,
 }
 
@@ -63,7 +65,7 @@ impl Report {
                 row.proxy_us_per_round.map_or("-".to_owned(), |time| format!("{time:.1}")),
             ]);
         }
-        let mut text = format!("pingpong on {}\n\n{table}", self.gpu);
+        let mut text = format!("GPU: {} ({})\n\n{table}", self.gpu_name, self.gpu_reason);
         if let Some(overlap) = &self.overlap {
             let Overlap { bytes, compute_us, exchange_us, both_us, overlap } = overlap;
             let _ = writeln!(

@@ -17,7 +17,7 @@ use crate::{cpu_time, overlap, peer};
 const CONNECTIONS: u64 = 16;
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
-    let (gpu, _) = gpunet_apps::gpu::open("pingpong", &options.gpu)?;
+    let (gpu, gpu_reason) = gpunet_apps::gpu::open("pingpong", &options.gpu)?;
     // Before kernels run: it loads one.
     let stream = gpu.stream()?;
     // Large messages go in few pieces.
@@ -26,7 +26,13 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let builder = Net::builder(&gpu).sockets(64).ring(ring).ring_memory(memory);
     let net = builder.proxy_threads(options.proxy_threads).build()?;
     let queue = net.queue(&stream)?.timeout(options.timeout);
-    let mut report = Report { gpu: gpu.info().to_string(), rounds: Vec::new(), overlap: None };
+    let mut report = Report {
+        gpu: gpu.info().kind.to_string(),
+        gpu_name: gpu.info().name.clone(),
+        gpu_reason,
+        rounds: Vec::new(),
+        overlap: None,
+    };
     let sizes = options.sizes(&gpu);
     let steps = sizes.len() * options.compute.len() * options.modes.len();
     let steps = steps + usize::from(options.overlap);
