@@ -23,7 +23,7 @@ fn assert_refused(command: &mut Command, expected: &str) {
 }
 
 #[test]
-fn what_the_command_line_can_tell() {
+fn wrong_options_are_refused_in_one_line() {
     let cases: [(&[&str], &str); 38] = [
         (&["--gpu", "voodoo"], "use auto, cuda, cuda:N or emulated"),
         (&["--gpu", "cuda:x"], "use auto, cuda, cuda:N or emulated"),
@@ -73,7 +73,7 @@ fn what_the_command_line_can_tell() {
 }
 
 #[test]
-fn malformed_addresses() {
+fn malformed_addresses_are_refused() {
     for address in ["", "localhost", "127.0.0.1:", "127.0.0.1:99999", "::1:80", "[::1:80", "unix:"]
     {
         for on in ["gpu", "cpu"] {
@@ -88,7 +88,7 @@ fn malformed_addresses() {
 }
 
 #[test]
-fn a_gpu_that_is_not_there() {
+fn a_missing_gpu_is_refused() {
     let why = run(&mut echo(&["--gpu", "cuda:77"]), SOON).stderr;
     // The driver's absence, or the device's, depending on the machine.
     assert_refused(&mut echo(&["--gpu", "cuda:77"]), "CUDA");
@@ -102,7 +102,7 @@ fn a_gpu_that_is_not_there() {
 }
 
 #[test]
-fn more_than_memory_or_the_gpu_holds() {
+fn more_than_memory_or_the_gpu_holds_is_refused() {
     let gpu = gpu();
     assert_refused(&mut echo(&["--gpu", &gpu, "--ring", "1G", "--connections", "4096"]), "--ring");
     let many =
@@ -112,7 +112,7 @@ fn more_than_memory_or_the_gpu_holds() {
 }
 
 #[test]
-fn addresses_that_are_taken() {
+fn an_address_in_use_is_refused() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = listener.local_addr().unwrap().to_string();
     let folder = Folder::new("test");
@@ -130,7 +130,7 @@ fn addresses_that_are_taken() {
 }
 
 #[test]
-fn servers_that_are_not_there() {
+fn a_client_without_a_server_is_told_to_start_one() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let folder = Folder::new("test");
     for on in ["gpu", "cpu"] {
@@ -142,7 +142,7 @@ fn servers_that_are_not_there() {
 
 /// A server that is there and never answers: its queue is full.
 #[test]
-fn servers_that_do_not_answer() {
+fn a_client_of_a_silent_server_times_out() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = listener.local_addr().unwrap();
     let connect = |_| TcpStream::connect_timeout(&silent, Duration::from_millis(300)).ok();
@@ -173,7 +173,10 @@ fn without_rights(folder: &Folder, arguments: &[&str]) -> Command {
     // Where everybody may run it: the build folder may be closed to others.
     let copy = folder.path("echo");
     if !copy.exists() {
-        std::fs::copy(program("echo"), &copy).unwrap();
+        // By another process: one that another test starts meanwhile would hold a file that is being
+        // written here open, and then it cannot be run.
+        let finished = run(Command::new("cp").arg(program("echo")).arg(&copy), SOON);
+        assert!(finished.status.success(), "{}", finished.stderr);
     }
     let mut command = Command::new(copy);
     command.args(arguments).uid(NOBODY).gid(NOBODY).current_dir("/");
@@ -181,7 +184,7 @@ fn without_rights(folder: &Folder, arguments: &[&str]) -> Command {
 }
 
 #[test]
-fn addresses_that_need_rights() {
+fn an_address_that_needs_rights_is_refused() {
     let folder = Folder::new("test");
     let closed = folder.path("closed");
     std::fs::create_dir(&closed).unwrap();
@@ -198,7 +201,7 @@ fn addresses_that_need_rights() {
         }
     }
     if any_port {
-        skip("addresses_that_need_rights", "every user may listen at any port here");
+        skip("an_address_that_needs_rights_is_refused", "every user may listen at any port here");
     }
 }
 

@@ -59,8 +59,8 @@ fn assert_refused(finished: &Finished, expected: &str) {
 }
 
 #[test]
-fn kernels_of_one_process() {
-    if !possible("kernels_of_one_process") {
+fn kernels_of_one_process_echo_by_p2p_streams() {
+    if !possible("kernels_of_one_process_echo_by_p2p_streams") {
         return;
     }
     let many = ["--connections", "3", "--proxy-threads", "2", "--threads", "33"];
@@ -80,8 +80,8 @@ fn kernels_of_one_process() {
 }
 
 #[test]
-fn auto_takes_it_between_kernels_alone() {
-    if !possible("auto_takes_it_between_kernels_alone") {
+fn auto_takes_p2p_streams_between_kernels_alone() {
+    if !possible("auto_takes_p2p_streams_between_kernels_alone") {
         return;
     }
     let finished = small(&["--json"]);
@@ -100,8 +100,8 @@ fn auto_takes_it_between_kernels_alone() {
 }
 
 #[test]
-fn kernels_of_two_processes() {
-    if !possible("kernels_of_two_processes") {
+fn kernels_of_two_processes_echo_by_p2p_streams() {
+    if !possible("kernels_of_two_processes_echo_by_p2p_streams") {
         return;
     }
     let folder = Folder::new("test");
@@ -140,8 +140,8 @@ fn a_server_on_auto_takes_kernels_and_others() {
 }
 
 #[test]
-fn rstream_goes_straight_too() {
-    if !possible("rstream_goes_straight_too") {
+fn rstream_goes_by_p2p_streams_too() {
+    if !possible("rstream_goes_by_p2p_streams_too") {
         return;
     }
     let same = ["--gpu", &gpu(), "-S", "5000", "-I", "3", "-C", "4", "-T", "v", "--json"];
@@ -165,8 +165,8 @@ fn rstream_goes_straight_too() {
 }
 
 #[test]
-fn a_server_that_is_not_there() {
-    if !possible("a_server_that_is_not_there") {
+fn a_server_without_kernels_refuses_p2p_streams() {
+    if !possible("a_server_without_kernels_refuses_p2p_streams") {
         return;
     }
     // One on the CPU is none for p2p streams.
@@ -180,8 +180,8 @@ fn a_server_that_is_not_there() {
 }
 
 #[test]
-fn a_server_that_does_not_answer() {
-    if !possible("a_server_that_does_not_answer") {
+fn a_stopped_server_is_reported_as_not_answering() {
+    if !possible("a_stopped_server_is_reported_as_not_answering") {
         return;
     }
     let server = Server::start_with("gpu", "127.0.0.1:0", &LOCAL);
@@ -193,8 +193,8 @@ fn a_server_that_does_not_answer() {
 }
 
 #[test]
-fn a_server_that_is_killed_on_the_way() {
-    if !possible("a_server_that_is_killed_on_the_way") {
+fn a_server_killed_on_the_way_resets_its_client() {
+    if !possible("a_server_killed_on_the_way_resets_its_client") {
         return;
     }
     // On a busy machine the client may not yet be there after two seconds; then it is refused.
@@ -234,8 +234,8 @@ fn a_folder_that_others_may_use_is_left_alone() {
 }
 
 #[test]
-fn gpus_of_two_kinds() {
-    const TEST: &str = "gpus_of_two_kinds";
+fn gpus_of_two_kinds_have_no_p2p_streams() {
+    const TEST: &str = "gpus_of_two_kinds_have_no_p2p_streams";
     if !possible(TEST) {
         return;
     }

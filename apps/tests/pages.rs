@@ -155,24 +155,27 @@ fn follow(test: &str, page: &str, folder: &str) {
 }
 
 #[test]
-fn first_kernel() {
-    follow("first_kernel", "your-first-kernel.md", "shout");
+fn the_page_on_the_first_kernel_can_be_followed() {
+    follow("the_page_on_the_first_kernel_can_be_followed", "your-first-kernel.md", "shout");
 }
 
 #[test]
-fn a_server() {
-    follow("a_server", "servers.md", "lines");
+fn the_page_on_servers_can_be_followed() {
+    follow("the_page_on_servers_can_be_followed", "servers.md", "lines");
 }
 
 #[test]
-fn a_pipeline_on_a_stream() {
-    follow("a_pipeline_on_a_stream", "streams.md", "pipeline");
+fn the_page_on_streams_can_be_followed() {
+    follow("the_page_on_streams_can_be_followed", "streams.md", "pipeline");
 }
 
 #[test]
-fn a_project_of_the_template() {
+fn a_project_of_the_template_builds_and_serves() {
     if std::env::var_os("GPUNET_BIN_DIR").is_some() {
-        return common::skip("a_project_of_the_template", "needs cargo and the source tree");
+        return common::skip(
+            "a_project_of_the_template_builds_and_serves",
+            "needs cargo and the source tree",
+        );
     }
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let template = Path::new(env!("CARGO_MANIFEST_DIR")).join("template");

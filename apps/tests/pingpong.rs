@@ -13,7 +13,7 @@ fn pingpong(arguments: &[&str]) -> Finished {
 }
 
 #[test]
-fn every_mode_and_an_overlap() {
+fn every_mode_brings_messages_back_and_overlap_is_measured() {
     let sizes = "4,64,1K,70000";
     let arguments = ["--gpu", &gpu(), "--sizes", sizes, "--messages", "15", "--json", "--overlap"];
     let output = pingpong(&arguments);
@@ -31,7 +31,7 @@ fn every_mode_and_an_overlap() {
 }
 
 #[test]
-fn a_table_for_people() {
+fn without_json_there_is_a_table_of_the_modes() {
     let arguments = ["--gpu", &gpu(), "--sizes", "64", "--messages", "3", "--compute", "0"];
     let output = pingpong(&[&arguments[..], &["--modes", "stream,kernel"]].concat());
     let text = &output.stdout;

@@ -34,12 +34,12 @@ const SMALL: Duration = Duration::from_secs(180);
 
 /// In a process of its own: the suite counts files and memory, and other tests have some, too.
 #[test]
-fn every_part_runs_small() {
+fn every_part_of_scale_runs_small() {
     if std::env::var_os(ALONE).is_some() {
         return run_small();
     }
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "suite::scale::tests::every_part_runs_small", "--nocapture"])
+        .args(["--exact", "suite::scale::tests::every_part_of_scale_runs_small", "--nocapture"])
         .env(ALONE, "1")
         .spawn()
         .unwrap();
