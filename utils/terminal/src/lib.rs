@@ -23,6 +23,9 @@
 //! | `--proxy-threads N` | threads of the proxy; 1 unless given | echo, kv, pingpong |
 //! | `--ring BYTES` | capacity of each of a connection's two rings | echo, rstream, kv, bench |
 //! | `--timeout SECONDS` | without a byte; 30 unless given | echo, rstream, pingpong |
+//! | `--iterations N` | how often each is done | rstream, usermap |
+//! | `--pairs N` | rounds in which a baseline and what is compared with it are measured | bench |
+//! | `--cpu-threads N` | threads of the program | usermap sanity |
 //! | `--limit SECONDS` | after which nothing further is begun | bench |
 //! | `--minutes N` | how long it runs | soak |
 //! | `--listen ADDR`, `--connect ADDR` | `HOST:PORT`, `[IPV6]:PORT` or `unix:/path` | echo, kv (IP alone) |

@@ -58,8 +58,8 @@ pub(crate) struct Common {
 
 #[derive(Args, Debug)]
 pub(crate) struct SanityOptions {
-    /// Threads that share the mapping
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
+    /// Threads of the program that share the mapping
+    #[arg(long = "cpu-threads", alias = "threads", value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) threads: u16,
     #[command(flatten)]
     pub(crate) common: Common,

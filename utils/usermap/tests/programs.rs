@@ -45,7 +45,7 @@ fn sanity_passes_by_every_backend_that_there_is() {
         assert_eq!(auto["backend"], "emulated");
         assert_eq!(auto["passed_over"].as_array().unwrap().len(), 3);
         assert_eq!(report(&["sanity", "--backend", "dma-buf"])["backend"], "dma-buf");
-        assert_eq!(rows(&report(&["sanity", "--threads", "1"])).len(), 9);
+        assert_eq!(rows(&report(&["sanity", "--cpu-threads", "1"])).len(), 9);
     }
 }
 
@@ -119,7 +119,7 @@ fn bad_input_is_refused_in_one_line() {
         (&["copy"], "unrecognized subcommand"),
         (&["sanity", "--gpu", "voodoo"], "use auto, cuda, cuda:N or emulated"),
         (&["sanity", "--backend", "rdma"], "use auto, gdrdrv, dma-buf, host or emulated"),
-        (&["sanity", "--threads", "0"], "0 is not in 1..=256"),
+        (&["sanity", "--cpu-threads", "0"], "0 is not in 1..=256"),
         (
             &["sanity", "--gpu", "emulated", "--backend", "gdrdrv"],
             "--backend auto takes what works",
