@@ -44,10 +44,10 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         minutes: options.minutes,
     });
     say(&format!("GPU: {}; seed {seed}", gpu.info()));
-    let tally = Arc::new(Tally::new());
-    tally.step("the first round".to_owned());
     let progress = Progress::of_time(options.time(), options.quiet || options.json);
-    let watchdog = Watchdog::start(&tally, &heading, options.time(), options.json, progress)
+    let tally = Arc::new(Tally::new(progress));
+    tally.step("the first round".to_owned());
+    let watchdog = Watchdog::start(&tally, &heading, options.time(), options.json)
         .context("starting the watchdog")?;
     let soak = Soak {
         load: Load::for_gpu(gpu.info().kind),

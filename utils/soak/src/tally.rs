@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use gpunet_terminal::output::say;
+use gpunet_terminal::progress::Progress;
 use gpunet_terminal::table::Table;
 use serde_json::{Value, json};
 
@@ -18,6 +18,7 @@ const KEPT: usize = 40;
 /// The tally, as all threads share it.
 pub(crate) struct Tally {
     started: Instant,
+    progress: Progress,
     state: Mutex<State>,
 }
 
@@ -64,8 +65,8 @@ pub(crate) struct Heading {
 }
 
 impl Tally {
-    pub(crate) fn new() -> Self {
-        Self { started: Instant::now(), state: Mutex::default() }
+    pub(crate) fn new(progress: Progress) -> Self {
+        Self { started: Instant::now(), progress, state: Mutex::default() }
     }
 
     /// Sums and lists are whole whenever the lock is free.
@@ -115,7 +116,7 @@ impl Tally {
                 format!("failed: {what}")
             }
         };
-        say(&what);
+        self.progress.say(&what);
         if state.faults.len() < KEPT {
             state.faults.push(what);
         }
@@ -147,8 +148,19 @@ impl Tally {
         self.state().last = Some(holdings);
     }
 
+    /// Shows how far it is.
+    pub(crate) fn show_progress(&self, time: Duration) {
+        self.progress.at(self.elapsed().min(time));
+        self.progress.begin(self.line());
+    }
+
+    /// Nothing more is to be shown.
+    pub(crate) fn end_progress(&self) {
+        self.progress.clear();
+    }
+
     /// One line.
-    pub(crate) fn progress(&self) -> String {
+    fn line(&self) -> String {
         let state = self.state();
         let counts = &state.counts;
         let mut line = format!(
@@ -243,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_step_that_takes_too_long_is_named() {
-        let tally = Tally::new();
+        let tally = Tally::new(Progress::of_time(Duration::ZERO, true));
         assert_eq!(tally.stuck(Duration::ZERO), None);
         tally.step("a launch".to_owned());
         std::thread::sleep(Duration::from_millis(2));
@@ -254,7 +266,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_fault_is_counted_and_reported() {
-        let tally = Tally::new();
+        let tally = Tally::new(Progress::of_time(Duration::ZERO, true));
         assert!(tally.counts().is_good());
         tally.fault(Fault::Lost { bytes: 3, what: "three".to_owned() });
         tally.fault(Fault::Hung("a call".to_owned()));

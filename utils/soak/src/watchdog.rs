@@ -6,7 +6,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use gpunet_terminal::output::print;
-use gpunet_terminal::progress::Progress;
 
 use crate::check::Fault;
 use crate::tally::{Heading, Tally};
@@ -29,15 +28,13 @@ impl Watchdog {
         heading: &Arc<Heading>,
         time: Duration,
         json: bool,
-        progress: Progress,
     ) -> std::io::Result<Self> {
         let over = Arc::new(AtomicBool::new(false));
         let (tally, heading, ended) = (Arc::clone(tally), Arc::clone(heading), Arc::clone(&over));
         let thread = std::thread::Builder::new().name("watchdog".to_owned()).spawn(move || {
             while !ended.load(Ordering::Acquire) {
                 std::thread::park_timeout(Duration::from_millis(100));
-                progress.at(tally.elapsed().min(time));
-                progress.begin(tally.progress());
+                tally.show_progress(time);
                 let stuck = tally.stuck(STEP).or_else(|| {
                     let late = tally.elapsed() > time + OVERTIME;
                     late.then(|| tally.stuck(Duration::ZERO).unwrap_or_default())
@@ -69,6 +66,7 @@ impl Drop for Watchdog {
 
 /// Prints the summary.
 pub(crate) fn tell(tally: &Tally, heading: &Heading, json: bool) {
+    tally.end_progress();
     let text = if json { format!("{:#}\n", tally.json(heading)) } else { tally.table(heading) };
     // Nobody may be left to read it; the exit status still tells.
     let _ = print(&text);

@@ -61,11 +61,16 @@ impl Progress {
     pub fn say(&self, line: &str) {
         self.0.suspend(|| crate::output::say(line));
     }
+
+    /// Wipes the bar; nothing more is shown.
+    pub fn clear(&self) {
+        self.0.finish_and_clear();
+    }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        self.clear();
     }
 }
 
