@@ -169,9 +169,10 @@ fn the_page_is_right() {
             Step::Run(commands, expected) => {
                 let mut shell = Command::new("sh");
                 shell.args(["-e", "-c", &commands]).current_dir(&folder);
-                let printed = common::run(&mut shell, BUILDING);
+                let finished = gpunet_testing::run(&mut shell, BUILDING);
+                assert!(finished.status.success(), "{commands}{}", finished.stderr);
                 if let Some(expected) = expected {
-                    assert_eq!(printed, expected, "{commands}");
+                    assert_eq!(finished.stdout, expected, "{commands}");
                 }
             }
         }
