@@ -6,6 +6,7 @@ use std::io;
 use gpunet_device::Errno;
 use gpunet_host::gpu::GpuError;
 use gpunet_host::{LaunchError, NetError};
+use gpunet_terminal::output::{NotWritten, one_line};
 
 /// What went wrong, by what follows from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +34,6 @@ impl Failure {
     #[must_use]
     pub fn of_socket(doing: &str, error: &io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::Interrupted => Self::Interrupted,
             io::ErrorKind::TimedOut => Self::Lost(format!("{doing}: nothing moved for --timeout")),
             _ => Self::Lost(format!("{doing}: {error}")),
         }
@@ -70,6 +70,12 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+impl From<NotWritten> for Failure {
+    fn from(error: NotWritten) -> Self {
+        Self::Refused(error.to_string())
+    }
+}
+
 impl From<GpuError> for Failure {
     fn from(error: GpuError) -> Self {
         Self::Refused(error.to_string())
@@ -86,10 +92,4 @@ impl From<LaunchError> for Failure {
     fn from(error: LaunchError) -> Self {
         Self::Lost(error.to_string())
     }
-}
-
-/// Messages of the system and of compilers may span lines.
-#[must_use]
-pub fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

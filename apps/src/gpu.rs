@@ -1,14 +1,15 @@
-//! Opens a GPU with the kernels of this folder loaded.
+//! Opens a GPU with the kernels of this folder loaded, and waits for kernels.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
 use gpunet_host::gpu::{EmulatedOptions, GpuInfo};
-use gpunet_host::{Gpu, GpuChoice, GpuError, GpuKind, Module};
+use gpunet_host::{Gpu, GpuChoice, GpuError, GpuKind, Launch, LaunchError, Module};
+use gpunet_terminal::output::{one_line, say};
 
-use crate::failure::{Failure, one_line};
-use crate::print::say;
+use crate::failure::Failure;
+use crate::stop::Stop;
 
 static MODULE: Module = gpunet_host::include_module!("gpunet_kernels");
 
@@ -89,6 +90,39 @@ pub fn default_threads(info: &GpuInfo) -> u32 {
         GpuKind::Emulated => 32,
         _ => 256,
     }
+}
+
+/// How often a wait for a kernel looks whether the program should stop.
+pub const LOOK: Duration = Duration::from_millis(50);
+/// How long a kernel that was told to stop may take.
+const STOPPING: Duration = Duration::from_secs(5);
+
+/// Waits for a kernel whose calls all have a limit, so that it ends by itself; or until the user interrupts.
+///
+/// # Errors
+/// A kernel that failed, or an interrupt.
+pub fn finish(launch: &Launch, stop: &Stop) -> Result<(), Failure> {
+    loop {
+        match launch.wait_for(LOOK) {
+            Err(LaunchError::StillRunning(_)) => {}
+            ended => return Ok(ended?),
+        }
+        if stop.is_set() {
+            end(launch)?;
+            return Err(Failure::Interrupted);
+        }
+    }
+}
+
+/// Tells a kernel to stop and waits for it.
+///
+/// # Errors
+/// A kernel that failed, or does not stop.
+pub fn end(launch: &Launch) -> Result<(), Failure> {
+    if !launch.is_finished() {
+        launch.abort();
+    }
+    Ok(launch.wait_for(STOPPING)?)
 }
 
 #[cfg(test)]

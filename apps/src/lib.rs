@@ -1,17 +1,13 @@
-//! What the programs of this folder share.
+//! What the programs of this folder share, beside what is in `utils/terminal` and `apps/sockets`.
 //!
 //! ```text
-//!   gpu         opens a GPU with the kernels loaded
-//!   way         --transport and --placement: what can be asked for, and what this machine has
+//!   gpu         opens a GPU with the kernels loaded, and waits for kernels
+//!   transport   --transport and --placement: what can be asked for, and what this machine has
 //!   failure     why a program cannot go on, in one line, and its exit status
-//!   quantity    numbers of bytes and times, as command lines have them
-//!   print       results on standard output, words for people on standard error
 //!   stop        Ctrl-C and its kin
 //! ```
 
 pub mod failure;
 pub mod gpu;
-pub mod print;
-pub mod quantity;
 pub mod stop;
 pub mod transport;

@@ -6,7 +6,8 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use common::{Folder, SOON, Server, echo, gpu, run};
+use common::{Folder, SOON, Server, echo, gpu, run, unix};
+use gpunet_testing::Documented;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -19,6 +20,7 @@ fn assert_client_verifies(on: &str, address: &str) {
     let finished = run(&mut command, SOON);
     assert!(finished.status.success(), "{}", finished.stderr);
     let json: Value = serde_json::from_str(&finished.stdout).unwrap();
+    Documented::of(&["echo client"]).check(&json);
     assert_eq!(json["verified"], true);
     assert_eq!(json["client"], on);
     assert_eq!(json["gpu"].is_null(), on == "cpu");
@@ -36,24 +38,24 @@ fn assert_serves(listen: &str) {
 }
 
 #[test]
-fn apart_over_ipv4() {
+fn server_and_client_meet_over_ipv4() {
     assert_serves("127.0.0.1:0");
 }
 
 #[test]
-fn apart_over_ipv6() {
+fn server_and_client_meet_over_ipv6() {
     assert_serves("[::1]:0");
 }
 
 #[test]
-fn apart_by_name() {
+fn server_and_client_meet_by_name() {
     assert_serves("localhost:0");
 }
 
 #[test]
-fn apart_over_unix_and_the_path_is_gone_afterwards() {
-    let folder = Folder::new();
-    assert_serves(&folder.socket());
+fn server_and_client_meet_at_a_path_that_is_gone_afterwards() {
+    let folder = Folder::new("test");
+    assert_serves(&unix(&folder));
     assert!(folder.is_empty());
 }
 
@@ -73,8 +75,8 @@ fn a_server_ends_on_sigterm_with_a_connection_open() {
 #[test]
 fn a_server_ends_although_a_peer_does_not_read() {
     for on in ["gpu", "cpu"] {
-        let folder = Folder::new();
-        let server = Server::start(on, &folder.socket());
+        let folder = Folder::new("test");
+        let server = Server::start(on, &unix(&folder));
         let path = server.address.strip_prefix("unix:").unwrap();
         let mut stream = std::os::unix::net::UnixStream::connect(path).unwrap();
         stream.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
@@ -95,9 +97,9 @@ fn a_second_interrupt_ends_a_server_at_once() {
 
 #[test]
 fn an_interrupted_run_leaves_nothing_behind() {
-    let folder = Folder::new();
+    let folder = Folder::new("test");
     let mut command = echo(&["--transport", "unix", "--messages", "100000000", "--gpu", &gpu()]);
-    command.env("TMPDIR", &folder.0);
+    command.env("TMPDIR", folder.root());
     let null = std::process::Stdio::null;
     let mut child = common::Guarded::spawn(command.stdout(null()).stderr(null()));
     let deadline = Instant::now() + SOON;

@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
-use common::{Folder, SOON, echo, gpu, program, run, skip};
+use common::{Folder, SOON, echo, gpu, program, run, skip, unix};
 
 fn assert_refused(command: &mut Command, expected: &str) {
     let finished = run(command, SOON);
@@ -23,18 +23,17 @@ fn assert_refused(command: &mut Command, expected: &str) {
 }
 
 #[test]
-fn what_the_command_line_can_tell() {
-    let cases: [(&[&str], &str); 40] = [
+fn wrong_options_are_refused_in_one_line() {
+    let cases: [(&[&str], &str); 38] = [
         (&["--gpu", "voodoo"], "use auto, cuda, cuda:N or emulated"),
         (&["--gpu", "cuda:x"], "use auto, cuda, cuda:N or emulated"),
         (&["--sizes", "0"], "at least 1 byte"),
         (&["--sizes", "64,,64"], "number of bytes"),
         (&["--sizes", "64,64"], "twice"),
         (&["--sizes", "many"], "number of bytes"),
-        (&["--sizes", "99999G"], "of memory"),
+        (&["--sizes", "99999G"], "at most 1G"),
         (&["--sizes", "99999999999G"], "more than any memory"),
-        (&["--stream-bytes", "0"], "at least 1 byte"),
-        (&["--blocks", "0"], "0 is not in 1..="),
+        (&["server", "--on", "gpu", "--listen", "a:1", "--blocks", "0"], "0 is not in 1..="),
         (&["--threads", "0"], "0 is not in 1..=1024"),
         (&["--threads", "1025"], "1025 is not in 1..=1024"),
         (&["--connections", "0"], "0 is not in 1..="),
@@ -58,7 +57,6 @@ fn what_the_command_line_can_tell() {
         (&["client", "--on", "cpu", "--connect", "unix:/x", "--transport", "local"], "--on gpu"),
         (&["--transport", "local", "--placement", "bounce"], "--transport rdma or auto"),
         (&["--transport", "local", "--address", "127.0.0.1"], "--transport rdma or auto"),
-        (&["--blocks", "2", "--connections", "3"], "at least as many blocks"),
         (&["--on", "gpu"], "--on"),
         (&["serve"], "serve"),
         (&["server", "--on", "gpu"], "--listen"),
@@ -75,7 +73,7 @@ fn what_the_command_line_can_tell() {
 }
 
 #[test]
-fn malformed_addresses() {
+fn malformed_addresses_are_refused() {
     for address in ["", "localhost", "127.0.0.1:", "127.0.0.1:99999", "::1:80", "[::1:80", "unix:"]
     {
         for on in ["gpu", "cpu"] {
@@ -90,7 +88,7 @@ fn malformed_addresses() {
 }
 
 #[test]
-fn a_gpu_that_is_not_there() {
+fn a_missing_gpu_is_refused() {
     let why = run(&mut echo(&["--gpu", "cuda:77"]), SOON).stderr;
     // The driver's absence, or the device's, depending on the machine.
     assert_refused(&mut echo(&["--gpu", "cuda:77"]), "CUDA");
@@ -104,46 +102,47 @@ fn a_gpu_that_is_not_there() {
 }
 
 #[test]
-fn more_than_memory_or_the_gpu_holds() {
+fn more_than_memory_or_the_gpu_holds_is_refused() {
     let gpu = gpu();
     assert_refused(&mut echo(&["--gpu", &gpu, "--ring", "1G", "--connections", "4096"]), "--ring");
-    assert_refused(&mut echo(&["--gpu", &gpu, "--messages", "99999999999999"]), "memory");
-    let many = ["--gpu", &gpu, "--blocks", "65535", "--threads", "1024", "--ring", "4K"];
-    assert_refused(&mut echo(&many), "blocks");
+    let many =
+        ["--blocks", "65535", "--threads", "1024", "--ring", "4K", "--listen", "127.0.0.1:0"];
+    let server = ["server", "--on", "gpu", "--gpu", &gpu];
+    assert_refused(&mut echo(&[&server[..], &many].concat()), "blocks");
 }
 
 #[test]
-fn addresses_that_are_taken() {
+fn an_address_in_use_is_refused() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = listener.local_addr().unwrap().to_string();
-    let folder = Folder::new();
-    std::fs::write(folder.0.join("socket"), "in the way").unwrap();
+    let folder = Folder::new("test");
+    std::fs::write(folder.path("socket"), "in the way").unwrap();
     for on in ["gpu", "cpu"] {
         assert_refused(&mut echo(&["server", "--on", on, "--listen", &taken]), "another port");
-        let path = folder.socket();
+        let path = unix(&folder);
         assert_refused(&mut echo(&["server", "--on", on, "--listen", &path]), "remove it");
-        let absent = format!("unix:{}/no/socket", folder.0.display());
+        let absent = format!("unix:{}/no/socket", folder.root().display());
         assert_refused(&mut echo(&["server", "--on", on, "--listen", &absent]), "make it");
     }
     // What was in the way is still there, and no socket beside it.
-    assert_eq!(std::fs::read_to_string(folder.0.join("socket")).unwrap(), "in the way");
-    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 1);
+    assert_eq!(std::fs::read_to_string(folder.path("socket")).unwrap(), "in the way");
+    assert_eq!(std::fs::read_dir(folder.root()).unwrap().count(), 1);
 }
 
 #[test]
-fn servers_that_are_not_there() {
+fn a_client_without_a_server_is_told_to_start_one() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let folder = Folder::new();
+    let folder = Folder::new("test");
     for on in ["gpu", "cpu"] {
         assert_refused(&mut echo(&["client", "--on", on, "--connect", &free]), "start a server");
-        let path = folder.socket();
+        let path = unix(&folder);
         assert_refused(&mut echo(&["client", "--on", on, "--connect", &path]), "start a server");
     }
 }
 
 /// A server that is there and never answers: its queue is full.
 #[test]
-fn servers_that_do_not_answer() {
+fn a_client_of_a_silent_server_times_out() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = listener.local_addr().unwrap();
     let connect = |_| TcpStream::connect_timeout(&silent, Duration::from_millis(300)).ok();
@@ -172,9 +171,12 @@ fn without_rights(folder: &Folder, arguments: &[&str]) -> Command {
         return echo(arguments);
     }
     // Where everybody may run it: the build folder may be closed to others.
-    let copy = folder.0.join("echo");
+    let copy = folder.path("echo");
     if !copy.exists() {
-        std::fs::copy(program("echo"), &copy).unwrap();
+        // By another process: one that another test starts meanwhile would hold a file that is being
+        // written here open, and then it cannot be run.
+        let finished = run(Command::new("cp").arg(program("echo")).arg(&copy), SOON);
+        assert!(finished.status.success(), "{}", finished.stderr);
     }
     let mut command = Command::new(copy);
     command.args(arguments).uid(NOBODY).gid(NOBODY).current_dir("/");
@@ -182,9 +184,9 @@ fn without_rights(folder: &Folder, arguments: &[&str]) -> Command {
 }
 
 #[test]
-fn addresses_that_need_rights() {
-    let folder = Folder::new();
-    let closed = folder.0.join("closed");
+fn an_address_that_needs_rights_is_refused() {
+    let folder = Folder::new("test");
+    let closed = folder.path("closed");
     std::fs::create_dir(&closed).unwrap();
     std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o555)).unwrap();
     let path = format!("unix:{}", closed.join("socket").display());
@@ -199,7 +201,7 @@ fn addresses_that_need_rights() {
         }
     }
     if any_port {
-        skip("addresses_that_need_rights", "every user may listen at any port here");
+        skip("an_address_that_needs_rights_is_refused", "every user may listen at any port here");
     }
 }
 

@@ -10,51 +10,11 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use gpunet_testing::{Step, steps};
 use rustix::process::{Pid, Signal, kill_process_group};
-
-/// The page is followed up to here: what comes then needs a GPU, or installs something.
-const END: &str = "## On a real GPU";
 
 /// For everything together, with nothing built before: two cores take two minutes if they are idle.
 const LIMIT: Duration = Duration::from_secs(1200);
-
-/// What the page has its reader do.
-#[derive(Debug, PartialEq, Eq)]
-enum Step {
-    /// Write a file: its path, and what is in it.
-    Write(String, String),
-    /// Run a command; and compare what it prints, where the page shows that.
-    Run(String, Option<String>),
-}
-
-/// The steps of the page, in its order: a heading that names a file makes the block below it that
-/// file, `sh` blocks are commands, and a `text` block right behind a command is its output.
-fn steps(page: &str) -> Vec<Step> {
-    let mut steps = Vec::new();
-    let mut file = None;
-    let mut lines = page.lines().take_while(|line| *line != END);
-    let mut behind_a_command = false;
-    while let Some(line) = lines.next() {
-        if let Some(heading) = line.strip_prefix("### ") {
-            file = heading.strip_prefix('`').and_then(|name| name.strip_suffix('`'));
-        }
-        let Some(language) = line.strip_prefix("```") else { continue };
-        let block: String = lines
-            .by_ref()
-            .take_while(|line| *line != "```")
-            .flat_map(|line| [line, "\n"])
-            .collect();
-        match (language, file.take(), steps.last_mut()) {
-            ("sh", _, _) => steps.push(Step::Run(block, None)),
-            ("text", _, Some(Step::Run(_, output))) if behind_a_command => *output = Some(block),
-            ("text", _, _) => {}
-            (_, Some(name), _) => steps.push(Step::Write(name.to_owned(), block)),
-            (_, None, _) => panic!("the page does not say which file this is: {block}"),
-        }
-        behind_a_command = language == "sh";
-    }
-    steps
-}
 
 /// The reader's folder, the output of commands beside it, and how long it all may take.
 struct Reader {
@@ -195,24 +155,27 @@ fn follow(test: &str, page: &str, folder: &str) {
 }
 
 #[test]
-fn first_kernel() {
-    follow("first_kernel", "tutorial/your-first-kernel.md", "shout");
+fn the_page_on_the_first_kernel_can_be_followed() {
+    follow("the_page_on_the_first_kernel_can_be_followed", "tutorial/your-first-kernel.md", "shout");
 }
 
 #[test]
-fn a_server() {
-    follow("a_server", "tutorial/servers.md", "lines");
+fn the_page_on_servers_can_be_followed() {
+    follow("the_page_on_servers_can_be_followed", "tutorial/servers.md", "lines");
 }
 
 #[test]
-fn a_pipeline_on_a_stream() {
-    follow("a_pipeline_on_a_stream", "tutorial/streams.md", "pipeline");
+fn the_page_on_streams_can_be_followed() {
+    follow("the_page_on_streams_can_be_followed", "tutorial/streams.md", "pipeline");
 }
 
 #[test]
-fn a_project_of_the_template() {
+fn a_project_of_the_template_builds_and_serves() {
     if std::env::var_os("GPUNET_BIN_DIR").is_some() {
-        return common::skip("a_project_of_the_template", "needs cargo and the source tree");
+        return common::skip(
+            "a_project_of_the_template_builds_and_serves",
+            "needs cargo and the source tree",
+        );
     }
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let template = Path::new(env!("CARGO_MANIFEST_DIR")).join("template");
@@ -226,17 +189,4 @@ fn a_project_of_the_template() {
     let printed = reader.succeed("cargo run --quiet -- emulated 127.0.0.1:0\n");
     assert!(printed.starts_with("on the emulated GPU, listening at 127.0.0.1:"), "{printed}");
     assert!(printed.ends_with("\n0 requests\n"), "{printed}");
-}
-
-#[test]
-fn steps_are_taken_from_a_page_in_order() {
-    let page = "# Page\n\n```text\na tree\n```\n\n```sh\nmkdir src\n```\n\n### `src/lib.rs`\n\n\
-                Words.\n\n```rust\nfn f() {}\n```\n\n```sh\nrun it\n```\n\nIt prints:\n\n\
-                ```text\nhello\n```\n\n## On a real GPU\n\n```sh\nnot this\n```\n";
-    let expected = [
-        Step::Run("mkdir src\n".into(), None),
-        Step::Write("src/lib.rs".into(), "fn f() {}\n".into()),
-        Step::Run("run it\n".into(), Some("hello\n".into())),
-    ];
-    assert_eq!(steps(page), expected);
 }

@@ -3,11 +3,12 @@
 mod common;
 
 use common::{SOON, echo, gpu, program, run};
+use gpunet_testing::Documented;
 use serde_json::Value;
 
 fn small(arguments: &[&str]) -> common::Finished {
     let gpu = gpu();
-    let mut all = vec!["run", "--gpu", &gpu, "--messages", "20", "--stream-bytes", "1M"];
+    let mut all = vec!["--gpu", &gpu, "--messages", "20"];
     all.extend(arguments);
     run(&mut echo(&all), SOON)
 }
@@ -19,6 +20,7 @@ fn assert_four_verified(transport: &str, more: &[&str]) {
     assert!(finished.status.success(), "{}", finished.stderr);
     assert_eq!(finished.stdout.lines().count(), 1, "exactly one object");
     let json: Value = serde_json::from_str(&finished.stdout).unwrap();
+    Documented::of(&["echo"]).check(&json);
     assert!(["cuda", "emulated"].contains(&json["gpu"].as_str().unwrap()));
     assert!(!json["gpu_reason"].as_str().unwrap().is_empty());
     assert_eq!(json["verified"], true);
@@ -36,53 +38,48 @@ fn assert_four_verified(transport: &str, more: &[&str]) {
         let trips = pairing["rtt_us"].as_object().unwrap();
         assert!(!trips.is_empty());
         for (size, trip) in trips {
-            let (p50, p99) = (trip["p50"].as_f64().unwrap(), trip["p99"].as_f64().unwrap());
-            assert!(0.0 < p50 && p50 <= p99, "{size}: {p50} {p99}");
+            assert!(trip.as_f64().is_some_and(|us| us > 0.0), "{size}: {trip}");
         }
-        assert!(pairing["stream_gbps"].as_f64().unwrap() > 0.0);
     }
-    // Progress goes to standard error, a line for each figure where that is no terminal.
-    let steps = 4 * (pairings[0]["rtt_us"].as_object().unwrap().len() + 1);
-    let lines = finished.stderr.lines().filter(|line| line.starts_with('[')).count();
-    assert_eq!(lines, steps, "{}", finished.stderr);
+    // Where standard error is no terminal there is no progress.
+    assert_eq!(finished.stderr, "");
 }
 
 #[test]
-fn four_pairings_over_ipv4() {
+fn four_pairings_echo_over_ipv4() {
     assert_four_verified("tcp", &[]);
 }
 
 #[test]
-fn four_pairings_over_ipv6() {
+fn four_pairings_echo_over_ipv6() {
     assert_four_verified("tcp6", &["--sizes", "1,7,1000"]);
 }
 
 #[test]
-fn four_pairings_over_unix() {
+fn four_pairings_echo_over_unix_sockets() {
     assert_four_verified("unix", &["--sizes", "64,20K"]);
 }
 
 #[test]
-fn several_connections_blocks_and_proxy_threads() {
-    let more = ["--connections", "3", "--blocks", "4", "--proxy-threads", "2", "--threads", "33"];
+fn several_connections_and_proxy_threads_are_served_at_once() {
+    let more = ["--connections", "3", "--proxy-threads", "2", "--threads", "33"];
     assert_four_verified("tcp4", &more);
 }
 
 #[test]
-fn messages_beyond_the_ring() {
+fn messages_larger_than_the_ring_are_echoed() {
     assert_four_verified("tcp4", &["--ring", "4K", "--sizes", "100K"]);
 }
 
-/// Each size takes connections of its own: together more than the net has places for, so that
-/// places are used again.
+/// Each size takes connections of its own: together more than the net has slots for.
 #[test]
-fn more_connections_in_turn_than_places() {
+fn slots_of_closed_connections_are_used_again() {
     let sizes: Vec<_> = (1..=40).map(|size| size.to_string()).collect();
     assert_four_verified("tcp4", &["--sizes", &sizes.join(",")]);
 }
 
 #[test]
-fn a_block_of_1024_threads() {
+fn a_block_of_1024_threads_echoes() {
     let more = ["--threads", "1024", "--sizes", "64"];
     assert_four_verified("tcp4", &more);
 }

@@ -5,6 +5,7 @@ mod common;
 use std::process::Command;
 
 use common::{Finished, SOON, gpu, program, run};
+use gpunet_testing::Documented;
 use serde_json::Value;
 
 fn pingpong(arguments: &[&str]) -> Finished {
@@ -12,12 +13,13 @@ fn pingpong(arguments: &[&str]) -> Finished {
 }
 
 #[test]
-fn every_mode_and_an_overlap() {
+fn every_mode_brings_messages_back_and_overlap_is_measured() {
     let sizes = "4,64,1K,70000";
-    let arguments = ["--gpu", &gpu(), "--sizes", sizes, "--rounds", "15", "--json", "--overlap"];
+    let arguments = ["--gpu", &gpu(), "--sizes", sizes, "--messages", "15", "--json", "--overlap"];
     let output = pingpong(&arguments);
     assert!(output.status.success(), "{}", output.stderr);
     let report: Value = serde_json::from_str(&output.stdout).expect("one object");
+    Documented::of(&["pingpong"]).check(&report);
     let rows = report["rounds"].as_array().expect("rows");
     // Of each size, with and without computing, four modes.
     assert_eq!(rows.len(), 4 * 2 * 4);
@@ -29,8 +31,8 @@ fn every_mode_and_an_overlap() {
 }
 
 #[test]
-fn a_table_for_people() {
-    let arguments = ["--gpu", &gpu(), "--sizes", "64", "--rounds", "3", "--compute", "0"];
+fn without_json_there_is_a_table_of_the_modes() {
+    let arguments = ["--gpu", &gpu(), "--sizes", "64", "--messages", "3", "--compute", "0"];
     let output = pingpong(&[&arguments[..], &["--modes", "stream,kernel"]].concat());
     let text = &output.stdout;
     assert!(output.status.success(), "{}", output.stderr);

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{Folder, Guarded, Server, run, skip};
+use common::{Folder, Guarded, Server, run, skip, unix};
 use gpunet_pattern as pattern;
 use rustix::process::Signal;
 
@@ -30,11 +30,11 @@ enum Family {
 
 /// A server kernel, and the folder that its path may lie in.
 fn served(family: Family) -> (Server, Folder) {
-    let folder = Folder::new();
+    let folder = Folder::new("test");
     let server = match family {
         Family::V4 => Server::start("gpu", "127.0.0.1:0"),
         Family::V6 => Server::start("gpu", "[::1]:0"),
-        Family::Unix => Server::start("gpu", &folder.socket()),
+        Family::Unix => Server::start("gpu", &unix(&folder)),
     };
     (server, folder)
 }
@@ -206,46 +206,46 @@ fn python(test: &str, family: Family) {
 }
 
 #[test]
-fn socat_over_ipv4_with_a_gibibyte() {
-    socat("socat_over_ipv4_with_a_gibibyte", Family::V4, BULK);
+fn socat_is_echoed_a_gibibyte_over_ipv4() {
+    socat("socat_is_echoed_a_gibibyte_over_ipv4", Family::V4, BULK);
 }
 
 #[test]
-fn socat_over_ipv6() {
-    socat("socat_over_ipv6", Family::V6, SOME);
+fn socat_is_echoed_over_ipv6() {
+    socat("socat_is_echoed_over_ipv6", Family::V6, SOME);
 }
 
 #[test]
-fn socat_over_unix() {
-    socat("socat_over_unix", Family::Unix, SOME);
+fn socat_is_echoed_over_unix() {
+    socat("socat_is_echoed_over_unix", Family::Unix, SOME);
 }
 
 #[test]
-fn nc_over_ipv4() {
-    nc("nc_over_ipv4", Family::V4);
+fn nc_is_echoed_over_ipv4() {
+    nc("nc_is_echoed_over_ipv4", Family::V4);
 }
 
 #[test]
-fn nc_over_ipv6() {
-    nc("nc_over_ipv6", Family::V6);
+fn nc_is_echoed_over_ipv6() {
+    nc("nc_is_echoed_over_ipv6", Family::V6);
 }
 
 #[test]
-fn nc_over_unix() {
-    nc("nc_over_unix", Family::Unix);
+fn nc_is_echoed_over_unix() {
+    nc("nc_is_echoed_over_unix", Family::Unix);
 }
 
 #[test]
-fn python_over_ipv4() {
-    python("python_over_ipv4", Family::V4);
+fn python_is_echoed_over_ipv4() {
+    python("python_is_echoed_over_ipv4", Family::V4);
 }
 
 #[test]
-fn python_over_ipv6() {
-    python("python_over_ipv6", Family::V6);
+fn python_is_echoed_over_ipv6() {
+    python("python_is_echoed_over_ipv6", Family::V6);
 }
 
 #[test]
-fn python_over_unix() {
-    python("python_over_unix", Family::Unix);
+fn python_is_echoed_over_unix() {
+    python("python_is_echoed_over_unix", Family::Unix);
 }

@@ -8,6 +8,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 
 use common::{Guarded, SOON, gpu, program, run, skip};
+use gpunet_testing::Documented;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -72,6 +73,7 @@ fn kernels_play_both_ends() {
         let finished = run(&mut ours(&[&client, &arguments[..]].concat()), SOON);
         assert!(finished.status.success(), "{}", finished.stderr);
         let json: Value = serde_json::from_str(&finished.stdout).unwrap();
+        Documented::of(&["rstream"]).check(&json);
         assert_eq!(json["role"], "client");
         assert_eq!(json["verified"], modes[1] == "v");
         assert_eq!(json["tests"][0]["total_bytes"], 2 * 5000 * 3 * 4);

@@ -51,7 +51,7 @@ fn rdma_that_is_not_there_is_named_in_one_line() {
 #[test]
 fn auto_goes_by_tcp_and_says_why() {
     let Some(missing) = missing("auto_goes_by_tcp_and_says_why") else { return };
-    let small = ["--sizes", "64", "--messages", "3", "--stream-bytes", "10K", "--json"];
+    let small = ["--sizes", "64", "--messages", "3", "--json"];
     for asked in [&[][..], &["--transport", "auto"], &["--placement", "bounce"]] {
         let finished = run(echo(asked).args(small).args(["--gpu", &gpu()]), SOON);
         assert!(finished.status.success(), "{}", finished.stderr);
@@ -91,7 +91,7 @@ fn a_client_on_auto_says_why_it_went_by_tcp() {
 
 #[test]
 fn who_asks_for_tcp_hears_nothing_of_rdma() {
-    let small = ["--sizes", "64", "--messages", "3", "--stream-bytes", "10K", "--json"];
+    let small = ["--sizes", "64", "--messages", "3", "--json"];
     for (asked, name) in [("tcp", "tcp4"), ("tcp4", "tcp4"), ("tcp6", "tcp6"), ("unix", "unix")] {
         let mut command = echo(&["--transport", asked, "--gpu", &gpu()]);
         let finished = run(command.args(small), SOON);

@@ -277,7 +277,9 @@ impl Abuser {
 /// Starts a process of clients, and kills it in the middle.
 pub(crate) fn kill_a_child(address: &str, draw: &mut Draw) -> Done {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--ignored", "--exact", "abuse::clients_that_are_killed"]).env(ADDRESS, address);
+    command
+        .args(["--ignored", "--exact", "abuse::killed_clients_harm_nobody_else"])
+        .env(ADDRESS, address);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let child = Guarded::spawn(&mut command);
     std::thread::sleep(Duration::from_millis(draw.between(50, 1500)));
@@ -287,9 +289,9 @@ pub(crate) fn kill_a_child(address: &str, draw: &mut Draw) -> Done {
 
 #[test]
 #[ignore = "the process that the soak kills"]
-fn clients_that_are_killed() {
+fn killed_clients_harm_nobody_else() {
     let Ok(address) = std::env::var(ADDRESS) else {
-        return skip("clients_that_are_killed", "the soak starts it");
+        return skip("killed_clients_harm_nobody_else", "the soak starts it");
     };
     let end = Instant::now() + CHILD_LIFE;
     let limit = Duration::from_millis(20);

@@ -39,8 +39,8 @@ fn printed(command: &mut Command, input: &[u8]) -> String {
 }
 
 #[test]
-fn redis_cli() {
-    if !present("redis_cli", "redis-cli") {
+fn redis_cli_runs_against_kv() {
+    if !present("redis_cli_runs_against_kv", "redis-cli") {
         return;
     }
     let kv = Kv::start(&[]);
@@ -74,8 +74,8 @@ fn redis_cli() {
 }
 
 #[test]
-fn redis_benchmark() {
-    if !present("redis_benchmark", "redis-benchmark") {
+fn redis_benchmark_runs_against_kv() {
+    if !present("redis_benchmark_runs_against_kv", "redis-benchmark") {
         return;
     }
     let kv = Kv::start(&[]);
@@ -176,21 +176,21 @@ fn redis_py(test: &str, protocol: &str, newest: bool) {
 }
 
 #[test]
-fn redis_py_of_debian() {
-    redis_py("redis_py_of_debian", "0", false);
+fn redis_py_of_debian_runs_against_kv() {
+    redis_py("redis_py_of_debian_runs_against_kv", "0", false);
 }
 
 #[test]
-fn redis_py_newest_with_its_default_protocol() {
-    redis_py("redis_py_newest_with_its_default_protocol", "0", true);
+fn the_newest_redis_py_runs_with_its_default_protocol() {
+    redis_py("the_newest_redis_py_runs_with_its_default_protocol", "0", true);
 }
 
 #[test]
-fn redis_py_newest_with_resp2() {
-    redis_py("redis_py_newest_with_resp2", "2", true);
+fn the_newest_redis_py_runs_with_resp2() {
+    redis_py("the_newest_redis_py_runs_with_resp2", "2", true);
 }
 
 #[test]
-fn redis_py_newest_with_resp3() {
-    redis_py("redis_py_newest_with_resp3", "3", true);
+fn the_newest_redis_py_runs_with_resp3() {
+    redis_py("the_newest_redis_py_runs_with_resp3", "3", true);
 }

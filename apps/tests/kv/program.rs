@@ -1,9 +1,13 @@
 //! The command line, and the end.
 
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::TcpListener;
+use std::process::Stdio;
 use std::time::Duration;
 
-use crate::common::{SOON, run};
+use rustix::process::Signal;
+
+use crate::common::{Guarded, SOON, gpu, run};
 use crate::resp::{bulk, request, show};
 use crate::server::{Kv, eventually, info, kv};
 
@@ -112,16 +116,31 @@ fn an_interrupt_does_not_wait_for_a_client_that_never_reads() {
 }
 
 #[test]
-fn statistics_are_text_without_json() {
-    let mut command = std::process::Command::new(crate::common::program("kv"));
-    command.args(["--help"]);
-    let help = run(&mut command, SOON);
-    assert!(help.status.success());
+fn statistics_count_requests_and_bytes() {
     let kv = Kv::start(&[]);
     assert_eq!(kv.client().ask(&["SET", "key", "value"]), b"+OK\r\n");
     let statistics = kv.end();
     for name in ["requests", "bytes_in", "bytes_out"] {
         assert!(statistics.get(name) > 0, "{name}");
-        assert!(help.stdout.contains(name), "--help names {name}");
     }
+}
+
+#[test]
+fn without_json_statistics_are_a_table() {
+    let mut command = std::process::Command::new(crate::common::program("kv"));
+    command.args(["--gpu", &gpu(), "--listen", "127.0.0.1:0"]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut kv = Guarded::spawn(&mut command);
+    let (mut said, mut printed) = (String::new(), String::new());
+    BufReader::new(kv.0.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    assert!(said.starts_with("kv: serving at "), "{said}");
+    kv.signal(Signal::INT);
+    assert!(kv.wait(SOON).expect("kv ends").success());
+    kv.0.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+    let row = |name: &str| {
+        let value = printed.lines().find_map(|line| line.strip_prefix(name));
+        value.map(|value| value.trim().to_owned())
+    };
+    assert_eq!(row("requests").as_deref(), Some("0"), "{printed}");
+    assert_eq!(row("bytes out").as_deref(), Some("0"), "{printed}");
 }

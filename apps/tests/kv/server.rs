@@ -6,6 +6,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use gpunet_testing::Documented;
 use rustix::process::Signal;
 use serde_json::{Map, Value};
 
@@ -96,6 +97,7 @@ impl Kv {
         assert_eq!(said.lines().count(), 1, "{said}");
         let values = serde_json::from_str(&printed);
         let statistics = Statistics(values.unwrap_or_else(|e| panic!("{e}: {printed:?}")));
+        Documented::of(&["kv"]).check(&Value::Object(statistics.0.clone()));
         assert_eq!(statistics.get("accepted"), statistics.get("closed"), "{printed}");
         assert!(statistics.get("closed") >= statistics.get("closed_failed"), "{printed}");
         assert!(statistics.get("closed") >= statistics.get("closed_idle"), "{printed}");
@@ -135,19 +137,19 @@ pub(crate) struct Redis {
 impl Redis {
     /// Starts one; none if it is not installed.
     pub(crate) fn start() -> Option<Self> {
-        let folder = Folder::new();
+        let folder = Folder::new("test");
         let mut command = Command::new("redis-server");
         command.args(["--port", "0", "--save", "", "--databases", "1"]);
-        command.args(["--appendonly", "no", "--dir"]).arg(&folder.0);
-        command.arg("--unixsocket").arg(folder.0.join("socket"));
+        command.args(["--appendonly", "no", "--dir"]).arg(folder.root());
+        command.arg("--unixsocket").arg(folder.path("socket"));
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let child = Guarded(command.spawn().ok()?);
         let this = Self { _child: child, folder };
-        eventually("redis-server listens", || this.folder.0.join("socket").exists());
+        eventually("redis-server listens", || this.folder.path("socket").exists());
         Some(this)
     }
 
     pub(crate) fn client(&self) -> Client {
-        Client::unix(&self.folder.0.join("socket"))
+        Client::unix(&self.folder.path("socket"))
     }
 }

@@ -254,13 +254,13 @@ impl Summary {
 }
 
 #[test]
-fn a_short_soak() {
+fn a_short_soak_loses_nothing() {
     soak(Duration::from_secs(5)).assert();
 }
 
 #[test]
 #[ignore = "a soak: GPUNET_KV_SOAK_SECONDS"]
-fn a_long_soak() {
+fn a_long_soak_loses_nothing() {
     let seconds = std::env::var("GPUNET_KV_SOAK_SECONDS");
     let seconds = seconds.map_or(20, |seconds| seconds.parse().expect("a number of seconds"));
     let summary = soak(Duration::from_secs(seconds));

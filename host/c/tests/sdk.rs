@@ -12,6 +12,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use common::{Program, SOON};
+use gpunet_testing::{Step, steps};
 
 /// For builds of programs, and of xtask where it is not there.
 const BUILDING: Duration = Duration::from_secs(600);
@@ -157,41 +158,6 @@ fn an_example_builds_with_pkg_config() {
     serves(&folder.join("serve"), &folder.join("echo.so"), "echo_server", "through the archive");
 }
 
-/// What the page has its reader do.
-#[derive(Debug, PartialEq, Eq)]
-enum Step {
-    /// Write a file: its name, and what is in it.
-    Write(String, String),
-    /// Run commands, which print that, where the page says so.
-    Run(String, Option<String>),
-}
-
-/// The steps of the page up to where a GPU is needed, in its order: a heading that names a file makes the
-/// block below it that file, `sh` blocks are commands, a `text` block is what the last one prints.
-fn steps(page: &str) -> Vec<Step> {
-    let mut steps = Vec::new();
-    let mut file = None;
-    let mut lines = page.lines().take_while(|line| *line != "## On a real GPU");
-    while let Some(line) = lines.next() {
-        if let Some(heading) = line.strip_prefix("### `") {
-            file = heading.strip_suffix('`');
-        }
-        let Some(language) = line.strip_prefix("```") else { continue };
-        let block: String = lines
-            .by_ref()
-            .take_while(|line| *line != "```")
-            .flat_map(|line| [line, "\n"])
-            .collect();
-        match (language, file.take(), steps.last_mut()) {
-            ("sh", _, _) => steps.push(Step::Run(block, None)),
-            ("text", _, Some(Step::Run(_, output))) => *output = Some(block),
-            (_, Some(name), _) => steps.push(Step::Write(name.to_owned(), block)),
-            _ => panic!("the page does not say what this is: {block}"),
-        }
-    }
-    steps
-}
-
 #[test]
 fn the_page_is_right() {
     if !all_there("the_page_is_right", &["cmake", "g++", "nc", "pkg-config", "tar"]) {
@@ -212,9 +178,10 @@ fn the_page_is_right() {
             Step::Run(commands, expected) => {
                 let mut shell = Command::new("sh");
                 shell.args(["-e", "-c", &commands]).current_dir(&folder);
-                let printed = common::run(&mut shell, BUILDING);
+                let finished = gpunet_testing::run(&mut shell, BUILDING);
+                assert!(finished.status.success(), "{commands}{}", finished.stderr);
                 if let Some(expected) = expected {
-                    assert_eq!(printed, expected, "{commands}");
+                    assert_eq!(finished.stdout, expected, "{commands}");
                 }
             }
         }

@@ -7,7 +7,7 @@
 //!               ├─ faults  how long calls still wait when something goes wrong
 //!               ├─ peer    ordinary sockets on the CPU, and stream, their two kinds
 //!               ├─ relay   a kernel between those and p2p streams
-//!               ├─ way     which way all go: TCP, RDMA or from kernel to kernel; where words lie
+//!               ├─ transport which way all go: TCP, RDMA or from kernel to kernel; where words lie
 //!               ├─ memory  arrays in GPU memory, flags that host and kernels share
 //!               ├─ attack  launches kernels that spoil what they share with the proxy
 //!               ├─ counting  a kernel whose threads count and lock
@@ -39,7 +39,6 @@ pub mod script;
 pub mod stream;
 pub mod transport;
 
-use std::io::Write as _;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -52,6 +51,7 @@ pub use gpunet_e2e_kernels::idle;
 pub use gpunet_e2e_kernels::one_call::one_call;
 pub use gpunet_e2e_kernels::op::{Outcome, Space};
 pub use gpunet_host::Launch;
+pub use gpunet_testing::{Folder, skip};
 pub use job::{Finished, Job, Started};
 pub use memory::Flags;
 pub use peer::Peer;
@@ -138,16 +138,6 @@ pub fn flags() -> Arc<Flags> {
     Arc::new(Flags::new(gpu()))
 }
 
-/// Notes that a test does not run on this GPU or this way.
-pub fn skip(test: &str, reason: &str) {
-    println!("skipped: {test}: {reason}");
-    if let Some(path) = std::env::var_os("GPUNET_SKIP_LOG") {
-        let log = std::fs::OpenOptions::new().create(true).append(true).open(path);
-        let written = log.and_then(|mut log| writeln!(log, "{test}: {reason}"));
-        written.expect("the log of skipped tests can be written");
-    }
-}
-
 /// Waits until `true` is seen, at most so long on a real machine that has nothing else to do.
 #[must_use]
 pub fn eventually(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
@@ -169,43 +159,4 @@ pub fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     // A test that needs more says so when it does not get them.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
-}
-
-/// A folder of the test's own, removed with this.
-#[derive(Debug)]
-pub struct Folder(std::path::PathBuf);
-
-impl Folder {
-    /// Makes one.
-    ///
-    /// # Panics
-    /// When the system's folder for temporary files takes none.
-    #[must_use]
-    pub fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("gpunet-e2e-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a folder for the test");
-        Self(path)
-    }
-
-    /// A path in it.
-    #[must_use]
-    pub fn path(&self, name: &str) -> std::path::PathBuf {
-        self.0.join(name)
-    }
-
-    /// That path as an address.
-    ///
-    /// # Panics
-    /// When it is too long for one.
-    #[must_use]
-    pub fn address(&self, name: &str) -> SocketAddr {
-        SocketAddr::path(&self.path(name)).expect("the path fits an address")
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What is left in a folder for temporary files does no harm.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

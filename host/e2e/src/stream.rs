@@ -3,13 +3,13 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use gpunet_device::SocketAddr;
+use gpunet_sockets::{Limits, Stock};
 use rsocket_shim::load::Libraries;
-use rsocket_shim::stock::{Readiness, StockSocket};
+use rsocket_shim::stock::StockSocket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::own::{Own, OwnListener};
@@ -31,42 +31,9 @@ pub enum Stream {
     Own(Own),
 }
 
-/// A socket of stock rsocket whose calls wait, but not for ever.
-#[derive(Clone)]
-pub struct Stock(Arc<StockSocket>);
-
-const TO_READ: Readiness = Readiness { readable: true, writable: false, ended: false };
-const TO_WRITE: Readiness = Readiness { readable: false, writable: true, ended: false };
-
-impl Stock {
-    fn new(socket: StockSocket) -> io::Result<Self> {
-        socket.set_nonblocking(true)?;
-        Ok(Self(Arc::new(socket)))
-    }
-
-    /// Tries until it need not wait.
-    fn wait<T>(
-        &self,
-        wanted: Readiness,
-        mut act: impl FnMut(&StockSocket) -> io::Result<T>,
-    ) -> io::Result<T> {
-        let end = Instant::now() + timeout();
-        loop {
-            match act(&self.0) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                done => return done,
-            }
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            self.0.poll(wanted, Some(left.min(Duration::from_millis(200))))?;
-        }
-    }
-}
-
-fn libraries() -> io::Result<&'static Libraries> {
-    Libraries::load().map_err(io::Error::other)
+/// What ends the waits of a peer.
+fn limits() -> Limits {
+    Limits::timeout(timeout())
 }
 
 fn ip(address: SocketAddr) -> io::Result<std::net::SocketAddr> {
@@ -98,9 +65,10 @@ impl Stream {
         if transport::has_own_peers() {
             return Own::connect(address).map(Self::Own);
         }
-        let socket = StockSocket::new(libraries()?, address)?;
+        let libraries = Libraries::load().map_err(io::Error::other)?;
+        let socket = StockSocket::new(libraries, address)?;
         socket.connect(address)?;
-        Ok(Self::Stock(Stock::new(socket)?))
+        Ok(Self::Stock(Stock::new(socket, &limits())?))
     }
 
     /// One of the system's, with a limit for its calls.
@@ -130,11 +98,7 @@ impl Stream {
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.shutdown(how),
-            // Says EAGAIN where the end is still on its way, which need not be waited for.
-            Self::Stock(stock) => match stock.0.shutdown(how) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
-                done => done,
-            },
+            Self::Stock(stock) => stock.shutdown(how),
             Self::Own(own) => {
                 own.shutdown(how);
                 Ok(())
@@ -149,7 +113,7 @@ impl Stream {
     pub fn peer_addr(&self) -> io::Result<std::net::SocketAddr> {
         match self {
             Self::Tcp(stream) => stream.peer_addr(),
-            Self::Stock(stock) => stock.0.peer_address(),
+            Self::Stock(stock) => stock.peer_address(),
             Self::Own(own) => own.peer_address(),
         }
     }
@@ -159,7 +123,7 @@ impl Read for Stream {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.read(room),
-            Self::Stock(stock) => stock.wait(TO_READ, |socket| socket.receive(room)),
+            Self::Stock(stock) => stock.receive(room),
             Self::Own(own) => own.receive(room),
         }
     }
@@ -169,7 +133,7 @@ impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.write(bytes),
-            Self::Stock(stock) => stock.wait(TO_WRITE, |socket| socket.send(bytes)),
+            Self::Stock(stock) => stock.send(bytes),
             Self::Own(own) => own.send(bytes),
         }
     }
@@ -212,7 +176,8 @@ impl StockListener {
             return Err(io::Error::other("stock rsocket has too many listeners"));
         }
         // From here on its drop gives the number back.
-        let socket = libraries().and_then(|libraries| StockSocket::new(libraries, address));
+        let libraries = Libraries::load().map_err(io::Error::other);
+        let socket = libraries.and_then(|libraries| StockSocket::new(libraries, address));
         let socket = socket.map(Self).inspect_err(|_| {
             LISTENERS.fetch_sub(1, Ordering::SeqCst);
         })?;
@@ -313,7 +278,7 @@ impl Listener {
                     }
                 }
                 Self::Stock(listener) => match listener.0.accept() {
-                    Ok((socket, _)) => return Ok(Stream::Stock(Stock::new(socket)?)),
+                    Ok((socket, _)) => return Ok(Stream::Stock(Stock::new(socket, &limits())?)),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         std::thread::sleep(LOOK);
                     }

@@ -33,9 +33,12 @@ fn lines(error: &KernelError, first: &str, second: &str) -> ([String; 2], [u32; 
 }
 
 #[test]
-fn differing_arguments() {
+fn differing_arguments_are_reported() {
     if is_cuda() {
-        return gpunet_e2e::skip("differing_arguments", "hardware does not compare arguments");
+        return gpunet_e2e::skip(
+            "differing_arguments_are_reported",
+            "hardware does not compare arguments",
+        );
     }
     for (how, call) in [(0, "glisten"), (4, "gsend"), (5, "gconnect"), (6, "gsend")] {
         for who in [Who::Block, Who::Warp] {
@@ -59,9 +62,9 @@ fn differing_arguments() {
 }
 
 #[test]
-fn differing_calls() {
+fn differing_calls_are_reported() {
     if is_cuda() {
-        return gpunet_e2e::skip("differing_calls", "hardware does not compare calls");
+        return gpunet_e2e::skip("differing_calls_are_reported", "hardware does not compare calls");
     }
     let error = end_of(Who::Block, 1);
     match &error {
@@ -76,9 +79,12 @@ fn differing_calls() {
 }
 
 #[test]
-fn divergent_barriers() {
+fn divergent_barriers_are_reported() {
     if is_cuda() {
-        return gpunet_e2e::skip("divergent_barriers", "hardware hangs at divergent barriers");
+        return gpunet_e2e::skip(
+            "divergent_barriers_are_reported",
+            "hardware hangs at divergent barriers",
+        );
     }
     for how in [2, 3] {
         let error = end_of(Who::Block, how);

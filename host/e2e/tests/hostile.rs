@@ -21,7 +21,7 @@ fn tcp_pair() -> (TcpStream, TcpStream) {
 }
 
 #[test]
-fn sending_nothing_into_a_full_ring() {
+fn sending_nothing_into_a_full_ring_does_not_wait() {
     let net = net();
     let (near, far) = UnixStream::pair().expect("a pair");
     let handle = net.hand_over(near).expect("it is taken");
@@ -129,7 +129,7 @@ fn a_socket_that_failed_does_not_stay() {
 }
 
 #[test]
-fn waits_as_long_as_can_be_said() {
+fn the_longest_timeouts_are_taken() {
     let net = net();
     let mut script = Script::new();
     script.sleep(MS);
@@ -138,7 +138,7 @@ fn waits_as_long_as_can_be_said() {
 }
 
 #[test]
-fn a_printer_that_panics() {
+fn a_printer_that_panics_does_not_hold_the_kernel_up() {
     let net = net_builder().on_print(|_, _| panic!("no terminal")).build().expect("a net");
     let mut script = Script::new();
     script.print(10, 10).sleep(50 * MS);
@@ -171,7 +171,7 @@ fn a_plain_program_reads_what_came_before_a_send_failed() {
 }
 
 #[test]
-fn a_linger_as_long_as_can_be_said() {
+fn the_longest_linger_is_taken() {
     let net =
         net_builder().linger(Duration::from_nanos(u64::MAX)).ring(1 << 20).build().expect("a net");
     let (near, mut far) = UnixStream::pair().expect("a pair");
@@ -184,9 +184,9 @@ fn a_linger_as_long_as_can_be_said() {
 }
 
 #[test]
-fn a_unix_listener_with_a_full_queue() {
+fn a_connect_waits_for_a_unix_listener_with_a_full_queue() {
     if is_local() {
-        let name = "hostile: a_unix_listener_with_a_full_queue";
+        let name = "hostile: a_connect_waits_for_a_unix_listener_with_a_full_queue";
         return gpunet_e2e::skip(name, "the queue is that of a system socket");
     }
     let net = net();
@@ -269,7 +269,7 @@ fn a_rest_is_a_rest() {
 }
 
 #[test]
-fn one_after_the_other_thousands() {
+fn thousands_of_connections_are_made_one_after_the_other() {
     let net = net_builder().sockets(3).proxy_threads(2).build().expect("a net");
     let server = peer::echo_server();
     let begin = Instant::now();

@@ -37,12 +37,12 @@ fn waits_end_and_the_net_is_down() {
 
 /// Its kernel may still write to the other end's memory, so that the stream is not closed in order.
 #[test]
-fn the_other_end_of_a_direct_stream_is_reset() {
+fn the_other_end_of_a_p2p_stream_is_reset() {
     let local = || net_builder().transport(TransportChoice::Local).build();
     let (near, far) = match (local(), local()) {
         (Ok(near), Ok(far)) => (near, far),
         (Err(NetError::Local(reason)), _) => {
-            let name = "proxy_panic: the_other_end_of_a_direct_stream_is_reset";
+            let name = "proxy_panic: the_other_end_of_a_p2p_stream_is_reset";
             return gpunet_e2e::skip(name, &reason);
         }
         (near, far) => panic!("two nets: {:?} {:?}", near.err(), far.err()),

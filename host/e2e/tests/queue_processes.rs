@@ -118,8 +118,8 @@ fn answer_some(address: &str) {
 }
 
 #[test]
-fn a_peer_killed_in_the_middle_of_a_batch() {
-    let name = "a_peer_killed_in_the_middle_of_a_batch";
+fn a_peer_killed_in_the_middle_of_a_batch_fails_the_rest() {
+    let name = "a_peer_killed_in_the_middle_of_a_batch_fails_the_rest";
     if let Some(part) = child::part() {
         return answer_some(&part);
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use cudarc::driver::result;
+use gpunet_terminal::output::complain;
 
 /// Leaves a thread in a call that waits for all kernels of the context, as a framework's free does. It
 /// ends with the last of them.
@@ -12,7 +13,7 @@ pub(crate) fn free_beside_kernels() -> Result<()> {
     let (send, ready) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         if let Err(error) = allocate_and_free(&send) {
-            eprintln!("a thread that frees memory: {error}");
+            complain("bench", format!("a thread that frees memory: {error}"));
         }
     });
     ready.recv_timeout(Duration::from_secs(5)).context("a thread that frees memory")?;

@@ -9,6 +9,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use anyhow::Result;
 use cudarc::driver::{result, sys};
+use gpunet_terminal::output::complain;
 
 /// The largest request.
 const LARGEST: usize = 64 << 10;
@@ -58,7 +59,7 @@ impl Server {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 if let Err(error) = worker.serve(stream) {
-                    eprintln!("launch-per-request server: {error}");
+                    complain("bench", format!("launch-per-request server: {error}"));
                 }
             }
         });

@@ -16,55 +16,84 @@ mod p2p;
 mod report;
 mod suite;
 
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use gpunet_host::{Gpu, GpuChoice, GpuKind};
+use gpunet_terminal::output::{complain, explain, print, say, show_log};
+use gpunet_terminal::progress::Progress;
+use gpunet_terminal::quantity::{bytes_text, parse_bytes, parse_ring};
+use gpunet_terminal::table::Table;
 use serde_json::json;
 
 use load::{Percentiles, Rate};
+
+/// The largest message.
+const LARGEST: u64 = 1 << 30;
 
 /// The kernels, as PTX.
 static MODULE: gpunet_host::Module = gpunet_host::include_module!("gpunet_bench_kernels");
 
 /// Measures gpunet against its baselines, both in one run.
 #[derive(Parser)]
-#[command(after_help = "Each figure is the median of --rounds rounds that take turns, so that a \
+#[command(
+    name = "bench",
+    version,
+    after_help = "Each figure is the median of --pairs rounds that take turns, so that a \
     change in the machine's mood hits both sides alike, and many, since where the system puts the \
     threads of a round changes its figures by a fifth. Without a command: round trips of 64 B and \
     one and four streams in. `bench sizes --help` and so on have each suite's own options. On a \
-    machine without a GPU: `bench sizes --quick --gpu emulated`.")]
+    machine without a GPU: `bench sizes --quick --gpu emulated`. docs/reference/json.md describes what --json prints."
+)]
 struct Options {
     #[command(subcommand)]
     command: Option<Command>,
-    /// auto, cuda, cuda:N or emulated
-    #[arg(long, default_value = "auto", global = true)]
+    /// auto, cuda, cuda:N or emulated [default: auto, a CUDA device where there is one]
+    #[arg(
+        long,
+        value_name = "GPU",
+        default_value = "auto",
+        hide_default_value = true,
+        global = true
+    )]
     gpu: GpuChoice,
     /// Bytes of an echoed message
-    #[arg(long, default_value_t = 64)]
-    bytes: usize,
+    #[arg(long, alias = "bytes", value_name = "BYTES", default_value = "64", value_parser = parse_size)]
+    size: usize,
     /// Round trips in each round
-    #[arg(long, default_value_t = 5000)]
+    #[arg(long, value_name = "N", default_value_t = 5000)]
     messages: usize,
-    /// Rounds of each measurement
-    #[arg(long, default_value_t = 25)]
-    rounds: usize,
+    /// Rounds of each measurement, in which both are measured
+    #[arg(long, alias = "rounds", value_name = "N", default_value_t = 25)]
+    pairs: usize,
     /// Bytes of each stream in each round
-    #[arg(long, default_value_t = 512 << 20)]
+    #[arg(long, value_name = "BYTES", default_value = "512M", value_parser = parse_bytes)]
     stream_bytes: u64,
-    /// Capacity of the rings of streams
-    #[arg(long, default_value_t = 1 << 20)]
+    /// Bytes of each of a connection's two rings, of streams
+    #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = parse_ring)]
     ring: u32,
     /// Threads of a block that echoes; a small message is a warp's work
-    #[arg(long, default_value_t = 32)]
+    #[arg(long, value_name = "N", default_value_t = 32)]
     echo_threads: u32,
     /// Threads of a block that receives a stream
-    #[arg(long, default_value_t = 256)]
+    #[arg(long, value_name = "N", default_value_t = 256)]
     stream_threads: u32,
-    /// One JSON object on standard output
+    /// One JSON object on standard output in place of the table
     #[arg(long)]
     json: bool,
+    /// No progress on standard error
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// Bytes of a message, in this process's memory.
+fn parse_size(text: &str) -> Result<usize, String> {
+    parse_bytes(text).and_then(|bytes| match bytes {
+        ..=LARGEST => Ok(bytes as usize),
+        _ => Err("at most 1G".to_owned()),
+    })
 }
 
 #[derive(Subcommand)]
@@ -92,12 +121,22 @@ enum Command {
     Report(report::Options),
 }
 
-fn main() -> Result<()> {
-    tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
-        .with_writer(std::io::stderr)
-        .init();
-    let options = Options::parse();
+fn main() -> ExitCode {
+    show_log("off");
+    let options = match Options::try_parse() {
+        Ok(options) => options,
+        Err(error) => return explain("bench", &error),
+    };
+    match act(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain("bench", format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn act(options: &Options) -> Result<()> {
     match &options.command {
         Some(Command::Footprint(footprint)) => {
             return suite::footprint::run(&options.gpu, footprint);
@@ -108,7 +147,7 @@ fn main() -> Result<()> {
     }
     let gpu = Gpu::open(options.gpu.clone())?;
     gpu.load(&MODULE).context("loading the kernels")?;
-    eprintln!("GPU: {}", gpu.info());
+    say(&format!("GPU: {}", gpu.info()));
     match &options.command {
         Some(Command::Local(local)) => return p2p::run(&gpu, local),
         Some(Command::Sizes(sizes)) => return suite::sizes::run(&gpu, sizes),
@@ -119,11 +158,18 @@ fn main() -> Result<()> {
         Some(Command::Languages(languages)) => return suite::languages::run(&gpu, languages),
         Some(Command::Footprint(_) | Command::ScaleClient | Command::Report(_)) | None => {}
     }
-    let (echo, launching) = echoes(&gpu, &options)?;
-    let streams = [1, 4].map(|count| stream_pair(&gpu, &options, count));
+    let (echo, launching) = echoes(&gpu, options)?;
+    let streams = [1, 4].map(|count| stream_pair(&gpu, options, count));
     let [one, four] = streams;
-    print_report(&options, &gpu, &echo, launching.as_ref(), &[one?, four?]);
-    Ok(())
+    print_report(options, &gpu, &echo, launching.as_ref(), &[one?, four?])
+}
+
+impl Options {
+    fn progress(&self, what: &str) -> Progress {
+        let progress = Progress::of_steps(self.pairs as u64, self.quiet || self.json);
+        progress.begin(what);
+        progress
+    }
 }
 
 /// Two sides of one comparison.
@@ -142,8 +188,8 @@ fn echoes(gpu: &Gpu, options: &Options) -> Result<(Pair<Percentiles>, Option<Per
     };
     let gpu_server = kernel::Server::echo(gpu, options.echo_threads)?;
     let mut samples = [Vec::new(), Vec::new(), Vec::new()];
-    for round in 0..options.rounds {
-        eprint!("\recho round {} of {} ", round + 1, options.rounds);
+    let progress = options.progress("round trips");
+    for _ in 0..options.pairs {
         let addresses = [
             Some(cpu_server.address),
             Some(gpu_server.address),
@@ -151,11 +197,11 @@ fn echoes(gpu: &Gpu, options: &Options) -> Result<(Pair<Percentiles>, Option<Per
         ];
         for (samples, address) in samples.iter_mut().zip(addresses) {
             if let Some(address) = address {
-                samples.extend(load::round_trips(address, options.bytes, options.messages)?);
+                samples.extend(load::round_trips(address, options.size, options.messages)?);
             }
         }
+        progress.done(1);
     }
-    eprintln!();
     let [cpu, kernel, launched] = samples;
     let launched = launching.is_some().then(|| Percentiles::of(launched));
     Ok((Pair { cpu: Percentiles::of(cpu), gpu: Percentiles::of(kernel) }, launched))
@@ -166,13 +212,13 @@ fn stream_pair(gpu: &Gpu, options: &Options, count: u32) -> Result<Pair<Rate>> {
     let cpu_server = baseline::Sink::start()?;
     let gpu_server = kernel::Server::sink(gpu, count, options.stream_threads, options.ring)?;
     let mut rates = [Vec::new(), Vec::new()];
-    for round in 0..options.rounds {
-        eprint!("\r{count} stream(s), round {} of {} ", round + 1, options.rounds);
+    let progress = options.progress(&format!("{count} streams"));
+    for _ in 0..options.pairs {
         for (rates, address) in rates.iter_mut().zip([cpu_server.address, gpu_server.address]) {
             rates.push(load::streams(address, count, options.stream_bytes)?);
         }
+        progress.done(1);
     }
-    eprintln!();
     let [cpu, kernel] = rates;
     Ok(Pair { cpu: Rate::median(cpu), gpu: Rate::median(kernel) })
 }
@@ -183,7 +229,7 @@ fn print_report(
     echo: &Pair<Percentiles>,
     launching: Option<&Percentiles>,
     streams: &[Pair<Rate>; 2],
-) {
+) -> Result<()> {
     let us = |time: Duration| time.as_nanos() as f64 / 1000.0;
     let ratio = us(echo.gpu.p50) / us(echo.cpu.p50);
     let against_launching = launching.map(|launching| us(echo.gpu.p50) / us(launching.p50));
@@ -191,8 +237,9 @@ fn print_report(
     if options.json {
         let percentiles = |p: &Percentiles| json!({"p50": us(p.p50), "p99": us(p.p99)});
         let object = json!({
-            "gpu": gpu.info().name,
-            "bytes": options.bytes,
+            "gpu": gpu.info().kind.to_string(),
+            "gpu_name": gpu.info().name,
+            "bytes": options.size,
             "echo_us": {
                 "cpu": percentiles(&echo.cpu),
                 "kernel": percentiles(&echo.gpu),
@@ -205,27 +252,29 @@ fn print_report(
                 "four": {"cpu": streams[1].cpu.0, "kernel": streams[1].gpu.0, "share": shares[1]},
             },
         });
-        println!("{object:#}");
-        return;
+        return Ok(print(&format!("{object:#}\n"))?);
     }
-    let line = |what: &str, p: &Percentiles| {
-        println!("{what:<44} {:>9.2} {:>9.2}", us(p.p50), us(p.p99));
+    let percentiles = |what: &str, p: &Percentiles| {
+        [what.to_owned(), format!("{:.2}", us(p.p50)), format!("{:.2}", us(p.p99))]
     };
-    println!("{:<44} {:>9} {:>9}", format!("round trip of {} B, us", options.bytes), "p50", "p99");
-    line("CPU to CPU, polling", &echo.cpu);
-    line("CPU to a GPU server kernel", &echo.gpu);
+    let size = bytes_text(options.size as u64);
+    let mut trips = Table::new([&format!("round trip of {size}"), "p50 us", "p99 us"]);
+    trips.row(percentiles("CPU to CPU, polling", &echo.cpu));
+    trips.row(percentiles("CPU to a GPU server kernel", &echo.gpu));
     if let Some(launching) = launching {
-        line("CPU to a server that launches per request", launching);
+        trips.row(percentiles("CPU to a server that launches per request", launching));
     }
-    println!("{:<44} {ratio:>9.2}", "kernel / CPU (at most 1.5)");
+    trips.row(["kernel / CPU (at most 1.5)", &format!("{ratio:.2}")]);
     if let Some(share) = against_launching {
-        println!("{:<44} {share:>9.2}", "kernel / launch per request (at most 0.5)");
+        trips.row(["kernel / launch per request (at most 0.5)", &format!("{share:.2}")]);
     }
-    println!("{:<44} {:>9} {:>9} {:>9}", "stream, GB/s", "CPU", "kernel", "share");
+    let mut rates = Table::new(["streams", "CPU GB/s", "kernel GB/s", "share"]);
     for (what, pair, share) in [
         ("one (at least 0.95)", &streams[0], shares[0]),
         ("four (at least 0.80)", &streams[1], shares[1]),
     ] {
-        println!("{what:<44} {:>9.2} {:>9.2} {share:>9.2}", pair.cpu.0, pair.gpu.0);
+        let figures = [pair.cpu.0, pair.gpu.0, share].map(|figure| format!("{figure:.2}"));
+        rates.row([what.to_owned()].into_iter().chain(figures));
     }
+    Ok(print(&format!("{trips}\n{rates}"))?)
 }

@@ -11,10 +11,15 @@ use gpunet_bench_kernels::serve::echo_server;
 use gpunet_bench_kernels::sizes::{Client, REPORT_WORDS, measure_echo};
 use gpunet_device::{Errno, SocketAddr};
 use gpunet_host::{Gpu, Launch, Net, Shape, TransportChoice};
+use gpunet_terminal::output::print;
+use gpunet_terminal::progress::Progress;
+use gpunet_terminal::quantity::{bytes_text, parse_ring};
+use gpunet_terminal::table::Table;
 use serde_json::json;
 
 use crate::load::Percentiles;
 use crate::memory::Memory;
+use crate::parse_size;
 
 /// How long a measurement may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -25,22 +30,22 @@ const PAIRS: u32 = 8;
 #[derive(Args)]
 pub(crate) struct Options {
     /// Bytes of an echoed message
-    #[arg(long, default_value_t = 64)]
-    bytes: u64,
+    #[arg(long, alias = "bytes", value_name = "BYTES", default_value = "64", value_parser = parse_size)]
+    size: usize,
     /// Round trips in each round
-    #[arg(long, default_value_t = 5000)]
+    #[arg(long, value_name = "N", default_value_t = 5000)]
     messages: u64,
-    /// Rounds of each measurement, which take turns
-    #[arg(long, default_value_t = 9)]
-    rounds: usize,
+    /// Rounds of each measurement, in which both are measured
+    #[arg(long, alias = "rounds", value_name = "N", default_value_t = 9)]
+    pairs: usize,
     /// Bytes that a stream sends at once
-    #[arg(long, default_value_t = 8 << 20)]
+    #[arg(long, value_name = "BYTES", default_value = "8M", value_parser = parse_size)]
     piece: usize,
     /// How often
-    #[arg(long, default_value_t = 250)]
+    #[arg(long, value_name = "N", default_value_t = 250)]
     turns: u64,
-    /// Capacity of the rings of streams
-    #[arg(long, default_value_t = 8 << 20)]
+    /// Bytes of each of a connection's two rings, of streams
+    #[arg(long, value_name = "BYTES", default_value = "8M", value_parser = parse_ring)]
     ring: u32,
     /// Threads of a block that echoes
     #[arg(long, default_value_t = 32)]
@@ -54,9 +59,20 @@ pub(crate) struct Options {
     /// The port of another process that serves
     #[arg(long, value_name = "PORT")]
     connect: Option<u16>,
-    /// One JSON object on standard output
+    /// One JSON object on standard output in place of the table
     #[arg(long)]
     json: bool,
+    /// No progress on standard error
+    #[arg(long)]
+    quiet: bool,
+}
+
+impl Options {
+    fn progress(&self, what: String) -> Progress {
+        let progress = Progress::of_steps(self.pairs as u64, self.quiet || self.json);
+        progress.begin(what);
+        progress
+    }
 }
 
 /// A net with a kernel that serves.
@@ -127,8 +143,7 @@ pub(crate) fn run(gpu: &Gpu, options: &Options) -> Result<()> {
             }
         });
     }
-    report(gpu, options, &flags, &echo, [streams[0], streams[1]]);
-    Ok(())
+    report(gpu, options, &flags, &echo, [streams[0], streams[1]])
 }
 
 /// Bare flags, and messages: both between the blocks of two kernels that are launched one after the
@@ -144,10 +159,10 @@ fn round_trips(
     let samples = Memory::new(gpu, (rounds as usize + 2) * 8)?;
     let report = Memory::new(gpu, 8 * REPORT_WORDS)?;
     // Two messages, for which shared memory may have no room.
-    let messages = Memory::new(gpu, 2 * (options.bytes as usize).next_multiple_of(4096).max(4096))?;
+    let messages = Memory::new(gpu, 2 * (options.size).next_multiple_of(4096).max(4096))?;
     let (mut flags, mut echoes) = (Vec::new(), Vec::new());
-    for round in 0..options.rounds {
-        eprint!("\rround trips, round {} of {} ", round + 1, options.rounds);
+    let progress = options.progress("round trips".to_owned());
+    for _ in 0..options.pairs {
         words.0.write(0, &[0; 8])?;
         words.0.write(4096, &[0; 8])?;
         let shape = Shape::new(1, 32).shared_memory(8 * rounds as u32);
@@ -167,7 +182,7 @@ fn round_trips(
         report.write(&[Errno::ECANCELED.negative() as u64; REPORT_WORDS])?;
         let work = Client {
             server,
-            bytes: options.bytes,
+            bytes: options.size as u64,
             rounds,
             ring: u64::from(options.ring),
             timeout_ns: 10_000_000_000,
@@ -182,8 +197,8 @@ fn round_trips(
         ensure!(told[4] == TransportChoice::Local as u64, "it went another way");
         let read = samples.read(told[1] as usize)?;
         echoes.extend(times(&read, told[2], told[3]));
+        progress.done(1);
     }
-    eprintln!();
     Ok((Percentiles::of(flags), Percentiles::of(echoes)))
 }
 
@@ -209,8 +224,8 @@ fn stream(gpu: &Gpu, options: &Options, pairs: u32, server: SocketAddr) -> Resul
     let shape = Shape::new(pairs, options.stream_threads).shared_memory(1 << 10);
     let total = bytes as f64 * options.turns as f64;
     let mut rates = [Vec::new(), Vec::new()];
-    for round in 0..options.rounds {
-        eprint!("\r{pairs} pair(s), round {} of {} ", round + 1, options.rounds);
+    let progress = options.progress(format!("{pairs} pairs"));
+    for _ in 0..options.pairs {
         let arguments = (from.bytes(), to.bytes(), options.turns, took.words());
         client.launch(copy_alone, shape, arguments)?.wait_for(PATIENCE)?;
         rates[0].push(total / slowest(&took, pairs)?);
@@ -218,8 +233,8 @@ fn stream(gpu: &Gpu, options: &Options, pairs: u32, server: SocketAddr) -> Resul
         let arguments = (server, ring, from.bytes(), options.turns, took.words());
         client.launch(send_all, shape, arguments)?.wait_for(PATIENCE)?;
         rates[1].push(total / slowest(&took, pairs)?);
+        progress.done(1);
     }
-    eprintln!();
     let median = |mut rates: Vec<f64>| {
         rates.sort_by(f64::total_cmp);
         rates[rates.len() / 2]
@@ -243,14 +258,15 @@ fn report(
     flags: &Percentiles,
     echo: &Percentiles,
     [one, many]: [Rates; 2],
-) {
+) -> Result<()> {
     let us = |time: Duration| time.as_nanos() as f64 / 1000.0;
     let ratio = us(echo.p50) / us(flags.p50);
     let (share, gain) = (one.stream / one.bare, many.stream / one.stream);
     if options.json {
         let object = json!({
-            "gpu": gpu.info().name,
-            "bytes": options.bytes,
+            "gpu": gpu.info().kind.to_string(),
+            "gpu_name": gpu.info().name,
+            "bytes": options.size,
             "round_trip_us": {
                 "flags": {"p50": us(flags.p50), "p99": us(flags.p99)},
                 "local": {"p50": us(echo.p50), "p99": us(echo.p99)},
@@ -262,16 +278,21 @@ fn report(
                 "many": {"copy": many.bare, "local": many.stream, "to_one": gain},
             },
         });
-        println!("{object:#}");
-        return;
+        return Ok(print(&format!("{object:#}\n"))?);
     }
-    println!("{:<52} {:>9} {:>9}", format!("round trip of {} B, us", options.bytes), "p50", "p99");
-    println!("{:<52} {:>9.2} {:>9.2}", "two blocks, bare flags", us(flags.p50), us(flags.p99));
-    println!("{:<52} {:>9.2} {:>9.2}", "kernel to kernel, local", us(echo.p50), us(echo.p99));
-    println!("{:<52} {ratio:>9.2}", "local / bare flags (at most 2.2)");
-    println!("{:<52} {:>9} {:>9}", "stream, GB/s", "copy", "local");
-    println!("{:<52} {:>9.2} {:>9.2}", "one pair", one.bare, one.stream);
-    println!("{:<52} {share:>9.2}", "local / bare copy by one block (at least 0.85)");
-    println!("{:<52} {:>9.2} {:>9.2}", format!("{PAIRS} pairs"), many.bare, many.stream);
-    println!("{:<52} {gain:>9.2}", "pairs together / one pair (at least 6)");
+    let figures = |what: &str, figures: &[f64]| {
+        let figures = figures.iter().map(|figure| format!("{figure:.2}"));
+        [what.to_owned()].into_iter().chain(figures).collect::<Vec<_>>()
+    };
+    let size = bytes_text(options.size as u64);
+    let mut trips = Table::new([&format!("round trip of {size}"), "p50 us", "p99 us"]);
+    trips.row(figures("two blocks, bare flags", &[us(flags.p50), us(flags.p99)]));
+    trips.row(figures("kernel to kernel, local", &[us(echo.p50), us(echo.p99)]));
+    trips.row(figures("local / bare flags (at most 2.2)", &[ratio]));
+    let mut rates = Table::new(["streams", "copy GB/s", "local GB/s"]);
+    rates.row(figures("one pair", &[one.bare, one.stream]));
+    rates.row(figures("local / bare copy by one block (at least 0.85)", &[share]));
+    rates.row(figures(&format!("{PAIRS} pairs"), &[many.bare, many.stream]));
+    rates.row(figures("pairs together / one pair (at least 6)", &[gain]));
+    Ok(print(&format!("{trips}\n{rates}"))?)
 }

@@ -2,10 +2,11 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::Command;
 
-use common::{run, skip};
+use common::run;
+use gpunet_testing::{Documented, Finished, Folder, skip};
 use serde_json::Value;
 
 /// Has the browser tell how it drew each chart, as JSON in an element of its own: how far each line and bar
@@ -35,29 +36,11 @@ found.textContent = JSON.stringify({charts, worse: document.querySelectorAll('tr
 document.body.append(found);
 </script>"#;
 
-/// A folder that goes with the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("gpunet-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a folder");
-        Self(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn bench(arguments: &[&str]) -> Output {
+fn bench(arguments: &[&str]) -> Finished {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bench"));
     command.args(arguments);
     let output = run(command);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {}: {said}", output.status);
+    assert!(output.status.success(), "{arguments:?}: {}: {}", output.status, output.stderr);
     output
 }
 
@@ -83,7 +66,7 @@ fn look_at(page: &Path, folder: &Path) -> Option<Value> {
     command.arg(format!("--user-data-dir={}", folder.join("profile").display()));
     command.arg(format!("file://{}", looked.display()));
     let printed = run(command);
-    let dom = String::from_utf8_lossy(&printed.stdout);
+    let dom = &printed.stdout;
     let found = dom.split_once("id=\"found\">").and_then(|(_, rest)| rest.split_once("</pre>"));
     let (found, _) = found.unwrap_or_else(|| panic!("the browser drew nothing: {dom:.500}"));
     let plain = found.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
@@ -93,13 +76,18 @@ fn look_at(page: &Path, folder: &Path) -> Option<Value> {
 #[test]
 fn a_browser_draws_every_chart_of_a_quick_run() {
     let folder = Folder::new("report");
-    let place = |name: &str| folder.0.join(name).display().to_string();
+    let place = |name: &str| folder.path(name).display().to_string();
     let (json, page) = (place("report.json"), place("report.html"));
     let only = "--only=sizes,streams,sgemm";
     bench(&["report", "--gpu", "emulated", "--quick", only, "--out", &json, "--html", &page]);
     let text = std::fs::read_to_string(&json).expect("the report");
     let mut report: Value = serde_json::from_str(&text).expect("JSON");
+    Documented::of(&["bench report"]).check(&report);
     assert_eq!(report["schema"], 1);
+    for suite in ["sizes", "streams", "sgemm"] {
+        let own = format!("bench {suite}");
+        Documented::of(&["bench suites", &own]).check(&report["suites"][suite]);
+    }
     assert_eq!(report["not_run"], serde_json::json!({}));
     // An older report in which one figure was better.
     let row = &mut report["suites"]["sizes"]["rows"][0]["gpunet_us"];
@@ -108,13 +96,13 @@ fn a_browser_draws_every_chart_of_a_quick_run() {
     std::fs::write(&old, report.to_string()).expect("the older report");
     let compared = place("compared.html");
     let output = bench(&["report", "--from", &json, "--compare", &old, "--html", &compared]);
-    let said = String::from_utf8_lossy(&output.stdout);
+    let said = &output.stdout;
     assert!(
         said.contains("worse: sizes, bytes 64, threads 32, transport tcp: gpunet_us"),
         "{said}"
     );
 
-    let Some(found) = look_at(Path::new(&compared), &folder.0) else {
+    let Some(found) = look_at(Path::new(&compared), folder.root()) else {
         return skip("a_browser_draws_every_chart_of_a_quick_run", "chromium is not installed");
     };
     assert_eq!(found["remote"], 0, "the page needs nothing else");
@@ -152,15 +140,18 @@ fn a_browser_draws_every_chart_of_a_quick_run() {
 #[test]
 fn what_is_no_report_is_refused_in_a_line() {
     let folder = Folder::new("no-report");
-    let path = folder.0.join("x.json");
+    let path = folder.path("x.json");
     for (content, why) in
         [("{}", "not the JSON"), ("[", "not the JSON"), (r#"{"schema": 9}"#, "schema 9")]
     {
         std::fs::write(&path, content).expect("a file");
         let mut command = Command::new(env!("CARGO_BIN_EXE_bench"));
-        command.args(["report", "--gpu", "emulated", "--from"]).arg(&path).current_dir(&folder.0);
+        command
+            .args(["report", "--gpu", "emulated", "--from"])
+            .arg(&path)
+            .current_dir(folder.root());
         let output = run(command);
-        let said = String::from_utf8_lossy(&output.stderr);
+        let said = &output.stderr;
         assert!(!output.status.success() && said.contains(why), "{content}: {said}");
     }
 }

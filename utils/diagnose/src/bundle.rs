@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use gpunet_terminal::output::plain;
 
 use crate::checks;
 use crate::machine::{Machine, without_homes};
@@ -45,7 +46,7 @@ fn text(
          you send it.\n\n\
          ==== report\n{}\n==== answers\n{answers}\n\n==== environment\n{}\n==== files\n{}",
         ALLOWED.join(", "),
-        report.text(),
+        plain(&report.text()),
         variables.concat(),
         machine.journal().texts(),
     );

@@ -22,7 +22,7 @@ use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use gpunet_apps::print::{print, say};
+use gpunet_terminal::output::{complain, print, say};
 
 use machine::Machine;
 use options::Options;
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            say(&machine::one_line(&format!("diagnose: {error:#}")));
+            complain("diagnose", machine::one_line(&format!("{error:#}")));
             ExitCode::FAILURE
         }
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use gpunet_apps::print::explain;
+use gpunet_terminal::output::explain;
 
 /// Says what of gpunet works on this machine, what does not, and what to do about it.
 #[derive(Debug, Parser)]
@@ -32,10 +32,11 @@ they cannot, and 2 for a wrong command line.
 
 A bundle is a text file for a bug report: this report, the answers of drivers, and the files that \
 were read. It holds no host name, no MAC or IP address, no serial number, no file name of a home \
-folder, and of the environment only CUDA_VISIBLE_DEVICES, RUST_LOG and what begins with GPUNET_."
+folder, and of the environment only CUDA_VISIBLE_DEVICES, RUST_LOG and what begins with GPUNET_. docs/reference/json.md \
+describes what --json prints."
 )]
 pub(crate) struct Options {
-    /// One JSON object on standard output instead of the text
+    /// One JSON object on standard output in place of the table
     #[arg(long)]
     pub(crate) json: bool,
     /// Writes what a bug report needs into this file as well

@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Write as _};
 
+use anstyle::Style;
+use gpunet_terminal::output::{BAD, GOOD, HEADING, WARNING, styled};
 use serde::Serialize;
 
 use crate::machine::one_line;
@@ -18,6 +20,17 @@ pub(crate) enum Verdict {
     Missing,
     /// Nobody could look.
     Unseen,
+}
+
+impl Verdict {
+    fn style(self) -> Style {
+        match self {
+            Self::Ok => GOOD,
+            Self::Warning => WARNING,
+            Self::Missing => BAD,
+            Self::Unseen => Style::new().dimmed(),
+        }
+    }
 }
 
 impl fmt::Display for Verdict {
@@ -123,17 +136,18 @@ impl Counts {
 }
 
 impl Report {
-    /// For people.
+    /// For people, with styles.
     pub(crate) fn text(&self) -> String {
         let mut text = format!("gpunet diagnose {}\n", self.version);
         for group in &self.groups {
             // Writing to a string does not fail.
-            let _ = writeln!(text, "\n{}", group.title);
+            let _ = writeln!(text, "\n{}", styled(HEADING, group.title));
             for line in &group.drawing {
                 let _ = writeln!(text, "  {line}");
             }
             for Line { about, verdict, seen, remedy } in &group.lines {
-                let _ = writeln!(text, "  {verdict:<8} {about:<22} {seen}");
+                let verdict = styled(verdict.style(), format!("{verdict:<8}"));
+                let _ = writeln!(text, "  {verdict} {about:<22} {seen}");
                 if let Some(remedy) = remedy {
                     let _ = writeln!(text, "  {:<8} {:<22} > {remedy}", "", "");
                 }
@@ -145,7 +159,7 @@ impl Report {
         text
     }
 
-    /// For programs.
+    /// For programs (docs/reference/json.md).
     pub(crate) fn json(&self) -> String {
         // Strings, numbers and lists: nothing that JSON does not have.
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"

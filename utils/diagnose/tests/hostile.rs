@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use support::{Scratch, copy, diagnose, names, text, trees};
+use support::{Folder, copy, diagnose, names, text, trees, within};
 
 /// Less than it would take if each file that hangs were waited for, by far; and long enough for a
 /// machine that has other things to do.
@@ -37,7 +37,7 @@ fn hang(file: &Path) {
 
 #[test]
 fn nonsense_in_files_is_no_panic() {
-    let scratch = Scratch::new("nonsense");
+    let scratch = Folder::new("nonsense");
     let nonsense: &[&[u8]] = &[
         b"",
         b"\xff\xff\xff\xff\xff\xff\xff\xff",
@@ -48,7 +48,7 @@ fn nonsense_in_files_is_no_panic() {
     ];
     for name in names() {
         for (index, bytes) in nonsense.iter().enumerate() {
-            let folder = scratch.0.join(format!("{name}-{index}"));
+            let folder = scratch.path(&format!("{name}-{index}"));
             copy(&trees().join(&name), &folder);
             let mut all = Vec::new();
             files(&folder, &mut all);
@@ -67,8 +67,8 @@ fn nonsense_in_files_is_no_panic() {
 /// A file that never answers, as a device that hangs makes one.
 #[test]
 fn a_file_that_hangs_is_named() {
-    let scratch = Scratch::new("hang");
-    let folder = scratch.0.join("tree");
+    let scratch = Folder::new("hang");
+    let folder = scratch.path("tree");
     copy(&trees().join("bare-laptop"), &folder);
     hang(&folder.join("proc/self/limits"));
     let began = Instant::now();
@@ -80,8 +80,8 @@ fn a_file_that_hangs_is_named() {
 
 #[test]
 fn all_looks_together_end_in_time() {
-    let scratch = Scratch::new("many");
-    let (hung, crowded) = (scratch.0.join("hung"), scratch.0.join("crowded"));
+    let scratch = Folder::new("many");
+    let (hung, crowded) = (scratch.path("hung"), scratch.path("crowded"));
     copy(&trees().join("two-sockets-with-acs"), &hung);
     copy(&hung, &crowded);
     let mut all = Vec::new();
@@ -106,13 +106,13 @@ fn all_looks_together_end_in_time() {
 
 #[test]
 fn answers_that_hang_or_never_end_are_refused() {
-    let scratch = Scratch::new("answers");
-    let answers = scratch.0.join("answers.json");
+    let scratch = Folder::new("answers");
+    let answers = scratch.path("answers.json");
     fs::write(&answers, "").expect("written");
     hang(&answers);
     let began = Instant::now();
     let refused = || {
-        let output = diagnose(&["--from", scratch.0.to_str().expect("UTF-8")]);
+        let output = diagnose(&["--from", scratch.root().to_str().expect("UTF-8")]);
         assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
         text(&output.stderr)
     };
@@ -126,9 +126,9 @@ fn answers_that_hang_or_never_end_are_refused() {
 /// Without /proc and /sys nothing is known; that is not to say that nothing is there.
 #[test]
 fn a_machine_that_shows_nothing_is_not_judged() {
-    let scratch = Scratch::new("nothing");
-    fs::write(scratch.0.join("answers.json"), "{}").expect("written");
-    let output = diagnose(&["--from", scratch.0.to_str().expect("UTF-8")]);
+    let scratch = Folder::new("nothing");
+    fs::write(scratch.path("answers.json"), "{}").expect("written");
+    let output = diagnose(&["--from", scratch.root().to_str().expect("UTF-8")]);
     let said = text(&output.stdout);
     for about in ["GPUs on the PCI bus", "kernel driver", "gdrdrv", "devices", "container"] {
         let line = format!("  unseen   {about:<22} ");
@@ -139,14 +139,14 @@ fn a_machine_that_shows_nothing_is_not_judged() {
 
 #[test]
 fn names_that_drive_a_terminal_are_tamed() {
-    let scratch = Scratch::new("terminal");
-    copy(&trees().join("two-sockets-with-acs"), &scratch.0);
-    let answers = scratch.0.join("answers.json");
+    let scratch = Folder::new("terminal");
+    copy(&trees().join("two-sockets-with-acs"), scratch.root());
+    let answers = scratch.path("answers.json");
     let told = fs::read_to_string(&answers).expect("the answers");
     let told =
         told.replace("Tesla", "\\u001b[2JTesla").replace("emulated GPU", "\\u001b]0;x\\u0007");
     fs::write(&answers, told).expect("written");
-    let said = text(&diagnose(&["--from", scratch.0.to_str().expect("UTF-8")]).stdout);
+    let said = text(&diagnose(&["--from", scratch.root().to_str().expect("UTF-8")]).stdout);
     assert!(said.contains("GPU [2JTesla"), "{said}");
     assert!(said.lines().all(|line| !line.contains(char::is_control)), "{said}");
 }
@@ -154,14 +154,14 @@ fn names_that_drive_a_terminal_are_tamed() {
 /// Who compiled the driver and where, addresses of the kernel, names of people.
 #[test]
 fn a_bundle_tells_no_names() {
-    let scratch = Scratch::new("names");
-    let folder = scratch.0.join("tree");
+    let scratch = Folder::new("names");
+    let folder = scratch.path("tree");
     copy(&trees().join("mlx5-behind-one-switch"), &folder);
     let version = folder.join("proc/driver/nvidia/version");
     let told = fs::read_to_string(&version).expect("the version");
     fs::write(&version, told.replace("dvs-builder@U22-I3", "root@carols-workstation"))
         .expect("written");
-    let bundle = scratch.path("bundle.txt");
+    let bundle = within(&scratch, "bundle.txt");
     let output = Command::new(env!("CARGO_BIN_EXE_diagnose"))
         .args(["--from", folder.to_str().expect("UTF-8"), "--bundle", &bundle])
         .envs([("AWS_SECRET_ACCESS_KEY", "s3cr3t"), ("HTTPS_PROXY", "http://dave:pw@proxy")])
@@ -182,7 +182,7 @@ fn a_bundle_tells_no_names() {
 
 #[test]
 fn nothing_is_left_of_a_run() {
-    let scratch = Scratch::new("left");
+    let scratch = Folder::new("left");
     let (runtime, temporary) = (scratch.path("run"), scratch.path("tmp"));
     fs::create_dir(&runtime).and_then(|()| fs::create_dir(&temporary)).expect("folders");
     let output = Command::new(env!("CARGO_BIN_EXE_diagnose"))

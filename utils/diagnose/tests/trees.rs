@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use support::{Scratch, diagnose, names, text, trees};
+use support::{Folder, diagnose, names, text, trees, within};
 
 /// A machine, and the beginnings of lines that must be there whatever else is said.
 const MACHINES: &[(&str, &[&str])] = &[
@@ -125,8 +125,8 @@ fn every_tree_is_tried() {
 
 #[test]
 fn this_machine_is_diagnosed_in_time_and_recorded_whole() {
-    let scratch = Scratch::new("live");
-    let (folder, bundle) = (scratch.path("tree"), scratch.path("bundle.txt"));
+    let scratch = Folder::new("live");
+    let (folder, bundle) = (within(&scratch, "tree"), within(&scratch, "bundle.txt"));
     let began = Instant::now();
     let output = diagnose(&["--record", &folder, "--bundle", &bundle]);
     let took = began.elapsed();
@@ -151,6 +151,7 @@ fn json_says_the_same() {
     let folder = trees().join("mlx5-behind-one-switch");
     let output = diagnose(&["--json", "--from", folder.to_str().expect("UTF-8")]);
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    gpunet_testing::Documented::of(&["diagnose"]).check(&report);
     assert_eq!(report["runs"], true);
     let groups = report["groups"].as_array().expect("groups");
     assert_eq!(groups.len(), 9);
@@ -161,8 +162,8 @@ fn json_says_the_same() {
 
 #[test]
 fn a_bundle_has_no_addresses() {
-    let scratch = Scratch::new("bundle");
-    let file = scratch.path("bundle.txt");
+    let scratch = Folder::new("bundle");
+    let file = within(&scratch, "bundle.txt");
     let folder = trees().join("mlx5-behind-one-switch");
     let output = diagnose(&["--from", folder.to_str().expect("UTF-8"), "--bundle", &file]);
     assert!(text(&output.stdout).contains("10.1.0.4"));
@@ -187,7 +188,7 @@ fn what_makes_no_sense_is_refused_in_one_line() {
 
 #[test]
 fn a_machine_on_which_kernels_cannot_talk_fails() {
-    let scratch = Scratch::new("failing");
+    let scratch = Folder::new("failing");
     let answers = [
         ("{}", "whether gpunet runs here was not tried"),
         (
@@ -203,8 +204,8 @@ fn a_machine_on_which_kernels_cannot_talk_fails() {
         ),
     ];
     for (answers, said) in answers {
-        fs::write(scratch.path("answers.json"), answers).expect("written");
-        let output = diagnose(&["--from", &scratch.path("")]);
+        fs::write(within(&scratch, "answers.json"), answers).expect("written");
+        let output = diagnose(&["--from", &within(&scratch, "")]);
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(text(&output.stdout).lines().any(|line| line.starts_with(said)), "{said}");
     }
@@ -212,7 +213,7 @@ fn a_machine_on_which_kernels_cannot_talk_fails() {
 
 #[test]
 fn what_auto_takes_between_kernels_is_said_apart() {
-    let scratch = Scratch::new("near");
+    let scratch = Folder::new("near");
     let cases = [
         (
             r#"{"Ok": {"bytes": 65536, "micros": 1, "rdma": false, "local": true}}"#,
@@ -234,8 +235,8 @@ fn what_auto_takes_between_kernels_is_said_apart() {
             ], "auto": {{"way": "auto", "outcome": {by_tcp}}},
                "near": {{"way": "auto between kernels", "outcome": {near}}} }} }}"#
         );
-        fs::write(scratch.path("answers.json"), answers).expect("written");
-        let output = diagnose(&["--from", &scratch.path("")]);
+        fs::write(within(&scratch, "answers.json"), answers).expect("written");
+        let output = diagnose(&["--from", &within(&scratch, "")]);
         let said = text(&output.stdout);
         assert_eq!(output.status.code(), Some(0), "{said}");
         let has = |beginning: &str| said.lines().any(|line| line.starts_with(beginning));

@@ -6,10 +6,11 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use gpunet_device::SocketAddr;
 use gpunet_e2e_kernels::soak::{TERMS_BYTES, Terms};
+use gpunet_sockets::{Address, By, Listener};
 
 use crate::end::{self, Manner};
-use crate::socket::{Acceptor, Address, Stream};
 
 /// A peer that runs. It is killed when it goes, and waited for, so that no zombie stays.
 pub(crate) struct Child(std::process::Child);
@@ -27,19 +28,20 @@ impl Child {
     }
 
     /// One that calls.
-    pub(crate) fn caller(to: &Address, terms: &Terms) -> Result<Self> {
+    pub(crate) fn caller(to: &SocketAddr, terms: &Terms) -> Result<Self> {
         let words = terms.to_words().map(|word| word.to_string()).join(",");
         Self::start(&["--peer-calls", &to.to_string(), "--terms", &words])
     }
 
     /// One that answers, and where.
-    pub(crate) fn answerer(at: &Address) -> Result<(Self, Address)> {
+    pub(crate) fn answerer(at: &SocketAddr) -> Result<(Self, SocketAddr)> {
         let mut this = Self::start(&["--peer-answers", &at.to_string()])?;
         let output = this.0.stdout.take().context("the peer's output")?;
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line).context("reading the peer's address")?;
-        let at = line.trim().parse().with_context(|| format!("a peer listens at {line:?}"))?;
-        Ok((this, at))
+        let at = line.trim().parse::<Address>().and_then(|address| address.resolve());
+        let at = at.map_err(anyhow::Error::msg);
+        Ok((this, at.with_context(|| format!("a peer listens at {line:?}"))?))
     }
 
     /// Kills it, now.
@@ -73,22 +75,22 @@ pub(crate) fn parse_terms(text: &str) -> Result<Terms> {
 }
 
 /// Is a peer that calls.
-pub(crate) fn be_caller(to: &Address, terms: &str) -> Result<()> {
+pub(crate) fn be_caller(to: &SocketAddr, terms: &str) -> Result<()> {
     die_with_parent();
     let terms = parse_terms(terms)?;
-    let stream = Stream::connect(to).with_context(|| format!("connecting to {to}"))?;
+    let stream = end::connect(to).with_context(|| format!("connecting to {to}"))?;
     end::call(stream, &terms, Manner::default());
     Ok(())
 }
 
 /// Is a peer that answers, until it is killed.
-pub(crate) fn be_answerer(at: &Address) -> Result<()> {
+pub(crate) fn be_answerer(at: &SocketAddr) -> Result<()> {
     die_with_parent();
-    let (acceptor, at) = Acceptor::bind(at).with_context(|| format!("listening at {at}"))?;
-    println!("{at}");
+    let listener = Listener::bind(at, By::Tcp).with_context(|| format!("listening at {at}"))?;
+    println!("{}", listener.address()?);
     // Nobody may have killed it: then it ends by itself.
     for _ in 0..60_000 {
-        match acceptor.accept()? {
+        match listener.accept(&end::limits())? {
             Some(stream) => {
                 std::thread::spawn(move || {
                     if let Ok(terms) = end::greet(&stream) {

@@ -4,10 +4,24 @@
 use std::io::{self, Read as _, Write as _};
 use std::time::Duration;
 
+use gpunet_device::SocketAddr;
 use gpunet_e2e_kernels::soak::{ANSWERER_ENDS, ECHO, GONE, HALF_CLOSE, TERMS_BYTES, Terms};
 use gpunet_pattern::{self as pattern, Draw};
+use gpunet_sockets::{By, Limits, Stream, is_time_out};
 
-use crate::socket::{Stream, is_time_out};
+/// How long a call on one of the program's sockets may wait. Whatever the other end does, it does
+/// sooner.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// The limit of every call of the program.
+pub(crate) fn limits() -> Limits {
+    Limits::timeout(PATIENCE)
+}
+
+/// Connects by the system's sockets.
+pub(crate) fn connect(to: &SocketAddr) -> io::Result<Stream> {
+    Stream::connect(to, By::Tcp, &limits())
+}
 
 /// Most bytes of one read or write.
 const PIECE: u64 = 48 << 10;
@@ -188,7 +202,7 @@ impl<'t> End<'t> {
     }
 
     fn shut(&self) -> Result<(), Ended> {
-        self.stream.shut().map_err(|error| stopped(&error))
+        self.stream.end().map_err(|error| stopped(&error))
     }
 
     fn send(&mut self, bytes: u64) -> Result<(), Ended> {
@@ -248,7 +262,7 @@ impl<'t> End<'t> {
                     writer.write_all(&piece).map_err(|error| stopped(&error))?;
                     at = next;
                 }
-                stream.shut().map_err(|error| stopped(&error))
+                stream.end().map_err(|error| stopped(&error))
             });
             let mut receive = || -> Result<(), Ended> {
                 while back < begin + bytes {

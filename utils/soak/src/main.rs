@@ -20,13 +20,14 @@ mod options;
 mod plan;
 mod round;
 mod soak;
-mod socket;
 mod tally;
 mod watch;
 mod watchdog;
 
 use std::process::ExitCode;
 
+use gpunet_sockets::Address;
+use gpunet_terminal::output::complain;
 use options::Options;
 
 fn main() -> ExitCode {
@@ -38,7 +39,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("soak: {}", format!("{error:#}").replace('\n', " "));
+            complain("soak", format!("{error:#}"));
             ExitCode::FAILURE
         }
     }
@@ -46,11 +47,12 @@ fn main() -> ExitCode {
 
 /// Whether nothing was lost, hung or leaked.
 fn act(options: &Options) -> anyhow::Result<bool> {
+    let resolve = |address: &Address| address.resolve().map_err(anyhow::Error::msg);
     if let Some(to) = &options.peer_calls {
-        return child::be_caller(to, &options.terms).map(|()| true);
+        return child::be_caller(&resolve(to)?, &options.terms).map(|()| true);
     }
     if let Some(at) = &options.peer_answers {
-        return child::be_answerer(at).map(|()| true);
+        return child::be_answerer(&resolve(at)?).map(|()| true);
     }
     soak::run(options)
 }

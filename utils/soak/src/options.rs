@@ -4,10 +4,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use gpunet_apps::print::explain;
 use gpunet_host::GpuChoice;
-
-use crate::socket::Address;
+use gpunet_sockets::Address;
+use gpunet_terminal::output::explain;
 
 /// Runs connections of every kind between kernels and programs, and watches that nothing is lost,
 /// hangs or leaks.
@@ -28,14 +27,15 @@ slots and rings of the net must be free after each round, and descriptors, threa
 resident memory (8 MiB and a fiftieth tolerated) as they were whenever no net is there.
 
 The last lines say lost bytes, hung calls and leaks; the exit status is 0 if all three are 0. It \
-ends by itself, a minute after its time at the latest, also when something hangs."
+ends by itself, a minute after its time at the latest, also when something hangs. docs/reference/json.md \
+describes what --json prints."
 )]
 pub(crate) struct Options {
     /// How long, in minutes; fractions are fine
     #[arg(long, default_value = "1", value_parser = minutes, value_name = "N")]
     pub(crate) minutes: f64,
-    /// auto, cuda, cuda:N or emulated
-    #[arg(long, default_value = "auto")]
+    /// auto, cuda, cuda:N or emulated [default: auto, a CUDA device where there is one]
+    #[arg(long, value_name = "GPU", default_value = "auto", hide_default_value = true)]
     pub(crate) gpu: GpuChoice,
     /// Draws the same rounds again; another each time unless given
     #[arg(long)]
@@ -43,9 +43,12 @@ pub(crate) struct Options {
     /// This round of the seed alone, again and again: to look into what a soak has found
     #[arg(long, requires = "seed", value_name = "NUMBER")]
     pub(crate) round: Option<u64>,
-    /// One JSON object on standard output instead of the table
+    /// One JSON object on standard output in place of the table
     #[arg(long)]
     pub(crate) json: bool,
+    /// No progress on standard error
+    #[arg(long)]
+    pub(crate) quiet: bool,
     /// Self-check: has one byte left out, one call take too long, or a descriptor and a socket
     /// kept; the soak must find it and fail
     #[arg(long, value_enum, value_name = "FAULT")]

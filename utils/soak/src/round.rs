@@ -1,21 +1,22 @@
 //! A round: kernels and peers as the plan has them, from the first connection to the last, then
 //! judged. Everything that a round opens is closed when it is over.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use gpunet_device::{Errno, Handle};
+use gpunet_device::{Errno, Handle, SocketAddr};
 use gpunet_e2e_kernels::soak::{Call, QUIT, Terms};
 use gpunet_host::{LaunchError, Net};
+use gpunet_sockets::{By, Listener, Stream};
 
 use crate::check::{Case, EndReport, Fault};
 use crate::child::Child;
 use crate::end::{self, Ended, Report};
 use crate::kernels::{Kernels, Results};
 use crate::plan::{Fate, Pairing, Plan, Transport, Upset};
-use crate::socket::{Acceptor, Address, Stream};
 use crate::tally::Tally;
 
 /// How long a round's kernels may run, and how long after they were told to stop.
@@ -69,22 +70,21 @@ impl Round<'_> {
     }
 
     /// An address to listen at.
-    fn address(&self, name: &str) -> Result<Address> {
+    fn address(&self, name: &str) -> Result<SocketAddr> {
         Ok(match self.plan.transport {
-            Transport::V4 => "127.0.0.1:0".parse()?,
-            Transport::V6 => "[::1]:0".parse()?,
+            Transport::V4 => loopback(Ipv4Addr::LOCALHOST),
+            Transport::V6 => loopback(Ipv6Addr::LOCALHOST),
             Transport::Unix => {
-                let address = Address::Path(self.folder.join(name));
-                address.remove();
+                let path = self.folder.join(name);
+                let address = SocketAddr::path(&path).context("a path for a socket")?;
+                remove(&address);
                 address
             }
         })
     }
 
-    fn listen(&self, net: &Net) -> Result<(Handle, Address)> {
-        let at = self.address("kernel")?.for_kernels().context("an address for kernels")?;
-        let (listener, at) = net.listen(at).context("listening")?;
-        Ok((listener, Address::of_kernels(&at).context("a listener's address")?))
+    fn listen(&self, net: &Net) -> Result<(Handle, SocketAddr)> {
+        net.listen(self.address("kernel")?).context("listening")
     }
 
     fn program_calls(&self, net: &mut Option<Net>) -> Result<Ends> {
@@ -131,7 +131,7 @@ impl Round<'_> {
         if plan.upset.is_none() {
             take_back(net, listener)?;
         }
-        at.remove();
+        remove(&at);
         let results = kernels.results()?;
         self.check_jobs(&results);
         let reports = reports.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -149,7 +149,7 @@ impl Round<'_> {
     fn call_as_program(
         &self,
         exchange: &crate::plan::Exchange,
-        at: &Address,
+        at: &SocketAddr,
     ) -> Result<Option<Report>> {
         if let Fate::Killed(after) = exchange.fate {
             let child = Child::caller(at, &exchange.terms)?;
@@ -158,7 +158,7 @@ impl Round<'_> {
             self.tally.count(|counts| counts.killed += 1);
             return Ok(None);
         }
-        Ok(Some(match Stream::connect(at) {
+        Ok(Some(match end::connect(at) {
             Ok(stream) => end::call(stream, &exchange.terms, exchange.manner()),
             Err(error) => Report::unmade(&error),
         }))
@@ -166,7 +166,7 @@ impl Round<'_> {
 
     /// Tells so many groups that their job is done: the listener's queue is in order, so all
     /// connections before these are taken first.
-    fn quit(&self, at: &Address, groups: u64) -> Result<()> {
+    fn quit(&self, at: &SocketAddr, groups: u64) -> Result<()> {
         let terms = Terms {
             index: u64::MAX,
             seed: 0,
@@ -178,7 +178,7 @@ impl Round<'_> {
             timeout_ns: 1,
         };
         for _ in 0..groups {
-            let stream = Stream::connect(at).context("telling a group to quit")?;
+            let stream = end::connect(at).context("telling a group to quit")?;
             end::call(stream, &terms, end::Manner::default());
         }
         Ok(())
@@ -187,12 +187,13 @@ impl Round<'_> {
     fn kernels_call(&self, net: &mut Option<Net>) -> Result<Ends> {
         let plan = self.plan;
         self.step("starting");
-        let (acceptor, at) = Acceptor::bind(&self.address("program")?).context("listening")?;
+        let acceptor = Listener::bind(&self.address("program")?, By::Tcp).context("listening")?;
+        let at = acceptor.address().context("a listener's address")?;
         let connections = plan.exchanges.len();
         let mut children = Vec::new();
         let mut calls = Vec::new();
         for exchange in &plan.exchanges {
-            let mut to = at.clone();
+            let mut to = at;
             if let Fate::Killed(after) = exchange.fate {
                 let name = format!("child-{}", exchange.terms.index);
                 let (child, child_at) = Child::answerer(&self.address(&name)?)?;
@@ -200,7 +201,7 @@ impl Round<'_> {
                 children.push((after, child));
             }
             calls.push(Call {
-                to: to.for_kernels().context("an address for kernels")?,
+                to,
                 terms: exchange.terms,
                 ring: exchange.ring,
                 leaves: u64::from(exchange.fate == Fate::Left),
@@ -216,7 +217,7 @@ impl Round<'_> {
                 loop {
                     // Asked before the queue is looked at: what was in it then is still served.
                     let last = over.load(Ordering::Acquire);
-                    match acceptor.accept().context("accepting")? {
+                    match acceptor.accept(&end::limits()).context("accepting")? {
                         Some(stream) => {
                             scope.spawn(move || self.answer_as_program(stream, reports));
                         }
@@ -249,9 +250,8 @@ impl Round<'_> {
             join(vec![server])?;
             kernels
         })?;
-        at.remove();
         for exchange in &plan.exchanges {
-            self.address(&format!("child-{}", exchange.terms.index))?.remove();
+            remove(&self.address(&format!("child-{}", exchange.terms.index))?);
         }
         let results = kernels.results()?;
         self.check_jobs(&results);
@@ -290,10 +290,9 @@ impl Round<'_> {
         let on = net.as_ref().context("a net")?;
         let (listener, at) = self.listen(on)?;
         let connections = plan.exchanges.len();
-        let to = at.for_kernels().context("an address for kernels")?;
         let answering = Kernels::answer(on, &plan.answering, listener, connections, plan.stall)?;
         let call = |exchange: &crate::plan::Exchange| Call {
-            to,
+            to: at,
             terms: exchange.terms,
             ring: exchange.ring,
             leaves: 0,
@@ -313,7 +312,7 @@ impl Round<'_> {
         self.step("waiting for the answering kernels");
         self.end(&answering, net)?;
         take_back(net, listener)?;
-        at.remove();
+        remove(&at);
         let (called, answered) = (calling.results()?, answering.results()?);
         self.check_jobs(&called);
         self.check_jobs(&answered);
@@ -423,6 +422,19 @@ impl Round<'_> {
             self.tally.connection(pairing, exchange.ending(plan.upset));
         }
         self.tally.count(|counts| counts.rounds += 1);
+    }
+}
+
+/// A port there that the system chooses.
+pub(crate) fn loopback(ip: impl Into<IpAddr>) -> SocketAddr {
+    std::net::SocketAddr::new(ip.into(), 0).into()
+}
+
+/// Removes the path that a listener leaves behind: a kernel's, or that of a process which was killed.
+fn remove(at: &SocketAddr) {
+    if let Some(path) = at.to_path() {
+        // Not there, or in a folder that is removed in the end.
+        let _ = std::fs::remove_file(path);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The soak as a whole: nets and rounds until the time is over, rests in between.
 
+use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,12 +8,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use gpunet_host::{Gpu, Net};
 use gpunet_pattern::Draw;
+use gpunet_sockets::{By, Listener};
+use gpunet_terminal::output::{say, show_log};
+use gpunet_terminal::progress::Progress;
 
 use crate::check::Fault;
 use crate::options::{Options, Plant};
 use crate::plan::{Load, MARGIN, PATIENCE, Plan};
-use crate::round::Round;
-use crate::socket::{Acceptor, Address};
+use crate::round::{Round, loopback};
 use crate::tally::{Heading, Tally};
 use crate::watch::Holdings;
 use crate::watchdog::{self, Watchdog};
@@ -29,16 +32,20 @@ const ROUNDS_A_NET: u64 = 12;
 
 /// Runs it; whether nothing was lost, hung or leaked.
 pub(crate) fn run(options: &Options) -> Result<bool> {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("off"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    show_log("off");
     let gpu = Gpu::open(options.gpu.clone())?;
     let module = gpunet_host::include_module!("gpunet_e2e_kernels");
     gpunet_apps::gpu::load("soak", &gpu, &module).context("loading the kernels")?;
     let seed = options.seed.unwrap_or_else(clock_seed);
-    let heading = Arc::new(Heading { gpu: gpu.info().to_string(), seed, minutes: options.minutes });
-    eprintln!("GPU: {}; seed {seed}", gpu.info());
-    let tally = Arc::new(Tally::new());
+    let heading = Arc::new(Heading {
+        gpu: gpu.info().kind.to_string(),
+        gpu_name: gpu.info().name.clone(),
+        seed,
+        minutes: options.minutes,
+    });
+    say(&format!("GPU: {}; seed {seed}", gpu.info()));
+    let progress = Progress::of_time(options.time(), options.quiet || options.json);
+    let tally = Arc::new(Tally::new(progress));
     tally.step("the first round".to_owned());
     let watchdog = Watchdog::start(&tally, &heading, options.time(), options.json)
         .context("starting the watchdog")?;
@@ -49,7 +56,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         plant: options.plant,
         only: options.round,
         time: options.time(),
-        v6: Acceptor::bind(&Address::Ip("[::1]:0".parse()?)).is_ok(),
+        v6: Listener::bind(&loopback(Ipv6Addr::LOCALHOST), By::Tcp).is_ok(),
         folder: Folder::new()?,
         tally: Arc::clone(&tally),
     };

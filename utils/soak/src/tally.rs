@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use gpunet_terminal::progress::Progress;
+use gpunet_terminal::table::Table;
 use serde_json::{Value, json};
 
 use crate::check::Fault;
@@ -16,6 +18,7 @@ const KEPT: usize = 40;
 /// The tally, as all threads share it.
 pub(crate) struct Tally {
     started: Instant,
+    progress: Progress,
     state: Mutex<State>,
 }
 
@@ -54,14 +57,16 @@ impl Counts {
 
 /// What a summary is about.
 pub(crate) struct Heading {
+    /// `cuda` or `emulated`.
     pub(crate) gpu: String,
+    pub(crate) gpu_name: String,
     pub(crate) seed: u64,
     pub(crate) minutes: f64,
 }
 
 impl Tally {
-    pub(crate) fn new() -> Self {
-        Self { started: Instant::now(), state: Mutex::default() }
+    pub(crate) fn new(progress: Progress) -> Self {
+        Self { started: Instant::now(), progress, state: Mutex::default() }
     }
 
     /// Sums and lists are whole whenever the lock is free.
@@ -111,7 +116,7 @@ impl Tally {
                 format!("failed: {what}")
             }
         };
-        eprintln!("{what}");
+        self.progress.say(&what);
         if state.faults.len() < KEPT {
             state.faults.push(what);
         }
@@ -143,22 +148,27 @@ impl Tally {
         self.state().last = Some(holdings);
     }
 
+    /// Shows how far it is.
+    pub(crate) fn show_progress(&self, time: Duration) {
+        self.progress.at(self.elapsed().min(time));
+        self.progress.begin(self.line());
+    }
+
+    /// Nothing more is to be shown.
+    pub(crate) fn end_progress(&self) {
+        self.progress.clear();
+    }
+
     /// One line.
-    pub(crate) fn progress(&self) -> String {
+    fn line(&self) -> String {
         let state = self.state();
         let counts = &state.counts;
-        let seconds = self.elapsed().as_secs();
         let mut line = format!(
-            "{:>2}:{:02}  {} rounds, {} connections, {:.1} MiB;",
-            seconds / 60,
-            seconds % 60,
+            "{} rounds, {} connections, {:.1} MiB;",
             counts.rounds,
             counts.connections,
             counts.bytes as f64 / f64::from(1 << 20),
         );
-        for (ending, count) in &state.endings {
-            let _ = write!(line, " {ending} {count},");
-        }
         let Counts { lost_bytes, hung, leaks, failed, .. } = counts;
         let _ = write!(line, " lost {lost_bytes}, hung {hung}, leaks {leaks}");
         if *failed > 0 {
@@ -172,7 +182,7 @@ impl Tally {
         let state = self.state();
         let counts = &state.counts;
         let mut rows: Vec<(String, String)> = vec![
-            ("GPU".into(), heading.gpu.clone()),
+            ("GPU".into(), heading.gpu_name.clone()),
             ("seed".into(), heading.seed.to_string()),
             ("time".into(), format!("{:.1} s", self.elapsed().as_secs_f64())),
             ("rounds".into(), counts.rounds.to_string()),
@@ -197,22 +207,24 @@ impl Tally {
         if counts.failed > 0 {
             rows.push(("other failures".into(), counts.failed.to_string()));
         }
-        let mut text = String::new();
+        let mut table = Table::of_facts();
         for (what, value) in rows {
-            let _ = writeln!(text, "{what:<20} {value}");
+            table.row([what, value]);
         }
+        let mut text = table.to_string();
         for fault in &state.faults {
             let _ = writeln!(text, "{fault}");
         }
         text
     }
 
-    /// The summary for programs.
+    /// The summary for programs (docs/reference/json.md).
     pub(crate) fn json(&self, heading: &Heading) -> Value {
         let state = self.state();
         let counts = &state.counts;
         json!({
             "gpu": heading.gpu,
+            "gpu_name": heading.gpu_name,
             "seed": heading.seed,
             "minutes": heading.minutes,
             "seconds": self.elapsed().as_secs_f64(),
@@ -243,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_step_that_takes_too_long_is_named() {
-        let tally = Tally::new();
+        let tally = Tally::new(Progress::of_time(Duration::ZERO, true));
         assert_eq!(tally.stuck(Duration::ZERO), None);
         tally.step("a launch".to_owned());
         std::thread::sleep(Duration::from_millis(2));
@@ -254,7 +266,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_fault_is_counted_and_reported() {
-        let tally = Tally::new();
+        let tally = Tally::new(Progress::of_time(Duration::ZERO, true));
         assert!(tally.counts().is_good());
         tally.fault(Fault::Lost { bytes: 3, what: "three".to_owned() });
         tally.fault(Fault::Hung("a call".to_owned()));
@@ -263,7 +275,12 @@ mod tests {
         let counts = tally.counts();
         assert_eq!([counts.lost_bytes, counts.hung, counts.leaks, counts.failed], [3, 1, 1, 1]);
         assert!(!counts.is_good());
-        let heading = Heading { gpu: "a GPU".to_owned(), seed: 1, minutes: 1.0 };
+        let heading = Heading {
+            gpu: "emulated".to_owned(),
+            gpu_name: "a GPU".to_owned(),
+            seed: 1,
+            minutes: 1.0,
+        };
         let table = tally.table(&heading);
         for line in ["lost: three", "hung: a call", "leaked: a ring", "failed: a launch"] {
             assert!(table.contains(line), "{table}");

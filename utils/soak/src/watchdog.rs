@@ -1,16 +1,15 @@
 //! The watchdog: tells how it goes, and ends the program when nothing else does.
 
-use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use gpunet_terminal::output::print;
 
 use crate::check::Fault;
 use crate::tally::{Heading, Tally};
 
-/// Between two lines of progress.
-const PROGRESS: Duration = Duration::from_secs(5);
 /// How long one step of a round may take: longer than every wait in it.
 const STEP: Duration = Duration::from_secs(45);
 /// How long after its time the soak may end: a round that began in time, and the last rest.
@@ -33,13 +32,9 @@ impl Watchdog {
         let over = Arc::new(AtomicBool::new(false));
         let (tally, heading, ended) = (Arc::clone(tally), Arc::clone(heading), Arc::clone(&over));
         let thread = std::thread::Builder::new().name("watchdog".to_owned()).spawn(move || {
-            let mut told = Instant::now();
             while !ended.load(Ordering::Acquire) {
                 std::thread::park_timeout(Duration::from_millis(100));
-                if told.elapsed() >= PROGRESS {
-                    told = Instant::now();
-                    eprintln!("{}", tally.progress());
-                }
+                tally.show_progress(time);
                 let stuck = tally.stuck(STEP).or_else(|| {
                     let late = tally.elapsed() > time + OVERTIME;
                     late.then(|| tally.stuck(Duration::ZERO).unwrap_or_default())
@@ -71,7 +66,8 @@ impl Drop for Watchdog {
 
 /// Prints the summary.
 pub(crate) fn tell(tally: &Tally, heading: &Heading, json: bool) {
+    tally.end_progress();
     let text = if json { format!("{:#}\n", tally.json(heading)) } else { tally.table(heading) };
     // Nobody may be left to read it; the exit status still tells.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let _ = print(&text);
 }

@@ -1,8 +1,9 @@
 //! What the commands work on: a GPU, a mapper, and mappings of memory of that GPU.
 
 use gpu_usermap::{AccessError, Backend, GpuMemory, MapError, Mapper, Mapping};
-use gpunet_apps::failure::{Failure, one_line};
+use gpunet_apps::failure::Failure;
 use gpunet_host::Gpu;
+use gpunet_terminal::output::one_line;
 
 use crate::options::Common;
 use crate::report::{Facts, Passed};

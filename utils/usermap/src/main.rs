@@ -21,17 +21,16 @@ mod statistics;
 use std::process::ExitCode;
 
 use clap::Parser;
-use clap::error::ErrorKind;
 
 use gpunet_apps::failure::Failure;
-use gpunet_apps::print::{self, print, say};
+use gpunet_terminal::output::{complain, explain, print};
 use options::{Command, Options};
 use report::Report;
 
 fn main() -> ExitCode {
     let options = match Options::try_parse() {
         Ok(options) => options,
-        Err(error) => return explain(&error),
+        Err(error) => return explain("usermap", &error),
     };
     let (json, report) = match &options.command {
         Command::Sanity(options) => (options.common.json, sanity::run(options)),
@@ -44,7 +43,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(failure) => {
-            say(&format!("usermap: {failure}"));
+            complain("usermap", &failure);
             ExitCode::from(failure.exit_status())
         }
     }
@@ -54,14 +53,4 @@ fn main() -> ExitCode {
 fn shown(report: &Report, json: bool) -> Result<bool, Failure> {
     print(&if json { report.json()? } else { report.table() })?;
     Ok(report.ok)
-}
-
-/// Help goes out whole; a mistake in one line.
-fn explain(error: &clap::Error) -> ExitCode {
-    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        let commands = "sanity, copybw, copylat, apiperf or pplat";
-        say(&format!("usermap: a command is missing: {commands} (see usermap --help)"));
-        return ExitCode::from(2);
-    }
-    print::explain("usermap", error)
 }

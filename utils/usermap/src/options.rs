@@ -2,12 +2,10 @@
 
 use clap::{Args, Parser, Subcommand};
 use gpu_usermap::Choice;
-use gpunet_apps::quantity::parse_bytes;
 use gpunet_host::GpuChoice;
+use gpunet_terminal::quantity::parse_bytes;
 
-const JSON: &str = "--json gives one object: {\"command\", \"ok\", \"gpu\", \"gpu_name\", \
-    \"gpu_reason\", \"backend\", \"caching\", \"bytes_on\" (gpu or host), \"passed_over\": \
-    [{\"backend\", \"why\"}], \"rows\": [{column: value}]}; a value that was not measured is null.";
+const JSON: &str = "docs/reference/json.md describes what --json prints.";
 
 /// CPU mappings of GPU memory: does it work here, how, and how fast?
 ///
@@ -47,8 +45,8 @@ pub(crate) enum Command {
 /// What every command takes.
 #[derive(Args, Debug)]
 pub(crate) struct Common {
-    /// auto, cuda, cuda:N or emulated
-    #[arg(long, default_value = "auto")]
+    /// auto, cuda, cuda:N or emulated [default: auto, a CUDA device where there is one]
+    #[arg(long, value_name = "GPU", default_value = "auto", hide_default_value = true)]
     pub(crate) gpu: GpuChoice,
     /// auto, gdrdrv, dma-buf, host or emulated
     #[arg(long, default_value = "auto")]
@@ -60,8 +58,8 @@ pub(crate) struct Common {
 
 #[derive(Args, Debug)]
 pub(crate) struct SanityOptions {
-    /// Threads that share the mapping
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
+    /// Threads of the program that share the mapping
+    #[arg(long = "cpu-threads", alias = "threads", value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) threads: u16,
     #[command(flatten)]
     pub(crate) common: Common,

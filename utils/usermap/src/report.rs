@@ -1,6 +1,8 @@
-//! What a command found: a table for people, or one JSON object.
+//! What a command found: a table for people, or one JSON object (docs/reference/json.md).
 
-use gpunet_apps::failure::{Failure, one_line};
+use gpunet_apps::failure::Failure;
+use gpunet_terminal::output::{BAD, GOOD, one_line, styled};
+use gpunet_terminal::table::Table;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -68,35 +70,18 @@ impl Report {
             text += &format!("  not by {}: {}\n", passed.backend, passed.why);
         }
         text.push('\n');
-        let mut lines: Vec<Vec<String>> =
-            vec![self.columns.iter().map(|name| name.replace('_', " ")).collect()];
+        let mut table = Table::new(self.columns.iter().map(|name| name.replace('_', " ")));
         for row in &self.rows {
-            lines.push(self.columns.iter().map(|name| shown(row.get(*name))).collect());
+            table.row(self.columns.iter().map(|name| shown(row.get(*name))));
         }
-        let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
-        for line in &lines {
-            let cells = line.iter().zip(&widths).enumerate().map(|(at, (cell, width))| {
-                // Words to the left, figures to the right; the last column needs no padding.
-                match cell.starts_with(|c: char| c.is_ascii_digit()) || !self.is_text(at) {
-                    true => format!("{cell:>width$}"),
-                    false => format!("{cell:<width$}"),
-                }
-            });
-            text += cells.collect::<Vec<_>>().join("  ").trim_end();
-            text.push('\n');
-        }
-        text
-    }
-
-    /// Whether a column holds words.
-    fn is_text(&self, column: usize) -> bool {
-        self.rows.iter().any(|row| row.get(self.columns[column]).is_some_and(Value::is_string))
+        text + &table.to_string()
     }
 }
 
 fn shown(value: Option<&Value>) -> String {
     match value {
+        Some(Value::String(text)) if text == "ok" => styled(GOOD, text),
+        Some(Value::String(text)) if text == "FAILED" => styled(BAD, text),
         Some(Value::String(text)) => text.clone(),
         Some(Value::Number(number)) if number.is_f64() => {
             let number = number.as_f64().unwrap_or(f64::NAN);

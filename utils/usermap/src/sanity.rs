@@ -6,7 +6,8 @@ use std::fs;
 use std::thread::{Scope, ScopedJoinHandle};
 
 use gpu_usermap::{AccessError, Backend, MapError, MemoryError, View, Word};
-use gpunet_apps::failure::{Failure, one_line};
+use gpunet_apps::failure::Failure;
+use gpunet_terminal::output::one_line;
 use serde_json::json;
 
 use crate::bench::{Bench, Mapped};

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_samples() {
+    fn percentiles_are_samples_that_were_measured() {
         let times = Times::of((1..=200).rev().map(f64::from).collect());
         assert_eq!((times.minimum(), times.median(), times.p99()), (1.0, 101.0, 199.0));
         assert_eq!(Times::of(vec![2.0]).p99(), 2.0);

@@ -1,27 +1,22 @@
 //! The ends that run in kernels: launches through gpunet-host, and what comes back from them.
 
-use std::cell::Cell;
-use std::time::{Duration, Instant};
+use std::io;
+use std::time::Duration;
 
 use gpunet_apps::failure::Failure;
+use gpunet_apps::gpu::{LOOK, end, finish};
 use gpunet_apps::stop::Stop;
 use gpunet_apps::transport::{self, RingPlacement, SocketTransport, Travelled};
 use gpunet_device::{Errno, Handle, SocketAddr};
-use gpunet_host::{AdapterReport, Gpu, Launch, Net, NetError, Shape};
-use gpunet_kernels::echo::{Work, echo_client, echo_server, stream_sink, stream_source};
+use gpunet_host::gpu::Buffer;
+use gpunet_host::{AdapterReport, Gpu, Launch, LaunchError, Net, NetError, Shape};
+use gpunet_kernels::echo::{self, NOT_CONNECTED, OUTCOME, Outcome, echo_client, echo_server};
 
 use crate::address::{cannot_connect, cannot_listen};
-use crate::end::{End, RoundTrips, SEED, Server, Service, Streaming};
-use crate::results::Results;
+use crate::end::{Echoed, End, SEED, Server, Work};
 
-/// Shared memory of a block, at least; the kernels' buffers lie there.
-const LEAST_SHARED: u64 = 16 << 10;
-/// And at most: what every GPU grants, and more blocks fit beside each other.
-pub(crate) const MOST_SHARED: u64 = 48 << 10;
-/// How often a wait for a kernel looks whether the program should stop.
-const LOOK: Duration = Duration::from_millis(50);
-/// How long a kernel that was told to stop may take.
-const STOPPING: Duration = Duration::from_secs(5);
+/// Shared memory of a block, where the kernels' buffers lie: what every GPU grants.
+const SHARED: u32 = 48 << 10;
 
 /// How the kernels are launched.
 #[derive(Clone, Copy, Debug)]
@@ -35,8 +30,6 @@ pub(crate) struct Settings {
     pub(crate) ring: u32,
     /// Connections of a client.
     pub(crate) connections: u32,
-    /// The largest message, where known.
-    pub(crate) largest: u64,
     pub(crate) transport: SocketTransport,
     pub(crate) placement: Option<RingPlacement>,
     /// How long a client's kernel waits for its connection. A server's waits for peers, with no limit.
@@ -49,13 +42,12 @@ pub(crate) struct GpuEnd {
     net: Net,
     settings: Settings,
     stop: Stop,
-    travelled: Cell<Option<Travelled>>,
 }
 
 impl GpuEnd {
     pub(crate) fn new(gpu: &Gpu, settings: Settings, stop: &Stop) -> Result<Self, Failure> {
-        // Both ends may be here, and the connections of one measurement may still close while
-        // those of the next open.
+        // Both ends may be here, and the connections of one size may still close while those of the
+        // next open.
         let sockets = 4 * settings.connections + 2 * settings.blocks + 32;
         let net = Net::builder(gpu)
             .sockets(sockets)
@@ -72,8 +64,7 @@ impl GpuEnd {
                     Failure::refused(format!("{error}; a smaller --ring or fewer blocks need less"))
                 }
             })?;
-        let travelled = Cell::default();
-        Ok(Self { gpu: gpu.clone(), net, settings, stop: stop.clone(), travelled })
+        Ok(Self { gpu: gpu.clone(), net, settings, stop: stop.clone() })
     }
 
     /// How its sockets travel.
@@ -96,75 +87,74 @@ impl GpuEnd {
         transport::refusal(&self.net, self.settings.placement).unwrap_or(failure)
     }
 
-    fn target<'a>(&self, to: &'a SocketAddr) -> Target<'a> {
-        Target { to, transport: self.settings.transport }
+    fn shape(&self, blocks: u32) -> Shape {
+        let shared = SHARED.min(self.gpu.info().max_shared_bytes);
+        Shape::new(blocks, self.settings.threads).shared_memory(shared)
     }
 
-    fn shape(&self, blocks: u32, wanted: u64) -> Shape {
-        let shared = wanted.next_multiple_of(32).clamp(LEAST_SHARED, MOST_SHARED);
-        let shared = shared.min(u64::from(self.gpu.info().max_shared_bytes));
-        Shape::new(blocks, self.settings.threads).shared_memory(shared as u32)
-    }
-
-    fn work(&self, to: &SocketAddr, messages: u64, bytes: u64, timeout: Duration) -> Work {
-        Work {
+    /// Runs a client's kernel, a block for each connection.
+    fn run_client(&self, to: &SocketAddr, work: &Work) -> Result<Vec<Outcome>, Failure> {
+        let outcomes: Buffer<i64> = self.gpu.buffer(work.connections as usize * OUTCOME)?;
+        let kernel_work = echo::Work {
             server: *to,
-            messages,
-            bytes,
+            messages: work.messages,
+            bytes: work.bytes,
             seed: SEED,
             ring: u64::from(self.settings.ring),
-            timeout_ns: timeout.as_nanos() as u64,
+            timeout_ns: work.timeout.as_nanos() as u64,
+        };
+        let shape = self.shape(work.connections);
+        let launch = self.net.launch(echo_client, shape, (kernel_work, &outcomes))?;
+        finish(&launch, &self.stop)?;
+        let words = outcomes.to_vec()?;
+        let (outcomes, _) = words.as_chunks::<OUTCOME>();
+        Ok(outcomes.iter().map(|words| Outcome::from_words(*words)).collect())
+    }
+
+    /// Whether a block did what it should.
+    fn check(&self, to: &SocketAddr, work: &Work, outcome: &Outcome) -> Result<(), Failure> {
+        let (result, verified) = (outcome.result, outcome.verified);
+        if result != 0 {
+            let errno = Errno(i32::try_from(-result).unwrap_or(Errno::EIO.0));
+            let connected = outcome.transport != NOT_CONNECTED;
+            return Err(self.because(self.of_block(to, connected, errno)));
+        }
+        let bytes = work.messages * work.bytes;
+        match u64::try_from(verified) == Ok(bytes) {
+            true => Ok(()),
+            false => Err(Failure::lost(format!("{verified} of {bytes} bytes came back"))),
         }
     }
 
-    /// Waits for a client's kernel. All its calls have a time-out, so it ends by itself, unless
-    /// something is wrong with it: then nothing moves for longer than that.
-    fn finish(&self, launch: &Launch, timeout: Duration) -> Result<(), Failure> {
-        let transferred_bytes = || {
-            let statistics = self.net.statistics();
-            statistics.sent_bytes + statistics.received_bytes
-        };
-        // Nobody counts what goes straight from kernel to kernel.
-        let may_be_p2p =
-            matches!(self.settings.transport, SocketTransport::Auto | SocketTransport::Local);
-        let mut counted = !may_be_p2p;
-        let mut transferred = transferred_bytes();
-        let mut since = Instant::now();
-        loop {
-            match launch.wait_for(LOOK) {
-                Err(gpunet_host::LaunchError::StillRunning(_)) => {}
-                ended => return Ok(ended?),
-            }
-            if self.stop.is_set() {
-                end(launch)?;
-                return Err(Failure::Interrupted);
-            }
-            let now = transferred_bytes();
-            if now != transferred {
-                (transferred, since, counted) = (now, Instant::now(), true);
-            } else if counted && since.elapsed() > timeout * 2 + STOPPING {
-                end(launch)?;
-                let kernel = launch.kernel();
-                return Err(Failure::lost(format!("{kernel} neither moved a byte nor gave up")));
-            }
+    /// Why a block did not reach its server, or what happened to it then.
+    fn of_block(&self, to: &SocketAddr, connected: bool, errno: Errno) -> Failure {
+        use io::ErrorKind as Kind;
+        let error = io::Error::from_raw_os_error(errno.0);
+        let no_way = matches!(
+            error.kind(),
+            Kind::ConnectionRefused
+                | Kind::NotFound
+                | Kind::PermissionDenied
+                | Kind::NetworkUnreachable
+                | Kind::HostUnreachable
+        );
+        let no_answer = matches!(error.kind(), Kind::TimedOut | Kind::CrossesDevices);
+        if no_way || errno == Errno::ENODEV || no_answer && !connected {
+            return cannot_connect(to, self.settings.transport, &error);
         }
+        Failure::of_kernel("round trip", errno)
     }
 }
 
 impl End for GpuEnd {
-    fn serve(&self, service: Service, at: &SocketAddr) -> Result<Box<dyn Server + '_>, Failure> {
+    fn serve(&self, at: &SocketAddr) -> Result<Box<dyn Server + '_>, Failure> {
         let (listener, address) = self.net.listen(*at).map_err(|error| match error {
             NetError::Listen { errno, .. } => {
-                cannot_listen(at, &std::io::Error::from_raw_os_error(errno.0))
+                cannot_listen(at, &io::Error::from_raw_os_error(errno.0))
             }
             error => error.into(),
         })?;
-        let shape = self.shape(self.settings.blocks, self.settings.largest);
-        let launch = match service {
-            Service::Echo => self.net.launch(echo_server, shape, (listener,)),
-            Service::Sink => self.net.launch(stream_sink, shape, (listener, SEED)),
-        };
-        match launch {
+        match self.net.launch(echo_server, self.shape(self.settings.blocks), (listener,)) {
             Ok(launch) => Ok(Box::new(GpuServer { end: self, listener, address, launch })),
             Err(error) => {
                 let _ = self.net.take_back(listener);
@@ -173,69 +163,21 @@ impl End for GpuEnd {
         }
     }
 
-    fn round_trips(&self, to: &SocketAddr, work: &RoundTrips) -> Result<Vec<u64>, Failure> {
-        let blocks = work.connections as usize;
-        let results = Results::new(&self.gpu, blocks, work.messages as usize)?;
-        let kernel_work = self.work(to, work.messages, work.bytes, work.timeout);
-        let shape = self.shape(work.connections, 2 * work.bytes);
-        let arguments = (kernel_work, results.samples(), results.outcomes());
-        let launch = self.net.launch(echo_client, shape, arguments)?;
-        self.finish(&launch, work.timeout)?;
-        self.travelled.set(results.travelled()?);
-        let checked = results.check("round trip", self.target(to), work.messages * work.bytes);
-        checked.map_err(|failure| self.because(failure))?;
-        results.round_trips_ns()
+    fn echo(&self, to: &SocketAddr, work: &Work) -> Echoed {
+        let outcomes = match self.run_client(to, work) {
+            Ok(outcomes) => outcomes,
+            Err(failure) => return Echoed::failed(failure),
+        };
+        // All go the same way.
+        let connected = outcomes.iter().find(|block| block.transport != NOT_CONNECTED);
+        let travelled =
+            connected.map(|block| Travelled::from_options(block.transport, block.placement));
+        let checked = outcomes.iter().try_for_each(|block| self.check(to, work, block));
+        let elapsed_ns: i64 = outcomes.iter().map(|block| block.elapsed_ns).sum();
+        let messages = work.messages as f64 * f64::from(work.connections);
+        let mean = Duration::from_nanos((elapsed_ns as f64 / messages) as u64);
+        Echoed { travelled, mean: checked.map(|()| mean) }
     }
-
-    fn stream(&self, to: &SocketAddr, work: &Streaming) -> Result<Duration, Failure> {
-        let results = Results::new(&self.gpu, work.connections as usize, 0)?;
-        let kernel_work = self.work(to, 0, work.bytes, work.timeout);
-        let shape = self.shape(work.connections, MOST_SHARED);
-        let launch = self.net.launch(stream_source, shape, (kernel_work, results.outcomes()))?;
-        self.finish(&launch, work.timeout)?;
-        let checked = results.check("stream", self.target(to), work.bytes);
-        checked.map_err(|failure| self.because(failure))?;
-        results.slowest()
-    }
-
-    fn take_travelled(&self) -> Option<Travelled> {
-        self.travelled.take()
-    }
-}
-
-/// Where a client's blocks connect to, and how.
-#[derive(Clone, Copy)]
-pub(crate) struct Target<'a> {
-    to: &'a SocketAddr,
-    transport: SocketTransport,
-}
-
-/// Why a block did not reach its server, or what happened to it then.
-pub(crate) fn of_block(doing: &str, at: Target<'_>, connected: bool, errno: Errno) -> Failure {
-    use std::io::ErrorKind as Kind;
-    let error = std::io::Error::from_raw_os_error(errno.0);
-    let no_way = matches!(
-        error.kind(),
-        Kind::ConnectionRefused
-            | Kind::NotFound
-            | Kind::PermissionDenied
-            | Kind::NetworkUnreachable
-            | Kind::HostUnreachable
-    );
-    let no_answer = matches!(error.kind(), Kind::TimedOut | Kind::CrossesDevices);
-    let no_device = errno == Errno::ENODEV;
-    if no_way || no_device || no_answer && !connected {
-        return cannot_connect(at.to, at.transport, &error);
-    }
-    Failure::of_kernel(doing, errno)
-}
-
-/// Tells a kernel to stop and waits for it.
-fn end(launch: &Launch) -> Result<(), Failure> {
-    if !launch.is_finished() {
-        launch.abort();
-    }
-    Ok(launch.wait_for(STOPPING)?)
 }
 
 /// A server's kernel, and the listener that it accepts from.
@@ -253,7 +195,7 @@ impl Server for GpuServer<'_> {
 
     fn watch(&self) -> Result<(), Failure> {
         match self.launch.wait_for(LOOK) {
-            Err(gpunet_host::LaunchError::StillRunning(_)) => Ok(()),
+            Err(LaunchError::StillRunning(_)) => Ok(()),
             Err(error) => Err(error.into()),
             Ok(()) => Err(self.end.because(Failure::lost("the server's kernel ended by itself"))),
         }

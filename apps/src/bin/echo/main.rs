@@ -1,41 +1,35 @@
-//! `echo`: an echo server and client in GPU kernels, beside their twins on the CPU.
+//! `echo`: an echo server and client in GPU kernels, beside the same on the CPU: an example of both ends.
 //!
 //! ```text
 //!   main ── options (command line) ── run ─┬─ pairings, server, client
 //!                                          ├─ addresses where the pairings meet, and how they travel
-//!                                          ├─ measure   how many messages, how many bytes
-//!                                          ├─ end       what both processors can do
-//!                                          │   ├─ gpu + results   kernels, through gpunet-host
-//!                                          │   └─ cpu + socket    threads, on plain sockets or stock rsocket
-//!                                          └─ report, progress    table, JSON; what goes on
+//!                                          ├─ end      what both processors can do
+//!                                          │   ├─ gpu  kernels, through gpunet-host
+//!                                          │   └─ cpu  threads, on sockets of the system or stock rsocket
+//!                                          └─ report   table, JSON
 //! ```
 //!
-//! `--json` prints one object; `--help` describes it, and `report` holds its types.
+//! What it measures is one mean for each size; figures come from `bench` (utils/bench).
 
 mod address;
 mod addresses;
 mod cpu;
 mod end;
 mod gpu;
-mod machine;
-mod measure;
 mod options;
-mod progress;
 mod report;
-mod results;
 mod run;
-mod socket;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use gpunet_apps::failure::Failure;
-use gpunet_apps::print::{self, explain, say};
 use gpunet_apps::stop::Stop;
+use gpunet_terminal::output::{complain, explain, show_log};
 use options::{Command, Options};
 
 fn main() -> ExitCode {
-    print::show_log();
+    show_log("warn");
     let options = match Options::try_parse() {
         Ok(options) => options,
         Err(error) => return explain("echo", &error),
@@ -44,7 +38,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(failure) => {
-            say(&format!("echo: {failure}"));
+            complain("echo", &failure);
             ExitCode::from(failure.exit_status())
         }
     }
@@ -55,7 +49,6 @@ fn act(options: &Options) -> Result<bool, Failure> {
     let stop = Stop::on_signals()?;
     match &options.command {
         None => run::pairings(&options.run, &stop),
-        Some(Command::Run(options)) => run::pairings(options, &stop),
         Some(Command::Server(options)) => run::server(options, &stop),
         Some(Command::Client(options)) => run::client(options, &stop),
     }

@@ -4,13 +4,17 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use gpunet_apps::quantity::{parse_bytes, parse_ring, parse_seconds};
+use gpunet_apps::failure::Failure;
 use gpunet_apps::transport::{RingPlacement, SocketTransport};
 use gpunet_host::GpuChoice;
+use gpunet_sockets::Address;
+use gpunet_terminal::progress::Progress;
+use gpunet_terminal::quantity::{TIMEOUT, parse_bytes, parse_ring, parse_seconds};
 
-use crate::address::Address;
 use crate::end::Processor;
-use gpunet_apps::failure::Failure;
+
+/// The largest message.
+const LARGEST: u64 = 1 << 30;
 
 /// Echo between GPU and CPU: kernels that open sockets, beside the same program on the CPU.
 ///
@@ -18,7 +22,9 @@ use gpunet_apps::failure::Failure;
 /// machine, checks every byte and ends with a table.
 #[derive(Debug, Parser)]
 #[command(name = "echo", version, args_conflicts_with_subcommands = true)]
-#[command(after_help = crate::report::JSON_HELP)]
+#[command(after_help = "Example: echo --gpu emulated --sizes 64,64K\n\n\
+    The table has the mean of the round trips; `bench sizes` and `bench streams` measure. docs/reference/json.md \
+    describes what --json prints.")]
 pub(crate) struct Options {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -28,19 +34,12 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run all four pairings on this machine (as without a command)
-    #[command(after_help = crate::report::JSON_HELP)]
-    Run(RunOptions),
     /// Serve until interrupted
     #[command(after_help = "Example: echo server --on gpu --listen 127.0.0.1:7000\n\n\
         The first line on standard output is `listening on ADDR`. Ctrl-C ends it.")]
     Server(ServerOptions),
-    /// Measure round trips against an echo server, any echo server
-    #[command(after_help = "Example: echo client --on gpu --connect 127.0.0.1:7000 --json\n\n\
-        --json gives one object: {\"gpu\", \"gpu_name\", \"gpu_reason\" (null with --on cpu), \
-        \"client\", \"server\" (address), \"transport\", \"transport_reason\", \"placement\", \
-        \"rdma_devices\", \"verified\", \"error\", \"rtt_us\", \"machine\", \
-        \"settings\"}, as in `echo run --help`.")]
+    /// Send messages to an echo server, any echo server, and check what comes back
+    #[command(after_help = "Example: echo client --on gpu --connect 127.0.0.1:7000")]
     Client(ClientOptions),
 }
 
@@ -65,19 +64,13 @@ pub(crate) enum Transport {
 #[derive(Args, Debug)]
 pub(crate) struct RunOptions {
     /// Transport between the ends; tcp4 is another name of tcp
-    #[arg(long, value_enum, default_value = "auto", help_heading = "Measurement")]
+    #[arg(long, value_enum, default_value = "auto", help_heading = "Messages")]
     pub(crate) transport: Transport,
     /// Where the ends meet with rdma [default: the first IPv4 address of an RDMA device]
-    #[arg(long, value_name = "IP", help_heading = "Measurement")]
+    #[arg(long, value_name = "IP", help_heading = "Messages")]
     pub(crate) address: Option<IpAddr>,
-    /// Bytes of the one-way stream on each connection [default: what passes in 0.7 s], such as 64M
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, help_heading = "Measurement")]
-    pub(crate) stream_bytes: Option<u64>,
-    /// Blocks of the server's kernel, at least one for each connection [default: --connections]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65535), help_heading = "GPU")]
-    pub(crate) blocks: Option<u32>,
     #[command(flatten)]
-    pub(crate) measure: MeasureOptions,
+    pub(crate) messages: MessageOptions,
     #[command(flatten)]
     pub(crate) gpu: GpuOptions,
 }
@@ -112,29 +105,32 @@ pub(crate) struct ClientOptions {
     #[arg(long, value_enum, default_value = "auto")]
     pub(crate) transport: SocketTransport,
     #[command(flatten)]
-    pub(crate) measure: MeasureOptions,
+    pub(crate) messages: MessageOptions,
     #[command(flatten)]
     pub(crate) gpu: GpuOptions,
 }
 
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Measurement")]
-pub(crate) struct MeasureOptions {
+#[command(next_help_heading = "Messages")]
+pub(crate) struct MessageOptions {
     /// Bytes of the messages, such as 64,1K,1M
-    #[arg(long, value_name = "LIST", value_parser = parse_bytes, value_delimiter = ',', default_value = "64,1024,65536")]
+    #[arg(long, value_name = "LIST", value_parser = parse_size, value_delimiter = ',', default_value = "64,1K,64K")]
     pub(crate) sizes: Vec<u64>,
-    /// Messages of each size on each connection [default: what passes in 0.4 s, 20 to 20000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) messages: Option<u64>,
+    /// Messages of each size on each connection
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
+    pub(crate) messages: u64,
     /// Connections at once; on the GPU a block for each
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) connections: u32,
     /// Seconds without a byte after which a connection counts as lost
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = parse_seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = TIMEOUT, value_parser = parse_seconds)]
     pub(crate) timeout: Duration,
     /// One JSON object on standard output in place of the table
     #[arg(long)]
     pub(crate) json: bool,
+    /// No progress on standard error
+    #[arg(long)]
+    pub(crate) quiet: bool,
 }
 
 #[derive(Args, Debug)]
@@ -158,10 +154,6 @@ pub(crate) struct GpuOptions {
 }
 
 impl RunOptions {
-    pub(crate) fn blocks(&self) -> u32 {
-        self.blocks.unwrap_or(self.measure.connections)
-    }
-
     pub(crate) fn check(&self) -> Result<(), Failure> {
         let may_be_rdma = matches!(self.transport, Transport::Auto | Transport::Rdma);
         if self.address.is_some() && !may_be_rdma {
@@ -170,15 +162,7 @@ impl RunOptions {
             ));
         }
         self.gpu.check_placement(may_be_rdma)?;
-        if self.blocks() < self.measure.connections {
-            return Err(Failure::refused(format!(
-                "--blocks {} for --connections {}: a block serves one connection, so give at \
-                 least as many blocks",
-                self.blocks(),
-                self.measure.connections
-            )));
-        }
-        self.measure.check()
+        self.messages.check()
     }
 }
 
@@ -198,7 +182,7 @@ impl ClientOptions {
         check_transport(self.transport, self.on, &self.connect)?;
         self.gpu.check(self.on, false)?;
         self.gpu.check_placement(may_be_rdma(self.transport, &self.connect))?;
-        self.measure.check()
+        self.messages.check()
     }
 }
 
@@ -226,32 +210,28 @@ fn may_be_rdma(transport: SocketTransport, address: &Address) -> bool {
     may && matches!(address, Address::Ip { .. })
 }
 
-impl MeasureOptions {
-    /// Refuses sizes that nobody can mean, and what memory cannot hold before any is touched.
+impl MessageOptions {
     fn check(&self) -> Result<(), Failure> {
-        let largest = self.largest();
         let twice = |(at, size): (usize, &u64)| self.sizes[..at].contains(size);
-        if let Some(at) = self.sizes.iter().enumerate().position(twice) {
-            let size = self.sizes[at];
-            return Err(Failure::refused(format!("--sizes names {size} twice: once is enough")));
+        match self.sizes.iter().enumerate().position(twice) {
+            Some(at) => {
+                let size = self.sizes[at];
+                Err(Failure::refused(format!("--sizes names {size} twice: once is enough")))
+            }
+            None => Ok(()),
         }
-        // A message and its answer on each connection, at both ends.
-        let needed = u128::from(largest) * 4 * u128::from(self.connections);
-        let available = crate::machine::available_memory();
-        if let Some(available) = available
-            && needed > u128::from(available)
-        {
-            return Err(Failure::refused(format!(
-                "--sizes {largest} with --connections {} needs {needed} bytes of memory, this \
-                 machine has {available} left: choose smaller ones",
-                self.connections
-            )));
-        }
-        Ok(())
     }
 
-    pub(crate) fn largest(&self) -> u64 {
-        self.sizes.iter().copied().max().unwrap_or(1)
+    /// Of so many pairings.
+    pub(crate) fn progress(&self, pairings: usize) -> Progress {
+        Progress::of_steps((pairings * self.sizes.len()) as u64, self.quiet || self.json)
+    }
+}
+
+fn parse_size(text: &str) -> Result<u64, String> {
+    match parse_bytes(text)? {
+        bytes @ ..=LARGEST => Ok(bytes),
+        _ => Err("at most 1G".to_owned()),
     }
 }
 
@@ -286,14 +266,6 @@ impl GpuOptions {
 
     pub(crate) fn choice(&self) -> GpuChoice {
         self.gpu.clone().unwrap_or_default()
-    }
-
-    pub(crate) fn proxy_threads(&self) -> u32 {
-        self.proxy_threads.unwrap_or(1)
-    }
-
-    pub(crate) fn ring(&self) -> u32 {
-        self.ring.unwrap_or(256 << 10)
     }
 }
 

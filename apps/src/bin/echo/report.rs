@@ -1,84 +1,40 @@
-//! What was measured: percentiles, the table and the JSON object.
+//! What came out: the table and the JSON object (docs/reference/json.md).
 
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gpunet_apps::print::say;
-use gpunet_host::AdapterReport;
-use serde::{Serialize, Serializer};
+use gpunet_host::{AdapterReport, Gpu};
+use gpunet_terminal::output::{BAD, GOOD, say, styled};
+use gpunet_terminal::quantity::bytes_text;
+use gpunet_terminal::table::Table;
+use serde::Serialize;
 
 use crate::end::Processor;
-use crate::machine::Machine;
-
-/// The JSON object, as `--help` describes it; the fields of [`RunReport`].
-pub(crate) const JSON_HELP: &str = "\
-Example: echo --gpu emulated --sizes 64,64K --json
-
---json gives one object on standard output:
-  gpu, gpu_name, gpu_reason   \"cuda\" or \"emulated\"; which one; why that one
-  transport                   \"tcp4\", \"tcp6\", \"unix\", \"rdma\" or \"local\"; \"mixed\" where pairings
-                              differ; null where no connection was made
-  transport_reason            why some went by TCP and not RDMA, with --transport auto; null otherwise
-  placement                   where rings of RDMA streams lay: \"dma-buf\", \"peer memory\",
-                              \"bounce\"; null without RDMA
-  rdma_devices                those that were used: device, placements, refused (with the reason)
-  verified                    whether every byte of every pairing was right (exit status 0)
-  pairings                    four times; with --transport local once
-    client, server            \"gpu\" or \"cpu\"
-    transport, placement      as the client's connection says; null where none was made
-    verified, error           whether every byte was right; else why not, null otherwise
-    rtt_us                    for each size in bytes: p50 and p99 in microseconds, messages
-    stream_gbps, stream_bytes one way, client to server, 10^9 bytes a second; what was sent
-  machine                     cpu, cores, memory_bytes, linux
-  settings                    connections, blocks, threads, proxy_threads, ring_bytes
-  elapsed_s                   seconds that it all took";
-
-/// Round trips of one size.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct RoundTrip {
-    /// Bytes of the messages.
-    pub(crate) bytes: u64,
-    pub(crate) p50_us: f64,
-    pub(crate) p99_us: f64,
-    pub(crate) messages: usize,
-}
-
-impl RoundTrip {
-    /// From how long each took, in nanoseconds.
-    pub(crate) fn of(bytes: u64, mut samples: Vec<u64>) -> Self {
-        samples.sort_unstable();
-        let us = |part| (percentile(&samples, part) as f64 / 10.0).round() / 100.0;
-        Self { bytes, p50_us: us(0.50), p99_us: us(0.99), messages: samples.len() }
-    }
-}
-
-/// The smallest sample that `part` of all samples do not exceed.
-fn percentile(sorted: &[u64], part: f64) -> u64 {
-    let rank = (sorted.len() as f64 * part).ceil() as usize;
-    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0)
-}
-
-/// Throughput of a stream.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct StreamFigure {
-    pub(crate) bytes: u64,
-    /// 10^9 bytes a second.
-    pub(crate) gbps: f64,
-}
-
-impl StreamFigure {
-    pub(crate) fn of(bytes: u64, took: Duration) -> Self {
-        Self { bytes, gbps: bytes as f64 / took.as_nanos().max(1) as f64 }
-    }
-}
 
 /// The GPU that was used.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct GpuFacts {
     /// `cuda` or `emulated`; none where no GPU was needed.
-    pub(crate) gpu: Option<String>,
-    pub(crate) gpu_name: Option<String>,
-    pub(crate) gpu_reason: Option<String>,
+    gpu: Option<String>,
+    gpu_name: Option<String>,
+    gpu_reason: Option<String>,
+}
+
+impl GpuFacts {
+    pub(crate) fn of(gpu: &Gpu, reason: &str) -> Self {
+        Self {
+            gpu: Some(gpu.info().kind.to_string()),
+            gpu_name: Some(gpu.info().name.clone()),
+            gpu_reason: Some(reason.to_owned()),
+        }
+    }
+
+    fn line(&self) -> String {
+        match (&self.gpu_name, &self.gpu_reason) {
+            (Some(name), Some(reason)) => format!("GPU: {name} ({reason})\n"),
+            _ => String::new(),
+        }
+    }
 }
 
 /// How the connections went.
@@ -104,6 +60,7 @@ impl TransportFacts {
         let transports = || pairings.iter().filter_map(|pairing| pairing.transport);
         let transport = transports().next();
         let differ = transports().any(|other| Some(other) != transport);
+        let is_tcp = |transport: &str| transport.starts_with("tcp");
         Self {
             transport: if differ { Some(MIXED) } else { transport },
             transport_reason: why_tcp.filter(|_| transports().any(is_tcp)).map(str::to_owned),
@@ -123,54 +80,32 @@ impl TransportFacts {
     }
 }
 
-fn is_tcp(transport: &str) -> bool {
-    transport.starts_with("tcp")
-}
-
-/// `rdma (bounce)`, `tcp4`.
-fn transport_name(transport: Option<&str>, placement: Option<&str>) -> Option<String> {
-    Some(match placement {
-        Some(placement) => format!("{} ({placement})", transport?),
-        None => transport?.to_owned(),
-    })
-}
-
-/// How the ends were shaped.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Settings {
-    pub(crate) connections: u32,
-    /// Blocks of the server's kernel; none where this program was no server.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) blocks: Option<u32>,
-    pub(crate) threads: Option<u32>,
-    pub(crate) proxy_threads: Option<u32>,
-    pub(crate) ring_bytes: Option<u32>,
-}
-
-/// What one client measured against one server.
-#[derive(Clone, Debug, Serialize)]
+/// What one client found.
+#[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Figures {
     /// Whether every byte was right.
     pub(crate) verified: bool,
     /// Why not.
     pub(crate) error: Option<String>,
-    /// By size of the messages.
-    #[serde(serialize_with = "by_size")]
-    pub(crate) rtt_us: Vec<RoundTrip>,
+    /// By bytes of the messages: the mean of the round trips, in microseconds.
+    pub(crate) rtt_us: BTreeMap<u64, f64>,
 }
 
-fn by_size<S: Serializer>(trips: &[RoundTrip], serializer: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct Percentiles {
-        p50: f64,
-        p99: f64,
-        messages: usize,
+impl Figures {
+    pub(crate) fn add(&mut self, bytes: u64, mean: Duration) {
+        self.rtt_us.insert(bytes, (mean.as_nanos() as f64 / 10.0).round() / 100.0);
     }
-    serializer.collect_map(trips.iter().map(|trip| {
-        let percentiles =
-            Percentiles { p50: trip.p50_us, p99: trip.p99_us, messages: trip.messages };
-        (trip.bytes.to_string(), percentiles)
-    }))
+
+    /// A cell for each size, the megabytes a second of the largest, and whether all was right.
+    fn cells(&self, sizes: &[u64]) -> Vec<String> {
+        let cell = |figure: Option<String>| figure.unwrap_or_else(|| "-".to_owned());
+        let trip = |size: &u64| self.rtt_us.get(size).map(|us| format!("{us:.1}"));
+        let mut cells: Vec<_> = sizes.iter().map(|size| cell(trip(size))).collect();
+        let rate = |(bytes, us): (&u64, &f64)| format!("{:.1}", *bytes as f64 / us.max(0.01));
+        cells.push(cell(self.rtt_us.last_key_value().map(rate)));
+        cells.push(if self.verified { styled(GOOD, "yes") } else { styled(BAD, "NO") });
+        cells
+    }
 }
 
 /// One of the four pairings.
@@ -183,8 +118,6 @@ pub(crate) struct Pairing {
     pub(crate) placement: Option<&'static str>,
     #[serde(flatten)]
     pub(crate) figures: Figures,
-    pub(crate) stream_gbps: Option<f64>,
-    pub(crate) stream_bytes: Option<u64>,
 }
 
 /// All pairings.
@@ -196,9 +129,6 @@ pub(crate) struct RunReport {
     pub(crate) facts: TransportFacts,
     pub(crate) verified: bool,
     pub(crate) pairings: Vec<Pairing>,
-    pub(crate) machine: Machine,
-    pub(crate) settings: Settings,
-    pub(crate) elapsed_s: f64,
 }
 
 /// A client against a server elsewhere.
@@ -212,138 +142,60 @@ pub(crate) struct ClientReport {
     pub(crate) facts: TransportFacts,
     #[serde(flatten)]
     pub(crate) figures: Figures,
-    pub(crate) machine: Machine,
-    pub(crate) settings: Settings,
 }
 
 impl RunReport {
     pub(crate) fn table(&self, sizes: &[u64]) -> String {
-        let mut header = ["client", "server", "transport"].map(str::to_owned).to_vec();
-        header.extend(size_columns(sizes));
-        header.extend(["stream GB/s".to_owned(), "verified".to_owned()]);
-        let mut rows = vec![header];
+        let mut table = table(&["client", "server", "transport"], sizes);
         for pairing in &self.pairings {
-            let mut row = vec![pairing.client.name().to_owned(), pairing.server.name().to_owned()];
-            let name = transport_name(pairing.transport, pairing.placement);
-            row.push(name.unwrap_or_else(|| "-".to_owned()));
-            row.extend(size_cells(sizes, &pairing.figures.rtt_us));
-            row.push(pairing.stream_gbps.map_or("-".to_owned(), |gbps| format!("{gbps:.3}")));
-            row.push(yes_or_no(pairing.figures.verified));
-            rows.push(row);
+            let transport = transport_name(pairing.transport, pairing.placement);
+            let ends = [pairing.client, pairing.server].map(|end| end.name().to_owned());
+            table.row(ends.into_iter().chain([transport]).chain(pairing.figures.cells(sizes)));
         }
-        let mut text = self.gpu.line();
-        let _ = writeln!(
-            text,
-            "on this machine, {} connection(s); round trips p50 / p99 in us\n",
-            self.settings.connections
-        );
-        text + &aligned(&rows)
+        format!("{}echoed on this machine, every byte checked\n\n{table}", self.gpu.line())
     }
 }
 
 impl ClientReport {
     pub(crate) fn table(&self, sizes: &[u64]) -> String {
-        let mut header = vec!["client".to_owned()];
-        header.extend(size_columns(sizes));
-        header.push("verified".to_owned());
-        let mut row = vec![self.client.name().to_owned()];
-        row.extend(size_cells(sizes, &self.figures.rtt_us));
-        row.push(yes_or_no(self.figures.verified));
-        let name = transport_name(self.facts.transport, self.facts.placement);
-        let mut text = self.gpu.line();
-        let _ = writeln!(
-            text,
-            "server {} by {}, {} connection(s); round trips p50 / p99 in us\n",
-            self.server,
-            name.unwrap_or_else(|| "no connection".to_owned()),
-            self.settings.connections
-        );
-        text + &aligned(&[header, row])
+        let mut table = table(&["client", "server", "transport"], sizes);
+        let transport = transport_name(self.facts.transport, self.facts.placement);
+        let ends = [self.client.name().to_owned(), self.server.clone(), transport];
+        table.row(ends.into_iter().chain(self.figures.cells(sizes)));
+        format!("{}\n{table}", self.gpu.line())
     }
 }
 
-impl GpuFacts {
-    fn line(&self) -> String {
-        match (&self.gpu_name, &self.gpu_reason) {
-            (Some(name), Some(reason)) => format!("GPU: {name} ({reason})\n"),
-            _ => String::new(),
-        }
+fn table(ends: &[&str], sizes: &[u64]) -> Table {
+    let sizes = sizes.iter().map(|size| format!("{}, us", bytes_text(*size)));
+    let names = ends.iter().map(|&end| end.to_owned());
+    Table::new(names.chain(sizes).chain(["MB/s".to_owned(), "verified".to_owned()]))
+}
+
+/// `rdma (bounce)`, `tcp4`.
+fn transport_name(transport: Option<&str>, placement: Option<&str>) -> String {
+    match (transport, placement) {
+        (Some(transport), Some(placement)) => format!("{transport} ({placement})"),
+        (Some(transport), None) => transport.to_owned(),
+        (None, _) => "-".to_owned(),
     }
-}
-
-fn yes_or_no(yes: bool) -> String {
-    if yes { "yes" } else { "NO" }.to_owned()
-}
-
-fn size_columns(sizes: &[u64]) -> impl Iterator<Item = String> {
-    sizes.iter().map(|size| human_bytes(*size))
-}
-
-fn size_cells(sizes: &[u64], trips: &[RoundTrip]) -> impl Iterator<Item = String> {
-    sizes.iter().map(|size| {
-        let found = trips.iter().find(|trip| trip.bytes == *size);
-        found.map_or("-".to_owned(), |trip| format!("{:.1} / {:.1}", trip.p50_us, trip.p99_us))
-    })
-}
-
-/// `64 B`, `1 KiB`, `64 KiB`.
-pub(crate) fn human_bytes(bytes: u64) -> String {
-    match bytes {
-        _ if bytes > 0 && bytes.is_multiple_of(1 << 30) => format!("{} GiB", bytes >> 30),
-        _ if bytes > 0 && bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
-        _ if bytes > 0 && bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
-        _ => format!("{bytes} B"),
-    }
-}
-
-/// Columns as wide as their widest cell, two spaces between them.
-fn aligned(rows: &[Vec<String>]) -> String {
-    let columns = rows.first().map_or(0, Vec::len);
-    let width = |column| rows.iter().filter_map(|row| row.get(column)).map(String::len).max();
-    let widths: Vec<_> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
-    let mut text = String::new();
-    for row in rows {
-        let cells: Vec<_> =
-            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        let _ = writeln!(text, "{}", cells.join("  ").trim_end());
-    }
-    text
 }
 
 #[cfg(test)]
 mod tests {
+    use gpunet_terminal::output::plain;
+
     use super::*;
 
     #[test]
-    fn percentiles_are_samples_that_were_measured() {
-        let sorted: Vec<_> = (1..=100).collect();
-        assert_eq!(percentile(&sorted, 0.50), 50);
-        assert_eq!(percentile(&sorted, 0.99), 99);
-        assert_eq!(percentile(&[7], 0.99), 7);
-        assert_eq!(percentile(&[], 0.5), 0);
-    }
-
-    #[test]
-    fn throughput_is_in_billions_of_bytes_a_second() {
-        assert_eq!(StreamFigure::of(3_000_000_000, Duration::from_secs(2)).gbps, 1.5);
-    }
-
-    #[test]
-    fn round_trips_are_an_object_by_size() {
-        let rtt_us = vec![RoundTrip::of(64, vec![1000, 2000]), RoundTrip::of(1024, vec![5000])];
-        let figures = Figures { verified: true, error: None, rtt_us };
+    fn a_size_that_was_not_reached_is_a_dash_and_the_largest_that_was_gives_the_rate() {
+        let mut figures = Figures::default();
+        figures.add(64, Duration::from_nanos(12_310));
+        figures.add(1000, Duration::from_micros(20));
+        let cells = figures.cells(&[64, 1000, 5000]).iter().map(|cell| plain(cell)).collect();
+        let cells: Vec<String> = cells;
+        assert_eq!(cells, ["12.3", "20.0", "-", "50.0", "NO"]);
         let json = serde_json::to_string(&figures).unwrap();
-        assert_eq!(
-            json,
-            r#"{"verified":true,"error":null,"rtt_us":{"64":{"p50":1.0,"p99":2.0,"messages":2},"1024":{"p50":5.0,"p99":5.0,"messages":1}}}"#
-        );
-    }
-
-    #[test]
-    fn columns_line_up() {
-        let rows = [vec!["a".to_owned(), "b".to_owned()], vec!["long".to_owned(), "c".to_owned()]];
-        assert_eq!(aligned(&rows), "a     b\nlong  c\n");
-        assert_eq!(human_bytes(64), "64 B");
-        assert_eq!(human_bytes(65536), "64 KiB");
+        assert_eq!(json, r#"{"verified":false,"error":null,"rtt_us":{"64":12.31,"1000":20.0}}"#);
     }
 }

@@ -1,32 +1,28 @@
 //! The three things the program does: all pairings, a server, a client.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpunet_apps::failure::Failure;
 use gpunet_apps::gpu::{default_threads, open};
-use gpunet_apps::print::{print, say};
 use gpunet_apps::stop::Stop;
 use gpunet_apps::transport::{self, SocketTransport, Travelled};
 use gpunet_device::SocketAddr;
 use gpunet_host::{Gpu, TransportChoice};
+use gpunet_sockets::Address;
+use gpunet_terminal::output::{complain, print, say};
+use gpunet_terminal::progress::Progress;
+use gpunet_terminal::quantity::bytes_text;
 use rsocket_shim::load::Libraries;
 
-use crate::address::Address;
 use crate::addresses::Addresses;
 use crate::cpu::CpuEnd;
-use crate::end::{End, Processor, Server, Service};
-use crate::gpu::{self, GpuEnd};
-use crate::machine::Machine;
-use crate::measure;
+use crate::end::{End, Processor, Server, Work};
+use crate::gpu::{GpuEnd, Settings};
 use crate::options::{
-    ClientOptions, GpuOptions, MeasureOptions, RunOptions, ServerOptions, Transport,
+    ClientOptions, GpuOptions, MessageOptions, RunOptions, ServerOptions, Transport,
 };
-use crate::progress::Progress;
-use crate::report::{
-    ClientReport, Figures, GpuFacts, Pairing, RunReport, Settings, StreamFigure, TransportFacts,
-    human_bytes,
-};
+use crate::report::{ClientReport, Figures, GpuFacts, Pairing, RunReport, TransportFacts};
 
 /// How long connections may take to send their last bytes once the server was interrupted.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -34,14 +30,14 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// Runs all pairings; whether all bytes were right.
 pub(crate) fn pairings(options: &RunOptions, stop: &Stop) -> Result<bool, Failure> {
     options.check()?;
-    let begin = Instant::now();
-    let measure = &options.measure;
+    let messages = &options.messages;
     // First of all: a GPU may take a minute to translate the kernels.
     let addresses = Addresses::new(options.transport, options.address)?;
     let (gpu, reason) = open("echo", &options.gpu.choice())?;
-    let mut shape = shape(&gpu, &options.gpu, options.blocks(), SocketTransport::Auto, measure);
+    let mut settings = settings(&gpu, &options.gpu, messages.connections);
+    settings.connections = messages.connections;
     let mut gpu_end = None;
-    let mut progress = Progress::new(addresses.pairings().len() * (measure.sizes.len() + 1));
+    let progress = messages.progress(addresses.pairings().len());
     let mut all = Vec::new();
     for (client, server) in addresses.pairings().iter().copied() {
         let transport = addresses.socket_transport((client, server));
@@ -50,8 +46,8 @@ pub(crate) fn pairings(options: &RunOptions, stop: &Stop) -> Result<bool, Failur
         let gpu_end = match gpu_end.take().filter(|end: &GpuEnd| end.transport() == transport) {
             Some(end) => gpu_end.insert(end),
             None => {
-                shape.transport = transport;
-                gpu_end.insert(GpuEnd::new(&gpu, shape, stop)?)
+                settings.transport = transport;
+                gpu_end.insert(GpuEnd::new(&gpu, settings, stop)?)
             }
         };
         let end = |processor| -> &dyn End {
@@ -61,49 +57,27 @@ pub(crate) fn pairings(options: &RunOptions, stop: &Stop) -> Result<bool, Failur
             }
         };
         let name = format!("{} client, {} server", client.name(), server.name());
-        let mut watched = Watched { progress: &mut progress, name: &name, failed: None };
-        let mut figures = Figures { verified: false, error: None, rtt_us: Vec::new() };
-        let mut stream: Option<StreamFigure> = None;
-        let (client_end, server_end) = (end(client), end(server));
-
-        let echo = server_end.serve(Service::Echo, &addresses.address("echo")?)?;
-        let met_at = echo.address();
-        figures.rtt_us = watched.round_trips(client_end, &met_at, measure)?;
-        echo.stop()?;
-        if watched.failed.is_none() {
-            let sink = server_end.serve(Service::Sink, &addresses.address("sink")?)?;
-            let asked = options.stream_bytes;
-            stream = watched.stream(client_end, &sink.address(), asked, measure)?;
-            sink.stop()?;
-        } else {
-            watched.progress.skip(1);
-        }
-        figures.error = watched.failed.as_ref().map(Failure::to_string);
-        figures.verified = figures.error.is_none();
-        let travelled = client_end.take_travelled();
+        let serving = end(server).serve(&addresses.address("echo")?)?;
+        let to = serving.address();
+        let (figures, travelled) = echo(end(client), &to, messages, &progress, &name)?;
+        serving.stop()?;
         all.push(Pairing {
             client,
             server,
-            transport: travelled.map(|travelled| travelled.name(&met_at)),
+            transport: travelled.map(|travelled| travelled.name(&to)),
             placement: travelled.and_then(|travelled| travelled.placement),
             figures,
-            stream_gbps: stream.map(|stream| (stream.gbps * 1e4).round() / 1e4),
-            stream_bytes: stream.map(|stream| stream.bytes),
         });
     }
     drop(progress);
     let devices = gpu_end.as_ref().map_or(Vec::new(), GpuEnd::rdma_devices);
     let report = RunReport {
-        gpu: facts(&gpu, &reason),
+        gpu: GpuFacts::of(&gpu, &reason),
         facts: TransportFacts::of_pairings(&all, addresses.reason(), devices),
         verified: all.iter().all(|pairing| pairing.figures.verified),
         pairings: all,
-        machine: Machine::read(),
-        settings: settings(Some(&shape), measure, true),
-        elapsed_s: (begin.elapsed().as_secs_f64() * 100.0).round() / 100.0,
     };
-    let text = if measure.json { json(&report) } else { report.table(&measure.sizes) };
-    print(&text)?;
+    print(&if messages.json { json(&report) } else { report.table(&messages.sizes) })?;
     report.facts.explain();
     if options.transport == Transport::Local {
         say("echo: local is between kernels: the CPU has no GPU memory to be written into, so no \
@@ -112,42 +86,67 @@ pub(crate) fn pairings(options: &RunOptions, stop: &Stop) -> Result<bool, Failur
     for pairing in &report.pairings {
         if let Some(error) = &pairing.figures.error {
             let (client, server) = (pairing.client.name(), pairing.server.name());
-            say(&format!("echo: {client} client, {server} server: {error}"));
+            complain("echo", format!("{client} client, {server} server: {error}"));
         }
     }
     Ok(report.verified)
+}
+
+/// Messages of every size. What goes wrong on the way ends this pairing, not the program.
+fn echo(
+    client: &dyn End,
+    to: &SocketAddr,
+    messages: &MessageOptions,
+    progress: &Progress,
+    name: &str,
+) -> Result<(Figures, Option<Travelled>), Failure> {
+    let mut figures = Figures { verified: true, ..Figures::default() };
+    let mut travelled = None;
+    for (at, bytes) in messages.sizes.iter().enumerate() {
+        progress.begin(format!("{name}: messages of {}", bytes_text(*bytes)));
+        let work = Work {
+            bytes: *bytes,
+            messages: messages.messages,
+            connections: messages.connections,
+            timeout: messages.timeout,
+        };
+        let echoed = client.echo(to, &work);
+        travelled = echoed.travelled.or(travelled);
+        match echoed.mean {
+            Ok(mean) => figures.add(*bytes, mean),
+            Err(failure @ Failure::Lost(_)) => {
+                (figures.verified, figures.error) = (false, Some(failure.to_string()));
+                progress.done((messages.sizes.len() - at) as u64);
+                break;
+            }
+            Err(failure) => return Err(failure),
+        }
+        progress.done(1);
+    }
+    Ok((figures, travelled))
 }
 
 /// Serves until interrupted.
 pub(crate) fn server(options: &ServerOptions, stop: &Stop) -> Result<bool, Failure> {
     options.check()?;
     transport::require(options.transport)?;
-    let at = options.listen.resolve()?;
+    let at = options.listen.resolve().map_err(Failure::refused)?;
     let path = at.to_path();
     match options.on {
         Processor::Cpu => {
             let end = CpuEnd::new(options.transport, stop);
             let missing = Libraries::load().err().map(|missing| missing.to_string());
             let on = with_reason("CPU".to_owned(), options, missing.as_deref());
-            serve(end.serve(Service::Echo, &at)?, &on, path, stop)?;
+            serve(end.serve(&at)?, &on, path, stop)?;
         }
         Processor::Gpu => {
             let (gpu, reason) = open("echo", &options.gpu.choice())?;
-            let shape = gpu::Settings {
-                blocks: options.blocks.unwrap_or(8),
-                threads: options.gpu.threads.unwrap_or(default_threads(gpu.info())),
-                proxy_threads: options.gpu.proxy_threads(),
-                ring: options.gpu.ring(),
-                connections: 0,
-                largest: gpu::MOST_SHARED,
-                transport: options.transport,
-                placement: options.gpu.placement,
-                timeout: None,
-            };
-            let end = GpuEnd::new(&gpu, shape, stop)?;
+            let mut settings = settings(&gpu, &options.gpu, options.blocks.unwrap_or(8));
+            settings.transport = options.transport;
+            let end = GpuEnd::new(&gpu, settings, stop)?;
             let on = format!("GPU: {} ({reason})", gpu.info().name);
             let on = with_reason(on, options, end.without_rdma());
-            serve(end.serve(Service::Echo, &at)?, &on, path, stop)?;
+            serve(end.serve(&at)?, &on, path, stop)?;
         }
     }
     Ok(true)
@@ -183,115 +182,42 @@ fn serve(
     server.stop()
 }
 
-/// Measures against a server elsewhere; whether all bytes were right.
+/// Echoes by a server elsewhere; whether all bytes were right.
 pub(crate) fn client(options: &ClientOptions, stop: &Stop) -> Result<bool, Failure> {
     options.check()?;
     transport::require(options.transport)?;
-    let measure = &options.measure;
-    let to = options.connect.resolve()?;
+    let messages = &options.messages;
+    let to = options.connect.resolve().map_err(Failure::refused)?;
     let mut gpu_end = None;
     let cpu_end = CpuEnd::new(options.transport, stop);
-    let (gpu, shape) = match options.on {
-        Processor::Cpu => (GpuFacts::default(), None),
+    let gpu = match options.on {
+        Processor::Cpu => GpuFacts::default(),
         Processor::Gpu => {
             let (gpu, reason) = open("echo", &options.gpu.choice())?;
-            let mut shape = shape(&gpu, &options.gpu, 0, options.transport, measure);
-            shape.timeout = Some(measure.timeout);
-            gpu_end = Some(GpuEnd::new(&gpu, shape, stop)?);
-            (facts(&gpu, &reason), Some(shape))
+            let mut settings = settings(&gpu, &options.gpu, 0);
+            settings.connections = messages.connections;
+            settings.transport = options.transport;
+            settings.timeout = Some(messages.timeout);
+            gpu_end = Some(GpuEnd::new(&gpu, settings, stop)?);
+            GpuFacts::of(&gpu, &reason)
         }
     };
     let end: &dyn End = gpu_end.as_ref().map_or(&cpu_end, |end| end);
-    let mut progress = Progress::new(measure.sizes.len());
     let name = format!("{} client", options.on.name());
-    let mut watched = Watched { progress: &mut progress, name: &name, failed: None };
-    let rtt_us = watched.round_trips(end, &to, measure)?;
-    let failed = watched.failed.take();
-    drop(progress);
-    let error = failed.map(|failed| failed.to_string());
+    let (figures, travelled) = echo(end, &to, messages, &messages.progress(1), &name)?;
     let report = ClientReport {
         gpu,
         client: options.on,
         server: to.to_string(),
-        facts: transport_facts(&to, options.transport, end.take_travelled(), gpu_end.as_ref()),
-        figures: Figures { verified: error.is_none(), error, rtt_us },
-        machine: Machine::read(),
-        settings: settings(shape.as_ref(), measure, false),
+        facts: transport_facts(&to, options.transport, travelled, gpu_end.as_ref()),
+        figures,
     };
-    print(&if measure.json { json(&report) } else { report.table(&measure.sizes) })?;
+    print(&if messages.json { json(&report) } else { report.table(&messages.sizes) })?;
     report.facts.explain();
     if let Some(error) = &report.figures.error {
-        say(&format!("echo: {error}"));
+        complain("echo", error);
     }
     Ok(report.figures.verified)
-}
-
-/// Measurements of one pairing with their progress. One that goes wrong ends the pairing, not the
-/// program.
-struct Watched<'a> {
-    progress: &'a mut Progress,
-    name: &'a str,
-    failed: Option<Failure>,
-}
-
-impl Watched<'_> {
-    fn round_trips(
-        &mut self,
-        end: &dyn End,
-        to: &SocketAddr,
-        measure: &MeasureOptions,
-    ) -> Result<Vec<crate::report::RoundTrip>, Failure> {
-        let mut trips = Vec::new();
-        for (index, size) in measure.sizes.iter().enumerate() {
-            let what = format!("{}: round trips of {}", self.name, human_bytes(*size));
-            self.progress.begin(&what);
-            match measure::round_trips(end, to, *size, measure) {
-                Ok(trip) => {
-                    let result = format!("p50 {:.1} us, p99 {:.1} us", trip.p50_us, trip.p99_us);
-                    self.progress.end(&what, &result);
-                    trips.push(trip);
-                }
-                Err(failure) => {
-                    self.fail(failure)?;
-                    self.progress.skip(measure.sizes.len() - index);
-                    break;
-                }
-            }
-        }
-        Ok(trips)
-    }
-
-    fn stream(
-        &mut self,
-        end: &dyn End,
-        to: &SocketAddr,
-        asked: Option<u64>,
-        measure: &MeasureOptions,
-    ) -> Result<Option<StreamFigure>, Failure> {
-        let what = format!("{}: stream", self.name);
-        self.progress.begin(&what);
-        match measure::stream(end, to, asked, measure) {
-            Ok(stream) => {
-                self.progress.end(&what, &format!("{:.3} GB/s", stream.gbps));
-                Ok(Some(stream))
-            }
-            Err(failure) => {
-                self.fail(failure)?;
-                self.progress.skip(1);
-                Ok(None)
-            }
-        }
-    }
-
-    fn fail(&mut self, failure: Failure) -> Result<(), Failure> {
-        match failure {
-            Failure::Lost(_) => {
-                self.failed = Some(failure);
-                Ok(())
-            }
-            _ => Err(failure),
-        }
-    }
 }
 
 /// How a client's connections went, and why not by RDMA where that was possible.
@@ -317,41 +243,16 @@ fn transport_facts(
     }
 }
 
-fn shape(
-    gpu: &Gpu,
-    options: &GpuOptions,
-    blocks: u32,
-    transport: SocketTransport,
-    measure: &MeasureOptions,
-) -> gpu::Settings {
-    gpu::Settings {
+fn settings(gpu: &Gpu, options: &GpuOptions, blocks: u32) -> Settings {
+    Settings {
         blocks,
         threads: options.threads.unwrap_or(default_threads(gpu.info())),
-        proxy_threads: options.proxy_threads(),
-        ring: options.ring(),
-        connections: measure.connections,
-        largest: measure.largest(),
-        transport,
+        proxy_threads: options.proxy_threads.unwrap_or(1),
+        ring: options.ring.unwrap_or(256 << 10),
+        connections: 0,
+        transport: SocketTransport::Auto,
         placement: options.placement,
         timeout: None,
-    }
-}
-
-fn facts(gpu: &Gpu, reason: &str) -> GpuFacts {
-    GpuFacts {
-        gpu: Some(gpu.info().kind.to_string()),
-        gpu_name: Some(gpu.info().name.clone()),
-        gpu_reason: Some(reason.to_owned()),
-    }
-}
-
-fn settings(shape: Option<&gpu::Settings>, measure: &MeasureOptions, server: bool) -> Settings {
-    Settings {
-        connections: measure.connections,
-        blocks: shape.filter(|_| server).map(|shape| shape.blocks),
-        threads: shape.map(|shape| shape.threads),
-        proxy_threads: shape.map(|shape| shape.proxy_threads),
-        ring_bytes: shape.map(|shape| shape.ring),
     }
 }
 

@@ -14,11 +14,11 @@ mod statistics;
 use std::process::ExitCode;
 
 use clap::Parser;
-use gpunet_apps::print::{self, explain, say};
+use gpunet_terminal::output::{complain, explain, show_log};
 use options::Options;
 
 fn main() -> ExitCode {
-    print::show_log();
+    show_log("warn");
     let options = match Options::try_parse() {
         Ok(options) => options,
         Err(error) => return explain("kv", &error),
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     match server::run(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            say(&format!("kv: {failure}"));
+            complain("kv", &failure);
             ExitCode::from(failure.exit_status())
         }
     }

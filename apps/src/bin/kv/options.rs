@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Parser;
-use gpunet_apps::quantity::{parse_bytes, parse_ring, parse_seconds};
 use gpunet_host::{Gpu, GpuChoice, GpuKind};
+use gpunet_terminal::quantity::{parse_bytes, parse_ring, parse_seconds};
 
 /// A key-value store on the GPU that speaks the Redis protocol (RESP2 and RESP3).
 ///
@@ -19,7 +19,7 @@ use gpunet_host::{Gpu, GpuChoice, GpuKind};
 /// Keys and values have up to 1 MiB, requests up to 2 MiB. A command of several keys takes effect key by key.
 #[derive(Debug, Parser)]
 #[command(name = "kv", version)]
-#[command(after_help = crate::statistics::JSON_HELP)]
+#[command(after_help = "docs/reference/json.md describes what --json prints.")]
 pub(crate) struct Options {
     /// Address to listen at; port 0: the system chooses one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6379")]
@@ -52,7 +52,7 @@ pub(crate) struct Options {
     /// Seconds without a byte after which a client is closed; 0: never
     #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_idle)]
     pub(crate) idle_timeout: Duration,
-    /// Statistics as one JSON object on standard output at the end, in place of the text
+    /// One JSON object on standard output in place of the table, at the end
     #[arg(long)]
     pub(crate) json: bool,
 }

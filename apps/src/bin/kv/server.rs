@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use gpunet_apps::failure::Failure;
 use gpunet_apps::gpu::open_with;
-use gpunet_apps::print::say;
 use gpunet_apps::stop::Stop;
 use gpunet_host::gpu::Buffer;
 use gpunet_host::{Gpu, Launch, LaunchError, Module, Net, Shape, TransportChoice};
 use gpunet_kv::{State, Store, WORDS, kv_server};
 use gpunet_serve::{Memory, Options as ServeOptions, STOP_OFFSET};
+use gpunet_terminal::output::say;
 
 use crate::options::Options;
 use crate::statistics;

@@ -1,23 +1,17 @@
-//! What the kernel counted, read from its memory.
+//! What the kernel counted, read from its memory: a table, or JSON (docs/reference/json.md).
 
 use std::time::Duration;
 
 use gpunet_apps::failure::Failure;
-use gpunet_apps::print::print as write_out;
 use gpunet_device::Errno;
 use gpunet_host::Net;
 use gpunet_kv::{WORDS, Word};
 use gpunet_serve::Counter;
+use gpunet_terminal::output::print as write_out;
+use gpunet_terminal::table::Table;
 use serde_json::{Map, Value, json};
 
 use crate::server::Tables;
-
-/// What `--help` says of the JSON.
-pub(crate) const JSON_HELP: &str = "\
-JSON, at the end: {\"seconds\", \"keys\", \"expired\", \"hits\", \"misses\", \"accepted\", \"refused\", \
-\"closed\", \"closed_idle\", \"closed_failed\", \"requests\", \"bytes_in\", \"bytes_out\", \"blocked\", \
-\"without_event\", \"sockets_open\"}: numbers all; \"blocked\" counts answers that had to wait for their \
-client to read, \"without_event\" receives of a block that waited for its last client itself.";
 
 /// The error that ended the kernel.
 pub(crate) fn ended_by(tables: &Tables) -> Result<Errno, Failure> {
@@ -29,11 +23,13 @@ pub(crate) fn ended_by(tables: &Tables) -> Result<Errno, Failure> {
 /// Prints them as text or JSON.
 fn show(values: &Map<String, Value>, json: bool) -> Result<(), Failure> {
     if json {
-        return write_out(&format!("{}\n", Value::Object(values.clone())));
+        return Ok(write_out(&format!("{}\n", Value::Object(values.clone())))?);
     }
-    let lines: String =
-        values.iter().map(|(name, value)| format!("{name:<14} {value}\n")).collect();
-    write_out(&lines)
+    let mut table = Table::of_facts();
+    for (name, value) in values {
+        table.row([name.replace('_', " "), value.to_string()]);
+    }
+    Ok(write_out(&table.to_string())?)
 }
 
 /// Reads and prints them.

@@ -19,10 +19,10 @@ mod run;
 use std::process::ExitCode;
 
 use clap::Parser;
-use gpunet_apps::print::{self, explain, say};
+use gpunet_terminal::output::{complain, explain, show_log};
 
 fn main() -> ExitCode {
-    print::show_log();
+    show_log("warn");
     let options = match options::Options::try_parse() {
         Ok(options) => options,
         Err(error) => return explain("pingpong", &error),
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     match run::run(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            say(&format!("pingpong: {failure}"));
+            complain("pingpong", &failure);
             ExitCode::from(failure.exit_status())
         }
     }

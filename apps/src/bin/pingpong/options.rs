@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use gpunet_apps::quantity::{parse_bytes, parse_seconds};
 use gpunet_host::{Gpu, GpuChoice, GpuKind};
+use gpunet_terminal::quantity::{TIMEOUT, parse_bytes, parse_seconds};
 use serde::Serialize;
 
 /// A kernel makes a message, which travels to a peer and back, and a kernel checks it; round after round,
@@ -17,21 +17,17 @@ use serde::Serialize;
 /// loopback.
 #[derive(Debug, Parser)]
 #[command(name = "pingpong", version)]
-#[command(
-    after_help = "--json prints one object: gpu, rounds (of each size and mode: bytes, mode, \
-    compute_us, rounds, us_per_round, thread_us_per_round and proxy_us_per_round of CPU time) and, with \
-    --overlap, overlap (compute_us, exchange_us, both_us, overlap)."
-)]
+#[command(after_help = "docs/reference/json.md describes what --json prints.")]
 pub(crate) struct Options {
     /// auto, cuda, cuda:N or emulated [default: auto, a CUDA device where there is one]
     #[arg(long, value_name = "GPU", default_value = "auto", hide_default_value = true)]
     pub(crate) gpu: GpuChoice,
     /// Bytes of a message, in multiples of 4 [default: 64,1K,16K,256K,1M,16M; 64,4K emulated]
-    #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = parse_size)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_size)]
     sizes: Vec<u64>,
-    /// Rounds of each size and mode, less for large messages [default: 2000; 20 emulated]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    rounds: Option<u32>,
+    /// Messages of each size and mode, a round each, less of large ones [default: 2000; 20 emulated]
+    #[arg(long, alias = "rounds", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    messages: Option<u32>,
     /// The modes, in this order
     #[arg(long, value_name = "MODE", value_delimiter = ',', default_values = ["cpu", "stream", "graph", "kernel"])]
     pub(crate) modes: Vec<Mode>,
@@ -46,11 +42,14 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) proxy_threads: u32,
     /// Seconds that an operation may take
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = parse_seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = TIMEOUT, value_parser = parse_seconds)]
     pub(crate) timeout: Duration,
-    /// One JSON object on standard output, in place of the table
+    /// One JSON object on standard output in place of the table
     #[arg(long)]
     pub(crate) json: bool,
+    /// No progress on standard error
+    #[arg(long)]
+    pub(crate) quiet: bool,
 }
 
 /// How a round goes.
@@ -91,7 +90,7 @@ impl Options {
 
     /// Rounds of messages of so many bytes: all rounds move a gigabyte at most.
     pub(crate) fn rounds(&self, gpu: &Gpu, bytes: usize) -> u32 {
-        let wanted = self.rounds.unwrap_or(match gpu.info().kind {
+        let wanted = self.messages.unwrap_or(match gpu.info().kind {
             GpuKind::Emulated => 20,
             _ => 2000,
         });

@@ -1,7 +1,8 @@
-//! What was measured, as a table and as JSON.
+//! What was measured, as a table and as JSON (docs/reference/json.md).
 
 use std::fmt::Write;
 
+use gpunet_terminal::table::Table;
 use serde::Serialize;
 
 use crate::options::Mode;
@@ -9,9 +10,11 @@ use crate::options::Mode;
 /// All of it.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
+    /// `cuda` or `emulated`.
     pub(crate) gpu: String,
+    pub(crate) gpu_name: String,
+    pub(crate) gpu_reason: String,
     pub(crate) rounds: Vec<Row>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) overlap: Option<Overlap>,
 }
 
@@ -42,34 +45,27 @@ pub(crate) struct Overlap {
 
 impl Report {
     pub(crate) fn table(&self) -> String {
-        let mut text = format!("pingpong on {}\n\n", self.gpu);
-        let heading = ["bytes", "compute", "mode", "us/round", "of cpu", "thread us", "proxy us"];
-        let line = |text: &mut String, cells: [String; 7]| {
-            let [bytes, compute, mode, time, ratio, thread, proxy] = cells;
-            let _ = writeln!(
-                text,
-                "{bytes:>10} {compute:>8} {mode:>7} {time:>10} {ratio:>7} {thread:>10} {proxy:>9}"
-            );
-        };
-        line(&mut text, heading.map(str::to_owned));
+        let heading =
+            ["bytes", "compute us", "mode", "us/round", "of cpu", "thread us", "proxy us"];
+        let mut table = Table::new(heading);
         for row in &self.rounds {
             let cpu = self.rounds.iter().find(|other| {
                 (other.bytes, other.compute_us, other.mode)
                     == (row.bytes, row.compute_us, Mode::Cpu)
             });
-            let cells = [
+            table.row([
                 row.bytes.to_string(),
                 row.compute_us.to_string(),
                 row.mode.name().to_owned(),
                 format!("{:.1}", row.us_per_round),
-                cpu.map_or(String::new(), |cpu| {
+                cpu.map_or("-".to_owned(), |cpu| {
                     format!("{:.2}", row.us_per_round / cpu.us_per_round)
                 }),
                 format!("{:.1}", row.thread_us_per_round),
                 row.proxy_us_per_round.map_or("-".to_owned(), |time| format!("{time:.1}")),
-            ];
-            line(&mut text, cells);
+            ]);
         }
+        let mut text = format!("GPU: {} ({})\n\n{table}", self.gpu_name, self.gpu_reason);
         if let Some(overlap) = &self.overlap {
             let Overlap { bytes, compute_us, exchange_us, both_us, overlap } = overlap;
             let _ = writeln!(

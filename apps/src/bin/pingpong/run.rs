@@ -3,8 +3,10 @@
 use std::time::{Duration, Instant};
 
 use gpunet_apps::failure::Failure;
-use gpunet_apps::print::print;
 use gpunet_host::{GpuKind, Net, StreamQueue};
+use gpunet_terminal::output::print;
+use gpunet_terminal::progress::Progress;
+use gpunet_terminal::quantity::bytes_text;
 
 use crate::modes::{Connection, Rounds};
 use crate::options::{Mode, Options};
@@ -15,7 +17,7 @@ use crate::{cpu_time, overlap, peer};
 const CONNECTIONS: u64 = 16;
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
-    let (gpu, _) = gpunet_apps::gpu::open("pingpong", &options.gpu)?;
+    let (gpu, gpu_reason) = gpunet_apps::gpu::open("pingpong", &options.gpu)?;
     // Before kernels run: it loads one.
     let stream = gpu.stream()?;
     // Large messages go in few pieces.
@@ -24,31 +26,45 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let builder = Net::builder(&gpu).sockets(64).ring(ring).ring_memory(memory);
     let net = builder.proxy_threads(options.proxy_threads).build()?;
     let queue = net.queue(&stream)?.timeout(options.timeout);
-    let mut report = Report { gpu: gpu.info().to_string(), rounds: Vec::new(), overlap: None };
-    for bytes in options.sizes(&gpu) {
+    let mut report = Report {
+        gpu: gpu.info().kind.to_string(),
+        gpu_name: gpu.info().name.clone(),
+        gpu_reason,
+        rounds: Vec::new(),
+        overlap: None,
+    };
+    let sizes = options.sizes(&gpu);
+    let steps = sizes.len() * options.compute.len() * options.modes.len();
+    let steps = steps + usize::from(options.overlap);
+    let progress = Progress::of_steps(steps as u64, options.quiet || options.json);
+    for bytes in sizes {
         for compute in &options.compute {
             let compute = Duration::from_micros(*compute);
             let rounds = Rounds::new(&net, &queue, bytes, compute, options.timeout)?;
             for mode in &options.modes {
+                progress.begin(format!("{}: {}", mode.name(), bytes_text(bytes as u64)));
                 let row = measure(options, &rounds, *mode, bytes, compute)?;
                 report.rounds.push(row);
+                progress.done(1);
             }
         }
     }
     if options.overlap {
+        progress.begin("an exchange beside a kernel");
         let bytes = match gpu.info().kind {
             GpuKind::Emulated => 256 << 10,
             _ => 16 << 20,
         };
         report.overlap = Some(measure_overlap(options, &net, &queue, bytes)?);
     }
+    drop(progress);
     match options.json {
         true => {
             let json = serde_json::to_string(&report)
                 .map_err(|error| Failure::refused(error.to_string()))?;
-            print(&format!("{json}\n"))
+            Ok(print(&format!("{json}\n"))?)
         }
-        false => print(&report.table()),
+        false => Ok(print(&report.table())?),
     }
 }
 

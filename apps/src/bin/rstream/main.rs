@@ -20,12 +20,12 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use gpunet_apps::failure::Failure;
-use gpunet_apps::print::{self, explain, say};
 use gpunet_apps::stop::Stop;
+use gpunet_terminal::output::{complain, explain, show_log};
 use options::Options;
 
 fn main() -> ExitCode {
-    print::show_log();
+    show_log("warn");
     let options = match Options::try_parse() {
         Ok(options) => options,
         Err(error) => return explain("rstream", &error),
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     match act(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            say(&format!("rstream: {failure}"));
+            complain("rstream", &failure);
             ExitCode::from(failure.exit_status())
         }
     }

@@ -1,14 +1,15 @@
 //! The command line: the stock tool's letters, with longer names beside them.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use gpunet_apps::failure::Failure;
-use gpunet_apps::quantity::{parse_ring, parse_seconds};
 use gpunet_apps::transport::{RingPlacement, SocketTransport};
 use gpunet_host::GpuChoice;
 use gpunet_kernels::rstream::{ASYNC, BLOCKING, NON_BLOCKING};
+use gpunet_sockets::Address;
+use gpunet_terminal::quantity::{TIMEOUT, parse_bytes, parse_ring, parse_seconds};
 
 use crate::plan::{Custom, Plan};
 
@@ -18,7 +19,12 @@ const MOST: i64 = i32::MAX as i64;
 /// A GPU kernel as the other end of librdmacm's rstream: its server, or with -s its client.
 #[derive(Debug, Parser)]
 #[command(name = "rstream", version)]
-#[command(after_help = crate::report::JSON_HELP)]
+#[command(after_help = "\
+Example: rstream -T v -S 4K -C 10 -I 10              and, on the other machine, the stock tool:
+         rstream -T v -S 4096 -C 10 -I 10 -s HOST
+
+Both ends have to be given the same -S, -C, -I and -T v; the other modes are each end's own.
+docs/reference/json.md describes what --json prints.")]
 pub(crate) struct Options {
     /// Be the client of the server at this host; without it, be the server
     #[arg(short, long, value_name = "HOST")]
@@ -29,7 +35,7 @@ pub(crate) struct Options {
     /// Port
     #[arg(short, long, default_value_t = 7471)]
     pub(crate) port: u16,
-    /// Bytes of a transfer, or all: the whole sweep [default: a sweep of four sizes]
+    /// Bytes of a transfer, such as 64 or 16K, or all: the whole sweep [default: a sweep of four sizes]
     #[arg(short = 'S', long, value_name = "BYTES", value_parser = parse_size)]
     pub(crate) size: Option<Size>,
     /// Transfers in each direction before the other's turn [default: 1000, or as the sweep has it]
@@ -43,7 +49,7 @@ pub(crate) struct Options {
     pub(crate) modes: Vec<Mode>,
     /// Bytes of each of the connection's two rings, 4K to 1G
     #[arg(short = 'B', long, value_name = "BYTES", value_parser = parse_ring, default_value = "512K")]
-    pub(crate) buffer: u32,
+    pub(crate) ring: u32,
     /// How the connection travels; a server on auto takes both kinds
     #[arg(long, value_enum, default_value = "auto")]
     pub(crate) transport: SocketTransport,
@@ -51,9 +57,9 @@ pub(crate) struct Options {
     #[arg(long, value_enum)]
     pub(crate) placement: Option<RingPlacement>,
     /// Seconds without a byte after which the connection counts as lost
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = parse_seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = TIMEOUT, value_parser = parse_seconds)]
     pub(crate) timeout: Duration,
-    /// One JSON object on standard output in place of the columns
+    /// One JSON object on standard output in place of the table
     #[arg(long)]
     pub(crate) json: bool,
     /// auto, cuda, cuda:N or emulated [default: auto, a CUDA device where there is one]
@@ -143,18 +149,10 @@ impl Options {
         SocketAddr::new(self.bind.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), self.port)
     }
 
-    /// Where to connect. A name with both kinds of address is taken as its IPv4 one.
-    pub(crate) fn connect(&self, host: &str) -> Result<SocketAddr, Failure> {
-        let found: Vec<_> = (host, self.port)
-            .to_socket_addrs()
-            .map_err(|_| {
-                Failure::refused(format!(
-                    "cannot resolve '{host}': give an IP address, or mend the name"
-                ))
-            })?
-            .collect();
-        let best = found.iter().find(|address| address.is_ipv4()).or(found.first());
-        best.copied().ok_or_else(|| Failure::refused(format!("'{host}' has no address")))
+    /// Where to connect.
+    pub(crate) fn connect(&self, host: &str) -> Result<gpunet_device::SocketAddr, Failure> {
+        let address = Address::Ip { host: host.to_owned(), port: self.port };
+        address.resolve().map_err(Failure::refused)
     }
 }
 
@@ -162,9 +160,10 @@ fn parse_size(text: &str) -> Result<Size, String> {
     if text.eq_ignore_ascii_case("all") {
         return Ok(Size::All);
     }
-    let bytes = text.parse().ok().filter(|bytes| (1..=MOST).contains(bytes));
-    let bytes = bytes.and_then(|bytes| u64::try_from(bytes).ok());
-    bytes.map(Size::Bytes).ok_or_else(|| format!("write a number of bytes up to {MOST}, or all"))
+    match parse_bytes(text) {
+        Ok(bytes) if bytes <= MOST.unsigned_abs() => Ok(Size::Bytes(bytes)),
+        _ => Err(format!("write a number of bytes up to {MOST}, such as 64 or 16K, or all")),
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What came out: the stock tool's columns, or one JSON object.
+//! What came out: the stock tool's columns, or one JSON object (docs/reference/json.md).
 
 use std::time::Duration;
 
@@ -6,22 +6,6 @@ use gpunet_host::AdapterReport;
 use serde::Serialize;
 
 use crate::plan::{Case, human_bytes, human_count};
-
-/// The JSON object, as `--help` describes it; the fields of [`Report`].
-pub(crate) const JSON_HELP: &str = "\
-Example: rstream -T v -S 4096 -C 10 -I 10            and, on the other machine, the stock tool:
-         rstream -T v -S 4096 -C 10 -I 10 -s HOST
-
-Both ends have to be given the same -S, -C, -I and -T v; the other modes are each end's own.
-
---json gives one object on standard output:
-  gpu, gpu_name, role         \"cuda\" or \"emulated\"; which one; \"server\" or \"client\"
-  transport, placement        \"tcp\", \"rdma\" or \"local\"; where the rings lay (null without RDMA)
-  transport_reason            why it is not RDMA, with --transport auto; null otherwise
-  rdma_devices                those that were used: device, placements, refused (with the reason)
-  verified                    whether every byte was checked (-T v)
-  tests                       each: name, bytes, transfers, iterations, total_bytes, seconds,
-                              gbit_per_s, us_per_transfer";
 
 /// The header of the columns.
 pub(crate) fn header() -> String {

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use gpunet_apps::failure::Failure;
 use gpunet_apps::gpu;
-use gpunet_apps::print::{print, say};
 use gpunet_apps::stop::Stop;
 use gpunet_apps::transport::{self, RingPlacement, SocketTransport, Travelled};
 use gpunet_device::{Errno, Handle, SocketAddr};
-use gpunet_host::{Gpu, Launch, LaunchError, Net, NetError, Shape, TransportChoice};
+use gpunet_host::{Gpu, Net, NetError, Shape, TransportChoice};
 use gpunet_kernels::rstream::{Session, TestOutcome, rstream_client, rstream_server};
+use gpunet_terminal::output::{print, say};
 
 use crate::options::Options;
 use crate::plan::{Case, Plan};
@@ -18,11 +18,6 @@ use crate::results::Results;
 
 /// Shared memory of the block: what every GPU grants.
 const SHARED: u32 = 48 << 10;
-/// How often a wait for a kernel looks whether the program should stop.
-const LOOK: Duration = Duration::from_millis(50);
-/// How long a kernel that was told to stop may take.
-const STOPPING: Duration = Duration::from_secs(5);
-
 /// Which end the kernels play.
 #[derive(Clone, Copy)]
 enum Role {
@@ -37,7 +32,7 @@ pub(crate) fn run(options: &Options, plan: &Plan, stop: &Stop) -> Result<(), Fai
     let (gpu, _) = gpu::open("rstream", &options.gpu.clone().unwrap_or_default())?;
     let net = net(&gpu, options)?;
     let role = match peer {
-        Some(peer) => Role::Client(peer.into()),
+        Some(peer) => Role::Client(peer),
         None => {
             let (listener, address) = listen(&net, options)?;
             say(&format!("listening on {address}"));
@@ -72,7 +67,7 @@ pub(crate) fn run(options: &Options, plan: &Plan, stop: &Stop) -> Result<(), Fai
 }
 
 fn net(gpu: &Gpu, options: &Options) -> Result<Net, Failure> {
-    let builder = Net::builder(gpu).sockets(16).ring(options.buffer);
+    let builder = Net::builder(gpu).sockets(16).ring(options.ring);
     let builder = builder.transport(options.transport.into());
     // A server waits for its client, with no limit.
     let is_client = options.server.is_some();
@@ -81,7 +76,7 @@ fn net(gpu: &Gpu, options: &Options) -> Result<Net, Failure> {
     net.map_err(|error| match error {
         NetError::Rdma(missing) => Failure::refused(missing.to_string()),
         NetError::Local(why) => transport::without_local(&why),
-        error => Failure::refused(format!("{error}; a smaller --buffer needs less")),
+        error => Failure::refused(format!("{error}; a smaller --ring needs less")),
     })
 }
 
@@ -113,7 +108,7 @@ impl Connections<'_> {
         let nowhere = SocketAddr::v4([0; 4], 0);
         let session = Session {
             server: if let Role::Client(server) = self.role { server } else { nowhere },
-            ring: u64::from(options.buffer),
+            ring: u64::from(options.ring),
             timeout_ns: options.timeout.as_nanos() as u64,
             mode: options.mode(),
             verify: u64::from(options.verify()),
@@ -131,23 +126,9 @@ impl Connections<'_> {
                 self.net.launch(rstream_client, shape, (session, tests, outcomes))?
             }
         };
-        self.finish(&launch)?;
+        // Its calls have a limit, but for the wait for a client.
+        gpu::finish(&launch, self.stop)?;
         results.read()
-    }
-
-    /// Waits for the kernel. Its calls have a limit, but for the wait for a client.
-    fn finish(&self, launch: &Launch) -> Result<(), Failure> {
-        loop {
-            match launch.wait_for(LOOK) {
-                Err(LaunchError::StillRunning(_)) => {}
-                ended => return Ok(ended?),
-            }
-            if self.stop.is_set() {
-                launch.abort();
-                launch.wait_for(STOPPING)?;
-                return Err(Failure::Interrupted);
-            }
-        }
     }
 
     /// Why a test failed.
@@ -215,6 +196,6 @@ impl Connections<'_> {
             tests,
         };
         // Plain data with names for keys: nothing in it can fail to serialize.
-        print(&(serde_json::to_string(&report).unwrap_or_default() + "\n"))
+        Ok(print(&(serde_json::to_string(&report).unwrap_or_default() + "\n"))?)
     }
 }

@@ -1,5 +1,5 @@
 //! Compiling and running programs in C and C++: every wait has a deadline, and no child outlives its test.
-#![allow(dead_code, reason = "each suite uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "each suite uses a part of it")]
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
+
+pub(crate) use gpunet_testing::skip;
 
 /// For a program that should be done in moments, on a machine that has other work too.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
@@ -19,15 +21,6 @@ pub(crate) const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werr
 /// The folder of this package.
 pub(crate) fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// Notes that a test could not run; the test then returns.
-pub(crate) fn skip(test: &str, reason: &str) {
-    println!("skipped {test}: {reason}");
-    if let Some(path) = std::env::var_os("GPUNET_SKIP_LOG") {
-        let log = fs::OpenOptions::new().create(true).append(true).open(path);
-        writeln!(log.unwrap(), "{test}: {reason}").unwrap();
-    }
 }
 
 /// A program on the path.
@@ -70,20 +63,8 @@ pub(crate) fn run(command: &mut Command, limit: Duration) -> String {
 
 /// Runs a command to its end; its exit status, and what it printed on both outputs.
 pub(crate) fn end(command: &mut Command, limit: Duration) -> (Option<i32>, String) {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
-    let reader = |mut from: Box<dyn std::io::Read + Send>| {
-        std::thread::spawn(move || {
-            let mut text = Vec::new();
-            let _ = from.read_to_end(&mut text);
-            String::from_utf8_lossy(&text).into_owned()
-        })
-    };
-    let readers = [reader(Box::new(out)), reader(Box::new(err))];
-    let status = wait(&mut child, limit, &format!("{command:?}"));
-    let printed: String = readers.map(|reader| reader.join().unwrap()).concat();
-    (status, printed)
+    let finished = gpunet_testing::run(command, limit);
+    (finished.status.code(), finished.stdout + &finished.stderr)
 }
 
 fn wait(child: &mut Child, limit: Duration, what: &str) -> Option<i32> {

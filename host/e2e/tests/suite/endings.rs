@@ -99,8 +99,8 @@ fn nothing_comes_after_a_shutdown_of_receiving() {
 }
 
 #[test]
-fn a_peer_that_resets() {
-    if !peer::can_reset("endings::a_peer_that_resets") {
+fn a_peer_that_resets_is_econnreset() {
+    if !peer::can_reset("endings::a_peer_that_resets_is_econnreset") {
         return;
     }
     let net = net();

@@ -108,9 +108,9 @@ fn the_end_of_both_directions_is_reported_unasked() {
 
 /// Of a listener's options an accepted socket has those that the table names.
 #[test]
-fn what_accepted_sockets_inherit() {
+fn accepted_sockets_inherit_their_listeners_options() {
     if is_rdma() || is_local() {
-        return skip("events::what_accepted_sockets_inherit", "they are TCP's");
+        return skip("events::accepted_sockets_inherit_their_listeners_options", "they are TCP's");
     }
     let net = net();
     let timeout = patient(PATIENCE).as_nanos() as i64;

@@ -111,9 +111,9 @@ fn a_backlog_that_is_full() {
 }
 
 #[test]
-fn a_backlog_that_is_full_and_then_is_not() {
+fn a_connect_waits_until_a_backlog_has_room() {
     if is_local() {
-        let name = "faults::a_backlog_that_is_full_and_then_is_not";
+        let name = "faults::a_connect_waits_until_a_backlog_has_room";
         return skip(name, "the queue is that of a system socket");
     }
     let (net, folder, flags) = (net(), Folder::new("drained"), flags());

@@ -24,7 +24,7 @@ fn conversation(server: gpunet_e2e::SocketAddr, seed: u64, space: Space) -> Scri
 }
 
 #[test]
-fn blocks_of_every_shape() {
+fn blocks_of_every_shape_send_and_receive() {
     let (net, server) = (net(), peer::echo_server());
     let mut shapes: Vec<Dim3> = [1, 31, 32, 33, 256, 1024].map(Dim3::from).to_vec();
     shapes.extend([Dim3::from((16, 16)), Dim3::from((7, 5)), Dim3::from((3, 5, 7))]);
@@ -37,7 +37,7 @@ fn blocks_of_every_shape() {
 }
 
 #[test]
-fn warps_each_with_a_connection() {
+fn warps_have_a_connection_each() {
     let (net, server) = (net(), peer::echo_server());
     // Whole warps, a partial last warp, a warp of one thread; two blocks of them.
     for threads in [32, 128, 100, 65, 7] {
@@ -53,7 +53,7 @@ fn warps_each_with_a_connection() {
 }
 
 #[test]
-fn threads_each_with_a_connection() {
+fn threads_have_a_connection_each() {
     let (net, server) = (net(), peer::echo_server());
     // As many as their buffers fit into the shared memory of a block.
     for threads in [1, 20] {
@@ -101,7 +101,7 @@ fn all_threads_of_a_group_bring_the_same_bytes() {
 }
 
 #[test]
-fn many_blocks_at_once() {
+fn many_blocks_have_connections_at_once() {
     let net = net_builder().sockets(80).build().expect("a net");
     let server = peer::echo_server();
     let mut job = Job::blocks(64);

@@ -30,7 +30,7 @@ fn unread(net: &gpunet_host::Net, handle: Handle, bytes: u64) -> bool {
 }
 
 #[test]
-fn a_stream_and_back() {
+fn a_stream_is_handed_over_and_taken_back() {
     let net = net();
     let (near, mut far) = tcp_pair();
     let handle = net.hand_over(near).expect("it is taken");
@@ -98,7 +98,7 @@ fn what_is_unsent_goes_out_before_a_socket_comes_back() {
 }
 
 #[test]
-fn listeners_and_back() {
+fn listeners_are_handed_over_and_taken_back() {
     let (net, folder) = (net(), Folder::new("listeners"));
     let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
     let unix = UnixListener::bind(folder.path("listener")).expect("a path");
@@ -158,7 +158,7 @@ fn nothing_comes_back_while_a_kernel_runs() {
 }
 
 #[test]
-fn sockets_that_cannot_be_handed_over() {
+fn other_sockets_cannot_be_handed_over() {
     let net = net();
     let refused = |socket: std::os::fd::OwnedFd| net.hand_over(socket).expect_err("no stream");
     let datagrams = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");

@@ -97,9 +97,9 @@ fn message(from: &mut Script, to: &mut Script, dice: &mut Draw) {
 }
 
 #[test]
-fn messages_of_all_shapes() {
+fn messages_of_all_shapes_pass_a_cached_stream() {
     for seed in 0..ROUNDS {
-        let Some(net) = net_of("messages_of_all_shapes", seed) else { return };
+        let Some(net) = net_of("messages_of_all_shapes_pass_a_cached_stream", seed) else { return };
         let mut dice = Draw::new(seed, 0);
         let (listener, address) = net.listen(any_port()).expect("a port");
         let (mut server, mut client) = (Script::new(), Script::new());
@@ -120,9 +120,9 @@ fn messages_of_all_shapes() {
 }
 
 #[test]
-fn blocks_that_take_turns() {
+fn blocks_take_turns_on_a_cached_stream() {
     for seed in 0..ROUNDS {
-        let Some(net) = net_of("blocks_that_take_turns", seed) else { return };
+        let Some(net) = net_of("blocks_take_turns_on_a_cached_stream", seed) else { return };
         let mut dice = Draw::new(seed, 0);
         let (listener, address) = net.listen(any_port()).expect("a port");
         let (mut server, mut two) = (Script::new(), [Script::new(), Script::new()]);

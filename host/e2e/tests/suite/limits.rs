@@ -347,7 +347,7 @@ fn closing_and_aborting_while_throttled() {
 }
 
 #[test]
-fn a_socket_too_many() {
+fn a_socket_beyond_the_limit_is_refused() {
     let net = limited(Policy::open().max_sockets(2));
     let (listener, address) = net.listen(any_port()).expect("the program is not asked");
     let mut script = Script::new();

@@ -65,7 +65,7 @@ fn a_port_that_another_net_listens_at() {
 }
 
 #[test]
-fn a_listener_that_does_not_block() {
+fn a_nonblocking_listener_does_not_wait() {
     let net = net();
     let mut script = Script::new();
     let options = ListenOptions { nonblocking: true, ..ListenOptions::default() };
@@ -84,8 +84,8 @@ fn a_listener_that_does_not_block() {
 }
 
 #[test]
-fn a_listener_for_ipv6_alone() {
-    const NAME: &str = "listeners::a_listener_for_ipv6_alone";
+fn a_listener_for_ipv6_alone_refuses_ipv4() {
+    const NAME: &str = "listeners::a_listener_for_ipv6_alone_refuses_ipv4";
     if is_rdma() || is_local() {
         return skip(NAME, "the peers are the system's");
     }

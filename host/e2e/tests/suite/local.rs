@@ -132,8 +132,11 @@ fn names_of_streams_accepted_at_any_address() {
 }
 
 #[test]
-fn no_memory_left_for_a_ring() {
-    let Some(net) = net_by("no_memory_left_for_a_ring", TransportChoice::Local) else { return };
+fn a_p2p_stream_without_ring_memory_is_refused() {
+    let Some(net) = net_by("a_p2p_stream_without_ring_memory_is_refused", TransportChoice::Local)
+    else {
+        return;
+    };
     let (listener, address) = net.listen(any_port()).expect("a port");
     let mut server = Script::new();
     server.given(0, listener).accept(0, 1).echo(1, 100).expect(100).close(1);
@@ -148,8 +151,8 @@ fn no_memory_left_for_a_ring() {
 }
 
 #[test]
-fn addresses_that_no_direct_stream_has() {
-    let Some(net) = net_by("addresses_that_no_direct_stream_has", TransportChoice::Local) else {
+fn other_addresses_have_no_p2p_stream() {
+    let Some(net) = net_by("other_addresses_have_no_p2p_stream", TransportChoice::Local) else {
         return;
     };
     let folder = Folder::new("p2p-nowhere");

@@ -157,7 +157,7 @@ fn more_kernels_than_run_at_once() {
 }
 
 #[test]
-fn launches_that_cannot_be() {
+fn impossible_launches_are_refused() {
     let (net, server) = (net(), peer::echo_server());
     let mut many = Job::blocks(1024);
     for _ in 0..2000 {
@@ -184,7 +184,7 @@ fn launches_that_cannot_be() {
 }
 
 #[test]
-fn nets_that_cannot_be() {
+fn impossible_nets_are_refused() {
     let builders = [
         net_builder().sockets(0),
         net_builder().sockets(u32::MAX),
@@ -272,7 +272,7 @@ fn sockets_that_a_kernel_leaves_open_are_closed() {
 }
 
 #[test]
-fn connections_that_no_kernel_accepted() {
+fn connections_that_no_kernel_accepted_end_with_their_listener() {
     let net = net();
     let (listener, address) = net.listen(any_port()).expect("a port");
     let mut streams: Vec<_> = (0..5).map(|_| peer::connect(address)).collect();

@@ -19,7 +19,7 @@ fn sender(bytes: usize) -> Peer<u64> {
 }
 
 #[test]
-fn readable_and_writable_as_asked_for() {
+fn a_poll_reports_what_was_asked_for() {
     let (net, peer) = (net(), sender(10));
     let mut script = Script::new();
     script.stream(0, peer.address).poll_set(0, 0, POLLIN).poll(1, LONG, 1).found(0, POLLIN);
@@ -55,7 +55,7 @@ fn a_poll_waits_for_what_comes() {
 }
 
 #[test]
-fn a_peer_that_hangs_up() {
+fn a_peer_that_hangs_up_polls_as_hung_up() {
     let net = net();
     let peer = Peer::serve(|mut stream| peer::send(&mut stream, 0, 5));
     let mut script = Script::new();
@@ -73,8 +73,8 @@ fn a_peer_that_hangs_up() {
 }
 
 #[test]
-fn a_socket_that_failed() {
-    if !peer::can_reset("polls::a_socket_that_failed") {
+fn a_failed_socket_polls_as_an_error() {
+    if !peer::can_reset("polls::a_failed_socket_polls_as_an_error") {
         return;
     }
     let net = net();
@@ -93,7 +93,7 @@ fn a_socket_that_failed() {
 }
 
 #[test]
-fn a_handle_that_is_none() {
+fn a_bad_handle_polls_as_invalid() {
     let net = net();
     let mut script = Script::new();
     script.given(1, Handle(u64::MAX)).given(2, Handle::NONE);
@@ -112,7 +112,7 @@ fn a_handle_that_is_none() {
 }
 
 #[test]
-fn a_listener_with_a_connection() {
+fn a_listener_with_a_connection_polls_as_readable() {
     let net = net();
     let (listener, address) = net.listen(any_port()).expect("a port");
     let flags = flags();
@@ -128,7 +128,7 @@ fn a_listener_with_a_connection() {
 }
 
 #[test]
-fn as_many_as_are_ready() {
+fn a_poll_counts_the_sockets_that_are_ready() {
     let net = net_builder().sockets(64).build().expect("a net");
     let peer = Peer::serve({
         let mut count = 0;

@@ -34,7 +34,7 @@ fn close(net: &gpunet_host::Net, socket: Handle) {
 }
 
 #[test]
-fn messages_of_odd_sizes_and_places() {
+fn messages_of_odd_sizes_and_places_arrive_whole() {
     let net = net();
     let socket = connected(&net, peer::echo_server());
     // The peer sends back while the rest is still to be sent.
@@ -109,7 +109,7 @@ fn a_socket_that_is_closed_under_operations() {
 }
 
 #[test]
-fn handles_that_are_no_streams() {
+fn operations_on_other_handles_fail() {
     let net = net();
     let queue = queue(&net).timeout(patient(2000 * MS));
     let bytes = gpu().buffer::<u8>(5000).expect("memory");

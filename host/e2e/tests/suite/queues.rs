@@ -48,7 +48,7 @@ fn kernels_and_messages_keep_their_order() {
 }
 
 #[test]
-fn batches_of_every_length() {
+fn batches_of_every_length_run_in_order() {
     let net = net();
     let (queue, socket) = (queue(&net), connected(&net, peer::echo_server()));
     let words = gpu().buffer::<u32>(256).expect("memory");

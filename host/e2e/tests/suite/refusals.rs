@@ -15,7 +15,7 @@ const TCP: i32 = 6;
 const UDP: i32 = 17;
 
 #[test]
-fn a_connection_that_is_refused() {
+fn a_refused_connect_says_so() {
     let (net, folder) = (net(), Folder::new("refused"));
     let (_held, address) = peer::closed_port();
     std::fs::write(folder.path("file"), "").expect("a file");
@@ -47,7 +47,7 @@ fn a_refused_socket_can_be_connected_again() {
 }
 
 #[test]
-fn an_address_that_is_in_use() {
+fn an_address_in_use_cannot_be_bound() {
     let (net, folder) = (net(), Folder::new("in-use"));
     let home = any_port().to_ip().expect("an IP address");
     let holder = std::net::TcpListener::bind(home).expect("a port");
@@ -70,7 +70,7 @@ fn an_address_that_is_in_use() {
 }
 
 #[test]
-fn a_full_table() {
+fn a_full_socket_table_refuses_sockets() {
     let net = net_builder().sockets(3).build().expect("a net");
     let mut script = Script::new();
     for register in 0..3 {
@@ -97,9 +97,12 @@ fn a_closed_socket_makes_room_at_once() {
 }
 
 #[test]
-fn no_ring_memory_left() {
+fn connects_without_ring_memory_fail() {
     if is_local() {
-        return skip("refusals::no_ring_memory_left", "their rings lie in arenas: see `local`");
+        return skip(
+            "refusals::connects_without_ring_memory_fail",
+            "their rings lie in arenas: see `local`",
+        );
     }
     let server = peer::echo_server();
     let net = net_builder().ring_memory(2 * u64::from(RING)).build().expect("a net");
@@ -140,7 +143,7 @@ fn a_connect_without_memory_can_be_tried_again() {
 }
 
 #[test]
-fn bad_sockets() {
+fn sockets_of_other_kinds_are_refused() {
     let net = net();
     let mut script = Script::new();
     for domain in [0, 3, 99, -1, 65_538] {
@@ -158,7 +161,7 @@ fn bad_sockets() {
 }
 
 #[test]
-fn bad_addresses() {
+fn bad_addresses_are_refused() {
     let (net, server) = (net(), peer::echo_server());
     let unix = SocketAddr::unix(b"/tmp/x").expect("a path");
     let v6 = SocketAddr::v6([0; 16], 0, 0, 0);
@@ -181,7 +184,7 @@ fn bad_addresses() {
 }
 
 #[test]
-fn calls_in_the_wrong_state() {
+fn calls_in_the_wrong_state_fail() {
     let (net, server) = (net(), peer::echo_server());
     let mut script = Script::new();
     // Neither connected nor listening.
@@ -223,7 +226,7 @@ fn a_listener_is_no_stream() {
 }
 
 #[test]
-fn bad_flags_and_options() {
+fn bad_flags_and_options_are_refused() {
     let (net, server) = (net(), peer::echo_server());
     let mut script = Script::new();
     script.stream(0, server);

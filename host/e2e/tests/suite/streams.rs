@@ -34,7 +34,7 @@ fn there_and_back(script: &mut Script, register: u32) -> u64 {
 }
 
 #[test]
-fn every_size_from_one_byte_to_beyond_the_ring() {
+fn messages_of_every_size_arrive_whole() {
     let net = net();
     let mut script = Script::new();
     script.stream(0, peer::echo_server());
@@ -44,7 +44,7 @@ fn every_size_from_one_byte_to_beyond_the_ring() {
 }
 
 #[test]
-fn every_size_in_each_order_of_threads() {
+fn messages_arrive_whole_in_each_order_of_threads() {
     for seed in 0..4 {
         let net = gpunet_e2e::seeded_net(seed);
         let mut script = Script::new();
@@ -143,7 +143,7 @@ fn a_receive_touches_its_buffer_alone() {
 /// Their bytes may come together with the word that the connection is made, and then nothing else
 /// comes that would wake anybody.
 #[test]
-fn peers_that_speak_first() {
+fn peers_may_speak_first() {
     let (net, length) = (net(), 100);
     let serve = move |mut stream: peer::Stream| {
         peer::send(&mut stream, 0, length);
@@ -223,7 +223,7 @@ fn a_peer_that_reads_a_few_bytes_at_a_time() {
 }
 
 #[test]
-fn several_megabytes_each_way_at_once() {
+fn several_megabytes_go_each_way_at_once() {
     let (net, total) = (net_builder().ring(64 << 10).build().expect("a net"), 4_000_000);
     let peer = Peer::serve(move |mut stream| {
         let mut other = stream.try_clone().expect("a second handle");
@@ -254,7 +254,7 @@ fn the_typed_calls_read_and_write_all() {
 }
 
 #[test]
-fn over_ipv6_and_a_unix_path() {
+fn streams_go_over_ipv6_and_a_unix_path() {
     let (net, folder) = (net(), Folder::new("streams"));
     let path = folder.path("echo");
     let local = Peer::serve_unix(&path, |mut stream| {
@@ -275,7 +275,7 @@ fn over_ipv6_and_a_unix_path() {
 }
 
 #[test]
-fn kernel_to_kernel_in_one_net() {
+fn kernel_to_kernel_streams_pass_in_one_net() {
     let net = net();
     let (listener, address) = net.listen(gpunet_e2e::any_port()).expect("a port");
     let mut server = Script::new();
@@ -292,7 +292,7 @@ fn kernel_to_kernel_in_one_net() {
 }
 
 #[test]
-fn kernel_to_kernel_between_two_nets() {
+fn kernel_to_kernel_streams_pass_between_two_nets() {
     let (near, far) = (net(), net());
     let folder = Folder::new("two-nets");
     let addresses = [folder.address("listener"), gpunet_e2e::any_port()];

@@ -81,7 +81,7 @@ fn rings_have_the_size_that_was_asked_for() {
 }
 
 #[test]
-fn names_of_both_ends() {
+fn both_ends_have_their_names() {
     let (net, folder) = (net(), Folder::new("names"));
     let path = folder.path("peer");
     for at in [any_port(), gpunet_e2e::any_port_v6()] {
@@ -115,7 +115,7 @@ fn names_of_both_ends() {
 }
 
 #[test]
-fn names_as_long_as_they_can_be() {
+fn the_longest_names_are_taken() {
     let (net, folder) = (net(), Folder::new("long"));
     let base = folder.path("").as_os_str().len();
     let name = "n".repeat(107 - base);

@@ -48,7 +48,7 @@ fn a_socket_that_does_not_wait() {
 }
 
 #[test]
-fn a_call_that_does_not_wait() {
+fn a_nonblocking_call_does_not_wait() {
     let net = net_builder().linger(MS).build().expect("a net");
     let (_listener, address) = peer::narrow_listener();
     let mut script = Script::new();
@@ -64,7 +64,7 @@ fn a_call_that_does_not_wait() {
 }
 
 #[test]
-fn a_connect_that_does_not_wait() {
+fn a_nonblocking_connect_does_not_wait() {
     let (net, server) = (net(), peer::echo_server());
     let mut script = Script::new();
     script.socket_of(0, 2, 1 | SOCK_NONBLOCK, 0).connect(0, server);

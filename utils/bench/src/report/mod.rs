@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use gpunet_host::GpuChoice;
+use gpunet_terminal::output::{BAD, print, say, styled};
 use serde_json::Value;
 
 /// The version of the JSON.
@@ -25,11 +26,8 @@ const SCHEMA: u64 = 1;
 
 /// Options of `bench report`.
 #[derive(Args)]
-#[command(
-    after_help = "The JSON has schema (1), date, machine (processor, cores, gpu), command, suites (each \
-    as `bench SUITE --json` prints it, and as the apps' --json) and not_run (why, by suite). A comparison \
-    calls a figure worse when it is so by a tenth and its quartiles do not overlap the old ones."
-)]
+#[command(after_help = "docs/reference/json.md describes the JSON. A comparison \
+    calls a figure worse when it is so by a tenth and its quartiles do not overlap the old ones.")]
 pub(crate) struct Options {
     /// Where the JSON goes
     #[arg(long, value_name = "FILE", default_value = "bench-report.json")]
@@ -52,6 +50,9 @@ pub(crate) struct Options {
     /// Seconds that each suite may take
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=3600))]
     limit: u64,
+    /// No progress on standard error
+    #[arg(long)]
+    quiet: bool,
 }
 
 /// Runs the suites, or takes an older report, and writes the page.
@@ -60,7 +61,7 @@ pub(crate) fn run(gpu: &GpuChoice, options: &Options) -> Result<()> {
     let report = match &options.from {
         Some(from) => read(from)?,
         None => {
-            let report = run::all(gpu, &options.only, options.quick, options.limit)?;
+            let report = run::all(gpu, options)?;
             let text = serde_json::to_string_pretty(&report)?;
             write(&options.out, &text)?;
             report
@@ -69,12 +70,14 @@ pub(crate) fn run(gpu: &GpuChoice, options: &Options) -> Result<()> {
     let changes = old.as_ref().map(|old| compare::changes(old, &report));
     write(&options.html, &page::html(&report, changes.as_deref()))?;
     for (suite, why) in report["not_run"].as_object().into_iter().flatten() {
-        eprintln!("not run: {suite}: {}", why.as_str().unwrap_or_default());
+        say(&format!("not run: {suite}: {}", why.as_str().unwrap_or_default()));
     }
+    let mut text = String::new();
     let worse = changes.iter().flatten().filter(|change| change.is_worse);
     for change in worse.clone() {
-        println!(
-            "worse: {}, {}: {} {} was {}",
+        text += &format!(
+            "{}: {}, {}: {} {} was {}\n",
+            styled(BAD, "worse"),
             change.suite,
             change.row,
             change.figure,
@@ -83,10 +86,9 @@ pub(crate) fn run(gpu: &GpuChoice, options: &Options) -> Result<()> {
         );
     }
     if let Some(changes) = &changes {
-        println!("{} of {} figures are worse", worse.count(), changes.len());
+        text += &format!("{} of {} figures are worse\n", worse.count(), changes.len());
     }
-    println!("{}", options.html.display());
-    Ok(())
+    Ok(print(&format!("{text}{}\n", options.html.display()))?)
 }
 
 fn read(path: &Path) -> Result<Value> {

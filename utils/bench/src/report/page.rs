@@ -88,7 +88,7 @@ fn count(row: &Value, name: &str) -> u64 {
 }
 
 fn bytes(count: u64) -> String {
-    crate::suite::bytes_text(usize::try_from(count).unwrap_or(usize::MAX))
+    gpunet_terminal::quantity::bytes_text(count)
 }
 
 /// Lines over numbers, which become places in their order. Points: the line's name, the number, the figure.

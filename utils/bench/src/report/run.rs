@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use gpunet_host::{Gpu, GpuChoice};
+use gpunet_terminal::progress::Progress;
 use serde_json::{Map, Value, json};
 
 /// What a part may take beside the time that it is given, to start and to end.
@@ -60,7 +61,7 @@ impl Part {
             // Its rounds are few by themselves.
             (Self::Local, false) => {}
             (Self::Local, true) => {
-                command.args(["--messages", "50", "--rounds", "2", "--turns", "1"]);
+                command.args(["--messages", "50", "--pairs", "2", "--turns", "1"]);
             }
             (_, quick) => {
                 command.args(["--limit", &limit.to_string()]);
@@ -72,15 +73,17 @@ impl Part {
 }
 
 /// Runs parts, all of them where none is named.
-pub(super) fn all(gpu: &GpuChoice, only: &[Part], quick: bool, limit: u64) -> Result<Value> {
+pub(super) fn all(gpu: &GpuChoice, options: &super::Options) -> Result<Value> {
+    let super::Options { only, quick, limit, quiet, .. } = options;
+    let (quick, limit) = (*quick, *limit);
     // Asked once, and closed: the parts have it alone.
     let name = Gpu::open(gpu.clone())?.info().to_string();
     let parts = if only.is_empty() { Part::value_variants() } else { only };
     let (mut suites, mut not_run) = (Map::new(), Map::new());
     let begin = Instant::now();
-    for (at, part) in parts.iter().enumerate() {
-        let elapsed = begin.elapsed().as_secs();
-        eprintln!("{elapsed:4} s  {} ({} of {})", part.name(), at + 1, parts.len());
+    let progress = Progress::of_steps(parts.len() as u64, *quiet);
+    for part in parts {
+        progress.begin(part.name());
         let ran = part
             .command(gpu, quick, limit)
             .and_then(|command| output(command, Duration::from_secs(limit) + SPARE));
@@ -88,6 +91,7 @@ pub(super) fn all(gpu: &GpuChoice, only: &[Part], quick: bool, limit: u64) -> Re
             Ok(printed) => suites.insert(part.name().to_owned(), printed),
             Err(why) => not_run.insert(part.name().to_owned(), json!(format!("{why:#}"))),
         };
+        progress.done(1);
     }
     ensure!(!suites.is_empty(), "nothing could be run: {}", Value::from(not_run));
     Ok(json!({

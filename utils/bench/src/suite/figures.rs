@@ -89,6 +89,48 @@ impl Latency {
     }
 }
 
+/// Round trips of a row: the medians and the 99th percentiles of its pairs.
+pub(crate) struct Trips {
+    medians: Pairs,
+    tails: Pairs,
+}
+
+impl Trips {
+    /// Of pairs of a baseline's and a measured batch.
+    pub(crate) fn of(pairs: impl IntoIterator<Item = (Latency, Latency)>) -> Self {
+        let (mut medians, mut tails) = (Pairs::EMPTY, Pairs::EMPTY);
+        for (baseline, measured) in pairs {
+            medians.push(baseline.p50, measured.p50);
+            tails.push(baseline.p99, measured.p99);
+        }
+        Self { medians, tails }
+    }
+
+    /// The baseline's median, the measured one and its 99th percentile, what was added, the ratio.
+    pub(crate) fn cells(&self) -> [String; 5] {
+        [
+            format!("{:.2}", self.medians.baseline().median),
+            format!("{:.2}", self.medians.measured().median),
+            format!("{:.2}", self.tails.measured().median),
+            self.medians.added().text(),
+            self.medians.ratio().text(),
+        ]
+    }
+
+    /// The same, with the facts of the row before it; the two are named so.
+    pub(crate) fn json(&self, facts: Value, [baseline, measured]: [&str; 2]) -> Value {
+        let mut json = facts;
+        json["pairs"] = json!(self.medians.len());
+        json[format!("{baseline}_us")] = self.medians.baseline().json();
+        json[format!("{measured}_us")] = self.medians.measured().json();
+        json[format!("{baseline}_p99_us")] = self.tails.baseline().json();
+        json[format!("{measured}_p99_us")] = self.tails.measured().json();
+        json["added_us"] = self.medians.added().json();
+        json["ratio"] = self.medians.ratio().json();
+        json
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,6 +14,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use gpunet_host::{Gpu, GpuChoice, GpuKind, Module};
+use gpunet_terminal::output::say;
 use serde_json::json;
 
 use super::Common;
@@ -48,7 +49,7 @@ pub(crate) fn run(choice: &GpuChoice, options: &Options) -> Result<()> {
         println!("{}", begun.elapsed().as_secs_f64() * 1e3);
         return Ok(());
     }
-    eprintln!("GPU: {}", gpu.info());
+    say(&format!("GPU: {}", gpu.info()));
     let columns = &["what", "cold ms", "cached ms", "registers", "stack B", "threads at most"];
     let mut report = Report::new("footprint", &gpu, &options.common, columns);
     if gpu.info().kind == GpuKind::Emulated {
@@ -87,15 +88,17 @@ fn kernels(gpu: &Gpu, module: &Module, report: &mut Report) {
 /// Loads with an empty cache, and then with a filled one.
 fn loads(choice: &GpuChoice, options: &Common, module: &Module, report: &mut Report) -> Result<()> {
     let mut pairs = Pairs::EMPTY;
+    let progress = options.progress(&format!("loading {}", module.name));
     for pair in 0..options.pairs() {
         if pair > 0 && !report.has_time(&format!("load {pair} of {}", module.name)) {
             break;
         }
-        eprintln!("{}: load {} of {}", module.name, pair + 1, options.pairs());
         let folder = Folder::new(pair)?;
         let cold = load(choice, module, &folder.0)?;
         pairs.push(cold, load(choice, module, &folder.0)?);
+        progress.done(1);
     }
+    drop(progress);
     let (cold, cached) = (pairs.baseline(), pairs.measured());
     let mut cells = vec![format!("load {}", module.name), cold.text(), cached.text()];
     cells.extend(["-", "-", "-"].map(str::to_owned));

@@ -10,10 +10,12 @@ use clap::Args;
 use gpunet_bench_kernels::serve::echo_server;
 use gpunet_device::Handle;
 use gpunet_host::{Gpu, GpuKind, Image, Net, RawArguments, Shape};
-use serde_json::{Value, json};
+use gpunet_terminal::quantity::bytes_text;
+use serde_json::json;
 
 use super::client::{self, Batch};
-use super::{Common, Latency, Pairs, Report, Serving, bytes_text, polling};
+use super::{Common, Latency, Report, Serving, Trips, polling};
+use crate::parse_size;
 
 gpunet_device::export_c_abi!();
 
@@ -46,11 +48,11 @@ pub(crate) struct Options {
     /// A server: its name, file and kernel
     #[arg(long = "image", value_name = "NAME=FILE#KERNEL", required = true)]
     images: Vec<Server>,
-    /// Bytes of a message
-    #[arg(long, value_delimiter = ',', default_value = "64,4096")]
-    bytes: Vec<usize>,
+    /// Bytes of the messages
+    #[arg(long, alias = "bytes", value_name = "LIST", value_delimiter = ',', default_value = "64,4K", value_parser = parse_size)]
+    sizes: Vec<usize>,
     /// Threads of a block
-    #[arg(long, default_value_t = 32)]
+    #[arg(long, value_name = "N", default_value_t = 32)]
     threads: u32,
 }
 
@@ -134,7 +136,7 @@ pub(crate) fn run(gpu: &Gpu, options: &Options) -> Result<()> {
     }
     let mut report = Report::new("languages", gpu, &options.common, COLUMNS);
     for server in &running {
-        for bytes in &options.bytes {
+        for bytes in &options.sizes {
             measure(&mut report, options, rust, server, *bytes);
         }
     }
@@ -150,7 +152,7 @@ fn measure(
     server: &Running,
     bytes: usize,
 ) {
-    let what = format!("{}, {}", server.server.name, bytes_text(bytes));
+    let what = format!("{}, {}", server.server.name, bytes_text(bytes as u64));
     if !report.has_time(&what) {
         return;
     }
@@ -169,31 +171,14 @@ fn row(
     bytes: usize,
     batch: impl FnMut(bool) -> Result<Latency>,
 ) -> Result<()> {
-    let (mut medians, mut tails) = (Pairs::EMPTY, Pairs::EMPTY);
-    for (baseline, measured) in report.pairs(what, batch)? {
-        medians.push(baseline.p50, measured.p50);
-        tails.push(baseline.p99, measured.p99);
-    }
-    let (added, ratio) = (medians.added(), medians.ratio());
-    let cells = vec![
-        server.server.name.clone(),
-        bytes_text(bytes),
-        format!("{:.2}", medians.baseline().median),
-        format!("{:.2}", medians.measured().median),
-        format!("{:.2}", tails.measured().median),
-        added.text(),
-        ratio.text(),
-        format!("{:.1}", server.load_ms),
-        server.registers.map_or("-".to_owned(), |registers| registers.to_string()),
-    ];
-    let registers = server.registers.map_or(Value::Null, Value::from);
-    let json = json!({
-        "image": server.server.name, "kernel": server.server.kernel, "bytes": bytes, "pairs": medians.len(),
-        "baseline_us": medians.baseline().json(), "gpunet_us": medians.measured().json(),
-        "gpunet_p99_us": tails.measured().json(), "added_us": added.json(), "ratio": ratio.json(),
-        "load_ms": server.load_ms, "registers": registers,
-    });
-    report.row(cells, json);
+    let trips = Trips::of(report.pairs(what, batch)?);
+    let Running { server: Server { name, kernel, .. }, load_ms, registers, .. } = server;
+    let facts = [name.clone(), bytes_text(bytes as u64)].into_iter();
+    let registers_text = registers.map_or("-".to_owned(), |registers| registers.to_string());
+    let cells = facts.chain(trips.cells()).chain([format!("{load_ms:.1}"), registers_text]);
+    let json = json!({"image": name, "kernel": kernel, "bytes": bytes, "load_ms": load_ms,
+        "registers": registers});
+    report.row(cells.collect(), trips.json(json, ["baseline", "gpunet"]));
     Ok(())
 }
 

@@ -34,28 +34,39 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use gpunet_host::{Gpu, GpuKind, Launch, NetBuilder};
+use gpunet_terminal::progress::Progress;
 
-use figures::{Latency, Pairs};
+use figures::{Latency, Pairs, Trips};
 use report::Report;
 
 /// Options that all suites have.
 #[derive(Args, Clone)]
 pub(crate) struct Common {
     /// Pairs of a baseline's and a measured batch, at least 10 for figures [default: 11, quick: 2]
-    #[arg(long)]
+    #[arg(long, value_name = "N")]
     pairs: Option<usize>,
     /// Few round trips and bytes: shows that everything works, for the emulated GPU
     #[arg(long)]
     pub(crate) quick: bool,
-    /// One JSON object on standard output
+    /// One JSON object on standard output in place of the table
     #[arg(long)]
     pub(crate) json: bool,
+    /// No progress on standard error
+    #[arg(long)]
+    quiet: bool,
     /// Seconds after which nothing further is begun; what is left counts as not run
     #[arg(long, default_value_t = 240, value_name = "SECONDS")]
     limit: u64,
 }
 
 impl Common {
+    /// The pairs of one row.
+    pub(crate) fn progress(&self, what: &str) -> Progress {
+        let progress = Progress::of_steps(self.pairs() as u64, self.quiet || self.json);
+        progress.begin(what);
+        progress
+    }
+
     /// How many pairs.
     pub(crate) fn pairs(&self) -> usize {
         self.pairs.unwrap_or(if self.quick { 2 } else { 11 }).max(1)
@@ -86,18 +97,5 @@ impl Drop for Serving {
         self.0.abort();
         // The net's drop deals with a kernel that does not end.
         let _ = self.0.wait_for(Duration::from_secs(5));
-    }
-}
-
-/// Bytes as people write them.
-pub(crate) fn bytes_text(bytes: usize) -> String {
-    match bytes {
-        bytes if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => {
-            format!("{} MiB", bytes >> 20)
-        }
-        bytes if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => {
-            format!("{} KiB", bytes >> 10)
-        }
-        bytes => format!("{bytes} B"),
     }
 }

@@ -1,11 +1,13 @@
 //! What a suite finds: it measures pairs in turns, keeps to the time limit, and prints rows as a table or
 //! as JSON.
 
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use gpunet_host::Gpu;
+use gpunet_host::gpu::GpuInfo;
+use gpunet_terminal::output::{print, say};
+use gpunet_terminal::table::Table;
 use serde_json::{Value, json};
 
 use super::Common;
@@ -24,7 +26,7 @@ fn pair<T>(index: usize, mut measure: impl FnMut(bool) -> Result<T>) -> Result<(
 /// What a suite has found so far, and the time it has left.
 pub(crate) struct Report {
     suite: &'static str,
-    gpu: String,
+    gpu: GpuInfo,
     options: Common,
     columns: &'static [&'static str],
     rows: Vec<Vec<String>>,
@@ -44,7 +46,7 @@ impl Report {
     ) -> Self {
         Self {
             suite,
-            gpu: gpu.info().name.clone(),
+            gpu: gpu.info().clone(),
             options: options.clone(),
             columns,
             rows: Vec::new(),
@@ -68,7 +70,7 @@ impl Report {
 
     /// Notes what was left out, and why.
     pub(crate) fn not_run(&mut self, what: &str) {
-        eprintln!("\rnot run: {what}");
+        say(&format!("not run: {what}"));
         self.not_run.push(what.to_owned());
     }
 
@@ -76,7 +78,7 @@ impl Report {
     pub(crate) fn outcome(&mut self, what: &str, outcome: Result<()>) {
         if let Err(error) = outcome {
             let line = format!("{what}: {error:#}");
-            eprintln!("\rfailed: {line}");
+            say(&format!("failed: {line}"));
             self.failed.push(line);
         }
     }
@@ -106,39 +108,28 @@ impl Report {
         mut measure: impl FnMut(bool) -> Result<T>,
     ) -> Result<Vec<(T, T)>> {
         let wanted = self.options.pairs();
+        let progress = self.options.progress(what);
         let mut pairs = Vec::new();
-        for index in 0..wanted {
-            if index > 0 && self.is_late() {
-                self.out_of_time = true;
-                self.not_run(&format!("{what}: {} of {wanted} pairs: out of time", wanted - index));
-                break;
-            }
-            self.progress(what, index);
-            pairs.push(pair(index, &mut measure)?);
+        while pairs.len() < wanted && (pairs.is_empty() || !self.is_late()) {
+            pairs.push(pair(pairs.len(), &mut measure)?);
+            progress.done(1);
+        }
+        drop(progress);
+        let left = wanted - pairs.len();
+        if left > 0 {
+            self.out_of_time = true;
+            self.not_run(&format!("{what}: {left} of {wanted} pairs: out of time"));
         }
         Ok(pairs)
     }
 
-    /// Shows what is being measured, on one line of a terminal or a line a row.
-    fn progress(&self, what: &str, pair: usize) {
-        let seconds = self.begun.elapsed().as_secs();
-        let pairs = self.options.pairs();
-        if std::io::stderr().is_terminal() {
-            eprint!("\r{seconds:>4} s  {what}, pair {} of {pairs}\x1b[K", pair + 1);
-        } else if pair == 0 {
-            eprintln!("{seconds:>4} s  {what}, {pairs} pairs");
-        }
-    }
-
     /// Prints everything. An error when something failed or time ran out.
     pub(crate) fn finish(self) -> Result<()> {
-        if std::io::stderr().is_terminal() {
-            eprint!("\r\x1b[K");
-        }
         if self.options.json {
             let object = json!({
                 "suite": self.suite,
-                "gpu": self.gpu,
+                "gpu": self.gpu.kind.to_string(),
+                "gpu_name": self.gpu.name,
                 "pairs": self.options.pairs(),
                 "quick": self.options.quick,
                 "seconds": self.begun.elapsed().as_secs_f64(),
@@ -146,31 +137,20 @@ impl Report {
                 "not_run": self.not_run,
                 "failed": self.failed,
             });
-            println!("{object:#}");
+            print(&format!("{object:#}\n"))?;
         } else {
-            self.print();
+            print(&self.text())?;
         }
         ensure!(self.failed.is_empty(), "{}: {} rows failed", self.suite, self.failed.len());
         ensure!(!self.out_of_time, "{}: ran out of time", self.suite);
         Ok(())
     }
 
-    fn print(&self) {
-        let width = |column: usize| {
-            let cells = self.rows.iter().filter_map(|row| row.get(column)).map(String::len);
-            cells.chain([self.columns[column].len()]).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
-        let line = |cells: &mut dyn Iterator<Item = &str>| {
-            let padded = cells.zip(&widths).map(|(cell, width)| format!("{cell:>width$}"));
-            println!("{}", padded.collect::<Vec<_>>().join("  "));
-        };
-        line(&mut self.columns.iter().copied());
-        for row in &self.rows {
-            line(&mut row.iter().map(String::as_str));
-        }
-        println!(
-            "{}: {} pairs a row{}, {} rows, {} failed, {} not run, {:.0} s",
+    fn text(&self) -> String {
+        let mut table = Table::new(self.columns.iter().copied());
+        self.rows.iter().for_each(|row| table.row(row));
+        let mut text = format!(
+            "{table}{}: {} pairs a row{}, {} rows, {} failed, {} not run, {:.0} s\n",
             self.suite,
             self.options.pairs(),
             if self.options.quick { " (quick: no figures to keep)" } else { "" },
@@ -180,10 +160,9 @@ impl Report {
             self.begun.elapsed().as_secs_f64()
         );
         for (outcome, lines) in [("failed", &self.failed), ("not run", &self.not_run)] {
-            for line in lines {
-                println!("{outcome}: {line}");
-            }
+            lines.iter().for_each(|line| text += &format!("{outcome}: {line}\n"));
         }
+        text
     }
 }
 

@@ -66,16 +66,16 @@ pub(crate) struct Options {
     #[command(flatten)]
     common: Common,
     /// m, n and k, a multiple of 128 [default: 4096; quick and on the emulated GPU: 256]
-    #[arg(long)]
-    size: Option<usize>,
+    #[arg(long, alias = "size", value_name = "N")]
+    dimension: Option<usize>,
 }
 
 impl Options {
     fn size(&self, is_emulated: bool) -> Result<usize> {
         let small = self.common.quick || is_emulated;
-        let size = self.size.unwrap_or(if small { 256 } else { 4096 });
+        let size = self.dimension.unwrap_or(if small { 256 } else { 4096 });
         let possible = size > 0 && size as u64 <= kernels::LARGEST && size.is_multiple_of(TILE);
-        ensure!(possible, "--size {size}: a multiple of {TILE} up to {}", kernels::LARGEST);
+        ensure!(possible, "--dimension {size}: a multiple of {TILE} up to {}", kernels::LARGEST);
         Ok(size)
     }
 }
@@ -394,10 +394,13 @@ mod tests {
 
     #[test]
     fn sizes_that_no_tile_divides_are_refused() {
-        let common = Common { pairs: None, quick: true, json: false, limit: 1 };
+        let common = Common { pairs: None, quick: true, json: false, quiet: true, limit: 1 };
         for (size, right) in [(None, true), (Some(384), true), (Some(100), false), (Some(0), false)]
         {
-            assert_eq!(Options { common: common.clone(), size }.size(true).is_ok(), right);
+            assert_eq!(
+                Options { common: common.clone(), dimension: size }.size(true).is_ok(),
+                right
+            );
         }
     }
 }

@@ -8,14 +8,16 @@ use anyhow::{Context, Result};
 use clap::Args;
 use gpunet_bench_kernels::serve::echo_server;
 use gpunet_host::{Gpu, Net, Shape, TransportChoice};
+use gpunet_terminal::quantity::{bytes_text, parse_ring};
 use serde_json::json;
 
 use super::client::{self, Batch};
 use super::figures::Spread;
 use super::kernel_client::KernelClient;
 use super::limit::PinnedExchange;
-use super::{Common, Latency, Pairs, Report, Serving, bytes_text, polling};
+use super::{Common, Latency, Report, Serving, Trips, polling};
 use crate::baseline::EchoServer;
+use crate::parse_size;
 
 const COLUMNS: &[&str] = &[
     "transport",
@@ -44,25 +46,22 @@ const COLUMNS: &[&str] = &[
 pub(crate) struct Options {
     #[command(flatten)]
     common: Common,
-    /// Bytes of a message
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "64,256,1024,4096,16384,65536,262144,1048576"
-    )]
-    bytes: Vec<usize>,
+    /// Bytes of the messages
+    #[arg(long, alias = "bytes", value_name = "LIST", value_delimiter = ',', value_parser = parse_size,
+          default_value = "64,256,1K,4K,16K,64K,256K,1M")]
+    sizes: Vec<usize>,
     /// Threads of a block
-    #[arg(long, value_delimiter = ',', default_value = "32,256")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "32,256")]
     threads: Vec<u32>,
     /// tcp, local or both
-    #[arg(long, value_delimiter = ',', default_value = "tcp,local")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "tcp,local")]
     transport: Vec<Transport>,
     /// Shared memory of a server's block: what it receives and sends at a time
-    #[arg(long, default_value_t = 32 << 10)]
+    #[arg(long, value_name = "BYTES", default_value = "32K", value_parser = parse_ring)]
     piece: u32,
     /// Round trips in a batch of small messages; long ones have fewer
-    #[arg(long)]
-    rounds: Option<usize>,
+    #[arg(long, alias = "rounds", value_name = "N")]
+    messages: Option<usize>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum, PartialEq, Eq)]
@@ -83,19 +82,19 @@ impl Options {
     fn batch(&self, bytes: usize) -> Batch {
         let (rounds, total, limit) =
             if self.common.quick { (20, 1 << 20, 300) } else { (2000, 32 << 20, 400) };
-        let rounds = self.rounds.unwrap_or(rounds);
+        let rounds = self.messages.unwrap_or(rounds);
         let rounds = rounds.min((total / bytes.max(1)).max(3));
         Batch { bytes, rounds, limit: Duration::from_millis(limit) }
     }
 
     /// Room for the largest message as a whole.
     fn ring(&self) -> u32 {
-        let largest = self.bytes.iter().max().copied().unwrap_or(0).max(64 << 10);
+        let largest = self.sizes.iter().max().copied().unwrap_or(0).max(64 << 10);
         u32::try_from(largest).unwrap_or(u32::MAX)
     }
 
     fn most_rounds(&self) -> usize {
-        self.bytes.iter().map(|bytes| self.batch(*bytes).rounds).max().unwrap_or(1)
+        self.sizes.iter().map(|bytes| self.batch(*bytes).rounds).max().unwrap_or(1)
     }
 }
 
@@ -144,7 +143,7 @@ fn by_tcp(gpu: &Gpu, options: &Options, threads: u32, report: &mut Report) -> Re
     let address = server.address.to_ip().context("a loopback address")?;
     let pinned = PinnedExchange::new(gpu, threads, options.ring() as usize, options.piece)?;
     let serving = server.launch()?;
-    for bytes in &options.bytes {
+    for bytes in &options.sizes {
         let batch = options.batch(*bytes);
         measure(report, ("tcp", threads, *bytes), |what| match what {
             Measured::Baseline => client::round_trips(cpu.address, batch),
@@ -158,7 +157,7 @@ fn by_tcp(gpu: &Gpu, options: &Options, threads: u32, report: &mut Report) -> Re
 fn kernel_to_kernel(gpu: &Gpu, options: &Options, threads: u32, report: &mut Report) -> Result<()> {
     let server = Server::new(gpu, options, threads, TransportChoice::Local)?;
     let client = KernelClient::new(gpu, threads, options.ring() as usize, options.most_rounds())?;
-    for bytes in &options.bytes {
+    for bytes in &options.sizes {
         let batch = options.batch(*bytes);
         measure(report, ("local", threads, *bytes), |what| {
             match what {
@@ -183,7 +182,7 @@ fn measure(
     (transport, threads, bytes): (&str, u32, usize),
     batch: impl FnMut(Measured) -> Result<Latency>,
 ) {
-    let what = format!("{transport}, {threads} threads, {}", bytes_text(bytes));
+    let what = format!("{transport}, {threads} threads, {}", bytes_text(bytes as u64));
     if report.has_time(&what) {
         let outcome = row(report, &what, (transport, threads, bytes), batch);
         report.outcome(&what, outcome);
@@ -196,7 +195,6 @@ fn row(
     (transport, threads, bytes): (&str, u32, usize),
     batch: impl FnMut(Measured) -> Result<Latency>,
 ) -> Result<()> {
-    let (mut medians, mut tails) = (Pairs::EMPTY, Pairs::EMPTY);
     let (mut batch, mut limits) = (batch, Vec::new());
     let one_of_pair = |measured: bool| {
         if !measured {
@@ -205,28 +203,14 @@ fn row(
         limits.push(batch(Measured::Limit)?.p50);
         batch(Measured::Gpunet)
     };
-    for (baseline, measured) in report.pairs(what, one_of_pair)? {
-        medians.push(baseline.p50, measured.p50);
-        tails.push(baseline.p99, measured.p99);
-    }
-    let (added, ratio, limit) = (medians.added(), medians.ratio(), Spread::of(limits));
-    let cells = vec![
-        transport.to_owned(),
-        threads.to_string(),
-        bytes_text(bytes),
-        format!("{:.2}", medians.baseline().median),
-        format!("{:.2}", medians.measured().median),
-        format!("{:.2}", tails.measured().median),
-        added.text(),
-        ratio.text(),
-        format!("{:.2}", limit.median),
-    ];
+    let trips = Trips::of(report.pairs(what, one_of_pair)?);
+    let limit = Spread::of(limits);
+    let facts = [transport.to_owned(), threads.to_string(), bytes_text(bytes as u64)];
     let json = json!({
-        "transport": transport, "threads": threads, "bytes": bytes, "pairs": medians.len(),
-        "baseline_us": medians.baseline().json(), "gpunet_us": medians.measured().json(),
-        "baseline_p99_us": tails.baseline().json(), "gpunet_p99_us": tails.measured().json(),
-        "added_us": added.json(), "ratio": ratio.json(), "limit_us": limit.json(),
+        "transport": transport, "threads": threads, "bytes": bytes, "limit_us": limit.json(),
     });
-    report.row(cells, json);
+    let last = format!("{:.2}", limit.median);
+    let cells = facts.into_iter().chain(trips.cells()).chain([last]).collect();
+    report.row(cells, trips.json(json, ["baseline", "gpunet"]));
     Ok(())
 }

@@ -8,10 +8,11 @@ use anyhow::{Context, Result};
 use clap::Args;
 use gpunet_bench_kernels::streams::{receive_streams, send_streams};
 use gpunet_host::{Gpu, Net, Shape, TransportChoice};
+use gpunet_terminal::quantity::{bytes_text, parse_bytes, parse_ring};
 use serde_json::json;
 
 use super::stream_peers::{self, Direction, Streams};
-use super::{Common, Pairs, Report, Serving, bytes_text};
+use super::{Common, Pairs, Report, Serving};
 
 const COLUMNS: &[&str] = &[
     "direction",
@@ -35,25 +36,25 @@ pub(crate) struct Options {
     #[command(flatten)]
     common: Common,
     /// Connections at once
-    #[arg(long, value_delimiter = ',', default_value = "1,4,8")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,4,8")]
     connections: Vec<u32>,
     /// Directions
     #[arg(long, value_delimiter = ',', default_value = "in,out")]
     direction: Vec<Direction>,
     /// Bytes of each stream in each round [default: 256 MiB, quick: 4 MiB]
-    #[arg(long)]
-    bytes: Option<u64>,
+    #[arg(long, alias = "bytes", value_name = "BYTES", value_parser = parse_bytes)]
+    stream_bytes: Option<u64>,
     /// Bytes of each stream in the round that compares them [default: 16 MiB, quick: 1 MiB]
-    #[arg(long)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     checked_bytes: Option<u64>,
     /// Threads of a block
-    #[arg(long, default_value_t = 256)]
+    #[arg(long, value_name = "N", default_value_t = 256)]
     threads: u32,
-    /// Capacity of each ring
-    #[arg(long, default_value_t = 1 << 20)]
+    /// Bytes of each of a connection's two rings
+    #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = parse_ring)]
     ring: u32,
     /// Shared memory of a block: what it receives and sends at a time
-    #[arg(long, default_value_t = 128 << 10)]
+    #[arg(long, value_name = "BYTES", default_value = "128K", value_parser = parse_ring)]
     piece: u32,
 }
 
@@ -130,7 +131,7 @@ fn row(
     report: &mut Report,
 ) -> Result<()> {
     let quick = options.common.quick;
-    let bytes = options.bytes.unwrap_or(if quick { 4 << 20 } else { 256 << 20 });
+    let bytes = options.stream_bytes.unwrap_or(if quick { 4 << 20 } else { 256 << 20 });
     let checked_bytes = options.checked_bytes.unwrap_or(if quick { 1 << 20 } else { 16 << 20 });
     let cpu = stream_peers::serve(direction)?;
     let server = Server::new(gpu, options, direction, count, proxy_threads)?;
@@ -157,7 +158,7 @@ fn row(
     let json = json!({
         "direction": name, "connections": count, "proxy_threads": proxy_threads,
         "bytes": bytes, "checked_bytes": checked_bytes, "pairs": rates.len(),
-        "threads": options.threads, "piece": bytes_text(options.piece as usize),
+        "threads": options.threads, "piece": bytes_text(u64::from(options.piece)),
         "baseline_gbps": rates.baseline().json(), "gpunet_gbps": measured.json(),
         "ratio": ratio.json(),
     });

@@ -15,9 +15,9 @@ use serde_json::json;
 
 use super::client::{self, Batch, PollClient};
 use super::kernel_client::KernelClient;
-use super::{Common, Latency, Pairs, Report, Serving, polling};
-use crate::driver;
+use super::{Common, Latency, Pairs, Report, Serving, Trips, polling};
 use crate::memory::{Memory, Watched};
+use crate::{driver, parse_size};
 
 const COLUMNS: &[&str] = &[
     "waiting in",
@@ -60,7 +60,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     common: Common,
     /// Other blocks that wait [default: 0,63,127,1000, quick: 0,3,7]
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     blocks: Option<Vec<u32>>,
     /// Where they wait
     #[arg(long = "in", value_delimiter = ',', default_value = "accept,receive,poller")]
@@ -69,11 +69,11 @@ pub(crate) struct Options {
     #[arg(long = "client", value_delimiter = ',', default_value = "rust,c,kernel")]
     clients: Vec<Client>,
     /// Bytes of a message
-    #[arg(long, default_value_t = 64)]
-    bytes: usize,
+    #[arg(long, alias = "bytes", value_name = "BYTES", default_value = "64", value_parser = parse_size)]
+    size: usize,
     /// Round trips in a batch [default: 1000, quick: 20]
-    #[arg(long)]
-    rounds: Option<usize>,
+    #[arg(long, alias = "rounds", value_name = "N")]
+    messages: Option<usize>,
     /// Milliseconds after which a batch ends, however many round trips it had
     #[arg(long, default_value_t = 150, value_name = "MS")]
     batch_limit: u64,
@@ -155,10 +155,10 @@ impl Clients {
                 None
             }
         };
-        let rounds = options.rounds.unwrap_or(if options.common.quick { 20 } else { 1000 });
+        let rounds = options.messages.unwrap_or(if options.common.quick { 20 } else { 1000 });
         let limit = Duration::from_millis(options.batch_limit);
-        let kernel = KernelClient::new(gpu, 32, options.bytes, rounds)?;
-        Ok(Self { used, c, kernel, batch: Batch { bytes: options.bytes, rounds, limit } })
+        let kernel = KernelClient::new(gpu, 32, options.size, rounds)?;
+        Ok(Self { used, c, kernel, batch: Batch { bytes: options.size, rounds, limit } })
     }
 
     /// A batch of each, in their order.
@@ -324,30 +324,13 @@ fn rows(
     report: &mut Report,
 ) {
     for (index, client) in clients.used.iter().enumerate() {
-        let (mut medians, mut tails) = (Pairs::EMPTY, Pairs::EMPTY);
-        for ((none, _), (with, _)) in measured {
-            medians.push(none[index].p50, with[index].p50);
-            tails.push(none[index].p99, with[index].p99);
-        }
-        let (added, ratio) = (medians.added(), medians.ratio());
-        let cells = vec![
-            call.name().to_owned(),
-            waiting.to_string(),
-            client.name().to_owned(),
-            format!("{:.2}", medians.baseline().median),
-            format!("{:.2}", medians.measured().median),
-            format!("{:.2}", tails.measured().median),
-            added.text(),
-            ratio.text(),
-        ];
-        let json = json!({
-            "waiting_in": call.name(), "blocks": waiting, "client": client.name(),
-            "bytes": options.bytes, "pairs": medians.len(),
-            "none_us": medians.baseline().json(), "waiting_us": medians.measured().json(),
-            "none_p99_us": tails.baseline().json(), "waiting_p99_us": tails.measured().json(),
-            "added_us": added.json(), "ratio": ratio.json(),
-        });
-        report.row(cells, json);
+        let pairs = measured.iter().map(|((none, _), (with, _))| (none[index], with[index]));
+        let trips = Trips::of(pairs);
+        let facts = [call.name().to_owned(), waiting.to_string(), client.name().to_owned()];
+        let json = json!({"waiting_in": call.name(), "blocks": waiting, "client": client.name(),
+            "bytes": options.size});
+        let cells = facts.into_iter().chain(trips.cells()).collect();
+        report.row(cells, trips.json(json, ["none", "waiting"]));
     }
     let mut aborts = Pairs::EMPTY;
     for ((_, none), (_, with)) in measured {

@@ -1,10 +1,12 @@
 //! What the tests of diagnose share: the program, recorded machines, a folder to write in.
-#![allow(dead_code, reason = "each test program uses a part")]
+#![allow(dead_code, unused_imports, reason = "each test program uses a part")]
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::{env, fs};
+
+pub(crate) use gpunet_testing::Folder;
 
 /// Where the recorded machines are.
 pub(crate) fn trees() -> PathBuf {
@@ -30,28 +32,9 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
 
-/// A folder of this test's own, removed when dropped.
-pub(crate) struct Scratch(pub(crate) PathBuf);
-
-impl Scratch {
-    /// An empty one.
-    pub(crate) fn new(name: &str) -> Self {
-        let path = env::temp_dir().join(format!("diagnose-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).expect("a folder");
-        Self(path)
-    }
-
-    /// A path in it.
-    pub(crate) fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().expect("UTF-8").to_owned()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// A path in a folder, as an argument.
+pub(crate) fn within(folder: &Folder, name: &str) -> String {
+    folder.path(name).to_str().expect("UTF-8").to_owned()
 }
 
 /// Copies a folder.

@@ -25,6 +25,7 @@ use gpunet_host::{Gpu, GpuKind, NetBuilder, NetError};
 use serde_json::json;
 
 use super::{Common, Pairs, Report, polling};
+use crate::parse_size;
 pub(crate) use client::run as run_client;
 use clients::{Batch, Clients};
 use server::{Load, Passive, RING, Server};
@@ -77,11 +78,11 @@ pub(crate) struct Options {
     #[arg(long)]
     blocks: Option<u32>,
     /// Bytes of a message
-    #[arg(long, default_value_t = 64)]
-    bytes: usize,
+    #[arg(long, alias = "bytes", value_name = "BYTES", default_value = "64", value_parser = parse_size)]
+    size: usize,
     /// Round trips in a batch [default: 5000, quick: 100]
-    #[arg(long)]
-    rounds: Option<usize>,
+    #[arg(long, alias = "rounds", value_name = "N")]
+    messages: Option<usize>,
     /// Milliseconds after which a batch ends, however many round trips it had
     #[arg(long, default_value_t = 900, value_name = "MS")]
     batch_limit: u64,
@@ -223,9 +224,9 @@ impl Scale<'_> {
 
     fn batch(&self, flight: usize) -> Batch {
         let quick = self.options.common.quick;
-        let rounds = self.options.rounds.unwrap_or(if quick { 100 } else { 5000 });
+        let rounds = self.options.messages.unwrap_or(if quick { 100 } else { 5000 });
         let limit = Duration::from_millis(self.options.batch_limit);
-        Batch { bytes: self.options.bytes.clamp(1, RING as usize), rounds, flight, limit }
+        Batch { bytes: self.options.size.clamp(1, RING as usize), rounds, flight, limit }
     }
 
     fn active(&mut self) -> Result<()> {
@@ -341,7 +342,7 @@ impl Scale<'_> {
         ];
         let json = json!({
             "what": what, "connections": connections, "unit": unit, "pairs": pairs.len(),
-            "bytes": self.options.bytes, "blocks": self.blocks,
+            "bytes": self.options.size, "blocks": self.blocks,
             "alone": alone.json(), "measured": measured.json(), "ratio": ratio.json(),
             "wanted": wanted.text(), "met": met,
         });

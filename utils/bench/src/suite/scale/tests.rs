@@ -34,12 +34,12 @@ const SMALL: Duration = Duration::from_secs(180);
 
 /// In a process of its own: the suite counts files and memory, and other tests have some, too.
 #[test]
-fn every_part_runs_small() {
+fn every_part_of_scale_runs_small() {
     if std::env::var_os(ALONE).is_some() {
         return run_small();
     }
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "suite::scale::tests::every_part_runs_small", "--nocapture"])
+        .args(["--exact", "suite::scale::tests::every_part_of_scale_runs_small", "--nocapture"])
         .env(ALONE, "1")
         .spawn()
         .unwrap();
@@ -56,7 +56,7 @@ fn every_part_runs_small() {
 fn run_small() {
     let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).unwrap();
     gpu.load(&crate::MODULE).unwrap();
-    let options = options("--quick --connections 50 --short 200 --rounds 40 --wakes 3");
+    let options = options("--quick --connections 50 --short 200 --messages 40 --wakes 3");
     let report = measure_all(&gpu, &options).unwrap();
     // Two rows of each comparison, two of the CPU server, three of each setting, five of short connections,
     // four of memory.

@@ -1,4 +1,4 @@
-//! Numbers with units, as command lines have them.
+//! Numbers with units, as command lines have them and as tables show them.
 
 use std::time::Duration;
 
@@ -47,6 +47,20 @@ pub fn parse_seconds(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "write seconds from 0.001 to 86400".to_owned())
 }
 
+/// What one wait may take unless `--timeout` says otherwise, in seconds.
+pub const TIMEOUT: &str = "30";
+
+/// `64 B`, `1 KiB`, `64 KiB`: in the largest unit of which it is a multiple.
+#[must_use]
+pub fn bytes_text(bytes: u64) -> String {
+    const UNITS: [(u32, &str); 3] = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let fits = |(shift, _): &&(u32, &str)| bytes > 0 && bytes.is_multiple_of(1 << shift);
+    match UNITS.iter().find(fits) {
+        Some((shift, unit)) => format!("{} {unit}", bytes >> shift),
+        None => format!("{bytes} B"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,5 +76,10 @@ mod tests {
         }
         assert!(parse_ring("2G").is_err() && parse_ring("1K").is_err());
         assert!(parse_seconds("0").is_err() && parse_seconds("nan").is_err());
+    }
+    #[test]
+    fn bytes_are_shown_in_the_unit_they_are_a_multiple_of() {
+        let shown = [0, 64, 1 << 10, 1500, 96 << 10, 1 << 20, 3 << 30].map(bytes_text);
+        assert_eq!(shown, ["0 B", "64 B", "1 KiB", "1500 B", "96 KiB", "1 MiB", "3 GiB"]);
     }
 }

@@ -1,0 +1,35 @@
+//! What tests of several packages share. All of it panics where a test shall fail.
+//!
+//! ```text
+//!   skip      a test that cannot run here says so, and is counted
+//!   folder    a folder that goes with its test
+//!   process   programs that are run to their end, within a limit; none outlives its test
+//!   page      what a page of docs/ has its reader do
+//!   json      what docs/reference/json.md says of a program's JSON
+//! ```
+
+mod folder;
+mod json;
+mod page;
+mod process;
+
+use std::io::Write as _;
+
+pub use folder::Folder;
+pub use json::Documented;
+pub use page::{Step, steps};
+pub use process::{Finished, Guarded, run};
+
+/// Notes that a test cannot run here; the test then returns. Such tests are counted where `GPUNET_SKIP_LOG`
+/// names a file.
+///
+/// # Panics
+/// When the file cannot be written.
+pub fn skip(test: &str, reason: &str) {
+    println!("skipped: {test}: {reason}");
+    if let Some(path) = std::env::var_os("GPUNET_SKIP_LOG") {
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(path);
+        let written = log.and_then(|mut log| writeln!(log, "{test}: {reason}"));
+        written.expect("the log of skipped tests can be written");
+    }
+}
