@@ -156,7 +156,11 @@ fn follow(test: &str, page: &str, folder: &str) {
 
 #[test]
 fn the_page_on_the_first_kernel_can_be_followed() {
-    follow("the_page_on_the_first_kernel_can_be_followed", "tutorial/your-first-kernel.md", "shout");
+    follow(
+        "the_page_on_the_first_kernel_can_be_followed",
+        "tutorial/your-first-kernel.md",
+        "shout",
+    );
 }
 
 #[test]

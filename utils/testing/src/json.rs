@@ -79,7 +79,11 @@ impl Documented {
     pub fn check(&self, object: &Value) {
         let mut wrong = Vec::new();
         self.fields.check(object, "", &mut wrong);
-        assert!(wrong.is_empty(), "not as docs/reference/json.md says:\n{}\n{object:#}", wrong.join("\n"));
+        assert!(
+            wrong.is_empty(),
+            "not as docs/reference/json.md says:\n{}\n{object:#}",
+            wrong.join("\n")
+        );
     }
 }
 

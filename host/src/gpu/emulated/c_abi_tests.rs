@@ -13,6 +13,8 @@ use super::super::{Dim3, EmulatedOptions, Gpu, GpuChoice, KernelError, LaunchSpe
 /// Groups as the C ABI numbers them.
 const WARP: u32 = 1;
 const BLOCK: u32 = 2;
+/// The first word of no net, in calls that do not come so far as to use it; 0 is refused before.
+const NO_NET: u64 = 1;
 
 fn run(
     grid: impl Into<Dim3>,
@@ -105,7 +107,7 @@ fn a_block_copies_bytes_together() {
         let from: [u8; 1000] = std::array::from_fn(|at| (at * 3) as u8);
         let to = c_abi::emulated_shared((&raw const KEY).cast(), 1024).cast::<u8>();
         // SAFETY: 1,000 bytes and room for them, which the threads write together; the net is not used.
-        assert_eq!(unsafe { c_abi::copy(0, 0, BLOCK, from.as_ptr(), to, from.len()) }, 0);
+        assert_eq!(unsafe { c_abi::copy(NO_NET, 0, BLOCK, from.as_ptr(), to, from.len()) }, 0);
         c_abi::emulated_barrier(BLOCK);
         // SAFETY: as many bytes, which nobody writes any more.
         let copied = unsafe { std::slice::from_raw_parts(to, from.len()) };
@@ -117,7 +119,7 @@ fn a_block_copies_bytes_together() {
         at(c"kernel.cu", 7);
         let length = if lane() == 5 { 9 } else { 10 };
         // SAFETY: as above.
-        unsafe { c_abi::copy(0, 0, BLOCK, b"ten bytes!".as_ptr(), to, length) };
+        unsafe { c_abi::copy(NO_NET, 0, BLOCK, b"ten bytes!".as_ptr(), to, length) };
     })
     .unwrap_err();
     assert!(error.to_string().contains("kernel.cu:7"), "{error}");
@@ -187,7 +189,7 @@ fn reports_name_the_lines_of_the_kernel() {
         at(c"kernel.cu", 20);
         let kind = place().thread[0] as i32;
         // SAFETY: numbers alone; the words of no net, which is not reached.
-        unsafe { c_abi::socket(0, 0, BLOCK, 2, kind, 0) };
+        unsafe { c_abi::socket(NO_NET, 0, BLOCK, 2, kind, 0) };
     })
     .unwrap_err();
     let said = error.to_string();
@@ -219,7 +221,7 @@ fn buffers_to_send_may_be_each_threads_own_and_those_to_receive_not() {
             at(c"send.cu", 1);
             let length = if own { rank as usize } else { 1 };
             // SAFETY: threads do not agree.
-            unsafe { c_abi::send(0, 0, BLOCK, 7, from, length, 0) };
+            unsafe { c_abi::send(NO_NET, 0, BLOCK, 7, from, length, 0) };
         })
         .unwrap_err()
         .to_string()
@@ -231,7 +233,7 @@ fn buffers_to_send_may_be_each_threads_own_and_those_to_receive_not() {
     let error = run(1, 2, 0, || {
         let mut local = [0_u8; 2];
         // SAFETY: threads do not agree.
-        unsafe { c_abi::receive(0, 0, BLOCK, 7, local.as_mut_ptr(), 2, 0) };
+        unsafe { c_abi::receive(NO_NET, 0, BLOCK, 7, local.as_mut_ptr(), 2, 0) };
     })
     .unwrap_err();
     assert!(error.to_string().contains("grecv(7, 0x"), "{error}");
