@@ -87,10 +87,16 @@ pub(super) fn all(gpu: &GpuChoice, options: &super::Options) -> Result<Value> {
         let ran = part
             .command(gpu, quick, limit)
             .and_then(|command| output(command, Duration::from_secs(limit) + SPARE));
+        let mut missing = |why: String| not_run.insert(part.name().to_owned(), json!(why));
         match ran {
-            Ok(printed) => suites.insert(part.name().to_owned(), printed),
-            Err(why) => not_run.insert(part.name().to_owned(), json!(format!("{why:#}"))),
-        };
+            Ok((printed, failure)) => {
+                suites.insert(part.name().to_owned(), printed);
+                failure.map(|why| missing(format!("not all of it: {why}")));
+            }
+            Err(why) => {
+                missing(format!("{why:#}"));
+            }
+        }
         progress.done(1);
     }
     ensure!(!suites.is_empty(), "nothing could be run: {}", Value::from(not_run));
@@ -110,8 +116,9 @@ pub(super) fn all(gpu: &GpuChoice, options: &super::Options) -> Result<Value> {
     }))
 }
 
-/// What a command prints, as JSON; it is killed when its time is over.
-fn output(mut command: Command, limit: Duration) -> Result<Value> {
+/// What a command prints, as JSON, and how it ended if that was not well: what it has measured before it ran
+/// out of its time counts. It is killed when more than that is over.
+fn output(mut command: Command, limit: Duration) -> Result<(Value, Option<String>)> {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -121,7 +128,7 @@ fn output(mut command: Command, limit: Duration) -> Result<Value> {
             format!("cannot run {}", PathBuf::from(command.get_program()).display())
         })?;
     let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
-    let (printed, said) = std::thread::scope(|scope| -> Result<(String, String)> {
+    let (printed, said, status) = std::thread::scope(|scope| -> Result<_> {
         let printed = scope.spawn(move || read(out.as_mut()));
         let said = scope.spawn(move || read(err.as_mut()));
         let begin = Instant::now();
@@ -137,16 +144,17 @@ fn output(mut command: Command, limit: Duration) -> Result<Value> {
             }
             std::thread::sleep(LOOK);
         };
-        let said = said.join().unwrap_or_default();
-        let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
-        match status {
-            None => bail!("it was not done after {} s", limit.as_secs()),
-            Some(status) if !status.success() => bail!("it ended with {status}: {}", last.trim()),
-            Some(_) => Ok((printed.join().unwrap_or_default(), said)),
-        }
+        let Some(status) = status else {
+            bail!("it was not done after {} s", limit.as_secs());
+        };
+        Ok((printed.join().unwrap_or_default(), said.join().unwrap_or_default(), status))
     })?;
-    let last = said.lines().last().unwrap_or_default();
-    serde_json::from_str(&printed).with_context(|| format!("it printed no JSON ({last})"))
+    let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().trim();
+    let failure = (!status.success()).then(|| format!("it ended with {status}: {last}"));
+    match serde_json::from_str(&printed) {
+        Ok(printed) => Ok((printed, failure)),
+        Err(_) => bail!(failure.unwrap_or_else(|| format!("it printed no JSON ({last})"))),
+    }
 }
 
 fn read(stream: Option<&mut impl std::io::Read>) -> String {
@@ -212,6 +220,12 @@ mod tests {
         let hung = output(shell("exec sleep 60"), Duration::from_millis(50)).expect_err("it hangs");
         assert!(hung.to_string().contains("not done") && begin.elapsed() < long, "{hung}");
         assert!(output(shell("echo hello"), long).is_err());
-        assert_eq!(output(shell("echo '{\"a\": 1}'"), long).expect("JSON")["a"], 1);
+        let (printed, failure) = output(shell("echo '{\"a\": 1}'"), long).expect("JSON");
+        assert_eq!((&printed["a"], failure), (&json!(1), None));
+        // What was measured before the time was over counts.
+        let late = "echo '{\"a\": 1}'; echo ran out of time >&2; exit 1";
+        let (printed, failure) = output(shell(late), long).expect("JSON");
+        assert_eq!(printed["a"], 1);
+        assert!(failure.is_some_and(|why| why.ends_with("ran out of time")));
     }
 }
