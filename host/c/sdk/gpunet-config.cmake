@@ -108,7 +108,7 @@ function(gpunet_link_device target)
         message(FATAL_ERROR "this package has no device library for CUDA: it was made without nvcc")
     endif()
     set_target_properties(${target} PROPERTIES CUDA_SEPARABLE_COMPILATION ON CUDA_RESOLVE_DEVICE_SYMBOLS ON)
-    # CMake gives the link of device code no object among the libraries: it is named there, too.
-    target_link_options(${target} PRIVATE "$<DEVICE_LINK:${GPUNET_DEVICE_OBJECT}>")
-    target_link_libraries(${target} PRIVATE "${GPUNET_DEVICE_OBJECT}")
+    # Once for each of the two links: whether CMake gives that of device code an object among the libraries depends
+    # on its version.
+    target_link_options(${target} PRIVATE "$<DEVICE_LINK:${GPUNET_DEVICE_OBJECT}>" "$<HOST_LINK:${GPUNET_DEVICE_OBJECT}>")
 endfunction()

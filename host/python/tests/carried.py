@@ -1,7 +1,7 @@
 """PTX of the tests' kernels that another machine has compiled, for one with a GPU and without numba-cuda.
 
     python carried.py FOLDER        writes it, for compute capability 9.0
-    GPUNET_PYTHON_PTX=FOLDER        has the tests use it where numba-cuda is not installed
+    GPUNET_PYTHON_PTX=FOLDER        has the tests use it where numba-cuda is not installed, or cannot be imported
 
 Without either, what needs a compiler there is skipped.
 """
@@ -13,7 +13,7 @@ import importlib.util
 import os
 import sys
 from pathlib import Path
-from typing import Callable
+from typing import Callable, Optional
 
 import gpunet
 
@@ -40,17 +40,30 @@ def write(folder: Path) -> int:
     return len(written)
 
 
+def missing(compiler: str) -> Optional[str]:
+    """Why numba or numba-cuda cannot be used, or None. One that is installed may not fit the numpy beside it."""
+    module = "numba.cuda.np.arrayobj" if compiler == "numba_cuda" else "numba"
+    if importlib.util.find_spec(compiler) is None:
+        return f"{compiler.replace('_', '-')} is not installed"
+    try:
+        importlib.import_module(module)
+    except Exception as error:
+        return f"{compiler.replace('_', '-')} cannot be imported: {error}"
+    return None
+
+
 def use(without: Callable[[str], None]) -> None:
-    """Has kernels take their PTX from the folder, where numba-cuda is not installed; one that has none there calls
+    """Has kernels take their PTX from the folder, where numba-cuda cannot be used; one that has none there calls
     `without` with the reason.
     """
-    if importlib.util.find_spec("numba_cuda") is not None:
+    why = missing("numba_cuda")
+    if why is None:
         return
 
     def ptx(kernel: gpunet.Kernel, capability=CAPABILITY) -> str:
         path = place(Path(FOLDER), kernel) if FOLDER else None
         if path is None or not path.is_file():
-            without(f"numba-cuda is not installed, and no PTX of kernel '{kernel.name}' is carried")
+            without(f"{why}, and no PTX of kernel '{kernel.name}' is carried")
         return path.read_text()
 
     gpunet.Kernel.ptx = ptx

@@ -15,7 +15,8 @@ import test_queue
 import test_slices
 from gpunet._compilers import check_isa
 
-pytest.importorskip("numba_cuda", reason="numba-cuda is not installed")
+if carried.missing("numba_cuda"):
+    pytest.skip(carried.missing("numba_cuda"), allow_module_level=True)
 
 MODULES = (test_kernels, test_process, test_queue, test_slices)
 KERNELS = [value for module in MODULES for value in vars(module).values() if isinstance(value, gpunet.Kernel)]

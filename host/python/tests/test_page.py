@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import carried
+
 import gpunet
 from conftest import receive
 
@@ -38,7 +40,8 @@ def steps(text: str):
 
 
 def test_the_page_is_followed_word_for_word(tmp_path):
-    pytest.importorskip("numba", reason="numba is not installed")
+    if carried.missing("numba"):
+        pytest.skip(carried.missing("numba"))
     todo = steps(PAGE.read_text())
     # A page that this test no longer understands would be followed in no time.
     assert [step[0] for step in todo] == ["write", "write", "run", "write", "run"]
@@ -56,7 +59,8 @@ def test_the_page_is_followed_word_for_word(tmp_path):
 
 
 def test_the_server_of_the_page_ends_with_ctrl_c(tmp_path):
-    pytest.importorskip("numba", reason="numba is not installed")
+    if carried.missing("numba"):
+        pytest.skip(carried.missing("numba"))
     ((_, name, text), *_) = steps(PAGE.read_text())
     (tmp_path / name).write_text(text)
     server = subprocess.Popen([sys.executable, name, "0"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
@@ -76,7 +80,8 @@ def test_the_server_of_the_page_ends_with_ctrl_c(tmp_path):
 
 def test_the_first_example_serves_until_its_input_ends(gpu):
     compiler = "numba_cuda" if gpu.kind == "cuda" else "numba"
-    pytest.importorskip(compiler, reason=f"{compiler} is not installed")
+    if carried.missing(compiler):
+        pytest.skip(carried.missing(compiler))
     example = Path(__file__).parents[1] / "examples" / "first.py"
     command = [sys.executable, str(example), gpu.kind]
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -16,6 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import carried
+
 import gpunet
 from conftest import DEADLINE, connect, pattern, receive
 from gpunet import device as gn
@@ -34,7 +36,8 @@ out = gpu.buffer(1, np.int64)
 def run(program: str, expect: int = 0) -> str:
     """Runs a program of its own, in bounded time."""
     if os.environ.get("GPUNET_PYTHON_GPU", "emulated") == "emulated":
-        pytest.importorskip("numba", reason="numba is not installed")
+        if carried.missing("numba"):
+            pytest.skip(carried.missing("numba"))
     command = [sys.executable, "-c", PROGRAM + textwrap.dedent(program)]
     path = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "PYTHONPATH": path}

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import carried
+
 import gpunet
 from gpunet import _gpunet, device
 from gpunet._stub import Stub
@@ -63,7 +65,8 @@ def test_the_package_says_that_it_is_typed():
 
 
 def test_every_device_function_has_code():
-    pytest.importorskip("numba", reason="numba is not installed")
+    if carried.missing("numba"):
+        pytest.skip(carried.missing("numba"))
     from gpunet._compilers import compiler
     from gpunet._device_functions import FUNCTIONS
 

@@ -155,6 +155,11 @@ class Cuda(Compiler):
             raise CompileError(
                 f"kernels in Python for CUDA want numba-cuda ({error}): pip install numba-cuda[cu13]"
             ) from None
+        except Exception as error:
+            # Versions that do not fit each other fail in any way while they are imported.
+            raise CompileError(
+                f"numba-cuda cannot be imported ({error}): install a version that fits numpy and numba"
+            ) from error
         self.cuda, self.types, self.cgutils, self.arrayobj = cuda, types, cgutils, arrayobj
         self.templates, self.typeof_impl = templates, typeof_impl
 

@@ -32,17 +32,19 @@ pub(super) fn load(
         return Err(GpuError::DriverTooOld { symbol });
     }
     if !is_cubin {
-        // Nobody but the driver can look inside. One that is relocatable does not load.
-        return match load_linked(bytes) {
-            Ok(module) => Ok(module),
+        // Nobody but the driver can look inside. One that is relocatable does not load, or its kernels, which
+        // the driver loads late, are not found.
+        match load_linked(bytes) {
+            Ok(module) if functions(module).is_ok() => return Ok(module),
+            // SAFETY: it was just loaded, and nobody has anything of it.
+            Ok(module) => unsafe { call!(cuModuleUnload(module)) }?,
             Err(failed) if failed.code == CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU => {
-                Err(refused(name, failed, "", facts))
+                return Err(refused(name, failed, "", facts));
             }
-            Err(_) => {
-                let kind = CUjitInputType::CU_JIT_INPUT_FATBINARY;
-                link(name, &[library(name, None)?, Input::binary(kind, bytes)], facts)
-            }
-        };
+            Err(_) => {}
+        }
+        let kind = CUjitInputType::CU_JIT_INPUT_FATBINARY;
+        return link(name, &[library(name, None)?, Input::binary(kind, bytes)], facts);
     }
     if !Elf::parse(bytes).is_some_and(|elf| elf.is_relocatable()) {
         return load_linked(bytes).map_err(|failed| refused(name, failed, "", facts));
