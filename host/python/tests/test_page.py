@@ -39,9 +39,16 @@ def steps(text: str):
     return done
 
 
+def needs_a_compiler():
+    """The programs of the page take the GPU that there is, and compile their kernels for it."""
+    cuda = os.environ.get("GPUNET_PYTHON_GPU", "emulated").startswith("cuda")
+    why = carried.missing("numba_cuda" if cuda else "numba")
+    if why:
+        pytest.skip(why)
+
+
 def test_the_page_is_followed_word_for_word(tmp_path):
-    if carried.missing("numba"):
-        pytest.skip(carried.missing("numba"))
+    needs_a_compiler()
     todo = steps(PAGE.read_text())
     # A page that this test no longer understands would be followed in no time.
     assert [step[0] for step in todo] == ["write", "write", "run", "write", "run"]
@@ -59,8 +66,7 @@ def test_the_page_is_followed_word_for_word(tmp_path):
 
 
 def test_the_server_of_the_page_ends_with_ctrl_c(tmp_path):
-    if carried.missing("numba"):
-        pytest.skip(carried.missing("numba"))
+    needs_a_compiler()
     ((_, name, text), *_) = steps(PAGE.read_text())
     (tmp_path / name).write_text(text)
     server = subprocess.Popen([sys.executable, name, "0"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
@@ -79,9 +85,7 @@ def test_the_server_of_the_page_ends_with_ctrl_c(tmp_path):
 
 
 def test_the_first_example_serves_until_its_input_ends(gpu):
-    compiler = "numba_cuda" if gpu.kind == "cuda" else "numba"
-    if carried.missing(compiler):
-        pytest.skip(carried.missing(compiler))
+    needs_a_compiler()
     example = Path(__file__).parents[1] / "examples" / "first.py"
     command = [sys.executable, str(example), gpu.kind]
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -32,6 +32,12 @@ extern "C" {
 #define GPUNET_STATIC_ASSERT(condition, text) _Static_assert(condition, text)
 #define GPUNET_ALIGNED(bytes) _Alignas(bytes)
 #endif
+/* NVRTC up to CUDA 13.0 has no offsetof. */
+#if defined(__CUDACC_RTC__)
+#define GPUNET_ASSERT_OFFSET(type, member, offset) GPUNET_STATIC_ASSERT(sizeof(type) > offset, #member)
+#else
+#define GPUNET_ASSERT_OFFSET(type, member, offset) GPUNET_STATIC_ASSERT(offsetof(type, member) == offset, #member)
+#endif
 
 /* A net, as a kernel gets it: its first argument, by value. Made by the host alone. */
 typedef struct gpunet_net {
@@ -86,15 +92,15 @@ typedef struct gpunet_kernel {
 } gpunet_kernel;
 
 GPUNET_STATIC_ASSERT(sizeof(gpunet_net) == 16, "a net is two words");
-GPUNET_STATIC_ASSERT(offsetof(gpunet_net, shape) == 8, "a net is two words");
+GPUNET_ASSERT_OFFSET(gpunet_net, shape, 8);
 GPUNET_STATIC_ASSERT(sizeof(gpunet_address) == 112, "an address is 14 words");
-GPUNET_STATIC_ASSERT(offsetof(gpunet_address, port_or_length) == 2, "layout of an address");
-GPUNET_STATIC_ASSERT(offsetof(gpunet_address, bytes) == 4, "layout of an address");
+GPUNET_ASSERT_OFFSET(gpunet_address, port_or_length, 2);
+GPUNET_ASSERT_OFFSET(gpunet_address, bytes, 4);
 GPUNET_STATIC_ASSERT(sizeof(gpunet_pollfd) == 16, "layout of an entry to poll");
-GPUNET_STATIC_ASSERT(offsetof(gpunet_pollfd, events) == 8, "layout of an entry to poll");
-GPUNET_STATIC_ASSERT(offsetof(gpunet_pollfd, revents) == 10, "layout of an entry to poll");
+GPUNET_ASSERT_OFFSET(gpunet_pollfd, events, 8);
+GPUNET_ASSERT_OFFSET(gpunet_pollfd, revents, 10);
 GPUNET_STATIC_ASSERT(sizeof(gpunet_event) == 16, "layout of an event");
-GPUNET_STATIC_ASSERT(offsetof(gpunet_event, events) == 8, "layout of an event");
+GPUNET_ASSERT_OFFSET(gpunet_event, events, 8);
 GPUNET_STATIC_ASSERT(sizeof(gpunet_kernel) == 40, "layout of a kernel's record");
 #if defined(__cplusplus)
 static_assert(alignof(gpunet_address) == 8, "an address is aligned as a word");
