@@ -111,7 +111,9 @@ fn a_browser_draws_every_chart_of_a_quick_run() {
     let titles: Vec<_> = charts.iter().filter_map(|chart| chart["title"].as_str()).collect();
     let wanted = [
         "By TCP",
+        "By TCP, what gpunet adds",
         "Kernel to kernel",
+        "Kernel to kernel, with a copy at the receiver",
         "Into kernels",
         "Out of kernels",
         "Speed, of the kernel without calls",

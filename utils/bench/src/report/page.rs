@@ -63,7 +63,7 @@ pub(super) fn html(report: &Value, changes: Option<&[Change]>) -> String {
     page
 }
 
-const SIZES: &str = "Medians of batches that take turns, with quartiles. TCP: a polling client against a server on the CPU that polls (the baseline) and against a kernel. Kernel to kernel: against two blocks that exchange the bytes and a flag.";
+const SIZES: &str = "Medians of batches that take turns, with quartiles. TCP: a polling client against a server on the CPU that polls (the baseline) and against a kernel. Kernel to kernel: against two blocks that exchange the bytes and a flag. Limit: what the machine takes without gpunet, by TCP a round trip of the CPU and a block through pinned memory, kernel to kernel the exchange with a copy at each receiver.";
 const WAITERS: &str = "A round trip of 64 B while other blocks wait, each in a call of its own.";
 const STREAMS: &str =
     "TCP streams into and out of kernels, against as many between threads of the CPU.";
@@ -118,18 +118,26 @@ fn lines(
 }
 
 fn sizes(suite: &Value) -> Charts {
-    let chart = |transport: &str, title: &str| {
+    let chart = |transport: &str, named: [(&str, &str); 2], title: &str| {
         let mut points = Vec::new();
         for row in rows(suite).filter(|row| text(row, "transport") == transport) {
             let (threads, size) = (count(row, "threads"), count(row, "bytes"));
-            let named = [("baseline", "baseline_us"), ("gpunet", "gpunet_us")];
             points.extend(named.into_iter().filter_map(|(name, key)| {
                 Some((format!("{name}, {threads} threads"), size, figure(&row[key])?))
             }));
         }
         lines(title.to_owned(), "us", "message", points, bytes)
     };
-    [chart("tcp", "By TCP"), chart("local", "Kernel to kernel")].into_iter().flatten().collect()
+    let both = [("baseline", "baseline_us"), ("gpunet", "gpunet_us")];
+    let added = [("added", "added_us"), ("limit", "limit_us")];
+    let copied = [("gpunet", "gpunet_us"), ("limit", "limit_us")];
+    let charts = [
+        chart("tcp", both, "By TCP"),
+        chart("tcp", added, "By TCP, what gpunet adds"),
+        chart("local", both, "Kernel to kernel"),
+        chart("local", copied, "Kernel to kernel, with a copy at the receiver"),
+    ];
+    charts.into_iter().flatten().collect()
 }
 
 fn waiters(suite: &Value) -> Charts {
