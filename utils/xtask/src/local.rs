@@ -8,7 +8,7 @@ use crate::report::Outcome;
 use crate::suites::{self, Run};
 
 /// Themes of the suite that a run which is not long has time for.
-const SHORT: &[&str] = &["streams::", "endings::", "polls::", "local::"];
+const SHORT: &[&str] = &["streams::", "endings::", "polls::", "local::", "unaccepted::"];
 
 /// Runs them. What draws its cases draws few: it has drawn for hours by TCP if the run is long.
 pub(crate) fn check(context: &Context) -> Result<Outcome> {

@@ -14,7 +14,7 @@ const SILENT: usize = 300;
 fn silent_peers_take_no_more_than_their_listeners_share() {
     if is_local() {
         let name = "unaccepted::silent_peers_take_no_more_than_their_listeners_share";
-        return skip(name, "a p2p handshake that nobody answers is given up after 5 s");
+        return skip(name, "kernels that are not accepted time out: see the next test");
     }
     raise_file_limit();
     let net = net_builder().sockets(256).build().expect("a net");
@@ -50,6 +50,31 @@ fn silent_peers_take_no_more_than_their_listeners_share() {
     }
     started.finish();
     assert_eq!(net.statistics().accepted, SILENT as u64 + 1);
+}
+
+#[test]
+fn kernels_beyond_a_listeners_share_time_out() {
+    if !is_local() {
+        let name = "unaccepted::kernels_beyond_a_listeners_share_time_out";
+        return skip(name, "other peers wait in the system's queue");
+    }
+    let net = net_builder().sockets(64).unaccepted(3).build().expect("a net");
+    let (_quiet, quiet_address) = net.listen(any_port()).expect("a port");
+    let (busy, busy_address) = net.listen(any_port()).expect("a port");
+    let callers = net_builder().build().expect("a net");
+    let mut script = Script::new();
+    for register in 1..=3 {
+        script.stream(register, quiet_address);
+    }
+    script.socket(4, Domain::V4).connect(4, quiet_address).errno(Errno::ETIMEDOUT);
+    // The other listener is as before, and so is the kernel that was not accepted.
+    script.stream(5, busy_address).recv_all(5, 100, 100).close(5);
+    let calling = Job::blocks(32).script(&script).start(&callers);
+    let mut script = Script::new();
+    script.given(0, busy).accept(0, 1).send(1, 100).close(1);
+    Job::blocks(32).script(&script).start(&net).finish();
+    calling.finish();
+    assert_eq!(net.statistics().accepted, 4);
 }
 
 #[test]
