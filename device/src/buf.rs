@@ -8,6 +8,7 @@
 
 use core::marker::PhantomData;
 
+use crate::abi::call::{Event, PollFd};
 use crate::abi::net::Net;
 use crate::group::{Group, Thread};
 
@@ -274,11 +275,11 @@ pub unsafe trait Plain: Copy + 'static {}
 
 macro_rules! plain {
     ($($t:ty)*) => { $(
-        // SAFETY: every bit pattern is a value.
+        // SAFETY: every bit pattern is a value, without padding.
         unsafe impl Plain for $t {}
     )* };
 }
-plain!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize f32 f64);
+plain!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize f32 f64 PollFd Event);
 
 /// What a group may receive into.
 pub trait Into<G: Group> {

@@ -45,29 +45,11 @@
 
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
-use crate::buf::{Plain, Shared, SharedBuf};
-use crate::calls;
+use crate::buf::{Shared, SharedBuf};
 use crate::group::{Block, Group};
 use crate::library;
 use crate::owned::Owned;
 use crate::stream::On;
-
-/// Something happened on a watched socket.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Event {
-    /// What the socket was given when it was added.
-    pub token: u64,
-    /// [`calls::POLLIN`] and its siblings; never 0, which in the ring says that it was withdrawn.
-    pub events: u64,
-}
-
-/// Bytes of an event in the ring.
-pub const EVENT_BYTES: usize = 16;
-const _: () = assert!(size_of::<Event>() == EVENT_BYTES);
-
-// SAFETY: numbers without padding.
-unsafe impl Plain for Event {}
 
 /// What [`Poller::receive_beside`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +128,7 @@ impl<G: Group> Poller<G> {
     /// not p2p; else nothing is received.
     ///
     /// # Errors
-    /// Those of [`calls::grecv`]. That nothing has come is none.
+    /// Those of [`grecv`](crate::calls::grecv). That nothing has come is none.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn receive_beside(
@@ -178,4 +160,4 @@ impl<G: Group> Poller<G> {
 }
 
 /// Re-exported beside the poller: what it reports.
-pub use calls::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDHUP};
+pub use crate::abi::call::{EVENT_BYTES, Event, POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDHUP};

@@ -6,6 +6,7 @@
 
 pub mod address;
 pub mod bits;
+pub mod call;
 pub mod descriptor;
 pub mod errno;
 pub mod handle;

@@ -1,24 +1,13 @@
 //! Sending and receiving.
 
 use crate::abi::bits::PACKET_BYTES;
+use crate::abi::call::MSG_NOSIGNAL;
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::buf;
 use crate::group::Group;
 use crate::library;
-
-/// Do not wait, whatever the socket's options say.
-pub const MSG_DONTWAIT: u32 = 0x40;
-/// [`grecv`]: leave the bytes in the ring.
-pub const MSG_PEEK: u32 = 2;
-/// [`grecv`]: wait until the buffer is full. Fewer bytes come where the stream ends, or where an error
-/// ends the wait, which the next call then meets.
-pub const MSG_WAITALL: u32 = 0x100;
-
-/// Accepted and ignored, for code written for Linux: no signal reaches a kernel, and a send to a peer
-/// that is gone says EPIPE in any case.
-pub const MSG_NOSIGNAL: u32 = 0x4000;
 
 /// Sends: on a blocking socket all of the buffer, else as much as fits. How many bytes.
 #[inline(always)]

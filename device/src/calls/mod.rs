@@ -13,10 +13,14 @@ mod option;
 mod poll;
 mod system;
 
-pub use data::{MSG_DONTWAIT, MSG_NOSIGNAL, MSG_PEEK, MSG_WAITALL, grecv, gsend};
+pub use crate::abi::call::{
+    MSG_DONTWAIT, MSG_NOSIGNAL, MSG_PEEK, MSG_WAITALL, POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT,
+    POLLRDHUP, PollFd, SHUT_RD, SHUT_RDWR, SHUT_WR, SOCK_NONBLOCK, SOCK_STREAM,
+};
+pub use data::{grecv, gsend};
 pub(crate) use data::{receive, receive_all, send, send_all};
 pub use option::{ggetsockopt, gsetsockopt};
-pub use poll::{POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDHUP, PollFd, gpoll};
+pub use poll::gpoll;
 pub use system::{Line, ggettimeofday, gprint};
 
 use crate::abi::address::SocketAddr;
@@ -25,17 +29,6 @@ use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::group::Group;
 use crate::library::{self, OWN_NAME, PEER_NAME};
-
-/// Byte streams, the one type of socket there is.
-pub const SOCK_STREAM: i32 = 1;
-/// With [`SOCK_STREAM`]: non-blocking from the start.
-pub const SOCK_NONBLOCK: i32 = 0o4000;
-/// [`gshutdown`]: no more receiving.
-pub const SHUT_RD: i32 = 0;
-/// [`gshutdown`]: no more sending.
-pub const SHUT_WR: i32 = 1;
-/// [`gshutdown`]: neither.
-pub const SHUT_RDWR: i32 = 2;
 
 /// A handle and an address, for threads to compare.
 #[inline(always)]

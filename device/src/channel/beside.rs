@@ -9,12 +9,12 @@
 #![allow(unsafe_code, reason = "moves a short packet, and reads an event in its ring")]
 
 use crate::abi::bits::{PACKET_BYTES, Position, Progress, Unit};
+use crate::abi::call::{EVENT_BYTES, POLLIN};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::abi::ring::RingAddress;
 use crate::abi::word::Word;
-use crate::poller::{EVENT_BYTES, POLLIN};
 use crate::simt;
 use crate::socket::{Direction, Inbox, Socket};
 

@@ -2,10 +2,10 @@
 //! threads do it.
 
 use crate::abi::bits::PACKET_BYTES;
+use crate::abi::call::{MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
-use crate::calls::{MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL};
 use crate::channel::job::{self, Job};
 use crate::channel::{self, Finish, Mode, Plan, Step, Warps, fast};
 use crate::group::AnyGroup;

@@ -144,7 +144,7 @@ functions! {
     /// Reads an option.
     get_option(handle: u64, option: u32) in option;
     /// Waits until one of `count` sockets is ready.
-    poll(sockets: *mut crate::calls::PollFd, count: usize, timeout_ms: i64) in poll;
+    poll(sockets: *mut crate::abi::call::PollFd, count: usize, timeout_ms: i64) in poll;
     /// Makes a poller; its handle.
     poller() in poller;
     /// Has a poller watch a socket, or with no events no longer.

@@ -1,12 +1,12 @@
 //! Which of a few sockets are ready.
 
 use crate::abi::bits::Progress;
+use crate::abi::call::{POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDHUP, PollFd};
 use crate::abi::descriptor::{Kind, Status};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::buf::Shared;
-use crate::calls::{POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDHUP, PollFd};
 use crate::channel::find_packet;
 use crate::group::AnyGroup;
 use crate::socket::{Direction, Socket, adopt_rings};

@@ -3,16 +3,15 @@
 use core::ptr::null_mut;
 
 use crate::abi::bits::Position;
+use crate::abi::call::{EVENT_BYTES, Event, MSG_DONTWAIT};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::message::Operation;
 use crate::abi::net::Net;
 use crate::buf::Shared;
-use crate::calls::MSG_DONTWAIT;
 use crate::channel::copy::copy_out;
 use crate::channel::{self, Finish, Mode, Plan, Step, Warps, beside};
 use crate::group::AnyGroup;
-use crate::poller::{EVENT_BYTES, Event};
 use crate::socket::{Direction, Payload, Socket, ask, watch_both_ends};
 use crate::wait::Deadline;
 

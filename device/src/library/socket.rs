@@ -4,13 +4,13 @@ use core::ptr::null_mut;
 
 use crate::abi::address::{ADDRESS_WORDS, SocketAddr};
 use crate::abi::bits::{Position, Progress};
+use crate::abi::call::{SHUT_RD, SHUT_RDWR, SOCK_NONBLOCK};
 use crate::abi::descriptor::{Kind, Status};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::message::Operation;
 use crate::abi::net::Net;
 use crate::abi::word::Word;
-use crate::calls::{SHUT_RD, SHUT_RDWR, SOCK_NONBLOCK};
 use crate::group::AnyGroup;
 use crate::planted::{Bug, planted};
 use crate::simt;
