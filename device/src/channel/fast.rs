@@ -26,7 +26,9 @@ use crate::socket::{Direction, Fetched, Socket, group_name};
 use super::Plan;
 use super::finish::{give_receive_back, give_send_back};
 use super::job::{FOUND, Job};
-use super::packet::{announce, belong, bytes_of, load_eight, store_eight, store_units};
+use super::packet::{
+    announce, belong, bytes_of, is_empty, load_eight, store_eight, store_units, units_old,
+};
 use super::send::most_at_once;
 
 /// Polls before the leader waits alone, which looks at the deadline: some 80 us by TCP.
@@ -231,18 +233,6 @@ pub(crate) fn plan_send(net: Net, handle: Handle, length: usize) -> Job {
     }
     let seen = Progress(simt::from_lane(fetched.head_seen.0, 0));
     Job::new(plan(&fetched, position, seen, length), &fetched, position)
-}
-
-/// Whether all that was sent before has been taken, and so the units are free.
-#[inline(always)]
-pub(super) fn is_empty(seen: Progress, begin: u64) -> bool {
-    (seen.0 == Progress::new(begin, 0).0) | planted(Bug::PacketBeforeTaken)
-}
-
-/// Whether the units are to be written anew before a packet is sent.
-#[inline(always)]
-pub(super) fn units_old(position: Position) -> bool {
-    position.has(Position::UNITS_OLD) & !planted(Bug::UnitsNotRenewed)
 }
 
 /// Whether a socket whose send lock held that can be sent on.

@@ -23,6 +23,18 @@ use super::copy;
 /// Turns in which a thread waits for a unit whose packet was announced: the rest is on its way.
 const UNIT_TURNS: u32 = if cfg!(target_arch = "nvptx64") { 64 } else { 1 };
 
+/// Whether all that was sent before has been taken, and so the units are free.
+#[inline(always)]
+pub(super) fn is_empty(seen: Progress, begin: u64) -> bool {
+    (seen.0 == Progress::new(begin, 0).0) | planted(Bug::PacketBeforeTaken)
+}
+
+/// Whether the units are to be written anew before a packet is sent.
+#[inline(always)]
+pub(super) fn units_old(position: Position) -> bool {
+    position.has(Position::UNITS_OLD) & !planted(Bug::UnitsNotRenewed)
+}
+
 /// A thread's part of sending a packet, which begins at `position`: its units, by the first thread the
 /// counter, then its part of the ring. `units` and `tail` are addresses.
 ///

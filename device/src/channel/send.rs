@@ -11,8 +11,7 @@ use crate::socket::{Direction, Info, Socket, acquire};
 use crate::wait::{self, Deadline, Watch};
 
 use super::Plan;
-use super::fast::{is_empty, units_old};
-use super::packet::renew_units;
+use super::packet::{is_empty, renew_units, units_old};
 
 /// The longest piece of a ring that is filled at once: the other end reads while this one fills the next.
 const LONGEST_PIECE: usize = 32 << 10;

@@ -14,7 +14,7 @@ use crate::channel::{Plan, Warps, fast, long};
 use crate::group::AnyGroup;
 use crate::simt;
 
-use super::data::{receive_more, send_more};
+use super::more::{receive_more, send_more};
 
 /// The rest of a receive whose group has the direction: `inbox`, `publishes`, `ring` and `position` are
 /// the job's.

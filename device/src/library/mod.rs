@@ -22,6 +22,8 @@ mod data;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 mod long;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
+mod more;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 mod option;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 mod poll;

@@ -15,7 +15,7 @@ use crate::group::AnyGroup;
 use crate::socket::{Direction, Payload, Socket, ask, watch_both_ends};
 use crate::wait::Deadline;
 
-use super::data::receive_more;
+use super::more::receive_more;
 use super::{led, planned};
 
 /// See [`super::poller`].
