@@ -283,6 +283,31 @@ def test_an_exception_in_a_kernel_is_a_fault(emulated):
     assert [(kernel, type(error)) for _, kernel, error in faults] == [("divide", gpunet.KernelError)]
 
 
+@gpunet.function
+def store_at(out, at):
+    out[at] = 5
+
+
+@gpunet.kernel
+def store_beyond(net, out: gpunet.Array[np.int64], at: np.int64, how: np.int32):
+    if how == 0:
+        out[at] = 5
+    elif how == 1:
+        store_at(out, at)
+    else:
+        gn.atomic_add(out, at, 5)
+
+
+def test_an_index_beyond_an_array_is_a_fault(emulated):
+    for how in range(3):
+        for at in (2, -3, 10**12):
+            memory = np.zeros(8, np.int64)
+            with gpunet.Net(emulated) as net:
+                with pytest.raises(gpunet.KernelError, match="an index (beyond an array|out of bounds)"):
+                    net.launch(store_beyond, 1, 1, memory[3:5], at, how).wait(DEADLINE)
+            assert not memory.any()
+
+
 def test_a_stopped_kernel_ends(gpu, net):
     result = gpu.buffer(1, np.int64)
     with net.listen() as listener:

@@ -6,6 +6,7 @@ What comes of it are items for the extension module: `bytes` of a parameter, the
 
 from __future__ import annotations
 
+import math
 import struct
 from typing import Any, List, Optional, Sequence, Tuple
 
@@ -86,11 +87,20 @@ def _number(dtype: np.dtype, value: Any) -> bytes:
     if isinstance(value, np.generic):
         if not np.can_cast(value.dtype, dtype, "same_kind") or value.dtype.itemsize > dtype.itemsize:
             raise TypeError(f"a {value.dtype}")
-        return np.asarray(value).astype(dtype).tobytes()
+        # An unsigned one may be too large for a signed one of its size, which NumPy takes for the same kind.
+        if dtype.kind in "iu" and value.dtype.kind in "iu":
+            value = int(value)
+        else:
+            return np.asarray(value).astype(dtype).tobytes()
     if dtype.kind == "f":
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise TypeError("no number")
-        return np.array(value, dtype).tobytes()
+        with np.errstate(over="ignore"):
+            made = np.array(value, dtype)
+        # What is no infinity must not become one.
+        if np.isinf(made) and not math.isinf(value):
+            raise ValueError(f"out of range: {np.finfo(dtype).min} to {np.finfo(dtype).max}")
+        return made.tobytes()
     if dtype.kind == "b":
         if not isinstance(value, bool):
             raise TypeError("neither True nor False")
