@@ -245,4 +245,6 @@ def located(value: Any, kind: str, start: int, count: Optional[int]) -> Tuple[in
     if start < 0 or count < 0 or start + count > size:
         raise IndexError(f"elements {start} to {start + count} of {size}")
     item = found.dtype.itemsize
-    return found.address + start * item, count * item, found.keeps
+    # Memory itself, which outlives a buffer that is closed.
+    keeps = value._memory if isinstance(value, Buffer) else found.keeps
+    return found.address + start * item, count * item, keeps
