@@ -332,6 +332,17 @@ def test_what_is_no_kernel_says_so():
         gpunet.kernel(lambda: None)
     with pytest.raises(TypeError, match="has 1 parameters behind 'net', and its signature 2"):
         gpunet.kernel("socket, int32")(lambda net, a: None)
+    for wrong, why in ((">i4", "byte order"), (None, "None is no type"), ((np.int8, 0), "1 dimension or more, not 0")):
+        with pytest.raises(TypeError, match=why):
+            gpunet.Array[wrong]
+
+
+def test_only_kernels_are_launched(net):
+    queue = net.queue()
+    for wrong in ("echo", lambda net: None, None):
+        for launch in (net.launch, queue.launch, queue.graph().launch):
+            with pytest.raises(gpunet.ArgumentError, match="no kernel: .*use a @gpunet.kernel"):
+                launch(wrong, 1, 1)
 
 
 def test_what_does_not_compile_says_why(gpu, net):

@@ -31,6 +31,13 @@ def dimensions(what: str, given: Any) -> Tuple[int, int, int]:
     return x, y, z
 
 
+def prepared(kernel: Any, gpu: Any, grid: Any, block: Any, args: Sequence[Any], shared: int) -> Tuple[Any, ...]:
+    """What a launch is made of: image, name, layout, items and objects."""
+    if not hasattr(kernel, "_prepare"):
+        raise ArgumentError(f"no kernel: {_describe(kernel)}; use a @gpunet.kernel, or one of an image, image['name']")
+    return kernel._prepare(gpu, grid, block, args, shared)
+
+
 def typed(kernel: str, names: Sequence[str], types: Sequence[Any], values: Sequence[Any], kind: str) -> Arguments:
     """Arguments of a kernel whose types are declared."""
     if len(values) != len(types):

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from . import _gpunet
 from ._address import Address, AddressLike
-from ._arguments import dimensions
+from ._arguments import dimensions, prepared
 from ._errors import ClosedError, SocketError
 from ._gpu import Gpu, Stream
 from ._launch import Launch, Lease
@@ -90,7 +90,7 @@ class Net:
         threads, numbers or tuples, and `shared` bytes of launch-sized shared memory. The net is its first argument,
         `args` are those behind it.
         """
-        image, name, layout, items, objects = kernel._prepare(self._gpu, grid, block, args, shared)
+        image, name, layout, items, objects = prepared(kernel, self._gpu, grid, block, args, shared)
         return Launch(self._net.launch(image, name, layout, items, objects))
 
     def queue(self, stream: Any = None, *, timeout: Optional[float] = None) -> Queue:
