@@ -135,7 +135,7 @@ class Cpu(Compiler):
         entry = self._entry(name, body, types, lambda at, _: f"_parameter(given, {at + 1}, 0, _kind_{at})", line)
         entry.__globals__["_word"] = self.types.uint64
         signature = self.types.void(self.types.CPointer(self.types.uint64))
-        made = self.numba.cfunc(signature, error_model="numpy", boundscheck=True)(entry)
+        made = self.numba.cfunc(signature, error_model="numpy")(entry)
         sizes = [16] + [_emit.bytes_of(kind) for of in types for kind in self.parameters(of)]
         return int(made.address or 0), sizes, (made, body)
 
