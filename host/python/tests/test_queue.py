@@ -207,3 +207,11 @@ def test_a_batch_keeps_the_memory_of_a_buffer_that_is_closed(gpu, net):
         assert not any(other.numpy().any() for other in others)
         with pytest.raises(gpunet.ClosedError):
             queue.batch().receive(handle, closed)
+
+
+def test_what_is_no_socket_is_refused(gpu, net):
+    data = gpu.buffer(4)
+    for wrong in (None, 1.5, "5", True, -1, 2**64):
+        for use in (lambda: net.queue().send(wrong, data), lambda: net.close_socket(wrong), lambda: net.take_back(wrong)):
+            with pytest.raises(TypeError, match="no socket: use a listener"):
+                use()

@@ -57,7 +57,7 @@ def typed(kernel: str, names: Sequence[str], types: Sequence[Any], values: Seque
 
 def _one(of: Any, value: Any, kind: str, items: List[Any], objects: List[Any]) -> None:
     if isinstance(of, SocketType):
-        items.append(_socket(value))
+        items.append(socket_handle(value))
     elif isinstance(of, AddressType):
         items.extend(struct.pack("<Q", word) for word in Address(value).to_words())
     elif isinstance(of, ArrayType):
@@ -83,7 +83,8 @@ def _pointer(value: Any, address: int) -> Any:
     return struct.pack("<Q", address) if memory is None else memory
 
 
-def _socket(value: Any) -> int:
+def socket_handle(value: Any) -> int:
+    """The handle of a listener, or of what `Net.hand_over` gives."""
     handle = getattr(value, "handle", value)
     if isinstance(handle, bool) or not isinstance(handle, (int, np.integer)) or not 0 <= handle < 2**64:
         raise TypeError("no socket: use a listener, or what net.hand_over gives")
@@ -151,7 +152,7 @@ def _plain(value: Any, size: Optional[int], kind: str, objects: List[Any]) -> An
     if isinstance(value, Address):
         return bytes(value)
     if isinstance(value, (Socket,)) or hasattr(value, "handle"):
-        return _socket(value)
+        return socket_handle(value)
     if isinstance(value, np.generic):
         return value.tobytes()
     if isinstance(value, (bool, int, float)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, List, Optional, Tuple
 
 from . import _gpunet
-from ._arguments import prepared
+from ._arguments import prepared, socket_handle
 from ._gpu import Flags, located
 
 
@@ -19,13 +19,13 @@ class Batch:
     def send(self, socket: Any, array: Any, start: int = 0, count: Optional[int] = None) -> "Batch":
         """Sends elements of a buffer or array that kernels reach."""
         address, size, keeps = located(array, self._kind, start, count)
-        self._batch.send(int(getattr(socket, "handle", socket)), address, size, [keeps, array])
+        self._batch.send(socket_handle(socket), address, size, [keeps, array])
         return self
 
     def receive(self, socket: Any, array: Any, start: int = 0, count: Optional[int] = None) -> "Batch":
         """Fills elements with what is received."""
         address, size, keeps = located(array, self._kind, start, count)
-        self._batch.receive(int(getattr(socket, "handle", socket)), address, size, [keeps, array])
+        self._batch.receive(socket_handle(socket), address, size, [keeps, array])
         return self
 
     def wait(self, flags: Flags, index: int, condition: str, value: int) -> "Batch":
