@@ -8,8 +8,11 @@ use gpunet_host::{Handle, RawArguments, Shape};
 
 use crate::handle;
 use crate::memory::{gpunet_host_buffer, gpunet_host_flags};
-use crate::status::{Failure, GPUNET_ERANGE};
+use crate::status::{Failure, GPUNET_EPARAMETERS, GPUNET_ERANGE};
 use crate::text::slice;
+
+/// Bytes that no parameter has more of: CUDA's limit since 12.1.
+const MOST_BYTES: usize = 32 << 10;
 
 /// How a launch is laid out. In `blocks` and `threads` x comes first; a y or z of 0 counts as 1.
 #[derive(Clone, Copy, Debug)]
@@ -119,6 +122,14 @@ impl Arguments {
             let size = usize::try_from(argument.size).unwrap_or(usize::MAX);
             raw = match argument.kind {
                 GPUNET_ARGUMENT_BYTES => {
+                    // Before it is copied: what memory does not hold would end the process.
+                    if size > MOST_BYTES {
+                        let sentence = format!(
+                            "argument {at} has {size} bytes: at most {MOST_BYTES} are possible, \
+                             pass more in a buffer"
+                        );
+                        return Err(Failure::new(GPUNET_EPARAMETERS, sentence));
+                    }
                     // SAFETY: the caller's promise.
                     raw.bytes(unsafe { slice(argument.value.cast::<u8>(), size, &what) }?)
                 }

@@ -147,6 +147,7 @@ pub unsafe extern "C" fn gpunet_flags_create(
     let make = || {
         let gpu = handle::get(gpu)?;
         match bits {
+            _ if count == 0 => Err(Failure::argument("0 flags: make at least 1")),
             32 => Ok(Words::Bits32(gpu.flags(count)?)),
             64 => Ok(Words::Bits64(gpu.flags(count)?)),
             _ => Err(Failure::argument(format!("flags of {bits} bits: 32 or 64"))),

@@ -12,7 +12,7 @@ use crate::address;
 use crate::gpu::gpunet_host_gpu;
 use crate::handle::{self, opaque};
 use crate::options::gpunet_host_net_options;
-use crate::status::{Failure, GPUNET_ESYSTEM, gpunet_status, guard};
+use crate::status::{Failure, GPUNET_EARGUMENT, GPUNET_ESYSTEM, gpunet_status, guard};
 use crate::text::{lend, store, store_if_wanted, store_text, text};
 
 /// A net: memory, proxy threads, and the kernels that run on it.
@@ -113,7 +113,11 @@ pub unsafe extern "C" fn gpunet_net_hand_over(
         // SAFETY: only to make a copy of it, so that the program has its own where this fails.
         let copy = unsafe { BorrowedFd::borrow_raw(descriptor) }.try_clone_to_owned();
         let copy: OwnedFd = copy.map_err(|error| Failure {
-            status: GPUNET_ESYSTEM,
+            // A number that is no descriptor is the caller's mistake, as a negative one is.
+            status: match error.raw_os_error() {
+                Some(libc::EBADF) => GPUNET_EARGUMENT,
+                _ => GPUNET_ESYSTEM,
+            },
             errno: error.raw_os_error().unwrap_or(0),
             sentence: format!("the descriptor {descriptor} cannot be copied: {error}"),
         })?;

@@ -11,7 +11,7 @@ use pyo3::types::PyList;
 
 use crate::arguments::{self, Layout, keep};
 use crate::error;
-use crate::gpu::{Flags, Image};
+use crate::gpu::{Flags, Image, Memory};
 use crate::graph::{self, Graph, GraphOfQueue};
 use crate::process::{Owned, duration, wait};
 
@@ -48,11 +48,12 @@ impl Batch {
         objects: &Bound<'_, PyList>,
     ) -> PyResult<()> {
         let address = std::ptr::with_exposed_provenance(address);
+        let kept = named(objects)?;
         let put = self.with(|batch| {
             // SAFETY: the package takes address and length from the object, which every post keeps.
             unsafe { batch.send_raw(Handle(socket), address, bytes) }.map(drop).map_err(error::net)
         });
-        put.inspect(|()| self.keep(objects))
+        put.inspect(|()| self.keep(kept))
     }
 
     /// Fills bytes at an address.
@@ -64,13 +65,14 @@ impl Batch {
         objects: &Bound<'_, PyList>,
     ) -> PyResult<()> {
         let address = std::ptr::with_exposed_provenance_mut(address);
+        let kept = named(objects)?;
         let put = self.with(|batch| {
             // SAFETY: as in `send`.
             unsafe { batch.receive_raw(Handle(socket), address, bytes) }
                 .map(drop)
                 .map_err(error::net)
         });
-        put.inspect(|()| self.keep(objects))
+        put.inspect(|()| self.keep(kept))
     }
 
     /// Waits for a word.
@@ -108,10 +110,21 @@ impl Batch {
         (self.with(|batch| batch.clone()), kept)
     }
 
-    fn keep(&self, objects: &Bound<'_, PyList>) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push(keep(objects));
+    fn keep(&self, named: Vec<Kept>) {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).extend(named);
     }
+}
+
+/// What keeps the memory of an operation: the objects, and memory of a buffer itself, which the program may close
+/// before the batch is posted.
+fn named(objects: &Bound<'_, PyList>) -> PyResult<Vec<Kept>> {
+    let mut kept = vec![keep(objects)];
+    for object in objects.iter() {
+        if let Ok(memory) = object.cast::<Memory>() {
+            kept.push(memory.get().memory()?);
+        }
+    }
+    Ok(kept)
 }
 
 /// Operations that are not known to be done, and what they use: a GPU's stream keeps nothing of Python's.

@@ -89,6 +89,7 @@ def test_wrong_arguments_name_kernel_parameter_and_types(emulated, net):
         ((out, 1.5, 1.0, True), r"parameter 2 'count' takes int32, given float 1.5: no integer"),
         ((out, 2**31, 1.0, True), r"parameter 2 'count' takes int32, given int 2147483648: out of range"),
         ((out, np.int64(1), 1.0, True), r"parameter 2 'count' takes int32, .*a int64"),
+        ((out, np.uint32(2**31), 1.0, True), r"parameter 2 'count' takes int32, .*out of range"),
         ((out, 1, "x", True), r"parameter 3 'value' takes float64, given str 'x': no number"),
         ((out, 1, 1.0, 1), r"parameter 4 'flag' takes bool, given int 1: neither True nor False"),
         ((5, 1, 1.0, True), r"parameter 1 'out' takes float32\[::1\], given int 5: no array"),
@@ -102,6 +103,27 @@ def test_wrong_arguments_name_kernel_parameter_and_types(emulated, net):
             net.launch(fill, 1, 32, *arguments)
         assert "kernel 'fill'" in str(error.value) and "\n" not in str(error.value)
         assert isinstance(error.value, TypeError)
+
+
+@gpunet.kernel
+def store_float(net, out: gpunet.Array[np.float64], value: np.float32):
+    out[0] = value
+
+
+def test_a_float_that_does_not_fit_is_refused(emulated, net):
+    out = np.zeros(1)
+    for value in (1e300, -1e300, 2**200):
+        with pytest.raises(gpunet.ArgumentError, match="parameter 2 'value' takes float32, .*out of range"):
+            net.launch(store_float, 1, 1, out, value)
+    net.launch(store_float, 1, 1, out, float("inf")).wait(DEADLINE)
+    assert out[0] == float("inf")
+
+
+def test_a_buffer_beyond_all_addresses_is_refused(emulated):
+    for shape in ((2**32, 2**32), 2**63, 2**64, (2**62, 4)):
+        with pytest.raises(ValueError, match="larger than the address space"):
+            emulated.buffer(shape)
+    assert emulated.buffer((2**62, 0)).nbytes == 0
 
 
 def test_a_buffer_of_another_gpu_is_refused(emulated, net):
@@ -195,7 +217,8 @@ def test_gpus_and_addresses():
         assert str(address) == text and address.pair() == pair and address == gpunet.Address(pair)
         assert gpunet.Address.from_words(address.to_words()) == address
     assert str(gpunet.Address("unix:/tmp/x")) == "unix:/tmp/x"
-    for wrong in ("localhost", "host:80x", "example.org:80", "127.0.0.1:65536", "unix:/" + "x" * 200):
+    paths = ("unix:/" + "x" * 200, "unix:", "unix:/a\0b")
+    for wrong in ("localhost", "host:80x", "example.org:80", "127.0.0.1:65536", *paths):
         with pytest.raises(ValueError):
             gpunet.Address(wrong)
 

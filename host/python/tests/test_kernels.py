@@ -283,6 +283,31 @@ def test_an_exception_in_a_kernel_is_a_fault(emulated):
     assert [(kernel, type(error)) for _, kernel, error in faults] == [("divide", gpunet.KernelError)]
 
 
+@gpunet.function
+def store_at(out, at):
+    out[at] = 5
+
+
+@gpunet.kernel
+def store_beyond(net, out: gpunet.Array[np.int64], at: np.int64, how: np.int32):
+    if how == 0:
+        out[at] = 5
+    elif how == 1:
+        store_at(out, at)
+    else:
+        gn.atomic_add(out, at, 5)
+
+
+def test_an_index_beyond_an_array_is_a_fault(emulated):
+    for how in range(3):
+        for at in (2, -3, 10**12):
+            memory = np.zeros(8, np.int64)
+            with gpunet.Net(emulated) as net:
+                with pytest.raises(gpunet.KernelError, match="an index (beyond an array|out of bounds)"):
+                    net.launch(store_beyond, 1, 1, memory[3:5], at, how).wait(DEADLINE)
+            assert not memory.any()
+
+
 def test_a_stopped_kernel_ends(gpu, net):
     result = gpu.buffer(1, np.int64)
     with net.listen() as listener:
@@ -307,6 +332,17 @@ def test_what_is_no_kernel_says_so():
         gpunet.kernel(lambda: None)
     with pytest.raises(TypeError, match="has 1 parameters behind 'net', and its signature 2"):
         gpunet.kernel("socket, int32")(lambda net, a: None)
+    for wrong, why in ((">i4", "byte order"), (None, "None is no type"), ((np.int8, 0), "1 dimension or more, not 0")):
+        with pytest.raises(TypeError, match=why):
+            gpunet.Array[wrong]
+
+
+def test_only_kernels_are_launched(net):
+    queue = net.queue()
+    for wrong in ("echo", lambda net: None, None):
+        for launch in (net.launch, queue.launch, queue.graph().launch):
+            with pytest.raises(gpunet.ArgumentError, match="no kernel: .*use a @gpunet.kernel"):
+                launch(wrong, 1, 1)
 
 
 def test_what_does_not_compile_says_why(gpu, net):

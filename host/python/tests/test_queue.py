@@ -192,3 +192,26 @@ def test_streams_of_other_libraries_by_their_number(emulated):
         emulated.stream(Foreign())
     with pytest.raises(gpunet.GpuError, match="not possible on the emulated GPU"):
         emulated.stream(7)
+
+
+def test_a_batch_keeps_the_memory_of_a_buffer_that_is_closed(gpu, net):
+    handle, peer = _pair(net)
+    with peer, net.queue(timeout=10) as queue:
+        closed = gpu.buffer(4096)
+        batch = queue.batch().receive(handle, closed)
+        closed.close()
+        # One of these would have its memory.
+        others = [gpu.buffer(4096) for _ in range(32)]
+        peer.sendall(b"\xaa" * 4096)
+        queue.post(batch).wait(DEADLINE)
+        assert not any(other.numpy().any() for other in others)
+        with pytest.raises(gpunet.ClosedError):
+            queue.batch().receive(handle, closed)
+
+
+def test_what_is_no_socket_is_refused(gpu, net):
+    data = gpu.buffer(4)
+    for wrong in (None, 1.5, "5", True, -1, 2**64):
+        for use in (lambda: net.queue().send(wrong, data), lambda: net.close_socket(wrong), lambda: net.take_back(wrong)):
+            with pytest.raises(TypeError, match="no socket: use a listener"):
+                use()

@@ -168,3 +168,28 @@ def test_a_shuffle_of_what_is_no_number(gpu, net):
 
     with pytest.raises(gpunet.CompileError, match="give each other integers and floats, not array"):
         net.launch(wrong, 1, 32, gpu.buffer(1, np.int64))
+
+
+@gpunet.kernel
+def touch_beyond(net, stream: gpunet.Socket, beyond: np.int64, store: np.int32):
+    count, received = gn.peek(net, gn.BLOCK, stream)
+    if store == 0:
+        gn.load_byte(received, count + beyond)
+    else:
+        gn.store_byte(received, count + beyond, 1)
+    gn.consume(net, gn.BLOCK, stream, received)
+
+
+def test_a_byte_beyond_a_slice_is_a_fault(emulated):
+    for store in (0, 1):
+        for beyond, is_fault in ((-1, False), (0, True), (-100, True), (10**12, True)):
+            with gpunet.Net(emulated) as net:
+                ours, theirs = socket.socketpair()
+                ours.sendall(b"0123456789")
+                launch = net.launch(touch_beyond, 1, 32, net.hand_over(theirs), beyond, store)
+                if is_fault:
+                    with pytest.raises(gpunet.KernelError, match=r"_byte: an index out of bounds at .*test_slices\.py"):
+                        launch.wait(DEADLINE)
+                else:
+                    launch.wait(DEADLINE)
+                ours.close()

@@ -9,6 +9,9 @@ const ET_REL: u16 = 1;
 const SHT_DYNSYM: u32 = 11;
 /// Bytes of a section's header and of a symbol.
 const SECTION_BYTES: usize = 64;
+/// Bytes of a segment's header, and the type of one that is mapped.
+const SEGMENT_BYTES: usize = 56;
+const PT_LOAD: u32 = 1;
 const SYMBOL_BYTES: usize = 24;
 
 /// A file of 64-bit words, little-endian.
@@ -40,6 +43,25 @@ impl<'a> Elf<'a> {
     /// Whether it is to be linked.
     pub(super) fn is_relocatable(&self) -> bool {
         self.kind == ET_REL
+    }
+
+    /// How many bytes the file should have at least, where it is cut off: a loader maps segments as their
+    /// headers say, and the process dies (SIGBUS) of the first access behind the file's end.
+    pub(super) fn missing(&self) -> Option<usize> {
+        let sections = half(self.bytes, 60).unwrap_or(0) as usize * SECTION_BYTES;
+        let mut needed = long(self.bytes, 40).unwrap_or(usize::MAX).saturating_add(sections);
+        let start = long(self.bytes, 32).unwrap_or(usize::MAX);
+        for index in 0..half(self.bytes, 56).unwrap_or(0) as usize {
+            let at = start.saturating_add(index * SEGMENT_BYTES);
+            let end = at.saturating_add(SEGMENT_BYTES);
+            let Some(header) = self.bytes.get(at..end) else { return Some(end.max(needed)) };
+            if word(header, 0) == Some(PT_LOAD) {
+                let offset = long(header, 8).unwrap_or(usize::MAX);
+                let bytes = long(header, 32).unwrap_or(usize::MAX);
+                needed = needed.max(offset.saturating_add(bytes));
+            }
+        }
+        (needed > self.bytes.len()).then_some(needed)
     }
 
     /// Names of the symbols that it exports.
@@ -120,6 +142,22 @@ mod tests {
         assert!(names.contains(&"malloc") && names.contains(&"dlsym"), "{} names", names.len());
         // Another object's.
         assert!(!names.contains(&"_dl_fatal_printf"));
+    }
+
+    #[test]
+    fn files_that_are_cut_off_are_known() {
+        let bytes = c_library();
+        assert_eq!(Elf::parse(&bytes).unwrap().missing(), None);
+        for length in [64, 100, 4096, bytes.len() / 2, bytes.len() - 1] {
+            let missing = Elf::parse(&bytes[..length]).unwrap().missing();
+            assert!(
+                missing.is_some_and(|needed| needed > length && needed <= bytes.len()),
+                "{length}"
+            );
+        }
+        let mut broken = bytes[..8192].to_vec();
+        broken[16..64].fill(0xFF);
+        assert_eq!(Elf::parse(&broken).unwrap().missing(), Some(usize::MAX));
     }
 
     #[test]

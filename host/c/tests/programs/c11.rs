@@ -56,9 +56,16 @@ fn each_mistake_is_one_sentence() {
     let wrong = common::wrong_kernels(&folder, &folder.join("echo.so"));
     let text = folder.join("text");
     fs::write(&text, "int main() {}").unwrap();
-    command.arg(folder.join("echo.so")).args(wrong).arg(&text);
+    // A loader would map what is not there, and the process would die of it.
+    let whole = fs::read(folder.join("echo.so")).unwrap();
+    let cut_off = folder.join("cut_off.so");
+    fs::write(&cut_off, &whole[..2000]).unwrap();
+    command.arg(folder.join("echo.so")).args(wrong).args([&text, &cut_off]);
     let printed = common::run(&mut command, SOON);
-    let expected = include_str!("errors.txt").replace("@ARCH@", std::env::consts::ARCH);
+    let expected = include_str!("errors.txt")
+        .replace("@ARCH@", std::env::consts::ARCH)
+        .replace("@CUT_OFF@", &cut_off.display().to_string())
+        .replace("@WHOLE@", &whole.len().to_string());
     let seen: Vec<&str> = printed.lines().collect();
     for (at, expected) in expected.lines().enumerate() {
         assert_eq!(seen.get(at).copied(), Some(expected), "line {}:\n{printed}", at + 1);

@@ -52,11 +52,13 @@ static void launches(gpunet_host_gpu *gpu, gpunet_host_net *net, gpunet_host_ima
     gpunet_argument unset = {GPUNET_ARGUMENT_BYTES, 0, 8, NULL, NULL};
     gpunet_argument none = {GPUNET_ARGUMENT_BUFFER, 0, 0, NULL, NULL};
     gpunet_argument keep = {GPUNET_KEEP, 0, 0, NULL, NULL};
+    gpunet_argument huge = {GPUNET_ARGUMENT_BYTES, 0, UINT64_C(1) << 62, &word, NULL};
 
     tell("unknown kernel", gpunet_launch_start(net, image, "absent", &shape, &right, 1, &launch));
     tell("no arguments", gpunet_launch_start(net, image, "echo_server", &shape, NULL, 0, &launch));
     tell("too many", gpunet_launch_start(net, image, "echo_server", &shape, two, 2, &launch));
     tell("wrong size", gpunet_launch_start(net, image, "echo_server", &shape, &small, 1, &launch));
+    tell("huge size", gpunet_launch_start(net, image, "echo_server", &shape, &huge, 1, &launch));
     tell("unknown kind", gpunet_launch_start(net, image, "echo_server", &shape, &other, 1, &launch));
     tell("null value", gpunet_launch_start(net, image, "echo_server", &shape, &unset, 1, &launch));
     tell("null buffer", gpunet_launch_start(net, image, "echo_server", &shape, &none, 1, &launch));
@@ -77,6 +79,7 @@ static void launches(gpunet_host_gpu *gpu, gpunet_host_net *net, gpunet_host_ima
     tell("far beyond", gpunet_buffer_read(buffer, SIZE_MAX, &socket, 8));
     tell("null memory", gpunet_buffer_read(buffer, 0, NULL, 8));
     gpunet_host_flags *flags = NULL;
+    tell("no flags", gpunet_flags_create(gpu, 0, 32, &flags));
     tell("flag width", gpunet_flags_create(gpu, 1, 16, &flags));
     must(gpunet_flags_create(gpu, 1, 32, &flags));
     tell("flag index", gpunet_flags_store(flags, 1, 0));
@@ -112,8 +115,8 @@ static void forked(gpunet_host_gpu *gpu, gpunet_host_net *net)
 
 int main(int argc, char **argv)
 {
-    if (argc != 6) {
-        fprintf(stderr, "usage: errors KERNELS.so OTHER_VERSION.so MISSING.so OTHER_MACHINE.so TEXT\n");
+    if (argc != 7) {
+        fprintf(stderr, "usage: errors KERNELS.so OTHER_VERSION.so MISSING.so OTHER_MACHINE.so TEXT CUT_OFF.so\n");
         return 2;
     }
     gpunet_host_gpu *gpu = NULL;
@@ -126,6 +129,7 @@ int main(int argc, char **argv)
     load(gpu, "missing symbol", argv[3]);
     load(gpu, "wrong architecture", argv[4]);
     load(gpu, "no image", argv[5]);
+    load(gpu, "cut off", argv[6]);
     load(gpu, "no file", "/nowhere/kernels.so");
     const char ptx[] = ".version 8.0\n.target sm_90\n";
     gpunet_host_image *image = NULL;
@@ -155,6 +159,7 @@ int main(int argc, char **argv)
     printf("address in use: %s, %s: errno %d\n", gpunet_status_name(status), gpunet_status_blame(status),
            gpunet_last_errno());
     tell("no descriptor", gpunet_net_hand_over(net, -1, &socket));
+    tell("closed descriptor", gpunet_net_hand_over(net, 9999, &socket));
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_DGRAM, 0, pair) != 0) {
         return 1;

@@ -119,6 +119,8 @@ def _ip(host: str, port: int) -> bytes:
 
 def _path(path: str) -> bytes:
     encoded = os.fsencode(path)
+    if not encoded or b"\0" in encoded:
+        raise ValueError(f"{path!r} is no UNIX path: 1 to {_MAX_PATH} bytes without a zero")
     if len(encoded) > _MAX_PATH:
         raise ValueError(f"a UNIX path has at most {_MAX_PATH} bytes, and this has {len(encoded)}: {path}")
     return struct.pack("<HH108s", _UNIX, len(encoded), encoded)

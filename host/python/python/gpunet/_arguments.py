@@ -6,6 +6,7 @@ What comes of it are items for the extension module: `bytes` of a parameter, the
 
 from __future__ import annotations
 
+import math
 import struct
 from typing import Any, List, Optional, Sequence, Tuple
 
@@ -30,6 +31,13 @@ def dimensions(what: str, given: Any) -> Tuple[int, int, int]:
     return x, y, z
 
 
+def prepared(kernel: Any, gpu: Any, grid: Any, block: Any, args: Sequence[Any], shared: int) -> Tuple[Any, ...]:
+    """What a launch is made of: image, name, layout, items and objects."""
+    if not hasattr(kernel, "_prepare"):
+        raise ArgumentError(f"no kernel: {_describe(kernel)}; use a @gpunet.kernel, or one of an image, image['name']")
+    return kernel._prepare(gpu, grid, block, args, shared)
+
+
 def typed(kernel: str, names: Sequence[str], types: Sequence[Any], values: Sequence[Any], kind: str) -> Arguments:
     """Arguments of a kernel whose types are declared."""
     if len(values) != len(types):
@@ -49,7 +57,7 @@ def typed(kernel: str, names: Sequence[str], types: Sequence[Any], values: Seque
 
 def _one(of: Any, value: Any, kind: str, items: List[Any], objects: List[Any]) -> None:
     if isinstance(of, SocketType):
-        items.append(_socket(value))
+        items.append(socket_handle(value))
     elif isinstance(of, AddressType):
         items.extend(struct.pack("<Q", word) for word in Address(value).to_words())
     elif isinstance(of, ArrayType):
@@ -75,7 +83,8 @@ def _pointer(value: Any, address: int) -> Any:
     return struct.pack("<Q", address) if memory is None else memory
 
 
-def _socket(value: Any) -> int:
+def socket_handle(value: Any) -> int:
+    """The handle of a listener, or of what `Net.hand_over` gives."""
     handle = getattr(value, "handle", value)
     if isinstance(handle, bool) or not isinstance(handle, (int, np.integer)) or not 0 <= handle < 2**64:
         raise TypeError("no socket: use a listener, or what net.hand_over gives")
@@ -86,11 +95,20 @@ def _number(dtype: np.dtype, value: Any) -> bytes:
     if isinstance(value, np.generic):
         if not np.can_cast(value.dtype, dtype, "same_kind") or value.dtype.itemsize > dtype.itemsize:
             raise TypeError(f"a {value.dtype}")
-        return np.asarray(value).astype(dtype).tobytes()
+        # An unsigned one may be too large for a signed one of its size, which NumPy takes for the same kind.
+        if dtype.kind in "iu" and value.dtype.kind in "iu":
+            value = int(value)
+        else:
+            return np.asarray(value).astype(dtype).tobytes()
     if dtype.kind == "f":
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise TypeError("no number")
-        return np.array(value, dtype).tobytes()
+        with np.errstate(over="ignore"):
+            made = np.array(value, dtype)
+        # What is no infinity must not become one.
+        if np.isinf(made) and not math.isinf(value):
+            raise ValueError(f"out of range: {np.finfo(dtype).min} to {np.finfo(dtype).max}")
+        return made.tobytes()
     if dtype.kind == "b":
         if not isinstance(value, bool):
             raise TypeError("neither True nor False")
@@ -134,7 +152,7 @@ def _plain(value: Any, size: Optional[int], kind: str, objects: List[Any]) -> An
     if isinstance(value, Address):
         return bytes(value)
     if isinstance(value, (Socket,)) or hasattr(value, "handle"):
-        return _socket(value)
+        return socket_handle(value)
     if isinstance(value, np.generic):
         return value.tobytes()
     if isinstance(value, (bool, int, float)):

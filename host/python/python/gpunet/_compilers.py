@@ -113,7 +113,8 @@ class Cpu(Compiler):
 
     def function(self, python: Any) -> Any:
         """A function that kernels call."""
-        return self.numba.njit(error_model="numpy")(python)
+        # With bounds: the kernel's memory is the program's own, which an index beyond an array would overwrite.
+        return self.numba.njit(error_model="numpy", boundscheck=True)(python)
 
     def function_type(self, made: Any) -> Any:
         return self.types.Dispatcher(made)

@@ -286,8 +286,10 @@ def _atomic_add(on: Lowering) -> Any:
     kind, builder = on.types["array"].dtype, on.builder
     if not isinstance(kind, on.compiler.types.Integer):
         raise TypeError(f"gpunet.device.atomic_add adds to integers, not to {kind}")
-    address, _ = on.array("array")
-    offset = builder.mul(on.number("index", 64), ir.Constant(I64, kind.bitwidth // 8))
+    address, size = on.array("array")
+    index, width = on.number("index", 64), ir.Constant(I64, kind.bitwidth // 8)
+    on.check("atomic_add", index, builder.udiv(size, width))
+    offset = builder.mul(index, width)
     place = builder.inttoptr(builder.add(address, offset), ir.IntType(kind.bitwidth).as_pointer())
     return builder.atomic_rmw("add", place, on.number("value", kind.bitwidth), "monotonic")
 
@@ -312,7 +314,7 @@ def _clock(on: Lowering) -> Any:
 
 @_function(_emit.trap_raised, "none")
 def _trap_raised(on: Lowering) -> None:
-    on.emulator("trap", on.text(b"the kernel raised an exception\0"))
+    on.emulator("trap", on.text(b"the kernel raised an exception (a raise, or an index beyond an array)\0"))
 
 
 @_function(

@@ -117,12 +117,13 @@ def _commit(on: Lowering) -> Any:
     return _close(on, SEND)
 
 
-def _place(on: Lowering) -> Any:
+def _place(on: Lowering, function: str) -> Any:
     """Where a byte of a slice lies."""
     _check(on)
     builder = on.builder
-    (one, two), first, _ = _lengths(on)
+    (one, two), first, length = _lengths(on)
     index = on.number("index", 64)
+    on.check(function, index, length)
     starts = [on.address_of(one.data), builder.sub(on.address_of(two.data), first)]
     start = builder.select(builder.icmp_unsigned("<", index, first), *starts)
     return builder.inttoptr(builder.add(start, index), I8.as_pointer())
@@ -130,9 +131,9 @@ def _place(on: Lowering) -> Any:
 
 @_function(device.load_byte, "uint8", slice="any", index="int64")
 def _load(on: Lowering) -> Any:
-    return on.builder.load(_place(on))
+    return on.builder.load(_place(on, "load_byte"))
 
 
 @_function(device.store_byte, "none", slice="any", index="int64", value="uint8")
 def _store(on: Lowering) -> None:
-    on.builder.store(on.number("value", 8), _place(on))
+    on.builder.store(on.number("value", 8), _place(on, "store_byte"))

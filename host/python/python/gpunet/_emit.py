@@ -83,6 +83,13 @@ class Lowering:
             file = self.text(str(self.loc.filename).encode() + b"\0")
             self.emulator("site", file, ir.Constant(I32, self.loc.line or 0))
 
+    def check(self, function: str, index: Any, length: Any) -> None:
+        """Has the emulated GPU report an index that is not below the length: the memory there is the program's."""
+        if self.emulated:
+            with self.builder.if_then(self.builder.icmp_unsigned(">=", index, length), likely=False):
+                self.announce()
+                self.emulator("trap", self.text(f"gpunet.device.{function}: an index out of bounds\0".encode()))
+
     def call(self, name: str, *arguments: Any) -> Any:
         """Calls a function of the C ABI on the net, as the group."""
         self.announce()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any, Dict, Iterable, Optional, Sequence, Tuple, Union
 
@@ -98,6 +99,9 @@ class Buffer:
         self._dtype = np.dtype(dtype)
         if any(length < 0 for length in self._shape) or self._dtype.hasobject:
             raise ValueError(f"no shape or type of a buffer: {shape}, {dtype}")
+        # NumPy's product would wrap, and a kernel would be given more elements than there is memory for.
+        if math.prod(self._shape) * self._dtype.itemsize >= 2**63:
+            raise ValueError(f"a buffer of {self._dtype}{list(self._shape)} is larger than the address space")
         self._kind = gpu.kind
         # One of no elements has no memory.
         self._memory = gpu._gpu.memory(self.nbytes) if self.nbytes else None
@@ -241,4 +245,6 @@ def located(value: Any, kind: str, start: int, count: Optional[int]) -> Tuple[in
     if start < 0 or count < 0 or start + count > size:
         raise IndexError(f"elements {start} to {start + count} of {size}")
     item = found.dtype.itemsize
-    return found.address + start * item, count * item, found.keeps
+    # Memory itself, which outlives a buffer that is closed.
+    keeps = value._memory if isinstance(value, Buffer) else found.keeps
+    return found.address + start * item, count * item, keeps

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Generator, Optional
 
+from ._arguments import prepared
 from ._errors import KernelError, StillRunning
 
 _STOP = 10.0
@@ -90,7 +91,7 @@ class Lease:
 
     def launch(self, stream: Any, kernel: Any, grid: Any, block: Any, *args: Any, shared: int = 0) -> None:
         """Puts a kernel on one of its streams; on the emulated GPU the only way."""
-        image, name, layout, items, objects = kernel._prepare(self._gpu, grid, block, args, shared)
+        image, name, layout, items, objects = prepared(kernel, self._gpu, grid, block, args, shared)
         self._lease.launch(stream._stream, image, name, layout, items, objects)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from . import _gpunet
 from ._address import Address, AddressLike
-from ._arguments import dimensions
+from ._arguments import dimensions, prepared, socket_handle
 from ._errors import ClosedError, SocketError
 from ._gpu import Gpu, Stream
 from ._launch import Launch, Lease
@@ -78,19 +78,19 @@ class Net:
         """Takes a socket back, once no kernel runs on this net: the system's socket, and bytes that no kernel has
         read.
         """
-        descriptor, unread = self._net.take_back(_handle(socket))
+        descriptor, unread = self._net.take_back(socket_handle(socket))
         return sockets.socket(fileno=descriptor), unread
 
     def close_socket(self, socket: Any) -> None:
         """Closes a socket, whoever made it."""
-        self._net.close_socket(_handle(socket))
+        self._net.close_socket(socket_handle(socket))
 
     def launch(self, kernel: Any, grid: Any, block: Any, *args: Any, shared: int = 0) -> Launch:
         """Starts a kernel: a `@gpunet.kernel`, or one of an image (`image["name"]`). It has `grid` blocks of `block`
         threads, numbers or tuples, and `shared` bytes of launch-sized shared memory. The net is its first argument,
         `args` are those behind it.
         """
-        image, name, layout, items, objects = kernel._prepare(self._gpu, grid, block, args, shared)
+        image, name, layout, items, objects = prepared(kernel, self._gpu, grid, block, args, shared)
         return Launch(self._net.launch(image, name, layout, items, objects))
 
     def queue(self, stream: Any = None, *, timeout: Optional[float] = None) -> Queue:
@@ -142,13 +142,6 @@ class Net:
 
     def __repr__(self) -> str:
         return f"<gpunet.Net on {self._gpu.name}, {'open' if self._net.is_open() else 'closed'}>"
-
-
-def _handle(socket: Any) -> int:
-    handle = getattr(socket, "handle", socket)
-    if not isinstance(handle, int):
-        raise TypeError(f"no socket of a net: {type(socket).__name__}")
-    return int(handle)
 
 
 class Listener:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, List, Optional, Tuple
 
 from . import _gpunet
+from ._arguments import prepared, socket_handle
 from ._gpu import Flags, located
 
 
@@ -18,13 +19,13 @@ class Batch:
     def send(self, socket: Any, array: Any, start: int = 0, count: Optional[int] = None) -> "Batch":
         """Sends elements of a buffer or array that kernels reach."""
         address, size, keeps = located(array, self._kind, start, count)
-        self._batch.send(int(getattr(socket, "handle", socket)), address, size, [keeps, array])
+        self._batch.send(socket_handle(socket), address, size, [keeps, array])
         return self
 
     def receive(self, socket: Any, array: Any, start: int = 0, count: Optional[int] = None) -> "Batch":
         """Fills elements with what is received."""
         address, size, keeps = located(array, self._kind, start, count)
-        self._batch.receive(int(getattr(socket, "handle", socket)), address, size, [keeps, array])
+        self._batch.receive(socket_handle(socket), address, size, [keeps, array])
         return self
 
     def wait(self, flags: Flags, index: int, condition: str, value: int) -> "Batch":
@@ -75,7 +76,7 @@ class GraphBuilder:
 
     def launch(self, kernel: Any, grid: Any, block: Any, *args: Any, shared: int = 0) -> "GraphBuilder":
         """A kernel, with the arguments of every launch."""
-        self._steps.append(kernel._prepare(self._gpu, grid, block, args, shared))
+        self._steps.append(prepared(kernel, self._gpu, grid, block, args, shared))
         return self
 
     def post(self, batch: Batch) -> "GraphBuilder":
@@ -150,7 +151,7 @@ class Queue:
 
     def launch(self, kernel: Any, grid: Any, block: Any, *args: Any, shared: int = 0) -> None:
         """Puts a kernel on the stream."""
-        image, name, layout, items, objects = kernel._prepare(self._gpu, grid, block, args, shared)
+        image, name, layout, items, objects = prepared(kernel, self._gpu, grid, block, args, shared)
         self._queue.launch(image, name, layout, items, objects)
 
     def graph(self) -> GraphBuilder:

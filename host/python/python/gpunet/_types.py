@@ -45,7 +45,9 @@ else:
 
         def __class_getitem__(cls, item: Any) -> "ArrayType":
             dtype, ndim = item if isinstance(item, tuple) else (item, 1)
-            return ArrayType(_dtype(dtype), int(ndim))
+            if not isinstance(ndim, int) or ndim < 1:
+                raise TypeError(f"an array has 1 dimension or more, not {ndim!r}")
+            return ArrayType(_dtype(dtype), ndim)
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,8 @@ def _dtype(given: Any) -> np.dtype:
         # As numba says them.
         given = {"int": "int64", "float": "float64"}.get(given, given)
     try:
-        dtype = np.dtype(given)
+        # Of nothing NumPy makes a float64.
+        dtype = np.dtype("" if given is None else given)
     except TypeError:
         raise TypeError(
             f"{given!r} is no type of a kernel's parameter: use a number's (np.uint32), gpunet.Array[np.uint8], "
@@ -132,6 +135,8 @@ def _dtype(given: Any) -> np.dtype:
         ) from None
     if dtype.kind not in "iufb" or dtype.itemsize > 8:
         raise TypeError(f"a kernel's parameters are numbers of up to 8 bytes or arrays of them, not {dtype}")
+    if not dtype.isnative:
+        raise TypeError(f"a kernel's numbers have the byte order of the machine, and {dtype.str} has not")
     return dtype
 
 

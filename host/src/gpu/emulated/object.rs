@@ -102,6 +102,11 @@ fn load_object(name: &str, path: &Path) -> Result<Vec<RawKernel>, GpuError> {
         let architecture = format!("emulated, {}", std::env::consts::ARCH);
         return Err(GpuError::WrongArchitecture { image: name.to_owned(), architecture });
     }
+    if let Some(needed) = elf.missing() {
+        let (path, found) = (path.display(), bytes.len());
+        let why = format!("{path} is cut off: {found} of {needed} bytes: build or copy it again");
+        return Err(refused(name, &why));
+    }
     show_own_symbols();
     // A name without a slash would be searched for.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
