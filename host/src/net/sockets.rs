@@ -107,7 +107,7 @@ impl Net {
         socket.bind(&address).map_err(failed("bind"))?;
         socket.listen(options.backlog).map_err(failed("listen"))?;
         let bound = socket.local_addr().map_err(failed("getsockname"))?;
-        Ok((self.adopt(socket, Some(options.backlog))?, bound))
+        Ok((self.adopt(socket, Some(options.backlog), "listen")?, bound))
     }
 
     /// Hands a connected or listening socket of the program over to kernels. It stays open when
@@ -118,14 +118,19 @@ impl Net {
     pub fn hand_over(&self, socket: impl Into<OwnedFd>) -> Result<Handle, NetError> {
         let failed = |errno| NetError::Socket { call: "hand_over", errno };
         let (socket, listens) = transport::adopt(socket.into()).map_err(failed)?;
-        self.adopt(socket, listens.then_some(BACKLOG))
+        self.adopt(socket, listens.then_some(BACKLOG), "hand_over")
     }
 
-    /// Takes in a stream, or a listener with that backlog.
-    fn adopt(&self, socket: Endpoint, backlog: Option<u32>) -> Result<Handle, NetError> {
+    /// Takes in a stream, or a listener with that backlog, for that call.
+    fn adopt(
+        &self,
+        socket: Endpoint,
+        backlog: Option<u32>,
+        call: &'static str,
+    ) -> Result<Handle, NetError> {
         self.check_alive()?;
         self.check_faults()?;
-        let failed = |errno| NetError::Socket { call: "hand_over", errno };
+        let failed = |errno| NetError::Socket { call, errno };
         let shared = &self.shared;
         let wishes = Wishes::of(&shared.config);
         let handle = shared.pool.allocate_handle(Account::Own).map_err(failed)?;
