@@ -46,15 +46,19 @@ unsafe fn with_address(handle: u64, address: *const SocketAddr) -> [u64; 15] {
     core::array::from_fn(|at| if at == 0 { handle } else { words[at - 1] })
 }
 
-/// A kernel that makes a call with a net that nobody gave it, all zeros, is told so; a real GPU would fault at
-/// address 0.
-fn check_net(net0: u64, call: &str) {
+/// A call with a net that nobody gave the kernel, all zeros, is an error that says so; a real GPU would fault at
+/// address 0. One by a group that there is none of would be a block's there.
+fn check_caller(net0: u64, group: u32, call: &str) {
     if net0 == 0 {
         let site = emulated::announced();
         panic!(
             "{call} with a net that is not set, at {site}: pass on the one that the kernel was given, or that of a \
              lease"
         );
+    }
+    if group > GroupKind::Block as u32 {
+        let site = emulated::announced();
+        panic!("{call} by group {group}, at {site}: 0 is a thread, 1 a warp, 2 a block");
     }
 }
 
@@ -69,7 +73,7 @@ macro_rules! functions {
         #[allow(clippy::too_many_arguments, reason = "words only, as the function takes them")]
         pub unsafe fn $name(net0: u64, net1: u64, group: u32 $(, $arg: $type)*) -> i64 {
             guarded(|| {
-                check_net(net0, $call);
+                check_caller(net0, group, $call);
                 #[allow(unused_unsafe, reason = "some read what an address leads to")]
                 // SAFETY: the caller's promise.
                 let compared = unsafe { $compared };

@@ -77,7 +77,8 @@ impl Image {
             }
             _ => Err(GpuError::UnknownImage {
                 found: format!("bytes that begin with {begins:?}"),
-                remedy: "give PTX text, a cubin or a fatbin",
+                remedy: "give PTX text, a cubin or a fatbin for CUDA, and the path of a shared object for the \
+                         emulated GPU",
             }),
         }
     }

@@ -14,7 +14,7 @@ use rustix::event::{Timespec, epoll};
 use crate::common::{self, libraries};
 
 /// How long nothing may happen where something must.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
 /// How long nothing happens where all has come to rest.
 const REST: Duration = Duration::from_millis(400);
 

@@ -127,7 +127,7 @@ pub(crate) fn check(context: &Context) -> Result<Outcome> {
             if cpu != footprint::CPU {
                 continue;
             }
-            let exceeded = limits.exceeded(&measured.rows);
+            let exceeded = limits.exceeded(&measured.rows, version);
             outcome.passed += usize::from(exceeded.is_empty());
             outcome.failed.extend(exceeded.into_iter().map(line));
             if first {

@@ -198,6 +198,21 @@ fn reports_name_the_lines_of_the_kernel() {
 }
 
 #[test]
+fn a_call_names_a_net_and_a_group_that_there_are() {
+    let said = |net0: u64, group: u32| {
+        run(1, 1, 0, move || {
+            at(c"kernel.cu", 40);
+            // SAFETY: numbers alone; the words of no net, which is not reached.
+            unsafe { c_abi::socket(net0, 0, group, 2, 1, 0) };
+        })
+        .unwrap_err()
+        .to_string()
+    };
+    assert!(said(0, BLOCK).contains("gsocket with a net that is not set, at kernel.cu:40"));
+    assert!(said(NO_NET, 3).contains("gsocket by group 3, at kernel.cu:40: 0 is a thread"));
+}
+
+#[test]
 fn a_place_is_one_calls_alone() {
     let error = run(1, 2, 0, || {
         at(c"kernel.cu", 30);

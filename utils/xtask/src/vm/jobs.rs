@@ -213,7 +213,7 @@ pub(crate) const JOBS: &[Job] = &[
         },
     },
     rdma_tests("verbs", 120),
-    rdma_tests("streams", 150),
+    rdma_tests("streams", 200),
     // On the emulated GPU, over TCP inside the guest.
     e2e("descriptors", "descriptors", 60, "", &[]),
     // Kernels by RDMA. With stock rsocket at the other end, what its library stands.
