@@ -1,5 +1,5 @@
-//! What calls take and give: flags and kinds, as POSIX numbers them, entries to poll, and a poller's events. Of
-//! both the calls and the library below them.
+//! What calls take and give: flags and kinds, as POSIX numbers them, entries to poll, and a poller's events. Both
+//! the calls and the library below them use it.
 
 use super::handle::Handle;
 

@@ -94,8 +94,8 @@ pub(crate) fn receive(
             let available = tail.count().wrapping_sub(begin) as i64;
             (available >= i64::from(least)) | tail.is_over() | !open
         };
-        // A head that the host has marked as failed says the same of a p2p stream, before the status does:
-        // who was told of a failure finds it.
+        // The host marks the head of a failed p2p stream before it writes the status: a receive that follows a
+        // poll finds the failure here, where the proxy's tail may still be seen without it.
         let of = |[tail, head]: [u64; 2]| {
             let failed = if p2p & Progress(head).has_failed() { head } else { 0 };
             Progress(tail).with_ending_of(Progress(ending | failed))
