@@ -12,7 +12,7 @@ use support::{Folder, copy, diagnose, names, text, trees, within};
 
 /// Less than it would take if each file that hangs were waited for, by far; and long enough for a
 /// machine that has other things to do.
-const IN_TIME: Duration = Duration::from_secs(20);
+const IN_TIME: Duration = Duration::from_secs(40);
 
 /// Every file below a folder.
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -98,7 +98,7 @@ fn all_looks_together_end_in_time() {
         let said = text(&output.stdout);
         let shown = || said.lines().rev().take(20).collect::<Vec<_>>().join("\n");
         // A fast machine may see all of what is crowded within the time there is.
-        let gave_up = said.contains("not looked at, since others took 4 s");
+        let gave_up = said.contains("not looked at, since others gave no answer within 4 s");
         assert!(gave_up || folder == &crowded, "{}", shown());
         assert!(said.contains("gpunet runs here"), "{}", shown());
     }
