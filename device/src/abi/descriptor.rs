@@ -116,6 +116,19 @@ impl SocketDescriptor {
         })
     }
 
+    /// The word with the capacities of both rings.
+    pub const CAPACITIES: usize = 3;
+
+    /// Whether a stream has rings by now, from word 0 and the word with the capacities alone. One whose words
+    /// change, which is of no kind, may have.
+    #[inline(always)]
+    pub const fn may_have_rings(first: u64, capacities: u64) -> bool {
+        match Kind::from_number(first as u8 & 15) {
+            Some(Kind::Stream) => capacities >> 32 != 0,
+            kind => kind.is_none(),
+        }
+    }
+
     /// Word 0 while the other words change: of no kind.
     #[inline(always)]
     pub const fn changing(generation: u32) -> u64 {

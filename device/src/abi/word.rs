@@ -51,7 +51,8 @@ impl Word {
     /// The word at `address`.
     ///
     /// # Safety
-    /// `address` is 8-byte aligned and stays valid for atomic access as long as the word is used.
+    /// `address` is 8-byte aligned and stays valid for atomic access as long as the word is used. On a GPU it is
+    /// in memory that all blocks see.
     #[inline(always)]
     pub const unsafe fn at(address: *mut u64) -> Self {
         Self(address)
@@ -184,6 +185,12 @@ impl Word {
         {
             return outcome;
         }
+        #[cfg(target_arch = "nvptx64")]
+        {
+            // SAFETY: `at` promises alignment and validity; no word is in a block's or a thread's own memory.
+            unsafe { crate::simt::compare_exchange(self.0, current, new) == current }
+        }
+        #[cfg(not(target_arch = "nvptx64"))]
         self.atomic().compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 

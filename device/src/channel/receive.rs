@@ -55,9 +55,9 @@ pub(crate) fn receive(
     held: Position,
     found: Position,
 ) -> Plan {
-    let Ok(socket) = Socket::named(net, handle) else {
+    if Socket::named(net, handle).is_err() {
         return Plan::error(Errno::EBADF.negative());
-    };
+    }
     // One time-out for the wait for the direction and the wait for bytes.
     let begun = simt::now_ns();
     let mut position = held;
@@ -69,6 +69,22 @@ pub(crate) fn receive(
         }
         position = Position(acquired as u64);
     }
+    await_bytes(net, handle, most, least, mode, position, begun)
+}
+
+/// The wait for bytes, of a call that began at `begun` and has the direction. A function of its own: what a wait
+/// keeps is not on the stack while the direction is acquired.
+#[inline(never)]
+fn await_bytes(
+    net: Net,
+    handle: Handle,
+    most: usize,
+    least: u32,
+    mode: Mode,
+    position: Position,
+    begun: u64,
+) -> Plan {
+    let socket = Socket::known(net, handle);
     let (info, inbox) = (socket.info(), socket.inbox());
     let (begin, p2p) = (position.count(), info.is_p2p());
     let waits = mode.has(Mode::WAITS) & !info.non_blocking();

@@ -27,7 +27,8 @@ mod nvptx;
 
 #[cfg(target_arch = "nvptx64")]
 pub(crate) use nvptx::{
-    load_two, load_two_acquire, replace, set_bits, set_bits_if, store_release_on_gpu, store_two,
+    compare_exchange, load_two, load_two_acquire, replace, set_bits, set_bits_if,
+    store_release_on_gpu, store_two,
 };
 
 #[cfg(not(target_arch = "nvptx64"))]

@@ -2,17 +2,19 @@
 //! proxy is asked for.
 
 mod inbox;
+mod install;
 mod lifecycle;
+mod lock;
 mod record;
 mod request;
 mod watch;
 
 pub(crate) use inbox::Inbox;
+pub(crate) use install::{adopt_rings, reinstall};
 #[cfg(feature = "loom")]
 pub(crate) use lifecycle::own;
-pub(crate) use lifecycle::{
-    acquire, adopt_rings, begin_close, group_name, lock_to_leave, reinstall,
-};
+pub(crate) use lifecycle::{acquire, begin_close, group_name};
+pub(crate) use lock::lock_to_leave;
 pub(crate) use record::{Direction, Fetched, Info, Socket};
 pub(crate) use request::{Payload, ask};
 pub(crate) use watch::{report_progress, watch_both_ends};

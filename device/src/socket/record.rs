@@ -4,7 +4,7 @@
 //! The record says all that differs between transports: rings and inboxes in host memory that a proxy
 //! writes, or in GPU memory that the kernel at the other end of a p2p stream writes, are used alike.
 //! It is made from the socket's descriptor when a kernel first names the handle, by whichever group comes
-//! first ([`lifecycle`](super::lifecycle)). One receiving and one sending group at a time: a direction's
+//! first ([`install`](super::install)). One receiving and one sending group at a time: a direction's
 //! lock holds its position, and stays readable while a group has it.
 //!
 //! Why it is so: decision 7 of docs/explanation/decisions.md.
