@@ -153,6 +153,7 @@ fn waiters(suite: &Value) -> Charts {
         chart("rust, tcp", "By TCP"),
         chart("c, tcp", "By TCP, a client in C"),
         chart("kernel, local", "Kernel to kernel"),
+        chart("bare exchange", "Two blocks, without gpunet"),
     ];
     charts.into_iter().flatten().collect()
 }

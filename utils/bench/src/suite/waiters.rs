@@ -51,8 +51,9 @@ const SPARE_SOCKETS: u32 = 32;
     the launch is aborted. accept: all blocks on the listener of the active connection. receive: \
     each block on an idle TCP connection of its own. poller: each block in a poller of its own that \
     watches an idle TCP connection. The baseline is the same kernel with one block on a net without \
-    idle connections. Three clients measure each launch: rust (TCP, this program), c (TCP, a plain C \
-    program that polls), kernel (another kernel, kernel to kernel). The rows with 0 blocks compare \
+    idle connections. Four clients measure each launch: rust (TCP, this program), c (TCP, a plain C \
+    program that polls), kernel (another kernel, kernel to kernel), bare (two blocks that exchange the \
+    bytes and a flag through GPU memory, without gpunet: what the GPU itself makes of the others). The rows with 0 blocks compare \
     none with none: how much pairs scatter. Meant to take less than two minutes on an H200; \
     `--quick --gpu emulated` takes seconds."
 )]
@@ -66,7 +67,7 @@ pub(crate) struct Options {
     #[arg(long = "in", value_delimiter = ',', default_value = "accept,receive,poller")]
     calls: Vec<Call>,
     /// Who measures
-    #[arg(long = "client", value_delimiter = ',', default_value = "rust,c,kernel")]
+    #[arg(long = "client", value_delimiter = ',', default_value = "rust,c,kernel,bare")]
     clients: Vec<Client>,
     /// Bytes of a message
     #[arg(long, alias = "bytes", value_name = "BYTES", default_value = "64", value_parser = parse_size)]
@@ -123,6 +124,7 @@ enum Client {
     Rust,
     C,
     Kernel,
+    Bare,
 }
 
 impl Client {
@@ -131,6 +133,7 @@ impl Client {
             Self::Rust => "rust, tcp",
             Self::C => "c, tcp",
             Self::Kernel => "kernel, local",
+            Self::Bare => "bare exchange",
         }
     }
 }
@@ -169,6 +172,7 @@ impl Clients {
             (Client::C, Some(c)) => c.round_trips(tcp, self.batch),
             (Client::C, None) => bail!("no C client"),
             (Client::Kernel, _) => self.kernel.round_trips(server.address, self.batch),
+            (Client::Bare, _) => self.kernel.bare_exchange(self.batch, true),
         };
         let named = |client: &Client| each(client).with_context(|| client.name().to_owned());
         self.used.iter().map(named).collect()
