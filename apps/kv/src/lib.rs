@@ -5,6 +5,7 @@
 //!     └─ request           RESP arrays and inline commands: where the arguments stand
 //!         └─ command       what each command does
 //!             ├─ reply     RESP2, or RESP3 after HELLO 3
+//!             ├─ state     what is kept for each client
 //!             └─ table     keys and values: buckets with a lock each, entries in the heap
 //! ```
 //!
@@ -23,6 +24,7 @@ mod glob;
 mod number;
 mod reply;
 mod request;
+mod state;
 mod table;
 
 use gpunet_device::{
@@ -30,7 +32,7 @@ use gpunet_device::{
 };
 use gpunet_serve::{Exchange, Heap, Memory, Options, Protocol, Step};
 
-pub use command::State;
+pub use state::State;
 use table::Table;
 pub use table::{ENTRY_BYTES, MOST_VALUE};
 
