@@ -1,18 +1,20 @@
 //! A socket as the GPU keeps it: its record in GPU memory, how it is made and ended, and what the
 //! proxy is asked for.
 
+mod direction;
 mod inbox;
 mod lifecycle;
 mod record;
 mod request;
 mod watch;
 
+pub(crate) use direction::Direction;
 pub(crate) use inbox::Inbox;
 #[cfg(feature = "loom")]
 pub(crate) use lifecycle::own;
 pub(crate) use lifecycle::{
     acquire, adopt_rings, begin_close, group_name, lock_to_leave, reinstall,
 };
-pub(crate) use record::{Direction, Fetched, Info, Socket};
+pub(crate) use record::{Fetched, Info, Socket};
 pub(crate) use request::{Payload, ask};
 pub(crate) use watch::{report_progress, watch_both_ends};
