@@ -1,7 +1,7 @@
 //! What can go wrong: with a mapping that is to be made ([`MapError`], and [`Why`] for each
 //! backend), and with one that is used ([`AccessError`]). Each message is one line.
 
-use crate::gdrdrv::Version;
+use crate::gdrdrv::version::Version;
 use crate::{Backend, Errno, MemoryError};
 
 /// No mapping was made, and nothing is left of the attempt.

@@ -7,13 +7,13 @@ use std::ops::Range;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::caching::Caching;
 use crate::dmabuf;
 use crate::error::{MapError, PassedOver, Why};
 use crate::gdrdrv::Driver;
 use crate::mapping::{Held, Mapping};
 use crate::memory::{Allocate, GpuMemory, Location};
 use crate::system::{Linux, ProcessId, System};
-use crate::view::Caching;
 
 /// A way to map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -5,10 +5,11 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use crate::caching::Caching;
 use crate::error::{AccessError, PassedOver};
 use crate::memory::GpuMemory;
 use crate::system::{Errno, Pages, ProcessId, System};
-use crate::view::{Caching, View};
+use crate::view::View;
 use crate::{Backend, dmabuf, gdrdrv};
 
 /// What a backend made, which undoes it when dropped.

@@ -24,14 +24,17 @@ mod abi;
 pub(crate) mod fake;
 #[cfg(test)]
 mod tests;
+pub(crate) mod version;
 
 use std::fmt;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
+use crate::caching::Caching;
 use crate::error::{AccessError, Call, Why};
 use crate::system::{Errno, File, Pages, ProcessId, System};
-use crate::view::Caching;
+pub use version::Version;
+
 use abi::{
     Attribute, CallbackFlag, GetVersion, Info, InfoV2, MappingType, PERSISTENT, PinBuffer, PinV2,
     Request, Unpin, mapping_type,
@@ -43,34 +46,6 @@ const PATH_FOR_OPEN: &std::ffi::CStr = c"/dev/gdrdrv";
 
 /// Pages of a GPU, as the driver pins them.
 pub const GPU_PAGE: u64 = 64 << 10;
-
-/// A version of the driver, or of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Version {
-    /// Changes with the protocol.
-    pub major: u16,
-    /// Changes with additions to it.
-    pub minor: u16,
-}
-
-impl Version {
-    const OURS: Self = Self { major: 2, minor: 6 };
-    const OLDEST: Self = Self { major: 2, minor: 0 };
-    const WITH_PERSISTENT: Self = Self { major: 2, minor: 4 };
-    const WITH_INFO_V2: Self = Self { major: 2, minor: 4 };
-    const WITH_ATTRIBUTES: Self = Self { major: 2, minor: 5 };
-    const WITH_PIN_V2: Self = Self { major: 2, minor: 5 };
-
-    const fn from_word(word: u32) -> Self {
-        Self { major: (word >> 16) as u16, minor: word as u16 }
-    }
-}
-
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.major, self.minor)
-    }
-}
 
 /// The open driver. Pins share it; with the last of them it is closed.
 pub struct Driver {
