@@ -12,6 +12,7 @@
 
 mod bundle;
 mod checks;
+mod kernels;
 mod machine;
 mod options;
 mod pci;

@@ -12,13 +12,11 @@ use std::time::Duration;
 use gpunet_device::{Errno, Shared, SocketAddr};
 use gpunet_diagnose_kernels::{Outcome, Work, proof};
 use gpunet_host::gpu::{DeviceMemory, EmulatedOptions};
-use gpunet_host::{Gpu, GpuChoice, Module, Net, Shape, TransportChoice};
+use gpunet_host::{Gpu, GpuChoice, Net, Shape, TransportChoice};
 
+use crate::kernels::MODULE;
 use crate::machine::answers::{Adapter, Transfer};
 use crate::machine::{Proof, Proofs, one_line, within};
-
-/// The kernels, as this program carries them.
-pub(crate) static MODULE: Module = gpunet_host::include_module!("gpunet_diagnose_kernels");
 
 /// Names of the ways.
 pub(crate) const TCP4: &str = "TCP over IPv4";

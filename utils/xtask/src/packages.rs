@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::checks::Context;
+use crate::context::Context;
 use crate::report::Outcome;
 use crate::workspace::{Member, Workspace};
 use crate::{libtest, rules, shell};

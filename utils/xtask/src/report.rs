@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::checks::Context;
+use crate::context::Context;
 use crate::processor;
 
 /// One step of `cargo xtask test`.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::checks::Context;
+use crate::context::Context;
 use crate::glossary;
 use crate::report::Outcome;
 

@@ -30,7 +30,7 @@ use self::guest::{Guest, Watched};
 use self::jobs::{JOBS, Job};
 use self::kernel::Kernel;
 use crate::artifacts::Executable;
-use crate::checks::Context;
+use crate::context::Context;
 use crate::install;
 use crate::report::{self, Outcome};
 use crate::workspace::Workspace;

@@ -9,8 +9,9 @@ use anyhow::{Context, Result, ensure};
 
 use super::jobs::{Job, TestProgram, What};
 use crate::artifacts::Executable;
+use crate::context::PROFILE;
 use crate::workspace::Workspace;
-use crate::{artifacts, checks, install, shell};
+use crate::{artifacts, install, shell};
 
 /// What boots a guest, and what unpacks its kernel: a program or file, and its package.
 const OF_HOST: &[(&str, &str)] = &[(super::guest::QEMU, "qemu-system-x86"), ("depmod", "kmod")];
@@ -132,7 +133,7 @@ pub(crate) fn build(
     jobs: &[&Job],
     mut cargo: Command,
 ) -> Result<Vec<Executable>> {
-    cargo.args(["build", "--workspace", "--profile", checks::PROFILE]);
+    cargo.args(["build", "--workspace", "--profile", PROFILE]);
     let mut any = false;
     for Wanted { package, kind, name, .. } in wanted_by(jobs) {
         let programs = workspace.member(package).map(|member| member.programs.as_slice());
