@@ -17,8 +17,7 @@ use rsocket_shim::stream::{self, Buffer, Buffers, Next, Request, State, StreamEr
 use rsocket_shim::verbs::{Access, Device, Domain, HostMemory, Region};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-use crate::stream::timeout;
-use crate::transport;
+use crate::transport::{self, timeout};
 
 /// Bytes of each ring, unless told otherwise.
 const RING: u32 = 64 << 10;

@@ -14,8 +14,8 @@ use gpunet_pattern as pattern;
 use crate::Folder;
 use crate::relay::{self, RelayListener};
 use crate::script::SEED;
-use crate::stream::timeout;
 pub use crate::stream::{Listener, Stream};
+use crate::transport::timeout;
 use crate::transport::{any_port, has_own_peers, is_local, is_rdma};
 
 /// Bytes of the pattern.

@@ -127,6 +127,11 @@ pub fn patient(time: Duration) -> Duration {
     time * settings().slowness
 }
 
+/// How long a peer waits for anything.
+pub(crate) fn timeout() -> Duration {
+    patient(Duration::from_secs(90))
+}
+
 /// How often something is repeated, in as much less as this machine is slower.
 #[must_use]
 pub fn scaled(count: u64) -> u64 {
