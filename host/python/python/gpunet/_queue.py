@@ -6,7 +6,8 @@ from typing import Any, List, Optional, Tuple
 
 from . import _gpunet
 from ._arguments import prepared, socket_handle
-from ._gpu import Flags, located
+from ._memory import located
+from ._stream import Flags
 
 
 class Batch:
