@@ -126,7 +126,7 @@ impl Mapper {
         if start > end || end > len {
             return Err(MapError::OutOfRange { start, end, len });
         }
-        // Before it is mapped, so that a free meanwhile shows. An owner that cannot tell is no reason
+        // Before it is mapped, so that a free meanwhile shows. An owner that cannot say is no reason
         // not to map.
         let buffer = memory.buffer_id().unwrap_or(None);
         let mut passed = Vec::new();

@@ -30,10 +30,10 @@ impl Held {
         }
     }
 
-    /// Whether pages stay although their allocation was freed, and nobody tells.
+    /// Whether pages stay although their allocation was freed, and no free is reported.
     fn outlives_frees(&self) -> bool {
         match self {
-            Self::Gdrdrv(mapped) => !mapped.tells_of_frees(),
+            Self::Gdrdrv(mapped) => !mapped.reports_frees(),
             Self::DmaBuf(..) => true,
             Self::Direct(_) => false,
         }
@@ -155,7 +155,7 @@ impl<M: GpuMemory> Mapping<M> {
     }
 
     /// Whether [`check`](Self::check) would see that the memory was freed: not where pages outlive
-    /// their allocation and the owner of the memory cannot tell.
+    /// their allocation and the owner of the memory cannot say.
     #[must_use]
     pub fn notices_frees(&self) -> bool {
         self.buffer.is_some() || !self.held.outlives_frees()
@@ -178,7 +178,7 @@ impl<M: GpuMemory> Mapping<M> {
 
     /// Puts zeroed pages of this process where the mapping lies, for who has found by
     /// [`check`](Self::check) that its memory is gone and has threads that still store there: from
-    /// now on they do so in vain, and not at the cost of the process. Kernels see none of it, and
+    /// now on their stores have no effect, and do not end the process. Kernels see none of it, and
     /// there is no new view. Memory of the host or of an emulated GPU, which no mapping had to be
     /// made for, stays as it is.
     ///

@@ -1,4 +1,4 @@
-//! The kernel of `kv`: a key-value store that speaks the Redis protocol, with its table in GPU memory.
+//! The kernel of `kv`: a key-value store with the Redis protocol and its table in GPU memory.
 //!
 //! ```text
 //!   serve (gpunet-serve)   connections, input and output
@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Every block has connections of its own, and answers one request at a time: all its threads parse,
-//! one of them changes the table, all of them copy. Blocks meet at the table alone, whose buckets have
+//! one of them changes the table, all of them copy. Blocks share the table alone, whose buckets have
 //! a lock each. A command of several keys takes effect key by key.
 
 #![no_std]
@@ -36,7 +36,7 @@ pub use state::State;
 use table::Table;
 pub use table::{ENTRY_BYTES, MOST_VALUE};
 
-/// Words of [`Store::words`]: counts, and what blocks tell each other.
+/// Words of [`Store::words`]: counts, and what blocks share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Word {

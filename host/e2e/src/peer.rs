@@ -141,7 +141,7 @@ pub fn reset_tcp(stream: TcpStream) {
     socket.set_linger(Some(Duration::ZERO)).expect("linger can be set");
 }
 
-/// Has the peer vanish without a word: whatever reaches the stream is dropped, and nothing is said
+/// Has the peer vanish without closing: whatever reaches the stream is dropped, and nothing is said
 /// about it, until it is dropped. Why, when the system cannot do so.
 ///
 /// # Errors

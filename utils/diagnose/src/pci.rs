@@ -56,7 +56,7 @@ impl Nearness {
             Self::SameRootPort => "behind the same root port",
             Self::SameSocket => "on the same socket, behind different root ports",
             Self::AcrossSockets => "on different sockets",
-            Self::Unknown => "behind different root ports; which sockets is not told",
+            Self::Unknown => "behind different root ports; which sockets is not known",
         }
     }
 }
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_bites_its_tail_ends() {
+    fn a_cyclic_list_of_capabilities_ends() {
         let mut bytes = vec![0; 0x200];
         bytes[0x100..0x104].copy_from_slice(&(5_u32 | 0x100 << 20).to_le_bytes());
         assert_eq!(acs_of(&bytes), Acs::None);

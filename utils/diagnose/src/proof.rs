@@ -38,7 +38,7 @@ const OPENING: Duration = Duration::from_secs(60);
 /// One transfer, with its net made and dropped.
 const TRANSFER: Duration = Duration::from_secs(10);
 /// How long one call of a kernel may wait.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a kernel may run.
 const RUN: Duration = Duration::from_secs(5);
 
@@ -120,7 +120,7 @@ fn transfer(gpu: &Gpu, way: &str, choice: TransportChoice, at: Option<SocketAddr
         let net = match Net::builder(&gpu)
             .sockets(8)
             .ring(RING)
-            .timeout(PATIENCE)
+            .timeout(TIMEOUT)
             .linger(Duration::from_secs(1))
             .transport(choice)
             .policy(policy)

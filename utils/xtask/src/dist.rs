@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn run_simulation_tells_the_program_which_seeds() {
+    fn run_simulation_passes_the_seeds_to_the_program() {
         let _guard = one_at_a_time();
         let folder = std::env::temp_dir().join(format!("gpunet-dist-sim-{}", std::process::id()));
         fs::create_dir_all(folder.join(SIMULATION)).unwrap();

@@ -149,7 +149,7 @@ fn run(command: Command) -> Result<bool> {
     let workspace = Workspace::load()?;
     match command {
         Command::Test(options) => {
-            // Who has misspelt it is told now, and not after all else.
+            // A misspelt one is refused now, and not after all else.
             options.rdma_device.as_deref().map(rdma::addresses_on).transpose()?;
             let tools = install::everything(&workspace)?;
             let steps = if options.quick { checks::QUICK_STEPS } else { checks::STEPS };

@@ -30,7 +30,7 @@ impl Step {
         Self { is_beside: true, ..self }
     }
 
-    /// Runs it; `used` tells how much processor time its programs have used, from some time on.
+    /// Runs it; `used` is how much processor time its programs have used, from some time on.
     fn done(&self, context: &Context, used: fn() -> Duration) -> Done<'_> {
         let (begin, before) = (Instant::now(), used());
         let outcome = (self.run)(context).unwrap_or_else(|error| {

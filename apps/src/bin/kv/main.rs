@@ -1,4 +1,4 @@
-//! `kv`: a key-value store on the GPU that speaks the Redis protocol.
+//! `kv`: a key-value store on the GPU with the Redis protocol.
 //!
 //! ```text
 //!   main ── options ── server   listener, kernel; the orderly end

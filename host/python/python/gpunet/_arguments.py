@@ -156,7 +156,7 @@ def _plain(value: Any, size: Optional[int], kind: str, objects: List[Any]) -> An
         return value.tobytes()
     if isinstance(value, (bool, int, float)):
         if size is None:
-            raise TypeError("how large the parameter is, this image does not tell: use np.int32(...) and the like")
+            raise TypeError("how large the parameter is, this image does not say: use np.int32(...) and the like")
         if isinstance(value, float):
             if size not in (4, 8):
                 raise TypeError("a float has 4 or 8 bytes")

@@ -103,7 +103,7 @@ class Cpu(Compiler):
         self._add_symbols()
 
     def _add_symbols(self) -> None:
-        """Tells numba's linker where the device functions are: the extension module is loaded for itself alone."""
+        """Shows numba's linker where the device functions are: the extension module is loaded for itself alone."""
         import llvmlite.binding
 
         from . import _lowering

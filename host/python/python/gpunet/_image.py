@@ -100,7 +100,7 @@ class Image:
 class ImageKernel:
     """A kernel of an image, for `Net.launch`.
 
-    Arguments: a Python `int` or `float` takes the size that the image tells (1, 2, 4 or 8 bytes; a `float` 4 or 8), a
+    Arguments: a Python `int` or `float` takes the size that the image says (1, 2, 4 or 8 bytes; a `float` 4 or 8), a
     NumPy scalar its own; a listener or socket is a `uint64_t`; a buffer or array is its address; an `Address` a
     `gpunet_address`; `bytes` are a struct.
     """
@@ -120,7 +120,7 @@ class ImageKernel:
 
     @property
     def sizes(self) -> Optional[List[int]]:
-        """Bytes of each parameter behind the net, where the image tells."""
+        """Bytes of each parameter behind the net, where the image says."""
         return self._of._kernels[self._name]
 
     def cuda_function(self, threads: int) -> Optional[int]:

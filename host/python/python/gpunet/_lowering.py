@@ -77,7 +77,7 @@ class Lowering:
         return self.builder.call(made, arguments)
 
     def announce(self) -> None:
-        """Tells the emulated GPU where the next call stands."""
+        """Announces to the emulated GPU where the next call stands."""
         if self.emulated and self.loc is not None:
             file = self.text(str(self.loc.filename).encode() + b"\0")
             self.emulator("site", file, ir.Constant(I32, self.loc.line or 0))

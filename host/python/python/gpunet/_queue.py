@@ -160,7 +160,7 @@ class Queue:
         return GraphBuilder(self._queue, self._gpu)
 
     def abort(self) -> None:
-        """Tells what is on the stream to stop, and what will be."""
+        """Stops what is on the stream, and what will be."""
         self._queue.abort()
 
     def close(self) -> None:

@@ -8,7 +8,7 @@
 //!   cuda, rdma, toolchain   ask the drivers of this machine
 //! ```
 //!
-//! A recorded machine is a folder with such files and `answers.json`; checks cannot tell it from a
+//! A recorded machine is a folder with such files and `answers.json`; checks see no difference from a
 //! real one. Nothing here writes to the machine.
 
 pub(crate) mod answers;
@@ -260,7 +260,7 @@ impl Machine {
         opened
     }
 
-    /// Whether /proc tells anything: without it, that a file is missing means nothing.
+    /// Whether /proc shows anything: without it, that a file is missing means nothing.
     pub(crate) fn has_proc(&self) -> bool {
         self.has("/proc/sys/kernel/osrelease")
     }

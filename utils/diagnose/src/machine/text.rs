@@ -30,15 +30,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_others_are_tamed() {
+    fn control_characters_are_removed_from_lines() {
         assert_eq!(one_line("a\n\tb\u{1b}[31m"), "a b[31m");
         assert!(one_line(&"x".repeat(5000)).len() < 1010);
     }
 
     #[test]
     fn names_of_people_stay_out() {
-        let told = without_homes("/home/alice/ptxas and '/home/bob': /home/carol");
-        assert_eq!(told, "/home/~/ptxas and '/home/~': /home/~");
+        let text = without_homes("/home/alice/ptxas and '/home/bob': /home/carol");
+        assert_eq!(text, "/home/~/ptxas and '/home/~': /home/~");
         assert_eq!(without_homes("/opt/ptxas"), "/opt/ptxas");
     }
 }

@@ -35,7 +35,7 @@ use crate::install;
 use crate::report::{self, Outcome};
 use crate::workspace::Workspace;
 
-/// What a guest has from its start to its end, unless told: three times what it takes alone.
+/// What a guest has from its start to its end, unless given: three times what it takes alone.
 const WHOLE: u64 = 25 * 60;
 
 /// Why a guest was not even booted.

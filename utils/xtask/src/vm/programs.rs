@@ -30,7 +30,7 @@ const OF_GUEST: &[(&str, &str)] = &[
 /// The shell and all small programs of the guest; needs no library.
 const BUSYBOX: (&str, &str) = ("busybox", "busybox-static");
 
-/// Tells libibverbs which library drives soft-RoCE.
+/// The file that names the library for soft-RoCE to libibverbs.
 const PROVIDER_NAME: (&str, &str) = ("/etc/libibverbs.d/rxe.driver", "ibverbs-providers");
 
 /// Where the libraries that drivers and preloading need lie on this machine.
