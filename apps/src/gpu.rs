@@ -94,7 +94,7 @@ pub fn default_threads(info: &GpuInfo) -> u32 {
 
 /// How often a wait for a kernel looks whether the program should stop.
 pub const LOOK: Duration = Duration::from_millis(50);
-/// How long a kernel that was told to stop may take.
+/// How long a kernel that was stopped may take.
 const STOPPING: Duration = Duration::from_secs(5);
 
 /// Waits for a kernel whose calls all have a limit, so that it ends by itself; or until the user interrupts.
@@ -114,7 +114,7 @@ pub fn finish(launch: &Launch, stop: &Stop) -> Result<(), Failure> {
     }
 }
 
-/// Tells a kernel to stop and waits for it.
+/// Stops a kernel and waits for it.
 ///
 /// # Errors
 /// A kernel that failed, or does not stop.
@@ -133,17 +133,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_takes_long_is_told_of() {
-        let told = AtomicU32::new(0);
-        let tell = || told.store(told.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        assert_eq!(if_long(Duration::from_secs(60), tell, || 7), 7);
-        assert_eq!(told.load(Ordering::Relaxed), 0);
+    fn only_what_takes_long_is_reported() {
+        let called = AtomicU32::new(0);
+        let call = || called.store(called.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        assert_eq!(if_long(Duration::from_secs(60), call, || 7), 7);
+        assert_eq!(called.load(Ordering::Relaxed), 0);
         let begin = Instant::now();
-        if_long(Duration::ZERO, tell, || {
-            while told.load(Ordering::Relaxed) == 0 && begin.elapsed() < Duration::from_secs(20) {
+        if_long(Duration::ZERO, call, || {
+            while called.load(Ordering::Relaxed) == 0 && begin.elapsed() < Duration::from_secs(20) {
                 thread::yield_now();
             }
         });
-        assert_eq!(told.load(Ordering::Relaxed), 1);
+        assert_eq!(called.load(Ordering::Relaxed), 1);
     }
 }

@@ -143,7 +143,7 @@ fn libraries() -> Result<&'static Libraries, Failure> {
     Libraries::load().map_err(|missing| Failure::refused(missing.to_string()))
 }
 
-/// The address at which both ends on this machine meet by RDMA: the one asked for, or the first
+/// The address at which both ends on this machine connect by RDMA: the one asked for, or the first
 /// of a device.
 ///
 /// # Errors

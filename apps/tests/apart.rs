@@ -38,22 +38,22 @@ fn assert_serves(listen: &str) {
 }
 
 #[test]
-fn server_and_client_meet_over_ipv4() {
+fn server_and_client_connect_over_ipv4() {
     assert_serves("127.0.0.1:0");
 }
 
 #[test]
-fn server_and_client_meet_over_ipv6() {
+fn server_and_client_connect_over_ipv6() {
     assert_serves("[::1]:0");
 }
 
 #[test]
-fn server_and_client_meet_by_name() {
+fn server_and_client_connect_by_name() {
     assert_serves("localhost:0");
 }
 
 #[test]
-fn server_and_client_meet_at_a_path_that_is_gone_afterwards() {
+fn server_and_client_connect_at_a_path_that_is_gone_afterwards() {
     let folder = Folder::new("test");
     assert_serves(&unix(&folder));
     assert!(folder.is_empty());

@@ -130,7 +130,7 @@ fn an_address_in_use_is_refused() {
 }
 
 #[test]
-fn a_client_without_a_server_is_told_to_start_one() {
+fn a_client_without_a_server_names_the_remedy() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let folder = Folder::new("test");
     for on in ["gpu", "cpu"] {

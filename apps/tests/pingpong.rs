@@ -1,4 +1,4 @@
-//! `pingpong`: every mode brings back what was sent, and mistakes are told in a line.
+//! `pingpong`: every mode brings back what was sent, and mistakes are one line.
 
 mod common;
 
@@ -42,7 +42,7 @@ fn without_json_there_is_a_table_of_the_modes() {
 }
 
 #[test]
-fn mistakes_are_told_in_a_line() {
+fn mistakes_are_reported_in_one_line() {
     for bad in [["--sizes", "3"], ["--sizes", "0"], ["--modes", "psychic"], ["--gpu", "abacus"]] {
         let output = pingpong(&bad);
         assert_eq!(output.status.code(), Some(2), "{bad:?}");

@@ -1,5 +1,5 @@
 //! `rstream`: kernels against each other, against the stock tool where it is installed (over TCP,
-//! which it also speaks), and against peers that do not keep to the rules.
+//! which it also implements), and against peers that do not keep to the rules.
 
 mod common;
 

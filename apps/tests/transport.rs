@@ -90,7 +90,7 @@ fn a_client_on_auto_says_why_it_went_by_tcp() {
 }
 
 #[test]
-fn who_asks_for_tcp_hears_nothing_of_rdma() {
+fn a_choice_of_tcp_does_not_mention_rdma() {
     let small = ["--sizes", "64", "--messages", "3", "--json"];
     for (asked, name) in [("tcp", "tcp4"), ("tcp4", "tcp4"), ("tcp6", "tcp6"), ("unix", "unix")] {
         let mut command = echo(&["--transport", asked, "--gpu", &gpu()]);

@@ -34,13 +34,17 @@
 )]
 #![cfg_attr(target_arch = "nvptx64", allow(internal_features))]
 // Of what the device library is built on, kernels use a part.
-#![cfg_attr(all(target_arch = "nvptx64", not(feature = "library")), allow(dead_code))]
+#![cfg_attr(
+    all(target_arch = "nvptx64", not(feature = "library")),
+    allow(dead_code, unused_imports)
+)]
 
 #[cfg(not(target_arch = "nvptx64"))]
 extern crate std;
 
 pub mod abi;
 pub mod buf;
+mod bug;
 #[cfg(not(target_arch = "nvptx64"))]
 #[doc(hidden)]
 pub mod c_abi;
@@ -53,6 +57,7 @@ pub mod group;
 pub mod kernel;
 pub(crate) mod library;
 pub mod listener;
+mod on;
 pub mod op;
 mod owned;
 #[doc(hidden)]
@@ -60,6 +65,7 @@ pub mod planted;
 pub mod poller;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 mod relay;
+mod shared;
 pub mod simt;
 #[cfg(feature = "simulation")]
 pub mod simulation;
@@ -79,7 +85,8 @@ pub use buf::{Received, Shared, SharedBuf, Space};
 pub use group::{Block, Group, Thread, Warp};
 pub use kernel::{Kernel, KernelArg};
 pub use listener::{ListenOptions, Listener};
+pub use on::On;
 pub use owned::Borrowed;
 pub use poller::{Event, Poller};
 pub use slice::{Peek, Reserve};
-pub use stream::{On, Stream};
+pub use stream::Stream;

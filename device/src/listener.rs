@@ -6,8 +6,9 @@ use crate::abi::handle::Handle;
 use crate::abi::option::SocketOption;
 use crate::calls::{self, SOCK_NONBLOCK};
 use crate::group::{Block, Group};
+use crate::on::On;
 use crate::owned::{Borrowed, Owned};
-use crate::stream::{On, Stream};
+use crate::stream::Stream;
 
 /// How [`Listener::bind_with`] listens.
 ///
@@ -61,7 +62,7 @@ impl<G: Group> Listener<G> {
         options: ListenOptions,
     ) -> Result<Self, Errno> {
         let kind = if options.nonblocking { SOCK_NONBLOCK } else { 0 };
-        let socket = on.socket(address, kind)?;
+        let socket = Owned::new(on, address, kind)?;
         if options.reuse_port {
             socket.set(SocketOption::ReusePort, 1)?;
         }

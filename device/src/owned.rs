@@ -4,12 +4,13 @@
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
 
+use crate::abi::address::SocketAddr;
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::option::SocketOption;
-use crate::calls;
+use crate::calls::{self, SOCK_STREAM};
 use crate::group::Group;
-use crate::stream::On;
+use crate::on::On;
 
 /// Whether the emulated thread is being unwound: its group will not come together any more.
 #[inline(always)]
@@ -27,6 +28,15 @@ pub(crate) struct Owned<G: Group> {
 }
 
 impl<G: Group> Owned<G> {
+    /// A socket for the domain of `address`, with more bits of its type in `kind`.
+    #[inline(always)]
+    pub(crate) fn new(on: On<G>, address: &SocketAddr, kind: i32) -> Result<Self, Errno> {
+        let domain = address.domain().ok_or(Errno::EAFNOSUPPORT)? as i32;
+        let kind = SOCK_STREAM | kind;
+        let handle = Errno::check(calls::gsocket(on.net, on.group, domain, kind, 0))?;
+        Ok(Self { on, handle: Handle(handle) })
+    }
+
     #[inline(always)]
     pub(crate) fn set(&self, option: SocketOption, value: u64) -> Result<(), Errno> {
         let done = calls::gsetsockopt(self.on.net, self.on.group, self.handle, option, value);

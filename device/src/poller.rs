@@ -48,8 +48,8 @@ use crate::abi::handle::Handle;
 use crate::buf::{Shared, SharedBuf};
 use crate::group::{Block, Group};
 use crate::library;
+use crate::on::On;
 use crate::owned::Owned;
-use crate::stream::On;
 
 /// What [`Poller::receive_beside`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use crate::abi::ring::{RingAddress, Span};
 use crate::buf::{self, Received, SharedBuf, Space};
 use crate::group::Group;
 use crate::library::{self, RECEIVE_DIRECTION, SEND_DIRECTION};
-use crate::owned::is_unwinding;
-use crate::stream::{On, Stream};
+use crate::on::On;
+use crate::owned::{Owned, is_unwinding};
 
 /// An open slice, the same in every thread of the group.
 #[derive(Clone, Copy)]
@@ -86,21 +86,21 @@ impl RingSlice {
     }
 }
 
-/// Received bytes, in the ring ([`Stream::peek`]). No other group receives until this goes.
+/// Received bytes, in the ring ([`Stream::peek`](crate::Stream::peek)). No other group receives until this goes.
 pub struct Peek<'s, G: Group> {
-    stream: &'s Stream<G>,
+    socket: &'s Owned<G>,
     slice: RingSlice,
     used: usize,
 }
 
 impl<'s, G: Group> Peek<'s, G> {
-    /// See [`Stream::peek`].
+    /// See [`Stream::peek`](crate::Stream::peek).
     #[inline(always)]
-    pub(crate) fn open(stream: &'s Stream<G>, least: usize) -> Result<Option<Self>, Errno> {
-        let (on, handle) = (stream.on(), stream.handle());
+    pub(crate) fn open(socket: &'s Owned<G>, least: usize) -> Result<Option<Self>, Errno> {
+        let (on, handle) = (socket.on, socket.handle);
         on.group.agree("peek", &[handle.0, least as u64]);
         let slice = RingSlice::open(on, handle, RECEIVE_DIRECTION, least.max(1), usize::MAX)?;
-        Ok(slice.map(|slice| Self { stream, slice, used: 0 }))
+        Ok(slice.map(|slice| Self { socket, slice, used: 0 }))
     }
 
     /// The bytes, in two pieces; the second is empty unless they wrap.
@@ -121,7 +121,7 @@ impl<'s, G: Group> Peek<'s, G> {
     /// group's next barrier all of them are there. Nothing is consumed.
     #[inline(always)]
     pub fn copy_to(&self, offset: usize, to: SharedBuf) -> usize {
-        let (on, handle) = (self.stream.on(), self.stream.handle());
+        let (on, handle) = (self.socket.on, self.socket.handle);
         let (address, length) = (to.as_ptr(), to.len());
         on.group.agree("Peek::copy_to", &[handle.0, offset as u64, address as u64, length as u64]);
         self.slice.parts(offset, length, |ring, at, length| {
@@ -140,28 +140,28 @@ impl<'s, G: Group> Peek<'s, G> {
 impl<G: Group> Drop for Peek<'_, G> {
     #[inline(always)]
     fn drop(&mut self) {
-        let (on, handle) = (self.stream.on(), self.stream.handle());
+        let (on, handle) = (self.socket.on, self.socket.handle);
         if !is_unwinding() {
             self.slice.close(on, handle, RECEIVE_DIRECTION, self.used);
         }
     }
 }
 
-/// Space in the ring ([`Stream::reserve`]). No other group sends until this goes.
+/// Space in the ring ([`Stream::reserve`](crate::Stream::reserve)). No other group sends until this goes.
 pub struct Reserve<'s, G: Group> {
-    stream: &'s Stream<G>,
+    socket: &'s Owned<G>,
     slice: RingSlice,
     used: usize,
 }
 
 impl<'s, G: Group> Reserve<'s, G> {
-    /// See [`Stream::reserve`].
+    /// See [`Stream::reserve`](crate::Stream::reserve).
     #[inline(always)]
-    pub(crate) fn open(stream: &'s Stream<G>, least: usize, most: usize) -> Result<Self, Errno> {
-        let (on, handle) = (stream.on(), stream.handle());
+    pub(crate) fn open(socket: &'s Owned<G>, least: usize, most: usize) -> Result<Self, Errno> {
+        let (on, handle) = (socket.on, socket.handle);
         on.group.agree("reserve", &[handle.0, least as u64, most as u64]);
         let slice = RingSlice::open(on, handle, SEND_DIRECTION, least.max(1), most.max(least))?;
-        slice.map(|slice| Self { stream, slice, used: 0 }).ok_or(Errno::EPIPE)
+        slice.map(|slice| Self { socket, slice, used: 0 }).ok_or(Errno::EPIPE)
     }
 
     /// The space, in two pieces; the second is empty unless it wraps.
@@ -182,7 +182,7 @@ impl<'s, G: Group> Reserve<'s, G> {
     /// them, and sends.
     #[inline(always)]
     pub fn copy_from(&self, offset: usize, from: impl buf::From<G>) -> usize {
-        let (on, handle) = (self.stream.on(), self.stream.handle());
+        let (on, handle) = (self.socket.on, self.socket.handle);
         let (address, length, same) = from.source();
         on.group.agree("Reserve::copy_from", &[handle.0, offset as u64, same, length as u64]);
         self.slice.parts(offset, length, |ring, at, length| {
@@ -201,7 +201,7 @@ impl<'s, G: Group> Reserve<'s, G> {
 impl<G: Group> Drop for Reserve<'_, G> {
     #[inline(always)]
     fn drop(&mut self) {
-        let (on, handle) = (self.stream.on(), self.stream.handle());
+        let (on, handle) = (self.socket.on, self.socket.handle);
         if !is_unwinding() {
             self.slice.close(on, handle, SEND_DIRECTION, self.used);
         }

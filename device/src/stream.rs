@@ -1,67 +1,18 @@
 //! Streams in the manner of `std::net`, for a group of threads.
 //!
-//! [`Net::block`], [`Net::warp`] and [`Net::thread`] say who calls; what is made from that closes
+//! [`Net::block`](crate::Net::block), [`Net::warp`](crate::Net::warp) and [`Net::thread`](crate::Net::thread) say who calls; what is made from that closes
 //! its socket when it goes out of scope, in all threads of the group, unless it is [`Borrowed`].
 
 use crate::abi::address::SocketAddr;
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
-use crate::abi::net::Net;
 use crate::abi::option::SocketOption;
 use crate::buf::{self, SharedBuf};
-use crate::calls::{self, SOCK_STREAM};
-use crate::group::{Block, Group, Thread, Warp};
+use crate::calls;
+use crate::group::{Block, Group};
+pub use crate::on::On;
 use crate::owned::{Borrowed, Owned};
 use crate::slice::{Peek, Reserve};
-
-/// A net, and the group that uses it.
-#[derive(Clone, Copy)]
-pub struct On<G: Group = Block> {
-    pub(crate) net: Net,
-    pub(crate) group: G,
-}
-
-impl Net {
-    /// The calling block on this net.
-    #[inline(always)]
-    pub const fn block(self) -> On<Block> {
-        On { net: self, group: Block }
-    }
-
-    /// The calling warp on this net.
-    #[inline(always)]
-    pub const fn warp(self) -> On<Warp> {
-        On { net: self, group: Warp }
-    }
-
-    /// The calling thread on this net.
-    #[inline(always)]
-    pub const fn thread(self) -> On<Thread> {
-        On { net: self, group: Thread }
-    }
-}
-
-impl<G: Group> On<G> {
-    /// The net.
-    #[inline(always)]
-    pub const fn net(self) -> Net {
-        self.net
-    }
-
-    /// The group.
-    #[inline(always)]
-    pub const fn group(self) -> G {
-        self.group
-    }
-
-    #[inline(always)]
-    pub(crate) fn socket(self, address: &SocketAddr, kind: i32) -> Result<Owned<G>, Errno> {
-        let domain = address.domain().ok_or(Errno::EAFNOSUPPORT)? as i32;
-        let kind = SOCK_STREAM | kind;
-        let handle = Errno::check(calls::gsocket(self.net, self.group, domain, kind, 0))?;
-        Ok(Owned { on: self, handle: Handle(handle) })
-    }
-}
 
 /// A connected byte stream, TCP or UNIX.
 pub struct Stream<G: Group = Block>(Owned<G>);
@@ -71,7 +22,7 @@ impl<G: Group> Stream<G> {
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn connect(on: On<G>, address: &SocketAddr) -> Result<Self, Errno> {
-        let socket = on.socket(address, 0)?;
+        let socket = Owned::new(on, address, 0)?;
         Errno::check(calls::gconnect(on.net, on.group, socket.handle, address))?;
         Ok(Self(socket))
     }
@@ -85,7 +36,7 @@ impl<G: Group> Stream<G> {
         receive: u64,
         send: u64,
     ) -> Result<Self, Errno> {
-        let socket = on.socket(address, 0)?;
+        let socket = Owned::new(on, address, 0)?;
         socket.set(SocketOption::ReceiveRing, receive)?;
         socket.set(SocketOption::SendRing, send)?;
         Errno::check(calls::gconnect(on.net, on.group, socket.handle, address))?;
@@ -150,14 +101,14 @@ impl<G: Group> Stream<G> {
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn peek(&self, least: usize) -> Result<Option<Peek<'_, G>>, Errno> {
-        Peek::open(self, least)
+        Peek::open(&self.0, least)
     }
 
     /// Reserves space in the ring itself: at least `least` bytes, at most `most`.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn reserve(&self, least: usize, most: usize) -> Result<Reserve<'_, G>, Errno> {
-        Reserve::open(self, least, most)
+        Reserve::open(&self.0, least, most)
     }
 
     /// Ends one direction or both ([`calls::SHUT_RD`] and its siblings).

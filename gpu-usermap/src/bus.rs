@@ -9,7 +9,7 @@
 
 use std::sync::atomic::{self, Ordering, compiler_fence, fence};
 
-use crate::view::Caching;
+use crate::caching::Caching;
 
 /// A line: the widest store that every x86-64 has.
 pub(crate) type Line = [u64; 2];
@@ -166,6 +166,18 @@ impl Bus for Cpu {
         }
         #[cfg(not(target_arch = "x86_64"))]
         fence(Ordering::SeqCst);
+    }
+}
+
+impl Caching {
+    /// Keeps what this thread stores later behind what it has stored, and sends that on its way:
+    /// a store fence where stores are combined, elsewhere nothing. For who stores through an
+    /// address ([`View::as_ptr`](crate::View::as_ptr)), before a flag and after it.
+    #[inline(always)]
+    pub fn store_fence(self) {
+        if self == Self::WriteCombining {
+            Cpu.store_fence();
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What can go wrong: with a mapping that is to be made ([`MapError`], and [`Why`] for each
 //! backend), and with one that is used ([`AccessError`]). Each message is one line.
 
-use crate::gdrdrv::Version;
+use crate::gdrdrv::version::Version;
 use crate::{Backend, Errno, MemoryError};
 
 /// No mapping was made, and nothing is left of the attempt.
@@ -72,13 +72,13 @@ pub enum Why {
         /// The node.
         path: &'static str,
     },
-    /// The driver speaks an older protocol.
+    /// The driver has an older protocol.
     #[error("gdrdrv {driver} is too old: install 2.0 or newer")]
     DriverTooOld {
         /// What it says it is.
         driver: Version,
     },
-    /// The driver speaks a newer protocol.
+    /// The driver has a newer protocol.
     #[error("gdrdrv {driver} serves clients from {minimum} on, this one is {ours}: update it")]
     ClientTooOld {
         /// What it says it is.

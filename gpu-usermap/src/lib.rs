@@ -75,6 +75,7 @@
 //! Why it is so: decision 20 of docs/explanation/decisions.md.
 
 mod bus;
+mod caching;
 mod dmabuf;
 mod error;
 pub mod gdrdrv;
@@ -87,9 +88,10 @@ mod tests;
 mod view;
 
 pub use bus::Word;
+pub use caching::Caching;
 pub use error::{AccessError, Call, MapError, PassedOver, Why};
 pub use mapper::{Backend, Choice, Mapper};
 pub use mapping::Mapping;
 pub use memory::{Allocate, Exported, GpuMemory, Location, MemoryError};
 pub use system::{Errno, Linux, Pages, ProcessId, System};
-pub use view::{Caching, Place, View};
+pub use view::{Place, View};

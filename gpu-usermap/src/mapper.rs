@@ -7,13 +7,13 @@ use std::ops::Range;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::caching::Caching;
 use crate::dmabuf;
 use crate::error::{MapError, PassedOver, Why};
 use crate::gdrdrv::Driver;
 use crate::mapping::{Held, Mapping};
 use crate::memory::{Allocate, GpuMemory, Location};
 use crate::system::{Linux, ProcessId, System};
-use crate::view::Caching;
 
 /// A way to map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -126,7 +126,7 @@ impl Mapper {
         if start > end || end > len {
             return Err(MapError::OutOfRange { start, end, len });
         }
-        // Before it is mapped, so that a free meanwhile shows. An owner that cannot tell is no reason
+        // Before it is mapped, so that a free meanwhile shows. An owner that cannot say is no reason
         // not to map.
         let buffer = memory.buffer_id().unwrap_or(None);
         let mut passed = Vec::new();

@@ -5,10 +5,11 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use crate::caching::Caching;
 use crate::error::{AccessError, PassedOver};
 use crate::memory::GpuMemory;
 use crate::system::{Errno, Pages, ProcessId, System};
-use crate::view::{Caching, View};
+use crate::view::View;
 use crate::{Backend, dmabuf, gdrdrv};
 
 /// What a backend made, which undoes it when dropped.
@@ -29,10 +30,10 @@ impl Held {
         }
     }
 
-    /// Whether pages stay although their allocation was freed, and nobody tells.
+    /// Whether pages stay although their allocation was freed, and no free is reported.
     fn outlives_frees(&self) -> bool {
         match self {
-            Self::Gdrdrv(mapped) => !mapped.tells_of_frees(),
+            Self::Gdrdrv(mapped) => !mapped.reports_frees(),
             Self::DmaBuf(..) => true,
             Self::Direct(_) => false,
         }
@@ -154,7 +155,7 @@ impl<M: GpuMemory> Mapping<M> {
     }
 
     /// Whether [`check`](Self::check) would see that the memory was freed: not where pages outlive
-    /// their allocation and the owner of the memory cannot tell.
+    /// their allocation and the owner of the memory cannot say.
     #[must_use]
     pub fn notices_frees(&self) -> bool {
         self.buffer.is_some() || !self.held.outlives_frees()
@@ -177,7 +178,7 @@ impl<M: GpuMemory> Mapping<M> {
 
     /// Puts zeroed pages of this process where the mapping lies, for who has found by
     /// [`check`](Self::check) that its memory is gone and has threads that still store there: from
-    /// now on they do so in vain, and not at the cost of the process. Kernels see none of it, and
+    /// now on their stores have no effect, and do not end the process. Kernels see none of it, and
     /// there is no new view. Memory of the host or of an emulated GPU, which no mapping had to be
     /// made for, stays as it is.
     ///

@@ -72,7 +72,7 @@ pub unsafe trait GpuMemory: Send + Sync {
 
     /// The GPU driver's number of the allocation that lies there now, which no other allocation
     /// ever gets (CUDA's `CU_POINTER_ATTRIBUTE_BUFFER_ID`). Where pages outlive their allocation
-    /// because they are mapped, this alone shows that it was freed. None: the owner cannot tell.
+    /// because they are mapped, this alone shows that it was freed. None: the owner cannot say.
     ///
     /// # Errors
     /// No allocation lies there.

@@ -8,40 +8,8 @@ use std::ops::Range;
 use std::ptr::NonNull;
 
 use crate::bus::{self, Bus, Cpu, Word};
+use crate::caching::Caching;
 use crate::error::AccessError;
-
-/// How the processor treats the memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Caching {
-    /// Stores are collected and sent later, in any order; loads go across the bus, each by itself.
-    WriteCombining,
-    /// As its own memory.
-    Cached,
-    /// Every access goes across the bus, in order.
-    Device,
-}
-
-impl Caching {
-    /// Keeps what this thread stores later behind what it has stored, and sends that on its way:
-    /// a store fence where stores are combined, elsewhere nothing. For who stores through an
-    /// address ([`View::as_ptr`]), before a flag and after it.
-    #[inline(always)]
-    pub fn store_fence(self) {
-        if self == Self::WriteCombining {
-            Cpu.store_fence();
-        }
-    }
-}
-
-impl std::fmt::Display for Caching {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::WriteCombining => "write-combining",
-            Self::Cached => "cached",
-            Self::Device => "device",
-        })
-    }
-}
 
 /// Mapped bytes, from [`Mapping::view`](crate::Mapping::view). Copies of it are the same bytes;
 /// threads may share it.

@@ -1,4 +1,4 @@
-//! RDMA streams that speak rsocket on the wire, with buffers that lie where the caller says.
+//! RDMA streams with rsocket's protocol on the wire, with buffers that lie where the caller says.
 //!
 //! ```text
 //!  stream, listener     a connection over verbs: rdma_cm, one queue pair, one completion queue

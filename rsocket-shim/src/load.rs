@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_devices_is_told_what_to_do() {
+    fn a_machine_without_devices_gets_the_remedy() {
         let root = Root::new("none");
         let error = look_for_devices(&root.0).unwrap_err();
         assert!(matches!(error, LoadError::NoDevice(_)), "{error}");

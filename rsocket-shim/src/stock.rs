@@ -199,7 +199,7 @@ impl StockSocket {
 
 impl Drop for StockSocket {
     fn drop(&mut self) {
-        // Nobody is left to be told.
+        // Nobody is left to report it to.
         // SAFETY: opened once, closed once.
         unsafe { self.libraries.cm.rclose(self.socket) };
     }

@@ -1,4 +1,4 @@
-//! What the protocol asks a queue pair to do, and what it is told when that is done.
+//! What the protocol asks a queue pair to do, and what it reports when that is done.
 //!
 //! Plain values, so that the protocol runs over verbs and over a fake alike.
 

@@ -66,7 +66,7 @@ impl Outcome {
 }
 
 kernels! {
-    /// Echoes on every connection of a listener, a block for each, until told to stop.
+    /// Echoes on every connection of a listener, a block for each, until it is stopped.
     pub fn echo_server(net: Net, listener: Handle) {
         let on = net.block();
         let listener = Listener::borrow(on, listener);

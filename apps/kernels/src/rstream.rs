@@ -309,7 +309,7 @@ impl Connection {
             if Block.any(simt::now_ns() - begin > self.timeout_ns) {
                 return Err(Errno::ETIMEDOUT);
             }
-            // A look, which also ends when the kernel is told to stop.
+            // A look, which also ends when the kernel is stopped.
             self.poll(events, if self.mode == ASYNC { timeout_ms } else { 0 })?;
         }
     }

@@ -1,15 +1,16 @@
-//! The kernel of `kv`: a key-value store that speaks the Redis protocol, with its table in GPU memory.
+//! The kernel of `kv`: a key-value store with the Redis protocol and its table in GPU memory.
 //!
 //! ```text
 //!   serve (gpunet-serve)   connections, input and output
 //!     └─ request           RESP arrays and inline commands: where the arguments stand
 //!         └─ command       what each command does
 //!             ├─ reply     RESP2, or RESP3 after HELLO 3
+//!             ├─ state     what is kept for each client
 //!             └─ table     keys and values: buckets with a lock each, entries in the heap
 //! ```
 //!
 //! Every block has connections of its own, and answers one request at a time: all its threads parse,
-//! one of them changes the table, all of them copy. Blocks meet at the table alone, whose buckets have
+//! one of them changes the table, all of them copy. Blocks share the table alone, whose buckets have
 //! a lock each. A command of several keys takes effect key by key.
 
 #![no_std]
@@ -23,6 +24,7 @@ mod glob;
 mod number;
 mod reply;
 mod request;
+mod state;
 mod table;
 
 use gpunet_device::{
@@ -30,11 +32,11 @@ use gpunet_device::{
 };
 use gpunet_serve::{Exchange, Heap, Memory, Options, Protocol, Step};
 
-pub use command::State;
+pub use state::State;
 use table::Table;
 pub use table::{ENTRY_BYTES, MOST_VALUE};
 
-/// Words of [`Store::words`]: counts, and what blocks tell each other.
+/// Words of [`Store::words`]: counts, and what blocks share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Word {

@@ -3,9 +3,9 @@
 use gpunet_device::{Block, SharedBuf};
 use gpunet_serve::Exchange;
 
-use crate::command::State;
 use crate::number;
 use crate::request::{Wrong, word};
+use crate::state::State;
 
 /// Bytes that are written in one go, at most: less than the smallest stage.
 const MOST_AT_ONCE: usize = 512;

@@ -44,7 +44,7 @@ pub(crate) enum Parsed {
     Nothing(usize),
     /// A part of a request; so many bytes are needed in all, as far as known.
     More(usize),
-    /// What is wrong, as clients are told; the connection ends.
+    /// What is wrong, as clients get it; the connection ends.
     Wrong(Wrong),
 }
 

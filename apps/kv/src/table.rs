@@ -245,7 +245,7 @@ impl Table {
     #[inline(always)]
     fn read(&self, entry: Block) -> Seen {
         let words = self.heap.words(entry);
-        // No block is smaller. Told here, so that it is not asked for each word.
+        // No block is smaller. Said here, so that it is not checked for each word.
         if words.len() < 8 {
             return Seen::NONE;
         }

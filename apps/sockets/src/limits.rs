@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_ends_with_its_time_or_when_told_to() {
+    fn a_wait_ends_with_its_timeout_or_when_stopped() {
         let never = || -> io::Result<()> { Err(io::ErrorKind::WouldBlock.into()) };
         let pause = |time| {
             std::thread::sleep(time);

@@ -23,7 +23,7 @@ pub(crate) struct Watched {
     bystander: JoinHandle<Duration>,
 }
 
-/// Asks until it is told to stop. The longest that it had to wait.
+/// Sends requests until `stop` is set. The longest that it had to wait.
 fn behave(mut client: Client, stop: &AtomicBool) -> Duration {
     let (mut asked, mut longest) = (0, Duration::ZERO);
     while asked < LEAST || !stop.load(Ordering::Relaxed) {
@@ -46,8 +46,10 @@ impl Watched {
         let mut control = kv.client();
         let used = info(&mut control, "used_memory");
         let stop = Arc::new(AtomicBool::new(false));
-        let (client, told) = (kv.client(), Arc::clone(&stop));
-        let bystander = std::thread::spawn(move || behave(client, &told));
+        let (mut client, stops) = (kv.client(), Arc::clone(&stop));
+        // Its first value is there before others fill the table: from then on it replaces it.
+        assert_eq!(show(&client.ask(&["SET", "bystander", "value"])), show(b"+OK\r\n"));
+        let bystander = std::thread::spawn(move || behave(client, &stops));
         Self { kv, control, used, stop, bystander }
     }
 

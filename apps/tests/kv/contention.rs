@@ -6,7 +6,7 @@ use gpunet_pattern::Draw;
 use crate::resp::{Client, show};
 use crate::server::Kv;
 
-/// Keys of different lengths; so few that all blocks meet at each.
+/// Keys of different lengths; so few that all blocks contend for each.
 const KEYS: [&str; 3] = ["k", "a key of 16 byte", "a key that is longer than sixteen bytes"];
 const CLIENTS: u64 = 6;
 const REQUESTS: u64 = 1500;

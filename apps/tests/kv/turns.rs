@@ -69,7 +69,7 @@ fn clients_of_one_block_take_turns() {
 }
 
 #[test]
-fn a_client_that_never_rests_keeps_nobody_from_being_accepted() {
+fn a_busy_client_keeps_nobody_from_being_accepted() {
     let kv = Kv::start(&ONE_BLOCK);
     let busy = kv.client();
     let busy = std::thread::spawn(move || ask_in_turn(busy, 7, 9000));

@@ -28,7 +28,7 @@ pub(crate) struct Record {
     pub(crate) output_sent: u32,
     /// Bytes of `output` in all.
     pub(crate) output_len: u32,
-    /// How often the record was used: an event of an older connection is told by it.
+    /// How often the record was used: an event of an older connection is recognized by it.
     pub(crate) generation: u32,
     /// Its neighbours in the list of the group that has it.
     pub(crate) before: u32,
@@ -51,7 +51,7 @@ unsafe impl Plain for Record {}
 pub(crate) const CLOSING: u32 = 1;
 /// The record is a connection's.
 pub(crate) const OPEN: u32 = 2;
-/// The poller was asked to say when there is room to send.
+/// The poller watches for room to send.
 pub(crate) const WATCHES_ROOM: u32 = 4;
 /// The protocol wants to be called again once all is sent.
 pub(crate) const WAITS: u32 = 8;

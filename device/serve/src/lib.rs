@@ -47,7 +47,9 @@
 #[cfg(not(target_arch = "nvptx64"))]
 extern crate std;
 
+mod beside;
 mod connection;
+mod event_loop;
 mod exchange;
 pub mod heap;
 mod memory;
@@ -55,7 +57,8 @@ mod output;
 mod server;
 mod turn;
 
+pub use event_loop::{LEAST_STAGING, serve};
 pub use exchange::{Exchange, Protocol, Step};
 pub use heap::{Block, Heap};
 pub use memory::{Counter, Memory, STOP_OFFSET};
-pub use server::{LEAST_STAGING, Options, serve};
+pub use server::Options;

@@ -8,20 +8,18 @@ use crate::connection::{CLOSING, ENDED, OPEN, Record, WAITS, WATCHES_ROOM};
 use crate::exchange::{Exchange, Protocol, Step};
 use crate::heap::{Block, MOST};
 use crate::memory::Counter;
-use crate::server::{NO_TOKEN, Server};
+use crate::server::Server;
 
 /// A receive that gives fewer bytes than this, and than there is room for, has emptied the ring.
 const WHOLE: usize = 16 << 10;
-/// What a request may have reserved before it has come: a client that only says that it will send
-/// much gets no more.
+/// What a request may have reserved before it has come: a client that only announces much
+/// gets no more.
 const AHEAD: usize = 64 << 10;
 /// How often a connection is received from at one event; then others have their turn.
 const ROUNDS: u32 = 8;
 
 /// How often a connection is looked at beside the poller, at one event: then the time is looked at again.
 const ROUNDS_BESIDE: u32 = 64;
-/// The most turns without such a look behind one that was in vain.
-const MOST_TURNS: u32 = 63;
 
 /// What a round of a connection brought.
 struct Round {
@@ -33,38 +31,6 @@ struct Round {
 
 impl Round {
     const NONE: Self = Self { drained: true, received: 0, requests: 0 };
-}
-
-/// When connections are looked at without an event of theirs.
-///
-/// A client without a pipeline sends its next request as soon as it has its answer, and is answered sooner
-/// by who waits for it than by who waits for all. Where clients take their time, or others have events in
-/// between, such looks are in vain; then they become rare.
-pub(crate) struct Beside {
-    /// Turns until the next try.
-    pause: u32,
-    /// The pause behind the last try; 0: it was a success.
-    last: u32,
-    /// The connection whose event, if it is the poller's next, tells of nothing.
-    pub(crate) told: u64,
-}
-
-impl Beside {
-    pub(crate) const NEW: Self = Self { pause: 0, last: 0, told: NO_TOKEN };
-
-    /// Whether a turn may try.
-    #[inline(always)]
-    fn is_due(&mut self) -> bool {
-        let due = self.pause == 0;
-        self.pause = self.pause.saturating_sub(1);
-        due
-    }
-
-    #[inline(always)]
-    fn count(&mut self, success: bool) {
-        self.last = if success { 0 } else { (2 * self.last + 1).min(MOST_TURNS) };
-        self.pause = self.last;
-    }
 }
 
 impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
@@ -88,8 +54,8 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
             self.output.send_kept();
         }
         let (mut received, mut requests, mut drained) = (0, 0, false);
-        let (mut rounds, mut beside, mut in_vain) = (0, 0, false);
-        // One event told of the last bytes and of the end behind them: a short read is not all.
+        let (mut rounds, mut beside, mut found_none) = (0, 0, false);
+        // One event reports the last bytes and the end behind them: a short read is not all.
         let ends = events & (POLLRDHUP | POLLHUP | POLLERR) != 0;
         let may_wait = last && !ends && self.beside.is_due();
         while !self.is_over(&record) && !self.output.is_blocked() {
@@ -108,15 +74,15 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
             received += round.received;
             requests += round.requests;
             drained = round.drained && !record.has(WAITS) && !(ends && round.received > 0);
-            in_vain = looks && round.received == 0;
-            if in_vain {
+            found_none = looks && round.received == 0;
+            if found_none {
                 break;
             }
         }
         record.output = self.output.kept;
         record.output_sent = self.output.kept_sent as u32;
         record.output_len = self.output.kept_len as u32;
-        let found = u64::from(beside - u32::from(in_vain));
+        let found = u64::from(beside - u32::from(found_none));
         let more = [requests, received, self.output.sent, found];
         self.counts = core::array::from_fn(|at| self.counts[at] + more[at]);
         self.leave(number, record, state, drained);
@@ -146,14 +112,14 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         if self.is_over(&record) {
             return self.close(number, record, self.output.failed.is_some());
         }
-        // Where something is left to receive, no event would tell of it: to watch anew does.
+        // Where something is left to receive, no event would report it: to watch anew does.
         let watch = change || !blocked && !drained;
         if watch && self.watch(number, &record, Self::wanted(&record)).is_err() {
             self.close(number, record, true);
         }
     }
 
-    /// Receives once and answers what is complete. `looks`: nothing has told of bytes; they are waited for
+    /// Receives once and answers what is complete. `looks`: no event has reported bytes; they are waited for
     /// as long as nothing else is to be done.
     #[inline(always)]
     fn round(
@@ -212,7 +178,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         let token = Self::token(number, record);
         let found = self.poller.receive_beside(record.handle, token, room);
         if found == Ok(Found::NothingNew) {
-            self.beside.told = token;
+            self.beside.stale = token;
         }
         match found {
             Ok(Found::Received(got)) => {

@@ -232,7 +232,7 @@ impl Unit {
     #[inline(always)]
     pub fn belongs(self, begin: u64) -> bool {
         #[cfg(feature = "loom")]
-        if super::model::lacks(super::model::Weakness::Tags) {
+        if crate::simt::model::lacks(crate::simt::model::Weakness::Tags) {
             return true;
         }
         self.tag() == begin as u32

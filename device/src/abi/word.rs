@@ -38,6 +38,8 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering;
 
+pub use crate::simt::fence::{acquire_fence, release_fence};
+
 /// A shared 64-bit word. Two are equal that are the same place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Word(*mut u64);
@@ -60,13 +62,16 @@ impl Word {
 
     /// The simulation harness, where it runs: it decides what is seen of this word, and when.
     #[cfg(feature = "simulation")]
-    fn simulated<R>(&self, f: impl FnOnce(&dyn crate::simulation::Harness) -> R) -> Option<R> {
-        crate::simulation::with(f)
+    fn simulated<R>(
+        &self,
+        f: impl FnOnce(&dyn crate::simulation::harness::Harness) -> R,
+    ) -> Option<R> {
+        crate::simulation::harness::with(f)
     }
 
     #[cfg(feature = "loom")]
-    fn atomic(&self) -> super::model::Atomic {
-        super::model::atomic(self.0)
+    fn atomic(&self) -> crate::simt::model::Atomic {
+        crate::simt::model::atomic(self.0)
     }
 
     #[cfg(not(feature = "loom"))]
@@ -260,34 +265,12 @@ impl Word {
     }
 }
 
-/// What this thread reads next is no older than what it has read.
-#[inline(always)]
-pub fn acquire_fence() {
-    #[cfg(feature = "simulation")]
-    crate::simulation::with(|harness| harness.fence(crate::simulation::Fence::Acquire));
-    #[cfg(feature = "loom")]
-    super::model::fence(Ordering::Acquire);
-    #[cfg(not(feature = "loom"))]
-    core::sync::atomic::fence(Ordering::Acquire);
-}
-
-/// Makes everything this thread has seen and done visible before its next stores.
-#[inline(always)]
-pub fn release_fence() {
-    #[cfg(feature = "simulation")]
-    crate::simulation::with(|harness| harness.fence(crate::simulation::Fence::Release));
-    #[cfg(feature = "loom")]
-    super::model::fence(Ordering::Release);
-    #[cfg(not(feature = "loom"))]
-    core::sync::atomic::fence(Ordering::Release);
-}
-
 /// Says that these bytes of a ring are read now. Nothing, but in a model, which finds whether
 /// anybody may be writing them.
 #[inline(always)]
 pub fn reads_bytes(_address: *const u8, _length: usize) {
     #[cfg(feature = "loom")]
-    super::model::reads_bytes(_address, _length);
+    crate::simt::model::reads_bytes(_address, _length);
 }
 
 /// Says that these bytes of a ring are written now. Nothing, but in a model, which finds whether
@@ -295,7 +278,7 @@ pub fn reads_bytes(_address: *const u8, _length: usize) {
 #[inline(always)]
 pub fn writes_bytes(_address: *const u8, _length: usize) {
     #[cfg(feature = "loom")]
-    super::model::writes_bytes(_address, _length);
+    crate::simt::model::writes_bytes(_address, _length);
 }
 
 /// `N` consecutive shared words: a request, a reply, a descriptor.

@@ -9,7 +9,9 @@ use core::panic::Location;
 use core::ptr::NonNull;
 use std::string::String;
 
-use super::{Position, SCRATCH_WORDS, Scope, WARP};
+use super::fence::release_fence;
+use super::plain::{load_plain, store_plain};
+use super::shape::{Position, SCRATCH_WORDS, Scope, WARP};
 
 mod atomic;
 mod site;
@@ -70,7 +72,7 @@ pub trait EmulatedThread {
     /// More than a block can have, or another size than it was asked for first.
     fn shared_variable(&self, key: usize, bytes: usize) -> Result<*mut u8, String>;
 
-    /// [`super::SCRATCH_WORDS`] words that the threads of the scope share, for broadcasts.
+    /// [`SCRATCH_WORDS`] words that the threads of the scope share, for broadcasts.
     fn scratch(&self, scope: Scope) -> *mut u64;
 
     /// A word for each of the 32 lanes of this thread's warp, apart from the scratch words.
@@ -197,12 +199,14 @@ pub(crate) fn opaque_half(number: u32) -> u32 {
 
 pub(crate) fn gpu_release_fence() {
     #[cfg(feature = "simulation")]
-    if crate::simulation::with(|harness| harness.fence(crate::simulation::Fence::GpuRelease))
-        .is_some()
+    if crate::simulation::harness::with(|harness| {
+        harness.fence(crate::simulation::harness::Fence::GpuRelease)
+    })
+    .is_some()
     {
         return;
     }
-    super::release_fence();
+    release_fence();
 }
 
 pub(crate) fn pause() {
@@ -276,7 +280,7 @@ pub(crate) fn share(scope: Option<Scope>, first: u64, second: u64) -> (u64, u64)
 pub(crate) fn from_lane(word: u64, lane: u32) -> u64 {
     let scratch = with(|thread| thread.scratch(Scope::Warp));
     barrier(Scope::Warp);
-    if super::lane() == lane {
+    if position().thread % WARP == lane {
         // SAFETY: as in `broadcast`.
         unsafe { scratch.write(word) };
     }
@@ -369,7 +373,7 @@ fn is_first(scope: Scope) -> bool {
 #[allow(unsafe_code, reason = "a raw load")]
 pub(crate) unsafe fn load_line_if(yes: bool, from: *const [u64; 2]) -> [u64; 2] {
     // SAFETY: the caller's promise.
-    if yes { unsafe { super::load_plain(from) } } else { [0; 2] }
+    if yes { unsafe { load_plain(from) } } else { [0; 2] }
 }
 
 /// # Safety
@@ -378,7 +382,7 @@ pub(crate) unsafe fn load_line_if(yes: bool, from: *const [u64; 2]) -> [u64; 2] 
 pub(crate) unsafe fn store_line_if(yes: bool, to: *mut [u64; 2], line: [u64; 2]) {
     if yes {
         // SAFETY: the caller's promise.
-        unsafe { super::store_plain(to, line) };
+        unsafe { store_plain(to, line) };
     }
 }
 

@@ -22,8 +22,13 @@
 pub(crate) mod atomic;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod emulated;
+pub(crate) mod fence;
+#[cfg(feature = "loom")]
+pub(crate) mod model;
 #[cfg(target_arch = "nvptx64")]
 mod nvptx;
+mod plain;
+pub(crate) mod shape;
 
 #[cfg(target_arch = "nvptx64")]
 pub(crate) use nvptx::{
@@ -36,33 +41,11 @@ use emulated as backend;
 #[cfg(target_arch = "nvptx64")]
 use nvptx as backend;
 
-/// Threads of a warp.
-pub const WARP: u32 = 32;
+pub(crate) use fence::{acquire_fence, release_fence};
+pub(crate) use plain::{load_plain, store_plain};
+pub use shape::{Position, SCRATCH_WORDS, Scope, WARP};
 
-/// Words of scratch memory that a scope has for broadcasts.
-pub const SCRATCH_WORDS: usize = 8;
-
-/// Which threads a barrier or a broadcast spans.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scope {
-    /// All threads of the block.
-    Block,
-    /// The threads of the caller's warp.
-    Warp,
-}
-
-/// A thread's place; ranks of two- and three-dimensional shapes are linear, x fastest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Position {
-    /// Rank of the thread in its block.
-    pub thread: u32,
-    /// Threads of a block.
-    pub threads: u32,
-    /// Rank of the block in the grid.
-    pub block: u32,
-    /// Blocks of the grid.
-    pub blocks: u32,
-}
+use crate::shared::SharedBuf;
 
 /// Where the calling thread stands.
 #[inline(always)]
@@ -135,9 +118,9 @@ pub fn warp_barrier() {
 
 /// The launch-sized shared memory of the block, the same for all its threads.
 #[inline(always)]
-pub fn shared_memory() -> crate::SharedBuf {
+pub fn shared_memory() -> SharedBuf {
     let (address, bytes) = backend::shared_memory();
-    crate::SharedBuf::of_shared_memory(address, bytes)
+    SharedBuf::of_shared_memory(address, bytes)
 }
 
 /// Checks, on the emulated GPU alone, that all threads of the scope make the same call.
@@ -295,44 +278,6 @@ pub(crate) unsafe fn store_line_if(yes: bool, to: *mut [u64; 2], line: [u64; 2])
     unsafe { backend::store_line_if(yes, to, line) }
 }
 
-/// Reads a plain value.
-///
-/// # Safety
-/// `from` is valid to read.
-#[inline(always)]
-#[allow(unsafe_code, reason = "a raw load")]
-pub(crate) unsafe fn load_plain<T: Copy>(from: *const T) -> T {
-    #[cfg(feature = "simulation")]
-    // SAFETY: the caller's promise.
-    if let Some(value) = unsafe { crate::simulation::read(from) } {
-        return value;
-    }
-    // SAFETY: the caller's promise.
-    unsafe { from.read() }
-}
-
-/// Writes a plain value.
-///
-/// # Safety
-/// `to` is valid to write.
-#[inline(always)]
-#[allow(unsafe_code, reason = "a raw store")]
-pub(crate) unsafe fn store_plain<T: Copy>(to: *mut T, value: T) {
-    #[cfg(feature = "simulation")]
-    // SAFETY: the caller's promise.
-    if unsafe { crate::simulation::write(to, value) } {
-        return;
-    }
-    // SAFETY: the caller's promise.
-    unsafe { to.write(value) }
-}
-
-/// What this thread reads next is no older than what it has read.
-#[inline(always)]
-pub(crate) fn acquire_fence() {
-    crate::abi::word::acquire_fence();
-}
-
 /// Orders memory accesses of the calling thread, for all of the system or for this GPU.
 #[inline(always)]
 pub(crate) fn atomic_fence(system: bool, order: atomic::Ordering) {
@@ -343,10 +288,4 @@ pub(crate) fn atomic_fence(system: bool, order: atomic::Ordering) {
 #[inline(always)]
 pub(crate) fn gpu_release_fence() {
     backend::gpu_release_fence();
-}
-
-/// Makes everything this thread has seen and done visible, system-wide, before its next stores.
-#[inline(always)]
-pub(crate) fn release_fence() {
-    crate::abi::word::release_fence();
 }

@@ -17,7 +17,7 @@ mod memory;
 pub(crate) use atomic::fence as atomic_fence;
 pub(crate) use memory::*;
 
-use super::{Position, SCRATCH_WORDS, Scope, WARP};
+use super::shape::{Position, SCRATCH_WORDS, Scope, WARP};
 
 // The block's scratch words. Images of kernels have scratch words of
 // their own, under another name: the linker knows nothing of shared memory that two images share.

@@ -7,7 +7,7 @@ use crate::abi::bits::{Progress, Unit};
 use crate::abi::layout::{HEAD_AT, TAIL_AT, UNITS_AT, WATCHED_AT};
 use crate::abi::word::Word;
 
-use super::record::Direction;
+use super::direction::Direction;
 
 /// Where the other end of a stream, or the proxy for it, writes: counters first, then units of packets.
 #[derive(Clone, Copy)]

@@ -17,10 +17,11 @@ use crate::abi::word::Word;
 use crate::simt;
 use crate::wait::{Deadline, Watch, wait_until};
 
+use super::direction::Direction;
 use super::lock::lock_to_leave;
 use super::record::{
-    CLOSING, Direction, HEAD, INBOX, INFO, INSTALLING, Info, OPEN, OWNER, RECEIVE_RING, SEND_RING,
-    Socket, TAIL, UNITS, bare, open_in, state,
+    CLOSING, HEAD, INBOX, INFO, INSTALLING, Info, OPEN, OWNER, RECEIVE_RING, SEND_RING, Socket,
+    TAIL, UNITS, bare, open_in, state,
 };
 
 /// How long a record may be in the making: a few loads by another group.

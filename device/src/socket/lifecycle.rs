@@ -12,9 +12,10 @@ use crate::planted::{Bug, planted};
 use crate::simt;
 use crate::wait::{Deadline, Watch, wait_until};
 
+use super::direction::Direction;
 use super::install::{INSTALL_NS, adopt_rings, change, install, leave_open};
 use super::lock::{lock, lock_to_leave};
-use super::record::{CLOSING, Direction, OWNER, Socket, state};
+use super::record::{CLOSING, OWNER, Socket, state};
 
 /// How long a close waits for the last head to arrive in host memory: a microsecond is enough.
 const HEAD_NS: u64 = 100_000_000;

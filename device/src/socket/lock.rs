@@ -7,7 +7,8 @@ use crate::abi::net::Net;
 use crate::simt;
 use crate::wait::{Deadline, Watch, wait_until};
 
-use super::record::{Direction, Socket};
+use super::direction::Direction;
+use super::record::Socket;
 
 /// How long a call that does not wait still tries to get a direction: the group's own last call
 /// may be about to give it back.

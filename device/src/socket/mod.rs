@@ -1,6 +1,7 @@
 //! A socket as the GPU keeps it: its record in GPU memory, how it is made and ended, and what the
 //! proxy is asked for.
 
+mod direction;
 mod inbox;
 mod install;
 mod lifecycle;
@@ -9,12 +10,13 @@ mod record;
 mod request;
 mod watch;
 
+pub(crate) use direction::Direction;
 pub(crate) use inbox::Inbox;
 pub(crate) use install::{adopt_rings, reinstall};
 #[cfg(feature = "loom")]
 pub(crate) use lifecycle::own;
 pub(crate) use lifecycle::{acquire, begin_close, group_name};
 pub(crate) use lock::lock_to_leave;
-pub(crate) use record::{Direction, Fetched, Info, Socket};
+pub(crate) use record::{Fetched, Info, Socket};
 pub(crate) use request::{Payload, ask};
 pub(crate) use watch::{report_progress, watch_both_ends};

@@ -22,6 +22,7 @@ use crate::abi::word::{Word, Words};
 use crate::planted::{Bug, planted};
 use crate::simt;
 
+pub(super) use super::direction::Direction;
 use super::inbox::Inbox;
 
 // Words of the record.
@@ -67,15 +68,6 @@ pub(super) const fn open_in(net: Net, handle: Handle) -> u64 {
 #[inline(always)]
 pub(super) const fn bare(word: u64) -> u64 {
     RecordState(word).bare().0
-}
-
-/// A direction of a socket, with the words that belong to it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Direction {
-    /// Receiving, accepting, taking events.
-    Receive,
-    /// Sending.
-    Send,
 }
 
 /// What a socket is and how calls on it go: the INFO word.

@@ -9,7 +9,8 @@ use crate::abi::word::Word;
 use crate::planted::{Bug, planted};
 use crate::simt;
 
-use super::record::{Direction, Socket, TAIL};
+use super::direction::Direction;
+use super::record::{Socket, TAIL};
 
 /// Tells the proxy how far a direction of a p2p stream is. The calling group has the direction, and
 /// gives it back later, with a release: who has it next tells of more, behind this.

@@ -1,4 +1,4 @@
-//! What reaches the memory, recorded; and what the processor is told, read from the machine code.
+//! What reaches the memory, recorded; and which instructions the processor gets, read from the machine code.
 
 use std::cell::RefCell;
 use std::sync::atomic::AtomicU32;

@@ -77,7 +77,7 @@ const _: () = assert!(PinV2::CODE == 0xC020_DA07);
 const _: () = assert!(MappingType::CODE == 0xC008_DA08);
 const _: () = assert!(GetVersion::CODE == 0xC008_DAFF);
 
-/// Whether the driver keeps pages until they are unpinned, and tells of no free: 1 or 0.
+/// Whether the driver keeps pages until they are unpinned, and reports no free: 1 or 0.
 pub(super) const PERSISTENT: u32 = 1;
 
 /// Types of mappings.

@@ -27,7 +27,7 @@ pub(crate) const PROCESS: ProcessId = ProcessId::fake(100);
 /// One that was forked from it.
 pub(crate) const CHILD: ProcessId = ProcessId::fake(101);
 
-/// A place where the fake can be told to fail.
+/// A place where the fake can be made to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Open,
@@ -57,9 +57,9 @@ struct FileState {
 pub(crate) struct State {
     pub(crate) driver: u32,
     pub(crate) minimum_api: u32,
-    /// Pages are kept until they are unpinned, and nobody is told that they were freed.
+    /// Pages are kept until they are unpinned, and no free is reported.
     pub(crate) persistent: bool,
-    /// The owner of memory can tell allocations apart.
+    /// The owner of memory can distinguish allocations.
     pub(crate) numbers_buffers: bool,
     /// What was freed is allocated again at once, at the same address.
     pub(crate) reuses: bool,

@@ -9,11 +9,11 @@
 //! The driver's ways that this file answers for:
 //! - It maps a pin from its first GPU page only, and releases up to 2.4.1 hand the size to the GPU
 //!   driver as they got it, which takes whole pages. So a pin is of whole GPU pages, whatever range
-//!   was asked for; the caller is told how far into it the range begins.
+//!   was asked for; the caller gets how far into it the range begins.
 //! - It takes a handle that it no longer knows for another one. So a handle lives in one [`Pin`],
 //!   whose drop is the only place that gives it back; 0 is a handle like others.
 //! - In its persistent mode, the default from 2.5 on, it keeps pages until they are unpinned and does
-//!   not hear of a free. So it says whether it does, and [`Mapping`](crate::Mapping) asks elsewhere.
+//!   not be notified of a free. So it says whether it does, and [`Mapping`](crate::Mapping) asks elsewhere.
 //! - It serves the process that opened it alone, and a child inherits no mapping. So a drop in a
 //!   child touches nothing.
 
@@ -24,14 +24,17 @@ mod abi;
 pub(crate) mod fake;
 #[cfg(test)]
 mod tests;
+pub(crate) mod version;
 
 use std::fmt;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
+use crate::caching::Caching;
 use crate::error::{AccessError, Call, Why};
 use crate::system::{Errno, File, Pages, ProcessId, System};
-use crate::view::Caching;
+pub use version::Version;
+
 use abi::{
     Attribute, CallbackFlag, GetVersion, Info, InfoV2, MappingType, PERSISTENT, PinBuffer, PinV2,
     Request, Unpin, mapping_type,
@@ -44,39 +47,11 @@ const PATH_FOR_OPEN: &std::ffi::CStr = c"/dev/gdrdrv";
 /// Pages of a GPU, as the driver pins them.
 pub const GPU_PAGE: u64 = 64 << 10;
 
-/// A version of the driver, or of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Version {
-    /// Changes with the protocol.
-    pub major: u16,
-    /// Changes with additions to it.
-    pub minor: u16,
-}
-
-impl Version {
-    const OURS: Self = Self { major: 2, minor: 6 };
-    const OLDEST: Self = Self { major: 2, minor: 0 };
-    const WITH_PERSISTENT: Self = Self { major: 2, minor: 4 };
-    const WITH_INFO_V2: Self = Self { major: 2, minor: 4 };
-    const WITH_ATTRIBUTES: Self = Self { major: 2, minor: 5 };
-    const WITH_PIN_V2: Self = Self { major: 2, minor: 5 };
-
-    const fn from_word(word: u32) -> Self {
-        Self { major: (word >> 16) as u16, minor: word as u16 }
-    }
-}
-
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.major, self.minor)
-    }
-}
-
 /// The open driver. Pins share it; with the last of them it is closed.
 pub struct Driver {
     file: File,
     version: Version,
-    tells_of_frees: bool,
+    reports_frees: bool,
 }
 
 impl Driver {
@@ -100,15 +75,15 @@ impl Driver {
         if minimum > Version::OURS {
             return Err(Why::ClientTooOld { driver, minimum, ours: Version::OURS });
         }
-        let tells_of_frees = tells_of_frees(&file, driver);
-        Ok(Arc::new(Self { file, version: driver, tells_of_frees }))
+        let reports_frees = reports_frees(&file, driver);
+        Ok(Arc::new(Self { file, version: driver, reports_frees }))
     }
 
-    /// Whether the driver hears, and tells, that pinned memory was freed. Not in its persistent
+    /// Whether the driver is notified, and reports, that pinned memory was freed. Not in its persistent
     /// mode, nor where it cannot be asked for its mode (2.4).
     #[must_use]
-    pub fn tells_of_frees(&self) -> bool {
-        self.tells_of_frees
+    pub fn reports_frees(&self) -> bool {
+        self.reports_frees
     }
 
     /// What the driver says it is.
@@ -200,7 +175,7 @@ impl Pin {
         }
     }
 
-    /// Says how the pages are to be mapped, where the driver can be told. What it does in the end
+    /// Says how the pages are to be mapped, where the driver has a call for it. What it does in the end
     /// shows afterwards.
     fn ask_for_type(&self, wanted: Option<Caching>) -> Result<(), Why> {
         if self.driver.version < Version::WITH_PIN_V2 {
@@ -296,8 +271,8 @@ impl Mapped {
 
     /// Whether [`check`](Self::check) sees a free.
     #[must_use]
-    pub fn tells_of_frees(&self) -> bool {
-        self.pin.driver.tells_of_frees
+    pub fn reports_frees(&self) -> bool {
+        self.pin.driver.reports_frees
     }
 
     /// Asks the driver whether it has taken the memory back.
@@ -320,7 +295,7 @@ impl Mapped {
     }
 }
 
-fn tells_of_frees(file: &File, version: Version) -> bool {
+fn reports_frees(file: &File, version: Version) -> bool {
     let mut request = Attribute { attribute: PERSISTENT, value: 0 };
     match version {
         _ if version < Version::WITH_PERSISTENT => true,

@@ -305,7 +305,7 @@ fn memory_freed_while_mapped_is_noticed() {
 }
 
 #[test]
-fn a_free_that_the_driver_does_not_tell_of_is_noticed() {
+fn a_free_that_the_driver_does_not_report_is_noticed() {
     // From 2.5 on gdrdrv says that it keeps pages; 2.4 can be set so, and does not say it.
     let drivers = [4, 5, 6].map(|minor| (Backend::Gdrdrv, minor));
     for (backend, minor) in drivers.into_iter().chain([(Backend::DmaBuf, 6)]) {
@@ -331,7 +331,7 @@ fn a_free_that_the_driver_does_not_tell_of_is_noticed() {
 }
 
 #[test]
-fn a_free_that_nobody_can_tell_of_is_said_to_be_so() {
+fn a_mapping_says_whether_it_notices_frees() {
     for (minor, persistent, numbers_buffers, notices) in [
         (3, false, false, true),
         (4, false, false, false),
@@ -372,7 +372,7 @@ fn memory_freed_while_it_is_being_mapped_is_not_the_drivers_fault() {
 }
 
 #[test]
-fn who_still_stores_to_memory_that_is_gone_does_so_in_vain() {
+fn stores_to_memory_that_is_gone_have_no_effect() {
     let fake = Fake::new();
     let memory = fake.memory(BASE, 4096);
     let mapping = mapper(&fake).map(&memory, 0..4096).unwrap();

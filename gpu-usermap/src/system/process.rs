@@ -1,4 +1,4 @@
-//! Which process this is. A number alone does not tell: a child in a process namespace of its own
+//! Which process this is. A number alone does not say: a child in a process namespace of its own
 //! may have its parent's (number 1, in a container). So the number goes with a count of forks, kept in a
 //! page that the system zeroes in every forked child (`MADV_WIPEONFORK`, Linux 4.14).
 //!
@@ -8,7 +8,7 @@
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// A process, told apart from all that it was forked from.
+/// A process, distinguished from all that it was forked from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProcessId {
     number: u32,

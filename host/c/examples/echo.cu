@@ -22,7 +22,7 @@ extern "C" __global__ void echo_server(gpunet_net net, uint64_t listener)
 }
 GPUNET_KERNEL(echo_server);
 
-/// One block listens itself, tells the port that the system chose, and serves so many connections.
+/// One block listens itself, prints the port that the system chose, and serves so many connections.
 extern "C" __global__ void echo_listen(gpunet_net net, gpunet_address address, uint32_t connections, uint32_t *port)
 {
     const gpunet::block block(net);

@@ -28,7 +28,7 @@ extern "C" __global__ void poll_server(gpunet_net net, uint64_t listener)
     const gpunet::block block(net);
     const gpunet::listener_ref clients(block, listener);
 
-    // Another block may have accepted whom an event tells of: nobody waits for the next one.
+    // Another block may have accepted whom an event reports: nobody waits for the next one.
     auto poller = gpunet::poller::create(block);
     if (!clients.set_option(GPUNET_OPTION_NON_BLOCKING, 1) || !poller ||
         !poller->add(listener, GPUNET_POLLIN, NEW_CLIENT)) {

@@ -5,7 +5,7 @@
 //! object that one thread frees while another is in a call lives until that call has returned.
 //!
 //! A process that was forked has none of the parent's threads, but shares memory and sockets with it. It may
-//! not use what the parent opened, and frees nothing: whoever asks is told by the process's number, before any
+//! not use what the parent opened, and frees nothing: a call is refused by the process's number, before any
 //! lock is taken that a thread of the parent may have held.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::status::{Failure, GPUNET_EFORKED, GPUNET_EHANDLE};
 
-/// Bits of a handle that tell the kind.
+/// Bits of a handle that say the kind.
 const KIND_BITS: usize = 5;
 
 /// The kinds of objects, by the numbers that handles have.

@@ -20,7 +20,7 @@ opaque!(gpunet_host_launch, 6, Launch);
 pub const GPUNET_FOREVER: u64 = u64::MAX;
 
 /// Starts a kernel of an image with the net as its first argument and `arguments` behind it. Their number and
-/// sizes are compared with what the image tells; that they are what the kernel takes is the caller's promise.
+/// sizes are compared with what the image says; that they are what the kernel takes is the caller's promise.
 /// What is passed as a buffer, flags or GPUNET_KEEP is kept until the kernel has ended.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpunet_launch_start(
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn gpunet_launch_number(
     guard(|| unsafe { store(number, handle::get(launch)?.number()) })
 }
 
-/// Tells the kernel to stop: its waits return ECANCELED.
+/// Stops the kernel: its waits return ECANCELED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpunet_launch_abort(launch: *const gpunet_host_launch) -> gpunet_status {
     guard(|| {

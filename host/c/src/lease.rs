@@ -139,7 +139,7 @@ pub unsafe extern "C" fn gpunet_lease_is_finished(
     guard(|| unsafe { store(finished, handle::get(lease)?.is_finished().into()) })
 }
 
-/// Tells kernels under a lease to stop, those that are yet to run, too: their waits return ECANCELED.
+/// Stops kernels under a lease, those that are yet to run, too: their waits return ECANCELED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpunet_lease_abort(lease: *const gpunet_host_lease) -> gpunet_status {
     guard(|| {

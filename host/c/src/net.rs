@@ -245,7 +245,7 @@ pub unsafe extern "C" fn gpunet_net_dump(
     })
 }
 
-/// Tells all kernels of a net to stop: their waits return ECANCELED.
+/// Stops all kernels of a net: their waits return ECANCELED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpunet_net_abort(net: *const gpunet_host_net) -> gpunet_status {
     guard(|| {

@@ -279,7 +279,7 @@ pub unsafe extern "C" fn gpunet_net_options_on_print(
     })
 }
 
-/// Has a function told of kernels that fault. `user` is passed to it.
+/// Has a function called for kernels that fault. `user` is passed to it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpunet_net_options_on_fault(
     options: *mut gpunet_host_net_options,

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use gpunet_host::{Errno, GpuError, KernelError, LaunchError, NetError, OpError};
 
-/// How a call went: GPUNET_OK, or one of the codes below. Thousands tell whose fault it is: 1 the caller's, 2 the
+/// How a call went: GPUNET_OK, or one of the codes below. Thousands say whose fault it is: 1 the caller's, 2 the
 /// peer's, 3 the system's, 4 the kernel's, 5 the GPU's or its driver's, 6 of gpunet itself. None of them is an error
 /// number of Linux.
 pub type gpunet_status = i32;
@@ -67,7 +67,7 @@ pub const GPUNET_ETRAP: i32 = 4001;
 pub const GPUNET_EDIVERGED: i32 = 4002;
 /// Kernel: all its threads wait for one another.
 pub const GPUNET_EDEADLOCK: i32 = 4003;
-/// Kernel: it did not stop when it was told to, and was killed.
+/// Kernel: it did not end when it was stopped, and was killed.
 pub const GPUNET_EKILLED: i32 = 4004;
 /// Kernel: an earlier one faulted, and with it the net or stream.
 pub const GPUNET_EFAULTED: i32 = 4005;

@@ -119,7 +119,7 @@ pub unsafe extern "C" fn gpunet_queue_launch(
     })
 }
 
-/// Puts the operations of a batch on the stream: all of them, or none. `completions` tells how they go.
+/// Puts the operations of a batch on the stream: all of them, or none. `completions` says how they go.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpunet_queue_post(
     queue: *const gpunet_host_queue,
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn gpunet_queue_post(
     guard(|| unsafe { handle::create(completions, make) })
 }
 
-/// Tells what is on the stream to stop: waits return ECANCELED, of later operations, too.
+/// Stops what is on the stream: waits return ECANCELED, of later operations, too.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpunet_queue_abort(queue: *const gpunet_host_queue) -> gpunet_status {
     guard(|| {

@@ -112,7 +112,7 @@ fn constants(text: &str, macros: &str) -> BTreeSet<String> {
     all.filter(|name| !GROWING.contains(&name.as_str())).collect()
 }
 
-/// A program that tells sizes, offsets and values.
+/// A program that prints sizes, offsets and values.
 fn measured(structs: &[(String, Vec<String>)], constants: &BTreeSet<String>) -> String {
     let mut text = "#include <stdio.h>\n#include <gpunet/gpunet.h>\nint main(void) {\n".to_owned();
     for (name, fields) in structs {

@@ -68,7 +68,7 @@ fn answers(command: &mut Command, answer: &str) {
     client.read_exact(&mut got).unwrap();
     assert_eq!(String::from_utf8_lossy(&got), answer);
     drop(client);
-    server.tell("stop");
+    server.send_line("stop");
     server.end();
 }
 

@@ -41,7 +41,7 @@ pub struct Report {
     pub sockets: u64,
     /// Requests that were answered.
     pub answers: u64,
-    /// Requests that were waited for in vain.
+    /// Requests that were not answered in time.
     pub unanswered: u64,
 }
 
@@ -61,7 +61,7 @@ impl Attack {
     /// Asks each proxy thread of the net for something.
     #[must_use]
     pub fn probe(&self, net: &Net) -> Report {
-        Self { blocks: 1, limit: crate::patient(Duration::from_secs(2)), ..self.clone() }
+        Self { blocks: 1, limit: crate::scaled_time(Duration::from_secs(2)), ..self.clone() }
             .run(net, Which::Probe)
     }
 

@@ -1,4 +1,4 @@
-//! Processes beside the test's own: the same program, told by its environment what to be.
+//! Processes beside the test's own: the same program, with its part in the environment.
 //!
 //! | variable | meaning |
 //! | --- | --- |
@@ -22,7 +22,7 @@ pub fn part() -> Option<String> {
     std::env::var(PART).ok()
 }
 
-/// Tells the process that started this one.
+/// Reports to the process that started this one.
 pub fn is_ready() {
     println!("\n{READY}");
 }

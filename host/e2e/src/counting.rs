@@ -29,6 +29,6 @@ pub fn count(net: &Net, blocks: u32, threads: u32, rounds: u64) -> Counted {
     let (words, totals) = (Array::new(net.gpu(), &words), Array::new(net.gpu(), &totals));
     let work = Counting { words: words.shared(), totals: totals.shared(), rounds };
     let launch = net.launch(kernel, Shape::new(blocks, threads), (work,)).expect("it starts");
-    launch.wait_for(crate::patient(crate::DEADLINE)).expect("it ends");
+    launch.wait_for(crate::scaled_time(crate::DEADLINE)).expect("it ends");
     Counted { words: words.read(), totals: totals.read() }
 }

@@ -81,7 +81,7 @@ impl Row {
     #[must_use]
     pub fn is_in_time(&self, lost: Duration) -> bool {
         let early = self.due - self.due / 20;
-        let late = self.due + crate::patient(SLACK.max(self.due / 5)) + lost;
+        let late = self.due + crate::scaled_time(SLACK.max(self.due / 5)) + lost;
         (early..=late).contains(&self.elapsed)
     }
 
@@ -168,7 +168,8 @@ pub fn watch(launch: &Launch, flags: &Arc<Flags>, count: usize) -> impl FnOnce()
         let mut times = vec![None; count];
         loop {
             // Before the flags: what it set is there when it has ended.
-            let over = launch.is_finished() || begin.elapsed() > crate::patient(crate::DEADLINE);
+            let over =
+                launch.is_finished() || begin.elapsed() > crate::scaled_time(crate::DEADLINE);
             for (number, time) in times.iter_mut().enumerate() {
                 if time.is_none() && flags.get(RETURNED + number) != 0 {
                     *time = Some(begin.elapsed());

@@ -61,7 +61,7 @@ impl Job {
             threads,
             scripts: Vec::new(),
             flags: None,
-            deadline: crate::patient(crate::DEADLINE),
+            deadline: crate::scaled_time(crate::DEADLINE),
         }
     }
 
@@ -82,7 +82,7 @@ impl Job {
     /// May run so long.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = crate::patient(deadline);
+        self.deadline = crate::scaled_time(deadline);
         self
     }
 

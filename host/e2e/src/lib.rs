@@ -56,17 +56,17 @@ pub use job::{Finished, Job, Started};
 pub use memory::Flags;
 pub use peer::Peer;
 pub use script::{ALL, Script};
-pub use transport::{any_port, any_port_v6, is_local, is_rdma, patient, scaled};
+pub use transport::{any_port, any_port_v6, is_local, is_rdma, scaled, scaled_time};
 
 /// How long a test's kernel may run before the test fails, also on a busy machine; as all times,
-/// longer where [`patient`] says so.
+/// longer where [`scaled_time`] says so.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
 /// How long a call may wait unless a test says otherwise; shorter than the deadline, so that a
-/// script that waits in vain says where.
-pub const PATIENCE: Duration = Duration::from_secs(45);
+/// script that times out says where.
+pub const TIMEOUT: Duration = Duration::from_secs(45);
 
-/// How long a proxy thread may be silent unless a test says otherwise: as long as in any net.
+/// How long a proxy thread may go without a heartbeat unless a test says otherwise: as long as in any net.
 pub const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Capacity of the rings of the nets that tests use: the smallest there is.
@@ -105,7 +105,7 @@ pub fn net_builder() -> NetBuilder {
 pub fn net_builder_on(gpu: &Gpu) -> NetBuilder {
     let builder = Net::builder(gpu).sockets(64).ring(RING);
     transport::of_net(
-        builder.timeout(patient(PATIENCE)).heartbeat_timeout(patient(HEARTBEAT_TIMEOUT)),
+        builder.timeout(scaled_time(TIMEOUT)).heartbeat_timeout(scaled_time(HEARTBEAT_TIMEOUT)),
     )
 }
 
@@ -146,7 +146,7 @@ pub fn eventually(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
         if holds() {
             return true;
         }
-        if begin.elapsed() > patient(limit) + lateness.lost() {
+        if begin.elapsed() > scaled_time(limit) + lateness.lost() {
             return false;
         }
         std::thread::sleep(Duration::from_millis(1));

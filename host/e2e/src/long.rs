@@ -53,7 +53,7 @@ pub fn cases(test: &str, wanted: u64, mut case: impl FnMut(u64) -> u64) {
     }
     let first = number("GPUNET_FIRST_SEED").unwrap_or(1);
     let begin = Instant::now();
-    let mut told = begin;
+    let mut reported = begin;
     let (mut done, mut seed) = (0, first);
     while done < wanted {
         match catch_unwind(AssertUnwindSafe(|| case(seed))) {
@@ -64,8 +64,8 @@ pub fn cases(test: &str, wanted: u64, mut case: impl FnMut(u64) -> u64) {
             }
         }
         seed += 1;
-        if told.elapsed() > Duration::from_secs(5) {
-            told = Instant::now();
+        if reported.elapsed() > Duration::from_secs(5) {
+            reported = Instant::now();
             progress(&format!("{test}: {done} of {wanted}, seed {seed}"));
         }
     }

@@ -2,7 +2,7 @@
 //! them than stock rsocket stands in one process.
 //!
 //! Each end has a thread, which moves it on as a system would: bytes leave while nobody calls, and
-//! an end that was dropped says goodbye behind what it has sent.
+//! an end that was dropped disconnects behind what it has sent.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,10 +17,9 @@ use rsocket_shim::stream::{self, Buffer, Buffers, Next, Request, State, StreamEr
 use rsocket_shim::verbs::{Access, Device, Domain, HostMemory, Region};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-use crate::stream::timeout;
-use crate::transport;
+use crate::transport::{self, timeout};
 
-/// Bytes of each ring, unless told otherwise.
+/// Bytes of each ring, unless set otherwise.
 const RING: u32 = 64 << 10;
 
 /// How long a thread sleeps at most when nothing happens.
@@ -59,7 +58,7 @@ struct End {
     sends: Ring,
     receives: Ring,
     error: Option<StreamError>,
-    /// It shall not say goodbye.
+    /// It shall not disconnect in order.
     cut: bool,
 }
 
@@ -228,7 +227,7 @@ impl Own {
         let mut end = self.0.0.end();
         loop {
             if let Some(done) = act(&mut end)? {
-                // It may have heard of what another clone waits for.
+                // It may have received what another clone waits for.
                 self.0.0.changed.notify_all();
                 return Ok(done);
             }
@@ -257,7 +256,7 @@ impl Own {
         }
     }
 
-    /// Has it end without a word, once all clones are dropped.
+    /// Has it end without a disconnect, once all clones are dropped.
     pub(crate) fn cut(&self) {
         self.0.0.end().cut = true;
     }
@@ -274,7 +273,7 @@ pub struct OwnListener {
 }
 
 impl OwnListener {
-    /// Ends have that many bytes for what arrives, unless told otherwise.
+    /// Ends have that many bytes for what arrives, unless set otherwise.
     pub(crate) fn new(local: SocketAddr, receives: Option<u32>, backlog: u32) -> io::Result<Self> {
         let listener =
             stream::Listener::bind(libraries()?, local).map_err(|error| failed(&error))?;

@@ -14,8 +14,8 @@ use gpunet_pattern as pattern;
 use crate::Folder;
 use crate::relay::{self, RelayListener};
 use crate::script::SEED;
-use crate::stream::timeout;
 pub use crate::stream::{Listener, Stream};
+use crate::transport::timeout;
 use crate::transport::{any_port, has_own_peers, is_local, is_rdma};
 
 /// Bytes of the pattern.
@@ -141,7 +141,7 @@ pub fn reset_tcp(stream: TcpStream) {
     socket.set_linger(Some(Duration::ZERO)).expect("linger can be set");
 }
 
-/// Has the peer vanish without a word: whatever reaches the stream is dropped, and nothing is said
+/// Has the peer vanish without closing: whatever reaches the stream is dropped, and nothing is said
 /// about it, until it is dropped. Why, when the system cannot do so.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ use gpunet_device::Handle;
 use gpunet_device::abi::option::SocketOption;
 use gpunet_host::{Net, StreamQueue};
 
-use crate::{DEADLINE, Job, Script, flags, patient, peer};
+use crate::{DEADLINE, Job, Script, flags, peer, scaled_time};
 
 /// A connection that a kernel has made, by the transport of this run, and that outlives it.
 #[must_use]
@@ -34,7 +34,7 @@ pub fn queue(net: &Net) -> StreamQueue {
 pub fn silent_peer() -> peer::Peer<()> {
     peer::Peer::serve(|stream| {
         std::thread::spawn(move || {
-            std::thread::sleep(patient(Duration::from_secs(60)));
+            std::thread::sleep(scaled_time(Duration::from_secs(60)));
             drop(stream);
         });
     })

@@ -155,7 +155,7 @@ pub fn connect(near: impl Into<OwnedFd>, to: SocketAddr) -> io::Result<()> {
     let slot = relay.charge(CALL, near, to, false);
     let begin = Instant::now();
     let mut result = 0;
-    while result == 0 && begin.elapsed() < crate::patient(GRACE) {
+    while result == 0 && begin.elapsed() < crate::scaled_time(GRACE) {
         std::thread::sleep(Duration::from_micros(200));
         result = relay.get(slot, RESULT) as i64;
     }
@@ -183,7 +183,7 @@ impl Drop for RelayListener {
         let relay = relay();
         // The kernel writes there once, and not behind this.
         let begun = || relay.get(self.slot, KIND) == LISTENING;
-        let _ = crate::eventually(crate::PATIENCE, begun);
+        let _ = crate::eventually(crate::TIMEOUT, begun);
         relay.set(self.slot, KIND, CLOSE);
         // The kernel clears the kind alone.
         relay.set(self.slot, RESULT, 1);

@@ -124,7 +124,7 @@ impl Script {
     /// The last op takes so long, on a real machine.
     pub fn takes(&mut self, limits: Range<Duration>) -> &mut Self {
         let place = self.mark();
-        self.limits.push((place, limits.start..crate::patient(limits.end)));
+        self.limits.push((place, limits.start..crate::scaled_time(limits.end)));
         self
     }
 
@@ -365,7 +365,7 @@ impl Script {
 
     /// Echoes on the poller's sockets until so many were closed.
     pub fn poller_serve(&mut self, closed: u64, piece: u64) -> &mut Self {
-        let numbers = [closed, ns(crate::patient(crate::PATIENCE)), 0];
+        let numbers = [closed, ns(crate::scaled_time(crate::TIMEOUT)), 0];
         self.op(Code::PollerServe, 0, numbers, (0, i64::MAX)).with_length(piece)
     }
 
@@ -393,7 +393,7 @@ impl Script {
 
     /// Waits until a flag is set.
     pub fn wait_flag(&mut self, flag: usize) -> &mut Self {
-        let numbers = [flag as u64, 1, ns(crate::patient(crate::PATIENCE))];
+        let numbers = [flag as u64, 1, ns(crate::scaled_time(crate::TIMEOUT))];
         self.op(Code::WaitFlag, 0, numbers, (1, i64::MAX))
     }
 
@@ -404,7 +404,7 @@ impl Script {
 
     /// Waits until a flag has come to a number.
     pub fn wait_count(&mut self, flag: usize, number: u64) -> &mut Self {
-        let numbers = [flag as u64, number, ns(crate::patient(crate::PATIENCE))];
+        let numbers = [flag as u64, number, ns(crate::scaled_time(crate::TIMEOUT))];
         self.op(Code::WaitFlag, 0, numbers, (1, i64::MAX))
     }
 
@@ -415,7 +415,7 @@ impl Script {
 
     /// Waits for a handle in a flag and takes it.
     pub fn receive_handle(&mut self, register: u32, flag: usize) -> &mut Self {
-        let numbers = [flag as u64, 1, ns(crate::patient(crate::PATIENCE))];
+        let numbers = [flag as u64, 1, ns(crate::scaled_time(crate::TIMEOUT))];
         self.op(Code::ReceiveHandle, register, numbers, HANDLE)
     }
 

@@ -14,12 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::own::{Own, OwnListener};
 use crate::relay::{self, RelayListener};
-use crate::transport;
-
-/// How long a peer waits for anything.
-pub(crate) fn timeout() -> Duration {
-    transport::patient(Duration::from_secs(90))
-}
+use crate::transport::{self, timeout};
 
 /// One end of a connection.
 pub enum Stream {

@@ -1,11 +1,11 @@
-//! How the suites run: the transport of kernels and of their peers, where they meet, where the
-//! words lie that kernels poll, and how patient one has to be there.
+//! How the suites run: the transport of kernels and of their peers, where they connect, where the
+//! words lie that kernels poll, and how much slower than a real machine it is there.
 //!
 //! | variable | values |
 //! | --- | --- |
 //! | `GPUNET_TRANSPORT` | `tcp` unless set; `rdma`: kernels by RDMA, and their peers; `local`: from kernel to kernel |
 //! | `GPUNET_PEERS` | peers by RDMA: our `own` streams unless set, or `stock` rsocket, which stands few connections at once |
-//! | `GPUNET_ADDRESS`, `GPUNET_ADDRESS6` | where they meet; with RDMA, addresses of its device |
+//! | `GPUNET_ADDRESS`, `GPUNET_ADDRESS6` | where they connect; with RDMA, addresses of its device |
 //! | `GPUNET_PLACEMENT` | `bounce` or `peer`: where the rings of RDMA streams lie; any unless set |
 //! | `GPUNET_CONTROL_MEMORY` | `host` or `gpu`: where the words lie that kernels poll; as it comes unless set |
 //! | `GPUNET_LINK` | the network interface below the RDMA device, where tests may set it down and up |
@@ -109,7 +109,7 @@ pub fn link() -> Option<String> {
     setting("GPUNET_LINK")
 }
 
-/// Any port where kernels and peers meet.
+/// Any port where kernels and peers connect.
 #[must_use]
 pub fn any_port() -> SocketAddr {
     std::net::SocketAddr::new(IpAddr::V4(settings().address), 0).into()
@@ -123,8 +123,13 @@ pub fn any_port_v6() -> SocketAddr {
 
 /// A time, as long as it is on this machine.
 #[must_use]
-pub fn patient(time: Duration) -> Duration {
+pub fn scaled_time(time: Duration) -> Duration {
     time * settings().slowness
+}
+
+/// How long a peer waits for anything.
+pub(crate) fn timeout() -> Duration {
+    scaled_time(Duration::from_secs(90))
 }
 
 /// How often something is repeated, in as much less as this machine is slower.

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use gpunet_e2e::faults::{self, Row};
 use gpunet_e2e::{
-    Job, Launch, Peer, Script, any_port, eventually, flags, idle, is_cuda, net, net_builder,
-    patient, peer,
+    Job, Launch, Peer, Script, any_port, eventually, flags, idle, is_cuda, net, net_builder, peer,
+    scaled_time,
 };
 use gpunet_e2e_kernels::faulting::fault_under_clients;
 use gpunet_host::{GpuError, KernelError, LaunchError, Net, NetError, Shape};
@@ -53,7 +53,7 @@ fn fault(net: &Net, how: u64, blocks: usize) -> (KernelError, Instant, Duration)
     }
 }
 
-/// A fault can happen only once in a CUDA context: one measurement, with more patience.
+/// A fault can happen only once in a CUDA context: one measurement, with a longer limit.
 fn record(fault: &'static str, call: &'static str, elapsed: Duration) {
     let result = if is_cuda() { "ContextLost or Fault" } else { "Fault" }.to_owned();
     let row = Row { fault, call, result, due: Duration::ZERO, elapsed };
@@ -80,20 +80,20 @@ fn is_refused(net: &Net) {
     assert!(is_fault(&refused), "{refused}");
 }
 
-/// What a program was told of a fault: the launch, the kernel, the error.
+/// What a program was notified of: the launch, the kernel, the error.
 type Fault = (u32, String, KernelError);
 
-/// A net that tells of its faults, by a function that never comes back.
-fn telling_net() -> (Net, Receiver<Fault>) {
-    let (tell, told) = mpsc::channel();
+/// A net that reports its faults, by a function that never comes back.
+fn reporting_net() -> (Net, Receiver<Fault>) {
+    let (sender, faults) = mpsc::channel();
     let on_fault = move |launch, kernel: &str, error: &KernelError| {
-        tell.send((launch, kernel.to_owned(), error.clone())).expect("the test listens");
+        sender.send((launch, kernel.to_owned(), error.clone())).expect("the test listens");
         std::thread::sleep(100 * SECOND);
     };
-    (net_builder().on_fault(on_fault).build().expect("a net"), told)
+    (net_builder().on_fault(on_fault).build().expect("a net"), faults)
 }
 
-/// Whether the peer hears, in time, that nobody is there any more; and when.
+/// Whether the peer is notified, in time, that nobody is there any more; and when.
 fn is_left(mut client: &TcpStream, since: Instant, limit: Duration) -> Instant {
     client.set_read_timeout(Some(60 * SECOND)).expect("a limit");
     let read = client.read(&mut [0]);
@@ -101,7 +101,7 @@ fn is_left(mut client: &TcpStream, since: Instant, limit: Duration) -> Instant {
         matches!(&read, Ok(0)) || matches!(&read, Err(error) if error.kind() == ConnectionReset),
         "{read:?}"
     );
-    assert!(since.elapsed() < patient(limit), "it took {:?}", since.elapsed());
+    assert!(since.elapsed() < scaled_time(limit), "it took {:?}", since.elapsed());
     Instant::now()
 }
 
@@ -148,7 +148,7 @@ fn clients_and_the_program_are_notified_of_a_fault() {
         let name = "fault: clients_and_the_program_are_notified_of_a_fault";
         return gpunet_e2e::skip(name, "there is one fault in a process, of another test");
     }
-    let ((faulty, told), idle_net) = (telling_net(), net());
+    let ((faulty, faults), idle_net) = (reporting_net(), net());
     let (idle_address, _client) = unserved(&idle_net);
     let (launch, address, clients) = served(&faulty);
     (&clients[0]).write_all(b"x").expect("it is open");
@@ -157,7 +157,8 @@ fn clients_and_the_program_are_notified_of_a_fault() {
         is_left(client, fault, SECOND);
     }
     is_refused_at(address, fault);
-    let (number, kernel, error) = told.recv_timeout(20 * SECOND).expect("the program is told");
+    let (number, kernel, error) =
+        faults.recv_timeout(20 * SECOND).expect("the program is notified");
     assert_eq!((number, kernel.as_str()), (launch.number(), "fault_under_clients"));
     assert!(matches!(launch.wait_for(20 * SECOND), Err(LaunchError::Kernel(it)) if it == error));
     // Another net is well.
@@ -166,7 +167,7 @@ fn clients_and_the_program_are_notified_of_a_fault() {
     // The program's function still sleeps.
     let begin = Instant::now();
     drop(faulty);
-    assert!(begin.elapsed() < patient(5 * SECOND));
+    assert!(begin.elapsed() < scaled_time(5 * SECOND));
 }
 
 #[test]
@@ -175,7 +176,7 @@ fn a_fault_closes_its_own_listeners_beside_other_launches() {
         let name = "fault: a_fault_closes_its_own_listeners_beside_other_launches";
         return gpunet_e2e::skip(name, "a fault ends all kernels");
     }
-    let (net, told) = telling_net();
+    let (net, faults) = reporting_net();
     let [first, second] = [(); 2].map(|()| served(&net));
     // Nobody was given this one by an argument, so that it may be anyone's.
     let (_shared, shared) = net.listen(any_port()).expect("a port");
@@ -185,7 +186,7 @@ fn a_fault_closes_its_own_listeners_beside_other_launches() {
         is_left(client, fault, SECOND);
     }
     is_refused_at(first.1, fault);
-    told.recv_timeout(20 * SECOND).expect("the program is told");
+    faults.recv_timeout(20 * SECOND).expect("the program is notified");
     assert!(!second.0.is_finished());
     second.2.iter().for_each(|client| {
         client.set_read_timeout(Some(SECOND / 20)).expect("a limit");
@@ -207,7 +208,7 @@ fn a_fault_closes_its_own_listeners_beside_other_launches() {
 #[test]
 fn a_fault_is_reported_and_nothing_hangs() {
     if is_cuda() {
-        let (bystander, (faulty, told), idle_net) = (net(), telling_net(), net());
+        let (bystander, (faulty, faults), idle_net) = (net(), reporting_net(), net());
         // Of the net whose kernel faults, of one that loses its kernel, and of one that has none.
         let clients = [&bystander, &faulty, &idle_net].map(|net| {
             let (address, client) = unserved(net);
@@ -236,13 +237,14 @@ fn a_fault_is_reported_and_nothing_hangs() {
         is_refused(&bystander);
         is_refused(&idle_net);
         for (address, client) in clients {
-            let left = client.join().expect("it is told");
+            let left = client.join().expect("it returns");
             let late = left.saturating_duration_since(begin + elapsed);
-            assert!(late < patient(SECOND), "{late:?} after the launch had ended");
+            assert!(late < scaled_time(SECOND), "{late:?} after the launch had ended");
             is_refused_at(address, Instant::now());
         }
-        let (_, kernel, told) = told.recv_timeout(20 * SECOND).expect("the program is told");
-        assert_eq!((kernel.as_str(), told), ("script_block", error));
+        let (_, kernel, reported) =
+            faults.recv_timeout(20 * SECOND).expect("the program is notified");
+        assert_eq!((kernel.as_str(), reported), ("script_block", error));
         record("the kernel itself faults", "Launch::wait", elapsed);
         // Measured behind the other, whose sockets were waited for in between.
         record("another kernel faults", "Launch::wait", lost_after);

@@ -256,7 +256,7 @@ fn a_fresh_socket_that_another_group_tries() {
 }
 
 #[test]
-fn a_rest_is_a_rest() {
+fn an_idle_net_sleeps_with_unread_bytes() {
     let net = net();
     let (near, mut far) = UnixStream::pair().expect("a pair");
     let _handle = net.hand_over(near).expect("it is taken");

@@ -22,8 +22,8 @@ const OVER: &str = "all is over";
 fn program(orderly: bool) {
     let interrupted = Arc::new(AtomicBool::new(false));
     if orderly {
-        let told = Arc::clone(&interrupted);
-        ctrlc::set_handler(move || told.store(true, Ordering::Release))
+        let flag = Arc::clone(&interrupted);
+        ctrlc::set_handler(move || flag.store(true, Ordering::Release))
             .expect("signals can be handled");
     }
     let net = net_builder().timeout(Duration::ZERO).linger(Duration::from_millis(1));

@@ -79,7 +79,7 @@ fn a_killed_peer_is_a_reset_each_time() {
     }
 }
 
-/// One net and one kernel, which meets one process after the other.
+/// One net and one kernel, which connects to one process after the other.
 fn survive_kills(name: &str, rounds: u64) {
     const LISTENS: usize = 0;
     const STREAMS: usize = 1;
@@ -139,7 +139,7 @@ fn survive_kills(name: &str, rounds: u64) {
     }
     started.finish();
     println!("{rounds} processes were killed; the reset took at most {longest:?}");
-    assert!(longest <= gpunet_e2e::patient(IN_TIME), "it took {longest:?}");
+    assert!(longest <= gpunet_e2e::scaled_time(IN_TIME), "it took {longest:?}");
     has_lost_nothing(before.expect("at least four rounds"));
     assert_eq!(net.statistics().failed, rounds);
 }
@@ -169,7 +169,7 @@ fn survive_waits(name: &str) {
     scripts[3].poller().poller_add(1, POLLIN, 1).waits(3).poller_wait(1, Duration::ZERO);
     scripts[3].returned(3).recv(1, 10).errno(reset);
     scripts[4].waits(4).send_all(1, MUCH, 3000).errno(reset).returned(4);
-    // One that has room sends now and then, and hears of it although it need not wait.
+    // One that has room sends now and then, and gets the error although it need not wait.
     scripts[5].send(1, 10).waits(5).wait_flag(20).sleep(50 * MS).returned(5);
     scripts[5].send(1, 10).any().send(1, 10).errno(reset);
     let [reset, broken] = [reset, Errno::EPIPE].map(Errno::negative);
@@ -190,7 +190,7 @@ fn survive_waits(name: &str) {
     for (call, elapsed) in calls.into_iter().zip(times) {
         let (fault, due) = ("the peer's process is killed", Duration::ZERO);
         let row = Row::new(fault, call, Errno::ECONNRESET, due, elapsed);
-        faults::note(&format!("killed: {name}"), &row, gpunet_e2e::patient(IN_TIME));
+        faults::note(&format!("killed: {name}"), &row, gpunet_e2e::scaled_time(IN_TIME));
     }
 }
 
@@ -204,7 +204,7 @@ fn a_peer_killed_at_any_moment() {
     }
 }
 
-/// Kills at times that are drawn: before, while and after the two meet.
+/// Kills at times that are drawn: before, while and after the two connect.
 fn survive_any_moment(name: &str, rounds: u64) {
     let net = local_net();
     let (listener, address) = net.listen(any_port()).expect("a port");
@@ -213,7 +213,7 @@ fn survive_any_moment(name: &str, rounds: u64) {
     let one = || {
         let flags = flags();
         let mut script = Script::new();
-        script.given(0, listener).receive_timeout(0, gpunet_e2e::PATIENCE);
+        script.given(0, listener).receive_timeout(0, gpunet_e2e::TIMEOUT);
         script.accept(0, 1).recv_all(1, 1000, 1000).set_flag(0);
         script.recv_all(1, MUCH, 3000).errno(Errno::ECONNRESET).close(1);
         let started = Job::blocks(32).script(&script).flags(&flags).start(&net);

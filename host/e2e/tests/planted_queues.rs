@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use gpunet_device::planted::{Bug, plant};
 use gpunet_e2e::queued::{connected, queue, silent_peer};
 use gpunet_e2e::script::SEED;
-use gpunet_e2e::{DEADLINE, Errno, eventually, gpu, is_cuda, net, patient, peer, skip};
+use gpunet_e2e::{DEADLINE, Errno, eventually, gpu, is_cuda, net, peer, scaled_time, skip};
 use gpunet_e2e_kernels::queues::fault_when_told;
 use gpunet_host::gpu::EmulatedOptions;
 use gpunet_host::{
@@ -18,7 +18,7 @@ const MS: Duration = Duration::from_millis(1);
 
 /// Long enough for what must happen, short enough to wait for what must not.
 fn moment() -> Duration {
-    patient(500 * MS)
+    scaled_time(500 * MS)
 }
 
 /// Whether later operations of a direction that failed fail at once.
@@ -83,7 +83,7 @@ fn a_deadline_is_the_operation_s() -> bool {
     matches!(failed, Err(OpError::Failed { errno: Errno::ETIMEDOUT, .. }))
 }
 
-/// Whether launches of a graph are told apart.
+/// Whether launches of a graph are distinguished.
 fn runs_are_counted() -> bool {
     let net = net();
     let queue = queue(&net);

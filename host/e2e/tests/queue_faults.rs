@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use gpunet_e2e::process::{descriptors, mapped};
 use gpunet_e2e::queued::{connected, queue, silent_peer};
 use gpunet_e2e::{
-    DEADLINE, Errno, eventually, gpu, idle, is_cuda, net, net_builder, net_builder_on, patient,
-    peer, skip,
+    DEADLINE, Errno, eventually, gpu, idle, is_cuda, net, net_builder, net_builder_on, peer,
+    scaled_time, skip,
 };
 use gpunet_e2e_kernels::queues::{fault_when_told, step};
 use gpunet_host::gpu::EmulatedOptions;
@@ -32,13 +32,13 @@ fn a_proxy_thread_panics_under_operations() {
         let builder = net_builder().proxy_threads(threads).linger(MS);
         let net = builder.build().expect("a net");
         let (queue, silent) = (queue(&net), silent_peer());
-        let (mute, other) = (connected(&net, silent.address), connected(&net, silent.address));
+        let (quiet, other) = (connected(&net, silent.address), connected(&net, silent.address));
         let bytes = gpu().buffer::<u8>(64).expect("memory");
         let words = gpu().flags::<u64>(2).expect("memory");
         let mut batch = Batch::new();
         batch.write(&words, 0, 1).expect("it is there");
-        batch.receive(mute, &bytes, ..).expect("in bounds");
-        batch.receive(mute, &bytes, ..).expect("in bounds");
+        batch.receive(quiet, &bytes, ..).expect("in bounds");
+        batch.receive(quiet, &bytes, ..).expect("in bounds");
         batch.wait(&words, 1, Condition::Equal, 1).expect("it is there");
         batch.receive(other, &bytes, ..).expect("in bounds");
         let done = queue.post(&batch).expect("it is queued");
@@ -48,7 +48,7 @@ fn a_proxy_thread_panics_under_operations() {
         let down = Errno::ENETDOWN;
         let failed = done.wait(DEADLINE).expect_err("the net is down");
         assert!(matches!(failed, OpError::Failed { index: 1, errno } if errno == down), "{failed}");
-        assert!(begin.elapsed() < patient(2 * SECOND), "it took {:?}", begin.elapsed());
+        assert!(begin.elapsed() < scaled_time(2 * SECOND), "it took {:?}", begin.elapsed());
         let wanted = [Ok(()), Err(down), Err(Errno::ECANCELED), Err(down), Err(down)].map(Some);
         assert_eq!(done.statuses(), wanted);
         assert!(queue.stream().wait(DEADLINE).expect("nothing faults"), "the stream drains");
@@ -60,12 +60,12 @@ fn a_proxy_thread_panics_under_operations() {
         let done = queue.post(&later).expect("it is queued");
         done.wait(DEADLINE).expect_err("the net is down");
         assert_eq!(done.status(1), Some(Err(down)));
-        assert!(begin.elapsed() < patient(2 * SECOND), "it took {:?}", begin.elapsed());
+        assert!(begin.elapsed() < scaled_time(2 * SECOND), "it took {:?}", begin.elapsed());
         let refused = net.queue(queue.stream()).expect_err("the net is down");
         assert!(matches!(refused, NetError::Down), "{refused}");
         let begin = Instant::now();
         drop(net);
-        assert!(begin.elapsed() < patient(7 * SECOND), "it took {:?}", begin.elapsed());
+        assert!(begin.elapsed() < scaled_time(7 * SECOND), "it took {:?}", begin.elapsed());
         let refused = queue.post(&later).expect_err("the net is gone");
         assert!(matches!(refused, NetError::Gone), "{refused}");
     }
@@ -74,12 +74,12 @@ fn a_proxy_thread_panics_under_operations() {
 #[test]
 fn a_proxy_thread_hangs_under_operations() {
     let _alone = alone();
-    let silence = patient(500 * MS);
+    let timeout = scaled_time(500 * MS);
     // Seen by the net's supervisor; or, if that is stopped as well, by the operations themselves.
     for blind in [false, true] {
-        let net = net_builder().heartbeat_timeout(silence).linger(MS).build().expect("a net");
+        let net = net_builder().heartbeat_timeout(timeout).linger(MS).build().expect("a net");
         let (first, silent) = (queue(&net), silent_peer());
-        let mute = connected(&net, silent.address);
+        let quiet = connected(&net, silent.address);
         if blind {
             net.inject_blindness();
         }
@@ -87,16 +87,16 @@ fn a_proxy_thread_hangs_under_operations() {
         let words = gpu().flags::<u64>(1).expect("memory");
         let mut batch = Batch::new();
         batch.write(&words, 0, 1).expect("it is there");
-        batch.receive(mute, &bytes, ..).expect("in bounds");
-        batch.receive(mute, &bytes, ..).expect("in bounds");
+        batch.receive(quiet, &bytes, ..).expect("in bounds");
+        batch.receive(quiet, &bytes, ..).expect("in bounds");
         let done = first.post(&batch).expect("it is queued");
         assert!(eventually(DEADLINE, || words.load(0) == 1));
         let begin = Instant::now();
-        net.inject_stall(0, 3 * silence);
+        net.inject_stall(0, 3 * timeout);
         let failed = done.wait(DEADLINE).expect_err("the proxy hangs");
         let elapsed = begin.elapsed();
         assert!(matches!(failed, OpError::Failed { index: 1, errno: Errno::ENETDOWN }), "{failed}");
-        assert!(elapsed >= silence / 2 && elapsed < 3 * silence, "it took {elapsed:?}");
+        assert!(elapsed >= timeout / 2 && elapsed < 3 * timeout, "it took {elapsed:?}");
         assert_eq!(done.status(2), Some(Err(Errno::ECANCELED)));
         for _ in 0..2 {
             net.dump().expect("it goes on");
@@ -107,8 +107,8 @@ fn a_proxy_thread_hangs_under_operations() {
         batch.send(socket, &bytes, ..).expect("in bounds");
         batch.receive(socket, &bytes, ..).expect("in bounds");
         second.post(&batch).expect("it is queued").wait(DEADLINE).expect("all arrive");
-        // The old one was told to end, and says so of every operation that waits; unless its operations
-        // saw it themselves, before the supervisor or in its place, and none was left to be told.
+        // The old one was stopped, and says so of every operation that waits; unless its operations
+        // saw it themselves, before the supervisor or in its place, and none was left.
         let later = first.receive(socket, &bytes, ..1).expect("it is queued");
         second.send(socket, &bytes, ..1).expect("queued").wait(DEADLINE).expect("it is sent");
         match later.wait(DEADLINE) {
@@ -159,12 +159,12 @@ fn a_kernel_faults_between_operations() {
         match post.wait(DEADLINE).expect_err("it never runs") {
             OpError::Kernel(KernelError::Fault { kernel, message, .. }) => {
                 assert_eq!(kernel, "fault_when_told");
-                assert!(message.contains("it was told to"), "{message}");
+                assert!(message.contains("as the test asked"), "{message}");
             }
             other => panic!("no fault: {other}"),
         }
     }
-    assert!(begin.elapsed() < patient(2 * SECOND), "it took {:?}", begin.elapsed());
+    assert!(begin.elapsed() < scaled_time(2 * SECOND), "it took {:?}", begin.elapsed());
     queue.stream().wait(DEADLINE).expect_err("it faulted");
     assert!(eventually(5 * SECOND, || is_faulted(&net)), "the net says so");
     // More often than there are statuses: none of them is kept.
@@ -175,7 +175,7 @@ fn a_kernel_faults_between_operations() {
     for _ in 0..20 {
         let refused = queue.post(&many).expect_err("nothing runs there");
         assert!(
-            matches!(&refused, NetError::Gpu(GpuError::StreamFailed { cause }) if cause.contains("told")),
+            matches!(&refused, NetError::Gpu(GpuError::StreamFailed { cause }) if cause.contains("as the test asked")),
             "{refused}"
         );
     }
@@ -198,7 +198,7 @@ fn a_kernel_faults_between_operations() {
     posts.iter().for_each(|post| post.wait(DEADLINE).expect("it holds"));
     let begin = Instant::now();
     drop((net, queue, behind));
-    assert!(begin.elapsed() < patient(5 * SECOND), "it took {:?}", begin.elapsed());
+    assert!(begin.elapsed() < scaled_time(5 * SECOND), "it took {:?}", begin.elapsed());
 }
 
 /// A net, a queue and operations behind a kernel that faults once everything is gone.
@@ -244,24 +244,24 @@ fn threads_of_streams() -> usize {
 }
 
 #[test]
-fn a_fault_is_told_to_the_program() {
+fn a_fault_is_reported_to_the_program() {
     let _alone = alone();
     if is_cuda() {
-        let name = "queue_faults: a_fault_is_told_to_the_program";
+        let name = "queue_faults: a_fault_is_reported_to_the_program";
         return skip(name, "a fault ends the context of all tests");
     }
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, faults) = std::sync::mpsc::channel();
     let on_fault = move |_, _: &str, error: &KernelError| {
-        tell.send(error.clone()).expect("the test listens");
+        sender.send(error.clone()).expect("the test listens");
     };
     let net = net_builder().on_fault(on_fault).build().expect("a net");
     let queue = queue(&net);
     let words = gpu().flags::<u64>(1).expect("memory");
     words.store(0, 1);
     queue.launch(fault_when_told, Shape::new(1, 32), (&words,)).expect("it fits");
-    let error = told.recv_timeout(20 * SECOND).expect("the program is told");
+    let error = faults.recv_timeout(20 * SECOND).expect("the program is notified");
     assert!(matches!(&error, KernelError::Fault { kernel, .. } if kernel == "fault_when_told"));
-    assert!(told.recv_timeout(50 * MS).is_err(), "once");
+    assert!(faults.recv_timeout(50 * MS).is_err(), "once");
     let refused = net.launch(idle, Shape::new(1, 32), ()).map(|launch| launch.wait());
     assert!(matches!(refused, Err(NetError::Faulted)), "{refused:?}");
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use gpunet_e2e::child::{self, Child};
 use gpunet_e2e::queued::queue;
-use gpunet_e2e::{DEADLINE, Errno, eventually, gpu, is_cuda, net, net_builder_on, patient};
+use gpunet_e2e::{DEADLINE, Errno, eventually, gpu, is_cuda, net, net_builder_on, scaled_time};
 use gpunet_e2e_kernels::queues::step;
 use gpunet_host::gpu::EmulatedOptions;
 use gpunet_host::{Batch, Condition, Gpu, GpuChoice, GpuError, NetError, OpError, Shape};
@@ -98,7 +98,7 @@ fn streams_are_made_beside_a_kernel_that_runs() {
         }
         assert_eq!(streams.len(), if is_cuda() { 31 } else { 50 });
     }
-    assert!(begin.elapsed() < patient(IN_TIME), "it took {:?}", begin.elapsed());
+    assert!(begin.elapsed() < scaled_time(IN_TIME), "it took {:?}", begin.elapsed());
     go.store(0, 1);
     post.wait(DEADLINE).expect("it holds");
     assert!(waits.stream().wait(DEADLINE).expect("nothing faults"));
@@ -144,7 +144,7 @@ fn a_peer_killed_in_the_middle_of_a_batch_fails_the_rest() {
     peer.kill();
     let failed = done.wait(DEADLINE).expect_err("the peer is gone");
     assert!(queue.stream().wait(DEADLINE).expect("nothing faults"), "the stream drains");
-    assert!(begin.elapsed() < patient(IN_TIME), "it took {:?}", begin.elapsed());
+    assert!(begin.elapsed() < scaled_time(IN_TIME), "it took {:?}", begin.elapsed());
     // The send was taken; its answer never came. What is missing there ends what would follow it.
     let lost = [Errno::ECONNRESET, Errno::EPIPE];
     let OpError::Failed { index, errno } = failed else { panic!("{failed}") };

@@ -58,9 +58,9 @@ fn offer() -> Words {
 }
 
 /// A listener's entry.
-struct Door(SocketAddrUnix);
+struct Endpoint(SocketAddrUnix);
 
-impl Door {
+impl Endpoint {
     /// The only one in the registry.
     fn only() -> Self {
         let mut entries = std::fs::read_dir(child::registry()).expect("the registry");
@@ -69,7 +69,7 @@ impl Door {
         Self(SocketAddrUnix::new(entry.path()).expect("its path fits"))
     }
 
-    fn knock(&self) -> UntrustedPeer {
+    fn connect(&self) -> UntrustedPeer {
         let kind = SocketType::SEQPACKET;
         let flags = SocketFlags::CLOEXEC;
         let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None);
@@ -121,7 +121,7 @@ impl UntrustedPeer {
         self.receive_words().map(|words| words[2])
     }
 
-    /// Whether it hears nothing but a refusal, and then the end.
+    /// Whether it receives nothing but a refusal, and then the end.
     fn is_refused(&self) -> bool {
         match self.receive() {
             None => true,
@@ -166,12 +166,12 @@ fn who_repeats_the_listeners_token_is_another() {
             serving.finish();
         }
         Some(_) => {
-            let door = Door::only();
-            let first = door.knock();
+            let endpoint = Endpoint::only();
+            let first = endpoint.connect();
             first.send(hello());
             let token = first.receive_words().expect("a welcome");
             for arena in 1..4 {
-                let untrusted = door.knock();
+                let untrusted = endpoint.connect();
                 let mut again = hello();
                 again[4..6].copy_from_slice(&token[4..6]);
                 untrusted.send(again);
@@ -219,7 +219,7 @@ fn untrusted_peers_are_refused_and_disturb_nobody() {
     let local = || net_builder().transport(TransportChoice::Local).build().expect("a net");
     let (near, far) = (local(), local());
     let (listener, address) = far.listen(any_port()).expect("a port");
-    let door = Door::only();
+    let endpoint = Endpoint::only();
     // Others, which exchange bytes all the while.
     let (mut server, mut client) = (Script::new(), Script::new());
     server.given(0, listener).accept(0, 1).echo(1, 500).close(1);
@@ -248,30 +248,30 @@ fn untrusted_peers_are_refused_and_disturb_nobody() {
         assert!(in_time, "{:?}, {before:?} before; {:?}, {open:?} before", now(), descriptors());
     };
 
-    send_nonsense(&door);
+    send_nonsense(&endpoint);
     lost_nothing();
-    offer_nonsense(&door);
+    offer_nonsense(&endpoint);
     lost_nothing();
-    come_in_crowds(&door, &near, &far);
+    connect_in_large_numbers(&endpoint, &near, &far);
     lost_nothing();
 
     calling.finish();
     serving.finish();
-    break_a_stream(&door, &far);
+    break_a_stream(&endpoint, &far);
     assert_eq!(far.statistics().violations, 0);
 }
 
 /// Says what no proxy says.
-fn send_nonsense(door: &Door) {
+fn send_nonsense(endpoint: &Endpoint) {
     for length in [1, 8, WORDS * 8 - 1, WORDS * 8, WORDS * 8 + 1, 4096, 65_536] {
-        let untrusted = door.knock();
+        let untrusted = endpoint.connect();
         untrusted.send_bytes(&vec![0xA5; length]);
         assert!(untrusted.is_refused(), "{length} bytes");
     }
     let wrong = |word: usize, value: u64| {
         let mut words = hello();
         words[word] = value;
-        let untrusted = door.knock();
+        let untrusted = endpoint.connect();
         untrusted.send(words);
         assert!(untrusted.is_refused(), "word {word}");
     };
@@ -286,20 +286,20 @@ fn send_nonsense(door: &Door) {
     wrong(6, b'C'.into());
     wrong(9, u64::from(ABI_VERSION) + 1);
     // Twice.
-    let untrusted = door.knock().welcomed();
+    let untrusted = endpoint.connect().welcomed();
     untrusted.send(hello());
     assert!(untrusted.is_refused());
 }
 
 /// Offers what no stream can be made of.
-fn offer_nonsense(door: &Door) {
+fn offer_nonsense(endpoint: &Endpoint) {
     let good = sealed(BYTES);
     let refused = |words: Words, descriptors: &[BorrowedFd<'_>], what: &str| {
-        let untrusted = door.knock().welcomed();
+        let untrusted = endpoint.connect().welcomed();
         untrusted.send_with(words, descriptors);
         assert!(untrusted.is_refused(), "{what}");
     };
-    let untrusted = door.knock().welcomed();
+    let untrusted = endpoint.connect().welcomed();
     untrusted.send(offer());
     assert!(untrusted.is_refused(), "no descriptor");
     let folder = File::open("/").expect("it is there");
@@ -342,9 +342,9 @@ fn offer_nonsense(door: &Door) {
 }
 
 /// Many that say nothing, or half of it; others get through meanwhile.
-fn come_in_crowds(door: &Door, near: &Net, far: &Net) {
-    let silent: Vec<UntrustedPeer> = (0..600).map(|_| door.knock()).collect();
-    let begun: Vec<UntrustedPeer> = (0..100).map(|_| door.knock().welcomed()).collect();
+fn connect_in_large_numbers(endpoint: &Endpoint, near: &Net, far: &Net) {
+    let silent: Vec<UntrustedPeer> = (0..600).map(|_| endpoint.connect()).collect();
+    let begun: Vec<UntrustedPeer> = (0..100).map(|_| endpoint.connect().welcomed()).collect();
     // The oldest had to go.
     assert!(eventually(Duration::from_secs(5), || silent[0].is_refused()));
     let (listener, address) = far.listen(any_port()).expect("a port");
@@ -358,11 +358,11 @@ fn come_in_crowds(door: &Door, near: &Net, far: &Net) {
 }
 
 /// A stream that came about, whose other end then sends nonsense, or goes: its own end alone.
-fn break_a_stream(door: &Door, far: &Net) {
+fn break_a_stream(endpoint: &Endpoint, far: &Net) {
     let (failed, accepted) = (far.statistics().failed, far.statistics().accepted);
     let memory = sealed(BYTES);
     let connect = || {
-        let untrusted = door.knock().welcomed();
+        let untrusted = endpoint.connect().welcomed();
         untrusted.send_with(offer(), &[memory.as_fd()]);
         assert_eq!(untrusted.receive(), Some(OFFER));
         untrusted

@@ -12,7 +12,7 @@ What has to be seen to:
 - Streams share the hardware's queues, 32 at most: what is behind the server's kernel in its queue does not begin. The
   stage `probe` finds streams of PyTorch's that make progress beside it, and the loop takes the first of them.
 
-Each stage is told on standard error when it begins and ends. One that does not end by its deadline shows where all
+Each stage is reported on standard error when it begins and ends. One that does not end by its deadline shows where all
 threads stand, and ends the process. Exit status: 0, 1 where a stage failed, 77 where there is no PyTorch or no CUDA.
 """
 
@@ -127,7 +127,7 @@ class Program:
         self.begin = time.perf_counter()
         self.result: dict = {}
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         print(f"[{time.perf_counter() - self.begin:7.2f} s] {text}", file=sys.stderr, flush=True)
 
     def open(self) -> None:
@@ -136,7 +136,7 @@ class Program:
 
         self.gpunet = gpunet
         self.gpu = gpunet.Gpu(self.options.gpu)
-        self.tell(f"GPU: {self.gpu}")
+        self.report(f"GPU: {self.gpu}")
         made = self.gpu.load(self.options.image) if self.options.image else self.gpu.compile(SERVER, "echo")
         self.server_kernel = made["echo_server"]
         self.cuda = self.gpu.kind == "cuda"
@@ -147,7 +147,7 @@ class Program:
 
         self.torch = torch
         self.device = torch.device("cuda:0" if self.cuda else "cpu")
-        self.tell(f"PyTorch {torch.__version__} on {self.device}")
+        self.report(f"PyTorch {torch.__version__} on {self.device}")
         self.result["torch"] = torch.__version__
         torch.manual_seed(0)
         width = 1024 if self.cuda else 64
@@ -160,7 +160,7 @@ class Program:
         self.streams = [torch.cuda.Stream() for _ in range(4)] if self.cuda else [None]
         self.stream = self.streams[0]
         for number, stream in enumerate(self.streams):
-            self.tell(f"warming up on stream {number}")
+            self.report(f"warming up on stream {number}")
             # What the model's set-up did on the default stream is done.
             if self.cuda:
                 torch.cuda.synchronize()
@@ -238,12 +238,12 @@ class Program:
                     self.touch(stream)
                     good.append(number)
                 except Stuck as stuck:
-                    self.tell(f"stream {number}: {stuck}")
+                    self.report(f"stream {number}: {stuck}")
         self.result["streams_beside_the_server"] = good
         if not good:
             raise Stuck("no stream makes progress beside the server")
         self.stream = self.streams[good[0]]
-        self.tell(f"the loop has stream {good[0]}, of {good}")
+        self.report(f"the loop has stream {good[0]}, of {good}")
 
     def stage_idle(self) -> None:
         with self.serving():
@@ -292,13 +292,13 @@ class Program:
             with net.queue(side, timeout=10) as queue:
                 batch = queue.batch(timeout=10).send(handle, out).receive(handle, back)
                 graph = torch.cuda.CUDAGraph()
-                self.tell("capturing")
+                self.report("capturing")
                 # Threads of gpunet's call the driver meanwhile: this thread's calls alone are captured.
                 with torch.cuda.graph(graph, stream=side, capture_error_mode="thread_local"):
                     out.add_(1)
                     queue.post(batch)
                     more = back * 3
-                self.tell("replaying")
+                self.report("replaying")
                 with torch.cuda.stream(side):
                     for _ in range(rounds):
                         graph.replay()
@@ -322,7 +322,7 @@ class Serving:
         listener = self._net.listen()
         shape = self._program.options.blocks, 32
         self._launch = self._net.launch(self._program.server_kernel, *shape, listener)
-        self._program.tell("the server runs")
+        self._program.report("the server runs")
         return listener.port
 
     def __exit__(self, kind: object, *error: object) -> None:
@@ -397,18 +397,18 @@ def main() -> None:
     failed = []
     for stage in ("open", "warm", *stages):
         faulthandler.dump_traceback_later(options.deadline, exit=True)
-        program.tell(f"{stage}: begin")
+        program.report(f"{stage}: begin")
         try:
             getattr(program, stage)() if stage in ("open", "warm") else program.run(stage)
         except Exception as error:
-            program.tell(f"{stage}: FAILED: {type(error).__name__}: {error}")
+            program.report(f"{stage}: FAILED: {type(error).__name__}: {error}")
             if stage == "open" and isinstance(error, program.gpunet.GpuError) and error.blame == "system":
                 skip(f"no CUDA: {error}")
             failed.append(stage)
             if stage in ("open", "warm"):
                 break
         else:
-            program.tell(f"{stage}: done")
+            program.report(f"{stage}: done")
         faulthandler.cancel_dump_traceback_later()
     print(json.dumps({**program.result, "failed": failed}, indent=1), flush=True)
     # The interpreter's end has a deadline, too: libraries free memory then.

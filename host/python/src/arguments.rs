@@ -3,24 +3,12 @@
 //! A list whose items are `bytes` (a parameter's value), an integer (a socket's handle), or a
 //! [`Memory`](crate::gpu::Memory) (its address); and a list of objects that the launch keeps.
 
-use std::sync::Arc;
-
-use gpunet_device::kernel::Memory as Kept;
 use gpunet_host::{Handle, RawArguments, Shape};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyList};
 
 use crate::gpu::Memory;
-
-/// Objects of Python's that a kernel uses. They are let go of without the interpreter's lock: PyO3 counts
-/// them down when a thread has it next.
-#[allow(dead_code, reason = "held")]
-pub(crate) struct Objects(Py<PyList>);
-
-/// Keeps a list of objects.
-pub(crate) fn keep(objects: &Bound<'_, PyList>) -> Kept {
-    Arc::new(Objects(objects.clone().unbind()))
-}
+use crate::objects::keep;
 
 /// Arguments, as the host crate takes them.
 pub(crate) fn read(

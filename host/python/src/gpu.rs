@@ -11,8 +11,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
-use crate::arguments::keep;
 use crate::error;
+use crate::objects::keep;
 use crate::process::{Owned, wait};
 
 /// An open GPU.

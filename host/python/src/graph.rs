@@ -10,13 +10,14 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use crate::arguments::{self, Layout};
+use crate::batch::Batch;
 use crate::error;
 use crate::gpu::Image;
+use crate::pending::{Posted, keep_until_done, sweep};
 use crate::process::{Held, Owned, duration, wait};
-use crate::queue::{Batch, keep_until_done, sweep};
 
 /// A graph with the queue that it borrows, and what its operations name.
-pub(crate) struct GraphOfQueue {
+struct GraphOfQueue {
     graph: ManuallyDrop<gpunet_host::Graph<'static>>,
     _queue: Arc<StreamQueue>,
     /// Of batches; what kernels were given, the graph keeps itself.
@@ -25,9 +26,9 @@ pub(crate) struct GraphOfQueue {
     last: Mutex<u32>,
 }
 
-impl GraphOfQueue {
+impl Posted for GraphOfQueue {
     /// Whether the operations of all launches are done.
-    pub(crate) fn is_done(&self) -> bool {
+    fn is_done(&self) -> bool {
         let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last == 0
             || !matches!(self.graph.wait(last, Duration::ZERO), Err(OpError::StillRunning { .. }))

@@ -37,7 +37,7 @@ impl Launch {
         ended(py, timeout, |piece| launch.wait_for(piece))
     }
 
-    /// Tells it to stop.
+    /// Stops it.
     fn abort(&self, py: Python<'_>) -> PyResult<()> {
         let launch = self.launch.get()?;
         py.detach(|| launch.abort());

@@ -13,11 +13,14 @@
 #![allow(unsafe_code, reason = "kernels of other languages, and memory of other libraries")]
 
 mod arguments;
+mod batch;
 mod error;
 mod gpu;
 mod graph;
 mod launch;
 mod net;
+mod objects;
+mod pending;
 mod process;
 mod queue;
 mod settings;
@@ -32,6 +35,8 @@ mod _gpunet {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use crate::batch::Batch;
+    #[pymodule_export]
     use crate::gpu::{Flags, Gpu, Image, Memory, Stream};
     #[pymodule_export]
     use crate::graph::Graph;
@@ -42,7 +47,7 @@ mod _gpunet {
     #[pymodule_export]
     use crate::process::finish;
     #[pymodule_export]
-    use crate::queue::{Batch, Completions, Queue};
+    use crate::queue::{Completions, Queue};
     #[pymodule_export]
     use crate::settings::net_settings;
 

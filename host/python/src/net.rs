@@ -131,7 +131,7 @@ impl Net {
         Ok(list)
     }
 
-    /// Tells all kernels to stop.
+    /// Stops all kernels.
     fn abort(&self, py: Python<'_>) -> PyResult<()> {
         let net = self.net.get()?;
         py.detach(|| net.abort());
@@ -151,7 +151,7 @@ impl Net {
         let arguments = arguments::read(items, objects)?;
         let (net, image, shape) = (self.net.get()?, image.image.get()?, arguments::shape(layout));
         // SAFETY: the package has made the arguments of the kernel's declared types, or of the sizes that
-        // its image tells, and the launch keeps what they name.
+        // its image says, and the launch keeps what they name.
         let launch = py.detach(|| unsafe { net.launch_raw(&image, kernel, shape, &arguments) });
         Ok(Launch { launch: Owned::new("launch", launch.map_err(error::net)?) })
     }

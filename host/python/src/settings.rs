@@ -98,13 +98,13 @@ fn one(builder: NetBuilder, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Ne
         "on_print" => {
             let call = callback(value)?;
             builder.on_print(move |launch, line| {
-                tell(&call, |py, call| call.call1(py, (launch, line)))
+                call_back(&call, |py, call| call.call1(py, (launch, line)))
             })
         }
         "on_fault" => {
             let call = callback(value)?;
             builder.on_fault(move |launch, kernel, fault| {
-                tell(&call, |py, call| {
+                call_back(&call, |py, call| {
                     let fault = error::kernel(fault).into_value(py);
                     call.call1(py, (launch, kernel, fault))
                 });
@@ -183,7 +183,10 @@ fn callback(value: &Bound<'_, PyAny>) -> PyResult<Arc<Py<PyAny>>> {
 
 /// Calls the program on a thread of the net's; what it raises is reported as Python does in such places. Nothing
 /// happens once the interpreter is going.
-fn tell(call: &Arc<Py<PyAny>>, run: impl FnOnce(Python<'_>, &Py<PyAny>) -> PyResult<Py<PyAny>>) {
+fn call_back(
+    call: &Arc<Py<PyAny>>,
+    run: impl FnOnce(Python<'_>, &Py<PyAny>) -> PyResult<Py<PyAny>>,
+) {
     Python::try_attach(|py| {
         if let Err(error) = run(py, call) {
             error.write_unraisable(py, Some(call.bind(py)));

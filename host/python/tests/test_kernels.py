@@ -223,7 +223,7 @@ def test_threads_know_their_place(gpu, net):
 
 
 @gpunet.kernel
-def tell(net, text: gpunet.Array[np.uint8]):
+def print_text(net, text: gpunet.Array[np.uint8]):
     gn.print_line(net, gn.BLOCK, "a constant")
     gn.print_line(net, gn.BLOCK, text, 4)
     beyond = gn.print_line(net, gn.BLOCK, text, 100)
@@ -234,7 +234,7 @@ def tell(net, text: gpunet.Array[np.uint8]):
 def test_kernels_print(gpu):
     lines = []
     with gpunet.Net(gpu, on_print=lambda launch, line: lines.append(line)) as net:
-        net.launch(tell, 1, 32, gpu.buffer(np.frombuffer(b"fine, and more", np.uint8))).wait(DEADLINE)
+        net.launch(print_text, 1, 32, gpu.buffer(np.frombuffer(b"fine, and more", np.uint8))).wait(DEADLINE)
     assert lines == ["a constant", "fine"]
 
 

@@ -182,7 +182,7 @@ class Foreign:
 
 
 def test_streams_of_other_libraries_by_their_number(emulated):
-    from gpunet._gpu import _raw_stream
+    from gpunet._stream import _raw_stream
 
     assert _raw_stream(Foreign(cuda_stream=7)) == 7
     assert _raw_stream(Foreign(ptr=8)) == 8

@@ -208,9 +208,9 @@ fn print_json(all: &[Found]) {
 /// Ours may need what stock needs, not more, and copies nothing.
 ///
 /// What a credit stands for, half a queue or half a buffer, may have begun before the transfers that
-/// are counted. And in a stream a receiver that finds many messages at one look owes fewer credits:
+/// are counted. And in a stream a receiver that finds many messages at one look has to return fewer credits:
 /// how many it finds is chance.
-fn judge(all: &[Found]) -> anyhow::Result<()> {
+fn check(all: &[Found]) -> anyhow::Result<()> {
     const BEGUN_BEFORE: f64 = 4.0;
     const BY_CHANCE: f64 = 0.005;
     for pair in all.chunks_exact(2) {
@@ -248,5 +248,5 @@ fn main() -> anyhow::Result<()> {
     } else {
         print_table(&all)
     }
-    judge(&all)
+    check(&all)
 }

@@ -26,7 +26,7 @@ pub(crate) trait Side: Send {
     fn finish(&mut self) -> anyhow::Result<()>;
     /// Takes the completions that have come.
     fn look(&mut self) -> anyhow::Result<()>;
-    /// Says goodbye.
+    /// Disconnects.
     fn close(self: Box<Self>) -> anyhow::Result<()>;
     /// What the library says that it has done so far, if it does.
     fn work(&self) -> Option<Work>;

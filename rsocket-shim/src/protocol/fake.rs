@@ -155,8 +155,8 @@ pub(super) struct Side {
     pub(super) head: u64,
     least: u64,
     /// Most that it ever waits for.
-    patience: u64,
-    /// What the kernel was last told.
+    most_waited: u64,
+    /// What was last reported to the kernel.
     seen_sent: u64,
     seen_arrived: u64,
 
@@ -171,7 +171,7 @@ pub(super) struct Side {
     /// In error: what is posted comes back.
     error: bool,
     /// Destroyed.
-    pub(super) dead: bool,
+    pub(super) disconnected: bool,
 
     /// What was written into the receive ring.
     delivered: u64,
@@ -182,7 +182,7 @@ pub(super) struct Side {
 }
 
 impl Side {
-    /// A side that sends so many bytes. The peer's terms tell how many messages it may send.
+    /// A side that sends so many bytes. The peer's terms say how many messages it may send.
     pub(super) fn new(
         endpoint: Box<dyn Endpoint>,
         list: List,
@@ -200,7 +200,7 @@ impl Side {
             goal: terms.send.base + bytes,
             head: terms.receive.base,
             least: 1,
-            patience: terms.receive.capacity,
+            most_waited: terms.receive.capacity,
             seen_sent: terms.send.base,
             seen_arrived: terms.receive.base,
             writes: VecDeque::new(),
@@ -210,7 +210,7 @@ impl Side {
             receives: terms.receives(),
             receives_owed: 0,
             error: false,
-            dead: false,
+            disconnected: false,
             delivered: terms.receive.base,
             data_messages: 0,
             limit: peer.settings.receive_queue.into(),
@@ -231,7 +231,7 @@ impl Side {
 
     /// Its kernel reads nothing until so many bytes are there, and never waits for more than that.
     pub(super) fn wait_for(&mut self, bytes: u64) {
-        (self.least, self.patience) = (bytes, bytes);
+        (self.least, self.most_waited) = (bytes, bytes);
     }
 
     /// The kernel publishes up to so many bytes. Whether anything happened; as all that follow.
@@ -267,12 +267,12 @@ impl Side {
         }
         self.head += count;
         if count > 0 {
-            self.least = least.min(self.patience);
+            self.least = least.min(self.most_waited);
         }
         count > 0
     }
 
-    /// The driver tells the endpoint what the kernel has consumed.
+    /// The driver reports to the endpoint what the kernel has consumed.
     pub(super) fn report_head(&mut self) {
         self.endpoint.consumed(self.head);
     }
@@ -281,7 +281,7 @@ impl Side {
     pub(super) fn poll(&mut self, most: u64) -> bool {
         let mut read = 0;
         while read < most
-            && !self.dead
+            && !self.disconnected
             && let Some(completion) = self.completions.pop_front()
         {
             read += 1;
@@ -295,7 +295,7 @@ impl Side {
         read > 0
     }
 
-    /// The driver tells the kernel what the endpoint knows. Poisons what the kernel may overwrite.
+    /// The driver reports to the kernel what the endpoint knows. Poisons what the kernel may overwrite.
     fn publish(&mut self) {
         let (sent, arrived) = (self.endpoint.sent(), self.endpoint.arrived());
         assert!(self.seen_sent <= sent && sent <= self.tail, "sent {sent}");
@@ -307,7 +307,7 @@ impl Side {
         (self.seen_sent, self.seen_arrived) = (sent, arrived);
     }
 
-    /// The driver posts the receives it owes.
+    /// The driver posts the receives that are due.
     pub(super) fn post_receives(&mut self) -> bool {
         let count = std::mem::take(&mut self.receives_owed);
         self.receives += count;
@@ -322,7 +322,7 @@ impl Side {
     pub(super) fn post_writes(&mut self, most: u64) -> bool {
         let mut posted = 0;
         while posted < most
-            && !self.dead
+            && !self.disconnected
             && let Some(write) = self.endpoint.next_write(&mut self.list)
         {
             posted += 1;
@@ -375,8 +375,8 @@ impl Side {
 
     /// The driver destroys the queue pair once the connection is over and nothing is on the way.
     pub(super) fn leave(&mut self) -> bool {
-        let leaves = !self.dead && self.endpoint.is_over() && self.outstanding == 0;
-        self.dead |= leaves;
+        let leaves = !self.disconnected && self.endpoint.is_over() && self.outstanding == 0;
+        self.disconnected |= leaves;
         leaves
     }
 
@@ -424,7 +424,7 @@ impl Side {
 /// Delivers the oldest write of one side to the other, if that has a receive for it.
 pub(super) fn deliver(from: &mut Side, to: &mut Side) -> bool {
     let Some(write) = from.writes.front().copied() else { return false };
-    if to.dead || to.error {
+    if to.disconnected || to.error {
         // What was delivered before was acknowledged before.
         while from.report() {}
         from.fail(Fault::Unanswered);
@@ -500,7 +500,7 @@ impl Pair {
 
     /// Everything happens that can without another call of the programs.
     pub(super) fn settle(&mut self) {
-        // A head that is reported again without a change tells the endpoint something.
+        // A head that is reported again without a change is input to the endpoint, too.
         let mut quiet = 0;
         while quiet < 3 {
             quiet = if self.round(u64::MAX) { 0 } else { quiet + 1 };

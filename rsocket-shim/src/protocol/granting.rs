@@ -9,7 +9,7 @@
 use crate::work::{Target, Write};
 
 use super::terms::{Ring, Terms};
-use super::wire::{self, ByteOrder, ENTRIES, ENTRY_BYTES, Greeting, Message};
+use super::wire::{self, ByteOrder, ENTRIES, ENTRY_BYTES, Handshake, Message};
 use super::{BadPosition, Violation};
 
 /// The receiving half.
@@ -31,7 +31,7 @@ pub(super) struct Granting {
     /// never more, as the list has two entries.
     filling: u64,
     granted: u64,
-    /// Messages that have arrived, and how many the peer was told that it may send.
+    /// Messages that have arrived, and how many the peer was granted.
     messages: u64,
     announced: u64,
     credits: u16,
@@ -39,7 +39,7 @@ pub(super) struct Granting {
 
 impl Granting {
     /// The first entry was filled by the private data.
-    pub(super) fn new(terms: &Terms, peer: &Greeting) -> Self {
+    pub(super) fn new(terms: &Terms, peer: &Handshake) -> Self {
         let base = terms.receive.base;
         let granted = base + u64::from(terms.receive.portion(base).length);
         Self {

@@ -1,16 +1,16 @@
-//! What no honest peer, kernel or driver does; and the bytes and values of single messages.
+//! What no correct peer, kernel or driver does; and the bytes and values of single messages.
 
 use crate::work::{Completion, Fault, Piece, Target, Write};
 
 use super::fake::{Case, LIST, List, Random};
 use super::tests::{RECEIVE_ADDRESS, SEND_ADDRESS, any_terms, terms};
-use super::wire::{self, Greeting, Message};
+use super::wire::{self, Handshake, Message};
 use super::{
     BadPosition, BadTerms, ByteOrder, Failure, PRIVATE_DATA_BYTES, Protocol, Refused, Ring,
     Settings, Terms, Violation,
 };
 
-const PEER: Greeting = Greeting {
+const PEER: Handshake = Handshake {
     order: ByteOrder::Big,
     credits: 16,
     list: Target { address: 0xabcd_0000, key: 9, length: 32 },
@@ -23,10 +23,10 @@ fn small() -> Terms {
 }
 
 fn connection() -> Protocol {
-    Protocol::new(&small(), &PEER.encode()).expect("a sound greeting")
+    Protocol::new(&small(), &PEER.encode()).expect("a valid handshake")
 }
 
-fn hear(protocol: &mut Protocol, immediate: u32) {
+fn receive(protocol: &mut Protocol, immediate: u32) {
     protocol.completed(Completion::Received(Ok(immediate)), &mut List::default());
 }
 
@@ -52,7 +52,7 @@ fn private_data_is_laid_out_as_rsocket_does() {
         1, 2, 3, 4, 5, 0, 0, 0, 0x11, 0x22, 0x33, 0x44, 0, 1, 0, 0, // buffer
     ];
     assert_eq!(data, expected);
-    assert_eq!(Greeting::parse(&data).expect("our own").encode(), data);
+    assert_eq!(Handshake::parse(&data).expect("our own").encode(), data);
 }
 
 #[test]
@@ -61,9 +61,9 @@ fn private_data_that_is_none_is_refused() {
     let with = |at: usize, byte: u8| {
         let mut data = good;
         data[at] = byte;
-        Greeting::parse(&data).err()
+        Handshake::parse(&data).err()
     };
-    assert_eq!(Greeting::parse(&good[..39]), Err(Refused::Short(39)));
+    assert_eq!(Handshake::parse(&good[..39]), Err(Refused::Short(39)));
     assert_eq!(with(0, 2), Some(Refused::Version(2)));
     assert_eq!(with(23, 3), Some(Refused::Entries(3)));
     assert_eq!(with(3, 0), Some(Refused::NoCredits));
@@ -72,7 +72,7 @@ fn private_data_that_is_none_is_refused() {
     assert_eq!(with(1, 0xfe), None);
     assert_eq!(with(7, 0xff), None);
     let padded = [&good[..], &[0; 156]].concat();
-    assert_eq!(Greeting::parse(&padded), Ok(PEER));
+    assert_eq!(Handshake::parse(&padded), Ok(PEER));
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn terms_that_make_no_sense_are_refused() {
 #[test]
 fn grants_end_where_the_ring_does_and_alternate() {
     let mut protocol = connection();
-    let first = Greeting::parse(&small().private_data()).expect("our own").buffer;
+    let first = Handshake::parse(&small().private_data()).expect("our own").buffer;
     assert_eq!(first, Target { address: RECEIVE_ADDRESS + 3968, key: 2, length: 128 });
     let expect = |write: &Write, slot: u64, offset: u64, limit: u16| {
         let entry = Target { address: RECEIVE_ADDRESS + offset, key: 2, length: 2048 };
@@ -131,9 +131,9 @@ fn grants_end_where_the_ring_does_and_alternate() {
     let granted = writes(&mut protocol);
     assert_eq!(granted.len(), 1, "two grants at most");
     expect(&granted[0], 1, 0, 16);
-    hear(&mut protocol, Message::Data(100).encode());
+    receive(&mut protocol, Message::Data(100).encode());
     assert_eq!(writes(&mut protocol), [], "the first is not exhausted");
-    hear(&mut protocol, Message::Data(28).encode());
+    receive(&mut protocol, Message::Data(28).encode());
     assert_eq!(writes(&mut protocol), [], "no half is free");
     assert!(protocol.wants_head());
     protocol.consumed(3968 + 128).expect("it has arrived");
@@ -148,10 +148,10 @@ fn credit_alone_is_an_empty_write() {
     let mut protocol = connection();
     writes(&mut protocol);
     for _ in 0..7 {
-        hear(&mut protocol, Message::Data(1).encode());
+        receive(&mut protocol, Message::Data(1).encode());
         assert_eq!(writes(&mut protocol), []);
     }
-    hear(&mut protocol, Message::Data(1).encode());
+    receive(&mut protocol, Message::Data(1).encode());
     let credit = Write {
         pieces: Default::default(),
         own: None,
@@ -191,13 +191,13 @@ fn data_that_wraps_has_two_pieces_and_waits_for_slots() {
 fn data_waits_for_credits() {
     let settings = Settings { send_queue: 64, ..Settings::default() };
     let terms = terms(settings, (4096, 4096), (0, 0));
-    let mut protocol = Protocol::new(&terms, &PEER.encode()).expect("a sound greeting");
+    let mut protocol = Protocol::new(&terms, &PEER.encode()).expect("a valid handshake");
     writes(&mut protocol);
     for tail in 1..=30 {
         protocol.offer(tail).expect("it fits");
         assert_eq!(protocol.next_write().is_some(), tail <= 16, "message {tail}");
     }
-    hear(&mut protocol, Message::Limit(17).encode());
+    receive(&mut protocol, Message::Limit(17).encode());
     let lengths: Vec<u32> = writes(&mut protocol).iter().map(|write| write.target.length).collect();
     assert_eq!(lengths, [14]);
 }
@@ -219,7 +219,7 @@ fn violations_end_the_connection() {
         let arrived = protocol.arrived();
         for message in messages {
             assert_eq!(protocol.failure(), None);
-            hear(&mut protocol, *message);
+            receive(&mut protocol, *message);
         }
         assert_eq!(protocol.failure(), Some(Failure::Violation(violation)));
         assert!(protocol.is_over() && protocol.arrived() <= arrived + 128);
@@ -229,12 +229,12 @@ fn violations_end_the_connection() {
 }
 
 #[test]
-fn kernels_are_not_believed() {
+fn invalid_positions_of_kernels_are_refused() {
     let mut protocol = connection();
     let tail = |tail| BadPosition::Tail { tail, least: 3968, most: 3968 + 4096 };
     assert_eq!(protocol.offer(3967), Err(tail(3967)));
     assert_eq!(protocol.offer(3968 + 4097), Err(tail(3968 + 4097)));
-    hear(&mut protocol, Message::Data(5).encode());
+    receive(&mut protocol, Message::Data(5).encode());
     let head = |head| BadPosition::Head { head, least: 3968, most: 3973 };
     assert_eq!(protocol.consumed(3974), Err(head(3974)));
     assert_eq!(protocol.consumed(0), Err(head(0)));
@@ -242,7 +242,7 @@ fn kernels_are_not_believed() {
 }
 
 #[test]
-fn ends_are_said_after_the_data() {
+fn ends_are_sent_after_the_data() {
     let (data, end) = (Some(Message::Data(10)), Some(Message::Shutdown));
     let leave = Some(Message::Disconnect);
     let mut protocol = connection();
@@ -265,7 +265,7 @@ fn ends_are_said_after_the_data() {
 
     // The peer ended its stream before: one message says it all, and nobody needs grants.
     let mut protocol = connection();
-    hear(&mut protocol, Message::Shutdown.encode());
+    receive(&mut protocol, Message::Shutdown.encode());
     assert!(protocol.is_peer_done() && !protocol.is_peer_gone());
     protocol.shutdown_send();
     assert_eq!(immediates(&mut protocol), [leave]);
@@ -276,7 +276,7 @@ fn ends_are_said_after_the_data() {
     protocol.offer(3978).expect("it fits");
     protocol.shutdown_send();
     assert_eq!(immediates(&mut protocol), [data, end]);
-    hear(&mut protocol, Message::Shutdown.encode());
+    receive(&mut protocol, Message::Shutdown.encode());
     assert!(protocol.is_over() && !protocol.is_reset() && !protocol.is_all_sent());
     protocol.completed(Completion::Written(Ok(())), &mut List::default());
     protocol.completed(Completion::Written(Err(Fault::Unanswered)), &mut List::default());
@@ -289,8 +289,8 @@ fn a_peer_that_leaves_resets_what_is_unsent() {
     writes(&mut protocol);
     protocol.offer(3978).expect("it fits");
     assert_eq!(immediates(&mut protocol).len(), 1);
-    hear(&mut protocol, Message::Data(3).encode());
-    hear(&mut protocol, Message::Disconnect.encode());
+    receive(&mut protocol, Message::Data(3).encode());
+    receive(&mut protocol, Message::Disconnect.encode());
     assert!(protocol.is_peer_gone() && protocol.is_over() && !protocol.is_reset());
     assert_eq!(protocol.arrived(), 3971);
     protocol.completed(Completion::Written(Ok(())), &mut List::default());
@@ -318,7 +318,7 @@ fn completions_of_nothing_are_the_drivers_fault() {
     assert_eq!(protocol.failure(), Some(Failure::Unasked));
     let mut protocol = connection();
     for _ in 0..small().receives() + 1 {
-        hear(&mut protocol, 0x4000_0000);
+        receive(&mut protocol, 0x4000_0000);
     }
     assert_eq!(protocol.failure(), Some(Failure::Unasked));
 }
@@ -337,7 +337,7 @@ struct Fuzz {
 }
 
 impl Fuzz {
-    /// Immediate data, mostly such as an honest peer could send.
+    /// Immediate data, mostly such as a correct peer could send.
     fn immediate(&mut self) -> u32 {
         let left = self.granted - self.protocol.arrived();
         match self.random.below(64) {
@@ -438,9 +438,9 @@ fn nothing_leads_it_out_of_its_rings() {
         let _case = Case(seed);
         let mut random = Random(seed);
         let terms = any_terms(&mut random);
-        let protocol = Protocol::new(&terms, &PEER.encode()).expect("a sound greeting");
+        let protocol = Protocol::new(&terms, &PEER.encode()).expect("a valid handshake");
         let (tail, head) = (terms.send.base, terms.receive.base);
-        let first = Greeting::parse(&terms.private_data()).expect("our own").buffer;
+        let first = Handshake::parse(&terms.private_data()).expect("our own").buffer;
         let granted = head + u64::from(first.length);
         let list = List::default();
         let (data_writes, outstanding) = (0, 0);

@@ -7,7 +7,7 @@
 //! 1. hands over what the queue pair has reported ([`Protocol::completed`]), what the kernel has
 //!    published ([`Protocol::offer`]) and, while [`Protocol::wants_head`], what it has consumed
 //!    ([`Protocol::consumed`]);
-//! 2. posts [`Protocol::receives_to_post`] receives, before any write: writes tell the peer what
+//! 2. posts [`Protocol::receives_to_post`] receives, before any write: writes report to the peer what
 //!    it may send;
 //! 3. posts writes until [`Protocol::next_write`] has none;
 //! 4. publishes [`Protocol::sent`] and [`Protocol::arrived`] to the kernel.
@@ -20,7 +20,7 @@
 //!  this file   the queues that both share, and how a connection ends
 //! ```
 //!
-//! Nothing that the peer says is believed: private data, immediate data and the target list lead
+//! Nothing that the peer sends is trusted: private data, immediate data and the target list lead
 //! to a [`Violation`] or do harm to the peer alone. No position of ours moves past what was
 //! granted, none moves back.
 
@@ -48,7 +48,7 @@ use crate::work::{Completion, Fault, Write};
 use granting::Granting;
 use sending::Sending;
 use terms::CONTROL_SLOTS;
-use wire::{Greeting, Message};
+use wire::{Handshake, Message};
 
 /// Our target list: two entries of 16 bytes, in memory of the CPU that the peer's device writes.
 ///
@@ -167,7 +167,7 @@ pub struct Protocol {
     /// What our side was asked to end, what it has said of that, and what the peer has said.
     asked: Ending,
     said: Ending,
-    heard: Ending,
+    peer_ending: Ending,
     /// No more is to be said: writes that fail now are none of our concern.
     over: bool,
     failure: Option<Failure>,
@@ -176,7 +176,7 @@ pub struct Protocol {
 impl Protocol {
     /// A connection on these terms with a peer that sent this private data.
     pub fn new(terms: &Terms, peer: &[u8]) -> Result<Self, Refused> {
-        let peer = Greeting::parse(peer)?;
+        let peer = Handshake::parse(peer)?;
         Ok(Self {
             sending: Sending::new(terms, &peer),
             granting: Granting::new(terms, &peer),
@@ -187,7 +187,7 @@ impl Protocol {
             keepalive: false,
             asked: Ending::Open,
             said: Ending::Open,
-            heard: Ending::Open,
+            peer_ending: Ending::Open,
             over: false,
             failure: None,
         })
@@ -250,7 +250,7 @@ impl Protocol {
     fn next_control(&mut self) -> Option<(Write, Posted)> {
         if self.asked > self.said && self.sending.is_posted() {
             // When the peer has ended its stream too, nothing is left of the connection.
-            let both = self.heard >= Ending::Shutdown;
+            let both = self.peer_ending >= Ending::Shutdown;
             self.said = if both { Ending::Disconnect } else { self.asked };
             let message = match self.said {
                 Ending::Disconnect => Message::Disconnect,
@@ -259,7 +259,7 @@ impl Protocol {
             return Some((empty_write(Some(message)), Posted::End(self.said)));
         }
         // Who sends no more needs no grants.
-        if self.heard == Ending::Open
+        if self.peer_ending == Ending::Open
             && let Some(write) = self.granting.next()
         {
             return Some((write, Posted::Control));
@@ -297,7 +297,7 @@ impl Protocol {
             Posted::Data(length) => self.sending.written(length, result.is_ok()),
             Posted::Control | Posted::End(_) => self.controls -= 1,
         }
-        // A peer that leaves at the same time may be gone before it has heard that we do.
+        // A peer that leaves at the same time may be gone before it has received that we do.
         self.over |= posted == Posted::End(Ending::Disconnect);
         if let Err(fault) = result {
             self.fail(Failure::Queue(fault));
@@ -309,16 +309,16 @@ impl Protocol {
             return;
         }
         let result = match Message::decode(immediate) {
-            Some(Message::Data(_)) if self.heard > Ending::Open => Err(Violation::AfterEnd),
+            Some(Message::Data(_)) if self.peer_ending > Ending::Open => Err(Violation::AfterEnd),
             Some(Message::Data(length)) => self.granting.arrive(length),
             Some(Message::Limit(limit)) => self.sending.granted(limit, list),
             Some(Message::Shutdown) => {
-                self.heard = self.heard.max(Ending::Shutdown);
+                self.peer_ending = self.peer_ending.max(Ending::Shutdown);
                 self.over |= self.said >= Ending::Shutdown;
                 Ok(())
             }
             Some(Message::Disconnect) => {
-                self.heard = Ending::Disconnect;
+                self.peer_ending = Ending::Disconnect;
                 self.over = true;
                 Ok(())
             }
@@ -349,7 +349,7 @@ impl Protocol {
 
     /// Whether to look what the kernel has consumed: the peer could be granted that.
     pub fn wants_head(&self) -> bool {
-        !self.over && self.heard == Ending::Open && self.granting.wants_head()
+        !self.over && self.peer_ending == Ending::Open && self.granting.wants_head()
     }
 
     /// Whether everything that was offered has been written, and the end of our stream has, where
@@ -369,12 +369,12 @@ impl Protocol {
 
     /// Whether the peer has ended its stream, or left: what has arrived is all there will be.
     pub fn is_peer_done(&self) -> bool {
-        self.heard >= Ending::Shutdown
+        self.peer_ending >= Ending::Shutdown
     }
 
     /// Whether the peer has left.
     pub fn is_peer_gone(&self) -> bool {
-        self.heard == Ending::Disconnect
+        self.peer_ending == Ending::Disconnect
     }
 
     /// Whether the connection has ended in any way: no write will come any more. Completions of
@@ -396,7 +396,7 @@ impl Protocol {
 
 /// Whether private data is that of a peer with whom a connection can be made.
 pub fn check_private_data(data: &[u8]) -> Result<(), Refused> {
-    Greeting::parse(data).map(drop)
+    Handshake::parse(data).map(drop)
 }
 
 /// A write of nothing. Where it goes to does not matter: devices do not look.

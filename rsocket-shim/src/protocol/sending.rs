@@ -3,7 +3,7 @@
 use crate::work::{Target, Write};
 
 use super::terms::{CONTROL_SLOTS, Ring, Terms};
-use super::wire::{self, ByteOrder, ENTRIES, Greeting, Message};
+use super::wire::{self, ByteOrder, ENTRIES, Handshake, Message};
 use super::{BadPosition, TargetList, Violation};
 
 /// Most bytes of one write. The first is not made smaller, as rsocket does to copy one chunk while
@@ -40,7 +40,7 @@ pub(super) struct Sending {
 }
 
 impl Sending {
-    pub(super) fn new(terms: &Terms, peer: &Greeting) -> Self {
+    pub(super) fn new(terms: &Terms, peer: &Handshake) -> Self {
         let base = terms.send.base;
         Self {
             ring: terms.send,

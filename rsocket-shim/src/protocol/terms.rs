@@ -2,13 +2,13 @@
 
 use crate::work::{Piece, Target};
 
-use super::wire::{ByteOrder, ENTRIES, ENTRY_BYTES, Greeting, PRIVATE_DATA_BYTES};
+use super::wire::{ByteOrder, ENTRIES, ENTRY_BYTES, Handshake, PRIVATE_DATA_BYTES};
 
 /// Slots of the send queue that only control messages use, so that data never keeps a grant from
 /// going out.
 pub(super) const CONTROL_SLOTS: u16 = 4;
 /// Receives beyond the credits, for control messages, which take none. A peer that has more of
-/// them on the way is told to try again by the device.
+/// them on the way is made to try again by the device.
 const SPARE_RECEIVES: u32 = 8;
 /// Bounds of a queue's size.
 const QUEUE: std::ops::RangeInclusive<u16> = 16..=0xFFFE;
@@ -127,9 +127,9 @@ impl Terms {
         Ok(Self { settings, send, receive, list })
     }
 
-    /// What the peer is told when the connection is made.
+    /// What is sent to the peer when the connection is made.
     pub fn private_data(&self) -> [u8; PRIVATE_DATA_BYTES] {
-        Greeting {
+        Handshake {
             order: self.settings.order,
             credits: self.settings.receive_queue,
             list: self.list,

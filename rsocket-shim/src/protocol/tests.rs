@@ -35,7 +35,7 @@ pub(super) fn any_terms(random: &mut Random) -> Terms {
 }
 
 fn ours(terms: Terms, peer: &Terms, said: &[u8], stream: (u64, u64)) -> Side {
-    let protocol = Protocol::new(&terms, said).expect("an honest peer");
+    let protocol = Protocol::new(&terms, said).expect("a valid peer");
     Side::new(Box::new(protocol), List::default(), terms, peer, stream)
 }
 
@@ -150,7 +150,7 @@ fn run(mut pair: Pair, plan: Plan, random: &mut Random) {
         }
         assert_eq!(endpoint.failure(), None, "side {who}");
         assert!(endpoint.is_over(), "side {who} goes on");
-        assert!(side.dead, "side {who} has work on the way");
+        assert!(side.disconnected, "side {who} has work on the way");
     }
 }
 

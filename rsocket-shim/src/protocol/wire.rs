@@ -39,9 +39,9 @@ impl ByteOrder {
     pub const NATIVE: Self = if cfg!(target_endian = "big") { Self::Big } else { Self::Little };
 }
 
-/// What both sides tell one another when they connect.
+/// What both sides send one another when they connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Greeting {
+pub(super) struct Handshake {
     /// In which order its target entries are to be written.
     pub(super) order: ByteOrder,
     /// How many messages with data it takes before it has said more.
@@ -57,10 +57,10 @@ pub(super) struct Greeting {
 #[non_exhaustive]
 pub enum Refused {
     /// Too short to be rsocket's.
-    #[error("the peer sent {0} bytes of private data, not 40: it does not speak rsocket")]
+    #[error("the peer sent {0} bytes of private data, not 40: it does not use rsocket")]
     Short(usize),
     /// Another version.
-    #[error("the peer speaks version {0} of rsocket: only version 1 is known")]
+    #[error("the peer uses version {0} of rsocket: only version 1 is known")]
     Version(u8),
     /// A list that is not of two entries.
     #[error("the peer's target list has {0} entries: rsocket's has 2")]
@@ -73,7 +73,7 @@ pub enum Refused {
     NoBuffer,
 }
 
-impl Greeting {
+impl Handshake {
     /// As private data.
     pub(super) fn encode(&self) -> [u8; PRIVATE_DATA_BYTES] {
         let mut bytes = [0; PRIVATE_DATA_BYTES];

@@ -12,7 +12,7 @@ use crate::work::Completion;
 /// Rounds in which completions come one after the other before others get their turn.
 const ROUNDS: usize = 32;
 /// How often a leaving stream that a peer keeps busy tries in one go.
-const PATIENCE: usize = 8;
+const LEAVE_ROUNDS: usize = 8;
 
 impl Stream {
     /// Takes what has made the descriptor readable and does what can be done. An error ends the
@@ -24,21 +24,21 @@ impl Stream {
     /// As [`Self::progress`], but for bytes alone: without a system call where the device's driver
     /// needs none. The descriptor stays as readable as it was, unless the stream fails.
     pub fn flow(&mut self) -> Result<Next, StreamError> {
-        // What a queue pair fails with says less than the connection manager's word that the peer has
-        // gone, which may be waiting.
+        // What a queue pair fails with says less than the connection manager's event that the peer has
+        // gone, which may be pending.
         self.unless_ended(|this| {
-            this.pump_and_judge().or_else(|error| this.wake_up().and(Err(error)))
+            this.pump_and_check().or_else(|error| this.wake_up().and(Err(error)))
         })
     }
 
-    /// Says goodbye, behind what was offered. To be called again as [`Self::progress`] would be,
+    /// Disconnects, behind what was offered. To be called again as [`Self::progress`] would be,
     /// until it says that this is done: dropped before, the stream is cut off. So is one whose peer
     /// never stops to keep us busy.
     pub fn leave(&mut self) -> bool {
         let Some(Stage::Open(_, protocol)) = &mut self.stage else { return true };
         protocol.disconnect();
         self.leaving = true;
-        for _ in 0..PATIENCE {
+        for _ in 0..LEAVE_ROUNDS {
             match self.progress() {
                 Ok(Next::Again) => {}
                 Ok(Next::Wait) if !self.has_left() => return false,
@@ -76,15 +76,15 @@ impl Stream {
         {
             protocol.keepalive();
         }
-        let heard = if woken.events { self.take_events() } else { Ok(()) };
-        let flowed = self.pump_and_judge();
+        let taken = if woken.events { self.take_events() } else { Ok(()) };
+        let flowed = self.pump_and_check();
         // Whatever ends it, what came before has been taken.
-        heard.and(flowed)
+        taken.and(flowed)
     }
 
-    fn pump_and_judge(&mut self) -> Result<Next, StreamError> {
+    fn pump_and_check(&mut self) -> Result<Next, StreamError> {
         let pumped = self.pump();
-        self.judge()?;
+        self.check_queue()?;
         match pumped {
             // A queue pair whose peer is gone need not take work.
             Err(_) if self.hung_up => Err(StreamError::Reset),
@@ -166,7 +166,7 @@ impl Stream {
     }
 
     /// Whether it has failed.
-    fn judge(&self) -> Result<(), StreamError> {
+    fn check_queue(&self) -> Result<(), StreamError> {
         let Some(protocol) = self.protocol() else {
             return if self.hung_up { Err(StreamError::Reset) } else { Ok(()) };
         };

@@ -13,8 +13,8 @@ pub enum StreamError {
     /// Nobody listens there, or whoever does wants no more connections.
     #[error("the peer refuses the connection: does a program listen there by RDMA?")]
     Rejected,
-    /// Many that do not speak rsocket were rejected in a row.
-    #[error("peers that do not speak rsocket keep coming: others may wait behind them")]
+    /// Many that do not use rsocket were rejected in a row.
+    #[error("peers that do not use rsocket keep coming: others may wait behind them")]
     PeersRejected,
     /// The peer's private data is not rsocket's.
     #[error(transparent)]

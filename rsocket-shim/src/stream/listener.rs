@@ -61,7 +61,7 @@ impl Listener {
         Ok(self.id.listen(backlog)?)
     }
 
-    /// The next peer that speaks rsocket, if one is waiting. Others are rejected; where there are
+    /// The next peer that uses rsocket, if one is waiting. Others are rejected; where there are
     /// many of them, [`StreamError::PeersRejected`] says that this is to be called again.
     pub fn next(&self) -> Result<Option<Request>, StreamError> {
         for _ in 0..UNTRUSTED_PEERS {

@@ -91,7 +91,7 @@ pub struct Work {
 enum Stage {
     /// Looking for the peer's device, or for the way there.
     Resolving,
-    /// The peer was asked, or told that it is accepted.
+    /// The request or the acceptance was sent to the peer.
     Asking(Line),
     Open(Line, Box<Protocol>),
 }

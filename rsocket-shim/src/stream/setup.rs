@@ -32,7 +32,7 @@ impl Stream {
         id.move_to(&channel)?;
         let mut stream = Self::new(domain, id, channel, buffers, settings)?;
         let protocol = Box::new(Protocol::new(&stream.terms, &data)?);
-        // From when the peer is told on, its bytes may come.
+        // From when the peer is accepted on, its bytes may come.
         let answered = stream.open_line().and_then(|line| {
             stream.id.accept(&stream.terms.private_data())?;
             Ok(line)
@@ -43,7 +43,7 @@ impl Stream {
     }
 
     /// A peer that has given up meanwhile makes calls fail that do not say so, and the system keeps
-    /// the news to itself until the request is accepted. Only who is still there can be rejected.
+    /// the event to itself until the request is accepted. Only who is still there can be rejected.
     fn or_gone(&self, error: StreamError) -> StreamError {
         if self.id.reject(&[]).is_ok() { error } else { StreamError::Reset }
     }

@@ -46,7 +46,7 @@ impl Targets {
 
 impl TargetList for Targets {
     fn read(&self, entry: usize) -> [u8; ENTRY_BYTES] {
-        // The completion that told of the entry was read before.
+        // The completion that reported the entry was read before.
         fence(Ordering::Acquire);
         let seen = self.look(entry);
         fence(Ordering::Acquire);

@@ -9,9 +9,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
+use super::channel::{Token, set_nonblocking};
 use super::device::Device;
 use super::error::{VerbsError, check};
-use super::event::{Token, set_nonblocking};
 use crate::sys::inline::{ibv_poll_cq, ibv_req_notify_cq};
 use crate::sys::types as c;
 use crate::work::{Completion, Fault};

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use super::channel::{EventChannel, Token};
 use super::error::VerbsError;
-use super::event::{EventChannel, Token};
 use super::id::Id;
 use super::list::{Transport, name_of};
 use crate::load::Libraries;
@@ -75,3 +75,11 @@ impl PartialEq for Device {
 }
 
 impl Eq for Device {}
+
+impl Id {
+    /// Whether the id has come to this device.
+    #[must_use]
+    pub fn is_on(&self, device: &Device) -> bool {
+        self.context() == Some(device.context())
+    }
+}

@@ -23,14 +23,14 @@ pub enum VerbsError {
         "no RDMA device has the address {0}: use an address of an interface that `rdma link` lists"
     )]
     NoDeviceAt(SocketAddr),
-    /// The device speaks another protocol below.
+    /// The device uses another protocol below.
     #[error(
-        "the RDMA device {name} speaks {transport}, and streams do not yet: use an InfiniBand or RoCE device"
+        "the RDMA device {name} uses {transport}, and streams do not yet: use an InfiniBand or RoCE device"
     )]
     Transport {
         /// The device.
         name: String,
-        /// What it speaks.
+        /// What it uses.
         transport: Transport,
     },
     /// More private data than a message of the connection manager holds.

@@ -1,34 +1,12 @@
-//! The connection manager's events: a channel with a descriptor, and what comes through it.
+//! The connection manager's events: what comes through a channel.
 
 use std::ffi::c_int;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::ptr::{self, NonNull};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::channel::{EventChannel, Token};
 use super::error::{VerbsError, check};
 use super::id::Id;
-use crate::load::Libraries;
 use crate::sys::types as c;
-
-/// What a program calls an id or a completion queue by; events carry it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Token(pub usize);
-
-/// Where events of ids arrive. Clones are the same channel.
-#[derive(Clone)]
-pub struct EventChannel(Arc<Open>);
-
-struct Open {
-    libraries: &'static Libraries,
-    channel: NonNull<c::rdma_event_channel>,
-    /// The library writes an id's fields when it reads its events: held for every use of an id.
-    ids: Mutex<()>,
-}
-
-// SAFETY: the library has no thread-local state, and all use of the channel's ids is under `ids`.
-unsafe impl Send for Open {}
-// SAFETY: as above.
-unsafe impl Sync for Open {}
 
 /// Something happened to an id.
 #[derive(Debug)]
@@ -101,21 +79,9 @@ pub enum Step {
 }
 
 impl EventChannel {
-    /// Opens a channel.
-    pub fn open(libraries: &'static Libraries) -> Result<Self, VerbsError> {
-        // SAFETY: no arguments; the result is checked.
-        let channel = unsafe { libraries.cm.rdma_create_event_channel() };
-        let Some(channel) = NonNull::new(channel) else {
-            return Err(VerbsError::last("rdma_create_event_channel"));
-        };
-        let open = Self(Arc::new(Open { libraries, channel, ids: Mutex::new(()) }));
-        set_nonblocking(open.descriptor())?;
-        Ok(open)
-    }
-
     /// The next event, if there is one now. Readiness of the descriptor promises one.
     pub fn next(&self) -> Result<Option<Event>, VerbsError> {
-        let cm = &self.0.libraries.cm;
+        let cm = &self.libraries().cm;
         let mut raw: *mut c::rdma_cm_event = ptr::null_mut();
         let guard = self.lock();
         // SAFETY: the channel lives; on success one event is written, which is ours until acked.
@@ -134,45 +100,6 @@ impl EventChannel {
         drop(guard);
         let event = parsed.into_event(self);
         acked.map(|()| Some(event))
-    }
-
-    pub(super) fn libraries(&self) -> &'static Libraries {
-        self.0.libraries
-    }
-
-    pub(super) fn as_ptr(&self) -> *mut c::rdma_event_channel {
-        self.0.channel.as_ptr()
-    }
-
-    /// Held for every use of an id of this channel.
-    pub(super) fn lock(&self) -> MutexGuard<'_, ()> {
-        // It guards no value that a panic could leave half-changed.
-        self.0.ids.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn descriptor(&self) -> BorrowedFd<'_> {
-        // SAFETY: the channel owns its descriptor and lives as long as `self`.
-        unsafe { BorrowedFd::borrow_raw(self.0.channel.as_ref().fd) }
-    }
-}
-
-impl AsFd for EventChannel {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.descriptor()
-    }
-}
-
-impl AsRawFd for EventChannel {
-    fn as_raw_fd(&self) -> RawFd {
-        self.descriptor().as_raw_fd()
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        // SAFETY: every id of the channel holds an `Arc` of it, so none is left; every event was
-        // acked when it was taken.
-        unsafe { self.libraries.cm.rdma_destroy_event_channel(self.channel.as_ptr()) };
     }
 }
 
@@ -244,18 +171,6 @@ unsafe fn bytes_of(parameters: &c::rdma_conn_param) -> Vec<u8> {
     let length = usize::from(parameters.private_data_len);
     // SAFETY: the caller's promise.
     unsafe { std::slice::from_raw_parts(parameters.private_data.cast::<u8>(), length) }.to_vec()
-}
-
-/// Makes a descriptor of the libraries non-blocking.
-pub(super) fn set_nonblocking(descriptor: BorrowedFd<'_>) -> Result<(), VerbsError> {
-    let fd = descriptor.as_raw_fd();
-    // SAFETY: takes a descriptor and numbers only.
-    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
-    // SAFETY: as above.
-    if flags < 0 || unsafe { libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) } < 0 {
-        return Err(VerbsError::last("fcntl"));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -8,9 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::address::{SystemAddress, from_system};
-use super::device::Device;
+use super::channel::{EventChannel, Token};
 use super::error::{VerbsError, check};
-use super::event::{EventChannel, Token};
 use crate::sys::Rdmacm;
 use crate::sys::types as c;
 
@@ -192,12 +191,6 @@ impl Id {
     pub fn peer_address(&self) -> Option<SocketAddr> {
         // SAFETY: as above.
         self.with(|_, id| from_system(unsafe { &(*id).route.addr.__bindgen_anon_2.dst_storage }))
-    }
-
-    /// Whether the id has come to this device.
-    #[must_use]
-    pub fn is_on(&self, device: &Device) -> bool {
-        self.context() == Some(device.context())
     }
 
     /// The verbs context of the device that the id has come to.

@@ -12,7 +12,7 @@ use crate::sys::types as c;
 pub struct DeviceInfo {
     /// Its name, such as `mlx5_0`.
     pub name: String,
-    /// What it speaks.
+    /// What it uses.
     pub transport: Transport,
     /// Its ports, numbered from 1.
     pub ports: Vec<PortInfo>,
@@ -29,7 +29,7 @@ pub struct PortInfo {
     pub link_layer: LinkLayer,
 }
 
-/// What a device speaks.
+/// What a device uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// InfiniBand's transport, which RoCE has too.
@@ -222,6 +222,6 @@ mod tests {
     fn iwarp_is_refused_by_name() {
         let error = VerbsError::Transport { name: "siw0".to_owned(), transport: Transport::Iwarp };
         let line = error.to_string();
-        assert!(line.starts_with("the RDMA device siw0 speaks iWARP"), "{line}");
+        assert!(line.starts_with("the RDMA device siw0 uses iWARP"), "{line}");
     }
 }

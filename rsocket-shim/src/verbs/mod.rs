@@ -16,6 +16,7 @@
 #![allow(unsafe_code, reason = "calls libibverbs and librdmacm")]
 
 mod address;
+mod channel;
 mod completion;
 mod device;
 mod domain;
@@ -26,11 +27,12 @@ mod list;
 mod queue_pair;
 mod region;
 
+pub use channel::{EventChannel, Token};
 pub use completion::{CompletionChannel, CompletionQueue};
 pub use device::Device;
 pub use domain::Domain;
 pub use error::VerbsError;
-pub use event::{Event, EventChannel, EventKind, Step, Token};
+pub use event::{Event, EventKind, Step};
 pub use id::{Id, MAX_ACCEPT_DATA, MAX_CONNECT_DATA, MAX_REJECT_DATA};
 pub use list::{DeviceInfo, LinkLayer, PortInfo, PortState, Transport, devices};
 pub use queue_pair::{Capacity, QueuePair};

@@ -50,7 +50,7 @@ fn a_client_that_gives_up_is_no_connection() {
     let mut client = place.connect(address, Shape::default());
     let request = next_request(&listener, &mut client);
     drop(client);
-    // The news is there already, or comes later: it is a reset, or nobody answers.
+    // The event is there already, or comes later: it is a reset, or nobody answers.
     let error = match place.accept(request, Shape::default()) {
         Ok(mut server) => {
             drive(&mut [&mut server], |ends| ends[0].error.is_some());
@@ -131,7 +131,7 @@ fn many_connect_at_once() {
 /// earlier would come again only after seconds.
 #[test]
 #[ignore = "needs an RDMA device"]
-fn a_server_that_speaks_before_the_client_looks() {
+fn a_server_that_sends_before_the_client_receives() {
     let _turn = turn();
     let place = Place::v4();
     let (listener, address) = place.listen();

@@ -53,7 +53,7 @@ fn either_end_closes_its_half_and_still_reads() {
 
 #[test]
 #[ignore = "needs an RDMA device"]
-fn who_leaves_says_it_behind_what_was_offered() {
+fn a_disconnect_goes_behind_what_was_offered() {
     let _turn = turn();
     let (mut one, mut other) = pair();
     one.will(65_536, 0);
@@ -76,7 +76,7 @@ fn who_leaves_says_it_behind_what_was_offered() {
 
 #[test]
 #[ignore = "needs an RDMA device"]
-fn who_leaves_without_a_reader_can_still_be_dropped() {
+fn a_disconnect_without_a_reader_can_still_be_dropped() {
     let _turn = turn();
     let (mut one, mut other) = pair();
     one.will(300_000, 0);
@@ -160,7 +160,7 @@ fn both_leave_at_once() {
 
 #[test]
 #[ignore = "needs an RDMA device"]
-fn a_sign_of_life_is_not_noticed() {
+fn a_keepalive_is_no_event_for_the_peer() {
     let _turn = turn();
     let (mut one, mut other) = pair();
     let before = one.stream.work();

@@ -1,4 +1,4 @@
-//! Peers that do not speak rsocket, or not as they should: made of verbs alone.
+//! Peers that do not use rsocket, or not as they should: made of verbs alone.
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -14,14 +14,14 @@ use rsocket_shim::verbs::{
 use rsocket_shim::work::{Completion, Target, Write};
 
 use crate::common::{libraries, turn};
-use crate::world::{Edges, End, PATIENCE, Place, Shape, drive, exchange};
+use crate::world::{Edges, End, Place, Shape, TIMEOUT, drive, exchange};
 
 /// Memory that nobody has registered.
 const NOWHERE: Target = Target { address: 0x1000, key: 7, length: 4096 };
 
 /// Private data as a peer sends it that has two entries and its buffer at one place, and 100
 /// credits.
-fn greeting(at: Target) -> Vec<u8> {
+fn handshake(at: Target) -> Vec<u8> {
     let mut data = vec![1, 0, 0, 100, 0, 0, 0, 0];
     for length in [2, at.length] {
         data.extend(at.address.to_be_bytes());
@@ -51,9 +51,9 @@ impl Raw {
     fn connect(place: &Place, peer: SocketAddr, data: &[u8]) -> Self {
         let events = EventChannel::open(libraries()).unwrap();
         let id = Id::create(&events, Token::default()).unwrap();
-        id.resolve_address(Some(place.address), peer, PATIENCE).unwrap();
+        id.resolve_address(Some(place.address), peer, TIMEOUT).unwrap();
         assert!(matches!(event(&events), EventKind::AddressResolved));
-        id.resolve_route(PATIENCE).unwrap();
+        id.resolve_route(TIMEOUT).unwrap();
         assert!(matches!(event(&events), EventKind::RouteResolved));
         let raw = Self::on(id, events, place);
         raw.id.connect(data).unwrap();
@@ -61,7 +61,7 @@ impl Raw {
     }
 
     /// Sends a message that is nothing but immediate data.
-    fn say(&self, immediate: u32) {
+    fn send(&self, immediate: u32) {
         let write = Write {
             pieces: Default::default(),
             own: None,
@@ -87,28 +87,28 @@ fn event(events: &EventChannel) -> EventKind {
         if let Some(event) = events.next().unwrap() {
             return event.kind;
         }
-        edges.wait(PATIENCE);
+        edges.wait(TIMEOUT);
     }
 }
 
 /// Lets a listener look until it has nothing, and says whether it had a request.
 fn none_comes(listener: &Listener) -> bool {
-    Edges::new(&[listener.descriptor()]).wait(PATIENCE);
+    Edges::new(&[listener.descriptor()]).wait(TIMEOUT);
     listener.next().unwrap().is_none()
 }
 
 #[test]
 #[ignore = "needs an RDMA device"]
-fn who_does_not_speak_rsocket_is_rejected_and_others_are_served() {
+fn peers_without_rsocket_are_rejected_and_others_are_served() {
     let _turn = turn();
     let place = Place::v4();
     let (listener, address) = place.listen();
     let with = |at: usize, value: u8| {
-        let mut data = greeting(NOWHERE);
+        let mut data = handshake(NOWHERE);
         data[at] = value;
         data
     };
-    let no_buffer = [&greeting(NOWHERE)[..36], &[0; 4]].concat();
+    let no_buffer = [&handshake(NOWHERE)[..36], &[0; 4]].concat();
     let wrong =
         [b"GET / HTTP/1.1".to_vec(), Vec::new(), with(0, 2), with(3, 0), with(23, 3), no_buffer];
     for data in wrong {
@@ -116,8 +116,8 @@ fn who_does_not_speak_rsocket_is_rejected_and_others_are_served() {
         assert!(none_comes(&listener), "{data:?}");
         assert!(matches!(event(&raw.events), EventKind::Rejected { .. }), "{data:?}");
     }
-    let raw = Raw::connect(&place, address, &greeting(NOWHERE));
-    Edges::new(&[listener.descriptor()]).wait(PATIENCE);
+    let raw = Raw::connect(&place, address, &handshake(NOWHERE));
+    Edges::new(&[listener.descriptor()]).wait(TIMEOUT);
     assert!(listener.next().unwrap().is_some());
     drop(raw);
     let mut client = place.connect(address, Shape::default());
@@ -134,7 +134,7 @@ fn many_untrusted_peers_are_rejected_in_parts() {
     let _turn = turn();
     let place = Place::v4();
     let (listener, address) = place.listen();
-    let crowd: Vec<_> = (0..50).map(|_| Raw::connect(&place, address, b"?")).collect();
+    let raws: Vec<_> = (0..50).map(|_| Raw::connect(&place, address, b"?")).collect();
     // All of them are waiting now.
     thread::sleep(Duration::from_millis(500));
     let mut parts = 0;
@@ -143,14 +143,14 @@ fn many_untrusted_peers_are_rejected_in_parts() {
         parts += 1;
     }
     assert!(parts >= 2, "{parts}");
-    for raw in crowd {
+    for raw in raws {
         assert!(matches!(event(&raw.events), EventKind::Rejected { .. }));
     }
 }
 
 #[test]
 #[ignore = "needs an RDMA device"]
-fn a_listener_that_does_not_speak_rsocket_is_an_error() {
+fn a_listener_that_does_not_use_rsocket_is_an_error() {
     let _turn = turn();
     let place = Place::v4();
     for (data, errno) in [(b"?".to_vec(), libc::EPROTO), (vec![2; 40], libc::EPROTO)] {
@@ -165,7 +165,7 @@ fn a_listener_that_does_not_speak_rsocket_is_an_error() {
                 let EventKind::Request { id, .. } = event.kind else { panic!("{event:?}") };
                 break id;
             }
-            for _ in edges.wait(PATIENCE) {
+            for _ in edges.wait(TIMEOUT) {
                 client.look();
             }
         };
@@ -187,8 +187,8 @@ fn memory(place: &Place) -> (Region, Target) {
 /// An end of ours that a raw peer has connected to.
 fn attacked(place: &Place, memory: Target) -> (Raw, End) {
     let (listener, address) = place.listen();
-    let raw = Raw::connect(place, address, &greeting(memory));
-    Edges::new(&[listener.descriptor()]).wait(PATIENCE);
+    let raw = Raw::connect(place, address, &handshake(memory));
+    Edges::new(&[listener.descriptor()]).wait(TIMEOUT);
     let request = listener.next().unwrap().unwrap();
     let mut end = place.accept(request, Shape::new(4096, 0, 0)).unwrap();
     assert!(matches!(event(&raw.events), EventKind::Established { .. }));
@@ -198,20 +198,20 @@ fn attacked(place: &Place, memory: Target) -> (Raw, End) {
 
 #[test]
 #[ignore = "needs an RDMA device"]
-fn lies_are_violations() {
+fn invalid_messages_are_violations() {
     let _turn = turn();
     let place = Place::v4();
     // Data of no bytes; more than was granted; credits that its queue has not.
-    for lie in [0, 2049, 0x1fff_ffff, 0x8000_ffff] {
+    for message in [0, 2049, 0x1fff_ffff, 0x8000_ffff] {
         let (_region, target) = memory(&place);
         let (raw, mut end) = attacked(&place, target);
-        raw.say(lie);
-        // It stays the peer's fault when we hear of both that and that it is gone.
+        raw.send(message);
+        // It stays the peer's fault when we receive both that and that it is gone.
         raw.has_said();
         raw.id.disconnect().unwrap();
         thread::sleep(Duration::from_millis(100));
         end.look();
-        assert_eq!(end.errno(), Some(libc::EPROTO), "{lie:x}: {:?}", end.error);
+        assert_eq!(end.errno(), Some(libc::EPROTO), "{message:x}: {:?}", end.error);
         assert_eq!(end.stream.arrived(), 0);
     }
 }
@@ -239,7 +239,7 @@ fn a_flood_of_empty_words_harms_nobody() {
     while said < 5000 {
         // The same credits again, which says nothing.
         for _ in 0..20 {
-            raw.say(0x8000_0064);
+            raw.send(0x8000_0064);
         }
         said += 20;
         done.clear();
@@ -249,8 +249,8 @@ fn a_flood_of_empty_words_harms_nobody() {
             assert_eq!(end.error, None);
         }
     }
-    // A goodbye among them is heard.
-    raw.say(0xe000_0000);
+    // A disconnect among them is received.
+    raw.send(0xe000_0000);
     drive(&mut [&mut end], |ends| ends[0].stream.is_peer_done());
     assert!(end.stream.leave());
 }

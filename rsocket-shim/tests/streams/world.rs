@@ -14,7 +14,7 @@ use rustix::event::{Timespec, epoll};
 use crate::common::{self, libraries};
 
 /// How long nothing may happen where something must.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(40);
 /// How long nothing happens where all has come to rest.
 const REST: Duration = Duration::from_millis(400);
 
@@ -79,7 +79,7 @@ pub(crate) fn next_request(listener: &Listener, client: &mut End) -> Request {
         if let Some(request) = listener.next().unwrap() {
             return request;
         }
-        for _ in waiting.wait(PATIENCE) {
+        for _ in waiting.wait(TIMEOUT) {
             client.look();
             assert_eq!(client.error, None);
         }
@@ -309,11 +309,11 @@ pub(crate) fn drive(ends: &mut [&mut End], mut done: impl FnMut(&mut [&mut End])
     let begun = Instant::now();
     // What is done may be that they are given more to do.
     while !done(ends) {
-        assert!(begun.elapsed() < 6 * PATIENCE, "it never ends");
+        assert!(begun.elapsed() < 6 * TIMEOUT, "it never ends");
         if step_all(ends) {
             continue;
         }
-        for index in edges.wait(PATIENCE) {
+        for index in edges.wait(TIMEOUT) {
             while ends[index].look() {}
         }
     }

@@ -404,7 +404,7 @@ fn ids_that_are_dropped_half_way_leak_nothing() {
 
 #[test]
 #[ignore = "needs an RDMA device"]
-fn stock_sockets_talk_to_each_other() {
+fn stock_sockets_exchange_bytes() {
     let _turn = turn();
     let listener = StockSocket::new(libraries(), v4()).unwrap();
     listener.bind(v4()).unwrap();

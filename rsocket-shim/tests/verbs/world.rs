@@ -24,14 +24,14 @@ pub(crate) const RECEIVES: u32 = 40;
 /// For a resolution by the connection manager.
 pub(crate) const RESOLVE: Duration = Duration::from_secs(5);
 
-const PATIENCE_MS: i32 = 20_000;
+const TIMEOUT_MS: i32 = 20_000;
 
 /// Waits until something can be read from a descriptor.
 pub(crate) fn wait(descriptor: RawFd, what: &str) {
     let mut poll = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
     // SAFETY: one entry, which is written during the call.
-    let ready = unsafe { libc::poll(&raw mut poll, 1, PATIENCE_MS) };
-    assert_eq!(ready, 1, "no {what} within {PATIENCE_MS} ms");
+    let ready = unsafe { libc::poll(&raw mut poll, 1, TIMEOUT_MS) };
+    assert_eq!(ready, 1, "no {what} within {TIMEOUT_MS} ms");
 }
 
 /// Takes the next event of a channel.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 /// How long one answer may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes that a sender writes at once.
 const PIECE: usize = 256 << 10;
 
@@ -82,7 +82,7 @@ fn poll(
             Ok(0) => anyhow::bail!("the server closed the connection"),
             Ok(more) => moved += more,
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                ensure!(start.elapsed() < PATIENCE, "no answer within {PATIENCE:?}");
+                ensure!(start.elapsed() < TIMEOUT, "no answer within {TIMEOUT:?}");
                 std::hint::spin_loop();
             }
             Err(error) => return Err(error.into()),
@@ -103,8 +103,8 @@ pub(crate) fn streams(server: SocketAddr, count: u32, bytes: u64) -> Result<f64>
                 start_line.wait();
                 let mut stream = stream?;
                 stream.set_nodelay(true)?;
-                stream.set_write_timeout(Some(PATIENCE))?;
-                stream.set_read_timeout(Some(PATIENCE))?;
+                stream.set_write_timeout(Some(TIMEOUT))?;
+                stream.set_read_timeout(Some(TIMEOUT))?;
                 let piece = vec![0x5A_u8; PIECE];
                 let mut left = bytes;
                 while left > 0 {

@@ -22,7 +22,7 @@ use crate::memory::Memory;
 use crate::parse_size;
 
 /// How long a measurement may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// What each of several pairs at once is measured with.
 const PAIRS: u32 = 8;
 
@@ -53,7 +53,7 @@ pub(crate) struct Options {
     /// Threads of a block that streams
     #[arg(long, default_value_t = 512)]
     stream_threads: u32,
-    /// Serve both kinds at these ports until told to stop, for `--connect` in another process
+    /// Serve both kinds at these ports until it is stopped, for `--connect` in another process
     #[arg(long, value_name = "PORT", conflicts_with = "connect")]
     serve: Option<u16>,
     /// The port of another process that serves
@@ -168,10 +168,10 @@ fn round_trips(
         let shape = Shape::new(1, 32).shared_memory(8 * rounds as u32);
         let arguments = |first: u64| (words.words(), rounds, samples.words(), first);
         let second = client.launch(exchange_flags, shape, arguments(0))?;
-        client.launch(exchange_flags, shape, arguments(1))?.wait_for(PATIENCE)?;
-        second.wait_for(PATIENCE)?;
+        client.launch(exchange_flags, shape, arguments(1))?.wait_for(TIMEOUT)?;
+        second.wait_for(TIMEOUT)?;
         let read = samples.read(rounds as usize + 2)?;
-        ensure!(read[rounds as usize] > 0, "the blocks did not hear each other");
+        ensure!(read[rounds as usize] > 0, "the blocks did not receive from each other");
         flags.extend(times(
             &read[..rounds as usize],
             read[rounds as usize],
@@ -186,17 +186,21 @@ fn round_trips(
             rounds,
             ring: u64::from(options.ring),
             timeout_ns: 10_000_000_000,
-            limit_ns: PATIENCE.as_nanos() as u64,
+            limit_ns: TIMEOUT.as_nanos() as u64,
         };
         let shape =
             Shape::new(1, options.echo_threads).shared_memory(8 * rounds as u32 + (16 << 10));
         let arguments = (work, messages.bytes(), samples.words(), report.words());
-        client.launch(measure_echo, shape, arguments)?.wait_for(PATIENCE)?;
-        let told = report.read(REPORT_WORDS)?;
-        ensure!(told[0] == 0, "the echo failed: {}", Errno(-told[0].cast_signed() as i32));
-        ensure!(told[4] == TransportChoice::Local as u64, "it went another way");
-        let read = samples.read(told[1] as usize)?;
-        echoes.extend(times(&read, told[2], told[3]));
+        client.launch(measure_echo, shape, arguments)?.wait_for(TIMEOUT)?;
+        let read_back = report.read(REPORT_WORDS)?;
+        ensure!(
+            read_back[0] == 0,
+            "the echo failed: {}",
+            Errno(-read_back[0].cast_signed() as i32)
+        );
+        ensure!(read_back[4] == TransportChoice::Local as u64, "it went another way");
+        let read = samples.read(read_back[1] as usize)?;
+        echoes.extend(times(&read, read_back[2], read_back[3]));
         progress.done(1);
     }
     Ok((Percentiles::of(flags), Percentiles::of(echoes)))
@@ -227,11 +231,11 @@ fn stream(gpu: &Gpu, options: &Options, pairs: u32, server: SocketAddr) -> Resul
     let progress = options.progress(format!("{pairs} pairs"));
     for _ in 0..options.pairs {
         let arguments = (from.bytes(), to.bytes(), options.turns, took.words());
-        client.launch(copy_alone, shape, arguments)?.wait_for(PATIENCE)?;
+        client.launch(copy_alone, shape, arguments)?.wait_for(TIMEOUT)?;
         rates[0].push(total / slowest(&took, pairs)?);
         let ring = u64::from(options.ring);
         let arguments = (server, ring, from.bytes(), options.turns, took.words());
-        client.launch(send_all, shape, arguments)?.wait_for(PATIENCE)?;
+        client.launch(send_all, shape, arguments)?.wait_for(TIMEOUT)?;
         rates[1].push(total / slowest(&took, pairs)?);
         progress.done(1);
     }

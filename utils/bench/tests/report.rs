@@ -9,7 +9,7 @@ use common::run;
 use gpunet_testing::{Documented, Finished, Folder, skip};
 use serde_json::Value;
 
-/// Has the browser tell how it drew each chart, as JSON in an element of its own: how far each line and bar
+/// Has the browser report how it drew each chart, as JSON in an element of its own: how far each line and bar
 /// goes, and whether what belongs to a chart lies inside it.
 const LOOK: &str = r#"<script>
 const charts = [...document.querySelectorAll('svg.chart')].map(svg => {

@@ -10,7 +10,7 @@ use crate::checks;
 use crate::machine::{Machine, without_homes};
 use crate::report::Report;
 
-/// What of the environment may be told.
+/// What of the environment may be shown.
 const ALLOWED: &[&str] = &["CUDA_VISIBLE_DEVICES", "RUST_LOG"];
 /// And all that begins so.
 const OURS: &str = "GPUNET_";

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   main ─┬─ machine   files, and answers of drivers: of this machine, or recorded
-//!         ├─ proof     kernels that talk, over every transport
+//!         ├─ proof     kernels that exchange bytes over every transport
 //!         ├─ checks    pure functions of a machine: a group of lines each; pci: the bus
 //!         ├─ report    the lines, as text or JSON
 //!         └─ bundle    a file for a bug report
@@ -12,6 +12,7 @@
 
 mod bundle;
 mod checks;
+mod kernels;
 mod machine;
 mod options;
 mod pci;

@@ -1,7 +1,7 @@
 //! The PCI bus as sysfs shows it: GPUs, network devices, the bridges above them, their links, their
 //! memory windows, and Access Control Services (ACS).
 
-use crate::machine::{Machine, Seen, one_line};
+use crate::machine::{Machine, Seen, extended_capabilities, one_line};
 
 /// Where sysfs lists devices.
 const DEVICES: &str = "/sys/bus/pci/devices";
@@ -56,7 +56,7 @@ impl Nearness {
             Self::SameRootPort => "behind the same root port",
             Self::SameSocket => "on the same socket, behind different root ports",
             Self::AcrossSockets => "on different sockets",
-            Self::Unknown => "behind different root ports; which sockets is not told",
+            Self::Unknown => "behind different root ports; which sockets is not known",
         }
     }
 }
@@ -224,26 +224,6 @@ pub(crate) fn between(a: &Device, b: &Device) -> Vec<Device> {
     above_a.into_iter().skip(shared).chain(above_b.into_iter().skip(shared)).collect()
 }
 
-/// Capabilities beyond the first 256 bytes: number and place of each.
-fn extended_capabilities(bytes: &[u8]) -> Vec<(u16, usize)> {
-    let mut found = Vec::new();
-    let mut at = 0x100;
-    // Counted: so many fit at most, and a list that bites its tail ends too.
-    for _ in 0..960 {
-        let Some(head) = bytes.get(at..at + 4).and_then(|head| head.try_into().ok()) else { break };
-        let head = u32::from_le_bytes(head);
-        if head == 0 || head == u32::MAX {
-            break;
-        }
-        found.push(((head & 0xffff) as u16, at));
-        at = (head >> 20) as usize & !3;
-        if at < 0x100 {
-            break;
-        }
-    }
-    found
-}
-
 fn acs_of(bytes: &[u8]) -> Acs {
     const ACS: u16 = 0x0d;
     /// Request redirect, completion redirect, upstream forwarding.
@@ -271,21 +251,10 @@ fn ats_of(bytes: &[u8]) -> Ats {
     }
 }
 
-/// Overwrites the device's serial number with zeros.
-pub(crate) fn blank_serial_number(bytes: &mut [u8]) {
-    const SERIAL_NUMBER: u16 = 0x03;
-    for (number, at) in extended_capabilities(bytes) {
-        if number == SERIAL_NUMBER
-            && let Some(serial) = bytes.get_mut(at + 4..at + 12)
-        {
-            serial.fill(0);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::blank_serial_number;
 
     /// A configuration space with a serial number at 0x100 and ACS at 0x110.
     fn configuration(control: u16) -> Vec<u8> {
@@ -319,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_bites_its_tail_ends() {
+    fn a_cyclic_list_of_capabilities_ends() {
         let mut bytes = vec![0; 0x200];
         bytes[0x100..0x104].copy_from_slice(&(5_u32 | 0x100 << 20).to_le_bytes());
         assert_eq!(acs_of(&bytes), Acs::None);

@@ -12,13 +12,11 @@ use std::time::Duration;
 use gpunet_device::{Errno, Shared, SocketAddr};
 use gpunet_diagnose_kernels::{Outcome, Work, proof};
 use gpunet_host::gpu::{DeviceMemory, EmulatedOptions};
-use gpunet_host::{Gpu, GpuChoice, Module, Net, Shape, TransportChoice};
+use gpunet_host::{Gpu, GpuChoice, Net, Shape, TransportChoice};
 
+use crate::kernels::MODULE;
 use crate::machine::answers::{Adapter, Transfer};
 use crate::machine::{Proof, Proofs, one_line, within};
-
-/// The kernels, as this program carries them.
-pub(crate) static MODULE: Module = gpunet_host::include_module!("gpunet_diagnose_kernels");
 
 /// Names of the ways.
 pub(crate) const TCP4: &str = "TCP over IPv4";
@@ -40,7 +38,7 @@ const OPENING: Duration = Duration::from_secs(60);
 /// One transfer, with its net made and dropped.
 const TRANSFER: Duration = Duration::from_secs(10);
 /// How long one call of a kernel may wait.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a kernel may run.
 const RUN: Duration = Duration::from_secs(5);
 
@@ -122,7 +120,7 @@ fn transfer(gpu: &Gpu, way: &str, choice: TransportChoice, at: Option<SocketAddr
         let net = match Net::builder(&gpu)
             .sockets(8)
             .ring(RING)
-            .timeout(PATIENCE)
+            .timeout(TIMEOUT)
             .linger(Duration::from_secs(1))
             .transport(choice)
             .policy(policy)

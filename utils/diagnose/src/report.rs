@@ -1,4 +1,4 @@
-//! What is told to the person: lines in groups, a drawing, a summary; as text, or as JSON.
+//! What is shown: lines in groups, a drawing, a summary; as text, or as JSON.
 
 use std::fmt::{self, Write as _};
 
@@ -56,7 +56,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Much of it was written by others: what goes to a terminal is tamed here, for all checks.
+    /// Much of it was written by others: control characters are removed here, for all checks.
     fn new(verdict: Verdict, about: &str, seen: impl Into<String>) -> Self {
         Self { about: one_line(about), verdict, seen: one_line(&seen.into()), remedy: None }
     }

@@ -1,5 +1,5 @@
 //! The machine is not trusted either: files that hold nonsense, hang or never end, and folders without
-//! number; a machine that shows nothing; and what must not be told of one.
+//! number; a machine that shows nothing; and what must not be shown of one.
 
 mod support;
 
@@ -81,25 +81,25 @@ fn a_file_that_hangs_is_named() {
 #[test]
 fn all_looks_together_end_in_time() {
     let scratch = Folder::new("many");
-    let (hung, crowded) = (scratch.path("hung"), scratch.path("crowded"));
+    let (hung, many_devices) = (scratch.path("hung"), scratch.path("many-devices"));
     copy(&trees().join("two-sockets-with-acs"), &hung);
-    copy(&hung, &crowded);
+    copy(&hung, &many_devices);
     let mut all = Vec::new();
     files(&hung, &mut all);
     all.iter().filter(|file| !file.ends_with("answers.json")).for_each(|file| hang(file));
     for number in 0..20_000 {
-        let link = crowded.join(format!("sys/bus/pci/devices/{number}.link"));
+        let link = many_devices.join(format!("sys/bus/pci/devices/{number}.link"));
         fs::write(link, "../../../devices/pci0000:15/0000:15:01.0/0000:16:00.0").expect("written");
     }
-    for folder in [&hung, &crowded] {
+    for folder in [&hung, &many_devices] {
         let began = Instant::now();
         let output = diagnose(&["--from", folder.to_str().expect("UTF-8")]);
         assert!(began.elapsed() < IN_TIME, "{:?}", began.elapsed());
         let said = text(&output.stdout);
         let shown = || said.lines().rev().take(20).collect::<Vec<_>>().join("\n");
-        // A fast machine may see all of what is crowded within the time there is.
+        // A fast machine may see all devices within the time there is.
         let gave_up = said.contains("not looked at, since others gave no answer within 4 s");
-        assert!(gave_up || folder == &crowded, "{}", shown());
+        assert!(gave_up || folder == &many_devices, "{}", shown());
         assert!(said.contains("gpunet runs here"), "{}", shown());
     }
 }
@@ -125,7 +125,7 @@ fn answers_that_hang_or_never_end_are_refused() {
 
 /// Without /proc and /sys nothing is known; that is not to say that nothing is there.
 #[test]
-fn a_machine_that_shows_nothing_is_not_judged() {
+fn a_machine_that_shows_nothing_is_unseen() {
     let scratch = Folder::new("nothing");
     fs::write(scratch.path("answers.json"), "{}").expect("written");
     let output = diagnose(&["--from", scratch.root().to_str().expect("UTF-8")]);
@@ -138,14 +138,14 @@ fn a_machine_that_shows_nothing_is_not_judged() {
 }
 
 #[test]
-fn names_that_drive_a_terminal_are_tamed() {
+fn control_characters_are_removed_from_names() {
     let scratch = Folder::new("terminal");
     copy(&trees().join("two-sockets-with-acs"), scratch.root());
     let answers = scratch.path("answers.json");
-    let told = fs::read_to_string(&answers).expect("the answers");
-    let told =
-        told.replace("Tesla", "\\u001b[2JTesla").replace("emulated GPU", "\\u001b]0;x\\u0007");
-    fs::write(&answers, told).expect("written");
+    let recorded = fs::read_to_string(&answers).expect("the answers");
+    let recorded =
+        recorded.replace("Tesla", "\\u001b[2JTesla").replace("emulated GPU", "\\u001b]0;x\\u0007");
+    fs::write(&answers, recorded).expect("written");
     let said = text(&diagnose(&["--from", scratch.root().to_str().expect("UTF-8")]).stdout);
     assert!(said.contains("GPU [2JTesla"), "{said}");
     assert!(said.lines().all(|line| !line.contains(char::is_control)), "{said}");
@@ -153,13 +153,13 @@ fn names_that_drive_a_terminal_are_tamed() {
 
 /// Who compiled the driver and where, addresses of the kernel, names of people.
 #[test]
-fn a_bundle_tells_no_names() {
+fn a_bundle_has_no_names_of_people() {
     let scratch = Folder::new("names");
     let folder = scratch.path("tree");
     copy(&trees().join("mlx5-behind-one-switch"), &folder);
     let version = folder.join("proc/driver/nvidia/version");
-    let told = fs::read_to_string(&version).expect("the version");
-    fs::write(&version, told.replace("dvs-builder@U22-I3", "root@carols-workstation"))
+    let recorded = fs::read_to_string(&version).expect("the version");
+    fs::write(&version, recorded.replace("dvs-builder@U22-I3", "root@carols-workstation"))
         .expect("written");
     let bundle = within(&scratch, "bundle.txt");
     let output = Command::new(env!("CARGO_BIN_EXE_diagnose"))
@@ -170,13 +170,13 @@ fn a_bundle_tells_no_names() {
         .output()
         .expect("it starts");
     assert!(output.status.success());
-    let told = fs::read_to_string(bundle).expect("the bundle");
+    let bundled = fs::read_to_string(bundle).expect("the bundle");
     for name in ["carol", "s3cr3t", "dave", "zelda", "frank", "ffffffff81a40000"] {
-        assert!(!told.contains(name), "{name} is in the bundle");
+        assert!(!bundled.contains(name), "{name} is in the bundle");
     }
     for wanted in ["570.133.20", "/home/~/bin/ptxas", "RUST_LOG=~/log", "pci_p2pdma_distance_many"]
     {
-        assert!(told.contains(wanted), "{wanted} is not in the bundle");
+        assert!(bundled.contains(wanted), "{wanted} is not in the bundle");
     }
 }
 

@@ -47,7 +47,7 @@ const MACHINES: &[(&str, &[&str])] = &[
         "h200-without-nic",
         &[
             "ok       cuda:0 remote writes   ordered",
-            "unseen   peer-to-peer in kernel the kernel shows too few of its symbols to tell",
+            "unseen   peer-to-peer in kernel the kernel shows too few of its symbols to know",
             "ok       dma-buf export ",
             "missing  mapping of a dma-buf   mmap says error 524",
             "missing  devices                no RDMA device",
@@ -187,7 +187,7 @@ fn what_makes_no_sense_is_refused_in_one_line() {
 }
 
 #[test]
-fn a_machine_on_which_kernels_cannot_talk_fails() {
+fn a_machine_on_which_kernels_cannot_connect_fails() {
     let scratch = Folder::new("failing");
     let answers = [
         ("{}", "whether gpunet runs here was not tried"),

@@ -92,7 +92,7 @@ impl EndReport {
     }
 }
 
-/// A connection, as far as either end has told.
+/// A connection, as far as either end has reported.
 pub(crate) struct Case<'p> {
     pub(crate) exchange: &'p Exchange,
     pub(crate) upset: Option<Upset>,
@@ -141,7 +141,7 @@ impl Case<'_> {
             )));
         } else if side.end == End::TimedOut && !self.may_time_out(side) {
             faults.push(Fault::Hung(format!(
-                "{}: the {who} waited in vain, after {} bytes sent and {} received",
+                "{}: the {who} timed out, after {} bytes sent and {} received",
                 self.name, side.sent, side.received
             )));
         }
@@ -152,7 +152,7 @@ impl Case<'_> {
         matches!(self.exchange.fate, Fate::Broken(Break::Silence | Break::Deafness, _))
     }
 
-    /// A kernel with such a peer gives up; nobody else waits in vain.
+    /// A kernel with such a peer gives up; nobody else times out.
     fn may_time_out(&self, side: &EndReport) -> bool {
         self.is_quiet() && side.longest_ns.is_some()
     }
@@ -170,7 +170,7 @@ impl Case<'_> {
                 self.name
             ))),
             End::Canceled if self.upset.is_none() => faults.push(Fault::Failed(format!(
-                "{}: the {who} was told to stop, and nobody did",
+                "{}: the {who} was stopped, and nobody did that",
                 self.name
             ))),
             _ => {}
@@ -200,8 +200,8 @@ impl Case<'_> {
             };
             let missing = receives.saturating_sub(side.received);
             let good = side.end == End::Well && missing == 0 && side.sent == sends;
-            let told = matches!(side.end, End::Wrong | End::TooMany | End::Failed(_));
-            if !good && !told {
+            let reported = matches!(side.end, End::Wrong | End::TooMany | End::Failed(_));
+            if !good && !reported {
                 let what = format!(
                     "{}: the {who} ended with {:?}, {} of {receives} bytes received, {} of \
                      {sends} sent",
@@ -219,7 +219,7 @@ mod tests {
     use gpunet_e2e_kernels::soak::{CALLER_ENDS, Terms};
 
     use super::*;
-    use crate::plan::PATIENCE;
+    use crate::plan::TIMEOUT;
 
     fn exchange(fate: Fate) -> Exchange {
         let terms = Terms {
@@ -230,7 +230,7 @@ mod tests {
             most_down: 50,
             most_tail: 0,
             ending: CALLER_ENDS,
-            timeout_ns: nanoseconds(PATIENCE),
+            timeout_ns: nanoseconds(TIMEOUT),
         };
         Exchange { terms, fate, ring: 4096, omits: None }
     }
@@ -281,14 +281,14 @@ mod tests {
         let reset = Fate::Broken(Break::Reset, 3);
         let found = check(reset, None, |kernel, _| kernel.result = WRONG_BYTES);
         assert!(matches!(found[..], [Fault::Lost { bytes: 1, .. }]), "{found:?}");
-        // An end that nobody has told of.
+        // An end that nobody has reported.
         let found = check(Fate::Orderly, None, |kernel, _| kernel.is_over = 0);
         assert!(matches!(found[..], [Fault::Lost { .. }]), "{found:?}");
     }
 
     #[test]
-    fn calls_that_take_too_long_or_wait_in_vain_hang() {
-        let late = nanoseconds(PATIENCE + MARGIN) + 1;
+    fn calls_that_take_too_long_or_never_return_hang() {
+        let late = nanoseconds(TIMEOUT + MARGIN) + 1;
         let found = check(Fate::Orderly, None, |kernel, _| kernel.longest_ns = late);
         assert!(matches!(found[..], [Fault::Hung(_)]), "{found:?}");
         let reset = Fate::Broken(Break::Reset, 3);

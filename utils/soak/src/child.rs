@@ -1,4 +1,4 @@
-//! Peers in processes of their own, to be killed without warning: this program again, told to be
+//! Peers in processes of their own, to be killed without warning: this program again, started as
 //! one end of a connection.
 
 use std::io::{BufRead as _, BufReader};
@@ -93,7 +93,7 @@ pub(crate) fn be_answerer(at: &SocketAddr) -> Result<()> {
         match listener.accept(&end::limits())? {
             Some(stream) => {
                 std::thread::spawn(move || {
-                    if let Ok(terms) = end::greet(&stream) {
+                    if let Ok(terms) = end::handshake(&stream) {
                         end::answer(stream, &terms, Manner::default());
                     }
                 });

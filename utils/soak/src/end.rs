@@ -1,5 +1,5 @@
 //! The program's end of a connection: follows the terms as the kernel's end does (see
-//! `gpunet_e2e_kernels::soak`), makes and checks every byte, and breaks off where it was told to.
+//! `gpunet_e2e_kernels::soak`), makes and checks every byte, and breaks off where its plan says.
 
 use std::io::{self, Read as _, Write as _};
 use std::time::Duration;
@@ -11,11 +11,11 @@ use gpunet_sockets::{By, Limits, Stream, is_time_out};
 
 /// How long a call on one of the program's sockets may wait. Whatever the other end does, it does
 /// sooner.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The limit of every call of the program.
 pub(crate) fn limits() -> Limits {
-    Limits::timeout(PATIENCE)
+    Limits::timeout(TIMEOUT)
 }
 
 /// Connects by the system's sockets.
@@ -55,7 +55,7 @@ pub(crate) struct Manner {
 pub(crate) enum Ended {
     /// As the terms have it.
     Well,
-    /// By breaking off, as told.
+    /// By breaking off, as planned.
     Broken,
     /// A byte was not the pattern's.
     Wrong,
@@ -101,7 +101,7 @@ pub(crate) fn call(stream: Stream, terms: &Terms, manner: Manner) -> Report {
 }
 
 /// Receives the terms of a connection.
-pub(crate) fn greet(mut stream: &Stream) -> Result<Terms, Ended> {
+pub(crate) fn handshake(mut stream: &Stream) -> Result<Terms, Ended> {
     let mut bytes = [0; TERMS_BYTES];
     stream.read_exact(&mut bytes).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => Ended::Early,

@@ -10,7 +10,7 @@ use gpunet_e2e_kernels::soak::{
 use gpunet_host::{Launch, LaunchError, Net, Shape};
 
 use crate::memory::Array;
-use crate::plan::{Layout, PATIENCE, Who, nanoseconds};
+use crate::plan::{Layout, TIMEOUT, Who, nanoseconds};
 
 /// A launch and the memory that it works on.
 pub(crate) struct Kernels {
@@ -34,7 +34,7 @@ pub(crate) struct Results {
 }
 
 impl Kernels {
-    /// Groups that answer what a listener brings, until each is told to quit.
+    /// Groups that answer what a listener brings, until each is asked to quit.
     pub(crate) fn answer(
         net: &Net,
         layout: &Layout,
@@ -46,7 +46,7 @@ impl Kernels {
             kind: ANSWERS,
             first: 0,
             count: 0,
-            timeout_ns: nanoseconds(PATIENCE),
+            timeout_ns: nanoseconds(TIMEOUT),
             in_rings: layout.in_rings.into(),
             stall_ns: nanoseconds(stall),
         };
@@ -68,7 +68,7 @@ impl Kernels {
                 kind: CALLS,
                 first: group * each,
                 count: all.saturating_sub(group * each).min(each),
-                timeout_ns: nanoseconds(PATIENCE),
+                timeout_ns: nanoseconds(TIMEOUT),
                 in_rings: layout.in_rings.into(),
                 stall_ns: 0,
             })
@@ -110,7 +110,7 @@ impl Kernels {
         Ok(Self { launch, done, called, answered, _duties: jobs, _calls: calls })
     }
 
-    /// Tells the kernel to stop.
+    /// Stops the kernel.
     pub(crate) fn abort(&self) {
         self.launch.abort();
     }

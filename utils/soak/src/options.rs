@@ -22,7 +22,7 @@ an abort of the launch, or with the net.
 
 Every byte depends on its connection and place, and both ends check it. What ended well must be \
 complete; what broke must be right as far as it came. A call that takes 2 s longer than its \
-time-out, or waits in vain, has hung. After a warm-up (a fifth of the time, a minute at most) \
+time-out, or waits for ever, has hung. After a warm-up (a fifth of the time, a minute at most) \
 slots and rings of the net must be free after each round, and descriptors, threads, children and \
 resident memory (8 MiB and a fiftieth tolerated) as they were whenever no net is there.
 

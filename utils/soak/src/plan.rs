@@ -9,12 +9,12 @@ use gpunet_pattern::Draw;
 use crate::end::{Break, Manner};
 
 /// How long a call of a kernel may wait on a connection on which nobody falls silent.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 /// How much longer than it may a call can take before it counts as hung: what a loaded machine
 /// with few cores may keep a thread from running.
 pub(crate) const MARGIN: Duration = Duration::from_secs(2);
 /// Calls that a connection takes at most, more or less. Who waits for a group that answers waits
-/// for all that the group has to do before, and must not wait in vain for that alone.
+/// for all that the group has to do before, and must not time out for that alone.
 const CALLS: u64 = 300;
 /// More than a UNIX socket and the largest ring take from a kernel whose peer does not read.
 const DEAFENING: u64 = 1 << 20;
@@ -334,7 +334,7 @@ fn exchange(
         most_down,
         most_tail: length(draw, load.bytes),
         ending: draw.pick([CALLER_ENDS, ANSWERER_ENDS, HALF_CLOSE, GONE]),
-        timeout_ns: nanoseconds(PATIENCE),
+        timeout_ns: nanoseconds(TIMEOUT),
     };
     let fate = if pairing == Pairing::Kernels || draw.once_in(2) {
         Fate::Orderly
@@ -355,7 +355,7 @@ fn exchange(
                     _ => Break::Silence,
                 };
                 if how == Break::Silence && terms.ending == HALF_CLOSE {
-                    // Who falls silent waits for the other to give up, and could not tell that
+                    // Who falls silent waits for the other to give up, and could not see that
                     // from the end of one side.
                     terms.ending = CALLER_ENDS;
                 }

@@ -1,5 +1,5 @@
 //! A round: kernels and peers as the plan has them, from the first connection to the last, then
-//! judged. Everything that a round opens is closed when it is over.
+//! checked. Everything that a round opens is closed when it is over.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Mutex;
@@ -19,7 +19,7 @@ use crate::kernels::{Kernels, Results};
 use crate::plan::{Fate, Pairing, Plan, Transport, Upset};
 use crate::tally::Tally;
 
-/// How long a round's kernels may run, and how long after they were told to stop.
+/// How long a round's kernels may run, and how long after they were stopped.
 const ROUND: Duration = Duration::from_secs(30);
 const STOP: Duration = Duration::from_secs(10);
 /// How long the dropping of a net may take: it gives kernels and sockets 5 s each.
@@ -114,13 +114,13 @@ impl Round<'_> {
             match plan.upset {
                 None => {
                     join(workers)?;
-                    self.step("telling kernels to quit");
+                    self.step("asking kernels to quit");
                     self.quit(&at, plan.answering.groups)?;
                 }
                 Some(upset) => {
                     self.upset(upset, &[&kernels], net);
                     self.end(&kernels, net)?;
-                    // Who has connected and was not accepted hears of it.
+                    // Who has connected and was not accepted is notified.
                     take_back(net, listener)?;
                     join(workers)?;
                 }
@@ -164,7 +164,7 @@ impl Round<'_> {
         }))
     }
 
-    /// Tells so many groups that their job is done: the listener's queue is in order, so all
+    /// Asks so many groups to quit: the listener's queue is in order, so all
     /// connections before these are taken first.
     fn quit(&self, at: &SocketAddr, groups: u64) -> Result<()> {
         let terms = Terms {
@@ -178,7 +178,7 @@ impl Round<'_> {
             timeout_ns: 1,
         };
         for _ in 0..groups {
-            let stream = end::connect(at).context("telling a group to quit")?;
+            let stream = end::connect(at).context("asking a group to quit")?;
             end::call(stream, &terms, end::Manner::default());
         }
         Ok(())
@@ -268,7 +268,7 @@ impl Round<'_> {
 
     /// Answers a kernel's call.
     fn answer_as_program(&self, stream: Stream, reports: &Mutex<Vec<Option<Report>>>) {
-        match end::greet(&stream) {
+        match end::handshake(&stream) {
             Ok(terms) => match self.plan.exchanges.get(terms.index as usize) {
                 Some(exchange) if exchange.terms.to_words() == terms.to_words() => {
                     let report = end::answer(stream, &terms, exchange.manner());
@@ -278,7 +278,7 @@ impl Round<'_> {
             },
             Err(Ended::TimedOut) => self.hung("a kernel connected and sent nothing"),
             Err(Ended::Wrong) => self.failed("a kernel sent what are no terms"),
-            // It was told to stop before it had sent them; in any other round the caller's own
+            // It was stopped before it had sent them; in any other round the caller's own
             // outcome says what happened.
             Err(_) => {}
         }
@@ -306,7 +306,7 @@ impl Round<'_> {
         self.step("waiting for the calling kernels");
         self.end(&calling, net)?;
         if plan.upset.is_none() {
-            self.step("telling kernels to quit");
+            self.step("asking kernels to quit");
             self.quit(&at, plan.answering.groups)?;
         }
         self.step("waiting for the answering kernels");
@@ -362,7 +362,7 @@ impl Round<'_> {
         kernels.abort();
         match kernels.wait_for(STOP) {
             Err(LaunchError::StillRunning(_)) => {
-                bail!("a launch has not ended {STOP:?} after it was told to stop")
+                bail!("a launch has not ended {STOP:?} after it was stopped")
             }
             Err(error) => bail!("a kernel failed: {error}"),
             Ok(()) => Ok(()),
@@ -383,7 +383,7 @@ impl Round<'_> {
         for done in &results.done {
             let canceled = done.result == Errno::ECANCELED.negative() && plan.upset.is_some();
             if done.is_over == 0 {
-                self.failed("a group ended without a word");
+                self.failed("a group ended without a report");
             } else if done.result != 0 && !canceled {
                 self.failed(&format!("a group ended with {}", done.result));
             }

@@ -14,7 +14,7 @@ use gpunet_terminal::progress::Progress;
 
 use crate::check::Fault;
 use crate::options::{Options, Plant};
-use crate::plan::{Load, MARGIN, PATIENCE, Plan};
+use crate::plan::{Load, MARGIN, Plan, TIMEOUT};
 use crate::round::{Round, loopback};
 use crate::tally::{Heading, Tally};
 use crate::watch::Holdings;
@@ -66,7 +66,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         tally.fault(Fault::Failed(format!("{error:#}").replace('\n', " ")));
     }
     drop(watchdog);
-    watchdog::tell(&tally, &heading, options.json);
+    watchdog::report(&tally, &heading, options.json);
     Ok(tally.counts().is_good())
 }
 
@@ -174,7 +174,7 @@ impl Soak {
             // For all of them with the largest rings that anybody asks for.
             .ring_memory(u64::from(sockets) * 2 * (64 << 10))
             .proxy_threads(draw.pick([1, 1, 2]))
-            .timeout(PATIENCE)
+            .timeout(TIMEOUT)
             .linger(LINGER)
             .build()
             .context("making a net")?;
@@ -200,7 +200,7 @@ impl Soak {
                     free.sockets,
                     free.ring_bytes
                 )));
-                // Told once.
+                // Reported once.
                 *free = now;
                 return;
             }

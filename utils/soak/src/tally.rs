@@ -1,4 +1,4 @@
-//! What has happened so far: counted by rounds, read by the watchdog, told at the end.
+//! What has happened so far: counted by rounds, read by the watchdog, reported at the end.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -147,13 +147,13 @@ mod tests {
 
     #[test]
     fn this_process_holds_something_and_a_zombie_is_seen() {
-        let now = Holdings::now().expect("Linux tells");
+        let now = Holdings::now().expect("Linux shows it");
         assert!(now.resident > 0 && now.descriptors > 2 && now.threads > 0);
         assert_eq!(now.children, 0);
         let child = std::process::Command::new("true").spawn().expect("it runs");
-        let seen = Holdings::settled(Some(now)).expect("Linux tells").children;
+        let seen = Holdings::settled(Some(now)).expect("Linux shows it").children;
         drop(child);
         assert_eq!(seen, 1);
-        assert_eq!(Holdings::now().expect("Linux tells").children, 0);
+        assert_eq!(Holdings::now().expect("Linux shows it").children, 0);
     }
 }

@@ -1,4 +1,4 @@
-//! The watchdog: tells how it goes, and ends the program when nothing else does.
+//! The watchdog: reports how it goes, and ends the program when nothing else does.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,7 +43,7 @@ impl Watchdog {
                     && !ended.load(Ordering::Acquire)
                 {
                     tally.fault(Fault::Hung(what));
-                    tell(&tally, &heading, json);
+                    report(&tally, &heading, json);
                     // Whatever hangs would hang every orderly end, too.
                     std::process::exit(1);
                 }
@@ -65,9 +65,9 @@ impl Drop for Watchdog {
 }
 
 /// Prints the summary.
-pub(crate) fn tell(tally: &Tally, heading: &Heading, json: bool) {
+pub(crate) fn report(tally: &Tally, heading: &Heading, json: bool) {
     tally.end_progress();
     let text = if json { format!("{:#}\n", tally.json(heading)) } else { tally.table(heading) };
-    // Nobody may be left to read it; the exit status still tells.
+    // Nobody may be left to read it; the exit status still says it.
     let _ = print(&text);
 }

@@ -14,9 +14,9 @@ fn soak(arguments: &[&str]) -> Output {
 fn summary(arguments: &[&str]) -> (Value, bool) {
     let output = soak(&[&["--gpu", "emulated", "--minutes", "0.04", "--json"], arguments].concat());
     let text = String::from_utf8_lossy(&output.stdout);
-    let told = String::from_utf8_lossy(&output.stderr);
+    let errors = String::from_utf8_lossy(&output.stderr);
     let summary = serde_json::from_str(&text).unwrap_or_else(|error| {
-        panic!("no summary ({error}):\n{text}\n{told}");
+        panic!("no summary ({error}):\n{text}\n{errors}");
     });
     Documented::of(&["soak"]).check(&summary);
     (summary, output.status.success())
@@ -60,8 +60,8 @@ fn a_call_that_takes_too_long_has_hung() {
 fn a_descriptor_and_a_socket_that_are_kept_are_leaks() {
     let (summary, succeeded) = summary(&["--plant", "leak"]);
     assert_eq!(faults(&summary), [0, 0, 2, 0], "{summary:#}");
-    let told = summary["faults"].to_string();
-    assert!(told.contains("descriptors") && told.contains("sockets of the net"), "{told}");
+    let text = summary["faults"].to_string();
+    assert!(text.contains("descriptors") && text.contains("sockets of the net"), "{text}");
     assert!(!succeeded);
 }
 
@@ -88,10 +88,10 @@ fn bad_arguments_get_one_clear_line() {
         (&["--peer-calls", "nowhere"], "--peer-calls"),
     ] {
         let output = soak(arguments);
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(told.lines().count(), 1, "{arguments:?}: {told}");
-        assert!(told.starts_with("soak: ") && told.contains(expected), "{told}");
-        assert_eq!(output.status.code(), Some(2), "{told}");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(text.lines().count(), 1, "{arguments:?}: {text}");
+        assert!(text.starts_with("soak: ") && text.contains(expected), "{text}");
+        assert_eq!(output.status.code(), Some(2), "{text}");
         assert!(output.stdout.is_empty());
     }
 }

@@ -52,7 +52,7 @@ pub fn print(text: &str) -> Result<(), NotWritten> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(NotWritten)
 }
 
-/// Says a line on standard error; with that closed there is nobody to tell.
+/// Says a line on standard error; with that closed nobody reads it.
 pub fn say(line: &str) {
     let _ = writeln!(anstream::stderr(), "{line}");
 }
@@ -74,7 +74,7 @@ pub fn show_log(otherwise: &str) {
 #[must_use]
 pub fn explain(program: &str, error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        // Nobody to tell where standard output is closed.
+        // Nobody reads it where standard output is closed.
         let _ = error.print();
         return ExitCode::SUCCESS;
     }

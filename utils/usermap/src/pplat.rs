@@ -19,7 +19,7 @@ use crate::report::Report;
 use crate::statistics::Times;
 
 /// How long either side waits for the other.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Round trips before the measured ones.
 const WARM_UP: u64 = 100;
 /// Bytes mapped for one word: no other lies beside it.
@@ -58,7 +58,7 @@ fn ping_pong(bench: &Bench, net: &Net, to: &Mapped, count: u32) -> Result<Times,
     let answer = from.view().and_then(|view| view.place::<u64>(0)).map_err(lost)?;
     ping.store_release(0);
     let rounds = WARM_UP + u64::from(count);
-    let timeout = PATIENCE.as_nanos() as u64;
+    let timeout = TIMEOUT.as_nanos() as u64;
     let arguments = (shared(to), shared(&from), rounds, timeout);
     let kernel = net.launch(pong, Shape::new(1, 1), arguments)?;
     let mut samples = Vec::with_capacity(count as usize);
@@ -70,7 +70,7 @@ fn ping_pong(bench: &Bench, net: &Net, to: &Mapped, count: u32) -> Result<Times,
         while answer.load_acquire() != round {
             looks = looks.wrapping_add(1);
             if looks.is_multiple_of(1024) {
-                if start.elapsed() > PATIENCE {
+                if start.elapsed() > TIMEOUT {
                     let text = format!("the kernel did not answer round {round} within 5 s");
                     return Err(Failure::lost(text));
                 }

@@ -17,7 +17,7 @@ impl Times {
         batch: u32,
         mut f: impl FnMut() -> Result<(), E>,
     ) -> Result<Self, E> {
-        const PATIENCE: Duration = Duration::from_millis(50);
+        const TIME: Duration = Duration::from_millis(50);
         // Once without a clock: pages and code are there then.
         f()?;
         let mut samples = Vec::new();
@@ -26,7 +26,7 @@ impl Times {
             let done = samples.len();
             let enough = match iterations {
                 Some(iterations) => done >= iterations as usize,
-                None => done >= 1000 || (done >= 5 && begun.elapsed() >= PATIENCE),
+                None => done >= 1000 || (done >= 5 && begun.elapsed() >= TIME),
             };
             if enough {
                 return Ok(Self::of(samples));

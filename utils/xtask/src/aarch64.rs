@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::checks::{Context, PROFILE};
+use crate::context::{Context, PROFILE};
 use crate::report::Outcome;
 use crate::shell;
 

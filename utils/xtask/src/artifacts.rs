@@ -81,9 +81,9 @@ mod tests {
 not json
 {"reason":"build-finished","success":true}"#;
         let made = executables(messages);
-        let told: Vec<_> =
+        let found: Vec<_> =
             made.iter().map(|made| (&*made.kind, &*made.name, &*made.package)).collect();
-        assert_eq!(told, [("test", "streams", "gpunet-e2e"), ("bin", "echo", "echo")]);
+        assert_eq!(found, [("test", "streams", "gpunet-e2e"), ("bin", "echo", "echo")]);
         assert!(made[0].is_test && !made[1].is_test);
         assert_eq!(made[0].source, Path::new("tests/streams.rs"));
         assert_eq!(made[0].folder, Path::new("/w/e2e"));

@@ -34,7 +34,7 @@ const FROM_LIBC: &str = "sockaddr|sockaddr_in|sockaddr_in6|sockaddr_storage|sa_f
 struct File {
     name: &'static str,
     purpose: &'static str,
-    /// What bindgen is told beyond what all files share.
+    /// What bindgen is given beyond what all files share.
     options: &'static [&'static str],
     imports: &'static [&'static str],
 }
@@ -124,7 +124,7 @@ pub(crate) fn make(workspace: &Workspace) -> Result<bool> {
     Ok(true)
 }
 
-/// What bindgen cannot be told. Its text is not formatted yet.
+/// What bindgen has no option for. Its text is not formatted yet.
 fn adapted(text: &str) -> String {
     // The bound of the libloading before ours.
     text.replace("P : AsRef < :: std :: ffi :: OsStr >", "P: ::libloading::AsFilename")

@@ -10,8 +10,9 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use crate::checks::Context;
+use crate::context::Context;
 use crate::report::Outcome;
+use crate::tree::files;
 use crate::workspace::Workspace;
 use crate::{install, links, shell};
 
@@ -25,7 +26,7 @@ const SUMMARY: &str = "SUMMARY.md";
 pub(crate) fn check(context: &Context) -> Result<Outcome> {
     let pages = context.workspace.root.join(PAGES);
     let listed = fs::read_to_string(pages.join(SUMMARY)).context("the book has no list")?;
-    let failed = unlisted(&listed, &links::files(&pages, "md")?);
+    let failed = unlisted(&listed, &files(&pages, "md")?);
     let mut outcome = match mdbook(&context.workspace) {
         Ok(program) => {
             let built = build(&context.workspace, &program)?;
@@ -130,7 +131,7 @@ fn in_book(path: &Path, page: &str) -> String {
 /// One line for each link of the finished book that leads nowhere.
 fn dead_ends(book: &Path) -> Result<Vec<String>> {
     let mut pages = BTreeMap::new();
-    for path in links::files(book, "html")? {
+    for path in files(book, "html")? {
         // One is for any address, the other a frame whose links count from elsewhere.
         if path != Path::new("404.html") && path != Path::new("toc.html") {
             let text = fs::read_to_string(book.join(&path))?;
@@ -225,6 +226,6 @@ mod tests {
     fn every_page_is_listed() {
         let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(PAGES);
         let list = fs::read_to_string(pages.join(SUMMARY)).unwrap();
-        assert_eq!(unlisted(&list, &links::files(&pages, "md").unwrap()), [""; 0]);
+        assert_eq!(unlisted(&list, &files(&pages, "md").unwrap()), [""; 0]);
     }
 }

@@ -9,16 +9,11 @@ use std::process::Command;
 use anyhow::Result;
 use gpunet_builder::Compiler;
 
-use crate::checks::Context;
+use crate::context::Context;
+use crate::nvcc::{ARCHITECTURES, LIBRARY_REGISTERS, code_of};
 use crate::report::Outcome;
 use crate::workspace::Workspace;
 use crate::{install, sdk, shell};
-
-/// Turing, Ampere, Hopper and Blackwell.
-pub(crate) const ARCHITECTURES: [&str; 4] = ["75", "80", "90", "100"];
-
-/// Held to so many registers, the library leaves room for blocks of 1,024 threads.
-pub(crate) const LIBRARY_REGISTERS: &str = "-maxrregcount=64";
 
 /// Sources with kernels, below host/c; the last one has a program beside them.
 const SOURCES: [&str; 7] = [
@@ -30,13 +25,6 @@ const SOURCES: [&str; 7] = [
     "tests/kernels.cu",
     "tests/programs/single.cu",
 ];
-
-/// Options for machine code of these architectures.
-pub(crate) fn code_of<'a>(architectures: &'a [&str]) -> impl Iterator<Item = String> + 'a {
-    architectures.iter().flat_map(|architecture| {
-        ["-gencode".to_owned(), format!("arch=compute_{architecture},code=sm_{architecture}")]
-    })
-}
 
 /// The step of `cargo xtask test`.
 pub(crate) fn check(context: &Context) -> Result<Outcome> {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::links;
+use crate::tree::files;
 
 /// The page with the records.
 const PAGE: &str = "docs/explanation/decisions.md";
@@ -21,7 +21,7 @@ pub(crate) fn check(root: &Path) -> Result<(Vec<String>, usize)> {
     ensure!(records.len() > 10, "{PAGE}: only {} records were understood", records.len());
     let mut texts = Vec::new();
     for extension in ["rs", "md"] {
-        for path in links::files(root, extension)? {
+        for path in files(root, extension)? {
             // What follows are examples.
             if path.ends_with("xtask/src/decisions.rs") || path.ends_with("CHANGELOG.md") {
                 continue;

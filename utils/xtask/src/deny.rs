@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::checks::Context;
+use crate::context::Context;
 use crate::report::Outcome;
 use crate::{install, shell};
 

@@ -2,7 +2,6 @@
 //! machines that have no toolchain.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -11,9 +10,9 @@ use clap::Args;
 use gpunet_builder::Compiler;
 
 use crate::artifacts::Executable;
-use crate::checks::PROFILE;
+use crate::context::PROFILE;
 use crate::workspace::Workspace;
-use crate::{artifacts, bench, install, languages, sdk, shell, soak};
+use crate::{artifacts, bench, install, languages, script, sdk, shell, soak};
 
 /// The program that checks and measures mappings of GPU memory, and its package.
 const USERMAP: (&str, &str) = ("gpunet-usermap", "usermap");
@@ -104,14 +103,14 @@ pub(crate) fn make(workspace: &Workspace, options: &Options) -> Result<bool> {
         size += place(suite, &dist.join(CUDA_SUITES))?;
     }
     if !suites.is_empty() || !cuda_suites.is_empty() {
-        size += script(&dist.join("run-tests"), RUN_TESTS)?;
-        size += script(&dist.join("fault-table.awk"), FAULT_TABLE)?;
+        size += script::write(&dist.join("run-tests"), RUN_TESTS)?;
+        size += script::write(&dist.join("fault-table.awk"), FAULT_TABLE)?;
     }
     for (program, name, text) in
         [(bench::PROGRAM, "run-bench", RUN_BENCH), (soak::PROGRAM, "run-soak", RUN_SOAK)]
     {
         if programs.iter().any(|made| made.name == program) {
-            size += script(&dist.join(name), text)?;
+            size += script::write(&dist.join(name), text)?;
         }
     }
     ensure!(
@@ -134,7 +133,7 @@ fn simulation(workspace: &Workspace) -> Result<bool> {
     for program in &made {
         place(program, &dist.join(SIMULATION))?;
     }
-    script(&dist.join("run-simulation"), RUN_SIMULATION)?;
+    script::write(&dist.join("run-simulation"), RUN_SIMULATION)?;
     println!("{}: run-simulation", dist.display());
     Ok(true)
 }
@@ -218,21 +217,10 @@ fn poll_client(workspace: &Workspace, folder: &Path) -> Result<u64> {
     Ok(size)
 }
 
-pub(crate) fn script(path: &Path, text: &str) -> Result<u64> {
-    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
-    Ok(text.len() as u64)
-}
-
 #[cfg(test)]
-pub(crate) mod tests {
-    use std::sync::{Mutex, PoisonError};
-
+mod tests {
     use super::*;
-
-    /// One at a time: a file cannot be run while a process that another thread just started still has
-    /// it open for writing.
-    pub(crate) static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    use crate::script::one_at_a_time;
 
     /// A folder as `dist` makes it, with suites that are scripts.
     fn run_tests_with(name: &str, suites: &[(&str, &str)]) -> (String, Option<i32>) {
@@ -241,7 +229,7 @@ pub(crate) mod tests {
 
     /// The same on some GPU. A suite's name may begin with its folder.
     fn run_tests_on(gpu: &str, name: &str, suites: &[(&str, &str)]) -> (String, Option<i32>) {
-        let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = one_at_a_time();
         let folder =
             std::env::temp_dir().join(format!("gpunet-dist-{name}-{}", std::process::id()));
         for kind in [SUITES, CUDA_SUITES] {
@@ -251,7 +239,7 @@ pub(crate) mod tests {
         fs::write(folder.join("fault-table.awk"), FAULT_TABLE).unwrap();
         for (suite, text) in suites {
             let (kind, suite) = suite.split_once('/').unwrap_or((SUITES, suite));
-            script(&folder.join(kind).join(suite), &format!("#!/bin/sh\n{text}\n")).unwrap();
+            script::write(&folder.join(kind).join(suite), &format!("#!/bin/sh\n{text}\n")).unwrap();
         }
         let mut command = Command::new("sh");
         command.arg(folder.join("run-tests")).env("GPUNET_TEST_LIMIT", "1").env("GPUNET_GPU", gpu);
@@ -274,13 +262,13 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn run_simulation_tells_the_program_which_seeds() {
-        let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    fn run_simulation_passes_the_seeds_to_the_program() {
+        let _guard = one_at_a_time();
         let folder = std::env::temp_dir().join(format!("gpunet-dist-sim-{}", std::process::id()));
         fs::create_dir_all(folder.join(SIMULATION)).unwrap();
-        script(&folder.join("run-simulation"), RUN_SIMULATION).unwrap();
+        script::write(&folder.join("run-simulation"), RUN_SIMULATION).unwrap();
         let program = "#!/bin/sh\necho $GPUNET_SIMULATION_FIRST_SEED+$GPUNET_SIMULATION_SEEDS $*\n";
-        script(&folder.join(SIMULATION).join("gpunet_host"), program).unwrap();
+        script::write(&folder.join(SIMULATION).join("gpunet_host"), program).unwrap();
         let printed = |arguments: &[&str]| {
             let mut command = Command::new("sh");
             command.arg(folder.join("run-simulation")).args(arguments);

@@ -27,7 +27,7 @@ const CLIENTS: [(&str, &str); 7] = [
 
 /// No program, but a library of the system's Python.
 const REDIS_PY: &str = "redis-py";
-/// A newer one from PyPI, which speaks RESP3 and says who it is.
+/// A newer one from PyPI, which uses RESP3 and names itself.
 const REDIS_PY_WHEEL: (&str, &str) = ("redis==8.1.0", "redis-8.1.0-py3-none-any.whl");
 
 /// Debian's compiler that comes with its source.

@@ -25,7 +25,7 @@ def main() -> None:
                 port = int(found[1])
                 break
         if port is None:
-            sys.exit(f"the server has told no port; it ended with {server.wait(10)}")
+            sys.exit(f"the server has printed no port; it ended with {server.wait(10)}")
         for client in range(3):
             message = bytes((client + at * 7) % 251 for at in range(20_000))
             with socket.create_connection(("127.0.0.1", port), timeout=20) as stream:

@@ -18,7 +18,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 
 use crate::workspace::Workspace;
-use crate::{dist, install, sdk, shell, wheel};
+use crate::{install, script, sdk, shell, wheel};
 
 const SCRIPT: &str = include_str!("run-languages.sh");
 const CLIENT: &str = include_str!("languages-client.py");
@@ -61,7 +61,7 @@ pub(crate) fn make(workspace: &Workspace) -> Result<bool> {
     for (name, text) in [("client.py", CLIENT), ("linked.cmake", LINKED)] {
         fs::write(to.join(name), text)?;
     }
-    dist::script(&workspace.root.join("dist/run-languages"), SCRIPT)?;
+    script::write(&workspace.root.join("dist/run-languages"), SCRIPT)?;
     let size = size_of(&to)?;
     println!("{}: {:.1} MiB", to.display(), size as f64 / f64::from(1 << 20));
     ensure!(size <= SIZE_LIMIT, "the folder is larger than {} MiB", SIZE_LIMIT >> 20);
@@ -117,14 +117,12 @@ fn size_of(folder: &Path) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::PoisonError;
-
     use super::*;
-    use crate::dist::tests::ONE_AT_A_TIME;
+    use crate::script::one_at_a_time;
 
     /// Runs the script in a folder where programs of these names do that; what it printed, and its status.
     fn run(name: &str, programs: &[(&str, &str)], parts: &[&str]) -> (String, Option<i32>) {
-        let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = one_at_a_time();
         let folder = std::env::temp_dir().join(format!("gpunet-{name}-{}", std::process::id()));
         fs::create_dir_all(folder.join("languages/sdk/lib")).unwrap();
         fs::write(folder.join("languages/sdk/lib/libgpunet.so"), "").unwrap();
@@ -133,7 +131,7 @@ mod tests {
         }
         for (program, text) in programs {
             let text = format!("#!/bin/sh\n{text}\n");
-            dist::script(&folder.join("bin").join(program), &text).unwrap();
+            script::write(&folder.join("bin").join(program), &text).unwrap();
         }
         fs::write(folder.join("run-languages"), SCRIPT).unwrap();
         let mut command = Command::new("sh");

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use spdx::{Expression, ParseMode};
 
-use crate::checks::Context;
+use crate::context::Context;
 use crate::report::Outcome;
 use crate::workspace::Dependency;
 

@@ -8,12 +8,10 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::checks::Context;
+use crate::context::Context;
 use crate::decisions;
 use crate::report::Outcome;
-
-/// Folders of built files, which hold copies of pages. Hidden folders are left out, too.
-const BUILT: &[&str] = &["target", "dist"];
+use crate::tree::files;
 
 /// A link of a page, as it is written.
 #[derive(Debug, PartialEq, Eq)]
@@ -50,32 +48,6 @@ fn in_repository(root: &Path) -> Result<(Vec<String>, usize)> {
     let (wrong, links) = problems(&pages, |path| root.join(path).exists());
     ensure!(links > 100, "only {links} links were understood in {} pages", pages.len());
     Ok((wrong, links))
-}
-
-/// All files below a folder whose names end so, relative to it.
-pub(crate) fn files(root: &Path, extension: &str) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    let mut folders = vec![PathBuf::new()];
-    while let Some(folder) = folders.pop() {
-        let place = root.join(&folder);
-        let entries =
-            fs::read_dir(&place).with_context(|| format!("cannot read {}", place.display()))?;
-        for entry in entries {
-            let entry = entry?;
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            let path = folder.join(&*name);
-            // Links to folders may lead in circles.
-            let kind = entry.file_type()?;
-            if kind.is_dir() && !name.starts_with('.') && !BUILT.contains(&&*name) {
-                folders.push(path);
-            } else if kind.is_file() && path.extension().is_some_and(|is| is == extension) {
-                found.push(path);
-            }
-        }
-    }
-    found.sort();
-    Ok(found)
 }
 
 /// One line for each link that leads nowhere, and how many links lead to places in the repository.

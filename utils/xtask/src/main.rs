@@ -20,6 +20,7 @@ mod bench;
 mod bindings;
 mod book;
 mod checks;
+mod context;
 mod cuda_cpp;
 mod decisions;
 mod deny;
@@ -32,6 +33,7 @@ mod libtest;
 mod licences;
 mod links;
 mod local;
+mod nvcc;
 mod oldest;
 mod packages;
 mod processor;
@@ -39,10 +41,12 @@ mod ptx;
 mod rdma;
 mod report;
 mod rules;
+mod script;
 mod sdk;
 mod shell;
 mod soak;
 mod suites;
+mod tree;
 mod vm;
 mod wheel;
 mod workspace;
@@ -77,7 +81,7 @@ enum Command {
     ///
     /// The last line is `N passed, N failed, N skipped`; the reasons stand above it. The exit
     /// code is 0 if nothing failed.
-    Test(checks::Options),
+    Test(context::Options),
     /// Builds the PTX of every kernel crate and shows what each kernel uses of a GPU.
     ///
     /// A kernel crate is a workspace member with `kernel = true` under `[package.metadata.gpunet]`.
@@ -145,12 +149,12 @@ fn run(command: Command) -> Result<bool> {
     let workspace = Workspace::load()?;
     match command {
         Command::Test(options) => {
-            // Who has misspelt it is told now, and not after all else.
+            // A misspelt one is refused now, and not after all else.
             options.rdma_device.as_deref().map(rdma::addresses_on).transpose()?;
             let tools = install::everything(&workspace)?;
             let steps = if options.quick { checks::QUICK_STEPS } else { checks::STEPS };
             let context =
-                checks::Context { workspace, tools, options, built: std::sync::OnceLock::new() };
+                context::Context { workspace, tools, options, built: std::sync::OnceLock::new() };
             Ok(report::run_all(&context, steps))
         }
         Command::Ptx(options) => ptx::show(&workspace, &options),

@@ -6,11 +6,11 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::checks::Context;
+use crate::context::Context;
 use crate::report::Outcome;
 use crate::shell;
 
-/// Pages that tell readers which release they need.
+/// Pages that say which release they need.
 const PAGES: &[&str] = &["README.md", "docs/tutorial/your-first-kernel.md"];
 /// Manifests outside of the workspace.
 const MANIFESTS: &[&str] = &["apps/template/Cargo.toml", "apps/template/kernels/Cargo.toml"];
@@ -55,7 +55,7 @@ fn lacks(path: &Path, words: &str) -> Result<Option<String>> {
 fn compiles(context: &Context, promised: &str, outcome: &mut Outcome) -> Result<()> {
     let running = shell::output_of(Command::new(shell::rustc()).arg("--version"))?;
     let running = running.split(' ').nth(1).unwrap_or_default();
-    ensure!(!running.is_empty(), "rustc does not tell its version");
+    ensure!(!running.is_empty(), "rustc does not print its version");
     if is_release(running, promised) {
         outcome.remark = format!("{promised}, which all steps build with");
         return Ok(());
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn releases_are_told_by_their_first_two_numbers() {
+    fn releases_are_compared_by_their_first_two_numbers() {
         for name in ["1.95.0", "1.95", "1.95.1-x86_64-unknown-linux-gnu (default)"] {
             assert!(is_release(name, "1.95"), "{name}");
         }

@@ -4,7 +4,7 @@
 //! public members ── cargo package ──> .crate files ── unpacked ──> a project of apps/template, tested
 //! ```
 //!
-//! The packages stand beside each other as in a registry's folder, and cargo is told to take them in place
+//! The packages stand beside each other as in a registry's folder, and cargo takes them in place
 //! of the registry's. So this shows what a build script can find of other packages, and what a package lacks;
 //! not that the registry takes them.
 
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::checks::Context;
+use crate::context::Context;
 use crate::report::Outcome;
 use crate::workspace::{Member, Workspace};
 use crate::{libtest, rules, shell};

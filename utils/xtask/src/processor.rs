@@ -1,7 +1,7 @@
 //! Processor time of the programs that this one runs, and of theirs.
 //!
 //! The system adds up what all children used once they have been waited for. Where two threads run
-//! programs, [`wait`] tells apart what those used that one of them has waited for.
+//! programs, [`wait`] separates what those used that one of them has waited for.
 
 use std::fs;
 use std::process::{Child, ExitStatus};

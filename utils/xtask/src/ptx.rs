@@ -8,7 +8,7 @@ use clap::Args;
 use gpunet_builder::compiler::PREFERRED;
 use gpunet_builder::{Compiler, KernelCrate, LIBRARY_FEATURE, Ptxas};
 
-use crate::checks::Context;
+use crate::context::Context;
 use crate::footprint::{self, Image, Limits, Measured, Nvdisasm, Nvlink, Tools};
 use crate::install;
 use crate::report::Outcome;

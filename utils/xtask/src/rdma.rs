@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::checks::Context;
+use crate::context::Context;
 use crate::report::Outcome;
 use crate::shell;
 use crate::suites::{self, Run};
@@ -29,7 +29,7 @@ const TESTS: &[(&str, &str)] = &[
 ];
 const BOUNCE_TESTS: &[(&str, &str)] = &[("gpunet-e2e", "suite")];
 
-/// Where the suites meet on a device.
+/// Where the suites connect on a device.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Addresses {
     v4: Ipv4Addr,
@@ -76,7 +76,7 @@ fn run(
     run.run(context)
 }
 
-/// Where the suites can meet on a device: they need both families.
+/// Where the suites can connect on a device: they need both families.
 pub(crate) fn addresses_on(device: &str) -> Result<Addresses> {
     let mut addresses = names_of_ports(Path::new(DEVICES), device)?;
     addresses.extend(addresses_of_interfaces(Path::new(DEVICES), device));
@@ -138,7 +138,7 @@ fn addresses_of_interfaces(devices: &Path, device: &str) -> Vec<IpAddr> {
     addresses
 }
 
-/// `4: ib0    inet 10.0.0.1/24 brd ...` has an address to meet at.
+/// `4: ib0    inet 10.0.0.1/24 brd ...` has an address to connect at.
 fn listed_address(line: &str) -> Option<IpAddr> {
     let mut words = line.split_whitespace().skip_while(|word| !matches!(*word, "inet" | "inet6"));
     let address = words.nth(1)?.split('/').next()?.parse().ok()?;
@@ -154,7 +154,7 @@ fn entries(folder: &Path) -> Vec<String> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// The address that a port's name stands for, if it is one to meet at.
+/// The address that a port's name stands for, if it is one to connect at.
 fn address_in(name: Ipv6Addr) -> Option<IpAddr> {
     match name.to_ipv4_mapped() {
         Some(v4) => Some(IpAddr::V4(v4)),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_device_is_told() {
+    fn an_unknown_device_is_reported() {
         let refused = names_of_ports(Path::new("/nowhere"), "mlx5_0").unwrap_err().to_string();
         assert!(refused.contains("no RDMA device mlx5_0"), "{refused}");
     }

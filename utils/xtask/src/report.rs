@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::checks::Context;
+use crate::context::Context;
 use crate::processor;
 
 /// One step of `cargo xtask test`.
@@ -30,7 +30,7 @@ impl Step {
         Self { is_beside: true, ..self }
     }
 
-    /// Runs it; `used` tells how much processor time its programs have used, from some time on.
+    /// Runs it; `used` is how much processor time its programs have used, from some time on.
     fn done(&self, context: &Context, used: fn() -> Duration) -> Done<'_> {
         let (begin, before) = (Instant::now(), used());
         let outcome = (self.run)(context).unwrap_or_else(|error| {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::checks::Context;
+use crate::context::Context;
 use crate::glossary;
 use crate::report::Outcome;
 
@@ -15,7 +15,7 @@ use crate::report::Outcome;
 const COUNTED: &str = "Counted:";
 /// Where waits are, all with a deadline.
 const WAITS: &str = "wait.rs";
-/// Instructions in which threads meet. LLVM may move or merge assembly that holds one.
+/// Instructions in which threads synchronize. LLVM may move or merge assembly that holds one.
 const CONVERGENT: &[&str] = &["bar.", "barrier", "shfl", "vote", "match.", "redux", "elect"];
 /// The instructions that read and write a word at once: the exchange and the relaxed
 /// compare-and-exchange, for words in GPU memory, and the ordered one for the whole system.
@@ -217,7 +217,7 @@ fn uncounted_loops(text: &str) -> Vec<String> {
     wrong
 }
 
-/// Assembly in which threads meet.
+/// Assembly in which threads synchronize.
 fn convergent_in_assembly(text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     // Behind `global_asm!` there are declarations alone.

@@ -3,7 +3,7 @@
 #
 #   ./run-simulation [seeds [first seed]]
 #
-# 100,000 seeds from 0 on unless told. The last line says how it went; a seed that fails is replayed
+# 100,000 seeds from 0 on unless others are given. The last line says how it went; a seed that fails is replayed
 # alone with GPUNET_SIMULATION_SEED=N ./run-simulation. GPUNET_SIMULATION_BUGS=1 looks for the planted
 # bugs as well.
 set -u

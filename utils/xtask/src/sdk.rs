@@ -19,7 +19,7 @@ use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use gpunet_builder::{Compiler, KernelCrate, LIBRARY_FEATURE};
 
-use crate::cuda_cpp::{self, ARCHITECTURES, LIBRARY_REGISTERS};
+use crate::nvcc::{ARCHITECTURES, LIBRARY_REGISTERS, code_of};
 use crate::workspace::Workspace;
 use crate::{install, shell};
 
@@ -146,7 +146,7 @@ fn device_library(workspace: &Workspace, to: &Path) -> Result<()> {
     };
     for (output, name) in [(None, "gpunet_device.o"), (Some("-fatbin"), "gpunet_device.fatbin")] {
         let mut command = Command::new(&nvcc);
-        command.args(cuda_cpp::code_of(&ARCHITECTURES)).arg(LIBRARY_REGISTERS).args(output);
+        command.args(code_of(&ARCHITECTURES)).arg(LIBRARY_REGISTERS).args(output);
         command.arg("-dc").arg(&ptx).arg("-o").arg(to.join(name));
         shell::output_of(&mut command)?;
     }

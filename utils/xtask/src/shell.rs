@@ -122,7 +122,7 @@ impl Follower {
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        // Either it hears this, or it has ended.
+        // Either it receives this, or it has ended.
         let _ = self.ended.send(());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_ran_out_of_time_is_told_from_one_that_failed() {
+    fn a_timeout_is_distinguished_from_a_failure() {
         let log = env::temp_dir().join(format!("gpunet-shell-{}", std::process::id()));
         let run = |script: &str, limit: u64| {
             let mut command = Command::new("sh");

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 
 use crate::artifacts::{self, Executable};
-use crate::checks::{Context, PROFILE};
+use crate::context::{Context, PROFILE};
 use crate::report::Outcome;
 use crate::{libtest, shell};
 

@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use gpunet_builder::compiler::TOOLCHAIN_VARIABLE;
 
-use crate::checks::Context;
+use crate::context::Context;
 use crate::report::Outcome;
 use crate::workspace::Workspace;
 use crate::{install, shell};

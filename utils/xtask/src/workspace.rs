@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kernel_crates_and_programs_are_told_from_others() {
+    fn kernel_crates_and_programs_are_distinguished_from_others() {
         let metadata = serde_json::json!({
             "workspace_root": "/w", "target_directory": "/w/target",
             "packages": [

@@ -1,44 +1,15 @@
 //! Commands: which there are, how many arguments they take, and who answers them.
 
-#![allow(unsafe_code, reason = "any bytes are a state")]
-
 mod keys;
 mod server;
 mod strings;
 mod text;
 
-use gpunet_device::buf::Plain;
-use gpunet_serve::{Block, Step};
+use gpunet_serve::Step;
 
 use crate::reply::{self, Client};
-use crate::request::{self, Arguments, Parsed, Progress, keyword, word};
+use crate::request::{self, Arguments, Parsed, keyword, word};
 use crate::{Kv, Word};
-
-/// What is kept for each client.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct State {
-    /// The version of RESP, 0 before HELLO.
-    version: u64,
-    /// Where a long answer goes on: a position among the arguments, 0 at the beginning.
-    position: u64,
-    /// The client's name.
-    pub(crate) name: Block,
-    /// Bytes of it.
-    name_length: u64,
-    /// What is known of an incomplete request.
-    parsed: Progress,
-}
-
-// SAFETY: numbers without padding.
-unsafe impl Plain for State {}
-
-impl State {
-    /// Whether answers are RESP3.
-    pub(crate) const fn is_resp3(&self) -> bool {
-        self.version == 3
-    }
-}
 
 macro_rules! commands {
     ($($name:ident $least:literal $most:tt;)*) => {

@@ -188,7 +188,7 @@ fn about_client(client: &mut Client<'_>, mut arguments: Arguments) {
         }
         (GETNAME, 0) if client.state.name.is_none() => reply::null(client),
         (GETNAME, 0) => reply::bulk(client, name_of(client)),
-        // What a client library tells of itself; nobody asks for it here.
+        // What a client library says of itself; nobody asks for it here.
         (SETINFO, 2) => reply::short(client, b"+OK\r\n"),
         (ID, 0) => reply::integer(client, i64::from(client.number()) + 1),
         (INFO | LIST, 0) => {

@@ -144,7 +144,7 @@ pub(super) fn set_plain(kv: &Kv, client: &mut Client<'_>, key: SharedBuf, value:
     }
 }
 
-/// Reads what follows the value; false if it is wrong, which the client was told.
+/// Reads what follows the value; false if it is wrong, of which the client has the error.
 #[inline(never)]
 fn read_options(
     client: &mut Client<'_>,

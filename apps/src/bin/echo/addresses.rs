@@ -1,4 +1,4 @@
-//! Which ends are paired, where they meet (the loopback interface, an RDMA device, or a temporary
+//! Which ends are paired, where they connect (the loopback interface, an RDMA device, or a temporary
 //! folder), and how they travel, where that was left to this machine.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   main ── options (command line) ── run ─┬─ pairings, server, client
-//!                                          ├─ addresses where the pairings meet, and how they travel
+//!                                          ├─ addresses where the pairings connect, and how they travel
 //!                                          ├─ end      what both processors can do
 //!                                          │   ├─ gpu  kernels, through gpunet-host
 //!                                          │   └─ cpu  threads, on sockets of the system or stock rsocket

@@ -66,7 +66,7 @@ pub(crate) struct RunOptions {
     /// Transport between the ends; tcp4 is another name of tcp
     #[arg(long, value_enum, default_value = "auto", help_heading = "Messages")]
     pub(crate) transport: Transport,
-    /// Where the ends meet with rdma [default: the first IPv4 address of an RDMA device]
+    /// Where the ends connect with rdma [default: the first IPv4 address of an RDMA device]
     #[arg(long, value_name = "IP", help_heading = "Messages")]
     pub(crate) address: Option<IpAddr>,
     #[command(flatten)]
@@ -158,7 +158,7 @@ impl RunOptions {
         let may_be_rdma = matches!(self.transport, Transport::Auto | Transport::Rdma);
         if self.address.is_some() && !may_be_rdma {
             return Err(Failure::refused(
-                "--address is where RDMA ends meet: leave it out, or use --transport rdma or auto",
+                "--address is where RDMA ends connect: leave it out, or use --transport rdma or auto",
             ));
         }
         self.gpu.check_placement(may_be_rdma)?;

@@ -1,8 +1,9 @@
-//! `kv`: a key-value store on the GPU that speaks the Redis protocol.
+//! `kv`: a key-value store on the GPU with the Redis protocol.
 //!
 //! ```text
-//!   main ── options ── server   memory, listener, kernel; the orderly end
-//!                        └─ statistics   what the kernel counted, as text and JSON
+//!   main ── options ── server   listener, kernel; the orderly end
+//!                        ├─ statistics   what the kernel counted, as text and JSON
+//!                        └─ tables       the kernel's memory
 //! ```
 //!
 //! The kernel stands in `apps/kv`.
@@ -10,6 +11,7 @@
 mod options;
 mod server;
 mod statistics;
+mod tables;
 
 use std::process::ExitCode;
 

@@ -7,7 +7,7 @@ use clap::Parser;
 use gpunet_host::{Gpu, GpuChoice, GpuKind};
 use gpunet_terminal::quantity::{parse_bytes, parse_ring, parse_seconds};
 
-/// A key-value store on the GPU that speaks the Redis protocol (RESP2 and RESP3).
+/// A key-value store on the GPU with the Redis protocol (RESP2 and RESP3).
 ///
 /// One kernel serves all clients: each of its blocks has connections of its own, and the table lies in
 /// GPU memory. Any Redis client works: redis-cli, redis-benchmark, redis-py. Ctrl-C ends it in order:

@@ -1,4 +1,4 @@
-//! Makes the memory, the net and the listener, runs the kernel, ends it in order.
+//! Makes the net and the listener, runs the kernel, ends it in order.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, Instant};
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use gpunet_apps::failure::Failure;
 use gpunet_apps::gpu::open_with;
 use gpunet_apps::stop::Stop;
-use gpunet_host::gpu::Buffer;
 use gpunet_host::{Gpu, Launch, LaunchError, Module, Net, Shape, TransportChoice};
-use gpunet_kv::{State, Store, WORDS, kv_server};
-use gpunet_serve::{Memory, Options as ServeOptions, STOP_OFFSET};
+use gpunet_kv::{State, Store, kv_server};
+use gpunet_serve::{Memory, Options as ServeOptions};
 use gpunet_terminal::output::say;
 
 use crate::options::Options;
 use crate::statistics;
+use crate::tables::Tables;
 
 static MODULE: Module = gpunet_host::include_module!("gpunet_kv");
 
@@ -21,54 +21,10 @@ static MODULE: Module = gpunet_host::include_module!("gpunet_kv");
 const DRAIN: Duration = Duration::from_secs(2);
 /// How long the kernel may take beyond that.
 const LEAVE: Duration = Duration::from_secs(3);
-/// Bytes of memory for each bucket of the table: about one entry with a short key and value.
-const BYTES_PER_BUCKET: u64 = 256;
-
-/// Bytes for requests and answers on their way: an eighth of the table's, within these.
-const LEAST_PENDING: usize = 16 << 20;
-const MOST_PENDING: usize = 1 << 30;
-
-/// The most memory for keys and values: the table names entries in 40 bits.
-const MOST_MEMORY: u64 = 192 << 30;
 
 /// A number that clients cannot guess: the standard library's hashers are seeded by the system.
 fn draw_word() -> u64 {
     RandomState::new().build_hasher().finish()
-}
-
-/// What the kernel works on; freed once it has ended.
-pub(crate) struct Tables {
-    pub(crate) memory: Buffer<u8>,
-    pub(crate) words: Buffer<u64>,
-    entries: Buffer<u8>,
-    heads: Buffer<u64>,
-    locks: Buffer<u32>,
-    connections: u32,
-}
-
-impl Tables {
-    fn new(gpu: &Gpu, bytes: u64, connections: u32) -> Result<Self, Failure> {
-        let too_much = || Failure::refused("--memory: more than this machine can address");
-        let heap = usize::try_from(bytes).map_err(|_| too_much())?;
-        if bytes > MOST_MEMORY {
-            return Err(Failure::refused("--memory: at most 192G"));
-        }
-        let pending = (heap / 8).clamp(LEAST_PENDING, MOST_PENDING);
-        let buckets = (bytes / BYTES_PER_BUCKET).next_power_of_two().max(1024) as usize;
-        Ok(Self {
-            memory: gpu.buffer(Memory::bytes::<State>(connections, pending))?,
-            entries: gpu.buffer(heap)?,
-            words: gpu.buffer(WORDS)?,
-            heads: gpu.buffer(buckets)?,
-            locks: gpu.buffer(buckets)?,
-            connections,
-        })
-    }
-
-    /// Has the kernel end in order.
-    fn stop(&self) -> Result<(), Failure> {
-        Ok(self.memory.write(STOP_OFFSET, &1_u64.to_le_bytes())?)
-    }
 }
 
 /// A net with room for so many clients.
@@ -142,7 +98,7 @@ fn end(tables: &Tables, launch: &Launch, asked: bool) -> Result<(), Failure> {
         }
     }
     launch.wait_for(LEAVE)?;
-    let errno = statistics::ended_by(tables)?;
+    let errno = tables.ended_by()?;
     match (asked, errno) {
         (true, _) => Err(Failure::lost("the kernel did not end in order, and was stopped")),
         (false, errno) => Err(Failure::lost(format!("the server ended by itself: {errno}"))),

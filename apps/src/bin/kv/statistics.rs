@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use gpunet_apps::failure::Failure;
-use gpunet_device::Errno;
 use gpunet_host::Net;
 use gpunet_kv::{WORDS, Word};
 use gpunet_serve::Counter;
@@ -11,14 +10,7 @@ use gpunet_terminal::output::print as write_out;
 use gpunet_terminal::table::Table;
 use serde_json::{Map, Value, json};
 
-use crate::server::Tables;
-
-/// The error that ended the kernel.
-pub(crate) fn ended_by(tables: &Tables) -> Result<Errno, Failure> {
-    let mut words = [0; WORDS];
-    tables.words.read(0, &mut words)?;
-    Ok(Errno(words[Word::Ended as usize] as i32))
-}
+use crate::tables::Tables;
 
 /// Prints them as text or JSON.
 fn show(values: &Map<String, Value>, json: bool) -> Result<(), Failure> {

@@ -33,7 +33,7 @@ impl Custom {
 const FEW: [u64; 4] = [64, 4 << 10, 64 << 10, 1 << 20];
 
 impl Plan {
-    /// One test; what is not told is as in the stock tool.
+    /// One test; what is not given is as in the stock tool.
     pub(crate) fn custom(custom: &Custom) -> Self {
         let case = Case {
             name: "custom".to_owned(),

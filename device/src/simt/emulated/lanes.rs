@@ -4,7 +4,7 @@
 use core::cell::RefCell;
 use std::sync::{Arc, Barrier, Mutex};
 
-use crate::simt::WARP;
+use crate::simt::shape::WARP;
 
 /// What the lanes of a warp share.
 pub(crate) struct Exchange {

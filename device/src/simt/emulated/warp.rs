@@ -5,7 +5,7 @@
 
 #![allow(unsafe_code, reason = "the words of lanes are a raw pointer")]
 
-use super::super::{Scope, WARP};
+use super::super::shape::{Scope, WARP};
 use super::{Site, agree_at, barrier_at, position, with};
 
 /// Which lane's value a shuffle gives.

@@ -180,7 +180,7 @@ enum {
     GPUNET_OPTION_RECEIVE_RING = 4,
     /* Capacity of the send ring, before connect or listen. */
     GPUNET_OPTION_SEND_RING = 5,
-    /* TCP_NODELAY (0 or 1; 1 unless told otherwise). */
+    /* TCP_NODELAY (0 or 1; 1 unless set otherwise). */
     GPUNET_OPTION_NO_DELAY = 6,
     /* SO_KEEPALIVE (0 or 1). */
     GPUNET_OPTION_KEEP_ALIVE = 7,
@@ -192,7 +192,7 @@ enum {
     GPUNET_OPTION_KEEP_ALIVE_COUNT = 10,
     /* TCP_USER_TIMEOUT, milliseconds. */
     GPUNET_OPTION_USER_TIMEOUT = 11,
-    /* SO_REUSEADDR (0 or 1; 1 for TCP unless told otherwise). */
+    /* SO_REUSEADDR (0 or 1; 1 for TCP unless set otherwise). */
     GPUNET_OPTION_REUSE_ADDRESS = 12,
     /* SO_REUSEPORT (0 or 1). */
     GPUNET_OPTION_REUSE_PORT = 13,
@@ -263,7 +263,7 @@ enum {
     GPUNET_EHOSTUNREACH = 113,
     GPUNET_EALREADY = 114,
     GPUNET_EINPROGRESS = 115,
-    /* The kernel was told to stop. */
+    /* The kernel was stopped. */
     GPUNET_ECANCELED = 125
 };
 

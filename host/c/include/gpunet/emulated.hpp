@@ -117,7 +117,7 @@ struct leaving {
     }
 };
 
-/// Makes a call, and tells the emulator where it stands.
+/// Makes a call, and announces where it stands.
 template <class F> inline auto call(const char *file, std::uint32_t line, F function)
 {
     gpunet_emulated_site(file, line);

@@ -145,7 +145,7 @@
 // Kernel: all its threads wait for one another.
 #define GPUNET_EDEADLOCK 4003
 
-// Kernel: it did not stop when it was told to, and was killed.
+// Kernel: it did not end when it was stopped, and was killed.
 #define GPUNET_EKILLED 4004
 
 // Kernel: an earlier one faulted, and with it the net or stream.
@@ -205,7 +205,7 @@ typedef struct gpunet_host_queue gpunet_host_queue;
 // A stream of a GPU.
 typedef struct gpunet_host_stream gpunet_host_stream;
 
-// How a call went: GPUNET_OK, or one of the codes below. Thousands tell whose fault it is: 1 the caller's, 2 the
+// How a call went: GPUNET_OK, or one of the codes below. Thousands say whose fault it is: 1 the caller's, 2 the
 // peer's, 3 the system's, 4 the kernel's, 5 the GPU's or its driver's, 6 of gpunet itself. None of them is an error
 // number of Linux.
 typedef int32_t gpunet_status;
@@ -450,7 +450,7 @@ gpunet_status gpunet_image_cuda_function(const struct gpunet_host_image *image,
 gpunet_status gpunet_image_free(struct gpunet_host_image *image);
 
 // Starts a kernel of an image with the net as its first argument and `arguments` behind it. Their number and
-// sizes are compared with what the image tells; that they are what the kernel takes is the caller's promise.
+// sizes are compared with what the image says; that they are what the kernel takes is the caller's promise.
 // What is passed as a buffer, flags or GPUNET_KEEP is kept until the kernel has ended.
 gpunet_status gpunet_launch_start(const struct gpunet_host_net *net,
                                   const struct gpunet_host_image *image,
@@ -473,7 +473,7 @@ gpunet_status gpunet_launch_result(const struct gpunet_host_launch *launch);
 // The launch's number on its net, as printed lines and dumps name it.
 gpunet_status gpunet_launch_number(const struct gpunet_host_launch *launch, uint32_t *number);
 
-// Tells the kernel to stop: its waits return ECANCELED.
+// Stops the kernel: its waits return ECANCELED.
 gpunet_status gpunet_launch_abort(const struct gpunet_host_launch *launch);
 
 // Frees the handle. The kernel runs on.
@@ -510,7 +510,7 @@ gpunet_status gpunet_lease_wait(const struct gpunet_host_lease *lease, uint64_t 
 // Stores 1 where the lease has ended, else 0.
 gpunet_status gpunet_lease_is_finished(const struct gpunet_host_lease *lease, int32_t *finished);
 
-// Tells kernels under a lease to stop, those that are yet to run, too: their waits return ECANCELED.
+// Stops kernels under a lease, those that are yet to run, too: their waits return ECANCELED.
 gpunet_status gpunet_lease_abort(const struct gpunet_host_lease *lease);
 
 // Closes a lease and frees the handle. What is on its streams still runs.
@@ -614,7 +614,7 @@ gpunet_status gpunet_net_statistics(const struct gpunet_host_net *net,
 // Describes every socket of a net as JSON text, for a kernel that seems stuck: a list with a line for each.
 gpunet_status gpunet_net_dump(const struct gpunet_host_net *net, char *to, size_t capacity, size_t *length);
 
-// Tells all kernels of a net to stop: their waits return ECANCELED.
+// Stops all kernels of a net: their waits return ECANCELED.
 gpunet_status gpunet_net_abort(const struct gpunet_host_net *net);
 
 // Ends a net: stops its kernels, sends what is unsent, closes all sockets and ends its threads, within some
@@ -646,7 +646,7 @@ gpunet_status gpunet_net_options_on_print(struct gpunet_host_net_options *option
                                           gpunet_on_print function,
                                           void *user);
 
-// Has a function told of kernels that fault. `user` is passed to it.
+// Has a function called for kernels that fault. `user` is passed to it.
 gpunet_status gpunet_net_options_on_fault(struct gpunet_host_net_options *options,
                                           gpunet_on_fault function,
                                           void *user);
@@ -707,12 +707,12 @@ gpunet_status gpunet_queue_launch(const struct gpunet_host_queue *queue,
                                   const struct gpunet_argument *arguments,
                                   size_t count);
 
-// Puts the operations of a batch on the stream: all of them, or none. `completions` tells how they go.
+// Puts the operations of a batch on the stream: all of them, or none. `completions` says how they go.
 gpunet_status gpunet_queue_post(const struct gpunet_host_queue *queue,
                                 const struct gpunet_host_batch *batch,
                                 struct gpunet_host_completions **completions);
 
-// Tells what is on the stream to stop: waits return ECANCELED, of later operations, too.
+// Stops what is on the stream: waits return ECANCELED, of later operations, too.
 gpunet_status gpunet_queue_abort(const struct gpunet_host_queue *queue);
 
 // Closes a queue. What is on the stream still runs.

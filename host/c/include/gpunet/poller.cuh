@@ -1,7 +1,7 @@
-// Pollers: the proxy tells which of very many sockets are ready, the GPU scans nothing.
+// Pollers: the proxy reports which of very many sockets are ready, the GPU scans nothing.
 //
 // Events are edge-triggered, as epoll's with EPOLLET: one says that something has happened since the last one
-// was taken, so receive until EAGAIN. A socket that is added is told at once what it is ready for.
+// was taken, so receive until EAGAIN. What a socket is ready for when it is added is reported at once.
 #ifndef GPUNET_POLLER_CUH
 #define GPUNET_POLLER_CUH
 
@@ -25,7 +25,7 @@ class poller : public detail::owned<socket_ref> {
     }
 
     /// Watches a socket for events (GPUNET_POLLIN and its siblings); `token` comes back with them. Adding it
-    /// again changes both, and tells anew what it is ready for.
+    /// again changes both, and reports anew what it is ready for.
     GPUNET_FUNCTION result<void> add(gpunet::handle socket, std::uint32_t events, std::uint64_t token,
                                      site at = site::here()) const
     {

@@ -139,7 +139,7 @@ template <class Ref> class owned : public Ref {
     GPUNET_FUNCTION void drop()
     {
         if (this->handle_ != 0 && !is_unwinding()) {
-            // Nobody is left to tell.
+            // Nobody is left to report it to.
             static_cast<void>(gclose(this->on_, this->handle_));
         }
     }

@@ -160,7 +160,7 @@ impl Program {
     }
 
     /// Writes a line to it.
-    pub(crate) fn tell(&mut self, line: &str) {
+    pub(crate) fn send_line(&mut self, line: &str) {
         writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
     }
 

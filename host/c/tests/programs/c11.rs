@@ -39,7 +39,7 @@ fn a_program_in_c_serves_a_client() {
         sending.join().unwrap().unwrap();
         assert!(answer == message, "other bytes came back");
     }
-    program.tell("stop");
+    program.send_line("stop");
     assert_eq!(program.line_with("received "), "200000");
     let counters: u32 = program.line_with("counters ").parse().unwrap();
     assert!(counters >= 19, "{counters}");

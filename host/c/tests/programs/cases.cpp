@@ -68,7 +68,7 @@ static void echo(const std::string &folder)
     EXPECT(in.net.statistics().at("accepted") == 3);
     stop(server);
 
-    // A kernel that listens by itself tells its port.
+    // A kernel that listens by itself prints its port.
     const host::buffer<std::uint32_t> port(in.gpu, 1);
     const auto own = in.net.launch(image, "echo_listen", {1, 32}, host::parse_address("127.0.0.1:0"), 1u, port);
     while (port.at(0) == 0) {

@@ -129,22 +129,22 @@ fn wrong(kernel: &str, begin: &str, words: &str) {
 }
 
 #[test]
-fn a_barrier_that_not_all_reach_is_told_by_its_line() {
+fn a_barrier_that_not_all_reach_is_reported_with_its_line() {
     wrong("diverge", "GPUNET_EDIVERGED, kernel: kernel 'diverge', block 0", "__syncthreads();");
 }
 
 #[test]
-fn calls_that_differ_are_told_by_their_line() {
+fn calls_that_differ_are_reported_with_their_line() {
     wrong("differ", "GPUNET_EDIVERGED, kernel: kernel 'differ', block 0", "write_all");
 }
 
 #[test]
-fn a_trap_is_told_by_its_line() {
+fn a_trap_is_reported_with_its_line() {
     wrong("trap", "GPUNET_ETRAP, kernel: kernel 'trap' faulted in block 0, thread 9", "__trap();");
 }
 
 #[test]
-fn a_net_that_is_not_set_is_told_by_its_line() {
+fn a_net_that_is_not_set_is_reported_with_its_line() {
     wrong("unset", "GPUNET_ETRAP, kernel: kernel 'unset' faulted in block 0", "clients.accept()");
     assert!(case("unset").contains("gaccept with a net that is not set"));
 }

@@ -1,41 +1,15 @@
 //! Ops that move bytes: fill, send, receive, check.
 
 use gpunet_device::calls::{self, MSG_DONTWAIT, MSG_PEEK};
-use gpunet_device::{Block, Borrowed, Errno, Group, Handle, Net, SharedBuf, Stream, Thread, Warp};
+use gpunet_device::{Borrowed, Errno, Group, Handle, SharedBuf, Stream};
 use gpunet_pattern as pattern;
 
 use crate::op::{GUARD, LOCAL_BYTES, Op, Space, WRONG_BYTES};
+use crate::receiver::Receiver;
 use crate::script::{Script, number};
 
 /// What bytes around a buffer are before a receive.
 const UNTOUCHED: u8 = 0xEE;
-
-/// Groups, and whether they can receive into a thread's own memory.
-pub(crate) trait Receiver: Group {
-    /// Receives into the caller's own memory.
-    fn receive_local(self, net: Net, handle: Handle, buffer: &mut [u8], flags: u32) -> i64;
-}
-
-impl Receiver for Thread {
-    #[inline(always)]
-    fn receive_local(self, net: Net, handle: Handle, buffer: &mut [u8], flags: u32) -> i64 {
-        calls::grecv(net, self, handle, buffer, flags)
-    }
-}
-
-impl Receiver for Warp {
-    #[inline(always)]
-    fn receive_local(self, _: Net, _: Handle, _: &mut [u8], _: u32) -> i64 {
-        Errno::EOPNOTSUPP.negative()
-    }
-}
-
-impl Receiver for Block {
-    #[inline(always)]
-    fn receive_local(self, _: Net, _: Handle, _: &mut [u8], _: u32) -> i64 {
-        Errno::EOPNOTSUPP.negative()
-    }
-}
 
 /// Fills a buffer with the pattern, all threads together.
 #[inline(always)]

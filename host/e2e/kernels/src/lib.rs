@@ -5,7 +5,7 @@
 //! kernel serves all tests, on the emulated GPU and on CUDA.
 //!
 //! ```text
-//!   test ── ops, registers, addresses ──▶ GPU memory ──▶ script::run ──▶ outcomes ──▶ test
+//!   test ── ops, registers, addresses ──▶ GPU memory ──▶ interpreter ──▶ outcomes ──▶ test
 //!                                                           ├─ data   bytes, checked
 //!                                                           ├─ slices the ring itself
 //!                                                           ├─ poll   gpoll, pollers
@@ -27,10 +27,12 @@ pub mod counting;
 mod data;
 pub mod faulting;
 pub mod hostile;
+mod interpreter;
 pub mod one_call;
 pub mod op;
 mod poll;
 pub mod queues;
+mod receiver;
 pub mod relay;
 mod script;
 mod slices;
@@ -38,4 +40,4 @@ pub mod soak;
 mod wrong;
 
 #[cfg(not(target_arch = "nvptx64"))]
-pub use script::{idle, script_block, script_thread, script_warp};
+pub use interpreter::{idle, script_block, script_thread, script_warp};

@@ -3,8 +3,8 @@
 use gpunet_device::calls::{self, PollFd};
 use gpunet_device::{Errno, Handle, Poller};
 
-use crate::data::Receiver;
 use crate::op::Op;
+use crate::receiver::Receiver;
 use crate::script::{Script, number};
 
 impl<G: Receiver> Script<'_, G> {

@@ -22,7 +22,7 @@ kernels! {
         while words.get(0).unwrap_or(1) == 0 {
             simt::pause();
         }
-        panic!("it was told to");
+        panic!("as the test asked");
     }
 
     /// Runs every operation that was prepared, and one that was not, so often; the block notes what each

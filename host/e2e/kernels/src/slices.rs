@@ -2,8 +2,9 @@
 
 use gpunet_device::simt;
 
-use crate::data::{Receiver, differs, differs_at, fill, fill_at};
+use crate::data::{differs, differs_at, fill, fill_at};
 use crate::op::{GUARD, LOCAL_BYTES, Op, Space, WRONG_BYTES};
+use crate::receiver::Receiver;
 use crate::script::Script;
 
 impl<G: Receiver> Script<'_, G> {

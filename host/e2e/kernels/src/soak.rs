@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A group goes on until its connection is over, well or not, and notes how far it came; the host
-//! knows what was to happen and judges.
+//! knows what was to happen and checks it.
 
 use gpunet_device::simt::{self, WARP};
 use gpunet_device::{
@@ -44,7 +44,7 @@ kernel_arg! {
     }
 }
 
-/// What a group is there for: to answer, until it is told to quit.
+/// What a group is there for: to answer, until it is asked to quit.
 pub const ANSWERS: u64 = 1;
 /// What a group is there for: to make its calls.
 pub const CALLS: u64 = 2;
@@ -197,7 +197,7 @@ fn limit<G: Group>(stream: &Stream<G>, timeout_ns: u64) -> Result<(), Errno> {
     stream.set_write_timeout(timeout_ns)
 }
 
-/// Answers one connection after the other until it is told to quit, or to stop.
+/// Answers one connection after the other until it is asked to quit, or is stopped.
 #[inline(never)]
 fn answer_all<G: Group>(on: On<G>, work: &Work, job: &Job, buffer: SharedBuf) -> Outcome {
     // The listener is the host's: not closed here.
@@ -212,7 +212,7 @@ fn answer_all<G: Group>(on: On<G>, work: &Work, job: &Job, buffer: SharedBuf) ->
                 return done;
             }
         };
-        match greet(on.group(), &stream, job, buffer) {
+        match handshake(on.group(), &stream, job, buffer) {
             Ok(Some(terms)) if terms.ending == QUIT => return done,
             Ok(Some(terms)) => {
                 let outcome = End::new(&stream, on, job, &terms, false, buffer, 0).answer();
@@ -233,7 +233,7 @@ fn answer_all<G: Group>(on: On<G>, work: &Work, job: &Job, buffer: SharedBuf) ->
 
 /// Receives the terms; none when what came are no terms.
 #[inline(always)]
-fn greet<G: Group>(
+fn handshake<G: Group>(
     group: G,
     stream: &Stream<G>,
     job: &Job,

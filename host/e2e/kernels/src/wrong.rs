@@ -3,8 +3,8 @@
 use gpunet_device::calls;
 use gpunet_device::{Errno, Handle, SocketAddr, Stream, simt};
 
-use crate::data::Receiver;
 use crate::op::Op;
+use crate::receiver::Receiver;
 use crate::script::Script;
 
 impl<G: Receiver> Script<'_, G> {

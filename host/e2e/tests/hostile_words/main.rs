@@ -2,27 +2,27 @@
 //!
 //! What is written only to a socket's own words, and to request slots that the kernel has claimed,
 //! harms only that socket: others on the same net go on, checked byte by byte. What is written
-//! anywhere leaves the proxy alive, in bounds and in its sockets' accounts.
+//! anywhere leaves the proxy running, in bounds and in its sockets' accounts.
 //!
 //! | variable | meaning |
 //! | --- | --- |
 //! | `GPUNET_HOSTILE_WORDS` | words that each test writes at least: 25,000, in a long run 500,000 |
 //! | `GPUNET_SEED` | run one case, as a failure names it |
 
-mod innocent;
+mod bystanders;
 mod world;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use gpunet_e2e::attack::{Attack, Report};
-use gpunet_e2e::{Job, Script, eventually, heap, is_rdma, long, patient, process, skip};
+use gpunet_e2e::{Job, Script, eventually, heap, is_rdma, long, process, scaled_time, skip};
 use gpunet_e2e_kernels::hostile::{How, Mutation, What};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-use innocent::Innocents;
+use bystanders::Bystanders;
 use world::{SINK_BYTES, World};
 
 /// Words of a case that the kernel draws.
@@ -74,7 +74,7 @@ fn attack(world: &World, seed: u64, program: Vec<Mutation>, words: u64) -> Attac
         seed,
         program,
         words,
-        limit: patient(Duration::from_secs(30)),
+        limit: scaled_time(Duration::from_secs(30)),
         given: world.given(),
         sink: world::sink(),
         home: world::home(),
@@ -112,20 +112,20 @@ fn memory() -> u64 {
 /// One attack on the kernel's own words, beside streams that must not notice.
 fn own_case(seed: u64, program: Vec<Mutation>, words: u64) -> u64 {
     let world = World::new();
-    let innocents = Innocents::start(&world.net, Duration::from_secs(10));
+    let bystanders = Bystanders::start(&world.net, Duration::from_secs(10));
     let attack = attack(&world, seed, program, words);
     let report = attack.own(&world.net);
     assert!(report.words >= words, "{report:?}");
     assert_eq!(report.unanswered, 0, "every request is answered: {report:?}");
     // The bad words still stand there, and nothing happens any more.
-    innocents.pause();
+    bystanders.pause();
     world.sleeps_while_kernels_run();
-    innocents.finish();
+    bystanders.finish();
     world.answers(&attack);
     let statistics = world.net.statistics();
     let opened = report.sockets + world.given().len() as u64 + statistics.accepted;
     assert!(statistics.violations <= opened, "{report:?} {statistics:?}");
-    // A program may be so tame that nothing was wrong with it; in thousands of words something is.
+    // A program may be so harmless that nothing was wrong with it; in thousands of words something is.
     assert!(statistics.violations > 0 || words < DRAWN, "{report:?} {statistics:?}");
     world.serves();
     world.all_comes_back();
@@ -142,7 +142,7 @@ fn own_words_of_drawn_programs_harm_nobody_else() {
     campaign("own words, drawn programs", |seed| {
         let program = program(seed, What::OWN.len());
         let shown = format!("{program:?}");
-        told(&shown, || own_case(seed, program, PROGRAMMED))
+        showing(&shown, || own_case(seed, program, PROGRAMMED))
     });
 }
 
@@ -159,21 +159,21 @@ fn any_case(seed: u64, program: Vec<Mutation>, words: u64) -> u64 {
 }
 
 #[test]
-fn any_word_drawn_by_the_kernel_leaves_the_proxy_alive() {
+fn any_word_drawn_by_the_kernel_leaves_the_proxy_running() {
     campaign("any word, drawn by the kernel", |seed| any_case(seed, Vec::new(), DRAWN));
 }
 
 #[test]
-fn any_word_of_drawn_programs_leaves_the_proxy_alive() {
+fn any_word_of_drawn_programs_leaves_the_proxy_running() {
     campaign("any word, drawn programs", |seed| {
         let program = program(seed, What::ANY.len());
         let shown = format!("{program:?}");
-        told(&shown, || any_case(seed, program, PROGRAMMED))
+        showing(&shown, || any_case(seed, program, PROGRAMMED))
     });
 }
 
 /// Shows the program of a case that fails.
-fn told<T>(program: &str, case: impl FnOnce() -> T) -> T {
+fn showing<T>(program: &str, case: impl FnOnce() -> T) -> T {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(case)).unwrap_or_else(|panic| {
         eprintln!("the program was {program}");
         std::panic::resume_unwind(panic)
@@ -187,24 +187,24 @@ fn a_seed_stands_for_a_program() {
     assert_ne!(shown(5), shown(6));
 }
 
-/// The harness can fail: an attack on the words of an innocent stream is seen.
+/// The harness can fail: an attack on the words of a bystander's stream is detected.
 #[test]
-fn an_innocent_that_is_attacked_is_seen() {
+fn an_attack_on_a_bystander_is_detected() {
     if is_rdma() {
-        let name = "an_innocent_that_is_attacked_is_seen";
+        let name = "an_attack_on_a_bystander_is_detected";
         return skip(name, "the harness is the same by TCP, whose peers wait for a second only");
     }
     let _alone = alone();
     world::sink();
     let world = World::new();
-    let innocents = Innocents::start(&world.net, Duration::from_secs(1));
+    let bystanders = Bystanders::start(&world.net, Duration::from_secs(1));
     let mut attack = attack(&world, 1, Vec::new(), 2000);
-    attack.given = innocents.handles();
+    attack.given = bystanders.handles();
     let _ = attack.own(&world.net);
-    assert!(innocents.was_harmed());
+    assert!(bystanders.was_harmed());
 }
 
-/// The sink's bytes reach an honest kernel, so that heads move in an attack.
+/// The sink's bytes reach a correct kernel, so that heads move in an attack.
 #[test]
 fn the_sink_sends_and_takes() {
     let net = gpunet_e2e::net();

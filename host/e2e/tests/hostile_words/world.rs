@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use gpunet_e2e::attack::Attack;
 use gpunet_e2e::{
-    Errno, Handle, Job, Script, SocketAddr, any_port, eventually, is_rdma, net_builder, patient,
-    peer,
+    Errno, Handle, Job, Script, SocketAddr, any_port, eventually, is_rdma, net_builder, peer,
+    scaled_time,
 };
 use gpunet_host::{Net, NetError, Policy, Rule, Statistics};
 
@@ -111,7 +111,7 @@ impl World {
         let report = attack.probe(&self.net);
         assert_eq!((report.answers, report.unanswered), (u64::from(SHARDS), 0), "{report:?}");
         self.net.dump().expect("the proxy answers");
-        assert!(begin.elapsed() < patient(Duration::from_secs(5)), "{:?}", begin.elapsed());
+        assert!(begin.elapsed() < scaled_time(Duration::from_secs(5)), "{:?}", begin.elapsed());
     }
 
     /// While kernels run and nothing happens, every turn ends in a sleep.
@@ -130,7 +130,7 @@ impl World {
         (after.turns - before.turns, after.sleeps - before.sleeps)
     }
 
-    /// An honest kernel finds everything as it should be.
+    /// A correct kernel finds everything as it should be.
     pub(crate) fn serves(&self) {
         let mut script = Script::new();
         for _ in 0..3 {
@@ -166,6 +166,10 @@ impl World {
         let begin = Instant::now();
         drop(self.net);
         // A kernel that does not stop would be waited for, 5 s long.
-        assert!(begin.elapsed() < patient(Duration::from_millis(4500)), "{:?}", begin.elapsed());
+        assert!(
+            begin.elapsed() < scaled_time(Duration::from_millis(4500)),
+            "{:?}",
+            begin.elapsed()
+        );
     }
 }

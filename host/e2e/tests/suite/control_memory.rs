@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use gpunet_device::calls::POLLIN;
 use gpunet_e2e::faults::{self, CALLS, Waiting};
 use gpunet_e2e::{
-    Domain, Errno, Job, PATIENCE, Script, any_port, eventually, flags, is_cuda, is_local, is_rdma,
+    Domain, Errno, Job, Script, TIMEOUT, any_port, eventually, flags, is_cuda, is_local, is_rdma,
     net_builder, peer,
 };
 use gpunet_host::{ControlMemory, Net, NetBuilder, NetError};
@@ -58,7 +58,7 @@ fn streams_polls_accepts_and_closes() {
     }
     client.send(0, 10).poll_set(0, 0, POLLIN).poll(1, 10_000, 1).found(0, POLLIN);
     client.poller().poller_add(1, POLLIN, 7).recv_all(0, 10, 10);
-    client.send(1, 10).poller_wait(4, PATIENCE).expect(1).event(0, 7, POLLIN);
+    client.send(1, 10).poller_wait(4, TIMEOUT).expect(1).event(0, 7, POLLIN);
     client.recv_all(1, 10, 10).poller_close().close(0).close(1);
     client.recv(0, 1).errno(Errno::EBADF);
     client.socket(0, Domain::V4).connect(0, peer::closed_port().1).errno(Errno::ECONNREFUSED);

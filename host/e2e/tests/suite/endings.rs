@@ -128,11 +128,11 @@ fn bytes_that_came_before_a_reset_can_be_read() {
         return;
     }
     let (net, flags) = (net(), flags());
-    let told = std::sync::Arc::clone(&flags);
+    let waited = std::sync::Arc::clone(&flags);
     let peer = Peer::serve(move |mut stream| {
         peer::send(&mut stream, 0, 500);
         // The system forgets what it holds at a reset; these bytes are in the ring by then.
-        told.wait(0);
+        waited.wait(0);
         peer::reset(stream);
     });
     let mut script = Script::new();
@@ -210,7 +210,7 @@ fn a_close_ends_the_calls_of_other_groups() {
 }
 
 #[test]
-fn a_second_reader_waits_its_turn_or_is_told() {
+fn a_second_reader_waits_or_gets_an_error() {
     use gpunet_device::calls::MSG_DONTWAIT;
     let net = net();
     let peer = Peer::serve(|mut stream| {
@@ -420,7 +420,7 @@ fn nothing_small_can_be_sent_after_a_shutdown_either() {
     let rounds = 2 * scaled(10);
     for round in 0..rounds {
         let net = if round < rounds / 2 { net() } else { seeded_net(round) };
-        // Something to receive all the while: what comes tells of the send side, too, and may be
+        // Something to receive all the while: what comes reports the send side, too, and may be
         // older than the shutdown.
         let peer = Peer::serve(|mut stream| {
             while stream.write_all(&[1; 7]).is_ok() {
@@ -444,7 +444,7 @@ fn nothing_small_can_be_sent_after_a_shutdown_either() {
 
 /// One group sends while another ends sending: what a send says was sent arrives, and no more.
 #[test]
-fn a_send_beside_a_shutdown_tells_the_truth() {
+fn a_send_beside_a_shutdown_returns_what_was_sent() {
     const SENDS: usize = 40;
     let rounds = 2 * scaled(20);
     for round in 0..rounds {

@@ -1,4 +1,4 @@
-//! What pollers tell, and when: the lines of the table in `gpunet_device::poller` that no other test
+//! What pollers report, and when: the lines of the table in `gpunet_device::poller` that no other test
 //! shows.
 
 use std::net::Shutdown;
@@ -7,31 +7,31 @@ use std::time::Duration;
 
 use gpunet_device::calls::{POLLHUP, POLLIN, POLLOUT, POLLRDHUP, SHUT_WR};
 use gpunet_e2e::{
-    Domain, Errno, Job, PATIENCE, Peer, Script, SocketOption, any_port, flags, is_local, is_rdma,
-    net, patient, peer, skip,
+    Domain, Errno, Job, Peer, Script, SocketOption, TIMEOUT, any_port, flags, is_local, is_rdma,
+    net, peer, scaled_time, skip,
 };
 
 const MS: Duration = Duration::from_millis(1);
 
-/// On a p2p stream the proxy tells once more what it finds, 5 ms after a poller has begun to watch.
+/// On a p2p stream the proxy reports once more what it finds, 5 ms after a poller has begun to watch.
 fn pass_over_the_second_event(script: &mut Script) {
     if is_local() {
-        script.sleep(patient(20 * MS)).poller_wait(4, MS).any();
+        script.sleep(scaled_time(20 * MS)).poller_wait(4, MS).any();
     }
 }
 
-/// Edges: what was left makes no event, what comes then does, and adding it again tells of all.
+/// Edges: what was left makes no event, what comes then does, and adding it again reports all.
 #[test]
 fn bytes_that_are_left_make_no_event() {
     let (net, server) = (net(), peer::echo_server());
     let mut script = Script::new();
     script.stream(0, server).poller().send(0, 100).peek(0, 100, 0);
-    script.poller_add(0, POLLIN, 1).poller_wait(4, PATIENCE).expect(1).event(0, 1, POLLIN);
+    script.poller_add(0, POLLIN, 1).poller_wait(4, TIMEOUT).expect(1).event(0, 1, POLLIN);
     pass_over_the_second_event(&mut script);
     script.recv(0, 10).expect(10).poller_wait(4, 50 * MS).errno(Errno::ETIMEDOUT);
-    script.send(0, 50).poller_wait(4, PATIENCE).expect(1).event(0, 1, POLLIN);
+    script.send(0, 50).poller_wait(4, TIMEOUT).expect(1).event(0, 1, POLLIN);
     script.recv(0, 10).expect(10).peek(0, 130, 0);
-    script.poller_add(0, POLLIN, 2).poller_wait(4, PATIENCE).expect(1).event(0, 2, POLLIN);
+    script.poller_add(0, POLLIN, 2).poller_wait(4, TIMEOUT).expect(1).event(0, 2, POLLIN);
     pass_over_the_second_event(&mut script);
     script.recv_all(0, 130, 64).poller_wait(4, 50 * MS).errno(Errno::ETIMEDOUT);
     script.close(0).poller_close();
@@ -45,11 +45,11 @@ fn a_socket_has_one_event_at_a_time() {
     let mut script = Script::new();
     script.stream(0, server).poller().poller_add(0, POLLIN, 1);
     for _ in 0..5 {
-        script.send(0, 10).sleep(patient(5 * MS));
+        script.send(0, 10).sleep(scaled_time(5 * MS));
     }
-    script.peek(0, 50, 0).poller_wait(4, PATIENCE).expect(1).event(0, 1, POLLIN);
-    // What came while it was there is told once more, with nothing new to receive.
-    script.recv_all(0, 50, 50).poller_wait(4, PATIENCE).expect(1).event(0, 1, POLLIN);
+    script.peek(0, 50, 0).poller_wait(4, TIMEOUT).expect(1).event(0, 1, POLLIN);
+    // What came while it was there is reported once more, with nothing new to receive.
+    script.recv_all(0, 50, 50).poller_wait(4, TIMEOUT).expect(1).event(0, 1, POLLIN);
     script.recv(0, 10).flags(gpunet_device::calls::MSG_DONTWAIT).errno(Errno::EAGAIN);
     script.poller_wait(4, 50 * MS).errno(Errno::ETIMEDOUT).close(0).poller_close();
     Job::blocks(64).script(&script).run(&net);
@@ -59,7 +59,7 @@ fn a_socket_has_one_event_at_a_time() {
 #[test]
 fn an_end_is_reported_as_it_was_asked_for() {
     let net = net();
-    for (asked, told) in [
+    for (asked, reported) in [
         (POLLIN, Some(POLLIN)),
         (POLLIN | POLLRDHUP, Some(POLLIN | POLLRDHUP)),
         (POLLRDHUP, Some(POLLRDHUP)),
@@ -76,12 +76,12 @@ fn an_end_is_reported_as_it_was_asked_for() {
         let mut script = Script::new();
         script.stream(0, peer.address).poller().poller_add(0, asked, 3);
         if asked == POLLOUT {
-            script.poller_wait(4, PATIENCE).expect(1).event(0, 3, POLLOUT);
+            script.poller_wait(4, TIMEOUT).expect(1).event(0, 3, POLLOUT);
             pass_over_the_second_event(&mut script);
         }
         script.set_flag(0);
-        match told {
-            Some(told) => script.poller_wait(4, PATIENCE).expect(1).event(0, 3, told),
+        match reported {
+            Some(reported) => script.poller_wait(4, TIMEOUT).expect(1).event(0, 3, reported),
             None => script.poller_wait(4, 100 * MS).errno(Errno::ETIMEDOUT),
         };
         script.recv(0, 1).expect(0).close(0).poller_close();
@@ -100,8 +100,8 @@ fn the_end_of_both_directions_is_reported_unasked() {
     let mut script = Script::new();
     script.stream(0, server).poller().send(0, 10).recv_all(0, 10, 10);
     script.poller_add(0, POLLIN, 4).shutdown(0, SHUT_WR);
-    script.recv(0, 1).expect(0).sleep(patient(20 * MS)).poller_add(0, POLLIN, 5);
-    script.poller_wait(4, PATIENCE).expect(1).event(0, 5, POLLIN | POLLHUP);
+    script.recv(0, 1).expect(0).sleep(scaled_time(20 * MS)).poller_add(0, POLLIN, 5);
+    script.poller_wait(4, TIMEOUT).expect(1).event(0, 5, POLLIN | POLLHUP);
     script.close(0).poller_close();
     Job::blocks(64).script(&script).run(&net);
 }
@@ -113,7 +113,7 @@ fn accepted_sockets_inherit_their_listeners_options() {
         return skip("events::accepted_sockets_inherit_their_listeners_options", "they are TCP's");
     }
     let net = net();
-    let timeout = patient(PATIENCE).as_nanos() as i64;
+    let timeout = scaled_time(TIMEOUT).as_nanos() as i64;
     let mut script = Script::new();
     script.socket(0, Domain::V4);
     for (option, value) in [
@@ -138,7 +138,7 @@ fn accepted_sockets_inherit_their_listeners_options() {
         (SocketOption::KeepAlive, 1),
         (SocketOption::KeepAliveIdle, 77),
         (SocketOption::UserTimeout, 12_345),
-        // As every stream begins, whatever the listener was told.
+        // As every stream begins, whatever the listener was set to.
         (SocketOption::NoDelay, 1),
         (SocketOption::NonBlocking, 0),
         (SocketOption::ReceiveTimeout, timeout),
@@ -167,7 +167,7 @@ fn a_short_read_leaves_bytes() {
     });
     let mut script = Script::new();
     script.stream_with_rings(0, peer.address, RING as u32).poller().peek(0, 100_000, 0);
-    script.poller_add(0, POLLIN, 1).poller_wait(4, PATIENCE).expect(1);
+    script.poller_add(0, POLLIN, 1).poller_wait(4, TIMEOUT).expect(1);
     // At most the larger of 32 KiB and a quarter of the ring.
     script.recv(0, RING).between(1, 32 << 10);
     script.recv(0, RING).flags(gpunet_device::calls::MSG_DONTWAIT).between(1, 32 << 10);

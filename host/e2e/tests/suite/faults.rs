@@ -10,7 +10,7 @@ use gpunet_device::calls::POLLIN;
 use gpunet_e2e::faults::{self, CALLS, Row, Waiting};
 use gpunet_e2e::{
     Domain, Errno, Folder, Job, Script, SocketAddr, SocketOption, any_port, flags, is_local, net,
-    net_builder, patient, peer, skip,
+    net_builder, peer, scaled_time, skip,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -210,8 +210,8 @@ fn vanishing(
 }
 
 #[test]
-fn a_peer_that_vanishes_without_a_word() {
-    let name = "faults::a_peer_that_vanishes_without_a_word";
+fn a_peer_that_vanishes_without_closing() {
+    let name = "faults::a_peer_that_vanishes_without_closing";
     let probe = peer::connect(peer::echo_server());
     if let Err(error) = peer::vanish(&probe) {
         return skip(name, &format!("packets cannot be dropped here: {error}"));
@@ -225,7 +225,7 @@ fn a_peer_that_vanishes_without_a_word() {
         (SocketOption::KeepAliveCount, 1),
         (SocketOption::KeepAlive, 1),
     ];
-    // One second of silence, and one for an answer that does not come.
+    // One second without a heartbeat, and one for an answer that does not come.
     let cases = [
         ("the peer vanishes, UserTimeout", &user[..], true, timeout),
         ("the peer vanishes, KeepAlive", &alive[..], false, 2000 * MS),
@@ -237,7 +237,7 @@ fn a_peer_that_vanishes_without_a_word() {
 
 #[test]
 fn a_proxy_thread_that_hangs() {
-    let (down, timeout) = (Errno::ENETDOWN, patient(LIMIT));
+    let (down, timeout) = (Errno::ENETDOWN, scaled_time(LIMIT));
     let stall = 3 * timeout;
     // Seen by the net's supervisor; or, if that is stopped as well, by the kernels themselves.
     for (threads, stuck, alone, fault) in [
@@ -306,7 +306,8 @@ fn rows_that_are_late_or_early_are_seen() {
     let row = |due: u32, elapsed: u32, lost: u32| {
         Row::new("", "", Errno::EIO, due * MS, elapsed * MS).is_in_time(lost * MS)
     };
-    let more = |slack: u32| u32::try_from(patient(slack * MS).as_millis()).expect("it is short");
+    let more =
+        |slack: u32| u32::try_from(scaled_time(slack * MS).as_millis()).expect("it is short");
     assert!(row(0, 0, 0) && row(0, more(50), 0) && !row(0, more(50) + 1, 0));
     assert!(row(1000, 1000 + more(200), 0) && !row(1000, 1001 + more(200), 0));
     assert!(!row(1000, 900, 0) && row(100, 100 + more(50), 0) && !row(100, 101 + more(50), 0));

@@ -52,7 +52,7 @@ fn a_stream_is_handed_over_and_taken_back() {
     near.read_exact(&mut got).expect("it comes");
     assert_eq!(&got, b"most");
     assert_eq!(net.statistics().sockets, 0);
-    // The kernel's name for it is dead.
+    // The kernel's handle of it is stale.
     let mut script = Script::new();
     script.given(0, handle).send(0, 1).errno(Errno::EBADF).close(0).errno(Errno::EBADF);
     Job::blocks(64).script(&script).run(&net);

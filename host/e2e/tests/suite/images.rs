@@ -137,8 +137,8 @@ fn a_queue_runs_kernels_of_images_in_order() {
     let stream = gpu.stream().expect("a stream");
     let queue = net.queue(&stream).expect("a queue");
     let sum = gpu.buffer::<u64>(1).expect("memory");
-    let (told, tells) = mpsc::channel();
-    let kept = Arc::new(Tells(told));
+    let (sender, gone) = mpsc::channel();
+    let kept = Arc::new(NotifiesDrop(sender));
     let arguments = RawArguments::new().buffer(&sum).bytes(&[0; 16]).value(5_u32).keep(kept);
     let put = |kernel| {
         // SAFETY: what the kernels take, where the sizes are right.
@@ -152,7 +152,7 @@ fn a_queue_runs_kernels_of_images_in_order() {
     assert!(stream.wait(DEADLINE).expect("no fault"));
     assert_eq!(sum.to_vec().expect("all of it"), [15]);
     drop(arguments);
-    tells.recv_timeout(DEADLINE).expect("what the kernels kept is let go of");
+    gone.recv_timeout(DEADLINE).expect("what the kernels kept is let go of");
 }
 
 #[test]
@@ -320,10 +320,10 @@ fn functions_of_the_program_are_kernels() {
     assert!(error.to_string().contains("two kernels named 'a'"), "{error}");
 }
 
-/// Tells when it goes.
-pub(super) struct Tells(pub(super) mpsc::Sender<()>);
+/// Sends when it is dropped.
+pub(super) struct NotifiesDrop(pub(super) mpsc::Sender<()>);
 
-impl Drop for Tells {
+impl Drop for NotifiesDrop {
     fn drop(&mut self) {
         let _ = self.0.send(());
     }
@@ -335,8 +335,9 @@ fn what_arguments_name_is_kept_until_the_kernel_has_ended() {
     let image = load(&gpu, "kept", functions()).expect("they load");
     let net = net_builder_on(&gpu).build().expect("a net");
     let word: Arc<AtomicU32> = Arc::default();
-    let (told, gone) = mpsc::channel();
-    let memory: Arc<(Arc<AtomicU32>, Tells)> = Arc::new((Arc::clone(&word), Tells(told)));
+    let (sender, gone) = mpsc::channel();
+    let memory: Arc<(Arc<AtomicU32>, NotifiesDrop)> =
+        Arc::new((Arc::clone(&word), NotifiesDrop(sender)));
     let address = Arc::as_ptr(&word).expose_provenance() as u64;
     let arguments = RawArguments::new().value(address).keep(memory);
     let launch = launch(&net, &image, "waits", &arguments).expect("it starts");
@@ -353,8 +354,9 @@ fn a_net_that_goes_first_ends_its_kernels_and_lets_memory_go() {
     let image = load(&gpu, "orphan", functions()).expect("they load");
     let net = net_builder_on(&gpu).build().expect("a net");
     let word: Arc<AtomicU32> = Arc::default();
-    let (told, gone) = mpsc::channel();
-    let memory: Arc<(Arc<AtomicU32>, Tells)> = Arc::new((Arc::clone(&word), Tells(told)));
+    let (sender, gone) = mpsc::channel();
+    let memory: Arc<(Arc<AtomicU32>, NotifiesDrop)> =
+        Arc::new((Arc::clone(&word), NotifiesDrop(sender)));
     let address = Arc::as_ptr(&word).expose_provenance() as u64;
     let arguments = RawArguments::new().value(address).keep(memory);
     let launch = launch(&net, &image, "waits", &arguments).expect("it starts");
@@ -423,7 +425,7 @@ fn kernels_that_cannot_be_unwound_end_all_the_same() {
         let error = started.wait_for(DEADLINE).expect_err("it faults");
         assert!(error.to_string().contains(expected), "{error}");
     }
-    // One that is killed in a call of its own, and one that is told to stop in a call of the library.
+    // One that is killed in a call of its own, and one that is stopped in a call of the library.
     let net = net_builder_on(&gpu).build().expect("a net");
     let word: Arc<AtomicU32> = Arc::default();
     let address = Arc::as_ptr(&word).expose_provenance() as u64;

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use gpunet_e2e::{DEADLINE, Errno, any_port, eventually, net_builder_on, patient, peer};
+use gpunet_e2e::{DEADLINE, Errno, any_port, eventually, net_builder_on, peer, scaled_time};
 use gpunet_host::{
     Buffer, Gpu, GpuError, GpuStream, Handle, KernelError, LaunchError, Lease, LeaseKernel,
     LoadedImage, Net, NetError, RawArguments, Shape,
 };
 
-use super::images::{Tells, emulated, is_reached, kernels};
+use super::images::{NotifiesDrop, emulated, is_reached, kernels};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -38,9 +38,9 @@ fn shape() -> Shape {
 
 fn take(world: &World, streams: &[GpuStream], names: &[&str]) -> Result<Lease, NetError> {
     let named = |kernel| LeaseKernel::Named { image: &world.image, kernel, shape: shape() };
-    let told: Vec<LeaseKernel<'_>> = names.iter().copied().map(named).collect();
+    let named_kernels: Vec<LeaseKernel<'_>> = names.iter().copied().map(named).collect();
     // SAFETY: its kernels are launched through it alone.
-    unsafe { world.net.lease(streams, &told) }
+    unsafe { world.net.lease(streams, &named_kernels) }
 }
 
 fn put(
@@ -63,8 +63,9 @@ fn serves(listener: Handle, result: &Buffer<i64>) -> RawArguments {
 }
 
 /// A kernel that waits for a word, which is kept until it has ended.
-fn waits(word: &Arc<AtomicU32>, told: mpsc::Sender<()>) -> RawArguments {
-    let kept: Arc<(Arc<AtomicU32>, Tells)> = Arc::new((Arc::clone(word), Tells(told)));
+fn waits(word: &Arc<AtomicU32>, sender: mpsc::Sender<()>) -> RawArguments {
+    let kept: Arc<(Arc<AtomicU32>, NotifiesDrop)> =
+        Arc::new((Arc::clone(word), NotifiesDrop(sender)));
     RawArguments::new().value(Arc::as_ptr(word).expose_provenance() as u64).keep(kept)
 }
 
@@ -143,10 +144,10 @@ fn what_cannot_run_is_refused_when_the_lease_is_taken() {
     }
     let lease = take(&world, &streams, &["add"]).expect("it is lent");
     let sum = world.gpu.buffer(1).expect("memory");
-    let stranger = world.gpu.stream().expect("a stream");
+    let other_stream = world.gpu.stream().expect("a stream");
     // SAFETY: what the kernel takes.
     let error =
-        unsafe { lease.launch_raw(&stranger, &world.image, "add", shape(), &adds(&sum, 1)) };
+        unsafe { lease.launch_raw(&other_stream, &world.image, "add", shape(), &adds(&sum, 1)) };
     assert!(matches!(error, Err(NetError::OtherStream)), "{error:?}");
     let error = put(&lease, 0, &world.image, "add", &RawArguments::new()).expect_err("too few");
     assert!(matches!(error, NetError::Gpu(GpuError::Parameters { .. })), "{error}");
@@ -156,9 +157,9 @@ fn what_cannot_run_is_refused_when_the_lease_is_taken() {
 fn a_lease_is_beside_kernels_that_run() {
     let Some(world) = world() else { return };
     let word: Arc<AtomicU32> = Arc::default();
-    let (told, gone) = mpsc::channel();
+    let (sender, gone) = mpsc::channel();
     // All but one block of the GPU, if blocks are as large as they may be.
-    let args = waits(&word, told);
+    let args = waits(&word, sender);
     let info = world.gpu.info();
     let most = Shape::new(1, info.max_threads_per_block);
     let mut launches = Vec::new();
@@ -208,7 +209,7 @@ fn a_fault_ends_the_lease_and_what_waits_on_its_other_streams() {
     assert!(behind.is_ok() || matches!(behind, Err(NetError::Gpu(_) | NetError::LeaseClosed)));
     assert_eq!(sum.to_vec().expect("all of it"), [0]);
     let cancelled = -i64::from(Errno::ECANCELED.0);
-    assert_eq!(result.to_vec().expect("all of it"), [cancelled], "the other is told to stop");
+    assert_eq!(result.to_vec().expect("all of it"), [cancelled], "the other is stopped");
     let more = put(&lease, 1, &world.image, "add", &adds(&sum, 1));
     assert!(matches!(more, Err(NetError::LeaseClosed)), "{more:?}");
     let error = take(&world, &streams, &[]).expect_err("the stream has faulted");
@@ -240,7 +241,7 @@ fn an_abort_ends_the_waits_of_its_kernels_alone() {
     peer::receive(&mut client, 0, 10);
     drop(client);
     well.close();
-    well.wait(DEADLINE).expect("it is not told to stop");
+    well.wait(DEADLINE).expect("it is not stopped");
     assert_eq!(result[1].to_vec().expect("all of it"), [0]);
     // Nothing happens to one that has ended, nor to what has its number now.
     let again = take(&world, &streams, &["echo"]).expect("it is lent");
@@ -252,7 +253,7 @@ fn an_abort_ends_the_waits_of_its_kernels_alone() {
     peer::receive(&mut client, 0, 10);
     drop(client);
     again.close();
-    again.wait(DEADLINE).expect("it is not told to stop");
+    again.wait(DEADLINE).expect("it is not stopped");
     assert_eq!(result[0].to_vec().expect("all of it"), [0]);
 }
 
@@ -262,9 +263,9 @@ fn what_is_queued_runs_when_the_lease_is_dropped() {
     let streams = [world.gpu.stream().expect("a stream")];
     let sum = world.gpu.buffer(1).expect("memory");
     let word: Arc<AtomicU32> = Arc::default();
-    let (told, gone) = mpsc::channel();
+    let (sender, gone) = mpsc::channel();
     let lease = take(&world, &streams, &["spin", "add"]).expect("it is lent");
-    put(&lease, 0, &world.image, "spin", &waits(&word, told)).expect("it is put there");
+    put(&lease, 0, &world.image, "spin", &waits(&word, sender)).expect("it is put there");
     for _ in 0..50 {
         put(&lease, 0, &world.image, "add", &adds(&sum, 2)).expect("it is put there");
     }
@@ -284,9 +285,9 @@ fn a_kernel_that_never_ends_is_killed_with_its_net() {
     let streams = [world.gpu.stream().expect("a stream")];
     let sum = world.gpu.buffer(1).expect("memory");
     let word: Arc<AtomicU32> = Arc::default();
-    let (told, gone) = mpsc::channel();
+    let (sender, gone) = mpsc::channel();
     let lease = take(&world, &streams, &["spin", "add"]).expect("it is lent");
-    put(&lease, 0, &world.image, "spin", &waits(&word, told)).expect("it is put there");
+    put(&lease, 0, &world.image, "spin", &waits(&word, sender)).expect("it is put there");
     put(&lease, 0, &world.image, "add", &adds(&sum, 1)).expect("it is put there");
     lease.close();
     lease.abort();
@@ -297,7 +298,7 @@ fn a_kernel_that_never_ends_is_killed_with_its_net() {
     drop(net);
     let error = lease.wait(DEADLINE).expect_err("it is killed");
     assert!(matches!(error, LaunchError::Kernel(KernelError::Killed { .. })), "{error}");
-    assert!(begin.elapsed() < patient(15 * 1000 * MS), "it took {:?}", begin.elapsed());
+    assert!(begin.elapsed() < scaled_time(15 * 1000 * MS), "it took {:?}", begin.elapsed());
     gone.recv_timeout(DEADLINE).expect("its memory goes");
     assert_eq!(sum.to_vec().expect("all of it"), [0], "nothing runs behind it");
     drop((lease, gpu));
@@ -315,7 +316,7 @@ fn a_net_that_goes_ends_its_leases() {
     let World { net, image, .. } = world;
     let begin = Instant::now();
     drop(net);
-    assert!(begin.elapsed() < patient(5000 * MS), "it took {:?}", begin.elapsed());
+    assert!(begin.elapsed() < scaled_time(5000 * MS), "it took {:?}", begin.elapsed());
     lease.wait(DEADLINE).expect("its kernel returned");
     idle.wait(DEADLINE).expect("nothing ran");
     assert_eq!(result.to_vec().expect("all of it"), [-i64::from(Errno::ECANCELED.0)]);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use gpunet_device::calls::{MSG_DONTWAIT, POLLIN};
 use gpunet_e2e::{
     Domain, Errno, Job, Peer, Script, SocketAddr, SocketOption, any_port, eventually, flags,
-    is_local, is_rdma, net_builder, patient, peer, scaled, skip,
+    is_local, is_rdma, net_builder, peer, scaled, scaled_time, skip,
 };
 use gpunet_host::{Net, Policy};
 
@@ -44,7 +44,7 @@ const ATTEMPTS: usize = 10;
 /// How much of what is allowed has to be used in one of some seconds. A machine that is too slow may
 /// stay far below, but it does not stand still.
 fn least_share() -> f64 {
-    if patient(MS) > MS { 0.1 } else { 0.9 }
+    if scaled_time(MS) > MS { 0.1 } else { 0.9 }
 }
 
 /// Never more than is allowed, and in one of some seconds not much less.
@@ -235,7 +235,7 @@ fn an_end_is_seen_although_no_bytes_may_move() {
     assert!(eventually(5000 * MS, || net.statistics().sent_bytes == 1024));
     drop((ends, polled));
     peer::reset(resets);
-    // Bytes do not come, and are no reason to believe in an end.
+    // Bytes do not come, and are no end of the stream.
     flags.set(4, 1);
     started.finish();
     assert_eq!(net.statistics().sent_bytes, 1024);
@@ -356,8 +356,8 @@ fn a_socket_beyond_the_limit_is_refused() {
     // A peer waits until there is room for it.
     script.accept(0, 2).errno(Errno::ETIMEDOUT).close(1).receive_timeout(0, 5000 * MS);
     script.accept(0, 2).socket(1, Domain::V4).errno(Errno::EACCES).close(2);
-    // One that travels by RDMA counts until it has said goodbye.
-    script.sleep(patient(50 * MS));
+    // One that travels by RDMA counts until it has disconnected.
+    script.sleep(scaled_time(50 * MS));
     script.socket(1, Domain::Unix).set(1, SocketOption::Detached, 1).poller_close();
     let _peer = peer::connect(address);
     // It is accepted before the kernel runs, and has to go first.

@@ -1,4 +1,4 @@
-//! P2P streams between kernels, as they are told apart from others: who becomes one, names,
+//! P2P streams between kernels, as they differ from others: who becomes one, names,
 //! memory. What becomes of bytes and endings is the same suite as TCP's (`GPUNET_TRANSPORT=local`),
 //! killed processes are in `killed`, untrusted peers in `untrusted_peers`.
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gpunet_device::calls::{POLLIN, SHUT_WR};
 use gpunet_e2e::{
-    Domain, Errno, Folder, Job, PATIENCE, RING, Script, SocketAddr, SocketOption, any_port,
+    Domain, Errno, Folder, Job, RING, Script, SocketAddr, SocketOption, TIMEOUT, any_port,
     any_port_v6, flags, net_builder, scaled, skip,
 };
 use gpunet_host::{Net, NetError, Policy, Transport, TransportChoice};
@@ -193,7 +193,7 @@ fn one_stream_after_the_other_is_watched_in_the_same_places() {
         server.sleep(Duration::from_millis(20)).send(1, length);
         server.recv(1, 1).expect(0).close(1);
         client.stream(0, address).poller_add(0, POLLIN, 3).send(0, 1);
-        client.poller_wait(1, PATIENCE).expect(1).event(0, 3, POLLIN);
+        client.poller_wait(1, TIMEOUT).expect(1).event(0, 3, POLLIN);
         client.recv_all(0, length, length).close(0);
     }
     let serving = Job::blocks(32).script(&server).start(&far);
@@ -220,7 +220,7 @@ fn a_stream_that_is_kept_in_mind_is_shared() {
         // The second has moved both sides.
         first.send(0, 10).recv_all(0, 10, 10).send(0, 10).recv_all(0, 10, 10);
         first.set_flag(3).wait_flag(4);
-        // It has waited for bytes in vain, and longer messages go another way.
+        // It has waited for bytes that did not come, and longer messages go another way.
         first.send(0, 10).recv_all(0, 10, 10).send(0, 300).recv_all(0, 300, 300);
         first.send(0, 64).recv_all(0, 64, 7).set_flag(5).wait_flag(6);
         // It has ended sending, and then closed the stream.
@@ -231,7 +231,7 @@ fn a_stream_that_is_kept_in_mind_is_shared() {
             second.send(0, 20).recv_all(0, 20, 20);
         }
         second.set_flag(2).wait_flag(3).receive_timeout(0, Duration::from_millis(20));
-        second.recv(0, 10).errno(Errno::ETIMEDOUT).receive_timeout(0, PATIENCE).set_flag(4);
+        second.recv(0, 10).errno(Errno::ETIMEDOUT).receive_timeout(0, TIMEOUT).set_flag(4);
         second.wait_flag(5).shutdown(0, SHUT_WR).set_flag(6).wait_flag(7).close(0).set_flag(8);
         job().script(&server).script(&first).script(&second).run(&net);
     }
@@ -275,7 +275,7 @@ fn a_stream_is_used_by_later_launches() {
 }
 
 /// A group ends sending while another sends, or waits for space: what that says was sent is all that
-/// arrives, and once it was told of the end nothing more is sent.
+/// arrives, and once it has the end nothing more is sent.
 #[test]
 fn a_shutdown_beside_a_send() {
     let Some(net) = net_by("a_shutdown_beside_a_send", TransportChoice::Local) else { return };

@@ -1,7 +1,7 @@
 //! The end-to-end suite, one theme a file, in one program: on CUDA its kernels are compiled once.
 //!
 //! What ends a GPU, a net or a process for good (`fault`, `proxy_panic`, `interrupt`) and what only the emulated GPU can
-//! tell (`divergence`) has a program of its own, as has what measures the process (`thousand`).
+//! report (`divergence`) has a program of its own, as has what measures the process (`thousand`).
 
 mod buffers;
 mod control_memory;

@@ -207,8 +207,8 @@ fn impossible_nets_are_refused() {
     assert!(matches!(refused, Some(NetError::Gpu(GpuError::Memory { .. }))), "{refused:?}");
 }
 
-/// A net whose calls wait as long as it takes.
-fn patient_net() -> Net {
+/// A net whose calls have no timeout.
+fn net_without_timeout() -> Net {
     net_builder().timeout(Duration::ZERO).linger(MS).build().expect("a net")
 }
 
@@ -216,7 +216,7 @@ fn patient_net() -> Net {
 fn an_abort_ends_every_wait() {
     for (by_net, fault) in [(false, "Launch::abort"), (true, "Net::abort")] {
         faults::measure("nets::an_abort_ends_every_wait", || {
-            let (net, flags) = (patient_net(), flags());
+            let (net, flags) = (net_without_timeout(), flags());
             let mut waiting = Waiting::new(Errno::ECANCELED);
             // A kernel that stops can still close its sockets.
             waiting.scripts.iter_mut().for_each(|script| {
@@ -228,7 +228,7 @@ fn an_abort_ends_every_wait() {
                 if by_net { net.abort() } else { started.launch().abort() }
             });
             started.finish();
-            // The next kernel of the net is not told to stop.
+            // The next kernel of the net is not stopped.
             Job::blocks(32).script(&conversation(peer::echo_server())).run(&net);
             Waiting::rows(fault, Errno::ECANCELED, Duration::ZERO, &times)
         });
@@ -238,7 +238,7 @@ fn an_abort_ends_every_wait() {
 #[test]
 fn a_net_that_goes_while_a_kernel_waits() {
     faults::measure("nets::a_net_that_goes_while_a_kernel_waits", || {
-        let (net, flags) = (patient_net(), flags());
+        let (net, flags) = (net_without_timeout(), flags());
         let waiting = Waiting::new(Errno::ECANCELED);
         let started = waiting.job(&flags).start(&net);
         faults::begin(&started, &flags, CALLS.len());
@@ -366,10 +366,10 @@ fn a_gpu_that_runs_kernels_of_nets_that_are_gone() {
         // A kernel that does not stop would stay for the rest of the process.
         return gpunet_e2e::skip("a_gpu_that_runs_kernels_of_nets_that_are_gone", "emulated only");
     }
-    let (net, flags) = (patient_net(), flags());
-    let mut stubborn = Script::new();
-    stubborn.set_flag(0).sleep(3600 * SECOND);
-    let started = Job::blocks(32).script(&stubborn).flags(&flags).start(&net);
+    let (net, flags) = (net_without_timeout(), flags());
+    let mut sleeping = Script::new();
+    sleeping.set_flag(0).sleep(3600 * SECOND);
+    let started = Job::blocks(32).script(&sleeping).flags(&flags).start(&net);
     started.until(&flags, 0);
     let kernel = started.detach();
     let begin = Instant::now();

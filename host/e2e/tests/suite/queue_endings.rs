@@ -11,7 +11,7 @@ use gpunet_e2e::queued::{connected, queue, silent_peer};
 use gpunet_e2e::script::SEED;
 use gpunet_e2e::{
     DEADLINE, Errno, Job, Script, SocketOption, any_port, eventually, flags, gpu, net, net_builder,
-    patient, peer, raise_file_limit,
+    peer, raise_file_limit, scaled_time,
 };
 use gpunet_e2e_kernels::queues::step;
 use gpunet_host::{Batch, Completions, Condition, GpuError, NetError, OpError, Shape, StreamQueue};
@@ -111,7 +111,7 @@ fn a_socket_that_is_closed_under_operations() {
 #[test]
 fn operations_on_other_handles_fail() {
     let net = net();
-    let queue = queue(&net).timeout(patient(2000 * MS));
+    let queue = queue(&net).timeout(scaled_time(2000 * MS));
     let bytes = gpu().buffer::<u8>(5000).expect("memory");
     let (flags, mut script) = (flags(), Script::new());
     script.poller_in(0).give_handle(0, 0).wait_flag(1).poller_close();
@@ -137,7 +137,7 @@ fn operations_on_other_handles_fail() {
             }
         }
     }
-    assert!(begin.elapsed() < patient(2000 * MS), "none of them waits: {:?}", begin.elapsed());
+    assert!(begin.elapsed() < scaled_time(2000 * MS), "none of them waits: {:?}", begin.elapsed());
     flags.set(1, 1);
     started.finish();
 }
@@ -161,7 +161,7 @@ fn a_socket_s_mark_is_its_own() {
         tries += 1;
         assert!(tries < 100, "the place stays free");
     };
-    let mut batch = Batch::new().timeout(patient(30 * MS));
+    let mut batch = Batch::new().timeout(scaled_time(30 * MS));
     batch.receive(new, &bytes, ..).expect("in bounds");
     batch.receive(old, &bytes, ..).expect("in bounds");
     batch.receive(new, &bytes, ..).expect("in bounds");
@@ -313,8 +313,8 @@ fn a_net_that_goes_while_threads_post() {
         let begin = Instant::now();
         std::thread::spawn(move || drop(net)).join().expect("it goes");
         // It does not give up a stream: so few kernels may wait there that they end in time.
-        assert!(begin.elapsed() < patient(4500 * MS), "it took {:?}", begin.elapsed());
-        threads.into_iter().for_each(|thread| thread.join().expect("it is told"));
+        assert!(begin.elapsed() < scaled_time(4500 * MS), "it took {:?}", begin.elapsed());
+        threads.into_iter().for_each(|thread| thread.join().expect("it returns"));
     }
 }
 
@@ -326,7 +326,7 @@ fn everything_goes_in_any_order() {
     for order in 0..60_u64 {
         let net = net();
         let stream = gpu().stream().expect("a stream");
-        let queue = net.queue(&stream).expect("a queue").timeout(patient(30 * MS));
+        let queue = net.queue(&stream).expect("a queue").timeout(scaled_time(30 * MS));
         let socket = connected(&net, silent.address);
         let bytes = gpu().buffer::<u8>(64).expect("memory");
         let words = gpu().flags::<u64>(2).expect("memory");

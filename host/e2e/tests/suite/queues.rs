@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use gpunet_device::Handle;
 use gpunet_e2e::queued::{connected, queue, silent_peer};
 use gpunet_e2e::{
-    DEADLINE, Errno, eventually, gpu, is_cuda, long, net, net_builder, patient, peer,
-    raise_file_limit, seeded_net,
+    DEADLINE, Errno, eventually, gpu, is_cuda, long, net, net_builder, peer, raise_file_limit,
+    scaled_time, seeded_net,
 };
 use gpunet_e2e_kernels::queues::{run_prepared, step};
 use gpunet_host::gpu::EmulatedOptions;
@@ -130,13 +130,13 @@ fn words_are_waited_for_and_written() {
 fn a_deadline_ends_an_operation_and_later_ones_of_the_socket() {
     let net = net();
     let (queue, silent) = (queue(&net), silent_peer());
-    let (mute, echoing) = (connected(&net, silent.address), connected(&net, peer::echo_server()));
+    let (quiet, echoing) = (connected(&net, silent.address), connected(&net, peer::echo_server()));
     let bytes = gpu().buffer::<u8>(64).expect("memory");
     let never = gpu().flags::<u64>(1).expect("memory");
-    let mut batch = Batch::new().timeout(patient(50 * MS));
-    batch.receive(mute, &bytes, ..8).expect("in bounds");
-    batch.receive(mute, &bytes, ..8).expect("in bounds");
-    batch.send(mute, &bytes, ..8).expect("in bounds");
+    let mut batch = Batch::new().timeout(scaled_time(50 * MS));
+    batch.receive(quiet, &bytes, ..8).expect("in bounds");
+    batch.receive(quiet, &bytes, ..8).expect("in bounds");
+    batch.send(quiet, &bytes, ..8).expect("in bounds");
     batch.wait(&never, 0, Condition::Equal, 1).expect("it is there");
     batch.send(echoing, &bytes, ..8).expect("in bounds");
     batch.receive(echoing, &bytes, ..8).expect("in bounds");
@@ -145,7 +145,7 @@ fn a_deadline_ends_an_operation_and_later_ones_of_the_socket() {
     let failed = done.wait(DEADLINE).expect_err("nobody sends");
     let errno = Errno::ETIMEDOUT;
     assert!(matches!(failed, OpError::Failed { index: 0, errno: it } if it == errno), "{failed}");
-    assert!(begin.elapsed() >= patient(100 * MS), "both deadlines pass");
+    assert!(begin.elapsed() >= scaled_time(100 * MS), "both deadlines pass");
     let wanted = [
         Some(Err(Errno::ETIMEDOUT)),
         // The direction is of no more use ...
@@ -159,7 +159,7 @@ fn a_deadline_ends_an_operation_and_later_ones_of_the_socket() {
     assert_eq!(done.statuses(), wanted);
     // On another queue as well, at once.
     let (other, begin) = (gpunet_e2e::queued::queue(&net), Instant::now());
-    let failed = other.receive(mute, &bytes, ..1).expect("it is queued").wait(DEADLINE);
+    let failed = other.receive(quiet, &bytes, ..1).expect("it is queued").wait(DEADLINE);
     assert!(matches!(failed, Err(OpError::Failed { errno: Errno::ECANCELED, .. })), "{failed:?}");
     assert!(begin.elapsed() < DEADLINE / 2);
     other
@@ -233,7 +233,7 @@ fn a_kernel_runs_operations_that_were_prepared() {
     let (results, flags) = (gpu().buffer::<i64>(6).expect("m"), gpu().flags::<u64>(2).expect("m"));
     sent.write(0, &peer::bytes(7, 0, 600)).expect("in bounds");
     // Time enough for an answer also on a busy machine; the last wait takes all of it, three times.
-    let mut batch = Batch::new().timeout(patient(1000 * MS));
+    let mut batch = Batch::new().timeout(scaled_time(1000 * MS));
     batch.send(socket, &sent, ..).expect("in bounds");
     batch.receive(socket, &received, ..).expect("in bounds");
     batch.write(&flags, 0, 5).expect("it is there");
@@ -314,7 +314,7 @@ fn what_goes_while_operations_are_queued() {
         let net = net();
         let (queue, socket) = (queue(&net), connected(&net, silent.address));
         let bytes = gpu().buffer::<u8>(64).expect("memory");
-        let mut batch = Batch::new().timeout(patient(200 * MS));
+        let mut batch = Batch::new().timeout(scaled_time(200 * MS));
         for _ in 0..3 {
             batch.receive(socket, &bytes, ..).expect("in bounds");
         }
@@ -323,7 +323,7 @@ fn what_goes_while_operations_are_queued() {
         match what {
             // The buffer, and the queue with its stream.
             0 => drop((bytes, batch, queue)),
-            // The net: what waits is told to stop.
+            // The net: what waits is stopped.
             1 => {
                 drop(net);
                 assert_eq!(done.statuses(), stopped);
@@ -408,7 +408,7 @@ fn another_gpu_s_streams_and_buffers_are_refused() {
 }
 
 #[test]
-fn a_queue_without_work_keeps_nobody_awake() {
+fn an_idle_queue_lets_the_proxy_sleep() {
     let (net, bytes) = (net(), gpu().buffer::<u8>(10).expect("memory"));
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let near = std::net::TcpStream::connect(listener.local_addr().expect("its address"));

@@ -1,4 +1,4 @@
-//! What only RDMA has: placements, peers that are killed or speak something else, and nets that go
+//! What only RDMA has: placements, peers that are killed or send something else, and nets that go
 //! both ways. Where the suite goes by TCP, nothing of this runs.
 
 mod transports;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use gpunet_device::calls::MSG_DONTWAIT;
 use gpunet_e2e::{
     Domain, Errno, Job, Peer, Script, SocketOption, any_port, eventually, flags, is_cuda, is_rdma,
-    net, net_builder, patient, peer, skip, transport,
+    net, net_builder, peer, scaled_time, skip, transport,
 };
 use gpunet_host::{AdapterReport, Placement, Placements, Policy, TransportChoice};
 use rsocket_shim::load::Libraries;
@@ -119,8 +119,8 @@ fn a_peer_that_is_killed() {
 }
 
 #[test]
-fn peers_that_speak_something_else_are_rejected() {
-    if !has_rdma("peers_that_speak_something_else_are_rejected") {
+fn peers_without_rsocket_are_rejected() {
+    if !has_rdma("peers_without_rsocket_are_rejected") {
         return;
     }
     let net = net();
@@ -141,8 +141,8 @@ fn peers_that_speak_something_else_are_rejected() {
 /// No more of them are rejected at once than the proxy has time for: the others, and who comes behind
 /// them, are not forgotten.
 #[test]
-fn a_crowd_that_speaks_something_else_keeps_nobody_waiting() {
-    if !has_rdma("a_crowd_that_speaks_something_else_keeps_nobody_waiting") {
+fn many_peers_without_rsocket_keep_nobody_waiting() {
+    if !has_rdma("many_peers_without_rsocket_keep_nobody_waiting") {
         return;
     }
     for choice in [TransportChoice::Rdma, TransportChoice::Auto] {
@@ -151,11 +151,11 @@ fn a_crowd_that_speaks_something_else_keeps_nobody_waiting() {
         let to = address.to_ip().expect("an IP address");
         // They are all there before the proxy looks.
         net.inject_blindness();
-        net.inject_stall(0, patient(500 * MS));
+        net.inject_stall(0, scaled_time(500 * MS));
         std::thread::scope(|scope| {
             let ask = || scope.spawn(move || is_rejected(to, &[0xa5; 56]));
-            let crowd: Vec<_> = (0..40).map(|_| ask()).collect();
-            assert!(crowd.into_iter().all(|asked| asked.join().expect("it is answered")));
+            let threads: Vec<_> = (0..40).map(|_| ask()).collect();
+            assert!(threads.into_iter().all(|asked| asked.join().expect("it is answered")));
         });
         let mut script = Script::new();
         script.given(0, listener).accept(0, 1).recv_all(1, 100, 100).close(1);
@@ -171,9 +171,9 @@ fn a_reader_that_rests_stops_the_kernel_and_loses_nothing() {
         return;
     }
     let (net, flags) = (net(), flags());
-    let told = std::sync::Arc::clone(&flags);
+    let waited = std::sync::Arc::clone(&flags);
     let peer = Peer::serve(move |mut stream| {
-        told.wait(0);
+        waited.wait(0);
         peer::receive_rest(&mut stream, 0)
     });
     let mut script = Script::new();
@@ -207,7 +207,7 @@ fn receive_while_it_lasts(mut stream: peer::Stream) -> (u64, bool) {
     }
 }
 
-/// A device may lose the connection, or carry on; what it must not do is lose bytes in silence.
+/// A device may lose the connection, or carry on; what it must not do is lose bytes without an error.
 #[test]
 fn a_link_that_goes_down_and_up() {
     let name = "a_link_that_goes_down_and_up";
@@ -233,7 +233,7 @@ fn a_link_that_goes_down_and_up() {
     started.until(&flags, 0);
     // What the connection manager still has to say of earlier connections goes out before: soft-RoCE was
     // seen to make none any more after a link went down just then, for whichever program.
-    std::thread::sleep(patient(250 * MS));
+    std::thread::sleep(scaled_time(250 * MS));
     flags.set(1, 1);
     set_link(&link, "down");
     std::thread::sleep(200 * MS);
@@ -287,11 +287,11 @@ fn a_net_that_goes_both_ways() {
     // A peer that takes RDMA gets it; one that does not gets TCP.
     let home = any_port().to_ip().expect("an IP address");
     let tcp = std::net::TcpListener::bind(home).expect("a port");
-    let deaf = tcp.local_addr().expect("its address").into();
+    let tcp_only = tcp.local_addr().expect("its address").into();
     let mut client = Script::new();
     client.stream(0, peer::echo_server()).send(0, 100).recv_all(0, 100, 100);
     client.get(0, SocketOption::Transport, TransportChoice::Rdma as i64).close(0);
-    client.stream(0, deaf).get(0, SocketOption::Transport, TransportChoice::Tcp as i64);
+    client.stream(0, tcp_only).get(0, SocketOption::Transport, TransportChoice::Tcp as i64);
     client.send(0, 100).recv_all(0, 100, 100).close(0);
     let started = Job::blocks(32).script(&client).start(&net);
     let mut stream = peer::Stream::Tcp(tcp.accept().expect("the kernel connects").0);
@@ -347,7 +347,7 @@ fn a_socket_that_was_bound_connects_from_there() {
     assert_eq!(bound, connected);
 }
 
-/// Bytes come by themselves, whatever the limits say; what is held back is told in time.
+/// Bytes come by themselves, whatever the limits say; what is held back is reported in time.
 #[test]
 fn a_stream_under_a_rate_does_not_stall() {
     if !has_rdma("a_stream_under_a_rate_does_not_stall") {
@@ -372,10 +372,10 @@ fn what_is_unsent_at_the_end_of_a_kernel_goes_when_the_peer_reads() {
         return;
     }
     let (net, flags) =
-        (net_builder().linger(patient(20_000 * MS)).build().expect("a net"), flags());
-    let told = std::sync::Arc::clone(&flags);
+        (net_builder().linger(scaled_time(20_000 * MS)).build().expect("a net"), flags());
+    let waited = std::sync::Arc::clone(&flags);
     let peer = Peer::serve(move |mut stream| {
-        told.wait(0);
+        waited.wait(0);
         let begun = std::time::Instant::now();
         (peer::receive_rest(&mut stream, 0), begun.elapsed())
     });
@@ -390,5 +390,5 @@ fn what_is_unsent_at_the_end_of_a_kernel_goes_when_the_peer_reads() {
     flags.set(0, 1);
     let (came, took) = peer.result();
     assert_eq!(i64::try_from(came), Ok(finished.result(0, sent)));
-    assert!(took < patient(5000 * MS), "{took:?}");
+    assert!(took < scaled_time(5000 * MS), "{took:?}");
 }

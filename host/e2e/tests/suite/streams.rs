@@ -95,7 +95,7 @@ fn short_messages_are_packets() {
     let statistics = net.statistics();
     // All of them come so, since each is taken before the next is sent.
     assert!(statistics.received_packets >= 60, "{statistics:?}");
-    // They are sent so, too. On the emulated GPU the ring is ready as soon, and nobody can tell
+    // They are sent so, too. On the emulated GPU the ring is ready as soon, and nobody can see
     // which of the two the proxy finds first.
     assert!(!is_cuda() || statistics.sent_packets >= 48, "{statistics:?}");
 }
@@ -143,7 +143,7 @@ fn a_receive_touches_its_buffer_alone() {
 /// Their bytes may come together with the word that the connection is made, and then nothing else
 /// comes that would wake anybody.
 #[test]
-fn peers_may_speak_first() {
+fn peers_may_send_first() {
     let (net, length) = (net(), 100);
     let serve = move |mut stream: peer::Stream| {
         peer::send(&mut stream, 0, length);

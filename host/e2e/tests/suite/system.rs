@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use gpunet_e2e::{
     Domain, Folder, Job, Peer, RING, Script, SocketAddr, SocketOption, any_port, eventually, net,
-    net_builder, patient, peer,
+    net_builder, peer, scaled_time,
 };
 
 #[test]
@@ -184,7 +184,7 @@ fn a_slow_reader_of_lines_stops_nothing() {
     let mut printed = 0;
     while printed < BUFFER + 100 {
         let started = Job::blocks(32).script(&script).start(&net);
-        started.launch().wait_for(patient(Duration::from_secs(5))).expect("it ends");
+        started.launch().wait_for(scaled_time(Duration::from_secs(5))).expect("it ends");
         started.finish();
         printed += 60;
     }
@@ -195,6 +195,6 @@ fn a_slow_reader_of_lines_stops_nothing() {
     let begin = Instant::now();
     drop(net);
     let took = begin.elapsed();
-    assert!(took < patient(Duration::from_millis(3500)), "the net took {took:?} to go");
+    assert!(took < scaled_time(Duration::from_millis(3500)), "the net took {took:?} to go");
     drop(gate);
 }

@@ -17,6 +17,7 @@ or on the emulated one.
 
 from . import device
 from ._address import Address
+from ._buffer import Buffer
 from ._errors import (
     ArgumentError,
     ClosedError,
@@ -33,13 +34,16 @@ from ._errors import (
     SocketError,
     StillRunning,
 )
-from ._gpu import Buffer, Flags, Gpu, Stream
+from ._function import Function
+from ._gpu import Gpu
 from ._gpunet import C_ABI, __version__, errno_name
-from ._image import Image, ImageKernel, include
-from ._kernel import Function, Kernel, function, kernel
+from ._image import Image, ImageKernel
+from ._include import include
+from ._kernel import Kernel, function, kernel
 from ._launch import Launch, Lease
 from ._net import Listener, Net
 from ._queue import Batch, Completions, Graph, GraphBuilder, Queue
+from ._stream import Flags, Stream
 from ._types import Array, Socket
 
 __all__ = [

@@ -13,6 +13,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 import numpy as np
 
 from ._address import Address
+from ._buffer import Buffer
 from ._errors import ArgumentError
 from ._memory import locate
 from ._types import AddressType, ArrayType, Scalar, Socket, SocketType
@@ -76,8 +77,6 @@ def _one(of: Any, value: Any, kind: str, items: List[Any], objects: List[Any]) -
 
 
 def _pointer(value: Any, address: int) -> Any:
-    from ._gpu import Buffer
-
     # So that the extension module sees which GPU's memory it is.
     memory = value._memory if isinstance(value, Buffer) else None
     return struct.pack("<Q", address) if memory is None else memory
@@ -157,7 +156,7 @@ def _plain(value: Any, size: Optional[int], kind: str, objects: List[Any]) -> An
         return value.tobytes()
     if isinstance(value, (bool, int, float)):
         if size is None:
-            raise TypeError("how large the parameter is, this image does not tell: use np.int32(...) and the like")
+            raise TypeError("how large the parameter is, this image does not say: use np.int32(...) and the like")
         if isinstance(value, float):
             if size not in (4, 8):
                 raise TypeError("a float has 4 or 8 bytes")

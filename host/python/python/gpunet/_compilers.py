@@ -19,6 +19,7 @@ import numpy as np
 
 from . import _gpunet
 from ._errors import CompileError
+from ._function import Function
 from ._types import AddressType, ArrayType, Scalar
 
 
@@ -64,9 +65,9 @@ class Compiler:
 
         `values` says how the parameter of that number and type is read, `line` is the entry's form.
         """
-        from . import _emit
+        from . import _lowering
 
-        scope = {"_body": body, "_array_at": _emit.array_at, "_parameter": _emit.parameter, "_trap": _emit.trap_raised}
+        scope = {"_body": body, "_array_at": _lowering.array_at, "_parameter": _lowering.parameter, "_trap": _lowering.trap_raised}
         at, passed = 0, []
         for place, of in enumerate(types):
             kinds = self.parameters(of)
@@ -102,13 +103,13 @@ class Cpu(Compiler):
         self._add_symbols()
 
     def _add_symbols(self) -> None:
-        """Tells numba's linker where the device functions are: the extension module is loaded for itself alone."""
+        """Shows numba's linker where the device functions are: the extension module is loaded for itself alone."""
         import llvmlite.binding
 
-        from . import _emit
+        from . import _lowering
 
         library = ctypes.CDLL(_gpunet.__file__)
-        for symbol in _emit.SYMBOLS:
+        for symbol in _lowering.SYMBOLS:
             llvmlite.binding.add_symbol(symbol, ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value)
 
     def function(self, python: Any) -> Any:
@@ -121,7 +122,7 @@ class Cpu(Compiler):
 
     def compile(self, name: str, body: Any, types: Sequence[Any]) -> Tuple[int, List[int], Any]:
         """The address of a kernel's entry, the sizes of its parameters, and what keeps them."""
-        from . import _emit
+        from . import _lowering
 
         # An exception of the kernel's ends it, as a fault; numba's own way would want the interpreter.
         line = (
@@ -136,7 +137,7 @@ class Cpu(Compiler):
         entry.__globals__["_word"] = self.types.uint64
         signature = self.types.void(self.types.CPointer(self.types.uint64))
         made = self.numba.cfunc(signature, error_model="numpy")(entry)
-        sizes = [16] + [_emit.bytes_of(kind) for of in types for kind in self.parameters(of)]
+        sizes = [16] + [_lowering.bytes_of(kind) for of in types for kind in self.parameters(of)]
         return int(made.address or 0), sizes, (made, body)
 
 
@@ -211,7 +212,6 @@ def compiler(kind: str) -> Any:
     """The compiler for that kind of GPU, with the device functions in it."""
     if kind not in _made:
         from . import _emit
-        from ._kernel import Function
 
         made = Cuda() if kind == "cuda" else Cpu()
         _emit.register(made)

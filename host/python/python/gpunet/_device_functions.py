@@ -6,8 +6,8 @@ from typing import Any, Callable, Dict, Optional, Tuple
 
 from llvmlite import ir
 
-from . import _emit, device
-from ._emit import EINVAL, I8, I32, I64, PACKET_BYTES, Lowering
+from . import _lowering, device
+from ._lowering import EINVAL, I8, I32, I64, PACKET_BYTES, Lowering
 from ._stub import Stub
 
 FUNCTIONS: Dict[Stub, Tuple[Dict[str, str], Any, Callable[[Lowering], Any]]] = {}
@@ -248,7 +248,7 @@ def _array_type(compiler: Any, kinds: Any) -> Any:
 def _shared(on: Lowering, own: bool) -> Any:
     kind = _array_type(on.compiler, on.types)
     count = int(on.types["count"].literal_value)
-    size = count * _emit.bytes_of(kind.dtype)
+    size = count * _lowering.bytes_of(kind.dtype)
     if on.emulated:
         key: Any = ir.Constant(I64, 0)
         if own:
@@ -312,13 +312,13 @@ def _clock(on: Lowering) -> Any:
     return on.builder.call(asm, [])
 
 
-@_function(_emit.trap_raised, "none")
+@_function(_lowering.trap_raised, "none")
 def _trap_raised(on: Lowering) -> None:
     on.emulator("trap", on.text(b"the kernel raised an exception (a raise, or an index beyond an array)\0"))
 
 
 @_function(
-    _emit.array_at,
+    _lowering.array_at,
     lambda compiler, kinds: compiler.types.Array(kinds["dtype"].dtype, len(kinds["shape"]), "C"),
     shape="any",
     dtype="any",
@@ -330,7 +330,7 @@ def _array_at(on: Lowering) -> Any:
 
 
 @_function(
-    _emit.parameter, lambda _, kinds: kinds["dtype"].dtype, given="any", index="constant", offset="constant", dtype="any"
+    _lowering.parameter, lambda _, kinds: kinds["dtype"].dtype, given="any", index="constant", offset="constant", dtype="any"
 )
 def _parameter(on: Lowering) -> Any:
     builder, kind = on.builder, on.types["dtype"].dtype

@@ -12,7 +12,7 @@ from llvmlite import ir
 
 from . import device
 from ._device_functions import _function
-from ._emit import I8, I32, I64, Lowering
+from ._lowering import I8, I32, I64, Lowering
 
 RECEIVE, SEND = 0, 1
 EPIPE = 32

@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from . import device
 from ._device_functions import _function
-from ._emit import I32, I64, Lowering
+from ._lowering import I32, I64, Lowering
 
 LANES = 0xFFFF_FFFF
 """All lanes of the warp: those that it does not have count as ended."""

@@ -59,7 +59,7 @@ class KernelError(Error):
 
 
 class DivergenceError(KernelError):
-    """Threads of a group did not make the same call; told by the emulated GPU."""
+    """Threads of a group did not make the same call; reported by the emulated GPU."""
 
 
 class OperationError(Error):

@@ -12,15 +12,12 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ._arguments import dimensions, typed, untyped
 from ._errors import CompileError, ImageError
-from ._gpu import Gpu
+from ._include import include
+from ._nvrtc import compile_ptx
+from ._open_gpu import OpenGpu
 from ._types import Scalar, SocketType, parameter, split
 
 _count = itertools.count()
-
-
-def include() -> Path:
-    """The folder with gpunet's headers for C++ (`gpunet/gpunet.cuh`), for other compilers."""
-    return Path(__file__).parent / "include"
 
 
 class Image:
@@ -30,7 +27,7 @@ class Image:
     shared object for the emulated GPU. A shared object runs in this process, and stays loaded.
     """
 
-    def __init__(self, gpu: Gpu, source: Any, name: Optional[str] = None) -> None:
+    def __init__(self, gpu: OpenGpu, source: Any, name: Optional[str] = None) -> None:
         self._gpu = gpu
         if isinstance(source, str) and ".version" in source:
             source = source.encode()
@@ -57,7 +54,7 @@ class Image:
     @classmethod
     def compile(
         cls,
-        gpu: Gpu,
+        gpu: OpenGpu,
         source: "str | os.PathLike[str]",
         name: Optional[str] = None,
         *,
@@ -71,8 +68,6 @@ class Image:
         code = str(source) if text else Path(source).read_text()
         name = name or (f"source-{next(_count)}" if text else Path(source).stem)
         if gpu.kind == "cuda":
-            from ._nvrtc import compile_ptx
-
             return cls(gpu, compile_ptx(code, name, gpu.info["compute_capability"], options), name)
         with tempfile.TemporaryDirectory(prefix="gpunet-") as folder:
             return cls(gpu, _compile_object(code, name, Path(folder), options), name)
@@ -105,7 +100,7 @@ class Image:
 class ImageKernel:
     """A kernel of an image, for `Net.launch`.
 
-    Arguments: a Python `int` or `float` takes the size that the image tells (1, 2, 4 or 8 bytes; a `float` 4 or 8), a
+    Arguments: a Python `int` or `float` takes the size that the image says (1, 2, 4 or 8 bytes; a `float` 4 or 8), a
     NumPy scalar its own; a listener or socket is a `uint64_t`; a buffer or array is its address; an `Address` a
     `gpunet_address`; `bytes` are a struct.
     """
@@ -125,17 +120,17 @@ class ImageKernel:
 
     @property
     def sizes(self) -> Optional[List[int]]:
-        """Bytes of each parameter behind the net, where the image tells."""
+        """Bytes of each parameter behind the net, where the image says."""
         return self._of._kernels[self._name]
 
     def cuda_function(self, threads: int) -> Optional[int]:
         """The driver's handle (`CUfunction`) for blocks of so many threads; none on the emulated GPU."""
         return self._of._image.cuda_function(self._name, threads)
 
-    def _loaded_on(self, gpu: Gpu) -> Tuple[Any, str]:
+    def _loaded_on(self, gpu: OpenGpu) -> Tuple[Any, str]:
         return self._of._image, self._name
 
-    def _prepare(self, gpu: Gpu, grid: Any, block: Any, args: Sequence[Any], shared: int) -> Tuple[Any, ...]:
+    def _prepare(self, gpu: OpenGpu, grid: Any, block: Any, args: Sequence[Any], shared: int) -> Tuple[Any, ...]:
         layout = (dimensions("grid", grid), dimensions("block", block), shared)
         if self._types is None:
             items, objects = untyped(self._name, self.sizes, args, gpu.kind)

@@ -5,36 +5,18 @@ from __future__ import annotations
 import inspect
 import itertools
 import threading
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, overload
+from typing import Any, Callable, List, Sequence, Tuple, overload
 
 from ._arguments import dimensions, typed
 from ._compilers import check_isa, compiler
 from ._errors import CompileError
-from ._gpu import Gpu
+from ._function import Function
+from ._open_gpu import OpenGpu
 from ._types import parameter, split
 
 _count = itertools.count()
 _loading = threading.RLock()
 """Threads that launch a kernel for the first time at once compile it once."""
-
-
-class Function:
-    """A function that kernels call, compiled with them; made by `@gpunet.function`."""
-
-    def __init__(self, python: Callable[..., Any]) -> None:
-        self._python = python
-        self._made: Dict[Any, Any] = {}
-        self.__name__ = python.__name__
-        self.__doc__ = python.__doc__
-
-    def _for(self, made: Any) -> Any:
-        key = made.name, made.capability
-        if key not in self._made:
-            self._made[key] = made.function(self._python)
-        return self._made[key]
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError(f"'{self.__name__}' is a function of kernels: only these call it")
 
 
 class Kernel:
@@ -57,18 +39,18 @@ class Kernel:
         made = compiler("cuda")
         return self._compiled(lambda: made.compile(self.name, self._function, self._types, capability))
 
-    def load(self, gpu: Gpu) -> "Kernel":
+    def load(self, gpu: OpenGpu) -> "Kernel":
         """Compiles it for a GPU and loads it there; the first launch does, too. On CUDA it is done before any
         kernel runs.
         """
         self._loaded_on(gpu)
         return self
 
-    def _loaded_on(self, gpu: Gpu) -> Tuple[Any, str]:
+    def _loaded_on(self, gpu: OpenGpu) -> Tuple[Any, str]:
         with _loading:
             return self._load(gpu), self.name
 
-    def _load(self, gpu: Gpu) -> Any:
+    def _load(self, gpu: OpenGpu) -> Any:
         # By the kernel itself, not its name: the GPU keeps it.
         if self not in gpu._loaded:
             image = f"{self._python.__module__}.{self._python.__qualname__}-{next(_count)}"
@@ -90,7 +72,7 @@ class Kernel:
         except Exception as error:
             raise CompileError(f"kernel '{self.name}' does not compile: {error}") from error
 
-    def _prepare(self, gpu: Gpu, grid: Any, block: Any, args: Sequence[Any], shared: int) -> Tuple[Any, ...]:
+    def _prepare(self, gpu: OpenGpu, grid: Any, block: Any, args: Sequence[Any], shared: int) -> Tuple[Any, ...]:
         layout = (dimensions("grid", grid), dimensions("block", block), shared)
         items, objects = typed(self.name, self._names, self._types, args, gpu.kind)
         image, name = self._loaded_on(gpu)

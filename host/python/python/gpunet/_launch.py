@@ -9,7 +9,7 @@ from ._arguments import prepared
 from ._errors import KernelError, StillRunning
 
 _STOP = 10.0
-"""Seconds that a kernel may take to end after it was told to stop."""
+"""Seconds that a kernel may take to end after it was stopped."""
 
 
 class Launch:
@@ -44,7 +44,7 @@ class Launch:
         self._launch.wait(timeout)
 
     def abort(self) -> None:
-        """Tells the kernel to stop: its waits return ECANCELED."""
+        """Stops the kernel: its waits return ECANCELED."""
         self._launch.abort()
 
     def __await__(self) -> Generator[Any, None, None]:
@@ -109,7 +109,7 @@ class Lease:
         return self._lease.done()
 
     def abort(self) -> None:
-        """Tells its kernels to stop, those that are yet to run, too."""
+        """Stops its kernels, those that are yet to run, too."""
         self._lease.abort()
 
     def __enter__(self) -> "Lease":

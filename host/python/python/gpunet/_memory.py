@@ -8,6 +8,8 @@ from typing import Any, Optional, Tuple
 
 import numpy as np
 
+from ._buffer import Buffer
+
 
 @dataclass
 class Located:
@@ -28,8 +30,6 @@ def locate(value: Any, kind: str) -> Optional[Located]:
 
     Raises TypeError for arrays that such kernels cannot reach.
     """
-    from ._gpu import Buffer
-
     if isinstance(value, Buffer):
         return Located(value._address(), value.shape, value.dtype, value)
     if isinstance(value, np.ndarray):
@@ -41,6 +41,21 @@ def locate(value: Any, kind: str) -> Optional[Located]:
     if hasattr(value, "__cuda_array_interface__"):
         raise TypeError("an array in CUDA's memory, which the emulated GPU does not reach: copy it to NumPy")
     return None
+
+
+def located(value: Any, kind: str, start: int, count: Optional[int]) -> Tuple[int, int, Any]:
+    """Address and bytes of elements of an array for an operation, and what keeps them."""
+    found = locate(value, kind)
+    if found is None:
+        raise TypeError(f"no array: {type(value).__name__}")
+    size = int(np.prod(found.shape, dtype=np.int64))
+    count = size - start if count is None else count
+    if start < 0 or count < 0 or start + count > size:
+        raise IndexError(f"elements {start} to {start + count} of {size}")
+    item = found.dtype.itemsize
+    # Memory itself, which outlives a buffer that is closed.
+    keeps = value._memory if isinstance(value, Buffer) else found.keeps
+    return found.address + start * item, count * item, keeps
 
 
 def _numpy(array: np.ndarray, kind: str) -> Located:

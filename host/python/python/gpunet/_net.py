@@ -127,7 +127,7 @@ class Net:
         return self._net.dump()
 
     def abort(self) -> None:
-        """Tells all kernels of this net to stop: their waits return ECANCELED."""
+        """Stops all kernels of this net: their waits return ECANCELED."""
         self._net.abort()
 
     def close(self) -> None:

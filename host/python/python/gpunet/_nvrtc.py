@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, List, Optional, Sequence, Tuple
 
 from ._errors import CompileError
-from ._image import include
+from ._include import include
 
 
 _INTEGERS = "".join(

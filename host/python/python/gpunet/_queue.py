@@ -6,7 +6,8 @@ from typing import Any, List, Optional, Tuple
 
 from . import _gpunet
 from ._arguments import prepared, socket_handle
-from ._gpu import Flags, located
+from ._memory import located
+from ._stream import Flags
 
 
 class Batch:
@@ -159,7 +160,7 @@ class Queue:
         return GraphBuilder(self._queue, self._gpu)
 
     def abort(self) -> None:
-        """Tells what is on the stream to stop, and what will be."""
+        """Stops what is on the stream, and what will be."""
         self._queue.abort()
 
     def close(self) -> None:

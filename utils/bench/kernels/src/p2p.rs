@@ -69,7 +69,7 @@ kernels! {
     }
 
     /// Receives streams to their end into its piece of `to`, and answers each with the number of
-    /// bytes, until told to stop: a connection a block.
+    /// bytes, until it is stopped: a connection a block.
     pub fn swallow_all(net: Net, listener: Handle, to: SharedBuf) {
         let listener = Listener::borrow(net.block(), listener);
         let to = piece_of(to);

@@ -25,7 +25,7 @@ pub const SHARED_MEMORY: u32 = EVENT_BYTES as u32 + (4 << 10);
 const STALLED_NS: u64 = 50_000_000;
 
 kernels! {
-    /// Echoes on the first `watched` sockets, each in its block's poller, until told to stop. The next
+    /// Echoes on the first `watched` sockets, each in its block's poller, until it is stopped. The next
     /// `owed` ones are in a second poller of the block, from which no event is taken.
     pub fn serve_many(
         net: Net,

@@ -1,5 +1,5 @@
 //! Servers that the benchmark measures: one that echoes, and one that receives and answers with a
-//! number alone. A connection a block, until told to stop.
+//! number alone. A connection a block, until it is stopped.
 
 use gpunet_device::{Errno, Handle, Listener, kernels, simt};
 

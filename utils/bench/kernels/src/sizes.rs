@@ -270,7 +270,7 @@ fn parts<const N: usize>(memory: SharedBuf, bytes: u64) -> [SharedBuf; N] {
     core::array::from_fn(|index| memory.slice(index * part, bytes as usize))
 }
 
-/// Tells the other block that all threads have copied; pairs with the acquire load in [`arrives`].
+/// Notifies the other block that all threads have copied; pairs with the acquire load in [`arrives`].
 #[inline(always)]
 fn publish(flag: Word, round: u64) {
     Block.barrier();

@@ -13,7 +13,7 @@ pub const HEADER: usize = 16;
 
 kernels! {
     /// Receives streams to their end and answers each with the number of bytes that were right, until
-    /// told to stop.
+    /// it is stopped.
     pub fn receive_streams(net: Net, listener: Handle) {
         let listener = Listener::borrow(net.block(), listener);
         while let Ok(stream) = listener.accept() {
@@ -21,7 +21,7 @@ kernels! {
         }
     }
 
-    /// Sends each peer as many bytes as it asks for and ends the stream, until told to stop.
+    /// Sends each peer as many bytes as it asks for and ends the stream, until it is stopped.
     pub fn send_streams(net: Net, listener: Handle) {
         let listener = Listener::borrow(net.block(), listener);
         while let Ok(stream) = listener.accept() {

@@ -61,7 +61,7 @@ fn note(state: Shared<u64>, value: u64) {
     }
 }
 
-/// Echoes until told to stop.
+/// Echoes until it is stopped.
 #[inline(always)]
 fn echo(on: On, listener: Handle, state: Shared<u64>) -> Result<(), Errno> {
     let listener = Listener::borrow(on, listener);

@@ -71,7 +71,7 @@ impl Drop for EchoPeer {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
-            // What it met, it has said.
+            // It has printed its error.
             let _ = thread.join();
         }
     }

@@ -238,7 +238,7 @@ impl Server {
         }
         std::thread::sleep(WAITED);
         let measured = measure();
-        // What a waiter met says more than the client that lost its server.
+        // A waiter's error says more than the client that lost its server.
         self.check(|state| state == waiters::READY, "while it should wait")?;
         let measured = measured?;
         if self.is_cuda {

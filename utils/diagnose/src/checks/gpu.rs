@@ -66,7 +66,7 @@ fn driver(machine: &Machine) -> Vec<Line> {
     let version = match machine.pick("/proc/driver/nvidia/version", ' ', nameless) {
         Seen::Here(words) => words,
         Seen::Absent if !machine.has_proc() => {
-            return vec![Line::unseen(ABOUT, "/proc does not tell")];
+            return vec![Line::unseen(ABOUT, "/proc does not show it")];
         }
         Seen::Absent => {
             return vec![

@@ -44,7 +44,7 @@ fn where_it_runs(machine: &Machine) -> Line {
     let user = match status(machine, "Uid:").as_deref().map(first_number) {
         Some(Some(0)) => "as root",
         Some(Some(_)) => "not as root",
-        _ => "as a user that /proc does not tell",
+        _ => "as a user that /proc does not show",
     };
     match container(machine) {
         Some(kind) => Line::ok(
@@ -52,7 +52,7 @@ fn where_it_runs(machine: &Machine) -> Line {
             format!("yes ({kind}), {user}: devices are those that it was given"),
         ),
         None if machine.has_proc() => Line::ok("container", format!("no sign of one, {user}")),
-        None => Line::unseen("container", "/proc does not tell"),
+        None => Line::unseen("container", "/proc does not show it"),
     }
 }
 
@@ -60,7 +60,7 @@ fn modules(machine: &Machine) -> Line {
     if machine.has("/proc/modules") {
         Line::ok("kernel modules", "the kernel can load them")
     } else if !machine.has_proc() {
-        Line::unseen("kernel modules", "/proc does not tell")
+        Line::unseen("kernel modules", "/proc does not show it")
     } else {
         Line::warning("kernel modules", "this kernel loads none: no driver can be added to it")
             .remedy(
@@ -123,7 +123,7 @@ fn locked_memory(machine: &Machine) -> Line {
                 /etc/security/limits.conf; in a container, --ulimit memlock=-1",
                 )
         }
-        Seen::Absent => Line::unseen(ABOUT, "/proc does not tell"),
+        Seen::Absent => Line::unseen(ABOUT, "/proc does not show it"),
         Seen::Hidden(why) => Line::unseen(ABOUT, why),
     }
 }
@@ -139,7 +139,7 @@ fn open_files(machine: &Machine) -> Line {
                 open many sockets",
             )
         }
-        Seen::Absent => Line::unseen(ABOUT, "/proc does not tell"),
+        Seen::Absent => Line::unseen(ABOUT, "/proc does not show it"),
         Seen::Hidden(why) => Line::unseen(ABOUT, why),
     }
 }
@@ -152,14 +152,14 @@ fn mappings(machine: &Machine) -> Line {
             Line::warning(ABOUT, format!("{count}: large launches on the emulated GPU need more"))
                 .remedy("sysctl vm.max_map_count=65530")
         }
-        None => Line::unseen(ABOUT, "/proc does not tell"),
+        None => Line::unseen(ABOUT, "/proc does not show it"),
     }
 }
 
 fn cores(machine: &Machine) -> Line {
     const ABOUT: &str = "cores";
     let Some(list) = status(machine, "Cpus_allowed_list:") else {
-        return Line::unseen(ABOUT, "/proc does not tell");
+        return Line::unseen(ABOUT, "/proc does not show it");
     };
     let count: u64 = list
         .split(',')
@@ -195,7 +195,7 @@ fn hugepages(machine: &Machine) -> Line {
     let picked = machine.pick("/proc/meminfo", '\n', |line| line.starts_with("HugePages_Total:"));
     match picked.here().and_then(|lines| first_number(lines.first()?.split_once(':')?.1)) {
         Some(count) => Line::ok(ABOUT, format!("{count} reserved; gpunet uses ordinary pages")),
-        None => Line::ok(ABOUT, "not told; gpunet uses ordinary pages"),
+        None => Line::ok(ABOUT, "not known; gpunet uses ordinary pages"),
     }
 }
 
@@ -204,7 +204,7 @@ fn iommu(machine: &Machine) -> Line {
     const ABOUT: &str = "IOMMU";
     let groups = match machine.names("/sys/kernel/iommu_groups") {
         Seen::Here(names) => names,
-        Seen::Absent => return Line::unseen(ABOUT, "/sys does not tell"),
+        Seen::Absent => return Line::unseen(ABOUT, "/sys does not show it"),
         Seen::Hidden(why) => return Line::unseen(ABOUT, why),
     };
     if !groups.iter().any(|name| name.bytes().all(|byte| byte.is_ascii_digit())) {
@@ -230,7 +230,7 @@ fn iommu(machine: &Machine) -> Line {
             format!("translates for {translated}: transfers between devices are slower, or fail");
         Line::warning(ABOUT, seen).remedy("boot with iommu=pt on the kernel's command line")
     } else if !unknown.is_empty() {
-        Line::unseen(ABOUT, format!("on; whether it translates for {unknown} is not told"))
+        Line::unseen(ABOUT, format!("on; whether it translates for {unknown} is not known"))
     } else {
         Line::ok(ABOUT, "on, passing the addresses of GPUs and RDMA devices through")
     }

@@ -19,7 +19,7 @@ pub(super) struct Device {
     pub(super) driver: Option<String>,
     /// What it is made on, where it is software: the name of a network interface.
     parent: Option<String>,
-    /// RDMA over TCP, whose variant of rsocket gpunet does not speak.
+    /// RDMA over TCP, whose variant of rsocket gpunet does not implement.
     iwarp: bool,
     folder: String,
 }
@@ -71,7 +71,7 @@ impl Device {
 /// An IPv4 address of a port.
 struct Address {
     ip: Ipv4Addr,
-    /// Such as `RoCE v2`, where the kernel tells.
+    /// Such as `RoCE v2`, where the kernel shows it.
     kind: Option<String>,
     /// The network interface that has it.
     interface: Option<String>,
@@ -93,7 +93,7 @@ impl Address {
     }
 }
 
-/// The address at which kernels can meet by RDMA.
+/// The address at which kernels can connect by RDMA.
 pub(crate) fn first_address(machine: &Machine) -> Option<Ipv4Addr> {
     let usable = devices(machine).into_iter().filter(|device| !device.iwarp);
     let mut addresses = usable.flat_map(|device| {
@@ -152,7 +152,7 @@ fn no_device(machine: &Machine) -> Line {
     const ABOUT: &str = "devices";
     match machine.names(DEVICES) {
         Seen::Hidden(why) => Line::unseen(ABOUT, why),
-        Seen::Absent if !machine.has_sys() => Line::unseen(ABOUT, "/sys does not tell"),
+        Seen::Absent if !machine.has_sys() => Line::unseen(ABOUT, "/sys does not show it"),
         Seen::Here(_) | Seen::Absent => Line::missing(ABOUT, "no RDMA device: streams go by TCP")
             .remedy(in_container(
                 machine,
@@ -210,7 +210,7 @@ fn ports(machine: &Machine, device: &Device) -> Vec<Line> {
         return vec![
             Line::missing(
                 &device.name,
-                format!("{kind}; iWARP, whose variant of rsocket gpunet does not speak"),
+                format!("{kind}; iWARP, whose variant of rsocket gpunet does not implement"),
             )
             .remedy("use RoCE or InfiniBand, where the adapter knows them; TCP works over it"),
         ];

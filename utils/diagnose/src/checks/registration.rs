@@ -11,7 +11,7 @@ pub(super) const KNOW_DMA_BUF: &[&str] =
 /// The first kernel whose verbs take dma-bufs.
 const OLDEST_KERNEL: (u32, u32) = (5, 12);
 
-/// Functions of the kernel that tell what it can do.
+/// Functions of the kernel that show what it can do.
 const P2PDMA: &str = "pci_p2pdma_distance_many";
 const PEER_CLIENTS: &str = "ib_register_peer_memory_client";
 /// One that every kernel with PCI has: where it is not shown, that others are not means nothing.
@@ -42,7 +42,7 @@ fn kernel(machine: &Machine) -> Line {
     const ABOUT: &str = "kernel for dma-buf";
     let release = match machine.text("/proc/sys/kernel/osrelease") {
         Seen::Here(release) => release,
-        Seen::Absent => return Line::unseen(ABOUT, "/proc does not tell the kernel's release"),
+        Seen::Absent => return Line::unseen(ABOUT, "/proc does not show the kernel's release"),
         Seen::Hidden(why) => return Line::unseen(ABOUT, why),
     };
     let mut numbers = release.split(['.', '-']).map(|number| number.parse::<u32>().ok());
@@ -110,7 +110,7 @@ fn peer_to_peer(symbols: &Seen<Vec<String>>, settings: &Seen<Vec<String>>) -> Li
             "for RDMA into GPU memory take a kernel with CONFIG_PCI_P2PDMA=y (Debian's 6.1 has it off)",
         ),
         (None, Seen::Here(_)) => {
-            Line::unseen(ABOUT, "the kernel shows too few of its symbols to tell")
+            Line::unseen(ABOUT, "the kernel shows too few of its symbols to know")
         }
         (None, Seen::Absent) => Line::unseen(ABOUT, "the kernel shows no symbols"),
         (None, Seen::Hidden(why)) => Line::unseen(ABOUT, format!("the kernel's symbols: {why}")),

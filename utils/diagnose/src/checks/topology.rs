@@ -80,7 +80,7 @@ fn draw(machine: &Machine, leaves: &[Leaf]) -> Vec<String> {
     for leaf in leaves {
         let socket = match leaf.device.socket(machine) {
             Some(socket) => format!("socket {socket}"),
-            None => "socket not told".to_owned(),
+            None => "socket not known".to_owned(),
         };
         let host_bridge = leaf.device.host_bridge();
         let mut at = root.below.entry(socket.clone()).or_default();

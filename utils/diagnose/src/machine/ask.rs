@@ -8,8 +8,9 @@ use rsocket_shim::verbs;
 
 use super::answers::{Answers, Cuda, Rdma, Toolchain};
 use super::bounded::Pending;
-use super::{cuda, one_line, without_homes};
-use crate::proof::MODULE;
+use super::cuda;
+use super::text::{one_line, without_homes};
+use crate::kernels::MODULE;
 
 /// The driver wakes every GPU when it starts, which takes seconds on large machines.
 const CUDA: Duration = Duration::from_secs(20);

@@ -83,7 +83,7 @@ impl Worker {
             let _ = to.send(f());
         });
         let worker = self.0.take().map_or_else(Self::start, Ok)?;
-        // Gone only where a call panicked, which its own answer has told.
+        // Gone only where a call panicked, which its own answer has reported.
         let _ = worker.send(call);
         let answer = Pending(Ok(from)).wait(limit)?;
         self.0.replace(Some(worker));

@@ -11,7 +11,7 @@ use gpunet_host::{Gpu, GpuChoice};
 use rustix::mm::{MapFlags, ProtFlags};
 
 use super::answers::{Cuda, CudaDevice};
-use super::one_line;
+use super::text::one_line;
 
 /// What is asked of each device.
 const ATTRIBUTES: &[(&str, Attribute)] = &[

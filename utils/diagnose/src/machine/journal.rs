@@ -6,7 +6,14 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::{ANSWERS, Answers, LINK};
+use super::answers::Answers;
+
+/// The file with the answers, in the folder of a recorded machine.
+pub(crate) const ANSWERS: &str = "answers.json";
+
+/// A link of a recorded machine is a file with its target, and this behind its name: the links of
+/// sysfs lead round in circles, which programs that walk through folders do not like.
+pub(crate) const LINK: &str = ".link";
 
 /// What was found at a path.
 #[derive(Clone, Debug)]

@@ -8,14 +8,16 @@
 //!   cuda, rdma, toolchain   ask the drivers of this machine
 //! ```
 //!
-//! A recorded machine is a folder with such files and `answers.json`; checks cannot tell it from a
+//! A recorded machine is a folder with such files and `answers.json`; checks see no difference from a
 //! real one. Nothing here writes to the machine.
 
 pub(crate) mod answers;
 mod ask;
 mod bounded;
+mod configuration;
 mod cuda;
 mod journal;
+mod text;
 
 use std::cell::{Cell, RefCell};
 use std::fs;
@@ -28,8 +30,10 @@ use anyhow::{Context as _, Result, anyhow};
 pub(crate) use answers::{Answers, CudaDevice, Proof, Proofs};
 use bounded::Worker;
 pub(crate) use bounded::within;
+pub(crate) use configuration::{blank_serial_number, extended_capabilities};
 pub(crate) use journal::Journal;
-use journal::Noted;
+use journal::{ANSWERS, LINK, Noted};
+pub(crate) use text::{one_line, without_homes};
 
 /// How long one look at a file may take. sysfs answers in microseconds, unless a device hangs.
 const LOOK: Duration = Duration::from_millis(500);
@@ -40,13 +44,6 @@ const IN_VAIN: Duration = Duration::from_secs(4);
 const LOOKS: Duration = Duration::from_secs(15);
 /// More than any file of interest has.
 const MOST_BYTES: u64 = 1 << 20;
-/// The file with the answers, in the folder of a recorded machine.
-pub(crate) const ANSWERS: &str = "answers.json";
-
-/// A link of a recorded machine is a file with its target, and this behind its name: the links of
-/// sysfs lead round in circles, which programs that walk through folders do not like.
-pub(crate) const LINK: &str = ".link";
-
 /// What a look came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Seen<T> {
@@ -186,7 +183,7 @@ impl Machine {
     /// root see the first 64 bytes.
     pub(crate) fn configuration(&self, path: &str) -> Seen<Vec<u8>> {
         let bytes = self.look(path, read).map(|mut bytes| {
-            crate::pci::blank_serial_number(&mut bytes);
+            blank_serial_number(&mut bytes);
             bytes
         });
         self.note(path, &bytes, |bytes| Noted::File(bytes.clone()));
@@ -263,7 +260,7 @@ impl Machine {
         opened
     }
 
-    /// Whether /proc tells anything: without it, that a file is missing means nothing.
+    /// Whether /proc shows anything: without it, that a file is missing means nothing.
     pub(crate) fn has_proc(&self) -> bool {
         self.has("/proc/sys/kernel/osrelease")
     }
@@ -357,31 +354,6 @@ fn follow(link: &str, target: &str) -> String {
     format!("/{}", parts.join("/"))
 }
 
-/// What others wrote, for a person to read: no control characters, one line, not endless.
-pub(crate) fn one_line(text: &str) -> String {
-    const MOST: usize = 1000;
-    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut line: String = words.chars().filter(|letter| !letter.is_control()).collect();
-    if let Some((at, _)) = line.char_indices().nth(MOST) {
-        line.truncate(at);
-        line.push_str(" ...");
-    }
-    line
-}
-
-/// What others wrote, without the names of people that home folders have.
-pub(crate) fn without_homes(text: &str) -> String {
-    let home = std::env::var("HOME").ok().filter(|home| home.len() > 1);
-    let text = home.map_or_else(|| text.to_owned(), |home| text.replace(&home, "~"));
-    let mut parts = text.split("/home/");
-    let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |whole, part| {
-        let ends = |letter: char| letter.is_whitespace() || "/\"':,;)".contains(letter);
-        let rest = part.find(ends).map_or("", |at| &part[at..]);
-        format!("{whole}/home/~{rest}")
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -392,19 +364,6 @@ mod tests {
         assert_eq!(device, "/sys/devices/pci0000:00/a");
         assert_eq!(follow("/sys/a/driver", "/b/c"), "/b/c");
         assert_eq!(follow("/a", "../../../.."), "/");
-    }
-
-    #[test]
-    fn lines_of_others_are_tamed() {
-        assert_eq!(one_line("a\n\tb\u{1b}[31m"), "a b[31m");
-        assert!(one_line(&"x".repeat(5000)).len() < 1010);
-    }
-
-    #[test]
-    fn names_of_people_stay_out() {
-        let told = without_homes("/home/alice/ptxas and '/home/bob': /home/carol");
-        assert_eq!(told, "/home/~/ptxas and '/home/~': /home/~");
-        assert_eq!(without_homes("/opt/ptxas"), "/opt/ptxas");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
-use super::{CPU, Footprint};
+use super::cost::{CPU, Footprint};
 
 /// Registers of a thread in a block of 1,024.
 const CAP: u32 = 64;

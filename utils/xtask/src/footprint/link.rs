@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail};
 use gpunet_builder::Ptxas;
 
-use super::Footprint;
+use super::cost::Footprint;
 
 /// nvlink, which comes with ptxas.
 pub(crate) struct Nvlink(PathBuf);

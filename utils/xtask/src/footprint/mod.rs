@@ -12,52 +12,30 @@
 //! and with at most 64, for blocks of up to 1,024 threads. The library has at most 64 in both.
 
 mod clobber;
+mod cost;
 mod elf;
 mod limits;
 mod link;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use gpunet_builder::{FunctionUsage, Ptxas};
-use serde::{Deserialize, Serialize};
 
 pub(crate) use clobber::Nvdisasm;
+pub(crate) use cost::{CPU, Footprint};
 pub(crate) use limits::{FILE, Limits};
 pub(crate) use link::Nvlink;
 
 use elf::Object;
 
-/// The GPU that limits are recorded for.
-pub(crate) const CPU: &str = "sm_90";
 /// Registers that a thread of the largest blocks may have.
 const TIGHT: u32 = 64;
 /// How the library is called in tables.
 const LIBRARY: &str = "library";
 /// What the names of its functions begin with.
 const PREFIX: &str = "gpunet_";
-
-/// What one kernel, or one function of the library with what it reaches, costs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Footprint {
-    /// Registers of a thread.
-    pub(crate) registers: u32,
-    /// Bytes of stack of a thread, along the deepest chain of calls.
-    pub(crate) stack: u32,
-    /// Bytes of registers that functions store, their own and those that they keep for their callers.
-    pub(crate) spills: u32,
-    /// Bytes of machine code.
-    pub(crate) code: u32,
-}
-
-impl fmt::Display for Footprint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { registers, stack, spills, code } = self;
-        write!(f, "{registers} / {stack} / {spills} / {:.1}", f64::from(*code) / 1e3)
-    }
-}
 
 /// PTX of a crate.
 pub(crate) struct Image {

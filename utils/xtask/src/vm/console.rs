@@ -59,7 +59,7 @@ pub(crate) struct Console {
     pub(crate) done: bool,
     /// What of the set-up failed.
     pub(crate) unable: Vec<String>,
-    /// The kernel's last words.
+    /// The last lines of the kernel.
     pub(crate) panic: Option<String>,
     pub(crate) runs: Vec<Run>,
     /// The beginning of a line that the kernel tore.
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_tore_is_put_together() {
+    fn lines_that_the_kernel_interrupts_are_joined() {
         let (console, events) = read(
             "@gpunet begin a\ntest x ... [   12.345678] rdma_rxe: hello\n[   12.345679] again\nok\n\
              @gpunet e[   13.000001] bye\nnd a 0 5\n",
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_runs_out_is_laid_to_its_job() {
+    fn out_of_memory_is_attributed_to_its_job() {
         let (console, _) = read(
             "@gpunet begin a\n@gpunet end a 0 1\n@gpunet begin b\n\
              [   99.000001] Out of memory: Killed process 77 (rstream)\n@gpunet end b 137 9\n",

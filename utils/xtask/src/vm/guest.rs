@@ -118,7 +118,7 @@ impl Guest<'_> {
         qemu
     }
 
-    /// Runs all jobs; `show` hears of each event.
+    /// Runs all jobs; `show` is called for each event.
     pub(crate) fn watch(
         &self,
         jobs: &[&Job],

@@ -21,7 +21,7 @@ impl Job {
     }
 }
 
-/// What a job runs, and how it is judged.
+/// What a job runs, and how its outcome is checked.
 pub(crate) enum What {
     /// A shell script that may use `functions.sh`; passes if its exit status is 0.
     Script(&'static str),
@@ -77,7 +77,7 @@ pub(crate) const JOBS: &[Job] = &[
     ),
     script("rstream-blocking", 25, "stream rstream 7111 -S 4096 -I 10 -C 20 -T b"),
     // A client whose last bytes come together with the end of the connection takes that end (POLLHUP,
-    // 16) for an error. The server, which ends well only if all before arrived, is believed.
+    // 16) for an error. The server, which ends well only if all before arrived, decides.
     script("rstream-async", 25, "CLIENT_MAY=16; stream rstream 7112 -S 4096 -I 10 -C 20 -T a"),
     script("rstream-nonblocking", 25, "stream rstream 7113 -S 4096 -I 10 -C 20 -T n"),
     script("rstream-verify", 25, "stream rstream 7114 -S 65536 -I 2 -C 5 -T v"),
@@ -262,7 +262,7 @@ pub(crate) const JOBS: &[Job] = &[
             "rdma::",
             // Where rings lie is nothing to these, which take long.
             "--skip",
-            "rdma::a_crowd",
+            "rdma::many_peers_without_rsocket",
             "--skip",
             "rdma::a_peer_that_is_silent",
             "--skip",

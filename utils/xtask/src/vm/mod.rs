@@ -30,12 +30,12 @@ use self::guest::{Guest, Watched};
 use self::jobs::{JOBS, Job};
 use self::kernel::Kernel;
 use crate::artifacts::Executable;
-use crate::checks::Context;
+use crate::context::Context;
 use crate::install;
 use crate::report::{self, Outcome};
 use crate::workspace::Workspace;
 
-/// What a guest has from its start to its end, unless told: three times what it takes alone.
+/// What a guest has from its start to its end, unless given: three times what it takes alone.
 const WHOLE: u64 = 25 * 60;
 
 /// Why a guest was not even booted.

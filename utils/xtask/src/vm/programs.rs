@@ -9,8 +9,9 @@ use anyhow::{Context, Result, ensure};
 
 use super::jobs::{Job, TestProgram, What};
 use crate::artifacts::Executable;
+use crate::context::PROFILE;
 use crate::workspace::Workspace;
-use crate::{artifacts, checks, install, shell};
+use crate::{artifacts, install, shell};
 
 /// What boots a guest, and what unpacks its kernel: a program or file, and its package.
 const OF_HOST: &[(&str, &str)] = &[(super::guest::QEMU, "qemu-system-x86"), ("depmod", "kmod")];
@@ -29,7 +30,7 @@ const OF_GUEST: &[(&str, &str)] = &[
 /// The shell and all small programs of the guest; needs no library.
 const BUSYBOX: (&str, &str) = ("busybox", "busybox-static");
 
-/// Tells libibverbs which library drives soft-RoCE.
+/// The file that names the library for soft-RoCE to libibverbs.
 const PROVIDER_NAME: (&str, &str) = ("/etc/libibverbs.d/rxe.driver", "ibverbs-providers");
 
 /// Where the libraries that drivers and preloading need lie on this machine.
@@ -132,7 +133,7 @@ pub(crate) fn build(
     jobs: &[&Job],
     mut cargo: Command,
 ) -> Result<Vec<Executable>> {
-    cargo.args(["build", "--workspace", "--profile", checks::PROFILE]);
+    cargo.args(["build", "--workspace", "--profile", PROFILE]);
     let mut any = false;
     for Wanted { package, kind, name, .. } in wanted_by(jobs) {
         let programs = workspace.member(package).map(|member| member.programs.as_slice());

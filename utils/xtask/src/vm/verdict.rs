@@ -1,4 +1,4 @@
-//! Judges what a guest has said: every job has a verdict, also those that did not run.
+//! Checks what a guest has printed: every job has a verdict, also those that did not run.
 
 use super::console::{Console, End, Run};
 use super::guest::Ending;
@@ -109,13 +109,13 @@ mod tests {
         console
     }
 
-    fn judged(text: &str) -> Outcome {
+    fn outcome_of(text: &str) -> Outcome {
         of_guest(&[&SCRIPT, &TESTS], &console(text), &Ending::PoweredOff)
     }
 
     #[test]
     fn jobs_and_their_tests_are_counted() {
-        let outcome = judged(
+        let outcome = outcome_of(
             "@gpunet begin rping\n@gpunet end rping 0 1\n@gpunet begin verbs\n\
              test a ... ok\ntest b ... FAILED\ntest c ... ok\n\
              test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured\n\
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_panic_fails_what_ran_and_what_did_not() {
-        let outcome = judged(
+        let outcome = outcome_of(
             "@gpunet begin rping\n[    9.000000] Kernel panic - not syncing: Fatal exception\n",
         );
         assert_eq!(
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_memory_and_exit_states_are_told_apart() {
+    fn limits_memory_and_exit_states_are_distinguished() {
         let reason = |end: &str| {
             let text = format!("@gpunet begin rping\n{end}\n@gpunet done\n");
             of_guest(&[&SCRIPT], &console(&text), &Ending::PoweredOff).failed.join("; ")

@@ -61,7 +61,7 @@ class net_options : public detail::owned<gpunet_host_net_options, gpunet_net_opt
         return *this;
     }
 
-    /// Has a function told of kernels that fault.
+    /// Has a function called for kernels that fault.
     net_options &set(host::on_fault function) &
     {
         auto kept = std::make_shared<host::on_fault>(std::move(function));
@@ -115,7 +115,7 @@ class launch : public detail::owned<gpunet_host_launch, gpunet_launch_free> {
         return found;
     }
 
-    /// Tells the kernel to stop: its waits return ECANCELED.
+    /// Stops the kernel: its waits return ECANCELED.
     void abort() const
     {
         check(gpunet_launch_abort(raw_));
@@ -250,7 +250,7 @@ class net : public detail::owned<gpunet_host_net, gpunet_net_free> {
         });
     }
 
-    /// Tells all its kernels to stop.
+    /// Stops all its kernels.
     void abort() const
     {
         check(gpunet_net_abort(raw_));

@@ -223,7 +223,7 @@ class queue : public detail::owned<gpunet_host_queue, gpunet_queue_free> {
         return made;
     }
 
-    /// Tells what is on the stream to stop.
+    /// Stops what is on the stream.
     void abort() const
     {
         check(gpunet_queue_abort(raw_));
@@ -394,7 +394,7 @@ class lease : public detail::owned<gpunet_host_lease, gpunet_lease_free> {
         return finished != 0;
     }
 
-    /// Tells its kernels to stop, those that are yet to run, too.
+    /// Stops its kernels, those that are yet to run, too.
     void abort() const
     {
         check(gpunet_lease_abort(raw_));

@@ -24,7 +24,7 @@ use gpunet_pattern::Draw;
 pub use mutate::{How, Mutation, What};
 
 kernel_arg! {
-    /// What a hostile kernel is told.
+    /// What a hostile kernel is to do.
     pub struct Attack {
         /// Words that the GPU writes.
         pub gpu_control: Shared<u64>,
@@ -61,7 +61,7 @@ pub const WORDS: usize = 0;
 pub const SOCKETS: usize = 1;
 /// In a report: requests that were answered.
 pub const ANSWERS: usize = 2;
-/// In a report: requests that were waited for in vain.
+/// In a report: requests that were not answered in time.
 pub const UNANSWERED: usize = 3;
 
 kernels! {

@@ -18,7 +18,7 @@ use super::{ANSWERS, Attack, Past, REPORT, SOCKETS, UNANSWERED, WORDS, begin, wo
 const OWN: usize = 8;
 /// Request slots that it takes for itself.
 const SLOTS: usize = 3;
-/// Mutations between two looks at what has died.
+/// Mutations between two looks at what has ended.
 const ROUND: u64 = 32;
 /// How long a reply may take that is waited for.
 const REPLY_NS: u64 = 2_000_000_000;
@@ -86,11 +86,11 @@ impl Attacker<'_> {
     fn claim_slots(&mut self) {
         let all = self.layout.all_request_slots();
         let mut next = 0;
-        // From the middle on: honest kernels begin with the first ones.
+        // From the middle on: correct kernels begin with the first ones.
         for offset in 0..all {
             let slot = Slot::at(self.net, self.attack, (all / 2 + offset) % all);
             if next < SLOTS && slot.claim() {
-                // An honest kernel's last request is not asked again.
+                // A correct kernel's last request is not asked again.
                 for at in 0..REQUEST_WORDS {
                     if let Some(word) = slot.request(at) {
                         word.store(0);

@@ -41,13 +41,13 @@ impl Slot {
         }
     }
 
-    /// Claims it, as an honest kernel would; whether it was free.
+    /// Claims it, as a correct kernel would; whether it was free.
     pub(crate) fn claim(&self) -> bool {
         word(self.records, self.lock_at).is_some_and(|lock| lock.compare_exchange(FREE, CLAIMED))
     }
 
-    /// Leaves it so that an honest kernel can use it: the last number is one that follows the
-    /// last honest one, and was answered. A slot that is not answered stays claimed.
+    /// Leaves it so that a correct kernel can use it: the last number is one that follows the
+    /// last correct one, and was answered. A slot that is not answered stays claimed.
     pub(crate) fn release(&self, net: Net, limit_ns: u64) {
         let (Some(lock), Some(last)) =
             (word(self.records, self.lock_at), word(self.records, self.lock_at + 1))

@@ -40,7 +40,7 @@ impl<'s, G: Group> End<'s, G> {
 
     #[inline(always)]
     pub(super) fn call(mut self) -> Outcome {
-        let result = self.greet_and_call();
+        let result = self.handshake_and_call();
         self.outcome.result = result.err().unwrap_or(0);
         self.outcome
     }
@@ -53,7 +53,7 @@ impl<'s, G: Group> End<'s, G> {
     }
 
     #[inline(always)]
-    fn greet_and_call(&mut self) -> Result<(), i64> {
+    fn handshake_and_call(&mut self) -> Result<(), i64> {
         let words = self.buffer.cast::<u64>();
         if self.group.is_leader() {
             for (at, word) in self.terms.to_words().iter().enumerate() {

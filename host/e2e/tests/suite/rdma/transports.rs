@@ -21,7 +21,7 @@ fn auto(placements: Placements) -> Net {
     builder.placements(placements).build().expect("a net")
 }
 
-/// Where the suite meets, as the system knows it.
+/// Where the suite connects, as the system knows it.
 fn home() -> Ip {
     any_port().to_ip().expect("an IP address")
 }
@@ -49,7 +49,7 @@ fn auto_uses_no_placement_that_is_forbidden() {
     };
     let net = auto(gpu_alone);
     let tcp = TcpListener::bind(home()).expect("a port");
-    let deaf = tcp.local_addr().expect("its address").into();
+    let tcp_only = tcp.local_addr().expect("its address").into();
     let mut client = Script::new();
     for _ in 0..2 {
         client.stream(0, peer::echo_server()).get(0, SocketOption::Transport, BY_RDMA);
@@ -58,7 +58,7 @@ fn auto_uses_no_placement_that_is_forbidden() {
     }
     // A peer that takes no RDMA gets TCP even so.
     for _ in 0..2 {
-        client.stream(0, deaf).get(0, SocketOption::Transport, BY_TCP);
+        client.stream(0, tcp_only).get(0, SocketOption::Transport, BY_TCP);
         client.send(0, 100).recv_all(0, 100, 100).close(0);
     }
     serve_by_tcp(tcp, 2);
@@ -130,10 +130,10 @@ fn an_accepted_stream_says_how_it_travels() {
     }
 }
 
-/// What a listener is told after it listens holds for what it accepts from then on.
+/// What is set on a listener after it listens holds for what it accepts from then on.
 #[test]
-fn streams_inherit_signs_of_life_from_their_listener() {
-    if !has_rdma("transports::streams_inherit_signs_of_life_from_their_listener") {
+fn streams_inherit_keepalive_from_their_listener() {
+    if !has_rdma("transports::streams_inherit_keepalive_from_their_listener") {
         return;
     }
     for net in [net(), auto(Placements::ALL)] {

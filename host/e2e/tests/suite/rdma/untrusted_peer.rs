@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use gpunet_e2e::{any_port, eventually, net, patient};
+use gpunet_e2e::{any_port, eventually, net, scaled_time};
 use rsocket_shim::load::Libraries;
 use rsocket_shim::verbs::{
     Access, Capacity, CompletionChannel, CompletionQueue, Device, Domain as Protection,
@@ -24,7 +24,7 @@ struct UntrustedPeer {
 }
 
 /// Private data as rsocket has it: 100 credits; where the list of two targets is, and data.
-fn greeting(at: Target) -> Vec<u8> {
+fn handshake(at: Target) -> Vec<u8> {
     let mut data = vec![1, 0, 0, 100, 0, 0, 0, 0];
     for length in [2, 64] {
         data.extend(at.address.to_be_bytes());
@@ -44,20 +44,20 @@ fn buffer(data: &[u8]) -> Target {
 impl UntrustedPeer {
     /// Asks a listener for a connection, with rsocket's private data or other; nothing where it was
     /// rejected.
-    fn knock(to: SocketAddr, data: Option<&[u8]>) -> Option<Self> {
+    fn connect(to: SocketAddr, data: Option<&[u8]>) -> Option<Self> {
         let libraries = Libraries::load().expect("there is RDMA");
         let device = Device::at(libraries, to).expect("its device");
         let domain = Protection::allocate(&device).expect("a domain");
         let memory = Arc::new(HostMemory::allocate(4096).expect("a page"));
         let region = Region::register(&domain, memory, Access::Target).expect("it is registered");
-        let own = greeting(region.target(0, 4096).expect("all of it"));
+        let own = handshake(region.target(0, 4096).expect("all of it"));
         let channel = EventChannel::open(libraries).expect("a channel");
         let id = Id::create(&channel, Token::default()).expect("an id");
-        let limit = patient(2000 * MS);
+        let limit = scaled_time(2000 * MS);
         id.resolve_address(None, to, limit).expect("it begins");
         let mut pair = None;
-        let mut verdict = None;
-        let heard = eventually(10_000 * MS, || {
+        let mut answer = None;
+        let answered = eventually(10_000 * MS, || {
             while let Some(event) = channel.next().expect("events come") {
                 match event.kind {
                     EventKind::AddressResolved => id.resolve_route(limit).expect("it begins"),
@@ -72,15 +72,15 @@ impl UntrustedPeer {
                         pair = Some(made);
                         id.connect(data.unwrap_or(&own)).expect("it asks");
                     }
-                    EventKind::Rejected { .. } => verdict = Some(None),
-                    EventKind::Established { data } => verdict = Some(Some(buffer(&data))),
+                    EventKind::Rejected { .. } => answer = Some(None),
+                    EventKind::Established { data } => answer = Some(Some(buffer(&data))),
                     _ => {}
                 }
             }
-            verdict.is_some()
+            answer.is_some()
         });
-        assert!(heard, "the listener does not answer");
-        let granted = verdict.flatten()?;
+        assert!(answered, "the listener does not answer");
+        let granted = answer.flatten()?;
         pair.map(|pair| Self { pair, _id: id, _region: region, granted })
     }
 
@@ -106,7 +106,7 @@ impl UntrustedPeer {
 
 /// Whether a peer with such private data is rejected.
 pub(super) fn is_rejected(to: SocketAddr, data: &[u8]) -> bool {
-    UntrustedPeer::knock(to, Some(data)).is_none()
+    UntrustedPeer::connect(to, Some(data)).is_none()
 }
 
 /// The rings of one net lie side by side, and a device would let a peer write wherever its key is good
@@ -119,8 +119,8 @@ fn a_peer_writes_into_its_own_ring_alone() {
     let net = net();
     let (_listener, address) = net.listen(any_port()).expect("a port");
     let to = address.to_ip().expect("an IP address");
-    let knock = || UntrustedPeer::knock(to, None).expect("it speaks rsocket");
-    let (one, other) = (knock(), knock());
+    let connect = || UntrustedPeer::connect(to, None).expect("it uses rsocket");
+    let (one, other) = (connect(), connect());
     // A ring begins at a multiple of its size.
     let ring =
         |untrusted: &UntrustedPeer| untrusted.granted.address & !u64::from(gpunet_e2e::RING - 1);

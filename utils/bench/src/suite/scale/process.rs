@@ -37,7 +37,7 @@ pub(super) fn resident() -> Result<u64> {
 pub(super) struct NetThreads(Vec<u64>);
 
 impl NetThreads {
-    /// The threads that there are now, to be told from a net's own later.
+    /// The threads that there are now, to be distinguished from a net's own later.
     pub(super) fn before() -> Result<BTreeSet<u64>> {
         let tasks = fs::read_dir("/proc/self/task")?;
         let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();

@@ -145,7 +145,7 @@ impl Server {
         }
         std::thread::sleep(WAITED);
         let measured = measure(clients, self.active);
-        // What the server met says more than the client that lost it.
+        // The server's error says more than the client that lost it.
         check(&self.states, "the server")?;
         let measured = measured?;
         serving.stop()?;

@@ -26,8 +26,8 @@ struct Order {
     waiting: AtomicU32,
 }
 
-/// Innocent streams.
-pub(crate) struct Innocents<'n> {
+/// Streams of bystanders.
+pub(crate) struct Bystanders<'n> {
     started: Started<'n>,
     order: Arc<Order>,
     threads: Vec<JoinHandle<u64>>,
@@ -35,7 +35,7 @@ pub(crate) struct Innocents<'n> {
     script: Script,
 }
 
-impl<'n> Innocents<'n> {
+impl<'n> Bystanders<'n> {
     /// Starts them; each byte comes back within so long.
     pub(crate) fn start(net: &'n Net, timeout: Duration) -> Self {
         let order = Arc::new(Order {
@@ -81,7 +81,7 @@ impl<'n> Innocents<'n> {
         eventually(Duration::from_secs(10), progressed)
     }
 
-    /// They are as alive as before; then they are quiet until they are finished.
+    /// They exchange bytes as before; then they are quiet until they are finished.
     pub(crate) fn pause(&self) {
         assert!(self.has_progressed(), "all streams go on");
         self.order.what.store(PAUSE, Ordering::Release);
