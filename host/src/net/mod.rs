@@ -55,9 +55,10 @@ use crate::proxy::shared::{MessageQueue, RunningLaunches, Shared};
 use crate::proxy::statistics::{Counters, SocketState, Statistics};
 use crate::proxy::thread::{Control, ProxyThread};
 use crate::settings::config::Config;
+use crate::transport::linux::Linux;
 use crate::transport::p2p::P2p;
 use crate::transport::rdma::{AdapterReport, Rdma};
-use crate::transport::{Placement, Placements, TransportChoice, Transports, system_sockets};
+use crate::transport::{Placement, Placements, TransportChoice, Transports};
 use builder::Callbacks;
 use faults::Faults;
 use printing::Printing;
@@ -86,7 +87,7 @@ fn p2p_streams(
     if policy.limits.slow() {
         return Err("the policy limits bytes, which nobody would count".to_owned());
     }
-    P2p::new(gpu, ring_memory.saturating_mul(4).max(LEAST_ARENAS))
+    P2p::new(&Linux, gpu, ring_memory.saturating_mul(4).max(LEAST_ARENAS))
 }
 
 /// A net. Dropping it stops its kernels (their waits return ECANCELED), sends what is unsent,
@@ -183,7 +184,7 @@ impl Net {
                 .reserving(config.reserved, rings),
             config,
             policy,
-            transports: Transports::new(transport, system_sockets(), rdma, local),
+            transports: Transports::new(transport, &Linux, rdma, local),
             queues,
             launches: RunningLaunches::default(),
             drain: Drain::default(),

@@ -18,14 +18,14 @@
 //! Why it is so: decision 23 of docs/explanation/decisions.md.
 
 mod cast;
-pub(crate) mod control;
+mod control;
 mod counters;
 mod epoll;
 mod exchange;
 mod history;
 mod kernels;
 mod memory;
-pub(crate) mod network;
+mod network;
 mod open_streams;
 mod owners;
 mod peers;

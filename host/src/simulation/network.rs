@@ -15,7 +15,7 @@ use gpunet_device::abi::errno::Errno;
 use super::Now;
 use super::socket::SimulatedSocket;
 use crate::gpu::SplitMix;
-use crate::transport::{self, SystemSockets, Transferred};
+use crate::transport::{self, Transferred};
 
 /// Bytes that are on their way to an endpoint or wait there.
 const HOLDS: usize = 3000;
@@ -94,15 +94,6 @@ std::thread_local! {
 /// Puts a network in the system's place on this OS thread.
 pub(crate) fn set_network(network: Option<Rc<Network>>) {
     NETWORK.with(|cell| *cell.borrow_mut() = network);
-}
-
-/// The sockets of this OS thread's network, for what makes them of the system otherwise.
-pub(crate) fn sockets() -> SystemSockets {
-    Box::new(|_| {
-        let network = network();
-        let id = network.add(Endpoint::default());
-        Ok(Box::new(network.socket(id)?))
-    })
 }
 
 /// The network of this OS thread.

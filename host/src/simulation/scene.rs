@@ -10,9 +10,10 @@ use gpunet_device::abi::layout::Layout;
 use gpunet_device::planted::Bug;
 use gpunet_device::simt;
 
+use super::control::SimulatedSystem;
 use super::epoll::SimulatedEpoll;
 use super::memory::{SharedMemory, Switch};
-use super::network::{Network, set_network, sockets};
+use super::network::{Network, set_network};
 use super::peers::Peer;
 use super::program::Program;
 use super::supervision::Ending;
@@ -263,10 +264,10 @@ impl Scene {
         set_network(Some(network.clone()));
         let transports = if p2p {
             let choice = draw.of(&[TransportChoice::Local, TransportChoice::Auto]);
-            let p2p = P2p::new(&gpu, ARENA_BYTES)?;
-            Transports::new(choice, sockets(), None, Some(p2p))
+            let p2p = P2p::new(&SimulatedSystem, &gpu, ARENA_BYTES)?;
+            Transports::new(choice, &SimulatedSystem, None, Some(p2p))
         } else {
-            Transports::new(TransportChoice::Auto, sockets(), None, None)
+            Transports::new(TransportChoice::Auto, &SimulatedSystem, None, None)
         };
 
         let threads: usize =
