@@ -25,6 +25,8 @@ pub(super) trait Backing: Send + Sync {
     fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), GpuError>;
     /// The range is inside the arena.
     fn write(&self, offset: usize, from: &[u8]) -> Result<(), GpuError>;
+    /// Tells who checks accesses that what begins there is in use, or free. Hardware has nobody.
+    fn mark(&self, _offset: usize, _in_use: bool) {}
     /// The other GPU by its CUDA ordinal; the emulated one has none.
     fn allow(&self, ordinal: Option<i32>) -> Result<(), GpuError>;
 }
@@ -99,12 +101,6 @@ impl Arena {
         self.backing.range().offset()
     }
 
-    /// Where a byte of it lies for kernels.
-    #[cfg(feature = "simulation")]
-    pub(crate) fn address(&self, offset: usize) -> *mut u8 {
-        self.backing.range().address().wrapping_add(offset)
-    }
-
     /// The size, rounded up.
     pub(crate) fn len(&self) -> usize {
         self.backing.range().bytes()
@@ -162,6 +158,12 @@ impl Arena {
     pub(crate) fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), GpuError> {
         self.check(offset, bytes.len())?;
         self.backing.write(offset, bytes)
+    }
+
+    /// Says that what begins there is in use from now on, with what was written last, or that it is free:
+    /// for who checks accesses ([`Observer`](super::observer::Observer)).
+    pub(crate) fn mark(&self, offset: usize, in_use: bool) {
+        self.backing.mark(offset, in_use);
     }
 
     fn check(&self, offset: usize, length: usize) -> Result<(), GpuError> {

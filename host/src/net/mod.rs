@@ -190,6 +190,7 @@ impl Net {
             drain: Drain::default(),
             waiting: Mutex::default(),
             printer: Mutex::new(print),
+            on_free: |_| {},
         });
         let control = Arc::new(Control::default());
         let launches = Arc::new(Launches::default());

@@ -84,8 +84,7 @@ impl Drain {
             if self.step(shared, started.elapsed().as_nanos() as u64) {
                 continue;
             }
-            let drains = self.count.load(Ordering::Acquire) > 0;
-            std::thread::park_timeout(if drains { BUSY } else { QUIET });
+            std::thread::park_timeout(if self.is_idle() { QUIET } else { BUSY });
         }
     }
 
@@ -97,7 +96,6 @@ impl Drain {
     }
 
     /// Whether no socket drains.
-    #[cfg(feature = "simulation")]
     pub(crate) fn is_idle(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0
     }
@@ -133,7 +131,7 @@ impl Drain {
     /// Has `done` told once calls on all sockets that drain by now fail: at once where there are none.
     pub(crate) fn tell_when_closed(&self, done: mpsc::Sender<()>) {
         // Also those that a step has in its hands at this moment.
-        if self.count.load(Ordering::Acquire) > 0 {
+        if !self.is_idle() {
             self.waiting().push(done);
             self.wake();
         } else {

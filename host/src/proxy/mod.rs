@@ -31,7 +31,6 @@ mod context;
 mod counted;
 pub(crate) mod drain;
 pub(crate) mod entry;
-// On the emulated GPU as it usually is: the simulation has waits look at their deadlines more rarely.
 #[cfg(test)]
 mod hostile_tests;
 mod listener;
@@ -39,6 +38,7 @@ pub(crate) mod message;
 #[cfg(all(test, feature = "loom"))]
 mod models;
 mod p2p;
+// On the emulated GPU as it usually is: the simulation has waits look at their deadlines more rarely.
 #[cfg(all(test, not(any(feature = "loom", feature = "simulation"))))]
 mod p2p_hostile_tests;
 #[cfg(all(test, feature = "loom"))]

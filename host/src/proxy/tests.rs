@@ -371,6 +371,7 @@ pub(super) fn empty_shard(memory: Memory, ring_bytes: u64, policy: Policy) -> Sh
         drain: Drain::default(),
         waiting: Mutex::default(),
         printer: Mutex::new(print),
+        on_free: |_| {},
     });
     let (_sender, queue) = mpsc::channel();
     Shard::new(0, shared, Arc::default(), queue)

@@ -14,7 +14,7 @@ use gpunet_device::abi::errno::Errno;
 
 use super::Now;
 use super::socket::SimulatedSocket;
-use crate::gpu::SplitMix;
+use crate::gpu::emulated::random::SplitMix;
 use crate::transport::{self, Transferred};
 
 /// Bytes that are on their way to an endpoint or wait there.

@@ -18,8 +18,10 @@ use super::peers::Peer;
 use super::program::Program;
 use super::supervision::Ending;
 use super::trace::{Names, Trace};
-use super::{InCharge, Now, sharing};
-use crate::gpu::{EmulatedOptions, Gpu, GpuChoice, SplitMix, Stage};
+use super::{InCharge, Now, Observing, freed, sharing};
+use crate::gpu::EmulatedOptions;
+use crate::gpu::emulated::random::SplitMix;
+use crate::gpu::emulated::stage::{Stage, SteppedGpu};
 use crate::memory::{ControlMemory, HostControl, Memory};
 use crate::pool::Pool;
 use crate::proxy::drain::Drain;
@@ -174,7 +176,7 @@ pub(crate) struct Scene {
     /// Kernels are connected by p2p streams.
     pub(super) p2p: bool,
     pub(super) ring_bytes: u64,
-    pub(super) gpu: Gpu,
+    pub(super) gpu: SteppedGpu,
 }
 
 /// How a scene went.
@@ -242,15 +244,20 @@ impl Scene {
             let now = now.clone();
             Arc::new(move || now.get())
         };
-        let options =
-            EmulatedOptions { seed: Some(0), clock: Some(clock), ..EmulatedOptions::default() };
-        let gpu = Gpu::open(GpuChoice::Emulated(options)).map_err(|error| fail(&error))?;
+        let options = EmulatedOptions {
+            seed: Some(0),
+            clock: Some(clock),
+            observer: Some(&Observing),
+            ..EmulatedOptions::default()
+        };
+        let stepped = SteppedGpu::open(options);
+        let gpu = &stepped.gpu;
         let heartbeat_timeout_ns = 2_000_000_000;
         let words =
-            HostControl::new(&gpu, &layout, ControlMemory::Host).map_err(|error| fail(&error))?;
+            HostControl::new(gpu, &layout, ControlMemory::Host).map_err(|error| fail(&error))?;
         let window = gpu.arena_window().map_err(|error| fail(&error))?;
         let memory = Memory::new(
-            &gpu,
+            gpu,
             layout,
             words,
             ring_bytes as usize,
@@ -264,7 +271,7 @@ impl Scene {
         set_network(Some(network.clone()));
         let transports = if p2p {
             let choice = draw.of(&[TransportChoice::Local, TransportChoice::Auto]);
-            let p2p = P2p::new(&SimulatedSystem, &gpu, ARENA_BYTES)?;
+            let p2p = P2p::new(&SimulatedSystem, gpu, ARENA_BYTES)?;
             Transports::new(choice, &SimulatedSystem, None, Some(p2p))
         } else {
             Transports::new(TransportChoice::Auto, &SimulatedSystem, None, None)
@@ -281,10 +288,11 @@ impl Scene {
             bug,
             trace.clone(),
         );
-        let (rings, bytes) = memory.ring_region();
+        let [gpu_control, host_control, (rings, bytes), records] = memory.regions();
         model.add_plain(rings, bytes);
         model.add_plain(window.base, window.bytes as usize);
-        let [gpu_control, host_control, records] = memory.regions();
+        let [gpu_control, host_control, records] =
+            [gpu_control, host_control, records].map(|(start, _)| start.addr());
         model.set_counters(&layout, [gpu_control, host_control, records]);
         let mut launches = Vec::new();
         let mut first = shards as usize;
@@ -340,6 +348,7 @@ impl Scene {
             drain: Drain::default(),
             waiting: Mutex::default(),
             printer: Mutex::new(print),
+            on_free: freed,
         });
         let control = Arc::new(Control::default());
         let restart = Rc::new(Cell::new(false));
@@ -387,7 +396,7 @@ impl Scene {
             died: false,
             p2p,
             ring_bytes,
-            gpu,
+            gpu: stepped,
         };
         let first: Vec<usize> = launches.into_iter().map(|(actors, _)| actors.start).collect();
         match kind {

@@ -159,7 +159,7 @@ impl Transports {
     }
 
     /// P2P streams that are closed at one end alone, and bytes of their memory that are not free.
-    #[cfg(any(test, feature = "simulation"))]
+    #[cfg(test)]
     pub(crate) fn left_behind(&self) -> (usize, u64) {
         self.available.p2p.as_ref().map_or((0, 0), |p2p| p2p.left_behind())
     }

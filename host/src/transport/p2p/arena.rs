@@ -166,7 +166,7 @@ impl Arenas {
     }
 
     /// Bytes of its own that streams have.
-    #[cfg(any(test, feature = "simulation"))]
+    #[cfg(test)]
     pub(crate) fn used_bytes(&self) -> u64 {
         let own = lock(&self.own);
         let used = |chunk: &Chunk| chunk.arena.len() as u64 - lock(&chunk.free).free_bytes();

@@ -140,7 +140,7 @@ impl DeferredFrees {
         Some(free)
     }
 
-    #[cfg(any(test, feature = "simulation"))]
+    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }

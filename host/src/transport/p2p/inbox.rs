@@ -30,8 +30,7 @@ pub(crate) struct Inbox {
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        #[cfg(feature = "simulation")]
-        crate::simulation::inbox(self.chunk.arena.address(self.inbox as usize), false);
+        self.chunk.arena.mark(self.inbox as usize, false);
         let mut free = lock(&self.chunk.free);
         free.free(self.ring, self.capacity);
         free.free(self.inbox, P2P_INBOX_BYTES as u32);
@@ -75,8 +74,7 @@ impl Inbox {
         }
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let written = self.chunk.arena.write(self.inbox as usize, &bytes);
-        #[cfg(feature = "simulation")]
-        crate::simulation::inbox(self.chunk.arena.address(self.inbox as usize), true);
+        self.chunk.arena.mark(self.inbox as usize, true);
         written.map_err(|error| out_of_memory(&error))
     }
 

@@ -77,7 +77,7 @@ impl P2p {
     }
 
     /// Streams that are closed here alone, and bytes of arenas that are not free.
-    #[cfg(any(test, feature = "simulation"))]
+    #[cfg(test)]
     pub(in super::super) fn left_behind(&self) -> (usize, u64) {
         (self.deferred().len(), self.arenas.used_bytes())
     }
