@@ -30,7 +30,7 @@ use crate::proxy::shard::Shard;
 use crate::proxy::shared::{MessageQueue, RunningLaunches, Shared};
 use crate::proxy::statistics::Counters;
 use crate::proxy::thread::Control;
-use crate::settings::config::Config;
+use crate::settings::config::{Config, Pacing};
 use crate::settings::policy::Policy;
 use crate::transport::p2p::P2p;
 use crate::transport::{TransportChoice, Transports};
@@ -43,6 +43,10 @@ pub(super) const TIMEOUT_NS: u64 = 4_000_000_000;
 pub(super) const MOST_PEERS: u64 = 4;
 /// GPU memory for p2p streams.
 const ARENA_BYTES: u64 = 64 << 20;
+
+/// So little that the few bytes and turns of a scene make all of it happen.
+const PACING: Pacing =
+    Pacing { busy_turns: 8, often: 4, stream_bytes: 64, budget_bytes: 1024, grace_ns: 200_000 };
 
 /// What scenes are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -326,6 +330,7 @@ impl Scene {
             spin_ns: draw.of(&[0, 20_000, 1_000_000]),
             idle_sleep_ns: 50_000,
             longest_sleep_ns: 10_000_000,
+            pacing: PACING,
         };
         let mut queues = Vec::new();
         let mut receivers = Vec::new();
