@@ -14,22 +14,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::window::AddressRange;
+use super::backing::Backing;
 use super::{ArenaWindow, Gpu, GpuError, deferred_free};
-
-/// The backend's part of an arena. Dropped, it unmaps the memory and gives its address range back.
-pub(super) trait Backing: Send + Sync {
-    fn range(&self) -> &AddressRange;
-    fn export(&self) -> Result<OwnedFd, GpuError>;
-    /// The range is inside the arena.
-    fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), GpuError>;
-    /// The range is inside the arena.
-    fn write(&self, offset: usize, from: &[u8]) -> Result<(), GpuError>;
-    /// Tells who checks accesses that what begins there is in use, or free. Hardware has nobody.
-    fn mark(&self, _offset: usize, _in_use: bool) {}
-    /// The other GPU by its CUDA ordinal; the emulated one has none.
-    fn allow(&self, ordinal: Option<i32>) -> Result<(), GpuError>;
-}
 
 impl Gpu {
     /// Whether this GPU has arenas; the reason if not.

@@ -24,6 +24,7 @@
 #![expect(unsafe_code, reason = "driver calls, mappings and switches of coroutines live here")]
 
 mod arena;
+mod backing;
 mod buffer;
 mod choice;
 mod cuda;

@@ -28,6 +28,7 @@ mod closing;
 mod combining_tests;
 mod connect;
 mod context;
+pub(crate) mod control;
 mod counted;
 pub(crate) mod drain;
 pub(crate) mod entry;

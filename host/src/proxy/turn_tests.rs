@@ -5,11 +5,11 @@ use std::os::unix::net::UnixStream;
 use gpunet_device::Handle;
 use gpunet_device::abi::bits::Progress;
 
+use super::control::Control;
 use super::entry::Owner;
 use super::rounds::{Next, Rounds};
 use super::shard::Shard;
 use super::tests::{BASE, Harness, NoEpoll, RING, write};
-use super::thread::Control;
 use super::turn::STREAM_BACK_OFF_NS;
 use crate::settings::config::Pacing;
 use crate::settings::policy::Policy;

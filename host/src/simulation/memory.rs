@@ -21,7 +21,7 @@ use gpunet_device::planted::Bug;
 use gpunet_device::simulation::{Fence, Harness};
 
 use super::Now;
-use super::counters::Counter;
+use super::counter::Counter;
 use super::history::{APART, Actor, ByAddress, KEPT, Learns, Message, join};
 use super::reuse::Reuse;
 use super::trace::{Entry, Trace};

@@ -19,6 +19,7 @@
 
 mod cast;
 mod control;
+mod counter;
 mod counters;
 mod epoll;
 mod exchange;

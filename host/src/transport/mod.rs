@@ -19,6 +19,7 @@
 //! sockets a `SystemSocket` as well. A stream is given slices of a ring to fill or drain and says how
 //! many bytes it moved. Nothing waits. What they use of the operating system is passed in (`system`).
 
+mod bound_path;
 mod candidate;
 mod choice;
 mod connecting;

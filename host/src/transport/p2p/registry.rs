@@ -15,9 +15,9 @@ use gpunet_device::abi::errno::Errno;
 use rustix::fs::FlockOperation;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
+use super::super::bound_path::BoundPath;
 use super::super::errno::errno;
 use super::super::system::{Registration, Registry};
-use super::super::unix::BoundPath;
 use super::addresses;
 
 /// Calls that may wait for a listener.

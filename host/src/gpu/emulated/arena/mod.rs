@@ -16,7 +16,7 @@ use rustix::fs::{
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 
 use super::super::GpuError;
-use super::super::arena::Backing;
+use super::super::backing::Backing;
 use super::super::memory::{checked_size, copy_from_shared, copy_to_shared, system};
 use super::super::observer::Observer;
 use super::super::window::{AddressRange, Reserved, Window};
