@@ -18,11 +18,6 @@
 //! version. What a build makes of kernels is chosen by variables of the environment, which
 //! `gpunet-builder` lists: `GPUNET_PTX_TOOLCHAIN=none` builds without PTX.
 
-#![cfg_attr(
-    all(feature = "simulation", not(test)),
-    allow(dead_code, reason = "tests play the harness")
-)]
-
 // What build scripts write names this crate, and the device library is built for the crate itself.
 extern crate self as gpunet_host;
 
@@ -35,7 +30,7 @@ pub mod net;
 mod pool;
 mod proxy;
 mod settings;
-#[cfg(feature = "simulation")]
+#[cfg(all(test, feature = "simulation"))]
 #[allow(unsafe_code, reason = "coroutines, and memory by address")]
 mod simulation;
 pub mod transport;

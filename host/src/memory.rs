@@ -66,16 +66,17 @@ impl Memory {
             },
             records: gpu.device_memory(layout.records_words() * 8)?,
         };
+        let [(gpu_control, _), (host_control, _), (rings, ring_bytes), _] = this.regions();
         let regions = Regions {
-            gpu_control: this.gpu_control.device_ptr().cast(),
-            host_control: this.host_control.device_ptr().cast(),
+            gpu_control: gpu_control.cast(),
+            host_control: host_control.cast(),
             rings: [
-                this.rings.device_ptr(),
+                rings,
                 this.gpu_rings_at(),
                 window.map_or(std::ptr::null_mut(), |window| window.base),
             ],
             ring_bytes: [
-                this.rings.len() as u64,
+                ring_bytes as u64,
                 this.gpu_ring_bytes() as u64,
                 window.map_or(0, |window| window.bytes),
             ],
@@ -132,7 +133,6 @@ impl Memory {
     }
 
     /// Addresses on the GPU and sizes of the GPU's control block, the host's, rings and records.
-    #[cfg(feature = "fault-injection")]
     pub(crate) fn regions(&self) -> [(*mut u8, usize); 4] {
         [
             (self.gpu_control.device_ptr(), self.layout.gpu_control_words() * 8),
@@ -152,37 +152,16 @@ impl Memory {
     /// A socket's record in GPU memory, by a copy that waits for no kernel.
     pub(crate) fn record(&self, socket: usize) -> Result<[u64; RECORD_WORDS], GpuError> {
         assert!(socket < self.layout.sockets());
-        #[cfg(feature = "simulation")]
-        return Ok(self.simulated_record(socket).read());
-        #[cfg(not(feature = "simulation"))]
-        {
-            let mut bytes = [[0; 8]; RECORD_WORDS];
-            self.records.read(self.layout.record(socket) * 8, bytes.as_flattened_mut())?;
-            Ok(bytes.map(u64::from_ne_bytes))
-        }
+        let mut bytes = [[0; 8]; RECORD_WORDS];
+        self.records.read(self.layout.record(socket) * 8, bytes.as_flattened_mut())?;
+        Ok(bytes.map(u64::from_ne_bytes))
     }
 
     /// Writes the state of a socket's record, in the same way.
     pub(crate) fn close_record(&self, socket: usize, state: RecordState) -> Result<(), GpuError> {
         assert!(socket < self.layout.sockets());
-        #[cfg(feature = "simulation")]
-        {
-            self.simulated_record(socket).get(RECORD_STATE).store_release(state.0);
-            Ok(())
-        }
-        #[cfg(not(feature = "simulation"))]
-        {
-            let at = (self.layout.record(socket) + RECORD_STATE) * 8;
-            self.records.write(at, &state.0.to_ne_bytes())
-        }
-    }
-
-    /// The same in a simulation, which must know of every access.
-    #[cfg(feature = "simulation")]
-    fn simulated_record(&self, socket: usize) -> Words<RECORD_WORDS> {
-        let start: *mut u64 = self.records.device_ptr().cast();
-        // SAFETY: the emulated GPU finds its memory where the CPU does; the record lies in the region.
-        unsafe { Words::at(start.add(self.layout.record(socket))) }
+        let at = (self.layout.record(socket) + RECORD_STATE) * 8;
+        self.records.write(at, &state.0.to_ne_bytes())
     }
 
     fn gpu_control_word(&self, at: usize) -> *mut u64 {
@@ -371,30 +350,6 @@ impl Memory {
         self.gpu_control_word(self.layout.send_units(socket) + PACKET_UNITS - 1);
         // SAFETY: as send_tail; the last word was checked too.
         unsafe { Words::at(self.gpu_control_word(self.layout.send_units(socket))) }
-    }
-
-    /// Where the rings lie, and how many bytes they are.
-    #[cfg(feature = "simulation")]
-    pub(crate) fn ring_region(&self) -> (*mut u8, usize) {
-        (self.rings.as_ptr(), self.rings.len())
-    }
-
-    /// Where the GPU's words, the proxy's and those in GPU memory begin.
-    #[cfg(feature = "simulation")]
-    pub(crate) fn regions(&self) -> [usize; 3] {
-        [self.gpu_control.device_ptr(), self.host_control.device_ptr(), self.records.device_ptr()]
-            .map(|start| start.addr())
-    }
-
-    /// Request slots that kernels hold.
-    #[cfg(feature = "simulation")]
-    pub(crate) fn claimed_slots(&self) -> usize {
-        let claimed = |slot: &usize| {
-            let mut word = [0; 8];
-            let at = self.layout.slot_record(*slot) * 8;
-            self.records.read(at, &mut word).is_ok() && u64::from_ne_bytes(word) != 0
-        };
-        (0..self.layout.all_request_slots()).filter(claimed).count()
     }
 
     /// The bytes of the packet that a kernel sends, of that length and beginning there, if all of it has

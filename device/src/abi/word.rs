@@ -281,6 +281,36 @@ pub fn writes_bytes(_address: *const u8, _length: usize) {
     crate::simt::model::writes_bytes(_address, _length);
 }
 
+/// Reads a byte of a ring, once: the other processor may write it at any time.
+///
+/// # Safety
+/// `from` is valid to read.
+#[inline(always)]
+pub unsafe fn load_byte(from: *const u8) -> u8 {
+    #[cfg(feature = "simulation")]
+    // SAFETY: the caller's promise.
+    if let Some(byte) = unsafe { crate::simulation::read(from) } {
+        return byte;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { from.read_volatile() }
+}
+
+/// Writes a byte of a ring, which the other processor may read at any time.
+///
+/// # Safety
+/// `to` is valid to write.
+#[inline(always)]
+pub unsafe fn store_byte(to: *mut u8, byte: u8) {
+    #[cfg(feature = "simulation")]
+    // SAFETY: the caller's promise.
+    if unsafe { crate::simulation::write(to, byte) } {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { to.write_volatile(byte) }
+}
+
 /// `N` consecutive shared words: a request, a reply, a descriptor.
 #[derive(Clone, Copy, Debug)]
 pub struct Words<const N: usize>(Word);

@@ -14,20 +14,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::window::AddressRange;
+use super::backing::Backing;
 use super::{ArenaWindow, Gpu, GpuError, deferred_free};
-
-/// The backend's part of an arena. Dropped, it unmaps the memory and gives its address range back.
-pub(super) trait Backing: Send + Sync {
-    fn range(&self) -> &AddressRange;
-    fn export(&self) -> Result<OwnedFd, GpuError>;
-    /// The range is inside the arena.
-    fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), GpuError>;
-    /// The range is inside the arena.
-    fn write(&self, offset: usize, from: &[u8]) -> Result<(), GpuError>;
-    /// The other GPU by its CUDA ordinal; the emulated one has none.
-    fn allow(&self, ordinal: Option<i32>) -> Result<(), GpuError>;
-}
 
 impl Gpu {
     /// Whether this GPU has arenas; the reason if not.
@@ -99,12 +87,6 @@ impl Arena {
         self.backing.range().offset()
     }
 
-    /// Where a byte of it lies for kernels.
-    #[cfg(feature = "simulation")]
-    pub(crate) fn address(&self, offset: usize) -> *mut u8 {
-        self.backing.range().address().wrapping_add(offset)
-    }
-
     /// The size, rounded up.
     pub(crate) fn len(&self) -> usize {
         self.backing.range().bytes()
@@ -162,6 +144,12 @@ impl Arena {
     pub(crate) fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), GpuError> {
         self.check(offset, bytes.len())?;
         self.backing.write(offset, bytes)
+    }
+
+    /// Says that what begins there is in use from now on, with what was written last, or that it is free:
+    /// for who checks accesses ([`Observer`](super::observer::Observer)).
+    pub(crate) fn mark(&self, offset: usize, in_use: bool) {
+        self.backing.mark(offset, in_use);
     }
 
     fn check(&self, offset: usize, length: usize) -> Result<(), GpuError> {

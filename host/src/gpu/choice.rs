@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::GpuError;
 use super::ledger::MAX_KERNELS;
+use super::observer::Observer;
 
 /// Which GPU to open.
 #[derive(Clone, Debug, Default)]
@@ -77,6 +78,8 @@ pub struct EmulatedOptions {
     pub queues: usize,
     /// Replaces the monotonic clock.
     pub clock: Option<Clock>,
+    /// Checks what happens on the GPU.
+    pub(crate) observer: Option<&'static dyn Observer>,
 }
 
 impl Default for EmulatedOptions {
@@ -89,6 +92,7 @@ impl Default for EmulatedOptions {
             idle_rounds: 128,
             queues: MAX_KERNELS,
             clock: None,
+            observer: None,
         }
     }
 }

@@ -11,7 +11,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::arena::Backing;
+use super::backing::Backing;
 
 /// Of this process.
 static PROCESS: Mutex<DeferredFree<Arc<dyn Backing>>> = Mutex::new(DeferredFree::new());

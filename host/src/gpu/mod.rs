@@ -15,6 +15,7 @@
 //!   flags           words that programs, kernels and streams wait for
 //!   arena           GPU memory that other processes can be given
 //!   window          the addresses where all of it lies
+//!   observer        who checks what happens on an emulated GPU
 //!   remote          how network devices reach GPU memory
 //!   usermap         how the CPU maps it (gpu-usermap)
 //!   ledger          which kernels run, what fits beside them, which memory waits for them
@@ -23,12 +24,13 @@
 #![expect(unsafe_code, reason = "driver calls, mappings and switches of coroutines live here")]
 
 mod arena;
+mod backing;
 mod buffer;
 mod choice;
 mod cuda;
 mod deferred_free;
 mod elf;
-mod emulated;
+pub(crate) mod emulated;
 mod error;
 mod flags;
 mod image;
@@ -38,6 +40,7 @@ mod ledger;
 mod library;
 mod memory;
 mod module;
+pub(crate) mod observer;
 mod remote;
 mod stream;
 #[cfg(test)]
@@ -66,8 +69,6 @@ pub(crate) use buffer::resolve;
 pub(crate) use deferred_free::Moment;
 #[cfg(test)]
 pub(crate) use deferred_free::RunningKernel;
-#[cfg(feature = "simulation")]
-pub(crate) use emulated::{stage::Stage, worker::SplitMix};
 pub(crate) use flags::Located;
 pub(crate) use lease::Lease;
 pub(crate) use stream::{StreamGraph, StreamKernel, Submitted};
@@ -141,15 +142,6 @@ trait Backend: Send + Sync {
     }
     /// The driver's number of the device; the emulated GPU has none.
     fn cuda_ordinal(&self) -> Option<i32>;
-    #[cfg(feature = "simulation")]
-    fn stage(&self, launch: LaunchSpec<'_>) -> Result<Stage, GpuError> {
-        let _ = launch;
-        Err(GpuError::Unsupported {
-            kind: "CUDA",
-            what: "stepping through a kernel",
-            remedy: "use the emulated GPU",
-        })
-    }
 }
 
 /// An open GPU. Clones share it; memory and running kernels keep it open.
@@ -263,14 +255,6 @@ impl Gpu {
     /// whole beside the kernels that run.
     pub fn launch(&self, launch: LaunchSpec<'_>) -> Result<Running, GpuError> {
         self.inner.launch(launch)
-    }
-}
-
-#[cfg(feature = "simulation")]
-impl Gpu {
-    /// A kernel whose threads take their turns when the caller says.
-    pub(crate) fn stage(&self, launch: LaunchSpec<'_>) -> Result<Stage, GpuError> {
-        self.inner.stage(launch)
     }
 }
 

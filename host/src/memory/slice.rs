@@ -38,7 +38,7 @@ impl RingSlice {
             word::reads_bytes(address, length.min(into.len()));
             for (at, byte) in (0..length).zip(&mut into) {
                 // SAFETY: `Memory::slice` made the piece inside a ring, which its owner keeps.
-                *byte = unsafe { load_volatile(address.add(at)) };
+                *byte = unsafe { word::load_byte(address.add(at)) };
             }
         }
     }
@@ -56,7 +56,7 @@ impl RingSlice {
             word::writes_bytes(address, length.min(bytes.len()));
             for (at, byte) in (0..length).zip(&mut bytes) {
                 // SAFETY: as in `read`.
-                unsafe { store_volatile(address.add(at), *byte) };
+                unsafe { word::store_byte(address.add(at), *byte) };
             }
         }
     }
@@ -68,32 +68,4 @@ impl RingSlice {
         self.read(&mut bytes);
         bytes
     }
-}
-
-/// Reads a byte that the GPU may write.
-///
-/// # Safety
-/// Valid to read.
-unsafe fn load_volatile(from: *const u8) -> u8 {
-    #[cfg(feature = "simulation")]
-    // SAFETY: the caller's promise.
-    if let Some(byte) = unsafe { gpunet_device::simulation::read(from) } {
-        return byte;
-    }
-    // SAFETY: the caller's promise.
-    unsafe { from.read_volatile() }
-}
-
-/// Writes a byte that the GPU may read.
-///
-/// # Safety
-/// Valid to write.
-unsafe fn store_volatile(to: *mut u8, byte: u8) {
-    #[cfg(feature = "simulation")]
-    // SAFETY: the caller's promise.
-    if unsafe { gpunet_device::simulation::write(to, byte) } {
-        return;
-    }
-    // SAFETY: the caller's promise.
-    unsafe { to.write_volatile(byte) }
 }

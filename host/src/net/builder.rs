@@ -12,7 +12,7 @@ use super::{Net, NetError};
 use crate::gpu::{Gpu, GpuKind, KernelError};
 use crate::memory::ControlMemory;
 use crate::pool::{LARGEST_RING, ring_capacity};
-use crate::settings::config::Config;
+use crate::settings::config::{Config, Pacing};
 use crate::settings::policy::Policy;
 use crate::transport::{Placements, TransportChoice};
 
@@ -307,6 +307,7 @@ impl NetBuilder {
             spin_ns: ns(spin),
             idle_sleep_ns: ns(self.idle_sleep),
             longest_sleep_ns: 100_000_000,
+            pacing: Pacing::USUAL,
         };
         let wishes = (self.transport, self.placements, self.control_memory);
         let callbacks = Callbacks { printer: self.printer, on_fault: self.on_fault };

@@ -12,8 +12,8 @@ use gpunet_device::{Handle, Kernel};
 use super::kept::Kept;
 use super::{LaunchError, Net, NetError};
 use crate::gpu::{self, Dim3, GpuError, KernelError, LaunchSpec, Lease, Running, Submitted};
+use crate::proxy::control::Control;
 use crate::proxy::shared::{MessageQueue, Shared};
-use crate::proxy::thread::Control;
 
 /// How a launch is laid out: blocks, threads, shared memory.
 #[derive(Clone, Copy, Debug)]

@@ -18,7 +18,7 @@ use super::launch::{LaunchState, OpenQueue};
 use super::raw::{RawArguments, check_image};
 use super::{Launch, LaunchError, Net, NetError, Shape};
 use crate::gpu::{self, GpuError, GpuKind, GpuStream, LoadedImage, StreamKernel};
-use crate::proxy::thread::Control;
+use crate::proxy::control::Control;
 
 /// A kernel that will run under a lease, in its largest shape.
 #[derive(Clone, Copy, Debug)]

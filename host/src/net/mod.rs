@@ -20,6 +20,7 @@ mod faults;
 mod injection;
 mod kept;
 mod launch;
+mod launches;
 mod lease;
 mod printing;
 pub mod queue;
@@ -48,20 +49,23 @@ pub use sockets::ListenOptions;
 use crate::gpu::{DeviceMemory, Gpu};
 use crate::memory::{ControlMemory, HostControl, Memory};
 use crate::pool::Pool;
+use crate::proxy::control::Control;
 use crate::proxy::drain::Drain;
 use crate::proxy::message::Message;
 use crate::proxy::shard::Shard;
 use crate::proxy::shared::{MessageQueue, RunningLaunches, Shared};
 use crate::proxy::statistics::{Counters, SocketState, Statistics};
-use crate::proxy::thread::{Control, ProxyThread};
+use crate::proxy::thread::ProxyThread;
 use crate::settings::config::Config;
+use crate::transport::linux::Linux;
 use crate::transport::p2p::P2p;
 use crate::transport::rdma::{AdapterReport, Rdma};
-use crate::transport::{Placement, Placements, TransportChoice, Transports, system_sockets};
+use crate::transport::{Placement, Placements, TransportChoice, Transports};
 use builder::Callbacks;
 use faults::Faults;
+use launches::Launches;
 use printing::Printing;
-use supervisor::{Launches, Supervisor};
+use supervisor::Supervisor;
 
 /// How long a proxy thread may take to answer its own net.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -86,7 +90,7 @@ fn p2p_streams(
     if policy.limits.slow() {
         return Err("the policy limits bytes, which nobody would count".to_owned());
     }
-    P2p::new(gpu, ring_memory.saturating_mul(4).max(LEAST_ARENAS))
+    P2p::new(&Linux, gpu, ring_memory.saturating_mul(4).max(LEAST_ARENAS))
 }
 
 /// A net. Dropping it stops its kernels (their waits return ECANCELED), sends what is unsent,
@@ -183,12 +187,13 @@ impl Net {
                 .reserving(config.reserved, rings),
             config,
             policy,
-            transports: Transports::new(transport, system_sockets(), rdma, local),
+            transports: Transports::new(transport, &Linux, rdma, local),
             queues,
             launches: RunningLaunches::default(),
             drain: Drain::default(),
             waiting: Mutex::default(),
             printer: Mutex::new(print),
+            on_free: |_| {},
         });
         let control = Arc::new(Control::default());
         let launches = Arc::new(Launches::default());

@@ -1,71 +1,28 @@
 //! The supervisor: a thread of each net that notices when kernels end or fault, when the GPU's context
 //! is lost, and when proxy threads hang. It calls nothing of the program's, which might keep it.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use gpu_usermap::AccessError;
-use gpunet_device::Handle;
 use gpunet_device::abi::errno::Errno;
 
 use super::faults::Faults;
 use super::launch::LaunchState;
+use super::launches::Launches;
 use super::watchdog::Watchdog;
 use crate::gpu::{Gpu, KernelError};
+use crate::proxy::control::Control;
 use crate::proxy::message::Message;
 use crate::proxy::shared::Shared;
-use crate::proxy::thread::Control;
 
 /// Between two looks at the kernels, while some run and while none does.
 const BUSY: Duration = Duration::from_micros(200);
 const QUIET: Duration = Duration::from_millis(20);
 /// How long the shards may take to close what a kernel left open.
 const CLOSE: Duration = Duration::from_secs(5);
-
-/// The launches of a net that have not ended.
-#[derive(Default)]
-pub(crate) struct Launches {
-    running: Mutex<Running>,
-}
-
-#[derive(Default)]
-pub(crate) struct Running {
-    pub(crate) launches: Vec<Arc<LaunchState>>,
-    /// Slots whose launch is being made or has not been cleaned up.
-    pub(crate) taken: std::collections::BTreeSet<u32>,
-    /// Launches so far.
-    pub(crate) launched: u64,
-    /// A kernel has faulted.
-    pub(crate) faulted: bool,
-}
-
-impl Running {
-    /// Which listeners of the program no kernel serves any more, now that `ended` has: none; those
-    /// that were passed to a launch that failed and to no other that runs; or, once none runs and none
-    /// will, all (`Some(None)`).
-    fn unserved(
-        &self,
-        ended: &LaunchState,
-        last: bool,
-        failed: bool,
-    ) -> Option<Option<Vec<Handle>>> {
-        if last && self.faulted {
-            return Some(None);
-        }
-        let served = |handle: &Handle| self.launches.iter().any(|it| it.sockets().contains(handle));
-        let unserved =
-            || ended.sockets().iter().copied().filter(|handle| !served(handle)).collect();
-        failed.then(|| Some(unserved()))
-    }
-}
-
-impl Launches {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Running> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// See the module.
 pub(crate) struct Supervisor<'a> {

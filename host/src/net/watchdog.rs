@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use gpunet_device::abi::errno::Errno;
 
-use super::supervisor::Launches;
+use super::launches::Launches;
 use crate::proxy::shared::Shared;
 
 /// What a gap between two looks counts for at most: the supervisor may have been stopped itself,

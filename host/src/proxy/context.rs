@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::shared::Shared;
 use super::statistics::Counters;
 use crate::memory::Memory;
+use crate::settings::config::Pacing;
 use crate::settings::limits::Limits;
 
 /// See the module.
@@ -32,6 +33,11 @@ impl Context {
     /// How much kernels of the net may have and move.
     pub(crate) fn limits(&self) -> &Limits {
         &self.shared.policy.limits
+    }
+
+    /// After how much something else is done for a socket.
+    pub(crate) fn pacing(&self) -> &Pacing {
+        &self.shared.config.pacing
     }
 
     /// Shows that the thread lives: once a turn, and between the parts of one that may be long.

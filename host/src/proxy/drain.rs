@@ -10,7 +10,7 @@
 //! 2. It reads the record. One that is being made is looked at again later: whoever makes it has seen the
 //!    descriptor. One that is open it closes, by a copy into the record's state word. Groups look at that
 //!    word when a call begins and in every turn of a wait: EBADF.
-//! 3. It looks at the locks of both directions. None was taken for [`GRACE_NS`]: nobody is inside.
+//! 3. It looks at the locks of both directions. None was taken for a while (`Pacing::grace_ns`): nobody is inside.
 //!
 //! The fast path of a call loads the state beside the lock, not behind it, and `gpoll` takes no lock; who
 //! closes a socket, or shuts it down, waits for a lock whatever the state is. None of them does anything
@@ -32,8 +32,6 @@ use gpunet_device::planted::{Bug, planted};
 use super::message::Message;
 use super::shared::{RunningLaunch, Shared};
 
-/// For so long all looks find a socket closed, and no lock of it taken, before it is free.
-const GRACE_NS: u64 = if cfg!(feature = "simulation") { 200_000 } else { 100_000_000 };
 /// Between two looks at a record.
 const AGAIN_NS: u64 = 2_000_000;
 /// Records that are looked at in one step: each takes a copy or two of the GPU's driver.
@@ -84,8 +82,7 @@ impl Drain {
             if self.step(shared, started.elapsed().as_nanos() as u64) {
                 continue;
             }
-            let drains = self.count.load(Ordering::Acquire) > 0;
-            std::thread::park_timeout(if drains { BUSY } else { QUIET });
+            std::thread::park_timeout(if self.is_idle() { QUIET } else { BUSY });
         }
     }
 
@@ -97,7 +94,6 @@ impl Drain {
     }
 
     /// Whether no socket drains.
-    #[cfg(feature = "simulation")]
     pub(crate) fn is_idle(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0
     }
@@ -133,7 +129,7 @@ impl Drain {
     /// Has `done` told once calls on all sockets that drain by now fail: at once where there are none.
     pub(crate) fn tell_when_closed(&self, done: mpsc::Sender<()>) {
         // Also those that a step has in its hands at this moment.
-        if self.count.load(Ordering::Acquire) > 0 {
+        if !self.is_idle() {
             self.waiting().push(done);
             self.wake();
         } else {
@@ -197,7 +193,7 @@ impl Draining {
         self.looked_at = true;
         // A driver that refuses has lost its kernels: their launches end.
         let Ok(record) = shared.memory.record(index) else { return false };
-        match self.check(&record, now_ns) {
+        match self.check(&record, now_ns, shared.config.pacing.grace_ns) {
             Found::Open => {
                 let closing = RecordState::new(self.handle.generation(), RecordState::CLOSING);
                 // Where the driver refuses, the next look finds it open again.
@@ -209,8 +205,8 @@ impl Draining {
         }
     }
 
-    /// What its record says, that was read at that time.
-    fn check(&mut self, record: &[u64; RECORD_WORDS], now_ns: u64) -> Found {
+    /// What its record says, that was read at that time. `grace_ns`: so long nobody is to be found inside.
+    fn check(&mut self, record: &[u64; RECORD_WORDS], now_ns: u64, grace_ns: u64) -> Found {
         let generation = self.handle.generation();
         let state = RecordState(record[RECORD_STATE]).bare();
         let is = |what| state == RecordState::new(generation, what);
@@ -235,7 +231,7 @@ impl Draining {
             return Found::InUse;
         }
         let since = *self.quiet_ns.get_or_insert(now_ns);
-        if now_ns >= since + GRACE_NS { Found::Unused } else { Found::InUse }
+        if now_ns >= since + grace_ns { Found::Unused } else { Found::InUse }
     }
 }
 
@@ -243,6 +239,7 @@ impl Draining {
 mod tests {
     use super::*;
 
+    const GRACE_NS: u64 = 10 * AGAIN_NS;
     const CLOSING: u64 = RecordState::CLOSING;
     const OPEN: u64 = RecordState::OPEN;
 
@@ -255,7 +252,7 @@ mod tests {
             let mut record = [0; RECORD_WORDS];
             record[RECORD_STATE] = RecordState::new(5, state).found_in(3).0;
             record[RECORD_LOCKS..RECORD_LOCKS + 2].copy_from_slice(&locks);
-            socket.check(&record, now_ns)
+            socket.check(&record, now_ns, GRACE_NS)
         }
     }
 
@@ -282,7 +279,7 @@ mod tests {
         record[RECORD_STATE] = RecordState::new(4, OPEN).0;
         let (handle, users) = (Handle::new(0, 1, 5), Vec::new());
         let mut socket = Draining { handle, users, due_ns: 0, looked_at: false, quiet_ns: None };
-        assert_eq!(socket.check(&record, 0), Found::Unused);
+        assert_eq!(socket.check(&record, 0, GRACE_NS), Found::Unused);
     }
 
     /// A kernel that closes a socket waits for the group inside, without a look at the state, and takes

@@ -331,8 +331,7 @@ impl Entry {
     /// Gives slot, rings and what limits count back: the one place where that happens. The system's
     /// socket closes with the entry.
     pub(crate) fn give_back(&mut self, shared: &Shared) {
-        #[cfg(feature = "simulation")]
-        crate::simulation::freed(self.handle);
+        (shared.on_free)(self.handle);
         shared.memory.withdraw_descriptor(self.channel.index);
         self.give_rings(shared);
         let limits = &shared.policy.limits;

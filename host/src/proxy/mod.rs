@@ -28,10 +28,10 @@ mod closing;
 mod combining_tests;
 mod connect;
 mod context;
+pub(crate) mod control;
 mod counted;
 pub(crate) mod drain;
 pub(crate) mod entry;
-// On the emulated GPU as it usually is: the simulation has waits look at their deadlines more rarely.
 #[cfg(test)]
 mod hostile_tests;
 mod listener;
@@ -39,6 +39,7 @@ pub(crate) mod message;
 #[cfg(all(test, feature = "loom"))]
 mod models;
 mod p2p;
+// On the emulated GPU as it usually is: the simulation has waits look at their deadlines more rarely.
 #[cfg(all(test, not(any(feature = "loom", feature = "simulation"))))]
 mod p2p_hostile_tests;
 #[cfg(all(test, feature = "loom"))]

@@ -20,10 +20,10 @@ use super::entry::{Entry, Owner, Wishes};
 use super::shard::Shard;
 use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};
-use super::turn::BUDGET_BYTES;
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::{ControlMemory, HostControl, Memory, RingSlice};
 use crate::pool::Account;
+use crate::settings::config::Pacing;
 use crate::settings::policy::Policy;
 use crate::transport::{
     Direction, Endpoint, P2pControl, PeerProgress, RingRegion, Rings, Socket, Stream, Transferred,
@@ -378,18 +378,18 @@ fn a_large_ring_gets_its_budget_of_a_turn_and_no_more() {
         assert_eq!(counts(&mut harness, small).0, turn * 10);
         let now: Vec<_> = large.iter().map(|handle| counts(&mut harness, *handle)).collect();
         for (before, now) in before.iter().zip(&now) {
-            assert!(now.0 - before.0 <= BUDGET_BYTES, "sent in turn {turn}");
-            assert!(now.1 - before.1 <= 2 * BUDGET_BYTES, "received in turn {turn}");
+            assert!(now.0 - before.0 <= Pacing::USUAL.budget_bytes, "sent in turn {turn}");
+            assert!(now.1 - before.1 <= 2 * Pacing::USUAL.budget_bytes, "received in turn {turn}");
         }
         // None is more than two budgets ahead of another.
         for side in [|count: &(u64, u64)| count.0, |count: &(u64, u64)| count.1] {
             let (least, most) = (now.iter().map(side).min(), now.iter().map(side).max());
-            assert!(most <= least.map(|least| least + 2 * BUDGET_BYTES), "{now:?}");
+            assert!(most <= least.map(|least| least + 2 * Pacing::USUAL.budget_bytes), "{now:?}");
         }
         before = now;
         if turn == 1 {
             let all: u64 = before.iter().map(|count| count.0).sum();
-            assert!(all >= BUDGET_BYTES, "they do send");
+            assert!(all >= Pacing::USUAL.budget_bytes, "they do send");
         }
     }
     for (sent, received) in before {

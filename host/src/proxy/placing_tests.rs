@@ -15,9 +15,9 @@ use super::entry::{Entry, Owner, Wishes};
 use super::shard::Shard;
 use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};
-use super::turn::BUSY_TURNS;
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::{ControlMemory, HostControl, Memory, RingSlice};
+use crate::settings::config::Pacing;
 use crate::settings::policy::Policy;
 use crate::transport::{
     Acceptor, Connector, Direction, Endpoint, Socket, Stream, SystemSocket, Transferred, Transport,
@@ -272,13 +272,13 @@ fn a_connection_that_is_refused_is_asked_once() {
 /// descriptor tells of its bytes again. That call may be the last for which the socket is busy-polled.
 #[test]
 fn what_comes_with_the_connection_is_reported() {
-    for in_vain in 0..=BUSY_TURNS {
+    for in_vain in 0..=Pacing::USUAL.busy_turns {
         let (mut shard, adapter) =
             shard_in(StreamPhase::Connecting, Policy::open(), When::Connected(in_vain));
         let mut io = NoEpoll::default();
         // Asked here and in the turns in which it is busy-polled then.
         shard.ready(HANDLE.0);
-        for turn in 0..=u64::from(BUSY_TURNS) {
+        for turn in 0..=u64::from(Pacing::USUAL.busy_turns) {
             shard.turn(turn * 1_000_000, &mut io);
         }
         assert_eq!(adapter.lock().expect("one thread").asked, in_vain + 1);

@@ -5,9 +5,9 @@
 
 use std::sync::atomic::Ordering;
 
+use super::control::Control;
 use super::shard::Shard;
 use super::shared::Readiness;
-use super::thread::Control;
 
 /// Rounds between two looks at epoll while busy sockets are tried directly ...
 const BUSY_POLL: u64 = 16;

@@ -95,6 +95,9 @@ pub(crate) struct Shared {
     pub(crate) waiting: Mutex<HashSet<u64>>,
     /// Where lines that kernels print go.
     pub(crate) printer: Mutex<std::sync::mpsc::SyncSender<(u32, String)>>,
+    /// Is told of each socket whose slot and rings may be used again from now on: for who checks that no
+    /// kernel is inside a call on it.
+    pub(crate) on_free: fn(Handle),
 }
 
 impl Shared {

@@ -12,9 +12,6 @@ use super::shared::Readiness;
 use crate::memory::RingSlice;
 use crate::transport::{Direction, RingRegion, Transferred};
 
-/// Turns that moved bytes after which a socket is busy enough to do without epoll.
-pub(super) const OFTEN: u32 = if cfg!(feature = "simulation") { 4 } else { 16 };
-
 /// How far a stream is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamPhase {
@@ -385,14 +382,14 @@ impl Entry {
         }
     }
 
-    /// A turn has moved bytes without epoll's help. Who does so often is taken off epoll, whose
+    /// A turn has moved bytes without epoll's help. Who does so `often` is taken off epoll, whose
     /// callback would be part of each of the peer's sends: it is tried in every turn anyway.
-    pub(crate) fn leave_epoll(&mut self, io: &mut dyn Readiness) {
+    pub(crate) fn leave_epoll(&mut self, often: u32, io: &mut dyn Readiness) {
         let (open, unsent) = (self.is_open(), self.channel.unsent());
         let descriptor = self.socket.as_ref().and_then(|socket| socket.descriptor());
         let super::entry::Role::Stream(stream) = &mut self.role else { return };
         stream.moves = stream.moves.saturating_add(1);
-        if stream.off_epoll || stream.moves < OFTEN || !open || unsent > 0 {
+        if stream.off_epoll || stream.moves < often || !open || unsent > 0 {
             return;
         }
         if let Some(descriptor) = descriptor {

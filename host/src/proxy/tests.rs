@@ -23,7 +23,7 @@ use super::stream::{StreamPhase, Turn};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::{ControlMemory, HostControl, Memory};
 use crate::pool::Pool;
-use crate::settings::config::Config;
+use crate::settings::config::{Config, Pacing};
 use crate::settings::policy::Policy;
 use crate::transport;
 
@@ -359,6 +359,7 @@ pub(super) fn empty_shard(memory: Memory, ring_bytes: u64, policy: Policy) -> Sh
         spin_ns: 1,
         idle_sleep_ns: 50_000,
         longest_sleep_ns: 100_000_000,
+        pacing: Pacing::USUAL,
     };
     let shared = Arc::new(Shared {
         memory,
@@ -371,6 +372,7 @@ pub(super) fn empty_shard(memory: Memory, ring_bytes: u64, policy: Policy) -> Sh
         drain: Drain::default(),
         waiting: Mutex::default(),
         printer: Mutex::new(print),
+        on_free: |_| {},
     });
     let (_sender, queue) = mpsc::channel();
     Shard::new(0, shared, Arc::default(), queue)

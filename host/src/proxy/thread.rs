@@ -7,15 +7,15 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use gpu_usermap::AccessError;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::MAX_LAUNCHES;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 
+use super::control::Control;
 use super::rounds::{Next, Outside, Rounds};
 use super::shard::Shard;
 use super::shared::Readiness;
@@ -24,27 +24,6 @@ use super::shared::Readiness;
 const WAKER: u64 = u64::MAX;
 /// Events taken at once.
 const EVENTS: usize = 256;
-
-/// What a net and its proxy threads tell one another.
-#[derive(Debug, Default)]
-pub(crate) struct Control {
-    /// Launches that run.
-    pub(crate) running: AtomicU32,
-    /// Close everything and end.
-    pub(crate) stopping: AtomicBool,
-    /// Shards that have done so. When all have, none hands a connection over to another any more.
-    pub(crate) closed_shards: AtomicU32,
-    /// A thread has panicked: the net is of no more use.
-    pub(crate) down: AtomicBool,
-    /// The GPU memory with the words that kernels poll is gone, and so is the net's use.
-    pub(crate) control_memory_lost: OnceLock<AccessError>,
-    /// The supervisor is to find that memory gone.
-    #[cfg(feature = "fault-injection")]
-    pub(crate) takes_control_memory: AtomicBool,
-    /// The supervisor is not to look at heartbeats.
-    #[cfg(feature = "fault-injection")]
-    pub(crate) blind: AtomicBool,
-}
 
 /// epoll, as the shard needs it, and the eventfd that ends its sleep.
 struct Epoll {

@@ -12,7 +12,6 @@ use gpunet_device::Handle;
 use super::entry::Entry;
 use super::shard::Shard;
 use super::stream::Turn;
-use super::turn::BUDGET_BYTES;
 use crate::settings::limits::Grant;
 use crate::transport::{Direction, Endpoint};
 
@@ -40,7 +39,7 @@ impl Shard {
             let Some(entry) = self.table.get_mut(slot) else { return Turn::Idle };
             let state = |entry: &Entry| (entry.channel.send.ours, entry.channel.send_ended);
             let before = state(entry);
-            let turn = entry.pump_receive(&self.context, BUDGET_BYTES);
+            let turn = entry.pump_receive(&self.context, self.context.pacing().budget_bytes);
             if state(entry) != before && entry.channel.is_p2p() {
                 // The other end's kernel has made room, or will not any more.
                 self.tell_of_sending(slot);
@@ -113,7 +112,7 @@ impl Shard {
             return Ok(Turn::Full);
         }
         let flying = entry.stream().map_or(0, |stream| stream.flow.received);
-        let wanted = free.min(BUDGET_BYTES);
+        let wanted = free.min(context.pacing().budget_bytes);
         let granted = match context.limits().acquire(context.id, Direction::Receive, wanted, flying)
         {
             Grant::Bytes(bytes) => bytes,
@@ -147,7 +146,7 @@ impl Shard {
             return Ok(Turn::Idle);
         }
         let flying = entry.stream().map_or(0, |stream| stream.flow.sent);
-        let wanted = ungranted.min(BUDGET_BYTES);
+        let wanted = ungranted.min(context.pacing().budget_bytes);
         let granted = match context.limits().acquire(context.id, Direction::Send, wanted, flying) {
             Grant::Bytes(bytes) => bytes,
             none => return Err(none),

@@ -11,22 +11,12 @@ use super::shard::Shard;
 use super::shared::Readiness;
 use super::stream::Turn;
 
-/// Turns in which a busy socket is tried without asking epoll first, when few are busy.
-pub(super) const BUSY_TURNS: u32 = if cfg!(feature = "simulation") { 8 } else { 256 };
-/// So many are few.
+/// So many busy sockets are few.
 const FEW_BUSY: usize = 4;
 
-/// A socket that has received so many bytes while its kernel sent none receives a stream ...
-pub(super) const STREAM_BYTES: u64 = if cfg!(feature = "simulation") { 64 } else { 1 << 20 };
-/// ... and backs off so long when nothing is there: each attempt takes the system's lock away from the
-/// sender, and what comes meanwhile is received in one go.
+/// A socket that receives a stream backs off so long when nothing is there: each attempt takes the system's
+/// lock away from the sender, and what comes meanwhile is received in one go.
 pub(super) const STREAM_BACK_OFF_NS: u64 = 20_000;
-
-/// Bytes that a socket may move in each direction in a turn: its budget, so that one with large rings
-/// does not hold up the others of its thread.
-pub(super) const BUDGET_BYTES: u64 = if cfg!(feature = "simulation") { 1024 } else { 512 << 10 };
-/// Bytes in a turn after which those that go on with more wait for the next one.
-const TURN_BYTES: u64 = 4 * BUDGET_BYTES;
 
 /// Connections accepted in one turn, so that other sockets get theirs.
 const ACCEPTS: usize = 16;
@@ -44,7 +34,7 @@ impl Shard {
         if entry.is_closing() {
             self.schedule.end_soon(entry);
         } else {
-            self.schedule.poll_busily(entry, BUSY_TURNS);
+            self.schedule.poll_busily(entry, self.context.pacing().busy_turns);
         }
         // Writable, perhaps: what waits can go.
         self.pump_send(handle.slot() as usize);
@@ -167,7 +157,8 @@ impl Shard {
             return;
         }
         // What moves by itself takes none of the thread's time.
-        let mut left = if entry.places_bytes() { u64::MAX } else { BUDGET_BYTES };
+        let mut left =
+            if entry.places_bytes() { u64::MAX } else { self.context.pacing().budget_bytes };
         let mut progressed = false;
         loop {
             let before = entry.channel.send.ours;
@@ -207,7 +198,7 @@ impl Shard {
         let before = sent(self);
         let mut worked = false;
         for _ in 0..self.schedule.sending.len() {
-            if sent(self) - before >= TURN_BYTES {
+            if sent(self) - before >= self.context.pacing().turn_bytes() {
                 break;
             }
             let Some(handle) = self.schedule.sending.pop_front() else { break };
@@ -260,7 +251,7 @@ impl Shard {
         let few = self.schedule.busy.len() <= FEW_BUSY;
         let mut at = self.schedule.busy_next;
         for _ in 0..self.schedule.busy.len() {
-            if received(self) - before >= TURN_BYTES {
+            if received(self) - before >= self.context.pacing().turn_bytes() {
                 break;
             }
             if at >= self.schedule.busy.len() {
@@ -278,7 +269,7 @@ impl Shard {
             let Some(entry) = self.table.get_mut(slot) else { continue };
             let turns = &mut entry.marks.busy_turns;
             match turn {
-                Turn::Progress => *turns = BUSY_TURNS,
+                Turn::Progress => *turns = self.context.pacing().busy_turns,
                 Turn::Full => *turns = 0,
                 // The last attempt found nothing, so whatever comes is a new edge.
                 Turn::Idle if !few => *turns = 0,
@@ -292,7 +283,7 @@ impl Shard {
                 Turn::Throttled => *turns = 0,
             }
             if turn == Turn::Progress && few {
-                entry.leave_epoll(io);
+                entry.leave_epoll(self.context.pacing().often, io);
             }
             if entry.marks.busy_turns > 0 {
                 at += 1;
@@ -328,9 +319,10 @@ impl Shard {
                     return Turn::BackOff;
                 }
                 let turn = self.receive_at(slot);
+                let stream_bytes = self.context.pacing().stream_bytes;
                 if turn == Turn::Idle
                     && let Some(stream) = self.table.get_mut(slot).and_then(|it| it.stream_mut())
-                    && stream.one_way >= STREAM_BYTES
+                    && stream.one_way >= stream_bytes
                 {
                     stream.back_off_until_ns = now_ns + STREAM_BACK_OFF_NS;
                 }

@@ -5,13 +5,13 @@ use std::os::unix::net::UnixStream;
 use gpunet_device::Handle;
 use gpunet_device::abi::bits::Progress;
 
+use super::control::Control;
 use super::entry::Owner;
 use super::rounds::{Next, Rounds};
 use super::shard::Shard;
-use super::stream::OFTEN;
 use super::tests::{BASE, Harness, NoEpoll, RING, write};
-use super::thread::Control;
-use super::turn::{STREAM_BACK_OFF_NS, STREAM_BYTES};
+use super::turn::STREAM_BACK_OFF_NS;
+use crate::settings::config::Pacing;
 use crate::settings::policy::Policy;
 
 /// A shard with one connection that has received `one_way` bytes, and its peer.
@@ -31,7 +31,7 @@ fn shard_with(policy: Policy, one_way: u64, io: &mut NoEpoll) -> (Shard, UnixStr
 #[test]
 fn bytes_that_come_while_a_socket_backs_off_are_received_afterwards() {
     let mut io = NoEpoll::default();
-    let (mut shard, mut peer, handle) = shard(STREAM_BYTES, &mut io);
+    let (mut shard, mut peer, handle) = shard(Pacing::USUAL.stream_bytes, &mut io);
     let received = |shard: &Shard| shard.context.counters.received_bytes.get();
     for round in 0..3 {
         let begin = round * 2 * STREAM_BACK_OFF_NS;
@@ -53,7 +53,7 @@ fn busy(io: &mut NoEpoll) -> (Shard, UnixStream, Handle) {
     let (mut shard, mut peer, handle) = shard(0, io);
     assert!(io.watches);
     shard.ready(handle.0);
-    for _ in 0..OFTEN {
+    for _ in 0..Pacing::USUAL.often {
         assert!(io.watches);
         write(&mut peer, &[1]);
         shard.turn(0, io);

@@ -1,41 +1,134 @@
-//! The control channels of p2p streams on the simulated network, in place of the system's UNIX
-//! sockets, epoll sets and timers: messages that arrive late and in order, and queues that fill.
+//! The operating system of a simulation: the simulated network in place of sockets, epoll sets, timers and
+//! UNIX sockets. Messages of control channels arrive late and in order, and their queues fill.
 //!
 //! Everything above it is the product's: what the messages say and how they are encoded, the
-//! handshake, the stream and its ends. The seams are where a descriptor is used.
+//! handshake, the stream and its ends.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
 use gpunet_device::abi::errno::Errno;
+use gpunet_device::{Domain, SocketAddr};
 
 use super::log;
 use super::network::{CONTROL, Endpoint, Network, current};
+use crate::transport::SystemSocket;
+use crate::transport::system::{Packet, Registration, Registry, System};
 
 /// Messages that wait at one end, as the system's sockets of this kind have them.
 const QUEUE: usize = 10;
 /// Positions before a multiple of 2^31 at which streams may begin.
 const BEFORE: [u64; 4] = [128, 512, 4096, 1 << 14];
 
-/// The network and the endpoint that a descriptor names, where it is one of the simulation's.
-fn named(descriptor: impl AsFd) -> Option<(Rc<Network>, usize)> {
-    let network = current()?;
-    let id = network.named(descriptor.as_fd())?;
-    Some((network, id))
+/// The network of this OS thread. A scene has one as long as its sockets live.
+fn network() -> Result<Rc<Network>, Errno> {
+    current().ok_or(Errno::ENETDOWN)
 }
 
-/// Whether control channels are the simulation's on this OS thread.
-pub(crate) fn is_simulated() -> bool {
-    current().is_some()
+/// The network, and the endpoint that a descriptor names.
+fn named(descriptor: impl AsFd) -> Result<(Rc<Network>, usize), Errno> {
+    let network = network()?;
+    let id = network.named(descriptor.as_fd()).ok_or(Errno::EBADF)?;
+    Ok((network, id))
 }
 
-/// Sends a message.
-pub(crate) fn send(channel: BorrowedFd<'_>, message: &[u8]) -> Option<Result<(), Errno>> {
-    let (network, id) = named(channel)?;
-    let sent = network.send_message(id, message);
-    log(format!("channel {id} sends {}: {sent:?}", kind(message)));
-    Some(sent)
+/// See the module.
+pub(super) struct SimulatedSystem;
+
+impl System for SimulatedSystem {
+    fn socket(&self, _: Domain) -> Result<Box<dyn SystemSocket>, Errno> {
+        let network = network()?;
+        let id = network.add(Endpoint::default());
+        Ok(Box::new(network.socket(id)?))
+    }
+
+    fn ready_set(&self) -> Result<OwnedFd, Errno> {
+        let network = network()?;
+        let id = network.add(Endpoint::default());
+        network.name(id)
+    }
+
+    fn add(&self, set: BorrowedFd<'_>, member: BorrowedFd<'_>, key: u64) -> Result<(), Errno> {
+        let (network, set) = named(set)?;
+        let member = network.named(member).ok_or(Errno::EBADF)?;
+        network.join(set, member, key);
+        Ok(())
+    }
+
+    fn remove(&self, _: BorrowedFd<'_>, member: BorrowedFd<'_>) {
+        if let Ok((network, member)) = named(member) {
+            network.leave(member);
+        }
+    }
+
+    fn ready(&self, set: BorrowedFd<'_>, most: usize) -> Result<Vec<u64>, Errno> {
+        let (network, set) = named(set)?;
+        Ok(network.ready(set, most))
+    }
+
+    fn timer(&self, time: Duration) -> Result<OwnedFd, Errno> {
+        let network = network()?;
+        let id = network.timer(time.as_nanos() as u64);
+        network.name(id)
+    }
+
+    fn is_over(&self, timer: BorrowedFd<'_>) -> bool {
+        named(timer).is_ok_and(|(network, id)| network.is_over(id))
+    }
+
+    fn registry(&self) -> Result<Box<dyn Registry>, String> {
+        Ok(Box::new(Ports))
+    }
+
+    /// All of a scene is one process.
+    fn peer_pid(&self, _: BorrowedFd<'_>) -> Result<i32, Errno> {
+        Ok(std::process::id() as i32)
+    }
+
+    fn send(
+        &self,
+        channel: BorrowedFd<'_>,
+        message: &[u8],
+        _: Option<BorrowedFd<'_>>,
+    ) -> Result<(), Errno> {
+        let (network, id) = named(channel)?;
+        let sent = network.send_message(id, message);
+        log(format!("channel {id} sends {}: {sent:?}", kind(message)));
+        sent
+    }
+
+    fn receive(&self, channel: BorrowedFd<'_>, into: &mut [u8]) -> Result<Packet, Errno> {
+        let (network, id) = named(channel)?;
+        let message = network.receive_message(id)?;
+        log(format!("channel {id} receives {}", kind(&message)));
+        let length = message.len();
+        into[..length].copy_from_slice(&message);
+        Ok(Packet { length, cut: false, descriptor: None })
+    }
+
+    fn closes(&self, channel: BorrowedFd<'_>) {
+        if let Ok((network, id)) = named(channel) {
+            network.forget(channel.as_raw_fd());
+            network.close(id);
+        }
+    }
+
+    /// Often shortly before the units of packets are old, or their tags come again.
+    fn first_position(&self) -> u64 {
+        current().map_or(0, |network| {
+            let before = BEFORE[network.draw(BEFORE.len())];
+            match network.draw(4) {
+                0 => (1 << 31) - before,
+                1 => (1 << 32) - before,
+                _ => 0,
+            }
+        })
+    }
+
+    fn is_first_position(&self, _: u64) -> bool {
+        true
+    }
 }
 
 /// What the trace calls a message: by the number of its kind, and its first words.
@@ -45,117 +138,57 @@ fn kind(message: &[u8]) -> String {
     format!("message {} ({:#x}, {:#x})", word(2), word(4), word(5))
 }
 
-/// Receives a message: its length, 0 at the end of the channel.
-pub(crate) fn receive(channel: BorrowedFd<'_>, into: &mut [u8]) -> Option<Result<usize, Errno>> {
-    let (network, id) = named(channel)?;
-    Some(network.receive_message(id).map(|message| {
-        log(format!("channel {id} receives {}", kind(&message)));
-        into[..message.len()].copy_from_slice(&message);
-        message.len()
-    }))
-}
+/// The registry: the network knows listeners by their ports.
+struct Ports;
 
-/// Closes an end of a channel.
-pub(crate) fn close(channel: BorrowedFd<'_>) {
-    if let Some((network, id)) = named(channel) {
-        network.forget(channel.as_raw_fd());
-        network.close(id);
+impl Registry for Ports {
+    fn listen(
+        &self,
+        address: &SocketAddr,
+        _: bool,
+        _: bool,
+    ) -> Result<Box<dyn Registration>, Errno> {
+        let network = network()?;
+        let id = network.add(Endpoint::default());
+        network.listen(id, CONTROL | u32::from(address.port()))?;
+        Ok(Box::new(Port { id, name: network.name(id)? }))
+    }
+
+    fn call(&self, address: &SocketAddr) -> Result<Option<OwnedFd>, Errno> {
+        let network = network()?;
+        let port = CONTROL | u32::from(address.port());
+        if !network.has_listener(port) {
+            return Ok(None);
+        }
+        let id = network.add(Endpoint { is_channel: true, ..Endpoint::default() });
+        network.connect(id, port);
+        network.name(id).map(Some)
     }
 }
 
 /// A listener's port, which is free again when it is dropped.
-pub(crate) struct Entry(usize);
+struct Port {
+    id: usize,
+    name: OwnedFd,
+}
 
-impl Drop for Entry {
+impl Registration for Port {
+    fn next(&self) -> Result<Option<OwnedFd>, Errno> {
+        let network = network()?;
+        network.accept(self.id).map(|id| network.name(id)).transpose()
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.name.as_fd()
+    }
+}
+
+impl Drop for Port {
     fn drop(&mut self) {
         if let Some(network) = current() {
-            network.close(self.0);
+            network.close(self.id);
         }
     }
-}
-
-/// Takes calls at a port; what waits there is accepted with [`accept`].
-pub(crate) fn listen(port: u16) -> Option<Result<(OwnedFd, Entry), Errno>> {
-    let network = current()?;
-    let id = network.add(Endpoint::default());
-    let listens = network.listen(id, CONTROL | u32::from(port));
-    Some(listens.and_then(|()| Ok((network.name(id)?, Entry(id)))))
-}
-
-/// Calls the listener at a port; none where nobody listens.
-pub(crate) fn call(port: u16) -> Option<Result<Option<OwnedFd>, Errno>> {
-    let network = current()?;
-    let port = CONTROL | u32::from(port);
-    if !network.has_listener(port) {
-        return Some(Ok(None));
-    }
-    let id = network.add(Endpoint { is_channel: true, ..Endpoint::default() });
-    network.connect(id, port);
-    Some(network.name(id).map(Some))
-}
-
-/// The next call of a listener.
-pub(crate) fn accept(listener: BorrowedFd<'_>) -> Option<Result<Option<OwnedFd>, Errno>> {
-    let (network, id) = named(listener)?;
-    Some(network.accept(id).map(|id| network.name(id)).transpose())
-}
-
-/// A descriptor that is ready when one of a set's members is.
-pub(crate) fn set() -> Option<Result<OwnedFd, Errno>> {
-    let network = current()?;
-    let id = network.add(Endpoint::default());
-    Some(network.name(id))
-}
-
-/// Adds a member to a set.
-pub(crate) fn join(
-    set: BorrowedFd<'_>,
-    member: BorrowedFd<'_>,
-    key: u64,
-) -> Option<Result<(), Errno>> {
-    let (network, set) = named(set)?;
-    let Some(member) = network.named(member) else { return Some(Err(Errno::EBADF)) };
-    network.join(set, member, key);
-    Some(Ok(()))
-}
-
-/// The keys of a set's members that are ready, up to so many.
-pub(crate) fn ready(set: BorrowedFd<'_>, most: usize) -> Option<Vec<u64>> {
-    let (network, set) = named(set)?;
-    Some(network.ready(set, most))
-}
-
-/// Takes a member out of its set.
-pub(crate) fn leave(member: BorrowedFd<'_>) -> Option<()> {
-    let (network, member) = named(member)?;
-    network.leave(member);
-    Some(())
-}
-
-/// A timer that is ready after that time.
-pub(crate) fn timer(time: Duration) -> Option<Result<OwnedFd, Errno>> {
-    let network = current()?;
-    let id = network.timer(time.as_nanos() as u64);
-    Some(network.name(id))
-}
-
-/// Whether a timer's time has come.
-pub(crate) fn is_over(timer: BorrowedFd<'_>) -> Option<bool> {
-    let (network, id) = named(timer)?;
-    Some(network.is_over(id))
-}
-
-/// How far behind its base a stream begins: often shortly before the units of packets are old, or their
-/// tags come again.
-pub(crate) fn first_position() -> u64 {
-    current().map_or(0, |network| {
-        let before = BEFORE[network.draw(BEFORE.len())];
-        match network.draw(4) {
-            0 => (1 << 31) - before,
-            1 => (1 << 32) - before,
-            _ => 0,
-        }
-    })
 }
 
 impl Network {

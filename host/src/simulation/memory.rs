@@ -21,11 +21,11 @@ use gpunet_device::planted::Bug;
 use gpunet_device::simulation::{Fence, Harness};
 
 use super::Now;
-use super::counters::Counter;
+use super::counter::Counter;
 use super::history::{APART, Actor, ByAddress, KEPT, Learns, Message, join};
 use super::reuse::Reuse;
 use super::trace::{Entry, Trace};
-use crate::gpu::SplitMix;
+use crate::gpu::emulated::random::SplitMix;
 
 /// What a switch at an access needs: the harness decides who goes on.
 pub(crate) trait Switch {
@@ -347,6 +347,37 @@ impl SharedMemory {
     }
 }
 
+impl SharedMemory {
+    fn is_plain(&self, at: usize) -> bool {
+        self.plain.iter().any(|range| range.contains(&at))
+    }
+
+    /// The host copies bytes out of GPU memory: of an arena, or whole words.
+    pub(crate) fn host_reads(&self, from: *const u8, into: &mut [u8]) {
+        if self.is_plain(from.addr()) {
+            return self.read_plain(from.expose_provenance(), into);
+        }
+        assert!(from.addr().is_multiple_of(8) && into.len().is_multiple_of(8));
+        let from: *mut u64 = from.cast_mut().cast();
+        for (index, word) in into.chunks_exact_mut(8).enumerate() {
+            word.copy_from_slice(&self.load(from.wrapping_add(index), false).to_ne_bytes());
+        }
+    }
+
+    /// The host copies bytes into GPU memory, in the same way; a word is seen after all that came before.
+    pub(crate) fn host_writes(&self, to: *mut u8, from: &[u8]) {
+        if self.is_plain(to.addr()) {
+            return self.write_plain(to.expose_provenance(), from);
+        }
+        let (words, rest) = from.as_chunks::<8>();
+        assert!(to.addr().is_multiple_of(8) && rest.is_empty());
+        let to: *mut u64 = to.cast();
+        for (index, word) in words.iter().enumerate() {
+            self.store(to.wrapping_add(index), u64::from_ne_bytes(*word), true);
+        }
+    }
+}
+
 impl Harness for SharedMemory {
     fn load(&self, at: *mut u64, acquire: bool) -> u64 {
         self.maybe_switch();
@@ -429,7 +460,7 @@ impl Harness for SharedMemory {
 
     fn read(&self, at: *const u8, into: &mut [MaybeUninit<u8>]) -> bool {
         let at = at.expose_provenance();
-        if !self.plain.iter().any(|range| range.contains(&at)) {
+        if !self.is_plain(at) {
             return false;
         }
         let mut bytes = vec![0; into.len()];
@@ -442,7 +473,7 @@ impl Harness for SharedMemory {
 
     fn write(&self, at: *mut u8, from: &[u8]) -> bool {
         let at = at.expose_provenance();
-        if !self.plain.iter().any(|range| range.contains(&at)) {
+        if !self.is_plain(at) {
             return false;
         }
         self.write_plain(at, from);

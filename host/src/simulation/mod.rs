@@ -18,14 +18,15 @@
 //! Why it is so: decision 23 of docs/explanation/decisions.md.
 
 mod cast;
-pub(crate) mod control;
+mod control;
+mod counter;
 mod counters;
 mod epoll;
 mod exchange;
 mod history;
 mod kernels;
 mod memory;
-pub(crate) mod network;
+mod network;
 mod open_streams;
 mod owners;
 mod peers;
@@ -49,6 +50,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gpunet_device::Handle;
+
+use crate::gpu::observer::Observer;
 use memory::SharedMemory;
 
 /// Virtual time, shared by all.
@@ -71,22 +74,45 @@ std::thread_local! {
     static FIRST_ACTOR: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The emulated GPU tells that these threads of the running launch have met at a barrier.
-pub(crate) fn met(threads: Range<usize>, whole_block: bool) {
-    if let Some(memory) = MEMORY.with(Cell::get) {
-        let first = FIRST_ACTOR.with(Cell::get);
-        // SAFETY: `Scene` keeps the memory alive while it is set, on this OS thread.
-        let memory = unsafe { memory.as_ref() };
-        memory.meet(first + threads.start..first + threads.end, whole_block);
+/// The memory in charge of this OS thread.
+fn memory<'a>() -> Option<&'a SharedMemory> {
+    // SAFETY: `Scene` keeps the memory alive while it is set, on this OS thread, and callers use it at once.
+    MEMORY.with(Cell::get).map(|memory| unsafe { memory.as_ref() })
+}
+
+/// Passes what happens on the emulated GPU to the memory in charge.
+struct Observing;
+
+impl Observer for Observing {
+    fn met(&self, threads: Range<u32>, whole_block: bool) {
+        if let Some(memory) = memory() {
+            let first = FIRST_ACTOR.with(Cell::get);
+            memory.meet(first + threads.start as usize..first + threads.end as usize, whole_block);
+        }
+    }
+
+    fn read(&self, from: *const u8, into: &mut [u8]) -> bool {
+        memory().map(|memory| memory.host_reads(from, into)).is_some()
+    }
+
+    fn write(&self, to: *mut u8, from: &[u8]) -> bool {
+        memory().map(|memory| memory.host_writes(to, from)).is_some()
+    }
+
+    /// What begins there is the inbox of a p2p stream, whose two counters only grow from now on.
+    fn mark(&self, at: *mut u8, in_use: bool) {
+        match memory() {
+            Some(memory) if in_use => memory.new_inbox(at.expose_provenance()),
+            Some(memory) => memory.forget_inbox(at.expose_provenance()),
+            None => {}
+        }
     }
 }
 
 /// The running thread was told something by another, with a release and an acquire that are not
 /// part of what is tried here.
 fn was_notified() {
-    if let Some(memory) = MEMORY.with(Cell::get) {
-        // SAFETY: as in `met`.
-        let memory = unsafe { memory.as_ref() };
+    if let Some(memory) = memory() {
         memory.knows_all(memory.current.get());
     }
 }
@@ -95,9 +121,7 @@ fn was_notified() {
 /// running thread does so for its group.
 fn inside_call<R>(handle: Handle, leads: bool, call: impl FnOnce() -> R) -> R {
     let note = |begins: bool| {
-        if let Some(memory) = MEMORY.with(Cell::get).filter(|_| leads) {
-            // SAFETY: as in `met`.
-            let memory = unsafe { memory.as_ref() };
+        if let Some(memory) = memory().filter(|_| leads) {
             memory.reuse.borrow_mut().calls(memory.current.get(), handle, begins);
         }
     };
@@ -108,48 +132,16 @@ fn inside_call<R>(handle: Handle, leads: bool, call: impl FnOnce() -> R) -> R {
 }
 
 /// Slot and rings of a socket may be used again.
-pub(crate) fn freed(handle: Handle) {
-    if let Some(memory) = MEMORY.with(Cell::get) {
-        // SAFETY: as in `met`.
-        unsafe { memory.as_ref() }.reuse.borrow_mut().freed(handle);
+fn freed(handle: Handle) {
+    if let Some(memory) = memory() {
+        memory.reuse.borrow_mut().freed(handle);
     }
 }
 
 /// Notes what the running thread does, for the trace.
 fn log(text: String) {
-    if let Some(memory) = MEMORY.with(Cell::get) {
-        // SAFETY: as in `met`.
-        let memory = unsafe { memory.as_ref() };
+    if let Some(memory) = memory() {
         memory.trace.log(memory.now_ns.get(), memory.current.get(), text);
-    }
-}
-
-/// The host reads GPU memory; false where no memory is in charge.
-pub(crate) fn read(from: *const u8, into: &mut [u8]) -> bool {
-    let Some(memory) = MEMORY.with(Cell::get) else { return false };
-    // SAFETY: as in `met`.
-    unsafe { memory.as_ref() }.read_plain(from.expose_provenance(), into);
-    true
-}
-
-/// The host writes GPU memory; false where no memory is in charge.
-pub(crate) fn write(to: *mut u8, from: &[u8]) -> bool {
-    let Some(memory) = MEMORY.with(Cell::get) else { return false };
-    // SAFETY: as in `met`.
-    unsafe { memory.as_ref() }.write_plain(to.expose_provenance(), from);
-    true
-}
-
-/// The host has made the inbox of a p2p stream anew, and its two counters only grow from now on; or its
-/// memory is free.
-pub(crate) fn inbox(at: *mut u8, exists: bool) {
-    if let Some(memory) = MEMORY.with(Cell::get) {
-        // SAFETY: as in `met`.
-        let memory = unsafe { memory.as_ref() };
-        match exists {
-            true => memory.new_inbox(at.expose_provenance()),
-            false => memory.forget_inbox(at.expose_provenance()),
-        }
     }
 }
 

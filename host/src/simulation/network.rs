@@ -6,16 +6,15 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
 use gpunet_device::SocketAddr;
 use gpunet_device::abi::errno::Errno;
 
 use super::Now;
-use super::socket::SimulatedSocket;
-use crate::gpu::SplitMix;
-use crate::transport::{self, SystemSockets, Transferred};
+use crate::gpu::emulated::random::SplitMix;
+use crate::transport::Transferred;
 
 /// Bytes that are on their way to an endpoint or wait there.
 const HOLDS: usize = 3000;
@@ -96,15 +95,6 @@ pub(crate) fn set_network(network: Option<Rc<Network>>) {
     NETWORK.with(|cell| *cell.borrow_mut() = network);
 }
 
-/// The sockets of this OS thread's network, for what makes them of the system otherwise.
-pub(crate) fn sockets() -> SystemSockets {
-    Box::new(|_| {
-        let network = network();
-        let id = network.add(Endpoint::default());
-        Ok(Box::new(network.socket(id)?))
-    })
-}
-
 /// The network of this OS thread.
 pub(super) fn current() -> Option<Rc<Network>> {
     NETWORK.with(|cell| cell.borrow().clone())
@@ -146,25 +136,6 @@ impl Network {
     pub(super) fn add(&self, endpoint: Endpoint) -> usize {
         self.endpoints.borrow_mut().push(endpoint);
         self.endpoints.borrow().len() - 1
-    }
-
-    pub(super) fn socket(&self, id: usize) -> Result<SimulatedSocket, Errno> {
-        Ok(SimulatedSocket::new(id, self.name(id)?))
-    }
-
-    /// The socket that a descriptor names, which the program hands over.
-    pub(super) fn handed_over(
-        &self,
-        name: OwnedFd,
-        listens: bool,
-    ) -> Result<transport::Endpoint, Errno> {
-        let id = self.named(name.as_fd()).ok_or(Errno::EBADF)?;
-        let socket = Box::new(SimulatedSocket::new(id, name));
-        Ok(if listens {
-            transport::Endpoint::listener(socket)
-        } else {
-            transport::Endpoint::stream(socket)
-        })
     }
 
     /// A descriptor that names an endpoint.

@@ -77,7 +77,7 @@ impl Scene {
         // Not while a request is under way: each process has request slots of its own, but these two.
         if let Some((at, launch)) = self.dies_at
             && self.now.get() >= at
-            && self.shared.memory.claimed_slots() == 0
+            && self.claimed_slots() == 0
         {
             self.dies_at = None;
             self.die(launch);
@@ -214,11 +214,24 @@ impl Scene {
         }
         let cut_short = self.stopped || self.died;
         self.check_arenas(cut_short)?;
-        let slots = self.shared.memory.claimed_slots();
+        let slots = self.claimed_slots();
         if slots != 0 && !cut_short {
             return Err(format!("{slots} request slots are missing"));
         }
         Ok(true)
+    }
+
+    /// Request slots that kernels hold.
+    fn claimed_slots(&self) -> usize {
+        let memory = &self.shared.memory;
+        let [.., (records, _)] = memory.regions();
+        let claimed = |slot: &usize| {
+            let word: *const u64 = records.cast();
+            // SAFETY: the emulated GPU finds its memory where the CPU does, the slot's record lies in the
+            // region, and all actors run on this OS thread.
+            unsafe { word.add(memory.layout().slot_record(*slot)).read_volatile() != 0 }
+        };
+        (0..memory.layout().all_request_slots()).filter(claimed).count()
     }
 
     /// All p2p streams are gone: their memory is free, and no end waits for the other's.

@@ -10,24 +10,27 @@ use gpunet_device::abi::layout::Layout;
 use gpunet_device::planted::Bug;
 use gpunet_device::simt;
 
+use super::control::SimulatedSystem;
 use super::epoll::SimulatedEpoll;
 use super::memory::{SharedMemory, Switch};
-use super::network::{Network, set_network, sockets};
+use super::network::{Network, set_network};
 use super::peers::Peer;
 use super::program::Program;
 use super::supervision::Ending;
 use super::trace::{Names, Trace};
-use super::{InCharge, Now, sharing};
-use crate::gpu::{EmulatedOptions, Gpu, GpuChoice, SplitMix, Stage};
+use super::{InCharge, Now, Observing, freed, sharing};
+use crate::gpu::EmulatedOptions;
+use crate::gpu::emulated::random::SplitMix;
+use crate::gpu::emulated::stage::{Stage, SteppedGpu};
 use crate::memory::{ControlMemory, HostControl, Memory};
 use crate::pool::Pool;
+use crate::proxy::control::Control;
 use crate::proxy::drain::Drain;
 use crate::proxy::rounds::{Next, Rounds};
 use crate::proxy::shard::Shard;
 use crate::proxy::shared::{MessageQueue, RunningLaunches, Shared};
 use crate::proxy::statistics::Counters;
-use crate::proxy::thread::Control;
-use crate::settings::config::Config;
+use crate::settings::config::{Config, Pacing};
 use crate::settings::policy::Policy;
 use crate::transport::p2p::P2p;
 use crate::transport::{TransportChoice, Transports};
@@ -40,6 +43,10 @@ pub(super) const TIMEOUT_NS: u64 = 4_000_000_000;
 pub(super) const MOST_PEERS: u64 = 4;
 /// GPU memory for p2p streams.
 const ARENA_BYTES: u64 = 64 << 20;
+
+/// So little that the few bytes and turns of a scene make all of it happen.
+const PACING: Pacing =
+    Pacing { busy_turns: 8, often: 4, stream_bytes: 64, budget_bytes: 1024, grace_ns: 200_000 };
 
 /// What scenes are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +180,7 @@ pub(crate) struct Scene {
     /// Kernels are connected by p2p streams.
     pub(super) p2p: bool,
     pub(super) ring_bytes: u64,
-    pub(super) gpu: Gpu,
+    pub(super) gpu: SteppedGpu,
 }
 
 /// How a scene went.
@@ -241,15 +248,20 @@ impl Scene {
             let now = now.clone();
             Arc::new(move || now.get())
         };
-        let options =
-            EmulatedOptions { seed: Some(0), clock: Some(clock), ..EmulatedOptions::default() };
-        let gpu = Gpu::open(GpuChoice::Emulated(options)).map_err(|error| fail(&error))?;
+        let options = EmulatedOptions {
+            seed: Some(0),
+            clock: Some(clock),
+            observer: Some(&Observing),
+            ..EmulatedOptions::default()
+        };
+        let stepped = SteppedGpu::open(options);
+        let gpu = &stepped.gpu;
         let heartbeat_timeout_ns = 2_000_000_000;
         let words =
-            HostControl::new(&gpu, &layout, ControlMemory::Host).map_err(|error| fail(&error))?;
+            HostControl::new(gpu, &layout, ControlMemory::Host).map_err(|error| fail(&error))?;
         let window = gpu.arena_window().map_err(|error| fail(&error))?;
         let memory = Memory::new(
-            &gpu,
+            gpu,
             layout,
             words,
             ring_bytes as usize,
@@ -263,10 +275,10 @@ impl Scene {
         set_network(Some(network.clone()));
         let transports = if p2p {
             let choice = draw.of(&[TransportChoice::Local, TransportChoice::Auto]);
-            let p2p = P2p::new(&gpu, ARENA_BYTES)?;
-            Transports::new(choice, sockets(), None, Some(p2p))
+            let p2p = P2p::new(&SimulatedSystem, gpu, ARENA_BYTES)?;
+            Transports::new(choice, &SimulatedSystem, None, Some(p2p))
         } else {
-            Transports::new(TransportChoice::Auto, sockets(), None, None)
+            Transports::new(TransportChoice::Auto, &SimulatedSystem, None, None)
         };
 
         let threads: usize =
@@ -280,10 +292,11 @@ impl Scene {
             bug,
             trace.clone(),
         );
-        let (rings, bytes) = memory.ring_region();
+        let [gpu_control, host_control, (rings, bytes), records] = memory.regions();
         model.add_plain(rings, bytes);
         model.add_plain(window.base, window.bytes as usize);
-        let [gpu_control, host_control, records] = memory.regions();
+        let [gpu_control, host_control, records] =
+            [gpu_control, host_control, records].map(|(start, _)| start.addr());
         model.set_counters(&layout, [gpu_control, host_control, records]);
         let mut launches = Vec::new();
         let mut first = shards as usize;
@@ -317,6 +330,7 @@ impl Scene {
             spin_ns: draw.of(&[0, 20_000, 1_000_000]),
             idle_sleep_ns: 50_000,
             longest_sleep_ns: 10_000_000,
+            pacing: PACING,
         };
         let mut queues = Vec::new();
         let mut receivers = Vec::new();
@@ -339,6 +353,7 @@ impl Scene {
             drain: Drain::default(),
             waiting: Mutex::default(),
             printer: Mutex::new(print),
+            on_free: freed,
         });
         let control = Arc::new(Control::default());
         let restart = Rc::new(Cell::new(false));
@@ -386,7 +401,7 @@ impl Scene {
             died: false,
             p2p,
             ring_bytes,
-            gpu,
+            gpu: stepped,
         };
         let first: Vec<usize> = launches.into_iter().map(|(actors, _)| actors.start).collect();
         match kind {

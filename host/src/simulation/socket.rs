@@ -6,10 +6,10 @@ use gpunet_device::SocketAddr;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 
-use super::network::{current, network};
+use super::network::{Network, current, network};
 use crate::memory::RingSlice;
 use crate::transport::{
-    Acceptor, Connector, Direction, Socket, Stream, SystemSocket, Transferred, Transport,
+    self, Acceptor, Connector, Direction, Socket, Stream, SystemSocket, Transferred, Transport,
 };
 
 /// See the module.
@@ -22,6 +22,27 @@ pub(super) struct SimulatedSocket {
 impl SimulatedSocket {
     pub(super) fn new(id: usize, name: OwnedFd) -> Self {
         Self { id, name: Some(name) }
+    }
+}
+
+impl Network {
+    pub(super) fn socket(&self, id: usize) -> Result<SimulatedSocket, Errno> {
+        Ok(SimulatedSocket::new(id, self.name(id)?))
+    }
+
+    /// The socket that a descriptor names, which the program hands over.
+    pub(super) fn handed_over(
+        &self,
+        name: OwnedFd,
+        listens: bool,
+    ) -> Result<transport::Endpoint, Errno> {
+        let id = self.named(name.as_fd()).ok_or(Errno::EBADF)?;
+        let socket = Box::new(SimulatedSocket::new(id, name));
+        Ok(if listens {
+            transport::Endpoint::listener(socket)
+        } else {
+            transport::Endpoint::stream(socket)
+        })
     }
 }
 

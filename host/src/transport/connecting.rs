@@ -20,8 +20,6 @@ use super::timeout::Timeout;
 use super::unconnected::Unconnected;
 use super::{Connector, RingRegion, Rings, Socket, Stream, SystemSocket, Transport};
 
-/// How long the other end's proxy may take to answer a p2p handshake: it does so at once if it is well.
-pub(super) const P2P_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a peer may take to answer by RDMA where other candidates follow. A machine without RDMA
 /// does not even refuse, and the system would ask it for a minute.
 const RDMA_TIMEOUT: Duration = Duration::from_secs(3);
@@ -145,7 +143,7 @@ impl Connecting {
         if v6_only && p2p::is_mapped(&self.peer) {
             return Err(Errno::ENETUNREACH);
         }
-        let channel = match p2p.registry.call(&self.peer) {
+        let channel = match p2p.call(&self.peer) {
             Ok(Some(channel)) => Some(channel),
             Ok(None) => return Err(p2p::nobody_at(&self.peer)),
             // Its queue is full.
@@ -184,11 +182,12 @@ impl Connecting {
         let waited = self.was_full;
         let begun = connector.connect(&self.peer);
         let time = match connector.transport() {
-            Transport::P2p => Some(P2P_TIMEOUT),
+            Transport::P2p => Some(p2p::TIMEOUT),
             _ if self.candidates.is_empty() => None,
             _ => Some(RDMA_TIMEOUT),
         };
-        let timeout = |time| Timeout::new(connector.descriptor(), time);
+        let system = self.socket.available.system;
+        let timeout = |time| Timeout::new(system, connector.descriptor(), time);
         match begun.and_then(|_| time.map(timeout).transpose()) {
             Ok(timeout) => {
                 self.timeout = timeout;

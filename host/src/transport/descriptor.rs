@@ -16,10 +16,8 @@ use gpunet_device::abi::option::SocketOption;
 use gpunet_device::{Domain, SocketAddr};
 use socket2::{SockAddr, TcpKeepalive};
 
-use super::unix::BoundPath;
-use super::{
-    Acceptor, Connector, Direction, Socket, Stream, SystemSocket, Transferred, Transport, tcp,
-};
+use super::bound_path::BoundPath;
+use super::{Acceptor, Connector, Direction, Socket, Stream, SystemSocket, Transferred, Transport};
 use crate::memory::RingSlice;
 
 /// A socket of the system.
@@ -36,6 +34,11 @@ pub(super) struct Descriptor {
 pub(super) fn open(domain: socket2::Domain) -> Result<socket2::Socket, Errno> {
     let kind = socket2::Type::STREAM.nonblocking().cloexec();
     socket2::Socket::new_raw(domain, kind, None).map_err(|error| errno(&error))
+}
+
+/// What every TCP stream gets, made here or accepted.
+pub(super) fn prepare_tcp(socket: &socket2::Socket) -> Result<(), Errno> {
+    socket.set_tcp_nodelay(true).map_err(|error| errno(&error))
 }
 
 /// The error number in an I/O error.
@@ -68,7 +71,7 @@ pub(super) fn adopt(descriptor: OwnedFd) -> Result<(Box<Descriptor>, bool), Errn
     if !listens {
         check(socket.peer_addr())?;
         if domain != Domain::Unix {
-            tcp::prepare(&socket)?;
+            prepare_tcp(&socket)?;
         }
     }
     Ok((Box::new(Descriptor::new(socket, domain)), listens))
@@ -295,7 +298,7 @@ impl Acceptor for Descriptor {
             }
         };
         if self.domain != Domain::Unix {
-            tcp::prepare(&accepted)?;
+            prepare_tcp(&accepted)?;
         }
         Ok(Some(Box::new(Self::new(accepted, self.domain))))
     }

@@ -16,21 +16,26 @@
 //! | [`unix`] | paths | always | likewise |
 //!
 //! A transport supplies a `Connector`, an `Acceptor` and a `Stream`; that of the system's
-//! sockets, which come from a `SystemSockets` that is passed in, a `SystemSocket` as well. A
-//! stream is given slices of a ring to fill or drain and says how many bytes it moved. Nothing waits.
+//! sockets a `SystemSocket` as well. A stream is given slices of a ring to fill or drain and says how
+//! many bytes it moved. Nothing waits. What they use of the operating system is passed in (`system`).
 
+mod bound_path;
 mod candidate;
 mod choice;
 mod connecting;
 pub mod descriptor;
 pub(crate) mod endpoint;
+mod errno;
+pub(crate) mod linux;
 mod listener;
 mod name;
 pub(crate) mod p2p;
 mod peers;
 pub(crate) mod rdma;
 mod ready_set;
+mod seqpacket;
 mod socket;
+pub(crate) mod system;
 pub mod tcp;
 #[cfg(test)]
 mod tests;
@@ -55,6 +60,7 @@ pub(crate) use socket::{
 use p2p::P2p;
 use peers::Peers;
 use rdma::Rdma;
+use system::SystemRef;
 use unconnected::Unconnected;
 
 /// What an attempt to move bytes came to.
@@ -105,18 +111,6 @@ pub(crate) struct RingSizes {
     pub(crate) send: u32,
 }
 
-/// Makes sockets of the system, or what stands for it.
-pub(crate) type SystemSockets =
-    Box<dyn Fn(Domain) -> Result<Box<dyn SystemSocket>, Errno> + Send + Sync>;
-
-/// The operating system's.
-pub(crate) fn system_sockets() -> SystemSockets {
-    Box::new(|domain| match domain {
-        Domain::Unix => unix::make(),
-        _ => tcp::make(domain),
-    })
-}
-
 /// No address in particular, of a domain. A path has to be named.
 fn any_address(domain: Domain) -> Result<SocketAddr, Errno> {
     match domain {
@@ -128,7 +122,7 @@ fn any_address(domain: Domain) -> Result<SocketAddr, Errno> {
 
 /// What the sockets of a net have in common.
 struct Available {
-    system: SystemSockets,
+    system: SystemRef,
     /// None: this machine has none, or the net shall not use it.
     rdma: Option<Arc<Rdma>>,
     p2p: Option<Arc<P2p>>,
@@ -144,7 +138,7 @@ pub(crate) struct Transports {
 impl Transports {
     pub(crate) fn new(
         choice: TransportChoice,
-        system: SystemSockets,
+        system: SystemRef,
         rdma: Option<Rdma>,
         p2p: Option<P2p>,
     ) -> Self {
@@ -166,7 +160,7 @@ impl Transports {
     }
 
     /// P2P streams that are closed at one end alone, and bytes of their memory that are not free.
-    #[cfg(feature = "simulation")]
+    #[cfg(test)]
     pub(crate) fn left_behind(&self) -> (usize, u64) {
         self.available.p2p.as_ref().map_or((0, 0), |p2p| p2p.left_behind())
     }
@@ -181,7 +175,7 @@ impl Transports {
 #[cfg(test)]
 impl Default for Transports {
     fn default() -> Self {
-        Self::new(TransportChoice::Auto, system_sockets(), None, None)
+        Self::new(TransportChoice::Auto, &linux::Linux, None, None)
     }
 }
 

@@ -4,64 +4,40 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use gpunet_device::abi::errno::Errno;
-use rustix::event::epoll;
+
+use super::system::SystemRef;
 
 /// Members that are named in one answer.
 pub(super) const AT_ONCE: usize = 64;
 
 /// See the module. Members leave it when they are closed.
-pub(super) struct ReadySet(OwnedFd);
+pub(super) struct ReadySet {
+    system: SystemRef,
+    set: OwnedFd,
+}
 
 impl ReadySet {
-    pub(super) fn new() -> Result<Self, Errno> {
-        #[cfg(feature = "simulation")]
-        if let Some(set) = crate::simulation::control::set() {
-            return Ok(Self(set?));
-        }
-        epoll::create(epoll::CreateFlags::CLOEXEC).map(Self).map_err(errno)
+    pub(super) fn new(system: SystemRef) -> Result<Self, Errno> {
+        Ok(Self { system, set: system.ready_set()? })
     }
 
     /// Adds a member, under a key.
     pub(super) fn add(&self, member: BorrowedFd<'_>, key: u64) -> Result<(), Errno> {
-        #[cfg(feature = "simulation")]
-        if let Some(joined) = crate::simulation::control::join(self.as_fd(), member, key) {
-            return joined;
-        }
-        let data = epoll::EventData::new_u64(key);
-        epoll::add(&self.0, member, data, epoll::EventFlags::IN).map_err(errno)
+        self.system.add(self.as_fd(), member, key)
     }
 
     pub(super) fn remove(&self, member: BorrowedFd<'_>) {
-        #[cfg(feature = "simulation")]
-        if crate::simulation::control::leave(member).is_some() {
-            return;
-        }
-        // One that is not in it is as good as taken out.
-        let _ = epoll::delete(&self.0, member);
+        self.system.remove(self.as_fd(), member);
     }
 
     /// The keys of members that are ready, some of them where there are many.
     pub(super) fn ready(&self) -> Result<Vec<u64>, Errno> {
-        #[cfg(feature = "simulation")]
-        if let Some(keys) = crate::simulation::control::ready(self.as_fd(), AT_ONCE) {
-            return Ok(keys);
-        }
-        let mut events = Vec::with_capacity(AT_ONCE);
-        let at_once = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-        match epoll::wait(&self.0, rustix::buffer::spare_capacity(&mut events), Some(&at_once)) {
-            Ok(_) => Ok(events.iter().map(|event| event.data.u64()).collect()),
-            Err(rustix::io::Errno::INTR) => Ok(Vec::new()),
-            Err(error) => Err(errno(error)),
-        }
+        self.system.ready(self.as_fd(), AT_ONCE)
     }
 }
 
 impl AsFd for ReadySet {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.set.as_fd()
     }
-}
-
-pub(super) fn errno(errno: rustix::io::Errno) -> Errno {
-    Errno(errno.raw_os_error())
 }

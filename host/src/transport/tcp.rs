@@ -11,13 +11,8 @@ use super::descriptor::{self, Descriptor};
 pub(super) fn make(domain: Domain) -> Result<Box<dyn SystemSocket>, Errno> {
     let kind = if domain == Domain::V6 { socket2::Domain::IPV6 } else { socket2::Domain::IPV4 };
     let socket = descriptor::open(kind)?;
-    prepare(&socket)?;
+    descriptor::prepare_tcp(&socket)?;
     // As the standard library does for listeners: a server can be started again at once.
     socket.set_reuse_address(true).map_err(|error| descriptor::errno(&error))?;
     Ok(Box::new(Descriptor::new(socket, domain)))
-}
-
-/// What every TCP stream gets, made here or accepted.
-pub(super) fn prepare(socket: &socket2::Socket) -> Result<(), Errno> {
-    socket.set_tcp_nodelay(true).map_err(|error| descriptor::errno(&error))
 }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use gpunet_device::abi::option::SocketOption;
 
+use super::linux::Linux;
 use super::*;
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 
 fn transports(choice: TransportChoice) -> Transports {
     let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
-    let p2p = P2p::new(&gpu, 64 << 20).expect("it works");
-    Transports::new(choice, system_sockets(), None, Some(p2p))
+    let p2p = P2p::new(&Linux, &gpu, 64 << 20).expect("it works");
+    Transports::new(choice, &Linux, None, Some(p2p))
 }
 
 fn at(text: &str) -> SocketAddr {
@@ -75,7 +76,7 @@ fn a_call_waits_for_a_full_queue_and_not_for_ever() {
     let p2p = Arc::clone(local.available.p2p.as_ref().expect("it has it"));
     let (_held, address) = address();
     let registration = p2p.registry.listen(&address, false, false).expect("nobody has it");
-    rustix::net::listen(&registration, 0).expect("a socket");
+    rustix::net::listen(registration.descriptor(), 0).expect("a socket");
     let mut waiting = Vec::new();
     while let Ok(Some(channel)) = p2p.registry.call(&address) {
         waiting.push(channel);
@@ -93,18 +94,33 @@ fn a_call_waits_for_a_full_queue_and_not_for_ever() {
     let mut late = local.make(Domain::V4).expect("a socket");
     assert_eq!(late.region(Some(&address)), Ok(RingRegion::Window));
     assert_eq!(late.connect(&address), Err(Errno::EAGAIN));
-    late.has_waited(connecting::P2P_TIMEOUT);
+    late.has_waited(p2p::TIMEOUT);
     assert_eq!(late.connect(&address), Err(Errno::ETIMEDOUT));
     let auto = Transports { choice: TransportChoice::Auto, available: local.available };
     let mut either = auto.make(Domain::V4).expect("a socket");
     assert_eq!(either.region(Some(&address)), Ok(RingRegion::Window));
     assert_eq!(either.connect(&address), Err(Errno::EAGAIN));
-    either.has_waited(connecting::P2P_TIMEOUT);
+    either.has_waited(p2p::TIMEOUT);
     assert_eq!(either.connect(&address), Ok(false));
     assert_eq!(either.starts_anew(), Some(address), "the next candidate wants other rings");
     assert_eq!(either.region(Some(&address)), Ok(RingRegion::Host));
     assert_eq!(either.connect(&address), Ok(false), "TCP is tried");
     assert_eq!(either.transport().to_string(), "tcp");
+}
+
+#[test]
+fn streams_closed_at_both_ends_leave_nothing_behind() {
+    let transports = transports(TransportChoice::Local);
+    let (mut listener, address) = listener(&transports, &at("127.0.0.1:0"), None);
+    assert_eq!(transports.left_behind(), (0, 0));
+    let [connected, accepted] = connect(&transports, &mut listener, &address);
+    let (_, both) = transports.left_behind();
+    assert!(both > 0, "they have memory");
+    drop(connected);
+    assert_eq!(transports.left_behind(), (1, both), "the other end may write there");
+    drop(accepted);
+    transports.tidy();
+    assert_eq!(transports.left_behind(), (0, 0));
 }
 
 #[test]

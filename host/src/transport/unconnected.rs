@@ -39,7 +39,7 @@ impl Unconnected {
         choice: TransportChoice,
         domain: Domain,
     ) -> Result<Self, Errno> {
-        let system = (available.system)(domain)?;
+        let system = available.system.socket(domain)?;
         Ok(Self::with_system(available, choice, domain, system))
     }
 
@@ -90,7 +90,7 @@ impl Unconnected {
     /// can be bound only once.
     fn bind_to_common_port(&mut self, address: &SocketAddr) -> Result<(), Errno> {
         for _ in 0..PORTS {
-            let mut probe = (self.available.system)(self.domain)?;
+            let mut probe = self.available.system.socket(self.domain)?;
             probe.bind(address)?;
             let free = probe.local_addr()?;
             let held = match self.rdma_port(&free) {
@@ -198,7 +198,7 @@ impl Unconnected {
             self.bind(&any_address(self.domain)?)?;
         }
         let set = match p2p || self.may_use_rdma() {
-            true => Some(Arc::new(ReadySet::new()?)),
+            true => Some(Arc::new(ReadySet::new(self.available.system)?)),
             false => None,
         };
         if !self.is_p2p_only() {

@@ -1,9 +1,6 @@
 //! UNIX-domain streams, by path. A listener's path is removed when it closes, as long as it is
 //! still the file that it made.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
-
 use gpunet_device::Domain;
 use gpunet_device::abi::errno::Errno;
 
@@ -13,35 +10,4 @@ use super::descriptor::{self, Descriptor};
 /// A new UNIX socket.
 pub(super) fn make() -> Result<Box<dyn SystemSocket>, Errno> {
     Ok(Box::new(Descriptor::new(descriptor::open(socket2::Domain::UNIX)?, Domain::Unix)))
-}
-
-/// A path that a bind has made.
-pub(super) struct BoundPath {
-    path: PathBuf,
-    identity: Option<(u64, u64)>,
-}
-
-impl BoundPath {
-    pub(super) fn new(path: PathBuf) -> Self {
-        let identity = identity(&path);
-        Self { path, identity }
-    }
-
-    /// Leaves the path to whoever took the socket.
-    pub(super) fn keep(mut self) {
-        self.identity = None;
-    }
-}
-
-impl Drop for BoundPath {
-    fn drop(&mut self) {
-        if self.identity.is_some() && identity(&self.path) == self.identity {
-            // Who cannot remove it can do nothing better than leave it.
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
-fn identity(path: &std::path::Path) -> Option<(u64, u64)> {
-    std::fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
 }

@@ -8,19 +8,19 @@ use std::ptr;
 use std::sync::Arc;
 
 use cudarc::driver::sys::{
-    CUdevice_attribute, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationHandleType,
-    CUmemAllocationProp, CUmemAllocationProp_st__bindgen_ty_1 as Flags, CUmemAllocationType,
-    CUmemGenericAllocationHandle, CUmemLocation, CUmemLocationType, CUresult, CUuuid,
+    CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationHandleType, CUmemAllocationProp,
+    CUmemAllocationProp_st__bindgen_ty_1 as Flags, CUmemAllocationType,
+    CUmemGenericAllocationHandle, CUmemLocation, CUmemLocationType, CUresult,
 };
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use super::super::GpuError;
-use super::super::arena::Backing;
+use super::super::backing::Backing;
 use super::super::memory::{Owner, system};
 use super::super::window::{AddressRange, Reserved, Window};
 use super::Cuda;
 use super::context::Context;
-use super::driver::{self, Failed, call};
+use super::driver::{Failed, call};
 
 /// The driver's unit of memory for such mappings.
 const GRANULARITY: usize = 2 << 20;
@@ -32,66 +32,6 @@ static WINDOW: Reserved = Reserved::new();
 const DESCRIPTOR: CUmemAllocationHandleType =
     CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 const ON_DEVICE: CUmemLocationType = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
-
-/// What arenas call, beyond what every GPU needs.
-const SYMBOLS: &[&str] = &[
-    "cuDeviceCanAccessPeer",
-    "cuDeviceGetUuid",
-    "cuMemAddressReserve",
-    "cuMemCreate",
-    "cuMemExportToShareableHandle",
-    "cuMemGetAllocationPropertiesFromHandle",
-    "cuMemImportFromShareableHandle",
-    "cuMemMap",
-    "cuMemRelease",
-    "cuMemSetAccess",
-    "cuMemUnmap",
-];
-
-/// Whether a device has arenas, and its name among all devices.
-#[derive(Clone, Debug)]
-pub(super) struct Sharing {
-    pub(super) possible: Result<(), GpuError>,
-    pub(super) uuid: [u8; 16],
-}
-
-impl Sharing {
-    /// `ask` gives a device's attribute.
-    pub(super) fn ask(
-        device: i32,
-        ask: impl Fn(CUdevice_attribute) -> Result<u32, Failed>,
-    ) -> Self {
-        use CUdevice_attribute::{
-            CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED as DESCRIPTORS,
-            CU_DEVICE_ATTRIBUTE_VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED as MAPPINGS,
-        };
-        if let Some(symbol) = SYMBOLS.iter().find(|symbol| !driver::has(symbol)) {
-            let possible = Err(GpuError::DriverTooOld { symbol });
-            return Self { possible, uuid: [0; 16] };
-        }
-        let unsupported = |what| {
-            let remedy = "connect over the network, or update the driver";
-            Err(GpuError::Unsupported { what, kind: "CUDA", remedy })
-        };
-        // A driver that does not know a question cannot do it.
-        let has = |attribute| ask(attribute).unwrap_or(0) != 0;
-        let mut uuid = CUuuid { bytes: [0; 16] };
-        let named = if driver::has("cuDeviceGetUuid_v2") {
-            // SAFETY: writes 16 bytes; the driver has the function.
-            unsafe { call!(cuDeviceGetUuid_v2(&mut uuid, device)) }
-        } else {
-            // SAFETY: as above.
-            unsafe { call!(cuDeviceGetUuid(&mut uuid, device)) }
-        };
-        let possible = match (has(MAPPINGS), has(DESCRIPTORS), named) {
-            (true, true, Ok(())) => Ok(()),
-            (false, ..) => unsupported("choosing the address of GPU memory"),
-            (_, false, _) => unsupported("GPU memory for another process"),
-            (.., Err(_)) => unsupported("telling which device it is"),
-        };
-        Self { possible, uuid: uuid.bytes.map(|byte| byte as u8) }
-    }
-}
 
 impl Cuda {
     pub(super) fn shared_window(&self) -> Result<&'static Window, GpuError> {

@@ -12,10 +12,10 @@ use cudarc::driver::sys::{CUfunction, CUjitInputType, CUmodule, CUresult};
 use super::super::GpuError;
 use super::super::elf::Elf;
 use super::super::image::{C_ABI_MARK, check_c_abi};
-use super::context::Facts;
 use super::driver::{self, Failed, call};
+use super::facts::Facts;
 use super::image::{ABI_MARK, LIBRARY_MARK, check_words};
-use super::module::{Input, library, link, refused};
+use super::link::{Input, library, link, refused};
 
 /// What tells a module's functions; since CUDA 12.4.
 const LISTING: [&str; 3] =

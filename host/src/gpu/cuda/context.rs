@@ -13,26 +13,19 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use cudarc::driver::sys::{
-    CUcontext, CUdevice, CUdevice_attribute, CUmemRangeHandleType, CUpointer_attribute,
-};
+use cudarc::driver::sys::{CUcontext, CUdevice, CUmemRangeHandleType, CUpointer_attribute};
 
 use super::super::launch::Shape;
 use super::super::ledger::{Ledger, Ticket};
 use super::super::memory::{Given, Owner};
-use super::super::{GpuError, KernelError, LaunchSpec, RemoteWrites, deferred_free};
-use super::arena::Sharing;
+use super::super::{GpuError, KernelError, LaunchSpec, deferred_free};
 use super::copier::Copier;
 use super::driver::{self, Failed, call};
+use super::facts::Facts;
+use super::mark::{Mark, PROGRAM_STREAMS, SpareStream};
 use super::module::{Kernel, Loaded};
-use super::ordered::{Mark, PROGRAM_STREAMS, SpareStream};
 use super::queues;
 use super::stream::Lane;
-
-/// CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER; larger ones promise more.
-const ORDERED_FOR_OWNER: u32 = 100;
-/// CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST.
-const FLUSH_BY_HOST: u32 = 1;
 
 /// Contexts that are open, by ordinal. Two would not know of each other's kernels.
 static OPEN: Mutex<Vec<(i32, Weak<Context>)>> = Mutex::new(Vec::new());
@@ -82,19 +75,6 @@ pub(super) struct State {
     fault_reported: bool,
 }
 
-/// What the device can do.
-#[derive(Clone, Debug)]
-pub(super) struct Facts {
-    pub(super) name: String,
-    pub(super) driver: String,
-    pub(super) compute_capability: (u32, u32),
-    pub(super) multiprocessors: u32,
-    pub(super) max_threads: u32,
-    pub(super) max_shared: u32,
-    pub(super) remote_writes: RemoteWrites,
-    pub(super) sharing: Sharing,
-}
-
 /// See the module.
 pub(super) struct Context {
     ordinal: i32,
@@ -116,6 +96,10 @@ unsafe impl Sync for Context {}
 impl Context {
     /// The context of a device; the same one as long as anyone has it.
     pub(super) fn open(ordinal: i32) -> Result<Arc<Self>, GpuError> {
+        driver::find()?;
+        // Before the driver reads the environment.
+        let queues = queues::count();
+        tracing::debug!(queues, "kernels that run at once on a CUDA device");
         driver::start()?;
         let mut open = lock(&OPEN);
         open.retain(|(_, context)| context.strong_count() > 0);
@@ -471,50 +455,5 @@ impl Drop for Context {
         }
         // SAFETY: retained once by `new`; nothing of it is used after this.
         let _ = unsafe { call!(cuDevicePrimaryCtxRelease_v2(self.device)) };
-    }
-}
-
-impl Facts {
-    fn ask(device: CUdevice) -> Result<Self, Failed> {
-        use CUdevice_attribute as Attribute;
-        let ask = |attribute| -> Result<u32, Failed> {
-            let mut value = 0;
-            // SAFETY: writes one number.
-            unsafe { call!(cuDeviceGetAttribute(&mut value, attribute, device)) }?;
-            Ok(u32::try_from(value).unwrap_or(0))
-        };
-        let mut name = [0_u8; 256];
-        // SAFETY: writes a C string of at most the length given.
-        unsafe { call!(cuDeviceGetName(name.as_mut_ptr().cast(), name.len() as i32, device)) }?;
-        let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
-        let mut version = 0;
-        // SAFETY: writes one number.
-        unsafe { call!(cuDriverGetVersion(&mut version)) }?;
-        Ok(Self {
-            name: String::from_utf8_lossy(&name[..end]).into_owned(),
-            driver: format!("{}.{}", version / 1000, version % 1000 / 10),
-            compute_capability: (
-                ask(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
-                ask(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
-            ),
-            multiprocessors: ask(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
-            max_threads: ask(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
-            max_shared: ask(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
-            remote_writes: {
-                // A driver that does not know the questions has no answer.
-                let ask = |attribute| ask(attribute).unwrap_or(0);
-                let ordering = ask(Attribute::CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING);
-                let flush =
-                    ask(Attribute::CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS);
-                if ordering >= ORDERED_FOR_OWNER {
-                    RemoteWrites::Ordered
-                } else if flush & FLUSH_BY_HOST != 0 && driver::has("cuFlushGPUDirectRDMAWrites") {
-                    RemoteWrites::AfterFlush
-                } else {
-                    RemoteWrites::Unknown
-                }
-            },
-            sharing: Sharing::ask(device, ask),
-        })
     }
 }

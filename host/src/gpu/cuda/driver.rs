@@ -7,7 +7,6 @@ use std::ffi::{CStr, c_char};
 use cudarc::driver::sys::{self, CUresult};
 
 use super::super::GpuError;
-use super::queues;
 
 /// Every driver function this backend calls. The bindings look each one up at its first call and
 /// panic when it is missing, so all are looked up when the GPU is opened.
@@ -176,23 +175,25 @@ fn text_of(ask: impl FnOnce(*mut *const c_char) -> CUresult) -> Option<String> {
     Some(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
-/// Looks for the library and its functions, and starts it.
-pub(super) fn start() -> Result<(), GpuError> {
+/// Looks for the library and its functions.
+pub(super) fn find() -> Result<(), GpuError> {
     // SAFETY: loads the driver's library, whose initialisers are trusted like the system's.
     if !unsafe { sys::is_culib_present() } {
         return Err(GpuError::NoDriver);
     }
-    if let Some(symbol) = SYMBOLS.iter().find(|symbol| !has(symbol)) {
-        return Err(GpuError::DriverTooOld { symbol });
+    match SYMBOLS.iter().find(|symbol| !has(symbol)) {
+        Some(symbol) => Err(GpuError::DriverTooOld { symbol }),
+        None => Ok(()),
     }
-    // Before the driver reads the environment.
-    let queues = queues::count();
-    tracing::debug!(queues, "kernels that run at once on a CUDA device");
+}
+
+/// Starts it, once it was found.
+pub(super) fn start() -> Result<(), GpuError> {
     // SAFETY: takes a number only.
     unsafe { call!(cuInit(0)) }.map_err(Failed::no_device)
 }
 
-/// Whether the driver has a function; only after [`start`] has found the library.
+/// Whether the driver has a function; only after [`find`] has found the library.
 pub(super) fn has(symbol: &str) -> bool {
     // SAFETY: the symbol is looked up and never called through this type.
     unsafe { sys::culib().get::<unsafe extern "C" fn()>(symbol.as_bytes()) }.is_ok()

@@ -10,8 +10,7 @@ use std::ptr;
 use std::sync::{Arc, Mutex};
 
 use cudarc::driver::sys::{
-    CUDA_KERNEL_NODE_PARAMS, CUevent, CUgraph, CUgraphExec, CUgraphNode, CUresult, CUstream,
-    CUstreamCaptureStatus,
+    CUDA_KERNEL_NODE_PARAMS, CUgraph, CUgraphExec, CUgraphNode, CUstream, CUstreamCaptureStatus,
 };
 
 use super::super::launch::Shape;
@@ -22,98 +21,25 @@ use super::super::stream::{
 use super::super::{GpuError, KernelError};
 use super::context::{Context, State, lock};
 use super::driver::{Failed, call};
+use super::mark::{Mark, PROGRAM_STREAMS, SpareStream};
 use super::module::Kernel;
-
-/// CU_STREAM_NON_BLOCKING: no implicit order with the default stream.
-const NON_BLOCKING: u32 = 1;
-/// CU_EVENT_DISABLE_TIMING.
-const NO_TIMING: u32 = 2;
 
 /// Kernels behind which a stream gets a mark of their own.
 const KERNELS_A_MARK: usize = 64;
 
-/// The event behind what was put on a stream.
-#[derive(Debug)]
-pub(super) struct Mark(CUevent);
-
-// SAFETY: the driver's handles may be used from any thread.
-unsafe impl Send for Mark {}
-// SAFETY: as above; the driver locks for itself.
-unsafe impl Sync for Mark {}
-
-impl Mark {
-    fn new() -> Result<Self, Failed> {
-        let mut event = ptr::null_mut();
-        // SAFETY: writes one handle.
-        unsafe { call!(cuEventCreate(&mut event, NO_TIMING)) }?;
-        Ok(Self(event))
-    }
-
-    fn record(&self, stream: CUstream) -> Result<(), Failed> {
-        // SAFETY: both handles live.
-        unsafe { call!(cuEventRecord(self.0, stream)) }
-    }
-
-    /// Whether everything before it is done; true where nothing was ever recorded.
-    pub(super) fn has_passed(&self) -> Result<bool, Failed> {
-        // SAFETY: the handle lives as long as `self`.
-        match unsafe { call!(cuEventQuery(self.0)) } {
-            Ok(()) => Ok(true),
-            Err(Failed { code: CUresult::CUDA_ERROR_NOT_READY, .. }) => Ok(false),
-            Err(failed) => Err(failed),
+/// One of those that have no work, or a new one while no kernel runs.
+fn spare_stream(context: &Context) -> Result<SpareStream, GpuError> {
+    let mut state = lock(&context.state);
+    context.reap(&mut state);
+    for at in 0..state.program_streams.len() {
+        let is_done = state.program_streams[at].mark.has_passed();
+        if is_done.map_err(|failed| context.failed(failed))? {
+            return Ok(state.program_streams.swap_remove(at));
         }
     }
-}
-
-impl Drop for Mark {
-    fn drop(&mut self) {
-        // SAFETY: nobody else has the handle; the driver keeps what is recorded until it has passed.
-        let _ = unsafe { call!(cuEventDestroy_v2(self.0)) };
-    }
-}
-
-/// Streams that are made for programs when a GPU is opened. Making one beside running kernels may wait
-/// for them.
-pub(super) const PROGRAM_STREAMS: usize = 32;
-
-/// A stream that nobody has, with the mark behind what was put there.
-pub(super) struct SpareStream {
-    stream: CUstream,
-    mark: Arc<Mark>,
-}
-
-// SAFETY: the driver's handles may be used from any thread.
-unsafe impl Send for SpareStream {}
-
-impl SpareStream {
-    /// Needs the context to be current.
-    pub(super) fn new() -> Result<Self, Failed> {
-        let mark = Arc::new(Mark::new()?);
-        let mut stream = ptr::null_mut();
-        // SAFETY: writes one handle.
-        unsafe { call!(cuStreamCreate(&mut stream, NON_BLOCKING)) }?;
-        Ok(Self { stream, mark })
-    }
-
-    pub(super) fn destroy(self) {
-        // SAFETY: nobody else has the handle; what is on the stream still runs.
-        let _ = unsafe { call!(cuStreamDestroy_v2(self.stream)) };
-    }
-
-    /// One of those that have no work, or a new one while no kernel runs.
-    fn take(context: &Context) -> Result<Self, GpuError> {
-        let mut state = lock(&context.state);
-        context.reap(&mut state);
-        for at in 0..state.program_streams.len() {
-            let is_done = state.program_streams[at].mark.has_passed();
-            if is_done.map_err(|failed| context.failed(failed))? {
-                return Ok(state.program_streams.swap_remove(at));
-            }
-        }
-        match state.ledger.running() {
-            0 => Self::new().map_err(|failed| context.failed(failed)),
-            running => Err(GpuError::StreamWhileRunning { running, possible: PROGRAM_STREAMS }),
-        }
+    match state.ledger.running() {
+        0 => SpareStream::new().map_err(|failed| context.failed(failed)),
+        running => Err(GpuError::StreamWhileRunning { running, possible: PROGRAM_STREAMS }),
     }
 }
 
@@ -182,7 +108,7 @@ impl OrderedStream {
         context.bind()?;
         let failed = |failed| context.failed(failed);
         let SpareStream { stream, mark } = match raw {
-            None => SpareStream::take(context)?,
+            None => spare_stream(context)?,
             Some(raw) => {
                 let stream = ptr::with_exposed_provenance_mut(raw);
                 let mut of = ptr::null_mut();

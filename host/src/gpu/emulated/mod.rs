@@ -17,15 +17,16 @@ mod c_abi_tests;
 mod call;
 mod object;
 mod panics;
+pub(crate) mod random;
 mod shared;
 mod stack;
-#[cfg(feature = "simulation")]
-pub(super) mod stage;
+#[cfg(test)]
+pub(crate) mod stage;
 mod stream;
 #[cfg(test)]
 mod tests;
 mod thread;
-pub(crate) mod worker;
+mod worker;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -97,15 +98,21 @@ impl Owner for Keeper {
     }
 
     fn read(&self, address: *const u8, into: &mut [u8]) -> Result<(), GpuError> {
-        // SAFETY: DeviceMemory checked the range and owns the pages; kernels write what they share
-        // with the host by atomic stores (the memory contract).
-        unsafe { copy_from_shared(address, into) };
+        let observer = self.machine.options.observer;
+        if !observer.is_some_and(|observer| observer.read(address, into)) {
+            // SAFETY: DeviceMemory checked the range and owns the pages; kernels write what they share
+            // with the host by atomic stores (the memory contract).
+            unsafe { copy_from_shared(address, into) };
+        }
         Ok(())
     }
 
     fn write(&self, address: *mut u8, from: &[u8]) -> Result<(), GpuError> {
-        // SAFETY: as for `read`.
-        unsafe { copy_to_shared(from, address) };
+        let observer = self.machine.options.observer;
+        if !observer.is_some_and(|observer| observer.write(address, from)) {
+            // SAFETY: as for `read`.
+            unsafe { copy_to_shared(from, address) };
+        }
         Ok(())
     }
 
@@ -218,11 +225,11 @@ impl Backend for Emulated {
     }
 
     fn arena(&self, bytes: usize) -> Result<Arena, GpuError> {
-        Pages::new(bytes).map(Arena::new)
+        Pages::new(bytes, self.keeper.machine.options.observer).map(Arena::new)
     }
 
     fn import_arena(&self, file: OwnedFd, bytes: usize) -> Result<Arena, GpuError> {
-        Pages::import(file, bytes).map(Arena::new)
+        Pages::import(file, bytes, self.keeper.machine.options.observer).map(Arena::new)
     }
 
     fn identity(&self) -> [u8; 17] {
@@ -253,12 +260,6 @@ impl Backend for Emulated {
                 remedy: "make one with Gpu::stream",
             }),
         }
-    }
-
-    #[cfg(feature = "simulation")]
-    fn stage(&self, spec: LaunchSpec<'_>) -> Result<stage::Stage, GpuError> {
-        let (launch, _) = admit(&self.keeper.machine, &spec, false)?;
-        Ok(stage::Stage::new(launch, spec.entry))
     }
 }
 

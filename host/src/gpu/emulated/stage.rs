@@ -1,12 +1,33 @@
-//! A launch whose threads take their turns when the caller says: for the simulation harness, which
-//! runs everything in one OS thread.
+//! An emulated GPU whose kernels' threads take their turns when the caller says: for tests that decide who
+//! goes on, and run everything in one OS thread.
 
 use std::sync::Arc;
 
+use super::super::{EmulatedOptions, Gpu, GpuError, LaunchSpec};
 use super::worker::Worker;
-use super::{Entry, KernelError, Launch};
+use super::{Emulated, Entry, Keeper, KernelError, Launch, admit};
 
 /// See the module.
+pub(crate) struct SteppedGpu {
+    pub(crate) gpu: Gpu,
+    keeper: Arc<Keeper>,
+}
+
+impl SteppedGpu {
+    pub(crate) fn open(options: EmulatedOptions) -> Self {
+        let emulated = Emulated::open(options, "a test steps through its kernels");
+        let keeper = Arc::clone(&emulated.keeper);
+        Self { gpu: Gpu { inner: Arc::new(emulated) }, keeper }
+    }
+
+    /// A kernel, none of whose threads has begun.
+    pub(crate) fn stage(&self, spec: LaunchSpec<'_>) -> Result<Stage, GpuError> {
+        let (launch, _) = admit(&self.keeper.machine, &spec, false)?;
+        Ok(Stage::new(launch, spec.entry))
+    }
+}
+
+/// A launch on such a GPU.
 pub(crate) struct Stage {
     launch: Arc<Launch>,
     worker: Option<Worker>,
@@ -15,7 +36,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    pub(super) fn new(launch: Arc<Launch>, entry: Entry) -> Self {
+    fn new(launch: Arc<Launch>, entry: Entry) -> Self {
         let worker = Worker::new(launch.clone(), entry, 0, 1);
         let ready = (0..worker.count()).collect();
         Self { launch, worker: Some(worker), ready }

@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 use gpunet_device::simt::{self, Scope};
 
 use super::super::{
-    Dim3, EmulatedOptions, Gpu, GpuChoice, GpuError, HostMemory, KernelError, LaunchSpec, Running,
-    WaitOutcome,
+    Dim3, EmulatedOptions, Gpu, GpuChoice, GpuError, GpuKind, HostMemory, KernelError, LaunchSpec,
+    Running, WaitOutcome,
 };
 use super::Emulated;
 use super::block::{Arrival, Block, Met};
 use super::call::{Arguments, Call};
+use super::stage::SteppedGpu;
 
 fn gpu(options: EmulatedOptions) -> Gpu {
     Gpu::open(GpuChoice::Emulated(options)).unwrap()
@@ -51,6 +52,40 @@ fn run(
 
 fn default() -> Gpu {
     gpu(EmulatedOptions::default())
+}
+
+#[test]
+fn threads_take_turns_when_the_caller_says() {
+    let stepped = SteppedGpu::open(EmulatedOptions::seeded(1));
+    assert_eq!(stepped.gpu.info().kind, GpuKind::Emulated);
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&order);
+    let spec = LaunchSpec {
+        module: "tests".into(),
+        kernel: "kernel".into(),
+        grid: 1.into(),
+        block: 2.into(),
+        shared_bytes: 0,
+        params: Vec::new(),
+        entry: Arc::new(move || {
+            let thread = simt::position().thread;
+            noted.lock().unwrap().push((thread, "before"));
+            simt::block_barrier();
+            noted.lock().unwrap().push((thread, "behind"));
+        }),
+    };
+    let mut stage = stepped.stage(spec).unwrap();
+    assert_eq!(stage.ready, [0, 1]);
+    stage.turn(1).unwrap();
+    assert_eq!(stage.ready, [0], "the other one waits at the barrier");
+    stage.turn(0).unwrap();
+    stage.ready.sort_unstable();
+    assert_eq!(stage.ready, [0, 1]);
+    assert_eq!(*order.lock().unwrap(), [(1, "before"), (0, "before")]);
+    stage.turn(1).unwrap();
+    stage.turn(0).unwrap();
+    assert!(stage.ready.is_empty(), "they have ended");
+    assert_eq!(order.lock().unwrap()[2..], [(1, "behind"), (0, "behind")]);
 }
 
 #[test]

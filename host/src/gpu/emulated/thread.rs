@@ -9,12 +9,11 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use corosensei::Yielder;
-#[cfg(feature = "simulation")]
-use gpunet_device::simt::WARP;
 use gpunet_device::simt::emulated::{EmulatedThread, Place, Site};
-use gpunet_device::simt::{Position, Scope};
+use gpunet_device::simt::{Position, Scope, WARP};
 use rustix::time::{ClockId, clock_gettime};
 
+use super::super::observer::Observer;
 use super::super::{Clock, Dim3, Entry, KernelError};
 use super::block::{Arrival, Block, Met};
 use super::call::{Arguments, Call};
@@ -46,6 +45,8 @@ pub(super) struct Round {
     pub(super) seeded: bool,
     /// Replaces the monotonic clock.
     pub(super) clock: Option<Clock>,
+    /// Is told of barriers.
+    pub(super) observer: Option<&'static dyn Observer>,
 }
 
 /// One thread's surroundings.
@@ -83,8 +84,7 @@ impl Context {
         let wake = |rank| self.round.next.borrow_mut().push(self.first + rank);
         let rank = self.position.thread;
         let met = self.block.arrive(rank, scope, arrival, wake);
-        #[cfg(feature = "simulation")]
-        if let Ok(Met::Opens { .. }) = met {
+        if let (Ok(Met::Opens { .. }), Some(observer)) = (&met, self.round.observer) {
             let (first, threads) = (self.first, self.position.threads);
             let all = match scope {
                 Scope::Block => first..first + threads,
@@ -93,7 +93,7 @@ impl Context {
                     warp..(warp + WARP).min(first + threads)
                 }
             };
-            crate::simulation::met(all.start as usize..all.end as usize, scope == Scope::Block);
+            observer.met(all, scope == Scope::Block);
         }
         if let Ok(Met::Opens { polled: true }) = met {
             self.round.progress.set(true);

@@ -18,6 +18,7 @@ use gpunet_device::simt::emulated::{EmulatedThread, set_current};
 use super::super::{Entry, KernelError};
 use super::block::Block;
 use super::panics;
+use super::random::SplitMix;
 use super::stack::KernelStack;
 use super::thread::{Context, Round, Switch};
 use super::{Launch, Stop};
@@ -68,6 +69,7 @@ impl Worker {
             progress: Cell::new(false),
             seeded: seed.is_some(),
             clock: launch.machine.options.clock.clone(),
+            observer: launch.machine.options.observer,
         };
         Self {
             launch,
@@ -83,7 +85,7 @@ impl Worker {
 
     /// Runs every thread to its end, or until the launch fails.
     pub(super) fn run(&mut self) -> Result<(), KernelError> {
-        let mut list: Vec<u32> = (0..self.threads.len() as u32).collect();
+        let mut list: Vec<u32> = (0..self.count()).collect();
         let mut idle = Idle { limit: self.launch.machine.options.idle_rounds, rounds: 0 };
         while !list.is_empty() {
             // Stable: it finds the two runs that a barrier leaves, and merges them.
@@ -103,7 +105,7 @@ impl Worker {
                     }
                 }
             }
-            std::mem::swap(&mut list, &mut self.round.next.borrow_mut());
+            self.take_ready(&mut list);
             if self.round.progress.get() {
                 idle.rounds = 0;
             } else if self.round.paused.get() {
@@ -117,13 +119,11 @@ impl Worker {
     }
 
     /// The threads that have become ready to run since the last call.
-    #[cfg(feature = "simulation")]
     pub(super) fn take_ready(&self, into: &mut Vec<u32>) {
         into.append(&mut self.round.next.borrow_mut());
     }
 
     /// How many threads it has in all.
-    #[cfg(feature = "simulation")]
     pub(super) fn count(&self) -> u32 {
         self.threads.len() as u32
     }
@@ -252,27 +252,6 @@ impl Idle {
         match self.rounds.checked_sub(self.limit) {
             None | Some(0) => std::thread::yield_now(),
             Some(sleeps) => std::thread::sleep(if sleeps < LONG_IDLE { SLEEP } else { LONG_SLEEP }),
-        }
-    }
-}
-
-/// A small generator of numbers (Steele, Lea and Flood, 2014).
-#[derive(Clone, Copy)]
-pub(crate) struct SplitMix(pub(crate) u64);
-
-impl SplitMix {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn shuffle(&mut self, list: &mut [u32]) {
-        for end in (1..list.len()).rev() {
-            let pick = self.next() % (end as u64 + 1);
-            list.swap(end, pick as usize);
         }
     }
 }

@@ -38,7 +38,7 @@ use super::{Net, NetError, RawArguments, Shape};
 use crate::gpu::{
     self, DeviceMemory, GpuError, GpuKind, GpuStream, Lease, LoadedImage, StreamKernel, Submitted,
 };
-use crate::proxy::thread::Control;
+use crate::proxy::control::Control;
 use completion::{PostState, StatusSlots, Statuses};
 
 /// How long an operation may take where the program does not say.

@@ -8,13 +8,12 @@ use std::time::{Duration, Instant};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::{Domain, SocketAddr};
 
-use super::super::connecting::P2P_TIMEOUT;
 use super::super::ready_set::{AT_ONCE, ReadySet};
+use super::super::system::Registration;
 use super::super::{Acceptor, RingRegion, RingSizes, Socket, Stream, Transport};
-use super::P2p;
-use super::handshake::{Handshake, Progressed};
+use super::handshake::{Handshake, Progressed, TIMEOUT};
 use super::names::Names;
-use super::registry::Registration;
+use super::shared::P2p;
 use super::stream::P2pStream;
 
 /// Handshakes that a listener has under way. More wait in its queue ...
@@ -30,7 +29,7 @@ const CALLS_KEY: u64 = 16;
 /// See the module.
 pub(in super::super) struct P2pAcceptor {
     p2p: Arc<P2p>,
-    registration: Registration,
+    registration: Box<dyn Registration>,
     domain: Domain,
     address: SocketAddr,
     /// By key, so that the oldest comes first; with when it began.
@@ -46,12 +45,12 @@ pub(in super::super) struct P2pAcceptor {
 impl P2pAcceptor {
     pub(in super::super) fn new(
         p2p: Arc<P2p>,
-        registration: Registration,
+        registration: Box<dyn Registration>,
         domain: Domain,
         address: SocketAddr,
         set: Arc<ReadySet>,
     ) -> Result<Self, Errno> {
-        set.add(registration.as_fd(), CALLS_KEY)?;
+        set.add(registration.descriptor(), CALLS_KEY)?;
         let handshakes = BTreeMap::new();
         let (next_key, next, more) = (CALLS_KEY + 1, None, false);
         Ok(Self { p2p, registration, domain, address, handshakes, next_key, next, more, set })
@@ -78,11 +77,12 @@ impl P2pAcceptor {
             if !self.has_room() {
                 return Ok(());
             }
-            let Some(channel) = self.registration.next()? else {
+            let Some(socket) = self.registration.next()? else {
                 self.more = ready.len() == AT_ONCE;
                 return Ok(());
             };
             let names = Names { domain: self.domain, own: self.address, peer: SocketAddr::NONE };
+            let channel = self.p2p.channel(socket);
             match Handshake::answer(Arc::clone(&self.p2p), channel, names, sizes) {
                 Ok(handshake) => {
                     let key = self.next_key;
@@ -116,7 +116,7 @@ impl P2pAcceptor {
 
     fn drop_overdue(&mut self) {
         while let Some(oldest) = self.handshakes.first_entry() {
-            if oldest.get().1.elapsed() < P2P_TIMEOUT {
+            if oldest.get().1.elapsed() < TIMEOUT {
                 break;
             }
             oldest.remove();
@@ -166,6 +166,7 @@ impl Acceptor for P2pAcceptor {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::linux::Linux;
     use super::*;
     use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 
@@ -184,11 +185,11 @@ mod tests {
     #[test]
     fn calls_are_taken_as_there_is_room() {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
-        let p2p = Arc::new(P2p::new(&gpu, 64 << 20).expect("it works"));
+        let p2p = Arc::new(P2p::new(&Linux, &gpu, 64 << 20).expect("it works"));
         let held = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = held.local_addr().expect("it has one").into();
         let registration = p2p.registry.listen(&address, false, false).expect("nobody has it");
-        let set = Arc::new(ReadySet::new().expect("a set"));
+        let set = Arc::new(ReadySet::new(&Linux).expect("a set"));
         let domain = Domain::V4;
         let mut acceptor =
             P2pAcceptor::new(Arc::clone(&p2p), registration, domain, address, set).expect("one");
@@ -207,7 +208,7 @@ mod tests {
         let before = super::super::channel::RECEIVED.get();
         assert_eq!(look(&mut acceptor), MOST_HANDSHAKES);
         assert_eq!(super::super::channel::RECEIVED.get(), before);
-        age(&mut acceptor, MOST_HANDSHAKES, P2P_TIMEOUT);
+        age(&mut acceptor, MOST_HANDSHAKES, TIMEOUT);
         assert_eq!(look(&mut acceptor), 0, "they are over");
         assert!(matches!(acceptor.accept(), Ok(None)));
         drop(silent);

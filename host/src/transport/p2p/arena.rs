@@ -3,18 +3,20 @@
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::{P2P_INBOX_BYTES, PAGE_BYTES};
 
-use super::channel::Process;
+use super::super::system::SystemRef;
+use super::chunk::{Chunk, arena_of_this_process, lock, out_of_memory};
 use super::inbox::{Inbox, Outbox};
 use super::message::Offer;
+use super::process::{Process, token};
 use crate::gpu::{Arena, Gpu, GpuError, Moment};
-use crate::pool::{Buddies, LARGEST_RING, SMALLEST_RING, ring_capacity};
+use crate::pool::{LARGEST_RING, SMALLEST_RING, ring_capacity};
 
 /// Where the counters of p2p streams begin: beyond those of other streams, and each at a number
 /// of its own, so that who knows how far one of them was never takes another for it.
@@ -27,34 +29,23 @@ const NEXT_ARENA: u64 = 16 << 20;
 /// No proxy makes a larger one.
 const LARGEST_ARENA: u64 = LARGEST_RING as u64 + FIRST_ARENA;
 
-/// All arenas that this process has made, for its own nets: those need no descriptor.
-static OWN: Mutex<Option<HashMap<u64, Weak<Arena>>>> = Mutex::new(None);
-/// The number of the next.
-static NEXT: AtomicU64 = AtomicU64::new(1);
-
 /// A base for the next stream. Callers choose: those of one process differ, and those of several
 /// begin anywhere.
-pub(crate) fn new_base() -> u64 {
+pub(crate) fn new_base(system: SystemRef) -> u64 {
     static CALLS: AtomicU64 = AtomicU64::new(0);
-    let call = CALLS.fetch_add(1, Ordering::Relaxed).wrapping_add(super::token() as u64);
-    let base = BASE | (call % NUMBERS) << NUMBER_SHIFT;
-    #[cfg(feature = "simulation")]
-    let base = base + crate::simulation::control::first_position();
-    base
+    let call = CALLS.fetch_add(1, Ordering::Relaxed).wrapping_add(token() as u64);
+    (BASE | (call % NUMBERS) << NUMBER_SHIFT) + system.first_position()
 }
 
-fn is_base(base: u64) -> bool {
-    // The simulation has streams begin shortly before what few of them would ever reach.
-    let behind = if cfg!(feature = "simulation") { (1 << NUMBER_SHIFT) - 1 } else { 0 };
-    base & !((NUMBERS - 1) << NUMBER_SHIFT | behind) == BASE
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn is_base(system: SystemRef, base: u64) -> bool {
+    let positions = (1 << NUMBER_SHIFT) - 1;
+    base & !((NUMBERS - 1) << NUMBER_SHIFT | positions) == BASE
+        && system.is_first_position(base & positions)
 }
 
 /// The arenas of a net: its own by the peer that they are for, and those of peers.
 pub(crate) struct Arenas {
+    system: SystemRef,
     gpu: Gpu,
     /// Bytes that arenas may take which no stream uses, of peers; its own in all.
     most: u64,
@@ -154,27 +145,10 @@ impl Home for Arena {
     }
 }
 
-/// An arena of this net's own, and what of it is free.
-pub(super) struct Chunk {
-    pub(super) number: u64,
-    pub(super) arena: Arc<Arena>,
-    pub(super) free: Mutex<Buddies>,
-    /// Somebody may write there who has not said that it is done: no stream is to use it again.
-    pub(super) spoilt: AtomicBool,
-}
-
-impl Drop for Chunk {
-    fn drop(&mut self) {
-        if let Some(own) = lock(&OWN).as_mut() {
-            own.remove(&self.number);
-        }
-    }
-}
-
 impl Arenas {
-    pub(crate) fn new(gpu: Gpu, budget: u64) -> Self {
+    pub(crate) fn new(system: SystemRef, gpu: Gpu, budget: u64) -> Self {
         let (own, peers) = (Mutex::default(), Mutex::default());
-        Self { gpu, most: budget, budget: Mutex::new(budget), own, peers }
+        Self { system, gpu, most: budget, budget: Mutex::new(budget), own, peers }
     }
 
     /// Gives up what no stream uses and no kernel keeps.
@@ -192,7 +166,7 @@ impl Arenas {
     }
 
     /// Bytes of its own that streams have.
-    #[cfg(feature = "simulation")]
+    #[cfg(test)]
     pub(crate) fn used_bytes(&self) -> u64 {
         let own = lock(&self.own);
         let used = |chunk: &Chunk| chunk.arena.len() as u64 - lock(&chunk.free).free_bytes();
@@ -211,7 +185,7 @@ impl Arenas {
         let known: Vec<Arc<Chunk>> = lock(&self.own)
             .get_mut(&peer)
             .map_or(Vec::new(), |chunks| chunks.iter_mut().map(Kept::use_again).collect());
-        if let Some(inbox) = known.iter().find_map(|chunk| Chunk::take(chunk, capacity, base)) {
+        if let Some(inbox) = known.iter().find_map(|chunk| Inbox::take(chunk, capacity, base)) {
             inbox.prepare()?;
             return Ok(inbox);
         }
@@ -219,7 +193,7 @@ impl Arenas {
         // Inboxes lie beside the rings, not in the place of one.
         let bytes = usual.max(u64::from(capacity) + FIRST_ARENA);
         let chunk = self.new_chunk(peer, bytes)?;
-        let inbox = Chunk::take(&chunk, capacity, base).ok_or(Errno::ENOBUFS)?;
+        let inbox = Inbox::take(&chunk, capacity, base).ok_or(Errno::ENOBUFS)?;
         inbox.prepare()?;
         Ok(inbox)
     }
@@ -230,7 +204,7 @@ impl Arenas {
             *budget = budget.checked_sub(bytes).ok_or(Errno::ENOBUFS)?;
         }
         let arena = match self.gpu.arena(bytes as usize) {
-            Ok(arena) => Arc::new(arena),
+            Ok(arena) => arena,
             Err(error) => {
                 *lock(&self.budget) += bytes;
                 return Err(out_of_memory(&error));
@@ -242,10 +216,7 @@ impl Arenas {
             let mut budget = lock(&self.budget);
             *budget = budget.saturating_sub(more);
         }
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        lock(&OWN).get_or_insert_default().insert(number, Arc::downgrade(&arena));
-        let free = Mutex::new(Buddies::new(arena.len() as u64));
-        let chunk = Arc::new(Chunk { number, arena, free, spoilt: AtomicBool::new(false) });
+        let chunk = Arc::new(Chunk::new(arena));
         lock(&self.own).entry(peer).or_default().push(Kept::new(&chunk));
         Ok(chunk)
     }
@@ -270,7 +241,7 @@ impl Arenas {
             && inside(ring, capacity.into())
             && inside(inbox, P2P_INBOX_BYTES as u64)
             && apart()
-            && is_base(base);
+            && is_base(self.system, base);
         // Before it is mapped: kernels that run would keep it so.
         if !sensible || bytes > LARGEST_ARENA {
             return Err(Errno::EPROTO);
@@ -287,8 +258,7 @@ impl Arenas {
     }
 
     fn own_arena(&self, number: u64) -> Result<Arc<Arena>, Errno> {
-        let arena = lock(&OWN).as_ref().and_then(|own| own.get(&number)).and_then(Weak::upgrade);
-        let arena = arena.ok_or(Errno::EPROTO)?;
+        let arena = arena_of_this_process(number).ok_or(Errno::EPROTO)?;
         arena.allow(&self.gpu).map_err(|error| refused(&error))?;
         Ok(arena)
     }
@@ -317,27 +287,6 @@ impl Arenas {
     }
 }
 
-impl Chunk {
-    fn take(this: &Arc<Self>, capacity: u32, base: u64) -> Option<Inbox> {
-        if this.spoilt.load(Ordering::Relaxed) {
-            return None;
-        }
-        let mut free = lock(&this.free);
-        let ring = free.allocate(capacity)?;
-        let Some(inbox) = free.allocate(P2P_INBOX_BYTES as u32) else {
-            free.free(ring, capacity);
-            return None;
-        };
-        drop(free);
-        Some(Inbox { chunk: Arc::clone(this), ring, capacity, inbox, base })
-    }
-}
-
-pub(super) fn out_of_memory(error: &GpuError) -> Errno {
-    tracing::warn!(%error, "no GPU memory for a p2p stream");
-    Errno::ENOBUFS
-}
-
 fn refused(error: &GpuError) -> Errno {
     tracing::info!(%error, "a peer's GPU memory cannot be reached");
     Errno::EXDEV
@@ -345,6 +294,7 @@ fn refused(error: &GpuError) -> Errno {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::linux::Linux;
     use super::*;
     use crate::gpu::{EmulatedOptions, GpuChoice};
 
@@ -352,7 +302,7 @@ mod tests {
     fn memory_of_closed_streams_rests_and_goes_although_a_kernel_runs() {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
         let whole = 64 << 20;
-        let arenas = Arenas::new(gpu, whole);
+        let arenas = Arenas::new(&Linux, gpu, whole);
         let peer = Process { pid: 1, token: 1 };
         let _kernel = crate::gpu::RunningKernel::new();
         for abandoned in [false, true] {
@@ -372,7 +322,7 @@ mod tests {
     #[test]
     fn the_next_stream_gets_the_same_memory_although_no_kernel_runs() {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
-        let arenas = Arenas::new(gpu, 64 << 20);
+        let arenas = Arenas::new(&Linux, gpu, 64 << 20);
         let arena_of_next = || {
             let inbox = arenas.inbox(Process { pid: 2, token: 1 }, 4096, BASE).expect("memory");
             inbox.chunk.number

@@ -7,12 +7,11 @@ use std::time::Instant;
 use gpunet_device::SocketAddr;
 use gpunet_device::abi::errno::Errno;
 
-use super::super::connecting::P2P_TIMEOUT;
 use super::super::{Connector, RingRegion, RingSizes, Socket, Stream, Transport};
-use super::P2p;
 use super::channel::ControlChannel;
-use super::handshake::{Handshake, Progressed};
+use super::handshake::{Handshake, Progressed, TIMEOUT};
 use super::names::Names;
+use super::shared::P2p;
 use super::stream::P2pStream;
 
 enum State {
@@ -85,10 +84,10 @@ impl Connector for P2pConnector {
     fn connect(&mut self, peer: &SocketAddr) -> Result<bool, Errno> {
         match std::mem::replace(&mut self.state, State::Gone) {
             State::Called(channel) => self.start(channel),
-            State::Waiting { since } => match self.p2p.registry.call(peer) {
+            State::Waiting { since } => match self.p2p.call(peer) {
                 Ok(Some(channel)) => self.start(channel),
                 Ok(None) => Err(Errno::ECONNREFUSED),
-                Err(Errno::EAGAIN) if since.elapsed() < P2P_TIMEOUT => {
+                Err(Errno::EAGAIN) if since.elapsed() < TIMEOUT => {
                     self.state = State::Waiting { since };
                     Err(Errno::EAGAIN)
                 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use gpunet_device::abi::errno::Errno;
 
 use super::super::ready_set::ReadySet;
+use super::super::system::SystemRef;
 use super::channel::{ControlChannel, Received};
 use super::inbox::Inbox;
 use super::message::Message;
@@ -66,8 +67,8 @@ impl DeferredFree {
 }
 
 /// All of a net.
-#[derive(Default)]
 pub(super) struct DeferredFrees {
+    system: SystemRef,
     entries: HashMap<u64, DeferredFree>,
     next: u64,
     /// Tells of the entries' channels. None until there is an entry.
@@ -77,6 +78,10 @@ pub(super) struct DeferredFrees {
 }
 
 impl DeferredFrees {
+    pub(super) fn new(system: SystemRef) -> Self {
+        Self { system, entries: HashMap::new(), next: 0, set: None, polled: VecDeque::new() }
+    }
+
     /// Takes one, unless it is complete.
     pub(super) fn add(&mut self, mut free: DeferredFree) {
         if free.is_complete() {
@@ -86,7 +91,7 @@ impl DeferredFrees {
         self.next += 1;
         let watched = match &self.set {
             Some(set) => set.add(free.channel.as_fd(), key),
-            None => ReadySet::new().and_then(|set| {
+            None => ReadySet::new(self.system).and_then(|set| {
                 let added = set.add(free.channel.as_fd(), key);
                 self.set = Some(set);
                 added
@@ -135,7 +140,7 @@ impl DeferredFrees {
         Some(free)
     }
 
-    #[cfg(any(test, feature = "simulation"))]
+    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }

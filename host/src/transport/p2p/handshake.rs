@@ -11,19 +11,24 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use gpunet_device::abi::errno::Errno;
 
 use super::super::RingSizes;
-use super::P2p;
 use super::arena;
-use super::channel::{ControlChannel, Process, Received};
+use super::channel::{ControlChannel, Received};
 use super::deferred::DeferredFree;
 use super::inbox::Inbox;
 use super::message::Message;
 use super::names::Names;
+use super::process::{self, Process};
+use super::shared::P2p;
 use super::stream::P2pStream;
 use crate::pool::ring_capacity;
+
+/// How long the other end's proxy may take to answer: it does so at once if it is well.
+pub(in super::super) const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What comes next.
 enum Expected {
@@ -56,7 +61,7 @@ impl Handshake {
         sizes: RingSizes,
     ) -> Result<Box<Self>, Errno> {
         channel.peer_pid()?;
-        let (token, gpu) = (super::token(), p2p.gpu.identity());
+        let (token, gpu) = (process::token(), p2p.gpu.identity());
         let (name, called) = (names.own, names.peer);
         channel.send(Message::Hello { token, gpu, send_ring: sizes.send, name, called }, None)?;
         Ok(Self::new(p2p, channel, names, sizes, Expected::Welcome))
@@ -111,13 +116,13 @@ impl Handshake {
                     self.receive_ring = together(self.receive_ring, send_ring);
                     let send_ring = self.send_ring;
                     self.channel
-                        .send(Message::Welcome { token: super::token(), send_ring }, None)?;
+                        .send(Message::Welcome { token: process::token(), send_ring }, None)?;
                     Expected::Offer(peer)
                 }
                 (Expected::Welcome, (Message::Welcome { token, send_ring }, _)) => {
                     let peer = Process { pid: self.channel.peer_pid()?, token };
                     let ring = together(self.receive_ring, send_ring);
-                    let inbox = self.p2p.inbox(peer, ring, arena::new_base())?;
+                    let inbox = self.p2p.inbox(peer, ring, arena::new_base(self.p2p.system))?;
                     let (offer, descriptor) = inbox.offer()?;
                     self.channel.send(Message::Offer(offer), Some(descriptor.as_fd()))?;
                     self.offered = Some(inbox);

@@ -14,7 +14,7 @@ use gpunet_device::abi::layout::{
 use gpunet_device::abi::net::WINDOW;
 use gpunet_device::planted::{Bug, planted};
 
-use super::arena::{Chunk, lock, out_of_memory};
+use super::chunk::{Chunk, lock, out_of_memory};
 use super::message::Offer;
 use crate::gpu::Arena;
 
@@ -22,16 +22,15 @@ use crate::gpu::Arena;
 /// who drops it knows that the peer's kernel no longer writes there, or spoils it.
 pub(crate) struct Inbox {
     pub(super) chunk: Arc<Chunk>,
-    pub(super) ring: u64,
-    pub(super) capacity: u32,
-    pub(super) inbox: u64,
-    pub(super) base: u64,
+    ring: u64,
+    capacity: u32,
+    inbox: u64,
+    base: u64,
 }
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        #[cfg(feature = "simulation")]
-        crate::simulation::inbox(self.chunk.arena.address(self.inbox as usize), false);
+        self.chunk.arena.mark(self.inbox as usize, false);
         let mut free = lock(&self.chunk.free);
         free.free(self.ring, self.capacity);
         free.free(self.inbox, P2P_INBOX_BYTES as u32);
@@ -48,6 +47,21 @@ pub(crate) struct Outbox {
 }
 
 impl Inbox {
+    /// Takes one of a chunk, if that has the room.
+    pub(super) fn take(chunk: &Arc<Chunk>, capacity: u32, base: u64) -> Option<Self> {
+        if chunk.spoilt.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut free = lock(&chunk.free);
+        let ring = free.allocate(capacity)?;
+        let Some(inbox) = free.allocate(P2P_INBOX_BYTES as u32) else {
+            free.free(ring, capacity);
+            return None;
+        };
+        drop(free);
+        Some(Self { chunk: Arc::clone(chunk), ring, capacity, inbox, base })
+    }
+
     /// Writes the inbox anew: what stands there is the last stream's.
     pub(super) fn prepare(&self) -> Result<(), Errno> {
         // No unit belongs to a packet of the stream.
@@ -60,8 +74,7 @@ impl Inbox {
         }
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let written = self.chunk.arena.write(self.inbox as usize, &bytes);
-        #[cfg(feature = "simulation")]
-        crate::simulation::inbox(self.chunk.arena.address(self.inbox as usize), true);
+        self.chunk.arena.mark(self.inbox as usize, true);
         written.map_err(|error| out_of_memory(&error))
     }
 
@@ -170,15 +183,16 @@ fn set_watched(arena: &Arena, inbox: u64) -> Result<(), Errno> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::linux::Linux;
     use super::super::arena::{Arenas, BASE};
-    use super::super::channel::Process;
+    use super::super::process::Process;
     use super::*;
     use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 
     #[test]
     fn a_failure_leaves_the_tail_to_its_writer() {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
-        let arenas = Arc::new(Arenas::new(gpu, 64 << 20));
+        let arenas = Arc::new(Arenas::new(&Linux, gpu, 64 << 20));
         let inbox = arenas.inbox(Process { pid: 1, token: 1 }, 4096, BASE).expect("memory");
         let announced = [Progress::new(BASE + 40, Progress::PACKET), Progress::new(BASE + 9, 0)];
         let at = inbox.inbox as usize + TAIL_AT * 8;

@@ -15,10 +15,10 @@ use gpunet_device::abi::errno::Errno;
 use rustix::fs::FlockOperation;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use super::super::ready_set::errno;
-use super::super::unix::BoundPath;
+use super::super::bound_path::BoundPath;
+use super::super::errno::errno;
+use super::super::system::{Registration, Registry};
 use super::addresses;
-use super::channel::ControlChannel;
 
 /// Calls that may wait for a listener.
 const BACKLOG: i32 = 4096;
@@ -32,20 +32,16 @@ const CLEARING: Duration = Duration::from_millis(100);
 const LONGEST_FOLDER: usize = 107 - 64;
 
 /// The folder. Dropped, it goes if this has made it and nobody listens there.
-pub(crate) struct Registry {
+pub(in super::super) struct FolderRegistry {
     folder: PathBuf,
     made: bool,
     /// Of the network namespace, since addresses mean something inside it alone.
     namespace: u64,
 }
 
-impl Registry {
+impl FolderRegistry {
     /// The user's own folder, made if need be. The reason if there is none to be trusted.
-    pub(crate) fn open() -> Result<Self, String> {
-        #[cfg(feature = "simulation")]
-        if crate::simulation::control::is_simulated() {
-            return Ok(Self { folder: PathBuf::new(), made: false, namespace: 0 });
-        }
+    pub(in super::super) fn open() -> Result<Self, String> {
         let user = rustix::process::geteuid().as_raw();
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         let short = |path: &PathBuf| path.is_absolute() && path.as_os_str().len() < LONGEST_FOLDER;
@@ -70,25 +66,20 @@ impl Registry {
         self.folder.join(format!("{:x}-{name}", self.namespace))
     }
 
-    /// Takes calls for a listener's address from now on. EADDRINUSE where another does, unless all
-    /// of them share it: that their sockets have agreed to that is for the system to see to.
-    pub(crate) fn listen(
+    /// See [`Registry::listen`]. That the sockets of listeners that share an address have agreed to that is
+    /// for the system to see to.
+    fn register(
         &self,
         address: &SocketAddr,
         v6_only: bool,
         shared: bool,
-    ) -> Result<Registration, Errno> {
-        #[cfg(feature = "simulation")]
-        if let Some(socket) = crate::simulation::control::listen(address.port()) {
-            let (socket, entry) = socket?;
-            return Ok(Registration { _entry: Some(entry), _path: None, _folder: None, socket });
-        }
+    ) -> Result<FolderEntry, Errno> {
         let name = listener_name(address, v6_only).ok_or(Errno::EADDRNOTAVAIL)?;
         let socket = open_socket()?;
         if !shared {
             let path = self.path(&name);
             self.bind(&socket, &path, &self.folder)?;
-            return Registration::new(socket, path, None);
+            return FolderEntry::new(socket, path, None);
         }
         let folder = self.path(&format!("{name}{SHARED}"));
         for number in 0..MOST_SHARED {
@@ -98,7 +89,7 @@ impl Registry {
                 Err(Errno::EADDRINUSE) => {}
                 bound => {
                     bound?;
-                    return Registration::new(socket, path, Some(Subfolder(folder)));
+                    return FolderEntry::new(socket, path, Some(Subfolder(folder)));
                 }
             }
         }
@@ -171,33 +162,6 @@ impl Registry {
         Ok(())
     }
 
-    /// Calls the listener at an address of this machine. None: there is none of this user's.
-    /// EAGAIN: it has too many calls waiting.
-    pub(crate) fn call(&self, address: &SocketAddr) -> Result<Option<ControlChannel>, Errno> {
-        #[cfg(feature = "simulation")]
-        if let Some(called) = crate::simulation::control::call(address.port()) {
-            return Ok(called?.map(ControlChannel::new));
-        }
-        for name in candidates(address) {
-            let paths = [self.path(&name)].into_iter().filter(|path| path.exists());
-            let mut full = false;
-            for path in paths.chain(self.sharing(&name)) {
-                let socket = open_socket()?;
-                let to = SocketAddrUnix::new(&path).map_err(errno)?;
-                match rustix::net::connect(&socket, &to) {
-                    Ok(()) => return Ok(Some(ControlChannel::new(socket))),
-                    Err(rustix::io::Errno::AGAIN) => full = true,
-                    // One that was killed, or went this moment.
-                    Err(_) => {}
-                }
-            }
-            if full {
-                return Err(Errno::EAGAIN);
-            }
-        }
-        Ok(None)
-    }
-
     /// The listeners that share an address, another one first in each call.
     fn sharing(&self, name: &str) -> Vec<PathBuf> {
         static CALLS: AtomicUsize = AtomicUsize::new(0);
@@ -213,7 +177,39 @@ impl Registry {
     }
 }
 
-impl Drop for Registry {
+impl Registry for FolderRegistry {
+    fn listen(
+        &self,
+        address: &SocketAddr,
+        v6_only: bool,
+        shared: bool,
+    ) -> Result<Box<dyn Registration>, Errno> {
+        Ok(Box::new(self.register(address, v6_only, shared)?))
+    }
+
+    fn call(&self, address: &SocketAddr) -> Result<Option<OwnedFd>, Errno> {
+        for name in candidates(address) {
+            let paths = [self.path(&name)].into_iter().filter(|path| path.exists());
+            let mut full = false;
+            for path in paths.chain(self.sharing(&name)) {
+                let socket = open_socket()?;
+                let to = SocketAddrUnix::new(&path).map_err(errno)?;
+                match rustix::net::connect(&socket, &to) {
+                    Ok(()) => return Ok(Some(socket)),
+                    Err(rustix::io::Errno::AGAIN) => full = true,
+                    // One that was killed, or went this moment.
+                    Err(_) => {}
+                }
+            }
+            if full {
+                return Err(Errno::EAGAIN);
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Drop for FolderRegistry {
     fn drop(&mut self) {
         if self.made {
             // Not while it holds anything: the system sees to that.
@@ -223,12 +219,9 @@ impl Drop for Registry {
 }
 
 /// A listener's entry, which goes with it.
-pub(crate) struct Registration {
-    #[cfg(feature = "simulation")]
-    _entry: Option<crate::simulation::control::Entry>,
-    /// Goes first: once the socket is closed, the name may be the next listener's. None in the
-    /// simulation, whose network knows listeners by their ports.
-    _path: Option<BoundPath>,
+struct FolderEntry {
+    /// Goes first: once the socket is closed, the name may be the next listener's.
+    _path: BoundPath,
     /// The folder of those that share the address, after the path.
     _folder: Option<Subfolder>,
     socket: OwnedFd,
@@ -244,37 +237,26 @@ impl Drop for Subfolder {
     }
 }
 
-impl Registration {
+impl FolderEntry {
     /// Of a socket that is bound.
     fn new(socket: OwnedFd, path: PathBuf, folder: Option<Subfolder>) -> Result<Self, Errno> {
         let path = BoundPath::new(path);
         rustix::net::listen(&socket, BACKLOG).map_err(errno)?;
-        Ok(Self {
-            #[cfg(feature = "simulation")]
-            _entry: None,
-            _path: Some(path),
-            _folder: folder,
-            socket,
-        })
+        Ok(Self { _path: path, _folder: folder, socket })
     }
+}
 
-    /// The next call, if one waits.
-    pub(crate) fn next(&self) -> Result<Option<ControlChannel>, Errno> {
-        #[cfg(feature = "simulation")]
-        if let Some(accepted) = crate::simulation::control::accept(self.as_fd()) {
-            return Ok(accepted?.map(ControlChannel::new));
-        }
+impl Registration for FolderEntry {
+    fn next(&self) -> Result<Option<OwnedFd>, Errno> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         match rustix::net::accept_with(&self.socket, flags) {
-            Ok(socket) => Ok(Some(ControlChannel::new(socket))),
+            Ok(socket) => Ok(Some(socket)),
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::CONNABORTED) => Ok(None),
             Err(error) => Err(errno(error)),
         }
     }
-}
 
-impl AsFd for Registration {
-    fn as_fd(&self) -> BorrowedFd<'_> {
+    fn descriptor(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }

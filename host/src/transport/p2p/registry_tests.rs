@@ -2,11 +2,11 @@
 
 use super::*;
 
-fn registry(name: &str) -> Registry {
+fn registry(name: &str) -> FolderRegistry {
     let folder = std::env::temp_dir().join(format!("gpunet-test-{}-{name}", std::process::id()));
     let _ = fs::remove_dir_all(&folder);
     let made = own_folder(&folder, rustix::process::geteuid().as_raw()).unwrap();
-    Registry { folder, made, namespace: 1 }
+    FolderRegistry { folder, made, namespace: 1 }
 }
 
 fn at(text: &str) -> SocketAddr {
@@ -43,18 +43,18 @@ fn a_name_is_taken_once_and_goes_with_its_listener() {
     assert!(registry.call(&address).unwrap().is_none());
     assert_eq!(fs::read_dir(&registry.folder).unwrap().count(), 0);
     // What a killed one leaves behind.
-    let left = registry.listen(&address, false, false).unwrap();
-    let Registration { socket, _path, .. } = left;
+    let left = registry.register(&address, false, false).unwrap();
+    let FolderEntry { socket, _path, .. } = left;
     std::mem::forget(_path);
     drop(socket);
     assert!(registry.call(&address).unwrap().is_none());
-    let again = registry.listen(&address, false, false).unwrap();
+    let again = registry.register(&address, false, false).unwrap();
     // A probe is no call.
     registry.sweep();
     assert!(!is_dead(&registry.path(&listener_name(&address, false).unwrap())));
     assert!(again.next().unwrap().is_none());
     // And what nobody asks for goes when the next net looks.
-    let Registration { socket, _path, .. } = again;
+    let FolderEntry { socket, _path, .. } = again;
     std::mem::forget(_path);
     drop(socket);
     fs::write(registry.folder.join("a file"), "").unwrap();
@@ -67,13 +67,13 @@ fn a_name_is_taken_once_and_goes_with_its_listener() {
 fn the_folder_goes_with_who_made_it_and_comes_back_for_others() {
     let maker = registry("made");
     let folder = maker.folder.clone();
-    let guest = Registry { folder: folder.clone(), made: false, namespace: 1 };
+    let guest = FolderRegistry { folder: folder.clone(), made: false, namespace: 1 };
     let address = at("127.0.0.1:70");
     let registration = guest.listen(&address, false, false).unwrap();
     drop(maker);
     assert!(guest.call(&address).unwrap().is_some(), "a listener keeps it");
     drop(registration);
-    drop(Registry { folder: folder.clone(), made: true, namespace: 1 });
+    drop(FolderRegistry { folder: folder.clone(), made: true, namespace: 1 });
     assert!(!folder.exists());
     assert!(guest.call(&address).unwrap().is_none());
     let _again = guest.listen(&address, false, false).unwrap();
@@ -140,8 +140,8 @@ fn listeners_that_share_an_address_get_calls_in_turn() {
 fn what_killed_ones_that_share_leave_behind_goes() {
     let registry = registry("shared-killed");
     let address = at("127.0.0.1:70");
-    let killed = registry.listen(&address, false, true).unwrap();
-    let Registration { socket, _path, _folder, .. } = killed;
+    let killed = registry.register(&address, false, true).unwrap();
+    let FolderEntry { socket, _path, _folder, .. } = killed;
     std::mem::forget((_path, _folder));
     drop(socket);
     assert!(registry.call(&address).unwrap().is_none());
@@ -149,8 +149,8 @@ fn what_killed_ones_that_share_leave_behind_goes() {
     assert!(registry.call(&address).unwrap().is_some());
     drop(next);
     assert_eq!(fs::read_dir(&registry.folder).unwrap().count(), 0);
-    let Registration { socket, _path, _folder, .. } =
-        registry.listen(&address, false, true).unwrap();
+    let FolderEntry { socket, _path, _folder, .. } =
+        registry.register(&address, false, true).unwrap();
     std::mem::forget((_path, _folder));
     drop(socket);
     registry.sweep();

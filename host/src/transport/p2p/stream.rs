@@ -14,12 +14,12 @@ use gpunet_device::abi::option::SocketOption;
 use super::super::{
     Direction, P2pControl, PeerProgress, Rings, Socket, Stream, Transferred, Transport,
 };
-use super::P2p;
 use super::channel::{ControlChannel, Received};
 use super::deferred::DeferredFree;
 use super::inbox::{Inbox, Outbox};
 use super::message::Message;
 use super::names::Names;
+use super::shared::P2p;
 use crate::gpu::Moment;
 use crate::memory::RingSlice;
 

@@ -6,13 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
+use super::super::linux::Linux;
 use super::super::{P2pControl as _, RingSizes, Stream as _};
 use super::channel::{ControlChannel, Received};
+use super::deferred::DeferredFree;
 use super::handshake::{Handshake, Progressed};
 use super::message::Message;
+use super::process::Process;
 use super::stream::P2pStream;
 use super::*;
-use crate::gpu::{EmulatedOptions, GpuChoice, LaunchSpec, Running, WaitOutcome};
+use crate::gpu::{EmulatedOptions, Gpu, GpuChoice, LaunchSpec, Running, WaitOutcome};
+use gpunet_device::abi::errno::Errno;
 use gpunet_device::{Domain, SocketAddr};
 
 /// Kernels that wait for a word of the test.
@@ -51,7 +55,7 @@ impl Kernel {
 const RINGS: RingSizes = RingSizes { receive: 4096, send: 4096 };
 
 fn p2p(gpu: &Gpu) -> Arc<P2p> {
-    Arc::new(P2p::new(gpu, 64 << 20).unwrap())
+    Arc::new(P2p::new(&Linux, gpu, 64 << 20).unwrap())
 }
 
 fn gpu() -> Gpu {
@@ -65,7 +69,7 @@ fn names() -> Names {
 fn channels() -> [ControlChannel; 2] {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let (a, b) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
-    [ControlChannel::new(a), ControlChannel::new(b)]
+    [ControlChannel::new(&Linux, a), ControlChannel::new(&Linux, b)]
 }
 
 fn later(handshake: Box<Handshake>) -> Box<Handshake> {
@@ -130,7 +134,7 @@ fn a_refused_offer_leaves_nothing() {
 
 fn deferred_free(p2p: &P2p) -> (DeferredFree, ControlChannel) {
     let [a, b] = channels();
-    let inbox = p2p.inbox(Process { pid: 1, token: 1 }, 4096, arena::new_base()).unwrap();
+    let inbox = p2p.inbox(Process { pid: 1, token: 1 }, 4096, arena::new_base(&Linux)).unwrap();
     (DeferredFree::new(Arc::new(a), inbox, false, false), b)
 }
 

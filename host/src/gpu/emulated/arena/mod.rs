@@ -16,8 +16,9 @@ use rustix::fs::{
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 
 use super::super::GpuError;
-use super::super::arena::Backing;
+use super::super::backing::Backing;
 use super::super::memory::{checked_size, copy_from_shared, copy_to_shared, system};
+use super::super::observer::Observer;
 use super::super::window::{AddressRange, Reserved, Window};
 
 /// Exponents of the window's size: 256 GiB, and no less than 64 MiB.
@@ -45,31 +46,43 @@ pub(super) fn window() -> Result<&'static Window, GpuError> {
 pub(super) struct Pages {
     range: AddressRange,
     file: OwnedFd,
+    observer: Option<&'static dyn Observer>,
 }
 
 impl Pages {
-    pub(super) fn new(bytes: usize) -> Result<Self, GpuError> {
+    pub(super) fn new(
+        bytes: usize,
+        observer: Option<&'static dyn Observer>,
+    ) -> Result<Self, GpuError> {
         let bytes = checked_size("GPU memory", bytes)?;
         let file = memfd_create("gpunet-arena", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
             .map_err(|errno| system("memfd_create", errno))?;
         ftruncate(&file, bytes as u64).map_err(|errno| system("ftruncate", errno))?;
         fcntl_add_seals(&file, FIXED_SIZE).map_err(|errno| system("fcntl", errno))?;
-        Self::map(file, bytes)
+        Self::map(file, bytes, observer)
     }
 
-    pub(super) fn import(file: OwnedFd, bytes: usize) -> Result<Self, GpuError> {
+    pub(super) fn import(
+        file: OwnedFd,
+        bytes: usize,
+        observer: Option<&'static dyn Observer>,
+    ) -> Result<Self, GpuError> {
         inspect(&file, bytes).map_err(|why| GpuError::ForeignMemory { why })?;
-        Self::map(file, bytes)
+        Self::map(file, bytes, observer)
     }
 
-    fn map(file: OwnedFd, bytes: usize) -> Result<Self, GpuError> {
+    fn map(
+        file: OwnedFd,
+        bytes: usize,
+        observer: Option<&'static dyn Observer>,
+    ) -> Result<Self, GpuError> {
         let mut range = window()?.allocate(bytes)?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::SHARED | MapFlags::FIXED;
         // SAFETY: the range is a part of the window that nobody else has, so that the pages which
         // are replaced are reserved ones.
         match unsafe { mmap(range.address().cast(), bytes, protection, flags, &file, 0) } {
-            Ok(_) => Ok(Self { range, file }),
+            Ok(_) => Ok(Self { range, file, observer }),
             Err(errno) => {
                 // The system may have taken the reserved pages away before it failed, and put
                 // something else there since.
@@ -118,24 +131,28 @@ impl Backing for Pages {
     }
 
     fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), GpuError> {
-        #[cfg(feature = "simulation")]
-        if crate::simulation::read(self.range.address().wrapping_add(offset), into) {
-            return Ok(());
+        let from = self.range.address().wrapping_add(offset);
+        if !self.observer.is_some_and(|observer| observer.read(from, into)) {
+            // SAFETY: Arena checked the range, the pages are mapped as long as `self` lives, and
+            // kernels write what they share by atomic stores (the memory contract).
+            unsafe { copy_from_shared(from, into) };
         }
-        // SAFETY: Arena checked the range, the pages are mapped as long as `self` lives, and
-        // kernels write what they share by atomic stores (the memory contract).
-        unsafe { copy_from_shared(self.range.address().wrapping_add(offset), into) };
         Ok(())
     }
 
     fn write(&self, offset: usize, from: &[u8]) -> Result<(), GpuError> {
-        #[cfg(feature = "simulation")]
-        if crate::simulation::write(self.range.address().wrapping_add(offset), from) {
-            return Ok(());
+        let to = self.range.address().wrapping_add(offset);
+        if !self.observer.is_some_and(|observer| observer.write(to, from)) {
+            // SAFETY: as for `read`.
+            unsafe { copy_to_shared(from, to) };
         }
-        // SAFETY: as for `read`.
-        unsafe { copy_to_shared(from, self.range.address().wrapping_add(offset)) };
         Ok(())
+    }
+
+    fn mark(&self, offset: usize, in_use: bool) {
+        if let Some(observer) = self.observer {
+            observer.mark(self.range.address().wrapping_add(offset), in_use);
+        }
     }
 
     fn allow(&self, ordinal: Option<i32>) -> Result<(), GpuError> {

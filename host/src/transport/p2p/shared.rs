@@ -1,0 +1,90 @@
+//! What the p2p streams of a net have in common.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use gpunet_device::SocketAddr;
+use gpunet_device::abi::errno::Errno;
+
+use super::super::system::{Registry, SystemRef};
+use super::arena::Arenas;
+use super::channel::ControlChannel;
+use super::deferred::{DeferredFree, DeferredFrees};
+use super::inbox::Inbox;
+use super::process::Process;
+use crate::gpu::Gpu;
+
+/// See the module.
+pub(crate) struct P2p {
+    pub(super) system: SystemRef,
+    pub(super) gpu: Gpu,
+    pub(super) arenas: Arenas,
+    pub(in super::super) registry: Box<dyn Registry>,
+    /// Inboxes whose streams are closed here and not yet at the other end.
+    deferred: Mutex<DeferredFrees>,
+}
+
+impl P2p {
+    /// The reason where this machine has none.
+    pub(crate) fn new(system: SystemRef, gpu: &Gpu, budget: u64) -> Result<Self, String> {
+        gpu.arenas_work().map_err(|error| error.to_string())?;
+        let registry = system.registry()?;
+        let arenas = Arenas::new(system, gpu.clone(), budget);
+        let deferred = Mutex::new(DeferredFrees::new(system));
+        Ok(Self { system, gpu: gpu.clone(), arenas, registry, deferred })
+    }
+
+    /// The control channel of a socket that was called or has called.
+    pub(super) fn channel(&self, socket: OwnedFd) -> ControlChannel {
+        ControlChannel::new(self.system, socket)
+    }
+
+    /// Calls the listener at an address; see [`Registry::call`].
+    pub(in super::super) fn call(
+        &self,
+        address: &SocketAddr,
+    ) -> Result<Option<ControlChannel>, Errno> {
+        Ok(self.registry.call(address)?.map(|socket| self.channel(socket)))
+    }
+
+    pub(super) fn inbox(&self, peer: Process, ring: u32, base: u64) -> Result<Inbox, Errno> {
+        self.free_complete();
+        match self.arenas.inbox(peer, ring, base) {
+            // Arenas of other peers may be unused by now.
+            Err(Errno::ENOBUFS) => {
+                self.arenas.tidy();
+                self.arenas.inbox(peer, ring, base)
+            }
+            made => made,
+        }
+    }
+
+    pub(super) fn deferred(&self) -> MutexGuard<'_, DeferredFrees> {
+        self.deferred.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps an inbox until the other end no longer writes there.
+    pub(super) fn defer_free(&self, free: DeferredFree) {
+        self.deferred().add(free);
+        self.free_complete();
+    }
+
+    /// Frees the inboxes of streams that are closed at both ends by now.
+    fn free_complete(&self) {
+        let complete = self.deferred().collect();
+        // Not under the lock.
+        drop(complete);
+    }
+
+    /// Streams that are closed here alone, and bytes of arenas that are not free.
+    #[cfg(test)]
+    pub(in super::super) fn left_behind(&self) -> (usize, u64) {
+        (self.deferred().len(), self.arenas.used_bytes())
+    }
+
+    /// Frees those inboxes, and arenas that nobody uses.
+    pub(in super::super) fn tidy(&self) {
+        self.free_complete();
+        self.arenas.tidy();
+    }
+}
