@@ -67,6 +67,10 @@ impl System for SimulatedSystem {
         Ok(network.ready(set, most))
     }
 
+    fn now(&self) -> Duration {
+        current().map_or(Duration::ZERO, |network| Duration::from_nanos(network.now()))
+    }
+
     fn timer(&self, time: Duration) -> Result<OwnedFd, Errno> {
         let network = network()?;
         let id = network.timer(time.as_nanos() as u64);

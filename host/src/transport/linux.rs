@@ -50,6 +50,11 @@ impl System for Linux {
         }
     }
 
+    fn now(&self) -> Duration {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+    }
+
     fn timer(&self, time: Duration) -> Result<OwnedFd, Errno> {
         use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;

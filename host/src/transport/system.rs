@@ -6,7 +6,7 @@
 //! | --- | --- | --- |
 //! | sockets | TCP and UNIX sockets | unconnected sockets |
 //! | ready sets | epoll | listeners, deferred frees, attempts to connect |
-//! | timers | timerfd | attempts to connect |
+//! | clock, timers | the monotonic clock, timerfd | attempts to connect, handshakes, idle arenas |
 //! | registry | a folder of UNIX sockets | p2p listeners and callers |
 //! | control channels | sequenced packets with descriptors, peer credentials | p2p handshakes and streams |
 //!
@@ -40,6 +40,9 @@ pub(crate) trait System: Send + Sync {
 
     /// The keys of a set's members that are ready, up to so many.
     fn ready(&self, set: BorrowedFd<'_>, most: usize) -> Result<Vec<u64>, Errno>;
+
+    /// Time since some moment, by a clock that goes on steadily.
+    fn now(&self) -> Duration;
 
     /// A descriptor that is ready after that time.
     fn timer(&self, time: Duration) -> Result<OwnedFd, Errno>;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::{Domain, SocketAddr};
@@ -33,7 +33,7 @@ pub(in super::super) struct P2pAcceptor {
     domain: Domain,
     address: SocketAddr,
     /// By key, so that the oldest comes first; with when it began.
-    handshakes: BTreeMap<u64, (Box<Handshake>, Instant)>,
+    handshakes: BTreeMap<u64, (Box<Handshake>, Duration)>,
     next_key: u64,
     next: Option<Box<P2pStream>>,
     /// Something waits that was not looked at, and of which no edge will tell.
@@ -88,7 +88,7 @@ impl P2pAcceptor {
                     let key = self.next_key;
                     self.next_key += 1;
                     self.set.add(handshake.as_fd(), key)?;
-                    self.turn_one(key, handshake, Instant::now());
+                    self.turn_one(key, handshake, self.p2p.system.now());
                 }
                 Err(errno) => tracing::warn!(%errno, "a p2p stream was refused"),
             }
@@ -99,7 +99,7 @@ impl P2pAcceptor {
         Ok(())
     }
 
-    fn turn_one(&mut self, key: u64, handshake: Box<Handshake>, begun: Instant) {
+    fn turn_one(&mut self, key: u64, handshake: Box<Handshake>, begun: Duration) {
         match handshake.turn() {
             Ok(Progressed::Later(handshake)) => {
                 self.handshakes.insert(key, (handshake, begun));
@@ -115,8 +115,9 @@ impl P2pAcceptor {
     }
 
     fn drop_overdue(&mut self) {
+        let now = self.p2p.system.now();
         while let Some(oldest) = self.handshakes.first_entry() {
-            if oldest.get().1.elapsed() < TIMEOUT {
+            if now.saturating_sub(oldest.get().1) < TIMEOUT {
                 break;
             }
             oldest.remove();
@@ -128,7 +129,9 @@ impl P2pAcceptor {
         if self.handshakes.len() < MOST_HANDSHAKES {
             return true;
         }
-        let slow = self.handshakes.first_entry().filter(|it| it.get().1.elapsed() >= PROMPT);
+        let now = self.p2p.system.now();
+        let is_slow = |begun: Duration| now.saturating_sub(begun) >= PROMPT;
+        let slow = self.handshakes.first_entry().filter(|it| is_slow(it.get().1));
         slow.map(|oldest| oldest.remove()).is_some()
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::{P2P_INBOX_BYTES, PAGE_BYTES};
@@ -61,7 +61,7 @@ pub(crate) struct Arenas {
 struct Kept<T> {
     it: Arc<T>,
     /// Since when no stream does.
-    idle: Option<(Moment, Instant)>,
+    idle: Option<(Moment, Duration)>,
 }
 
 /// So long a kernel may look at memory of a socket that was closed in order: far longer than a call
@@ -93,7 +93,7 @@ impl<T> Kept<T> {
 
     /// Whether it is to be kept: for the next stream, and until all kernels have ended that ran when
     /// it became idle, or the delay is over where all its streams were closed in order.
-    fn is_needed(&mut self) -> bool
+    fn is_needed(&mut self, now: Duration) -> bool
     where
         T: Home,
     {
@@ -101,15 +101,16 @@ impl<T> Kept<T> {
             self.idle = None;
             return true;
         }
-        let (moment, since) = *self.idle.get_or_insert_with(|| (Moment::now(), Instant::now()));
-        if since.elapsed() < KEEP {
+        let (moment, since) = *self.idle.get_or_insert_with(|| (Moment::now(), now));
+        let idle = now.saturating_sub(since);
+        if idle < KEEP {
             return true;
         }
         if moment.is_over() {
             return false;
         }
         let arena = self.it.arena();
-        if arena.is_abandoned() || self.it.is_shared() || since.elapsed() < FREE_DELAY {
+        if arena.is_abandoned() || self.it.is_shared() || idle < FREE_DELAY {
             return true;
         }
         arena.allow_free();
@@ -153,13 +154,14 @@ impl Arenas {
 
     /// Gives up what no stream uses and no kernel keeps.
     pub(crate) fn tidy(&self) {
-        let mut unused = Vec::new();
+        let (now, mut unused) = (self.system.now(), Vec::new());
         lock(&self.own).retain(|_, chunks| {
-            unused.extend(chunks.extract_if(.., |chunk| !chunk.is_needed()));
+            unused.extend(chunks.extract_if(.., |chunk| !chunk.is_needed(now)));
             !chunks.is_empty()
         });
         let unused_bytes: u64 = unused.iter().map(|chunk| chunk.it.arena.len() as u64).sum();
-        let foreign: Vec<_> = lock(&self.peers).extract_if(|_, arena| !arena.is_needed()).collect();
+        let foreign: Vec<_> =
+            lock(&self.peers).extract_if(|_, arena| !arena.is_needed(now)).collect();
         // Not under a lock: a driver is called.
         drop((unused, foreign));
         *lock(&self.budget) += unused_bytes;

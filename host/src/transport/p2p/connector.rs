@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
 use gpunet_device::SocketAddr;
 use gpunet_device::abi::errno::Errno;
@@ -17,7 +17,7 @@ use super::stream::P2pStream;
 enum State {
     /// The listener's queue was full: since when it is called again and again.
     Waiting {
-        since: Instant,
+        since: Duration,
     },
     /// The listener's proxy will take the call.
     Called(ControlChannel),
@@ -45,7 +45,7 @@ impl P2pConnector {
     ) -> Self {
         let state = match channel {
             Some(channel) => State::Called(channel),
-            None => State::Waiting { since: Instant::now() },
+            None => State::Waiting { since: p2p.system.now() },
         };
         Self { p2p, names, sizes, state }
     }
@@ -87,7 +87,7 @@ impl Connector for P2pConnector {
             State::Waiting { since } => match self.p2p.call(peer) {
                 Ok(Some(channel)) => self.start(channel),
                 Ok(None) => Err(Errno::ECONNREFUSED),
-                Err(Errno::EAGAIN) if since.elapsed() < TIMEOUT => {
+                Err(Errno::EAGAIN) if self.p2p.system.now().saturating_sub(since) < TIMEOUT => {
                     self.state = State::Waiting { since };
                     Err(Errno::EAGAIN)
                 }
