@@ -60,8 +60,8 @@ def test_arrays_and_flags_in_batches(emulated, net):
     flags = emulated.flags(2)
     with peer, net.queue() as queue:
         batch = queue.batch(timeout=10).wait(flags, 0, ">=", 5)
-        # The post keeps it.
-        batch.send(handle, np.frombuffer(pattern(100), np.uint8).copy(), 10, 20).write(flags, 1, 9)
+        # The post keeps the array, which may be read-only: it is only sent from.
+        batch.send(handle, np.frombuffer(pattern(100), np.uint8), 10, 20).write(flags, 1, 9)
         assert len(batch) == 3
         posted = queue.post(batch)
         again = queue.post(batch)
@@ -77,6 +77,8 @@ def test_arrays_and_flags_in_batches(emulated, net):
             flags[2] = 1
         with pytest.raises(IndexError):
             queue.send(handle, np.zeros(4, np.uint8), 2, 3)
+        with pytest.raises(TypeError, match="read-only"):
+            queue.receive(handle, np.frombuffer(bytes(4), np.uint8))
 
 
 def test_an_operation_that_fails_says_how(gpu, net):

@@ -25,17 +25,18 @@ class Located:
         return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
 
 
-def locate(value: Any, kind: str) -> Optional[Located]:
+def locate(value: Any, kind: str, writes: bool = True) -> Optional[Located]:
     """The memory of an array for kernels on that kind of GPU; nothing of what is no array.
 
-    Raises TypeError for arrays that such kernels cannot reach.
+    Raises TypeError for arrays that such kernels cannot reach, and for those that are read-only unless nobody
+    `writes` there.
     """
     if isinstance(value, Buffer):
         return Located(value._address(), value.shape, value.dtype, value)
     if isinstance(value, np.ndarray):
-        return _numpy(value, kind)
+        return _numpy(value, kind, writes)
     if kind == "cuda" and hasattr(value, "__cuda_array_interface__"):
-        return _cuda_array(value)
+        return _cuda_array(value, writes)
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
         return _dlpack(value, kind)
     if hasattr(value, "__cuda_array_interface__"):
@@ -43,9 +44,11 @@ def locate(value: Any, kind: str) -> Optional[Located]:
     return None
 
 
-def located(value: Any, kind: str, start: int, count: Optional[int]) -> Tuple[int, int, Any]:
+def located(
+    value: Any, kind: str, start: int, count: Optional[int], writes: bool = True
+) -> Tuple[int, int, Any]:
     """Address and bytes of elements of an array for an operation, and what keeps them."""
-    found = locate(value, kind)
+    found = locate(value, kind, writes)
     if found is None:
         raise TypeError(f"no array: {type(value).__name__}")
     size = int(np.prod(found.shape, dtype=np.int64))
@@ -58,24 +61,24 @@ def located(value: Any, kind: str, start: int, count: Optional[int]) -> Tuple[in
     return found.address + start * item, count * item, keeps
 
 
-def _numpy(array: np.ndarray, kind: str) -> Located:
+def _numpy(array: np.ndarray, kind: str, writes: bool) -> Located:
     if kind == "cuda":
         raise TypeError("a NumPy array in host memory, which the GPU does not reach: copy it with gpu.buffer(array)")
     if not array.flags.c_contiguous:
         raise TypeError("an array that is not C-contiguous: use np.ascontiguousarray")
-    if not array.flags.writeable:
+    if writes and not array.flags.writeable:
         raise TypeError("an array that is read-only, and kernels may write: use a copy")
     return Located(array.ctypes.data, array.shape, array.dtype, array)
 
 
-def _cuda_array(value: Any) -> Located:
+def _cuda_array(value: Any, writes: bool) -> Located:
     interface = value.__cuda_array_interface__
     dtype, shape = np.dtype(interface["typestr"]), tuple(interface["shape"])
     strides = interface.get("strides")
     if strides is not None and tuple(strides) != _strides(shape, dtype.itemsize):
         raise TypeError("an array that is not C-contiguous: make a contiguous copy")
     address, read_only = interface["data"]
-    if read_only:
+    if writes and read_only:
         raise TypeError("an array that is read-only, and kernels may write: use a copy")
     return Located(int(address or 0), shape, dtype, value)
 

@@ -19,7 +19,7 @@ class Batch:
 
     def send(self, socket: Any, array: Any, start: int = 0, count: Optional[int] = None) -> "Batch":
         """Sends elements of a buffer or array that kernels reach."""
-        address, size, keeps = located(array, self._kind, start, count)
+        address, size, keeps = located(array, self._kind, start, count, writes=False)
         self._batch.send(socket_handle(socket), address, size, [keeps, array])
         return self
 
