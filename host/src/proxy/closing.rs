@@ -8,7 +8,7 @@ use gpunet_device::Handle;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::planted::{Bug, planted};
 
-use super::entry::{Entry, Owner, Phase, Role};
+use super::entry::{Closer, Entry, Owner, Phase, Role};
 use super::message::{Message, Released};
 use super::poller::Notice;
 use super::shard::Shard;
@@ -18,17 +18,6 @@ use crate::transport::{Endpoint, Transferred};
 
 /// How long a transport that cannot say goodbye waits for its descriptor to tell that it can.
 const GOODBYE_NS: u64 = 10_000_000;
-
-/// Who closes a socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Closer {
-    /// A kernel, which has made sure that no group is inside a call on it.
-    Kernel,
-    /// The host, whoever may be inside.
-    Host,
-    /// The host, for a net that goes: its memory stays until the last kernel has ended.
-    Net,
-}
 
 impl Entry {
     /// Whether a closed socket has nothing left to do.

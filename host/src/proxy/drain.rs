@@ -19,18 +19,17 @@
 //!
 //! Why it is so: decision 13 of docs/explanation/decisions.md.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
-use std::thread::Thread;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use gpunet_device::Handle;
 use gpunet_device::abi::bits::{Position, RecordState};
 use gpunet_device::abi::layout::{RECORD_LOCKS, RECORD_STATE, RECORD_WORDS};
 use gpunet_device::planted::{Bug, planted};
 
+use super::draining::{Drain, Draining};
 use super::message::Message;
-use super::shared::{RunningLaunch, Shared};
+use super::shared::Shared;
 
 /// Between two looks at a record.
 const AGAIN_NS: u64 = 2_000_000;
@@ -41,38 +40,7 @@ const A_STEP: usize = 64;
 const BUSY: Duration = Duration::from_millis(1);
 const QUIET: Duration = Duration::from_secs(1);
 
-/// A socket that is closed and not free yet.
-pub(crate) struct Draining {
-    handle: Handle,
-    /// The launches that ran when it was closed.
-    users: Vec<RunningLaunch>,
-    /// Looked at from then on.
-    due_ns: u64,
-    /// It was closed for groups, or is being made and could not be yet.
-    looked_at: bool,
-    /// Since when all looks have found it closed, with no group inside.
-    quiet_ns: Option<u64>,
-}
-
-/// The sockets of a net that drain.
-#[derive(Default)]
-pub(crate) struct Drain {
-    sockets: Mutex<Vec<Draining>>,
-    /// How many drain.
-    count: AtomicUsize,
-    /// Those that a kernel has closed at the same time: it has their locks, for good.
-    left: Mutex<Vec<Handle>>,
-    /// Signalled when all sockets that drain by now are closed for the groups that use them.
-    waiting: Mutex<Vec<mpsc::Sender<()>>>,
-    /// Who calls `step`.
-    thread: OnceLock<Thread>,
-}
-
 impl Drain {
-    fn sockets(&self) -> MutexGuard<'_, Vec<Draining>> {
-        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The thread of a net that drains its sockets, until the net goes. Who sets `stopping` wakes it.
     pub(crate) fn run(&self, shared: &Shared, stopping: &AtomicBool) {
         // Only this thread sets it.
@@ -83,58 +51,6 @@ impl Drain {
                 continue;
             }
             std::thread::park_timeout(if self.is_idle() { QUIET } else { BUSY });
-        }
-    }
-
-    /// Ends the thread's sleep.
-    pub(crate) fn wake(&self) {
-        if let Some(thread) = self.thread.get() {
-            thread.unpark();
-        }
-    }
-
-    /// Whether no socket drains.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.count.load(Ordering::Acquire) == 0
-    }
-
-    /// Has a socket drained whose descriptor was withdrawn. False: no launch runs, and it is free.
-    pub(crate) fn begin(&self, handle: Handle, users: Vec<RunningLaunch>) -> bool {
-        if users.is_empty() {
-            return false;
-        }
-        self.sockets().push(Draining {
-            handle,
-            users,
-            due_ns: 0,
-            looked_at: false,
-            quiet_ns: None,
-        });
-        self.count.fetch_add(1, Ordering::AcqRel);
-        self.wake();
-        true
-    }
-
-    /// A kernel has closed a socket that drains. It is freed by the next step, which has no copy into its
-    /// record on the way.
-    pub(crate) fn left_by_kernel(&self, handle: Handle) {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
-        self.wake();
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Vec<mpsc::Sender<()>>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Has `done` told once calls on all sockets that drain by now fail: at once where there are none.
-    pub(crate) fn tell_when_closed(&self, done: mpsc::Sender<()>) {
-        // Also those that a step has in its hands at this moment.
-        if !self.is_idle() {
-            self.waiting().push(done);
-            self.wake();
-        } else {
-            // Whoever asked may have stopped waiting.
-            let _ = done.send(());
         }
     }
 
@@ -237,6 +153,8 @@ impl Draining {
 
 #[cfg(test)]
 mod tests {
+    use gpunet_device::Handle;
+
     use super::*;
 
     const GRACE_NS: u64 = 10 * AGAIN_NS;

@@ -8,24 +8,16 @@ use gpunet_device::abi::descriptor::{Kind, Status};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::STATUS_AT;
 use gpunet_device::calls::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDHUP};
-use gpunet_device::planted::{Bug, planted};
 
 use super::channel::Channel;
-use super::context::Context;
-use super::counted::{Counted, MOST};
 use super::listener::Listener;
+use super::marks::Marks;
 use super::poller::{Poller, Watchers};
-use super::schedule::Marks;
-use super::shared::Shared;
 use super::statistics::SocketState;
 use super::stream::{Stream, StreamPhase};
 use crate::memory::Memory;
-use crate::pool::Account;
 use crate::settings::config::Config;
-use crate::transport::{Direction, Endpoint, RingRegion, Rings, TransportNames};
-
-/// Sockets of a proxy thread that ended with EPROTO and are logged; the rest are counted.
-const LOGGED_VIOLATIONS: u64 = 100;
+use crate::transport::{Endpoint, Rings, TransportNames};
 
 /// Who a socket belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +28,17 @@ pub(crate) enum Owner {
     AnyLaunch,
     /// A launch: closed when it ends.
     Launch(u32),
+}
+
+/// Who closes a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closer {
+    /// A kernel, which has made sure that no group is inside a call on it.
+    Kernel,
+    /// The host, whoever may be inside.
+    Host,
+    /// The host, for a net that goes: its memory stays until the last kernel has ended.
+    Net,
 }
 
 /// What a socket is doing.
@@ -208,68 +211,6 @@ impl Entry {
         memory.live(self.channel.index).get(STATUS_AT).store_release(status.0);
     }
 
-    /// Ends the socket with an error; bytes that have arrived can still be read.
-    pub(crate) fn fail(&mut self, errno: Errno, context: &Context) {
-        self.channel.receive_ended = true;
-        self.marks.busy_turns = 0;
-        self.fail_send(errno, context);
-    }
-
-    /// Ends sending with an error. What the peer sent before it left may still be in the system's
-    /// hands: receiving goes on to its own end.
-    pub(super) fn fail_send(&mut self, errno: Errno, context: &Context) {
-        self.channel.send_ended = true;
-        if self.channel.failure.is_none() {
-            context.counters.failed.add(1);
-            tracing::debug!(handle = self.handle.0, %errno, "socket failed");
-            self.channel.failure = Some(errno);
-        }
-        let memory = context.memory();
-        self.publish_status(memory);
-        // Sending first: a kernel that has seen its receive fail is not told that bytes are sent.
-        self.channel.publish_send(memory);
-        self.channel.publish_receive(memory);
-    }
-
-    /// Ends the socket because the GPU wrote a word that makes no sense. One that goes on writing
-    /// is not reported again: it has ended, and neither the count nor the log is the kernel's to
-    /// fill.
-    pub(crate) fn violate(&mut self, what: &str, word: u64, context: &Context) {
-        if std::mem::replace(&mut self.channel.violated, true) {
-            return;
-        }
-        context.counters.violations.add(1);
-        if context.counters.violations.get() <= LOGGED_VIOLATIONS {
-            tracing::warn!(
-                handle = self.handle.0,
-                word,
-                "a kernel wrote a bad {what}; its socket ends"
-            );
-        }
-        self.fail(Errno::EPROTO, context);
-    }
-
-    /// Loads the GPU's receive head.
-    pub(crate) fn load_head(&mut self, context: &Context) {
-        // Without a ring, the word is still that of the socket which had the slot before.
-        if self.channel.receive.location.capacity == 0 {
-            return;
-        }
-        // Acquire: the GPU has read the bytes before the counter, so they may be overwritten.
-        let word = context.memory().receive_head(self.channel.index).load_acquire();
-        let p2p = self.channel.is_p2p();
-        let receive = &mut self.channel.receive;
-        receive.seen = word;
-        let Some(head) = receive.read(word) else { return };
-        // The proxy of a p2p stream does not know how much has come.
-        let limit = if p2p { MOST } else { receive.ours };
-        let sensible = receive.update(head.count(), limit).is_ok();
-        receive.ours = receive.ours.max(receive.theirs);
-        if !sensible {
-            self.violate("receive head", word, context);
-        }
-    }
-
     /// What it is ready for, as `gpoll` would say.
     pub(crate) fn readiness(&self) -> u16 {
         let channel = &self.channel;
@@ -300,62 +241,6 @@ impl Entry {
         let rings =
             Rings { receive: self.channel.receive.location, send: self.channel.send.location };
         self.socket.as_mut().map_or(Ok(()), |socket| socket.attach(&rings))
-    }
-
-    /// Takes both rings of a stream.
-    pub(crate) fn allocate_rings(
-        &mut self,
-        shared: &Shared,
-        account: Account,
-        region: RingRegion,
-    ) -> Result<(), Errno> {
-        if region == RingRegion::Window {
-            // They come with the socket.
-            return Ok(());
-        }
-        let (receive, send) = (self.wishes.receive_ring, self.wishes.send_ring);
-        let index = self.channel.index;
-        let head = shared.memory.receive_head(index).load();
-        self.channel.receive = shared.ring_in(account, region, receive, head)?;
-        match shared.ring_in(account, region, send, shared.memory.send_tail(index).load()) {
-            Ok(ring) => self.channel.send = ring,
-            Err(errno) => {
-                shared.pool.free_ring(&self.channel.receive.location);
-                self.channel.receive = Counted::default();
-                return Err(errno);
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives slot, rings and what limits count back: the one place where that happens. The system's
-    /// socket closes with the entry.
-    pub(crate) fn give_back(&mut self, shared: &Shared) {
-        (shared.on_free)(self.handle);
-        shared.memory.withdraw_descriptor(self.channel.index);
-        self.give_rings(shared);
-        let limits = &shared.policy.limits;
-        if let Some(stream) = self.stream_mut() {
-            let (received, sent) = stream.flow.land_all();
-            limits.land(Direction::Receive, received);
-            limits.land(Direction::Send, sent);
-        }
-        if std::mem::take(&mut self.counted) {
-            limits.release_socket();
-        }
-        shared.pool.free_handle(self.handle);
-    }
-
-    /// Gives both rings back to the pool.
-    pub(crate) fn give_rings(&mut self, shared: &Shared) {
-        shared.pool.free_ring(&self.channel.receive.location);
-        if !planted(Bug::RingLeaked) {
-            shared.pool.free_ring(&self.channel.send.location);
-        }
-        self.channel.receive = Counted::default();
-        self.channel.send = Counted::default();
-        self.channel.inboxes = None;
-        self.channel.rings_may_change = false;
     }
 
     /// For people.

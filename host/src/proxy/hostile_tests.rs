@@ -10,8 +10,7 @@ use gpunet_device::poller::EVENT_BYTES;
 use gpunet_device::{Domain, Handle, SocketAddr};
 use proptest::prelude::*;
 
-use super::closing::Closer;
-use super::entry::{Entry, Owner, Role, Wishes};
+use super::entry::{Closer, Entry, Owner, Role, Wishes};
 use super::shard::Shard;
 use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};

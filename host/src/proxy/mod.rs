@@ -13,6 +13,8 @@
 //!                                  │            └─ poller        event ring
 //!                                  └─ schedule   who is to be looked at, and why
 //!
+//!   what an entry does by itself: pump      moves bytes between ring and peer
+//!                                 accepting, rings, failing
 //!   what a shard does with them:  request   answers request slots
 //!                                 turn      scans, busy polling, each socket's byte budget
 //!                                 connect, watching, throttle, closing
@@ -22,6 +24,7 @@
 //!
 //! Why it is so: decision 14 of docs/explanation/decisions.md.
 
+mod accepting;
 mod channel;
 mod closing;
 #[cfg(test)]
@@ -30,11 +33,14 @@ mod connect;
 mod context;
 pub(crate) mod control;
 mod counted;
-pub(crate) mod drain;
+mod drain;
+pub(crate) mod draining;
 pub(crate) mod entry;
+mod failing;
 #[cfg(test)]
 mod hostile_tests;
 mod listener;
+mod marks;
 pub(crate) mod message;
 #[cfg(all(test, feature = "loom"))]
 mod models;
@@ -53,8 +59,11 @@ mod placing_tests;
 mod poller;
 #[cfg(test)]
 mod poller_tests;
+mod pump;
 mod request;
+mod rings;
 pub(crate) mod rounds;
+pub(crate) mod running;
 mod schedule;
 pub(crate) mod shard;
 pub(crate) mod shared;

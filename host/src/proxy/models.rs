@@ -23,9 +23,8 @@ use gpunet_device::calls;
 use gpunet_device::channel::model as channel;
 use gpunet_device::{Handle, Net as DeviceNet, SocketAddr, Thread};
 
-use super::closing::Closer;
 use super::counted::Counted;
-use super::entry::{Entry, Owner, Phase, Wishes};
+use super::entry::{Closer, Entry, Owner, Phase, Wishes};
 use super::shard::Shard;
 use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};

@@ -14,9 +14,8 @@ use gpunet_device::abi::net::WINDOW;
 use gpunet_device::calls::POLLOUT;
 use gpunet_device::{Handle, SocketAddr};
 
-use super::closing::Closer;
 use super::counted::Counted;
-use super::entry::{Entry, Owner, Wishes};
+use super::entry::{Closer, Entry, Owner, Wishes};
 use super::shard::Shard;
 use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};

@@ -21,9 +21,7 @@ use gpunet_device::calls::{POLLERR, POLLHUP, POLLIN};
 use gpunet_device::planted::{Bug, planted};
 use gpunet_device::poller::{EVENT_BYTES, Event};
 
-use super::context::Context;
 use super::counted::Counted;
-use super::entry::{Entry, Role};
 use crate::memory::Memory;
 
 /// How far before an event's end the word stands that says what happened.
@@ -166,7 +164,7 @@ impl Poller {
     }
 
     /// Something happened. Connections that were not delivered of a socket that is no longer watched.
-    fn notify(&mut self, events: &Counted, memory: &Memory, notice: Notice) -> u32 {
+    pub(super) fn notify(&mut self, events: &Counted, memory: &Memory, notice: Notice) -> u32 {
         if notice.events == 0 {
             let Some(gone) = self.sockets.remove(&notice.socket.0) else { return 0 };
             if gone.owed != 0 {
@@ -196,7 +194,7 @@ impl Poller {
     }
 
     /// Writes the events that are owed and whose sockets have none in the ring. How many.
-    fn write(&mut self, events: &mut Counted, memory: &Memory) -> u64 {
+    pub(super) fn write(&mut self, events: &mut Counted, memory: &Memory) -> u64 {
         // The GPU has taken events: what waited for that can be written.
         while let Some(held) = self.held.first_entry()
             && *held.key() <= events.theirs
@@ -247,31 +245,5 @@ fn withdraw(events: &Counted, memory: &Memory, gone: Watched) {
     if gone.written > events.theirs && !planted(Bug::EventNotWithdrawn) {
         // No newer event has its place: `ours` is at most a ring ahead of `theirs`, however old.
         memory.ring_word(&events.location, gone.written - EVENTS_WORD).store(0);
-    }
-}
-
-impl Entry {
-    /// Something happened on a socket that this poller watches. Connections that it was to tell of and
-    /// has not, where it no longer watches the socket; none for an entry that is no poller: a kernel
-    /// of another shard may call any handle one.
-    pub(super) fn notify(&mut self, memory: &Memory, notice: Notice) -> Option<u32> {
-        let Role::Poller(poller) = &mut self.role else { return None };
-        Some(poller.notify(&self.channel.receive, memory, notice))
-    }
-
-    /// Writes events, of a poller. How many.
-    pub(super) fn write_events(&mut self, context: &Context) -> u64 {
-        self.load_head(context);
-        let Role::Poller(poller) = &mut self.role else { return 0 };
-        let count = poller.write(&mut self.channel.receive, context.memory());
-        if count > 0 {
-            self.channel.publish_receive(context.memory());
-        }
-        count
-    }
-
-    /// Whether it is a poller that has not told of everything yet.
-    pub(super) fn owes_events(&self) -> bool {
-        matches!(&self.role, Role::Poller(poller) if poller.owes_events())
     }
 }

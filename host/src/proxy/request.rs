@@ -9,8 +9,7 @@ use gpunet_device::planted::{Bug, planted};
 use gpunet_device::poller::EVENT_BYTES;
 use gpunet_device::{Domain, Handle, SocketAddr};
 
-use super::closing::Closer;
-use super::entry::{Entry, Owner, Phase, Role, Wishes};
+use super::entry::{Closer, Entry, Owner, Phase, Role, Wishes};
 use super::poller::{Poller, Watch};
 use super::shard::Shard;
 use super::shared::Readiness;

@@ -20,21 +20,8 @@ use std::ops::Range;
 use gpunet_device::Handle;
 
 use super::entry::Entry;
-use super::throttle::Throttled;
 use crate::memory::{Memory, SeenWords};
-
-/// Where a socket stands in the schedule of its shard.
-#[derive(Debug, Default)]
-pub(crate) struct Marks {
-    /// Turns left in which it is tried without asking epoll.
-    pub(super) busy_turns: u32,
-    busy: bool,
-    pub(super) waits_for_head: bool,
-    pub(super) sending: bool,
-    ending: bool,
-    writing: bool,
-    timer_ns: Option<u64>,
-}
+use crate::transport::Direction;
 
 /// So many tails are scanned in one go.
 const SCANNED_WHOLE: usize = 1024;
@@ -44,6 +31,18 @@ const PARTS: usize = 8;
 const MOST_SENDERS: usize = 256;
 /// Turns after which these are found anew.
 const SENDERS_TURNS: u32 = 4096;
+
+/// Who waits for the net's limits.
+#[derive(Default)]
+pub(super) struct Throttled {
+    /// Directions of sockets, in the order in which they came.
+    pub(super) queue: VecDeque<(Handle, Direction)>,
+    /// Some of these sockets are gone.
+    pub(super) some_gone: bool,
+    /// The first of them waits for time to bring it something.
+    pub(super) waits_for_time: bool,
+    pub(super) commit_at_ns: u64,
+}
 
 /// See the module.
 pub(crate) struct Schedule {

@@ -10,9 +10,8 @@ use gpunet_device::Handle;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::message::Request;
 
-use super::closing::Closer;
 use super::context::Context;
-use super::entry::{Entry, Owner, Phase};
+use super::entry::{Closer, Entry, Owner, Phase};
 use super::message::Message;
 use super::schedule::Schedule;
 use super::shared::{Readiness, Shared};

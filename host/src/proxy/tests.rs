@@ -13,11 +13,12 @@ use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::net::WINDOW;
 
 use super::counted::Counted;
-use super::drain::Drain;
+use super::draining::Drain;
 use super::entry::{Entry, Owner, Wishes};
 use super::rounds::Outside;
+use super::running::RunningLaunches;
 use super::shard::Shard;
-use super::shared::{Readiness, RunningLaunches, Shared};
+use super::shared::{Readiness, Shared};
 use super::statistics::Counters;
 use super::stream::{StreamPhase, Turn};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};

@@ -5,10 +5,6 @@
 //! the threads of a net, the one that has waited longest comes first. How a connection ends is no
 //! matter of bytes, and is seen even so.
 
-use std::collections::VecDeque;
-
-use gpunet_device::Handle;
-
 use super::entry::Entry;
 use super::shard::Shard;
 use super::stream::Turn;
@@ -17,18 +13,6 @@ use crate::transport::{Direction, Endpoint};
 
 /// Between two looks at what has left the system's buffers, for each of which it is asked.
 const COMMIT_NS: u64 = 200_000;
-
-/// Who waits for the net's limits.
-#[derive(Default)]
-pub(super) struct Throttled {
-    /// Directions of sockets, in the order in which they came.
-    pub(super) queue: VecDeque<(Handle, Direction)>,
-    /// Some of these sockets are gone.
-    pub(super) some_gone: bool,
-    /// The first of them waits for time to bring it something.
-    waits_for_time: bool,
-    commit_at_ns: u64,
-}
 
 impl Shard {
     /// Receives once in a slot, as much as fits and is granted, and no more than a socket's budget.

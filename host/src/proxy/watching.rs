@@ -4,10 +4,38 @@ use gpunet_device::Handle;
 use gpunet_device::calls::{POLLERR, POLLHUP, POLLIN, POLLOUT};
 use gpunet_device::planted::{Bug, planted};
 
-use super::entry::Role;
+use super::context::Context;
+use super::entry::{Entry, Role};
 use super::message::Message;
 use super::poller::{Notice, Watch};
 use super::shard::Shard;
+use crate::memory::Memory;
+
+impl Entry {
+    /// Something happened on a socket that this poller watches. Connections that it was to tell of and
+    /// has not, where it no longer watches the socket; none for an entry that is no poller: a kernel
+    /// of another shard may call any handle one.
+    pub(super) fn notify(&mut self, memory: &Memory, notice: Notice) -> Option<u32> {
+        let Role::Poller(poller) = &mut self.role else { return None };
+        Some(poller.notify(&self.channel.receive, memory, notice))
+    }
+
+    /// Writes events, of a poller. How many.
+    pub(super) fn write_events(&mut self, context: &Context) -> u64 {
+        self.load_head(context);
+        let Role::Poller(poller) = &mut self.role else { return 0 };
+        let count = poller.write(&mut self.channel.receive, context.memory());
+        if count > 0 {
+            self.channel.publish_receive(context.memory());
+        }
+        count
+    }
+
+    /// Whether it is a poller that has not told of everything yet.
+    pub(super) fn owes_events(&self) -> bool {
+        matches!(&self.role, Role::Poller(poller) if poller.owes_events())
+    }
+}
 
 impl Shard {
     /// Tells the pollers that watch a socket what happened on it.

@@ -6,11 +6,14 @@ use std::sync::atomic::Ordering;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::{Domain, Handle, SocketAddr};
 
-use super::exchange::{EDGE_BYTES, Ending, Receives, Round, Script, Sends};
-use super::kernels::{self, GROUP_BYTES, Grouping, Plan, SHARED_BYTES, Work};
+use super::exchange::EDGE_BYTES;
+use super::grouping::Grouping;
+use super::kernels;
 use super::peers::{Peer, Role};
+use super::plan::{GROUP_BYTES, Plan, SHARED_BYTES, Work};
 use super::program::BACKLOG;
 use super::scene::{Kernel, MOST_PEERS, Scene, TIMEOUT_NS};
+use super::script::{Ending, Receives, Round, Script, Sends};
 use super::workers::WAIT_NS;
 use crate::gpu::LaunchSpec;
 

@@ -3,88 +3,22 @@
 //! All threads of a group run this together, so nothing here draws numbers: variety comes from
 //! the plan and from counters that are the same in all of them.
 
-use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 use gpunet_device::{
-    Group, Handle, Listener, Net, On, SharedBuf, SocketAddr, Stream, Thread, Warp, calls, simt,
+    Group, Handle, Listener, On, SharedBuf, SocketAddr, Stream, Thread, Warp, calls, simt,
 };
 
-use super::exchange::{self, Script};
-use super::open_streams::OpenStreams;
+use super::group_calls::{broadcast_by_leader, close, receive_in_place, send_in_place};
+use super::grouping::Grouping;
 use super::peers::pattern;
-use super::workers::{self, Job};
-use super::{log, was_notified};
+use super::plan::{GROUP_BYTES, Plan, Work};
+use super::{exchange, was_notified, workers};
 
-/// Bytes of shared memory that a block needs, and of it a group that shares the block with others.
-pub(crate) const SHARED_BYTES: u32 = 8 << 10;
-pub(crate) const GROUP_BYTES: usize = 1 << 10;
 /// Where threads receive by themselves that otherwise receive with their block.
 const ALONE_AT: usize = 7 << 10;
-
-/// Who makes calls together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Grouping {
-    Blocks,
-    Warps,
-    Threads,
-}
-
-/// What blocks that share a socket know of one another.
-#[derive(Default)]
-pub(crate) struct Common {
-    handle: AtomicU64,
-    /// Bytes sent and received, by the block that sent them.
-    sent: [AtomicU64; 4],
-    received: [AtomicU64; 4],
-    sending: AtomicU64,
-    receiving: AtomicU64,
-}
-
-/// What a launch does.
-#[derive(Clone)]
-pub(crate) struct Plan {
-    pub(crate) net: Net,
-    /// How long a call may wait.
-    pub(crate) timeout_ns: u64,
-    /// How long an accept may.
-    pub(crate) accept_ns: u64,
-    pub(crate) work: Work,
-    pub(crate) grouping: Grouping,
-    pub(crate) common: Arc<Common>,
-    /// Launches that may still connect to the kernels' own listener.
-    pub(crate) callers: Arc<AtomicU64>,
-    /// Bytes moved by one call, where the buffer begins, and whether rings are used in place.
-    pub(crate) piece: usize,
-    pub(crate) offset: usize,
-    pub(crate) in_place: bool,
-    /// Where a block shares a socket, what part of it also receives by itself, with no barrier in
-    /// between.
-    pub(crate) alone: Option<Grouping>,
-    /// Errors may come: a peer breaks off, or the launch is stopped.
-    pub(crate) excused: bool,
-    pub(crate) complaints: Arc<Mutex<Vec<String>>>,
-}
-
-/// The kinds of work.
-#[derive(Clone)]
-pub(crate) enum Work {
-    /// Accept, and echo each stream to its end, until nobody comes any more.
-    Serve { listener: Handle },
-    /// Connect to a port and have `total` bytes echoed, `rounds` times.
-    Ask { port: u16, total: u64, rounds: u64, first_stream: u64 },
-    /// All blocks send on one socket and receive the echo from it, `total` bytes each.
-    Share { port: u16, total: u64 },
-    /// Accept, and do an end of the script with each stream.
-    Answer { listener: Handle, script: Arc<Script> },
-    /// Connect to a port and do the other end, so many times.
-    Exchange { port: u16, script: Arc<Script>, streams: u64 },
-    /// What a launch does that shares sockets with others.
-    Job { queue: Arc<OpenStreams>, job: Job },
-}
 
 /// What each thread runs.
 pub(crate) fn run(plan: &Plan) {
@@ -142,59 +76,6 @@ fn act<G: Group>(on: On<G>, plan: &Plan) {
     }
 }
 
-impl Plan {
-    /// Any thread complains.
-    pub(super) fn complain_alone(&self, text: &str) {
-        self.complaints.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
-    }
-
-    /// The group's leader complains for all.
-    pub(super) fn complain<G: Group>(&self, on: On<G>, text: &str) {
-        if on.group().is_leader() {
-            self.complain_alone(text);
-        }
-    }
-
-    /// Makes a call and sees how long it takes: at most its time-out and a fifth, or 50 ms more.
-    pub(super) fn timed<G: Group, R>(&self, on: On<G>, name: &str, call: impl FnOnce() -> R) -> R
-    where
-        R: Debug,
-    {
-        let begin = simt::now_ns();
-        let leads = on.group().is_leader();
-        if leads {
-            log(format!("calls {name}"));
-        }
-        let result = call();
-        let took = simt::now_ns() - begin;
-        if leads {
-            log(format!("{name} gives {result:?} after {} us", took / 1000));
-        }
-        let limit = if name == "accept" { self.accept_ns } else { self.timeout_ns };
-        let limit = limit + (limit / 5).max(50_000_000);
-        if took > limit {
-            self.complain(on, &format!("{name} took {took} ns, its limit is {limit}"));
-        }
-        result
-    }
-
-    /// Which group of its block the calling thread belongs to.
-    pub(super) fn member(&self) -> usize {
-        let thread = simt::position().thread as usize;
-        match self.grouping {
-            Grouping::Blocks => 0,
-            Grouping::Warps => thread / simt::WARP as usize,
-            Grouping::Threads => thread,
-        }
-    }
-
-    pub(super) fn buffer(&self) -> SharedBuf {
-        let start = self.offset + self.member() * GROUP_BYTES;
-        let most = if self.grouping == Grouping::Blocks { usize::MAX } else { GROUP_BYTES - 16 };
-        simt::shared_memory().slice(start, self.piece.min(most))
-    }
-}
-
 fn serve<G: Group>(
     on: On<G>,
     plan: &Plan,
@@ -228,19 +109,6 @@ fn serve<G: Group>(
     let _ = listener.into_handle();
 }
 
-/// Closes a stream, and sees that its handle is dead.
-pub(super) fn close<G: Group>(on: On<G>, plan: &Plan, stream: Stream<G>) {
-    let handle = stream.into_handle();
-    let closed = plan.timed(on, "close", || calls::gclose(on.net(), on.group(), handle));
-    if closed < 0 && !plan.excused {
-        plan.complain(on, &format!("close gave {closed}"));
-    }
-    let stale = calls::grecv(on.net(), on.group(), handle, plan.buffer(), calls::MSG_DONTWAIT);
-    if stale != i64::from(-Errno::EBADF.0) && !plan.excused {
-        plan.complain(on, &format!("a closed handle gave {stale}"));
-    }
-}
-
 fn echo<G: Group>(on: On<G>, plan: &Plan, stream: &Stream<G>) -> Result<(), Errno> {
     loop {
         let buffer = plan.buffer();
@@ -265,30 +133,6 @@ fn receive<G: Group>(
     receive_in_place(on, stream, buffer)
 }
 
-/// Receives out of the ring.
-pub(super) fn receive_in_place<G: Group>(
-    on: On<G>,
-    stream: &Stream<G>,
-    buffer: SharedBuf,
-) -> Result<usize, Errno> {
-    let Some(peek) = stream.peek(1)? else { return Ok(0) };
-    let (rank, size) = (on.group().rank(), on.group().size());
-    let mut at = 0;
-    for piece in peek.pieces() {
-        for index in 0..piece.len() {
-            if (at + index) % size == rank
-                && let Some(byte) = piece.get(index)
-            {
-                buffer.set(at + index, byte);
-            }
-        }
-        at += piece.len();
-    }
-    let bytes = at.min(buffer.len());
-    peek.consume(bytes);
-    Ok(bytes)
-}
-
 fn send<G: Group>(
     on: On<G>,
     plan: &Plan,
@@ -299,34 +143,6 @@ fn send<G: Group>(
         return plan.timed(on, "write", || stream.write_all(bytes));
     }
     send_in_place(on, stream, bytes)
-}
-
-/// Sends by the ring itself.
-pub(super) fn send_in_place<G: Group>(
-    on: On<G>,
-    stream: &Stream<G>,
-    bytes: SharedBuf,
-) -> Result<(), Errno> {
-    let mut sent = 0;
-    while sent < bytes.len() {
-        let space = stream.reserve(1, bytes.len() - sent)?;
-        let (rank, size) = (on.group().rank(), on.group().size());
-        let mut at = 0;
-        for piece in space.pieces() {
-            for index in 0..piece.len() {
-                if (at + index) % size == rank
-                    && let Some(byte) = bytes.get(sent + at + index)
-                {
-                    piece.set(index, byte);
-                }
-            }
-            at += piece.len();
-        }
-        let filled = at.min(bytes.len() - sent);
-        space.commit(filled);
-        sent += filled;
-    }
-    Ok(())
 }
 
 fn ask<G: Group>(on: On<G>, plan: &Plan, port: u16, total: u64, number: u64) -> Result<(), Errno> {
@@ -375,12 +191,6 @@ fn ask<G: Group>(on: On<G>, plan: &Plan, port: u16, total: u64, number: u64) -> 
     }
     close(on, plan, stream);
     Ok(())
-}
-
-/// What the group's leader says, to all of it.
-pub(super) fn broadcast_by_leader<G: Group>(on: On<G>, f: impl FnOnce() -> u64) -> u64 {
-    let word = if on.group().is_leader() { f() } else { 0 };
-    on.group().broadcast([word])[0]
 }
 
 /// Block 0 connects; all send bytes that say who sent them, and receive what comes back.

@@ -17,23 +17,33 @@
 //!
 //! Why it is so: decision 23 of docs/explanation/decisions.md.
 
+mod acts;
 mod cast;
 mod control;
 mod counter;
 mod counters;
+mod draw;
+mod ending;
 mod epoll;
 mod exchange;
+mod group_calls;
+mod grouping;
 mod history;
+mod job;
 mod kernels;
 mod memory;
 mod network;
 mod open_streams;
 mod owners;
+mod passing;
 mod peers;
+mod plan;
 mod play;
 mod program;
 mod reuse;
 mod scene;
+mod script;
+mod shapes;
 mod sharing;
 mod socket;
 mod supervision;

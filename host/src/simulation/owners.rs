@@ -10,43 +10,19 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::calls::MSG_DONTWAIT;
 use gpunet_device::{Group, Handle, On, SocketAddr, Stream, calls, simt};
 
+use super::group_calls::{broadcast_by_leader, close};
 use super::inside_call;
-use super::kernels::{Plan, broadcast_by_leader};
+use super::job::{Owning, Role};
 use super::open_streams::{Asks, Entry, FAILED, OpenStreams};
+use super::passing::{detach, send_all, send_stream};
 use super::peers::pattern;
+use super::plan::Plan;
 use super::was_notified;
-use super::workers::{detach, send_all, send_stream};
 
 /// A call on a handle whose owner has ended returns after so long.
 const EBADF_NS: u64 = 50_000_000;
 /// Turns for which a launch waits for another, or goes on after its handle is dead.
 const TURNS: u64 = 2_000_000;
-
-/// What a launch with a socket of its own does, or with that of another.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Owning {
-    pub(crate) role: Role,
-    pub(crate) port: u16,
-    pub(crate) number: u64,
-    pub(crate) total: u64,
-    /// So many bytes are sent by who owns it; or it ends, or leaves the conversation, after that.
-    pub(crate) at: u64,
-    /// The socket is left to the launch's end.
-    pub(crate) leaves: bool,
-    /// Who uses it sends, too.
-    pub(crate) sends: bool,
-}
-
-/// Which of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// Connects, begins a conversation, and leaves it to the others.
-    Begins,
-    /// Connects, and sends.
-    Owns,
-    /// Receives by the other's handle.
-    Uses,
-}
 
 /// What each group of such a launch runs; of all but the first kind one group alone.
 pub(crate) fn work<G: Group>(
@@ -205,7 +181,7 @@ fn own<G: Group>(
         }
         return Ok(());
     }
-    super::kernels::close(on, plan, Stream::from_handle(on, handle));
+    close(on, plan, Stream::from_handle(on, handle));
     Ok(())
 }
 

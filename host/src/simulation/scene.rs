@@ -11,24 +11,26 @@ use gpunet_device::planted::Bug;
 use gpunet_device::simt;
 
 use super::control::SimulatedSystem;
+use super::draw::Draw;
+use super::ending::Ending;
 use super::epoll::SimulatedEpoll;
 use super::memory::{SharedMemory, Switch};
 use super::network::{Network, set_network};
 use super::peers::Peer;
 use super::program::Program;
-use super::supervision::Ending;
 use super::trace::{Names, Trace};
-use super::{InCharge, Now, Observing, freed, sharing};
+use super::{InCharge, Now, Observing, freed, shapes};
 use crate::gpu::EmulatedOptions;
 use crate::gpu::emulated::random::SplitMix;
 use crate::gpu::emulated::stage::{Stage, SteppedGpu};
 use crate::memory::{ControlMemory, HostControl, Memory};
 use crate::pool::Pool;
 use crate::proxy::control::Control;
-use crate::proxy::drain::Drain;
+use crate::proxy::draining::Drain;
 use crate::proxy::rounds::{Next, Rounds};
+use crate::proxy::running::RunningLaunches;
 use crate::proxy::shard::Shard;
-use crate::proxy::shared::{MessageQueue, RunningLaunches, Shared};
+use crate::proxy::shared::{MessageQueue, Shared};
 use crate::proxy::statistics::Counters;
 use crate::settings::config::{Config, Pacing};
 use crate::settings::policy::Policy;
@@ -67,27 +69,6 @@ impl Kind {
             1 => Self::Sharing,
             _ => Self::P2p,
         }
-    }
-}
-
-/// Draws numbers.
-pub(super) struct Draw(SplitMix);
-
-impl Draw {
-    pub(super) fn below(&mut self, limit: u64) -> u64 {
-        self.0.next() % limit.max(1)
-    }
-
-    pub(super) fn one_in(&mut self, count: u64) -> bool {
-        self.below(count) == 0
-    }
-
-    pub(super) fn of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len() as u64) as usize]
-    }
-
-    pub(super) fn split(&mut self) -> SplitMix {
-        SplitMix(self.0.next())
     }
 }
 
@@ -230,7 +211,7 @@ impl Scene {
             shapes.push(if wanted { (blocks, threads) } else { (0, 0) });
         }
         if kind == Kind::Sharing {
-            shapes = sharing::shapes(&mut draw);
+            shapes = shapes::shapes(&mut draw);
         }
         // Few, so that they are used again; but clients that hold them all would wait for ever for
         // a server that finds none.
@@ -240,7 +221,7 @@ impl Scene {
         let mut socket_slots = (1 + MOST_PEERS as u32 + if p2p { 4 } else { 2 } * groups).max(8);
         if kind == Kind::Sharing {
             let groups = shapes.iter().map(|(blocks, threads)| blocks * most_groups(*threads));
-            socket_slots = sharing::socket_slots(&groups.collect::<Vec<_>>(), shards);
+            socket_slots = shapes::socket_slots(&groups.collect::<Vec<_>>(), shards);
         }
         let layout = Layout { shards, socket_slots, request_slots: draw.of(&[1, 1, 1, 2, 4]) };
         let ring_bytes = u64::from(RING) * 64;

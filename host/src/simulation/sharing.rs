@@ -8,37 +8,17 @@ use std::sync::atomic::Ordering;
 use gpunet_device::calls::{POLLIN, POLLOUT};
 
 use super::cast::{BURST, KERNELS_PORT, REMOTE_PORT};
+use super::job::{Job, Owning, Role, Terms};
 use super::open_streams::OpenStreams;
-use super::owners::{Owning, Role};
 use super::peers::{self, Peer};
 use super::program::{Begins, Callers, Planned, Program};
-use super::scene::{Draw, Scene};
-use super::workers::{EVENTS_BYTES, Job, Terms};
+use super::scene::Scene;
+use super::workers::EVENTS_BYTES;
 
 /// The port of a launch's own listener.
 const OWN_PORT: u16 = 3000;
-/// Launches of a scene.
-pub(super) const LAUNCHES: usize = 8;
-/// Launches of them that run at a time.
-const AT_A_TIME: usize = 5;
-/// Sockets beside pollers: listeners, clients, conversations, clients of a launch's own listener, and
-/// those that are not gone yet.
-const SOCKETS: u32 = 18;
 /// Calls that move a stream's bytes.
 const CALLS: u64 = 24;
-
-/// Blocks and threads of all launches: small ones, since there are many.
-pub(super) fn shapes(draw: &mut Draw) -> Vec<(u32, u32)> {
-    (0..LAUNCHES).map(|_| (draw.of(&[1, 1, 2]), draw.of(&[1, 1, 1, 3, 3, 32]))).collect()
-}
-
-/// Slots of a proxy: few, so that they are used again.
-pub(super) fn socket_slots(groups: &[u32], shards: u32) -> u32 {
-    let mut groups = groups.to_vec();
-    groups.sort_unstable_by(|a, b| b.cmp(a));
-    let pollers: u32 = groups.iter().take(AT_A_TIME).sum();
-    (SOCKETS + pollers).div_ceil(shards)
-}
 
 impl Scene {
     /// A remote client that wants so many bytes back.

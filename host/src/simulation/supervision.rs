@@ -6,28 +6,12 @@ use std::sync::mpsc;
 
 use gpunet_device::abi::errno::Errno;
 
+use super::ending::{Ending, Phase};
 use super::scene::Scene;
 use crate::proxy::message::Message;
 
 /// How long the proxies may take to close what a launch left open.
 const CLOSE_NS: u64 = 1_000_000_000;
-
-/// The end of a launch, while the proxies clear up after it.
-pub(super) struct Ending {
-    /// Which.
-    kernel: usize,
-    /// Whether no other launch has a slot.
-    last: bool,
-    phase: Phase,
-}
-
-/// How far it is.
-enum Phase {
-    /// The supervisor's thread has not told the proxies yet; it does so then.
-    Begins(u64),
-    /// They have been told to commit what was accepted, or to close the launch's sockets, and answer.
-    Notified { closes: bool, done: mpsc::Receiver<()>, answers: usize, deadline_ns: u64 },
-}
 
 impl Scene {
     /// The slot of the next launch, whose number among all launches is `kernels.len() + 1`.

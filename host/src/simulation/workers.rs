@@ -9,11 +9,14 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 use gpunet_device::calls::{MSG_DONTWAIT, POLLIN, POLLOUT};
 use gpunet_device::poller::{Event, Poller};
-use gpunet_device::{Group, Handle, Listener, On, SharedBuf, SocketAddr, Stream, calls, simt};
+use gpunet_device::{Group, Handle, Listener, On, SocketAddr, Stream, calls, simt};
 
-use super::kernels::{Plan, broadcast_by_leader};
+use super::group_calls::broadcast_by_leader;
+use super::job::{Job, Terms};
 use super::open_streams::{Entry, OpenStreams};
-use super::owners::{self, Owning};
+use super::owners;
+use super::passing::{detach, finish, receive_stream, send_all, send_stream};
+use super::plan::Plan;
 use super::{inside_call, was_notified};
 
 /// How long a worker waits for a connection, or for an event, before it looks around.
@@ -26,44 +29,6 @@ pub(crate) const EVENTS_BYTES: usize = 64;
 const LISTENER: u64 = 7;
 /// Dead handles that a worker tries.
 const DEAD: usize = 6;
-
-/// What a launch does.
-#[derive(Clone, Debug)]
-pub(crate) enum Job {
-    /// Serves streams.
-    Serve(Terms),
-    /// Waits for an event that never comes, until it is told to stop.
-    Idle,
-    /// Owns a socket that another launch uses, uses one, or leaves one to the others.
-    Own(Owning),
-    /// Listens by itself, accepts so many connections, and ends without closing any socket.
-    Listen { port: u16, accepts: u64 },
-}
-
-/// How streams are served.
-#[derive(Clone, Debug)]
-pub(crate) struct Terms {
-    /// Pieces after which it ends, and leaves its streams to others; otherwise when all is served.
-    pub(crate) pieces: Option<u64>,
-    /// Pieces after which a stream is passed on.
-    pub(crate) passes_after: u64,
-    /// Watches its streams with a poller.
-    pub(crate) polls: bool,
-    /// The first group's poller watches the listener, too.
-    pub(crate) listens: bool,
-    /// Streams are removed from the poller before they are passed on; otherwise the next poller takes
-    /// them over.
-    pub(crate) removes: bool,
-    /// What the poller is to tell of.
-    pub(crate) events: u16,
-    /// The poller is left to the launch's end.
-    pub(crate) leaves_poller: bool,
-    /// Has another poller whenever it has no streams, in the slot of the last one if so many attempts
-    /// are enough.
-    pub(crate) renews: u64,
-    /// Serves conversations alone.
-    pub(crate) converses: bool,
-}
 
 /// What each group of such a launch runs.
 pub(crate) fn work<G: Group>(on: On<G>, plan: &Plan, queue: &Arc<OpenStreams>, job: &Job) {
@@ -139,41 +104,6 @@ fn listen<G: Group>(
         left.into_iter().for_each(|handle| queue.leave(handle));
     }
     let _ = listener.into_handle();
-    Ok(())
-}
-
-/// Takes a stream that waits for somebody.
-pub(super) fn receive_stream<G: Group>(
-    on: On<G>,
-    queue: &OpenStreams,
-    wanted: impl Fn(&Entry) -> bool,
-) -> Option<Entry> {
-    let words =
-        if on.group().is_leader() { Entry::to_words(queue.receive(wanted)) } else { [0; 5] };
-    let entry = Entry::from_words(on.group().broadcast(words));
-    if entry.is_some() {
-        was_notified();
-    }
-    entry
-}
-
-/// Leaves a stream to others.
-pub(super) fn send_stream<G: Group>(on: On<G>, queue: &OpenStreams, entry: Entry) {
-    on.group().barrier();
-    if on.group().is_leader() {
-        queue.send(entry);
-    }
-}
-
-/// Has a stream outlive the launch.
-pub(super) fn detach<G: Group>(on: On<G>, plan: &Plan, entry: &mut Entry) -> Result<(), Errno> {
-    if entry.detached {
-        return Ok(());
-    }
-    let (net, group) = (on.net(), on.group());
-    let set = || calls::gsetsockopt(net, group, entry.handle, SocketOption::Detached, 1);
-    Errno::check(plan.timed(on, "detach", set))?;
-    entry.detached = true;
     Ok(())
 }
 
@@ -266,37 +196,6 @@ fn echo<G: Group>(on: On<G>, plan: &Plan, handle: Handle, flags: u32) -> Result<
         send_all(on, plan, handle, buffer.first(got))?;
     }
     Ok(got > 0)
-}
-
-/// Sends all of it.
-pub(super) fn send_all<G: Group>(
-    on: On<G>,
-    plan: &Plan,
-    handle: Handle,
-    bytes: SharedBuf,
-) -> Result<(), Errno> {
-    let stream = Stream::from_handle(on, handle);
-    let write = || plan.timed(on, "write", || stream.write_all(bytes));
-    let sent = inside_call(handle, on.group().is_leader(), write);
-    let _ = stream.into_handle();
-    sent
-}
-
-/// A stream has ended: this end does, too.
-pub(super) fn finish<G: Group>(
-    on: On<G>,
-    plan: &Plan,
-    queue: &OpenStreams,
-    entry: Entry,
-) -> Result<(), Errno> {
-    let stream = Stream::from_handle(on, entry.handle);
-    let shut = plan.timed(on, "shutdown", || stream.shutdown(1));
-    super::kernels::close(on, plan, stream);
-    if on.group().is_leader() {
-        queue.finish();
-        queue.conversations.fetch_sub(u64::from(entry.converses), Ordering::Relaxed);
-    }
-    shut
 }
 
 /// A stream that a poller watches.
