@@ -8,6 +8,7 @@
 
 use core::marker::PhantomData;
 
+use crate::abi::address::SocketAddr;
 use crate::abi::call::{Event, PollFd};
 use crate::abi::net::Net;
 use crate::group::{Group, Thread};
@@ -17,6 +18,8 @@ pub use crate::shared::{Plain, Shared, SharedBuf};
 unsafe impl Plain for PollFd {}
 // SAFETY: numbers without padding.
 unsafe impl Plain for Event {}
+// SAFETY: numbers and bytes without padding; what is no family is no address.
+unsafe impl Plain for SocketAddr {}
 
 /// Copies as many bytes as both have; all threads of the group call it, and each does its share. A
 /// barrier of the group tells that all is there.

@@ -9,7 +9,7 @@ use gpunet_e2e_kernels::hostile::{
 };
 use gpunet_host::{Net, Shape};
 
-use crate::memory::{Array, regions};
+use crate::memory::{buffer, regions};
 
 /// What a hostile kernel is to do.
 #[derive(Clone, Debug)]
@@ -68,24 +68,24 @@ impl Attack {
     fn run(&self, net: &Net, which: Which) -> Report {
         let gpu = net.gpu();
         let [gpu_control, host_control, rings, records] = regions(net);
-        let program = Array::new(gpu, &self.program);
+        let program = buffer(gpu, &self.program);
         let given: Vec<u64> = self.given.iter().map(|handle| handle.0).collect();
-        let given = Array::new(gpu, &given);
-        let reports = Array::new(gpu, &vec![0_u64; REPORT * self.blocks as usize]);
-        let argument = Argument {
+        let given = buffer(gpu, &given);
+        let reports = gpu.buffer::<u64>(REPORT * self.blocks as usize).expect("GPU memory");
+        let argument = Argument::launch_arg(
             gpu_control,
             host_control,
             rings,
             records,
-            program: program.shared(),
-            given: given.shared(),
-            sink: self.sink,
-            home: self.home,
-            seed: self.seed,
-            words: self.words.div_ceil(u64::from(self.blocks)),
-            limit_ns: u64::try_from(self.limit.as_nanos()).unwrap_or(u64::MAX / 2),
-            reports: reports.shared(),
-        };
+            &program,
+            &given,
+            self.sink,
+            self.home,
+            self.seed,
+            self.words.div_ceil(u64::from(self.blocks)),
+            u64::try_from(self.limit.as_nanos()).unwrap_or(u64::MAX / 2),
+            &reports,
+        );
         let kernel = match which {
             Which::Own => hostile_own,
             Which::Any => hostile_any,
@@ -95,7 +95,7 @@ impl Attack {
         let launch = launch.expect("the attack launches");
         let ended = launch.wait_for(self.limit + Duration::from_secs(30));
         ended.expect("the attack ends");
-        let all = reports.read();
+        let all = reports.to_vec().expect("the reports");
         let sum = |at: usize| all.chunks(REPORT).map(|report| report[at]).sum();
         Report {
             words: sum(WORDS),

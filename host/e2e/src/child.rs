@@ -10,11 +10,17 @@ use std::path::PathBuf;
 use std::process::{ChildStdout, Command, Stdio};
 use std::time::Duration;
 
+use gpunet_testing::{Guarded, run};
+
 use crate::Folder;
 
 const PART: &str = "GPUNET_TEST_PART";
 /// What a child that stands ready prints.
 const READY: &str = "the child is ready";
+
+/// How long such a process may run: as long as `cargo xtask test --long` gives all tests of a step. What it runs
+/// has shorter deadlines of its own.
+const LIMIT: Duration = Duration::from_secs(6 * 3600);
 
 /// The part that this process is to play in its test, if any.
 #[must_use]
@@ -50,10 +56,11 @@ pub fn alone_with(test: &str, part: &str, short: &str, variables: &[(&str, Strin
     let folder = Folder::new(short);
     let mut command = program(test, part);
     command.envs(variables.iter().map(|(name, value)| (name, value)));
-    let output = command.env("XDG_RUNTIME_DIR", folder.path("")).output().expect("it runs again");
+    command.env("XDG_RUNTIME_DIR", folder.path(""));
+    let output = run(&mut command, LIMIT);
     // Through the test's own output, so that nobody takes it for a program's.
-    print!("{}", String::from_utf8_lossy(&output.stdout));
-    eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    print!("{}", output.stdout);
+    eprint!("{}", output.stderr);
     assert!(output.status.success(), "{test} as {part}: {}", output.status);
 }
 
@@ -78,7 +85,7 @@ pub fn registered() -> usize {
 
 /// A process that is killed with this, if not before.
 pub struct Child {
-    child: std::process::Child,
+    child: Guarded,
     printed: BufReader<ChildStdout>,
 }
 
@@ -89,9 +96,8 @@ impl Child {
     /// When the system does not let us.
     #[must_use]
     pub fn start(test: &str, part: &str) -> Self {
-        let mut command = program(test, part);
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("it runs again");
-        let printed = BufReader::new(child.stdout.take().expect("its output"));
+        let mut child = Guarded::spawn(program(test, part).stdout(Stdio::piped()));
+        let printed = BufReader::new(child.0.stdout.take().expect("its output"));
         Self { child, printed }
     }
 
@@ -113,7 +119,7 @@ impl Child {
     /// # Panics
     /// When it has ended by itself.
     pub fn kill(mut self) {
-        let early = self.child.try_wait().expect("it is ours");
+        let early = self.child.0.try_wait().expect("it is ours");
         assert!(early.is_none(), "the child ended by itself: {early:?}");
         drop(self);
     }
@@ -122,13 +128,5 @@ impl Child {
     pub fn kill_after(self, time: Duration) {
         std::thread::sleep(time);
         drop(self);
-    }
-}
-
-impl Drop for Child {
-    fn drop(&mut self) {
-        // One that has ended need not be killed.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

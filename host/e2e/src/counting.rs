@@ -5,7 +5,7 @@ use gpunet_e2e_kernels::counting::{
 };
 use gpunet_host::{Net, Shape};
 
-use crate::memory::Array;
+use crate::memory::buffer;
 
 /// What the threads left in memory; the places have names in [`gpunet_e2e_kernels::counting`].
 pub struct Counted {
@@ -26,9 +26,12 @@ pub fn count(net: &Net, blocks: u32, threads: u32, rounds: u64) -> Counted {
     (words[HELD], words[READ]) = (1, 1);
     let mut totals = [0; TOTALS];
     totals[SMALLEST] = u64::MAX;
-    let (words, totals) = (Array::new(net.gpu(), &words), Array::new(net.gpu(), &totals));
-    let work = Counting { words: words.shared(), totals: totals.shared(), rounds };
+    let (words, totals) = (buffer(net.gpu(), &words), buffer(net.gpu(), &totals));
+    let work = Counting::launch_arg(&words, &totals, rounds);
     let launch = net.launch(kernel, Shape::new(blocks, threads), (work,)).expect("it starts");
     launch.wait_for(crate::scaled_time(crate::DEADLINE)).expect("it ends");
-    Counted { words: words.read(), totals: totals.read() }
+    Counted {
+        words: words.to_vec().expect("its words"),
+        totals: totals.to_vec().expect("its totals"),
+    }
 }

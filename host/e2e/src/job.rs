@@ -10,11 +10,11 @@ use gpunet_e2e_kernels::op::{
     Code, GUARD, NOT_RUN, Op, Outcome, Program, Register, Space, Span, WRONG_BYTES,
 };
 use gpunet_e2e_kernels::{script_block, script_thread, script_warp};
-use gpunet_host::gpu::Dim3;
+use gpunet_host::gpu::{Buffer, Dim3};
 use gpunet_host::{Launch, LaunchError, Net, NetError, Shape};
 
 use crate::lateness::Lateness;
-use crate::memory::{Array, Flags, nowhere};
+use crate::memory::{Flags, buffer, nowhere};
 use crate::script::{Script, names_address, places};
 
 /// Which threads run a script.
@@ -134,32 +134,23 @@ impl Job {
         }
         let idle = vec![Outcome { result: NOT_RUN, elapsed_ns: 0 }; ops.len()];
         let flags = self.flags.clone().unwrap_or_else(|| Arc::new(Flags::new(gpu)));
-        let memory = Memory {
-            ops: Array::new(gpu, &ops),
-            spans: Array::new(gpu, &spans),
-            outcomes: Array::new(gpu, &idle),
-            registers: Array::new(gpu, &registers),
-            polls: Array::new(gpu, &vec![PollFd::default(); registers.len()]),
-            events: Array::new(gpu, &vec![Event::default(); registers.len()]),
-            addresses: Array::new(gpu, &addresses),
-            buffers: Array::new(gpu, &vec![0; parts.memory as usize * self.scripts.len()]),
-            flags,
-        };
-        let program = Program {
-            ops: memory.ops.shared(),
-            scripts: memory.spans.shared(),
-            outcomes: memory.outcomes.shared(),
-            registers: memory.registers.shared(),
-            registers_each: parts.registers,
-            polls: memory.polls.shared(),
-            events: memory.events.shared(),
-            addresses: memory.addresses.shared(),
-            memory: memory.buffers.shared(),
-            memory_each: parts.memory,
-            shared_each: parts.shared,
-            flags: memory.flags.shared(),
-            nowhere: nowhere(),
-        };
+        let outcomes = buffer(gpu, &idle);
+        let addresses = buffer(gpu, &addresses);
+        let program = Program::launch_arg(
+            &buffer(gpu, &ops),
+            &buffer(gpu, &spans),
+            &outcomes,
+            &buffer(gpu, &registers),
+            parts.registers,
+            &gpu.buffer::<PollFd>(registers.len()).expect("GPU memory"),
+            &gpu.buffer::<Event>(registers.len()).expect("GPU memory"),
+            &addresses,
+            &gpu.buffer::<u8>(parts.memory as usize * self.scripts.len()).expect("GPU memory"),
+            parts.memory,
+            parts.shared,
+            flags.shared(),
+            nowhere(),
+        );
         let shared = u32::try_from(parts.shared * u64::from(groups)).unwrap_or(u32::MAX);
         let shape = Shape::new(blocks, self.threads).shared_memory(shared);
         let kernel = match self.who {
@@ -170,7 +161,8 @@ impl Job {
         let lateness = Lateness::from_now();
         let launch = net.launch(kernel, shape, (program,))?;
         let (scripts, deadline) = (self.scripts, self.deadline);
-        let kernel = Detached { launch, memory, scripts, deadline, lateness };
+        let kernel =
+            Detached { launch, outcomes, addresses, _flags: flags, scripts, deadline, lateness };
         Ok(Started { net, kernel })
     }
 }
@@ -202,18 +194,6 @@ impl Parts {
     }
 }
 
-struct Memory {
-    ops: Array<Op>,
-    spans: Array<Span>,
-    outcomes: Array<Outcome>,
-    registers: Array<Register>,
-    polls: Array<PollFd>,
-    events: Array<Event>,
-    addresses: Array<SocketAddr>,
-    buffers: Array<u8>,
-    flags: Arc<Flags>,
-}
-
 /// Scripts that run.
 pub struct Started<'n> {
     net: &'n Net,
@@ -223,7 +203,10 @@ pub struct Started<'n> {
 /// Scripts that run, whatever becomes of their net.
 pub struct Detached {
     launch: Launch,
-    memory: Memory,
+    outcomes: Buffer<Outcome>,
+    addresses: Buffer<SocketAddr>,
+    /// Which kernels may set as long as they run.
+    _flags: Arc<Flags>,
     scripts: Vec<Script>,
     deadline: Duration,
     lateness: Lateness,
@@ -308,8 +291,8 @@ impl Detached {
     }
 
     fn read(&self) -> Finished {
-        let all = self.memory.outcomes.read();
-        let addresses = self.memory.addresses.read();
+        let all = self.outcomes.to_vec().expect("the outcomes");
+        let addresses = self.addresses.to_vec().expect("the addresses");
         let (mut at, mut address_at) = (0, 0);
         let mut outcomes = Vec::new();
         let mut names = Vec::new();

@@ -1,67 +1,19 @@
 //! Memory that scripts live in. With `heap`, the only module of the harness with `unsafe`.
 
-#![allow(unsafe_code, reason = "names GPU memory and copies plain values to and from it")]
+#![allow(unsafe_code, reason = "names GPU memory")]
 
-use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gpunet_device::Shared;
-use gpunet_device::calls::PollFd;
-use gpunet_device::{Event, SocketAddr};
-use gpunet_e2e_kernels::hostile::Mutation;
-use gpunet_e2e_kernels::op::{Op, Outcome, Register, Span};
-use gpunet_e2e_kernels::relay::Pair;
-use gpunet_host::gpu::{DeviceMemory, HostMemory};
+use gpunet_device::buf::Plain;
+use gpunet_host::gpu::{Buffer, HostMemory};
 use gpunet_host::{Gpu, Net};
 
-/// Types without padding, for which any bytes are a value.
-///
-/// # Safety
-/// That is so.
-pub unsafe trait Plain: Copy + 'static {}
-
-macro_rules! plain {
-    ($($t:ty),*) => { $(
-        // SAFETY: `#[repr(C)]` of numbers, laid out without gaps.
-        unsafe impl Plain for $t {}
-    )* };
-}
-plain!(u8, u32, u64, Mutation, Op, Outcome, Pair, Register, Span, PollFd, Event, SocketAddr);
-
-/// Values in GPU memory.
-pub(crate) struct Array<T> {
-    memory: DeviceMemory,
-    length: usize,
-    values: PhantomData<T>,
-}
-
-impl<T: Plain> Array<T> {
-    /// Copies the values to the GPU.
-    pub(crate) fn new(gpu: &Gpu, values: &[T]) -> Self {
-        let bytes = size_of_val(values);
-        let memory = gpu.device_memory(bytes.max(1)).expect("GPU memory");
-        // SAFETY: plain values are bytes.
-        let bytes = unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), bytes) };
-        memory.write(0, bytes).expect("the memory was made for the values");
-        Self { memory, length: values.len(), values: PhantomData }
-    }
-
-    /// As a kernel's argument.
-    pub(crate) fn shared(&self) -> Shared<T> {
-        // SAFETY: the memory holds that many values, page aligned; the GPU keeps it as long as a
-        // kernel runs, and scripts use what is their own or ordered by barriers.
-        unsafe { Shared::from_raw(self.memory.device_ptr().cast(), self.length) }
-    }
-
-    /// What is there now.
-    pub(crate) fn read(&self) -> Vec<T> {
-        let size = size_of::<T>();
-        let mut bytes = vec![0; self.length * size];
-        self.memory.read(0, &mut bytes).expect("the memory was made for the values");
-        // SAFETY: each chunk has the size of a plain value; it may lie at any address.
-        let value = |chunk: &[u8]| unsafe { chunk.as_ptr().cast::<T>().read_unaligned() };
-        bytes.chunks_exact(size).map(value).collect()
-    }
+/// A buffer of the GPU with these values.
+pub(crate) fn buffer<T: Plain + Send>(gpu: &Gpu, values: &[T]) -> Buffer<T> {
+    let buffer = gpu.buffer(values.len()).expect("GPU memory");
+    buffer.write(0, values).expect("the buffer was made for the values");
+    buffer
 }
 
 /// The regions of a net, as a hostile kernel gets them: the GPU's control block, the host's, rings, records.
@@ -103,7 +55,7 @@ impl Flags {
 
     /// As a kernel's argument.
     pub(crate) fn shared(&self) -> Shared<u64> {
-        // SAFETY: as for an array. A kernel reads and writes whole words, as does the host.
+        // SAFETY: the memory has that many words, page aligned, and outlives the kernels that get it. A kernel reads and writes whole words, as does the host.
         unsafe { Shared::from_raw(self.memory.device_ptr().cast(), self.count) }
     }
 

@@ -15,8 +15,7 @@ use crate::Folder;
 use crate::relay::{self, RelayListener};
 use crate::script::SEED;
 pub use crate::stream::{Listener, Stream};
-use crate::transport::timeout;
-use crate::transport::{any_port, has_own_peers, is_local, is_rdma};
+use crate::transport::{any_port, has_own_peers, is_local, is_rdma, timeout};
 
 /// Bytes of the pattern.
 #[must_use]
@@ -158,28 +157,32 @@ pub fn vanish(stream: &Stream) -> io::Result<()> {
     socket2::SockRef::from(stream).attach_filter(&[drop_all])
 }
 
-/// A UNIX listener whose queue is full, as long as the sockets that come with it live.
+/// A UNIX listener, and sockets that keep its queue full as long as they live.
 ///
 /// # Panics
 /// When the system does not let us.
 #[must_use]
-pub fn full_unix_listener(path: &Path) -> Vec<socket2::Socket> {
-    let socket = || {
-        let made = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None);
-        made.expect("a socket")
-    };
+pub fn full_unix_listener(path: &Path) -> (socket2::Socket, Vec<socket2::Socket>) {
     let address = socket2::SockAddr::unix(path).expect("a path");
-    let listener = socket();
+    let listener = socket(socket2::Domain::UNIX);
     listener.bind(&address).and_then(|()| listener.listen(0)).expect("it listens");
-    let mut sockets = vec![listener];
-    for _ in 0..4 {
-        let filler = socket();
+    (listener, fillers(&address))
+}
+
+fn socket(domain: socket2::Domain) -> socket2::Socket {
+    socket2::Socket::new(domain, socket2::Type::STREAM, None).expect("a socket")
+}
+
+/// Sockets that fill the queue of a listener without a backlog. Those that fit connect; the others are refused
+/// for the time being (UNIX) or hang (TCP), and both is as it should be.
+fn fillers(address: &socket2::SockAddr) -> Vec<socket2::Socket> {
+    let filler = |_| {
+        let filler = socket(address.domain());
         filler.set_nonblocking(true).expect("it can be non-blocking");
-        // As for TCP: some connect, the others are refused for the time being.
-        let _ = filler.connect(&address);
-        sockets.push(filler);
-    }
-    sockets
+        let _ = filler.connect(address);
+        filler
+    };
+    (0..4).map(filler).collect()
 }
 
 /// Sends everything back.
@@ -230,22 +233,13 @@ pub fn black_hole() -> (Held, SocketAddr) {
         return (Held::Rdma(listener), address);
     }
     if is_local() {
-        let (net, address) = relay::deaf_listener();
+        let (net, address) = relay::full_listener();
         return (Held::Local(net), address);
     }
     let listener = Listener::bind_with(any_port(), None, 0).expect("it listens");
     let address = listener.address();
     let ip = address.to_ip().expect("an IP address");
-    let mut fillers = Vec::new();
-    for _ in 0..4 {
-        let filler = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
-        let filler = filler.expect("a socket");
-        filler.set_nonblocking(true).expect("it can be non-blocking");
-        // Those that fit the queue connect, the others hang, and both is as it should be.
-        let _ = filler.connect(&ip.into());
-        fillers.push(filler);
-    }
-    (Held::Tcp(listener, fillers), address)
+    (Held::Tcp(listener, fillers(&ip.into())), address)
 }
 
 /// A port at which nobody listens, as long as the socket lives.
@@ -254,8 +248,7 @@ pub fn black_hole() -> (Held, SocketAddr) {
 /// When the system does not let us.
 #[must_use]
 pub fn closed_port() -> (socket2::Socket, SocketAddr) {
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
-    let socket = socket.expect("a socket");
+    let socket = socket(socket2::Domain::IPV4);
     let any = any_port().to_ip().expect("an IP address");
     socket.bind(&any.into()).expect("a port");
     let address = socket.local_addr().expect("its address").as_socket().expect("an IP address");

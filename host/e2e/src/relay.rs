@@ -18,7 +18,7 @@ use gpunet_e2e_kernels::relay::{
 };
 use gpunet_host::{Launch, Net, NetError, Shape, TransportChoice};
 
-use crate::memory::{Array, Flags};
+use crate::memory::Flags;
 
 /// Calls and listeners that it has at a time.
 const JOBS: usize = 256;
@@ -112,9 +112,9 @@ impl Relay {
     /// Launches the kernel whenever there is something for it.
     fn keep_running(&self) -> ! {
         let gpu = self.net.gpu();
-        let pairs = Array::new(gpu, &[Pair::default(); PAIRS]);
-        let buffers = Array::new(gpu, &vec![0_u8; 2 * PAIRS * PIECE]);
-        let poll = Array::new(gpu, &[PollFd::default()]);
+        let pairs = gpu.buffer::<Pair>(PAIRS).expect("GPU memory");
+        let buffers = gpu.buffer::<u8>(2 * PAIRS * PIECE).expect("GPU memory");
+        let poll = gpu.buffer::<PollFd>(1).expect("GPU memory");
         let (mut running, mut accepted) = (None::<Launch>, 0);
         loop {
             std::thread::sleep(Duration::from_micros(500));
@@ -128,8 +128,7 @@ impl Relay {
                 continue;
             }
             accepted = now;
-            let (queue, pairs) = (self.queue.shared(), pairs.shared());
-            let work = Work { queue, pairs, buffers: buffers.shared(), poll: poll.shared() };
+            let work = Work::launch_arg(self.queue.shared(), &pairs, &buffers, &poll);
             let launched = self.net.launch(kernel, Shape::new(1, 32), (work,));
             running = Some(launched.expect("the relay launches"));
         }
@@ -196,7 +195,7 @@ impl Drop for RelayListener {
 /// # Panics
 /// When it cannot be made.
 #[must_use]
-pub fn deaf_listener() -> (Net, SocketAddr) {
+pub fn full_listener() -> (Net, SocketAddr) {
     let builder = Net::builder(crate::gpu()).sockets(1).ring(crate::RING);
     let net = builder.transport(TransportChoice::Local).build().expect("a net");
     let (_, address) = net.listen(crate::any_port()).expect("a port");

@@ -60,10 +60,7 @@ impl Stream {
         if transport::has_own_peers() {
             return Own::connect(address).map(Self::Own);
         }
-        let libraries = Libraries::load().map_err(io::Error::other)?;
-        let socket = StockSocket::new(libraries, address)?;
-        socket.connect(address)?;
-        Ok(Self::Stock(Stock::new(socket, &limits())?))
+        Ok(Self::Stock(Stock::connect(address, &limits())?))
     }
 
     /// One of the system's, with a limit for its calls.

@@ -147,9 +147,9 @@ impl Case<'_> {
         }
     }
 
-    /// Whether the program's end falls silent or deaf.
+    /// Whether the program's end stops sending or reading.
     fn is_quiet(&self) -> bool {
-        matches!(self.exchange.fate, Fate::Broken(Break::Silence | Break::Deafness, _))
+        matches!(self.exchange.fate, Fate::Broken(Break::Silence | Break::NotReading, _))
     }
 
     /// A kernel with such a peer gives up; nobody else times out.
@@ -175,7 +175,7 @@ impl Case<'_> {
             ))),
             _ => {}
         }
-        // A peer that falls silent must be given up, and by a time-out. (One that falls deaf may
+        // A peer that falls silent must be given up, and by a time-out. (One that stops reading may
         // find that the system has taken all there was.)
         if let (Fate::Broken(Break::Silence, _), None, Some(_)) =
             (self.exchange.fate, self.upset, side.longest_ns)

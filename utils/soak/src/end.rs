@@ -25,7 +25,7 @@ pub(crate) fn connect(to: &SocketAddr) -> io::Result<Stream> {
 
 /// Most bytes of one read or write.
 const PIECE: u64 = 48 << 10;
-/// How much longer than the other end waits a deaf one stays.
+/// How much longer than the other end waits one that does not read stays.
 const OUTLAST: Duration = Duration::from_millis(100);
 
 /// How an end breaks off.
@@ -38,13 +38,13 @@ pub(crate) enum Break {
     /// By saying nothing more, until the other end has given up.
     Silence,
     /// By reading nothing more, for longer than the other end waits.
-    Deafness,
+    NotReading,
 }
 
 /// What an end does beside its terms.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Manner {
-    /// Breaks off once it has sent so many bytes (received, before it falls deaf).
+    /// Breaks off once it has sent so many bytes (received, before it stops reading).
     pub(crate) breaks: Option<(Break, u64)>,
     /// For the self-check: leaves this byte out.
     pub(crate) omits: Option<u64>,
@@ -150,7 +150,7 @@ impl<'t> End<'t> {
                         ended = Ended::TimedOut;
                     }
                 }
-                Some((Break::Deafness, _)) => {
+                Some((Break::NotReading, _)) => {
                     std::thread::sleep(Duration::from_nanos(self.terms.timeout_ns) + OUTLAST);
                 }
                 _ => {}
@@ -208,7 +208,7 @@ impl<'t> End<'t> {
     fn send(&mut self, bytes: u64) -> Result<(), Ended> {
         let seed = if self.is_caller { self.terms.up_seed() } else { self.terms.down_seed() };
         let cut = match self.manner.breaks {
-            Some((Break::Deafness, _)) | None => u64::MAX,
+            Some((Break::NotReading, _)) | None => u64::MAX,
             Some((_, cut)) => cut,
         };
         let end = self.sent + bytes;
@@ -232,7 +232,7 @@ impl<'t> End<'t> {
         let seed = if self.is_caller { self.terms.down_seed() } else { self.terms.up_seed() };
         let end = self.received + bytes;
         while self.received < end {
-            if let Some((Break::Deafness, after)) = self.manner.breaks
+            if let Some((Break::NotReading, after)) = self.manner.breaks
                 && self.received >= after
             {
                 return Err(Ended::Broken);

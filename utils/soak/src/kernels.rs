@@ -7,20 +7,17 @@ use gpunet_device::Handle;
 use gpunet_e2e_kernels::soak::{
     ANSWERS, CALLS, Call, Job, Outcome, Work, soak_block, soak_thread, soak_warp,
 };
+use gpunet_host::gpu::Buffer;
 use gpunet_host::{Launch, LaunchError, Net, Shape};
 
-use crate::memory::Array;
 use crate::plan::{Layout, TIMEOUT, Who, nanoseconds};
 
 /// A launch and the memory that it works on.
 pub(crate) struct Kernels {
     launch: Launch,
-    done: Array<Outcome>,
-    called: Array<Outcome>,
-    answered: Array<Outcome>,
-    // Read by the kernel as long as it runs.
-    _duties: Array<Job>,
-    _calls: Array<Call>,
+    done: Buffer<Outcome>,
+    called: Buffer<Outcome>,
+    answered: Buffer<Outcome>,
 }
 
 /// What became of a launch.
@@ -85,20 +82,21 @@ impl Kernels {
         connections: usize,
     ) -> Result<Self> {
         let gpu = net.gpu();
-        let jobs = Array::of(gpu, jobs)?;
-        let calls = Array::of(gpu, calls)?;
-        let done = Array::zeroed(gpu, layout.groups as usize)?;
-        let called = Array::zeroed(gpu, connections)?;
-        let answered = Array::zeroed(gpu, connections)?;
-        let work = Work {
-            jobs: jobs.shared(),
-            calls: calls.shared(),
-            done: done.shared(),
-            called: called.shared(),
-            answered: answered.shared(),
+        let (jobs_there, calls_there) = (gpu.buffer(jobs.len())?, gpu.buffer(calls.len())?);
+        jobs_there.write(0, jobs)?;
+        calls_there.write(0, calls)?;
+        let done = gpu.buffer(layout.groups as usize)?;
+        let (called, answered) = (gpu.buffer(connections)?, gpu.buffer(connections)?);
+        let shared_each = u64::from(layout.shared_each);
+        let work = Work::launch_arg(
+            &jobs_there,
+            &calls_there,
+            &done,
+            &called,
+            &answered,
             listener,
-            shared_each: layout.shared_each.into(),
-        };
+            shared_each,
+        );
         let (kernel, in_block) = match layout.who {
             Who::Block => (soak_block, 1),
             Who::Warp => (soak_warp, layout.threads.div_ceil(32)),
@@ -107,7 +105,7 @@ impl Kernels {
         let blocks = (layout.groups as u32).div_ceil(in_block);
         let shape = Shape::new(blocks, layout.threads).shared_memory(layout.shared_each * in_block);
         let launch = net.launch(kernel, shape, (work,)).context("launching")?;
-        Ok(Self { launch, done, called, answered, _duties: jobs, _calls: calls })
+        Ok(Self { launch, done, called, answered })
     }
 
     /// Stops the kernel.
@@ -123,9 +121,9 @@ impl Kernels {
     /// What became of it, once it has ended.
     pub(crate) fn results(&self) -> Result<Results> {
         Ok(Results {
-            done: self.done.read()?,
-            called: self.called.read()?,
-            answered: self.answered.read()?,
+            done: self.done.to_vec()?,
+            called: self.called.to_vec()?,
+            answered: self.answered.to_vec()?,
         })
     }
 }

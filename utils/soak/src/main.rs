@@ -15,7 +15,6 @@ mod check;
 mod child;
 mod end;
 mod kernels;
-mod memory;
 mod options;
 mod plan;
 mod round;

@@ -17,7 +17,7 @@ pub(crate) const MARGIN: Duration = Duration::from_secs(2);
 /// for all that the group has to do before, and must not time out for that alone.
 const CALLS: u64 = 300;
 /// More than a UNIX socket and the largest ring take from a kernel whose peer does not read.
-const DEAFENING: u64 = 1 << 20;
+const UNREAD_LEAST: u64 = 1 << 20;
 /// Turns of a connection that goes on until its peer is killed.
 const ENDLESS: u64 = 1 << 40;
 
@@ -99,7 +99,7 @@ pub(crate) enum Fate {
     Orderly,
     /// The same, but the calling kernel leaves its socket open when it ends.
     Left,
-    /// The program's end breaks off once it has sent so many bytes (received, for deafness).
+    /// The program's end breaks off once it has sent so many bytes (received, before it stops reading).
     Broken(Break, u64),
     /// The program's end is a process of its own, which is killed after so long.
     Killed(Duration),
@@ -142,22 +142,22 @@ impl Exchange {
 
     /// Has the program read nothing more while the kernel sends more than a UNIX socket takes.
     /// (A TCP socket would take megabytes.)
-    fn fall_deaf(&mut self, draw: &mut Draw, pairing: Pairing) {
+    fn stop_reading(&mut self, draw: &mut Draw, pairing: Pairing) {
         let terms = &mut self.terms;
         let most = match pairing {
             Pairing::ProgramCalls => &mut terms.most_down,
             Pairing::KernelsCall => &mut terms.most_up,
             Pairing::Kernels => return,
         };
-        *most = 4 * DEAFENING;
+        *most = 4 * UNREAD_LEAST;
         terms.turns = 1;
-        while (pairing == Pairing::ProgramCalls && terms.down(0) < DEAFENING)
-            || (pairing == Pairing::KernelsCall && terms.up(0) < DEAFENING)
+        while (pairing == Pairing::ProgramCalls && terms.down(0) < UNREAD_LEAST)
+            || (pairing == Pairing::KernelsCall && terms.up(0) < UNREAD_LEAST)
         {
             terms.seed = draw.next() >> 32;
         }
         terms.timeout_ns = nanoseconds(milliseconds(draw, 20, 300));
-        self.fate = Fate::Broken(Break::Deafness, draw.between(0, 5000));
+        self.fate = Fate::Broken(Break::NotReading, draw.between(0, 5000));
     }
 
     /// In a word or two, as it is counted.
@@ -169,7 +169,7 @@ impl Exchange {
             (_, Fate::Broken(Break::Reset, _)) => "reset",
             (_, Fate::Broken(Break::Vanish, _)) => "vanished",
             (_, Fate::Broken(Break::Silence, _)) => "receive timed out",
-            (_, Fate::Broken(Break::Deafness, _)) => "send timed out",
+            (_, Fate::Broken(Break::NotReading, _)) => "send timed out",
             (_, Fate::Killed(_)) => "killed",
             (_, Fate::Orderly) => match self.terms.ending {
                 ANSWERER_ENDS => "server ended",
@@ -226,7 +226,7 @@ impl Plan {
         for index in 0..connections {
             let mut exchange = exchange(draw, index, pairing, upset, load);
             if transport == Transport::Unix && smallest >= 4096 && draw.once_in(8) {
-                exchange.fall_deaf(draw, pairing);
+                exchange.stop_reading(draw, pairing);
             }
             exchanges.push(exchange);
         }
@@ -407,7 +407,7 @@ mod tests {
                 assert_eq!(exchange.terms.to_words(), twin.terms.to_words());
                 seen.insert(exchange.ending(plan.upset));
                 if let Fate::Broken(how, after) = exchange.fate
-                    && how != Break::Deafness
+                    && how != Break::NotReading
                 {
                     let (up, down) = exchange.totals();
                     let sends = if plan.pairing == Pairing::KernelsCall { down } else { up };

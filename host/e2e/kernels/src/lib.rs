@@ -30,6 +30,7 @@ pub mod hostile;
 mod interpreter;
 pub mod one_call;
 pub mod op;
+mod plain;
 mod poll;
 pub mod queues;
 mod receiver;

@@ -117,15 +117,15 @@ fn a_connect_waits_until_a_backlog_has_room() {
         return skip(name, "the queue is that of a system socket");
     }
     let (net, folder, flags) = (net(), Folder::new("drained"), flags());
-    let held = peer::full_unix_listener(&folder.path("full"));
+    let (listener, _fillers) = peer::full_unix_listener(&folder.path("full"));
     let mut script = Script::new();
     script.socket(0, Domain::Unix).waits(0).connect(0, folder.address("full")).returned(0);
     script.close(0);
     let started = Job::blocks(32).script(&script).flags(&flags).start(&net);
     let times = faults::times(&started, &flags, 1, || {
         // Whoever has a place in the queue is served.
-        held[0].set_nonblocking(true).expect("it can be");
-        while held[0].accept().is_ok() {}
+        listener.set_nonblocking(true).expect("it can be");
+        while listener.accept().is_ok() {}
     });
     started.finish();
     assert!(times[0] < 1000 * MS, "it took {:?}", times[0]);
