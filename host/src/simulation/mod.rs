@@ -84,10 +84,11 @@ std::thread_local! {
     static FIRST_ACTOR: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The memory in charge of this OS thread.
-fn memory<'a>() -> Option<&'a SharedMemory> {
-    // SAFETY: `Scene` keeps the memory alive while it is set, on this OS thread, and callers use it at once.
-    MEMORY.with(Cell::get).map(|memory| unsafe { memory.as_ref() })
+/// Runs `f` with the memory in charge of this OS thread, if there is one.
+fn with_memory<R>(f: impl FnOnce(&SharedMemory) -> R) -> Option<R> {
+    let memory = MEMORY.with(Cell::get)?;
+    // SAFETY: `Scene` keeps the memory alive while it is set, on this OS thread.
+    Some(f(unsafe { memory.as_ref() }))
 }
 
 /// Passes what happens on the emulated GPU to the memory in charge.
@@ -95,44 +96,43 @@ struct Observing;
 
 impl Observer for Observing {
     fn met(&self, threads: Range<u32>, whole_block: bool) {
-        if let Some(memory) = memory() {
-            let first = FIRST_ACTOR.with(Cell::get);
-            memory.meet(first + threads.start as usize..first + threads.end as usize, whole_block);
-        }
+        let first = FIRST_ACTOR.with(Cell::get);
+        let actors = first + threads.start as usize..first + threads.end as usize;
+        with_memory(|memory| memory.meet(actors, whole_block));
     }
 
     fn read(&self, from: *const u8, into: &mut [u8]) -> bool {
-        memory().map(|memory| memory.host_reads(from, into)).is_some()
+        with_memory(|memory| memory.host_reads(from, into)).is_some()
     }
 
     fn write(&self, to: *mut u8, from: &[u8]) -> bool {
-        memory().map(|memory| memory.host_writes(to, from)).is_some()
+        with_memory(|memory| memory.host_writes(to, from)).is_some()
     }
 
     /// What begins there is the inbox of a p2p stream, whose two counters only grow from now on.
     fn mark(&self, at: *mut u8, in_use: bool) {
-        match memory() {
-            Some(memory) if in_use => memory.new_inbox(at.expose_provenance()),
-            Some(memory) => memory.forget_inbox(at.expose_provenance()),
-            None => {}
-        }
+        let at = at.expose_provenance();
+        with_memory(|memory| match in_use {
+            true => memory.new_inbox(at),
+            false => memory.forget_inbox(at),
+        });
     }
 }
 
 /// The running thread was told something by another, with a release and an acquire that are not
 /// part of what is tried here.
 fn was_notified() {
-    if let Some(memory) = memory() {
-        memory.knows_all(memory.current.get());
-    }
+    with_memory(|memory| memory.knows_all(memory.current.get()));
 }
 
 /// Makes a call on a handle; what the socket has is not to be handed out again meanwhile. `leads`: the
 /// running thread does so for its group.
 fn inside_call<R>(handle: Handle, leads: bool, call: impl FnOnce() -> R) -> R {
     let note = |begins: bool| {
-        if let Some(memory) = memory().filter(|_| leads) {
-            memory.reuse.borrow_mut().calls(memory.current.get(), handle, begins);
+        if leads {
+            with_memory(|memory| {
+                memory.reuse.borrow_mut().calls(memory.current.get(), handle, begins);
+            });
         }
     };
     note(true);
@@ -143,16 +143,12 @@ fn inside_call<R>(handle: Handle, leads: bool, call: impl FnOnce() -> R) -> R {
 
 /// Slot and rings of a socket may be used again.
 fn freed(handle: Handle) {
-    if let Some(memory) = memory() {
-        memory.reuse.borrow_mut().freed(handle);
-    }
+    with_memory(|memory| memory.reuse.borrow_mut().freed(handle));
 }
 
 /// Notes what the running thread does, for the trace.
 fn log(text: String) {
-    if let Some(memory) = memory() {
-        memory.trace.log(memory.now_ns.get(), memory.current.get(), text);
-    }
+    with_memory(|memory| memory.trace.log(memory.now_ns.get(), memory.current.get(), text));
 }
 
 /// Puts a memory in charge of this OS thread until dropped.

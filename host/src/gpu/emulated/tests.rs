@@ -1,5 +1,6 @@
 //! The emulated GPU, through [`Gpu`] and the public device functions.
 
+use std::ops::Range;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use gpunet_device::simt::{self, Scope};
 
+use super::super::observer::Observer;
 use super::super::{
     Dim3, EmulatedOptions, Gpu, GpuChoice, GpuError, GpuKind, HostMemory, KernelError, LaunchSpec,
     Running, WaitOutcome,
@@ -86,6 +88,65 @@ fn threads_take_turns_when_the_caller_says() {
     stage.turn(0).unwrap();
     assert!(stage.ready.is_empty(), "they have ended");
     assert_eq!(order.lock().unwrap()[2..], [(1, "behind"), (0, "behind")]);
+}
+
+/// Notes what it is told of, and answers the host's reads by itself.
+struct Noting(Mutex<Vec<String>>);
+
+impl Noting {
+    fn note(&self, line: String) {
+        self.0.lock().unwrap().push(line);
+    }
+}
+
+impl Observer for Noting {
+    fn met(&self, threads: Range<u32>, whole_block: bool) {
+        self.note(format!("met {threads:?} {whole_block}"));
+    }
+
+    fn read(&self, _: *const u8, into: &mut [u8]) -> bool {
+        into.fill(7);
+        self.note(format!("read {}", into.len()));
+        true
+    }
+
+    fn write(&self, _: *mut u8, from: &[u8]) -> bool {
+        self.note(format!("write {from:?}"));
+        false
+    }
+
+    fn mark(&self, _: *mut u8, in_use: bool) {
+        self.note(format!("mark {in_use}"));
+    }
+}
+
+#[test]
+fn an_observer_is_told_of_barriers_and_of_what_the_host_does() {
+    static NOTING: Noting = Noting(Mutex::new(Vec::new()));
+    let options = EmulatedOptions { observer: Some(&NOTING), ..EmulatedOptions::default() };
+    let gpu = gpu(options);
+    let (memory, arena) = (gpu.device_memory(4096).unwrap(), gpu.arena(4096).unwrap());
+    let mut bytes = [0; 3];
+    memory.write(8, &[1]).unwrap();
+    memory.read(8, &mut bytes).unwrap();
+    assert_eq!(bytes, [7; 3], "the observer's answer");
+    arena.write(0, &[2]).unwrap();
+    arena.mark(0, true);
+    arena.read(0, &mut bytes[..1]).unwrap();
+    arena.mark(0, false);
+    run(&gpu, 1, 40, || {
+        simt::block_barrier();
+        simt::warp_barrier();
+    })
+    .unwrap();
+    let noted = NOTING.0.lock().unwrap().clone();
+    let host = ["write [1]", "read 3", "write [2]", "mark true", "read 1", "mark false"];
+    assert_eq!(noted[..6], host);
+    assert_eq!(noted[6], "met 0..40 true");
+    // The warps meet in any order.
+    let mut warps = noted[7..].to_vec();
+    warps.sort();
+    assert_eq!(warps, ["met 0..32 false", "met 32..40 false"]);
 }
 
 #[test]
