@@ -2,12 +2,16 @@
 
 #![allow(unsafe_code, reason = "names GPU memory")]
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gpunet_device::Shared;
 use gpunet_device::buf::Plain;
 use gpunet_host::gpu::{Buffer, HostMemory};
 use gpunet_host::{Gpu, Net};
+
+use crate::limits::{DEADLINE, eventually};
+use crate::nets::gpu;
 
 /// A buffer of the GPU with these values.
 pub(crate) fn buffer<T: Plain + Send>(gpu: &Gpu, values: &[T]) -> Buffer<T> {
@@ -81,8 +85,14 @@ impl Flags {
     /// # Panics
     /// When it is not.
     pub fn wait(&self, at: usize) -> u64 {
-        let set = crate::eventually(crate::DEADLINE, || self.get(at) != 0);
+        let set = eventually(DEADLINE, || self.get(at) != 0);
         assert!(set, "flag {at} was not set");
         self.get(at)
     }
+}
+
+/// Flags on the GPU of this process.
+#[must_use]
+pub fn flags() -> Arc<Flags> {
+    Arc::new(Flags::new(gpu()))
 }
