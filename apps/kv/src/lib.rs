@@ -6,6 +6,7 @@
 //!         └─ command       what each command does
 //!             ├─ reply     RESP2, or RESP3 after HELLO 3
 //!             ├─ state     what is kept for each client
+//!             ├─ kv        the table, the clock, counts; store: the memory of it
 //!             └─ table     keys and values: buckets with a lock each, entries in the heap
 //! ```
 //!
@@ -21,86 +22,22 @@ extern crate std;
 
 mod command;
 mod glob;
+mod kv;
 mod number;
 mod reply;
 mod request;
 mod state;
+mod store;
 mod table;
 
-use gpunet_device::{
-    Block, Errno, Group, Handle, On, Shared, SharedBuf, calls, kernel_arg, kernels, simt,
-};
+use gpunet_device::{Block, Errno, Group, Handle, On, calls, kernels, simt};
 use gpunet_serve::{Exchange, Heap, Memory, Options, Protocol, Step};
 
+use kv::Kv;
 pub use state::State;
+pub use store::{Store, WORDS, Word};
 use table::Table;
 pub use table::{ENTRY_BYTES, MOST_VALUE};
-
-/// Words of [`Store::words`]: counts, and what blocks share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Word {
-    /// Keys in the table.
-    Keys = 0,
-    /// Buckets looked at for expired keys, in all.
-    Swept = 1,
-    /// Keys that expired.
-    Expired = 2,
-    /// Look-ups that found their key.
-    Hits = 3,
-    /// Look-ups that did not.
-    Misses = 4,
-    /// The error that ended a block; 0 if all left as asked.
-    Ended = 5,
-}
-
-/// Words of a store.
-pub const WORDS: usize = 16;
-
-kernel_arg! {
-    /// Where the table lies. Its heap is another than the server's: a full table leaves clients the memory
-    /// for their requests, and many clients leave the table its own.
-    pub struct Store {
-        /// The heap of keys and values, aligned to 64 bytes. Zeroed.
-        pub entries: SharedBuf,
-        /// The first entry of each bucket; as many as there are locks, a power of two. Zeroed.
-        pub heads: Shared<u64>,
-        /// A lock for each bucket. Zeroed.
-        pub locks: Shared<u32>,
-        /// [`WORDS`] words. Zeroed.
-        pub words: Shared<u64>,
-        /// What the hash of keys is mixed with, drawn by the program.
-        pub first_secret: u64,
-        /// The same.
-        pub second_secret: u64,
-        /// Port, for INFO.
-        pub port: u32,
-        /// Unused.
-        pub reserved: u32,
-    }
-}
-
-/// The protocol: the table, and the clock.
-pub(crate) struct Kv {
-    table: Table,
-    store: Store,
-    /// When it began, on the GPU's clock.
-    begin: u64,
-    /// Look-ups since the last tick that found their key, and that did not.
-    hits: u64,
-    misses: u64,
-}
-
-impl Kv {
-    /// Adds the block's look-ups to the common counts.
-    fn publish_counts(&mut self, on: On<Block>) {
-        if on.group().is_leader() {
-            self.table.count(Word::Hits, self.hits);
-            self.table.count(Word::Misses, self.misses);
-        }
-        (self.hits, self.misses) = (0, 0);
-    }
-}
 
 impl Protocol<Block> for Kv {
     type State = State;

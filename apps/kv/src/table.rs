@@ -19,7 +19,7 @@ use gpunet_device::sync::RwLock;
 use gpunet_device::{Group, Shared, SharedBuf, buf, simt};
 use gpunet_serve::{Block, Heap};
 
-use crate::{Store, Word};
+use crate::store::{Store, Word};
 
 /// Bytes of an entry in front of its key.
 pub const ENTRY_BYTES: usize = 40;

@@ -127,7 +127,7 @@ impl Standing {
         fs::create_dir_all(wrapper.join("src"))
             .map_err(|error| Error::io("create", &wrapper, &error))?;
         for (path, content) in files {
-            crate::write_if_different(&path, content.as_bytes())?;
+            crate::write::write_if_different(&path, content.as_bytes())?;
         }
         if let Some(lock) = &lock {
             fs::copy(lock, wrapper.join("Cargo.lock"))

@@ -35,20 +35,23 @@
 //!
 //! Why it is so: decision 1 of docs/explanation/decisions.md.
 
+use std::env;
 use std::path::{Path, PathBuf};
-use std::{env, fs};
 
 pub mod compiler;
 pub mod crates;
 mod error;
 pub mod ptx;
 pub mod ptxas;
+mod write;
 
 pub use compiler::{Compiler, NoCompiler};
 pub use crates::KernelCrate;
 pub use error::Error;
 pub use ptx::Ptx;
 pub use ptxas::{FunctionUsage, Ptxas};
+
+use write::write_if_different;
 
 /// The GPU that PTX is built for when nothing else is asked: the oldest that current CUDA
 /// supports. The driver translates its PTX for every newer GPU.
@@ -233,14 +236,6 @@ fn write_expression(out: &Path, kernel_crate: &KernelCrate, text: &str) -> Resul
 /// CPU, which has most errors as well and then keeps cargo from coming to the program.
 fn complaint(error: &Error) -> String {
     format!("compile_error!({:?})\n", error.to_string())
-}
-
-/// Leaves the time stamp of an unchanged file alone, so that nothing is rebuilt for it.
-fn write_if_different(path: &Path, content: &[u8]) -> Result<(), Error> {
-    if fs::read(path).is_ok_and(|present| present == content) {
-        return Ok(());
-    }
-    fs::write(path, content).map_err(|error| Error::io("write", path, &error))
 }
 
 /// Refuses what rustc would only warn about, before half a minute of compiling.

@@ -68,7 +68,7 @@ pub fn compile(
     }
     let text = fs::read_to_string(&assembly);
     let text = with_weak_functions(&text.map_err(|error| Error::io("read", &assembly, &error))?);
-    crate::write_if_different(&path, text.as_bytes())?;
+    crate::write::write_if_different(&path, text.as_bytes())?;
     let sources = nested.sources(kernel_crate);
     Ok(Ptx { path, text, sources })
 }

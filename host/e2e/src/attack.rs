@@ -10,6 +10,7 @@ use gpunet_e2e_kernels::hostile::{
 use gpunet_host::{Net, Shape};
 
 use crate::memory::{buffer, regions};
+use crate::transport::scaled_time;
 
 /// What a hostile kernel is to do.
 #[derive(Clone, Debug)]
@@ -61,7 +62,7 @@ impl Attack {
     /// Asks each proxy thread of the net for something.
     #[must_use]
     pub fn probe(&self, net: &Net) -> Report {
-        Self { blocks: 1, limit: crate::scaled_time(Duration::from_secs(2)), ..self.clone() }
+        Self { blocks: 1, limit: scaled_time(Duration::from_secs(2)), ..self.clone() }
             .run(net, Which::Probe)
     }
 

@@ -9,10 +9,19 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gpunet_device::abi::option::SocketOption;
 use gpunet_device::calls::POLLIN;
+use gpunet_device::{Domain, Errno};
+use gpunet_host::Launch;
 
+use crate::job::{Finished, Job, Started};
 use crate::lateness::Lateness;
-use crate::{Domain, Errno, Finished, Flags, Job, Launch, Script, SocketOption, Started, peer};
+use crate::limits::DEADLINE;
+use crate::memory::Flags;
+use crate::nets::RING;
+use crate::peer;
+use crate::script::Script;
+use crate::transport::{any_port, scaled_time};
 
 /// A call may take so much longer than it should, or a fifth of its time if that is more.
 const SLACK: Duration = Duration::from_millis(50);
@@ -81,7 +90,7 @@ impl Row {
     #[must_use]
     pub fn is_in_time(&self, lost: Duration) -> bool {
         let early = self.due - self.due / 20;
-        let late = self.due + crate::scaled_time(SLACK.max(self.due / 5)) + lost;
+        let late = self.due + scaled_time(SLACK.max(self.due / 5)) + lost;
         (early..=late).contains(&self.elapsed)
     }
 
@@ -168,8 +177,7 @@ pub fn watch(launch: &Launch, flags: &Arc<Flags>, count: usize) -> impl FnOnce()
         let mut times = vec![None; count];
         loop {
             // Before the flags: what it set is there when it has ended.
-            let over =
-                launch.is_finished() || begin.elapsed() > crate::scaled_time(crate::DEADLINE);
+            let over = launch.is_finished() || begin.elapsed() > scaled_time(DEADLINE);
             for (number, time) in times.iter_mut().enumerate() {
                 if time.is_none() && flags.get(RETURNED + number) != 0 {
                     *time = Some(begin.elapsed());
@@ -210,14 +218,14 @@ impl Waiting {
         let mut scripts = vec![Script::new(); CALLS.len()];
         scripts[0].stream(0, server).waits(0).recv(0, 10);
         scripts[1].stream(0, server).waits(1).peek(0, 1, 1);
-        scripts[2].listener(0, crate::any_port()).waits(2).accept(0, 1);
+        scripts[2].listener(0, any_port()).waits(2).accept(0, 1);
         scripts[3].socket(0, Domain::V4).waits(3).connect(0, nowhere);
         scripts[4].stream(0, server).poll_set(0, 0, POLLIN).waits(4).poll(1, -1, 0);
         scripts[5].stream(0, server).poller().poller_add(0, POLLIN, 1).waits(5);
         scripts[5].poller_wait(1, Duration::ZERO);
         // The peer does not read.
         scripts[6].socket(0, Domain::V4).set(0, SocketOption::SystemSendBuffer, 4096);
-        scripts[6].connect(0, narrow).waits(6).send_all(0, 64 << 20, u64::from(crate::RING));
+        scripts[6].connect(0, narrow).waits(6).send_all(0, 64 << 20, u64::from(RING));
         for (number, script) in scripts.iter_mut().enumerate() {
             script.errno(errno).returned(number);
         }

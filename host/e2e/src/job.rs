@@ -14,8 +14,10 @@ use gpunet_host::gpu::{Buffer, Dim3};
 use gpunet_host::{Launch, LaunchError, Net, NetError, Shape};
 
 use crate::lateness::Lateness;
+use crate::limits::{DEADLINE, eventually};
 use crate::memory::{Flags, buffer, nowhere};
 use crate::script::{Script, names_address, places};
+use crate::transport::scaled_time;
 
 /// Which threads run a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,13 +58,7 @@ impl Job {
     /// A job for such groups, in blocks of so many threads.
     pub fn new(who: Who, threads: impl Into<Dim3>) -> Self {
         let threads = threads.into();
-        Self {
-            who,
-            threads,
-            scripts: Vec::new(),
-            flags: None,
-            deadline: crate::scaled_time(crate::DEADLINE),
-        }
+        Self { who, threads, scripts: Vec::new(), flags: None, deadline: scaled_time(DEADLINE) }
     }
 
     /// One more script, for the next group.
@@ -82,7 +78,7 @@ impl Job {
     /// May run so long.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = crate::scaled_time(deadline);
+        self.deadline = scaled_time(deadline);
         self
     }
 
@@ -224,7 +220,7 @@ impl Started<'_> {
     /// When all scripts have ended without it, or the deadline passes.
     pub fn until(&self, flags: &Flags, flag: usize) -> u64 {
         let over = || flags.get(flag) != 0 || self.launch().is_finished();
-        let seen = crate::eventually(self.kernel.deadline, over) && flags.get(flag) != 0;
+        let seen = eventually(self.kernel.deadline, over) && flags.get(flag) != 0;
         if !seen {
             let wrong = self.kernel.read().wrong().join("\n");
             panic!("flag {flag} was not set:\n{wrong}\n{}", describe(self.net));

@@ -2,12 +2,15 @@
 
 #![allow(unsafe_code, reason = "names GPU memory")]
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
 use gpunet_device::Shared;
 use gpunet_device::buf::Plain;
-use gpunet_host::gpu::{Buffer, HostMemory};
+use gpunet_host::gpu::Buffer;
 use gpunet_host::{Gpu, Net};
+
+use crate::limits::{DEADLINE, eventually};
+use crate::nets::gpu;
 
 /// A buffer of the GPU with these values.
 pub(crate) fn buffer<T: Plain + Send>(gpu: &Gpu, values: &[T]) -> Buffer<T> {
@@ -31,10 +34,7 @@ pub(crate) fn nowhere() -> Shared<u8> {
 }
 
 /// Words that the host and all kernels see, to order one another.
-pub struct Flags {
-    memory: HostMemory,
-    count: usize,
-}
+pub struct Flags(gpunet_host::Flags<u64>);
 
 impl Flags {
     /// How many a test has.
@@ -50,30 +50,26 @@ impl Flags {
 
     /// So many, all zero.
     pub(crate) fn many(gpu: &Gpu, count: usize) -> Self {
-        Self { memory: gpu.host_memory(count * 8).expect("host memory"), count }
+        Self(gpu.flags(count).expect("host memory"))
     }
 
-    /// As a kernel's argument.
+    /// As a kernel's argument, also of a kernel on another emulated GPU.
     pub(crate) fn shared(&self) -> Shared<u64> {
-        // SAFETY: the memory has that many words, page aligned, and outlives the kernels that get it. A kernel reads and writes whole words, as does the host.
-        unsafe { Shared::from_raw(self.memory.device_ptr().cast(), self.count) }
-    }
-
-    fn word(&self, at: usize) -> &AtomicU64 {
-        assert!(at < self.count);
-        // SAFETY: in bounds, aligned, and reached as a whole word by everybody.
-        unsafe { AtomicU64::from_ptr(self.memory.as_ptr().cast::<u64>().add(at)) }
+        let address = std::ptr::with_exposed_provenance_mut(self.0.device_address() as usize);
+        // SAFETY: the memory has that many words, aligned, and outlives the kernels that get it; host and
+        // kernels read and write whole words.
+        unsafe { Shared::from_raw(address, self.0.len()) }
     }
 
     /// A flag's value.
     #[must_use]
     pub fn get(&self, at: usize) -> u64 {
-        self.word(at).load(Ordering::Acquire)
+        self.0.load(at)
     }
 
     /// Sets a flag.
     pub fn set(&self, at: usize, value: u64) {
-        self.word(at).store(value, Ordering::Release);
+        self.0.store(at, value);
     }
 
     /// Waits until a flag is set, for as long as a test's kernel may run.
@@ -81,8 +77,14 @@ impl Flags {
     /// # Panics
     /// When it is not.
     pub fn wait(&self, at: usize) -> u64 {
-        let set = crate::eventually(crate::DEADLINE, || self.get(at) != 0);
+        let set = eventually(DEADLINE, || self.get(at) != 0);
         assert!(set, "flag {at} was not set");
         self.get(at)
     }
+}
+
+/// Flags on the GPU of this process.
+#[must_use]
+pub fn flags() -> Arc<Flags> {
+    Arc::new(Flags::new(gpu()))
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use gpunet_device::SocketAddr;
 use gpunet_pattern as pattern;
+use gpunet_testing::{Folder, skip};
 
-use crate::Folder;
 use crate::relay::{self, RelayListener};
 use crate::script::SEED;
 pub use crate::stream::{Listener, Stream};
@@ -115,7 +115,7 @@ pub fn can_reset(test: &str) -> bool {
         (_, true) => "stock rsocket has no call that resets",
         _ => return true,
     };
-    crate::skip(test, reason);
+    skip(test, reason);
     false
 }
 

@@ -51,3 +51,11 @@ pub fn descriptors() -> usize {
 pub fn arenas() -> usize {
     mappings().lines().filter(|line| line.contains("memfd:gpunet-arena")).count()
 }
+
+/// Lets this process open as many files as the system allows at all.
+pub fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // A test that needs more says so when it does not get them.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}

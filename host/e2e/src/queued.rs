@@ -6,7 +6,12 @@ use gpunet_device::Handle;
 use gpunet_device::abi::option::SocketOption;
 use gpunet_host::{Net, StreamQueue};
 
-use crate::{DEADLINE, Job, Script, flags, peer, scaled_time};
+use crate::job::Job;
+use crate::limits::DEADLINE;
+use crate::memory::flags;
+use crate::peer;
+use crate::script::Script;
+use crate::transport::scaled_time;
 
 /// A connection that a kernel has made, by the transport of this run, and that outlives it.
 #[must_use]

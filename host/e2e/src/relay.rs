@@ -18,7 +18,10 @@ use gpunet_e2e_kernels::relay::{
 };
 use gpunet_host::{Launch, Net, NetError, Shape, TransportChoice};
 
+use crate::limits::{TIMEOUT, eventually};
 use crate::memory::Flags;
+use crate::nets::{RING, gpu};
+use crate::transport::{any_port, scaled_time};
 
 /// Calls and listeners that it has at a time.
 const JOBS: usize = 256;
@@ -61,9 +64,9 @@ pub(crate) fn last_failure() -> Option<i64> {
 
 fn relay() -> &'static Relay {
     RELAY.get_or_init(|| {
-        let builder = Net::builder(crate::gpu()).sockets(4 * PAIRS as u32).ring(crate::RING);
+        let builder = Net::builder(gpu()).sockets(4 * PAIRS as u32).ring(RING);
         let net = builder.transport(TransportChoice::Local).build().expect("a net for the relay");
-        let queue = Arc::new(Flags::many(crate::gpu(), FIRST_JOB + JOBS * JOB_WORDS));
+        let queue = Arc::new(Flags::many(gpu(), FIRST_JOB + JOBS * JOB_WORDS));
         std::thread::spawn(|| relay().keep_running());
         Relay { net, queue, used: Mutex::new([Use::Nobody; JOBS]) }
     })
@@ -154,7 +157,7 @@ pub fn connect(near: impl Into<OwnedFd>, to: SocketAddr) -> io::Result<()> {
     let slot = relay.charge(CALL, near, to, false);
     let begin = Instant::now();
     let mut result = 0;
-    while result == 0 && begin.elapsed() < crate::scaled_time(GRACE) {
+    while result == 0 && begin.elapsed() < scaled_time(GRACE) {
         std::thread::sleep(Duration::from_micros(200));
         result = relay.get(slot, RESULT) as i64;
     }
@@ -182,7 +185,7 @@ impl Drop for RelayListener {
         let relay = relay();
         // The kernel writes there once, and not behind this.
         let begun = || relay.get(self.slot, KIND) == LISTENING;
-        let _ = crate::eventually(crate::TIMEOUT, begun);
+        let _ = eventually(TIMEOUT, begun);
         relay.set(self.slot, KIND, CLOSE);
         // The kernel clears the kind alone.
         relay.set(self.slot, RESULT, 1);
@@ -196,8 +199,8 @@ impl Drop for RelayListener {
 /// When it cannot be made.
 #[must_use]
 pub fn full_listener() -> (Net, SocketAddr) {
-    let builder = Net::builder(crate::gpu()).sockets(1).ring(crate::RING);
+    let builder = Net::builder(gpu()).sockets(1).ring(RING);
     let net = builder.transport(TransportChoice::Local).build().expect("a net");
-    let (_, address) = net.listen(crate::any_port()).expect("a port");
+    let (_, address) = net.listen(any_port()).expect("a port");
     (net, address)
 }

@@ -14,6 +14,10 @@ use gpunet_device::calls::SOCK_STREAM;
 use gpunet_device::{Domain, Errno, Handle, SocketAddr};
 use gpunet_e2e_kernels::op::{Code, GUARD, Op, Register, Space};
 
+use crate::limits::TIMEOUT;
+use crate::nets::RING;
+use crate::transport::scaled_time;
+
 /// All that there is.
 pub const ALL: u64 = u64::MAX;
 
@@ -124,7 +128,7 @@ impl Script {
     /// The last op takes so long, on a real machine.
     pub fn takes(&mut self, limits: Range<Duration>) -> &mut Self {
         let place = self.mark();
-        self.limits.push((place, limits.start..crate::scaled_time(limits.end)));
+        self.limits.push((place, limits.start..scaled_time(limits.end)));
         self
     }
 
@@ -195,7 +199,7 @@ impl Script {
 
     /// `Stream::connect_with_rings`.
     pub fn stream(&mut self, register: u32, address: SocketAddr) -> &mut Self {
-        self.stream_with_rings(register, address, crate::RING)
+        self.stream_with_rings(register, address, RING)
     }
 
     /// `Stream::connect_with_rings`.
@@ -365,7 +369,7 @@ impl Script {
 
     /// Echoes on the poller's sockets until so many were closed.
     pub fn poller_serve(&mut self, closed: u64, piece: u64) -> &mut Self {
-        let numbers = [closed, ns(crate::scaled_time(crate::TIMEOUT)), 0];
+        let numbers = [closed, ns(scaled_time(TIMEOUT)), 0];
         self.op(Code::PollerServe, 0, numbers, (0, i64::MAX)).with_length(piece)
     }
 
@@ -393,7 +397,7 @@ impl Script {
 
     /// Waits until a flag is set.
     pub fn wait_flag(&mut self, flag: usize) -> &mut Self {
-        let numbers = [flag as u64, 1, ns(crate::scaled_time(crate::TIMEOUT))];
+        let numbers = [flag as u64, 1, ns(scaled_time(TIMEOUT))];
         self.op(Code::WaitFlag, 0, numbers, (1, i64::MAX))
     }
 
@@ -404,7 +408,7 @@ impl Script {
 
     /// Waits until a flag has come to a number.
     pub fn wait_count(&mut self, flag: usize, number: u64) -> &mut Self {
-        let numbers = [flag as u64, number, ns(crate::scaled_time(crate::TIMEOUT))];
+        let numbers = [flag as u64, number, ns(scaled_time(TIMEOUT))];
         self.op(Code::WaitFlag, 0, numbers, (1, i64::MAX))
     }
 
@@ -415,7 +419,7 @@ impl Script {
 
     /// Waits for a handle in a flag and takes it.
     pub fn receive_handle(&mut self, register: u32, flag: usize) -> &mut Self {
-        let numbers = [flag as u64, 1, ns(crate::scaled_time(crate::TIMEOUT))];
+        let numbers = [flag as u64, 1, ns(scaled_time(TIMEOUT))];
         self.op(Code::ReceiveHandle, register, numbers, HANDLE)
     }
 

@@ -12,6 +12,7 @@ use rsocket_shim::load::Libraries;
 use rsocket_shim::stock::StockSocket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::limits::eventually;
 use crate::own::{Own, OwnListener};
 use crate::relay::{self, RelayListener};
 use crate::transport::{self, timeout};
@@ -164,7 +165,7 @@ impl StockListener {
             LISTENERS.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
         };
         // Those of earlier tests may be about to go.
-        if !crate::eventually(Duration::from_secs(10), take) {
+        if !eventually(Duration::from_secs(10), take) {
             return Err(io::Error::other("stock rsocket has too many listeners"));
         }
         // From here on its drop gives the number back.

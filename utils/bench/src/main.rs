@@ -9,11 +9,13 @@
 mod baseline;
 mod driver;
 mod kernel;
+mod kernels;
 mod launching;
 mod load;
 mod memory;
 mod p2p;
 mod report;
+mod size;
 mod suite;
 
 use std::process::ExitCode;
@@ -28,13 +30,9 @@ use gpunet_terminal::quantity::{bytes_text, parse_bytes, parse_ring};
 use gpunet_terminal::table::Table;
 use serde_json::json;
 
+use kernels::MODULE;
 use load::{Percentiles, Rate};
-
-/// The largest message.
-const LARGEST: u64 = 1 << 30;
-
-/// The kernels, as PTX.
-static MODULE: gpunet_host::Module = gpunet_host::include_module!("gpunet_bench_kernels");
+use size::parse_size;
 
 /// Measures gpunet against its baselines, both in one run.
 #[derive(Parser)]
@@ -42,7 +40,7 @@ static MODULE: gpunet_host::Module = gpunet_host::include_module!("gpunet_bench_
     name = "bench",
     version,
     after_help = "Each figure is the median of --pairs rounds that take turns, so that a \
-    change in the machine's mood hits both sides alike, and many, since where the system puts the \
+    change of the machine's load affects both alike, and many, since where the system puts the \
     threads of a round changes its figures by a fifth. Without a command: round trips of 64 B and \
     one and four streams in. `bench sizes --help` and so on have each suite's own options. On a \
     machine without a GPU: `bench sizes --quick --gpu emulated`. docs/reference/json.md describes what --json prints."
@@ -86,14 +84,6 @@ struct Options {
     /// No progress on standard error
     #[arg(long)]
     quiet: bool,
-}
-
-/// Bytes of a message, in this process's memory.
-fn parse_size(text: &str) -> Result<usize, String> {
-    parse_bytes(text).and_then(|bytes| match bytes {
-        ..=LARGEST => Ok(bytes as usize),
-        _ => Err("at most 1G".to_owned()),
-    })
 }
 
 #[derive(Subcommand)]

@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::load::Percentiles;
 use crate::memory::Memory;
-use crate::parse_size;
+use crate::size::parse_size;
 
 /// How long a measurement may take.
 const TIMEOUT: Duration = Duration::from_secs(60);

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether kernels can talk here.
+/// Whether kernels can connect here.
 fn act(options: &Options) -> Result<bool> {
     let machine = match &options.from {
         Some(folder) => Machine::recorded(folder)?,

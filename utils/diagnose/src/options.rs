@@ -27,7 +27,7 @@ The machine stays as it is: nothing is loaded, set or installed. Root is not nee
 (ACS). Every look has a time limit. On a machine without a GPU it takes a few seconds; with one, the \
 driver may compile the kernels first.
 
-The exit status is 0 where kernels can talk by TCP on some GPU, the emulated one included, 1 where \
+The exit status is 0 where kernels can connect by TCP on some GPU, the emulated one included, 1 where \
 they cannot, and 2 for a wrong command line.
 
 A bundle is a text file for a bug report: this report, the answers of drivers, and the files that \

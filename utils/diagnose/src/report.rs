@@ -105,7 +105,7 @@ impl Group {
 pub(crate) struct Report {
     pub(crate) version: &'static str,
     pub(crate) groups: Vec<Group>,
-    /// Whether kernels can talk here.
+    /// Whether kernels can connect here.
     pub(crate) runs: bool,
     pub(crate) summary: String,
     pub(crate) counts: Counts,

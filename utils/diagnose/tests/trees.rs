@@ -200,7 +200,7 @@ fn a_machine_on_which_kernels_cannot_connect_fails() {
                 {"way": "TCP over IPv4", "outcome": {"Err": "bind failed"}},
                 {"way": "UNIX socket", "outcome": {"Ok": {"bytes": 1, "micros": 1, "rdma": false}}}
             ]}}"#,
-            "gpunet does not run here: kernels on emulated GPU cannot talk by TCP",
+            "gpunet does not run here: kernels on emulated GPU cannot connect by TCP",
         ),
     ];
     for (answers, said) in answers {

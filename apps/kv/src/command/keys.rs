@@ -5,9 +5,10 @@ use gpunet_serve::{Block, Heap};
 
 use super::common;
 use super::text::Text;
+use crate::kv::Kv;
 use crate::reply::{self, Client};
 use crate::request::{Arguments, keyword, word};
-use crate::{Kv, glob, number};
+use crate::{glob, number};
 
 /// Bytes of keys that one SCAN answers with, at most; one key more than that is not a limit.
 const SCAN_BYTES: usize = 32 << 10;

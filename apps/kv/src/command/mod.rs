@@ -7,9 +7,10 @@ mod text;
 
 use gpunet_serve::Step;
 
+use crate::kv::Kv;
 use crate::reply::{self, Client};
 use crate::request::{self, Arguments, Parsed, keyword, word};
-use crate::{Kv, Word};
+use crate::store::Word;
 
 macro_rules! commands {
     ($($name:ident $least:literal $most:tt;)*) => {

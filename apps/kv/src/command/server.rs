@@ -7,9 +7,11 @@ use super::text::Text;
 use super::{
     CLIENT, COMMAND, COMMANDS, CONFIG, ECHO, HELLO, INFO, PING, RESET, SELECT, TIME, common,
 };
+use crate::kv::Kv;
 use crate::reply::{self, Client};
 use crate::request::{Arguments, keyword, word};
-use crate::{Kv, Word, glob, number};
+use crate::store::Word;
+use crate::{glob, number};
 
 /// The Redis whose commands and answers these are.
 const REDIS_VERSION: &[u8] = b"7.0.15";

@@ -3,10 +3,11 @@
 use gpunet_device::{Group, SharedBuf, buf};
 use gpunet_serve::Step;
 
+use crate::kv::Kv;
+use crate::number;
 use crate::reply::{self, Client};
 use crate::request::{Arguments, keyword, word};
 use crate::table::{MOST_VALUE, Opened};
-use crate::{Kv, number};
 
 /// When a key expires, as a command says it.
 #[derive(Clone, Copy)]

@@ -7,7 +7,7 @@ use gpunet_device::{Group, SharedBuf};
 use gpunet_serve::Block;
 
 use super::{ENTRY_BYTES, LOCK_TIMEOUT_NS, Table};
-use crate::Word;
+use crate::store::Word;
 
 /// Buckets that a thread looks through at a time for expired keys.
 const SWEEP: usize = 16;

@@ -7,6 +7,8 @@ use gpunet_e2e_kernels::op::Code;
 
 use super::{HANDLE, Script, ns};
 
+use crate::nets::RING;
+
 impl Script {
     /// Then the steps of another script that names no address.
     pub fn append(&mut self, other: &Self) -> &mut Self {
@@ -69,7 +71,7 @@ impl Script {
 
     /// `Stream::connect_with_rings` to an address that [`Script::keep_name`] has kept.
     pub fn stream_to_kept(&mut self, register: u32, name: usize) -> &mut Self {
-        let arguments = [name as u64, crate::RING.into(), 0];
+        let arguments = [name as u64, RING.into(), 0];
         self.op(Code::StreamConnect, register, arguments, HANDLE)
     }
 

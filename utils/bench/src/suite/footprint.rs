@@ -20,7 +20,7 @@ use serde_json::json;
 use super::Common;
 use super::figures::Pairs;
 use super::report::Report;
-use crate::MODULE;
+use crate::kernels::MODULE;
 
 /// The modules that are measured: the kernels of the programs in apps/, and those of this benchmark.
 static MODULES: [Module; 2] = [gpunet_host::include_module!("gpunet_kernels"), MODULE];

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::client::{self, Batch};
 use super::{Common, Latency, Report, Serving, Trips, polling};
-use crate::parse_size;
+use crate::size::parse_size;
 
 gpunet_device::export_c_abi!();
 

@@ -20,7 +20,7 @@ use serde_json::json;
 
 use super::echo_peer::EchoPeer;
 use super::{Common, Pairs, Report, Serving, polling};
-use crate::MODULE;
+use crate::kernels::MODULE;
 use crate::memory::Memory;
 
 const COLUMNS: &[&str] = &[

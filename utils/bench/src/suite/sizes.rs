@@ -17,7 +17,7 @@ use super::kernel_client::KernelClient;
 use super::limit::PinnedExchange;
 use super::{Common, Latency, Report, Serving, Trips, polling};
 use crate::baseline::EchoServer;
-use crate::parse_size;
+use crate::size::parse_size;
 
 const COLUMNS: &[&str] = &[
     "transport",

@@ -16,8 +16,9 @@ use serde_json::json;
 use super::client::{self, Batch, PollClient};
 use super::kernel_client::KernelClient;
 use super::{Common, Latency, Pairs, Report, Serving, Trips, polling};
+use crate::driver;
 use crate::memory::{Memory, Watched};
-use crate::{driver, parse_size};
+use crate::size::parse_size;
 
 const COLUMNS: &[&str] = &[
     "waiting in",

@@ -28,7 +28,7 @@ pub(crate) fn report(machine: &Machine) -> Report {
         topology::check(machine),
         Group::new("Kernel and limits", limits::check(machine)),
         Group::new("PTX toolchain", toolchain::check(machine)),
-        Group::new("Proof: kernels that talk", proof::check(machine)),
+        Group::new("Proof: kernels that exchange bytes", proof::check(machine)),
     ];
     let (runs, summary) = proof::verdict(machine);
     let counts = Counts::of(&groups);

@@ -46,7 +46,7 @@ fn way(proof: &Proof) -> Line {
             TCP6 => "where IPv6 is wanted: sysctl net.ipv6.conf.lo.disable_ipv6=0",
             RDMA => "see the lines on RDMA above",
             LOCAL => {
-                "mend that if kernels of this machine shall talk past the host: see docs/how-to/local.md"
+                "correct that if kernels of this machine shall exchange bytes without the host: see docs/how-to/local.md"
             }
             _ => "see that the folder for temporary files can be written (TMPDIR)",
         }),
@@ -98,7 +98,7 @@ fn auto(machine: &Machine, proof: &Proof) -> Line {
     }
 }
 
-/// What `auto` takes between kernels: what it takes otherwise, where they cannot talk directly.
+/// What `auto` takes between kernels: what it takes otherwise, where they cannot connect directly.
 fn near(proof: &Proof) -> Line {
     match &proof.outcome {
         Ok(Transfer { local: true, .. }) => {
@@ -114,7 +114,7 @@ fn near(proof: &Proof) -> Line {
     }
 }
 
-/// Whether kernels can talk here, and one line on how.
+/// Whether kernels can connect here, and one line on how.
 pub(super) fn verdict(machine: &Machine) -> (bool, String) {
     let proofs = &machine.answers.proofs;
     let works: Vec<_> = proofs
@@ -138,7 +138,7 @@ pub(super) fn verdict(machine: &Machine) -> (bool, String) {
             format!("gpunet runs here: {name}; {}; {auto}{near}", works.join(", "))
         }
         Some(Ok((name, _))) => {
-            format!("gpunet does not run here: kernels on {name} cannot talk by TCP")
+            format!("gpunet does not run here: kernels on {name} cannot connect by TCP")
         }
         Some(Err(_)) => {
             "gpunet does not run here: there is no GPU for kernels, not even an emulated one"

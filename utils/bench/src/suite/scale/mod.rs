@@ -25,7 +25,7 @@ use gpunet_host::{Gpu, GpuKind, NetBuilder, NetError};
 use serde_json::json;
 
 use super::{Common, Pairs, Report, polling};
-use crate::parse_size;
+use crate::size::parse_size;
 pub(crate) use client::run as run_client;
 use clients::{Batch, Clients};
 use server::{Load, Passive, RING, Server};

@@ -55,7 +55,7 @@ fn every_part_of_scale_runs_small() {
 
 fn run_small() {
     let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).unwrap();
-    gpu.load(&crate::MODULE).unwrap();
+    gpu.load(&crate::kernels::MODULE).unwrap();
     let options = options("--quick --connections 50 --short 200 --messages 40 --wakes 3");
     let report = measure_all(&gpu, &options).unwrap();
     // Two rows of each comparison, two of the CPU server, three of each setting, five of short connections,
