@@ -75,7 +75,7 @@ pub trait Group: Copy + sealed::Sealed {
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     fn agree(self, call: &'static str, arguments: &[u64]);
 
-    /// Whether the calling thread speaks for the group.
+    /// Whether the calling thread is the group's leader.
     #[inline(always)]
     fn is_leader(self) -> bool {
         self.rank() == 0
@@ -97,7 +97,7 @@ pub enum GroupKind {
 
 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 impl GroupKind {
-    /// The kind with that number, as the library's functions are told of it.
+    /// The kind with that number, as the library's functions take it.
     #[inline(always)]
     pub(crate) const fn from_number(number: u32) -> Self {
         match number {
@@ -183,7 +183,7 @@ impl AnyGroup {
         }
     }
 
-    /// Whether the calling thread speaks for the group.
+    /// Whether the calling thread is the group's leader.
     #[inline(always)]
     pub(crate) fn is_leader(self) -> bool {
         self.rank() == 0
