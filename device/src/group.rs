@@ -1,7 +1,7 @@
 //! Groups of threads that make a call together: a block, a warp, a single thread.
 //!
 //! Every call is cooperative: all threads of the group make it with the same arguments, and all
-//! get the same result. The group's first thread, its leader, talks to the proxy; all of them
+//! get the same result. The group's first thread, its leader, sends requests to the proxy; all of them
 //! copy. The emulated GPU reports threads that do not keep to this.
 //!
 //! # What the calls of a group order
@@ -30,7 +30,7 @@ use crate::simt::{self, Scope, WARP};
 
 /// Threads that act as one.
 pub trait Group: Copy + sealed::Sealed {
-    /// Tells groups apart that have the same leader.
+    /// Distinguishes groups that have the same leader.
     #[doc(hidden)]
     const KIND: GroupKind;
     /// Whose barriers it uses; a single thread's none.
