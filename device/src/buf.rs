@@ -22,7 +22,7 @@ unsafe impl Plain for Event {}
 unsafe impl Plain for SocketAddr {}
 
 /// Copies as many bytes as both have; all threads of the group call it, and each does its share. A
-/// barrier of the group tells that all is there.
+/// barrier of the group is what says that all is there.
 #[inline(always)]
 pub fn copy<G: Group>(group: G, from: SharedBuf, to: SharedBuf) {
     let length = from.len().min(to.len());

@@ -18,7 +18,7 @@ pub enum Bug {
     SlotFreedEarly,
     /// A slot's next socket has the same handle.
     GenerationNotBumped,
-    /// An accepted connection is not told to the kernel.
+    /// An accepted connection is not reported to the kernel.
     AcceptedHandleLost,
     /// Units of packets are taken whatever their tags say.
     TagNotCompared,
@@ -44,7 +44,7 @@ pub enum Bug {
     ShutNotKept,
     /// A packet is sent without a word to the proxies that want to know.
     WatchedIgnored,
-    /// The proxy is told of what may still be on its way.
+    /// What may still be on its way is reported to the proxy.
     ReportWithoutFence,
     /// Two descriptors of one socket have the same first word.
     DescriptorNotNumbered,
@@ -56,9 +56,9 @@ pub enum Bug {
     EventNotOwed,
     /// The event of a socket that leaves its poller stays in the ring.
     EventNotWithdrawn,
-    /// A poller is not told that a socket of its own was closed.
+    /// A poller is not notified that a socket of its own was closed.
     WatchLeftBehind,
-    /// What a socket is ready for when a poller begins to watch it is not told.
+    /// What a socket is ready for when a poller begins to watch it is not reported.
     ReadyNotReported,
     /// A socket that a kernel leaves to the program still belongs to its launch.
     DetachedForgotten,
@@ -74,7 +74,7 @@ pub enum Bug {
     EpochIgnored,
     /// The memory of a socket that the host has closed is used again while groups are inside it.
     UsedAgainTooEarly,
-    /// Groups are not told that the host has closed their socket.
+    /// Groups are not notified that the host has closed their socket.
     CloseByHostNotReported,
     /// An operation of a direction runs though an earlier one of it has failed.
     LatchIgnored,

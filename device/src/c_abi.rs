@@ -2,7 +2,7 @@
 //!
 //! On a GPU such kernels call the functions of the device library directly. Here a function first has the
 //! threads of its group compare arguments, under the names that Rust's calls have, and then does the same.
-//! Where in the kernel's source a call is made is told just before ([`emulated_site`]). All functions
+//! Where in the kernel's source a call is made is set just before ([`emulated_site`]). All functions
 //! unwind: the emulated GPU ends kernels so. Where a kernel cannot be unwound (`emulated::forbid_unwinding`),
 //! panics end here. A crate of the workspace exports them with
 //! [`export_c_abi!`](crate::export_c_abi).

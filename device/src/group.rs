@@ -1,7 +1,7 @@
 //! Groups of threads that make a call together: a block, a warp, a single thread.
 //!
 //! Every call is cooperative: all threads of the group make it with the same arguments, and all
-//! get the same result. The group's first thread, its leader, talks to the proxy; all of them
+//! get the same result. The group's first thread, its leader, sends requests to the proxy; all of them
 //! copy. The emulated GPU reports threads that do not keep to this.
 //!
 //! # What the calls of a group order
@@ -30,7 +30,7 @@ use crate::simt::{self, Scope, WARP};
 
 /// Threads that act as one.
 pub trait Group: Copy + sealed::Sealed {
-    /// Tells groups apart that have the same leader.
+    /// Distinguishes groups that have the same leader.
     #[doc(hidden)]
     const KIND: GroupKind;
     /// Whose barriers it uses; a single thread's none.
@@ -75,7 +75,7 @@ pub trait Group: Copy + sealed::Sealed {
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     fn agree(self, call: &'static str, arguments: &[u64]);
 
-    /// Whether the calling thread speaks for the group.
+    /// Whether the calling thread is the group's leader.
     #[inline(always)]
     fn is_leader(self) -> bool {
         self.rank() == 0
@@ -97,7 +97,7 @@ pub enum GroupKind {
 
 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 impl GroupKind {
-    /// The kind with that number, as the library's functions are told of it.
+    /// The kind with that number, as the library's functions take it.
     #[inline(always)]
     pub(crate) const fn from_number(number: u32) -> Self {
         match number {
@@ -183,7 +183,7 @@ impl AnyGroup {
         }
     }
 
-    /// Whether the calling thread speaks for the group.
+    /// Whether the calling thread is the group's leader.
     #[inline(always)]
     pub(crate) fn is_leader(self) -> bool {
         self.rank() == 0

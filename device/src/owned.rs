@@ -61,7 +61,7 @@ impl<G: Group> Drop for Owned<G> {
     #[inline(always)]
     fn drop(&mut self) {
         if !is_unwinding() {
-            // Nobody is left to tell; the host closes what a kernel leaves open.
+            // Nobody is left to take the error; the host closes what a kernel leaves open.
             let _ = calls::gclose(self.on.net, self.on.group, self.handle);
         }
     }

@@ -1,4 +1,4 @@
-//! Pollers: the proxy tells which of very many sockets are ready, the GPU scans nothing.
+//! Pollers: the proxy reports which of very many sockets are ready, the GPU scans nothing.
 //!
 //! A poller's receive ring holds events that the proxy writes. A socket has at most one event
 //! there at a time: it comes when something has happened since the last one was taken. So, as
@@ -6,7 +6,7 @@
 //!
 //! | question | answer |
 //! | --- | --- |
-//! | level or edge | edge. [`Poller::add`] tells at once what the socket is ready for; from then on an event says that something has happened since the last one was taken. Bytes that were left in the ring make none |
+//! | level or edge | edge. [`Poller::add`] reports at once what the socket is ready for; from then on an event says that something has happened since the last one was taken. Bytes that were left in the ring make none |
 //! | POLLIN of a stream | bytes came into the receive ring, or the stream has ended. Bytes for which the ring has no space stay in the system's socket, and make an event when the kernel has made space and they have come |
 //! | POLLIN of a listener | one event for each connection, to one of the pollers that watch it, in turn. Also when the listener was shut down |
 //! | POLLOUT | the socket is connected; then whenever bytes have left the send ring, full or not. Who watches it gets an event after every send: watch it while a send has found no space, and for a connect |
@@ -14,11 +14,11 @@
 //! | POLLHUP, **unasked** | both directions are over |
 //! | POLLERR, **unasked** | the connection has failed (ECONNRESET, ECONNREFUSED ...): the next call has the error, and [`SocketOption::Error`](crate::abi::option::SocketOption::Error) |
 //! | POLLNVAL | never: the event of a socket that was closed is withdrawn |
-//! | an event with nothing to receive | possible: what came while an event was in the ring is told by another, and may have been received with the first. Of a p2p stream one may come 5 ms after it was added, though nothing has happened |
+//! | an event with nothing to receive | possible: what came while an event was in the ring is reported by another, and may have been received with the first. Of a p2p stream one may come 5 ms after it was added, though nothing has happened |
 //! | a read that gives fewer bytes than the buffer holds | says nothing of what is left: a call takes at most the larger of 32 KiB and a quarter of the ring. EAGAIN says that nothing is, and so does a [`Peek`](crate::Peek), which has all there is, once that is consumed |
 //! | arming again | is not needed: a socket is watched until it is removed or closed. An event costs the proxy 16 bytes in the ring, and a wait no request |
-//! | [`Poller::add`], again or for the first time | one request to the proxy thread of the socket, whose answer the group waits for, as for a socket option; no system call. An event that nobody took is withdrawn, and all that the socket is ready for is told anew |
-//! | pollers of one stream | one: the last that was told to watch it |
+//! | [`Poller::add`], again or for the first time | one request to the proxy thread of the socket, whose answer the group waits for, as for a socket option; no system call. An event that nobody took is withdrawn, and all that the socket is ready for is reported anew |
+//! | pollers of one stream | one: the last that it was added to |
 //! | a stream whose next bytes are expected soon | [`Poller::receive_beside`] looks at it and at the poller at once |
 //! | order | that in which things happened, for sockets of one proxy thread |
 //! | events at a time | one a socket; the ring has room for all sockets of the net |
@@ -29,7 +29,7 @@
 //! | --- | --- |
 //! | ring sizes, as they were set before `listen` | the same |
 //! | SO_KEEPALIVE and its times, TCP_USER_TIMEOUT, buffers of the system's socket | the same (by TCP: Linux has it so) |
-//! | TCP_NODELAY | on, whatever the listener was told |
+//! | TCP_NODELAY | on, whatever the listener's setting |
 //! | non-blocking | no, as with Linux's `accept`: set it, or pass `MSG_DONTWAIT` |
 //! | time-outs | those of the net |
 //! | the poller that watches it | none |
@@ -38,7 +38,7 @@
 //! events are read from the proxy.
 //!
 //! An event of a socket that is removed, closed, or added again is withdrawn: the proxy clears what
-//! it tells of, and a wait leaves it out. `gpoll` does not look into the ring: it calls a poller
+//! it reports, and a wait leaves it out. `gpoll` does not look into the ring: it calls a poller
 //! readable until a wait has passed over what was withdrawn.
 
 #![allow(unsafe_code, reason = "hands the addresses of buffers to the library")]
@@ -58,7 +58,7 @@ pub enum Beside {
     Received(usize),
     /// Nothing has come.
     Nothing,
-    /// The same; and the next event of the poller is one of this stream that may be left out: it tells of
+    /// The same; and the next event of the poller is one of this stream that may be left out: it reports
     /// bytes that were received. What comes from now on makes another.
     NothingNew,
 }
@@ -79,10 +79,10 @@ impl<G: Group> Poller<G> {
     }
 
     /// Watches a socket for `events`; `token` comes back with them. Adding it again changes both,
-    /// and tells anew what it is ready for; an event with the old token that nobody took is
+    /// and reports anew what it is ready for; an event with the old token that nobody took is
     /// withdrawn, as in [`Self::remove`].
     ///
-    /// A stream is watched by one poller, the one that was last told to. A listener may be watched by
+    /// A stream is watched by one poller, the one that it was last added to. A listener may be watched by
     /// several: each connection is one event to one of them, in turn, so that blocks which accept one
     /// connection for each event share the work evenly.
     #[inline(always)]
@@ -93,7 +93,7 @@ impl<G: Group> Poller<G> {
 
     /// No longer watches a socket. Closing one does that too. With one proxy thread, no event of it
     /// comes out of a wait that begins afterwards. With several, the poller may be another thread's
-    /// than the socket, and hears of it a moment later: until then such an event may still come.
+    /// than the socket, and is notified of it a moment later: until then such an event may still come.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn remove(&self, socket: Handle) -> Result<(), Errno> {

@@ -86,7 +86,7 @@ impl Relays {
         if self.now.abs_diff(self.beat_claimed_at) >= age {
             pulse = pass_beat_on(self.net, self.shard, self.beat_claimed_at, self.now);
         }
-        // Only a read that is new tells of a proxy: one that was just claimed may still be on its way.
+        // Only a read that is new says something of a proxy: one that was just claimed may still be on its way.
         let is_new = Pulse::since(pulse.read_at(), self.now) <= 2 * age + (1 << Pulse::TICK);
         let unchanged = Pulse::since(pulse.changed_at(), self.now);
         is_new && unchanged.min(self.now.saturating_sub(since)) >= self.timeout

@@ -1,7 +1,7 @@
 //! Waiting: the only loops on the device that are not counted copies.
 //!
 //! A wait ends when its condition holds, when its deadline passes (ETIMEDOUT), when the launch is
-//! told to stop (the stop word's error), or when the proxy's heartbeat stands still (ENETDOWN).
+//! stopped (the stop word's error), or when the proxy's heartbeat stands still (ENETDOWN).
 //! The stop word and the heartbeat lie across PCIe, and every waiting group watches them, so one reads
 //! them for all ([`relay`](crate::relay)).
 //!
@@ -24,7 +24,7 @@ const TURNS: u32 = if cfg!(any(target_arch = "nvptx64", feature = "simulation"))
 /// memory and instruction caches to others, and sleeps between its turns: a microsecond or two ...
 const EAGER_TURNS: u32 = 1000;
 /// ... and from this turn on, some milliseconds later, up to sixteen.
-const PATIENT_TURNS: u32 = 3 * EAGER_TURNS;
+const LONG_BACK_OFF_TURNS: u32 = 3 * EAGER_TURNS;
 /// Sleeping turns between two looks: some 20 us.
 const SLEEPING_TURNS: u32 = if TURNS == 1 { 1 } else { 2 };
 const BACK_OFF_NS: u32 = 1_000;
@@ -116,7 +116,7 @@ pub(crate) fn end_turn(
     turns: u32,
 ) -> i64 {
     if turns >= EAGER_TURNS {
-        simt::back_off(if turns < PATIENT_TURNS { BACK_OFF_NS } else { LONG_BACK_OFF_NS });
+        simt::back_off(if turns < LONG_BACK_OFF_TURNS { BACK_OFF_NS } else { LONG_BACK_OFF_NS });
     }
     if !is_short(turns) {
         let errno = check_end(net, shard, deadline, watch, since);
@@ -124,8 +124,8 @@ pub(crate) fn end_turn(
             return -(errno as i64);
         }
     }
-    // A wait that has become patient stays so.
-    i64::from(if turns + 1 == 2 * PATIENT_TURNS { PATIENT_TURNS } else { turns + 1 })
+    // A wait that has come to the long back-off stays with it.
+    i64::from(if turns + 1 == 2 * LONG_BACK_OFF_TURNS { LONG_BACK_OFF_TURNS } else { turns + 1 })
 }
 
 /// Turns of a wait whose each one ends with [`end_turn`], until one gives something.

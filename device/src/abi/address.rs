@@ -6,7 +6,7 @@ pub const MAX_PATH: usize = 107;
 /// Words an address takes in a message.
 pub const ADDRESS_WORDS: usize = 14;
 
-/// Which family of addresses a socket speaks.
+/// Which family of addresses a socket has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum Domain {
@@ -144,7 +144,7 @@ impl SocketAddr {
     }
 
     /// From words of a message, taken as they are: [`domain`](Self::domain) and the conversions
-    /// tell whether they make sense.
+    /// check whether they make sense.
     #[inline]
     pub fn from_words(words: &[u64; ADDRESS_WORDS]) -> Self {
         let mut this =

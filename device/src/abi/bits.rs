@@ -6,7 +6,7 @@
 //! | [`Progress`] | counters of both ends | count of bytes, how the direction ended, "a packet" |
 //! | [`Position`] | a direction's lock in GPU memory | count of bytes, flags of the direction |
 //! | [`Unit`] | packets | four bytes, and which packet they belong to |
-//! | [`WatchedProgress`] | what a kernel tells its proxy of a p2p stream | count of bytes, number of the stream |
+//! | [`WatchedProgress`] | what a kernel reports to its proxy of a p2p stream | count of bytes, number of the stream |
 //! | [`Tagged`] | addresses and numbers in a socket's record | a value, and which socket's it is |
 //! | [`RecordState`] | word 0 of a socket's record | generation, launch, and whether it is open |
 //!
@@ -82,7 +82,7 @@ impl RecordState {
     }
 }
 
-/// How far a direction is, as one end tells the other: the bytes that were sent, or that were
+/// How far a direction is, as one end reports it to the other: the bytes that were sent, or that were
 /// received, with how the direction ended in the lowest bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress(pub u64);
@@ -200,7 +200,7 @@ impl Position {
     }
 }
 
-/// A unit of a packet: four bytes and a tag, which is where the packet begins, as far as 32 bits tell.
+/// A unit of a packet: four bytes and a tag, the lowest 32 bits of where the packet begins.
 /// So a unit says by itself whether it belongs to the packet that a reader waits for, and counter and
 /// units are written and read in any order.
 ///
@@ -238,7 +238,7 @@ impl Unit {
         self.tag() == begin as u32
     }
 
-    /// Where its packet begins, as far as 32 bits tell.
+    /// The lowest 32 bits of where its packet begins.
     #[inline(always)]
     pub const fn tag(self) -> u32 {
         (self.0 >> 32) as u32
@@ -251,8 +251,8 @@ impl Unit {
     }
 }
 
-/// How far a direction of a p2p stream is, as a kernel tells its proxy where that wants to know: with a
-/// number, since what earlier streams were told of still stands there.
+/// How far a direction of a p2p stream is, as a kernel reports it to its proxy where that wants it: with a
+/// number, since the reports of earlier streams still stand there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchedProgress(pub u64);
 

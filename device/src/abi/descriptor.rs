@@ -1,4 +1,4 @@
-//! What the proxy tells the GPU of a socket: its descriptor (fixed when made) and its live words.
+//! What the proxy publishes to the GPU of a socket: its descriptor (fixed when made) and its live words.
 
 /// Words of a descriptor.
 pub const DESCRIPTOR_WORDS: usize = 8;
@@ -42,14 +42,14 @@ pub struct RingLocation {
     pub capacity: u32,
     /// Both counters' first value. Counters only grow, also over the sockets that have a slot
     /// one after the other. Those of a p2p stream begin where its caller chose; on its descriptor the
-    /// highest bits hold the number that what the proxy is told of the direction carries.
+    /// highest bits hold the number that reports of the direction to the proxy carry.
     pub base: u64,
 }
 
 /// The inboxes of a p2p stream, as pages of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inboxes {
-    /// Where the peer's kernel tells of the stream.
+    /// Where the peer's kernel writes the stream's progress.
     pub own: u32,
     /// Where this side's kernel does.
     pub peer: u32,
@@ -62,7 +62,7 @@ pub struct SocketDescriptor {
     pub generation: u32,
     /// What the socket is.
     pub kind: Kind,
-    /// How many descriptors the socket had before, as far as four bits tell: so no two that follow one
+    /// How many descriptors the socket had before, modulo 16: so no two that follow one
     /// another have the same word 0.
     pub change: u8,
     /// The receive ring.

@@ -66,7 +66,7 @@ errnos! {
     EHOSTUNREACH = 113, "host unreachable";
     EALREADY = 114, "already in progress";
     EINPROGRESS = 115, "in progress";
-    ECANCELED = 125, "the kernel was told to stop";
+    ECANCELED = 125, "the kernel was stopped";
 }
 
 impl Errno {

@@ -114,7 +114,7 @@ impl Layout {
         self.send_units(self.sockets())
     }
 
-    /// Control block of the host: tells a launch to stop; not zero: the error number its waits return.
+    /// Control block of the host: stops a launch; not zero: the error number its waits return.
     #[inline(always)]
     pub const fn stop(&self, launch: usize) -> usize {
         launch

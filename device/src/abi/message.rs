@@ -28,7 +28,7 @@ pub enum Operation {
     Bind = 2,
     /// Listen; number 0 is the backlog.
     Listen = 3,
-    /// Begin to connect to the address; the status word tells how it ends.
+    /// Begin to connect to the address; the status word says how it ends.
     Connect = 4,
     /// Shut down: number 0 is 0 (receive), 1 (send) or 2 (both).
     Shutdown = 5,

@@ -25,7 +25,7 @@ pub struct Net {
 const _: () = assert!(size_of::<Net>() == 16);
 
 // SAFETY: the pointer leads to words that are reached atomically, and to ring bytes whose owner
-// the counters tell.
+// the counters name.
 unsafe impl Send for Net {}
 // SAFETY: as above.
 unsafe impl Sync for Net {}
@@ -120,7 +120,7 @@ impl Net {
         }
     }
 
-    /// The launch's number among all of the net, as far as 14 bits tell.
+    /// The lowest 14 bits of the launch's number among all of the net.
     #[inline(always)]
     pub(crate) const fn epoch(self) -> u64 {
         self.shape >> 50

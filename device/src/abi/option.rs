@@ -16,7 +16,7 @@ pub enum SocketOption {
     ReceiveRing = 4,
     /// Capacity of the send ring; likewise.
     SendRing = 5,
-    /// TCP_NODELAY (0 or 1; 1 unless told otherwise).
+    /// TCP_NODELAY (0 or 1; 1 by default).
     NoDelay = 6,
     /// SO_KEEPALIVE (0 or 1).
     KeepAlive = 7,
@@ -28,7 +28,7 @@ pub enum SocketOption {
     KeepAliveCount = 10,
     /// TCP_USER_TIMEOUT, milliseconds.
     UserTimeout = 11,
-    /// SO_REUSEADDR (0 or 1; 1 for TCP unless told otherwise).
+    /// SO_REUSEADDR (0 or 1; 1 for TCP by default).
     ReuseAddress = 12,
     /// SO_REUSEPORT (0 or 1).
     ReusePort = 13,

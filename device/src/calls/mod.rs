@@ -96,7 +96,7 @@ pub fn gshutdown<G: Group>(net: Net, group: G, handle: Handle, how: i32) -> i64 
 }
 
 /// Closes the socket: calls of other groups on it return EBADF, what is unsent is sent. EBUSY if
-/// another group does not leave it (it holds a slice of the ring). A poller no longer tells of it,
+/// another group does not leave it (it holds a slice of the ring). A poller no longer reports it,
 /// as after [`Poller::remove`](crate::Poller::remove).
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]

@@ -3,7 +3,7 @@
 //!
 //! A client that sends its next request once it has the answer to the last one needs no event: whoever
 //! answered it looks at the stream itself and at the poller's counter, both in one trip across PCIe. The
-//! proxy tells of the bytes all the same. Such an event stays in the poller's ring, where a socket has one
+//! proxy reports the bytes all the same. Such an event stays in the poller's ring, where a socket has one
 //! at most, so what comes behind it is of another socket.
 
 #![allow(unsafe_code, reason = "moves a short packet, and reads an event in its ring")]
@@ -28,8 +28,8 @@ const POLLS: u32 = if cfg!(target_arch = "nvptx64") { 64 } else { 16 };
 /// Lanes that load units in every poll: those of 64 bytes, one line. Many groups may poll at the same time.
 const NEAR: u32 = 8;
 
-/// Nothing was received, and the poller has an event of this stream that tells of nothing new.
-pub(crate) const TOLD: Errno = Errno::EALREADY;
+/// Nothing was received, and the poller has an event of this stream that reports nothing new.
+pub(crate) const NOTHING_NEW: Errno = Errno::EALREADY;
 
 /// What is to be known of a poller.
 struct Events {
@@ -69,7 +69,7 @@ impl Events {
 }
 
 /// Receives a short packet of a stream with that token; `to` holds `most` bytes. The same plan in all
-/// lanes: the bytes are there; or something else is, with the direction; or EAGAIN or [`TOLD`].
+/// lanes: the bytes are there; or something else is, with the direction; or EAGAIN or [`NOTHING_NEW`].
 #[inline(always)]
 pub(crate) fn receive(
     net: Net,
@@ -108,7 +108,7 @@ pub(crate) fn receive(
                 units = inbox.two_units(2 * lane as usize);
             }
             let [tail, head] = inbox.both_relaxed();
-            let told = Progress(simt::from_lane(events.inbox.tail().load(), 0)).count();
+            let written = Progress(simt::from_lane(events.inbox.tail().load(), 0)).count();
             let tail = Progress(simt::from_lane(tail, 0));
             let length = (tail.count() as u32).wrapping_sub(begin as u32);
             let short = tail.is_packet() & (length.wrapping_sub(1) < longest);
@@ -128,15 +128,15 @@ pub(crate) fn receive(
                 // Bytes of another kind, or an end.
                 return Plan::slow(position).words();
             }
-            if told != passed {
+            if written != passed {
                 // Only the first event may be this stream's.
                 let own = (passed == events.begin) & events.are_of(token);
                 if simt::any_lane(!own) {
                     break;
                 }
                 passed = events.begin + EVENT_BYTES as u64;
-                result = TOLD;
-                // What it tells of is seen by the next poll at the latest, which there is.
+                result = NOTHING_NEW;
+                // What it reports is seen by the next poll at the latest, which there is.
                 left += 1;
             }
             simt::pause();

@@ -209,7 +209,7 @@ pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> 
     // All lanes' bytes, before whoever has the direction next says that the ring holds them.
     simt::whole_warp_barrier();
     if simt::any_lane(watched != 0) && !planted(Bug::WatchedIgnored) {
-        // The leader tells the proxy, and gives the direction back.
+        // The leader reports to the proxy, and gives the direction back.
         return Plan::sent(size);
     }
     if lane == 0 {

@@ -87,11 +87,11 @@ pub(super) fn give_back_send(net: Net, handle: Handle, watched: bool, position: 
     give_send_back(lock, position.without(Position::TAKEN));
 }
 
-/// Frees a receive lock. `reported`: the proxy was told how far the direction is.
+/// Frees a receive lock. `reported`: the progress of the direction was reported to the proxy.
 #[inline(always)]
 pub(super) fn give_receive_back(lock: Word, position: Position, reported: bool) {
     if reported | position.has(Position::SHARED) {
-        // The next group's head must not be overtaken by this one's, nor what the proxy was told.
+        // The next group's head must not be overtaken by this one's, nor what was reported to the proxy.
         lock.store_release_on_gpu(position.0);
     } else {
         lock.store(position.0);

@@ -225,7 +225,7 @@ pub(super) fn at_once(span: Span, job: &Job, most: usize) -> Span {
     span
 }
 
-/// Publishes how far the group has received, tells the proxy where that wants to know, and gives the
+/// Publishes how far the group has received, reports it to the proxy where that wants it, and gives the
 /// direction back, with what is known of the messages that come. One thread calls it.
 #[inline(always)]
 pub(super) fn leave(net: Net, handle: Handle, job: &Job, used: usize, packet: bool, watched: u64) {

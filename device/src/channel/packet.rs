@@ -188,13 +188,13 @@ pub(crate) fn unpack(net: Net, handle: Handle, tail: Progress) -> bool {
     // Another thread says that the packet was received, without a fence where it was copied: these bytes
     // must not land behind those that the peer then puts in their place.
     simt::release_fence();
-    // Who receives a part of it stands inside it then, where its units no longer tell.
+    // Who receives a part of it stands inside it then, where its units no longer say so.
     socket.unpacked().store(tail.count());
     true
 }
 
 /// Where the packet begins that ends where a counter says, if all its units are there; else 0. It begins
-/// where the reader stands: of unit 0 alone one could not tell, since it may still be the last packet's,
+/// where the reader stands: unit 0 alone does not show it, since it may still be the last packet's,
 /// and then looks like the beginning of both. Of one that is in the ring already: where the reader stands
 /// inside it.
 #[cold]

@@ -157,7 +157,7 @@ functions! {
     /// time.
     wait_word(address: *mut u8, how: u32, value: u64, timeout_ns: u64) in word;
     /// Receives at most `length` bytes from a socket that a poller watches under `token`, while the poller
-    /// has no event of another; EAGAIN, or EALREADY where its only event is this socket's and tells of
+    /// has no event of another; EAGAIN, or EALREADY where its only event is this socket's and reports
     /// nothing that was not received.
     receive_beside(
         handle: u64, to: *mut u8, length: usize, poller: u64, token: u64

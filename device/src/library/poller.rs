@@ -134,7 +134,7 @@ pub(super) unsafe fn receive_beside(
     receive_more(net, group, handle, to, length, MSG_DONTWAIT, plan[0], plan[1])
 }
 
-/// Takes as many events as there are and fit, and tells whether some of them were withdrawn.
+/// Takes as many events as there are and fit, and returns whether some of them were withdrawn.
 #[inline(always)]
 fn receive_events(
     net: Net,

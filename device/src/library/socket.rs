@@ -232,8 +232,8 @@ fn shut_down(net: Net, handle: Handle, how: i32) -> i64 {
         // Groups that wait for space leave when they see this, and others send no more. What this group
         // sent before is on its way already.
         lock.set_on_gpu(Position::SHUT);
-        // Until the end is told: nobody sends behind it. Where another group does not leave the
-        // direction, it is told all the same.
+        // Until the end is published: nobody sends behind it. Where another group does not leave the
+        // direction, it is published all the same.
         held = lock_to_leave(net, handle, Direction::Send);
     }
     let asked = ask_about(net, handle, Operation::Shutdown, how as u64, 0);

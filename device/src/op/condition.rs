@@ -65,7 +65,7 @@ pub enum Width {
     Bits64 = 1,
 }
 
-/// How a word is waited for: condition (bits 0 to 7) and width (8 to 15), as the library is told.
+/// How a word is waited for: condition (bits 0 to 7) and width (8 to 15), as the library takes it.
 pub(crate) const fn how(condition: u8, width: u8) -> u32 {
     condition as u32 | (width as u32) << 8
 }

@@ -171,7 +171,7 @@ pub(crate) fn whole_warp_barrier() {
 /// Brings the lanes of the caller's warp, a whole one, together, whose ways have parted. For the end
 /// of a function that all lanes call: the compiler takes lanes that come back from one for a warp
 /// that is whole, and leaves out barriers behind it (seen on an H200, where the lanes of a warp went
-/// on without the first one, which still told the proxy of a message).
+/// on without the first one, which still reported a message to the proxy).
 #[inline(always)]
 pub(crate) fn come_together() {
     backend::come_together();

@@ -80,7 +80,7 @@ fn fill(net: Net, handle: Handle, anew: bool) -> i64 {
     } else {
         info |= socket.info().0 & Info::NON_BLOCKING;
     }
-    // Those of a p2p stream come with the numbers of what the proxy is told.
+    // Those of a p2p stream come with the numbers of what is reported to the proxy.
     let (receive, send) =
         (WatchedProgress(descriptor.receive.base), WatchedProgress(descriptor.send.base));
     info |= (receive.number() | send.number() << 4) << Info::PROGRESS_NUMBERS_SHIFT;
@@ -170,7 +170,7 @@ fn try_install(net: Net, handle: Handle) -> i64 {
     if bare(seen) == state(handle, INSTALLING) {
         return AGAIN;
     }
-    // Another launch or another generation. The descriptor tells whether ours is alive.
+    // Another launch or another generation. The descriptor says whether ours is alive.
     let identity = net.descriptor(socket.index()).get(0).load_acquire();
     if identity >> 8 != u64::from(handle.generation()) {
         return Errno::EBADF.negative();

@@ -20,7 +20,7 @@ use super::record::{CLOSING, OWNER, Socket, state};
 /// How long a close waits for the last head to arrive in host memory: a microsecond is enough.
 const HEAD_NS: u64 = 100_000_000;
 impl Socket {
-    /// Tells the kernel at the other end of a p2p stream that no more comes (send), or that no more is
+    /// Notifies the kernel at the other end of a p2p stream that no more comes (send), or that no more is
     /// taken (receive); the calling group has the direction. The proxies do so, too, later.
     #[inline(always)]
     pub(crate) fn end_p2p(&self, direction: Direction, position: Position) {

@@ -76,7 +76,7 @@ pub(crate) struct Info(pub(super) u64);
 
 impl Info {
     pub(super) const NON_BLOCKING: u64 = 1 << 8;
-    /// The kernel at the other end writes the inbox; the proxy tells of endings alone.
+    /// The kernel at the other end writes the inbox; the proxy reports endings alone.
     pub(super) const P2P: u64 = 1 << 9;
     pub(super) const LIMIT_SHIFT: u32 = 12;
     pub(super) const PROGRESS_NUMBERS_SHIFT: u32 = 32;
@@ -99,7 +99,7 @@ impl Info {
         self.0 & Self::NON_BLOCKING != 0
     }
 
-    /// Whether the other end is a kernel that reads and writes the same memory. The proxy tells of its
+    /// Whether the other end is a kernel that reads and writes the same memory. The proxy reports its
     /// ending, and packets are in the inbox alone.
     #[inline(always)]
     pub(crate) const fn is_p2p(self) -> bool {
@@ -112,7 +112,7 @@ impl Info {
         (self.0 >> Self::LIMIT_SHIFT) as usize & 0x1FFF
     }
 
-    /// The number with which the proxy is told of a direction.
+    /// The number that reports to the proxy of a direction carry.
     #[inline(always)]
     pub(super) const fn progress_number(self, direction: Direction) -> u64 {
         self.0 >> (Self::PROGRESS_NUMBERS_SHIFT + 4 * direction as u32) & 15
@@ -252,7 +252,7 @@ impl Socket {
     }
 
     /// The count behind the packet of a p2p stream that this end has put into its ring last. It may be
-    /// old, and then that packet is waited for in vain until it is seen.
+    /// old, and then that packet is waited for needlessly until it is seen.
     #[inline(always)]
     pub(crate) fn unpacked(&self) -> Word {
         self.record.get(UNPACKED)

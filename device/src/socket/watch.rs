@@ -1,4 +1,4 @@
-//! What the proxies of a p2p stream are told of it while a poller watches: the kernels at both ends move its
+//! What is reported to the proxies of a p2p stream while a poller watches: the kernels at both ends move its
 //! bytes without them. Rare, and out of line. One thread calls this, for its group.
 
 use crate::abi::bits::WatchedProgress;
@@ -12,8 +12,8 @@ use crate::simt;
 use super::direction::Direction;
 use super::record::{Socket, TAIL};
 
-/// Tells the proxy how far a direction of a p2p stream is. The calling group has the direction, and
-/// gives it back later, with a release: who has it next tells of more, behind this.
+/// Reports the progress of a direction of a p2p stream to the proxy. The calling group has the direction, and
+/// gives it back later, with a release: who has it next reports more, behind this.
 #[cold]
 #[inline(never)]
 #[allow(unsafe_code, reason = "a word of the net's layout")]
@@ -26,8 +26,8 @@ pub(crate) fn report_progress(net: Net, handle: Handle, direction: Direction, co
     let progress = WatchedProgress::new(count, socket.info().progress_number(direction));
     // SAFETY: the handle is within the layout (`named`).
     let word = unsafe { Word::at(address) };
-    // Release: counter and units are there for the kernel at the other end before its poller tells of
-    // them. A wait that does not find them then would not be told again.
+    // Release: counter and units are there for the kernel at the other end before its poller reports
+    // them. A wait that does not find them then would not be notified again.
     if planted(Bug::ReportWithoutFence) {
         word.store(progress.0);
     } else {
@@ -35,9 +35,9 @@ pub(crate) fn report_progress(net: Net, handle: Handle, direction: Direction, co
     }
 }
 
-/// Has the kernels at both ends of a p2p stream tell their proxies what happens from now on. Nothing
+/// Has the kernels at both ends of a p2p stream report what happens from now on to their proxies. Nothing
 /// orders that with what they do meanwhile: the proxy looks once more, later. A direction that another
-/// group has is left to it, which tells of it by itself. Where both are, the proxy has the kernels tell.
+/// group has is left to it, which reports it by itself. Where both are, the proxy has the kernels report.
 #[cold]
 #[inline(never)]
 pub(crate) fn watch_both_ends(net: Net, handle: Handle) {

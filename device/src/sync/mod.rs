@@ -1,7 +1,7 @@
 //! Atomics and locks for kernels: what threads of several blocks share in GPU memory.
 //!
 //! [`AtomicRef`] names a word of a buffer ([`Shared::atomic`](crate::Shared::atomic)) and has the calls
-//! of `core::sync::atomic`; the scope is part of its type: [`Gpu`], unless told otherwise, or [`System`].
+//! of `core::sync::atomic`; the scope is part of its type: [`Gpu`], by default, or [`System`].
 //! [`Lock`] and [`RwLock`] are made of one 32-bit word, 0 at first, and held by one thread.
 //!
 //! ```

@@ -13,7 +13,7 @@ pub(super) trait Backing: Send + Sync {
     fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), GpuError>;
     /// The range is inside the arena.
     fn write(&self, offset: usize, from: &[u8]) -> Result<(), GpuError>;
-    /// Tells who checks accesses that what begins there is in use, or free. Hardware has nobody.
+    /// Notifies who checks accesses that what begins there is in use, or free. Hardware has nobody.
     fn mark(&self, _offset: usize, _in_use: bool) {}
     /// The other GPU by its CUDA ordinal; the emulated one has none.
     fn allow(&self, ordinal: Option<i32>) -> Result<(), GpuError>;

@@ -131,7 +131,7 @@ impl<T: Plain> Buffer<T> {
     }
 
     /// Where it begins, for kernels; 0 of no elements. The address is good while the buffer lives, or what
-    /// was told to keep it.
+    /// was given it to keep.
     #[must_use]
     pub fn device_address(&self) -> u64 {
         let address = |memory: &Arc<DeviceMemory>| memory.device_ptr().expose_provenance() as u64;

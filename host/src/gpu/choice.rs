@@ -155,7 +155,7 @@ pub struct GpuInfo {
     pub max_threads_per_block: u32,
     /// Most shared memory of a block.
     pub max_shared_bytes: u32,
-    /// Most kernels that run at once: the hardware's queues, 32 if the driver was told so before
+    /// Most kernels that run at once: the hardware's queues, 32 if the driver was set so before
     /// it started (CUDA_DEVICE_MAX_CONNECTIONS) and 8 if not; 32 on the emulated GPU.
     pub max_kernels: u32,
     /// Why this one was chosen, in one line.

@@ -118,7 +118,7 @@ impl<W: Word> Flags<W> {
         unsafe { sealed::Sealed::store(at, value) };
     }
 
-    /// Where the first word is, for kernels. Good while these live, or what was told to keep them.
+    /// Where the first word is, for kernels. Good while these live, or what was given them to keep.
     #[must_use]
     pub fn device_address(&self) -> u64 {
         self.memory.device_ptr().expose_provenance() as u64

@@ -396,7 +396,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn images_are_told_by_their_first_bytes() {
+    fn images_are_recognised_by_their_first_bytes() {
         let kind = |bytes: &[u8]| Image::bytes(bytes).map(|image| image.kind());
         assert_eq!(kind(b"//\n.version 8.0\n.target sm_90\n\0").unwrap(), "PTX");
         assert_eq!(kind(&[0x50, 0xED, 0x55, 0xBA, 1, 0]).unwrap(), "a fatbin");

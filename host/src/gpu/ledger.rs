@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_larger_than_the_gpu_is_told_what_fits() {
+    fn a_grid_larger_than_the_gpu_gets_an_error_that_says_what_fits() {
         let mut ledger = Ledger::<()>::default();
         let half = ledger.admit("half", 5, 10).unwrap();
         match ledger.admit("large", 101, 200) {

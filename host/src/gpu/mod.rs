@@ -1,7 +1,7 @@
 //! A GPU: its memory, its kernel modules, its launches. Real ones through the CUDA driver
 //! (`cuda/`), or an emulated one whose threads are coroutines (`emulated/`).
 //!
-//! The net and programs call [`Gpu`]; nothing else of the crate talks to a driver. What a backend
+//! The net and programs call [`Gpu`]; nothing else of the crate calls a driver. What a backend
 //! must supply is the trait `Backend`.
 //!
 //! ```text

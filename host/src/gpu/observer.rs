@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-/// See the module. All calls come from the OS thread that does what they tell of.
+/// See the module. All calls come from the OS thread that does what they report.
 pub(crate) trait Observer: Send + Sync {
     /// These threads have met at a barrier, by their indices in the worker; `whole_block`: they are all of a
     /// block.
@@ -16,6 +16,6 @@ pub(crate) trait Observer: Send + Sync {
     fn write(&self, to: *mut u8, from: &[u8]) -> bool;
 
     /// What begins there in an arena is in use from now on, with what was written last; or it is free. As
-    /// allocators tell a sanitizer of memory.
+    /// allocators report memory to a sanitizer.
     fn mark(&self, at: *mut u8, in_use: bool);
 }

@@ -13,7 +13,7 @@ pub enum RemoteWrites {
     Ordered,
     /// After [`Gpu::flush_remote_writes`].
     AfterFlush,
-    /// Nobody can tell: such bytes had better go through host memory.
+    /// Not known: such bytes had better go through host memory.
     Unknown,
 }
 

@@ -80,7 +80,7 @@ impl HostControl {
         })
     }
 
-    /// In memory of the emulated GPU whose stores are combined, as far as the proxy can tell.
+    /// In memory of the emulated GPU whose stores are combined, as far as the proxy knows.
     #[cfg(test)]
     pub(crate) fn combining(gpu: &Gpu, layout: &Layout) -> Self {
         let control = Self::new(gpu, layout, ControlMemory::Gpu).expect("the emulated GPU maps");

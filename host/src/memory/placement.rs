@@ -58,7 +58,7 @@ pub enum ControlMemoryRefused {
 
 debug_as_sentence!(ControlMemoryRefused);
 
-/// GPU memory that the CPU has mapped, or none and why, or a refusal to who insists.
+/// GPU memory that the CPU has mapped, or none and why, or an error where it was asked for by name.
 pub(super) fn mapped_if_wanted(
     gpu: &Gpu,
     wish: ControlMemory,
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn who_insists_is_told_in_one_line_why_each_way_is_closed() {
+    fn an_explicit_choice_fails_with_the_reason_of_each_way_in_one_line() {
         let outcome = decide::<u8>(ControlMemory::Gpu, GpuKind::Cuda, || Err(refused()));
         let message = outcome.unwrap_err().to_string();
         assert!(message.contains("gdrdrv: no /dev/gdrdrv"), "{message}");

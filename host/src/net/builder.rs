@@ -28,7 +28,7 @@ type PrintLine = dyn Fn(u32, &str) + Send + Sync;
 pub(super) struct Printer {
     /// For each line.
     pub(super) line: Arc<PrintLine>,
-    /// Hears how many lines were dropped because their reader was too slow.
+    /// Is called with how many lines were dropped because their reader was too slow.
     pub(super) dropped: Arc<dyn Fn(u64) + Send + Sync>,
 }
 
@@ -237,7 +237,7 @@ impl NetBuilder {
     /// errors with or without it.
     ///
     /// A net whose kernel has faulted launches no more. Listeners that the program made and passed to
-    /// that launch alone are closed, so that clients are told and do not wait; all of them once no
+    /// that launch alone are closed, so that clients see the end and do not wait; all of them once no
     /// kernel of the net runs, or when the GPU's context is lost.
     pub fn on_fault(
         mut self,
@@ -270,7 +270,7 @@ impl NetBuilder {
             self.heartbeat_timeout >= SHORTEST_HEARTBEAT_TIMEOUT,
             "heartbeat timeout: at least 100 ms",
         )?;
-        // The heart does not beat in such a sleep, which may be longer than asked for.
+        // No heartbeat is written in such a sleep, which may be longer than asked for.
         check(
             self.idle_sleep <= self.heartbeat_timeout / 2,
             "idle sleep: at most half the heartbeat timeout",

@@ -41,7 +41,7 @@ impl Faults {
             .spawn(move || on_fault(launch, &kernel, &error));
         match thread {
             Ok(thread) => self.called().push(thread),
-            Err(error) => tracing::warn!(%error, "no thread to tell the program of a fault"),
+            Err(error) => tracing::warn!(%error, "no thread to notify the program of a fault"),
         }
     }
 

@@ -16,7 +16,7 @@ impl Net {
 
     /// Makes a proxy thread panic, to see what kernels make of it.
     pub fn inject_panic(&self) {
-        self.shared.tell(0, Message::Panic);
+        self.shared.send(0, Message::Panic);
     }
 
     /// Has the net find that the GPU memory with its control block was taken away.
@@ -31,6 +31,6 @@ impl Net {
 
     /// Makes a proxy thread hang for so long, to see what kernels make of it.
     pub fn inject_stall(&self, thread: usize, time: Duration) {
-        self.shared.tell(thread, Message::Stall(time));
+        self.shared.send(thread, Message::Stall(time));
     }
 }

@@ -47,7 +47,7 @@ fn release(memory: Vec<Memory>) {
         let run = move || {
             // Ends with the process.
             for piece in pieces.into_iter().flatten() {
-                // What panics is the program's, and the hook has told of it.
+                // What panics is the program's, and the hook has reported it.
                 let _ = catch_unwind(AssertUnwindSafe(|| drop(piece)));
             }
         };
@@ -69,9 +69,9 @@ mod tests {
 
     use super::*;
 
-    struct Tells(mpsc::Sender<std::thread::ThreadId>, bool);
+    struct Reports(mpsc::Sender<std::thread::ThreadId>, bool);
 
-    impl Drop for Tells {
+    impl Drop for Reports {
         fn drop(&mut self) {
             let _ = self.0.send(std::thread::current().id());
             assert!(!self.1, "a destructor of the program");
@@ -80,13 +80,13 @@ mod tests {
 
     #[test]
     fn memory_is_let_go_of_elsewhere_and_a_panic_there_ends_nothing() {
-        let (told, tells) = mpsc::channel();
+        let (reports, reported) = mpsc::channel();
         for panics in [true, false] {
-            let memory: Memory = Arc::new(Tells(told.clone(), panics));
+            let memory: Memory = Arc::new(Reports(reports.clone(), panics));
             let kept = Kept::new(&[memory]);
-            assert!(tells.try_recv().is_err());
+            assert!(reported.try_recv().is_err());
             drop(kept);
-            let thread = tells.recv_timeout(Duration::from_secs(10)).unwrap();
+            let thread = reported.recv_timeout(Duration::from_secs(10)).unwrap();
             assert_ne!(thread, std::thread::current().id());
         }
     }

@@ -107,7 +107,7 @@ impl Net {
         self.check_alive()?;
         let (slot, epoch) = self.take_slot()?;
         self.shared.memory.clear_stop(slot as usize);
-        // A proxy thread that panicked before then has told a launch that was not there yet.
+        // A proxy thread that panicked before then did not stop a launch that was not there yet.
         if let Err(error) = self.check_alive() {
             self.give_slot_back(slot);
             return Err(error);
@@ -402,7 +402,7 @@ impl Launch {
         self.state.outcome().is_some()
     }
 
-    /// Tells the kernel to stop: its waits return ECANCELED. It may still close its sockets.
+    /// Stops the kernel: its waits return ECANCELED. It may still close its sockets.
     /// Nothing happens to one that has ended.
     pub fn abort(&self) {
         let outcome = self.state.outcome();

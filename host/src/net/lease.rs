@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A lease is a launch of its net, with a stop word of its own, that lasts until it is closed and all that was
-//! put on its streams before that is done. It is told which kernels will run. These are loaded then: the first
+//! put on its streams before that is done. Its maker names the kernels that will run. These are loaded then: the first
 //! use of a function may load it, which waits for every kernel that runs, for ever if one of them waits for
 //! the other.
 
@@ -100,7 +100,7 @@ impl Net {
         }
         let (slot, epoch) = self.take_slot()?;
         self.shared.memory.clear_stop(slot as usize);
-        // As for launches: a proxy thread that panicked before then has told nobody.
+        // As for launches: a proxy thread that panicked before then has stopped nobody.
         let leased = self.check_alive().and_then(|()| Ok(gpu::Lease::of_program(streams)?));
         let (running, lease) = match leased {
             Ok(leased) => leased,
@@ -165,7 +165,7 @@ impl Lease {
         let mut kernel = StreamKernel { spec: Arc::new(spec), kept: Vec::new() };
         stream.check(&kernel)?;
         let (state, kept) = (&self.launch.state, Kept::new(arguments.kept()));
-        // The net's memory, on a GPU that is not told of it.
+        // The net's memory, on a GPU that does not know of it.
         kernel.kept.push(Arc::clone(state) as _);
         match stream.gpu().info().kind {
             GpuKind::Emulated => kernel.kept.push(Arc::new(kept)),
@@ -199,7 +199,7 @@ impl Lease {
         self.launch.is_finished()
     }
 
-    /// Tells its kernels to stop, those that are yet to run, too: their waits return ECANCELED.
+    /// Stops its kernels, those that are yet to run, too: their waits return ECANCELED.
     pub fn abort(&self) {
         self.launch.abort();
     }

@@ -70,7 +70,7 @@ use supervisor::Supervisor;
 
 /// How long a proxy thread may take to answer its own net.
 const ANSWER: Duration = Duration::from_secs(5);
-/// How long kernels may take to end after the net told them to stop.
+/// How long kernels may take to end after the net stopped them.
 const STOP: Duration = Duration::from_secs(5);
 /// How long the net's threads may take to end: longer than they send what is unsent.
 const LEAVE: Duration = Duration::from_secs(7);
@@ -269,7 +269,7 @@ impl Net {
         }
     }
 
-    fn silent(&self, call: &'static str) -> NetError {
+    fn no_answer(&self, call: &'static str) -> NetError {
         match self.check_alive() {
             Err(down) => down,
             Ok(()) => NetError::NoAnswer { call, seconds: ANSWER.as_secs() },
@@ -297,13 +297,13 @@ impl Net {
         let mut all = Vec::new();
         for shard in 0..self.shared.queues.len() {
             let (to, answer) = mpsc::channel();
-            self.shared.tell(shard, Message::Dump(to));
-            all.extend(answer.recv_timeout(ANSWER).map_err(|_| self.silent("dump"))?);
+            self.shared.send(shard, Message::Dump(to));
+            all.extend(answer.recv_timeout(ANSWER).map_err(|_| self.no_answer("dump"))?);
         }
         Ok(all)
     }
 
-    /// Tells all kernels of this net to stop: their waits return ECANCELED.
+    /// Stops all kernels of this net: their waits return ECANCELED.
     pub fn abort(&self) {
         for launch in &self.launches.lock().launches {
             launch.stop(Errno::ECANCELED);

@@ -26,7 +26,7 @@ pub(super) fn queue() -> (SyncSender<Line>, Receiver<Line>) {
     mpsc::sync_channel(LINES)
 }
 
-/// What the thread and the net tell each other.
+/// What the thread and the net share.
 #[derive(Debug, Default)]
 struct Progress {
     /// Set at the end of the net: lines may be handed over until then.

@@ -113,7 +113,7 @@ impl std::fmt::Debug for RawArguments {
 
 impl Net {
     /// Starts a kernel of an image with this net as its first argument and `arguments` behind it. Their
-    /// number and sizes are compared with what the image tells.
+    /// number and sizes are compared with those that the image has.
     ///
     /// # Safety
     /// The arguments are what the kernel takes, in its layout. Memory that they name stays until the kernel

@@ -150,9 +150,9 @@ impl Net {
         }
         made.publish(&shared.memory);
         let shard = handle.shard() as usize;
-        shared.tell(shard, Message::Adopt(Box::new(made)));
+        shared.send(shard, Message::Adopt(Box::new(made)));
         // A fault since then has closed listeners before this one was there.
-        self.check_faults().inspect_err(|_| shared.tell(shard, Message::Close(handle)))?;
+        self.check_faults().inspect_err(|_| shared.send(shard, Message::Close(handle)))?;
         Ok(handle)
     }
 
@@ -178,10 +178,10 @@ impl Net {
         }
         let (done, answer) = mpsc::channel();
         let message = Message::CloseForProgram { handle, done };
-        self.shared.tell(handle.shard() as usize, message);
+        self.shared.send(handle.shard() as usize, message);
         match answer.recv_timeout(ANSWER) {
             Ok(()) => Ok(()),
-            Err(RecvTimeoutError::Timeout) => Err(self.silent("close")),
+            Err(RecvTimeoutError::Timeout) => Err(self.no_answer("close")),
             Err(RecvTimeoutError::Disconnected) => {
                 self.check_alive()?;
                 Err(unknown)
@@ -206,8 +206,8 @@ impl Net {
         let deadline = Instant::now() + Duration::from_nanos(self.shared.config.linger_ns);
         loop {
             let (to, answer) = mpsc::channel();
-            self.shared.tell(handle.shard() as usize, Message::Release { handle, to });
-            let answer = answer.recv_timeout(ANSWER).map_err(|_| self.silent("take_back"))?;
+            self.shared.send(handle.shard() as usize, Message::Release { handle, to });
+            let answer = answer.recv_timeout(ANSWER).map_err(|_| self.no_answer("take_back"))?;
             match answer {
                 Err(Errno::EAGAIN) if Instant::now() < deadline => {
                     std::thread::sleep(Duration::from_millis(1));

@@ -32,7 +32,7 @@ pub(crate) struct Supervisor<'a> {
     launches: &'a Launches,
     faults: &'a Faults,
     watchdog: Watchdog,
-    /// The GPU's context is lost, and that was told.
+    /// The GPU's context is lost, and that was reported.
     gpu_lost: bool,
 }
 
@@ -94,11 +94,11 @@ impl<'a> Supervisor<'a> {
         self.gpu_lost = true;
         tracing::error!(cause, "the GPU's context is lost; the net closes its listeners");
         self.launches.lock().faulted = true;
-        self.tell_all(&|done| Message::CloseListeners { which: None, done });
+        self.send_to_all(&|done| Message::CloseListeners { which: None, done });
     }
 
     /// Sees whether the words that kernels poll are still there. Without them the net is of no use;
-    /// its kernels are told as far as words reach them, and the process lives on.
+    /// its kernels are stopped as far as words reach them, and the process lives on.
     fn check_memory(&self) {
         if self.control.control_memory_lost.get().is_none() {
             let Err(gone) = check_control_memory(self.shared, self.control) else { return };
@@ -115,10 +115,10 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Sends a message to all shards, and waits until they have answered.
-    fn tell_all(&mut self, message: &dyn Fn(mpsc::Sender<()>) -> Message) {
+    fn send_to_all(&mut self, message: &dyn Fn(mpsc::Sender<()>) -> Message) {
         let (done, closed) = mpsc::channel();
         for shard in 0..self.shared.queues.len() {
-            self.shared.tell(shard, message(done.clone()));
+            self.shared.send(shard, message(done.clone()));
         }
         drop(done);
         // Each shard answers once; a dead one drops its end, which counts, too. One that hangs
@@ -136,7 +136,7 @@ impl<'a> Supervisor<'a> {
         !is_blind(self.control) && self.watchdog.check(self.shared, self.launches)
     }
 
-    /// Closes what the kernel left open, then tells who waits for it.
+    /// Closes what the kernel left open, then notifies who waits for it.
     fn finish(&mut self, state: &Arc<LaunchState>, outcome: Result<(), KernelError>) {
         if let Err(error) = &outcome {
             // First of all: the rest may take its time.
@@ -150,15 +150,15 @@ impl<'a> Supervisor<'a> {
             let last = running.taken.iter().all(|slot| *slot == state.slot);
             (last, running.unserved(state, last, outcome.is_err()))
         };
-        // Before the shards are told: none of them takes in a socket of this launch afterwards.
+        // Before the shards are notified: none of them takes in a socket of this launch afterwards.
         self.shared.launches.set(state.slot, false);
         if last && self.shared.queues.len() > 1 {
             // What the kernel accepted, and in which shard it is, before any shard closes its part.
-            self.tell_all(&Message::CommitAccepts);
+            self.send_to_all(&Message::CommitAccepts);
         }
-        self.tell_all(&|done| Message::LaunchEnded { launch: state.slot, last, done });
+        self.send_to_all(&|done| Message::LaunchEnded { launch: state.slot, last, done });
         if let Some(which) = unserved {
-            self.tell_all(&|done| Message::CloseListeners { which: which.clone(), done });
+            self.send_to_all(&|done| Message::CloseListeners { which: which.clone(), done });
         }
         if state.is_counted() {
             self.control.running.fetch_sub(1, Ordering::AcqRel);

@@ -78,7 +78,7 @@ impl Watchdog {
                 tracing::error!(
                     thread,
                     ?heartbeat_timeout,
-                    "a proxy thread hangs; kernels are told to end"
+                    "a proxy thread hangs; kernels are stopped"
                 );
             }
         }

@@ -51,7 +51,7 @@ impl Entry {
         std::mem::take(&mut listener.pending)
     }
 
-    /// Connections that wait for a kernel, as far as its head tells.
+    /// Connections that wait for a kernel, as its head says.
     pub(super) fn pending(&self) -> u32 {
         let Role::Listener(listener) = &self.role else { return 0 };
         listener.pending.len() as u32
@@ -127,7 +127,7 @@ impl Entry {
             Ok(Some(socket)) => {
                 made.socket = Some(socket);
                 if let Err(errno) = made.attach() {
-                    // The peer hears of it; others wait behind it.
+                    // The peer sees its connection end; others wait behind it.
                     tracing::debug!(%errno, "a connection was not accepted");
                     made.socket = None;
                     made.give_back(shared);

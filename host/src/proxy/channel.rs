@@ -19,7 +19,7 @@ pub(crate) struct Channel {
     pub(crate) receive: Counted,
     /// What kernels fill.
     pub(crate) send: Counted,
-    /// How far the kernel has read, as a transport that places bytes by itself was told last.
+    /// How far the kernel has read, as last reported to a transport that places bytes by itself.
     pub(super) reported_head: u64,
     /// Of a p2p stream.
     pub(super) inboxes: Option<Inboxes>,

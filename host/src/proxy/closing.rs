@@ -16,8 +16,8 @@ use super::shared::Readiness;
 use super::stream::StreamPhase;
 use crate::transport::{Endpoint, Transferred};
 
-/// How long a transport that cannot say goodbye waits for its descriptor to tell that it can.
-const GOODBYE_NS: u64 = 10_000_000;
+/// How long a transport that cannot disconnect waits for its descriptor to report that it can.
+const DISCONNECT_NS: u64 = 10_000_000;
 
 impl Entry {
     /// Whether a closed socket has nothing left to do.
@@ -78,7 +78,7 @@ impl Shard {
                 // A kernel may have taken it from the accept ring at this moment.
                 self.close(orphan, Closer::Host, now_ns);
             } else {
-                self.context.shared.tell(shard, Message::Close(orphan));
+                self.context.shared.send(shard, Message::Close(orphan));
             }
         }
         self.pump_send(handle.slot() as usize);
@@ -101,7 +101,7 @@ impl Shard {
         let Some(entry) = self.table.find(handle) else { return true };
         self.schedule.ends_now(entry);
         if entry.drains && entry.channel.is_p2p() {
-            // Before it says goodbye: the other end would use memory again that groups are inside.
+            // Before it disconnects: the other end would use memory again that groups are inside.
             return false;
         }
         if !entry.is_done(now_ns) && entry.has_progress() {
@@ -112,7 +112,7 @@ impl Shard {
         if !entry.is_done(now_ns) {
             // It waits for its peer to take what is unsent, or for its transport.
             let waits = entry.channel.send_ended;
-            let due_ns = if waits { deadline_ns.min(now_ns + GOODBYE_NS) } else { deadline_ns };
+            let due_ns = if waits { deadline_ns.min(now_ns + DISCONNECT_NS) } else { deadline_ns };
             self.schedule.arm(entry, due_ns);
             self.schedule.off_epoll.push(handle);
             return false;
@@ -191,8 +191,8 @@ impl Shard {
         }
     }
 
-    /// Closes listeners of the program, or all of them, and what kernels accepted from them: peers are
-    /// told, and further ones refused, rather than kept for kernels that do not come.
+    /// Closes listeners of the program, or all of them, and what kernels accepted from them: peers see
+    /// the end, and further ones are refused, rather than kept for kernels that do not come.
     pub(super) fn close_listeners(&mut self, which: Option<&[Handle]>, now_ns: u64) {
         let meant = |handle| which.is_none_or(|which| which.contains(&handle));
         let unserved = |entry: &&Entry| match entry.owner {
@@ -264,7 +264,7 @@ impl Shard {
         }
         let shared = &self.context.shared;
         for orphan in entry.drain_pending(shared) {
-            shared.tell(orphan.shard() as usize, Message::Close(orphan));
+            shared.send(orphan.shard() as usize, Message::Close(orphan));
         }
         entry.give_back(shared);
         let socket = socket.into_descriptor().ok_or(Errno::EOPNOTSUPP)?;

@@ -86,7 +86,7 @@ impl Shard {
         }
         let slot = handle.slot() as usize;
         let ready = self.table.get(slot).map_or(0, |entry| entry.readiness());
-        self.tell_watchers(slot, ready);
+        self.notify_watchers(slot, ready);
         self.pump_send(slot);
     }
 
@@ -111,7 +111,7 @@ impl Shard {
             Err(errno) => {
                 entry.fail(errno, &self.context);
                 let ready = entry.readiness();
-                self.tell_watchers(handle.slot() as usize, ready);
+                self.notify_watchers(handle.slot() as usize, ready);
             }
         }
     }
@@ -139,7 +139,7 @@ impl Shard {
             Err(errno) => {
                 entry.fail(errno, &self.context);
                 let ready = entry.readiness();
-                self.tell_watchers(handle.slot() as usize, ready);
+                self.notify_watchers(handle.slot() as usize, ready);
             }
             Ok(_) => {
                 self.try_connected(handle);

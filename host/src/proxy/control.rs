@@ -1,4 +1,4 @@
-//! What a net and its proxy threads tell one another.
+//! What a net and its proxy threads share.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32};

@@ -54,7 +54,7 @@ impl Drain {
         }
     }
 
-    /// Looks at those that are due, those that never were first, and tells the shards which are free.
+    /// Looks at those that are due, those that never were first, and notifies shards of free ones.
     /// Whether some are still to be looked at for the first time. One thread calls it.
     pub(crate) fn step(&self, shared: &Shared, now_ns: u64) -> bool {
         // Without the lock, which proxy threads want: a driver may take long to answer.
@@ -72,7 +72,7 @@ impl Drain {
             }
             if free {
                 let shard = socket.handle.shard() as usize;
-                shared.tell(shard, Message::Drained(socket.handle));
+                shared.send(shard, Message::Drained(socket.handle));
                 self.count.fetch_sub(1, Ordering::AcqRel);
             }
             !free

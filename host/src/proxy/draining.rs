@@ -81,8 +81,8 @@ impl Drain {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has `done` told once calls on all sockets that drain by now fail: at once where there are none.
-    pub(crate) fn tell_when_closed(&self, done: mpsc::Sender<()>) {
+    /// Has `done` notified once calls on all sockets that drain by now fail: at once where there are none.
+    pub(crate) fn notify_when_closed(&self, done: mpsc::Sender<()>) {
         // Also those that a step has in its hands at this moment.
         if !self.is_idle() {
             self.waiting().push(done);

@@ -62,7 +62,7 @@ pub(crate) enum Role {
     Stream(Stream),
     Listener(Box<Listener>),
     Poller(Box<Poller>),
-    /// Closed, and no stream: it says goodbye to whom its transport has to, at most until then.
+    /// Closed, and no stream: it disconnects where its transport has to, at most until then.
     Leaving {
         deadline_ns: u64,
     },
@@ -236,7 +236,7 @@ impl Entry {
         events
     }
 
-    /// Tells the socket of its rings.
+    /// Gives the socket its rings.
     pub(crate) fn attach(&mut self) -> Result<(), Errno> {
         let rings =
             Rings { receive: self.channel.receive.location, send: self.channel.send.location };

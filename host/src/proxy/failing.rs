@@ -28,7 +28,7 @@ impl Entry {
         }
         let memory = context.memory();
         self.publish_status(memory);
-        // Sending first: a kernel that has seen its receive fail is not told that bytes are sent.
+        // Sending first: a kernel that has seen its receive fail does not find that bytes are sent.
         self.channel.publish_send(memory);
         self.channel.publish_receive(memory);
     }

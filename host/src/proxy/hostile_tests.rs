@@ -1,4 +1,4 @@
-//! A shard by itself, with memory that the test writes as no honest kernel would.
+//! A shard by itself, with memory that the test writes as no correct kernel would.
 
 use std::os::unix::net::UnixStream;
 
@@ -112,7 +112,7 @@ impl Harness {
         self.ask(Operation::Watch, poller, numbers).expect("both are open");
     }
 
-    /// Has a new poller watch a socket, and takes what it is told at once.
+    /// Has a new poller watch a socket, and takes what is reported to it at once.
     pub(super) fn watcher(&mut self, socket: Handle, events: u16) -> Handle {
         let poller = self.poller();
         self.add(poller, socket, events, 0);
@@ -129,7 +129,7 @@ impl Harness {
         written.map(|at| (word(at), word(at + 8) as u16)).collect()
     }
 
-    /// Takes a poller's events as a kernel does; all that they tell.
+    /// Takes a poller's events as a kernel does; all that they report.
     pub(super) fn reported(&mut self, poller: Handle) -> u16 {
         let reported = self.in_ring(poller).iter().fold(0, |all, (_, events)| all | events);
         self.read_all(poller);
@@ -203,7 +203,7 @@ fn a_socket_is_reported_once_whatever_else_is_written_to_it() {
 }
 
 #[test]
-fn a_full_ring_waits_once_however_often_its_descriptor_speaks() {
+fn a_full_ring_waits_once_however_often_its_descriptor_is_ready() {
     let mut harness = Harness::new();
     let (handle, mut far) = harness.stream();
     std::io::Write::write_all(&mut far, &[1; 2 * RING as usize]).expect("the pair holds it");
@@ -248,7 +248,7 @@ fn a_socket_that_comes_after_its_launch_has_ended_is_closed() {
         let mut harness = Harness::new();
         let (stays, _far) = harness.stream();
         harness.shard.context.shared.launches.set(LAUNCH, false);
-        // From another shard, which answered the request before it heard of the end.
+        // From another shard, which answered the request before it was notified of the end.
         let made = harness.make(owner, None);
         let handle = harness.adopt(made);
         harness.turn();
@@ -259,7 +259,7 @@ fn a_socket_that_comes_after_its_launch_has_ended_is_closed() {
 }
 
 #[test]
-fn many_sockets_go_at_once_and_the_heart_beats() {
+fn many_sockets_go_at_once_and_the_heartbeat_goes_on() {
     const MANY: u32 = 15_000;
     let mut harness = Harness::with(Layout { shards: 1, socket_slots: MANY + 1, request_slots: 4 });
     let shared = harness.shard.context.shared.clone();

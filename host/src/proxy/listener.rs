@@ -11,7 +11,7 @@ pub(crate) struct Listener {
     pub(super) share: usize,
     /// The handles of those that do; those in the ring may be overwritten by a kernel.
     pub(super) pending: VecDeque<Handle>,
-    /// Of these, so many that no poller was told of.
+    /// Of these, so many that were reported to no poller.
     pub(super) unannounced: u32,
     /// Accepting pauses until then, since something ran out.
     pub(super) pause_until_ns: u64,

@@ -21,7 +21,7 @@ pub(crate) enum Message {
         /// What.
         notice: Notice,
     },
-    /// A poller did not deliver its events of a listener's connections: others are to be told.
+    /// A poller did not deliver its events of a listener's connections: others are to be notified.
     PassOn {
         /// The listener.
         listener: Handle,
@@ -32,7 +32,7 @@ pub(crate) enum Message {
         /// Whether the poller is gone.
         gone: bool,
     },
-    /// See which connections kernels have taken from the accept rings; told when it is done.
+    /// See which connections kernels have taken from the accept rings; notified when it is done.
     CommitAccepts(mpsc::Sender<()>),
     /// A launch has ended: close what it left open.
     LaunchEnded {
@@ -57,7 +57,7 @@ pub(crate) enum Message {
     CloseForProgram {
         /// Which.
         handle: Handle,
-        /// Told when calls on it fail; dropped where there was none.
+        /// Notified when calls on it fail; dropped where there was none.
         done: mpsc::Sender<()>,
     },
     /// No group is inside a call on a socket that the host has closed.

@@ -1,7 +1,7 @@
 //! The proxy: moves bytes between the rings of a net and the sockets of the system.
 //!
 //! A net has one [`shard`] for each proxy thread, and a socket stays in its shard for life. The
-//! shard is a state machine without a clock and without waiting: it is told what happened
+//! shard is a state machine without a clock and without waiting: it is notified of what happened
 //! (`ready`, messages) and takes turns. [`rounds`] and [`thread`] are the thin loop around it:
 //! epoll, clock, sleep. Everything that the shard reads from the GPU is checked before it is believed.
 //!

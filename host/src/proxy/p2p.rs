@@ -13,7 +13,7 @@ use crate::memory::Memory;
 use crate::transport::{Direction, PeerProgress};
 
 /// When the inbox is read once more after a poller began to watch: what the other end's kernel did
-/// before it heard of that has long reached memory by then.
+/// before it was notified of that has long reached memory by then.
 const REREAD_NS: u64 = 5_000_000;
 
 impl Entry {
@@ -36,14 +36,14 @@ impl Entry {
             return Turn::Idle;
         };
         let progress = p2p.receive_progress();
-        // Where the control channel takes nothing now, its descriptor tells when it does.
+        // Where the control channel takes nothing now, its descriptor reports when it does.
         p2p.report_progress(tail, head);
         let watched = p2p.is_watched();
         match progress {
             Ok(progress) if self.note_progress(progress, context.memory()) || progress.more => {
                 Turn::Progress
             }
-            // The other end is to hear of the kernel's next head.
+            // The kernel's next head is to be reported to the other end.
             Ok(_) if watched => Turn::Full,
             Ok(_) => Turn::Idle,
             Err(errno) => {
@@ -89,7 +89,7 @@ impl Entry {
         if !finish {
             return Turn::Idle;
         }
-        // Who is gone need not be told.
+        // Who is gone need not be notified.
         let _ = socket.shutdown(Direction::Send);
         self.channel.send_ended = true;
         self.channel.publish_send(memory);
@@ -133,7 +133,7 @@ impl Shard {
             self.schedule.arm(entry, due_ns);
         }
         let slot = handle.slot() as usize;
-        self.tell_of_receiving(slot);
-        self.tell_of_sending(slot);
+        self.notify_readable(slot);
+        self.notify_writable(slot);
     }
 }

@@ -1,4 +1,4 @@
-//! Models of p2p streams: kernels at both ends of one, and what their proxy is told of it. As those
+//! Models of p2p streams: kernels at both ends of one, and what is reported of it to their proxy. As those
 //! in `models`, whose small net this is, with a stream between two of its slots.
 
 use std::sync::Arc;
@@ -77,7 +77,7 @@ impl P2pNet {
 #[test]
 fn what_the_proxy_is_notified_of() {
     // Two groups send on one stream, one as soon as the other has left the direction, and the other end
-    // receives: what was told last is all of it.
+    // receives: what was reported last is all of it.
     holds(3, &[Weakness::StoreRelease], || {
         let P2pNet { mut small, ends: [near, far], _arena } = P2pNet::new(true);
         let net = small.net;

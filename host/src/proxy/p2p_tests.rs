@@ -1,5 +1,5 @@
-//! A p2p stream as a shard has it, with another end that the test plays: how often it is heard,
-//! and what it is told.
+//! A p2p stream as a shard has it, with another end that the test plays: how often its progress is read,
+//! and what is sent to it.
 
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -27,11 +27,11 @@ use crate::transport::{
 const RING: u32 = 4096;
 const BASE: u64 = 128;
 
-/// What the other end has heard and says.
+/// What the other end has received and sends.
 struct End {
-    /// It was told that its memory may be used again.
+    /// It was notified that its memory may be used again.
     left: bool,
-    heard: u64,
+    reads: u64,
     reported: Vec<(u64, u64)>,
     progress: PeerProgress,
 }
@@ -52,7 +52,7 @@ impl P2pControl for Played {
 
     fn receive_progress(&mut self) -> Result<PeerProgress, Errno> {
         let mut end = self.end();
-        end.heard += 1;
+        end.reads += 1;
         Ok(end.progress)
     }
 
@@ -131,7 +131,7 @@ fn shard() -> (Shard, Played, Handle) {
     let progress =
         PeerProgress { sent: BASE, received: BASE, ended: false, closed: false, more: false };
     let stream =
-        Played(Arc::new(Mutex::new(End { left: false, heard: 0, reported: Vec::new(), progress })));
+        Played(Arc::new(Mutex::new(End { left: false, reads: 0, reported: Vec::new(), progress })));
     let wishes = Wishes { receive_ring: RING, send_ring: RING, timeout_ns: 0 };
     let socket = Endpoint::stream(Box::new(stream.clone()));
     let handle = shard.context.shared.pool.allocate_handle(Account::Own).expect("a slot");
@@ -156,14 +156,14 @@ fn a_watched_stream_on_which_nothing_happens_is_not_asked_in_every_turn() {
         }
     };
     turns(&mut shard, 10);
-    let before = stream.end().heard;
+    let before = stream.end().reads;
     turns(&mut shard, 1000);
-    assert_eq!(stream.end().heard, before, "no edge came");
+    assert_eq!(stream.end().reads, before, "no edge came");
     // The kernel has received something, without a word to its proxy but the head.
     shard.context.shared.memory.receive_head(0).store(Progress::new(BASE + 40, 0).0);
     turns(&mut shard, 1);
     assert_eq!(stream.end().reported.last(), Some(&(BASE, BASE + 40)));
-    // And the other end says something, of which its descriptor tells.
+    // And the other end says something, which its descriptor reports.
     stream.end().progress.ended = true;
     turns(&mut shard, 10);
     assert!(!shard.find(handle).expect("it is there").channel.receive_ended);
@@ -173,14 +173,14 @@ fn a_watched_stream_on_which_nothing_happens_is_not_asked_in_every_turn() {
 }
 
 #[test]
-fn what_was_not_heard_in_one_go_is_heard_in_the_next() {
+fn what_was_not_received_in_one_go_is_received_in_the_next() {
     let (mut shard, stream, _) = shard();
     stream.end().progress.more = true;
     for turn in 1..100 {
         shard.turn(turn * 1000, &mut NoEpoll::default());
     }
-    let heard = stream.end().heard;
-    assert!(heard >= 90, "{heard}");
+    let reads = stream.end().reads;
+    assert!(reads >= 90, "{reads}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! A shard with a transport that moves bytes by itself: whatever it is asked, it hears of both
-//! directions, and what it has heard once no descriptor tells again.
+//! A shard with a transport that moves bytes by itself: whatever it is asked, it learns of both
+//! directions, and what it has learned once no descriptor reports again.
 
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -32,20 +32,20 @@ const HANDLE: Handle = Handle::new(0, 1, 1);
 enum When {
     /// In a call of that direction, after so many others.
     Call(Direction, u32),
-    /// When it is found to be connected, after it was asked so often in vain.
+    /// When it is found to be connected, after it was asked so often before that.
     Connected(u32),
     /// Never again.
     Never,
 }
 
-/// An adapter: what it will say, has said, and what of that the proxy was told.
+/// An adapter: what it will find, has found, and what of that was reported to the proxy.
 struct Adapter {
     when: When,
     offered: u64,
     /// How often it was asked whether it is connected.
     asked: u32,
-    says: (u64, u64),
-    heard: (u64, u64),
+    finds: (u64, u64),
+    found: (u64, u64),
     reported: (u64, u64),
 }
 
@@ -53,7 +53,7 @@ impl Adapter {
     fn progress(&mut self, call: Direction) {
         match &mut self.when {
             When::Call(direction, 0) if *direction == call => {
-                self.heard = self.says;
+                self.found = self.finds;
                 self.when = When::Never;
             }
             When::Call(direction, left) if *direction == call => *left -= 1,
@@ -70,8 +70,8 @@ impl Placing {
     }
 }
 
-fn transferred(heard: u64, reported: &mut u64) -> Transferred {
-    match heard - std::mem::replace(reported, heard) {
+fn transferred(found: u64, reported: &mut u64) -> Transferred {
+    match found - std::mem::replace(reported, found) {
         0 => Transferred::Later,
         bytes => Transferred::Bytes(bytes as usize),
     }
@@ -106,7 +106,7 @@ impl Connector for Placing {
         if adapter.asked <= in_vain {
             return Ok(false);
         }
-        adapter.heard = adapter.says;
+        adapter.found = adapter.finds;
         Ok(true)
     }
 
@@ -141,16 +141,16 @@ impl Stream for Placing {
     fn has_progress(&self, of: Direction) -> bool {
         let adapter = self.adapter();
         match of {
-            Direction::Receive => adapter.heard.0 != adapter.reported.0,
-            Direction::Send => adapter.heard.1 != adapter.reported.1,
+            Direction::Receive => adapter.found.0 != adapter.reported.0,
+            Direction::Send => adapter.found.1 != adapter.reported.1,
         }
     }
 
     fn receive(&mut self, _slice: &RingSlice) -> Result<Transferred, Errno> {
         let mut adapter = self.adapter();
         adapter.progress(Direction::Receive);
-        let heard = adapter.heard.0;
-        Ok(transferred(heard, &mut adapter.reported.0))
+        let found = adapter.found.0;
+        Ok(transferred(found, &mut adapter.reported.0))
     }
 
     fn untaken(&self) -> u64 {
@@ -162,8 +162,8 @@ impl Stream for Placing {
         let mut adapter = self.adapter();
         adapter.offered = adapter.offered.max(adapter.reported.1 + slice.len() as u64);
         adapter.progress(Direction::Send);
-        let heard = adapter.heard.1.min(adapter.offered);
-        Ok(transferred(heard, &mut adapter.reported.1))
+        let found = adapter.found.1.min(adapter.offered);
+        Ok(transferred(found, &mut adapter.reported.1))
     }
 
     fn discard(&mut self) -> Result<Transferred, Errno> {
@@ -175,7 +175,7 @@ impl Stream for Placing {
     }
 }
 
-/// A shard whose kernel has sent 100 bytes; the adapter tells of those and of 10 that came, once.
+/// A shard whose kernel has sent 100 bytes; the adapter reports those and 10 that came, once.
 fn shard(policy: Policy, when: When) -> (Shard, Arc<Mutex<Adapter>>) {
     let (shard, adapter) = shard_in(StreamPhase::Open, policy, when);
     shard.context.shared.memory.send_tail(1).store_release(Progress::new(BASE + 100, 0).0);
@@ -191,7 +191,7 @@ fn shard_in(phase: StreamPhase, policy: Policy, when: When) -> (Shard, Arc<Mutex
         Memory::new(&gpu, layout, control, 2 * RING as usize, false, None, 1).expect("memory");
     let wishes = Wishes { receive_ring: RING, send_ring: RING, timeout_ns: 0 };
     let adapter =
-        Adapter { when, offered: 0, asked: 0, says: (10, 100), heard: (0, 0), reported: (0, 0) };
+        Adapter { when, offered: 0, asked: 0, finds: (10, 100), found: (0, 0), reported: (0, 0) };
     let adapter = Arc::new(Mutex::new(adapter));
     let placing = Box::new(Placing(Arc::clone(&adapter)));
     let socket = match phase {
@@ -228,7 +228,7 @@ fn what_any_call_learns_is_reported() {
                 assert_eq!(
                     (counters.received_bytes.get(), counters.sent_bytes.get()),
                     (10, 100),
-                    "heard of in {direction:?} {call}, limited: {limited}"
+                    "found in {direction:?} {call}, limited: {limited}"
                 );
             }
         }
@@ -250,9 +250,9 @@ fn what_is_under_way_is_granted_once() {
     shard.context.shared.memory.send_tail(1).store_release(Progress::new(BASE + 3000, 0).0);
     assert_eq!(turns(&mut shard), (0, 0));
     assert_eq!(adapter.lock().expect("one thread").offered, 1024);
-    adapter.lock().expect("one thread").heard = (500, 0);
+    adapter.lock().expect("one thread").found = (500, 0);
     assert_eq!(turns(&mut shard), (0, 0), "nothing is left to be granted");
-    adapter.lock().expect("one thread").heard = (500, 1024);
+    adapter.lock().expect("one thread").found = (500, 1024);
     assert_eq!(turns(&mut shard), (0, 1024));
 }
 
@@ -268,8 +268,8 @@ fn a_connection_that_is_refused_is_asked_once() {
     assert_eq!(shard.context.counters.failed.get(), 1);
 }
 
-/// A peer that speaks first may be heard in the call that finds the connection made, and then no
-/// descriptor tells of its bytes again. That call may be the last for which the socket is busy-polled.
+/// Bytes of a peer that sends first may be found in the call that finds the connection made, and then no
+/// descriptor reports them again. That call may be the last for which the socket is busy-polled.
 #[test]
 fn what_comes_with_the_connection_is_reported() {
     for in_vain in 0..=Pacing::USUAL.busy_turns {

@@ -1,9 +1,9 @@
-//! Pollers: a socket tells its watchers what happens on it, and a poller writes events into its ring.
+//! Pollers: a socket notifies its watchers of what happens on it, and a poller writes events into its ring.
 //!
 //! A watched socket has at most one event in the ring at a time. What happens while it is there
 //! is owed, and written once the GPU has taken it: nothing is lost, and the ring, which has room
 //! for one event of every socket of the net, cannot overflow. The event of a socket that is no
-//! longer watched is withdrawn: it keeps its place in the ring, and tells of nothing. Where sockets
+//! longer watched is withdrawn: it keeps its place in the ring, and reports nothing. Where sockets
 //! come and go and no kernel waits, these fill the ring, and what happens is owed until one does.
 //!
 //! A listener may have several watchers. Each connection is one event to one of them, in turn; what a
@@ -87,7 +87,7 @@ impl Watchers {
         self.watches.push(watch);
     }
 
-    /// Whose turn it is to be told of a connection.
+    /// Whose turn it is to be notified of a connection.
     pub(crate) fn next_for_connection(&mut self) -> Option<Watch> {
         let count = self.watches.len();
         let wants = |at: &usize| self.watches[*at].events & POLLIN != 0;
@@ -102,11 +102,11 @@ impl Watchers {
 pub(crate) struct Notice {
     /// The socket.
     pub(crate) socket: Handle,
-    /// What the poller was told to call it.
+    /// The token that the kernel chose for it.
     pub(crate) token: u64,
     /// What happened; 0: the socket is no longer watched.
     pub(crate) events: u16,
-    /// Connections of a listener that this poller is told of, each by an event of its own.
+    /// Connections of a listener that this poller is notified of, each by an event of its own.
     pub(crate) connections: u32,
 }
 
@@ -134,11 +134,11 @@ pub(crate) struct Poller {
 struct Watched {
     token: u64,
     owed: u16,
-    /// Connections that it is still to be told of.
+    /// Connections that are still to be reported.
     connections: u32,
     /// Its place in the order of what happened.
     at: u64,
-    /// The ring's counter behind the event that was written last, and whether that told of a
+    /// The ring's counter behind the event that was written last, and whether that reported a
     /// connection.
     written: u64,
     of_connection: bool,
@@ -152,7 +152,7 @@ impl Watched {
 }
 
 impl Poller {
-    /// Whether it has not told of everything yet.
+    /// Whether it has not reported everything yet.
     pub(super) fn owes_events(&self) -> bool {
         !self.writable.is_empty() || !self.held.is_empty()
     }
@@ -229,7 +229,7 @@ impl Poller {
         count
     }
 
-    /// The listeners that it was to tell of connections, and of how many it has not.
+    /// The listeners whose connections it was to report, and how many it has not.
     pub(super) fn undelivered(&self, events: &Counted) -> Vec<(Handle, u32)> {
         let left = |(socket, watched): (&u64, &Watched)| {
             let left = watched.undelivered(events);
@@ -239,7 +239,7 @@ impl Poller {
     }
 }
 
-/// Clears what the last event of a socket tells of, if it may still be in the ring: a wait that
+/// Clears what the last event of a socket reports, if it may still be in the ring: a wait that
 /// begins after the kernel has its reply, whose release is behind this store, leaves it out.
 fn withdraw(events: &Counted, memory: &Memory, gone: Watched) {
     if gone.written > events.theirs && !planted(Bug::EventNotWithdrawn) {

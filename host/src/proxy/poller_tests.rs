@@ -188,7 +188,7 @@ fn a_socket_that_is_added_again_has_one_event() {
     harness.shard.ready(socket.0);
     harness.turn();
     assert_eq!(harness.in_ring(poller), [(1, POLLOUT)], "the rest is owed");
-    // All that was in the ring and all that was owed is told anew.
+    // All that was in the ring and all that was owed is reported anew.
     harness.add(poller, socket, POLLIN | POLLRDHUP, 2);
     assert_eq!(harness.in_ring(poller), [(1, 0)]);
     harness.turn();
@@ -337,7 +337,7 @@ fn what_a_poller_has_not_delivered_goes_to_the_others() {
         let got = events(&mut harness, &pollers[1..]);
         assert_eq!(got.iter().sum::<u32>(), 9, "{got:?}");
         assert!(got.iter().all(|count| *count >= 4), "{got:?}");
-        // And those that come later are not told to one that is gone.
+        // And those that come later are not reported to one that is gone.
         let _more = connect(&mut harness, listener, 4);
         assert_eq!(events(&mut harness, &pollers[1..]), [2, 2]);
         harness.is_whole();

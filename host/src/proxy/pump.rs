@@ -94,7 +94,7 @@ impl Entry {
 
     /// Receives once, as much as fits and no more than `most`.
     pub(crate) fn pump_receive(&mut self, context: &Context, most: u64) -> Turn {
-        // One that has heard all of the stream may still hear that the other end is closed.
+        // One that has received all of the stream may still be notified that the other end is closed.
         if self.channel.is_p2p() && self.is_open() && self.channel.failure.is_none() {
             return self.receive_p2p_progress(context);
         }
@@ -146,7 +146,7 @@ impl Entry {
         }
     }
 
-    /// The same of a socket whose bytes come by themselves: hears how many did, and says how far
+    /// The same of a socket whose bytes come by themselves: learns how many did, and reports how far
     /// the kernel has read.
     fn receive_progress(&mut self, context: &Context, most: u64) -> Turn {
         let wants_head = |this: &Self| this.socket.as_ref().is_some_and(|s| s.wants_head());

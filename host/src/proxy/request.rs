@@ -253,7 +253,7 @@ impl Shard {
         let entry = self.table.find(handle).ok_or(Errno::EBADF)?;
         match entry.phase() {
             Phase::Fresh => {}
-            // The error was told to who waited or asked for it: as with the system's sockets, this is
+            // The error was reported to who waited or asked for it: as with the system's sockets, this is
             // another attempt. The kernel has not been given the rings of the last one.
             Phase::Connecting if entry.channel.failure.is_some() && !entry.channel.violated => {
                 entry.give_rings(&self.context.shared);
@@ -309,7 +309,7 @@ impl Shard {
                 }
                 entry.channel.receive_ended = true;
                 entry.channel.publish_receive(context.memory());
-                self.tell_of_receiving(slot);
+                self.notify_readable(slot);
                 return NOTHING;
             }
             _ => return Err(Errno::ENOTCONN),
@@ -331,7 +331,7 @@ impl Shard {
         }
         if receive {
             // Others may watch it.
-            self.tell_of_receiving(slot);
+            self.notify_readable(slot);
         }
         NOTHING
     }

@@ -16,9 +16,9 @@ const BUSY_POLL_NS: u64 = 4_000;
 /// The first sleep after work: an answer mostly follows soon.
 const FIRST_SLEEP_NS: u64 = 10_000;
 
-/// What the shard is told of the outside.
+/// What reports to the shard from outside.
 pub(crate) trait Outside: Readiness {
-    /// Tells the shard which sockets are ready, without waiting. Whether any is.
+    /// Reports to the shard which sockets are ready, without waiting. Whether any is.
     fn poll(&mut self, shard: &mut Shard) -> bool;
 }
 

@@ -27,7 +27,7 @@ impl RunningLaunches {
     pub(crate) fn set(&self, launch: u32, runs: bool) {
         let Some(number) = self.0.get(launch as usize) else { return };
         if self.runs(launch) != runs {
-            // Release and acquire: who is told that a launch has ended finds it so here.
+            // Release and acquire: who is notified that a launch has ended finds it so here.
             number.fetch_add(1, Ordering::AcqRel);
         }
         // Pairs with the fence in `all`: the kernel, which starts behind this one, finds withdrawn what was

@@ -1,6 +1,6 @@
 //! A shard: the sockets of one proxy thread, as a state machine.
 //!
-//! It is told of the outside through [`Shard::ready`] and its message queue, and takes [`Shard::turn`]s;
+//! It is notified from outside through [`Shard::ready`] and its message queue, and takes [`Shard::turn`]s;
 //! it neither waits nor reads a clock. Only its own thread touches it.
 
 use std::sync::Arc;
@@ -119,7 +119,7 @@ impl Shard {
                 // Who has waited for the kernel finds its slots free, and calls of other launches on
                 // its sockets fail.
                 self.finish_closing(now_ns, io);
-                self.context.shared.drain.tell_when_closed(done);
+                self.context.shared.drain.notify_when_closed(done);
             }
             Message::CloseListeners { which, done } => {
                 self.close_listeners(which.as_deref(), now_ns);
@@ -132,7 +132,7 @@ impl Shard {
             Message::CloseForProgram { handle, done } => {
                 if self.close(handle, Closer::Host, now_ns) {
                     self.finish_closing(now_ns, io);
-                    self.context.shared.drain.tell_when_closed(done);
+                    self.context.shared.drain.notify_when_closed(done);
                 }
             }
             Message::Drained(handle) => self.drained(handle),
@@ -195,7 +195,7 @@ impl Shard {
         if shard == self.context.id {
             self.adopt(entry, io);
         } else {
-            self.context.shared.tell(shard, Message::Adopt(entry));
+            self.context.shared.send(shard, Message::Adopt(entry));
         }
     }
 
@@ -250,7 +250,7 @@ impl Shard {
             Ok(()) => self.schedule.poll_busily(entry, 1),
             Err(errno) => {
                 entry.fail(errno, &self.context);
-                self.tell_of_receiving(handle.slot() as usize);
+                self.notify_readable(handle.slot() as usize);
             }
         }
     }

@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     pub(crate) waiting: Mutex<HashSet<u64>>,
     /// Where lines that kernels print go.
     pub(crate) printer: Mutex<std::sync::mpsc::SyncSender<(u32, String)>>,
-    /// Is told of each socket whose slot and rings may be used again from now on: for who checks that no
+    /// Is notified of each socket whose slot and rings may be used again from now on: for who checks that no
     /// kernel is inside a call on it.
     pub(crate) on_free: fn(Handle),
 }
@@ -69,7 +69,7 @@ impl Shared {
     }
 
     /// Sends a message to a shard and wakes it.
-    pub(crate) fn tell(&self, shard: usize, message: Message) {
+    pub(crate) fn send(&self, shard: usize, message: Message) {
         if let Some(queue) = self.queues.get(shard) {
             // A shard that is gone has closed everything it had.
             if queue.sender.send(message).is_ok() {

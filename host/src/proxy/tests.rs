@@ -136,7 +136,7 @@ fn one_p2p_stream_after_the_other_reports_the_same() {
             harness.connection.load_head(&harness.shard.context);
             let (send, receive) =
                 (&harness.connection.channel.send, &harness.connection.channel.receive);
-            // What the last one was told still stands there at first.
+            // What was reported to the last one still stands there at first.
             let before = if (sent, received) == (0, 0) { (BASE, BASE) } else { (tail, head) };
             let before = (WatchedProgress(before.0).count(), WatchedProgress(before.1).count());
             assert_eq!((send.theirs, receive.theirs), before);
@@ -240,7 +240,7 @@ fn short_messages_become_packets_while_the_kernel_keeps_up() {
 fn no_unit_has_the_tag_of_a_packet_that_comes_later() {
     use std::io::Write as _;
     let mut harness = Harness::new();
-    // Just before positions whose tags have been used, as far as 31 bits tell.
+    // Just before positions whose tags have been used, in their lowest 31 bits.
     let near = (1_u64 << 31) - 100;
     harness.connection.channel.receive.ours = near;
     harness.connection.channel.receive.theirs = near;

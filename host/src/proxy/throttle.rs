@@ -26,14 +26,14 @@ impl Shard {
             let turn = entry.pump_receive(&self.context, self.context.pacing().budget_bytes);
             if state(entry) != before && entry.channel.is_p2p() {
                 // The other end's kernel has made room, or will not any more.
-                self.tell_of_sending(slot);
+                self.notify_writable(slot);
                 return turn;
             }
             turn
         };
         self.send_after_progress(slot);
         let progress = self.table.get(slot).is_some_and(|entry| entry.has_progress());
-        // No edge will come for what was heard of while it was sending.
+        // No edge will come for what was found while it was sending.
         if turn == Turn::Idle && progress { Turn::Progress } else { turn }
     }
 
@@ -77,7 +77,7 @@ impl Shard {
         let Some(entry) = self.table.get_mut(slot) else { return };
         let under_way = entry.under_way();
         if under_way > 0 && entry.pump_send(&self.context, under_way) == Turn::Progress {
-            self.tell_of_sending(slot);
+            self.notify_writable(slot);
         }
     }
 
@@ -119,13 +119,13 @@ impl Shard {
             // Ending the direction costs no bytes.
             let turn = entry.pump_send(context, 0);
             if turn == Turn::Progress {
-                self.tell_of_sending(slot);
+                self.notify_writable(slot);
             }
             return Ok(turn);
         }
         let (ungranted, under_way) = (entry.ungranted(), entry.under_way());
         if ungranted == 0 {
-            // The descriptor will tell.
+            // The descriptor will become ready.
             self.schedule.off_epoll.push(entry.handle);
             return Ok(Turn::Idle);
         }
@@ -151,11 +151,11 @@ impl Shard {
         }
         let handle = entry.handle;
         if turn == Turn::Progress {
-            self.tell_of_sending(slot);
+            self.notify_writable(slot);
         }
         match (turn, more) {
             (Turn::Progress, true) => self.queue_up(slot, Direction::Send),
-            // The descriptor will tell.
+            // The descriptor will become ready.
             (_, true) => self.schedule.off_epoll.push(handle),
             _ => {}
         }
@@ -217,7 +217,7 @@ impl Shard {
                 }
                 (Direction::Receive, Ok(Turn::Progress)) => {
                     worked = true;
-                    self.tell_of_receiving(slot);
+                    self.notify_readable(slot);
                     // There may be more.
                     self.queue_up(slot, Direction::Receive);
                 }

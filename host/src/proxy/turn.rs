@@ -76,11 +76,11 @@ impl Shard {
             worked = true;
             let (sent, p2p) = (state(entry) != before, entry.channel.is_p2p());
             if sent {
-                self.tell_of_sending(slot);
+                self.notify_writable(slot);
             }
-            // What the other end has said of bytes that this kernel had not told of makes sense now.
+            // What the other end has said of bytes that this kernel had not reported makes sense now.
             if p2p && self.receive_at(slot) == Turn::Progress {
-                self.tell_of_receiving(slot);
+                self.notify_readable(slot);
             }
             self.pump_send(slot);
         }
@@ -127,7 +127,7 @@ impl Shard {
                     return true;
                 }
                 if turn == Turn::Progress {
-                    self.tell_of_receiving(slot);
+                    self.notify_readable(slot);
                 }
                 self.poll_busily(handle);
                 turn == Turn::Progress
@@ -142,7 +142,7 @@ impl Shard {
         }
     }
 
-    /// Sends a socket's budget, or until nothing moves; one whose peer is slow is heard of through
+    /// Sends a socket's budget, or until nothing moves; one whose peer is slow is reported by
     /// epoll.
     pub(super) fn pump_send(&mut self, slot: usize) {
         let limited = self.context.limits().slow();
@@ -176,7 +176,7 @@ impl Shard {
             }
         }
         if progressed {
-            self.tell_of_sending(slot);
+            self.notify_writable(slot);
         }
         self.receive_after_progress(slot);
         self.check_done(slot);
@@ -211,7 +211,7 @@ impl Shard {
         worked
     }
 
-    /// It may have heard of bytes that came while it was sending, where they move by themselves.
+    /// It may have learned of bytes that came while it was sending, where they move by themselves.
     pub(super) fn receive_after_progress(&mut self, slot: usize) {
         if let Some(entry) = self.table.get_mut(slot)
             && entry.places_bytes()
@@ -311,7 +311,7 @@ impl Shard {
             Phase::Connecting => {
                 self.try_connected(handle);
                 let open = self.table.find(handle).is_some_and(|entry| entry.is_open());
-                // What the peer has said first may have been heard of, and makes no edge any more.
+                // What the peer has sent first may have been received, and makes no edge any more.
                 if open { Turn::Progress } else { Turn::Idle }
             }
             Phase::Open => {
@@ -327,7 +327,7 @@ impl Shard {
                     stream.back_off_until_ns = now_ns + STREAM_BACK_OFF_NS;
                 }
                 if turn == Turn::Progress {
-                    self.tell_of_receiving(slot);
+                    self.notify_readable(slot);
                 }
                 turn
             }

@@ -12,7 +12,7 @@ use super::shard::Shard;
 use crate::memory::Memory;
 
 impl Entry {
-    /// Something happened on a socket that this poller watches. Connections that it was to tell of and
+    /// Something happened on a socket that this poller watches. Connections that it was to report and
     /// has not, where it no longer watches the socket; none for an entry that is no poller: a kernel
     /// of another shard may call any handle one.
     pub(super) fn notify(&mut self, memory: &Memory, notice: Notice) -> Option<u32> {
@@ -31,15 +31,15 @@ impl Entry {
         count
     }
 
-    /// Whether it is a poller that has not told of everything yet.
+    /// Whether it is a poller that has not reported everything yet.
     pub(super) fn owes_events(&self) -> bool {
         matches!(&self.role, Role::Poller(poller) if poller.owes_events())
     }
 }
 
 impl Shard {
-    /// Tells the pollers that watch a socket what happened on it.
-    pub(super) fn tell_watchers(&mut self, slot: usize, happened: u16) {
+    /// Notifies the pollers that watch a socket of what happened on it.
+    pub(super) fn notify_watchers(&mut self, slot: usize, happened: u16) {
         let mut at = 0;
         while let Some(entry) = self.table.get(slot)
             && let Some(watch) = entry.watchers.get(at)
@@ -53,19 +53,19 @@ impl Shard {
         }
     }
 
-    /// Tells the pollers that bytes came to a socket, or that no more will.
-    pub(super) fn tell_of_receiving(&mut self, slot: usize) {
+    /// Notifies the pollers that bytes came to a socket, or that no more will.
+    pub(super) fn notify_readable(&mut self, slot: usize) {
         let ready = self.table.get(slot).map_or(0, |entry| entry.readiness());
-        self.tell_watchers(slot, ready & !POLLOUT);
+        self.notify_watchers(slot, ready & !POLLOUT);
     }
 
-    /// Tells the pollers that a socket's bytes went, or that no more will.
-    pub(super) fn tell_of_sending(&mut self, slot: usize) {
+    /// Notifies the pollers that a socket's bytes went, or that no more will.
+    pub(super) fn notify_writable(&mut self, slot: usize) {
         let ready = self.table.get(slot).map_or(0, |entry| entry.readiness());
-        self.tell_watchers(slot, POLLOUT | ready & (POLLERR | POLLHUP));
+        self.notify_watchers(slot, POLLOUT | ready & (POLLERR | POLLHUP));
     }
 
-    /// Tells the watchers of a listener of connections: of each one of them, in turn.
+    /// Notifies the watchers of a listener of connections: of each, one of them, in turn.
     pub(super) fn announce(&mut self, slot: usize, connections: u32) {
         for left in (1..=connections).rev() {
             let Some(entry) = self.table.get_mut(slot) else { return };
@@ -83,7 +83,7 @@ impl Shard {
     }
 
     /// A poller did not deliver its events of so many connections, and watches no longer, or is gone:
-    /// they are others' to be told of.
+    /// they are to be reported to others.
     pub(super) fn pass_on(
         &mut self,
         listener: Handle,
@@ -94,7 +94,7 @@ impl Shard {
         let shard = listener.shard() as usize;
         if shard != self.context.id {
             let message = Message::PassOn { listener, poller, connections, gone };
-            return self.context.shared.tell(shard, message);
+            return self.context.shared.send(shard, message);
         }
         let Some(entry) = self.table.find(listener) else { return };
         if gone {
@@ -109,7 +109,7 @@ impl Shard {
     pub(super) fn notify(&mut self, poller: Handle, notice: Notice) {
         let shard = poller.shard() as usize;
         if shard != self.context.id {
-            return self.context.shared.tell(shard, Message::Notify { poller, notice });
+            return self.context.shared.send(shard, Message::Notify { poller, notice });
         }
         let found = self.table.find(poller);
         let undelivered = found.and_then(|entry| {
@@ -135,7 +135,7 @@ impl Shard {
         let slot = socket.slot() as usize;
         let listens = matches!(entry.role, Role::Listener(_));
         // A stream has one watcher, and the one before would keep it in its table for ever. Where it
-        // is the same poller, an event that is in the ring has the old token; all it told of follows
+        // is the same poller, an event that is in the ring has the old token; all it reported follows
         // anew.
         let before = match listens {
             true => entry.watchers.remove(watch.poller).into_iter().collect(),
@@ -151,7 +151,7 @@ impl Shard {
             self.watch_p2p(socket);
             let reported = self.table.get(slot).filter(|_| !planted(Bug::ReadyNotReported));
             let ready = reported.map_or(0, |entry| entry.readiness());
-            return self.tell_watchers(slot, ready);
+            return self.notify_watchers(slot, ready);
         }
         entry.load_head(&self.context);
         entry.forget_taken(&self.context.shared);
@@ -160,7 +160,7 @@ impl Shard {
         let unannounced = std::mem::take(&mut listener.unannounced).min(pending);
         if ended {
             let ready = entry.readiness();
-            self.tell_watchers(slot, ready);
+            self.notify_watchers(slot, ready);
         }
         self.announce(slot, if alone { pending } else { unannounced });
     }

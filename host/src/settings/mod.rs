@@ -1,4 +1,4 @@
-//! What a net was told when it was made: settings, limits and policy. Below the proxy, which follows
+//! What a net is given when it is made: settings, limits and policy. Below the proxy, which follows
 //! them, and below the net, whose builder takes them from a program.
 
 pub(crate) mod config;

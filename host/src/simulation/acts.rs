@@ -70,14 +70,14 @@ impl Scene {
                 made.allocate_rings(shared, Account::Own, RingRegion::Host).map_err(fail)?;
             }
             made.publish(&shared.memory);
-            shared.tell(handle.shard() as usize, Message::Adopt(Box::new(made)));
+            shared.send(handle.shard() as usize, Message::Adopt(Box::new(made)));
             Ok(handle)
         })
     }
 
     fn take_back(&self, handle: Handle) -> mpsc::Receiver<Result<Released, Errno>> {
         let (to, answer) = mpsc::channel();
-        self.shared.tell(handle.shard() as usize, Message::Release { handle, to });
+        self.shared.send(handle.shard() as usize, Message::Release { handle, to });
         answer
     }
 }
@@ -89,7 +89,7 @@ impl Program {
         self.stops.retain(|(at, kernel)| {
             let due = *at <= now && !scene.kernels[*kernel].reported;
             if due {
-                scene.trace.log(now, 0, format!("launch {kernel} is told to stop"));
+                scene.trace.log(now, 0, format!("launch {kernel} is stopped"));
                 scene.stop(*kernel);
             }
             *at > now && !scene.kernels[*kernel].reported

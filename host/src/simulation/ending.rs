@@ -13,8 +13,8 @@ pub(super) struct Ending {
 
 /// How far it is.
 pub(super) enum Phase {
-    /// The supervisor's thread has not told the proxies yet; it does so then.
+    /// The supervisor's thread has not notified the proxies yet; it does so then.
     Begins(u64),
-    /// They have been told to commit what was accepted, or to close the launch's sockets, and answer.
+    /// They have been asked to commit what was accepted, or to close the launch's sockets, and answer.
     Notified { closes: bool, done: mpsc::Receiver<()>, answers: usize, deadline_ns: u64 },
 }

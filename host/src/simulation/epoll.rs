@@ -22,9 +22,9 @@ impl SimulatedEpoll {
         let mut keys = Vec::new();
         let endpoints = &mut *self.network.endpoints.borrow_mut();
         for at in 0..endpoints.len() {
-            // A set tells of its members, by the key of the set.
-            let teller = endpoints[at].set.unwrap_or(at);
-            let Some((shard, key)) = endpoints[teller].watched else { continue };
+            // A set reports its members, by the key of the set.
+            let reporter = endpoints[at].set.unwrap_or(at);
+            let Some((shard, key)) = endpoints[reporter].watched else { continue };
             let edges = &mut endpoints[at].edges;
             let before = edges.len();
             if shard == self.shard {
@@ -42,8 +42,8 @@ impl SimulatedEpoll {
         let now = self.network.now();
         let endpoints = self.network.endpoints.borrow();
         endpoints.iter().any(|endpoint| {
-            let teller = endpoint.set.map_or(endpoint, |set| &endpoints[set]);
-            teller.watched.is_some_and(|(shard, _)| shard == self.shard)
+            let reporter = endpoint.set.map_or(endpoint, |set| &endpoints[set]);
+            reporter.watched.is_some_and(|(shard, _)| shard == self.shard)
                 && endpoint.edges.iter().any(|at| *at <= now)
         })
     }
@@ -67,7 +67,7 @@ impl Readiness for SimulatedEpoll {
             endpoint.watched = Some((self.shard, key));
             // The set that it was in is gone, with whoever waited there for it to be connected.
             endpoint.set = None;
-            // What happened before is told at once.
+            // What happened before is reported at once.
             endpoint.edges.push(now);
         });
         Ok(())

@@ -47,7 +47,7 @@ impl<'p, G: Group> End<'p, G> {
         whole.slice(self.buffer.len(), POLL_BYTES)
     }
 
-    /// Waits until the poller tells of something.
+    /// Waits until the poller reports something.
     fn wait(&self) -> Result<(), Errno> {
         let events = self.beside().cast::<Event>();
         let Some(poller) = &self.poller else { return self.poll(POLLIN | POLLOUT) };
@@ -104,7 +104,7 @@ impl<'p, G: Group> End<'p, G> {
                 self.poll(POLLIN)?;
                 match once(MSG_DONTWAIT) {
                     Err(Errno::EAGAIN) => {
-                        plan.complain(on, "a poll told of bytes that were not there");
+                        plan.complain(on, "a poll reported bytes that were not there");
                         Err(Errno::EAGAIN)
                     }
                     got => got,

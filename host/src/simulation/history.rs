@@ -60,7 +60,7 @@ pub(super) struct Message {
     pub(super) learns: Learns,
 }
 
-/// What a store tells, by the scopes of the fences before it.
+/// What a store makes known, by the scopes of the fences before it.
 #[derive(Clone, Default)]
 pub(super) struct Learns {
     /// Anybody.
@@ -92,7 +92,7 @@ pub(super) struct Actor {
     pub(super) depends: Option<Clock>,
     /// The last message it has read or written, by word.
     pub(super) seen: ByAddress<usize, u64>,
-    /// Those of them that threads it meets at barriers have not been told of.
+    /// Those of them that threads with the same barriers do not know yet.
     pub(super) fresh: Vec<(usize, u64)>,
     /// Whether it meets others at all.
     pub(super) meets: bool,

@@ -5,7 +5,7 @@
 pub(crate) enum Job {
     /// Serves streams.
     Serve(Terms),
-    /// Waits for an event that never comes, until it is told to stop.
+    /// Waits for an event that never comes, until it is stopped.
     Idle,
     /// Owns a socket that another launch uses, uses one, or leaves one to the others.
     Own(Owning),
@@ -27,7 +27,7 @@ pub(crate) struct Terms {
     /// Streams are removed from the poller before they are passed on; otherwise the next poller takes
     /// them over.
     pub(crate) removes: bool,
-    /// What the poller is to tell of.
+    /// What the poller is to report.
     pub(crate) events: u16,
     /// The poller is left to the launch's end.
     pub(crate) leaves_poller: bool,

@@ -2,13 +2,13 @@
 //!
 //! Each word has a history of messages, one for each store. A load may return any message that
 //! the reader has no reason to know to be old: not older than what it has read there before, nor
-//! than what a release and an acquire have told it of, nor than `LATEST_NS`. Clocks of all
+//! than what a release and an acquire have made known to it, nor than `LATEST_NS`. Clocks of all
 //! actors ([`Clock`]) say who knows of what; releases carry them, acquires and barriers join them.
 //! So a store becomes visible late unless something orders it, and words of one store may be torn
 //! apart. Ring bytes are words of the same kind, eight bytes wide, without any order of their own.
 //!
-//! Kernels have a GPU's fences: each acquires and releases. Those at the scope of the GPU tell
-//! nothing to the host, nor to the kernel at the other end of a p2p stream, which runs on another GPU
+//! Kernels have a GPU's fences: each acquires and releases. Those at the scope of the GPU make
+//! nothing known to the host, nor to the kernel at the other end of a p2p stream, which runs on another GPU
 //! here: each launch has one of its own. Their relaxed read-modify-writes order later stores, which
 //! stand behind a branch, and no loads.
 
@@ -147,7 +147,7 @@ impl SharedMemory {
         }
     }
 
-    /// Everything that happened is known to the actor: it was started, or told, by the host.
+    /// Everything that happened is known to the actor: it was started, or notified, by the host.
     pub(crate) fn knows_all(&self, actor: usize) {
         let mut all = self.actors.borrow_mut();
         let mut clock = all[actor].clock.clone();
@@ -302,7 +302,7 @@ impl SharedMemory {
         self.actors.borrow_mut()[me].clock[me] += 1;
     }
 
-    /// What a store that releases tells: all that its writer knows.
+    /// What a store that releases makes known: all that its writer knows.
     fn knowledge(&self) -> Learns {
         let clock = self.actors.borrow()[self.me()].clock.clone();
         Learns { system: Some(Rc::new(clock)), gpu: None }
@@ -399,7 +399,7 @@ impl Harness for SharedMemory {
         self.append(at, value, learns, false);
         self.check_descriptor(at, value);
         self.check_record(at, value);
-        // A heart that beats is no news.
+        // Heartbeats are no progress.
         if !self.trace.is_heartbeat(at) {
             self.stores.set(self.stores.get() + 1);
         }

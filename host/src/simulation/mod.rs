@@ -119,7 +119,7 @@ impl Observer for Observing {
     }
 }
 
-/// The running thread was told something by another, with a release and an acquire that are not
+/// The running thread received something from another, with a release and an acquire that are not
 /// part of what is tried here.
 fn was_notified() {
     with_memory(|memory| memory.knows_all(memory.current.get()));

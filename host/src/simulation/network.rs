@@ -1,7 +1,7 @@
 //! A network of one thread on virtual time: late, short and broken where the seed says so.
 //!
 //! The proxy's sockets (`socket`), the control channels of p2p streams (`control`) and the remote
-//! peers of a scene use the same endpoints. Readiness is told by edges, as epoll tells it: whoever
+//! peers of a scene use the same endpoints. Readiness is reported by edges, as epoll does: whoever
 //! does not keep to the rules of edges hangs here, too.
 
 use std::cell::{Cell, RefCell};
@@ -41,11 +41,11 @@ pub(super) struct Endpoint {
     /// For listeners: connections, and when they arrive.
     pub(super) waiting: Option<VecDeque<(u64, usize)>>,
     pub(super) address: Option<SocketAddr>,
-    /// When something happens that epoll would tell.
+    /// When something happens that epoll would report.
     pub(super) edges: Vec<u64>,
-    /// Who is told, and under which key.
+    /// Who is notified, and under which key.
     pub(super) watched: Option<(usize, u64)>,
-    /// The set that tells of it, and under which key.
+    /// The set that reports it, and under which key.
     pub(super) set: Option<usize>,
     pub(super) key: u64,
     /// For timers: when.
@@ -155,7 +155,7 @@ impl Network {
         self.descriptors.borrow_mut().remove(&name);
     }
 
-    /// Has a set tell of an endpoint.
+    /// Has a set report an endpoint.
     pub(super) fn join(&self, set: usize, member: usize, key: u64) {
         let now = self.now();
         self.with(member, |member| {
@@ -173,7 +173,7 @@ impl Network {
         members.filter(|member| member.is_readable(now)).map(|it| it.key).take(most).collect()
     }
 
-    /// No set tells of it any more.
+    /// No set reports it any more.
     pub(super) fn leave(&self, member: usize) {
         self.with(member, |member| member.set = None);
     }
@@ -322,7 +322,7 @@ impl Network {
         Ok((bytes, Transferred::Bytes(count)))
     }
 
-    /// How many bytes would go now; 0 for none, and then an edge tells when.
+    /// How many bytes would go now; 0 for none, and then an edge says when.
     pub(super) fn room(&self, id: usize) -> Result<usize, Errno> {
         let now = self.now_ns.get();
         let (peer, reset, ended) = self.with(id, |endpoint| {

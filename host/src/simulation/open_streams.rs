@@ -34,7 +34,7 @@ impl Entry {
         Self { handle, asks: None, converses: false, detached: false }
     }
 
-    /// As words, for a group's leader to tell the others; all 0: none.
+    /// As words, for a group's leader to broadcast; all 0: none.
     pub(crate) fn to_words(entry: Option<Self>) -> [u64; 5] {
         let Some(entry) = entry else { return [0; 5] };
         let asks = entry.asks.unwrap_or(Asks { number: 0, at: 0, total: 0 });

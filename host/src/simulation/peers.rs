@@ -49,7 +49,7 @@ pub(crate) struct Peer {
 impl Peer {
     /// Does a little. What it has to complain of.
     ///
-    /// `excused`: kernels were told to stop, so that streams may end early.
+    /// `excused`: kernels were stopped, so that streams may end early.
     pub(crate) fn step(&mut self, excused: bool) -> Result<(), String> {
         if self.done {
             return Ok(());

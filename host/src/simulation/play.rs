@@ -71,7 +71,7 @@ impl Scene {
         if self.abort_at.is_some_and(|at| self.now.get() >= at) {
             self.abort_at = None;
             self.stopped = true;
-            self.trace.log(self.now.get(), 0, "all kernels are told to stop".to_owned());
+            self.trace.log(self.now.get(), 0, "all kernels are stopped".to_owned());
             (0..self.kernels.len()).for_each(|kernel| self.stop(kernel));
         }
         // Not while a request is under way: each process has request slots of its own, but these two.

@@ -32,7 +32,7 @@ pub(super) struct Planned {
     pub(super) first_actor: usize,
     pub(super) job: Job,
     pub(super) begins: Begins,
-    /// It is told to stop so long after it has begun.
+    /// It is stopped so long after it has begun.
     pub(super) stops_after: Option<u64>,
     pub(super) piece: u64,
     /// Its number among the kernels, once it has begun.

@@ -105,7 +105,7 @@ pub(super) struct Kernel {
     pub(super) slot: u32,
     /// It connects to the kernels' own listener.
     pub(super) calls: bool,
-    /// It has ended, and the proxies are told, or will be.
+    /// It has ended, and the proxies are notified, or will be.
     pub(super) reported: bool,
     /// Its process has died: its threads take no turn any more, wherever they are.
     pub(super) died: bool,
@@ -152,7 +152,7 @@ pub(crate) struct Scene {
     pub(super) program: Option<Program>,
     pub(super) peers: Vec<Peer>,
     pub(super) complaints: Arc<Mutex<Vec<String>>>,
-    /// Kernels are told to stop then.
+    /// Kernels are stopped then.
     pub(super) abort_at: Option<u64>,
     pub(super) stopped: bool,
     /// The process of that launch dies then.

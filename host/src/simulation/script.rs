@@ -28,7 +28,7 @@ pub(crate) enum Receives {
     Slice,
     /// After `gpoll` has said that there is something: then a call that does not wait finds it.
     Polled,
-    /// By calls that do not wait; a poller tells when there is more.
+    /// By calls that do not wait; a poller reports when there is more.
     Watched,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Round {
 /// How a stream ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// The caller ends its sending, and hears of the other end.
+    /// The caller ends its sending, and receives the other end's.
     Shutdown,
     /// The caller closes.
     Close,

@@ -34,7 +34,7 @@ impl Scene {
         result
     }
 
-    /// Tells a launch to stop.
+    /// Stops a launch.
     pub(super) fn stop(&mut self, kernel: usize) {
         let slot = self.kernels[kernel].slot as usize;
         self.as_host(|scene| scene.shared.memory.stop(slot, Errno::ECANCELED));
@@ -68,7 +68,7 @@ impl Scene {
         match &mut ending.phase {
             Phase::Begins(at) if now < *at => return Ok(()),
             Phase::Begins(_) => {
-                self.tell_all(kernel, last, !last || shards == 1);
+                self.send_to_all(kernel, last, !last || shards == 1);
                 return Ok(());
             }
             Phase::Notified { closes, done, answers, deadline_ns } => {
@@ -78,7 +78,7 @@ impl Scene {
                     return if late { Err("the proxies do not answer".to_owned()) } else { Ok(()) };
                 }
                 if !*closes {
-                    self.tell_all(kernel, last, true);
+                    self.send_to_all(kernel, last, true);
                     return Ok(());
                 }
             }
@@ -96,15 +96,15 @@ impl Scene {
         self.kernels[kernel].reported = true;
         self.callers.fetch_sub(u64::from(self.kernels[kernel].calls), Ordering::Relaxed);
         let last = self.kernels.iter().all(|it| it.over || it.slot == slot);
-        // Before the proxies are told: none of them takes in a socket of this launch afterwards.
+        // Before the proxies are notified: none of them takes in a socket of this launch afterwards.
         self.shared.launches.set(slot, false);
-        // Who is told of a kernel's end knows what it has written.
+        // Who is notified of a kernel's end knows what it has written.
         self.memory.knows_all(0);
         let at = self.now.get() + self.draw.of(&[0, 0, 20_000, 100_000]);
         self.ending = Some(Ending { kernel, last, phase: Phase::Begins(at) });
     }
 
-    fn tell_all(&mut self, kernel: usize, last: bool, closes: bool) {
+    fn send_to_all(&mut self, kernel: usize, last: bool, closes: bool) {
         let (sender, done) = mpsc::channel();
         let launch = self.kernels[kernel].slot;
         for shard in 0..self.shared.queues.len() {
@@ -113,7 +113,7 @@ impl Scene {
                 true => Message::LaunchEnded { launch, last, done },
                 false => Message::CommitAccepts(done),
             };
-            self.shared.tell(shard, message);
+            self.shared.send(shard, message);
         }
         let deadline_ns = self.now.get() + CLOSE_NS;
         let phase = Phase::Notified { closes, done, answers: 0, deadline_ns };

@@ -2,12 +2,12 @@
 //!
 //! | variable | meaning |
 //! | --- | --- |
-//! | `GPUNET_SIMULATION_SEEDS` | how many seeds are played; 1,000 unless told |
+//! | `GPUNET_SIMULATION_SEEDS` | how many seeds are played; 1,000 by default |
 //! | `GPUNET_LONG` | 100,000 seeds |
-//! | `GPUNET_SIMULATION_FIRST_SEED` | the first of them; 0 unless told |
+//! | `GPUNET_SIMULATION_FIRST_SEED` | the first of them; 0 by default |
 //! | `GPUNET_SIMULATION_SEED` | play this one alone |
 //! | `GPUNET_SIMULATION_BUG` | plant this bug alone |
-//! | `GPUNET_SIMULATION_ACCESSES` | so many accesses are in the trace; 150 unless told |
+//! | `GPUNET_SIMULATION_ACCESSES` | so many accesses are in the trace; 150 by default |
 //!
 //! All cores of the machine are used.
 

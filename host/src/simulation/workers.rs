@@ -21,8 +21,8 @@ use super::{inside_call, was_notified};
 
 /// How long a worker waits for a connection, or for an event, before it looks around.
 pub(crate) const WAIT_NS: u64 = 300_000;
-/// A poller that tells of nothing for so long, though its streams have something, has lost an event.
-const SILENT_NS: u64 = 300_000_000;
+/// A poller that reports nothing for so long, though its streams have something, has lost an event.
+const NO_EVENT_NS: u64 = 300_000_000;
 /// Memory of a group beside its bytes, for events.
 pub(crate) const EVENTS_BYTES: usize = 64;
 /// The token of the program's listener.
@@ -61,7 +61,7 @@ fn try_dead<G: Group>(on: On<G>, plan: &Plan, queue: &OpenStreams) {
     }
 }
 
-/// Waits until the launch is told to stop, or a while.
+/// Waits until the launch is stopped, or a while.
 fn idle<G: Group>(on: On<G>, plan: &Plan) -> Result<(), Errno> {
     let poller = Poller::new(on)?;
     let events = plan.buffer().cast::<Event>();
@@ -214,7 +214,7 @@ struct Polling<'p, G: Group> {
     poller: Poller<G>,
     held: Vec<Held>,
     /// Tokens of which events may still come: of streams that were not removed, or that another proxy
-    /// serves, from which the poller hears of it later.
+    /// serves, from which the poller is notified later.
     gone: Vec<u64>,
     pieces: u64,
 }
@@ -260,7 +260,7 @@ impl<'p, G: Group> Polling<'p, G> {
     }
 
     fn serve(&mut self) -> Result<(), Errno> {
-        let (mut silent_ns, mut renewed_at) = (0, 0);
+        let (mut no_event_ns, mut renewed_at) = (0, 0);
         while !ends(self.on, self.queue, self.terms, self.pieces) {
             if self.held.len() < 3
                 && let Some(entry) =
@@ -278,18 +278,18 @@ impl<'p, G: Group> Polling<'p, G> {
             let wait = || self.poller.wait(events, WAIT_NS);
             match self.plan.timed(self.on, "wait", wait) {
                 Ok(count) => {
-                    silent_ns = 0;
+                    no_event_ns = 0;
                     // They are read before the memory is used again.
                     let events: Vec<Event> = (0..count).filter_map(|at| events.get(at)).collect();
                     self.on.group().barrier();
                     events.into_iter().try_for_each(|event| self.handle_event(event))?;
                 }
                 Err(Errno::ETIMEDOUT) => {
-                    silent_ns += WAIT_NS;
+                    no_event_ns += WAIT_NS;
                     self.pieces += u64::from(self.terms.pieces.is_some() && self.held.is_empty());
                     let count = self.held.len() as u64;
-                    let most = if count > 0 { SILENT_NS } else { 3 * SILENT_NS };
-                    if silent_ns > most && (count > 0 || self.terms.listens) {
+                    let most = if count > 0 { NO_EVENT_NS } else { 3 * NO_EVENT_NS };
+                    if no_event_ns > most && (count > 0 || self.terms.listens) {
                         self.plan.complain(self.on, &format!("no event of {count} streams"));
                         return Ok(());
                     }

@@ -178,7 +178,7 @@ impl Connecting {
             Attempt::Other(connector) => connector,
             Attempt::Anew => return Ok(false),
         };
-        // It was waiting for room in the listener's queue, with nothing to be told of.
+        // It was waiting for room in the listener's queue, with no descriptor to report it.
         let waited = self.was_full;
         let begun = connector.connect(&self.peer);
         let time = match connector.transport() {

@@ -360,7 +360,7 @@ impl Stream for Descriptor {
 
     fn untaken(&self) -> u64 {
         let mut bytes: libc::c_int = 0;
-        // SAFETY: SIOCOUTQ, which has the number of TIOCOUTQ, writes one int where it is told to.
+        // SAFETY: SIOCOUTQ, which has the number of TIOCOUTQ, writes one int at that address.
         let asked = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
         // A socket that cannot say holds nothing up.
         if asked == 0 { bytes.try_into().unwrap_or(0) } else { 0 }

@@ -46,7 +46,7 @@ impl Listener {
             let Some(descriptor) = acceptor.descriptor() else { continue };
             if let Err(errno) = set.add(descriptor, key as u64) {
                 let transport = acceptor.transport();
-                tracing::warn!(%errno, %transport, "a listener is not told of peers there");
+                tracing::warn!(%errno, %transport, "a listener is not notified of peers there");
             }
         }
     }
@@ -92,7 +92,7 @@ impl Listener {
                 Err(errno) => failed = failed.or(Some(errno)),
             }
         }
-        // The proxy tries again a little later: no descriptor tells of those that have been waiting.
+        // The proxy tries again a little later: no descriptor reports those that have been waiting.
         failed.map_or(Ok(None), Err)
     }
 

@@ -68,7 +68,7 @@ use unconnected::Unconnected;
 pub enum Transferred {
     /// That many bytes; none where it was busy otherwise, and is to be tried again soon.
     Bytes(usize),
-    /// None now; the descriptor will tell.
+    /// None now; the descriptor will become ready.
     Later,
     /// None any more: the peer has closed.
     End,

@@ -126,13 +126,13 @@ pub(crate) trait Stream: Socket {
     /// Ends a direction.
     fn shutdown(&mut self, direction: Direction) -> Result<(), Errno>;
 
-    /// Tells the peer that it goes. Whether that is done, so that it can be dropped without harm.
+    /// Disconnects from the peer. Whether that is done, so that it can be dropped without harm.
     fn leave(&mut self) -> bool {
         true
     }
 
     /// Bytes that were sent and that the peer's side has not taken, as far as the system knows; with
-    /// [`Self::places_bytes`], those that were handed to `send` and of which it has not told.
+    /// [`Self::places_bytes`], those that were handed to `send` and which it has not reported.
     fn untaken(&self) -> u64 {
         0
     }
@@ -153,8 +153,8 @@ pub(crate) trait Stream: Socket {
         let _ = head;
     }
 
-    /// Whether it knows of something that `receive`, or `send`, would tell, and that the descriptor
-    /// has told already: each of them learns of both directions.
+    /// Whether it knows of something that `receive`, or `send`, would report, and that the descriptor
+    /// has reported already: each of them learns of both directions.
     fn has_progress(&self, of: Direction) -> bool {
         let _ = of;
         false
@@ -189,8 +189,8 @@ pub(crate) trait P2pControl {
     /// What the other end's proxy has said. An error: it is gone.
     fn receive_progress(&mut self) -> Result<PeerProgress, Errno>;
 
-    /// Tells how far this side's kernel has sent and received, if a poller at the other end wants
-    /// to know.
+    /// Reports how far this side's kernel has sent and received, if a poller at the other end wants
+    /// it.
     fn report_progress(&mut self, tail: u64, head: u64);
 
     /// Whether one does.
@@ -204,6 +204,6 @@ pub(crate) trait P2pControl {
     fn read_progress(&mut self) -> bool;
 
     /// It is about to be closed though kernels of this side may still use it: the other end is not
-    /// to be told that they no longer do.
+    /// to be notified that they no longer do.
     fn abandon(&mut self);
 }

@@ -54,7 +54,7 @@ pub(crate) trait System: Send + Sync {
     fn registry(&self) -> Result<Box<dyn Registry>, String>;
 
     /// The process at the other end of a control channel, if the same user runs it, and the system has a
-    /// number for it here: one of another PID namespace has none, and could not be told from others.
+    /// number for it here: one of another PID namespace has none, and could not be distinguished from others.
     fn peer_pid(&self, channel: BorrowedFd<'_>) -> Result<i32, Errno>;
 
     /// Sends a packet by a control channel, with a descriptor. EAGAIN: too many wait at the other end.

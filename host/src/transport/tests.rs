@@ -85,7 +85,7 @@ fn a_call_waits_for_a_full_queue_and_not_for_ever() {
     assert_eq!(socket.region(Some(&address)), Ok(RingRegion::Window));
     assert_eq!(socket.connect(&address), Err(Errno::EAGAIN));
     assert!(!socket.descriptor_changed());
-    assert!(socket.descriptor().is_none(), "nothing tells of room in the queue");
+    assert!(socket.descriptor().is_none(), "nothing reports room in the queue");
     assert!(registration.next().expect("it works").is_some());
     assert_eq!(socket.connect(&address), Ok(false));
     assert!(socket.descriptor().is_some());

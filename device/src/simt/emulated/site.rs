@@ -21,7 +21,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// A place that nobody has told.
+    /// A place that nobody has set.
     pub const UNKNOWN: Self = Self { file: "an unknown place", line: 0, column: 0 };
 
     /// A place in a file whose name need not live on.

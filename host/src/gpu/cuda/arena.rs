@@ -83,7 +83,7 @@ impl Cuda {
     pub(super) fn import(&self, file: OwnedFd, bytes: usize) -> Result<Mapped, GpuError> {
         let refused = |failed: Failed| match failed.code {
             CUresult::CUDA_ERROR_OUT_OF_MEMORY => self.memory_error("GPU memory", bytes, failed),
-            // Of other calls this one ends the context; a stranger's descriptor must not.
+            // Of other calls this one ends the context; an untrusted descriptor must not.
             CUresult::CUDA_ERROR_UNKNOWN => GpuError::ForeignMemory { why: failed.line() },
             _ => match self.context.failed(failed) {
                 GpuError::Driver { .. } => GpuError::ForeignMemory { why: failed.line() },

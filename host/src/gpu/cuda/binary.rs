@@ -17,7 +17,7 @@ use super::facts::Facts;
 use super::image::{ABI_MARK, LIBRARY_MARK, check_words};
 use super::link::{Input, library, link, refused};
 
-/// What tells a module's functions; since CUDA 12.4.
+/// What lists a module's functions; since CUDA 12.4.
 const LISTING: [&str; 3] =
     ["cuModuleGetFunctionCount", "cuModuleEnumerateFunctions", "cuFuncGetName"];
 

@@ -71,7 +71,7 @@ pub(super) struct State {
     /// Streams for programs that nobody has, made at the same time for the same reason.
     pub(super) program_streams: Vec<SpareStream>,
     pub(super) modules: HashMap<String, Loaded>,
-    /// Some kernel has been told that it faulted.
+    /// The fault was reported to some kernel.
     fault_reported: bool,
 }
 
@@ -195,7 +195,7 @@ impl Context {
         self.reap_for(None, state);
     }
 
-    /// The same, on behalf of someone who asks for `asked`: that one is told of a fault.
+    /// The same, on behalf of someone who asks for `asked`: a fault is reported to that one.
     pub(super) fn reap_for(&self, asked: Option<&Arc<Flight>>, state: &mut State) {
         let current = self.make_current();
         let mut over = Vec::new();
@@ -322,7 +322,7 @@ impl Context {
         Ok((kernel, shape, possible))
     }
 
-    /// What a kernel is told whose event the driver answers with an error. The driver says that
+    /// What is reported of a kernel whose event the driver answers with an error. The driver says that
     /// some kernel faulted, not which: the first one that is asked for gets the fault.
     fn fault(
         &self,

@@ -122,7 +122,7 @@ impl Sharing {
             (true, true, Ok(())) => Ok(()),
             (false, ..) => unsupported("choosing the address of GPU memory"),
             (_, false, _) => unsupported("GPU memory for another process"),
-            (.., Err(_)) => unsupported("telling which device it is"),
+            (.., Err(_)) => unsupported("identifying the device by its UUID"),
         };
         Self { possible, uuid: uuid.bytes.map(|byte| byte as u8) }
     }

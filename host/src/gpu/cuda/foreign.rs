@@ -11,7 +11,7 @@ use super::context::{Context, lock};
 use super::driver::{self, Failed, call};
 use super::module::{reserve_stacks, reserved_stack};
 
-/// What tells whether a function is loaded; since CUDA 12.4.
+/// What says whether a function is loaded; since CUDA 12.4.
 const LOADING: [&str; 3] = ["cuFuncIsLoaded", "cuFuncLoad", "cuFuncGetName"];
 
 /// Has a function loaded, where that waits for no kernel, and checks that such a grid of it would be

@@ -4,7 +4,7 @@
 //! compiles both and its linker joins them, so the library is translated once for a module and not
 //! once for each of its kernels. The driver keeps what it made in its cache.
 //!
-//! Everything about a kernel that a call of the driver can tell is asked when the module is
+//! Everything about a kernel that a call of the driver can report is asked when the module is
 //! loaded, while no kernel runs, so that launches beside running kernels ask as little as
 //! possible.
 //!
@@ -38,7 +38,7 @@ pub(super) struct Kernel {
     registers: u32,
     /// Bytes of stack of a thread.
     stack: u32,
-    /// Bytes of each parameter, where the driver tells.
+    /// Bytes of each parameter, where the driver reports them.
     parameters: Option<Vec<usize>>,
 }
 
@@ -113,7 +113,7 @@ impl Loaded {
         }
     }
 
-    /// Bytes of the parameters of each kernel, where the driver or the PTX tells.
+    /// Bytes of the parameters of each kernel, where the driver or the PTX has them.
     pub(super) fn parameters(&self) -> impl Iterator<Item = (&str, Option<&[usize]>)> {
         self.kernels.iter().map(|(name, compiled)| {
             (name.as_str(), compiled.first().and_then(|kernel| kernel.parameters.as_deref()))
@@ -220,7 +220,7 @@ impl Kernel {
             Ok(u32::try_from(value).unwrap_or(0))
         };
         let static_shared = ask(STATIC_SHARED)?;
-        // Beyond 48 KiB a kernel must be told; the rest of the checks is at launch.
+        // Beyond 48 KiB a kernel needs this attribute; the rest of the checks is at launch.
         let dynamic = max_shared.saturating_sub(static_shared) as i32;
         // SAFETY: takes numbers and the function.
         unsafe { call!(cuFuncSetAttribute(function, DYNAMIC_SHARED, dynamic)) }?;
@@ -260,7 +260,7 @@ pub(super) fn reserved_stack() -> Result<usize, Failed> {
     Ok(reserved)
 }
 
-/// Sizes of a kernel's parameters; drivers before CUDA 12.4 do not tell.
+/// Sizes of a kernel's parameters; drivers before CUDA 12.4 do not report them.
 fn parameters(function: CUfunction) -> Option<Vec<usize>> {
     if !driver::has("cuFuncGetParamInfo") {
         return None;
@@ -268,8 +268,8 @@ fn parameters(function: CUfunction) -> Option<Vec<usize>> {
     let size = |index| {
         let (mut offset, mut size) = (0, 0);
         // SAFETY: writes two numbers; an index behind the last parameter is an error.
-        let told = unsafe { call!(cuFuncGetParamInfo(function, index, &mut offset, &mut size)) };
-        told.ok().map(|()| size)
+        let found = unsafe { call!(cuFuncGetParamInfo(function, index, &mut offset, &mut size)) };
+        found.ok().map(|()| size)
     };
     Some((0..).map_while(size).collect())
 }

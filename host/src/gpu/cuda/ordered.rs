@@ -54,7 +54,7 @@ struct Inner {
     waiting: Mutex<Waiting>,
 }
 
-/// How many kernels may not have run, as far as marks tell that stand behind some of them.
+/// How many kernels may not have run, as far as marks show that stand behind some of them.
 #[derive(Default)]
 struct Waiting {
     /// Before each of these, behind the one before.

@@ -33,12 +33,12 @@ pub(super) fn count() -> usize {
             unsafe { std::env::set_var(VARIABLE, MAX_KERNELS.to_string()) };
             return MAX_KERNELS;
         }
-        told(set.as_deref())
+        parse(set.as_deref())
     })
 }
 
 /// What the driver makes of the variable.
-fn told(set: Option<&str>) -> usize {
+fn parse(set: Option<&str>) -> usize {
     let number = set.and_then(|number| number.parse().ok());
     number.map_or(USUAL, |number: usize| number.clamp(1, MAX_KERNELS))
 }
@@ -61,12 +61,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_driver_is_believed_what_it_was_told() {
+    fn the_variable_is_read_as_the_driver_reads_it() {
         let cases = [(None, 8), (Some("32"), 32), (Some("1"), 1), (Some("0"), 1), (Some("99"), 32)];
         for (set, queues) in cases {
-            assert_eq!(told(set), queues, "{set:?}");
+            assert_eq!(parse(set), queues, "{set:?}");
         }
-        assert_eq!(told(Some("many")), USUAL);
+        assert_eq!(parse(Some("many")), USUAL);
     }
 
     #[test]

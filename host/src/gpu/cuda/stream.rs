@@ -1,4 +1,4 @@
-//! Streams with the event that tells when their last work is done, and waiting by polling.
+//! Streams with the event that shows when their last work is done, and waiting by polling.
 //!
 //! The driver's own waits are not used: some of them wait for every kernel of the context.
 

@@ -432,7 +432,7 @@ fn arenas_wait_for_no_kernel() {
 #[ignore = "needs a CUDA GPU"]
 fn what_is_no_arena_is_refused() {
     let (_alone, gpu) = device();
-    let strangers: [OwnedFd; 3] = [
+    let others: [OwnedFd; 3] = [
         File::open("/dev/null").unwrap().into(),
         UnixStream::pair().unwrap().0.into(),
         gpu.host_memory(UNIT).unwrap().fd().unwrap().try_clone_to_owned().unwrap(),
@@ -442,8 +442,8 @@ fn what_is_no_arena_is_refused() {
         eprintln!("{error}");
         assert!(matches!(error, GpuError::ForeignMemory { .. }), "{error}");
     };
-    for stranger in strangers {
-        foreign(gpu.import_arena(stranger, UNIT));
+    for other in others {
+        foreign(gpu.import_arena(other, UNIT));
     }
     foreign(gpu.import_arena(gpu.device_memory(UNIT).unwrap().export().unwrap(), UNIT));
     let arena = gpu.arena(2 * UNIT).unwrap();

@@ -1,4 +1,4 @@
-//! A cooperative call as a thread brings it to a meeting: compared with those of others, and told in
+//! A cooperative call as a thread brings it to a barrier: compared with those of others, and named in
 //! reports of threads that disagree.
 
 use std::fmt;

@@ -45,7 +45,7 @@ pub(super) struct Round {
     pub(super) seeded: bool,
     /// Replaces the monotonic clock.
     pub(super) clock: Option<Clock>,
-    /// Is told of barriers.
+    /// Is notified of barriers.
     pub(super) observer: Option<&'static dyn Observer>,
 }
 
@@ -134,7 +134,7 @@ impl EmulatedThread for Context {
 
     fn agree(&self, scope: Scope, call: &'static str, arguments: &[u64], site: Site) {
         let arguments = Arguments::new(arguments);
-        // The arguments outlive the meeting: this thread stands still inside.
+        // The arguments outlive the barrier: this thread stands still inside.
         self.meet(scope, Arrival::Call(Call { call, arguments, site }));
     }
 

@@ -22,7 +22,7 @@ const POLL_INTERVAL: Duration = Duration::from_micros(20);
 #[non_exhaustive]
 pub enum OpError {
     /// The peer's, the system's or the deadline's, as the error number says. ECANCELED: an earlier
-    /// operation on the socket failed, or the net was told to stop.
+    /// operation on the socket failed, or the net was stopped.
     #[error("operation {index} failed: {errno}")]
     Failed {
         /// Which one of the batch, from 0: the first that did.

@@ -10,7 +10,7 @@
 //!
 //! A queue is a launch of its net that lasts until it is dropped: a stream runs under it the program's
 //! kernels, and for each batch the kernel `operations`, which makes the same calls on sockets as any other.
-//! So all transports, deadlines, a peer that dies, a proxy that dies and a net that is told to stop are
+//! So all transports, deadlines, a peer that dies, a proxy that dies and a net that is stopped are
 //! what they are for kernels: the operation ends, writes its status, and the stream goes on.
 //!
 //! Why it is so: decision 22 of docs/explanation/decisions.md.
@@ -59,7 +59,7 @@ const STATUSES: usize = 4096;
 /// that wants messages whole has one queue for each direction of a socket, or has one queue wait for a word
 /// that the other writes.
 ///
-/// A queue that was told to stop stays so: by [`abort`](Self::abort), or by a net whose proxy thread hung
+/// A queue that was stopped stays so: by [`abort`](Self::abort), or by a net whose proxy thread hung
 /// (ENETDOWN), even if that goes on. Every wait of its operations ends at once, and a new queue is well.
 /// After a kernel's fault nothing more runs on the stream: posts are refused
 /// ([`GpuError::StreamFailed`], or [`GpuError::ContextLost`] on CUDA), and
@@ -95,7 +95,7 @@ impl Net {
         let latches = self.latches()?;
         let (slot, epoch) = self.take_slot()?;
         self.shared.memory.clear_stop(slot as usize);
-        // As for launches: a proxy thread that panicked before then has told nobody.
+        // As for launches: a proxy thread that panicked before then has stopped nobody.
         if let Err(error) = self.check_alive() {
             self.give_slot_back(slot);
             return Err(error);
@@ -190,7 +190,7 @@ impl StreamQueue {
         let mut kernel = StreamKernel { spec: Arc::new(spec), kept: Vec::new() };
         self.stream.check(&kernel)?;
         let kept = Kept::new(arguments.kept());
-        // The net's memory, on a GPU that is not told of it.
+        // The net's memory, on a GPU that does not know of it.
         kernel.kept.push(Arc::clone(&self.launch) as Memory);
         match gpu.info().kind {
             GpuKind::Emulated => kernel.kept.push(Arc::new(kept)),
@@ -257,7 +257,7 @@ impl StreamQueue {
         self.post(batch.receive(socket, buffer, range)?)
     }
 
-    /// Tells what is on the stream to stop: waits return ECANCELED, of later operations, too.
+    /// Stops what is on the stream: waits return ECANCELED, of later operations, too.
     pub fn abort(&self) {
         self.launch.stop(Errno::ECANCELED);
     }
@@ -298,7 +298,7 @@ impl StreamQueue {
             let mut kept = batch.kept.clone();
             kept.push(slots.memory());
             kept.push(Arc::clone(&self.latches) as Memory);
-            // The net's memory, on a GPU that is not told of it.
+            // The net's memory, on a GPU that does not know of it.
             kept.push(Arc::clone(&self.launch) as Memory);
             StreamKernel { spec: Arc::new(spec), kept }
         };

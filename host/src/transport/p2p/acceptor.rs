@@ -36,7 +36,7 @@ pub(in super::super) struct P2pAcceptor {
     handshakes: BTreeMap<u64, (Box<Handshake>, Duration)>,
     next_key: u64,
     next: Option<Box<P2pStream>>,
-    /// Something waits that was not looked at, and of which no edge will tell.
+    /// Something waits that was not looked at, and which no edge will report.
     more: bool,
     /// What the listener waits on.
     set: Arc<ReadySet>,
@@ -197,7 +197,7 @@ mod tests {
         let mut acceptor =
             P2pAcceptor::new(Arc::clone(&p2p), registration, domain, address, set).expect("one");
         let call = |_| p2p.registry.call(&address).expect("it works").expect("it listens");
-        let silent: Vec<_> = (0..MOST_HANDSHAKES + 1).map(call).collect();
+        let idle: Vec<_> = (0..MOST_HANDSHAKES + 1).map(call).collect();
         for turn in 1..=MOST_HANDSHAKES / CALLS {
             assert_eq!(look(&mut acceptor), turn * CALLS);
             assert_eq!(acceptor.accept().err(), Some(Errno::ENOBUFS), "more calls wait");
@@ -207,13 +207,13 @@ mod tests {
         assert_eq!(acceptor.accept().err(), Some(Errno::ENOBUFS));
         age(&mut acceptor, 1, PROMPT);
         assert_eq!(look(&mut acceptor), MOST_HANDSHAKES);
-        // That one found room, and silent ones cost nothing.
+        // That one found room, and idle ones cost nothing.
         let before = super::super::channel::RECEIVED.get();
         assert_eq!(look(&mut acceptor), MOST_HANDSHAKES);
         assert_eq!(super::super::channel::RECEIVED.get(), before);
         age(&mut acceptor, MOST_HANDSHAKES, TIMEOUT);
         assert_eq!(look(&mut acceptor), 0, "they are over");
         assert!(matches!(acceptor.accept(), Ok(None)));
-        drop(silent);
+        drop(idle);
     }
 }

@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn another_user_is_refused_at_both_ends() {
         use std::os::unix::process::CommandExt as _;
-        const STRANGER: u32 = 65_534;
+        const OTHER_USER: u32 = 65_534;
         if !rustix::process::geteuid().is_root() {
             return skip("another_user_is_refused_at_both_ends", "only root can be another user");
         }
@@ -202,7 +202,7 @@ mod tests {
         let at = |name: &str| rustix::net::SocketAddrUnix::new(folder.join(name)).unwrap();
         let as_untrusted = |act: Box<dyn Fn() -> io::Result<()> + Send + Sync>| {
             let mut command = std::process::Command::new("true");
-            command.uid(STRANGER);
+            command.uid(OTHER_USER);
             // SAFETY: system calls alone, on what was made before.
             unsafe { command.pre_exec(act) };
             command.status()

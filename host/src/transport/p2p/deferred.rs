@@ -1,7 +1,7 @@
 //! Deferred frees: inboxes whose streams are closed here, and whose other ends may still write there.
 //! They are freed when the other end says that it is closed, too, or is gone.
 //!
-//! A set tells which control channels have something to be received, so that the work for a stream
+//! A set reports which control channels have something to be received, so that the work for a stream
 //! that closes does not depend on how many others wait.
 
 use std::collections::{HashMap, VecDeque};
@@ -18,7 +18,7 @@ use super::message::Message;
 
 /// Messages of one channel that are received in one go: others wait for the same lock.
 const AT_ONCE: usize = 64;
-/// Entries that are looked at in one go, of those that no set tells of.
+/// Entries that are looked at in one go, of those that no set reports.
 const POLLED_AT_ONCE: usize = 64;
 /// Answers of the set that are handled in one go.
 const ANSWERS: usize = 16;
@@ -32,7 +32,7 @@ pub(crate) struct DeferredFree {
 }
 
 impl DeferredFree {
-    /// Of a stream that nobody here uses; what the other end has been told, and has said.
+    /// Of a stream that nobody here uses; what was sent to the other end, and received from it.
     pub(crate) fn new(
         channel: Arc<ControlChannel>,
         inbox: Inbox,
@@ -71,7 +71,7 @@ pub(super) struct DeferredFrees {
     system: SystemRef,
     entries: HashMap<u64, DeferredFree>,
     next: u64,
-    /// Tells of the entries' channels. None until there is an entry.
+    /// Reports which of the entries' channels are ready. None until there is an entry.
     set: Option<ReadySet>,
     /// Entries that are asked in turn: their Close was not sent, or the system had no room in the set.
     polled: VecDeque<u64>,

@@ -159,7 +159,7 @@ impl Handshake {
     }
 
     fn refuse<T>(&self, errno: Errno) -> Result<T, Errno> {
-        // To the listener the caller's offer was the last word: what it is told next is the end.
+        // To the listener the caller's offer was the last word: what it receives next is the end.
         if self.offered.is_none() {
             // Who does not receive it sees the channel end.
             let _ = self.channel.send(Message::Refused { errno: errno.0 }, None);

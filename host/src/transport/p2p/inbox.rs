@@ -103,7 +103,7 @@ impl Inbox {
         page(&self.chunk.arena, self.inbox)
     }
 
-    /// What the peer is told of it, and the descriptor of its arena.
+    /// What the peer is sent of it, and the descriptor of its arena.
     pub(crate) fn offer(&self) -> Result<(Offer, OwnedFd), Errno> {
         let Self { chunk, ring, capacity, inbox, base } = self;
         let descriptor = chunk.arena.export().map_err(|error| out_of_memory(&error))?;
@@ -122,7 +122,7 @@ impl Inbox {
         Ok([words[0], words[1]].map(|word| Progress(u64::from_ne_bytes(word))))
     }
 
-    /// Tells this side's kernel that nobody takes what it sends: the other end's, which writes the head
+    /// Notifies this side's kernel that nobody takes what it sends: the other end's, which writes the head
     /// otherwise, is gone. The tail stays as it is. Who reads it must pair with the release of the kernel
     /// that has sent the bytes, which a word written by the host does not carry on; and what the proxy says
     /// of the end is read beside it.
@@ -134,7 +134,7 @@ impl Inbox {
         written.map_err(|error| out_of_memory(&error))
     }
 
-    /// Whether the kernels tell their proxies what happens.
+    /// Whether the kernels report their progress to their proxies.
     pub(crate) fn is_watched(&self) -> Result<bool, Errno> {
         let mut word = [0; 8];
         let at = self.inbox as usize + WATCHED_AT * 8;
@@ -154,7 +154,7 @@ impl Outbox {
         self.arena.abandon();
     }
 
-    /// Has the other end's kernel tell its proxy what happens.
+    /// Has the other end's kernel report its progress to its proxy.
     pub(crate) fn set_watched(&self) -> Result<(), Errno> {
         set_watched(&self.arena, self.inbox)
     }

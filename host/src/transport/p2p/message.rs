@@ -1,4 +1,4 @@
-//! The messages of control channels: what the proxies at both ends of a p2p stream tell each other.
+//! The messages of control channels: what the proxies at both ends of a p2p stream send each other.
 //! All have the same size, and what comes is untrusted.
 
 use gpunet_device::SocketAddr;
@@ -42,7 +42,7 @@ pub(crate) enum Message {
     Offer(Offer),
     /// For a poller at the other end: how far this side's kernel has sent and received.
     Counts { tail: u64, head: u64 },
-    /// A poller watches this side: tell how far you are.
+    /// A poller watches this side: report the progress.
     Watch,
     /// This side sends no more.
     End,

@@ -354,7 +354,7 @@ pub(crate) fn nobody_at(address: &SocketAddr) -> Errno {
 }
 
 /// Whether it is one of this machine's own addresses: only those can be bound, or the system has
-/// been told to bind any.
+/// been configured to bind any.
 fn is_of_this_machine(ip: IpAddr) -> bool {
     // Those that name many can be bound as well.
     let many = ip.is_multicast() || matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());

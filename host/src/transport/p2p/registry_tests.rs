@@ -67,17 +67,17 @@ fn a_name_is_taken_once_and_goes_with_its_listener() {
 fn the_folder_goes_with_who_made_it_and_comes_back_for_others() {
     let maker = registry("made");
     let folder = maker.folder.clone();
-    let guest = FolderRegistry { folder: folder.clone(), made: false, namespace: 1 };
+    let other = FolderRegistry { folder: folder.clone(), made: false, namespace: 1 };
     let address = at("127.0.0.1:70");
-    let registration = guest.listen(&address, false, false).unwrap();
+    let registration = other.listen(&address, false, false).unwrap();
     drop(maker);
-    assert!(guest.call(&address).unwrap().is_some(), "a listener keeps it");
+    assert!(other.call(&address).unwrap().is_some(), "a listener keeps it");
     drop(registration);
     drop(FolderRegistry { folder: folder.clone(), made: true, namespace: 1 });
     assert!(!folder.exists());
-    assert!(guest.call(&address).unwrap().is_none());
-    let _again = guest.listen(&address, false, false).unwrap();
-    assert!(guest.call(&address).unwrap().is_some());
+    assert!(other.call(&address).unwrap().is_none());
+    let _again = other.listen(&address, false, false).unwrap();
+    assert!(other.call(&address).unwrap().is_some());
     fs::remove_dir_all(&folder).unwrap();
 }
 

@@ -1,6 +1,6 @@
 //! A p2p stream as its proxy has it: the control channel to the other end's proxy. Bytes and counters go
-//! from kernel to kernel; the proxies tell each other how it ends, and how far it is where a poller
-//! wants to know.
+//! from kernel to kernel; the proxies report to each other how it ends, and how far it is where a poller
+//! wants it.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(crate) struct P2pStream {
     progress: PeerProgress,
     /// How often the inbox was read since watching began, and what the other end's kernel had sent then.
     read: (u8, Progress),
-    /// What the other end has been told last, and whether it wants to be.
+    /// What was last reported to the other end, and whether it wants reports.
     reported: (u64, u64),
     peer_watches: bool,
     /// What is still to be sent.
@@ -191,9 +191,9 @@ impl P2pControl for P2pStream {
             return false;
         };
         self.progress.received = self.progress.received.max(received.count());
-        // A packet is announced before it has come as a whole: a kernel that is told of it too early finds
-        // nothing, and is not told again when the report of the other end brings nothing new. Who watches from
-        // now on is told in any case later, too. After that a packet counts when it is found a second time;
+        // A packet is announced before it has come as a whole: a kernel that is notified too early finds
+        // nothing, and is not notified again when the other end's report brings nothing new. Who watches from
+        // now on is notified in any case later, too. After that a packet counts when it is found a second time;
         // another one was then sent by a kernel that has long known that it is to report.
         let (reads, before) = self.read;
         self.read = (reads.saturating_add(1), sent);

@@ -28,9 +28,9 @@ struct Kernel {
 impl Kernel {
     fn start(gpu: &Gpu) -> Self {
         let over = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&over);
+        let ended = Arc::clone(&over);
         let entry = Arc::new(move || {
-            while !told.load(Ordering::Acquire) {
+            while !ended.load(Ordering::Acquire) {
                 gpunet_device::simt::pause();
             }
         });
@@ -113,7 +113,7 @@ fn an_offer_is_kept_until_who_got_it_is_done() {
     assert_ne!(rings.send.offset, next_rings.send.offset);
     assert_ne!(inboxes.peer, next_inboxes.peer);
     assert_eq!(deferred(&caller), 1);
-    assert!(accepted.receive_progress().unwrap().closed, "the listener is told");
+    assert!(accepted.receive_progress().unwrap().closed, "the listener is notified");
     assert!(accepted.leave());
     drop(accepted);
     assert_eq!((deferred(&caller), deferred(&listener)), (0, 0));

@@ -9,7 +9,7 @@ use gpunet_device::{Domain, SocketAddr};
 
 use super::super::{Placement, Placements};
 
-/// How often a peer is asked for a sign of life unless told otherwise, as TCP does.
+/// How often a peer is probed (keepalive) by default, as TCP does.
 const KEEPALIVE_S: u64 = 7200;
 /// The longest time between two, in seconds, as TCP has it.
 const MOST_IDLE_S: u64 = 32767;
@@ -20,7 +20,7 @@ pub(in super::super) struct RdmaOptions {
     pub(in super::super) domain: Domain,
     /// Where its rings may lie, where that is not the net's wish.
     pub(in super::super) placements: Option<Placements>,
-    /// Whether the peer is asked for a sign of life, and how often.
+    /// Whether the peer is probed (keepalive), and how often.
     pub(in super::super) keepalive: bool,
     pub(in super::super) keepalive_idle_s: Option<u64>,
     /// Whether a listener at any address of IPv6 takes peers of that family alone.
@@ -28,7 +28,7 @@ pub(in super::super) struct RdmaOptions {
 }
 
 impl RdmaOptions {
-    /// How often the peer is asked for a sign of life, if it is.
+    /// How often the peer is probed, if it is.
     pub(super) fn keepalive(&self) -> Option<Duration> {
         self.keepalive.then(|| Duration::from_secs(self.keepalive_idle_s.unwrap_or(KEEPALIVE_S)))
     }

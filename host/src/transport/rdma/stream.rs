@@ -31,7 +31,7 @@ pub(super) struct RdmaStream {
     placement: Placement,
     local: IpSocketAddr,
     peer: Option<IpSocketAddr>,
-    /// What the proxy has been told: bytes sent, bytes received, as positions.
+    /// What was reported to the proxy: bytes sent, bytes received, as positions.
     reported_sent: u64,
     reported_received: u64,
     offered: u64,

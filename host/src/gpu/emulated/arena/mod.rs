@@ -95,21 +95,21 @@ impl Pages {
 
 /// Whether a descriptor from another process is an arena of that size.
 fn inspect(file: &OwnedFd, bytes: usize) -> Result<(), String> {
-    let told = |errno: rustix::io::Errno| format!("fcntl: {errno}");
+    let failed = |errno: rustix::io::Errno| format!("fcntl: {errno}");
     // Asked first: only memory files have seals, and other calls may wait for a strange file.
     let seals = fcntl_get_seals(file).map_err(|_| "it is no memory file".to_owned())?;
     if !seals.contains(FIXED_SIZE) {
         return Err("its size is not sealed".to_owned());
     }
-    let writable = fcntl_getfl(file).map_err(told)? & OFlags::RWMODE == OFlags::RDWR;
+    let writable = fcntl_getfl(file).map_err(failed)? & OFlags::RWMODE == OFlags::RDWR;
     if !writable || seals.intersects(READ_ONLY) {
         return Err("it cannot be written".to_owned());
     }
     // Huge pages can run out when they are touched, and do not fit everywhere in the window.
-    if fstatfs(file).map_err(told)?.f_type != libc::TMPFS_MAGIC {
+    if fstatfs(file).map_err(failed)?.f_type != libc::TMPFS_MAGIC {
         return Err("it has huge pages".to_owned());
     }
-    let size = fstat(file).map_err(told)?.st_size;
+    let size = fstat(file).map_err(failed)?.st_size;
     if bytes == 0
         || !bytes.is_multiple_of(rustix::param::page_size())
         || u64::try_from(size) != Ok(bytes as u64)

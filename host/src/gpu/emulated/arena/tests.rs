@@ -264,10 +264,10 @@ fn a_kernel_that_runs_keeps_a_dropped_arena() {
         let kept = gpu.arena(page()).unwrap();
         let (window, offset) = (gpu.arena_window().unwrap(), kept.offset());
         let gate = Arc::new(AtomicU32::new(0));
-        let (told, at) = (Arc::clone(&gate), offset as usize);
+        let (opened, at) = (Arc::clone(&gate), offset as usize);
         let entry = Arc::new(move || {
             let window = window;
-            while told.load(SeqCst) == 0 {
+            while opened.load(SeqCst) == 0 {
                 gpunet_device::simt::pause();
             }
             let word = window.base.wrapping_add(at).cast::<AtomicU32>();
