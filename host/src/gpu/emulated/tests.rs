@@ -90,7 +90,7 @@ fn threads_take_turns_when_the_caller_says() {
     assert_eq!(order.lock().unwrap()[2..], [(1, "behind"), (0, "behind")]);
 }
 
-/// Notes what it is told of, and answers the host's reads by itself.
+/// Notes what is reported to it, and answers the host's reads by itself.
 struct Noting(Mutex<Vec<String>>);
 
 impl Noting {
@@ -121,7 +121,7 @@ impl Observer for Noting {
 }
 
 #[test]
-fn an_observer_is_told_of_barriers_and_of_what_the_host_does() {
+fn barriers_and_accesses_of_the_host_are_reported_to_an_observer() {
     static NOTING: Noting = Noting(Mutex::new(Vec::new()));
     let options = EmulatedOptions { observer: Some(&NOTING), ..EmulatedOptions::default() };
     let gpu = gpu(options);
