@@ -13,7 +13,7 @@
 //! | [`Word::store`] | `st.relaxed.sys` | `mov` |
 //! | [`Word::store_release`] | `st.release.sys` | `mov` |
 //! | [`Word::store_release_on_gpu`] | `st.release.gpu` | `mov` |
-//! | [`Word::compare_exchange`] | `atom.acq_rel.sys.cas` | `lock cmpxchg` |
+//! | [`Word::compare_exchange`] | `atom.acq_rel.sys.global.cas` | `lock cmpxchg` |
 //! | [`Word::set_on_gpu`] | `atom.acquire.gpu.or` | `lock cmpxchg` |
 //! | [`Word::set_on_gpu_if`] | `atom.relaxed.gpu.or` | `lock cmpxchg` |
 //! | [`Word::replace_on_gpu`] | `atom.relaxed.gpu.cas` | `lock cmpxchg` |

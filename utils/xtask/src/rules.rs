@@ -23,7 +23,7 @@ const EXCHANGES: &[&str] = &[
     "atom.acquire.gpu.global.or.b64",
     "atom.relaxed.gpu.global.or.b64",
     "atom.relaxed.gpu.global.cas.b64",
-    "atom.acq_rel.sys.cas.b64",
+    "atom.acq_rel.sys.global.cas.b64",
 ];
 /// Functions through which every byte goes, as their mangled names end. They have no memory of their
 /// own: what ptxas keeps on the stack for them are registers of their callers.
@@ -34,6 +34,7 @@ const DATA_PATH: &[&str] = &[
     "6packet9packet_in",
     "6finish6finish",
     "7receive7receive",
+    "7receive11await_bytes",
     "4send4send",
 ];
 
@@ -119,7 +120,7 @@ fn prove() -> Result<()> {
             about: "exchanges",
             rule: other_exchanges,
             planted: "\t@%p1 atom.relaxed.gpu.global.add.u64 \t%rd1, [%rd2], 1;",
-            clean: "\tatom.acq_rel.sys.cas.b64 \t%rd1, [%rd2];\n\tbarrier.cta.red.or.pred %p1, 0;",
+            clean: "\tatom.acq_rel.sys.global.cas.b64 \t%rd1, [%rd2];\n\tbarrier.cta.red.or.pred %p1, 0;",
         },
         Proof {
             about: "exchanges that the compiler makes",
@@ -127,7 +128,7 @@ fn prove() -> Result<()> {
             planted: "\t// begin inline asm\n\tatom.acquire.gpu.add.u32 %r1, [%rd1], %r2;\n\
                 \t// end inline asm\n\tatom.global.add.u32 \t%r3, [%rd2], 1;",
             clean: "\t// begin inline asm\n\tatom.acquire.gpu.add.u32 %r1, [%rd1], %r2;\n\
-                \t// end inline asm\n\tatom.acq_rel.sys.cas.b64 \t%rd1, [%rd2];",
+                \t// end inline asm\n\tatom.acq_rel.sys.global.cas.b64 \t%rd1, [%rd2];",
         },
         Proof {
             about: "frames",
@@ -163,7 +164,7 @@ const WITHOUT_FRAMES: &str = ".func _X4copy7aligned(\n)\n{\n}\n\
     .func _X4copy9unaligned(\n)\n{\n}\n\
     .func _X6packet10packet_out(\n)\n{\n}\n.func  (.param .b64 r) _X6packet9packet_in(\n)\n{\n}\n\
     .func _X6finish6finish(\n)\n{\n}\n.func _X7receive7receive(\n)\n{\n}\n\
-    .func _X4send4send(\n)\n{\n}\n\
+    .func _X7receive11await_bytes(\n)\n{\n}\n.func _X4send4send(\n)\n{\n}\n\
     .func _Xother(\n)\n{\n\t.local .align 8 .b8 \td[8];\n}\n";
 
 fn each_file(folder: &Path, f: &mut dyn FnMut(&Path, &str)) -> Result<()> {
