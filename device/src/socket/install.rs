@@ -59,7 +59,7 @@ fn descriptor(socket: Socket) -> Result<SocketDescriptor, i64> {
 /// Makes the record of what the descriptor says, and opens it: the calling thread has made it *installing*. 0,
 /// [`AGAIN`], or EBADF: the descriptor is not the socket's any more, or the host has closed the socket
 /// meanwhile. `anew`: it had no record before. It waits for nothing, so that no frame of a wait comes on top of
-/// its own, the largest of all: the driver reserves the deepest stack for every thread that a GPU can hold.
+/// its own, which is large: the driver reserves the deepest stack for every thread that a GPU can hold.
 #[inline(never)]
 fn fill(net: Net, handle: Handle, anew: bool) -> i64 {
     let socket = Socket::known(net, handle);

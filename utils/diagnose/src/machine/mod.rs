@@ -37,9 +37,9 @@ pub(crate) use text::{one_line, without_homes};
 
 /// How long one look at a file may take. sysfs answers in microseconds, unless a device hangs.
 const LOOK: Duration = Duration::from_millis(500);
-/// How long looks that come to nothing may take together; then no other is begun. Those that are
-/// answered do not count: a machine may be slow without a device that hangs.
-const IN_VAIN: Duration = Duration::from_secs(4);
+/// How long looks without an answer may take together; then no other is begun. Those with one do not
+/// count: a machine may be slow without a device that hangs.
+const UNANSWERED: Duration = Duration::from_secs(4);
 /// How long all looks together may take, for a machine with more devices than anybody has.
 const LOOKS: Duration = Duration::from_secs(15);
 /// More than any file of interest has.
@@ -107,8 +107,8 @@ pub(crate) struct Machine {
     pub(crate) answers: Answers,
     /// What looks have taken so far.
     spent: Cell<Duration>,
-    /// What those of them have taken that came to nothing.
-    in_vain: Cell<Duration>,
+    /// What those of them have taken that had no answer.
+    unanswered: Cell<Duration>,
     worker: Worker,
     journal: RefCell<Journal>,
 }
@@ -143,7 +143,7 @@ impl Machine {
             recorded,
             answers,
             spent: Cell::default(),
-            in_vain: Cell::default(),
+            unanswered: Cell::default(),
             worker: Worker::default(),
             journal: RefCell::default(),
         }
@@ -293,8 +293,8 @@ impl Machine {
         if let Some(why) = self.answers.hidden.get(path) {
             return Seen::Hidden(why.clone());
         }
-        if self.in_vain.get() >= IN_VAIN {
-            let seconds = IN_VAIN.as_secs();
+        if self.unanswered.get() >= UNANSWERED {
+            let seconds = UNANSWERED.as_secs();
             let why = format!("not looked at, since others gave no answer within {seconds} s");
             return Seen::Hidden(why);
         }
@@ -310,7 +310,7 @@ impl Machine {
         match looked {
             Ok(result) => result.into(),
             Err(why) => {
-                self.in_vain.set(self.in_vain.get() + taken);
+                self.unanswered.set(self.unanswered.get() + taken);
                 Seen::Hidden(why.to_string())
             }
         }
@@ -378,7 +378,7 @@ mod tests {
             assert!(matches!(seen, Seen::Hidden(_)));
         }
         // All of them, at 500 ms each, would take two and a half times as long.
-        assert!(began.elapsed() < IN_VAIN * 2, "{:?}", began.elapsed());
+        assert!(began.elapsed() < UNANSWERED * 2, "{:?}", began.elapsed());
     }
 
     /// What a machine that emulates its processor, beside others, makes of sysfs.
@@ -386,7 +386,7 @@ mod tests {
     fn looks_that_are_slow_and_answered_do_not_end_the_others() {
         let machine = Machine::real(Answers::default());
         let slow = Duration::from_millis(300);
-        let looks = IN_VAIN.as_millis() / slow.as_millis() + 2;
+        let looks = UNANSWERED.as_millis() / slow.as_millis() + 2;
         for number in 0..looks {
             let seen = machine.look("/", move |_| {
                 std::thread::sleep(slow);
