@@ -25,10 +25,13 @@ const TURNS: u32 = if cfg!(any(target_arch = "nvptx64", feature = "simulation"))
 const EAGER_TURNS: u32 = 1000;
 /// ... and from this turn on, some milliseconds later, up to sixteen.
 const LONG_BACK_OFF_TURNS: u32 = 3 * EAGER_TURNS;
-/// Sleeping turns between two looks: some 20 us.
-const SLEEPING_TURNS: u32 = if TURNS == 1 { 1 } else { 2 };
 const BACK_OFF_NS: u32 = 1_000;
 const LONG_BACK_OFF_NS: u32 = 8_000;
+/// In a launch of more than 250 blocks all of them together poll as often as those: 1,000 that each poll
+/// every eight microseconds make the round trips of another block a fifth longer.
+const LONG_BACK_OFF_NS_A_BLOCK: u32 = 32;
+/// That is up to 64 us: every wait is to end within 100 us of an abort.
+const LONGEST_BACK_OFF_NS: u32 = 32_000;
 
 /// When a wait gives up.
 #[derive(Clone, Copy, Debug)]
@@ -90,17 +93,23 @@ fn check_end(net: Net, shard: usize, deadline: Deadline, watch: Watch, since: u6
     if relays.heartbeat_stands_still(since) { Errno::ENETDOWN.0 as u64 } else { 0 }
 }
 
-/// Whether a turn is one of those that end without a look. Turns that sleep are longer.
+/// Whether a turn is one of those that end without a look. Turns that sleep are long.
 #[inline(always)]
 pub(crate) fn is_short(turns: u32) -> bool {
-    let each = if turns < EAGER_TURNS { TURNS } else { SLEEPING_TURNS };
-    !(turns + 1).is_multiple_of(each)
+    is_eager(turns) & !(turns + 1).is_multiple_of(TURNS)
 }
 
 /// Whether a wait still polls as fast as it can in a turn.
 #[inline(always)]
 pub(crate) const fn is_eager(turns: u32) -> bool {
     turns < EAGER_TURNS
+}
+
+/// How long a wait that has come to the long back-off sleeps.
+#[inline(always)]
+fn long_back_off_ns() -> u32 {
+    let all = simt::position().blocks.saturating_mul(LONG_BACK_OFF_NS_A_BLOCK);
+    all.clamp(LONG_BACK_OFF_NS, LONGEST_BACK_OFF_NS)
 }
 
 /// Ends a turn of a wait that began at `since`: how many turns there were, or the negative number of the
@@ -116,7 +125,7 @@ pub(crate) fn end_turn(
     turns: u32,
 ) -> i64 {
     if turns >= EAGER_TURNS {
-        simt::back_off(if turns < LONG_BACK_OFF_TURNS { BACK_OFF_NS } else { LONG_BACK_OFF_NS });
+        simt::back_off(if turns < LONG_BACK_OFF_TURNS { BACK_OFF_NS } else { long_back_off_ns() });
     }
     if !is_short(turns) {
         let errno = check_end(net, shard, deadline, watch, since);

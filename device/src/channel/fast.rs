@@ -170,7 +170,7 @@ pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> 
     let seen = Progress(simt::from_lane(fetched.head_seen.0, 0));
     let empty = is_empty(seen, begin);
     if !empty | units_old(position) | (fetched.info.packet_limit() < length) {
-        return plan(&fetched, position, seen, length);
+        return plan(&fetched, position, seen, length, PACKET_BYTES);
     }
     if at < size {
         store_units(fetched.units, at, bytes, begin, size);
@@ -219,10 +219,10 @@ pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> 
     Plan::done(size)
 }
 
-/// Takes the send direction for a message of any length, and finds how it goes out. The same job in all
-/// lanes.
+/// Takes the send direction for a message of any length, and finds how it goes out: as a packet of at most
+/// `longest` bytes, or by the ring. The same job in all lanes.
 #[inline(always)]
-pub(crate) fn plan_send(net: Net, handle: Handle, length: usize) -> Job {
+pub(crate) fn plan_send(net: Net, handle: Handle, length: usize, longest: usize) -> Job {
     let Ok(socket) = Socket::named(net, handle) else { return Job::NONE };
     let lock = socket.lock_word(Direction::Send);
     let found = lock.set_on_gpu_if(Position::TAKEN, simt::lane() == 0);
@@ -232,7 +232,7 @@ pub(crate) fn plan_send(net: Net, handle: Handle, length: usize) -> Job {
         return Job::only(Plan::slow(position.with(FOUND)));
     }
     let seen = Progress(simt::from_lane(fetched.head_seen.0, 0));
-    Job::new(plan(&fetched, position, seen, length), &fetched, position)
+    Job::new(plan(&fetched, position, seen, length, longest), &fetched, position)
 }
 
 /// Whether a socket whose send lock held that can be sent on.
@@ -244,9 +244,16 @@ fn sends(fetched: &Fetched, position: Position) -> bool {
 
 /// How a message goes out: as a packet where all before it was taken, or by the ring if there is space.
 #[inline(always)]
-fn plan(fetched: &Fetched, position: Position, seen: Progress, length: usize) -> Plan {
+fn plan(
+    fetched: &Fetched,
+    position: Position,
+    seen: Progress,
+    length: usize,
+    longest: usize,
+) -> Plan {
     let begin = position.count();
-    let packet = is_empty(seen, begin) & (length <= fetched.info.packet_limit());
+    let longest = longest.min(fetched.info.packet_limit());
+    let packet = is_empty(seen, begin) & (length <= longest);
     let capacity = fetched.ring.capacity();
     let used = begin.wrapping_sub(seen.count()) as usize;
     if packet & units_old(position) | seen.is_over() | (used >= capacity) {

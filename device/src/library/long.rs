@@ -67,7 +67,7 @@ pub(super) unsafe fn send_long(
         let part = unsafe { long::load_part(warps, from, length) };
         let mut job = Job::NONE;
         if warps.plans() {
-            job = fast::plan_send(net, handle, length);
+            job = fast::plan_send(net, handle, length, long::longest_packet(warps));
         }
         job = warps.share(job);
         plan = job.plan();

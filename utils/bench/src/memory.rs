@@ -1,6 +1,7 @@
 //! GPU memory that kernels are given for words and bytes, and that the host reads afterwards.
 #![expect(unsafe_code, reason = "gives kernels the address of memory that they write")]
 
+use std::io::{Read, Result as IoResult, Write};
 use std::sync::atomic::AtomicU64;
 
 use anyhow::Result;
@@ -92,5 +93,25 @@ impl Pinned {
         unsafe {
             into.as_mut_ptr().copy_from_nonoverlapping(self.0.as_ptr().add(offset), into.len());
         }
+    }
+
+    /// Sends bytes, behind an acquire load of what a kernel has stored after them.
+    pub(crate) fn send(&self, offset: usize, bytes: usize, to: &mut impl Write) -> IoResult<()> {
+        assert!(offset + bytes <= self.0.len(), "outside of the memory");
+        // SAFETY: inside the memory; the kernel leaves it alone until the caller stores that it was sent.
+        to.write_all(unsafe { std::slice::from_raw_parts(self.0.as_ptr().add(offset), bytes) })
+    }
+
+    /// Receives up to so many bytes, before a release store that a kernel waits for.
+    pub(crate) fn receive(
+        &self,
+        offset: usize,
+        bytes: usize,
+        from: &mut impl Read,
+    ) -> IoResult<usize> {
+        assert!(offset + bytes <= self.0.len(), "outside of the memory");
+        let first = self.0.as_ptr().wrapping_add(offset);
+        // SAFETY: inside the memory; the kernel leaves it alone until the caller stores that it is there.
+        from.read(unsafe { std::slice::from_raw_parts_mut(first, bytes) })
     }
 }

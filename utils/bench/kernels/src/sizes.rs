@@ -272,7 +272,7 @@ fn parts<const N: usize>(memory: SharedBuf, bytes: u64) -> [SharedBuf; N] {
 
 /// Notifies the other block that all threads have copied; pairs with the acquire load in [`arrives`].
 #[inline(always)]
-fn publish(flag: Word, round: u64) {
+pub(crate) fn publish(flag: Word, round: u64) {
     Block.barrier();
     if Block.is_leader() {
         flag.store_release(round);
@@ -281,7 +281,7 @@ fn publish(flag: Word, round: u64) {
 
 /// Whether the flag reaches that number in time; the same for all threads.
 #[inline(always)]
-fn arrives(flag: Word, round: u64, timeout_ns: u64) -> bool {
+pub(crate) fn arrives(flag: Word, round: u64, timeout_ns: u64) -> bool {
     let late = Block.is_leader() && !leader_sees(flag, round, timeout_ns);
     !Block.any(late)
 }

@@ -5,11 +5,35 @@
 //! With seed 0 the bytes are counted and not looked at.
 
 use gpunet_device::calls::SHUT_WR;
-use gpunet_device::{Block, Errno, Group, Handle, Listener, Stream, kernels, simt};
+use gpunet_device::{
+    Block, Errno, Group, Handle, Listener, Net, Shared, SharedBuf, Stream, buf, kernel_arg,
+    kernels, simt,
+};
 use gpunet_pattern as pattern;
+
+use crate::p2p::word_at;
+use crate::sizes::{arrives, publish};
 
 /// Bytes of a header.
 pub const HEADER: usize = 16;
+/// Words from one counter of bare rings to the next: each has a page, as far apart as those of two sides are.
+pub const COUNTERS_APART: usize = 512;
+
+kernel_arg! {
+    /// What blocks do with rings of host memory, without gpunet.
+    pub struct BareRings {
+        /// Bytes of each stream, whole pieces.
+        pub bytes: u64,
+        /// Bytes of each ring, whole pieces.
+        pub ring: u64,
+        /// What a block moves at a time, in its shared memory.
+        pub piece: u64,
+        /// How long one piece may take, nanoseconds.
+        pub timeout_ns: u64,
+        /// 1: blocks fill the rings and the CPU empties them; 0: the other way.
+        pub fills: u64,
+    }
+}
 
 kernels! {
     /// Receives streams to their end and answers each with the number of bytes that were right, until
@@ -26,6 +50,42 @@ kernels! {
         let listener = Listener::borrow(net.block(), listener);
         while let Ok(stream) = listener.accept() {
             let _ = send(&stream);
+        }
+    }
+
+    /// Fills or empties a ring of host memory for each block. Of each there are two counters: bytes that
+    /// were put in, and bytes that were taken out.
+    pub fn move_through_rings(
+        net: Net,
+        work: BareRings,
+        counters: Shared<u64>,
+        memory: SharedBuf,
+    ) {
+        let _: Net = net;
+        let block = simt::position().block as usize;
+        let counter = |n: usize| word_at(counters, (2 * block + n) * COUNTERS_APART);
+        let (put_in, taken_out) = (counter(0), counter(1));
+        let ring = memory.slice(block * work.ring as usize, work.ring as usize);
+        let own = simt::shared_memory().first(work.piece as usize);
+        let mut end = work.piece;
+        // Counted: the pieces.
+        while end <= work.bytes {
+            let part = ring.slice(((end - work.piece) % work.ring) as usize, own.len());
+            let fills = work.fills != 0;
+            let (others, most, ours) = match fills {
+                true => (taken_out, end.saturating_sub(work.ring), put_in),
+                false => (put_in, end, taken_out),
+            };
+            if !arrives(others, most, work.timeout_ns) {
+                return;
+            }
+            if fills {
+                buf::copy(Block, own, part);
+            } else {
+                buf::copy(Block, part, own);
+            }
+            publish(ours, end);
+            end += work.piece;
         }
     }
 }

@@ -168,6 +168,8 @@ fn streams(suite: &Value) -> Charts {
             points.extend(figure(&row["gpunet_gbps"]).map(|it| (name.to_owned(), connections, it)));
             let baseline = figure(&row["baseline_gbps"]).filter(|_| !one);
             points.extend(baseline.map(|it| ("CPU to CPU".to_owned(), connections, it)));
+            let limit = figure(&row["limit_gbps"]);
+            points.extend(limit.map(|it| ("limit".to_owned(), connections, it)));
         }
         lines(title.to_owned(), "GB/s", "connections", points, |count| count.to_string())
     };

@@ -25,6 +25,7 @@ mod report;
 pub(crate) mod scale;
 pub(crate) mod sgemm;
 pub(crate) mod sizes;
+mod stream_limit;
 mod stream_peers;
 pub(crate) mod streams;
 pub(crate) mod waiters;

@@ -17,7 +17,7 @@ use crate::baseline;
 /// Bytes that are read or written at once.
 const PIECE: usize = 256 << 10;
 /// How long one call may wait.
-const CALL: Duration = Duration::from_secs(20);
+pub(super) const CALL: Duration = Duration::from_secs(20);
 
 /// Which way the bytes go.
 #[derive(Clone, Copy, clap::ValueEnum, PartialEq, Eq)]
@@ -96,7 +96,7 @@ fn prepare(stream: &TcpStream) -> std::io::Result<()> {
     stream.set_read_timeout(Some(CALL))
 }
 
-fn read_header(stream: &mut TcpStream) -> std::io::Result<[u64; 2]> {
+pub(super) fn read_header(stream: &mut TcpStream) -> std::io::Result<[u64; 2]> {
     prepare(stream)?;
     let mut header = [0; HEADER];
     stream.read_exact(&mut header)?;

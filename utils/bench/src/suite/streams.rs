@@ -11,6 +11,8 @@ use gpunet_host::{Gpu, Net, Shape, TransportChoice};
 use gpunet_terminal::quantity::{bytes_text, parse_bytes, parse_ring};
 use serde_json::json;
 
+use super::figures::Spread;
+use super::stream_limit::BareStreams;
 use super::stream_peers::{self, Direction, Streams};
 use super::{Common, Pairs, Report, Serving};
 
@@ -22,6 +24,7 @@ const COLUMNS: &[&str] = &[
     "gpunet GB/s",
     "quartiles",
     "ratio [quartiles]",
+    "limit GB/s",
 ];
 
 /// Options of `bench streams`.
@@ -30,8 +33,11 @@ const COLUMNS: &[&str] = &[
     receives. A block for each connection. Peers block in the system's calls; the baseline is the \
     same peers with a CPU server, a thread for each connection. Every byte is counted in every \
     round; before each row one round of --checked-bytes compares each byte with a pattern of its \
-    position. GB/s is 10^9 bytes a second of all connections together. Meant to \
-    take half a minute on an H200; `--quick --gpu emulated` takes seconds.")]
+    position. GB/s is 10^9 bytes a second of all connections together. `limit` is what the machine \
+    does without gpunet: a thread of the CPU for each connection moves the bytes between its socket \
+    and a ring in pinned memory, a block between that ring and shared memory, with two counters and \
+    nothing else; not for one proxy thread with several connections. Meant to take a minute on an \
+    H200; `--quick --gpu emulated` takes seconds.")]
 pub(crate) struct Options {
     #[command(flatten)]
     common: Common,
@@ -138,13 +144,24 @@ fn row(
     let checked = Streams { direction, count, bytes: checked_bytes, checked: true };
     stream_peers::transfer(server.address, checked).context("the checked round")?;
     let streams = Streams { bytes, checked: false, ..checked };
-    let mut rates = Pairs::EMPTY;
+    let bare = match proxy_threads == count {
+        true => Some(BareStreams::new(gpu, count, options.threads, options.ring)?),
+        false => None,
+    };
+    let (mut rates, mut limits) = (Pairs::EMPTY, Vec::new());
     for (baseline, measured) in report.pairs(what, |measured| {
-        stream_peers::transfer(if measured { server.address } else { cpu }, streams)
+        if !measured {
+            return stream_peers::transfer(cpu, streams);
+        }
+        if let Some(bare) = &bare {
+            limits.push(bare.transfer(streams)?);
+        }
+        stream_peers::transfer(server.address, streams)
     })? {
         rates.push(baseline, measured);
     }
     server.serving.stop()?;
+    let limit = bare.map(|_| Spread::of(limits));
     let (measured, ratio) = (rates.measured(), rates.ratio());
     let cells = vec![
         name.to_owned(),
@@ -154,13 +171,14 @@ fn row(
         format!("{:.2}", measured.median),
         format!("{:.2} {:.2}", measured.low, measured.high),
         ratio.text(),
+        limit.map_or_else(|| "-".to_owned(), |limit| format!("{:.2}", limit.median)),
     ];
     let json = json!({
         "direction": name, "connections": count, "proxy_threads": proxy_threads,
         "bytes": bytes, "checked_bytes": checked_bytes, "pairs": rates.len(),
         "threads": options.threads, "piece": bytes_text(u64::from(options.piece)),
         "baseline_gbps": rates.baseline().json(), "gpunet_gbps": measured.json(),
-        "ratio": ratio.json(),
+        "ratio": ratio.json(), "limit_gbps": limit.map(Spread::json),
     });
     report.row(cells, json);
     Ok(())
