@@ -23,15 +23,18 @@ const TURNS: u32 = if cfg!(any(target_arch = "nvptx64", feature = "simulation"))
 /// Turns in which a wait polls as fast as it can: about a millisecond. Who waits longer leaves link,
 /// memory and instruction caches to others, and sleeps between its turns: a microsecond or two ...
 const EAGER_TURNS: u32 = 1000;
-/// ... and from this turn on, some milliseconds later, up to sixteen.
+/// ... and from this turn on, some milliseconds later, eight to sixteen, or longer in a large launch.
 const LONG_BACK_OFF_TURNS: u32 = 3 * EAGER_TURNS;
 const BACK_OFF_NS: u32 = 1_000;
 const LONG_BACK_OFF_NS: u32 = 8_000;
-/// In a launch of more than 250 blocks all of them together poll as often as those: 1,000 that each poll
-/// every eight microseconds make the round trips of another block a fifth longer.
+/// Of 251 to 1,000 blocks, all together poll as often as 250 do: 1,000 that each poll every eight
+/// microseconds make the round trips of another block a fifth longer.
 const LONG_BACK_OFF_NS_A_BLOCK: u32 = 32;
-/// That is up to 64 us: every wait is to end within 100 us of an abort.
+/// A sleep may take twice as long, and every wait is to end within 100 us of an abort.
 const LONGEST_BACK_OFF_NS: u32 = 32_000;
+/// Short and long sleeps between two looks: some 20 us, as for who polls.
+const SHORT_SLEEPS: u32 = if TURNS == 1 { 1 } else { 16 };
+const LONG_SLEEPS: u32 = if TURNS == 1 { 1 } else { 2 };
 
 /// When a wait gives up.
 #[derive(Clone, Copy, Debug)]
@@ -93,10 +96,17 @@ fn check_end(net: Net, shard: usize, deadline: Deadline, watch: Watch, since: u6
     if relays.heartbeat_stands_still(since) { Errno::ENETDOWN.0 as u64 } else { 0 }
 }
 
-/// Whether a turn is one of those that end without a look. Turns that sleep are long.
+/// Whether a turn ends with a look at the clock and at what else ends a wait. `sleep`: what it sleeps then,
+/// nanoseconds.
 #[inline(always)]
-pub(crate) fn is_short(turns: u32) -> bool {
-    is_eager(turns) & !(turns + 1).is_multiple_of(TURNS)
+fn looks(turns: u32, sleep: u32) -> bool {
+    let each = match sleep {
+        0 => TURNS,
+        BACK_OFF_NS => SHORT_SLEEPS,
+        LONG_BACK_OFF_NS => LONG_SLEEPS,
+        _ => 1,
+    };
+    (turns + 1).is_multiple_of(each)
 }
 
 /// Whether a wait still polls as fast as it can in a turn.
@@ -105,9 +115,15 @@ pub(crate) const fn is_eager(turns: u32) -> bool {
     turns < EAGER_TURNS
 }
 
-/// How long a wait that has come to the long back-off sleeps.
+/// How long a wait sleeps in a turn, nanoseconds.
 #[inline(always)]
-fn long_back_off_ns() -> u32 {
+fn back_off_ns(turns: u32) -> u32 {
+    if is_eager(turns) {
+        return 0;
+    }
+    if turns < LONG_BACK_OFF_TURNS {
+        return BACK_OFF_NS;
+    }
     let all = simt::position().blocks.saturating_mul(LONG_BACK_OFF_NS_A_BLOCK);
     all.clamp(LONG_BACK_OFF_NS, LONGEST_BACK_OFF_NS)
 }
@@ -124,10 +140,11 @@ pub(crate) fn end_turn(
     since: u64,
     turns: u32,
 ) -> i64 {
-    if turns >= EAGER_TURNS {
-        simt::back_off(if turns < LONG_BACK_OFF_TURNS { BACK_OFF_NS } else { long_back_off_ns() });
+    let sleep = back_off_ns(turns);
+    if sleep > 0 {
+        simt::back_off(sleep);
     }
-    if !is_short(turns) {
+    if looks(turns, sleep) {
         let errno = check_end(net, shard, deadline, watch, since);
         if errno != 0 {
             return -(errno as i64);

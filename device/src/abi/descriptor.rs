@@ -51,8 +51,10 @@ pub struct RingLocation {
 pub struct Inboxes {
     /// Where the peer's kernel writes the stream's progress.
     pub own: u32,
-    /// Where this side's kernel does.
+    /// Where this side's kernel does. Less than 2^31, as pages of a window are.
     pub peer: u32,
+    /// Whether the peer's kernel runs on the same GPU, so that ordering at GPU scope holds for both.
+    pub one_gpu: bool,
 }
 
 /// A socket's descriptor. Word 0 is written last, with release.
@@ -88,8 +90,10 @@ impl SocketDescriptor {
             self.send.base,
             self.timeout_ns,
             // From 1 on: 0 stands for none.
-            self.inboxes
-                .map_or(0, |pages| (u64::from(pages.own) + 1) | (u64::from(pages.peer) + 1) << 32),
+            self.inboxes.map_or(0, |pages| {
+                let (own, peer) = (u64::from(pages.own) + 1, u64::from(pages.peer) + 1);
+                own | peer << 32 | u64::from(pages.one_gpu) << Self::ONE_GPU_BIT
+            }),
         ]
     }
 
@@ -109,12 +113,19 @@ impl SocketDescriptor {
             receive: location(words[1], words[3] as u32, words[4]),
             send: location(words[2], (words[3] >> 32) as u32, words[5]),
             timeout_ns: words[6],
-            inboxes: match ((words[7] as u32).checked_sub(1), (words[7] >> 32).checked_sub(1)) {
-                (Some(own), Some(peer)) => Some(Inboxes { own, peer: peer as u32 }),
-                _ => None,
+            inboxes: {
+                let one_gpu = words[7] >> Self::ONE_GPU_BIT != 0;
+                let peer = (words[7] >> 32) as u32 & (u32::MAX >> 1);
+                match ((words[7] as u32).checked_sub(1), peer.checked_sub(1)) {
+                    (Some(own), Some(peer)) => Some(Inboxes { own, peer, one_gpu }),
+                    _ => None,
+                }
             },
         })
     }
+
+    /// The bit of the last word that says whether both ends of a p2p stream are on one GPU.
+    const ONE_GPU_BIT: u32 = 63;
 
     /// The word with the capacities of both rings.
     pub const CAPACITIES: usize = 3;

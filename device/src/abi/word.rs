@@ -169,7 +169,7 @@ impl Word {
         self.atomic().store(value, Ordering::Release);
     }
 
-    /// The same for a word that no other processor touches.
+    /// The same for readers of the same GPU alone: others may see the word before what it stands for.
     #[inline(always)]
     pub fn store_release_on_gpu(&self, value: u64) {
         #[cfg(target_arch = "nvptx64")]

@@ -42,8 +42,8 @@ pub(crate) fn finish(net: Net, handle: Handle, used: usize, how: Finish) {
     // does so takes the lock next, and sets it again.
     let position = socket.position(direction);
     let (inbox, publishes) = (socket.inbox(), socket.publishes(direction));
-    let p2p = socket.info().is_p2p();
-    let watched = p2p && inbox.watched().load() != 0;
+    let info = socket.info();
+    let watched = info.is_p2p() && inbox.watched().load() != 0;
     // All threads' accesses before the counter moves, for the other end, and before the next group has
     // the direction: what was written into space that was not committed must not land behind its bytes.
     // A model knows of no load that is complete, and finds a race where there is none.
@@ -54,7 +54,7 @@ pub(crate) fn finish(net: Net, handle: Handle, used: usize, how: Finish) {
     };
     match releases {
         _ if used == 0 || how == Finish::Packet => {}
-        true => publish_tail(publishes, end, p2p),
+        true => publish_tail(publishes, end, info.is_on_one_gpu()),
         false => publishes.store(Progress::new(end.count(), 0).0),
     }
     if direction == Direction::Receive {
@@ -111,13 +111,13 @@ pub(super) fn give_send_back(lock: Word, position: Position) {
 }
 
 /// Publishes how far a direction is, after all that the group has done: pairs with the acquire of the
-/// other end's or the proxy's load. The other end of a p2p stream is a kernel of the same GPU.
+/// other end's or the proxy's load. `one_gpu`: the other end is a kernel of the same GPU.
 #[inline(always)]
-pub(super) fn publish_tail(publishes: Word, end: Position, p2p: bool) {
+pub(super) fn publish_tail(publishes: Word, end: Position, one_gpu: bool) {
     let word = Progress::new(end.count(), 0).0;
     if planted(Bug::SendWithoutFence) {
         publishes.store(word);
-    } else if p2p {
+    } else if one_gpu {
         publishes.store_release_on_gpu(word);
     } else {
         publishes.store_release(word);

@@ -11,7 +11,7 @@ use crate::abi::net::Net;
 use crate::abi::ring::{RingAddress, Span};
 use crate::group::AnyGroup;
 use crate::simt;
-use crate::socket::{Direction, Fetched, Inbox, Socket, report_progress};
+use crate::socket::{Direction, Fetched, Inbox, Info, Socket, report_progress};
 use crate::wait::{Deadline, group_until};
 
 use super::finish::give_receive_back;
@@ -33,7 +33,7 @@ const PACKET_NS: u64 = 100_000_000;
 #[repr(C)]
 pub(crate) struct Job {
     pub(super) plan: [u64; 2],
-    /// Address of the inbox, and 1 on p2p streams.
+    /// Address of the inbox, with 1 on p2p streams and 2 where both ends of one are on one GPU.
     inbox: u64,
     /// Send: address of the packet area.
     pub(super) units: u64,
@@ -62,7 +62,7 @@ impl Job {
     pub(super) fn new(plan: Plan, socket: &Fetched, position: Position) -> Self {
         Self {
             plan: plan.words(),
-            inbox: socket.inbox.address() | u64::from(socket.info.is_p2p()),
+            inbox: named_inbox(socket.inbox, socket.info),
             units: socket.units,
             publishes: socket.publishes,
             ring: socket.ring,
@@ -80,7 +80,7 @@ impl Job {
         let socket = Socket::known(net, handle);
         Self {
             plan,
-            inbox: socket.inbox().address() | u64::from(socket.info().is_p2p()),
+            inbox: named_inbox(socket.inbox(), socket.info()),
             units: socket.units(),
             publishes: socket.publishes(direction).address(),
             ring: socket.ring(direction),
@@ -129,9 +129,15 @@ impl Job {
         self.inbox & 1 != 0
     }
 
+    /// Whether both ends are kernels of one GPU.
+    #[inline(always)]
+    pub(super) fn is_on_one_gpu(&self) -> bool {
+        self.inbox & 2 != 0
+    }
+
     #[inline(always)]
     pub(super) fn inbox(&self) -> Inbox {
-        Inbox::at(self.inbox & !1)
+        Inbox::at(self.inbox & !3)
     }
 
     /// Whether the proxies of a p2p stream want to know how it goes on.
@@ -139,6 +145,12 @@ impl Job {
     pub(super) fn watched(&self) -> u64 {
         if self.is_p2p() { self.inbox().watched().load() } else { 0 }
     }
+}
+
+/// A job's word for an inbox, whose address leaves the lowest bits free.
+#[inline(always)]
+fn named_inbox(inbox: Inbox, info: Info) -> u64 {
+    inbox.address() | u64::from(info.is_p2p()) | u64::from(info.is_on_one_gpu()) << 1
 }
 
 /// In what a lock held: it is not certain that the group has got it.

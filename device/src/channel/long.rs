@@ -262,7 +262,7 @@ pub(crate) fn send(
         let end = job.position.advance(bytes.into());
         if !packet {
             // All threads' bytes before the counter, for the other end.
-            publish_tail(Socket::at(job.publishes), end, job.is_p2p());
+            publish_tail(Socket::at(job.publishes), end, job.is_on_one_gpu());
         }
         // Behind the counter, which must not wait for them; both on their way at once. The head is for the
         // next call: it then knows of space and of a broken connection.

@@ -85,6 +85,9 @@ fn fill(net: Net, handle: Handle, anew: bool) -> i64 {
         (WatchedProgress(descriptor.receive.base), WatchedProgress(descriptor.send.base));
     info |= (receive.number() | send.number() << 4) << Info::PROGRESS_NUMBERS_SHIFT;
     let p2p = descriptor.inboxes.as_ref().and_then(|pages| net.p2p_inboxes(pages));
+    if descriptor.inboxes.is_some_and(|pages| pages.one_gpu) {
+        info |= Info::ONE_GPU;
+    }
     // What one end sends the other receives.
     if let Some([own, peer]) = p2p {
         info |= Info::P2P | (P2P_PACKET_BYTES as u64) << Info::LIMIT_SHIFT;

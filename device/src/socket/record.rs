@@ -78,6 +78,8 @@ impl Info {
     pub(super) const NON_BLOCKING: u64 = 1 << 8;
     /// The kernel at the other end writes the inbox; the proxy reports endings alone.
     pub(super) const P2P: u64 = 1 << 9;
+    /// And runs on the same GPU.
+    pub(super) const ONE_GPU: u64 = 1 << 10;
     pub(super) const LIMIT_SHIFT: u32 = 12;
     pub(super) const PROGRESS_NUMBERS_SHIFT: u32 = 32;
 
@@ -104,6 +106,12 @@ impl Info {
     #[inline(always)]
     pub(crate) const fn is_p2p(self) -> bool {
         self.0 & Self::P2P != 0
+    }
+
+    /// Whether that kernel runs on the same GPU. Without a branch.
+    #[inline(always)]
+    pub(crate) const fn is_on_one_gpu(self) -> bool {
+        self.0 & Self::ONE_GPU != 0
     }
 
     /// The longest packet that may be sent; 0: none.

@@ -116,7 +116,7 @@ proptest! {
         timeout_ns in any::<u64>(),
     ) {
         let kind = Kind::from_number(kind).expect("one of them");
-        let inboxes = (generation % 2 == 1).then_some(Inboxes { own: generation, peer: 7 });
+        let inboxes = (generation % 2 == 1).then_some(Inboxes { own: generation, peer: 7, one_gpu: generation % 4 == 1 });
         let change = generation as u8 & 15;
         let descriptor = SocketDescriptor { generation, kind, change, receive, send, timeout_ns, inboxes };
         prop_assert_eq!(SocketDescriptor::from_words(&descriptor.to_words()), Some(descriptor));

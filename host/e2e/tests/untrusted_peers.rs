@@ -21,7 +21,7 @@ use rustix::net::{
 
 const MS: Duration = Duration::from_millis(1);
 const WORDS: usize = 38;
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 const HELLO: u64 = 1;
 const WELCOME: u64 = 2;
 const REFUSED: u64 = 3;

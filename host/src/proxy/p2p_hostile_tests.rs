@@ -73,7 +73,8 @@ impl End {
         };
         let page = |at: usize| ((arena.offset() as usize + at) / PAGE_BYTES) as u32;
         (made.channel.receive, made.channel.send) = (ring(OWN_RING), ring(PEER_RING));
-        made.channel.inboxes = Some(Inboxes { own: page(OWN_INBOX), peer: page(PEER_INBOX) });
+        made.channel.inboxes =
+            Some(Inboxes { own: page(OWN_INBOX), peer: page(PEER_INBOX), one_gpu: true });
         made.start_stream(StreamPhase::Open);
         made.publish(&memory);
         Self { gpu, memory, arena, handle }

@@ -63,7 +63,7 @@ impl P2pNet {
             let index = shared.index(handle);
             let mut made = Entry::new(handle, index, Owner::Host, WISHES, Some(socket));
             let (own, peer) = (page(end) as u32, page(1 - end) as u32);
-            made.channel.inboxes = Some(Inboxes { own, peer });
+            made.channel.inboxes = Some(Inboxes { own, peer, one_gpu: true });
             (made.channel.receive, made.channel.send) = (ring(end), ring(1 - end));
             made.start_stream(StreamPhase::Open);
             made.publish(&shared.memory);

@@ -139,7 +139,7 @@ fn shard() -> (Shard, Played, Handle) {
     let location = RingLocation { region: WINDOW, offset: 0, capacity: RING, base: BASE };
     connection.channel.receive = Counted::new(location, 0);
     connection.channel.send = Counted::new(location, 0);
-    connection.channel.inboxes = Some(Inboxes { own: 0, peer: 1 });
+    connection.channel.inboxes = Some(Inboxes { own: 0, peer: 1, one_gpu: true });
     connection.start_stream(StreamPhase::Open);
     shard.adopt(connection, &mut NoEpoll::default());
     (shard, stream, handle)

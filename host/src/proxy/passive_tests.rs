@@ -169,7 +169,7 @@ impl Harness {
             let location = RingLocation { region: WINDOW, offset: 0, capacity: ring, base: BASE };
             made.channel.receive = Counted::p2p(location, 0);
             made.channel.send = Counted::p2p(location, 0);
-            made.channel.inboxes = Some(Inboxes { own: 0, peer: 1 });
+            made.channel.inboxes = Some(Inboxes { own: 0, peer: 1, one_gpu: true });
         } else {
             made.allocate_rings(&shared, Account::Own, RingRegion::Host).expect("rings");
         }

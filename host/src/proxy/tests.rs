@@ -124,7 +124,7 @@ impl Harness {
 #[test]
 fn one_p2p_stream_after_the_other_reports_the_same() {
     let mut harness = Harness::new();
-    harness.connection.channel.inboxes = Some(Inboxes { own: 0, peer: 1 });
+    harness.connection.channel.inboxes = Some(Inboxes { own: 0, peer: 1, one_gpu: true });
     let location = RingLocation { region: WINDOW, offset: 0, capacity: RING, base: BASE };
     let (mut tail, mut head) = (0, 0);
     for _ in 0..20 {

@@ -126,7 +126,7 @@ mod tests {
                 name,
                 called: SocketAddr::v4([10, 0, 0, 7], 99),
             },
-            Message::Welcome { token: u128::MAX, send_ring: 4096 },
+            Message::Welcome { token: u128::MAX, gpu: [0xA5; 17], send_ring: 4096 },
             Message::Refused { errno: 111 },
             Message::Offer(offer),
             Message::Counts { tail: 9, head: 8 },

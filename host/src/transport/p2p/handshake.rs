@@ -3,7 +3,7 @@
 //! ```text
 //!  caller                                   listener
 //!    ── Hello: who, which GPU, address ──────▶  same user? a GPU whose memory can be reached?
-//!    ◀─ Welcome: who  (or Refused) ───────────
+//!    ◀─ Welcome: who, which GPU  (or Refused) ─
 //!    ── Offer: its inbox, a descriptor ──────▶  maps it, makes its own inbox
 //!    ◀─ Offer: its inbox, a descriptor ───────  and is connected
 //!  maps it, is connected
@@ -24,7 +24,7 @@ use super::message::Message;
 use super::names::Names;
 use super::process::{self, Process};
 use super::shared::P2p;
-use super::stream::P2pStream;
+use super::stream::{Body, P2pStream};
 use crate::pool::ring_capacity;
 
 /// How long the other end's proxy may take to answer: it does so at once if it is well.
@@ -36,8 +36,8 @@ enum Expected {
     Hello,
     /// The caller waits for it.
     Welcome,
-    /// Either waits for it; the caller has made its own.
-    Offer(Process),
+    /// Either waits for it, of that process; the caller has made its own. Whether both are on one GPU.
+    Offer(Process, bool),
 }
 
 /// See the module.
@@ -108,27 +108,27 @@ impl Handshake {
                 }
                 (Expected::Hello, (Message::Hello { token, gpu, send_ring, name, called }, _)) => {
                     let peer = Process { pid: self.channel.peer_pid()?, token };
+                    let own_gpu = self.p2p.gpu.identity();
                     // GPUs of one kind may reach each other's memory; the driver will say.
-                    if gpu[0] != self.p2p.gpu.identity()[0] {
+                    if gpu[0] != own_gpu[0] {
                         return self.refuse(Errno::EXDEV);
                     }
                     self.names = self.names.of_accepted(name, called);
                     self.receive_ring = together(self.receive_ring, send_ring);
-                    let send_ring = self.send_ring;
-                    self.channel
-                        .send(Message::Welcome { token: process::token(), send_ring }, None)?;
-                    Expected::Offer(peer)
+                    let (token, send_ring) = (process::token(), self.send_ring);
+                    self.channel.send(Message::Welcome { token, gpu: own_gpu, send_ring }, None)?;
+                    Expected::Offer(peer, gpu == own_gpu)
                 }
-                (Expected::Welcome, (Message::Welcome { token, send_ring }, _)) => {
+                (Expected::Welcome, (Message::Welcome { token, gpu, send_ring }, _)) => {
                     let peer = Process { pid: self.channel.peer_pid()?, token };
                     let ring = together(self.receive_ring, send_ring);
                     let inbox = self.p2p.inbox(peer, ring, arena::new_base(self.p2p.system))?;
                     let (offer, descriptor) = inbox.offer()?;
                     self.channel.send(Message::Offer(offer), Some(descriptor.as_fd()))?;
                     self.offered = Some(inbox);
-                    Expected::Offer(peer)
+                    Expected::Offer(peer, gpu == self.p2p.gpu.identity())
                 }
-                (Expected::Offer(peer), (Message::Offer(offer), descriptor)) => {
+                (Expected::Offer(peer, one_gpu), (Message::Offer(offer), descriptor)) => {
                     // A listener's answer has the base that the caller chose.
                     if self.offered.as_ref().is_some_and(|inbox| inbox.base() != offer.base) {
                         return self.refuse(Errno::EPROTO);
@@ -143,7 +143,8 @@ impl Handshake {
                         }
                     };
                     let (p2p, channel) = (Arc::clone(&self.p2p), Arc::clone(&self.channel));
-                    let stream = P2pStream::new(p2p, self.names, channel, inbox, outbox);
+                    let body = Body { channel, inbox, outbox, one_gpu };
+                    let stream = P2pStream::new(p2p, self.names, body);
                     return Ok(Progressed::Done(Box::new(stream)));
                 }
                 _ => return self.refuse(Errno::EPROTO),

@@ -6,7 +6,7 @@ use gpunet_device::abi::VERSION as ABI_VERSION;
 use gpunet_device::abi::address::ADDRESS_WORDS;
 
 /// Changes with every change of the messages.
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 /// "gnet-p2p", little-endian.
 const MAGIC: u64 = u64::from_le_bytes(*b"gnet-p2p");
 /// Words of a message.
@@ -35,7 +35,7 @@ pub(crate) enum Message {
     /// The caller's first: who it is, on which GPU, its address, and the one that it calls.
     Hello { token: u128, gpu: [u8; 17], send_ring: u32, name: SocketAddr, called: SocketAddr },
     /// The listener's answer. Either says how large it wants the other's ring.
-    Welcome { token: u128, send_ring: u32 },
+    Welcome { token: u128, gpu: [u8; 17], send_ring: u32 },
     /// The listener's other answer.
     Refused { errno: i32 },
     /// Memory; its descriptor comes along.
@@ -50,6 +50,14 @@ pub(crate) enum Message {
     Close,
 }
 
+/// Which GPU, as words.
+fn identity_words(gpu: [u8; 17]) -> [u64; 3] {
+    let mut bytes = [0; 24];
+    bytes[..17].copy_from_slice(&gpu);
+    let (eights, _) = bytes.as_chunks::<8>();
+    [eights[0], eights[1], eights[2]].map(u64::from_le_bytes)
+}
+
 impl Message {
     pub(super) fn to_words(self) -> [u64; WORDS] {
         let mut words = [0; WORDS];
@@ -58,20 +66,16 @@ impl Message {
             Self::Hello { token, gpu, send_ring, name, called } => {
                 words[3] = u64::from(send_ring);
                 words[4..6].copy_from_slice(&halves(token));
-                let mut identity = [0; 24];
-                identity[..17].copy_from_slice(&gpu);
-                let (eights, _) = identity.as_chunks::<8>();
-                for (word, eight) in words[6..9].iter_mut().zip(eights) {
-                    *word = u64::from_le_bytes(*eight);
-                }
+                words[6..9].copy_from_slice(&identity_words(gpu));
                 words[9] = u64::from(ABI_VERSION);
                 let addresses = [name.to_words(), called.to_words()];
                 words[10..].copy_from_slice(addresses.as_flattened());
                 (1, &[])
             }
-            Self::Welcome { token, send_ring } => {
+            Self::Welcome { token, gpu, send_ring } => {
                 words[3] = u64::from(send_ring);
                 words[4..6].copy_from_slice(&halves(token));
+                words[6..9].copy_from_slice(&identity_words(gpu));
                 (2, &[])
             }
             Self::Refused { errno } => (3, &[errno as u32 as u64]),
@@ -95,19 +99,21 @@ impl Message {
         }
         let token = || u128::from(words[4]) | u128::from(words[5]) << 64;
         let ring = || u32::try_from(words[3]).ok();
+        let gpu = || {
+            let bytes = [words[6], words[7], words[8]].map(u64::to_le_bytes);
+            bytes.as_flattened().first_chunk::<17>().copied()
+        };
         Some(match words[2] {
             1 => {
-                let bytes = [words[6], words[7], words[8]].map(u64::to_le_bytes);
-                let gpu = *bytes.as_flattened().first_chunk::<17>()?;
                 if words[9] != u64::from(ABI_VERSION) {
                     return None;
                 }
                 let (addresses, _) = words[10..].as_chunks::<ADDRESS_WORDS>();
                 let [name, called] = addresses.first_chunk::<2>()?.each_ref();
                 let [name, called] = [name, called].map(SocketAddr::from_words);
-                Self::Hello { token: token(), gpu, send_ring: ring()?, name, called }
+                Self::Hello { token: token(), gpu: gpu()?, send_ring: ring()?, name, called }
             }
-            2 => Self::Welcome { token: token(), send_ring: ring()? },
+            2 => Self::Welcome { token: token(), gpu: gpu()?, send_ring: ring()? },
             3 => {
                 Self::Refused { errno: i32::try_from(words[4]).ok().filter(|number| *number > 0)? }
             }

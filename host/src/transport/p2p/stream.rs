@@ -50,21 +50,18 @@ pub(crate) struct P2pStream {
     body: Option<Body>,
 }
 
-struct Body {
-    channel: Arc<ControlChannel>,
-    inbox: Inbox,
-    outbox: Outbox,
+/// What a connected stream is made of.
+pub(super) struct Body {
+    pub(super) channel: Arc<ControlChannel>,
+    pub(super) inbox: Inbox,
+    pub(super) outbox: Outbox,
+    /// Whether both ends say that they are on one GPU. Who lies about it harms what it receives itself.
+    pub(super) one_gpu: bool,
 }
 
 impl P2pStream {
-    pub(crate) fn new(
-        p2p: Arc<P2p>,
-        names: Names,
-        channel: Arc<ControlChannel>,
-        inbox: Inbox,
-        outbox: Outbox,
-    ) -> Self {
-        let base = inbox.location().base;
+    pub(crate) fn new(p2p: Arc<P2p>, names: Names, body: Body) -> Self {
+        let base = body.inbox.location().base;
         Self {
             p2p,
             names,
@@ -84,7 +81,7 @@ impl P2pStream {
             known: false,
             leaves: false,
             abandoned: false,
-            body: Some(Body { channel, inbox, outbox }),
+            body: Some(body),
         }
     }
 
@@ -134,8 +131,9 @@ impl P2pStream {
 impl P2pControl for P2pStream {
     fn rings(&mut self) -> Option<(Rings, Inboxes)> {
         self.known = true;
-        let Body { inbox, outbox, .. } = self.body.as_ref()?;
-        let inboxes = Inboxes { own: inbox.inbox_page(), peer: outbox.inbox_page() };
+        let Body { inbox, outbox, one_gpu, .. } = self.body.as_ref()?;
+        let (own, peer) = (inbox.inbox_page(), outbox.inbox_page());
+        let inboxes = Inboxes { own, peer, one_gpu: *one_gpu };
         Some((Rings { receive: inbox.location(), send: outbox.location() }, inboxes))
     }
 
@@ -289,7 +287,7 @@ impl Drop for P2pStream {
         self.abandoned |= self.known && !self.leaves && !Moment::now().is_over();
         self.leave();
         let gone = self.abandoned || self.receive_all().is_err();
-        let Some(Body { channel, inbox, outbox }) = self.body.take() else { return };
+        let Some(Body { channel, inbox, outbox, .. }) = self.body.take() else { return };
         if self.abandoned {
             inbox.abandon();
             outbox.abandon();

@@ -1,6 +1,7 @@
 //! How handshakes and p2p streams end, and what becomes of their memory: two ends in one process, on the
 //! emulated GPU.
 
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -120,12 +121,49 @@ fn an_offer_is_kept_until_who_got_it_is_done() {
     drop((again, other));
 }
 
+/// Passes the next message on, as it is or with another GPU in it.
+fn pass_on(from: &ControlChannel, to: &ControlChannel, other_gpu: bool) {
+    let Received::Message(mut message, descriptor) = from.receive().unwrap() else {
+        panic!("there is no message")
+    };
+    if let Message::Hello { gpu, .. } | Message::Welcome { gpu, .. } = &mut message
+        && other_gpu
+    {
+        // Of the same kind.
+        gpu[16] ^= 1;
+    }
+    to.send(message, descriptor.as_ref().map(AsFd::as_fd)).unwrap();
+}
+
+#[test]
+fn each_end_knows_whether_the_other_is_on_the_same_gpu() {
+    let gpu = gpu();
+    for other_gpu in [false, true] {
+        let (caller, listener) = (p2p(&gpu), p2p(&gpu));
+        let ([a, near_caller], [near_listener, b]) = (channels(), channels());
+        let mut calls = Handshake::call(Arc::clone(&caller), a, names(), RINGS).unwrap();
+        let mut answers = Handshake::answer(Arc::clone(&listener), b, names(), RINGS).unwrap();
+        pass_on(&near_caller, &near_listener, other_gpu);
+        answers = later(answers);
+        pass_on(&near_listener, &near_caller, other_gpu);
+        calls = later(calls);
+        pass_on(&near_caller, &near_listener, other_gpu);
+        let mut accepted = done(answers);
+        pass_on(&near_listener, &near_caller, other_gpu);
+        let mut called = done(calls);
+        for stream in [&mut accepted, &mut called] {
+            let (_, inboxes) = stream.rings().unwrap();
+            assert_eq!(inboxes.one_gpu, !other_gpu);
+        }
+    }
+}
+
 #[test]
 fn a_refused_offer_leaves_nothing() {
     let gpu = gpu();
     let (caller, [a, b]) = (p2p(&gpu), channels());
     let calls = Handshake::call(Arc::clone(&caller), a, names(), RINGS).unwrap();
-    b.send(Message::Welcome { token: 7, send_ring: 4096 }, None).unwrap();
+    b.send(Message::Welcome { token: 7, gpu: [7; 17], send_ring: 4096 }, None).unwrap();
     let calls = later(calls);
     b.send(Message::Refused { errno: Errno::ENOBUFS.0 }, None).unwrap();
     assert!(matches!(calls.turn(), Err(Errno::ENOBUFS)));

@@ -22,7 +22,7 @@ pub const COUNTERS_APART: usize = 512;
 kernel_arg! {
     /// What blocks do with rings of host memory, without gpunet.
     pub struct BareRings {
-        /// Bytes of each stream, whole pieces.
+        /// Bytes of each stream.
         pub bytes: u64,
         /// Bytes of each ring, whole pieces.
         pub ring: u64,
@@ -67,25 +67,37 @@ kernels! {
         let (put_in, taken_out) = (counter(0), counter(1));
         let ring = memory.slice(block * work.ring as usize, work.ring as usize);
         let own = simt::shared_memory().first(work.piece as usize);
-        let mut end = work.piece;
+        let fills = work.fills != 0;
+        let (others, ours) = if fills { (taken_out, put_in) } else { (put_in, taken_out) };
+        // So far the block may go, by the other counter as it was last read; it is read again only where
+        // that is not enough.
+        let mut seen = if fills { work.ring } else { 0 };
+        let mut at = 0;
         // Counted: the pieces.
-        while end <= work.bytes {
-            let part = ring.slice(((end - work.piece) % work.ring) as usize, own.len());
-            let fills = work.fills != 0;
-            let (others, most, ours) = match fills {
-                true => (taken_out, end.saturating_sub(work.ring), put_in),
-                false => (put_in, end, taken_out),
-            };
-            if !arrives(others, most, work.timeout_ns) {
-                return;
+        while at < work.bytes {
+            let bytes = (work.bytes - at).min(work.piece);
+            let own = own.first(bytes as usize);
+            let part = ring.slice((at % work.ring) as usize, bytes as usize);
+            at += bytes;
+            if seen < at {
+                let ahead = if fills { work.ring } else { 0 };
+                if !arrives(others, at.saturating_sub(ahead), work.timeout_ns) {
+                    return;
+                }
+                // The same for all threads: others may go on between two loads.
+                let mut now = 0;
+                if Block.is_leader() {
+                    now = others.load_acquire();
+                }
+                let [now] = Block.broadcast([now]);
+                seen = now.saturating_add(ahead);
             }
             if fills {
                 buf::copy(Block, own, part);
             } else {
                 buf::copy(Block, part, own);
             }
-            publish(ours, end);
-            end += work.piece;
+            publish(ours, at);
         }
     }
 }

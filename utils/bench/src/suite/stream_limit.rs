@@ -1,6 +1,6 @@
-//! What the machine allows of streams, without gpunet: a thread of the CPU for each connection moves bytes
-//! between its socket and a ring of pinned host memory, a block of a kernel between that ring and its own
-//! memory, and two counters say how far they are. No stream through host memory has less to do.
+//! Streams through host memory without gpunet: a thread of the CPU for each connection moves bytes between its
+//! socket and a ring of pinned memory, a block of a kernel between that ring and its own memory, and two
+//! counters say how far they are. What comes with such a ring, whoever moves the bytes.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -14,9 +14,6 @@ use gpunet_host::{Gpu, Net, Shape};
 use super::stream_peers::{CALL, Direction, Streams, read_header, transfer};
 use crate::memory::{Pinned, Watched};
 
-/// The most that a block moves at a time.
-const MOST: u32 = 128 << 10;
-
 /// Rings for so many connections at once, and a net to launch the kernel.
 pub(crate) struct BareStreams {
     net: Net,
@@ -28,9 +25,17 @@ pub(crate) struct BareStreams {
 }
 
 impl BareStreams {
-    /// For `count` connections, by blocks of `threads`; rings of `ring` bytes, a power of two.
-    pub(crate) fn new(gpu: &Gpu, count: u32, threads: u32, ring: u32) -> Result<Self> {
-        let piece = (ring / 8).min(MOST);
+    /// For `count` connections, by blocks of `threads` that move up to `piece` bytes at a time, through rings of
+    /// `ring` bytes, rounded up as a net's are.
+    pub(crate) fn new(
+        gpu: &Gpu,
+        count: u32,
+        threads: u32,
+        (ring, piece): (u32, u32),
+    ) -> Result<Self> {
+        let ring = ring.next_power_of_two();
+        // Whole pieces in a ring, and both ends at work at once.
+        let piece = (ring / 4).min(1 << piece.ilog2());
         Ok(Self {
             net: Net::builder(gpu).sockets(1).build()?,
             shape: Shape::new(count, threads).shared_memory(piece),
@@ -43,7 +48,6 @@ impl BareStreams {
 
     /// GB/s of all streams together, as [`transfer`] has it.
     pub(crate) fn transfer(&self, streams: Streams) -> Result<f64> {
-        ensure!(streams.bytes.is_multiple_of(self.piece), "streams of whole pieces");
         self.counters.all().for_each(|counter| counter.store(0, Ordering::Relaxed));
         let work = BareRings {
             bytes: streams.bytes,
@@ -64,8 +68,10 @@ impl BareStreams {
         });
         // Where it was cut short, blocks go through the rest at once.
         self.counters.all().for_each(|counter| counter.store(u64::MAX, Ordering::Release));
-        launch.wait_for(2 * CALL)?;
-        rate
+        let ended = launch.wait_for(2 * CALL);
+        let rate = rate?;
+        ended?;
+        Ok(rate)
     }
 
     /// Serves the connections of all streams, each by a thread.

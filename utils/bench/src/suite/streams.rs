@@ -145,7 +145,10 @@ fn row(
     stream_peers::transfer(server.address, checked).context("the checked round")?;
     let streams = Streams { bytes, checked: false, ..checked };
     let bare = match proxy_threads == count {
-        true => Some(BareStreams::new(gpu, count, options.threads, options.ring)?),
+        true => {
+            let sizes = (options.ring, options.piece);
+            Some(BareStreams::new(gpu, count, options.threads, sizes)?)
+        }
         false => None,
     };
     let (mut rates, mut limits) = (Pairs::EMPTY, Vec::new());
