@@ -1,5 +1,5 @@
 //! Receiving a short packet from a stream that a poller watches, while the poller has no event of another
-//! socket. For groups whose first warp is whole; all its lanes run this together.
+//! socket. For groups whose warps are all whole; the lanes of the first one run this together.
 //!
 //! A client that sends its next request once it has the answer to the last one needs no event: whoever
 //! answered it looks at the stream itself and at the poller's counter, both in one trip across PCIe. The

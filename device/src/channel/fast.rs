@@ -1,6 +1,6 @@
-//! Short packets where nothing is in the way: the record is made, the direction is free, and a packet of
-//! up to 256 bytes is there, or comes soon, or can be sent. For groups whose first warp is whole; all its
-//! lanes run this together.
+//! The fast path: short packets where nothing is in the way. The record is made, the direction is free,
+//! and a packet of up to 256 bytes is there, or comes soon, or can be sent. For groups whose warps are all
+//! whole; the lanes of the first one run this together.
 //!
 //! A message of 64 bytes between two kernels is as much a matter of instructions as of memory: with the
 //! same steps in functions out of line it took three times as long. This code is in line in the exported

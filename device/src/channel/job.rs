@@ -185,7 +185,7 @@ pub(crate) fn receive(
     // On its way meanwhile.
     let watched = if rank == 0 { job.watched() } else { 0 };
     let mut span = Span(job.plan[1]).at_most(most);
-    let mut copied = Ok(());
+    let (mut waits, mut copied) = (waits, Ok(()));
     if Plan::is_packet_of(job.plan) {
         let (inbox, begin, bytes) = (job.inbox(), span.low(), span.length() as u32);
         // SAFETY: the caller's buffer holds the packet, and the group has the direction.
@@ -193,6 +193,7 @@ pub(crate) fn receive(
         // Also a barrier: what other threads copied is there for all.
         if group.any(!copy()) {
             // Units of a packet that was announced are on their way, unless its sender is gone or hostile.
+            waits &= !Socket::known(net, handle).info().non_blocking();
             let deadline = Deadline::after(if waits { PACKET_NS } else { 0 });
             copied = group_until(net, group, deadline, || !group.any(!copy()));
             group.barrier();

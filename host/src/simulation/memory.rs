@@ -9,7 +9,8 @@
 //!
 //! Kernels have a GPU's fences: each acquires and releases. Those at the scope of the GPU make
 //! nothing known to the host, nor to the kernel at the other end of a p2p stream, which runs on another GPU
-//! here: each launch has one of its own. Their relaxed read-modify-writes order later stores, which
+//! here: each launch has one of its own, but for those that share sockets. A release store at the scope of the
+//! GPU is played as one of the system, so that one where a wider scope is needed is not found. Their relaxed read-modify-writes order later stores, which
 //! stand behind a branch, and no loads.
 
 use std::cell::{Cell, RefCell};

@@ -1,4 +1,4 @@
-//! Where a p2p stream receives, its inbox, and where its other end does, its outbox: a ring and a
+//! Where a p2p stream receives, its inbox, and where its other end does, its outbox: a ring and an
 //! inbox of counters and packet units each, in an arena.
 
 use std::os::fd::OwnedFd;
