@@ -10,6 +10,8 @@ pub enum Bug {
     ReceiveWithoutAcquire,
     /// A kernel publishes what it sends without a fence.
     SendWithoutFence,
+    /// The same to a kernel of another GPU with a fence that holds for its own.
+    SendWithGpuFence,
     /// The second piece of a slice that wraps begins a byte late.
     WrongWrap,
     /// The proxy takes a full ring for one with room.
@@ -114,10 +116,11 @@ impl Bug {
     ];
 
     /// Those of the protocol between kernels and proxy.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::ReceiveWithoutRelease,
         Self::ReceiveWithoutAcquire,
         Self::SendWithoutFence,
+        Self::SendWithGpuFence,
         Self::WrongWrap,
         Self::FullTakenForFree,
         Self::SlotFreedEarly,

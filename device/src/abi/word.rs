@@ -178,7 +178,15 @@ impl Word {
             unsafe { crate::simt::store_release_on_gpu(self.0, value) }
         }
         #[cfg(not(target_arch = "nvptx64"))]
-        self.store_release(value);
+        {
+            #[cfg(feature = "simulation")]
+            if let Some(outcome) =
+                self.simulated(|harness| harness.store_release_on_gpu(self.0, value))
+            {
+                return outcome;
+            }
+            self.store_release(value);
+        }
     }
 
     /// Replaces `current` by `new`; says whether it did.

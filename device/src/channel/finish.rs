@@ -117,7 +117,7 @@ pub(super) fn publish_tail(publishes: Word, end: Position, one_gpu: bool) {
     let word = Progress::new(end.count(), 0).0;
     if planted(Bug::SendWithoutFence) {
         publishes.store(word);
-    } else if one_gpu {
+    } else if one_gpu | planted(Bug::SendWithGpuFence) {
         publishes.store_release_on_gpu(word);
     } else {
         publishes.store_release(word);

@@ -29,6 +29,8 @@ pub trait Harness {
     fn load(&self, at: *mut u64, acquire: bool) -> u64;
     /// A store.
     fn store(&self, at: *mut u64, value: u64, release: bool);
+    /// One that releases to threads of the same GPU alone.
+    fn store_release_on_gpu(&self, at: *mut u64, value: u64);
     /// A compare-and-exchange, acquiring and releasing; whether it did.
     fn compare_exchange(&self, at: *mut u64, current: u64, new: u64) -> bool;
     /// Sets bits; what was there before. Without an acquire, what the calling thread stores next stands

@@ -108,6 +108,9 @@ impl System for SimulatedSystem {
         log(format!("channel {id} receives {}", kind(&message)));
         let length = message.len();
         into[..length].copy_from_slice(&message);
+        if network.two_gpus {
+            name_another_gpu(into);
+        }
         Ok(Packet { length, cut: false, descriptor: None })
     }
 
@@ -132,6 +135,15 @@ impl System for SimulatedSystem {
 
     fn is_first_position(&self, _: u64) -> bool {
         true
+    }
+}
+
+/// Changes the GPU that a Hello or a Welcome names, since a scene has one.
+fn name_another_gpu(message: &mut [u8]) {
+    let (words, _) = message.as_chunks_mut::<8>();
+    let kind = words.get(2).map_or(0, |word| u64::from_le_bytes(*word));
+    if let (1 | 2, Some(word)) = (kind, words.get_mut(8)) {
+        word[0] ^= 1;
     }
 }
 

@@ -9,9 +9,8 @@
 //!
 //! Kernels have a GPU's fences: each acquires and releases. Those at the scope of the GPU make
 //! nothing known to the host, nor to the kernel at the other end of a p2p stream, which runs on another GPU
-//! here: each launch has one of its own, but for those that share sockets. A release store at the scope of the
-//! GPU is played as one of the system, so that one where a wider scope is needed is not found. Their relaxed read-modify-writes order later stores, which
-//! stand behind a branch, and no loads.
+//! in half of these scenes. Launches that share sockets have one GPU. Their relaxed read-modify-writes order
+//! later stores, which stand behind a branch, and no loads.
 
 use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
@@ -309,6 +308,27 @@ impl SharedMemory {
         Learns { system: Some(Rc::new(clock)), gpu: None }
     }
 
+    /// What one makes known that releases to the GPU of its writer.
+    fn knowledge_on_gpu(&self) -> Learns {
+        let actor = &self.actors.borrow()[self.me()];
+        let system = actor.released.system.clone();
+        Learns { system, gpu: Some((actor.gpu, Rc::new(actor.clock.clone()))) }
+    }
+
+    fn store_that(&self, at: *mut u64, value: u64, release: bool, learns: impl FnOnce() -> Learns) {
+        self.maybe_switch();
+        let at = at.expose_provenance();
+        self.tick();
+        self.append(at, value, learns(), false);
+        self.check_descriptor(at, value);
+        self.check_record(at, value);
+        // Heartbeats are no progress.
+        if !self.trace.is_heartbeat(at) {
+            self.stores.set(self.stores.get() + 1);
+        }
+        self.note(Entry::Store { at, value, release });
+    }
+
     fn learn(&self, message: &Message, acquire: bool, branches: bool) {
         self.actors.borrow_mut()[self.me()].learn(&message.learns, acquire, branches);
     }
@@ -392,19 +412,14 @@ impl Harness for SharedMemory {
     }
 
     fn store(&self, at: *mut u64, value: u64, release: bool) {
-        self.maybe_switch();
-        let at = at.expose_provenance();
-        self.tick();
-        let released = self.actors.borrow()[self.me()].released.clone();
-        let learns = if release { self.knowledge() } else { released };
-        self.append(at, value, learns, false);
-        self.check_descriptor(at, value);
-        self.check_record(at, value);
-        // Heartbeats are no progress.
-        if !self.trace.is_heartbeat(at) {
-            self.stores.set(self.stores.get() + 1);
-        }
-        self.note(Entry::Store { at, value, release });
+        self.store_that(at, value, release, || match release {
+            true => self.knowledge(),
+            false => self.actors.borrow()[self.me()].released.clone(),
+        });
+    }
+
+    fn store_release_on_gpu(&self, at: *mut u64, value: u64) {
+        self.store_that(at, value, true, || self.knowledge_on_gpu());
     }
 
     fn compare_exchange(&self, at: *mut u64, current: u64, new: u64) -> bool {

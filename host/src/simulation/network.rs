@@ -84,6 +84,8 @@ pub(crate) struct Network {
     null: OwnedFd,
     /// Delays are drawn up to this.
     latency_ns: u64,
+    /// The ends of p2p streams are on two GPUs.
+    pub(super) two_gpus: bool,
 }
 
 std::thread_local! {
@@ -106,7 +108,7 @@ pub(super) fn network() -> Rc<Network> {
 }
 
 impl Network {
-    pub(crate) fn new(now_ns: Now, mut random: SplitMix) -> std::io::Result<Self> {
+    pub(crate) fn new(now_ns: Now, mut random: SplitMix, two_gpus: bool) -> std::io::Result<Self> {
         let latency_ns = [1_000, 20_000, 300_000][(random.next() % 3) as usize];
         Ok(Self {
             now_ns,
@@ -117,6 +119,7 @@ impl Network {
             moves: Cell::new(0),
             null: OwnedFd::from(std::fs::File::open("/dev/null")?),
             latency_ns,
+            two_gpus,
         })
     }
 

@@ -62,9 +62,12 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// How many there are, one after the other.
+    pub(crate) const COUNT: u64 = 3;
+
     /// That of a seed.
     pub(crate) const fn of(seed: u64) -> Self {
-        match seed % 3 {
+        match seed % Self::COUNT {
             0 => Self::Plain,
             1 => Self::Sharing,
             _ => Self::P2p,
@@ -197,6 +200,7 @@ impl Scene {
         let mut draw = Draw(SplitMix(seed));
         let kind = Kind::of(seed);
         let p2p = kind == Kind::P2p;
+        let two_gpus = p2p && seed >> 4 & 1 == 0;
         let now = Now::default();
         now.advance(1_000_000_000);
         let trace = Rc::new(Trace::default());
@@ -251,7 +255,8 @@ impl Scene {
             heartbeat_timeout_ns,
         )
         .map_err(|error| fail(&error))?;
-        let network = Network::new(now.clone(), draw.split()).map_err(|error| fail(&error))?;
+        let network = Network::new(now.clone(), draw.split(), two_gpus);
+        let network = network.map_err(|error| fail(&error))?;
         let network = Rc::new(network);
         set_network(Some(network.clone()));
         let transports = if p2p {
@@ -284,8 +289,10 @@ impl Scene {
         for (blocks, threads) in &shapes {
             let count = (blocks * threads) as usize;
             launches.push((first..first + count, *threads));
-            // Launches that share sockets run on one GPU, all others on one of their own.
-            let gpu = if kind == Kind::Sharing { 1 } else { launches.len() };
+            // Launches that share sockets run on one GPU, and those of half the p2p scenes; all others on one
+            // of their own.
+            let one = kind == Kind::Sharing || p2p && !two_gpus;
+            let gpu = if one { 1 } else { launches.len() };
             model.set_gpu(first..first + count, gpu);
             first += count;
         }

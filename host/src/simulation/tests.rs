@@ -24,23 +24,27 @@ fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
-/// Seeds in which a planted bug must show. Which seed it is changes with every access that is added
-/// anywhere.
-const MOST_SEEDS: u64 = 1000;
-/// The same of the rarest, which needed 1,112 when this was set.
-const MOST_SEEDS_OF_RAREST: u64 = 4000;
+/// Scenes that can show a planted bug, in which it must show. Which seed it is changes with every access that
+/// is added anywhere.
+const MOST_SCENES: u64 = 1000;
+/// The same of the rarest, which needed a few hundred when this was set.
+const MOST_SCENES_OF_RAREST: u64 = 1400;
 /// Failed seeds after which no more are played.
 const MOST_FAILURES: usize = 20;
 
+/// Seeds that have so many of them.
 fn most_seeds(bug: Bug) -> u64 {
-    if bug == Bug::BackOffTakenForIdle { MOST_SEEDS_OF_RAREST } else { MOST_SEEDS }
+    let rarest = bug == Bug::BackOffTakenForIdle;
+    let scenes = if rarest { MOST_SCENES_OF_RAREST } else { MOST_SCENES };
+    if kind_of(bug).is_some() { Kind::COUNT * scenes } else { scenes }
 }
 
 /// The scenes that can show a bug, where not all can: only those are played.
 fn kind_of(bug: Bug) -> Option<Kind> {
     match bug {
         Bug::BackOffTakenForIdle => Some(Kind::Plain),
-        Bug::UnitsNotRenewed
+        Bug::SendWithGpuFence
+        | Bug::UnitsNotRenewed
         | Bug::PacketBeforeTaken
         | Bug::ShutNotKept
         | Bug::WatchedIgnored
