@@ -10,7 +10,7 @@ pub enum Bug {
     ReceiveWithoutAcquire,
     /// A kernel publishes what it sends without a fence.
     SendWithoutFence,
-    /// The same to a kernel of another GPU with a fence that holds for its own.
+    /// A kernel publishes what it sends with a release at GPU scope, whoever reads it.
     SendWithGpuFence,
     /// The second piece of a slice that wraps begins a byte late.
     WrongWrap,

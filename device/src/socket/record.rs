@@ -108,7 +108,7 @@ impl Info {
         self.0 & Self::P2P != 0
     }
 
-    /// Whether that kernel runs on the same GPU. Without a branch.
+    /// Whether that kernel runs on the same GPU.
     #[inline(always)]
     pub(crate) const fn is_on_one_gpu(self) -> bool {
         self.0 & Self::ONE_GPU != 0
