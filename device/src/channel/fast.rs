@@ -34,6 +34,15 @@ use super::send::most_at_once;
 /// Polls before the leader waits alone, which looks at the deadline: some 80 us by TCP.
 const POLLS: u32 = if cfg!(target_arch = "nvptx64") { 64 } else { 1 };
 
+/// What polls have found: nothing, ...
+pub(super) const NOTHING: u32 = 0;
+/// ... a packet, all of it, ...
+pub(super) const PACKET: u32 = 1;
+/// ... something that is not for the fast path, ...
+pub(super) const OTHER: u32 = 2;
+/// ... or that there is nothing, in a call that does not wait.
+const EMPTY: u32 = 3;
+
 // A model has fewer units.
 const _: () = assert!(8 * simt::WARP as usize == PACKET_BYTES || cfg!(feature = "loom"));
 
@@ -67,58 +76,66 @@ pub(crate) fn receive(net: Net, handle: Handle, to: *mut u8, most: usize, waits:
         Ok(entered) => entered,
         Err(job) => return job,
     };
-    let polls = Job::new(Plan::POLL, &fetched, position);
-    let job = if waits { polls } else { Job::only(Plan::slow(position)) };
-    if position.has(Position::LONG) {
-        return job;
-    }
     let (inbox, p2p) = (fetched.inbox, fetched.info.is_p2p());
     let (begin, at) = (position.count(), 8 * lane);
     let longest = most.min(PACKET_BYTES) as u32;
     let mut left = if waits { POLLS } else { 1 };
+    let mut found = if position.has(Position::LONG) { OTHER } else { NOTHING };
+    let (mut units, mut length, mut head) = ([Unit(0); 2], 0, 0);
     // Counted: the polls.
-    while left > 0 {
+    while left > 0 && found == NOTHING {
         left -= 1;
-        let units = inbox.two_units(2 * lane as usize);
+        units = inbox.two_units(2 * lane as usize);
         let mut watched = 0;
         if p2p {
             watched = inbox.watched().load();
         }
         // No acquire: the units say by themselves whether they belong to the packet.
-        let [tail, head] = inbox.both_relaxed();
+        let [tail, taken] = inbox.both_relaxed();
         let tail = Progress(tail);
-        let length = (tail.count() as u32).wrapping_sub(begin as u32);
+        head = taken;
+        length = (tail.count() as u32).wrapping_sub(begin as u32);
         let short = tail.is_packet() & (length.wrapping_sub(1) < longest) & (watched == 0);
         let missing = (at < length) & !belong(units, begin, length.wrapping_sub(at));
         if !simt::any_lane(!short | missing) {
-            // The same in all lanes, whatever a hostile peer writes there meanwhile.
-            let length = simt::from_lane(length.into(), 0) as u32;
-            // SAFETY: the caller's buffer holds the packet.
-            unsafe { take_packet(socket, &fetched, position, to, units, length, Progress(head)) };
-            return Job::only(Plan::done(length));
-        }
-        if simt::any_lane(!short & (tail.count() != begin) | tail.is_over()) {
+            found = PACKET;
+        } else if simt::any_lane(!short & (tail.count() != begin) | tail.is_over()) {
             // Bytes of another kind, an end, or a proxy that wants to know.
-            return job;
+            found = OTHER;
+        } else if !waits & !p2p && !simt::any_lane(tail.count() != begin) {
+            // Of a p2p stream the proxy may know that it has ended.
+            found = EMPTY;
+        } else {
+            simt::pause();
         }
-        // Of a p2p stream the proxy may know that it has ended.
-        if !waits & !p2p && !simt::any_lane(tail.count() != begin) {
+    }
+    // What was found becomes a job here: a poll that finds nothing should be short.
+    match simt::opaque_half(found) {
+        PACKET => {
+            // SAFETY: the caller's buffer holds the packet.
+            let length = unsafe {
+                take_packet(socket, &fetched, position, to, units, length, Progress(head))
+            };
+            Job::only(Plan::done(length))
+        }
+        EMPTY => {
             if lane == 0 {
                 give_receive_back(socket.lock_word(Direction::Receive), position, false);
             }
             simt::come_together();
-            return Job::only(Plan::error(Errno::EAGAIN.negative()));
+            Job::only(Plan::error(Errno::EAGAIN.negative()))
         }
-        simt::pause();
+        OTHER if waits => Job::new(Plan::POLL, &fetched, position),
+        _ => Job::only(Plan::slow(position)),
     }
-    Job::only(Plan::slow(position))
 }
 
 /// Copies a packet out of its units, all of which have come, publishes the head and gives the direction back.
-/// `head`: how far the other end has received.
+/// `head`: how far the other end has received. The length as the first lane has seen it, the same in all lanes
+/// whatever a hostile peer writes there meanwhile.
 ///
 /// # Safety
-/// `to` is valid for `length` bytes; the group has the receive direction, which stands at `position`.
+/// `to` is valid for `length` bytes, each lane's; the group has the receive direction, which stands at `position`.
 #[inline(always)]
 pub(super) unsafe fn take_packet(
     socket: Socket,
@@ -128,14 +145,19 @@ pub(super) unsafe fn take_packet(
     units: [Unit; 2],
     length: u32,
     head: Progress,
-) {
+) -> u32 {
     let at = 8 * simt::lane();
-    if at < length {
+    if are_whole(to.addr(), length) {
+        if at < length {
+            // SAFETY: the caller's promise; whole.
+            unsafe { to.add(at as usize).cast::<u64>().write(bytes_of(units).to_le()) };
+        }
+    } else if at < length {
         // SAFETY: the caller's promise.
         unsafe { store_eight(to.add(at as usize), bytes_of(units), length - at) };
     }
-    // What each lane has copied is there for all.
-    simt::whole_warp_barrier();
+    // Also a barrier: what each lane has copied is there for all.
+    let length = simt::from_lane(length.into(), 0) as u32;
     if at == 0 {
         // It came with the rest, and spares the answer a read.
         socket.remember_head(head);
@@ -145,6 +167,13 @@ pub(super) unsafe fn take_packet(
         give_receive_back(socket.lock_word(Direction::Receive), end, false);
     }
     simt::come_together();
+    length
+}
+
+/// Whether a message consists of eight bytes for each lane, as memory has them.
+#[inline(always)]
+fn are_whole(address: usize, length: u32) -> bool {
+    (address | length as usize).is_multiple_of(8)
 }
 
 /// Sends a short packet of up to 256 bytes. The same plan in all lanes.
@@ -152,24 +181,32 @@ pub(super) unsafe fn take_packet(
 pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> Plan {
     let Ok(socket) = Socket::named(net, handle) else { return Plan::slow(Position(0)) };
     let lane = simt::lane();
-    // All on their way before the first is looked at.
+    // All on their way before the first is looked at, the message first: the record's words are looked at
+    // where they are fetched.
     let lock = socket.lock_word(Direction::Send);
     let found = lock.set_on_gpu_if(Position::TAKEN, lane == 0);
-    let (fetched, is_socket, in_use) = socket.fetch(Direction::Send);
     let (at, size) = (8 * lane, length as u32);
     let mut bytes = 0;
-    if at < size {
-        // SAFETY: the caller's buffer holds the message.
+    if are_whole(from.addr(), size) {
+        // The same in all lanes, or they would come apart: those behind the message load its end.
+        // SAFETY: the caller's buffer holds the message, which is whole.
+        bytes = u64::from_le(unsafe { from.add(at.min(size - 8) as usize).cast::<u64>().read() });
+    } else if at < size {
+        // SAFETY: as above.
         bytes = unsafe { load_eight(from.add(at as usize), size - at) };
     }
+    let (fetched, is_socket, in_use) = socket.fetch(Direction::Send);
     let position = Position(simt::from_lane(found, 0));
-    if simt::any_lane(!(is_socket & in_use & sends(&fetched, position))) {
-        return Plan::slow(position.with(FOUND));
-    }
     let (begin, p2p) = (position.count(), fetched.info.is_p2p());
-    let seen = Progress(simt::from_lane(fetched.head_seen.0, 0));
-    let empty = is_empty(seen, begin);
-    if !empty | units_old(position) | (fetched.info.packet_limit() < length) {
+    let usable = is_socket & in_use & sends(&fetched, position);
+    let packet = is_empty(fetched.head_seen, begin)
+        & !units_old(position)
+        & (fetched.info.packet_limit() >= length);
+    if simt::any_lane(!(usable & packet)) {
+        if simt::any_lane(!usable) {
+            return Plan::slow(position.with(FOUND));
+        }
+        let seen = Progress(simt::from_lane(fetched.head_seen.0, 0));
         return plan(&fetched, position, seen, length, PACKET_BYTES);
     }
     if at < size {
@@ -208,7 +245,8 @@ pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> 
     }
     // All lanes' bytes, before whoever has the direction next says that the ring holds them.
     simt::whole_warp_barrier();
-    if simt::any_lane(watched != 0) && !planted(Bug::WatchedIgnored) {
+    // Looked at here alone: the ring does not wait for it.
+    if simt::any_lane(simt::opaque(watched as usize) != 0) && !planted(Bug::WatchedIgnored) {
         // The leader reports to the proxy, and gives the direction back.
         return Plan::sent(size);
     }

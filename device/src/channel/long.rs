@@ -14,6 +14,7 @@ use crate::planted::{Bug, planted};
 use crate::simt;
 use crate::socket::{Direction, Socket, report_progress};
 
+use super::fast::{NOTHING, OTHER, PACKET};
 use super::finish::{give_send_back, publish_tail};
 use super::job::{Job, at_once, leave};
 use super::packet::{announce, belong, bytes_of, packet_in, packet_out, store_units};
@@ -58,29 +59,42 @@ pub(crate) fn poll(
     let longest = most.min(P2P_PACKET_BYTES) as u32;
     // Only then with an acquire, which is for the ring alone.
     let by_ring = !p2p | position.has(Position::BY_RING);
+    let none = [Unit(0); 2];
+    let (mut a, mut b, mut c, mut d) = (none, none, none, none);
     let (mut seen, mut peer_head, mut watched) = (Progress(0), 0, 0);
-    let mut is_done = false;
+    let (mut length, mut found) = (0, NOTHING);
     let mut left = if p2p | (rank < simt::WARP) { POLLS } else { 0 };
     // Counted: the polls.
-    while left > 0 {
+    while left > 0 && found == NOTHING {
         left -= 1;
-        let none = [Unit(0); 2];
-        let (mut a, mut b, mut c, mut d) = (none, none, none, none);
         if p2p & ((first as usize) < P2P_PACKET_BYTES) {
             let row = |n: u32| inbox.two_units((first + n * ROW) as usize / 4);
             (a, b, c, d) = (row(0), row(1), row(2), row(3));
             watched = inbox.watched().load();
         }
         let [tail, head] = if by_ring { inbox.both() } else { inbox.both_relaxed() };
-        let tail = Progress(tail);
-        let length = (tail.count() as u32).wrapping_sub(begin as u32);
-        let packet = p2p & tail.is_packet() & (length.wrapping_sub(1) < longest);
+        (seen, peer_head) = (Progress(tail), head);
+        length = (seen.count() as u32).wrapping_sub(begin as u32);
+        let packet = p2p & seen.is_packet() & (length.wrapping_sub(1) < longest);
+        // Where each row begins is not worth a register between two polls.
+        let first = simt::opaque_half(first);
         let lacks = |n: u32, units: [Unit; 2]| {
             let at = first + n * ROW;
             (at < length) & !belong(units, begin, length.wrapping_sub(at))
         };
         let missing = lacks(0, a) | lacks(1, b) | lacks(2, c) | lacks(3, d);
         if !simt::any_lane(!packet | missing) {
+            found = PACKET;
+        } else if simt::any_lane(!packet & (seen.count() != begin) | seen.is_over()) {
+            found = OTHER;
+        } else {
+            simt::pause();
+        }
+    }
+    // What was found is looked at here: a poll that finds nothing should be short.
+    let mut is_done = false;
+    match simt::opaque_half(found) {
+        PACKET => {
             let mut next = 8 * rank;
             if moves_eights(to, length as usize) {
                 let store = |n: u32, units: [Unit; 2]| {
@@ -96,19 +110,17 @@ pub(crate) fn poll(
                 store(3, d);
                 next = next_of(rank, size);
             }
-            (seen, peer_head) = (tail, head);
             // SAFETY: as above.
             is_done = next >= length
                 || unsafe { packet_in(next, 8 * size, inbox, begin as u32, to, length) };
-            break;
         }
-        if simt::any_lane(!packet & (tail.count() != begin) | tail.is_over()) {
+        OTHER if by_ring => {}
+        OTHER => {
             // Acquire: pairs with the release of whoever stored it: the bytes are in the ring.
-            let [tail, head] = if by_ring { [tail.0, head] } else { inbox.both() };
+            let [tail, head] = inbox.both();
             (seen, peer_head) = (Progress(tail), head);
-            break;
         }
-        simt::pause();
+        _ => seen = Progress(0),
     }
     // The leader's word counts, whatever a hostile peer wrote meanwhile.
     let (all_done, seen) = warps.agree(is_done, seen.0);

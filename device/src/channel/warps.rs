@@ -23,14 +23,18 @@ impl Warps {
     /// A group, if all its warps are whole.
     #[inline(always)]
     pub(crate) fn of(group: AnyGroup) -> Option<Self> {
-        let (thread, threads) = (simt::position().thread, simt::block_threads());
+        let (kind, threads) = (group.kind(), simt::block_threads());
+        let warp = Self { rank: simt::lane(), size: simt::WARP, many: false };
+        if kind == GroupKind::Block && threads == simt::WARP {
+            return Some(warp);
+        }
+        let thread = simt::position().thread;
         // The last warp of a block may not be whole.
         let rest = threads - (thread & !(simt::WARP - 1));
-        let of_warp = Self { rank: thread % simt::WARP, size: simt::WARP, many: false };
-        match group.kind() {
-            GroupKind::Warp if rest >= simt::WARP => Some(of_warp),
+        match kind {
+            GroupKind::Warp if rest >= simt::WARP => Some(warp),
             GroupKind::Block if threads.is_multiple_of(simt::WARP) => {
-                Some(Self { rank: thread, size: threads, many: threads != simt::WARP })
+                Some(Self { rank: thread, size: threads, many: true })
             }
             _ => None,
         }
