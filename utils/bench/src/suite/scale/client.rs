@@ -34,6 +34,9 @@ pub(super) const ANSWER: Duration = Duration::from_secs(10);
 /// its connection was closed.
 const SOURCES: u32 = 64;
 
+/// How long a client that polls is awake before it sends.
+const AWAKE: Duration = Duration::from_millis(2);
+
 /// The variable that has clients poll without sleeping, for machines with cores to spare.
 pub(super) const BUSY: &str = "GPUNET_BENCH_BUSY";
 
@@ -97,7 +100,7 @@ impl Clients {
                 for round in 0..rounds {
                     // Not in step with anything that sleeps for a fixed time.
                     let uneven = Duration::from_micros(round * 7919 % 10_000);
-                    std::thread::sleep(Duration::from_millis(ms) + uneven);
+                    stay_quiet(Duration::from_millis(ms) + uneven, busy);
                     samples.extend(trips.run(1, 1, ANSWER)?);
                 }
                 percentiles(samples)
@@ -116,6 +119,16 @@ impl Clients {
     fn group(&mut self, number: u64) -> Result<&mut [TcpStream]> {
         let group = self.groups.get_mut(&number).map(Vec::as_mut_slice);
         group.filter(|group| !group.is_empty()).with_context(|| format!("no group {number}"))
+    }
+}
+
+/// Sends nothing for so long. A client that polls is awake for the last of it: what its own core takes to
+/// wake up is not the server's.
+fn stay_quiet(time: Duration, busy: bool) {
+    let begun = Instant::now();
+    std::thread::sleep(time.saturating_sub(if busy { AWAKE } else { Duration::ZERO }));
+    while begun.elapsed() < time {
+        std::hint::spin_loop();
     }
 }
 

@@ -89,6 +89,9 @@ pub(crate) struct Options {
     /// Round trips after a pause [default: 100, quick: 5]
     #[arg(long)]
     wakes: Option<usize>,
+    /// Part quiet: with which settings; cpu: servers on the CPU
+    #[arg(long, value_delimiter = ',', default_value = "cpu,default,awake,economy")]
+    settings: Vec<Setting>,
     /// Economy settings: microseconds that a proxy thread polls after the last event
     #[arg(long, default_value_t = 0, value_name = "US")]
     economy_spin: u64,
@@ -110,6 +113,18 @@ enum Part {
     Quiet,
     Short,
     Memory,
+}
+
+/// What is measured while nobody talks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Setting {
+    /// Servers on the CPU.
+    Cpu,
+    Default,
+    /// Proxy threads that never sleep.
+    Awake,
+    /// Those that spare the processor.
+    Economy,
 }
 
 /// What a figure is to be.

@@ -1,7 +1,7 @@
 //! Nobody talks: what the net's threads take of a core while kernels wait, and how long the first round
 //! trip takes after a pause.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
@@ -10,12 +10,14 @@ use gpunet_host::NetBuilder;
 
 use super::super::{Latency, Pairs};
 use super::server::{Load, Passive, Server};
-use super::{Scale, Wanted, economy};
+use super::{Scale, Setting, Wanted, economy};
 
 /// How long nobody has talked before a round trip, at least.
 const QUIET_FOR: Duration = Duration::from_millis(100);
 /// How long nobody has talked when processor time begins to count.
 const WARM_UP: Duration = Duration::from_millis(300);
+/// Longer than any of this takes.
+const AWAKE: Duration = Duration::from_secs(3600);
 /// The longest first round trip by default settings, us, and by those that spare the processor.
 const DEFAULT_WAKE: f64 = 100.0;
 const ECONOMY_WAKE: f64 = 1000.0;
@@ -32,41 +34,64 @@ struct Quiet {
 impl Scale<'_> {
     pub(super) fn quiet(&mut self) -> Result<()> {
         let options = self.options;
-        let spares = format!(
-            "economy (spin {} us, sleep {} us)",
-            options.economy_spin, options.economy_sleep
-        );
-        let cpu = self.wake_cpu()?;
-        for (what, figure) in [("p50", cpu.p50), ("p99", cpu.p99)] {
-            let mut pairs = Pairs::EMPTY;
-            pairs.push(f64::NAN, figure);
-            let what = format!("nobody talks, a CPU server that sleeps: wake-up, {what}");
-            self.row(&what, 1, "us", &pairs, Wanted::Nothing);
+        let (spin, sleep) = (options.economy_spin, options.economy_sleep);
+        let economy_name = format!("economy (spin {spin} us, sleep {sleep} us)");
+        let (any, at_most) = (Wanted::Nothing, Wanted::AtMost);
+        for setting in &options.settings {
+            match setting {
+                Setting::Cpu => self.quiet_cpu()?,
+                Setting::Default => {
+                    self.settings("default settings", any, at_most(DEFAULT_WAKE), |net| net)?;
+                }
+                Setting::Awake => {
+                    self.settings("a proxy that never sleeps", any, any, |net| net.spin(AWAKE))?;
+                }
+                Setting::Economy => {
+                    let wanted = [at_most(ECONOMY_SHARE), at_most(ECONOMY_WAKE)];
+                    self.settings(&economy_name, wanted[0], wanted[1], |net| {
+                        economy(options, net)
+                    })?;
+                }
+            }
         }
-        let wakes = [Wanted::AtMost(DEFAULT_WAKE), Wanted::AtMost(ECONOMY_WAKE)];
-        self.settings("default settings", Wanted::Nothing, wakes[0], |builder| builder)?;
-        let share = Wanted::AtMost(ECONOMY_SHARE);
-        self.settings(&spares, share, wakes[1], |builder| economy(options, builder))
+        Ok(())
+    }
+
+    /// Servers on the CPU.
+    fn quiet_cpu(&mut self) -> Result<()> {
+        for (server, polls) in [("sleeps", false), ("polls", true)] {
+            let cpu = self.wake_cpu(polls)?;
+            for (what, figure) in [("p50", cpu.p50), ("p99", cpu.p99)] {
+                let mut pairs = Pairs::EMPTY;
+                pairs.push(f64::NAN, figure);
+                let what = format!("nobody talks, a CPU server that {server}: wake-up, {what}");
+                self.row(&what, 1, "us", &pairs, Wanted::Nothing);
+            }
+        }
+        Ok(())
     }
 
     fn wakes(&self) -> usize {
         self.options.wakes.unwrap_or(if self.options.common.quick { 5 } else { 100 }).max(1)
     }
 
-    /// The first round trip after a pause with a thread that sleeps in its receive: what the machine
-    /// itself takes to wake a thread.
-    fn wake_cpu(&mut self) -> Result<Latency> {
+    /// The first round trip after a pause with a thread that sleeps in its receive, or polls: what the
+    /// machine itself takes.
+    fn wake_cpu(&mut self, polls: bool) -> Result<Latency> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let port = listener.local_addr()?.port();
         // It ends with its connection, or with this program.
         std::thread::spawn(move || -> std::io::Result<()> {
             let (mut stream, _) = listener.accept()?;
             stream.set_nodelay(true)?;
+            stream.set_nonblocking(polls)?;
             let mut bytes = vec![0; 1 << 16];
             loop {
-                match stream.read(&mut bytes)? {
-                    0 => return Ok(()),
-                    got => stream.write_all(&bytes[..got])?,
+                match stream.read(&mut bytes) {
+                    Ok(0) => return Ok(()),
+                    Ok(got) => stream.write_all(&bytes[..got])?,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => std::hint::spin_loop(),
+                    Err(error) => return Err(error),
                 }
             }
         });

@@ -58,9 +58,9 @@ fn run_small() {
     gpu.load(&crate::kernels::MODULE).unwrap();
     let options = options("--quick --connections 50 --short 200 --messages 40 --wakes 3");
     let report = measure_all(&gpu, &options).unwrap();
-    // Two rows of each comparison, two of the CPU server, three of each setting, five of short connections,
+    // Two rows of each comparison, two of each CPU server, three of each setting, five of short connections,
     // four of memory.
-    assert_eq!(report.row_count(), 2 * 8 + 2 + 3 * 2 + 5 + 4);
+    assert_eq!(report.row_count(), 2 * 8 + 2 * 2 + 3 * 3 + 5 + 4);
     report.finish().unwrap();
 }
 
