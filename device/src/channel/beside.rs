@@ -119,9 +119,9 @@ pub(crate) fn receive(
             if short & !simt::any_lane(missing) {
                 let position = position.without(Position::LONG | Position::BY_RING);
                 // SAFETY: the caller's buffer holds the packet.
-                let length = unsafe {
-                    take_packet(socket, &fetched, position, to, units, length, Progress(head))
-                };
+                unsafe {
+                    take_packet(socket, &fetched, position, to, units, length, Progress(head));
+                }
                 return Plan::done(length).words();
             }
             if !short & (tail.count() != begin) | tail.is_over() {

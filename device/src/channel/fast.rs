@@ -35,11 +35,11 @@ use super::send::most_at_once;
 const POLLS: u32 = if cfg!(target_arch = "nvptx64") { 64 } else { 1 };
 
 /// What polls have found: nothing, ...
-pub(super) const NOTHING: u32 = 0;
+const NOTHING: u32 = 0;
 /// ... a packet, all of it, ...
-pub(super) const PACKET: u32 = 1;
+const PACKET: u32 = 1;
 /// ... something that is not for the fast path, ...
-pub(super) const OTHER: u32 = 2;
+const OTHER: u32 = 2;
 /// ... or that there is nothing, in a call that does not wait.
 const EMPTY: u32 = 3;
 
@@ -66,8 +66,8 @@ pub(super) fn enter(socket: Socket, net: Net, lane: u32) -> Result<(Fetched, Pos
     Ok((fetched, position))
 }
 
-/// Receives a short packet; `to` holds `most` bytes. A call that does not wait looks once: EAGAIN, or
-/// what is there is left to the leader. The same job in all lanes.
+/// Receives a short packet; `to` holds `most` bytes. A call that does not wait looks once: a packet
+/// is taken, EAGAIN, or what else is there is left to the leader. The same job in all lanes.
 #[inline(always)]
 pub(crate) fn receive(net: Net, handle: Handle, to: *mut u8, most: usize, waits: bool) -> Job {
     let Ok(socket) = Socket::named(net, handle) else { return Job::NONE };
@@ -112,10 +112,11 @@ pub(crate) fn receive(net: Net, handle: Handle, to: *mut u8, most: usize, waits:
     // What was found becomes a job here: a poll that finds nothing should be short.
     match simt::opaque_half(found) {
         PACKET => {
+            // The same in all lanes, whatever a hostile peer writes there meanwhile: what one lane counts as
+            // received another must have copied.
+            let length = simt::from_lane(length.into(), 0) as u32;
             // SAFETY: the caller's buffer holds the packet.
-            let length = unsafe {
-                take_packet(socket, &fetched, position, to, units, length, Progress(head))
-            };
+            unsafe { take_packet(socket, &fetched, position, to, units, length, Progress(head)) };
             Job::only(Plan::done(length))
         }
         EMPTY => {
@@ -131,11 +132,10 @@ pub(crate) fn receive(net: Net, handle: Handle, to: *mut u8, most: usize, waits:
 }
 
 /// Copies a packet out of its units, all of which have come, publishes the head and gives the direction back.
-/// `head`: how far the other end has received. The length as the first lane has seen it, the same in all lanes
-/// whatever a hostile peer writes there meanwhile.
+/// `head`: how far the other end has received.
 ///
 /// # Safety
-/// `to` is valid for `length` bytes, each lane's; the group has the receive direction, which stands at `position`.
+/// `to` is valid for `length` bytes; the group has the receive direction, which stands at `position`.
 #[inline(always)]
 pub(super) unsafe fn take_packet(
     socket: Socket,
@@ -145,7 +145,7 @@ pub(super) unsafe fn take_packet(
     units: [Unit; 2],
     length: u32,
     head: Progress,
-) -> u32 {
+) {
     let at = 8 * simt::lane();
     if are_whole(to.addr(), length) {
         if at < length {
@@ -156,8 +156,8 @@ pub(super) unsafe fn take_packet(
         // SAFETY: the caller's promise.
         unsafe { store_eight(to.add(at as usize), bytes_of(units), length - at) };
     }
-    // Also a barrier: what each lane has copied is there for all.
-    let length = simt::from_lane(length.into(), 0) as u32;
+    // What each lane has copied is there for all.
+    simt::whole_warp_barrier();
     if at == 0 {
         // It came with the rest, and spares the answer a read.
         socket.remember_head(head);
@@ -167,7 +167,6 @@ pub(super) unsafe fn take_packet(
         give_receive_back(socket.lock_word(Direction::Receive), end, false);
     }
     simt::come_together();
-    length
 }
 
 /// Whether a message consists of eight bytes for each lane, as memory has them.
@@ -181,8 +180,8 @@ fn are_whole(address: usize, length: u32) -> bool {
 pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> Plan {
     let Ok(socket) = Socket::named(net, handle) else { return Plan::slow(Position(0)) };
     let lane = simt::lane();
-    // All on their way before the first is looked at, the message first: the record's words are looked at
-    // where they are fetched.
+    // All on their way before the first is looked at, where the message is whole. It comes first: the
+    // record's words are looked at where they are fetched.
     let lock = socket.lock_word(Direction::Send);
     let found = lock.set_on_gpu_if(Position::TAKEN, lane == 0);
     let (at, size) = (8 * lane, length as u32);

@@ -14,10 +14,9 @@ use crate::planted::{Bug, planted};
 use crate::simt;
 use crate::socket::{Direction, Socket, report_progress};
 
-use super::fast::{NOTHING, OTHER, PACKET};
 use super::finish::{give_send_back, publish_tail};
 use super::job::{Job, at_once, leave};
-use super::packet::{announce, belong, bytes_of, packet_in, packet_out, store_units};
+use super::packet::{announce, belong, bytes_of, packet_in, packet_out, store_units, take_units};
 use super::{Plan, Warps, copy};
 
 /// Polls before the leader waits alone, which looks at the deadline: some 80 us by TCP.
@@ -59,14 +58,14 @@ pub(crate) fn poll(
     let longest = most.min(P2P_PACKET_BYTES) as u32;
     // Only then with an acquire, which is for the ring alone.
     let by_ring = !p2p | position.has(Position::BY_RING);
-    let none = [Unit(0); 2];
-    let (mut a, mut b, mut c, mut d) = (none, none, none, none);
     let (mut seen, mut peer_head, mut watched) = (Progress(0), 0, 0);
-    let (mut length, mut found) = (0, NOTHING);
+    let (mut length, mut found, mut is_done) = (0, false, false);
     let mut left = if p2p | (rank < simt::WARP) { POLLS } else { 0 };
     // Counted: the polls.
-    while left > 0 && found == NOTHING {
+    while left > 0 {
         left -= 1;
+        let none = [Unit(0); 2];
+        let (mut a, mut b, mut c, mut d) = (none, none, none, none);
         if p2p & ((first as usize) < P2P_PACKET_BYTES) {
             let row = |n: u32| inbox.two_units((first + n * ROW) as usize / 4);
             (a, b, c, d) = (row(0), row(1), row(2), row(3));
@@ -84,17 +83,6 @@ pub(crate) fn poll(
         };
         let missing = lacks(0, a) | lacks(1, b) | lacks(2, c) | lacks(3, d);
         if !simt::any_lane(!packet | missing) {
-            found = PACKET;
-        } else if simt::any_lane(!packet & (seen.count() != begin) | seen.is_over()) {
-            found = OTHER;
-        } else {
-            simt::pause();
-        }
-    }
-    // What was found is looked at here: a poll that finds nothing should be short.
-    let mut is_done = false;
-    match simt::opaque_half(found) {
-        PACKET => {
             let mut next = 8 * rank;
             if moves_eights(to, length as usize) {
                 let store = |n: u32, units: [Unit; 2]| {
@@ -110,18 +98,24 @@ pub(crate) fn poll(
                 store(3, d);
                 next = next_of(rank, size);
             }
+            found = true;
             // SAFETY: as above.
             is_done = next >= length
                 || unsafe { packet_in(next, 8 * size, inbox, begin as u32, to, length) };
+            break;
         }
-        OTHER if by_ring => {}
-        OTHER => {
-            // Acquire: pairs with the release of whoever stored it: the bytes are in the ring.
-            let [tail, head] = inbox.both();
-            (seen, peer_head) = (Progress(tail), head);
+        if simt::any_lane(!packet & (seen.count() != begin) | seen.is_over()) {
+            found = true;
+            if !by_ring {
+                // Acquire: pairs with the release of whoever stored it: the bytes are in the ring.
+                let [tail, head] = inbox.both();
+                (seen, peer_head) = (Progress(tail), head);
+            }
+            break;
         }
-        _ => seen = Progress(0),
+        simt::pause();
     }
+    let seen = Progress(if found { seen.0 } else { 0 });
     // The leader's word counts, whatever a hostile peer wrote meanwhile.
     let (all_done, seen) = warps.agree(is_done, seen.0);
     let seen = Progress(seen);
@@ -130,6 +124,16 @@ pub(crate) fn poll(
         Socket::known(net, handle).remember_head(Progress(peer_head));
     }
     let available = seen.count().wrapping_sub(begin);
+    if all_done {
+        if length != available as u32 {
+            // A hostile peer has announced another packet meanwhile. What counts as received is the
+            // peer's then, too, and nothing that stood in the buffer before.
+            // SAFETY: the leader has found that the caller's buffer holds so many bytes.
+            unsafe { take_units(inbox, to, available as u32) };
+        }
+        // Nobody knows of the others whether they did.
+        warps.barrier();
+    }
     let plan = match () {
         () if all_done => Plan::done(available as u32),
         () if seen.is_over() | (p2p & seen.is_packet()) => Plan::slow(position),

@@ -154,6 +154,23 @@ pub(crate) unsafe fn packet_in(
     true
 }
 
+/// Copies what the units hold, whatever packets they are of. One thread does all of it.
+///
+/// # Safety
+/// `to` is valid for `length` bytes; the group has the receive direction.
+#[cold]
+#[inline(never)]
+pub(super) unsafe fn take_units(inbox: Inbox, to: *mut u8, length: u32) {
+    let mut at = 0;
+    // Counted: two units a turn.
+    while at < length {
+        let eight = bytes_of(inbox.two_units(at as usize / 4));
+        // SAFETY: the caller's promise.
+        unsafe { store_eight(to.add(at as usize), eight, length - at) };
+        at = simt::opaque_half(at + 8);
+    }
+}
+
 /// Puts the packet that a counter announces into the group's own ring, where its sender may not have put
 /// it yet: the same bytes. For who cannot take it as it is: a buffer that is too small, or one who looks
 /// at the ring itself. Whether all of it had come. One thread calls it.

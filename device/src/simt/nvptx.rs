@@ -23,16 +23,16 @@ use super::shape::{Position, SCRATCH_WORDS, Scope, WARP};
 // their own, under another name: the linker knows nothing of shared memory that two images share.
 #[cfg(feature = "library")]
 global_asm!(".shared .align 16 .b8 gpunet_scratch[64];");
-// The assembler would unroll loops that are written to be short, those over single bytes above all. What
-// is worth it is unrolled in the source.
-#[cfg(feature = "library")]
-global_asm!(".pragma \"nounroll\";");
 // The same, and the name of the launch-sized shared memory.
 #[cfg(not(feature = "library"))]
 global_asm!(
     ".shared .align 16 .b8 gpunet_kernel_scratch[64];",
     ".extern .shared .align 16 .b8 gpunet_dynamic[];"
 );
+// The assembler would unroll loops that are written to be short, those over single bytes above all. What
+// is worth it is unrolled in the source.
+#[cfg(feature = "library")]
+global_asm!(".pragma \"nounroll\";");
 /// The scratch words of this image.
 #[cfg(feature = "library")]
 macro_rules! scratch_name {

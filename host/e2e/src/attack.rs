@@ -3,14 +3,18 @@
 use std::time::Duration;
 
 use gpunet_device::{Handle, SocketAddr};
+use gpunet_e2e_kernels::hostile::packets::{
+    ERROR, RECEIVED, RECEIVER_REPORT, TwoLengths, UNSENT, announce_two_lengths, receive_two_lengths,
+};
 use gpunet_e2e_kernels::hostile::{
     ANSWERS, Attack as Argument, Mutation, REPORT, SOCKETS, UNANSWERED, WORDS, hostile_any,
     hostile_own, hostile_probe,
 };
 use gpunet_host::{Net, Shape};
 
+use crate::limits::DEADLINE;
 use crate::memory::{buffer, regions};
-use crate::transport::scaled_time;
+use crate::transport::{any_port, scaled_time};
 
 /// What a hostile kernel is to do.
 #[derive(Clone, Debug)]
@@ -104,6 +108,48 @@ impl Attack {
             answers: sum(ANSWERS),
             unanswered: sum(UNANSWERED),
         }
+    }
+}
+
+/// What a receiver came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Bytes in all.
+    pub bytes: u64,
+    /// Of these: bytes that its own buffer had held.
+    pub unsent: u64,
+    /// The error number that ended it; 0: the stream's end did.
+    pub error: u64,
+    /// Packets that its peer has announced.
+    pub packets: u64,
+}
+
+/// A block of so many threads receives packets that a peer, by a p2p stream, announces under two lengths at
+/// once.
+///
+/// # Panics
+/// When a launch fails or does not end.
+#[must_use]
+pub fn announced_twice(net: &Net, peer: &Net, threads: u32, lengths: [u64; 2]) -> Received {
+    let (listener, address) = net.listen(any_port()).expect("a port");
+    let report = buffer(net.gpu(), &[0_u64; RECEIVER_REPORT]);
+    let packets = buffer(peer.gpu(), &[0_u64]);
+    let [.., records] = regions(peer);
+    let limit = scaled_time(Duration::from_secs(5));
+    let limit_ns = u64::try_from(limit.as_nanos()).expect("it is short");
+    let [short, long] = lengths;
+    let work = TwoLengths::launch_arg(records, address, short, long, 1000, limit_ns, &packets);
+    let shape = Shape::new(1, threads).shared_memory(long as u32);
+    let receiver = net.launch(receive_two_lengths, shape, (listener, &report)).expect("it starts");
+    let hostile = peer.launch(announce_two_lengths, Shape::new(1, 1), (work,)).expect("it starts");
+    hostile.wait_for(limit + DEADLINE).expect("the peer ends");
+    receiver.wait_for(limit + DEADLINE).expect("the receiver ends");
+    let report = report.to_vec().expect("its words");
+    Received {
+        bytes: report[RECEIVED],
+        unsent: report[UNSENT],
+        error: report[ERROR],
+        packets: packets.to_vec().expect("its word")[0],
     }
 }
 

@@ -6,6 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
 use gpunet_device::calls::{POLLIN, SHUT_WR};
+use gpunet_e2e::attack::announced_twice;
 use gpunet_e2e::{
     Domain, Errno, Folder, Job, RING, Script, SocketAddr, SocketOption, TIMEOUT, any_port,
     any_port_v6, flags, net_builder, scaled, skip,
@@ -328,5 +329,18 @@ fn a_shutdown_beside_a_send() {
             sent += result.max(0);
         }
         assert_eq!(finished.result(0, got), sent, "round {round}");
+    }
+}
+
+#[test]
+fn a_packet_that_is_announced_under_two_lengths() {
+    let name = "a_packet_that_is_announced_under_two_lengths";
+    let Some(net) = net_by(name, TransportChoice::Local) else { return };
+    let peer = net_by(name, TransportChoice::Local).expect("as the first");
+    // By the first warp alone, and by several.
+    for (threads, lengths) in [(32, [8, 256]), (64, [8, 2000]), (128, [16, 4000])] {
+        let received = announced_twice(&net, &peer, threads, lengths);
+        assert_eq!((received.error, received.unsent), (0, 0), "{threads} threads: {received:?}");
+        assert!(received.packets > 10 && received.bytes > 80, "{threads} threads: {received:?}");
     }
 }

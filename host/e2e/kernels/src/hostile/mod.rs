@@ -14,6 +14,7 @@
 
 mod mutate;
 mod own;
+pub mod packets;
 mod slot;
 
 use gpunet_device::abi::word::Word;
