@@ -35,7 +35,7 @@ pub(super) const ANSWER: Duration = Duration::from_secs(10);
 const SOURCES: u32 = 64;
 
 /// How long a client that polls is awake before it sends.
-const AWAKE: Duration = Duration::from_millis(2);
+const AWAKE_BEFORE: Duration = Duration::from_millis(2);
 
 /// The variable that has clients poll without sleeping, for machines with cores to spare.
 pub(super) const BUSY: &str = "GPUNET_BENCH_BUSY";
@@ -126,7 +126,7 @@ impl Clients {
 /// wake up is not the server's.
 fn stay_quiet(time: Duration, busy: bool) {
     let begun = Instant::now();
-    std::thread::sleep(time.saturating_sub(if busy { AWAKE } else { Duration::ZERO }));
+    std::thread::sleep(time.saturating_sub(if busy { AWAKE_BEFORE } else { Duration::ZERO }));
     while begun.elapsed() < time {
         std::hint::spin_loop();
     }

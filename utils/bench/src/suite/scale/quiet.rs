@@ -17,7 +17,7 @@ const QUIET_FOR: Duration = Duration::from_millis(100);
 /// How long nobody has talked when processor time begins to count.
 const WARM_UP: Duration = Duration::from_millis(300);
 /// Longer than any of this takes.
-const AWAKE: Duration = Duration::from_secs(3600);
+const WITHOUT_SLEEP: Duration = Duration::from_secs(3600);
 /// The longest first round trip by default settings, us, and by those that spare the processor.
 const DEFAULT_WAKE: f64 = 100.0;
 const ECONOMY_WAKE: f64 = 1000.0;
@@ -38,13 +38,18 @@ impl Scale<'_> {
         let economy_name = format!("economy (spin {spin} us, sleep {sleep} us)");
         let (any, at_most) = (Wanted::Nothing, Wanted::AtMost);
         for setting in &options.settings {
+            if !self.report.has_time(&format!("quiet: {setting:?}").to_lowercase()) {
+                continue;
+            }
             match setting {
                 Setting::Cpu => self.quiet_cpu()?,
                 Setting::Default => {
                     self.settings("default settings", any, at_most(DEFAULT_WAKE), |net| net)?;
                 }
                 Setting::Awake => {
-                    self.settings("a proxy that never sleeps", any, any, |net| net.spin(AWAKE))?;
+                    self.settings("a proxy that never sleeps", any, any, |net| {
+                        net.spin(WITHOUT_SLEEP)
+                    })?;
                 }
                 Setting::Economy => {
                     let wanted = [at_most(ECONOMY_SHARE), at_most(ECONOMY_WAKE)];
