@@ -97,7 +97,8 @@ impl<G: Group> Stream<G> {
     /// [`Peek::consume`].
     ///
     /// None once the peer has closed and all was consumed. Fewer than `least` come only at the
-    /// end of the stream.
+    /// end of the stream. The peer of a p2p stream can write there meanwhile: copy what a decision
+    /// depends on.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn peek(&self, least: usize) -> Result<Option<Peek<'_, G>>, Errno> {
