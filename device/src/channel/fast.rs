@@ -27,7 +27,8 @@ use super::Plan;
 use super::finish::{give_receive_back, give_send_back};
 use super::job::{FOUND, Job};
 use super::packet::{
-    announce, belong, bytes_of, is_empty, load_eight, store_eight, store_units, units_old,
+    announce, belong, bytes_of, is_empty, is_in_eights, load_eight, store_eight, store_units,
+    units_old,
 };
 use super::send::most_at_once;
 
@@ -147,9 +148,9 @@ pub(super) unsafe fn take_packet(
     head: Progress,
 ) {
     let at = 8 * simt::lane();
-    if are_whole(to.addr(), length) {
+    if is_in_eights(to.addr(), length as usize) {
         if at < length {
-            // SAFETY: the caller's promise; whole.
+            // SAFETY: the caller's promise, and aligned.
             unsafe { to.add(at as usize).cast::<u64>().write(bytes_of(units).to_le()) };
         }
     } else if at < length {
@@ -169,26 +170,20 @@ pub(super) unsafe fn take_packet(
     simt::come_together();
 }
 
-/// Whether a message consists of eight bytes for each lane, as memory has them.
-#[inline(always)]
-fn are_whole(address: usize, length: u32) -> bool {
-    (address | length as usize).is_multiple_of(8)
-}
-
 /// Sends a short packet of up to 256 bytes. The same plan in all lanes.
 #[inline(always)]
 pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> Plan {
     let Ok(socket) = Socket::named(net, handle) else { return Plan::slow(Position(0)) };
     let lane = simt::lane();
-    // All on their way before the first is looked at, where the message is whole. It comes first: the
+    // All on their way before the first is looked at, where the message is in eights. It comes first: the
     // record's words are looked at where they are fetched.
     let lock = socket.lock_word(Direction::Send);
     let found = lock.set_on_gpu_if(Position::TAKEN, lane == 0);
     let (at, size) = (8 * lane, length as u32);
     let mut bytes = 0;
-    if are_whole(from.addr(), size) {
+    if is_in_eights(from.addr(), length) {
         // The same in all lanes, or they would come apart: those behind the message load its end.
-        // SAFETY: the caller's buffer holds the message, which is whole.
+        // SAFETY: the caller's buffer holds the message, of eight bytes or more, and is aligned.
         bytes = u64::from_le(unsafe { from.add(at.min(size - 8) as usize).cast::<u64>().read() });
     } else if at < size {
         // SAFETY: as above.

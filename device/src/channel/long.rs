@@ -16,7 +16,9 @@ use crate::socket::{Direction, Socket, report_progress};
 
 use super::finish::{give_send_back, publish_tail};
 use super::job::{Job, at_once, leave};
-use super::packet::{announce, belong, bytes_of, packet_in, packet_out, store_units, take_units};
+use super::packet::{
+    announce, belong, bytes_of, is_in_eights, packet_in, packet_out, store_units, take_units,
+};
 use super::{Plan, Warps, copy};
 
 /// Polls before the leader waits alone, which looks at the deadline: some 80 us by TCP.
@@ -191,7 +193,7 @@ pub(crate) type Part = [u64; 4];
 /// Whether a warp's lanes move eight bytes of a message each, and no fewer.
 #[inline(always)]
 fn moves_eights(buffer: *const u8, length: usize) -> bool {
-    (buffer.addr() | length).is_multiple_of(8) & (length <= P2P_PACKET_BYTES)
+    is_in_eights(buffer.addr(), length) & (length <= P2P_PACKET_BYTES)
 }
 
 /// Loads them, before it is known whether the message goes out as a packet; none where it is longer than

@@ -261,6 +261,12 @@ pub(crate) fn renew_units(net: Net, handle: Handle, position: Position, limit: u
     socket.lock_word(Direction::Send).store(renewed.0);
 }
 
+/// Whether a message can be moved in words of eight bytes: where it lies and how long it is.
+#[inline(always)]
+pub(super) fn is_in_eights(address: usize, length: usize) -> bool {
+    (address | length).is_multiple_of(8)
+}
+
 /// Up to eight bytes of the `left` that follow, the first one lowest.
 ///
 /// # Safety

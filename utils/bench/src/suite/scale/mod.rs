@@ -120,10 +120,11 @@ enum Part {
 enum Setting {
     /// Servers on the CPU.
     Cpu,
+    /// A net as it is unless told otherwise.
     Default,
     /// Proxy threads that never sleep.
     Awake,
-    /// Those that spare the processor.
+    /// Proxy threads that spare the processor.
     Economy,
 }
 
