@@ -96,6 +96,19 @@ fn check_end(net: Net, shard: usize, deadline: Deadline, watch: Watch, since: u6
     if relays.heartbeat_stands_still(since) { Errno::ENETDOWN.0 as u64 } else { 0 }
 }
 
+/// What stops the launch, as a negative error number; 0: nothing does. For calls that need not wait.
+#[cold]
+#[inline(never)]
+pub(crate) fn stop_of(net: Net) -> i64 {
+    -(Relays::read(net, 0, simt::now_ns()).stop() as i64)
+}
+
+/// The turn, or the next one that ends with a look: for a turn that took long.
+#[inline(always)]
+pub(crate) const fn looking(turns: u32) -> u32 {
+    turns | (TURNS - 1)
+}
+
 /// Whether a turn ends with a look at the clock and at what else ends a wait. `sleep`: what it sleeps then,
 /// nanoseconds.
 #[inline(always)]

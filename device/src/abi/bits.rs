@@ -159,6 +159,9 @@ impl Position {
     pub const OWNED: u64 = 1 << 60;
     /// Receive: several groups do.
     pub const SHARED: u64 = 1 << 59;
+    /// The next call looks whether the launch was stopped: calls that find bytes, or space, do not wait, and
+    /// only waits look.
+    pub const CHECK: u64 = 1 << 58;
     const COUNT: u64 = (1 << 58) - 1;
 
     /// A position without flags.
@@ -197,6 +200,27 @@ impl Position {
     pub const fn advance(self, bytes: u64) -> Self {
         let next = Self(self.0 + bytes);
         if Unit::are_apart(self.count(), next.count()) { next.with(Self::UNITS_OLD) } else { next }
+    }
+
+    /// The same behind a message that began at `before` and has at most [`PACKET_BYTES`]: with
+    /// [`CHECK`](Self::CHECK) every 64 KiB.
+    #[inline(always)]
+    pub const fn behind_short(self, before: Self) -> Self {
+        self.behind(before, 16)
+    }
+
+    /// The same behind one of any length: every 16 MiB where it is longer.
+    #[inline(always)]
+    pub const fn behind_any(self, before: Self, bytes: usize) -> Self {
+        self.behind(before, if bytes <= PACKET_BYTES { 16 } else { 24 })
+    }
+
+    /// With CHECK where a bit of that number or a higher one has changed.
+    #[inline(always)]
+    const fn behind(self, before: Self, bit: u32) -> Self {
+        // Of words of 32 bits: those that are higher change with them.
+        let passed = (self.0 as u32 ^ before.0 as u32) >> bit != 0;
+        if passed { self.with(Self::CHECK) } else { self }
     }
 }
 

@@ -25,7 +25,7 @@ use crate::socket::{Direction, Fetched, Socket, group_name};
 
 use super::Plan;
 use super::finish::{give_receive_back, give_send_back};
-use super::job::{FOUND, Job};
+use super::job::Job;
 use super::packet::{
     announce, belong, bytes_of, is_empty, is_in_eights, load_eight, store_eight, store_units,
     units_old,
@@ -59,10 +59,11 @@ pub(super) fn enter(socket: Socket, net: Net, lane: u32) -> Result<(Fetched, Pos
     let group = group_name(net).wrapping_sub(lane.into());
     let position = Position(simt::from_lane(found, 0));
     let mine = position.has(Position::OWNED) & (fetched.owner == group);
-    let free = !position.has(Position::TAKEN) & (mine | position.has(Position::SHARED));
+    let free =
+        !position.has(Position::TAKEN | Position::CHECK) & (mine | position.has(Position::SHARED));
     let usable = !fetched.ring.is_none() & fetched.info.has_bytes() & !fetched.info.non_blocking();
     if simt::any_lane(!(is_socket & in_use & free & usable)) {
-        return Err(Job::only(Plan::slow(position.with(FOUND))));
+        return Err(Job::only(Plan::slow(position)));
     }
     Ok((fetched, position))
 }
@@ -163,7 +164,7 @@ pub(super) unsafe fn take_packet(
         // It came with the rest, and spares the answer a read.
         socket.remember_head(head);
         // No fence: nobody has read the ring.
-        let end = Position(position.0 + u64::from(length));
+        let end = Position(position.0 + u64::from(length)).behind_short(position);
         Socket::at(fetched.publishes).store(Progress::new(end.count(), 0).0);
         give_receive_back(socket.lock_word(Direction::Receive), end, false);
     }
@@ -198,7 +199,7 @@ pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> 
         & (fetched.info.packet_limit() >= length);
     if simt::any_lane(!(usable & packet)) {
         if simt::any_lane(!usable) {
-            return Plan::slow(position.with(FOUND));
+            return Plan::slow(position);
         }
         let seen = Progress(simt::from_lane(fetched.head_seen.0, 0));
         return plan(&fetched, position, seen, length, PACKET_BYTES);
@@ -245,7 +246,7 @@ pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> 
         return Plan::sent(size);
     }
     if lane == 0 {
-        give_send_back(lock, position.advance(size.into()));
+        give_send_back(lock, position.advance(size.into()).behind_short(position));
     }
     simt::come_together();
     Plan::done(size)
@@ -261,7 +262,7 @@ pub(crate) fn plan_send(net: Net, handle: Handle, length: usize, longest: usize)
     let (fetched, is_socket, in_use) = socket.fetch(Direction::Send);
     let position = Position(simt::from_lane(found, 0));
     if simt::any_lane(!(is_socket & in_use & sends(&fetched, position))) {
-        return Job::only(Plan::slow(position.with(FOUND)));
+        return Job::only(Plan::slow(position));
     }
     let seen = Progress(simt::from_lane(fetched.head_seen.0, 0));
     Job::new(plan(&fetched, position, seen, length, longest), &fetched, position)
@@ -270,7 +271,8 @@ pub(crate) fn plan_send(net: Net, handle: Handle, length: usize, longest: usize)
 /// Whether a socket whose send lock held that can be sent on.
 #[inline(always)]
 fn sends(fetched: &Fetched, position: Position) -> bool {
-    let free = !position.has(Position::TAKEN | Position::SHUT) & (position.count() != 0);
+    let flags = Position::TAKEN | Position::SHUT | Position::CHECK;
+    let free = !position.has(flags) & (position.count() != 0);
     free & !fetched.ring.is_none() & fetched.info.has_bytes()
 }
 

@@ -52,6 +52,7 @@ pub(crate) fn finish(net: Net, handle: Handle, used: usize, how: Finish) {
         Direction::Receive => Position(position.0 + used as u64),
         Direction::Send => position.advance(used as u64),
     };
+    let end = end.behind_any(position, used);
     match releases {
         _ if used == 0 || how == Finish::Packet => {}
         true => publish_tail(publishes, end, info.is_on_one_gpu()),

@@ -153,20 +153,6 @@ fn named_inbox(inbox: Inbox, info: Info) -> u64 {
     inbox.address() | u64::from(info.is_p2p()) | u64::from(info.is_on_one_gpu()) << 1
 }
 
-/// In what a lock held: it is not certain that the group has got it.
-pub(super) const FOUND: u64 = 1 << 58;
-
-/// What the slow path is to begin with: the position of a direction that the group has, or what the lock
-/// held when the group tried to get it.
-#[inline(always)]
-pub(crate) fn held([_, span]: [u64; 2]) -> (Position, Position) {
-    let word = Position(span);
-    match word.has(FOUND) {
-        true => (Position(0), word.without(FOUND)),
-        false => (word, Position(0)),
-    }
-}
-
 /// Carries out a receive of at most `most` bytes; all threads of the group call it. How many were
 /// received; the direction is free then. `consumes`: they count as received.
 #[inline(always)]
@@ -193,7 +179,9 @@ pub(crate) fn receive(
         // Also a barrier: what other threads copied is there for all.
         if group.any(!copy()) {
             // Units of a packet that was announced are on their way, unless its sender is gone or hostile.
-            waits &= !Socket::known(net, handle).info().non_blocking();
+            // The same for all threads, whatever another group sets meanwhile.
+            let non_blocking = Socket::known(net, handle).info().non_blocking();
+            waits = !group.any(!waits | non_blocking);
             let deadline = Deadline::after(if waits { PACKET_NS } else { 0 });
             copied = group_until(net, group, deadline, || !group.any(!copy()));
             group.barrier();
@@ -245,7 +233,7 @@ pub(super) fn leave(net: Net, handle: Handle, job: &Job, used: usize, packet: bo
     let ring = if packet { 0 } else { Position::BY_RING };
     let hint = if used > PACKET_BYTES { Position::LONG | ring } else { 0 };
     let before = job.position.without(Position::LONG | Position::BY_RING);
-    let end = Position(before.0 + used as u64).with(hint);
+    let end = Position(before.0 + used as u64).with(hint).behind_any(before, used);
     Socket::at(job.publishes).store(Progress::new(end.count(), 0).0);
     if watched != 0 {
         report_progress(net, handle, Direction::Receive, end.count());

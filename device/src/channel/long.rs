@@ -277,7 +277,7 @@ pub(crate) fn send(
     }
     warps.barrier();
     if rank + 1 == size {
-        let end = job.position.advance(bytes.into());
+        let end = job.position.advance(bytes.into()).behind_any(job.position, bytes as usize);
         if !packet {
             // All threads' bytes before the counter, for the other end.
             publish_tail(Socket::at(job.publishes), end, job.is_on_one_gpu());

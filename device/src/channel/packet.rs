@@ -238,9 +238,12 @@ pub(crate) fn find(net: Net, handle: Handle, tail: Progress) -> u64 {
         whole = a.belongs(begin) & b.belongs(begin) & c.belongs(begin) & d.belongs(begin);
         at += 4;
     }
+    if !whole {
+        return 0;
+    }
     // What is written into the ring next lands behind what its sender wrote there.
     simt::acquire_fence();
-    if whole { begin } else { 0 }
+    begin
 }
 
 /// Makes the units of a packet area anew, so that none has the tag of a packet that begins at `position`

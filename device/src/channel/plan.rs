@@ -31,9 +31,9 @@ impl Plan {
     const DONE: u64 = 1;
     const PACKET: u64 = 2;
     const NOT_YET: u64 = 3;
-    const SLOW: u64 = 4;
-    const SENT: u64 = 5;
-    const LOOK: u64 = 6;
+    const SENT: u64 = 4;
+    const LOOK: u64 = 5;
+    const SLOW: u64 = 6;
 
     /// The bytes have been moved.
     #[inline(always)]
@@ -86,16 +86,23 @@ impl Plan {
         Self { ring: Self::SENT, span: u64::from(length) << 32 }
     }
 
-    /// Nothing is planned: the slow path is to be taken, with what stands there in the lock.
+    /// Nothing is planned: the slow path is to be taken, with what the lock held when the group set it to be
+    /// taken; 0: it has not.
     #[inline(always)]
-    pub(crate) const fn slow(held: Position) -> Self {
-        Self { ring: Self::SLOW, span: held.0 }
+    pub(crate) const fn slow(found: Position) -> Self {
+        Self { ring: Self::SLOW, span: found.0 }
+    }
+
+    /// What the lock held, if the slow path is to be taken.
+    #[inline(always)]
+    pub(crate) const fn found([ring, span]: [u64; 2]) -> Option<Position> {
+        if ring == Self::SLOW { Some(Position(span)) } else { None }
     }
 
     /// Whether the slow path is to be taken.
     #[inline(always)]
-    pub(crate) const fn is_slow([ring, _]: [u64; 2]) -> bool {
-        ring == Self::SLOW
+    pub(crate) const fn is_slow(plan: [u64; 2]) -> bool {
+        Self::found(plan).is_some()
     }
 
     /// Whether all threads are to move a packet.

@@ -42,8 +42,7 @@ impl Mode {
 
 /// Takes the receive direction and waits for `least` bytes or more; fewer come only at the end of the
 /// stream. On an error and at the end of the stream the direction is free, else the group has it. `most`:
-/// what the caller's buffer holds. `held`: where the direction stands that the group has already, or 0;
-/// `found`: what the lock held when the group tried to get it, or 0.
+/// what the caller's buffer holds. `found`: what the lock held when the group set it to be taken, or 0.
 #[inline(never)]
 #[allow(clippy::too_many_arguments, reason = "words, as they travel in registers")]
 pub(crate) fn receive(
@@ -52,7 +51,6 @@ pub(crate) fn receive(
     most: usize,
     least: u32,
     mode: Mode,
-    held: Position,
     found: Position,
 ) -> Plan {
     if Socket::named(net, handle).is_err() {
@@ -60,15 +58,11 @@ pub(crate) fn receive(
     }
     // One time-out for the wait for the direction and the wait for bytes.
     let begun = simt::now_ns();
-    let mut position = held;
-    if held.0 == 0 {
-        let waits = mode.has(Mode::WAITS);
-        let acquired = acquire(net, handle, Direction::Receive, found, waits, begun);
-        if acquired < 0 {
-            return Plan::error(acquired);
-        }
-        position = Position(acquired as u64);
+    let acquired = acquire(net, handle, Direction::Receive, found, mode.has(Mode::WAITS), begun);
+    if acquired < 0 {
+        return Plan::error(acquired);
     }
+    let position = Position(acquired as u64);
     await_bytes(net, handle, most, least, mode, position, begun)
 }
 
@@ -125,6 +119,8 @@ fn await_bytes(
             if !plan.is_wait() {
                 return Some(plan);
             }
+            // One thread has looked at all that a packet may have, which takes it longer than many turns.
+            turns = i64::from(wait::looking(turns as u32));
         }
         if !waits {
             return Some(give_back(net, handle, position, Errno::EAGAIN.negative()));

@@ -24,8 +24,7 @@ const ENDING_TURNS: u32 = 16;
 
 /// Takes the send direction for a message of `length` bytes, of which a call needs `least` at once, and
 /// waits for space. On an error the direction is free, else the group has it. Length 0: the program
-/// fills the ring itself. `held`: where the direction stands that the group has already, or 0; `found`:
-/// what the lock held when the group tried to get it, or 0.
+/// fills the ring itself. `found`: what the lock held when the group set it to be taken, or 0.
 #[inline(never)]
 pub(crate) fn send(
     net: Net,
@@ -33,7 +32,6 @@ pub(crate) fn send(
     length: usize,
     least: u32,
     wait: bool,
-    held: Position,
     found: Position,
 ) -> Plan {
     let Ok(socket) = Socket::named(net, handle) else {
@@ -41,14 +39,11 @@ pub(crate) fn send(
     };
     // One time-out for the wait for the direction and the wait for space.
     let begun = simt::now_ns();
-    let mut position = held;
-    if held.0 == 0 {
-        let acquired = acquire(net, handle, Direction::Send, found, wait, begun);
-        if acquired < 0 {
-            return Plan::error(acquired);
-        }
-        position = Position(acquired as u64);
+    let acquired = acquire(net, handle, Direction::Send, found, wait, begun);
+    if acquired < 0 {
+        return Plan::error(acquired);
     }
+    let position = Position(acquired as u64);
     let seen = socket.head_seen();
     let empty = is_empty(seen, position.count());
     let fits = length.wrapping_sub(1) < socket.info().packet_limit();

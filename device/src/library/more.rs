@@ -35,10 +35,9 @@ pub(super) fn send_more(
             break Errno::EINVAL.negative();
         }
         let (rest, left) = (from.wrapping_add(sent), length - sent);
-        if Plan::is_slow(plan) {
-            let (held, found) = job::held(plan);
+        if let Some(found) = Plan::found(plan) {
             plan = planned(group, || {
-                channel::send(net, handle, left, u32::from(left > 0), wait, held, found)
+                channel::send(net, handle, left, u32::from(left > 0), wait, found)
             });
         }
         sent += match Plan::step(plan) {
@@ -91,11 +90,10 @@ pub(super) fn receive_more(
             break Err(Errno::EINVAL);
         }
         let (rest, left) = (to.wrapping_add(got), length - got);
-        if Plan::is_slow(plan) {
-            let (held, found) = job::held(plan);
+        if let Some(found) = Plan::found(plan) {
             plan = planned(group, || {
                 let mode = Mode::new(waits, !peeks);
-                channel::receive(net, handle, left, u32::from(left > 0), mode, held, found)
+                channel::receive(net, handle, left, u32::from(left > 0), mode, found)
             });
         }
         let received = match Plan::step(plan) {

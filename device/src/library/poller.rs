@@ -152,7 +152,7 @@ fn receive_events(
     let to = events.as_ptr().cast();
     let words = planned(group, || {
         let (mode, none) = (Mode::new(true, false), Position(0));
-        channel::receive(net, poller, 0, EVENT_BYTES as u32, mode, none, none)
+        channel::receive(net, poller, 0, EVENT_BYTES as u32, mode, none)
     });
     let Step::Ring(ring, span) = Plan::step(words)? else { return Err(Errno::EBADF) };
     let span = span.at_most(events.len() * EVENT_BYTES);

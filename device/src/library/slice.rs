@@ -23,8 +23,8 @@ pub(super) unsafe fn open_slice(
 ) -> i64 {
     let (handle, least) = (Handle(handle), u32::try_from(least).unwrap_or(u32::MAX));
     let [address, span] = planned(group, || match direction {
-        SEND_DIRECTION => channel::send(net, handle, 0, least, true, NONE, NONE),
-        _ => channel::receive(net, handle, 0, least, Mode::new(true, false), NONE, NONE),
+        SEND_DIRECTION => channel::send(net, handle, 0, least, true, NONE),
+        _ => channel::receive(net, handle, 0, least, Mode::new(true, false), NONE),
     });
     // SAFETY: the caller's promise.
     unsafe { ring.write(address) };

@@ -17,7 +17,7 @@ use crate::simt;
 use crate::socket::{
     Direction, Payload, Socket, adopt_rings, ask, begin_close, lock_to_leave, reinstall,
 };
-use crate::wait::{Deadline, Watch, wait_until};
+use crate::wait::{Deadline, Watch, stop_of, wait_until};
 
 use super::{PEER_NAME, led};
 
@@ -94,6 +94,11 @@ fn receive_accepted(net: Net, handle: Handle) -> i64 {
     let (info, ring) = (socket.info(), socket.ring(Direction::Receive));
     if info.kind() != Some(Kind::Listener) || ring.is_none() {
         return Errno::EINVAL.negative();
+    }
+    // A server whose connections are always there already is to be stopped, too.
+    let stopped = stop_of(net);
+    if stopped < 0 {
+        return stopped;
     }
     let wait = !info.non_blocking();
     let deadline = Deadline::after_or_never(socket.timeout(Direction::Receive));
@@ -179,6 +184,10 @@ pub(super) unsafe fn connect(
 /// `address` is valid to read.
 #[inline(never)]
 unsafe fn begin_connect(net: Net, handle: Handle, address: *const SocketAddr) -> i64 {
+    let stopped = stop_of(net);
+    if stopped < 0 {
+        return stopped;
+    }
     // SAFETY: the caller's promise.
     let asked = unsafe { ask_with_address(net, handle, Operation::Connect, address) };
     if asked < 0 {

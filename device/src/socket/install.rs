@@ -25,7 +25,7 @@ use super::record::{
 };
 
 /// How long a record may be in the making: a few loads by another group.
-pub(super) const INSTALL_NS: u64 = 5_000_000_000;
+const INSTALL_NS: u64 = 5_000_000_000;
 
 impl Socket {
     /// The socket that `handle` names; EBADF for any that is not open.

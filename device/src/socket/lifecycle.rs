@@ -10,15 +10,16 @@ use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::planted::{Bug, planted};
 use crate::simt;
-use crate::wait::{Deadline, Watch, wait_until};
+use crate::wait::{Deadline, Watch, stop_of, wait_until};
 
 use super::direction::Direction;
-use super::install::{INSTALL_NS, adopt_rings, change, install, leave_open};
+use super::install::{adopt_rings, change, install, leave_open};
 use super::lock::{lock, lock_to_leave};
 use super::record::{CLOSING, OWNER, Socket, state};
 
-/// How long a close waits for the last head to arrive in host memory: a microsecond is enough.
+/// How long is waited for a group's last head to arrive in host memory: a microsecond is enough.
 const HEAD_NS: u64 = 100_000_000;
+
 impl Socket {
     /// Notifies the kernel at the other end of a p2p stream that no more comes (send), or that no more is
     /// taken (receive); the calling group has the direction. The proxies do so, too, later.
@@ -34,10 +35,10 @@ impl Socket {
 
     /// Waits until the last head of a group that received alone has arrived.
     #[inline(always)]
-    fn head_arrives(&self, position: Position, ns: u64) -> Result<(), Errno> {
+    fn head_arrives(&self, position: Position, watch: Watch) -> Result<(), Errno> {
         let head = self.publishes(Direction::Receive);
         let arrived = || (Progress(head.load()).count() == position.count()).then_some(());
-        wait_until(self.net, self.shard(), Deadline::after(ns), Watch::Proxy, arrived)
+        wait_until(self.net, self.shard(), Deadline::after(HEAD_NS), watch, arrived)
     }
 }
 
@@ -71,6 +72,18 @@ pub(crate) fn acquire(
             return entered;
         }
         position = Position(entered as u64);
+    }
+    if position.has(Position::CHECK) {
+        let stopped = stop_of(net);
+        if stopped < 0 {
+            // Who takes the direction next knows what was sent before.
+            simt::gpu_release_fence();
+            socket.unlock(direction, position);
+            return stopped;
+        }
+        position = position.without(Position::CHECK);
+        // For the thread that gives the direction back.
+        socket.lock_word(direction).store(position.with(Position::TAKEN).0);
     }
     let group = group_name(net);
     let mine = position.has(Position::OWNED) & (socket.owner() == group);
@@ -165,12 +178,13 @@ pub(crate) fn own(net: Net, handle: Handle, group: u64, position: Position) -> i
     if planted(Bug::HeadsOvertake) {
         return note(position.with(Position::SHARED));
     }
-    match socket.head_arrives(position, INSTALL_NS) {
-        Ok(()) => note(position.with(Position::SHARED)),
-        Err(errno) => {
+    match socket.head_arrives(position, Watch::Stop) {
+        // That of a p2p stream lies with the peer, which may spoil it, and is the one to be misled then.
+        Err(errno) if errno != Errno::ETIMEDOUT || !socket.info().is_p2p() => {
             socket.unlock(Direction::Receive, position);
             if errno == Errno::ETIMEDOUT { Errno::EBUSY.negative() } else { errno.negative() }
         }
+        _ => note(position.with(Position::SHARED)),
     }
 }
 
@@ -199,7 +213,7 @@ pub(crate) fn begin_close(net: Net, handle: Handle) -> i64 {
     if received.has(Position::OWNED) {
         // The last head must not arrive when the slot is another socket's, or behind the end. A
         // hostile one may never be right, which is no reason to keep the socket.
-        let _ = socket.head_arrives(received, HEAD_NS);
+        let _ = socket.head_arrives(received, Watch::Proxy);
     }
     socket.end_p2p(Direction::Send, sent);
     socket.end_p2p(Direction::Receive, received);

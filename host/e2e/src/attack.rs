@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use gpunet_device::{Handle, SocketAddr};
 use gpunet_e2e_kernels::hostile::packets::{
-    ERROR, RECEIVED, RECEIVER_REPORT, TwoLengths, UNSENT, announce_two_lengths, receive_two_lengths,
+    ERROR, RECEIVED, RECEIVER_REPORT, SpoiledCount, TOOK_NS, TwoLengths, UNSENT,
+    announce_two_lengths, receive_by_two_warps, receive_two_lengths, spoil_count,
 };
 use gpunet_e2e_kernels::hostile::{
     ANSWERS, Attack as Argument, Mutation, REPORT, SOCKETS, UNANSWERED, WORDS, hostile_any,
@@ -151,6 +152,29 @@ pub fn announced_twice(net: &Net, peer: &Net, threads: u32, lengths: [u64; 2]) -
         error: report[ERROR],
         packets: packets.to_vec().expect("its word")[0],
     }
+}
+
+/// Two groups receive a byte each of a peer, by a p2p stream, that spoils the count of what was received for
+/// some seconds behind the first: how many bytes came, the error number of the one that failed, and how long
+/// the second one took.
+///
+/// # Panics
+/// When a launch fails or does not end.
+#[must_use]
+pub fn count_spoiled(net: &Net, peer: &Net) -> (u64, u64, Duration) {
+    let (listener, address) = net.listen(any_port()).expect("a port");
+    let report = buffer(net.gpu(), &[0_u64; RECEIVER_REPORT]);
+    let [.., records] = regions(peer);
+    let limit = scaled_time(Duration::from_secs(3));
+    let limit_ns = u64::try_from(limit.as_nanos()).expect("it is short");
+    let work = SpoiledCount::launch_arg(records, address, limit_ns);
+    let shape = Shape::new(1, 64).shared_memory(2);
+    let receiver = net.launch(receive_by_two_warps, shape, (listener, &report)).expect("it starts");
+    let hostile = peer.launch(spoil_count, Shape::new(1, 1), (work,)).expect("it starts");
+    receiver.wait_for(limit + DEADLINE).expect("the receiver ends");
+    hostile.wait_for(limit + DEADLINE).expect("the peer ends");
+    let report = report.to_vec().expect("its words");
+    (report[RECEIVED], report[ERROR], Duration::from_nanos(report[TOOK_NS]))
 }
 
 #[derive(Clone, Copy)]

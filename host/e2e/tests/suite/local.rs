@@ -6,10 +6,10 @@ use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
 use gpunet_device::calls::{POLLIN, SHUT_WR};
-use gpunet_e2e::attack::announced_twice;
+use gpunet_e2e::attack::{announced_twice, count_spoiled};
 use gpunet_e2e::{
     Domain, Errno, Folder, Job, RING, Script, SocketAddr, SocketOption, TIMEOUT, any_port,
-    any_port_v6, flags, net_builder, scaled, skip,
+    any_port_v6, flags, net_builder, scaled, scaled_time, skip,
 };
 use gpunet_host::{Net, NetError, Policy, Transport, TransportChoice};
 
@@ -343,4 +343,14 @@ fn a_packet_that_is_announced_under_two_lengths() {
         assert_eq!((received.error, received.unsent), (0, 0), "{threads} threads: {received:?}");
         assert!(received.packets > 10 && received.bytes > 80, "{threads} threads: {received:?}");
     }
+}
+
+#[test]
+fn a_count_of_what_was_received_that_its_peer_spoils() {
+    let name = "a_count_of_what_was_received_that_its_peer_spoils";
+    let Some(net) = net_by(name, TransportChoice::Local) else { return };
+    let peer = net_by(name, TransportChoice::Local).expect("as the first");
+    let (bytes, error, took) = count_spoiled(&net, &peer);
+    assert_eq!((bytes, error), (2, 0), "{took:?}");
+    assert!(took < scaled_time(Duration::from_secs(1)), "{took:?}");
 }

@@ -1,5 +1,6 @@
 //! Not waiting and not waiting for ever: non-blocking sockets and time-outs.
 
+use std::io::Read as _;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -203,4 +204,27 @@ fn a_close_gives_up_on_a_group_that_holds_the_ring() {
     closer.wait_flag(2).send(0, 10).close(0).close(0).errno(Errno::EBADF);
     Job::blocks(32).script(&holder).script(&closer).flags(&flags).run(&net);
     assert_eq!(peer.result(), 10);
+}
+
+#[test]
+fn a_launch_that_is_stopped_while_no_call_waits() {
+    const BYTES: usize = 200_000;
+    let net = net();
+    let peer = Peer::serve(|mut stream| {
+        peer::send(&mut stream, 0, BYTES);
+        let mut piece = vec![0; 64 << 10];
+        while let Ok(1..) = stream.read(&mut piece) {}
+    });
+    for threads in [1, 32, 64] {
+        let (flags, mut script) = (flags(), Script::new());
+        script.stream_with_rings(0, peer.address, 1 << 18).peek(0, BYTES as u64, 0);
+        script.set_flag(0).wait_flag(1);
+        script.recv_all(0, BYTES as u64, 64).errno(Errno::ECANCELED);
+        script.send_all(0, BYTES as u64, 64).errno(Errno::ECANCELED).close(0);
+        let started = Job::blocks(threads).script(&script).flags(&flags).start(&net);
+        started.until(&flags, 0);
+        started.launch().abort();
+        flags.set(1, 1);
+        started.finish();
+    }
 }

@@ -1,13 +1,15 @@
-//! A peer that announces one packet of a p2p stream under two lengths at once, and a kernel that receives
-//! from it. Whatever the receiver gets then is the peer's, never what its buffer held before.
+//! Peers of p2p streams that write what no library writes, and kernels that receive from them: packets that
+//! are announced under two lengths at once, of which a receiver gets what is the peer's, never what its
+//! buffer held before; and a spoiled count of what was received, for which no group waits long.
 
 #![allow(unsafe_code, reason = "names words of the peer's inbox by their address")]
 
 use gpunet_device::abi::bits::{Progress, Tagged, Unit};
 use gpunet_device::abi::layout::HEAD_AT;
 use gpunet_device::abi::word::Word;
+use gpunet_device::calls::grecv;
 use gpunet_device::{
-    Block, Errno, Group as _, Handle, Listener, Net, Shared, SocketAddr, Stream, kernel_arg,
+    Block, Errno, Group as _, Handle, Listener, Net, Shared, SocketAddr, Stream, Warp, kernel_arg,
     kernels, simt,
 };
 
@@ -33,6 +35,18 @@ kernel_arg! {
     }
 }
 
+kernel_arg! {
+    /// What the peer does that spoils the count of what was received.
+    pub struct SpoiledCount {
+        /// As above.
+        pub records: Shared<u64>,
+        /// Where the receiver listens.
+        pub address: SocketAddr,
+        /// How long it does so.
+        pub spoils_ns: u64,
+    }
+}
+
 /// What the peer sends.
 pub const SENT: u8 = 0x11;
 /// What stands in the receiver's buffer.
@@ -43,8 +57,10 @@ pub const RECEIVED: usize = 0;
 pub const UNSENT: usize = 1;
 /// In it: the error number that ended it.
 pub const ERROR: usize = 2;
+/// In it: nanoseconds that the second of two groups took to receive.
+pub const TOOK_NS: usize = 3;
 /// Words of that report.
-pub const RECEIVER_REPORT: usize = 3;
+pub const RECEIVER_REPORT: usize = 4;
 
 /// Words of a record, as `record.rs` of the device crate has them.
 const INBOX: usize = 9;
@@ -66,6 +82,38 @@ kernels! {
         if let (true, Err(errno)) = (Block.is_leader(), result) {
             report.set(ERROR, errno.0 as u64);
         }
+    }
+
+    /// The peer that spoils the count; one thread.
+    pub fn spoil_count(net: Net, work: SpoiledCount) {
+        spoil(net, &work);
+    }
+
+    /// Its receiver: two warps, one after the other, for a byte each.
+    pub fn receive_by_two_warps(net: Net, listener: Handle, report: Shared<u64>) {
+        let listener = Listener::borrow(net.block(), listener);
+        if let Ok(stream) = listener.accept() {
+            receive_in_turn(net, stream.into_handle(), report);
+        }
+    }
+}
+
+/// A byte for each warp of the block, and how long the last one waited for it.
+fn receive_in_turn(net: Net, stream: Handle, report: Shared<u64>) {
+    let warps = Block.size() / Warp.size();
+    for turn in 0..warps {
+        if Block.rank() / Warp.size() == turn {
+            let begun = simt::now_ns();
+            let got = grecv(net, Warp, stream, simt::shared_memory().slice(turn, 1), 0);
+            if Warp.is_leader() {
+                match Errno::check(got) {
+                    Ok(bytes) => report.set(RECEIVED, report.get(RECEIVED).unwrap_or(0) + bytes),
+                    Err(errno) => report.set(ERROR, errno.0 as u64),
+                }
+                report.set(TOOK_NS, simt::now_ns() - begun);
+            }
+        }
+        Block.barrier();
     }
 }
 
@@ -93,41 +141,93 @@ fn receive(stream: &Stream, report: Shared<u64>) -> Result<(), Errno> {
     }
 }
 
-/// Connects, sends a byte as others do, and then goes its own way.
-fn announce(net: Net, work: &TwoLengths) -> Option<u64> {
-    let stream = Stream::connect(net.block(), &work.address).ok()?;
-    stream.write_all([SENT].as_slice()).ok()?;
-    let handle = stream.into_handle();
-    let layout = net.layout();
-    let socket = handle.shard() as usize * layout.socket_slots as usize + handle.slot() as usize;
-    let address = |at: usize| {
-        word(work.records, layout.record(socket) + at).map(|word| Tagged(word.load()).value())
-    };
-    let (inbox, tail, units) = (address(INBOX)?, address(TAIL)?, address(UNITS)?);
-    let taken = || Progress(at(inbox + 8 * HEAD_AT as u64).load()).count();
-    let until = simt::now_ns() + work.limit_ns;
-    let (mut begin, mut rounds) = (Progress(at(tail).load()).count(), 0);
-    while taken() != begin {
-        if simt::now_ns() > until {
-            return None;
+/// A p2p stream of a peer, as the words that it shares with the receiver.
+struct Link {
+    /// What the receiver says of how much it has received.
+    head: Word,
+    /// What the peer says of how much it has sent.
+    tail: Word,
+    /// Address of the receiver's packet area.
+    units: u64,
+    /// Bytes that were sent and received.
+    begin: u64,
+}
+
+impl Link {
+    /// Connects, and sends a byte as others do, which is received until then.
+    fn new(net: Net, records: Shared<u64>, address: &SocketAddr, until: u64) -> Option<Self> {
+        let stream = Stream::connect(net.block(), address).ok()?;
+        stream.write_all([SENT].as_slice()).ok()?;
+        let handle = stream.into_handle();
+        let layout = net.layout();
+        let slots = layout.socket_slots as usize;
+        let record = layout.record(handle.shard() as usize * slots + handle.slot() as usize);
+        let address =
+            |at: usize| word(records, record + at).map(|word| Tagged(word.load()).value());
+        let (inbox, tail) = (address(INBOX)?, at(address(TAIL)?));
+        let head = at(inbox + 8 * HEAD_AT as u64);
+        let begin = Progress(tail.load()).count();
+        let link = Self { head, tail, units: address(UNITS)?, begin };
+        while link.taken() != begin {
+            if simt::now_ns() > until {
+                return None;
+            }
+            simt::pause();
         }
-        simt::pause();
+        Some(link)
     }
-    while rounds < work.rounds && simt::now_ns() < until {
-        for unit in 0..work.long.div_ceil(4) {
-            at(units + 8 * unit).store(Unit::new(u32::from_ne_bytes([SENT; 4]), begin).0);
+
+    /// Bytes that were received.
+    fn taken(&self) -> u64 {
+        Progress(self.head.load()).count()
+    }
+
+    /// Writes a packet of so many bytes, but not that it is there.
+    fn fill(&self, bytes: u64) {
+        for unit in 0..bytes.div_ceil(4) {
+            let filled = Unit::new(u32::from_ne_bytes([SENT; 4]), self.begin);
+            at(self.units + 8 * unit).store(filled.0);
         }
-        while taken() == begin && simt::now_ns() < until {
+    }
+
+    /// Says that there is a packet of so many bytes.
+    fn announce(&self, bytes: u64) {
+        self.tail.store(Progress::new(self.begin + bytes, Progress::PACKET).0);
+    }
+}
+
+/// A packet again and again, under two lengths; how many were received.
+fn announce(net: Net, work: &TwoLengths) -> Option<u64> {
+    let until = simt::now_ns() + work.limit_ns;
+    let mut link = Link::new(net, work.records, &work.address, until)?;
+    let mut rounds = 0;
+    while rounds < work.rounds && simt::now_ns() < until {
+        link.fill(work.long);
+        while link.taken() == link.begin && simt::now_ns() < until {
             for length in [work.short, work.long] {
-                at(tail).store(Progress::new(begin + length, Progress::PACKET).0);
+                link.announce(length);
                 simt::pause();
             }
         }
-        begin = taken();
+        link.begin = link.taken();
         rounds += 1;
     }
-    at(tail).store(Progress::new(begin, Progress::ENDED).0);
+    link.tail.store(Progress::new(link.begin, Progress::ENDED).0);
     Some(rounds)
+}
+
+/// A byte as a packet, and meanwhile a count of what was received that is never right.
+fn spoil(net: Net, work: &SpoiledCount) -> Option<()> {
+    let until = simt::now_ns() + work.spoils_ns;
+    let link = Link::new(net, work.records, &work.address, until)?;
+    link.fill(1);
+    link.head.store(Progress::new(link.begin + 77, 0).0);
+    link.announce(1);
+    while simt::now_ns() < until {
+        link.head.store(Progress::new(link.begin + 77, 0).0);
+        simt::pause();
+    }
+    Some(())
 }
 
 /// The word at an address of the record.
