@@ -83,7 +83,13 @@ pub(crate) enum Watch {
 /// line, with words alone: what a wait keeps in registers between its turns stays there.
 #[cold]
 #[inline(never)]
-fn check_end(net: Net, shard: usize, deadline: Deadline, watch: Watch, since: u64) -> u64 {
+pub(crate) fn check_end(
+    net: Net,
+    shard: usize,
+    deadline: Deadline,
+    watch: Watch,
+    since: u64,
+) -> u64 {
     let now = simt::now_ns();
     let relays = Relays::read(net, shard, now);
     let stop = relays.stop();
@@ -101,12 +107,6 @@ fn check_end(net: Net, shard: usize, deadline: Deadline, watch: Watch, since: u6
 #[inline(never)]
 pub(crate) fn stop_of(net: Net) -> i64 {
     -(Relays::read(net, 0, simt::now_ns()).stop() as i64)
-}
-
-/// The turn, or the next one that ends with a look: for a turn that took long.
-#[inline(always)]
-pub(crate) const fn looking(turns: u32) -> u32 {
-    turns | (TURNS - 1)
 }
 
 /// Whether a turn ends with a look at the clock and at what else ends a wait. `sleep`: what it sleeps then,

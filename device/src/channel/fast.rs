@@ -123,6 +123,8 @@ pub(crate) fn receive(net: Net, handle: Handle, to: *mut u8, most: usize, waits:
         }
         EMPTY => {
             if lane == 0 {
+                // A kernel that asks again and again is to see that it was stopped.
+                let position = position.with(Position::CHECK);
                 give_receive_back(socket.lock_word(Direction::Receive), position, false);
             }
             simt::come_together();

@@ -233,13 +233,13 @@ pub(super) fn leave(net: Net, handle: Handle, job: &Job, used: usize, packet: bo
     let ring = if packet { 0 } else { Position::BY_RING };
     let hint = if used > PACKET_BYTES { Position::LONG | ring } else { 0 };
     let before = job.position.without(Position::LONG | Position::BY_RING);
-    let end = Position(before.0 + used as u64).with(hint).behind_any(before, used);
+    let end = Position(before.0 + used as u64).with(hint);
     Socket::at(job.publishes).store(Progress::new(end.count(), 0).0);
     if watched != 0 {
         report_progress(net, handle, Direction::Receive, end.count());
     }
     let lock = Socket::known(net, handle).lock_word(Direction::Receive);
-    give_receive_back(lock, end, watched != 0);
+    give_receive_back(lock, end.behind_any(before, used), watched != 0);
 }
 
 /// Carries out a send of at most `most` bytes; all threads of the group call it. How many were sent; the

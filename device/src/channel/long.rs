@@ -277,7 +277,7 @@ pub(crate) fn send(
     }
     warps.barrier();
     if rank + 1 == size {
-        let end = job.position.advance(bytes.into()).behind_any(job.position, bytes as usize);
+        let end = job.position.advance(bytes.into());
         if !packet {
             // All threads' bytes before the counter, for the other end.
             publish_tail(Socket::at(job.publishes), end, job.is_on_one_gpu());
@@ -289,6 +289,7 @@ pub(crate) fn send(
             report_progress(net, handle, Direction::Send, end.count());
         }
         let socket = Socket::known(net, handle);
+        let end = end.behind_any(job.position, bytes as usize);
         give_send_back(socket.lock_word(Direction::Send), end);
         if !packet {
             socket.remember_head(head);

@@ -120,9 +120,13 @@ fn await_bytes(
                 return Some(plan);
             }
             // One thread has looked at all that a packet may have, which takes it longer than many turns.
-            turns = i64::from(wait::looking(turns as u32));
+            let end = wait::check_end(net, socket.shard(), deadline, Watch::Stop, begun);
+            if end != 0 {
+                return Some(give_back(net, handle, position, -(end as i64)));
+            }
         }
         if !waits {
+            let position = position.with(Position::CHECK);
             return Some(give_back(net, handle, position, Errno::EAGAIN.negative()));
         }
         simt::pause();

@@ -121,8 +121,10 @@ fn give_back(net: Net, handle: Handle, errno: i64) -> Plan {
     let socket = Socket::known(net, handle);
     // Who takes the direction next knows what was sent before.
     simt::gpu_release_fence();
-    // As it stands there: units may have been renewed, and sending been shut down.
-    socket.unlock(Direction::Send, socket.position(Direction::Send));
+    // As it stands there: units may have been renewed, and sending been shut down. A kernel that asks again
+    // and again is to see that it was stopped.
+    let check = if errno == Errno::EAGAIN.negative() { Position::CHECK } else { 0 };
+    socket.unlock(Direction::Send, socket.position(Direction::Send).with(check));
     Plan::error(errno)
 }
 

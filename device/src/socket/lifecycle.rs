@@ -17,7 +17,7 @@ use super::install::{adopt_rings, change, install, leave_open};
 use super::lock::{lock, lock_to_leave};
 use super::record::{CLOSING, OWNER, Socket, state};
 
-/// How long is waited for a group's last head to arrive in host memory: a microsecond is enough.
+/// How long a group's last head may take to arrive, in host memory or at a p2p peer: a microsecond is enough.
 const HEAD_NS: u64 = 100_000_000;
 
 impl Socket {
@@ -81,9 +81,13 @@ pub(crate) fn acquire(
             socket.unlock(direction, position);
             return stopped;
         }
+        // For the thread that gives the direction back. Sending may be shut down meanwhile, which stays.
+        let (lock, taken) = (socket.lock_word(direction), position.with(Position::TAKEN));
         position = position.without(Position::CHECK);
-        // For the thread that gives the direction back.
-        socket.lock_word(direction).store(position.with(Position::TAKEN).0);
+        if !lock.compare_exchange(taken.0, taken.without(Position::CHECK).0) {
+            let taken = taken.with(Position::SHUT);
+            lock.compare_exchange(taken.0, taken.without(Position::CHECK).0);
+        }
     }
     let group = group_name(net);
     let mine = position.has(Position::OWNED) & (socket.owner() == group);
