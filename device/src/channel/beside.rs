@@ -16,7 +16,7 @@ use crate::abi::net::Net;
 use crate::abi::ring::RingAddress;
 use crate::abi::word::Word;
 use crate::simt;
-use crate::socket::{Direction, Inbox, Socket};
+use crate::socket::{Direction, Inbox, RecordLine, Socket};
 
 use super::Plan;
 use super::fast::{enter, take_packet};
@@ -44,14 +44,15 @@ impl Events {
     #[inline(always)]
     fn of(poller: Socket) -> Option<Self> {
         let position = poller.position(Direction::Receive);
-        let (fetched, is_socket, in_use) = poller.fetch(Direction::Receive);
+        let line = RecordLine::load(&poller);
         // The leader's: it gave the direction back last.
         let position = Position(simt::from_lane(position.0, 0));
-        let usable = is_socket & in_use & !position.has(Position::TAKEN) & !fetched.ring.is_none();
-        if simt::any_lane(!usable) {
+        let taken = position.has(Position::TAKEN);
+        if simt::any_lane(taken | line.hinders(&poller, Direction::Receive)) {
             return None;
         }
-        Some(Self { inbox: fetched.inbox, ring: fetched.ring, begin: position.count() })
+        let (inbox, ring) = (line.inbox(), line.ring(Direction::Receive));
+        Some(Self { inbox, ring, begin: position.count() })
     }
 
     /// Whether there is one event, which says that bytes came to the socket with that token.
@@ -79,23 +80,23 @@ pub(crate) fn receive(
     to: *mut u8,
     most: usize,
 ) -> [u64; 2] {
-    let none = Plan::slow(Position(0)).words();
+    let none = Plan::NONE.words();
     let (Ok(socket), Ok(poller)) = (Socket::named(net, handle), Socket::named(net, poller)) else {
         return none;
     };
     let lane = simt::lane();
     let events = Events::of(poller);
-    let (fetched, position) = match enter(socket, net, lane) {
+    let (line, position) = match enter(socket, net, lane) {
         Ok(entered) => entered,
-        Err(job) => return job.plan(),
+        Err(plan) => return plan.words(),
     };
     let lock = socket.lock_word(Direction::Receive);
     let mut result = Errno::EAGAIN;
     // A proxy wants to know of a p2p stream what its kernels do: that is left to the usual way.
     if let Some(events) = events
-        && !fetched.info.is_p2p()
+        && !line.info().is_p2p()
     {
-        let inbox = fetched.inbox;
+        let inbox = line.inbox();
         let (begin, at) = (position.count(), 8 * lane);
         let longest = most.min(PACKET_BYTES) as u32;
         let mut passed = events.begin;
@@ -120,7 +121,7 @@ pub(crate) fn receive(
                 let position = position.without(Position::LONG | Position::BY_RING);
                 // SAFETY: the caller's buffer holds the packet.
                 unsafe {
-                    take_packet(socket, &fetched, position, to, units, length, Progress(head));
+                    take_packet(socket, line, position, to, units, length, Progress(head));
                 }
                 return Plan::done(length).words();
             }

@@ -21,11 +21,10 @@ use crate::abi::net::Net;
 use crate::abi::word::writes_bytes;
 use crate::planted::{Bug, planted};
 use crate::simt;
-use crate::socket::{Direction, Fetched, Socket, group_name};
+use crate::socket::{Direction, RecordLine, Socket, group_name};
 
 use super::Plan;
 use super::finish::{give_receive_back, give_send_back};
-use super::job::Job;
 use super::packet::{
     announce, belong, bytes_of, is_empty, is_in_eights, load_eight, store_eight, store_units,
     units_old,
@@ -50,35 +49,43 @@ const _: () = assert!(8 * simt::WARP as usize == PACKET_BYTES || cfg!(feature = 
 /// Takes the receive direction, if that is free and the group's own. The same in all lanes: the record, and
 /// where the direction stands, or what is to be done else.
 #[inline(always)]
-pub(super) fn enter(socket: Socket, net: Net, lane: u32) -> Result<(Fetched, Position), Job> {
-    // All on their way before the first is looked at.
+pub(super) fn enter(socket: Socket, net: Net, lane: u32) -> Result<(RecordLine, Position), Plan> {
+    // Both on their way before the first is looked at.
     let lock = socket.lock_word(Direction::Receive);
     let found = lock.set_on_gpu_if(Position::TAKEN, lane == 0);
-    let (fetched, is_socket, in_use) = socket.fetch(Direction::Receive);
+    let line = RecordLine::load(&socket);
     // Lanes are threads in a row.
     let group = group_name(net).wrapping_sub(lane.into());
     let position = Position(simt::from_lane(found, 0));
-    let mine = position.has(Position::OWNED) & (fetched.owner == group);
-    let free =
-        !position.has(Position::TAKEN | Position::CHECK) & (mine | position.has(Position::SHARED));
-    let usable = !fetched.ring.is_none() & fetched.info.has_bytes() & !fetched.info.non_blocking();
-    if simt::any_lane(!(is_socket & in_use & free & usable)) {
-        return Err(Job::only(Plan::slow(position)));
+    let shared = position.has(Position::SHARED);
+    let owned = position.has(Position::OWNED) & !line.is_owned_beside(group);
+    let free = !position.has(Position::TAKEN | Position::CHECK) & (shared | owned);
+    let hindered = line.hinders(&socket, Direction::Receive) | line.is_non_blocking();
+    if simt::any_lane(!free | hindered) {
+        return Err(Plan::slow(position));
     }
-    Ok((fetched, position))
+    Ok((line, position))
 }
 
 /// Receives a short packet; `to` holds `most` bytes. A call that does not wait looks once: a packet
-/// is taken, EAGAIN, or what else is there is left to the leader. The same job in all lanes.
+/// is taken, EAGAIN, or what else is there is left to the leader. The same plan in all lanes; to poll: with
+/// the socket's line.
 #[inline(always)]
-pub(crate) fn receive(net: Net, handle: Handle, to: *mut u8, most: usize, waits: bool) -> Job {
-    let Ok(socket) = Socket::named(net, handle) else { return Job::NONE };
+pub(crate) fn receive(
+    net: Net,
+    handle: Handle,
+    to: *mut u8,
+    most: usize,
+    waits: bool,
+) -> ([u64; 2], RecordLine) {
+    let none = |plan: Plan| (plan.words(), RecordLine::NONE);
+    let Ok(socket) = Socket::named(net, handle) else { return none(Plan::NONE) };
     let lane = simt::lane();
-    let (fetched, position) = match enter(socket, net, lane) {
+    let (line, position) = match enter(socket, net, lane) {
         Ok(entered) => entered,
-        Err(job) => return job,
+        Err(plan) => return none(plan),
     };
-    let (inbox, p2p) = (fetched.inbox, fetched.info.is_p2p());
+    let (inbox, p2p) = (line.inbox(), line.info().is_p2p());
     let (begin, at) = (position.count(), 8 * lane);
     let longest = most.min(PACKET_BYTES) as u32;
     let mut left = if waits { POLLS } else { 1 };
@@ -111,15 +118,15 @@ pub(crate) fn receive(net: Net, handle: Handle, to: *mut u8, most: usize, waits:
             simt::pause();
         }
     }
-    // What was found becomes a job here: a poll that finds nothing should be short.
+    // What was found becomes a plan here: a poll that finds nothing should be short.
     match simt::opaque_half(found) {
         PACKET => {
             // The same in all lanes, whatever a hostile peer writes there meanwhile: what one lane counts as
             // received another must have copied.
-            let length = simt::from_lane(length.into(), 0) as u32;
+            let length = simt::half_from_lane(length, 0);
             // SAFETY: the caller's buffer holds the packet.
-            unsafe { take_packet(socket, &fetched, position, to, units, length, Progress(head)) };
-            Job::only(Plan::done(length))
+            unsafe { take_packet(socket, line, position, to, units, length, Progress(head)) };
+            none(Plan::done(length))
         }
         EMPTY => {
             if lane == 0 {
@@ -128,10 +135,10 @@ pub(crate) fn receive(net: Net, handle: Handle, to: *mut u8, most: usize, waits:
                 give_receive_back(socket.lock_word(Direction::Receive), position, false);
             }
             simt::come_together();
-            Job::only(Plan::error(Errno::EAGAIN.negative()))
+            none(Plan::error(Errno::EAGAIN.negative()))
         }
-        OTHER if waits => Job::new(Plan::POLL, &fetched, position),
-        _ => Job::only(Plan::slow(position)),
+        OTHER if waits => (Plan::POLL.words(), line.with_position(Direction::Receive, position)),
+        _ => none(Plan::slow(position)),
     }
 }
 
@@ -143,14 +150,14 @@ pub(crate) fn receive(net: Net, handle: Handle, to: *mut u8, most: usize, waits:
 #[inline(always)]
 pub(super) unsafe fn take_packet(
     socket: Socket,
-    fetched: &Fetched,
+    line: RecordLine,
     position: Position,
     to: *mut u8,
     units: [Unit; 2],
     length: u32,
     head: Progress,
 ) {
-    let at = 8 * simt::lane();
+    let (at, publishes) = (8 * simt::lane(), line.publishes(Direction::Receive));
     if is_in_eights(to.addr(), length as usize) {
         if at < length {
             // SAFETY: the caller's promise, and aligned.
@@ -167,7 +174,7 @@ pub(super) unsafe fn take_packet(
         socket.remember_head(head);
         // No fence: nobody has read the ring.
         let end = Position(position.0 + u64::from(length)).behind_short(position);
-        Socket::at(fetched.publishes).store(Progress::new(end.count(), 0).0);
+        Socket::at(publishes).store(Progress::new(end.count(), 0).0);
         give_receive_back(socket.lock_word(Direction::Receive), end, false);
     }
     simt::come_together();
@@ -176,10 +183,9 @@ pub(super) unsafe fn take_packet(
 /// Sends a short packet of up to 256 bytes. The same plan in all lanes.
 #[inline(always)]
 pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> Plan {
-    let Ok(socket) = Socket::named(net, handle) else { return Plan::slow(Position(0)) };
+    let Ok(socket) = Socket::named(net, handle) else { return Plan::NONE };
     let lane = simt::lane();
-    // All on their way before the first is looked at, where the message is in eights. It comes first: the
-    // record's words are looked at where they are fetched.
+    // All on their way before the first is looked at, where the message is in eights.
     let lock = socket.lock_word(Direction::Send);
     let found = lock.set_on_gpu_if(Position::TAKEN, lane == 0);
     let (at, size) = (8 * lane, length as u32);
@@ -192,34 +198,33 @@ pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> 
         // SAFETY: as above.
         bytes = unsafe { load_eight(from.add(at as usize), size - at) };
     }
-    let (fetched, is_socket, in_use) = socket.fetch(Direction::Send);
+    let line = RecordLine::load(&socket);
     let position = Position(simt::from_lane(found, 0));
-    let (begin, p2p) = (position.count(), fetched.info.is_p2p());
-    let usable = is_socket & in_use & sends(&fetched, position);
-    let packet = is_empty(fetched.head_seen, begin)
-        & !units_old(position)
-        & (fetched.info.packet_limit() >= length);
-    if simt::any_lane(!(usable & packet)) {
+    let begin = position.count();
+    let usable = is_free(position) & !line.hinders(&socket, Direction::Send);
+    let no_packet = units_old(position) | line.forbids_packet(|seen| is_empty(seen, begin), length);
+    if simt::any_lane(!usable | no_packet) {
         if simt::any_lane(!usable) {
             return Plan::slow(position);
         }
-        let seen = Progress(simt::from_lane(fetched.head_seen.0, 0));
-        return plan(&fetched, position, seen, length, PACKET_BYTES);
+        return plan(line, position, length, PACKET_BYTES);
     }
+    let (units, publishes) = (line.units(), line.publishes(Direction::Send));
     if at < size {
-        store_units(fetched.units, at, bytes, begin, size);
+        store_units(units, at, bytes, begin, size);
     }
     if lane == 0 {
-        announce(fetched.publishes, begin, size);
+        announce(publishes, begin, size);
     }
     // Behind the counter, which must not wait for it.
     let mut watched = 0;
-    if p2p {
-        watched = fetched.inbox.watched().load();
+    if line.info().is_p2p() {
+        watched = line.inbox().watched().load();
     }
     // The ring follows: whoever sends by it next publishes these bytes, too.
-    let mask = fetched.ring.capacity() - 1;
-    let address = |n: usize| fetched.ring.start().wrapping_add((begin as usize + n) & mask);
+    let ring = line.ring(Direction::Send);
+    let mask = ring.capacity() - 1;
+    let address = |n: usize| ring.start().wrapping_add((begin as usize + n) & mask);
     if begin.is_multiple_of(8) {
         if at < size {
             let to = address(at as usize);
@@ -255,49 +260,49 @@ pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> 
 }
 
 /// Takes the send direction for a message of any length, and finds how it goes out: as a packet of at most
-/// `longest` bytes, or by the ring. The same job in all lanes.
+/// `longest` bytes, or by the ring. The same plan in all lanes, with the socket's line.
 #[inline(always)]
-pub(crate) fn plan_send(net: Net, handle: Handle, length: usize, longest: usize) -> Job {
-    let Ok(socket) = Socket::named(net, handle) else { return Job::NONE };
+pub(crate) fn plan_send(
+    net: Net,
+    handle: Handle,
+    length: usize,
+    longest: usize,
+) -> ([u64; 2], RecordLine) {
+    let none = |plan: Plan| (plan.words(), RecordLine::NONE);
+    let Ok(socket) = Socket::named(net, handle) else { return none(Plan::NONE) };
     let lock = socket.lock_word(Direction::Send);
     let found = lock.set_on_gpu_if(Position::TAKEN, simt::lane() == 0);
-    let (fetched, is_socket, in_use) = socket.fetch(Direction::Send);
+    let line = RecordLine::load(&socket);
     let position = Position(simt::from_lane(found, 0));
-    if simt::any_lane(!(is_socket & in_use & sends(&fetched, position))) {
-        return Job::only(Plan::slow(position));
+    if simt::any_lane(!is_free(position) | line.hinders(&socket, Direction::Send)) {
+        return none(Plan::slow(position));
     }
-    let seen = Progress(simt::from_lane(fetched.head_seen.0, 0));
-    Job::new(plan(&fetched, position, seen, length, longest), &fetched, position)
+    let plan = plan(line, position, length, longest);
+    (plan.words(), line.with_position(Direction::Send, position))
 }
 
-/// Whether a socket whose send lock held that can be sent on.
+/// Whether a send lock that held that was free.
 #[inline(always)]
-fn sends(fetched: &Fetched, position: Position) -> bool {
+fn is_free(position: Position) -> bool {
     let flags = Position::TAKEN | Position::SHUT | Position::CHECK;
-    let free = !position.has(flags) & (position.count() != 0);
-    free & !fetched.ring.is_none() & fetched.info.has_bytes()
+    !position.has(flags) & (position.count() != 0)
 }
 
 /// How a message goes out: as a packet where all before it was taken, or by the ring if there is space.
 #[inline(always)]
-fn plan(
-    fetched: &Fetched,
-    position: Position,
-    seen: Progress,
-    length: usize,
-    longest: usize,
-) -> Plan {
-    let begin = position.count();
-    let longest = longest.min(fetched.info.packet_limit());
+fn plan(line: RecordLine, position: Position, length: usize, longest: usize) -> Plan {
+    let (info, ring) = (line.info(), line.ring(Direction::Send));
+    let (begin, seen) = (position.count(), line.head_seen());
+    let longest = longest.min(info.packet_limit());
     let packet = is_empty(seen, begin) & (length <= longest);
-    let capacity = fetched.ring.capacity();
+    let capacity = ring.capacity();
     let used = begin.wrapping_sub(seen.count()) as usize;
     if packet & units_old(position) | seen.is_over() | (used >= capacity) {
         return Plan::slow(position);
     }
-    let most = most_at_once(fetched.info, capacity);
+    let most = most_at_once(info, capacity);
     match packet {
         true => Plan::packet(begin, length as u32),
-        false => Plan::ring(fetched.ring, begin, (capacity - used).min(most)),
+        false => Plan::ring(ring, begin, (capacity - used).min(most)),
     }
 }

@@ -11,12 +11,12 @@ use crate::abi::net::Net;
 use crate::abi::ring::{RingAddress, Span};
 use crate::group::AnyGroup;
 use crate::simt;
-use crate::socket::{Direction, Fetched, Inbox, Info, Socket, report_progress};
+use crate::socket::{Direction, Inbox, Socket, report_progress};
 use crate::wait::{Deadline, group_until};
 
 use super::finish::give_receive_back;
 use super::packet::{packet_in, packet_out};
-use super::{Finish, Plan, Step, copy, finish};
+use super::{Finish, Plan, copy, finish};
 
 /// Bytes of a ring that are copied out at once: what is sent in answer goes out while the rest is read.
 const LONGEST: usize = 32 << 10;
@@ -27,60 +27,28 @@ const LINE: usize = 128;
 /// How long the units of a packet may be on their way that was announced: a dead peer's never come.
 const PACKET_NS: u64 = 100_000_000;
 
-/// A plan, and what those who carry it out must know of the socket: words that a block passes on to all
-/// its threads.
+/// A plan by which bytes are moved, and what those who carry it out must know of the socket.
 #[derive(Clone, Copy)]
-#[repr(C)]
 pub(crate) struct Job {
-    pub(super) plan: [u64; 2],
-    /// Address of the inbox, with 1 on p2p streams and 2 where both ends of one are on one GPU.
+    plan: [u64; 2],
+    /// Address of the inbox, with 1 on p2p streams.
     inbox: u64,
     /// Send: address of the packet area.
-    pub(super) units: u64,
+    units: u64,
     /// Address of the counter that this end publishes.
-    pub(super) publishes: u64,
-    pub(super) ring: RingAddress,
-    pub(super) position: Position,
+    publishes: u64,
+    ring: RingAddress,
+    position: Position,
 }
 
 impl Job {
-    /// Its words.
-    pub(super) const WORDS: usize = 7;
-
-    /// Nothing was tried, or could be.
-    pub(crate) const NONE: Self = Self::only(Plan::slow(Position(0)));
-
-    /// A plan that is all that there is to know.
-    #[inline(always)]
-    pub(super) const fn only(plan: Plan) -> Self {
-        let (ring, position) = (RingAddress(0), Position(0));
-        Self { plan: plan.words(), inbox: 0, units: 0, publishes: 0, ring, position }
-    }
-
-    /// A plan for a direction that stands at `position`.
-    #[inline(always)]
-    pub(super) fn new(plan: Plan, socket: &Fetched, position: Position) -> Self {
-        Self {
-            plan: plan.words(),
-            inbox: named_inbox(socket.inbox, socket.info),
-            units: socket.units,
-            publishes: socket.publishes,
-            ring: socket.ring,
-            position,
-        }
-    }
-
-    /// What a leader has planned by itself. Where bytes are to be moved the group has the direction, and
-    /// so the record is the socket's.
+    /// A plan by which bytes are to be moved: the group has the direction, and so the record is the socket's.
     #[inline(always)]
     pub(crate) fn planned(net: Net, handle: Handle, direction: Direction, plan: [u64; 2]) -> Self {
-        if !matches!(Plan::step(plan), Ok(Step::Packet | Step::Ring(..))) {
-            return Self { plan, ..Self::NONE };
-        }
         let socket = Socket::known(net, handle);
         Self {
             plan,
-            inbox: named_inbox(socket.inbox(), socket.info()),
+            inbox: socket.inbox().address() | u64::from(socket.info().is_p2p()),
             units: socket.units(),
             publishes: socket.publishes(direction).address(),
             ring: socket.ring(direction),
@@ -88,69 +56,21 @@ impl Job {
         }
     }
 
-    /// To poll.
     #[inline(always)]
-    pub(crate) const fn polls(
-        inbox: u64,
-        publishes: u64,
-        ring: RingAddress,
-        position: Position,
-    ) -> Self {
-        Self { plan: Plan::POLL.words(), inbox, units: 0, publishes, ring, position }
-    }
-
-    /// What a job to poll is made of.
-    #[inline(always)]
-    pub(crate) const fn polled(&self) -> (u64, u64, RingAddress, Position) {
-        (self.inbox, self.publishes, self.ring, self.position)
-    }
-
-    /// The plan's words.
-    #[inline(always)]
-    pub(crate) const fn plan(&self) -> [u64; 2] {
-        self.plan
-    }
-
-    /// What stands there, as far as it is needed: where all is done, the plan alone.
-    ///
-    /// # Safety
-    /// There is a job.
-    #[inline(always)]
-    pub(crate) unsafe fn read(from: *const Self) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let plan = (&raw const (*from).plan).read();
-            if Plan::bytes_done(plan).is_some() { Self { plan, ..Self::NONE } } else { from.read() }
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn is_p2p(&self) -> bool {
+    fn is_p2p(&self) -> bool {
         self.inbox & 1 != 0
     }
 
-    /// Whether both ends are kernels of one GPU.
     #[inline(always)]
-    pub(super) fn is_on_one_gpu(&self) -> bool {
-        self.inbox & 2 != 0
-    }
-
-    #[inline(always)]
-    pub(super) fn inbox(&self) -> Inbox {
-        Inbox::at(self.inbox & !3)
+    fn inbox(&self) -> Inbox {
+        Inbox::at(self.inbox & !1)
     }
 
     /// Whether the proxies of a p2p stream want to know how it goes on.
     #[inline(always)]
-    pub(super) fn watched(&self) -> u64 {
+    fn watched(&self) -> u64 {
         if self.is_p2p() { self.inbox().watched().load() } else { 0 }
     }
-}
-
-/// A job's word for an inbox, whose address leaves the lowest bits free.
-#[inline(always)]
-fn named_inbox(inbox: Inbox, info: Info) -> u64 {
-    inbox.address() | u64::from(info.is_p2p()) | u64::from(info.is_on_one_gpu()) << 1
 }
 
 /// Carries out a receive of at most `most` bytes; all threads of the group call it. How many were
@@ -187,7 +107,7 @@ pub(crate) fn receive(
             group.barrier();
         }
     } else {
-        span = at_once(span, job, most);
+        span = at_once(span, job.is_p2p(), job.ring, most);
         // SAFETY: as above, for so many bytes of the ring.
         unsafe { copy::copy_out(rank, size, job.ring, span, to) };
         group.barrier();
@@ -200,7 +120,7 @@ pub(crate) fn receive(
         }
         let used = if consumes && copied.is_ok() { span.length() } else { 0 };
         let packet = Plan::is_packet_of(job.plan);
-        leave(net, handle, job, used, packet, watched);
+        leave(net, handle, job.publishes, job.position, used, packet, watched);
     }
     // A peer that announces what it does not send has failed.
     match copied {
@@ -213,10 +133,10 @@ pub(crate) fn receive(
 
 /// What of a part of the ring is copied at once, at most `most` bytes.
 #[inline(always)]
-pub(super) fn at_once(span: Span, job: &Job, most: usize) -> Span {
+pub(super) fn at_once(span: Span, p2p: bool, ring: RingAddress, most: usize) -> Span {
     let mut span = span;
-    let longest = LONGEST.max(job.ring.capacity() / 4);
-    if !job.is_p2p() & (span.length() > longest) {
+    let longest = LONGEST.max(ring.capacity() / 4);
+    if !p2p & (span.length() > longest) {
         span = span.at_most(longest);
     }
     if (span.length() >= LONGEST) & (span.length() < most) {
@@ -229,12 +149,20 @@ pub(super) fn at_once(span: Span, job: &Job, most: usize) -> Span {
 /// Publishes how far the group has received, reports it to the proxy where that wants it, and gives the
 /// direction back, with what is known of the messages that come. One thread calls it.
 #[inline(always)]
-pub(super) fn leave(net: Net, handle: Handle, job: &Job, used: usize, packet: bool, watched: u64) {
+pub(super) fn leave(
+    net: Net,
+    handle: Handle,
+    publishes: u64,
+    position: Position,
+    used: usize,
+    packet: bool,
+    watched: u64,
+) {
     let ring = if packet { 0 } else { Position::BY_RING };
     let hint = if used > PACKET_BYTES { Position::LONG | ring } else { 0 };
-    let before = job.position.without(Position::LONG | Position::BY_RING);
+    let before = position.without(Position::LONG | Position::BY_RING);
     let end = Position(before.0 + used as u64).with(hint);
-    Socket::at(job.publishes).store(Progress::new(end.count(), 0).0);
+    Socket::at(publishes).store(Progress::new(end.count(), 0).0);
     if watched != 0 {
         report_progress(net, handle, Direction::Receive, end.count());
     }

@@ -12,10 +12,10 @@ use crate::abi::ring::Span;
 use crate::abi::word::writes_bytes;
 use crate::planted::{Bug, planted};
 use crate::simt;
-use crate::socket::{Direction, Socket, report_progress};
+use crate::socket::{Direction, RecordLine, Socket, report_progress};
 
 use super::finish::{give_send_back, publish_tail};
-use super::job::{Job, at_once, leave};
+use super::job::{at_once, leave};
 use super::packet::{
     announce, belong, bytes_of, is_in_eights, packet_in, packet_out, store_units, take_units,
 };
@@ -41,27 +41,33 @@ fn next_of(rank: u32, size: u32) -> u32 {
     size / simt::WARP * PART + 8 * rank
 }
 
-/// Polls for a message. All threads get the plan's words: bytes of a packet that were copied out, bytes of
-/// the ring, or the leader's wait. The leader keeps how far the other end has received, and also gets
-/// whether the proxies want to know.
+/// What a thread has found by polling.
+#[derive(Clone, Copy)]
+pub(crate) struct Polled {
+    /// How far the other end has sent; 0: nothing has come.
+    seen: Progress,
+    /// How far the other end has received.
+    head: Progress,
+    /// Whether the proxies want to know.
+    pub(crate) watched: u64,
+    /// Bytes of the packet that has come; 0: none has.
+    length: u32,
+    /// What of it is still to be copied by this thread, from there on.
+    next: u32,
+}
+
+/// Polls for a message, and copies the thread's part of a packet. It calls nothing: what it needs in
+/// registers nobody has to save.
 #[inline(always)]
-pub(crate) fn poll(
-    net: Net,
-    handle: Handle,
-    warps: Warps,
-    job: &Job,
-    to: *mut u8,
-    most: usize,
-) -> ([u64; 2], u64) {
-    let (rank, size) = (warps.rank, warps.size);
-    let (p2p, inbox) = (job.is_p2p(), job.inbox());
-    let (ring, position) = (job.ring, job.position);
+pub(crate) fn poll(rank: u32, size: u32, line: RecordLine, to: *mut u8, most: usize) -> Polled {
+    let (p2p, inbox) = (line.info().is_p2p(), line.inbox());
+    let position = line.position(Direction::Receive);
     let (begin, first) = (position.count(), first_of(rank));
     let longest = most.min(P2P_PACKET_BYTES) as u32;
     // Only then with an acquire, which is for the ring alone.
     let by_ring = !p2p | position.has(Position::BY_RING);
-    let (mut seen, mut peer_head, mut watched) = (Progress(0), 0, 0);
-    let (mut length, mut found, mut is_done) = (0, false, false);
+    let mut polled =
+        Polled { seen: Progress(0), head: Progress(0), watched: 0, length: 0, next: 0 };
     let mut left = if p2p | (rank < simt::WARP) { POLLS } else { 0 };
     // Counted: the polls.
     while left > 0 {
@@ -71,11 +77,11 @@ pub(crate) fn poll(
         if p2p & ((first as usize) < P2P_PACKET_BYTES) {
             let row = |n: u32| inbox.two_units((first + n * ROW) as usize / 4);
             (a, b, c, d) = (row(0), row(1), row(2), row(3));
-            watched = inbox.watched().load();
+            polled.watched = inbox.watched().load();
         }
         let [tail, head] = if by_ring { inbox.both() } else { inbox.both_relaxed() };
-        (seen, peer_head) = (Progress(tail), head);
-        length = (seen.count() as u32).wrapping_sub(begin as u32);
+        let seen = Progress(tail);
+        let length = (seen.count() as u32).wrapping_sub(begin as u32);
         let packet = p2p & seen.is_packet() & (length.wrapping_sub(1) < longest);
         // Where each row begins is not worth a register between two polls.
         let first = simt::opaque_half(first);
@@ -85,7 +91,7 @@ pub(crate) fn poll(
         };
         let missing = lacks(0, a) | lacks(1, b) | lacks(2, c) | lacks(3, d);
         if !simt::any_lane(!packet | missing) {
-            let mut next = 8 * rank;
+            polled.next = 8 * rank;
             if moves_eights(to, length as usize) {
                 let store = |n: u32, units: [Unit; 2]| {
                     let at = first + n * ROW;
@@ -98,32 +104,52 @@ pub(crate) fn poll(
                 store(1, b);
                 store(2, c);
                 store(3, d);
-                next = next_of(rank, size);
+                polled.next = next_of(rank, size);
             }
-            found = true;
-            // SAFETY: as above.
-            is_done = next >= length
-                || unsafe { packet_in(next, 8 * size, inbox, begin as u32, to, length) };
+            (polled.seen, polled.head, polled.length) = (seen, Progress(head), length);
             break;
         }
-        if simt::any_lane(!packet & (seen.count() != begin) | seen.is_over()) {
-            found = true;
+        if simt::any_lane(!packet & (length != 0) | seen.is_over()) {
+            (polled.seen, polled.head) = (seen, Progress(head));
             if !by_ring {
                 // Acquire: pairs with the release of whoever stored it: the bytes are in the ring.
                 let [tail, head] = inbox.both();
-                (seen, peer_head) = (Progress(tail), head);
+                (polled.seen, polled.head) = (Progress(tail), Progress(head));
             }
             break;
         }
         simt::pause();
     }
-    let seen = Progress(if found { seen.0 } else { 0 });
+    polled
+}
+
+/// What all threads of the group do about what they have found. All get the plan's words: bytes of a packet
+/// that were copied out, bytes of the ring, or the leader's wait. The leader keeps how far the other end
+/// has received.
+#[inline(always)]
+pub(crate) fn plan_receive(
+    net: Net,
+    handle: Handle,
+    warps: Warps,
+    line: RecordLine,
+    polled: &Polled,
+    to: *mut u8,
+) -> [u64; 2] {
+    let (rank, size) = (warps.rank, warps.size);
+    let (p2p, position) = (line.info().is_p2p(), line.position(Direction::Receive));
+    let begin = position.count();
+    let (length, next, inbox) = (polled.length, polled.next, line.inbox());
+    let mut is_done = length > 0;
+    if is_done & (next < length) {
+        // SAFETY: the caller's buffer holds the packet.
+        is_done = unsafe { packet_in(next, 8 * size, inbox, begin as u32, to, length) };
+    }
     // The leader's word counts, whatever a hostile peer wrote meanwhile.
-    let (all_done, seen) = warps.agree(is_done, seen.0);
+    let (all_done, seen) = warps.agree(is_done, polled.seen.0);
     let seen = Progress(seen);
     if (rank == 0) & (seen.0 != 0) {
         // It came with the rest, and spares the answer a read.
-        Socket::known(net, handle).remember_head(Progress(peer_head));
+        Socket::known(net, handle).remember_head(polled.head);
     }
     let available = seen.count().wrapping_sub(begin);
     if all_done {
@@ -136,6 +162,7 @@ pub(crate) fn poll(
         // Nobody knows of the others whether they did.
         warps.barrier();
     }
+    let ring = line.ring(Direction::Receive);
     let plan = match () {
         () if all_done => Plan::done(available as u32),
         () if seen.is_over() | (p2p & seen.is_packet()) => Plan::slow(position),
@@ -144,38 +171,42 @@ pub(crate) fn poll(
         }
         () => Plan::slow(position),
     };
-    (plan.words(), watched)
+    plan.words()
 }
 
 /// Carries out what polling has found, at most `most` bytes. How many were received; the direction is free
 /// then.
 #[inline(always)]
+#[allow(clippy::too_many_arguments, reason = "in line, where each is in a register")]
 pub(crate) fn receive(
     net: Net,
     handle: Handle,
     warps: Warps,
-    job: &Job,
-    polled: ([u64; 2], u64),
+    line: RecordLine,
+    plan: [u64; 2],
+    watched: u64,
     to: *mut u8,
     most: usize,
 ) -> usize {
-    let (plan, watched) = polled;
     let mut bytes = Span(plan[1]).length();
     let packet = Plan::bytes_done(plan).is_some();
     if !packet {
-        let span = at_once(Span(plan[1]).at_most(most), job, most);
+        let (p2p, ring) = (line.info().is_p2p(), line.ring(Direction::Receive));
+        let span = at_once(Span(plan[1]).at_most(most), p2p, ring, most);
         bytes = span.length();
         // SAFETY: the caller's buffer holds so many bytes.
         unsafe {
-            match copy::in_lines(job.ring, span, to) {
+            match copy::in_lines(ring, span, to) {
                 Some(from) => copy::lines_out(warps.rank, warps.size, from, to, bytes as u32),
-                None => copy::copy_out(warps.rank, warps.size, job.ring, span, to),
+                None => copy::copy_out(warps.rank, warps.size, ring, span, to),
             }
         }
         warps.barrier();
     }
+    let publishes = line.publishes(Direction::Receive);
+    let position = line.position(Direction::Receive);
     if warps.rank == 0 {
-        leave(net, handle, job, bytes, packet, watched);
+        leave(net, handle, publishes, position, bytes, packet, watched);
     }
     bytes
 }
@@ -233,28 +264,31 @@ fn each_of(rank: u32, part: Part, length: u32, mut go: impl FnMut(u32, u64)) {
 /// thread publishes, in larger groups of another warp than the first: the group's next call begins while
 /// this one's counter is still on its way.
 #[inline(always)]
+#[allow(clippy::too_many_arguments, reason = "in line, where each is in a register")]
 pub(crate) fn send(
     net: Net,
     handle: Handle,
     warps: Warps,
-    job: &Job,
+    plan: [u64; 2],
+    line: RecordLine,
     from: *const u8,
     most: usize,
     part: Option<Part>,
 ) -> usize {
     let (rank, size) = (warps.rank, warps.size);
-    let span = Span(job.plan[1]).at_most(most);
-    let (bytes, begin) = (span.length() as u32, job.position.count());
-    let packet = Plan::is_packet_of(job.plan);
+    let span = Span(plan[1]).at_most(most);
+    let (bytes, packet) = (span.length() as u32, Plan::is_packet_of(plan));
+    let (ring, begin) = (line.ring(Direction::Send), line.position(Direction::Send).count());
     let mut in_ring = false;
     if let (true, Some(part)) = (packet, part) {
-        each_of(rank, part, bytes, |at, eight| store_units(job.units, at, eight, begin, bytes));
+        let (units, publishes) = (line.units(), line.publishes(Direction::Send));
+        each_of(rank, part, bytes, |at, eight| store_units(units, at, eight, begin, bytes));
         if rank == 0 {
-            announce(job.publishes, begin, bytes);
+            announce(publishes, begin, bytes);
         }
         if begin.is_multiple_of(8) {
             in_ring = true;
-            let (start, mask) = (job.ring.start(), job.ring.capacity() - 1);
+            let (start, mask) = (ring.start(), ring.capacity() - 1);
             each_of(rank, part, bytes, |at, eight| {
                 let to = start.wrapping_add((begin as usize + at as usize) & mask);
                 writes_bytes(to, 8);
@@ -267,29 +301,33 @@ pub(crate) fn send(
         // SAFETY: the caller's buffer holds the message, and the group has the direction.
         unsafe {
             if packet & part.is_none() {
-                packet_out(rank, size, job.units, job.publishes, job.ring, begin, from, bytes);
-            } else if let Some(to) = copy::in_lines(job.ring, span, from) {
+                let (units, publishes) = (line.units(), line.publishes(Direction::Send));
+                packet_out(rank, size, units, publishes, ring, begin, from, bytes);
+            } else if let Some(to) = copy::in_lines(ring, span, from) {
                 copy::lines_in(rank, size, from, to, bytes);
             } else {
-                copy::copy_in(rank, size, from, job.ring, span);
+                copy::copy_in(rank, size, from, ring, span);
             }
         }
     }
+    let (position, info) = (line.position(Direction::Send), line.info());
+    let (publishes, inbox) = (line.publishes(Direction::Send), line.inbox());
     warps.barrier();
     if rank + 1 == size {
-        let end = job.position.advance(bytes.into());
+        let end = position.advance(bytes.into());
         if !packet {
             // All threads' bytes before the counter, for the other end.
-            publish_tail(Socket::at(job.publishes), end, job.is_on_one_gpu());
+            publish_tail(Socket::at(publishes), end, info.is_on_one_gpu());
         }
         // Behind the counter, which must not wait for them; both on their way at once. The head is for the
         // next call: it then knows of space and of a broken connection.
-        let (watched, head) = (job.watched(), job.inbox().space());
+        let watched = if info.is_p2p() { inbox.watched().load() } else { 0 };
+        let head = inbox.space();
         if (watched != 0) & !planted(Bug::WatchedIgnored) {
             report_progress(net, handle, Direction::Send, end.count());
         }
         let socket = Socket::known(net, handle);
-        let end = end.behind_any(job.position, bytes as usize);
+        let end = end.behind_any(position, bytes as usize);
         give_send_back(socket.lock_word(Direction::Send), end);
         if !packet {
             socket.remember_head(head);

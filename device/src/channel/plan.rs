@@ -93,6 +93,9 @@ impl Plan {
         Self { ring: Self::SLOW, span: found.0 }
     }
 
+    /// Nothing was tried, or could be.
+    pub(crate) const NONE: Self = Self::slow(Position(0));
+
     /// What the lock held, if the slow path is to be taken.
     #[inline(always)]
     pub(crate) const fn found([ring, span]: [u64; 2]) -> Option<Position> {

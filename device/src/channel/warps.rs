@@ -3,18 +3,25 @@
 
 #![allow(unsafe_code, reason = "words in shared memory")]
 
+use crate::abi::layout::RECORD_WORDS;
 use crate::group::{AnyGroup, GroupKind};
 use crate::simt;
+use crate::socket::RecordLine;
 
-use super::job::Job;
+/// Words of a block's scratch memory, behind those of a line: a plan ...
+const PLAN: usize = RECORD_WORDS;
+/// ... and what threads have agreed on.
+const AGREED: usize = PLAN + 2;
+
+const _: () = assert!(AGREED < simt::SCRATCH_WORDS);
 
 /// Such a group, as a thread of it sees it.
 #[derive(Clone, Copy)]
 pub(crate) struct Warps {
     /// The thread's place in the group.
-    pub(super) rank: u32,
+    pub(crate) rank: u32,
     /// Threads of the group.
-    pub(super) size: u32,
+    pub(crate) size: u32,
     /// Whether it is a block of several warps.
     many: bool,
 }
@@ -56,20 +63,29 @@ impl Warps {
         self.rank < simt::WARP
     }
 
-    /// Gives all threads the job that was planned. All have met at a barrier since the last time.
+    /// Gives all threads the plan that was made, and the socket's line, or none. All have met at a barrier
+    /// since the last time.
     #[inline(always)]
-    pub(crate) fn share(self, job: Job) -> Job {
+    pub(crate) fn share(self, plan: [u64; 2], line: RecordLine) -> ([u64; 2], RecordLine) {
         if !self.many {
-            return job;
+            return (plan, line);
         }
-        let scratch = simt::block_scratch().cast::<Job>();
-        if self.rank == 0 {
-            // SAFETY: there is room, and between these barriers only this thread touches it.
-            unsafe { scratch.write(job) };
+        let scratch = simt::block_scratch().cast::<u64>();
+        // SAFETY: there is room, and between these barriers only these threads touch it.
+        unsafe {
+            if (self.rank as usize) < RECORD_WORDS {
+                scratch.add(self.rank as usize).write(line.word());
+            }
+            if self.rank == 0 {
+                scratch.add(PLAN).cast::<[u64; 2]>().write(plan);
+            }
         }
         simt::whole_block_barrier();
         // SAFETY: nobody writes before the next barrier.
-        unsafe { Job::read(scratch) }
+        unsafe {
+            let plan = scratch.add(PLAN).cast::<[u64; 2]>().read();
+            (plan, RecordLine::of(scratch.add(RecordLine::place()).read()))
+        }
     }
 
     /// The same of a plan alone.
@@ -95,10 +111,10 @@ impl Warps {
             simt::whole_warp_barrier();
             return (!simt::any_lane(!yes), simt::from_lane(word, 0));
         }
-        // Behind the job, which other threads may still read.
+        // Behind line and plan, which other threads may still read.
         // SAFETY: there is room; all threads meet between this store and the loads, and before the next.
         unsafe {
-            let scratch = simt::block_scratch().cast::<u64>().add(Job::WORDS);
+            let scratch = simt::block_scratch().cast::<u64>().add(AGREED);
             if self.rank == 0 {
                 scratch.write(word);
             }

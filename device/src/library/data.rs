@@ -5,9 +5,9 @@ use crate::abi::bits::PACKET_BYTES;
 use crate::abi::call::MSG_DONTWAIT;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
-use crate::channel::job::Job;
 use crate::channel::{self, Plan, Warps, fast};
 use crate::group::AnyGroup;
+use crate::socket::RecordLine;
 
 use super::long::receive_long;
 use super::more::{receive_more, send_more};
@@ -23,7 +23,7 @@ pub(super) unsafe fn send(
     flags: u32,
 ) -> i64 {
     let handle = Handle(handle);
-    let mut plan = Job::NONE.plan();
+    let mut plan = Plan::NONE.words();
     if length.wrapping_sub(1) < PACKET_BYTES
         && flags & !MSG_DONTWAIT == 0
         && let Some(warps) = Warps::of(group)
@@ -52,27 +52,26 @@ pub(super) unsafe fn receive(
     flags: u32,
 ) -> i64 {
     let handle = Handle(handle);
-    let mut job = Job::NONE;
+    let mut plan = Plan::NONE.words();
     if length > 0
         && flags & !MSG_DONTWAIT == 0
         && let Some(warps) = Warps::of(group)
     {
         // What other threads did with the buffer comes before.
         warps.barrier();
+        let mut line = RecordLine::NONE;
         if warps.plans() {
-            job = fast::receive(net, handle, to, length, flags == 0);
+            (plan, line) = fast::receive(net, handle, to, length, flags == 0);
         }
-        job = warps.share(job);
-        if let Some(bytes) = Plan::bytes_done(job.plan()) {
+        (plan, line) = warps.share(plan, line);
+        if let Some(bytes) = Plan::bytes_done(plan) {
             return bytes.into();
         }
-        if Plan::is_poll(job.plan()) {
-            let (inbox, publishes, ring, position) = job.polled();
-            return receive_long(net, group, handle, to, length, inbox, publishes, ring, position);
+        if Plan::is_poll(plan) {
+            return receive_long(net, group, handle, to, length, line);
         }
     }
-    let [first, second] = job.plan();
-    receive_more(net, group, handle, to, length, flags, first, second)
+    receive_more(net, group, handle, to, length, flags, plan[0], plan[1])
 }
 
 /// See [`super::copy`].

@@ -5,45 +5,37 @@
 
 #![allow(unsafe_code, reason = "loads from callers' buffers")]
 
-use crate::abi::bits::Position;
+use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
-use crate::abi::ring::RingAddress;
-use crate::channel::job::Job;
 use crate::channel::{Plan, Warps, fast, long};
 use crate::group::AnyGroup;
 use crate::simt;
+use crate::socket::RecordLine;
 
 use super::more::{receive_more, send_more};
 
-/// The rest of a receive whose group has the direction: `inbox`, `publishes`, `ring` and `position` are
-/// the job's.
+/// The rest of a receive whose group has the direction; `line` says where that stands.
 #[inline(never)]
-#[allow(clippy::too_many_arguments, reason = "words: a job would travel through memory")]
 pub(super) fn receive_long(
     net: Net,
     group: AnyGroup,
     handle: Handle,
     to: *mut u8,
     length: usize,
-    inbox: u64,
-    publishes: u64,
-    ring: RingAddress,
-    position: Position,
+    line: RecordLine,
 ) -> i64 {
-    let job = Job::polls(inbox, publishes, ring, position);
-    let mut plan = Plan::slow(position).words();
-    if let Some(warps) = Warps::of(group) {
-        let polled = long::poll(net, handle, warps, &job, to, length);
-        plan = polled.0;
-        if !Plan::is_slow(plan) {
-            let got = long::receive(net, handle, warps, &job, polled, to, length);
-            // The compiler takes lanes that come back from a function for a whole warp.
-            simt::come_together();
-            return got as i64;
-        }
+    // There are: else there would be no line.
+    let Some(warps) = Warps::of(group) else { return Errno::EINVAL.negative() };
+    let polled = long::poll(warps.rank, warps.size, line, to, length);
+    let plan = long::plan_receive(net, handle, warps, line, &polled, to);
+    if Plan::is_slow(plan) {
+        return receive_more(net, group, handle, to, length, 0, plan[0], plan[1]);
     }
-    receive_more(net, group, handle, to, length, 0, plan[0], plan[1])
+    let got = long::receive(net, handle, warps, line, plan, polled.watched, to, length);
+    // The compiler takes lanes that come back from a function for a whole warp.
+    simt::come_together();
+    got as i64
 }
 
 /// See [`super::send_long`].
@@ -57,7 +49,7 @@ pub(super) unsafe fn send_long(
     flags: u32,
 ) -> i64 {
     let handle = Handle(handle);
-    let mut plan = Job::NONE.plan();
+    let mut plan = Plan::NONE.words();
     if flags == 0
         && let Some(warps) = Warps::of(group)
     {
@@ -65,14 +57,13 @@ pub(super) unsafe fn send_long(
         warps.barrier();
         // SAFETY: the caller's buffer holds the message.
         let part = unsafe { long::load_part(warps, from, length) };
-        let mut job = Job::NONE;
+        let mut line = RecordLine::NONE;
         if warps.plans() {
-            job = fast::plan_send(net, handle, length, long::longest_packet(warps));
+            (plan, line) = fast::plan_send(net, handle, length, long::longest_packet(warps));
         }
-        job = warps.share(job);
-        plan = job.plan();
+        (plan, line) = warps.share(plan, line);
         if !Plan::is_slow(plan) {
-            let sent = long::send(net, handle, warps, &job, from, length, part);
+            let sent = long::send(net, handle, warps, plan, line, from, length, part);
             // The compiler takes lanes that come back from a function for a whole warp.
             simt::come_together();
             return sent as i64;

@@ -59,7 +59,7 @@ pub(super) fn send_more(
         if wait | (sent == length) {
             break 0;
         }
-        plan = Job::NONE.plan();
+        plan = Plan::NONE.words();
     };
     // The compiler takes lanes that come back from a function for a whole warp.
     simt::leave(group.scope());
@@ -112,7 +112,7 @@ pub(super) fn receive_more(
         if !all | (got == length) {
             break Ok(());
         }
-        plan = Job::NONE.plan();
+        plan = Plan::NONE.words();
     };
     // The compiler takes lanes that come back from a function for a whole warp.
     simt::leave(group.scope());

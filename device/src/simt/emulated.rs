@@ -289,6 +289,11 @@ pub(crate) fn from_lane(word: u64, lane: u32) -> u64 {
     unsafe { scratch.read() }
 }
 
+#[track_caller]
+pub(crate) fn half_from_lane(half: u32, lane: u32) -> u32 {
+    from_lane(half.into(), lane) as u32
+}
+
 /// Threads are one by one here, and barriers are left out by nobody.
 pub(crate) fn come_together() {}
 

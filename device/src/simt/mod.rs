@@ -214,6 +214,13 @@ pub(crate) fn from_lane(word: u64, lane: u32) -> u64 {
     backend::from_lane(word, lane)
 }
 
+/// The same of a word of half the size.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub(crate) fn half_from_lane(half: u32, lane: u32) -> u32 {
+    backend::half_from_lane(half, lane)
+}
+
 /// Whether lanes of a warp pass lines to each other in less time than it takes to load them again.
 #[inline(always)]
 pub(crate) fn passes_lines() -> bool {

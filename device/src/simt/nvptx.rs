@@ -22,11 +22,11 @@ use super::shape::{Position, SCRATCH_WORDS, Scope, WARP};
 // The block's scratch words. Images of kernels have scratch words of
 // their own, under another name: the linker knows nothing of shared memory that two images share.
 #[cfg(feature = "library")]
-global_asm!(".shared .align 16 .b8 gpunet_scratch[64];");
-// The same, and the name of the launch-sized shared memory.
+global_asm!(".shared .align 16 .b8 gpunet_scratch[160];");
+// Two of them, for broadcasts, and the name of the launch-sized shared memory.
 #[cfg(not(feature = "library"))]
 global_asm!(
-    ".shared .align 16 .b8 gpunet_kernel_scratch[64];",
+    ".shared .align 16 .b8 gpunet_kernel_scratch[16];",
     ".extern .shared .align 16 .b8 gpunet_dynamic[];"
 );
 // The assembler would unroll loops that are written to be short, those over single bytes above all. What
@@ -46,7 +46,7 @@ macro_rules! scratch_name {
         "gpunet_kernel_scratch"
     };
 }
-const _: () = assert!(SCRATCH_WORDS * 8 == 64);
+const _: () = assert!(SCRATCH_WORDS * 8 == 160);
 
 unsafe extern "C" {
     #[link_name = "llvm.nvvm.bar.warp.sync"]
@@ -251,6 +251,13 @@ fn share_words<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; N] {
 pub(crate) fn from_lane(word: u64, lane: u32) -> u64 {
     come_together();
     shuffle(u32::MAX, word, lane)
+}
+
+#[inline(always)]
+pub(crate) fn half_from_lane(half: u32, lane: u32) -> u32 {
+    come_together();
+    // SAFETY: all lanes of a whole warp are here: the call is cooperative.
+    unsafe { shfl_sync_idx(u32::MAX, half, lane, 31) }
 }
 
 #[inline(always)]

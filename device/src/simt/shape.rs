@@ -3,8 +3,9 @@
 /// Threads of a warp.
 pub const WARP: u32 = 32;
 
-/// Words of scratch memory that a scope has for broadcasts.
-pub const SCRATCH_WORDS: usize = 8;
+/// Words of scratch memory that a scope has for broadcasts, and for what the first warp of a block has
+/// found. A kernel's own image has the first two alone.
+pub const SCRATCH_WORDS: usize = 20;
 
 /// Which threads a barrier or a broadcast spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

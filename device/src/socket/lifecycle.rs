@@ -60,13 +60,12 @@ pub(crate) fn acquire(
         found = Position(socket.lock_word(direction).set_on_gpu(Position::TAKEN));
     }
     // Behind the lock: what it says then is of the socket whose lock it is.
-    let (fetched, is_socket, in_use) = socket.fetch(direction);
+    let usable = socket.is_usable(direction);
     let found = socket.checked(direction, found);
     let shut = if direction == Direction::Send { Position::SHUT } else { 0 };
     let free = !found.has(Position::TAKEN | shut) & (found.count() != 0);
-    let usable = !fetched.ring.is_none() & fetched.info.has_bytes();
     let mut position = found;
-    if !(is_socket & in_use & free & usable) {
+    if !(free & usable) {
         let entered = enter(net, handle, direction, found, wait, begun);
         if entered < 0 {
             return entered;

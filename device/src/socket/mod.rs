@@ -5,6 +5,7 @@ mod direction;
 mod inbox;
 mod install;
 mod lifecycle;
+mod line;
 mod lock;
 mod record;
 mod request;
@@ -16,7 +17,8 @@ pub(crate) use install::{adopt_rings, reinstall};
 #[cfg(feature = "loom")]
 pub(crate) use lifecycle::own;
 pub(crate) use lifecycle::{acquire, begin_close, group_name};
+pub(crate) use line::RecordLine;
 pub(crate) use lock::lock_to_leave;
-pub(crate) use record::{Fetched, Info, Socket};
+pub(crate) use record::{Info, Socket};
 pub(crate) use request::{Payload, ask};
 pub(crate) use watch::{report_progress, watch_both_ends};

@@ -27,10 +27,10 @@ use super::inbox::Inbox;
 
 // Words of the record.
 pub(super) const STATE: usize = RECORD_STATE;
-const RECEIVE: usize = RECORD_LOCKS;
-const SEND: usize = RECORD_LOCKS + 1;
+pub(super) const RECEIVE: usize = RECORD_LOCKS;
+pub(super) const SEND: usize = RECORD_LOCKS + 1;
 /// How far the other end has received, as last seen.
-const HEAD_SEEN: usize = 3;
+pub(super) const HEAD_SEEN: usize = 3;
 pub(super) const RECEIVE_RING: usize = 4;
 pub(super) const SEND_RING: usize = 5;
 pub(super) const INFO: usize = 6;
@@ -218,39 +218,24 @@ impl Socket {
         self.tagged(UNITS).value()
     }
 
-    /// All that a call needs of the record, on its way to GPU memory at once; whether all of it is this
-    /// socket's, and whether it is open and this launch has used it.
+    /// Whether a call of a direction can go on: all words that it needs are this socket's, that is open,
+    /// this launch has used it, and it has a ring for bytes.
     #[inline(always)]
-    pub(crate) fn fetch(&self, direction: Direction) -> (Fetched, bool, bool) {
+    pub(super) fn is_usable(&self, direction: Direction) -> bool {
         let (ring, publishes) = match direction {
             Direction::Receive => (RECEIVE_RING, HEAD),
             Direction::Send => (SEND_RING, TAIL),
         };
+        // All on their way before the first is looked at.
         let state = self.record.get(STATE).load();
         let (ring, info) = (self.tagged(ring), self.tagged(INFO));
         let (inbox, publishes) = (self.tagged(INBOX), self.tagged(publishes));
-        let (owner, units, seen) = match direction {
-            Direction::Receive => (self.record.get(OWNER).load(), Tagged(0), 0),
-            Direction::Send => (0, self.tagged(UNITS), self.record.get(HEAD_SEEN).load()),
-        };
+        let units = if direction == Direction::Send { self.tagged(UNITS) } else { info };
+        let words = [ring, info, inbox, publishes, units];
         let generation = self.handle.generation();
-        let mut differs = ring.differs(generation)
-            | info.differs(generation)
-            | inbox.differs(generation)
-            | publishes.differs(generation);
-        if direction == Direction::Send {
-            differs |= units.differs(generation);
-        }
-        let fetched = Fetched {
-            ring: RingAddress(ring.value()),
-            info: Info(info.value()),
-            inbox: Inbox::at(inbox.value()),
-            publishes: publishes.value(),
-            units: units.value(),
-            owner,
-            head_seen: Progress(seen),
-        };
-        (fetched, differs == 0, self.is_in_use(state))
+        let differs = words.iter().fold(0, |all, word| all | word.differs(generation));
+        let has_ring = !RingAddress(ring.value()).is_none() & Info(info.value()).has_bytes();
+        (differs == 0) & has_ring & self.is_in_use(state)
     }
 
     /// The group that receives.
@@ -412,23 +397,4 @@ impl Socket {
         let word = if direction == Direction::Receive { RECEIVE_TIMEOUT } else { SEND_TIMEOUT };
         self.record.get(word)
     }
-}
-
-/// What a call needs of a socket's record.
-#[derive(Clone, Copy)]
-pub(crate) struct Fetched {
-    /// The direction's ring.
-    pub(crate) ring: RingAddress,
-    /// What the socket is.
-    pub(crate) info: Info,
-    /// Its inbox.
-    pub(crate) inbox: Inbox,
-    /// Address of the word that says how far this end is.
-    pub(crate) publishes: u64,
-    /// Send: address of the packet area.
-    pub(crate) units: u64,
-    /// Receive: the group that receives.
-    pub(crate) owner: u64,
-    /// Send: how far the other end has received, as last seen.
-    pub(crate) head_seen: Progress,
 }
