@@ -209,12 +209,12 @@ impl Position {
         self.behind(before, 17)
     }
 
-    /// The same behind one of any length: every 4 MiB where it has up to 4 KiB, else every 16 MiB. A look
+    /// The same behind one of any length: every 4 MiB where it has up to 4 KiB, else every 64 MiB. A look
     /// takes the slow path, some 5 us of code that is not at hand: one call in some hundreds or more.
     #[inline(always)]
     pub const fn behind_any(self, before: Self, bytes: usize) -> Self {
         let bit = if bytes <= PACKET_BYTES { 17 } else { 22 };
-        let bit = if bytes <= 4096 { bit } else { 24 };
+        let bit = if bytes <= 4096 { bit } else { 26 };
         self.behind(before, bit)
     }
 
@@ -370,7 +370,7 @@ mod tests {
         let flags = Position::TAKEN | Position::OWNED;
         for base in [0, 1 << 32, 1 << 57] {
             let at = |count: u64| Position::new(base + count).with(flags);
-            for (every, length) in [(128_u64 << 10, 256), (4 << 20, 4096), (16 << 20, 4097)] {
+            for (every, length) in [(128_u64 << 10, 256), (4 << 20, 4096), (64 << 20, 4097)] {
                 let behind = |from, to| at(to).behind_any(at(from), length);
                 assert_eq!(behind(1, every - 1), at(every - 1));
                 assert_eq!(behind(every - 1, every), at(every).with(Position::CHECK));
