@@ -25,7 +25,7 @@ pub(super) fn receive_long(
     length: usize,
     line: RecordLine,
 ) -> i64 {
-    // There are: else there would be no line.
+    // All of them are whole, or there would be no line.
     let Some(warps) = Warps::of(group) else { return Errno::EINVAL.negative() };
     let polled = long::poll(warps.rank, warps.size, line, to, length);
     let plan = long::plan_receive(net, handle, warps, line, &polled, to);
