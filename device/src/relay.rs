@@ -101,8 +101,7 @@ fn claim(claimed_at: Word, last: u64, now: u64) -> bool {
 
 /// Reads the stop word for all, if nobody else does; the relay's value. With the launch's number, as
 /// far as it is known, so that it cannot be taken for an earlier launch's.
-#[cold]
-#[inline(never)]
+#[inline(always)]
 fn pass_stop_on(net: Net, last: u64, now: u64) -> u64 {
     let relay = net.stop_relay();
     let value = relay.get(VALUE);
@@ -118,8 +117,7 @@ fn pass_stop_on(net: Net, last: u64, now: u64) -> u64 {
 }
 
 /// Reads the heartbeat for all, if nobody else does; the relay's pulse.
-#[cold]
-#[inline(never)]
+#[inline(always)]
 fn pass_beat_on(net: Net, shard: usize, last: u64, now: u64) -> Pulse {
     let relay = net.heartbeat_relay(shard);
     if claim(relay.get(CLAIMED_AT), last, now) {

@@ -103,10 +103,9 @@ pub(crate) fn check_end(
 }
 
 /// What stops the launch, as a negative error number; 0: nothing does. For calls that need not wait.
-#[cold]
-#[inline(never)]
+#[inline(always)]
 pub(crate) fn stop_of(net: Net) -> i64 {
-    -(Relays::read(net, 0, simt::now_ns()).stop() as i64)
+    -(check_end(net, 0, Deadline::NEVER, Watch::Stop, simt::now_ns()) as i64)
 }
 
 /// Whether a turn ends with a look at the clock and at what else ends a wait. `sleep`: what it sleeps then,
@@ -214,7 +213,7 @@ pub(crate) fn wait_on<T>(
     }
 }
 
-/// Waits until `ready` says yes to any thread; all threads of the group call it.
+/// Waits until `ready` says yes, and to all threads alike; all threads of the group call it.
 #[inline(always)]
 pub(crate) fn group_until(
     net: Net,
@@ -224,7 +223,7 @@ pub(crate) fn group_until(
 ) -> Result<(), Errno> {
     let since = simt::now_ns();
     loop {
-        if group.any(ready()) {
+        if ready() {
             simt::progress();
             return Ok(());
         }

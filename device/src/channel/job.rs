@@ -5,6 +5,7 @@
 #![allow(unsafe_code, reason = "copies between callers' buffers, rings and packets")]
 
 use crate::abi::bits::{PACKET_BYTES, Position, Progress};
+use crate::abi::call::{MSG_DONTWAIT, MSG_PEEK};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
@@ -29,7 +30,7 @@ const PACKET_NS: u64 = 100_000_000;
 
 /// A plan by which bytes are moved, and what those who carry it out must know of the socket.
 #[derive(Clone, Copy)]
-pub(crate) struct Job {
+struct Job {
     plan: [u64; 2],
     /// Address of the inbox, with 1 on p2p streams.
     inbox: u64,
@@ -44,7 +45,7 @@ pub(crate) struct Job {
 impl Job {
     /// A plan by which bytes are to be moved: the group has the direction, and so the record is the socket's.
     #[inline(always)]
-    pub(crate) fn planned(net: Net, handle: Handle, direction: Direction, plan: [u64; 2]) -> Self {
+    fn planned(net: Net, handle: Handle, direction: Direction, plan: [u64; 2]) -> Self {
         let socket = Socket::known(net, handle);
         Self {
             plan,
@@ -74,38 +75,39 @@ impl Job {
 }
 
 /// Carries out a receive of at most `most` bytes; all threads of the group call it. How many were
-/// received; the direction is free then. `consumes`: they count as received.
-#[inline(always)]
-#[allow(clippy::too_many_arguments, reason = "in line, where each is in a register")]
+/// received, or a negative error number; the direction is free then. `flags`: the call's. A function of its own:
+/// what it keeps is not on the stack while the leader plans.
+#[inline(never)]
+#[allow(clippy::too_many_arguments, reason = "words, as they travel in registers")]
 pub(crate) fn receive(
     net: Net,
     group: AnyGroup,
     handle: Handle,
-    job: &Job,
     to: *mut u8,
     most: usize,
-    waits: bool,
-    consumes: bool,
-) -> Result<usize, Errno> {
+    flags: u32,
+    first: u64,
+    second: u64,
+) -> i64 {
+    let job = &Job::planned(net, handle, Direction::Receive, [first, second]);
+    let (waits, consumes) = (flags & MSG_DONTWAIT == 0, flags & MSG_PEEK == 0);
     let (rank, size) = (group.rank() as u32, group.size() as u32);
     // On its way meanwhile.
     let watched = if rank == 0 { job.watched() } else { 0 };
     let mut span = Span(job.plan[1]).at_most(most);
-    let (mut waits, mut copied) = (waits, Ok(()));
+    let (mut copied, mut whole) = (Ok(()), true);
     if Plan::is_packet_of(job.plan) {
         let (inbox, begin, bytes) = (job.inbox(), span.low(), span.length() as u32);
-        // SAFETY: the caller's buffer holds the packet, and the group has the direction.
-        let copy = || unsafe { packet_in(8 * rank, 8 * size, inbox, begin, to, bytes) };
-        // Also a barrier: what other threads copied is there for all.
-        if group.any(!copy()) {
-            // Units of a packet that was announced are on their way, unless its sender is gone or hostile.
+        // Units of a packet that was announced are on their way, unless its sender is gone or hostile.
+        copied = group_until(net, group, Deadline::after(PACKET_NS), || {
+            // SAFETY: the caller's buffer holds the packet, and the group has the direction.
+            let all = unsafe { packet_in(8 * rank, 8 * size, inbox, begin, to, bytes) };
+            whole = !group.any(!all);
             // The same for all threads, whatever another group sets meanwhile.
-            let non_blocking = Socket::known(net, handle).info().non_blocking();
-            waits = !group.any(!waits | non_blocking);
-            let deadline = Deadline::after(if waits { PACKET_NS } else { 0 });
-            copied = group_until(net, group, deadline, || !group.any(!copy()));
-            group.barrier();
-        }
+            whole || group.any(!waits | Socket::known(net, handle).info().non_blocking())
+        });
+        // What other threads copied is there for all.
+        group.barrier();
     } else {
         span = at_once(span, job.is_p2p(), job.ring, most);
         // SAFETY: as above, for so many bytes of the ring.
@@ -118,16 +120,16 @@ pub(crate) fn receive(
         if cfg!(feature = "loom") {
             simt::release_fence();
         }
-        let used = if consumes && copied.is_ok() { span.length() } else { 0 };
+        let used = if consumes & whole & copied.is_ok() { span.length() } else { 0 };
         let packet = Plan::is_packet_of(job.plan);
         leave(net, handle, job.publishes, job.position, used, packet, watched);
     }
     // A peer that announces what it does not send has failed.
     match copied {
-        Ok(()) => Ok(span.length()),
-        Err(Errno::ETIMEDOUT) if !waits => Err(Errno::EAGAIN),
-        Err(Errno::ETIMEDOUT) => Err(Errno::ECONNRESET),
-        Err(errno) => Err(errno),
+        Ok(()) if whole => span.length() as i64,
+        Ok(()) => Errno::EAGAIN.negative(),
+        Err(Errno::ETIMEDOUT) => Errno::ECONNRESET.negative(),
+        Err(errno) => errno.negative(),
     }
 }
 
@@ -172,21 +174,25 @@ pub(super) fn leave(
 
 /// Carries out a send of at most `most` bytes; all threads of the group call it. How many were sent; the
 /// direction is free then.
-#[inline(always)]
+#[inline(never)]
 pub(crate) fn send(
     net: Net,
     group: AnyGroup,
     handle: Handle,
-    job: &Job,
     from: *const u8,
     most: usize,
+    first: u64,
+    second: u64,
 ) -> usize {
+    let job = &Job::planned(net, handle, Direction::Send, [first, second]);
     let (rank, size) = (group.rank() as u32, group.size() as u32);
     let span = Span(job.plan[1]).at_most(most);
-    let packet = Plan::is_packet_of(job.plan);
+    let (packet, sent) = (Plan::is_packet_of(job.plan), Plan::is_sent(job.plan));
     // SAFETY: the caller's buffer holds the message, and the group has the direction.
     unsafe {
-        if packet {
+        if sent {
+            // The leader is to report it to the proxy.
+        } else if packet {
             let (begin, bytes) = (job.position.count(), span.length() as u32);
             packet_out(rank, size, job.units, job.publishes, job.ring, begin, from, bytes);
         } else {
@@ -195,7 +201,7 @@ pub(crate) fn send(
     }
     group.barrier();
     if rank == 0 {
-        let how = if packet { Finish::Packet } else { Finish::Filled };
+        let how = if packet | sent { Finish::Packet } else { Finish::Filled };
         finish(net, handle, span.length(), how);
     }
     span.length()

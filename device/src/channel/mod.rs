@@ -32,7 +32,7 @@ pub mod model;
 
 pub(crate) use finish::{Finish, finish};
 pub(crate) use packet::find as find_packet;
-pub(crate) use plan::{Plan, Step};
-pub(crate) use receive::{Mode, receive};
+pub(crate) use plan::Plan;
+pub(crate) use receive::receive;
 pub(crate) use send::send;
 pub(crate) use warps::Warps;

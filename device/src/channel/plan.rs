@@ -2,7 +2,6 @@
 //! passes it on to all its threads.
 
 use crate::abi::bits::Position;
-use crate::abi::errno::Errno;
 use crate::abi::ring::{RingAddress, Span};
 
 /// What is to be done.
@@ -10,20 +9,6 @@ use crate::abi::ring::{RingAddress, Span};
 pub(crate) struct Plan {
     ring: u64,
     span: u64,
-}
-
-/// The same, for who does it.
-pub(crate) enum Step {
-    /// Nothing: so many bytes have been moved.
-    Done(usize),
-    /// Give the send direction back: so many bytes were sent as a packet.
-    Sent(usize),
-    /// Move a packet.
-    Packet,
-    /// Copy from or to a part of the ring.
-    Ring(RingAddress, Span),
-    /// The end of the stream, or nothing was asked for and there is nothing.
-    End,
 }
 
 impl Plan {
@@ -102,10 +87,10 @@ impl Plan {
         if ring == Self::SLOW { Some(Position(span)) } else { None }
     }
 
-    /// Whether the slow path is to be taken.
+    /// Whether a short packet was sent.
     #[inline(always)]
-    pub(crate) const fn is_slow(plan: [u64; 2]) -> bool {
-        Self::found(plan).is_some()
+    pub(super) const fn is_sent([ring, _]: [u64; 2]) -> bool {
+        ring == Self::SENT
     }
 
     /// Whether all threads are to move a packet.
@@ -126,15 +111,9 @@ impl Plan {
         [self.ring, self.span]
     }
 
-    /// What such words say.
+    /// So much of a ring, where that is planned; else the error, or 0 for neither.
     #[inline(always)]
-    pub(crate) fn step([ring, span]: [u64; 2]) -> Result<Step, Errno> {
-        match (ring, Errno::check(span as i64)?) {
-            (_, 0) => Ok(Step::End),
-            (Self::DONE, span) => Ok(Step::Done(Span(span).length())),
-            (Self::SENT, span) => Ok(Step::Sent(Span(span).length())),
-            (Self::PACKET, _) => Ok(Step::Packet),
-            (ring, span) => Ok(Step::Ring(RingAddress(ring), Span(span))),
-        }
+    pub(crate) const fn ring_of([ring, span]: [u64; 2]) -> Result<(RingAddress, Span), i64> {
+        if ring == 0 { Err(span as i64) } else { Ok((RingAddress(ring), Span(span))) }
     }
 }

@@ -19,38 +19,17 @@ use super::packet::unpack;
 /// PCIe, where the others stay on the GPU.
 const ENDING_TURNS: u32 = 16;
 
-/// How a call receives: bits of a number, which travels in a register.
-#[derive(Clone, Copy)]
-pub(crate) struct Mode(u32);
-
-impl Mode {
-    const WAITS: u32 = 1;
-    const CONSUMES: u32 = 2;
-
-    /// `consumes`: bytes are copied out and consumed, so that a packet need not pass the ring.
-    #[inline(always)]
-    pub(crate) const fn new(waits: bool, consumes: bool) -> Self {
-        let waits = if waits { Self::WAITS } else { 0 };
-        Self(if consumes { waits | Self::CONSUMES } else { waits })
-    }
-
-    #[inline(always)]
-    const fn has(self, flag: u32) -> bool {
-        self.0 & flag != 0
-    }
-}
-
 /// Takes the receive direction and waits for `least` bytes or more; fewer come only at the end of the
-/// stream. On an error and at the end of the stream the direction is free, else the group has it. `most`:
-/// what the caller's buffer holds. `found`: what the lock held when the group set it to be taken, or 0.
+/// stream. On an error and at the end of the stream the direction is free, else the group has it. `room`:
+/// bytes of a packet that may go to the caller without passing the ring. `found`: what the lock held when the
+/// group set it to be taken, or 0.
 #[inline(never)]
-#[allow(clippy::too_many_arguments, reason = "words, as they travel in registers")]
 pub(crate) fn receive(
     net: Net,
     handle: Handle,
-    most: usize,
+    room: u32,
     least: u32,
-    mode: Mode,
+    waits: bool,
     found: Position,
 ) -> Plan {
     if Socket::named(net, handle).is_err() {
@@ -58,33 +37,60 @@ pub(crate) fn receive(
     }
     // One time-out for the wait for the direction and the wait for bytes.
     let begun = simt::now_ns();
-    let acquired = acquire(net, handle, Direction::Receive, found, mode.has(Mode::WAITS), begun);
+    let acquired = acquire(net, handle, Direction::Receive, found, waits, begun);
     if acquired < 0 {
         return Plan::error(acquired);
     }
     let position = Position(acquired as u64);
-    await_bytes(net, handle, most, least, mode, position, begun)
+    let mut again = false;
+    wait::turn_by_turn(|| {
+        let begin = position.count();
+        let [tail, head] = await_bytes(net, handle, begin, least, waits, begun, again);
+        let errno = tail as i64;
+        if errno < 0 {
+            // A kernel that asks again and again is to see that it was stopped.
+            let check = if errno == Errno::EAGAIN.negative() { Position::CHECK } else { 0 };
+            return Some(give_back(net, handle, position.with(check), errno));
+        }
+        let plan = check(net, handle, position, least, room, Progress(tail), Progress(head));
+        again = plan.is_wait();
+        (!again).then_some(plan)
+    })
 }
 
-/// The wait for bytes, of a call that began at `begun` and has the direction. A function of its own: what a wait
-/// keeps is not on the stack while the direction is acquired.
+/// The wait for bytes behind `begin`, of a call that began at `begun` and has the direction: tail and head when
+/// they have come or will not come any more, or a negative error number. `again`: what came before is not all of a
+/// packet. A function of its own: what a wait keeps is not on the stack while the direction is acquired, nor
+/// while it is judged what has come.
 #[inline(never)]
 fn await_bytes(
     net: Net,
     handle: Handle,
-    most: usize,
+    begin: u64,
     least: u32,
-    mode: Mode,
-    position: Position,
+    waits: bool,
     begun: u64,
-) -> Plan {
+    again: bool,
+) -> [u64; 2] {
     let socket = Socket::known(net, handle);
     let (info, inbox) = (socket.info(), socket.inbox());
-    let (begin, p2p) = (position.count(), info.is_p2p());
-    let waits = mode.has(Mode::WAITS) & !info.non_blocking();
+    let p2p = info.is_p2p();
+    let waits = waits & !info.non_blocking();
     let deadline = Deadline::since_or_never(begun, socket.timeout(Direction::Receive));
+    let failed = |errno: i64| [errno as u64, 0];
+    if again {
+        // One thread has looked at all that a packet may have, which takes it longer than many turns.
+        let end = wait::check_end(net, socket.shard(), deadline, Watch::Stop, begun);
+        if end != 0 {
+            return failed(-(end as i64));
+        }
+        if !waits {
+            return failed(Errno::EAGAIN.negative());
+        }
+        simt::pause();
+    }
     let mut turns = 0;
-    let plan = wait::turn_by_turn(|| {
+    let come = wait::turn_by_turn(|| {
         let mut ending = 0;
         if p2p & (!waits | (turns as u32).is_multiple_of(ENDING_TURNS)) {
             // Before the counter: what the peer's kernel did before the end is then seen, too.
@@ -113,43 +119,32 @@ fn await_bytes(
         if !eager & has_come(of(both)) {
             both = counters();
         }
-        let (tail, head) = (of(both), both[1]);
+        let tail = of(both);
         if has_come(tail) {
-            let plan = check(net, handle, position, most, least, mode, tail, Progress(head), open);
-            if !plan.is_wait() {
-                return Some(plan);
-            }
-            // One thread has looked at all that a packet may have, which takes it longer than many turns.
-            let end = wait::check_end(net, socket.shard(), deadline, Watch::Stop, begun);
-            if end != 0 {
-                return Some(give_back(net, handle, position, -(end as i64)));
-            }
+            // Whatever a peer has written there, it is no error number.
+            return Some([tail.0 & i64::MAX as u64, both[1]]);
         }
         if !waits {
-            let position = position.with(Position::CHECK);
-            return Some(give_back(net, handle, position, Errno::EAGAIN.negative()));
+            return Some(failed(Errno::EAGAIN.negative()));
         }
         simt::pause();
         turns = wait::end_turn(net, socket.shard(), deadline, Watch::Stop, begun, turns as u32);
-        (turns < 0).then(|| give_back(net, handle, position, turns))
+        (turns < 0).then(|| failed(turns))
     });
     simt::progress();
-    plan
+    come
 }
 
 /// What is to be done where bytes have come or the stream is over. A wait: not all of a packet has come.
 #[inline(never)]
-#[allow(clippy::too_many_arguments, reason = "words, as they travel in registers")]
 fn check(
     net: Net,
     handle: Handle,
     position: Position,
-    most: usize,
     least: u32,
-    mode: Mode,
+    room: u32,
     tail: Progress,
     head: Progress,
-    open: bool,
 ) -> Plan {
     let socket = Socket::known(net, handle);
     let (begin, ring) = (position.count(), socket.ring(Direction::Receive));
@@ -170,13 +165,13 @@ fn check(
             return give_back(net, handle, position, Errno::EPROTO.negative());
         }
         // Of one whose sender has died the rest may never come: it counts if it is whole now.
-        let fits = mode.has(Mode::CONSUMES) & (available <= most) & !tail.has_failed();
+        let fits = (available <= room as usize) & !tail.has_failed();
         if fits && socket.inbox().unit(0).belongs(begin) {
             socket.remember_head(head);
             return Plan::packet(begin, available as u32);
         }
         if !unpack(net, handle, tail) {
-            if !tail.is_over() & open {
+            if !tail.is_over() & socket.is_open() {
                 return Plan::WAIT;
             }
             // The rest will not come.
@@ -190,20 +185,20 @@ fn check(
             return Plan::ring(ring, begin, available);
         }
     }
-    give_back(net, handle, position, ending_of(net, handle, tail, open))
+    give_back(net, handle, position, ending_of(net, handle, tail))
 }
 
 /// Why there is nothing to receive any more, as a negative error number; 0: the stream has ended.
 #[cold]
 #[inline(never)]
-fn ending_of(net: Net, handle: Handle, tail: Progress, open: bool) -> i64 {
+fn ending_of(net: Net, handle: Handle, tail: Progress) -> i64 {
+    let socket = Socket::known(net, handle);
     if tail.has_failed() {
-        let socket = Socket::known(net, handle);
         // The next send must not go by what was known before.
         socket.remember_head(Progress::new(0, Progress::FAILED));
         return socket.failure().negative();
     }
-    if tail.is_over() || open { 0 } else { Errno::EBADF.negative() }
+    if tail.is_over() || socket.is_open() { 0 } else { Errno::EBADF.negative() }
 }
 
 /// Gives the direction back as it was.

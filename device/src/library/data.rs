@@ -5,8 +5,9 @@ use crate::abi::bits::PACKET_BYTES;
 use crate::abi::call::MSG_DONTWAIT;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
-use crate::channel::{self, Plan, Warps, fast};
+use crate::channel::{self, Plan, Warps, fast, job};
 use crate::group::AnyGroup;
+use crate::simt;
 use crate::socket::RecordLine;
 
 use super::long::receive_long;
@@ -38,7 +39,15 @@ pub(super) unsafe fn send(
             return bytes.into();
         }
     }
-    send_more(net, group, handle, from, length, flags, plan[0], plan[1])
+    match Plan::found(plan) {
+        Some(found) => send_more(net, group, handle, from, length, flags, found),
+        None => {
+            let sent = job::send(net, group, handle, from, length, plan[0], plan[1]);
+            // The compiler takes lanes that come back from a function for a whole warp.
+            simt::come_together();
+            sent as i64
+        }
+    }
 }
 
 /// See [`super::receive`].
@@ -71,7 +80,11 @@ pub(super) unsafe fn receive(
             return receive_long(net, group, handle, to, length, line);
         }
     }
-    receive_more(net, group, handle, to, length, flags, plan[0], plan[1])
+    match Plan::found(plan) {
+        Some(found) => receive_more(net, group, handle, to, length, flags, found),
+        // Nothing has come.
+        None => plan[1] as i64,
+    }
 }
 
 /// See [`super::copy`].

@@ -5,6 +5,7 @@
 
 #![allow(unsafe_code, reason = "loads from callers' buffers")]
 
+use crate::abi::bits::Position;
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
@@ -29,8 +30,8 @@ pub(super) fn receive_long(
     let Some(warps) = Warps::of(group) else { return Errno::EINVAL.negative() };
     let polled = long::poll(warps.rank, warps.size, line, to, length);
     let plan = long::plan_receive(net, handle, warps, line, &polled, to);
-    if Plan::is_slow(plan) {
-        return receive_more(net, group, handle, to, length, 0, plan[0], plan[1]);
+    if let Some(found) = Plan::found(plan) {
+        return receive_more(net, group, handle, to, length, 0, found);
     }
     let got = long::receive(net, handle, warps, line, plan, polled.watched, to, length);
     // The compiler takes lanes that come back from a function for a whole warp.
@@ -49,7 +50,7 @@ pub(super) unsafe fn send_long(
     flags: u32,
 ) -> i64 {
     let handle = Handle(handle);
-    let mut plan = Plan::NONE.words();
+    let mut found = Position(0);
     if flags == 0
         && let Some(warps) = Warps::of(group)
     {
@@ -57,17 +58,18 @@ pub(super) unsafe fn send_long(
         warps.barrier();
         // SAFETY: the caller's buffer holds the message.
         let part = unsafe { long::load_part(warps, from, length) };
-        let mut line = RecordLine::NONE;
+        let (mut plan, mut line) = (Plan::NONE.words(), RecordLine::NONE);
         if warps.plans() {
             (plan, line) = fast::plan_send(net, handle, length, long::longest_packet(warps));
         }
         (plan, line) = warps.share(plan, line);
-        if !Plan::is_slow(plan) {
+        let Some(slow) = Plan::found(plan) else {
             let sent = long::send(net, handle, warps, plan, line, from, length, part);
             // The compiler takes lanes that come back from a function for a whole warp.
             simt::come_together();
             return sent as i64;
-        }
+        };
+        found = slow;
     }
-    send_more(net, group, handle, from, length, flags, plan[0], plan[1])
+    send_more(net, group, handle, from, length, flags, found)
 }

@@ -1,21 +1,19 @@
-//! The rest of a call that sends or receives, where the fast path has not done it: with a plan that the
-//! group has already, or one that its leader makes, turn by turn.
+//! The rest of a call that sends or receives, where the fast path has not done it: its leader plans, turn by
+//! turn, and all threads carry out what it has planned.
 
+use crate::abi::bits::{P2P_PACKET_BYTES, Position};
 use crate::abi::call::{MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
-use crate::channel::job::{self, Job};
-use crate::channel::{self, Finish, Mode, Plan, Step};
+use crate::channel::{self, Plan, job};
 use crate::group::AnyGroup;
 use crate::simt;
-use crate::socket::Direction;
 
 use super::planned;
 
-/// The rest of a send that goes on with a plan.
+/// The rest of a send. `found`: what the lock held when the group set it to be taken; 0: it has not.
 #[inline(never)]
-#[allow(clippy::too_many_arguments, reason = "words, as they travel in registers")]
 pub(super) fn send_more(
     net: Net,
     group: AnyGroup,
@@ -23,53 +21,41 @@ pub(super) fn send_more(
     from: *const u8,
     length: usize,
     flags: u32,
-    first: u64,
-    second: u64,
+    found: Position,
 ) -> i64 {
-    let (mut sent, mut plan) = (0, [first, second]);
-    let known = flags & !MSG_DONTWAIT == 0;
     let wait = flags & MSG_DONTWAIT == 0;
+    let (mut sent, mut found) = (0, found);
     // Counted: each turn sends a byte or more, or is the last.
-    let stopped = loop {
-        if !known {
+    let last = loop {
+        if flags & !MSG_DONTWAIT != 0 {
             break Errno::EINVAL.negative();
         }
         let (rest, left) = (from.wrapping_add(sent), length - sent);
-        if let Some(found) = Plan::found(plan) {
-            plan = planned(group, || {
-                channel::send(net, handle, left, u32::from(left > 0), wait, found)
-            });
-        }
-        sent += match Plan::step(plan) {
-            Ok(Step::Packet | Step::Ring(..)) => {
-                let job = Job::planned(net, handle, Direction::Send, plan);
-                job::send(net, group, handle, &job, rest, left)
-            }
-            Ok(Step::Done(bytes)) => bytes,
-            Ok(Step::Sent(bytes)) => {
-                if group.is_leader() {
-                    channel::finish(net, handle, bytes, Finish::Packet);
-                }
-                bytes
-            }
-            Ok(Step::End) => break if left > 0 { Errno::EPIPE.negative() } else { 0 },
-            Err(errno) => break errno.negative(),
+        let plan =
+            planned(group, || channel::send(net, handle, left, u32::from(left > 0), wait, found));
+        let bytes = match Plan::ring_of(plan) {
+            Ok(_) => job::send(net, group, handle, rest, left, plan[0], plan[1]) as i64,
+            Err(0) if left > 0 => Errno::EPIPE.negative(),
+            Err(errno) => errno,
         };
+        if bytes <= 0 {
+            break bytes;
+        }
+        sent += bytes as usize;
         // A kernel calls again for the rest, and meets what ends it there.
         if wait | (sent == length) {
             break 0;
         }
-        plan = Plan::NONE.words();
+        found = Position(simt::opaque(0) as u64);
     };
     // The compiler takes lanes that come back from a function for a whole warp.
     simt::leave(group.scope());
     // As sockets say it: the error only if nothing was sent; the next call will meet it.
-    if stopped != 0 && sent == 0 { stopped } else { sent as i64 }
+    if sent == 0 { last } else { sent as i64 }
 }
 
-/// The rest of a receive that goes on with a plan.
+/// The rest of a receive. `found`: what the lock held when the group set it to be taken; 0: it has not.
 #[inline(never)]
-#[allow(clippy::too_many_arguments, reason = "words, as they travel in registers")]
 pub(super) fn receive_more(
     net: Net,
     group: AnyGroup,
@@ -77,48 +63,37 @@ pub(super) fn receive_more(
     to: *mut u8,
     length: usize,
     flags: u32,
-    first: u64,
-    second: u64,
+    found: Position,
 ) -> i64 {
-    let (mut got, mut plan) = (0, [first, second]);
-    let known = flags & !(MSG_DONTWAIT | MSG_PEEK | MSG_WAITALL) == 0;
-    let (peeks, waits) = (flags & MSG_PEEK != 0, flags & MSG_DONTWAIT == 0);
-    let all = !peeks & (flags & MSG_WAITALL != 0);
+    let (mut got, mut found) = (0, found);
     // Counted: each turn receives a byte or more, or is the last.
-    let stopped = loop {
-        if !known {
-            break Err(Errno::EINVAL);
+    let last = loop {
+        if flags & !(MSG_DONTWAIT | MSG_PEEK | MSG_WAITALL) != 0 {
+            break Errno::EINVAL.negative();
         }
         let (rest, left) = (to.wrapping_add(got), length - got);
-        if let Some(found) = Plan::found(plan) {
-            plan = planned(group, || {
-                let mode = Mode::new(waits, !peeks);
-                channel::receive(net, handle, left, u32::from(left > 0), mode, found)
-            });
-        }
-        let received = match Plan::step(plan) {
-            Ok(Step::Packet | Step::Ring(..)) => {
-                let job = Job::planned(net, handle, Direction::Receive, plan);
-                job::receive(net, group, handle, &job, rest, left, waits, !peeks)
-            }
-            Ok(Step::Done(bytes) | Step::Sent(bytes)) => Ok(bytes),
-            Ok(Step::End) => break Ok(()),
-            Err(errno) => Err(errno),
+        let plan = planned(group, || {
+            // Bytes that stay in the stream must be in the ring.
+            let peeks = flags & MSG_PEEK != 0;
+            let room = if peeks { 0 } else { left.min(P2P_PACKET_BYTES) as u32 };
+            let (least, waits) = (u32::from(left > 0), flags & MSG_DONTWAIT == 0);
+            channel::receive(net, handle, room, least, waits, found)
+        });
+        let bytes = match Plan::ring_of(plan) {
+            Ok(_) => job::receive(net, group, handle, rest, left, flags, plan[0], plan[1]),
+            Err(errno) => errno,
         };
-        match received {
-            Ok(bytes) => got += bytes,
-            Err(errno) => break Err(errno),
+        if bytes <= 0 {
+            break bytes;
         }
-        if !all | (got == length) {
-            break Ok(());
+        got += bytes as usize;
+        if (flags & (MSG_PEEK | MSG_WAITALL) != MSG_WAITALL) | (got == length) {
+            break 0;
         }
-        plan = Plan::NONE.words();
+        found = Position(simt::opaque(0) as u64);
     };
     // The compiler takes lanes that come back from a function for a whole warp.
     simt::leave(group.scope());
-    match stopped {
-        // As sockets say it: the error only if nothing was received; the next call will meet it.
-        Err(errno) if got == 0 => errno.negative(),
-        _ => got as i64,
-    }
+    // As sockets say it: the error only if nothing was received; the next call will meet it.
+    if got == 0 { last } else { got as i64 }
 }

@@ -39,7 +39,7 @@ pub(super) unsafe fn poll(
             any |= entry.revents != 0;
             at += group.size();
         }
-        any
+        group.any(any)
     });
     match waited {
         Ok(()) | Err(Errno::ETIMEDOUT) => {}

@@ -10,7 +10,7 @@ use crate::abi::message::Operation;
 use crate::abi::net::Net;
 use crate::buf::Shared;
 use crate::channel::copy::copy_out;
-use crate::channel::{self, Finish, Mode, Plan, Step, Warps, beside};
+use crate::channel::{self, Finish, Plan, Warps, beside};
 use crate::group::AnyGroup;
 use crate::socket::{Direction, Payload, Socket, ask, watch_both_ends};
 use crate::wait::Deadline;
@@ -131,7 +131,10 @@ pub(super) unsafe fn receive_beside(
     if let Some(bytes) = Plan::bytes_done(plan) {
         return bytes.into();
     }
-    receive_more(net, group, handle, to, length, MSG_DONTWAIT, plan[0], plan[1])
+    match Plan::found(plan) {
+        Some(found) => receive_more(net, group, handle, to, length, MSG_DONTWAIT, found),
+        None => plan[1] as i64,
+    }
 }
 
 /// Takes as many events as there are and fit, and returns whether some of them were withdrawn.
@@ -150,11 +153,12 @@ fn receive_events(
         socket.set_timeout(Direction::Receive, timeout_ns);
     }
     let to = events.as_ptr().cast();
-    let words = planned(group, || {
-        let (mode, none) = (Mode::new(true, false), Position(0));
-        channel::receive(net, poller, 0, EVENT_BYTES as u32, mode, none)
-    });
-    let Step::Ring(ring, span) = Plan::step(words)? else { return Err(Errno::EBADF) };
+    let words =
+        planned(group, || channel::receive(net, poller, 0, EVENT_BYTES as u32, true, Position(0)));
+    let (ring, span) = Plan::ring_of(words).map_err(|errno| match errno {
+        0 => Errno::EBADF,
+        errno => Errno(-errno as i32),
+    })?;
     let span = span.at_most(events.len() * EVENT_BYTES);
     // SAFETY: there is room for so many events.
     unsafe { copy_out(group.rank() as u32, group.size() as u32, ring, span, to) };

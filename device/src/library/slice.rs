@@ -3,7 +3,7 @@
 use crate::abi::bits::Position;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
-use crate::channel::{self, Finish, Mode};
+use crate::channel::{self, Finish};
 use crate::group::AnyGroup;
 
 use super::{SEND_DIRECTION, planned};
@@ -24,7 +24,7 @@ pub(super) unsafe fn open_slice(
     let (handle, least) = (Handle(handle), u32::try_from(least).unwrap_or(u32::MAX));
     let [address, span] = planned(group, || match direction {
         SEND_DIRECTION => channel::send(net, handle, 0, least, true, NONE),
-        _ => channel::receive(net, handle, 0, least, Mode::new(true, false), NONE),
+        _ => channel::receive(net, handle, 0, least, true, NONE),
     });
     // SAFETY: the caller's promise.
     unsafe { ring.write(address) };

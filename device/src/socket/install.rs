@@ -242,10 +242,11 @@ pub(crate) fn reinstall(net: Net, handle: Handle) -> i64 {
         return 0;
     }
     // The host has closed it, and waits until nobody has a direction.
-    for (direction, position) in [(Direction::Receive, received), (Direction::Send, sent)] {
-        if position >= 0 {
-            socket.unlock(direction, Position(position as u64));
-        }
+    if received >= 0 {
+        socket.unlock(Direction::Receive, Position(received as u64));
+    }
+    if sent >= 0 {
+        socket.unlock(Direction::Send, Position(sent as u64));
     }
     change(word, state(handle, INSTALLING), state(handle, CLOSING));
     Errno::EBADF.negative()

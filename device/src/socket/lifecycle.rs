@@ -42,11 +42,33 @@ impl Socket {
     }
 }
 
+/// Of a direction that has no ring: no number of an error.
+const NO_RING: i64 = i64::MIN;
+
 /// Takes a direction of a socket for a call that began at `begun`: where it stands, or a negative error
 /// number. `found`: what stood in the lock when the calling group set it to be taken; 0: it has not.
+///
+/// In line, so that rings are taken over with no frame of [`try_acquire`] on the stack.
+#[inline(always)]
+pub(crate) fn acquire(
+    net: Net,
+    handle: Handle,
+    direction: Direction,
+    found: Position,
+    wait: bool,
+    begun: u64,
+) -> i64 {
+    let mut acquired = try_acquire(net, handle, direction, found, wait, begun);
+    if acquired == NO_RING && adopt_rings(net, handle) {
+        acquired = try_acquire(net, handle, direction, Position(0), wait, begun);
+    }
+    if acquired == NO_RING { Errno::ENOTCONN.negative() } else { acquired }
+}
+
+/// The same with the rings that the record has, or [`NO_RING`].
 #[cold]
 #[inline(never)]
-pub(crate) fn acquire(
+fn try_acquire(
     net: Net,
     handle: Handle,
     direction: Direction,
@@ -124,9 +146,11 @@ fn enter(
     if installed != 0 {
         return installed;
     }
-    let has_ring = !socket.ring(direction).is_none() || adopt_rings(net, handle);
     let info = socket.info();
-    if !has_ring || !info.has_bytes() {
+    if socket.ring(direction).is_none() {
+        return NO_RING;
+    }
+    if !info.has_bytes() {
         return Errno::ENOTCONN.negative();
     }
     let locked = lock(net, handle, direction, wait && !info.non_blocking(), begun);
