@@ -166,7 +166,7 @@ pub(crate) fn end_turn(
     i64::from(if turns + 1 == 2 * LONG_BACK_OFF_TURNS { LONG_BACK_OFF_TURNS } else { turns + 1 })
 }
 
-/// Turns of a wait whose each one ends with [`end_turn`], until one gives something.
+/// Turns of a wait, each of which looks at what ends it, until one gives something.
 #[inline(always)]
 pub(crate) fn turn_by_turn<T>(mut turn: impl FnMut() -> Option<T>) -> T {
     loop {

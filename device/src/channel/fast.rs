@@ -207,7 +207,7 @@ pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> 
         if simt::any_lane(!usable) {
             return Plan::slow(position);
         }
-        return plan(line, position, length, PACKET_BYTES);
+        return plan(line, position, length, PACKET_BYTES, length);
     }
     let (units, publishes) = (line.units(), line.publishes(Direction::Send));
     if at < size {
@@ -277,7 +277,7 @@ pub(crate) fn plan_send(
     if simt::any_lane(!is_free(position) | line.hinders(&socket, Direction::Send)) {
         return none(Plan::slow(position));
     }
-    let plan = plan(line, position, length, longest);
+    let plan = plan(line, position, length, longest, 1);
     (plan.words(), line.with_position(Direction::Send, position))
 }
 
@@ -288,21 +288,23 @@ fn is_free(position: Position) -> bool {
     !position.has(flags) & (position.count() != 0)
 }
 
-/// How a message goes out: as a packet where all before it was taken, or by the ring if there is space.
+/// How a message goes out: as a packet where all before it was taken, or by the ring if there is space for `least`
+/// bytes.
 #[inline(always)]
-fn plan(line: RecordLine, position: Position, length: usize, longest: usize) -> Plan {
+fn plan(line: RecordLine, position: Position, length: usize, longest: usize, least: usize) -> Plan {
     let (info, ring) = (line.info(), line.ring(Direction::Send));
     let (begin, seen) = (position.count(), line.head_seen());
     let longest = longest.min(info.packet_limit());
     let packet = is_empty(seen, begin) & (length <= longest);
     let capacity = ring.capacity();
     let used = begin.wrapping_sub(seen.count()) as usize;
-    if packet & units_old(position) | seen.is_over() | (used >= capacity) {
+    let space = capacity.saturating_sub(used);
+    if packet & units_old(position) | seen.is_over() | (space < least) {
         return Plan::slow(position);
     }
     let most = most_at_once(info, capacity);
     match packet {
         true => Plan::packet(begin, length as u32),
-        false => Plan::ring(ring, begin, (capacity - used).min(most)),
+        false => Plan::ring(ring, begin, space.min(most)),
     }
 }

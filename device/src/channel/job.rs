@@ -122,8 +122,12 @@ pub(crate) fn receive(
         }
         let used = if consumes & whole & copied.is_ok() { span.length() } else { 0 };
         let packet = Plan::is_packet_of(job.plan);
-        leave(net, handle, job.publishes, job.position, used, packet, watched);
+        // A kernel that asks again and again is to see that it was stopped.
+        let position = if whole { job.position } else { job.position.with(Position::CHECK) };
+        leave(net, handle, job.publishes, position, used, packet, watched);
     }
+    // The compiler takes lanes that come back from a function for a whole warp.
+    simt::leave(group.scope());
     // A peer that announces what it does not send has failed.
     match copied {
         Ok(()) if whole => span.length() as i64,
@@ -204,5 +208,7 @@ pub(crate) fn send(
         let how = if packet | sent { Finish::Packet } else { Finish::Filled };
         finish(net, handle, span.length(), how);
     }
+    // As above.
+    simt::leave(group.scope());
     span.length()
 }

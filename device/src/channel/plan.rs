@@ -111,7 +111,7 @@ impl Plan {
         [self.ring, self.span]
     }
 
-    /// So much of a ring, where that is planned; else the error, or 0 for neither.
+    /// So much of a ring, or of a packet, where bytes are to be moved; else the error, or 0 for neither.
     #[inline(always)]
     pub(crate) const fn ring_of([ring, span]: [u64; 2]) -> Result<(RingAddress, Span), i64> {
         if ring == 0 { Err(span as i64) } else { Ok((RingAddress(ring), Span(span))) }

@@ -41,11 +41,25 @@ pub(crate) fn receive(
     if acquired < 0 {
         return Plan::error(acquired);
     }
-    let position = Position(acquired as u64);
-    let mut again = false;
-    wait::turn_by_turn(|| {
+    plan(net, handle, Position(acquired as u64), room, least, waits, begun)
+}
+
+/// The same for a group that has the direction, which stands at `position`, of a call that began at `begun`. Its
+/// steps are functions: what one keeps is not on the stack while another waits.
+#[inline(never)]
+fn plan(
+    net: Net,
+    handle: Handle,
+    position: Position,
+    room: u32,
+    least: u32,
+    waits: bool,
+    begun: u64,
+) -> Plan {
+    let mut turns = 0u32;
+    let plan = wait::turn_by_turn(|| {
         let begin = position.count();
-        let [tail, head] = await_bytes(net, handle, begin, least, waits, begun, again);
+        let (tail, head) = await_bytes(net, handle, begin, least, waits, begun, turns);
         let errno = tail as i64;
         if errno < 0 {
             // A kernel that asks again and again is to see that it was stopped.
@@ -53,15 +67,16 @@ pub(crate) fn receive(
             return Some(give_back(net, handle, position.with(check), errno));
         }
         let plan = check(net, handle, position, least, room, Progress(tail), Progress(head));
-        again = plan.is_wait();
-        (!again).then_some(plan)
-    })
+        turns = turns.wrapping_add(1).max(1);
+        (!plan.is_wait()).then_some(plan)
+    });
+    simt::progress();
+    plan
 }
 
-/// The wait for bytes behind `begin`, of a call that began at `begun` and has the direction: tail and head when
-/// they have come or will not come any more, or a negative error number. `again`: what came before is not all of a
-/// packet. A function of its own: what a wait keeps is not on the stack while the direction is acquired, nor
-/// while it is judged what has come.
+/// The wait for bytes behind `begin`: tail and head when they have come or will not come any more, or a negative
+/// error number. Not as an array, which would travel through memory. `turns`: how often what had come was not
+/// all of a packet.
 #[inline(never)]
 fn await_bytes(
     net: Net,
@@ -70,15 +85,16 @@ fn await_bytes(
     least: u32,
     waits: bool,
     begun: u64,
-    again: bool,
-) -> [u64; 2] {
+    turns: u32,
+) -> (u64, u64) {
     let socket = Socket::known(net, handle);
     let (info, inbox) = (socket.info(), socket.inbox());
     let p2p = info.is_p2p();
     let waits = waits & !info.non_blocking();
     let deadline = Deadline::since_or_never(begun, socket.timeout(Direction::Receive));
-    let failed = |errno: i64| [errno as u64, 0];
-    if again {
+    let failed = |errno: i64| (errno as u64, 0);
+    let mut turns = i64::from(turns);
+    if turns > 0 {
         // One thread has looked at all that a packet may have, which takes it longer than many turns.
         let end = wait::check_end(net, socket.shard(), deadline, Watch::Stop, begun);
         if end != 0 {
@@ -88,9 +104,12 @@ fn await_bytes(
             return failed(Errno::EAGAIN.negative());
         }
         simt::pause();
+        turns = wait::end_turn(net, socket.shard(), deadline, Watch::Stop, begun, turns as u32);
+        if turns < 0 {
+            return failed(turns);
+        }
     }
-    let mut turns = 0;
-    let come = wait::turn_by_turn(|| {
+    wait::turn_by_turn(|| {
         let mut ending = 0;
         if p2p & (!waits | (turns as u32).is_multiple_of(ENDING_TURNS)) {
             // Before the counter: what the peer's kernel did before the end is then seen, too.
@@ -122,7 +141,7 @@ fn await_bytes(
         let tail = of(both);
         if has_come(tail) {
             // Whatever a peer has written there, it is no error number.
-            return Some([tail.0 & i64::MAX as u64, both[1]]);
+            return Some((tail.0 & i64::MAX as u64, both[1]));
         }
         if !waits {
             return Some(failed(Errno::EAGAIN.negative()));
@@ -130,9 +149,7 @@ fn await_bytes(
         simt::pause();
         turns = wait::end_turn(net, socket.shard(), deadline, Watch::Stop, begun, turns as u32);
         (turns < 0).then(|| failed(turns))
-    });
-    simt::progress();
-    come
+    })
 }
 
 /// What is to be done where bytes have come or the stream is over. A wait: not all of a packet has come.
@@ -185,20 +202,22 @@ fn check(
             return Plan::ring(ring, begin, available);
         }
     }
-    give_back(net, handle, position, ending_of(net, handle, tail))
+    give_back(net, handle, position, ending_of(net, handle, least, tail))
 }
 
 /// Why there is nothing to receive any more, as a negative error number; 0: the stream has ended.
 #[cold]
 #[inline(never)]
-fn ending_of(net: Net, handle: Handle, tail: Progress) -> i64 {
+fn ending_of(net: Net, handle: Handle, least: u32, tail: Progress) -> i64 {
     let socket = Socket::known(net, handle);
     if tail.has_failed() {
         // The next send must not go by what was known before.
         socket.remember_head(Progress::new(0, Progress::FAILED));
         return socket.failure().negative();
     }
-    if tail.is_over() || socket.is_open() { 0 } else { Errno::EBADF.negative() }
+    // Who asked for bytes of a stream that goes on was called because it is closed.
+    let open = (least == 0) & socket.is_open();
+    if tail.is_over() | open { 0 } else { Errno::EBADF.negative() }
 }
 
 /// Gives the direction back as it was.

@@ -7,7 +7,6 @@ use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::channel::{self, Plan, Warps, fast, job};
 use crate::group::AnyGroup;
-use crate::simt;
 use crate::socket::RecordLine;
 
 use super::long::receive_long;
@@ -41,12 +40,7 @@ pub(super) unsafe fn send(
     }
     match Plan::found(plan) {
         Some(found) => send_more(net, group, handle, from, length, flags, found),
-        None => {
-            let sent = job::send(net, group, handle, from, length, plan[0], plan[1]);
-            // The compiler takes lanes that come back from a function for a whole warp.
-            simt::come_together();
-            sent as i64
-        }
+        None => job::send(net, group, handle, from, length, plan[0], plan[1]) as i64,
     }
 }
 

@@ -172,8 +172,8 @@ pub(crate) fn block_scratch() -> *mut [u64; SCRATCH_WORDS] {
     scratch().cast()
 }
 
-/// Brings a whole warp together whose lanes took different ways. Shuffles and votes do without,
-/// but take some 400 cycles each in a warp that has come apart, or whose lanes they must find out.
+/// Brings a whole warp together whose lanes took different ways. Shuffles and votes do without, but a vote takes
+/// some 400 cycles in a warp that has come apart; a shuffle is not faster behind it.
 #[inline(always)]
 pub(crate) fn come_together() {
     // SAFETY: all lanes are here: callers are cooperative.
@@ -249,13 +249,11 @@ fn share_words<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; N] {
 
 #[inline(always)]
 pub(crate) fn from_lane(word: u64, lane: u32) -> u64 {
-    come_together();
     shuffle(u32::MAX, word, lane)
 }
 
 #[inline(always)]
 pub(crate) fn half_from_lane(half: u32, lane: u32) -> u32 {
-    come_together();
     // SAFETY: all lanes of a whole warp are here: the call is cooperative.
     unsafe { shfl_sync_idx(u32::MAX, half, lane, 31) }
 }

@@ -1,5 +1,5 @@
-//! How a socket's record is entered on the slow path, and closed. All of it is rare, and stays out of
-//! line: it costs the data path neither registers nor a stack frame. Results are numbers, as the
+//! How a socket's record is entered on the slow path, and closed. All of it is rare, and out of line for the
+//! data path: it costs that neither registers nor a stack frame. Results are numbers, as the
 //! familiar calls return them, for the same reason. One thread calls this, for its group.
 //!
 //! Why it is so: decision 10 of docs/explanation/decisions.md.
@@ -14,7 +14,7 @@ use crate::wait::{Deadline, Watch, stop_of, wait_until};
 
 use super::direction::Direction;
 use super::install::{adopt_rings, change, install, leave_open};
-use super::lock::{lock, lock_to_leave};
+use super::lock::{lock_since, lock_to_leave};
 use super::record::{CLOSING, OWNER, Socket, state};
 
 /// How long a group's last head may take to arrive, in host memory or at a p2p peer: a microsecond is enough.
@@ -146,14 +146,15 @@ fn enter(
     if installed != 0 {
         return installed;
     }
-    let info = socket.info();
     if socket.ring(direction).is_none() {
         return NO_RING;
     }
+    // Behind the ring, as they are stored.
+    let info = socket.info();
     if !info.has_bytes() {
         return Errno::ENOTCONN.negative();
     }
-    let locked = lock(net, handle, direction, wait && !info.non_blocking(), begun);
+    let locked = lock_since(&socket, direction, wait && !info.non_blocking(), begun);
     if locked < 0 {
         return locked;
     }

@@ -20,43 +20,42 @@ impl Socket {
     /// Takes a direction, and waits for it if it may; EBUSY where another group has it.
     #[inline(always)]
     pub(crate) fn lock(&self, direction: Direction, wait: bool) -> Result<Position, Errno> {
-        let locked = lock(self.net, self.handle, direction, wait, simt::now_ns());
+        let locked = lock_since(self, direction, wait, simt::now_ns());
         Errno::check(locked).map(Position)
-    }
-
-    /// Waits until no group has a direction, and takes it.
-    #[inline(always)]
-    fn lock_within(&self, direction: Direction, ns: u64) -> Result<Position, Errno> {
-        let deadline = Deadline::after(ns);
-        let free = || self.lock_if_free(direction);
-        wait_until(self.net, self.shard(), deadline, Watch::Proxy, free)
     }
 }
 
-/// Takes a direction, and waits for it if it may: where it stands, or a negative error number.
-#[inline(never)]
-pub(super) fn lock(net: Net, handle: Handle, direction: Direction, wait: bool, begun: u64) -> i64 {
-    let socket = Socket::known(net, handle);
+/// The same for a call that began at `begun`: where the direction stands, or a negative error number.
+#[inline(always)]
+pub(super) fn lock_since(socket: &Socket, direction: Direction, wait: bool, begun: u64) -> i64 {
     let deadline = match wait {
         true => Deadline::since_or_never(begun, socket.timeout(direction)),
         false => Deadline::after(BRIEFLY_NS),
     };
-    let locked = wait_until(net, socket.shard(), deadline, Watch::Stop, || {
-        if !socket.is_open() {
-            return Some(Errno::EBADF.negative());
-        }
-        socket.lock_if_free(direction).map(|position| position.0 as i64)
-    });
-    match locked {
-        Ok(position) => position,
-        Err(Errno::ETIMEDOUT) if !wait => Errno::EBUSY.negative(),
-        Err(errno) => errno.negative(),
+    match take(socket.net, socket.handle, direction, deadline, Watch::Stop) {
+        TIMED_OUT if !wait => Errno::EBUSY.negative(),
+        locked => locked,
     }
 }
 
 /// Takes a direction so that nobody uses it any more: where it stands, or a negative error number.
-#[inline(never)]
+#[inline(always)]
 pub(crate) fn lock_to_leave(net: Net, handle: Handle, direction: Direction) -> i64 {
-    let locked = Socket::known(net, handle).lock_within(direction, LEAVE_NS);
-    locked.map_or_else(Errno::negative, |position| position.0 as i64)
+    take(net, handle, direction, Deadline::after(LEAVE_NS), Watch::Proxy)
+}
+
+const TIMED_OUT: i64 = Errno::ETIMEDOUT.negative();
+
+/// Waits until no group has a direction, and takes it: where it stands, or a negative error number. Who watches
+/// the stop word wants to use the socket, which must be open.
+#[inline(never)]
+fn take(net: Net, handle: Handle, direction: Direction, deadline: Deadline, watch: Watch) -> i64 {
+    let socket = Socket::known(net, handle);
+    let locked = wait_until(net, socket.shard(), deadline, watch, || {
+        if watch == Watch::Stop && !socket.is_open() {
+            return Some(Errno::EBADF.negative());
+        }
+        socket.lock_if_free(direction).map(|position| position.0 as i64)
+    });
+    locked.unwrap_or_else(Errno::negative)
 }

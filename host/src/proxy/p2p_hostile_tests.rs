@@ -2,6 +2,7 @@
 //! units of its choice. A kernel that receives reads and writes nothing outside its inbox, its ring and
 //! its buffer, and comes back with bytes or an error.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use gpunet_device::abi::layout::{
 };
 use gpunet_device::abi::net::WINDOW;
 use gpunet_device::calls::{self, MSG_DONTWAIT, MSG_PEEK, POLLIN, PollFd};
-use gpunet_device::{Group as _, Handle, Net, SharedBuf, Stream, simt};
+use gpunet_device::{Errno, Group as _, Handle, Net, SharedBuf, Stream, simt};
 
 use super::counted::Counted;
 use super::entry::{Entry, Owner, Wishes};
@@ -80,11 +81,13 @@ impl End {
         Self { gpu, memory, arena, handle }
     }
 
-    /// Has blocks of so many threads receive in all ways; what is wrong.
-    fn receive(&self, threads: u32) -> Vec<String> {
-        let wrong = Arc::new(Mutex::new(Vec::new()));
-        let (net, handle) = (self.memory.device_net(0, 1), self.handle);
-        let noted = Arc::clone(&wrong);
+    /// Has a block of so many threads run a kernel, which finishes in time. `meanwhile`: while it runs.
+    fn run(
+        &self,
+        threads: u32,
+        kernel: impl Fn() + Send + Sync + 'static,
+        meanwhile: impl FnOnce(),
+    ) {
         let spec = LaunchSpec {
             module: "tests".into(),
             kernel: "hostile".into(),
@@ -92,11 +95,20 @@ impl End {
             block: threads.into(),
             shared_bytes: SHARED_BYTES,
             params: Vec::new(),
-            entry: Arc::new(move || receive_in_all_ways(net, handle, &noted)),
+            entry: Arc::new(kernel),
         };
-        let begun = Instant::now();
         let running = self.gpu.launch(spec).expect("it fits");
+        meanwhile();
         assert_eq!(running.wait(Some(Duration::from_secs(60))), Ok(WaitOutcome::Finished));
+    }
+
+    /// Has blocks of so many threads receive in all ways; what is wrong.
+    fn receive(&self, threads: u32) -> Vec<String> {
+        let wrong = Arc::new(Mutex::new(Vec::new()));
+        let (net, handle) = (self.memory.device_net(0, 1), self.handle);
+        let noted = Arc::clone(&wrong);
+        let begun = Instant::now();
+        self.run(threads, move || receive_in_all_ways(net, handle, &noted), || ());
         let mut wrong = wrong.lock().expect("nobody panics with it").clone();
         if begun.elapsed() > Duration::from_secs(30) {
             wrong.push(format!("it took {:?}", begun.elapsed()));
@@ -218,13 +230,43 @@ fn a_tail_of_any_length_is_bytes_or_an_error() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-#[test]
-fn a_packet_that_never_comes_as_a_whole_ends_with_an_error() {
-    // The first unit has come, and no other will.
+/// An end to which the first unit of a packet has come, and no other will.
+fn with_the_first_unit() -> End {
     let end = End::new(Progress::new(BASE + 4096, Progress::PACKET), BASE - 1);
     let first = Unit::new(7, BASE).0.to_ne_bytes();
     end.arena.write(OWN_INBOX + 8 * UNITS_AT, &first).expect("it is there");
     const { assert!(P2P_PACKET_UNITS > 1) };
+    end
+}
+
+#[test]
+fn who_asks_for_the_rest_of_a_packet_again_and_again_sees_that_it_was_stopped() {
+    for threads in [1, 32, 64] {
+        let end = with_the_first_unit();
+        let (net, handle) = (end.memory.device_net(0, 1), end.handle);
+        let last = Arc::new(AtomicI64::new(0));
+        let (noted, begun) = (Arc::clone(&last), Instant::now());
+        let ask = move || {
+            let (group, buffer) = (net.block().group(), simt::shared_memory());
+            let mut got = 0;
+            // The leader's clock counts.
+            while group.broadcast([begun.elapsed().as_secs()])[0] < 30 {
+                got = calls::grecv(net, group, handle, buffer, MSG_DONTWAIT);
+                if got != Errno::EAGAIN.negative() {
+                    break;
+                }
+            }
+            noted.store(got, Ordering::Relaxed);
+        };
+        end.run(threads, ask, || end.memory.stop(0, Errno::ECANCELED));
+        assert_eq!(last.load(Ordering::Relaxed), Errno::ECANCELED.negative());
+        assert_eq!(end.head(), BASE, "nothing was received");
+    }
+}
+
+#[test]
+fn a_packet_that_never_comes_as_a_whole_ends_with_an_error() {
+    let end = with_the_first_unit();
     for threads in [1, 32, 64] {
         assert_eq!(end.receive(threads), [] as [String; 0]);
         assert_eq!(end.head(), BASE, "nothing was received");

@@ -5,7 +5,7 @@
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
-use gpunet_device::calls::{POLLIN, SHUT_WR};
+use gpunet_device::calls::{MSG_DONTWAIT, POLLIN, SHUT_WR};
 use gpunet_e2e::attack::{announced_twice, count_spoiled};
 use gpunet_e2e::{
     Domain, Errno, Folder, Job, RING, Script, SocketAddr, SocketOption, TIMEOUT, any_port,
@@ -61,6 +61,25 @@ fn both_ends_have_names() {
     client.socket(0, Domain::Unix).bind(0, mine).connect(0, address).socket_name(0, mine);
     client.recv(0, 1).expect(0).close(0);
     Job::blocks(32).script(&server).script(&client).run(&net);
+}
+
+#[test]
+fn a_short_send_that_does_not_wait_knows_all_the_space_there_is() {
+    let name = "a_short_send_that_does_not_wait_knows_all_the_space_there_is";
+    let Some(net) = net_by(name, TransportChoice::Local) else { return };
+    // The sender has seen that there is space for so much, and the peer has taken everything since.
+    const SEEN: u64 = 100;
+    for threads in [1, 32, 64] {
+        let (listener, address) = net.listen(any_port()).expect("a port");
+        let (flags, mut server, mut client) = (flags(), Script::new(), Script::new());
+        // A p2p ring has the bytes of both ends' rings.
+        let first = 2 * u64::from(RING) - SEEN;
+        server.given(0, listener).accept(0, 1).wait_flag(0).recv_all(1, first, 256).set_flag(1);
+        server.recv_all(1, 256, 256).close(1);
+        client.stream(0, address).send_all(0, first, 256).set_flag(0).wait_flag(1);
+        client.send(0, 256).flags(MSG_DONTWAIT).expect(256).close(0);
+        Job::blocks(threads).script(&server).script(&client).flags(&flags).run(&net);
+    }
 }
 
 #[test]
