@@ -17,7 +17,7 @@ const LIMIT_STEPS: u64 = 20_000_000;
 impl Scene {
     pub(super) fn play(&mut self) -> Result<Summary, String> {
         let begin = self.now.get();
-        let (mut steps, mut quiet, mut calm, mut seen) = (0_u64, 0_u64, 0, (0, 0));
+        let (mut steps, mut quiet, mut calm, mut seen) = (0_u64, 0_u64, 0, (0, 0, 0));
         while !self.step()? {
             if let Some(complaint) = self.first_complaint() {
                 return Err(complaint);
@@ -27,7 +27,8 @@ impl Scene {
                 return Err(format!("not over after {steps} steps, {} ns", self.now.get() - begin));
             }
             // Time passes faster when nothing happens.
-            let state = (self.memory.stores.get(), self.network.moves.get());
+            let worked = self.kernels.iter().map(|kernel| kernel.stage.worked).sum::<u64>();
+            let state = (self.memory.stores.get(), self.network.moves.get(), worked);
             if state != seen {
                 (quiet, calm) = (0, 0);
             }

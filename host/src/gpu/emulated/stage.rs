@@ -27,19 +27,27 @@ impl SteppedGpu {
     }
 }
 
+/// Turns that a thread in a wait takes between two pauses, at most: a group that polls meets at a few barriers.
+const TURNS_OF_A_WAIT: u32 = 8;
+
 /// A launch on such a GPU.
 pub(crate) struct Stage {
     launch: Arc<Launch>,
     worker: Option<Worker>,
     /// Threads that can take a turn.
     pub(crate) ready: Vec<u32>,
+    /// Turns of threads that waited for nothing but their group: lanes that vote, shuffle and meet at barriers.
+    pub(crate) worked: u64,
+    /// Turns of each thread since it paused.
+    unpaused: Vec<u32>,
 }
 
 impl Stage {
     fn new(launch: Arc<Launch>, entry: Entry) -> Self {
         let worker = Worker::new(launch.clone(), entry, 0, 1);
         let ready = (0..worker.count()).collect();
-        Self { launch, worker: Some(worker), ready }
+        let unpaused = vec![0; worker.count() as usize];
+        Self { launch, worker: Some(worker), ready, worked: 0, unpaused }
     }
 
     /// Has the thread at that place of the list take its turn.
@@ -48,6 +56,9 @@ impl Stage {
         let index = self.ready.swap_remove(at);
         let turned = worker.turn(index);
         worker.take_ready(&mut self.ready);
+        let unpaused = &mut self.unpaused[index as usize];
+        *unpaused = if worker.take_paused() { 0 } else { unpaused.saturating_add(1) };
+        self.worked += u64::from(*unpaused > TURNS_OF_A_WAIT);
         turned
     }
 }

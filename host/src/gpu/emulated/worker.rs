@@ -123,6 +123,12 @@ impl Worker {
         into.append(&mut self.round.next.borrow_mut());
     }
 
+    /// Whether a thread has paused since the last call.
+    #[cfg(test)]
+    pub(super) fn take_paused(&self) -> bool {
+        self.round.paused.replace(false)
+    }
+
     /// How many threads it has in all.
     pub(super) fn count(&self) -> u32 {
         self.threads.len() as u32
