@@ -36,6 +36,12 @@ impl RingAddress {
         1 << (self.0 & Self::LOG_MASK)
     }
 
+    /// The same in a register of a GPU.
+    #[inline(always)]
+    pub(crate) fn size(self) -> u32 {
+        1 << (self.0 as u32 & 31)
+    }
+
     /// The two pieces of a part of it; the second is empty unless it wraps.
     #[inline(always)]
     pub(crate) fn pieces(self, span: Span) -> [(*mut u8, usize); 2] {

@@ -12,7 +12,8 @@
 use crate::abi::ring::{RingAddress, Span};
 use crate::abi::word::{reads_bytes, writes_bytes};
 use crate::simt::{
-    self, WARP, load_line_if, load_plain, opaque_pointer, store_line_if, store_plain,
+    self, WARP, load_line_if, load_plain, load_ring_line_if, opaque_pointer, store_line_if,
+    store_plain,
 };
 
 /// 16 bytes, moved by one instruction.
@@ -152,35 +153,84 @@ unsafe fn each_line(rank: u32, size: u32, from: *const u8, to: *mut u8, lines: u
     leave(size);
 }
 
-/// Where a part of a ring lies that is in one piece and made of whole lines, as the buffer's bytes are.
+/// Where a part of a ring lies that is in one piece and begins with a line, as the buffer does.
 #[inline(always)]
 pub(super) fn in_lines(ring: RingAddress, span: Span, buffer: *const u8) -> Option<*mut u8> {
     let start = span.low() as usize & (ring.capacity() - 1);
-    let aligned = (start | buffer.addr() | span.length()).is_multiple_of(LINE as usize);
+    let aligned = (start | buffer.addr()).is_multiple_of(LINE as usize);
     let whole = start + span.length() <= ring.capacity();
     (aligned & whole).then(|| ring.start().wrapping_add(start))
 }
 
-/// Copies such a part out of the ring.
+/// Copies such a part out of the ring. In line, in a function that has saved its registers already: twice as
+/// many lines are in flight as a function of its own could have without saving more.
 ///
 /// # Safety
 /// As [`copy_out`].
-#[inline(never)]
+#[inline(always)]
 pub(super) unsafe fn lines_out(rank: u32, size: u32, ring: *const u8, to: *mut u8, length: u32) {
     reads_bytes(ring, length as usize);
     // SAFETY: the caller's promise.
-    unsafe { each_line(rank, size, ring, to, length / LINE) };
+    unsafe { behind_lines(rank, ring, to, length) };
+    let first = (LINE * rank) as usize;
+    let (mut source, mut target) = (ring.wrapping_add(first), to.wrapping_add(first));
+    // Lines from the thread's next one on.
+    let mut left = (length / LINE) as i32 - rank as i32;
+    // Counted: the lines, several at a time.
+    while left > 0 {
+        let stride = LINE * simt::opaque_half(size);
+        let mut ahead = left;
+        let mut load_next = || {
+            // SAFETY: a line of the ring, if it is there.
+            let line = unsafe { load_ring_line_if(ahead > 0, source.cast()) };
+            source = source.wrapping_add(stride as usize);
+            ahead -= size as i32;
+            line
+        };
+        let (a, b, c, d) = (load_next(), load_next(), load_next(), load_next());
+        let (e, f, g, h) = (load_next(), load_next(), load_next(), load_next());
+        // Compared anew: there are fewer registers for flags than lines.
+        left = simt::opaque_half(left as u32) as i32;
+        let mut store_next = |line: Line| {
+            // SAFETY: a line of the buffer, if it is there.
+            unsafe { store_line_if(left > 0, target.cast(), line) };
+            target = target.wrapping_add(stride as usize);
+            left -= size as i32;
+        };
+        store_next(a);
+        store_next(b);
+        store_next(c);
+        store_next(d);
+        store_next(e);
+        store_next(f);
+        store_next(g);
+        store_next(h);
+    }
+    leave(size);
 }
 
-/// Copies such a part into the ring.
+/// Copies such a part into the ring. In line, since a call costs more than what it would spare.
 ///
 /// # Safety
 /// As [`copy_in`].
-#[inline(never)]
+#[inline(always)]
 pub(super) unsafe fn lines_in(rank: u32, size: u32, from: *const u8, ring: *mut u8, length: u32) {
     writes_bytes(ring, length as usize);
     // SAFETY: the caller's promise.
-    unsafe { each_line(rank, size, from, ring, length / LINE) };
+    unsafe {
+        behind_lines(rank, from, ring, length);
+        each_line(rank, size, from, ring, length / LINE);
+    }
+}
+
+/// The bytes behind the last whole line, each by a thread of the first warp.
+#[inline(always)]
+unsafe fn behind_lines(rank: u32, from: *const u8, to: *mut u8, length: u32) {
+    if rank < length % LINE {
+        let at = (length - length % LINE + rank) as usize;
+        // SAFETY: the caller's promise: below `length`.
+        unsafe { store_plain(to.add(at), load_plain(from.add(at))) };
+    }
 }
 
 /// Where lines of the two ranges begin at different bytes. If `whole`, all lines that hold a byte of the

@@ -20,10 +20,10 @@ use super::packet::{packet_in, packet_out};
 use super::{Finish, Plan, copy, finish};
 
 /// Bytes of a ring that are copied out at once: what is sent in answer goes out while the rest is read.
-const LONGEST: usize = 32 << 10;
+const LONGEST: u32 = 32 << 10;
 
 /// Bytes that the GPU reads across PCIe at once.
-const LINE: usize = 128;
+const LINE: u32 = 128;
 
 /// How long the units of a packet may be on their way that was announced: a dead peer's never come.
 const PACKET_NS: u64 = 100_000_000;
@@ -140,16 +140,15 @@ pub(crate) fn receive(
 /// What of a part of the ring is copied at once, at most `most` bytes.
 #[inline(always)]
 pub(super) fn at_once(span: Span, p2p: bool, ring: RingAddress, most: usize) -> Span {
-    let mut span = span;
-    let longest = LONGEST.max(ring.capacity() / 4);
-    if !p2p & (span.length() > longest) {
-        span = span.at_most(longest);
+    let mut length = span.at_most(most).length() as u32;
+    if !p2p {
+        length = length.min(LONGEST.max(ring.size() / 4));
     }
-    if (span.length() >= LONGEST) & (span.length() < most) {
+    if (length >= LONGEST) & ((length as usize) < most) {
         // Where a line ends: the copy of the next part then begins at one.
-        span = span.at_most(span.length() - (span.low() as usize + span.length()) % LINE);
+        length -= span.low().wrapping_add(length) % LINE;
     }
-    span
+    Span::new(span.low().into(), length as usize)
 }
 
 /// Publishes how far the group has received, reports it to the proxy where that wants it, and gives the

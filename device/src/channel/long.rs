@@ -49,7 +49,7 @@ pub(crate) struct Polled {
     /// How far the other end has received.
     head: Progress,
     /// Whether the proxies want to know.
-    pub(crate) watched: u64,
+    watched: u64,
     /// Bytes of the packet that has come; 0: none has.
     length: u32,
     /// What of it is still to be copied by this thread, from there on.
@@ -123,18 +123,18 @@ pub(crate) fn poll(rank: u32, size: u32, line: RecordLine, to: *mut u8, most: us
     polled
 }
 
-/// What all threads of the group do about what they have found. All get the plan's words: bytes of a packet
-/// that were copied out, bytes of the ring, or the leader's wait. The leader keeps how far the other end
-/// has received.
+/// What all threads of the group do about what they have found: how many bytes were received, at most `most`,
+/// and the direction is free then; or how it stands, for the leader's wait.
 #[inline(always)]
-pub(crate) fn plan_receive(
+pub(crate) fn receive(
     net: Net,
     handle: Handle,
     warps: Warps,
     line: RecordLine,
     polled: &Polled,
     to: *mut u8,
-) -> [u64; 2] {
+    most: usize,
+) -> Result<usize, Position> {
     let (rank, size) = (warps.rank, warps.size);
     let (p2p, position) = (line.info().is_p2p(), line.position(Direction::Receive));
     let begin = position.count();
@@ -145,70 +145,45 @@ pub(crate) fn plan_receive(
         is_done = unsafe { packet_in(next, 8 * size, inbox, begin as u32, to, length) };
     }
     // The leader's word counts, whatever a hostile peer wrote meanwhile.
-    let (all_done, seen) = warps.agree(is_done, polled.seen.0);
-    let seen = Progress(seen);
+    let (packet, seen) = warps.agree(is_done, polled.seen.0);
+    let (seen, ring) = (Progress(seen), line.ring(Direction::Receive));
     if (rank == 0) & (seen.0 != 0) {
         // It came with the rest, and spares the answer a read.
         Socket::known(net, handle).remember_head(polled.head);
     }
     let available = seen.count().wrapping_sub(begin);
-    if all_done {
-        if length != available as u32 {
+    let mut bytes = available as u32;
+    if packet {
+        if length != bytes {
             // A hostile peer has announced another packet meanwhile. What counts as received is the
             // peer's then, too, and nothing that stood in the buffer before.
             // SAFETY: the leader has found that the caller's buffer holds so many bytes.
-            unsafe { take_units(inbox, to, available as u32) };
+            unsafe { take_units(inbox, to, bytes) };
         }
-        // Nobody knows of the others whether they did.
-        warps.barrier();
-    }
-    let ring = line.ring(Direction::Receive);
-    let plan = match () {
-        () if all_done => Plan::done(available as u32),
-        () if seen.is_over() | (p2p & seen.is_packet()) => Plan::slow(position),
-        () if available.wrapping_sub(1) < ring.capacity() as u64 => {
-            Plan::ring(ring, begin, available as usize)
+    } else {
+        let other = seen.is_over() | (p2p & seen.is_packet());
+        if other | (available.wrapping_sub(1) >= u64::from(ring.size())) {
+            return Err(position);
         }
-        () => Plan::slow(position),
-    };
-    plan.words()
-}
-
-/// Carries out what polling has found, at most `most` bytes. How many were received; the direction is free
-/// then.
-#[inline(always)]
-#[allow(clippy::too_many_arguments, reason = "in line, where each is in a register")]
-pub(crate) fn receive(
-    net: Net,
-    handle: Handle,
-    warps: Warps,
-    line: RecordLine,
-    plan: [u64; 2],
-    watched: u64,
-    to: *mut u8,
-    most: usize,
-) -> usize {
-    let mut bytes = Span(plan[1]).length();
-    let packet = Plan::bytes_done(plan).is_some();
-    if !packet {
-        let (p2p, ring) = (line.info().is_p2p(), line.ring(Direction::Receive));
-        let span = at_once(Span(plan[1]).at_most(most), p2p, ring, most);
-        bytes = span.length();
+        let span = at_once(Span::new(begin, bytes as usize), p2p, ring, most);
+        bytes = span.length() as u32;
         // SAFETY: the caller's buffer holds so many bytes.
         unsafe {
             match copy::in_lines(ring, span, to) {
-                Some(from) => copy::lines_out(warps.rank, warps.size, from, to, bytes as u32),
-                None => copy::copy_out(warps.rank, warps.size, ring, span, to),
+                Some(from) => copy::lines_out(rank, size, from, to, bytes),
+                None => copy::copy_out(rank, size, ring, span, to),
             }
         }
-        warps.barrier();
     }
-    let publishes = line.publishes(Direction::Receive);
+    // What other threads have copied is there for all.
+    warps.barrier();
+    // Found again, and not kept meanwhile.
     let position = line.position(Direction::Receive);
-    if warps.rank == 0 {
-        leave(net, handle, publishes, position, bytes, packet, watched);
+    let publishes = line.publishes(Direction::Receive);
+    if rank == 0 {
+        leave(net, handle, publishes, position, bytes as usize, packet, polled.watched);
     }
-    bytes
+    Ok(bytes as usize)
 }
 
 /// The longest packet that a group sends: what its warps move at once. One warp takes 10 us for a round trip

@@ -29,11 +29,10 @@ pub(super) fn receive_long(
     // All of them are whole, or there would be no line.
     let Some(warps) = Warps::of(group) else { return Errno::EINVAL.negative() };
     let polled = long::poll(warps.rank, warps.size, line, to, length);
-    let plan = long::plan_receive(net, handle, warps, line, &polled, to);
-    if let Some(found) = Plan::found(plan) {
-        return receive_more(net, group, handle, to, length, 0, found);
-    }
-    let got = long::receive(net, handle, warps, line, plan, polled.watched, to, length);
+    let got = match long::receive(net, handle, warps, line, &polled, to, length) {
+        Ok(got) => got,
+        Err(found) => return receive_more(net, group, handle, to, length, 0, found),
+    };
     // The compiler takes lanes that come back from a function for a whole warp.
     simt::come_together();
     got as i64

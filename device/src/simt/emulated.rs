@@ -381,6 +381,8 @@ pub(crate) unsafe fn load_line_if(yes: bool, from: *const [u64; 2]) -> [u64; 2] 
     if yes { unsafe { load_plain(from) } } else { [0; 2] }
 }
 
+pub(crate) use self::load_line_if as load_ring_line_if;
+
 /// # Safety
 /// As [`super::store_line_if`].
 #[allow(unsafe_code, reason = "a raw store")]

@@ -274,6 +274,18 @@ pub(crate) unsafe fn load_line_if(yes: bool, from: *const [u64; 2]) -> [u64; 2] 
     unsafe { backend::load_line_if(yes, from) }
 }
 
+/// The same of a ring, which is read once: on a GPU past the first-level cache, where the stacks of functions
+/// that wait would have to make room.
+///
+/// # Safety
+/// As [`load_line_if`]; if `yes`, `from` is in memory of a GPU or of the host.
+#[inline(always)]
+#[allow(unsafe_code, reason = "a raw load")]
+pub(crate) unsafe fn load_ring_line_if(yes: bool, from: *const [u64; 2]) -> [u64; 2] {
+    // SAFETY: the caller's promise.
+    unsafe { backend::load_ring_line_if(yes, from) }
+}
+
 /// Writes 16 aligned bytes with one instruction if `yes`.
 ///
 /// # Safety

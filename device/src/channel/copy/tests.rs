@@ -7,7 +7,7 @@ use std::thread;
 use std::vec;
 use std::vec::Vec;
 
-use super::{from_ring, to_ring};
+use super::{from_ring, lines_in, lines_out, to_ring};
 use crate::simt::WARP;
 use crate::simt::emulated::lanes::Exchange;
 
@@ -49,6 +49,8 @@ impl Case {
                 match copy {
                     Direction::FromRing => from_ring(rank, size, from, to, length as u32),
                     Direction::ToRing => to_ring(rank, size, from, to, length as u32),
+                    Direction::LinesOut => lines_out(rank, size, from, to, length as u32),
+                    Direction::LinesIn => lines_in(rank, size, from, to, length as u32),
                 }
             }
         });
@@ -62,6 +64,9 @@ impl Case {
 enum Direction {
     FromRing,
     ToRing,
+    /// Where both begin with a line.
+    LinesOut,
+    LinesIn,
 }
 
 fn check(copy: Direction, source_offset: usize, target_offset: usize, length: usize, size: u32) {
@@ -90,6 +95,17 @@ fn long_copies_by_large_groups() {
             {
                 check(copy, source_offset, target_offset, length, size);
             }
+        }
+    }
+}
+
+#[test]
+fn copies_that_begin_with_a_line_end_anywhere() {
+    let lengths =
+        || (0..=80).chain([500, 511, 512, 513, 1_023, 4_096, 4_099, 32_715, 65_536, 200_003]);
+    for copy in [Direction::LinesOut, Direction::LinesIn] {
+        for (length, size) in lengths().flat_map(|l| [32, 64, 128, 1_024].map(|size| (l, size))) {
+            check(copy, 0, 0, length, size);
         }
     }
 }

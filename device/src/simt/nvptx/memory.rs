@@ -150,6 +150,22 @@ pub(crate) unsafe fn load_line_if(yes: bool, from: *const [u64; 2]) -> [u64; 2] 
 }
 
 /// # Safety
+/// As [`crate::simt::load_ring_line_if`].
+#[inline(always)]
+pub(crate) unsafe fn load_ring_line_if(yes: bool, from: *const [u64; 2]) -> [u64; 2] {
+    let (low, high): (u64, u64);
+    // SAFETY: the caller's promise. Relaxed, which passes the first-level cache by.
+    unsafe {
+        asm!(
+            "{{ .reg .pred %yes; setp.ne.u32 %yes, {yes}, 0;",
+            "@%yes ld.relaxed.gpu.global.v2.u64 {{{low}, {high}}}, [{from}]; }}",
+            low = out(reg64) low, high = out(reg64) high, from = in(reg64) from,
+            yes = in(reg32) u32::from(yes), options(nostack, readonly));
+    }
+    [low, high]
+}
+
+/// # Safety
 /// As [`crate::simt::store_line_if`].
 #[inline(always)]
 pub(crate) unsafe fn store_line_if(yes: bool, to: *mut [u64; 2], line: [u64; 2]) {
