@@ -36,9 +36,9 @@ impl RingAddress {
         1 << (self.0 & Self::LOG_MASK)
     }
 
-    /// The same in a register of a GPU.
+    /// The same as one register of a GPU: where instructions count.
     #[inline(always)]
-    pub(crate) fn size(self) -> u32 {
+    pub(crate) fn capacity_u32(self) -> u32 {
         1 << (self.0 as u32 & 31)
     }
 

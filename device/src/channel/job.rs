@@ -142,7 +142,7 @@ pub(crate) fn receive(
 pub(super) fn at_once(span: Span, p2p: bool, ring: RingAddress, most: usize) -> Span {
     let mut length = span.at_most(most).length() as u32;
     if !p2p {
-        length = length.min(LONGEST.max(ring.size() / 4));
+        length = length.min(LONGEST.max(ring.capacity_u32() / 4));
     }
     if (length >= LONGEST) & ((length as usize) < most) {
         // Where a line ends: the copy of the next part then begins at one.

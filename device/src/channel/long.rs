@@ -162,7 +162,7 @@ pub(crate) fn receive(
         }
     } else {
         let other = seen.is_over() | (p2p & seen.is_packet());
-        if other | (available.wrapping_sub(1) >= u64::from(ring.size())) {
+        if other | (available.wrapping_sub(1) >= u64::from(ring.capacity_u32())) {
             return Err(position);
         }
         let span = at_once(Span::new(begin, bytes as usize), p2p, ring, most);

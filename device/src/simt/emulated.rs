@@ -381,6 +381,7 @@ pub(crate) unsafe fn load_line_if(yes: bool, from: *const [u64; 2]) -> [u64; 2] 
     if yes { unsafe { load_plain(from) } } else { [0; 2] }
 }
 
+// There is no cache to pass by.
 pub(crate) use self::load_line_if as load_ring_line_if;
 
 /// # Safety

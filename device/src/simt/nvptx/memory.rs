@@ -133,36 +133,36 @@ pub(crate) unsafe fn replace(at: *mut u64, current: u64, new: u64, mine: bool) -
     old
 }
 
+/// Loads 16 bytes by that instruction if `yes`. The compiler does not make one of two loads.
+macro_rules! load_line_if {
+    ($load:literal, $yes:expr, $from:expr) => {{
+        let (low, high): (u64, u64);
+        // SAFETY: the caller's promise.
+        unsafe {
+            asm!(
+                "{{ .reg .pred %yes; setp.ne.u32 %yes, {yes}, 0;",
+                concat!("@%yes ", $load, " {{{low}, {high}}}, [{from}]; }}"),
+                low = out(reg64) low, high = out(reg64) high, from = in(reg64) $from,
+                yes = in(reg32) u32::from($yes), options(nostack, readonly));
+        }
+        [low, high]
+    }};
+}
+
 /// # Safety
 /// As [`crate::simt::load_line_if`].
 #[inline(always)]
 pub(crate) unsafe fn load_line_if(yes: bool, from: *const [u64; 2]) -> [u64; 2] {
-    let (low, high): (u64, u64);
-    // SAFETY: the caller's promise. The compiler does not make one instruction of two loads.
-    unsafe {
-        asm!(
-            "{{ .reg .pred %yes; setp.ne.u32 %yes, {yes}, 0;",
-            "@%yes ld.v2.u64 {{{low}, {high}}}, [{from}]; }}",
-            low = out(reg64) low, high = out(reg64) high, from = in(reg64) from,
-            yes = in(reg32) u32::from(yes), options(nostack, readonly));
-    }
-    [low, high]
+    load_line_if!("ld.v2.u64", yes, from)
 }
 
+/// Relaxed, which passes the first-level cache by.
+///
 /// # Safety
 /// As [`crate::simt::load_ring_line_if`].
 #[inline(always)]
 pub(crate) unsafe fn load_ring_line_if(yes: bool, from: *const [u64; 2]) -> [u64; 2] {
-    let (low, high): (u64, u64);
-    // SAFETY: the caller's promise. Relaxed, which passes the first-level cache by.
-    unsafe {
-        asm!(
-            "{{ .reg .pred %yes; setp.ne.u32 %yes, {yes}, 0;",
-            "@%yes ld.relaxed.gpu.global.v2.u64 {{{low}, {high}}}, [{from}]; }}",
-            low = out(reg64) low, high = out(reg64) high, from = in(reg64) from,
-            yes = in(reg32) u32::from(yes), options(nostack, readonly));
-    }
-    [low, high]
+    load_line_if!("ld.relaxed.gpu.global.v2.u64", yes, from)
 }
 
 /// # Safety
