@@ -11,7 +11,7 @@ use gpunet_sockets::{By, Limits, Stream, is_time_out};
 
 /// How long a call on one of the program's sockets may wait. Whatever the other end does, it does
 /// sooner.
-const TIMEOUT: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(35);
 
 /// The limit of every call of the program.
 pub(crate) fn limits() -> Limits {

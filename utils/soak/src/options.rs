@@ -22,12 +22,13 @@ an abort of the launch, or with the net.
 
 Every byte depends on its connection and place, and both ends check it. What ended well must be \
 complete; what broke must be right as far as it came. A call that takes 2 s longer than its \
-time-out, or waits for ever, has hung. After a warm-up (a fifth of the time, a minute at most) \
-slots and rings of the net must be free after each round, and descriptors, threads, children and \
-resident memory (8 MiB and a fiftieth tolerated) as they were whenever no net is there.
+time-out, or waits for ever, has hung. After a warm-up (a fifth of the time, a minute at most, \
+eight rounds at least) slots and rings of the net must be free after each round, and descriptors, \
+threads, children and memory (resident, without files; 8 MiB and a fiftieth tolerated) as they were \
+whenever no net is there.
 
 The last lines say lost bytes, hung calls and leaks; the exit status is 0 if all three are 0. It \
-ends by itself, a minute after its time at the latest, also when something hangs. docs/reference/json.md \
+ends by itself, two minutes after its time at the latest, also when something hangs. docs/reference/json.md \
 describes what --json prints."
 )]
 pub(crate) struct Options {

@@ -8,14 +8,19 @@ use gpunet_pattern::Draw;
 
 use crate::end::{Break, Manner};
 
-/// How long a call of a kernel may wait on a connection on which nobody falls silent.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a call of a kernel may wait on a connection on which nobody falls silent. (Beside six
+/// programs that compute, on two cores, some rounds of a tenth of a second take ten.)
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 /// How much longer than it may a call can take before it counts as hung: what a loaded machine
 /// with few cores may keep a thread from running.
 pub(crate) const MARGIN: Duration = Duration::from_secs(2);
 /// Calls that a connection takes at most, more or less. Who waits for a group that answers waits
 /// for all that the group has to do before, and must not time out for that alone.
 const CALLS: u64 = 300;
+/// Groups of a launch, at most.
+const GROUPS: u64 = 16;
+/// Bytes of shared memory for a group: terms and the largest misalignment fit the smallest.
+const SHARED_EACH: [u32; 4] = [96, 512, 4112, 8208];
 /// More than a UNIX socket and the largest ring take from a kernel whose peer does not read.
 const UNREAD_LEAST: u64 = 1 << 20;
 /// Turns of a connection that goes on until its peer is killed.
@@ -117,6 +122,15 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
+    /// A few short messages, and a good end.
+    fn shorten(&mut self, turns: u64) {
+        self.fate = Fate::Orderly;
+        self.terms.turns = turns;
+        self.terms.most_up = 5000;
+        self.terms.most_down = 5000;
+        self.terms.ending = CALLER_ENDS;
+    }
+
     /// What the program's end does beside its terms.
     pub(crate) fn manner(&self) -> Manner {
         let breaks = match self.fate {
@@ -243,6 +257,23 @@ impl Plan {
         }
     }
 
+    /// The first round: as many threads at once as a round may have, on good connections, shortly. What
+    /// is kept by the thread is there after it, the emulated GPU's stacks above all.
+    pub(crate) fn widest(seed: u64, load: Load) -> Self {
+        let mut plan = Self::draw(seed, 0, load, false);
+        let groups = load.connections.min(GROUPS);
+        let [.., shared_each] = SHARED_EACH;
+        let threads = load.threads as u32;
+        let layout = Layout { who: Who::Block, groups, threads, shared_each, in_rings: false };
+        (plan.pairing, plan.transport, plan.upset) = (Pairing::Kernels, Transport::V4, None);
+        (plan.answering, plan.calling) = (layout, layout);
+        let draw = &mut Draw::new(seed, 0);
+        let exchange = |index| exchange(draw, index, Pairing::Kernels, None, load);
+        plan.exchanges = (0..load.connections).map(exchange).collect();
+        plan.exchanges.iter_mut().for_each(|exchange| exchange.shorten(1));
+        plan
+    }
+
     /// One good connection, for the self-check to spoil.
     pub(crate) fn plain(seed: u64, number: u64, load: Load) -> Self {
         let mut plan = Self::draw(seed, number, load, false);
@@ -250,11 +281,7 @@ impl Plan {
         plan.upset = None;
         plan.exchanges.truncate(1);
         for exchange in &mut plan.exchanges {
-            exchange.fate = Fate::Orderly;
-            exchange.terms.turns = 3;
-            exchange.terms.most_up = 5000;
-            exchange.terms.most_down = 5000;
-            exchange.terms.ending = CALLER_ENDS;
+            exchange.shorten(3);
             exchange.terms.timeout_ns = nanoseconds(Duration::from_millis(300));
         }
         plan
@@ -307,9 +334,8 @@ fn layout(draw: &mut Draw, load: Load, connections: u64) -> Layout {
         Who::Warp => draw.pick([32, 64]),
         Who::Thread => draw.pick([1, 4]),
     };
-    // Terms and the largest misalignment fit the smallest.
-    let shared_each = draw.pick([96, 512, 4112, 8208]);
-    let groups = draw.between(1, connections.min(16));
+    let shared_each = draw.pick(SHARED_EACH);
+    let groups = draw.between(1, connections.min(GROUPS));
     Layout { who, groups, threads, shared_each, in_rings: draw.once_in(3) }
 }
 
@@ -420,5 +446,22 @@ mod tests {
         }
         let names: Vec<_> = seen.into_iter().collect();
         assert_eq!(names.len(), 13, "{names:?}");
+    }
+
+    #[test]
+    fn no_round_has_more_threads_than_the_first() {
+        let threads = |layout: &Layout| match layout.who {
+            Who::Block => layout.groups * u64::from(layout.threads),
+            Who::Warp => layout.groups.next_multiple_of(2) * 32,
+            Who::Thread => layout.groups.next_multiple_of(u64::from(layout.threads)),
+        };
+        let load = Load::for_gpu(GpuKind::Emulated);
+        let first = Plan::widest(1, load);
+        assert!(first.exchanges.iter().all(|exchange| exchange.fate == Fate::Orderly));
+        for number in 0..400 {
+            let plan = Plan::draw(1, number, load, true);
+            assert!(threads(&plan.answering) <= threads(&first.answering), "{plan:?}");
+            assert!(threads(&plan.calling) <= threads(&first.calling), "{plan:?}");
+        }
     }
 }

@@ -20,7 +20,7 @@ use crate::plan::{Fate, Pairing, Plan, Transport, Upset};
 use crate::tally::Tally;
 
 /// How long a round's kernels may run, and how long after they were stopped.
-const ROUND: Duration = Duration::from_secs(30);
+const ROUND: Duration = Duration::from_secs(40);
 const STOP: Duration = Duration::from_secs(10);
 /// How long the dropping of a net may take: it gives kernels and sockets 5 s each.
 const DROP: Duration = Duration::from_secs(12);

@@ -14,7 +14,7 @@ use gpunet_terminal::progress::Progress;
 
 use crate::check::Fault;
 use crate::options::{Options, Plant};
-use crate::plan::{Load, MARGIN, Plan, TIMEOUT};
+use crate::plan::{Load, MARGIN, Plan};
 use crate::round::{Round, loopback};
 use crate::tally::{Heading, Tally};
 use crate::watch::Holdings;
@@ -23,6 +23,13 @@ use crate::watchdog::{self, Watchdog};
 /// The warm-up is this part of the time, and at most so long.
 const WARM_UP_PART: u32 = 5;
 const WARM_UP: Duration = Duration::from_secs(60);
+/// It has so many rounds at least, unless they take longer than this: where a busy machine gets
+/// through one in the time of a short soak, what the next ones need first would seem a leak.
+const WARM_UP_ROUNDS: u64 = 8;
+const WARM_UP_ROUNDS_TIME: Duration = Duration::from_secs(30);
+/// How long a call that is not on a connection may wait: a group that answers waits to accept for as
+/// long as a round takes, and what hangs there is found by the watchdog before.
+const ACCEPT: Duration = Duration::from_secs(60);
 /// How long a closed socket may take to send what is unsent.
 const LINGER: Duration = Duration::from_secs(5);
 /// How long slots and rings may take to be free once all is closed.
@@ -91,7 +98,6 @@ struct Soak {
 
 impl Soak {
     fn rounds(&self) -> Result<()> {
-        let warm_up = (self.time / WARM_UP_PART).min(WARM_UP);
         let mut number = 0;
         let mut planted = false;
         let mut most_resident = 0;
@@ -103,7 +109,7 @@ impl Soak {
                 let warm = self.tally.after_warm_up().is_some();
                 let plants = warm && !planted;
                 planted |= plants;
-                let plan = self.plan(self.only.unwrap_or(number), plants);
+                let plan = self.plan(number, plants);
                 number += 1;
                 let round = Round { plan: &plan, tally: &self.tally, folder: &self.folder.0 };
                 round.run(&mut net)?;
@@ -112,7 +118,9 @@ impl Soak {
                 }
                 let Some(net) = &net else { break };
                 self.check_free(net, &plan, &mut free);
-                if self.tally.elapsed() > self.time || !warm && self.tally.elapsed() > warm_up {
+                let over =
+                    if warm { self.tally.elapsed() > self.time } else { self.is_warm(number) };
+                if over {
                     break;
                 }
             }
@@ -131,7 +139,7 @@ impl Soak {
                 // Of several rests the largest: what one kind of round needs, the allocator keeps.
                 most_resident = held.resident.max(most_resident);
                 held.resident = most_resident;
-                if self.tally.elapsed() > warm_up {
+                if self.is_warm(number) {
                     self.tally.warmed_up(held);
                 }
                 continue;
@@ -145,7 +153,16 @@ impl Soak {
         }
     }
 
+    /// Whether the warm-up is over after so many rounds.
+    fn is_warm(&self, rounds: u64) -> bool {
+        let elapsed = self.tally.elapsed();
+        elapsed > (self.time / WARM_UP_PART).min(WARM_UP)
+            && (rounds >= WARM_UP_ROUNDS || elapsed > WARM_UP_ROUNDS_TIME)
+    }
+
     fn plan(&self, number: u64, plants: bool) -> Plan {
+        let first = number == 0;
+        let number = self.only.unwrap_or(number);
         match self.plant {
             Some(Plant::Lost) if plants => {
                 let mut plan = Plan::plain(self.seed, number, self.load);
@@ -160,6 +177,7 @@ impl Soak {
                 plan
             }
             Some(Plant::Leak) if plants => Plan::plain(self.seed, number, self.load),
+            _ if first => Plan::widest(self.seed, self.load),
             _ => Plan::draw(self.seed, number, self.load, self.v6),
         }
     }
@@ -174,7 +192,7 @@ impl Soak {
             // For all of them with the largest rings that anybody asks for.
             .ring_memory(u64::from(sockets) * 2 * (64 << 10))
             .proxy_threads(draw.pick([1, 1, 2]))
-            .timeout(TIMEOUT)
+            .timeout(ACCEPT)
             .linger(LINGER)
             .build()
             .context("making a net")?;

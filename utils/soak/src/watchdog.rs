@@ -12,8 +12,9 @@ use crate::tally::{Heading, Tally};
 
 /// How long one step of a round may take: longer than every wait in it.
 const STEP: Duration = Duration::from_secs(45);
-/// How long after its time the soak may end: a round that began in time, and the last rest.
-pub(crate) const OVERTIME: Duration = Duration::from_secs(60);
+/// How long after its time the soak may end: the warm-up of a short one, a round that began in time,
+/// and the last rest.
+pub(crate) const OVERTIME: Duration = Duration::from_secs(120);
 
 /// A thread that watches a tally until it is dropped.
 pub(crate) struct Watchdog {

@@ -1,11 +1,16 @@
 //! The soak finds nothing where nothing is wrong, and each fault that is planted.
 
 use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
 
 use gpunet_testing::Documented;
 use serde_json::Value;
 
+/// One at a time: each wants the whole machine, and a call that waits for the others counts as hung.
+static SOAK: Mutex<()> = Mutex::new(());
+
 fn soak(arguments: &[&str]) -> Output {
+    let _alone = SOAK.lock().unwrap_or_else(PoisonError::into_inner);
     let mut command = Command::new(env!("CARGO_BIN_EXE_soak"));
     command.args(arguments).output().expect("the soak runs")
 }
