@@ -41,7 +41,8 @@ pub(crate) struct Options {
     /// Draws the same rounds again; another each time unless given
     #[arg(long)]
     pub(crate) seed: Option<u64>,
-    /// This round of the seed alone, again and again: to look into what a soak has found
+    /// This round of the seed alone behind the first, again and again: to look into what a soak has
+    /// found
     #[arg(long, requires = "seed", value_name = "NUMBER")]
     pub(crate) round: Option<u64>,
     /// One JSON object on standard output in place of the table

@@ -257,8 +257,8 @@ impl Plan {
         }
     }
 
-    /// The first round: as many threads at once as a round may have, on good connections, shortly. What
-    /// is kept by the thread is there after it, the emulated GPU's stacks above all.
+    /// The first round: as many threads at once as a round may have, a short message each way. What the
+    /// process keeps for each thread, the emulated GPU's stacks above all, is there after it.
     pub(crate) fn widest(seed: u64, load: Load) -> Self {
         let mut plan = Self::draw(seed, 0, load, false);
         let groups = load.connections.min(GROUPS);

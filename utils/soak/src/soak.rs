@@ -29,7 +29,7 @@ const WARM_UP_ROUNDS: u64 = 8;
 const WARM_UP_ROUNDS_TIME: Duration = Duration::from_secs(30);
 /// How long a call that is not on a connection may wait: a group that answers waits to accept for as
 /// long as a round takes, and what hangs there is found by the watchdog before.
-const ACCEPT: Duration = Duration::from_secs(60);
+const ACCEPT: Duration = Duration::from_secs(90);
 /// How long a closed socket may take to send what is unsent.
 const LINGER: Duration = Duration::from_secs(5);
 /// How long slots and rings may take to be free once all is closed.

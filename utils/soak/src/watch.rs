@@ -9,9 +9,8 @@ use rustix::process::{WaitOptions, wait};
 use serde::Serialize;
 
 /// How much resident memory may grow after the warm-up without being a leak: what the allocator
-/// keeps rises by some MiB until each kind of round has been there with each other (measured: 5 MiB
-/// in the first two minutes, 0.1 MiB in the next two), and a driver has pools of its own, which go
-/// with what it holds. A leak of a kilobyte a connection is beyond it after some minutes.
+/// keeps rises until each kind of round has been there with each other (measured on the emulated
+/// GPU: 0.5 MiB in four minutes), and a driver has pools of its own, which go with what it holds. A leak of a kilobyte a connection is beyond it after some minutes.
 pub(crate) fn memory_tolerance(before: &Holdings) -> u64 {
     (8 << 20) + before.resident / 50
 }

@@ -10,8 +10,9 @@ use gpunet_terminal::output::print;
 use crate::check::Fault;
 use crate::tally::{Heading, Tally};
 
-/// How long one step of a round may take: longer than every wait in it.
-const STEP: Duration = Duration::from_secs(45);
+/// How long one step of a round may take: longer than the waits in it, that for the end of a launch
+/// and, where it does not end, the one behind its abort.
+const STEP: Duration = Duration::from_secs(60);
 /// How long after its time the soak may end: the warm-up of a short one, a round that began in time,
 /// and the last rest.
 pub(crate) const OVERTIME: Duration = Duration::from_secs(120);

@@ -35,8 +35,8 @@ use crate::install;
 use crate::report::{self, Outcome};
 use crate::workspace::Workspace;
 
-/// What a guest has from its start to its end, unless given: six times what it takes on a machine
-/// that does nothing else.
+/// What a guest has from its start to its end, unless given: six times what it takes beside the
+/// other steps of `cargo xtask test` (396 s).
 const WHOLE: u64 = 40 * 60;
 
 /// Why a guest was not even booted.
