@@ -156,10 +156,11 @@ unsafe fn each_line(rank: u32, size: u32, from: *const u8, to: *mut u8, lines: u
 /// Where a part of a ring lies that is in one piece and begins with a line, as the buffer does.
 #[inline(always)]
 pub(super) fn in_lines(ring: RingAddress, span: Span, buffer: *const u8) -> Option<*mut u8> {
-    let start = span.low() as usize & (ring.capacity() - 1);
-    let aligned = (start | buffer.addr()).is_multiple_of(LINE as usize);
-    let whole = start + span.length() <= ring.capacity();
-    (aligned & whole).then(|| ring.start().wrapping_add(start))
+    let capacity = ring.capacity_u32();
+    let start = span.low() & (capacity - 1);
+    let aligned = (start | buffer.addr() as u32).is_multiple_of(LINE);
+    let whole = span.length() as u32 <= capacity - start;
+    (aligned & whole).then(|| ring.start().wrapping_add(start as usize))
 }
 
 /// Copies such a part out of the ring. In line, in a function that has saved its registers already: twice as

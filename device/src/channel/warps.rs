@@ -9,11 +9,11 @@ use crate::simt;
 use crate::socket::RecordLine;
 
 /// Words of a block's scratch memory, behind those of a line: a plan ...
-const PLAN: usize = RECORD_WORDS;
+const PLAN: u32 = RECORD_WORDS as u32;
 /// ... and what threads have agreed on.
-const AGREED: usize = PLAN + 2;
+const AGREED: u32 = PLAN + 2;
 
-const _: () = assert!(AGREED < simt::SCRATCH_WORDS);
+const _: () = assert!((AGREED as usize) < simt::SCRATCH_WORDS && PLAN.is_multiple_of(2));
 
 /// Such a group, as a thread of it sees it.
 #[derive(Clone, Copy)]
@@ -70,21 +70,19 @@ impl Warps {
         if !self.many {
             return (plan, line);
         }
-        let scratch = simt::block_scratch().cast::<u64>();
         // SAFETY: there is room, and between these barriers only these threads touch it.
         unsafe {
-            if (self.rank as usize) < RECORD_WORDS {
-                scratch.add(self.rank as usize).write(line.word());
+            if self.rank < RECORD_WORDS as u32 {
+                simt::keep_word(self.rank, line.word());
             }
             if self.rank == 0 {
-                scratch.add(PLAN).cast::<[u64; 2]>().write(plan);
+                simt::keep_two(PLAN, plan);
             }
         }
         simt::whole_block_barrier();
         // SAFETY: nobody writes before the next barrier.
         unsafe {
-            let plan = scratch.add(PLAN).cast::<[u64; 2]>().read();
-            (plan, RecordLine::of(scratch.add(RecordLine::place()).read()))
+            (simt::kept_two(PLAN), RecordLine::of(simt::kept_word(RecordLine::place() as u32)))
         }
     }
 
@@ -94,14 +92,13 @@ impl Warps {
         if !self.many {
             return plan;
         }
-        let scratch = simt::block_scratch().cast::<[u64; 2]>();
         if self.rank == 0 {
             // SAFETY: as above.
-            unsafe { scratch.write(plan) };
+            unsafe { simt::keep_two(0, plan) };
         }
         simt::whole_block_barrier();
         // SAFETY: as above.
-        unsafe { scratch.read() }
+        unsafe { simt::kept_two(0) }
     }
 
     /// Whether all threads say yes, and the word of the first one. Also a barrier.
@@ -114,14 +111,13 @@ impl Warps {
         // Behind line and plan, which other threads may still read.
         // SAFETY: there is room; all threads meet between this store and the loads, and before the next.
         unsafe {
-            let scratch = simt::block_scratch().cast::<u64>().add(AGREED);
             if self.rank == 0 {
-                scratch.write(word);
+                simt::keep_word(AGREED, word);
             }
             let any = simt::any(simt::Scope::Block, !yes);
             // Lanes leave the barrier as they came to it.
             simt::come_together();
-            (!any, scratch.read())
+            (!any, simt::kept_word(AGREED))
         }
     }
 }

@@ -312,8 +312,33 @@ pub(crate) fn whole_block_barrier() {
     barrier(Scope::Block);
 }
 
-pub(crate) fn block_scratch() -> *mut [u64; SCRATCH_WORDS] {
-    with(|thread| thread.scratch(Scope::Block)).cast()
+/// A block's scratch words from that one on.
+fn scratch_at(at: u32) -> *mut u64 {
+    with(|thread| thread.scratch(Scope::Block)).cast::<u64>().wrapping_add(at as usize)
+}
+
+#[allow(unsafe_code, reason = "a word that threads share")]
+pub(crate) unsafe fn keep_word(at: u32, word: u64) {
+    // SAFETY: the caller's promise.
+    unsafe { scratch_at(at).write(word) };
+}
+
+#[allow(unsafe_code, reason = "a word that threads share")]
+pub(crate) unsafe fn kept_word(at: u32) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { scratch_at(at).read() }
+}
+
+#[allow(unsafe_code, reason = "a word that threads share")]
+pub(crate) unsafe fn keep_two(at: u32, words: [u64; 2]) {
+    // SAFETY: the caller's promise.
+    unsafe { scratch_at(at).cast::<[u64; 2]>().write(words) };
+}
+
+#[allow(unsafe_code, reason = "a word that threads share")]
+pub(crate) unsafe fn kept_two(at: u32) -> [u64; 2] {
+    // SAFETY: the caller's promise.
+    unsafe { scratch_at(at).cast::<[u64; 2]>().read() }
 }
 
 #[track_caller]

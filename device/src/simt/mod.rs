@@ -155,10 +155,50 @@ pub(crate) fn whole_block_barrier() {
     backend::whole_block_barrier();
 }
 
-/// Words that all threads of a block can reach, for what its first warp found; behind a barrier.
+/// Stores one of the [`SCRATCH_WORDS`] that all threads of a block can reach, for what its first warp
+/// found. In the instructions of shared memory: an address that may be of any memory takes longer to make
+/// and to use.
+///
+/// # Safety
+/// There is such a word, and a barrier is between this and what other threads do with it.
 #[inline(always)]
-pub(crate) fn block_scratch() -> *mut [u64; SCRATCH_WORDS] {
-    backend::block_scratch()
+#[allow(unsafe_code, reason = "a word that threads share")]
+pub(crate) unsafe fn keep_word(at: u32, word: u64) {
+    // SAFETY: the caller's promise.
+    unsafe { backend::keep_word(at, word) };
+}
+
+/// Loads it.
+///
+/// # Safety
+/// As [`keep_word`].
+#[inline(always)]
+#[allow(unsafe_code, reason = "a word that threads share")]
+pub(crate) unsafe fn kept_word(at: u32) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { backend::kept_word(at) }
+}
+
+/// Stores two of them, of which the first has an even number.
+///
+/// # Safety
+/// As [`keep_word`].
+#[inline(always)]
+#[allow(unsafe_code, reason = "a word that threads share")]
+pub(crate) unsafe fn keep_two(at: u32, words: [u64; 2]) {
+    // SAFETY: the caller's promise.
+    unsafe { backend::keep_two(at, words) };
+}
+
+/// Loads them.
+///
+/// # Safety
+/// As [`keep_two`].
+#[inline(always)]
+#[allow(unsafe_code, reason = "a word that threads share")]
+pub(crate) unsafe fn kept_two(at: u32) -> [u64; 2] {
+    // SAFETY: the caller's promise.
+    unsafe { backend::kept_two(at) }
 }
 
 /// Waits for all lanes of the caller's warp, a whole one, which need not be found out.

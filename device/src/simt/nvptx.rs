@@ -118,14 +118,14 @@ fn warp_barrier() {
 /// Gives every thread of the block the words of its first one, behind a barrier.
 #[inline(always)]
 fn share_in_block(first: u64, second: u64) -> (u64, u64) {
-    let scratch = scratch().cast::<(u64, u64)>();
     if position().thread == 0 {
         // SAFETY: between two barriers only this thread touches the scratch words.
-        unsafe { scratch.write((first, second)) };
+        unsafe { keep_two(0, [first, second]) };
     }
     block_barrier();
     // SAFETY: nobody writes before the next broadcast's first barrier.
-    unsafe { scratch.read() }
+    let [first, second] = unsafe { kept_two(0) };
+    (first, second)
 }
 
 /// Gives every thread of the warp the words of its first one, behind a barrier: a shuffle orders no
@@ -168,8 +168,57 @@ pub(crate) fn whole_block_barrier() {
 }
 
 #[inline(always)]
-pub(crate) fn block_scratch() -> *mut [u64; SCRATCH_WORDS] {
-    scratch().cast()
+pub(crate) unsafe fn keep_word(at: u32, word: u64) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!(
+            "{{ .reg .u32 %here;",
+            concat!("mov.u32 %here, ", scratch_name!(), ";"),
+            "add.u32 %here, %here, {at}; st.shared.u64 [%here], {word}; }}",
+            at = in(reg32) 8 * at, word = in(reg64) word, options(nostack));
+    }
+}
+
+#[inline(always)]
+pub(crate) unsafe fn kept_word(at: u32) -> u64 {
+    let word: u64;
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!(
+            "{{ .reg .u32 %here;",
+            concat!("mov.u32 %here, ", scratch_name!(), ";"),
+            "add.u32 %here, %here, {at}; ld.shared.u64 {word}, [%here]; }}",
+            at = in(reg32) 8 * at, word = out(reg64) word, options(nostack, readonly));
+    }
+    word
+}
+
+#[inline(always)]
+pub(crate) unsafe fn keep_two(at: u32, words: [u64; 2]) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!(
+            "{{ .reg .u32 %here;",
+            concat!("mov.u32 %here, ", scratch_name!(), ";"),
+            "add.u32 %here, %here, {at}; st.shared.v2.u64 [%here], {{{first}, {second}}}; }}",
+            at = in(reg32) 8 * at, first = in(reg64) words[0], second = in(reg64) words[1],
+            options(nostack));
+    }
+}
+
+#[inline(always)]
+pub(crate) unsafe fn kept_two(at: u32) -> [u64; 2] {
+    let (first, second): (u64, u64);
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!(
+            "{{ .reg .u32 %here;",
+            concat!("mov.u32 %here, ", scratch_name!(), ";"),
+            "add.u32 %here, %here, {at}; ld.shared.v2.u64 {{{first}, {second}}}, [%here]; }}",
+            at = in(reg32) 8 * at, first = out(reg64) first, second = out(reg64) second,
+            options(nostack, readonly));
+    }
+    [first, second]
 }
 
 /// Brings a whole warp together whose lanes took different ways. Shuffles and votes do without, but a vote takes
@@ -393,22 +442,6 @@ pub(crate) fn shared_memory() -> (*mut u8, usize) {
         asm!("mov.u32 {}, %dynamic_smem_size;", out(reg32) bytes, options(nostack, nomem, pure));
     }
     (address as *mut u8, bytes as usize)
-}
-
-#[inline(always)]
-fn scratch() -> *mut u64 {
-    let address: u64;
-    // SAFETY: takes an address.
-    unsafe {
-        asm!(
-            concat!(
-                "{{ .reg .u64 %here; mov.u64 %here, ",
-                scratch_name!(),
-                "; cvta.shared.u64 {}, %here; }}"
-            ),
-            out(reg64) address, options(nostack, nomem, pure));
-    }
-    address as *mut u64
 }
 
 /// What comparisons of slices call: no library comes with this target. For
