@@ -26,19 +26,30 @@ const LINE: u32 = 16;
 /// the GPU. More would not fit the registers that are these functions' to change.
 const IN_FLIGHT: u32 = 4;
 
-/// Copies a part of a ring out, thread `rank` of `size` doing its share.
+/// Copies a part of a ring out, thread `rank` of `size` doing its share. Of a part in one piece its copy is the
+/// last thing here, and no register is kept meanwhile.
 ///
 /// # Safety
 /// `to` is valid for so many bytes, which do not overlap the ring.
 #[inline(never)]
 pub(crate) unsafe fn copy_out(rank: u32, size: u32, ring: RingAddress, span: Span, to: *mut u8) {
-    let [(first, n), (second, m)] = ring.pieces(span);
+    let [(first, n), (_, wrapped)] = ring.pieces(span);
     // SAFETY: the caller's promise; the pieces lie in the ring, whose capacity fits 32 bits.
     unsafe {
-        from_ring(rank, size, first, to, n as u32);
-        if m > 0 {
-            from_ring(rank, size, second, to.add(n), m as u32);
+        if wrapped > 0 {
+            return two_pieces_out(rank, size, ring, span, to);
         }
+        from_ring(rank, size, first, to, n as u32);
+    }
+}
+
+#[inline(never)]
+unsafe fn two_pieces_out(rank: u32, size: u32, ring: RingAddress, span: Span, to: *mut u8) {
+    let [(first, n), (second, m)] = ring.pieces(span);
+    // SAFETY: as in copy_out.
+    unsafe {
+        from_ring(rank, size, first, to, n as u32);
+        from_ring(rank, size, second, to.add(n), m as u32);
     }
 }
 
@@ -48,13 +59,23 @@ pub(crate) unsafe fn copy_out(rank: u32, size: u32, ring: RingAddress, span: Spa
 /// `from` is valid for so many bytes, which do not overlap the ring.
 #[inline(never)]
 pub(crate) unsafe fn copy_in(rank: u32, size: u32, from: *const u8, ring: RingAddress, span: Span) {
+    let [(first, n), (_, wrapped)] = ring.pieces(span);
+    // SAFETY: as in copy_out.
+    unsafe {
+        if wrapped > 0 {
+            return two_pieces_in(rank, size, from, ring, span);
+        }
+        to_ring(rank, size, from, first, n as u32);
+    }
+}
+
+#[inline(never)]
+unsafe fn two_pieces_in(rank: u32, size: u32, from: *const u8, ring: RingAddress, span: Span) {
     let [(first, n), (second, m)] = ring.pieces(span);
     // SAFETY: as in copy_out.
     unsafe {
         to_ring(rank, size, from, first, n as u32);
-        if m > 0 {
-            to_ring(rank, size, from.add(n), second, m as u32);
-        }
+        to_ring(rank, size, from.add(n), second, m as u32);
     }
 }
 
@@ -103,9 +124,9 @@ pub(crate) unsafe fn to_ring(rank: u32, size: u32, buffer: *const u8, ring: *mut
 
 // Two functions, so that the usual case, where lines of both ranges begin at the same bytes, does not pay
 // for the registers of the other. They call nothing. Below the 64 registers of the largest blocks 30 are
-// a function's to change; what it uses beyond, it keeps on the stack for its callers while it runs, which
-// [`aligned`] does not. Lines are loaded and stored under a predicate: the last of them need no loop of
-// their own, which would load one after the other.
+// a function's to change; what it uses beyond, it keeps on the stack for its callers while it runs: two in
+// [`aligned`], 27 in [`unaligned`]. Lines are loaded and stored under a predicate: the last of them need no
+// loop of their own, which would load one after the other.
 
 #[inline(never)]
 unsafe fn aligned(rank: u32, size: u32, from: *const u8, to: *mut u8, length: u32) {
@@ -113,10 +134,11 @@ unsafe fn aligned(rank: u32, size: u32, from: *const u8, to: *mut u8, length: u3
     let lines = (length - head) / LINE;
     // SAFETY: the caller's promise.
     unsafe {
-        edges(rank, size, from, to, length, head, lines);
-        let (from, to) = (from.add(head as usize), to.add(head as usize));
-        each_line(rank, size, from, to, lines);
+        let edge = Edge::load(rank, size, from, to, length, head, lines);
+        each_line(rank, size, from.add(head as usize), to.add(head as usize), lines);
+        edge.store();
     }
+    leave(size);
 }
 
 /// Copies lines of two ranges that begin at lines both, thread `rank` of `size` doing its share.
@@ -150,7 +172,6 @@ unsafe fn each_line(rank: u32, size: u32, from: *const u8, to: *mut u8, lines: u
         store_next(c);
         store_next(d);
     }
-    leave(size);
 }
 
 /// Where a part of a ring lies that is in one piece and begins with a line, as the buffer does.
@@ -222,6 +243,7 @@ pub(super) unsafe fn lines_in(rank: u32, size: u32, from: *const u8, ring: *mut 
         behind_lines(rank, from, ring, length);
         each_line(rank, size, from, ring, length / LINE);
     }
+    leave(size);
 }
 
 /// The bytes behind the last whole line, each by a thread of the first warp.
@@ -239,7 +261,8 @@ unsafe fn behind_lines(rank: u32, from: *const u8, to: *mut u8, length: u32) {
 ///
 /// A line of the target is the end of a line of the source and the beginning of the next one. A warp loads
 /// [`IN_FLIGHT`] times 32 lines in a row, whose lanes pass them on, and makes as many of them, less one. A
-/// thread that has no whole warp does the same with the lines that it loads itself.
+/// thread that has no whole warp does the same with the lines that it loads itself. To load each line twice in
+/// place of passing it on is simpler, and across PCIe reads it twice.
 #[inline(never)]
 unsafe fn unaligned(rank: u32, size: u32, from: *const u8, to: *mut u8, length: u32, whole: bool) {
     // Before the first line of the source; and before the first of the target that begins behind it.
@@ -248,7 +271,7 @@ unsafe fn unaligned(rank: u32, size: u32, from: *const u8, to: *mut u8, length: 
     let lines = length.saturating_sub(if whole { head } else { before + LINE }) / LINE;
     let head = head.min(length);
     // SAFETY: the caller's promise.
-    unsafe { edges(rank, size, from, to, length, head, lines) };
+    let edge = unsafe { Edge::load(rank, size, from, to, length, head, lines) };
 
     let shift = from.addr().wrapping_add(head as usize) as u32 % LINE;
     let passes = simt::passes_lines() && size.is_multiple_of(WARP);
@@ -276,25 +299,32 @@ unsafe fn unaligned(rank: u32, size: u32, from: *const u8, to: *mut u8, length: 
             line
         };
         const { assert!(IN_FLIGHT == 4) };
-        let (mut a, mut b, mut c, mut d) = (load_next(), load_next(), load_next(), load_next());
-        let (mut next, mut here) = (target, left.min(made as i32));
-        // Counted: the lines that are made of them.
-        while here > 0 {
-            // The last lane needs what the first has loaded next.
-            let passed = if lane == 0 { b } else { a };
-            let second = if passes { simt::line_of_lane(passed, lane + 1) } else { passed };
-            // SAFETY: a line of the target, if it is there.
-            unsafe { store_line_if(here > lane as i32, next.cast(), joined(a, second, shift)) };
-            next = opaque_pointer(next.wrapping_add((LINE * lanes) as usize));
-            here -= lanes as i32;
-            // The last one opaque, or the compiler makes code for each turn.
-            (a, b, c, d) = (b, c, d, d.map(|word| simt::opaque(word as usize) as u64));
+        let (a, b, c, d) = (load_next(), load_next(), load_next(), load_next());
+        // The last lane needs what the first has loaded next.
+        let pick = |own: Line, next: Line| if lane == 0 { next } else { own };
+        let (mut e, mut f, mut g, mut h) = (pick(a, b), pick(b, c), pick(c, d), d);
+        if passes {
+            let pass = |line: Line| simt::line_of_lane(line, lane + 1);
+            (e, f, g, h) = (pass(e), pass(f), pass(g), pass(h));
         }
+        let (mut next, mut here) = (target, left.min(made as i32) - lane as i32);
+        let mut store_next = |first: Line, second: Line| {
+            // SAFETY: a line of the target, if it is there.
+            unsafe { store_line_if(here > 0, next.cast(), joined(first, second, shift)) };
+            next = opaque_pointer(next.wrapping_add((LINE * step) as usize));
+            here -= step as i32;
+        };
+        store_next(a, e);
+        store_next(b, f);
+        store_next(c, g);
+        store_next(d, h);
         let step = simt::opaque_half(stride);
         source = opaque_pointer(source.wrapping_add(step as usize));
         target = opaque_pointer(target.wrapping_add(step as usize));
         left -= (step / LINE) as i32;
     }
+    // SAFETY: the caller's promise.
+    unsafe { edge.store() };
     leave(size);
 }
 
@@ -319,25 +349,57 @@ fn joined(first: Line, second: Line, shift: u32) -> Line {
     [two(from_both(a, b), from_both(b, c)), two(from_both(c, d), from_both(d, e))]
 }
 
-/// The bytes before the first of `lines` and behind the last.
-#[inline(always)]
-unsafe fn edges(
-    rank: u32,
-    size: u32,
-    from: *const u8,
+/// A byte before the first line or behind the last, on its way while the lines are: a thread has one of them,
+/// and where it goes, or null.
+#[derive(Clone, Copy)]
+struct Edge {
+    byte: u8,
     to: *mut u8,
-    length: u32,
-    head: u32,
-    lines: u32,
-) {
-    let between = LINE * lines;
-    let mut at = rank;
-    // Counted: the bytes.
-    while at < length - between {
-        let offset = (if at < head { at } else { at + between }) as usize;
-        // SAFETY: the caller's promise: below `length`.
-        unsafe { store_plain(to.add(offset), load_plain(from.add(offset))) };
-        at += size;
+}
+
+impl Edge {
+    /// Loads the thread's byte of those that are not in the `lines`, which begin behind `head` bytes. Of a group
+    /// that has fewer threads than there are such bytes it copies the others.
+    ///
+    /// # Safety
+    /// Both ranges are valid for their access.
+    #[inline(always)]
+    unsafe fn load(
+        rank: u32,
+        size: u32,
+        from: *const u8,
+        to: *mut u8,
+        length: u32,
+        head: u32,
+        lines: u32,
+    ) -> Self {
+        let between = LINE * lines;
+        let place = |at: u32| (if at < head { at } else { at + between }) as usize;
+        let mut at = rank + size;
+        // Counted: the bytes.
+        while at < length - between {
+            // SAFETY: the caller's promise: below `length`.
+            unsafe { store_plain(to.add(place(at)), load_plain(from.add(place(at)))) };
+            at += size;
+        }
+        let mut edge = Self { byte: 0, to: core::ptr::null_mut() };
+        if rank < length - between {
+            // SAFETY: as above.
+            edge.byte = unsafe { load_plain(from.add(place(rank))) };
+            edge.to = to.wrapping_add(place(rank));
+        }
+        edge.to = opaque_pointer(edge.to);
+        edge
+    }
+
+    /// # Safety
+    /// As when it was loaded.
+    #[inline(always)]
+    unsafe fn store(self) {
+        if !self.to.is_null() {
+            // SAFETY: the caller's promise.
+            unsafe { store_plain(self.to, self.byte) };
+        }
     }
 }
 
