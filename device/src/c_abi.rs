@@ -103,6 +103,9 @@ functions! {
     /// Sends a piece of a longer message.
     send_long(handle: u64, from: *const u8, length: usize, flags: u32)
         as "gsend", [handle, source(from), length as u64, flags.into()];
+    /// Sends a piece of a message that is longer than every packet.
+    send_ring(handle: u64, from: *const u8, length: usize, flags: u32)
+        as "gsend", [handle, source(from), length as u64, flags.into()];
     /// Receives.
     receive(handle: u64, to: *mut u8, length: usize, flags: u32)
         as "grecv", [handle, to as u64, length as u64, flags.into()];
@@ -280,6 +283,7 @@ macro_rules! export_c_abi {
             gpunet_accept accept(handle: u64);
             gpunet_send send(handle: u64, from: *const u8, length: usize, flags: u32);
             gpunet_send_long send_long(handle: u64, from: *const u8, length: usize, flags: u32);
+            gpunet_send_ring send_ring(handle: u64, from: *const u8, length: usize, flags: u32);
             gpunet_receive receive(handle: u64, to: *mut u8, length: usize, flags: u32);
             gpunet_copy copy(from: *const u8, to: *mut u8, length: usize);
             gpunet_shutdown shutdown(handle: u64, how: i32);

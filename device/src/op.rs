@@ -19,7 +19,6 @@ mod condition;
 use core::ptr;
 use core::sync::atomic::Ordering;
 
-use crate::abi::bits::PACKET_BYTES;
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
@@ -244,10 +243,9 @@ impl Op {
             // SAFETY: `transfer` promises the bytes.
             let more = unsafe {
                 let at = self.address.add(moved);
-                match (self.kind == OpKind::Send as u8, left > PACKET_BYTES) {
-                    (true, true) => library::send_long(net, group, handle.0, at, left, 0),
-                    (true, false) => library::send(net, group, handle.0, at, left, 0),
-                    (false, _) => library::receive(net, group, handle.0, at, left, 0),
+                match self.kind == OpKind::Send as u8 {
+                    true => library::send_piece(net, group, handle.0, at, left, 0),
+                    false => library::receive(net, group, handle.0, at, left, 0),
                 }
             };
             if more < 0 {

@@ -1,6 +1,5 @@
 //! Sending and receiving.
 
-use crate::abi::bits::PACKET_BYTES;
 use crate::abi::call::MSG_NOSIGNAL;
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
@@ -127,13 +126,8 @@ unsafe fn send_from<G: Group>(
     loop {
         let left = length - sent;
         // SAFETY: the rest of the caller's buffer.
-        let more = unsafe {
-            let rest = from.add(sent);
-            match left > PACKET_BYTES {
-                true => library::send_long(net, group, handle.0, rest, left, flags),
-                false => library::send(net, group, handle.0, rest, left, flags),
-            }
-        };
+        let more =
+            unsafe { library::send_piece(net, group, handle.0, from.add(sent), left, flags) };
         if more < 0 {
             return (sent, more);
         }

@@ -24,11 +24,9 @@ use crate::simt;
 use crate::socket::{Direction, RecordLine, Socket, group_name};
 
 use super::Plan;
+use super::eights::{is_in_eights, load_eight_at_once, store_eight_at_once};
 use super::finish::{give_receive_back, give_send_back};
-use super::packet::{
-    announce, belong, bytes_of, is_empty, is_in_eights, load_eight, store_eight, store_units,
-    units_old,
-};
+use super::packet::{announce, belong, bytes_of, is_empty, store_units, units_old};
 use super::send::most_at_once;
 
 /// Polls before the leader waits alone, which looks at the deadline: some 80 us by TCP.
@@ -165,7 +163,7 @@ pub(super) unsafe fn take_packet(
         }
     } else if at < length {
         // SAFETY: the caller's promise.
-        unsafe { store_eight(to.add(at as usize), bytes_of(units), length - at) };
+        unsafe { store_eight_at_once(to.add(at as usize), bytes_of(units), length - at) };
     }
     // What each lane has copied is there for all.
     simt::whole_warp_barrier();
@@ -196,7 +194,7 @@ pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> 
         bytes = u64::from_le(unsafe { from.add(at.min(size - 8) as usize).cast::<u64>().read() });
     } else if at < size {
         // SAFETY: as above.
-        bytes = unsafe { load_eight(from.add(at as usize), size - at) };
+        bytes = unsafe { load_eight_at_once(from.add(at as usize), size - at) };
     }
     let line = RecordLine::load(&socket);
     let position = Position(simt::from_lane(found, 0));
@@ -268,17 +266,48 @@ pub(crate) fn plan_send(
     length: usize,
     longest: usize,
 ) -> ([u64; 2], RecordLine) {
+    let (line, position) = match enter_send(net, handle) {
+        Ok(entered) => entered,
+        Err(plan) => return (plan.words(), RecordLine::NONE),
+    };
+    let plan = plan(line, position, length, longest, 1);
+    (plan.words(), line.with_position(Direction::Send, position))
+}
+
+/// The same by the ring alone, in numbers of 32 bits.
+#[inline(always)]
+pub(crate) fn plan_ring(net: Net, handle: Handle) -> ([u64; 2], RecordLine) {
     let none = |plan: Plan| (plan.words(), RecordLine::NONE);
-    let Ok(socket) = Socket::named(net, handle) else { return none(Plan::NONE) };
+    let (line, position) = match enter_send(net, handle) {
+        Ok(entered) => entered,
+        Err(plan) => return none(plan),
+    };
+    let (info, ring) = (line.info(), line.ring(Direction::Send));
+    let (begin, seen) = (position.count(), line.head_seen());
+    let capacity = ring.capacity_u32();
+    let used = (begin as u32).wrapping_sub(seen.count() as u32);
+    let space = capacity.saturating_sub(used);
+    if seen.is_over() | (space == 0) {
+        return none(Plan::slow(position));
+    }
+    let most = most_at_once(info, capacity as usize) as u32;
+    let plan = Plan::ring(ring, begin, space.min(most) as usize);
+    (plan.words(), line.with_position(Direction::Send, position))
+}
+
+/// Takes the send direction, if that is free. The same in all lanes: the record, and where the direction stands,
+/// or what is to be done else.
+#[inline(always)]
+fn enter_send(net: Net, handle: Handle) -> Result<(RecordLine, Position), Plan> {
+    let Ok(socket) = Socket::named(net, handle) else { return Err(Plan::NONE) };
     let lock = socket.lock_word(Direction::Send);
     let found = lock.set_on_gpu_if(Position::TAKEN, simt::lane() == 0);
     let line = RecordLine::load(&socket);
     let position = Position(simt::from_lane(found, 0));
     if simt::any_lane(!is_free(position) | line.hinders(&socket, Direction::Send)) {
-        return none(Plan::slow(position));
+        return Err(Plan::slow(position));
     }
-    let plan = plan(line, position, length, longest, 1);
-    (plan.words(), line.with_position(Direction::Send, position))
+    Ok((line, position))
 }
 
 /// Whether a send lock that held that was free.

@@ -10,6 +10,7 @@
 //! | `receive`, `send` | a group's leader | take the direction, wait, plan |
 //! | `job` | all threads | what was planned |
 //! | `packet` | all threads | short messages: bytes and tags together |
+//! | `eights` | a lane | eight bytes of a message |
 //! | `copy` | all threads | between ring and buffer |
 //! | `finish` | one thread | publish how far the group is, give the direction back |
 //!
@@ -17,6 +18,7 @@
 
 pub(crate) mod beside;
 pub(crate) mod copy;
+mod eights;
 pub(crate) mod fast;
 mod finish;
 pub(crate) mod job;

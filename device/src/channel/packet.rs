@@ -19,6 +19,7 @@ use crate::simt;
 use crate::socket::{Direction, Inbox, Socket};
 
 use super::copy;
+use super::eights::{load_eight, store_eight};
 
 /// Turns in which a thread waits for a unit whose packet was announced: the rest is on its way.
 const UNIT_TURNS: u32 = if cfg!(target_arch = "nvptx64") { 64 } else { 1 };
@@ -262,50 +263,4 @@ pub(crate) fn renew_units(net: Net, handle: Handle, position: Position, limit: u
     }
     let renewed = position.without(Position::UNITS_OLD).with(Position::TAKEN);
     socket.lock_word(Direction::Send).store(renewed.0);
-}
-
-/// Whether a message can be moved in words of eight bytes: where it lies and how long it is.
-#[inline(always)]
-pub(super) fn is_in_eights(address: usize, length: usize) -> bool {
-    (address | length).is_multiple_of(8)
-}
-
-/// Up to eight bytes of the `left` that follow, the first one lowest.
-///
-/// # Safety
-/// `from` is valid for `left` bytes.
-#[inline(always)]
-pub(super) unsafe fn load_eight(from: *const u8, left: u32) -> u64 {
-    if left >= 8 && from.addr().is_multiple_of(8) {
-        // SAFETY: the caller's promise, and aligned.
-        return u64::from_le(unsafe { from.cast::<u64>().read() });
-    }
-    let (mut at, mut eight) = (0, 0);
-    // Counted: the bytes. A loop, since it is rare, and would be long without.
-    while at < left.min(8) {
-        // SAFETY: the caller's promise.
-        eight |= u64::from(unsafe { from.add(at as usize).read() }) << (8 * at);
-        at = simt::opaque_half(at + 1);
-    }
-    eight
-}
-
-/// Stores up to eight bytes into the `left` that follow.
-///
-/// # Safety
-/// `to` is valid for `left` bytes.
-#[inline(always)]
-pub(super) unsafe fn store_eight(to: *mut u8, eight: u64, left: u32) {
-    if left >= 8 && to.addr().is_multiple_of(8) {
-        // SAFETY: the caller's promise, and aligned.
-        return unsafe { to.cast::<u64>().write(eight.to_le()) };
-    }
-    let (mut at, mut rest) = (0, eight);
-    // Counted: the bytes. A loop, since it is rare, and would be long without.
-    while at < left.min(8) {
-        // SAFETY: the caller's promise.
-        unsafe { to.add(at as usize).write(rest as u8) };
-        rest >>= 8;
-        at = simt::opaque_half(at + 1);
-    }
 }

@@ -9,6 +9,7 @@ use crate::abi::bits::Position;
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
+use crate::abi::ring::Span;
 use crate::channel::{Plan, Warps, fast, long};
 use crate::group::AnyGroup;
 use crate::simt;
@@ -36,6 +37,42 @@ pub(super) fn receive_long(
     // The compiler takes lanes that come back from a function for a whole warp.
     simt::come_together();
     got as i64
+}
+
+/// See [`super::send_ring`].
+#[inline(always)]
+pub(super) unsafe fn send_ring(
+    net: Net,
+    group: AnyGroup,
+    handle: u64,
+    from: *const u8,
+    length: usize,
+    flags: u32,
+) -> i64 {
+    let handle = Handle(handle);
+    let mut found = Position(0);
+    if flags == 0
+        && let Some(warps) = Warps::of(group)
+    {
+        // What other threads did with the buffer comes before.
+        warps.barrier();
+        let (mut plan, mut line) = (Plan::NONE.words(), RecordLine::NONE);
+        if warps.plans() {
+            (plan, line) = fast::plan_ring(net, handle);
+        }
+        (plan, line) = warps.share(plan, line);
+        let Some(slow) = Plan::found(plan) else {
+            let span = Span(plan[1]).at_most(length);
+            if long::send_by_ring(net, handle, warps, span, line, from) {
+                // The compiler takes lanes that come back from a function for a whole warp.
+                simt::come_together();
+                return span.length() as i64;
+            }
+            return long::send_unaligned(net, group, handle, span, line, from);
+        };
+        found = slow;
+    }
+    send_more(net, group, handle, from, length, flags, found)
 }
 
 /// See [`super::send_long`].

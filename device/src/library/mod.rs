@@ -38,6 +38,7 @@ mod system;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 mod word;
 
+use crate::abi::bits::{P2P_PACKET_BYTES, PACKET_BYTES};
 use crate::abi::net::Net;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 use crate::channel::Plan;
@@ -132,6 +133,8 @@ functions! {
     /// The same, for messages of more than 256 bytes: a function of its own, so that neither saves the
     /// registers of the other. It sends a piece, and a kernel calls it again for the rest.
     send_long(handle: u64, from: *const u8, length: usize, flags: u32) fast_in long;
+    /// The same, for messages that are longer than every packet: by the ring alone.
+    send_ring(handle: u64, from: *const u8, length: usize, flags: u32) fast_in long;
     /// Receives at most `length` bytes.
     receive(handle: u64, to: *mut u8, length: usize, flags: u32) fast_in data;
     /// Copies `length` bytes from one buffer to another, each thread its share.
@@ -191,4 +194,29 @@ fn led(group: AnyGroup, leader: impl FnOnce() -> i64) -> i64 {
 #[inline(always)]
 fn number(result: Result<u64, crate::Errno>) -> i64 {
     result.map_or_else(crate::Errno::negative, |value| value as i64)
+}
+
+/// Sends a piece of a message by the function that is short for it. A kernel calls again for the rest.
+///
+/// # Safety
+/// As [`send`].
+#[inline(always)]
+pub(crate) unsafe fn send_piece<G: Group>(
+    net: Net,
+    group: G,
+    handle: u64,
+    from: *const u8,
+    length: usize,
+    flags: u32,
+) -> i64 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if length <= PACKET_BYTES {
+            send(net, group, handle, from, length, flags)
+        } else if length <= P2P_PACKET_BYTES {
+            send_long(net, group, handle, from, length, flags)
+        } else {
+            send_ring(net, group, handle, from, length, flags)
+        }
+    }
 }

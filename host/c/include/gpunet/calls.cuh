@@ -62,9 +62,11 @@ GPUNET_FUNCTION sent send(const group &on, handle socket, const void *buffer, st
     for (;;) {
         const std::size_t left = length - done;
         const std::int64_t more =
-            left > GPUNET_PACKET_BYTES
+            left <= GPUNET_PACKET_BYTES
+                ? GPUNET_CALL(at, gpunet_send, GPUNET_ON(on), socket, from + done, left, flags)
+            : left <= GPUNET_LONGEST_PACKET
                 ? GPUNET_CALL(at, gpunet_send_long, GPUNET_ON(on), socket, from + done, left, flags)
-                : GPUNET_CALL(at, gpunet_send, GPUNET_ON(on), socket, from + done, left, flags);
+                : GPUNET_CALL(at, gpunet_send_ring, GPUNET_ON(on), socket, from + done, left, flags);
         if (more < 0) {
             return {done, more};
         }

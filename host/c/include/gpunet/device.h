@@ -267,8 +267,11 @@ enum {
     GPUNET_ECANCELED = 125
 };
 
-/* Sends of at most so many bytes are for gpunet_send, longer ones for gpunet_send_long. */
+/* Sends of at most so many bytes are for gpunet_send, ... */
 #define GPUNET_PACKET_BYTES 256
+/* ... of at most so many for gpunet_send_long, and longer ones for gpunet_send_ring: each does what the
+ * others do, and is short for those. */
+#define GPUNET_LONGEST_PACKET 4096
 
 /* Bytes of a line that gpunet_print prints, at most. */
 #define GPUNET_MAX_TEXT 208
@@ -306,6 +309,10 @@ GPUNET_DEVICE_FUNCTION int64_t gpunet_send(uint64_t net0, uint64_t net1, uint32_
                                            const uint8_t *from, uint64_t length, uint32_t flags);
 /* Sends a piece of a longer message; how many bytes. Call again for the rest. */
 GPUNET_DEVICE_FUNCTION int64_t gpunet_send_long(uint64_t net0, uint64_t net1, uint32_t group, uint64_t socket,
+                                                const uint8_t *from, uint64_t length, uint32_t flags);
+/* Sends a piece of a message that is longer than GPUNET_LONGEST_PACKET; how many bytes. Call again for the
+ * rest. */
+GPUNET_DEVICE_FUNCTION int64_t gpunet_send_ring(uint64_t net0, uint64_t net1, uint32_t group, uint64_t socket,
                                                 const uint8_t *from, uint64_t length, uint32_t flags);
 /* Receives at least one byte and at most `length`; 0 once the peer has closed. */
 GPUNET_DEVICE_FUNCTION int64_t gpunet_receive(uint64_t net0, uint64_t net1, uint32_t group, uint64_t socket,

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 from llvmlite import ir
 
 from . import _lowering, device
-from ._lowering import EINVAL, I8, I32, I64, PACKET_BYTES, Lowering
+from ._lowering import EINVAL, I8, I32, I64, LONGEST_PACKET, PACKET_BYTES, Lowering
 from ._stub import Stub
 
 FUNCTIONS: Dict[Stub, Tuple[Dict[str, str], Any, Callable[[Lowering], Any]]] = {}
@@ -121,12 +121,21 @@ def _send(on: Lowering, flags: Any, whole: bool) -> Any:
         builder.position_at_end(turn)
         before = builder.load(done)
         left, place = builder.sub(length, before), builder.add(address, before)
-        is_long = builder.icmp_unsigned(">", left, ir.Constant(I64, PACKET_BYTES))
-        with builder.if_else(is_long) as (long, short):
-            with long:
-                builder.store(on.call("send_long", socket, place, left, flags), more)
+
+        def send_by(name: str) -> None:
+            builder.store(on.call(name, socket, place, left, flags), more)
+
+        is_short = builder.icmp_unsigned("<=", left, ir.Constant(I64, PACKET_BYTES))
+        with builder.if_else(is_short) as (short, long):
             with short:
-                builder.store(on.call("send", socket, place, left, flags), more)
+                send_by("send")
+            with long:
+                fits = builder.icmp_unsigned("<=", left, ir.Constant(I64, LONGEST_PACKET))
+                with builder.if_else(fits) as (packet, ring):
+                    with packet:
+                        send_by("send_long")
+                    with ring:
+                        send_by("send_ring")
         sent = builder.load(more)
         failed = builder.icmp_signed("<", sent, zero)
         with builder.if_else(failed) as (bad, good):

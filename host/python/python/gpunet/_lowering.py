@@ -16,12 +16,12 @@ from ._stub import stub
 
 I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 
-PACKET_BYTES = 256
-"""Sends of up to so many bytes have a function of their own."""
+PACKET_BYTES, LONGEST_PACKET = 256, 4096
+"""Sends of up to so many bytes have functions of their own."""
 EINVAL = 22
 
 _CALLS = (
-    "socket bind connect listen accept send send_long receive shutdown close name set_option get_option poll poller "
+    "socket bind connect listen accept send send_long send_ring receive shutdown close name set_option get_option poll poller "
     "watch wait open_slice close_slice time print"
 ).split()
 _EMULATED = "site position barrier shared shuffle ballot pause clock trap".split()
