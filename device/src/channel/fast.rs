@@ -274,7 +274,7 @@ pub(crate) fn plan_send(
     (plan.words(), line.with_position(Direction::Send, position))
 }
 
-/// The same by the ring alone, in numbers of 32 bits.
+/// The same by the ring alone, whose sizes have 32 bits.
 #[inline(always)]
 pub(crate) fn plan_ring(net: Net, handle: Handle) -> ([u64; 2], RecordLine) {
     let none = |plan: Plan| (plan.words(), RecordLine::NONE);
@@ -285,9 +285,10 @@ pub(crate) fn plan_ring(net: Net, handle: Handle) -> ([u64; 2], RecordLine) {
     let (info, ring) = (line.info(), line.ring(Direction::Send));
     let (begin, seen) = (position.count(), line.head_seen());
     let capacity = ring.capacity_u32();
-    let used = (begin as u32).wrapping_sub(seen.count() as u32);
-    let space = capacity.saturating_sub(used);
-    if seen.is_over() | (space == 0) {
+    let used = begin.wrapping_sub(seen.count());
+    let space = capacity.saturating_sub(used as u32);
+    // All of the count: a head of the slot's last stream, left there late, differs in its upper half alone.
+    if seen.is_over() | (used >> 32 != 0) | (space == 0) {
         return none(Plan::slow(position));
     }
     let most = most_at_once(info, capacity as usize) as u32;

@@ -1,6 +1,6 @@
-//! A p2p stream whose other end writes into the inbox as no kernel of this library would: tails and
+//! A p2p stream whose other end writes into the inbox as no kernel of this library would: tails, heads and
 //! units of its choice. A kernel that receives reads and writes nothing outside its inbox, its ring and
-//! its buffer, and comes back with bytes or an error.
+//! its buffer, and comes back with bytes or an error; one that sends fills no more than the space there is.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -115,6 +115,20 @@ impl End {
         }
         wrong.extend(self.strange_bytes());
         wrong
+    }
+
+    /// Has a block of so many threads send so many bytes; what the call says.
+    fn send(&self, threads: u32, length: usize) -> i64 {
+        let (net, handle) = (self.memory.device_net(0, 1), self.handle);
+        let sent = Arc::new(AtomicI64::new(0));
+        let noted = Arc::clone(&sent);
+        let send = move || {
+            let (group, buffer) = (net.block().group(), simt::shared_memory());
+            let sent = calls::gsend(net, group, handle, buffer.first(length), 0);
+            noted.store(sent, Ordering::Relaxed);
+        };
+        self.run(threads, send, || ());
+        sent.load(Ordering::Relaxed)
     }
 
     /// How far the kernel says that it has received.
@@ -270,5 +284,23 @@ fn a_packet_that_never_comes_as_a_whole_ends_with_an_error() {
     for threads in [1, 32, 64] {
         assert_eq!(end.receive(threads), [] as [String; 0]);
         assert_eq!(end.head(), BASE, "nothing was received");
+    }
+}
+
+#[test]
+fn a_head_of_another_stream_is_no_space() {
+    let sent: i64 = 5000;
+    // Its lower half is that of a head which leaves space. Or it is ahead of all that is sent.
+    let of_others = [BASE - (1 << 33) + 8192, BASE - (1 << 32) + 5000, BASE + (1 << 33) + 4096];
+    for head in of_others.into_iter().chain([BASE + 20_000, 0]) {
+        for threads in [1, 32, 64] {
+            let end = End::new(Progress::new(BASE, 0), BASE - 1);
+            assert_eq!(end.send(threads, sent as usize), sent);
+            let word = Progress::new(head, 0).0.to_ne_bytes();
+            end.arena.write(OWN_INBOX + 8 * HEAD_AT, &word).expect("it is there");
+            let more = end.send(threads, 12_000);
+            let left = i64::from(RING) - sent;
+            assert!(more <= left, "{more} bytes into {left}: {threads} threads, head {head}");
+        }
     }
 }
