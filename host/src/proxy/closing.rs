@@ -18,6 +18,9 @@ use crate::transport::{Endpoint, Transferred};
 
 /// How long a transport that cannot disconnect waits for its descriptor to report that it can.
 const DISCONNECT_NS: u64 = 10_000_000;
+/// How long the other end of a p2p stream may have to wait for the word that this one has ended: a driver that
+/// is busy keeps the record of the socket from being closed.
+const LOOKS_OPEN_NS: u64 = 100_000_000;
 
 impl Entry {
     /// Whether a closed socket has nothing left to do.
@@ -40,8 +43,9 @@ impl Shard {
         context.memory().withdraw_descriptor(entry.channel.index);
         if by == Closer::Host {
             // The descriptor is withdrawn, so no launch that begins now comes to it.
-            let shared = &context.shared;
-            entry.drains = shared.drain.begin(handle, shared.launches.all());
+            let (shared, p2p) = (&context.shared, entry.channel.is_p2p());
+            entry.drains = shared.drain.begin(handle, shared.launches.all(), p2p);
+            entry.looks_open_until_ns = (entry.drains && p2p).then_some(now_ns + LOOKS_OPEN_NS);
         }
         let watches = entry.watchers.take();
         if matches!(entry.role, Role::Listener(_) | Role::Poller(_)) {
@@ -102,6 +106,11 @@ impl Shard {
         self.schedule.ends_now(entry);
         if entry.drains && entry.channel.is_p2p() {
             // Before it disconnects: the other end would use memory again that groups are inside.
+            match entry.looks_open_until_ns {
+                Some(until_ns) if now_ns >= until_ns => self.seen_closed(handle),
+                Some(until_ns) => self.schedule.arm(entry, until_ns),
+                None => {}
+            }
             return false;
         }
         if !entry.is_done(now_ns) && entry.has_progress() {
@@ -141,8 +150,19 @@ impl Shard {
         true
     }
 
+    /// Groups find a socket closed that the host has closed: the other end of a p2p stream is notified.
+    pub(super) fn seen_closed(&mut self, handle: Handle) {
+        if let Some(entry) = self.table.find(handle)
+            && entry.looks_open_until_ns.take().is_some()
+        {
+            self.pump_send(handle.slot() as usize);
+        }
+    }
+
     /// No group is inside a call on a socket that the host has closed: its memory may be used again.
     pub(super) fn drained(&mut self, handle: Handle) {
+        // Where its record was never looked at.
+        self.seen_closed(handle);
         if let Some(entry) = self.table.find(handle)
             && std::mem::take(&mut entry.drains)
         {

@@ -10,6 +10,8 @@
 //! 2. It reads the record. One that is being made is looked at again later: whoever makes it has seen the
 //!    descriptor. One that is open it closes, by a copy into the record's state word. Groups look at that
 //!    word when a call begins and in every turn of a wait: EBADF.
+//!    Only then is the other end of a p2p stream notified: its kernel answers by itself, and these groups would
+//!    take that for the end of the stream.
 //! 3. It looks at the locks of both directions. None was taken for a while (`Pacing::grace_ns`): nobody is inside.
 //!
 //! The fast path of a call loads the state beside the lock, not behind it, and `gpoll` takes no lock; who
@@ -70,8 +72,11 @@ impl Drain {
                 looked += 1;
                 free = socket.advance(shared, now_ns);
             }
+            let shard = socket.handle.shard() as usize;
+            if socket.seen_closed && std::mem::take(&mut socket.notifies) {
+                shared.send(shard, Message::SeenClosed(socket.handle));
+            }
             if free {
-                let shard = socket.handle.shard() as usize;
                 shared.send(shard, Message::Drained(socket.handle));
                 self.count.fetch_sub(1, Ordering::AcqRel);
             }
@@ -95,7 +100,9 @@ impl Drain {
 enum Found {
     /// Groups can begin calls on it.
     Open,
-    /// A group may be inside a call on it, or makes its record.
+    /// A group makes its record.
+    Installing,
+    /// A group may be inside a call on it.
     InUse,
     /// Nobody is inside a call on it, or can come to be.
     Unused,
@@ -113,10 +120,14 @@ impl Draining {
             Found::Open => {
                 let closing = RecordState::new(self.handle.generation(), RecordState::CLOSING);
                 // Where the driver refuses, the next look finds it open again.
-                let _ = shared.memory.close_record(index, closing);
+                self.seen_closed = shared.memory.close_record(index, closing).is_ok();
                 planted(Bug::UsedAgainTooEarly)
             }
-            Found::InUse => false,
+            Found::Installing => false,
+            Found::InUse => {
+                self.seen_closed = true;
+                false
+            }
             Found::Unused => true,
         }
     }
@@ -127,7 +138,7 @@ impl Draining {
         let state = RecordState(record[RECORD_STATE]).bare();
         let is = |what| state == RecordState::new(generation, what);
         if is(RecordState::INSTALLING) {
-            return Found::InUse;
+            return Found::Installing;
         }
         if is(RecordState::OPEN) && !planted(Bug::CloseByHostNotReported) {
             // Also where a kernel began to close it and gave up: calls have begun since.
@@ -161,11 +172,23 @@ mod tests {
     const CLOSING: u64 = RecordState::CLOSING;
     const OPEN: u64 = RecordState::OPEN;
 
+    /// One that drains.
+    fn socket(handle: Handle) -> Draining {
+        Draining {
+            handle,
+            users: Vec::new(),
+            due_ns: 0,
+            looked_at: false,
+            seen_closed: false,
+            notifies: false,
+            quiet_ns: None,
+        }
+    }
+
     /// A socket that drains, and a way to look at its record: state, locks, time.
     fn draining() -> impl FnMut(u64, [u64; 2], u64) -> Found {
         let handle = Handle::new(0, 1, 5);
-        let mut socket =
-            Draining { handle, users: Vec::new(), due_ns: 0, looked_at: false, quiet_ns: None };
+        let mut socket = socket(handle);
         move |state, locks, now_ns| {
             let mut record = [0; RECORD_WORDS];
             record[RECORD_STATE] = RecordState::new(5, state).found_in(3).0;
@@ -187,7 +210,7 @@ mod tests {
     fn a_record_in_the_making_is_waited_for() {
         let mut look = draining();
         for time in [0, GRACE_NS, 9 * GRACE_NS] {
-            assert_eq!(look(RecordState::INSTALLING, [128; 2], time), Found::InUse);
+            assert_eq!(look(RecordState::INSTALLING, [128; 2], time), Found::Installing);
         }
     }
 
@@ -195,8 +218,7 @@ mod tests {
     fn a_record_of_another_socket_was_never_made() {
         let mut record = [0; RECORD_WORDS];
         record[RECORD_STATE] = RecordState::new(4, OPEN).0;
-        let (handle, users) = (Handle::new(0, 1, 5), Vec::new());
-        let mut socket = Draining { handle, users, due_ns: 0, looked_at: false, quiet_ns: None };
+        let mut socket = socket(Handle::new(0, 1, 5));
         assert_eq!(socket.check(&record, 0, GRACE_NS), Found::Unused);
     }
 

@@ -18,6 +18,10 @@ pub(crate) struct Draining {
     pub(super) due_ns: u64,
     /// It was closed for groups, or is being made and could not be yet.
     pub(super) looked_at: bool,
+    /// Groups find it closed.
+    pub(super) seen_closed: bool,
+    /// Its shard waits to be notified that groups find it closed.
+    pub(super) notifies: bool,
     /// Since when all looks have found it closed, with no group inside.
     pub(super) quiet_ns: Option<u64>,
 }
@@ -53,8 +57,9 @@ impl Drain {
         self.count.load(Ordering::Acquire) == 0
     }
 
-    /// Has a socket drained whose descriptor was withdrawn. False: no launch runs, and it is free.
-    pub(crate) fn begin(&self, handle: Handle, users: Vec<RunningLaunch>) -> bool {
+    /// Has a socket drained whose descriptor was withdrawn. False: no launch runs, and it is free. `notifies`: its
+    /// shard wants to know when groups find it closed.
+    pub(crate) fn begin(&self, handle: Handle, users: Vec<RunningLaunch>, notifies: bool) -> bool {
         if users.is_empty() {
             return false;
         }
@@ -63,6 +68,8 @@ impl Drain {
             users,
             due_ns: 0,
             looked_at: false,
+            seen_closed: false,
+            notifies,
             quiet_ns: None,
         });
         self.count.fetch_add(1, Ordering::AcqRel);

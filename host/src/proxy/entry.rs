@@ -95,6 +95,10 @@ pub(crate) struct Entry {
     pub(super) accepted_from: Handle,
     /// Closed by the host, and groups may still be inside a call on it.
     pub(super) drains: bool,
+    /// A p2p stream that drains, and that groups do not find closed yet: its other end, whose kernel answers
+    /// by itself, is notified when they do, or then at the latest. They would take the answer for the end of an
+    /// open stream.
+    pub(super) looks_open_until_ns: Option<u64>,
     /// Whether the net's limits count it as a socket of a kernel.
     pub(crate) counted: bool,
     pub(crate) wishes: Wishes,
@@ -120,6 +124,7 @@ impl Entry {
             owner,
             accepted_from: Handle::NONE,
             drains: false,
+            looks_open_until_ns: None,
             counted: false,
             wishes,
             socket,

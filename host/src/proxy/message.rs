@@ -60,7 +60,9 @@ pub(crate) enum Message {
         /// Notified when calls on it fail; dropped where there was none.
         done: mpsc::Sender<()>,
     },
-    /// No group is inside a call on a socket that the host has closed.
+    /// Groups find a socket closed that the host has closed.
+    SeenClosed(Handle),
+    /// No group is inside a call on it.
     Drained(Handle),
     /// Give a socket back to the program.
     Release {

@@ -81,7 +81,9 @@ impl Entry {
     /// Ends sending if the kernel has: what it sent is at the other end already.
     pub(super) fn end_p2p(&mut self, memory: &Memory) -> Turn {
         let (tail, head) = (self.channel.send.theirs, self.channel.receive.theirs);
-        let finish = self.channel.finish_send && !self.channel.send_ended;
+        let finish = self.channel.finish_send
+            && !self.channel.send_ended
+            && self.looks_open_until_ns.is_none();
         let Some(socket) = &mut self.socket else { return Turn::Idle };
         if let Some(p2p) = socket.p2p() {
             p2p.report_progress(tail, head);

@@ -29,6 +29,8 @@ const BASE: u64 = 128;
 
 /// What the other end has received and sends.
 struct End {
+    /// It was notified that nothing more is sent.
+    ended: bool,
     /// It was notified that its memory may be used again.
     left: bool,
     reads: u64,
@@ -111,7 +113,8 @@ impl Stream for Played {
         Ok(Transferred::Later)
     }
 
-    fn shutdown(&mut self, _: Direction) -> Result<(), Errno> {
+    fn shutdown(&mut self, direction: Direction) -> Result<(), Errno> {
+        self.end().ended |= direction == Direction::Send;
         Ok(())
     }
 
@@ -130,8 +133,8 @@ fn shard() -> (Shard, Played, Handle) {
     let mut shard = empty_shard(memory, RING.into(), Policy::open());
     let progress =
         PeerProgress { sent: BASE, received: BASE, ended: false, closed: false, more: false };
-    let stream =
-        Played(Arc::new(Mutex::new(End { left: false, reads: 0, reported: Vec::new(), progress })));
+    let end = End { ended: false, left: false, reads: 0, reported: Vec::new(), progress };
+    let stream = Played(Arc::new(Mutex::new(end)));
     let wishes = Wishes { receive_ring: RING, send_ring: RING, timeout_ns: 0 };
     let socket = Endpoint::stream(Box::new(stream.clone()));
     let handle = shard.context.shared.pool.allocate_handle(Account::Own).expect("a slot");
@@ -199,4 +202,40 @@ fn the_other_end_may_use_memory_again_when_no_launch_is_inside() {
     shard.finish_closing(0, &mut io);
     assert!(stream.end().left);
     assert!(shard.is_empty());
+}
+
+#[test]
+fn the_other_end_is_notified_when_launches_find_it_closed() {
+    let (mut shard, stream, handle) = shard();
+    let mut io = NoEpoll::default();
+    let ended = || stream.end().ended;
+    shard.context.shared.launches.set(1, true);
+    shard.close(handle, Closer::Host, 0);
+    for turn in 1..10 {
+        shard.turn(turn * 1000, &mut io);
+    }
+    assert!(!ended(), "launch 1 would take its answer for the end of an open stream");
+    shard.seen_closed(handle);
+    assert!(ended());
+}
+
+#[test]
+fn the_other_end_is_notified_also_where_the_driver_keeps_the_record_open() {
+    let (mut shard, stream, handle) = shard();
+    let mut io = NoEpoll::default();
+    shard.context.shared.launches.set(1, true);
+    shard.close(handle, Closer::Host, 0);
+    shard.turn(99_000_000, &mut io);
+    assert!(!stream.end().ended);
+    shard.turn(101_000_000, &mut io);
+    shard.turn(102_000_000, &mut io);
+    assert!(stream.end().ended);
+    assert!(!stream.end().left, "launch 1 may still be inside");
+}
+
+#[test]
+fn the_other_end_is_notified_at_once_where_no_launch_runs() {
+    let (mut shard, stream, handle) = shard();
+    shard.close(handle, Closer::Host, 0);
+    assert!(stream.end().ended);
 }

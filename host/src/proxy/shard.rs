@@ -135,6 +135,7 @@ impl Shard {
                     self.context.shared.drain.notify_when_closed(done);
                 }
             }
+            Message::SeenClosed(handle) => self.seen_closed(handle),
             Message::Drained(handle) => self.drained(handle),
             Message::Release { handle, to } => {
                 let released = self.release(handle, io);
