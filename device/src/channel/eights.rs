@@ -50,9 +50,8 @@ pub(super) unsafe fn store_eight(to: *mut u8, eight: u64, left: u32) {
     }
 }
 
-/// As [`load_eight`], with all bytes on their way at once. More instructions, for where those are few: a round trip
-/// of 63 B kernel to kernel takes 3.3 us for 4.0, but one of 1001 B, by `packet_out` and `packet_in`, 7.2 for 6.6
-/// (H200, 32 threads).
+/// As [`load_eight`], with all bytes on their way at once, in more instructions: for short packets, where that pays
+/// (decision 9 of docs/explanation/decisions.md).
 ///
 /// # Safety
 /// As [`load_eight`].

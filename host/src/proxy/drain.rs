@@ -61,8 +61,9 @@ impl Drain {
     pub(crate) fn step(&self, shared: &Shared, now_ns: u64) -> bool {
         // Without the lock, which proxy threads want: a driver may take long to answer.
         let waiting = std::mem::take(&mut *self.waiting());
-        let mut sockets = std::mem::take(&mut *self.sockets());
+        // Before the sockets: one that began to drain and was left in between is found by the next step.
         let left = std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut sockets = std::mem::take(&mut *self.sockets());
         sockets.sort_by_key(|socket| socket.due_ns);
         let mut looked = 0;
         sockets.retain_mut(|socket| {
