@@ -14,7 +14,7 @@ use crate::shell;
 /// The target, of which the compiler needs the standard library.
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 
-/// The step of `cargo xtask test`.
+/// The step of `cargo xtask release`.
 pub(crate) fn check(context: &Context) -> Result<Outcome> {
     if let Err(why) = standard_library(&shell::rustc()) {
         let reason = format!("no standard library for {TARGET}: {why}");

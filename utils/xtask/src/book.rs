@@ -1,7 +1,6 @@
 //! The book: the pages of docs/ as HTML, made by mdBook.
 //!
-//! mdBook is built from the registry into the target folder's `tools` where it is missing. It is run and not linked:
-//! its licence asks for more than ours.
+//! mdBook comes from PyPI, and is kept in the target folder's `tools`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,18 +15,16 @@ use crate::tree::files;
 use crate::workspace::Workspace;
 use crate::{install, links, shell};
 
-/// The release that docs/book.toml is written for.
-const VERSION: &str = "0.5.4";
 /// The pages, and the list of them.
 const PAGES: &str = "docs";
 const SUMMARY: &str = "SUMMARY.md";
 
-/// The step of `cargo xtask test`.
+/// The step of `cargo xtask release`.
 pub(crate) fn check(context: &Context) -> Result<Outcome> {
     let pages = context.workspace.root.join(PAGES);
     let listed = fs::read_to_string(pages.join(SUMMARY)).context("the book has no list")?;
     let failed = unlisted(&listed, &files(&pages, "md")?);
-    let mut outcome = match mdbook(&context.workspace) {
+    let mut outcome = match install::mdbook(&context.workspace) {
         Ok(program) => {
             let built = build(&context.workspace, &program)?;
             let mut outcome = Outcome::of_one_check(
@@ -40,7 +37,7 @@ pub(crate) fn check(context: &Context) -> Result<Outcome> {
         }
         Err(error) => {
             let line = format!("{error:#}").lines().next().unwrap_or_default().to_owned();
-            let skipped = vec![format!("no mdBook {VERSION} and it cannot be built: {line}")];
+            let skipped = vec![format!("no mdBook, and it cannot be fetched: {line}")];
             Outcome { skipped, output: format!("{error:#}"), ..Outcome::default() }
         }
     };
@@ -50,7 +47,7 @@ pub(crate) fn check(context: &Context) -> Result<Outcome> {
 
 /// The command `cargo xtask book`.
 pub(crate) fn make(workspace: &Workspace) -> Result<bool> {
-    let built = build(workspace, &mdbook(workspace)?)?;
+    let built = build(workspace, &install::mdbook(workspace)?)?;
     if !built.success {
         eprint!("{}", built.printed);
         return Ok(false);
@@ -177,10 +174,6 @@ fn unlisted(list: &str, pages: &[PathBuf]) -> Vec<String> {
         .filter(|page| page.as_path() != Path::new(SUMMARY) && !listed.contains(page.as_path()))
         .map(|page| format!("{PAGES}/{SUMMARY} does not list {}; add a line", page.display()))
         .collect()
-}
-
-fn mdbook(workspace: &Workspace) -> Result<PathBuf> {
-    install::from_registry(workspace, "mdbook", VERSION, &["--no-default-features"])
 }
 
 #[cfg(test)]

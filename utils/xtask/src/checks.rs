@@ -1,8 +1,10 @@
-//! The steps of `cargo xtask test`, in the order in which they run: quick ones first.
+//! The steps of `cargo xtask test` and `cargo xtask release`, in the order in which they run: quick ones first.
 //!
 //! ```text
-//! formatting ─ licences ─ rules ─ links ─ oldest Rust ─ clippy ─ docs ─ aarch64 ─ compile ─┬─ tests ─ doc tests ─ p2p streams ─ models ─ ...
-//!                                                                                          └─ ptx ─ virtual machine with RDMA ─ packages ─ cargo-deny ─ book, beside those
+//! test     formatting ─ licences ─ rules ─ links ─ compile ─┬─ tests ─ doc tests ─ p2p streams ─ models ─ simulation
+//!                                                           └─ ptx ─ virtual machine with RDMA, concurrently
+//! release  oldest Rust ─ docs ─ aarch64 ─ compile ─┬─ pages and archives ─ CUDA C++ ─ Python package ─ packages ─ ...
+//!                                                  └─ ptx, every compiler ─ virtual machine, every job
 //! ```
 //!
 //! All build with one profile and with the features of the whole workspace, so that nothing is
@@ -22,17 +24,13 @@ use crate::{
     rdma, rules, shell, vm, wheel,
 };
 
-/// Every step. A new one is a line here and a function.
-pub(crate) const STEPS: &[Step] = &[
+/// The steps that every change must pass. A new one is a line here and a function.
+pub(crate) const TEST: &[Step] = &[
     Step::new("formatting", formatting),
     Step::new("licences", licences::check),
     Step::new("rules", rules::check),
     Step::new("links", links::check),
-    Step::new("oldest Rust", oldest::check),
-    Step::new("clippy", clippy),
-    Step::new("docs", docs),
-    Step::new("aarch64", aarch64::check),
-    Step::new("compile", compile),
+    Step::new("compile and lint", compile),
     Step::new("ptx", ptx::check).beside(),
     Step::new("virtual machine with RDMA", vm::check).beside(),
     Step::new("tests", tests),
@@ -40,26 +38,39 @@ pub(crate) const STEPS: &[Step] = &[
     Step::new("p2p streams", local::check),
     Step::new("models", models),
     Step::new("simulation", simulation),
+];
+
+/// The steps of `test --quick`.
+pub(crate) const QUICK: &[Step] = &[
+    Step::new("formatting", formatting),
+    Step::new("licences", licences::check),
+    Step::new("rules", rules::check),
+    Step::new("links", links::check),
+    Step::new("compile and lint", compile),
+    Step::new("unit tests", unit_tests),
+    Step::new("end to end", end_to_end),
+];
+
+/// The steps that a release must pass as well.
+pub(crate) const RELEASE: &[Step] = &[
+    Step::new("oldest Rust", oldest::check),
+    Step::new("docs", docs),
+    Step::new("aarch64", aarch64::check),
+    Step::new("compile and lint", compile),
+    Step::new("ptx, every compiler", ptx::check).beside(),
+    Step::new("virtual machine, every job", vm::check).beside(),
+    Step::new("pages and archives", pages_and_archives),
+    Step::new("planted bugs", planted_bugs),
     Step::new("CUDA C++", cuda_cpp::check),
     Step::new("Python package", wheel::check),
     Step::new("packages", packages::check),
     Step::new("cargo-deny", deny::check),
     Step::new("book", book::check),
-    Step::new("RDMA device", rdma::check),
-];
-
-/// Those of `--quick`.
-pub(crate) const QUICK_STEPS: &[Step] = &[
-    Step::new("formatting", formatting),
-    Step::new("licences", licences::check),
-    Step::new("rules", rules::check),
-    Step::new("links", links::check),
-    Step::new("clippy", clippy),
-    Step::new("compile", compile_quick),
-    Step::new("unit tests", unit_tests),
-    Step::new("end to end", end_to_end),
-    Step::new("CUDA C++", cuda_cpp::left_out),
-    Step::new("Python package", wheel::skip),
+    Step::new("tests, more cases", tests).takes_long(),
+    Step::new("p2p streams, all suites", local::check).takes_long(),
+    Step::new("models, more states", models).takes_long(),
+    Step::new("simulation, more seeds", simulation).takes_long(),
+    Step::new("RDMA device", rdma::check).takes_long(),
 ];
 
 /// Themes of the end-to-end suite that `--quick` runs.
@@ -81,65 +92,56 @@ fn formatting(context: &Context) -> Result<Outcome> {
     one_check(context, &mut command, "formatting.log", "run `cargo fmt --all`")
 }
 
-fn clippy(context: &Context) -> Result<Outcome> {
-    let strict = ["--all-targets", "--profile", PROFILE, "--", "-D", "warnings"];
-    let failure = "warnings or errors, shown above";
-    let mut all = context.cargo(&["clippy", "--workspace"]);
-    let outcome = one_check(context, all.args(strict), "clippy.log", failure)?;
-    if !outcome.failed.is_empty() {
-        return Ok(outcome);
-    }
-    let host = ["clippy", "--package", "gpunet-host", "--features", "simulation"];
-    one_check(context, context.cargo(&host).args(strict), "clippy-simulation.log", failure)
-}
-
 fn docs(context: &Context) -> Result<Outcome> {
-    // With examples, the workspace has the features of tests: then clippy has checked all packages
-    // of others already.
+    // With examples, the workspace has the features of tests, so that packages of others are checked once.
     let which = ["--workspace", "--no-deps", "--lib", "--bins", "--examples"];
     let mut command = context.cargo(&["doc", "--profile", PROFILE]);
     command.args(which).env("RUSTDOCFLAGS", "-D warnings");
     one_check(context, &mut command, "docs.log", "warnings or errors, shown above")
 }
 
-/// Compiles all test programs, and the programs and examples beside them.
+/// Compiles and lints what all other steps run.
 fn compile(context: &Context) -> Result<Outcome> {
-    let executables = match suites::compile(context, &["--workspace"], "compile.log")? {
-        Ok(executables) => executables,
-        Err(outcome) => return Ok(outcome),
-    };
+    Ok(match context.compiled() {
+        Ok(built) => {
+            let programs = built.executables.len() + built.models.len() + built.simulation.len();
+            Outcome { passed: 1, remark: format!("{programs} programs"), ..Outcome::default() }
+        }
+        Err(outcome) => outcome.clone(),
+    })
+}
+
+/// All test programs, and the programs and examples that they run; for `--quick` a selection.
+pub(crate) fn build(context: &Context) -> Result<Built, Outcome> {
+    let quick = ["--workspace", "--lib", "--bins", "--test", "suite"];
+    let which = if context.quick { &quick[..] } else { &["--workspace"] };
+    let executables = suites::compile(context, which, "compile.log")?;
+    if executables.is_empty() {
+        let failed = vec!["cargo named no test program: nothing would be run".to_owned()];
+        return Err(Outcome { failed, ..Outcome::default() });
+    }
     let featured = |feature: &str| {
+        if context.quick {
+            return Ok(Vec::new());
+        }
         // Built in another way, which only the host crate can be.
         let which = ["--package", "gpunet-host", "--features", feature, "--lib"];
         suites::compile(context, &which, &format!("compile-{feature}.log"))
     };
-    let (models, simulation) = match (featured("loom")?, featured("simulation")?) {
-        (Ok(models), Ok(simulation)) => (models, simulation),
-        (Err(outcome), _) | (_, Err(outcome)) => return Ok(outcome),
-    };
-    Ok(keep(context, Built { executables, models, simulation }))
+    Ok(Built { executables, models: featured("loom")?, simulation: featured("simulation")? })
 }
 
-/// Compiles what `--quick` runs.
-fn compile_quick(context: &Context) -> Result<Outcome> {
-    let which = ["--workspace", "--lib", "--bins", "--test", "suite"];
-    Ok(match suites::compile(context, &which, "compile.log")? {
-        Ok(executables) => {
-            keep(context, Built { executables, models: Vec::new(), simulation: Vec::new() })
-        }
-        Err(outcome) => outcome,
-    })
-}
+/// Test programs that are left to a release, since they compile projects from nothing or need tools that are
+/// built from source: a package and the name of its test.
+const PAGES_AND_ARCHIVES: &[(&str, &str)] = &[
+    ("gpunet-apps", "pages"),
+    ("gpunet-builder", "real_build"),
+    ("gpunet-c", "header"),
+    ("gpunet-c", "sdk"),
+];
 
-fn keep(context: &Context, built: Built) -> Outcome {
-    let built = context.built.get_or_init(|| built);
-    let programs = built.executables.len() + built.models.len() + built.simulation.len();
-    let remark = format!("{programs} programs");
-    if built.executables.is_empty() {
-        let failed = vec!["cargo named no test program: nothing would be run".to_owned()];
-        return Outcome { failed, remark, ..Outcome::default() };
-    }
-    Outcome { passed: 1, remark, ..Outcome::default() }
+fn is_left_to_release(made: &Executable) -> bool {
+    PAGES_AND_ARCHIVES.contains(&(&made.package, &made.name))
 }
 
 fn tests(context: &Context) -> Result<Outcome> {
@@ -149,26 +151,38 @@ fn tests(context: &Context) -> Result<Outcome> {
     let faults = scratch.join("faults.tsv");
     fs::write(&faults, "")?;
     environment.push(("GPUNET_FAULT_TABLE", faults.display().to_string()));
-    // What tests of the C ABI run beside compilers.
-    let wanted =
-        [("cmake", "cmake"), ("g++", "g++"), ("nm", "binutils"), ("pkg-config", "pkg-config")];
-    install::programs(wanted.into_iter())?;
-    let cbindgen = install::cbindgen(&context.workspace)?;
-    environment.push(("GPUNET_CBINDGEN", cbindgen.display().to_string()));
-    let long = context.options.long;
+    install::compilers()?;
     let progress = scratch.join("progress.log");
     fs::write(&progress, "")?;
-    if long {
+    if context.long {
         environment.push(("GPUNET_PROGRESS", progress.display().to_string()));
     }
-    let programs = suites::tests(&context.built()?.executables, |_| true);
-    let limit = context.limit();
-    let run = Run { name: "tests", programs, arguments: &[], environment, limit };
-    let shown = long.then(|| shell::Follower::start(&progress));
+    let programs = suites::tests(&context.built()?.executables, |made| !is_left_to_release(made));
+    let run = Run { name: "tests", programs, arguments: &[], environment, limit: context.limit() };
+    let shown = context.long.then(|| shell::Follower::start(&progress));
     let outcome = run.run(context);
     drop(shown);
     let mut outcome = outcome?;
     outcome.remark += &format!(", times of faults in {}", faults.display());
+    Ok(outcome)
+}
+
+/// Tests that follow the pages of docs/, unpack archives and build projects from them, and compare the C header with
+/// what cbindgen writes.
+fn pages_and_archives(context: &Context) -> Result<Outcome> {
+    install::compilers()?;
+    let mut environment = context.test_environment();
+    let cbindgen = install::cbindgen(&context.workspace)?;
+    environment.push(("GPUNET_CBINDGEN", cbindgen.display().to_string()));
+    let programs = suites::tests(&context.built()?.executables, is_left_to_release);
+    let wanted = PAGES_AND_ARCHIVES.len();
+    let missing = wanted - programs.len().min(wanted);
+    let limit = context.limit();
+    let run = Run { name: "pages", programs, arguments: &[], environment, limit };
+    let mut outcome = run.run(context)?;
+    if missing > 0 {
+        outcome.failed.push(format!("{missing} of {wanted} test programs are not there"));
+    }
     Ok(outcome)
 }
 
@@ -207,27 +221,39 @@ fn end_to_end(context: &Context) -> Result<Outcome> {
 
 /// The models of the protocol, which want the whole host crate built for loom.
 fn models(context: &Context) -> Result<Outcome> {
-    featured(context, &context.built()?.models, "models")
+    featured(context, &context.built()?.models, "models::", &[])
 }
 
-/// The simulation harness: its seeds, and the planted bugs that they must find.
+/// The simulation harness: seeds that must pass.
 fn simulation(context: &Context) -> Result<Outcome> {
-    featured(context, &context.built()?.simulation, "simulation")
+    featured(context, &context.built()?.simulation, "simulation::", &["--skip", PLANTED])
 }
 
-/// Tests of the host crate that want it built in another way: those of this module.
-fn featured(context: &Context, built: &[Executable], module: &str) -> Result<Outcome> {
-    let filter = format!("{module}::");
+/// The test of the simulation that plants bugs, which its seeds must find.
+const PLANTED: &str = "planted_bugs_are_found";
+
+/// Whether the simulation finds what it is there to find.
+fn planted_bugs(context: &Context) -> Result<Outcome> {
+    featured(context, &context.built()?.simulation, PLANTED, &[])
+}
+
+/// Tests of the host crate that want it built in another way: those whose names contain this.
+fn featured(
+    context: &Context,
+    built: &[Executable],
+    filter: &str,
+    options: &[&str],
+) -> Result<Outcome> {
     let run = Run {
-        name: module,
+        name: filter.trim_end_matches(':'),
         programs: suites::tests(built, |_| true),
-        arguments: &[&filter],
+        arguments: &[&[filter], options].concat(),
         environment: context.test_environment(),
         limit: context.limit(),
     };
     let mut outcome = run.run(context)?;
     if outcome.passed == 0 && outcome.failed.is_empty() {
-        outcome.failed.push(format!("no test in {module} has run"));
+        outcome.failed.push(format!("no test named {filter} has run"));
     }
     Ok(outcome)
 }

@@ -1,14 +1,17 @@
-//! What every step of `cargo xtask test` may use: the workspace, tools, options, and what was compiled.
+//! What every step of `cargo xtask test` and `cargo xtask release` may use: the workspace, tools, options, and what
+//! was compiled.
 
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::bail;
 use clap::Args;
 
 use crate::artifacts::Executable;
+use crate::checks;
 use crate::install::Tools;
+use crate::report::Outcome;
 use crate::workspace::Workspace;
 
 /// The profile in the workspace's manifest that all steps build with.
@@ -16,14 +19,24 @@ pub(crate) const PROFILE: &str = "strict";
 
 /// Options of `cargo xtask test`.
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct TestOptions {
     /// Runs formatting, rules, lints, unit tests and a selection of the end-to-end suite only.
-    #[arg(long, conflicts_with_all = ["long", "rdma_device"])]
-    pub(crate) quick: bool,
-    /// Gives tests that draw their cases hours in place of seconds, and shows how far they are; the
-    /// guest runs every job, also the whole end-to-end suite by RDMA.
     #[arg(long)]
-    pub(crate) long: bool,
+    pub(crate) quick: bool,
+    /// Leaves out the virtual machine with RDMA; counts as skipped.
+    #[arg(long)]
+    pub(crate) no_vm: bool,
+}
+
+/// Options of `cargo xtask release`.
+#[derive(Args)]
+pub(crate) struct ReleaseOptions {
+    /// Leaves out the steps that take longest, which the end of the output names: for every submitted change.
+    #[arg(long)]
+    pub(crate) short: bool,
+    /// Runs only the steps whose name contains this, and those that they need; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) step: Vec<String>,
     /// Leaves out the virtual machine with RDMA; counts as skipped.
     #[arg(long)]
     pub(crate) no_vm: bool,
@@ -36,9 +49,17 @@ pub(crate) struct Options {
 pub(crate) struct Context {
     pub(crate) workspace: Workspace,
     pub(crate) tools: Tools,
-    pub(crate) options: Options,
-    /// What the step `compile` has made.
-    pub(crate) built: OnceLock<Built>,
+    /// Whether only a selection is compiled and run.
+    pub(crate) quick: bool,
+    /// Whether this is a release's run: tests that draw their cases draw many more, and suites that are
+    /// otherwise sampled run whole.
+    pub(crate) long: bool,
+    /// Leave out the virtual machine with RDMA.
+    pub(crate) no_vm: bool,
+    /// The RDMA device to run the suites over.
+    pub(crate) rdma_device: Option<String>,
+    /// What was compiled, by the first step that asked for it; or how that went wrong.
+    pub(crate) compiled: OnceLock<Result<Built, Outcome>>,
 }
 
 /// The programs and test programs that steps run.
@@ -50,11 +71,10 @@ pub(crate) struct Built {
     pub(crate) simulation: Vec<Executable>,
 }
 
-/// Much longer than the tests of a step take, of which one compiles a project of its own; a test that
-/// hangs must not hang the whole run.
+/// Many times what the tests of a step take on an idle machine; a test that hangs must not hang the whole run.
 const TESTS_LIMIT: Duration = Duration::from_secs(25 * 60);
-/// The same for long runs.
-const LONG_LIMIT: Duration = Duration::from_secs(6 * 3600);
+/// The same in a release's run.
+const LONG_LIMIT: Duration = Duration::from_secs(2 * 3600);
 
 impl Context {
     /// Cargo, as all steps use it.
@@ -69,18 +89,26 @@ impl Context {
 
     /// How long all tests of a step may take.
     pub(crate) fn limit(&self) -> Duration {
-        if self.options.long { LONG_LIMIT } else { TESTS_LIMIT }
+        if self.long { LONG_LIMIT } else { TESTS_LIMIT }
     }
 
-    /// What was compiled.
-    pub(crate) fn built(&self) -> Result<&Built> {
-        self.built.get().context("there is nothing to run: the step `compile` has failed")
+    /// Compiles what steps run, unless that has happened.
+    pub(crate) fn compiled(&self) -> &Result<Built, Outcome> {
+        self.compiled.get_or_init(|| checks::build(self))
+    }
+
+    /// The programs that steps run.
+    pub(crate) fn built(&self) -> anyhow::Result<&Built> {
+        match self.compiled() {
+            Ok(built) => Ok(built),
+            Err(_) => bail!("there is nothing to run: it does not compile"),
+        }
     }
 
     /// The environment of tests: a tool that is not on the path; long if they shall be.
     pub(crate) fn test_environment(&self) -> Vec<(&'static str, String)> {
         let mut environment = vec![("GPUNET_REDIS_PY", self.tools.redis_py.display().to_string())];
-        if self.options.long {
+        if self.long {
             environment.push(("GPUNET_LONG", "1".to_owned()));
         }
         environment

@@ -26,7 +26,7 @@ const SOURCES: [&str; 7] = [
     "tests/programs/single.cu",
 ];
 
-/// The step of `cargo xtask test`.
+/// The step of `cargo xtask release`.
 pub(crate) fn check(context: &Context) -> Result<Outcome> {
     compile_all(&context.workspace, &context.tools.compiler)
 }
@@ -65,12 +65,6 @@ fn compile_all(workspace: &Workspace, compiler: &Compiler) -> Result<Outcome> {
     }
     outcome.remark = format!("{} sources, sm_{}", SOURCES.len(), ARCHITECTURES.join(", sm_"));
     Ok(outcome)
-}
-
-/// What `--quick` says of it.
-pub(crate) fn left_out(_: &Context) -> Result<Outcome> {
-    let reason = "nvcc is fetched and run by `cargo xtask test` without --quick".to_owned();
-    Ok(Outcome { skipped: vec![reason], ..Outcome::default() })
 }
 
 struct Build {

@@ -17,7 +17,7 @@ use crate::{install, shell};
 /// The release whose configuration `deny.toml` is.
 const VERSION: &str = "0.20.2";
 
-/// The step of `cargo xtask test`.
+/// The step of `cargo xtask release`.
 pub(crate) fn check(context: &Context) -> Result<Outcome> {
     let program = match cargo_deny(context) {
         Ok(program) => program,

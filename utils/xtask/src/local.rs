@@ -12,7 +12,7 @@ const SHORT: &[&str] = &["streams::", "endings::", "polls::", "local::", "unacce
 
 /// Runs them. What draws its cases draws few: it has drawn for hours by TCP if the run is long.
 pub(crate) fn check(context: &Context) -> Result<Outcome> {
-    let long = context.options.long;
+    let long = context.long;
     let (names, arguments): (&[&str], _) =
         if long { (&["suite", "hostile", "hostile_words"], &[][..]) } else { (&["suite"], SHORT) };
     let built = &context.built()?.executables;

@@ -1,8 +1,9 @@
 //! The project's own commands, run as `cargo xtask <command>`.
 //!
 //! ```text
-//! test      install (what is missing) ─> checks: formatting, clippy, docs, licences, tests, models, PTX, RDMA;
+//! test      install (what is missing) ─> checks: formatting, lints, licences, tests, models, PTX, RDMA;
 //!           suites: test programs, compiled once and run by several of them
+//! release   the checks that `test` leaves out: packages, book, other compilers, longer tests
 //! ptx       the PTX of every kernel crate, and what each kernel uses of a GPU
 //! dist      a folder of stripped programs and test suites for GPU machines without a toolchain, or the archive
 //!           for programs in C and C++
@@ -52,10 +53,13 @@ mod wheel;
 mod workspace;
 
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand};
 
+use crate::context::Context;
+use crate::report::Step;
 use crate::workspace::Workspace;
 
 /// The project's own commands: tests, PTX, distribution, benchmarks, soak, RDMA in a guest.
@@ -68,12 +72,11 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Installs what is missing, then runs every check and test.
+    /// Installs what is missing, then runs the checks and tests that every change must pass.
     ///
     /// On Debian and Ubuntu missing packages are installed with apt-get (as root, or with sudo
     /// where that asks for no password); elsewhere they are listed and the command fails. ptxas and
-    /// redis-py come from PyPI, cargo-deny and mdBook from the registry of crates, and are kept in the target folder's
-    /// `tools`. Nothing is ever asked.
+    /// redis-py come from PyPI and are kept in the target folder's `tools`. Nothing is ever asked.
     ///
     /// A line about each step has its time and the processor time of all that it ran. `--quick`
     /// runs what takes at most a few minutes once the workspace has been compiled. Logs are in
@@ -81,7 +84,12 @@ enum Command {
     ///
     /// The last line is `N passed, N failed, N skipped`; the reasons stand above it. The exit
     /// code is 0 if nothing failed.
-    Test(context::Options),
+    Test(context::TestOptions),
+    /// Runs what `test` leaves out: packages, the book, other compilers and architectures, longer tests.
+    ///
+    /// Tools are installed and the output is the same as for `test`; some tools are built from the registry of
+    /// crates. `--short` leaves out what takes longest, `--step` chooses.
+    Release(context::ReleaseOptions),
     /// Builds the PTX of every kernel crate and shows what each kernel uses of a GPU.
     ///
     /// A kernel crate is a workspace member with `kernel = true` under `[package.metadata.gpunet]`.
@@ -108,7 +116,7 @@ enum Command {
     Soak(soak::Options),
     /// Makes the book of the pages of docs/, as HTML in `book` of the target folder.
     ///
-    /// mdBook comes from the registry of crates and is kept in the target folder's `tools`.
+    /// mdBook comes from PyPI and is kept in the target folder's `tools`.
     Book,
     /// Writes the raw bindings of libibverbs and librdmacm anew from Debian 12's headers.
     ///
@@ -149,13 +157,38 @@ fn run(command: Command) -> Result<bool> {
     let workspace = Workspace::load()?;
     match command {
         Command::Test(options) => {
-            // A misspelt one is refused now, and not after all else.
+            let steps = if options.quick { checks::QUICK } else { checks::TEST };
+            let context = Context {
+                tools: install::everything(&workspace)?,
+                workspace,
+                quick: options.quick,
+                long: false,
+                no_vm: options.no_vm,
+                rdma_device: None,
+                compiled: OnceLock::new(),
+            };
+            Ok(report::run_all(&context, &steps.iter().collect::<Vec<_>>()))
+        }
+        Command::Release(options) => {
+            // Misspelt ones are refused now, and not after all else.
             options.rdma_device.as_deref().map(rdma::addresses_on).transpose()?;
-            let tools = install::everything(&workspace)?;
-            let steps = if options.quick { checks::QUICK_STEPS } else { checks::STEPS };
-            let context =
-                context::Context { workspace, tools, options, built: std::sync::OnceLock::new() };
-            Ok(report::run_all(&context, steps))
+            let is_wanted = |step: &&Step| step.is_wanted(options.short, &options.step);
+            let (steps, left): (Vec<_>, Vec<_>) = checks::RELEASE.iter().partition(is_wanted);
+            ensure!(!steps.is_empty(), "no step's name contains {}", options.step.join(" or "));
+            let context = Context {
+                tools: install::everything(&workspace)?,
+                workspace,
+                quick: false,
+                long: !options.short,
+                no_vm: options.no_vm,
+                rdma_device: options.rdma_device,
+                compiled: OnceLock::new(),
+            };
+            if !left.is_empty() {
+                let left: Vec<_> = left.into_iter().map(Step::name).collect();
+                println!("left out: {}", left.join(", "));
+            }
+            Ok(report::run_all(&context, &steps))
         }
         Command::Ptx(options) => ptx::show(&workspace, &options),
         Command::Dist(options) => dist::make(&workspace, &options),
@@ -185,19 +218,19 @@ mod tests {
     }
 
     #[test]
-    fn a_test_may_be_long() {
-        let parsed = Arguments::try_parse_from(["cargo xtask", "test", "--long"]).unwrap();
-        assert!(matches!(parsed.command, Command::Test(options) if options.long));
-    }
-
-    #[test]
-    fn a_test_may_be_quick_but_not_both() {
-        let parse = |options: &[&str]| {
-            Arguments::try_parse_from([&["cargo xtask", "test"], options].concat())
+    fn steps_of_a_release_are_chosen_by_a_part_of_their_name() {
+        let line = ["cargo xtask", "release", "--short", "--step", "book", "--step", "models"];
+        let Command::Release(options) = Arguments::try_parse_from(line).unwrap().command else {
+            panic!("another command")
         };
-        let parsed = parse(&["--quick"]).unwrap();
-        assert!(matches!(parsed.command, Command::Test(options) if options.quick));
-        assert!(parse(&["--quick", "--long"]).is_err());
+        let wanted = |short: bool, names: &[String]| -> Vec<_> {
+            let is_wanted = |step: &&Step| step.is_wanted(short, names);
+            checks::RELEASE.iter().filter(is_wanted).map(Step::name).collect()
+        };
+        assert_eq!(wanted(options.short, &options.step), ["book"]);
+        assert_eq!(wanted(false, &options.step), ["book", "models, more states"]);
+        assert_eq!(wanted(false, &[]).len(), checks::RELEASE.len());
+        assert!(wanted(true, &[]).len() < checks::RELEASE.len());
     }
 
     #[test]

@@ -29,7 +29,7 @@ const GPUNET: &str = "../gpunet";
 /// The device library's PTX, as the builder makes it of a package that stands alone.
 const LIBRARY: &str = "gpunet-ptx/sm_75/gpunet_ptx_gpunet_device.ptx";
 
-/// The step of `cargo xtask test`.
+/// The step of `cargo xtask release`.
 pub(crate) fn check(context: &Context) -> Result<Outcome> {
     let workspace = &context.workspace;
     let public: Vec<_> = workspace.members.iter().filter(|member| member.is_public).collect();

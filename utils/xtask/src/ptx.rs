@@ -87,7 +87,7 @@ pub(crate) fn check(context: &Context) -> Result<Outcome> {
     let mut compilers = Vec::new();
     for compiler in Compiler::all()? {
         let first = compilers.is_empty();
-        let more = MORE_CPUS.into_iter().filter(|_| context.options.long && first);
+        let more = MORE_CPUS.into_iter().filter(|_| context.long && first);
         for cpu in CHECKED_CPUS.into_iter().chain(more) {
             // Programs carry what the first one made; the folder is that of the build scripts, so that
             // what they built is used.

@@ -1,4 +1,4 @@
-//! The suites over an RDMA device of this machine: `cargo xtask test --rdma-device NAME`.
+//! The suites over an RDMA device of this machine: `cargo xtask release --rdma-device NAME`.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -38,7 +38,7 @@ pub(crate) struct Addresses {
 
 /// Runs the suites over the device that was named; without one there is nothing to do.
 pub(crate) fn check(context: &Context) -> Result<Outcome> {
-    let Some(device) = &context.options.rdma_device else {
+    let Some(device) = &context.rdma_device else {
         return Ok(Outcome { remark: "no --rdma-device".to_owned(), ..Outcome::default() });
     };
     let at = addresses_on(device)?;

@@ -9,7 +9,7 @@ use anyhow::Result;
 use crate::context::Context;
 use crate::processor;
 
-/// One step of `cargo xtask test`.
+/// One step of `cargo xtask test` or `cargo xtask release`.
 pub(crate) struct Step {
     /// What it looks at, as shown.
     name: &'static str,
@@ -17,17 +17,34 @@ pub(crate) struct Step {
     run: fn(&Context) -> Result<Outcome>,
     /// Whether it runs beside the steps after it.
     is_beside: bool,
+    /// Whether `release --short` leaves it out.
+    takes_long: bool,
 }
 
 impl Step {
     pub(crate) const fn new(name: &'static str, run: fn(&Context) -> Result<Outcome>) -> Self {
-        Self { name, run, is_beside: false }
+        Self { name, run, is_beside: false, takes_long: false }
     }
 
     /// The same, run beside the steps after it: for what takes long and does not measure time, while
     /// tests that mostly wait leave processors idle. All such steps run one after the other.
     pub(crate) const fn beside(self) -> Self {
         Self { is_beside: true, ..self }
+    }
+
+    /// The same, left out where not everything has time to run.
+    pub(crate) const fn takes_long(self) -> Self {
+        Self { takes_long: true, ..self }
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Whether it is one of those that were asked for.
+    pub(crate) fn is_wanted(&self, short: bool, names: &[String]) -> bool {
+        let is_named = |name: &String| self.name.contains(name.as_str());
+        !(short && self.takes_long) && (names.is_empty() || names.iter().any(is_named))
     }
 
     /// Runs it; `used` is how much processor time its programs have used, from some time on.
@@ -70,7 +87,7 @@ impl Done<'_> {
 }
 
 /// How a step went; it may count many checks.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) passed: usize,
     /// One line for each failure.
@@ -114,13 +131,13 @@ impl Outcome {
 }
 
 /// Runs all steps and prints the sum as the last line; returns whether nothing failed.
-pub(crate) fn run_all<'a>(context: &'a Context, steps: &'a [Step]) -> bool {
+pub(crate) fn run_all<'a>(context: &'a Context, steps: &[&'a Step]) -> bool {
     let start = Instant::now();
     let mut sum = Outcome::default();
     println!("{:<26}{:>8} {:>9}", "", "time", "processor");
     let first_beside = steps.iter().position(|step| step.is_beside).unwrap_or(steps.len());
     let (before, rest) = steps.split_at(first_beside);
-    let (beside, after): (Vec<_>, Vec<_>) = rest.iter().partition(|step| step.is_beside);
+    let (beside, after): (Vec<&'a Step>, Vec<_>) = rest.iter().partition(|step| step.is_beside);
     for step in before {
         run_one(context, step, processor::of_all, &mut sum);
     }

@@ -3,10 +3,11 @@
 
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, ensure};
 
 use crate::artifacts::{self, Executable};
 use crate::context::{Context, PROFILE};
@@ -16,27 +17,47 @@ use crate::{libtest, shell};
 /// For a compiler that hangs; it is no measure of how long compiling takes on a busy machine.
 const COMPILE_LIMIT: Duration = Duration::from_secs(60 * 60);
 
-/// Compiles what `cargo test` would run; the executables, or a failed outcome.
+/// Compiles what `cargo test` would run, linted by clippy in the same pass: its driver is the compiler with lints, so
+/// that nothing is read and checked a second time. The executables, or a failed outcome.
 pub(crate) fn compile(
     context: &Context,
     which: &[&str],
     log: &str,
-) -> Result<Result<Vec<Executable>, Outcome>> {
+) -> Result<Vec<Executable>, Outcome> {
+    let failed =
+        |error: anyhow::Error| Outcome::of_one_check(false, "could not run", format!("{error:#}"));
     let mut command = context.cargo(&["test", "--no-run", "--profile", PROFILE]);
     command.args(which).arg(artifacts::MESSAGES);
+    lint(&mut command).map_err(failed)?;
     let mut command = shell::bounded(&command, COMPILE_LIMIT);
     let log = context.workspace.scratch().join(log);
     let messages = log.with_extension("json");
-    let finished = shell::run_logged_apart(&mut command, &log, &messages)?;
+    let finished = shell::run_logged_apart(&mut command, &log, &messages).map_err(failed)?;
     if finished.success {
-        return Ok(Ok(artifacts::executables(&fs::read_to_string(&messages)?)));
+        let messages = fs::read_to_string(&messages).map_err(|error| failed(error.into()))?;
+        return Ok(artifacts::executables(&messages));
     }
     let why = if finished.timed_out {
         format!("did not compile within {} min", COMPILE_LIMIT.as_secs() / 60)
     } else {
-        "does not compile".to_owned()
+        "does not compile without warnings".to_owned()
     };
-    Ok(Err(Outcome::of_one_check(false, &why, finished.printed)))
+    Err(Outcome::of_one_check(false, &why, finished.printed))
+}
+
+/// What clippy's driver takes for the space between two arguments.
+const BETWEEN: &str = "__CLIPPY_HACKERY__";
+
+/// Has cargo compile the workspace's crates with clippy's driver.
+fn lint(cargo: &mut Command) -> anyhow::Result<()> {
+    let mut ask = Command::new(shell::rustc());
+    let sysroot = shell::output_of(ask.args(["--print", "sysroot"]))?;
+    let driver = Path::new(sysroot.trim()).join("bin/clippy-driver");
+    let remedy = "`rustup component add clippy` installs it";
+    ensure!(driver.is_file(), "there is no clippy: {} is missing; {remedy}", driver.display());
+    cargo.env("RUSTC_WORKSPACE_WRAPPER", driver);
+    cargo.env("CLIPPY_ARGS", ["-D", "warnings", ""].join(BETWEEN));
+    Ok(())
 }
 
 /// A run of test programs, one after the other.
@@ -53,7 +74,7 @@ pub(crate) struct Run<'a> {
 
 impl Run<'_> {
     /// Runs all programs, also after one has failed, and counts their tests.
-    pub(crate) fn run(&self, context: &Context) -> Result<Outcome> {
+    pub(crate) fn run(&self, context: &Context) -> anyhow::Result<Outcome> {
         let scratch = context.workspace.scratch();
         fs::create_dir_all(&scratch)?;
         let skip_log = scratch.join(format!("{}-skipped.log", self.name));
@@ -154,7 +175,7 @@ pub(crate) fn named<'a>(
     executables: &'a [Executable],
     package: &str,
     name: &str,
-) -> Result<&'a Executable> {
+) -> anyhow::Result<&'a Executable> {
     let is =
         |made: &&Executable| made.kind == "test" && made.package == package && made.name == name;
     let found = executables.iter().find(is);

@@ -110,7 +110,7 @@ pub(crate) fn pip(folder: &Path, packages: &[&str], log: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The step of `cargo xtask test`: the package's tests on the emulated GPU, with the wheel installed where
+/// The step of `cargo xtask release`: the package's tests on the emulated GPU, with the wheel installed where
 /// nothing else is.
 pub(crate) fn check(context: &Context) -> Result<Outcome> {
     let workspace = &context.workspace;
@@ -134,12 +134,6 @@ pub(crate) fn check(context: &Context) -> Result<Outcome> {
     outcome.remark = wheel.file_name().unwrap_or_default().to_string_lossy().into_owned();
     outcome.output = finished.printed;
     Ok(outcome)
-}
-
-/// That of `--quick`, which installs nothing from PyPI.
-pub(crate) fn skip(_: &Context) -> Result<Outcome> {
-    let why = "the wheel's tests install numba from PyPI: run without --quick".to_owned();
-    Ok(Outcome { skipped: vec![why], ..Outcome::default() })
 }
 
 /// How pytest's tests went, from its last line; what it skipped has a line with the reason.

@@ -113,11 +113,11 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<bool> {
 
 /// The step of `cargo xtask test`.
 pub(crate) fn check(context: &Context) -> Result<Outcome> {
-    if context.options.no_vm {
+    if context.no_vm {
         let reason = format!("{} jobs with real RDMA, because of --no-vm", JOBS.len());
         return Ok(Outcome { skipped: vec![reason], ..Outcome::default() });
     }
-    let long = context.options.long;
+    let long = context.long;
     let (jobs, left): (Vec<_>, Vec<_>) = JOBS.iter().partition(|job| long || !job.long);
     let built = || Ok(context.built()?.executables.clone());
     let machine = Machine::prepare(&context.workspace, &jobs, built)?;
