@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use support::{Folder, copy, diagnose, names, text, trees, within};
+use support::{Folder, diagnose, machine, names, text, within};
 
 /// Less than it would take if each file that hangs were waited for, by far; and long enough for a
 /// machine that has other things to do.
@@ -37,7 +37,6 @@ fn hang(file: &Path) {
 
 #[test]
 fn nonsense_in_files_is_no_panic() {
-    let scratch = Folder::new("nonsense");
     let nonsense: &[&[u8]] = &[
         b"",
         b"\xff\xff\xff\xff\xff\xff\xff\xff",
@@ -48,14 +47,13 @@ fn nonsense_in_files_is_no_panic() {
     ];
     for name in names() {
         for (index, bytes) in nonsense.iter().enumerate() {
-            let folder = scratch.path(&format!("{name}-{index}"));
-            copy(&trees().join(&name), &folder);
+            let machine = machine(&name);
             let mut all = Vec::new();
-            files(&folder, &mut all);
+            files(machine.root(), &mut all);
             for file in all.iter().filter(|file| !file.ends_with("answers.json")) {
                 fs::write(file, bytes).expect("written");
             }
-            let output = diagnose(&["--from", folder.to_str().expect("UTF-8")]);
+            let output = diagnose(&["--from", &within(&machine, "")]);
             assert!(output.stderr.is_empty(), "{name} {index}: {}", text(&output.stderr));
             assert!(output.status.success(), "{name} {index}");
             let said = text(&output.stdout);
@@ -67,12 +65,10 @@ fn nonsense_in_files_is_no_panic() {
 /// A file that never answers, as a device that hangs makes one.
 #[test]
 fn a_file_that_hangs_is_named() {
-    let scratch = Folder::new("hang");
-    let folder = scratch.path("tree");
-    copy(&trees().join("bare-laptop"), &folder);
-    hang(&folder.join("proc/self/limits"));
+    let machine = machine("bare-laptop");
+    hang(&machine.path("proc/self/limits"));
     let began = Instant::now();
-    let output = diagnose(&["--from", folder.to_str().expect("UTF-8")]);
+    let output = diagnose(&["--from", &within(&machine, "")]);
     assert!(began.elapsed() < IN_TIME, "{:?}", began.elapsed());
     let said = text(&output.stdout);
     assert!(said.contains("unseen   locked memory          no answer within 500 ms"), "{said}");
@@ -80,26 +76,23 @@ fn a_file_that_hangs_is_named() {
 
 #[test]
 fn all_looks_together_end_in_time() {
-    let scratch = Folder::new("many");
-    let (hung, many_devices) = (scratch.path("hung"), scratch.path("many-devices"));
-    copy(&trees().join("two-sockets-with-acs"), &hung);
-    copy(&hung, &many_devices);
+    let [hung, many_devices] = ["two-sockets-with-acs"; 2].map(machine);
     let mut all = Vec::new();
-    files(&hung, &mut all);
+    files(hung.root(), &mut all);
     all.iter().filter(|file| !file.ends_with("answers.json")).for_each(|file| hang(file));
     for number in 0..20_000 {
-        let link = many_devices.join(format!("sys/bus/pci/devices/{number}.link"));
+        let link = many_devices.path(&format!("sys/bus/pci/devices/{number}.link"));
         fs::write(link, "../../../devices/pci0000:15/0000:15:01.0/0000:16:00.0").expect("written");
     }
-    for folder in [&hung, &many_devices] {
+    for machine in [&hung, &many_devices] {
         let began = Instant::now();
-        let output = diagnose(&["--from", folder.to_str().expect("UTF-8")]);
+        let output = diagnose(&["--from", &within(machine, "")]);
         assert!(began.elapsed() < IN_TIME, "{:?}", began.elapsed());
         let said = text(&output.stdout);
         let shown = || said.lines().rev().take(20).collect::<Vec<_>>().join("\n");
         // A fast machine may see all devices within the time there is.
         let gave_up = said.contains("not looked at, since others gave no answer within 4 s");
-        assert!(gave_up || folder == &many_devices, "{}", shown());
+        assert!(gave_up || std::ptr::eq(machine, &many_devices), "{}", shown());
         assert!(said.contains("gpunet runs here"), "{}", shown());
     }
 }
@@ -139,14 +132,13 @@ fn a_machine_that_shows_nothing_is_unseen() {
 
 #[test]
 fn control_characters_are_removed_from_names() {
-    let scratch = Folder::new("terminal");
-    copy(&trees().join("two-sockets-with-acs"), scratch.root());
-    let answers = scratch.path("answers.json");
+    let machine = machine("two-sockets-with-acs");
+    let answers = machine.path("answers.json");
     let recorded = fs::read_to_string(&answers).expect("the answers");
     let recorded =
         recorded.replace("Tesla", "\\u001b[2JTesla").replace("emulated GPU", "\\u001b]0;x\\u0007");
     fs::write(&answers, recorded).expect("written");
-    let said = text(&diagnose(&["--from", scratch.root().to_str().expect("UTF-8")]).stdout);
+    let said = text(&diagnose(&["--from", &within(&machine, "")]).stdout);
     assert!(said.contains("GPU [2JTesla"), "{said}");
     assert!(said.lines().all(|line| !line.contains(char::is_control)), "{said}");
 }
@@ -155,15 +147,14 @@ fn control_characters_are_removed_from_names() {
 #[test]
 fn a_bundle_has_no_names_of_people() {
     let scratch = Folder::new("names");
-    let folder = scratch.path("tree");
-    copy(&trees().join("mlx5-behind-one-switch"), &folder);
-    let version = folder.join("proc/driver/nvidia/version");
+    let machine = machine("mlx5-behind-one-switch");
+    let version = machine.path("proc/driver/nvidia/version");
     let recorded = fs::read_to_string(&version).expect("the version");
     fs::write(&version, recorded.replace("dvs-builder@U22-I3", "root@carols-workstation"))
         .expect("written");
     let bundle = within(&scratch, "bundle.txt");
     let output = Command::new(env!("CARGO_BIN_EXE_diagnose"))
-        .args(["--from", folder.to_str().expect("UTF-8"), "--bundle", &bundle])
+        .args(["--from", &within(&machine, ""), "--bundle", &bundle])
         .envs([("AWS_SECRET_ACCESS_KEY", "s3cr3t"), ("HTTPS_PROXY", "http://dave:pw@proxy")])
         .envs([("GPUNET_PTXAS", "/home/zelda/bin/ptxas"), ("HOME", "/srv/frank")])
         .env("RUST_LOG", "/srv/frank/log")

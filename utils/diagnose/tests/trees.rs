@@ -1,5 +1,5 @@
-//! Recorded machines: each folder of `trees` is one, and the file of the same name is what diagnose
-//! says about it. `GPUNET_SNAPSHOTS=write cargo test -p gpunet-diagnose` writes those files anew.
+//! Recorded machines: each `.tree` file of `trees` is one, and the `.txt` file of the same name is what
+//! diagnose says about it. `GPUNET_SNAPSHOTS=write cargo test -p gpunet-diagnose` writes those files anew.
 
 mod support;
 
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use support::{Folder, diagnose, names, text, trees, within};
+use support::{Folder, diagnose, machine, names, text, trees, within};
 
 /// A machine, and the beginnings of lines that must be there whatever else is said.
 const MACHINES: &[(&str, &[&str])] = &[
@@ -100,8 +100,7 @@ const MACHINES: &[(&str, &[&str])] = &[
 fn recorded_machines_get_their_verdicts() {
     let write = env::var("GPUNET_SNAPSHOTS").is_ok_and(|value| value == "write");
     for (name, wanted) in MACHINES {
-        let folder = trees().join(name);
-        let output = diagnose(&["--from", folder.to_str().expect("UTF-8")]);
+        let output = diagnose(&["--from", &within(&machine(name), "")]);
         let said = text(&output.stdout);
         assert!(output.status.success(), "{name}: {}", text(&output.stderr));
         for line in *wanted {
@@ -148,8 +147,8 @@ fn this_machine_is_diagnosed_in_time_and_recorded_whole() {
 
 #[test]
 fn json_says_the_same() {
-    let folder = trees().join("mlx5-behind-one-switch");
-    let output = diagnose(&["--json", "--from", folder.to_str().expect("UTF-8")]);
+    let machine = machine("mlx5-behind-one-switch");
+    let output = diagnose(&["--json", "--from", &within(&machine, "")]);
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     gpunet_testing::Documented::of(&["diagnose"]).check(&report);
     assert_eq!(report["runs"], true);
@@ -164,8 +163,8 @@ fn json_says_the_same() {
 fn a_bundle_has_no_addresses() {
     let scratch = Folder::new("bundle");
     let file = within(&scratch, "bundle.txt");
-    let folder = trees().join("mlx5-behind-one-switch");
-    let output = diagnose(&["--from", folder.to_str().expect("UTF-8"), "--bundle", &file]);
+    let machine = machine("mlx5-behind-one-switch");
+    let output = diagnose(&["--from", &within(&machine, ""), "--bundle", &file]);
     assert!(text(&output.stdout).contains("10.1.0.4"));
     let bundle = fs::read_to_string(file).expect("the bundle");
     for address in ["10.1.0.4", "0a01:0004"] {

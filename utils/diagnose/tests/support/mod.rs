@@ -15,11 +15,47 @@ pub(crate) fn trees() -> PathBuf {
 
 /// Their names, sorted.
 pub(crate) fn names() -> BTreeSet<String> {
-    let entries = fs::read_dir(trees()).expect("the trees").map(|entry| entry.expect("one"));
-    entries
-        .filter(|entry| entry.path().is_dir())
-        .map(|entry| entry.file_name().into_string().expect("UTF-8"))
+    let files = fs::read_dir(trees()).expect("the trees").map(|entry| entry.expect("one").path());
+    files
+        .filter(|file| file.extension().is_some_and(|extension| extension == "tree"))
+        .map(|file| file.file_stem().and_then(|name| name.to_str()).expect("UTF-8").to_owned())
         .collect()
+}
+
+/// Unpacks a recorded machine into a folder that `--from` takes. docs/how-to/diagnose.md has the format
+/// and the command that writes it.
+pub(crate) fn machine(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    let tree = fs::read_to_string(trees().join(format!("{name}.tree"))).expect("a machine");
+    for entry in tree.split("\n== ").skip(1) {
+        let (path, contents) = entry.split_once('\n').unwrap_or((entry, ""));
+        if path.ends_with('/') {
+            fs::create_dir_all(folder.path(path)).expect("a folder");
+            continue;
+        }
+        let (path, bytes) = match path.strip_suffix(" (xxd)") {
+            Some(path) => (path, dumped(contents)),
+            None => (path, contents.as_bytes().to_vec()),
+        };
+        let file = folder.path(path);
+        fs::create_dir_all(file.parent().expect("the machine's folder")).expect("a folder");
+        fs::write(file, bytes).expect("written");
+    }
+    folder
+}
+
+/// The bytes that `xxd -a` has shown: a line with an asterisk stands for zeros up to the next address.
+fn dumped(dump: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for line in dump.lines().filter(|line| *line != "*") {
+        let (address, row) = line.split_once(": ").expect("an address");
+        bytes.resize(usize::from_str_radix(address, 16).expect("an address"), 0);
+        let digits = row.split("  ").next().expect("a row").replace(' ', "");
+        for at in (0..digits.len()).step_by(2) {
+            bytes.push(u8::from_str_radix(&digits[at..at + 2], 16).expect("hex digits"));
+        }
+    }
+    bytes
 }
 
 /// Runs the program.
@@ -32,22 +68,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
 
-/// A path in a folder, as an argument.
+/// A path in a folder, or the folder itself where it is empty, as an argument.
 pub(crate) fn within(folder: &Folder, name: &str) -> String {
     folder.path(name).to_str().expect("UTF-8").to_owned()
-}
-
-/// Copies a folder.
-pub(crate) fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("a folder");
-    for entry in fs::read_dir(from).expect("a folder") {
-        let entry = entry.expect("an entry");
-        let (from, to) = (entry.path(), to.join(entry.file_name()));
-        let kind = entry.file_type().expect("a kind");
-        if kind.is_dir() {
-            copy(&from, &to);
-        } else {
-            fs::copy(from, to).expect("a copy");
-        }
-    }
 }
