@@ -16,7 +16,7 @@ const PART: &str = "GPUNET_TEST_PART";
 /// What a child that stands ready prints.
 const READY: &str = "the child is ready";
 
-/// How long such a process may run: as long as `cargo xtask test --long` gives all tests of a step. What it runs
+/// How long such a process may run: as long as `cargo xtask release` gives all tests of a step. What it runs
 /// has shorter deadlines of its own.
 const LIMIT: Duration = Duration::from_secs(6 * 3600);
 

@@ -17,7 +17,7 @@
 //!               ├─ heap    an allocator that counts, for tests of memory
 //!               ├─ process what this process has: descriptors, mappings
 //!               ├─ queued  what tests of stream-ordered operations share
-//!               └─ long    how much a run does: a test, or `cargo xtask test --long`
+//!               └─ long    how much a run does: a test, or `cargo xtask release`
 //! ```
 //!
 //! The suites run on the GPU that `GPUNET_GPU` names (`emulated` unless set). A test that cannot

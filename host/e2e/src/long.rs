@@ -1,8 +1,8 @@
-//! How much a run does: as much as a test may take, or what `cargo xtask test --long` asks for.
+//! How much a run does: as much as a test may take, or what `cargo xtask release` asks for.
 //!
 //! | variable | meaning |
 //! | --- | --- |
-//! | `GPUNET_LONG` | set: long runs, set by `cargo xtask test --long` |
+//! | `GPUNET_LONG` | set: long runs, set by `cargo xtask release` |
 //! | `GPUNET_PROGRESS` | a file that takes a line now and then, which the command shows |
 //! | `GPUNET_QUEUE_SEEDS` | seeds of interleavings of stream-ordered operations |
 //! | `GPUNET_SEED` | run this one case, to see a failure again |
@@ -12,11 +12,7 @@ use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
-/// Whether this is a long run.
-#[must_use]
-pub fn is_long() -> bool {
-    std::env::var_os("GPUNET_LONG").is_some_and(|value| !value.is_empty() && value != "0")
-}
+use gpunet_testing::is_long;
 
 /// The number in a variable, or `usual`, or `long` in a long run.
 ///

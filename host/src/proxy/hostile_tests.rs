@@ -358,7 +358,7 @@ fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// More where there is time, as in `cargo xtask test --long`.
+/// More where there is time, as in `cargo xtask release`.
 fn cases() -> u32 {
     if std::env::var_os("GPUNET_LONG").is_some() { 100_000 } else { 2000 }
 }

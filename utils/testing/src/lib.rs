@@ -20,6 +20,13 @@ pub use json::Documented;
 pub use page::{Step, steps};
 pub use process::{Finished, Guarded, run};
 
+/// Whether this is a long run, as `cargo xtask release` makes one by setting `GPUNET_LONG`: tests that repeat or
+/// draw their cases do so more often.
+#[must_use]
+pub fn is_long() -> bool {
+    std::env::var_os("GPUNET_LONG").is_some_and(|value| !value.is_empty() && value != "0")
+}
+
 /// Notes that a test cannot run here; the test then returns. Such tests are counted where `GPUNET_SKIP_LOG`
 /// names a file.
 ///

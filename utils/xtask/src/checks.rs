@@ -16,7 +16,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::artifacts::Executable;
-use crate::context::{Built, Context, PROFILE};
+use crate::context::{Built, Context, PROFILE, Scope};
 use crate::report::{Outcome, Step};
 use crate::suites::{self, Run};
 use crate::{
@@ -59,7 +59,7 @@ pub(crate) const RELEASE: &[Step] = &[
     Step::new("compile and lint", compile),
     Step::new("ptx, every compiler", ptx::check).beside(),
     Step::new("virtual machine, every job", vm::check).beside(),
-    Step::new("pages and archives", pages_and_archives),
+    Step::new("pages, archives, report", projects_and_pages),
     Step::new("planted bugs", planted_bugs),
     Step::new("CUDA C++", cuda_cpp::check),
     Step::new("Python package", wheel::check),
@@ -114,14 +114,14 @@ fn compile(context: &Context) -> Result<Outcome> {
 /// All test programs, and the programs and examples that they run; for `--quick` a selection.
 pub(crate) fn build(context: &Context) -> Result<Built, Outcome> {
     let quick = ["--workspace", "--lib", "--bins", "--test", "suite"];
-    let which = if context.quick { &quick[..] } else { &["--workspace"] };
+    let which = if context.scope == Scope::Quick { &quick[..] } else { &["--workspace"] };
     let executables = suites::compile(context, which, "compile.log")?;
     if executables.is_empty() {
         let failed = vec!["cargo named no test program: nothing would be run".to_owned()];
         return Err(Outcome { failed, ..Outcome::default() });
     }
     let featured = |feature: &str| {
-        if context.quick {
+        if context.scope == Scope::Quick {
             return Ok(Vec::new());
         }
         // Built in another way, which only the host crate can be.
@@ -131,17 +131,17 @@ pub(crate) fn build(context: &Context) -> Result<Built, Outcome> {
     Ok(Built { executables, models: featured("loom")?, simulation: featured("simulation")? })
 }
 
-/// Test programs that are left to a release, since they compile projects from nothing or need tools that are
-/// built from source: a package and the name of its test.
-const PAGES_AND_ARCHIVES: &[(&str, &str)] = &[
+/// Test programs that are left to a release, since they compile projects from nothing, or need a browser: a package
+/// and the name of its test.
+const LEFT_TO_RELEASE: &[(&str, &str)] = &[
     ("gpunet-apps", "pages"),
+    ("gpunet-bench", "report"),
     ("gpunet-builder", "real_build"),
-    ("gpunet-c", "header"),
     ("gpunet-c", "sdk"),
 ];
 
 fn is_left_to_release(made: &Executable) -> bool {
-    PAGES_AND_ARCHIVES.contains(&(&made.package, &made.name))
+    LEFT_TO_RELEASE.contains(&(&made.package, &made.name))
 }
 
 fn tests(context: &Context) -> Result<Outcome> {
@@ -154,12 +154,12 @@ fn tests(context: &Context) -> Result<Outcome> {
     install::compilers()?;
     let progress = scratch.join("progress.log");
     fs::write(&progress, "")?;
-    if context.long {
+    if context.is_long() {
         environment.push(("GPUNET_PROGRESS", progress.display().to_string()));
     }
     let programs = suites::tests(&context.built()?.executables, |made| !is_left_to_release(made));
     let run = Run { name: "tests", programs, arguments: &[], environment, limit: context.limit() };
-    let shown = context.long.then(|| shell::Follower::start(&progress));
+    let shown = context.is_long().then(|| shell::Follower::start(&progress));
     let outcome = run.run(context);
     drop(shown);
     let mut outcome = outcome?;
@@ -167,15 +167,13 @@ fn tests(context: &Context) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Tests that follow the pages of docs/, unpack archives and build projects from them, and compare the C header with
-/// what cbindgen writes.
-fn pages_and_archives(context: &Context) -> Result<Outcome> {
+/// Tests that follow the pages of docs/, build projects from archives, and draw the benchmark's report in a browser.
+fn projects_and_pages(context: &Context) -> Result<Outcome> {
     install::compilers()?;
-    let mut environment = context.test_environment();
-    let cbindgen = install::cbindgen(&context.workspace)?;
-    environment.push(("GPUNET_CBINDGEN", cbindgen.display().to_string()));
+    install::programs([("chromium", "chromium")].into_iter())?;
+    let environment = context.test_environment();
     let programs = suites::tests(&context.built()?.executables, is_left_to_release);
-    let wanted = PAGES_AND_ARCHIVES.len();
+    let wanted = LEFT_TO_RELEASE.len();
     let missing = wanted - programs.len().min(wanted);
     let limit = context.limit();
     let run = Run { name: "pages", programs, arguments: &[], environment, limit };
@@ -188,7 +186,8 @@ fn pages_and_archives(context: &Context) -> Result<Outcome> {
 
 /// The examples in documentation, which only cargo can compile and run, both at once.
 fn doc_tests(context: &Context) -> Result<Outcome> {
-    let command = context.cargo(&["test", "--doc", "--workspace", "--profile", PROFILE]);
+    let mut command = context.cargo(&["test", "--doc", "--workspace", "--profile", PROFILE]);
+    suites::lint(&mut command)?;
     let mut command = shell::bounded(&command, context.limit());
     let log = context.workspace.scratch().join("doc-tests.log");
     let finished = shell::run_logged(&mut command, &log)?;

@@ -45,15 +45,24 @@ pub(crate) struct ReleaseOptions {
     pub(crate) rdma_device: Option<String>,
 }
 
+/// How much is run; each does more than the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scope {
+    /// A selection, while one works.
+    Quick,
+    /// What every change must pass.
+    Test,
+    /// Of a release, what there is time for with every change.
+    ShortRelease,
+    /// Everything: tests that draw their cases draw many more, and suites that are otherwise sampled run whole.
+    Release,
+}
+
 /// What every step may use.
 pub(crate) struct Context {
     pub(crate) workspace: Workspace,
     pub(crate) tools: Tools,
-    /// Whether only a selection is compiled and run.
-    pub(crate) quick: bool,
-    /// Whether this is a release's run: tests that draw their cases draw many more, and suites that are
-    /// otherwise sampled run whole.
-    pub(crate) long: bool,
+    pub(crate) scope: Scope,
     /// Leave out the virtual machine with RDMA.
     pub(crate) no_vm: bool,
     /// The RDMA device to run the suites over.
@@ -87,9 +96,14 @@ impl Context {
         command
     }
 
+    /// Whether tests shall draw as many cases as a release has time for.
+    pub(crate) fn is_long(&self) -> bool {
+        self.scope == Scope::Release
+    }
+
     /// How long all tests of a step may take.
     pub(crate) fn limit(&self) -> Duration {
-        if self.long { LONG_LIMIT } else { TESTS_LIMIT }
+        if self.is_long() { LONG_LIMIT } else { TESTS_LIMIT }
     }
 
     /// Compiles what steps run, unless that has happened.
@@ -108,7 +122,7 @@ impl Context {
     /// The environment of tests: a tool that is not on the path; long if they shall be.
     pub(crate) fn test_environment(&self) -> Vec<(&'static str, String)> {
         let mut environment = vec![("GPUNET_REDIS_PY", self.tools.redis_py.display().to_string())];
-        if self.long {
+        if self.is_long() {
             environment.push(("GPUNET_LONG", "1".to_owned()));
         }
         environment

@@ -13,16 +13,15 @@ use gpunet_builder::{Compiler, NoCompiler, Ptxas};
 use crate::shell;
 use crate::workspace::Workspace;
 
-/// The clients that the echo server and kv are tried with, the server that kv is compared with, and the
-/// browser that looks at the report: a program, and the package it comes in.
-const CLIENTS: [(&str, &str); 7] = [
+/// The clients that the echo server and kv are tried with, and the server that kv is compared with: a program, and
+/// the package it comes in.
+const CLIENTS: [(&str, &str); 6] = [
     ("nc", "netcat-openbsd"),
     ("socat", "socat"),
     ("python3", "python3"),
     ("redis-server", "redis-server"),
     ("redis-cli", "redis-tools"),
     (REDIS_PY, "python3-redis"),
-    ("chromium", "chromium"),
 ];
 
 /// No program, but a library of the system's Python.
@@ -141,14 +140,6 @@ pub(crate) fn nvcc(workspace: &Workspace) -> Result<PathBuf> {
     present_nvcc(workspace).context("the wheels hold no nvcc")
 }
 
-/// The version that wrote gpunet.h.
-const CBINDGEN: &str = "0.29.4";
-
-/// The tool that writes gpunet.h. It is run and not linked: its licence asks for more than ours.
-pub(crate) fn cbindgen(workspace: &Workspace) -> Result<PathBuf> {
-    from_registry(workspace, "cbindgen", CBINDGEN, &[])
-}
-
 /// A program of the registry of crates that has the crate's name: the tools folder's or the machine's where that is this
 /// version, else built into the tools folder. Unoptimised: what such programs do here takes a second either way.
 pub(crate) fn from_registry(
@@ -180,8 +171,13 @@ pub(crate) fn from_registry(
 
 /// Installs what tests of the C ABI call: compilers, and tools that come with them.
 pub(crate) fn compilers() -> Result<()> {
-    let wanted =
-        [("cmake", "cmake"), ("g++", "g++"), ("nm", "binutils"), ("pkg-config", "pkg-config")];
+    let wanted = [
+        ("cmake", "cmake"),
+        ("g++", "g++"),
+        ("nm", "binutils"),
+        ("pkg-config", "pkg-config"),
+        ("cbindgen", "cbindgen-web"),
+    ];
     programs(wanted.into_iter())
 }
 

@@ -1,4 +1,4 @@
-//! The end-to-end suites once more, straight from kernel to kernel: a selection, or with `--long`
+//! The end-to-end suites once more, straight from kernel to kernel: a selection, or in a release
 //! all of them. On the emulated GPU; the peers come by a relay.
 
 use anyhow::Result;
@@ -10,9 +10,9 @@ use crate::suites::{self, Run};
 /// Themes of the suite that a run which is not long has time for.
 const SHORT: &[&str] = &["streams::", "endings::", "polls::", "local::", "unaccepted::"];
 
-/// Runs them. What draws its cases draws few: it has drawn for hours by TCP if the run is long.
+/// Runs them. What draws its cases draws few: it has drawn many by TCP if the run is long.
 pub(crate) fn check(context: &Context) -> Result<Outcome> {
-    let long = context.long;
+    let long = context.is_long();
     let (names, arguments): (&[&str], _) =
         if long { (&["suite", "hostile", "hostile_words"], &[][..]) } else { (&["suite"], SHORT) };
     let built = &context.built()?.executables;

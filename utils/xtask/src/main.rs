@@ -58,7 +58,7 @@ use std::sync::OnceLock;
 use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand};
 
-use crate::context::Context;
+use crate::context::{Context, Scope};
 use crate::report::Step;
 use crate::workspace::Workspace;
 
@@ -161,8 +161,7 @@ fn run(command: Command) -> Result<bool> {
             let context = Context {
                 tools: install::everything(&workspace)?,
                 workspace,
-                quick: options.quick,
-                long: false,
+                scope: if options.quick { Scope::Quick } else { Scope::Test },
                 no_vm: options.no_vm,
                 rdma_device: None,
                 compiled: OnceLock::new(),
@@ -178,8 +177,7 @@ fn run(command: Command) -> Result<bool> {
             let context = Context {
                 tools: install::everything(&workspace)?,
                 workspace,
-                quick: false,
-                long: !options.short,
+                scope: if options.short { Scope::ShortRelease } else { Scope::Release },
                 no_vm: options.no_vm,
                 rdma_device: options.rdma_device,
                 compiled: OnceLock::new(),

@@ -48,8 +48,9 @@ pub(crate) fn compile(
 /// What clippy's driver takes for the space between two arguments.
 const BETWEEN: &str = "__CLIPPY_HACKERY__";
 
-/// Has cargo compile the workspace's crates with clippy's driver.
-fn lint(cargo: &mut Command) -> anyhow::Result<()> {
+/// Has cargo compile the workspace's crates with clippy's driver. All that builds with [`PROFILE`] does so, since
+/// cargo keeps what another compiler made apart.
+pub(crate) fn lint(cargo: &mut Command) -> anyhow::Result<()> {
     let mut ask = Command::new(shell::rustc());
     let sysroot = shell::output_of(ask.args(["--print", "sysroot"]))?;
     let driver = Path::new(sysroot.trim()).join("bin/clippy-driver");

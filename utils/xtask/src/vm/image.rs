@@ -80,14 +80,20 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::context::Scope;
 
     #[test]
     fn test_programs_get_their_arguments() {
         let arguments = &["rping", "--include-ignored"];
         let environment = "A=$B";
         let tests = TestProgram { package: "p", test: "verbs", arguments, environment };
-        let job =
-            Job { name: "verbs", what: What::Tests(tests), limit: 1, apps: false, long: false };
+        let job = Job {
+            name: "verbs",
+            what: What::Tests(tests),
+            limit: 1,
+            apps: false,
+            from: Scope::Test,
+        };
         assert_eq!(
             script_of(&job),
             ". /jobs/functions\n\
@@ -97,8 +103,13 @@ mod tests {
 
     #[test]
     fn scripts_have_the_common_functions() {
-        let job =
-            Job { name: "a", what: What::Script("pair 1 a b"), limit: 1, apps: false, long: false };
+        let job = Job {
+            name: "a",
+            what: What::Script("pair 1 a b"),
+            limit: 1,
+            apps: false,
+            from: Scope::Test,
+        };
         assert_eq!(script_of(&job), ". /jobs/functions\npair 1 a b\n");
         assert!(FUNCTIONS.contains("\npair() {"));
     }

@@ -1,5 +1,7 @@
 //! The table of what runs in the guest, in the order in which it runs.
 
+use crate::context::Scope;
+
 /// One job.
 pub(crate) struct Job {
     /// Without spaces; also the name of its script in the guest.
@@ -10,14 +12,19 @@ pub(crate) struct Job {
     pub(crate) limit: u32,
     /// Whether the guest has to have the programs of this project's apps/, in /apps.
     pub(crate) apps: bool,
-    /// Whether `cargo xtask test` leaves it out unless it is long.
-    pub(crate) long: bool,
+    /// The smallest run that it is part of.
+    pub(crate) from: Scope,
 }
 
 impl Job {
-    /// The same, left out by `cargo xtask test` unless that is long.
-    const fn in_long_runs(self) -> Self {
-        Self { long: true, ..self }
+    /// The same, left to a release.
+    const fn for_release(self) -> Self {
+        Self { from: Scope::ShortRelease, ..self }
+    }
+
+    /// The same, left to a whole release: it takes minutes where the guest is emulated.
+    const fn for_whole_release(self) -> Self {
+        Self { from: Scope::Release, ..self }
     }
 }
 
@@ -202,7 +209,7 @@ pub(crate) const JOBS: &[Job] = &[
     // Fails where ours needs more work than stock rsocket, or the CPU copies a byte of ours.
     Job {
         name: "compare",
-        long: false,
+        from: Scope::Test,
         limit: BUSY * 120,
         apps: false,
         what: What::Program {
@@ -246,7 +253,7 @@ pub(crate) const JOBS: &[Job] = &[
         "GPUNET_PLACEMENT=bounce $RDMA",
         &["--skip", "kept::", "--skip", "local::"],
     )
-    .in_long_runs(),
+    .for_whole_release(),
     e2e(
         "all-peer",
         "suite",
@@ -269,20 +276,20 @@ pub(crate) const JOBS: &[Job] = &[
             "polls::a_poll_counts_the_sockets_that_are_ready",
         ],
     )
-    .in_long_runs(),
+    .for_whole_release(),
     e2e("proxy-panic", "proxy_panic", 90, "$RDMA", &[]),
     e2e("leaks", "leaks", 120, "$RDMA", &[]),
-    e2e("kernel-fault", "fault", 60, "$RDMA", &[]).in_long_runs(),
+    e2e("kernel-fault", "fault", 60, "$RDMA", &[]).for_whole_release(),
     // A net that goes gives queues of the device back, which takes an emulated one its time.
-    e2e("interrupt", "interrupt", 60, "$RDMA GPUNET_SLOWNESS=16", &[]).in_long_runs(),
-    e2e("hostile", "hostile", 120, "$RDMA", &[]).in_long_runs(),
+    e2e("interrupt", "interrupt", 60, "$RDMA GPUNET_SLOWNESS=16", &[]).for_whole_release(),
+    e2e("hostile", "hostile", 120, "$RDMA", &[]).for_whole_release(),
     e2e("hostile-words", "hostile_words", 120, "GPUNET_HOSTILE_WORDS=3000 $RDMA", &[])
-        .in_long_runs(),
+        .for_whole_release(),
     Job {
         name: "diagnose",
         limit: BUSY * 40,
         apps: false,
-        long: false,
+        from: Scope::Test,
         what: What::Program {
             package: "gpunet-diagnose",
             kind: "bin",
@@ -302,19 +309,25 @@ pub(crate) const JOBS: &[Job] = &[
 ];
 
 const fn script(name: &'static str, limit: u32, text: &'static str) -> Job {
-    Job { name, limit: BUSY * limit, what: What::Script(text), apps: false, long: false }
+    Job { name, limit: BUSY * limit, what: What::Script(text), apps: false, from: Scope::Test }
 }
 
 /// A script that runs programs of apps/.
 const fn with_apps(name: &'static str, limit: u32, text: &'static str) -> Job {
-    Job { name, limit: BUSY * limit, what: What::Script(text), apps: true, long: false }
+    Job { name, limit: BUSY * limit, what: What::Script(text), apps: true, from: Scope::Test }
 }
 
 /// Tests of rsocket-shim, which are ignored where there is no RDMA.
 const fn rdma_tests(test: &'static str, limit: u32) -> Job {
     let (package, arguments) = ("rsocket-shim", &["--include-ignored"]);
     let tests = TestProgram { package, test, arguments, environment: "" };
-    Job { name: test, limit: BUSY * limit, what: What::Tests(tests), apps: false, long: false }
+    Job {
+        name: test,
+        limit: BUSY * limit,
+        what: What::Tests(tests),
+        apps: false,
+        from: Scope::Test,
+    }
 }
 
 /// End-to-end tests on the emulated GPU.
@@ -326,7 +339,7 @@ const fn e2e(
     arguments: &'static [&'static str],
 ) -> Job {
     let tests = TestProgram { package: "gpunet-e2e", test, arguments, environment };
-    Job { name, limit: BUSY * limit, what: What::Tests(tests), apps: false, long: false }
+    Job { name, limit: BUSY * limit, what: What::Tests(tests), apps: false, from: Scope::Test }
 }
 
 #[cfg(test)]
@@ -360,9 +373,9 @@ mod tests {
     #[test]
     fn all_limits_together_are_short() {
         assert!(JOBS.iter().all(|job| job.limit > 0));
-        let sum = |long: bool| {
-            JOBS.iter().filter(|job| long || !job.long).map(|job| job.limit).sum::<u32>()
-        };
-        assert!(sum(false) < BUSY * 40 * 60 && sum(true) < BUSY * 60 * 60);
+        let sum =
+            |scope| JOBS.iter().filter(|job| job.from <= scope).map(|job| job.limit).sum::<u32>();
+        assert!(sum(Scope::Test) < sum(Scope::ShortRelease));
+        assert!(sum(Scope::ShortRelease) < BUSY * 40 * 60 && sum(Scope::Release) < BUSY * 60 * 60);
     }
 }

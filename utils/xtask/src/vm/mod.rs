@@ -30,7 +30,7 @@ use self::guest::{Guest, Watched};
 use self::jobs::{JOBS, Job};
 use self::kernel::Kernel;
 use crate::artifacts::Executable;
-use crate::context::Context;
+use crate::context::{Context, Scope};
 use crate::install;
 use crate::report::{self, Outcome};
 use crate::workspace::Workspace;
@@ -85,8 +85,12 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<bool> {
     let jobs = options.jobs()?;
     if options.list {
         for job in jobs {
-            let long = if job.long { ", in long tests only" } else { "" };
-            println!("{:<24} at most {} s{long}", job.name, job.limit);
+            let from = match job.from {
+                Scope::Quick | Scope::Test => "",
+                Scope::ShortRelease => ", for a release",
+                Scope::Release => ", for a whole release",
+            };
+            println!("{:<24} at most {} s{from}", job.name, job.limit);
         }
         return Ok(true);
     }
@@ -117,18 +121,21 @@ pub(crate) fn check(context: &Context) -> Result<Outcome> {
         let reason = format!("{} jobs with real RDMA, because of --no-vm", JOBS.len());
         return Ok(Outcome { skipped: vec![reason], ..Outcome::default() });
     }
-    let long = context.long;
-    let (jobs, left): (Vec<_>, Vec<_>) = JOBS.iter().partition(|job| long || !job.long);
+    let (jobs, left): (Vec<_>, Vec<_>) = JOBS.iter().partition(|job| job.from <= context.scope);
     let built = || Ok(context.built()?.executables.clone());
     let machine = Machine::prepare(&context.workspace, &jobs, built)?;
     let mut table = String::new();
-    let whole = Duration::from_secs(if long { 2 * WHOLE } else { WHOLE });
+    let whole = Duration::from_secs(if context.is_long() { 2 * WHOLE } else { WHOLE });
     let mut outcome = machine.run(&jobs, whole, &mut |line| {
         let _ = writeln!(table, "  {line}");
     })?;
     if !left.is_empty() {
         let left: Vec<_> = left.iter().map(|job| job.name).collect();
-        let _ = writeln!(table, "  left to --long, and to `cargo xtask vm`: {}", left.join(", "));
+        let _ = writeln!(
+            table,
+            "  left to `cargo xtask release` and `cargo xtask vm`: {}",
+            left.join(", ")
+        );
     }
     outcome.table = table;
     fs::remove_file(&machine.image)?;

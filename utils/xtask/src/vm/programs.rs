@@ -11,7 +11,7 @@ use super::jobs::{Job, TestProgram, What};
 use crate::artifacts::Executable;
 use crate::context::PROFILE;
 use crate::workspace::Workspace;
-use crate::{artifacts, install, shell};
+use crate::{artifacts, install, shell, suites};
 
 /// What boots a guest, and what unpacks its kernel: a program or file, and its package.
 const OF_HOST: &[(&str, &str)] = &[(super::guest::QEMU, "qemu-system-x86"), ("depmod", "kmod")];
@@ -134,6 +134,7 @@ pub(crate) fn build(
     mut cargo: Command,
 ) -> Result<Vec<Executable>> {
     cargo.args(["build", "--workspace", "--profile", PROFILE]);
+    suites::lint(&mut cargo)?;
     let mut any = false;
     for Wanted { package, kind, name, .. } in wanted_by(jobs) {
         let programs = workspace.member(package).map(|member| member.programs.as_slice());

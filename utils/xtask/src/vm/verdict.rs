@@ -85,9 +85,10 @@ fn failed(job: &Job, why: &str) -> Outcome {
 mod tests {
     use super::super::jobs::TestProgram;
     use super::*;
+    use crate::context::Scope;
 
     const SCRIPT: Job =
-        Job { name: "rping", what: What::Script("true"), limit: 5, apps: false, long: false };
+        Job { name: "rping", what: What::Script("true"), limit: 5, apps: false, from: Scope::Test };
     const TESTS: Job = Job {
         name: "verbs",
         what: What::Tests(TestProgram {
@@ -98,7 +99,7 @@ mod tests {
         }),
         limit: 5,
         apps: false,
-        long: false,
+        from: Scope::Test,
     };
 
     fn console(text: &str) -> Console {
