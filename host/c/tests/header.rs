@@ -14,7 +14,8 @@ const VERSION: &str = "cbindgen 0.29.4";
 
 /// The cbindgen on the path, if it is of this version.
 fn cbindgen() -> Result<PathBuf, String> {
-    let install = "install Debian's cbindgen-web, or `cargo install cbindgen --version 0.29.4 --locked`";
+    let install =
+        "install Debian's cbindgen-web, or `cargo install cbindgen --version 0.29.4 --locked`";
     let found = common::find("cbindgen");
     let found = found.ok_or_else(|| format!("no cbindgen: {install}"))?;
     let mut ask = Command::new(&found);

@@ -1,10 +1,8 @@
 //! `pingpong`: every mode brings back what was sent, and mistakes are one line.
 
-mod common;
-
 use std::process::Command;
 
-use common::{Finished, SOON, gpu, program, run};
+use crate::common::{Finished, SOON, gpu, program, run};
 use gpunet_testing::Documented;
 use serde_json::Value;
 

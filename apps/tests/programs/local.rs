@@ -1,14 +1,12 @@
 //! P2P streams: `--transport local` in one process and between two, what `auto` takes, and what is
 //! said where they cannot be had.
 
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{Finished, Folder, Guarded, SOON, Server, echo, gpu, program, run, skip, unix};
+use crate::common::{Finished, Folder, Guarded, SOON, Server, echo, gpu, program, run, skip, unix};
 use rustix::process::Signal;
 use serde_json::Value;
 

@@ -1,11 +1,9 @@
 //! `--transport` on a machine without RDMA: what is asked for and missing is named in one line, and
 //! `auto` goes by TCP and says why.
 
-mod common;
-
 use std::process::Command;
 
-use common::{SOON, Server, echo, gpu, program, run, skip};
+use crate::common::{SOON, Server, echo, gpu, program, run, skip};
 use rsocket_shim::load::Libraries;
 use rustix::process::Signal;
 use serde_json::Value;

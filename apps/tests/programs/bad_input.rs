@@ -1,14 +1,12 @@
 //! Bad input: one clear line on standard error, a non-zero exit, nothing left behind.
 
-mod common;
-
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
-use common::{Folder, SOON, echo, gpu, program, run, skip, unix};
+use crate::common::{Folder, SOON, echo, gpu, program, run, skip, unix};
 
 fn assert_refused(command: &mut Command, expected: &str) {
     let finished = run(command, SOON);

@@ -1,13 +1,11 @@
 //! Programs that nobody here wrote, against the echo server kernel: nc, socat and Python, over
 //! IPv4, IPv6 and a UNIX path.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{Folder, Guarded, Server, run, skip, unix};
+use crate::common::{Folder, Guarded, Server, run, skip, unix};
 use gpunet_pattern as pattern;
 use gpunet_testing::is_long;
 use rustix::process::Signal;
@@ -136,7 +134,7 @@ fn nc(test: &str, family: Family) {
     if !present(test, "nc", "-h") {
         return;
     }
-    let help = run(Command::new("nc").arg("-h"), common::SOON);
+    let help = run(Command::new("nc").arg("-h"), crate::common::SOON);
     if !(help.stdout + &help.stderr).contains("-N") {
         return skip(test, "this nc cannot end its sending alone (-N): install netcat-openbsd");
     }

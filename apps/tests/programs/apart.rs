@@ -1,12 +1,10 @@
 //! Server and client as programs of their own, over every transport, and how a server ends.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use common::{Folder, SOON, Server, echo, gpu, run, unix};
+use crate::common::{Folder, SOON, Server, echo, gpu, run, unix};
 use gpunet_testing::Documented;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -101,7 +99,7 @@ fn an_interrupted_run_leaves_nothing_behind() {
     let mut command = echo(&["--transport", "unix", "--messages", "100000000", "--gpu", &gpu()]);
     command.env("TMPDIR", folder.root());
     let null = std::process::Stdio::null;
-    let mut child = common::Guarded::spawn(command.stdout(null()).stderr(null()));
+    let mut child = crate::common::Guarded::spawn(command.stdout(null()).stderr(null()));
     let deadline = Instant::now() + SOON;
     while folder.is_empty() {
         assert!(Instant::now() < deadline, "it did not begin");

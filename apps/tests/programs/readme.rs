@@ -1,7 +1,5 @@
 //! The README shows code that the tests compile and run, not something like it.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -50,7 +48,7 @@ fn is_a_part_of_the_file(block: &[&str], file: &[&str]) -> bool {
 #[test]
 fn readme_shows_what_is_run() {
     if std::env::var_os("GPUNET_BIN_DIR").is_some() {
-        return common::skip("readme_shows_what_is_run", "needs the source tree");
+        return crate::common::skip("readme_shows_what_is_run", "needs the source tree");
     }
     let read = |name: &str| fs::read_to_string(checkout().join(name)).unwrap();
     let readme = read("README.md");
@@ -78,8 +76,8 @@ fn readme_shows_what_is_run() {
     assert!(readme.lines().count() <= MOST_LINES_OF_ALL, "the README has grown: use docs/");
 
     // That program is run by the tests: here.
-    let mut first = std::process::Command::new(common::program("first"));
-    let finished = common::run(&mut first, common::SOON);
+    let mut first = std::process::Command::new(crate::common::program("first"));
+    let finished = crate::common::run(&mut first, crate::common::SOON);
     assert!(finished.status.success(), "{}", finished.stderr);
     assert!(finished.stdout.contains("said hello"), "{}", finished.stdout);
 }

@@ -1,13 +1,11 @@
 //! `rstream`: kernels against each other, against the stock tool where it is installed (over TCP,
 //! which it also implements), and against peers that do not keep to the rules.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 
-use common::{Guarded, SOON, gpu, program, run, skip};
+use crate::common::{Guarded, SOON, gpu, program, run, skip};
 use gpunet_testing::Documented;
 use rustix::process::Signal;
 use serde_json::Value;

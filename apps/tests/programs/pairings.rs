@@ -1,12 +1,10 @@
 //! `echo` alone, and `first`: what they print, and that every pairing is verified.
 
-mod common;
-
-use common::{SOON, echo, gpu, program, run};
+use crate::common::{SOON, echo, gpu, program, run};
 use gpunet_testing::Documented;
 use serde_json::Value;
 
-fn small(arguments: &[&str]) -> common::Finished {
+fn small(arguments: &[&str]) -> crate::common::Finished {
     let gpu = gpu();
     let mut all = vec!["--gpu", &gpu, "--messages", "20"];
     all.extend(arguments);
