@@ -49,6 +49,13 @@ pub trait EmulatedThread {
     /// without arriving, make the launch fail with a report of who was where.
     fn barrier(&self, scope: Scope, site: Site);
 
+    /// The same barrier, to which threads may bring words, as many as `into` has room for. `into` then holds
+    /// what the last of them brought; it stays as it is where none did.
+    ///
+    /// One barrier is enough, where scratch memory needs a second one: nobody can bring words to the next
+    /// barrier before all have taken those of this one.
+    fn exchange(&self, scope: Scope, site: Site, brought: Option<&[u64]>, into: &mut [u64]);
+
     /// A barrier at which all threads of the scope must also bring the same call and the same
     /// arguments, from wherever (`site`); otherwise the launch fails with a report of both.
     fn agree(&self, scope: Scope, call: &'static str, arguments: &[u64], site: Site);
@@ -72,8 +79,8 @@ pub trait EmulatedThread {
     /// More than a block can have, or another size than it was asked for first.
     fn shared_variable(&self, key: usize, bytes: usize) -> Result<*mut u8, String>;
 
-    /// [`SCRATCH_WORDS`] words that the threads of the scope share, for broadcasts.
-    fn scratch(&self, scope: Scope) -> *mut u64;
+    /// [`SCRATCH_WORDS`] words that the threads of the block share.
+    fn scratch(&self) -> *mut u64;
 
     /// A word for each of the 32 lanes of this thread's warp, apart from the scratch words.
     fn lane_words(&self) -> *mut u64;
@@ -234,22 +241,19 @@ pub(crate) fn shared_memory() -> (*mut u8, usize) {
     with(|thread| thread.shared_memory())
 }
 
-/// The first thread's words travel through scratch memory: a barrier so that nobody still reads
-/// the last ones, one so that everybody finds the new ones.
+/// A barrier at which some threads bring words, and all get those; zeros where nobody brought any.
 #[track_caller]
-#[expect(unsafe_code, reason = "scratch memory is a raw pointer")]
-pub(crate) fn broadcast<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; N] {
+fn exchange<const N: usize>(scope: Scope, brought: Option<[u64; N]>) -> [u64; N] {
     const { assert!(N <= SCRATCH_WORDS) };
-    let scratch = with(|thread| thread.scratch(scope)).cast::<[u64; N]>();
-    barrier(scope);
-    if is_first(scope) {
-        // SAFETY: scratch has SCRATCH_WORDS >= N words, valid while the block runs, and between
-        // these barriers only the first thread touches them.
-        unsafe { scratch.write(words) };
-    }
-    barrier(scope);
-    // SAFETY: as above; nobody writes before the next broadcast's first barrier.
-    unsafe { scratch.read() }
+    let (site, mut words) = (Location::caller().into(), [0; N]);
+    let brought = brought.as_ref().map(<[u64; N]>::as_slice);
+    with(|thread| thread.exchange(scope, site, brought, &mut words));
+    words
+}
+
+#[track_caller]
+pub(crate) fn broadcast<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; N] {
+    exchange(scope, is_first(scope).then_some(words))
 }
 
 #[track_caller]
@@ -260,33 +264,17 @@ pub(crate) fn meet(scope: Option<Scope>) {
 }
 
 #[track_caller]
-#[expect(unsafe_code, reason = "scratch memory is a raw pointer")]
 pub(crate) fn share(scope: Option<Scope>, first: u64, second: u64) -> (u64, u64) {
-    let Some(scope) = scope else { return (first, second) };
-    let scratch = with(|thread| thread.scratch(scope)).cast::<(u64, u64)>();
-    if is_first(scope) {
-        // SAFETY: as in `broadcast`; all threads have met since the last one.
-        unsafe { scratch.write((first, second)) };
+    match scope {
+        None => (first, second),
+        Some(scope) => broadcast(scope, [first, second]).into(),
     }
-    barrier(scope);
-    // SAFETY: as in `broadcast`.
-    unsafe { scratch.read() }
 }
 
-/// Each lane's turn would be a switch.
-/// As a broadcast, with another thread's word.
 #[track_caller]
-#[expect(unsafe_code, reason = "scratch memory is a raw pointer")]
 pub(crate) fn from_lane(word: u64, lane: u32) -> u64 {
-    let scratch = with(|thread| thread.scratch(Scope::Warp));
-    barrier(Scope::Warp);
-    if position().thread % WARP == lane {
-        // SAFETY: as in `broadcast`.
-        unsafe { scratch.write(word) };
-    }
-    barrier(Scope::Warp);
-    // SAFETY: as in `broadcast`.
-    unsafe { scratch.read() }
+    let [word] = exchange(Scope::Warp, (position().thread % WARP == lane).then_some([word]));
+    word
 }
 
 #[track_caller]
@@ -314,7 +302,7 @@ pub(crate) fn whole_block_barrier() {
 
 /// A block's scratch words from that one on.
 fn scratch_at(at: u32) -> *mut u64 {
-    with(|thread| thread.scratch(Scope::Block)).cast::<u64>().wrapping_add(at as usize)
+    with(|thread| thread.scratch()).cast::<u64>().wrapping_add(at as usize)
 }
 
 #[allow(unsafe_code, reason = "a word that threads share")]
@@ -372,22 +360,8 @@ pub(crate) fn in_first_thread<const N: usize>(
 
 /// Whether any thread of the scope said yes.
 #[track_caller]
-#[expect(unsafe_code, reason = "scratch memory is a raw pointer")]
 pub(crate) fn any(scope: Scope, yes: bool) -> bool {
-    let scratch = with(|thread| thread.scratch(scope));
-    barrier(scope);
-    if is_first(scope) {
-        // SAFETY: scratch is valid while the block runs; only the first thread writes here.
-        unsafe { scratch.write(0) };
-    }
-    barrier(scope);
-    if yes {
-        // SAFETY: as above; all writers of this phase write the same value, one at a time.
-        unsafe { scratch.write(1) };
-    }
-    barrier(scope);
-    // SAFETY: as above; nobody writes before the next barrier.
-    unsafe { scratch.read() != 0 }
+    exchange(scope, yes.then_some([1])) != [0]
 }
 
 fn is_first(scope: Scope) -> bool {

@@ -69,11 +69,37 @@ struct Barrier {
     waiting: Vec<u32>,
     /// A thread of the scope has paused since the first of `waiting` came.
     polled: bool,
+    /// What threads have brought to it.
+    brought: Words,
+    /// What they had brought when it opened last. Each thread takes it before it comes again, and until
+    /// then the barrier cannot open.
+    opened: Words,
+}
+
+/// Words that threads bring to a barrier.
+#[derive(Debug)]
+struct Words {
+    count: usize,
+    words: [u64; SCRATCH_WORDS],
+}
+
+impl Words {
+    const NONE: Self = Self { count: 0, words: [0; SCRATCH_WORDS] };
+
+    fn bring(&mut self, words: &[u64]) {
+        self.count = words.len();
+        self.words[..self.count].copy_from_slice(words);
+    }
+
+    fn get(&self) -> &[u64] {
+        &self.words[..self.count]
+    }
 }
 
 impl Barrier {
     fn new(size: u32) -> Self {
-        Self { size: size as usize, ended: 0, waiting: Vec::new(), polled: false }
+        let (brought, opened) = (Words::NONE, Words::NONE);
+        Self { size: size as usize, ended: 0, waiting: Vec::new(), polled: false, brought, opened }
     }
 }
 
@@ -101,7 +127,7 @@ pub(super) struct Block {
     rank: u32,
     state: RefCell<State>,
     shared: SharedMemory,
-    scratch: Box<[UnsafeCell<[u64; SCRATCH_WORDS]>]>,
+    scratch: UnsafeCell<[u64; SCRATCH_WORDS]>,
     /// A word for each lane of each warp.
     lane_words: Box<[UnsafeCell<[u64; WARP as usize]>]>,
 }
@@ -121,7 +147,7 @@ impl Block {
             rank,
             state: RefCell::new(state),
             shared: SharedMemory::new(shared_bytes as usize),
-            scratch: (0..=warps.len()).map(|_| UnsafeCell::new([0; SCRATCH_WORDS])).collect(),
+            scratch: UnsafeCell::new([0; SCRATCH_WORDS]),
             lane_words: warps.map(|_| UnsafeCell::new([0; WARP as usize])).collect(),
         }
     }
@@ -142,12 +168,22 @@ impl Block {
         self.lane_words[(rank / WARP) as usize].get().cast()
     }
 
-    pub(super) fn scratch(&self, scope: Scope, rank: u32) -> *mut u64 {
-        let index = match scope {
-            Scope::Block => 0,
-            Scope::Warp => 1 + (rank / WARP) as usize,
-        };
-        self.scratch[index].get().cast()
+    pub(super) fn scratch(&self) -> *mut u64 {
+        self.scratch.get().cast()
+    }
+
+    /// A thread is about to come to the barrier of a scope, and brings words, for all its threads.
+    pub(super) fn bring(&self, rank: u32, scope: Scope, words: &[u64]) {
+        self.state.borrow_mut().barrier(scope, rank).brought.bring(words);
+    }
+
+    /// What was brought to the barrier of a scope that has just opened for a thread, if anything was.
+    pub(super) fn take(&self, rank: u32, scope: Scope, into: &mut [u64]) {
+        let state = &mut *self.state.borrow_mut();
+        let words = state.barrier(scope, rank).opened.get();
+        if words.len() == into.len() {
+            into.copy_from_slice(words);
+        }
     }
 
     /// A thread comes to the barrier of a scope. `wake` is given every other thread when it opens.
@@ -176,8 +212,11 @@ impl Block {
                 state.runnable += 1;
                 wake(other);
             }
+            let barrier = state.barrier(scope, rank);
             // The room for waiters is kept: barriers are many.
-            state.barrier(scope, rank).waiting = woken;
+            barrier.waiting = woken;
+            barrier.opened.bring(barrier.brought.get());
+            barrier.brought.count = 0;
             return Ok(Met::Opens { polled });
         }
         if barrier.waiting.is_empty() {

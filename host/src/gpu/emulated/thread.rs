@@ -132,6 +132,15 @@ impl EmulatedThread for Context {
         self.meet(scope, Arrival::Barrier(site));
     }
 
+    fn exchange(&self, scope: Scope, site: Site, brought: Option<&[u64]>, into: &mut [u64]) {
+        let rank = self.position.thread;
+        if let Some(words) = brought {
+            self.block.bring(rank, scope, words);
+        }
+        self.meet(scope, Arrival::Barrier(site));
+        self.block.take(rank, scope, into);
+    }
+
     fn agree(&self, scope: Scope, call: &'static str, arguments: &[u64], site: Site) {
         let arguments = Arguments::new(arguments);
         // The arguments outlive the barrier: this thread stands still inside.
@@ -167,8 +176,8 @@ impl EmulatedThread for Context {
         self.block.shared().variable(key, bytes)
     }
 
-    fn scratch(&self, scope: Scope) -> *mut u64 {
-        self.block.scratch(scope, self.position.thread)
+    fn scratch(&self) -> *mut u64 {
+        self.block.scratch()
     }
 
     fn lane_words(&self) -> *mut u64 {
