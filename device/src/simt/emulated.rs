@@ -52,8 +52,8 @@ pub trait EmulatedThread {
     /// The same barrier, to which threads may bring words, as many as `into` has room for. `into` then holds
     /// what the last of them brought; it stays as it is where none did.
     ///
-    /// One barrier is enough, where scratch memory needs a second one: nobody can bring words to the next
-    /// barrier before all have taken those of this one.
+    /// A barrier costs a switch for each thread, and words in scratch memory would need two or three: one
+    /// before they are overwritten, one before they are read.
     fn exchange(&self, scope: Scope, site: Site, brought: Option<&[u64]>, into: &mut [u64]);
 
     /// A barrier at which all threads of the scope must also bring the same call and the same
@@ -107,6 +107,7 @@ std::thread_local! {
 ///
 /// # Safety
 /// The pointee must stay valid until the next call of this function on this OS thread.
+#[inline]
 #[expect(unsafe_code, reason = "stores a lifetime-erased pointer")]
 pub unsafe fn set_current(thread: Option<NonNull<dyn EmulatedThread>>) {
     CURRENT.with(|current| current.set(thread));
@@ -116,6 +117,7 @@ pub unsafe fn set_current(thread: Option<NonNull<dyn EmulatedThread>>) {
 ///
 /// # Panics
 /// When called outside a kernel: device functions exist only there.
+#[inline(always)]
 #[expect(unsafe_code, reason = "reads the pointer that set_current stored")]
 fn with<R>(f: impl FnOnce(&dyn EmulatedThread) -> R) -> R {
     // The value is copied out first: `f` may switch coroutines, and the pointer of the one that
@@ -125,6 +127,7 @@ fn with<R>(f: impl FnOnce(&dyn EmulatedThread) -> R) -> R {
     f(unsafe { current.as_ref() })
 }
 
+#[inline(always)]
 pub(crate) fn position() -> Position {
     with(|thread| thread.position())
 }
@@ -134,22 +137,26 @@ pub fn place() -> Place {
     with(|thread| thread.place())
 }
 
+#[inline(always)]
 #[track_caller]
 pub(crate) fn barrier(scope: Scope) {
     barrier_at(scope, Location::caller().into());
 }
 
 /// A barrier that a kernel reaches there.
+#[inline(always)]
 pub fn barrier_at(scope: Scope, site: Site) {
     with(|thread| thread.barrier(scope, site));
 }
 
+#[inline(always)]
 #[track_caller]
 pub(crate) fn agree(scope: Scope, call: &'static str, arguments: &[u64]) {
     agree_at(scope, call, arguments, Location::caller().into());
 }
 
 /// A call that a kernel makes there, which all threads of the scope make with the same arguments.
+#[inline(always)]
 pub(crate) fn agree_at(scope: Scope, call: &'static str, arguments: &[u64], site: Site) {
     with(|thread| thread.agree(scope, call, arguments, site));
 }
@@ -241,7 +248,9 @@ pub(crate) fn shared_memory() -> (*mut u8, usize) {
     with(|thread| thread.shared_memory())
 }
 
-/// A barrier at which some threads bring words, and all get those; zeros where nobody brought any.
+/// A barrier at which some threads bring words, and all threads get them; zeros where no thread brought any.
+/// In line, as all that lies between a kernel and a switch: the CPU mispredicts each return after one.
+#[inline(always)]
 #[track_caller]
 fn exchange<const N: usize>(scope: Scope, brought: Option<[u64; N]>) -> [u64; N] {
     const { assert!(N <= SCRATCH_WORDS) };
@@ -251,11 +260,13 @@ fn exchange<const N: usize>(scope: Scope, brought: Option<[u64; N]>) -> [u64; N]
     words
 }
 
+#[inline(always)]
 #[track_caller]
 pub(crate) fn broadcast<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; N] {
     exchange(scope, is_first(scope).then_some(words))
 }
 
+#[inline(always)]
 #[track_caller]
 pub(crate) fn meet(scope: Option<Scope>) {
     if let Some(scope) = scope {
@@ -263,6 +274,7 @@ pub(crate) fn meet(scope: Option<Scope>) {
     }
 }
 
+#[inline(always)]
 #[track_caller]
 pub(crate) fn share(scope: Option<Scope>, first: u64, second: u64) -> (u64, u64) {
     match scope {
@@ -271,12 +283,14 @@ pub(crate) fn share(scope: Option<Scope>, first: u64, second: u64) -> (u64, u64)
     }
 }
 
+#[inline(always)]
 #[track_caller]
 pub(crate) fn from_lane(word: u64, lane: u32) -> u64 {
     let [word] = exchange(Scope::Warp, (position().thread % WARP == lane).then_some([word]));
     word
 }
 
+#[inline(always)]
 #[track_caller]
 pub(crate) fn half_from_lane(half: u32, lane: u32) -> u32 {
     from_lane(half.into(), lane) as u32
@@ -295,6 +309,7 @@ pub(crate) fn block_threads() -> u32 {
     position().threads
 }
 
+#[inline(always)]
 #[track_caller]
 pub(crate) fn whole_block_barrier() {
     barrier(Scope::Block);
@@ -329,11 +344,13 @@ pub(crate) unsafe fn kept_two(at: u32) -> [u64; 2] {
     unsafe { scratch_at(at).cast::<[u64; 2]>().read() }
 }
 
+#[inline(always)]
 #[track_caller]
 pub(crate) fn whole_warp_barrier() {
     barrier(Scope::Warp);
 }
 
+#[inline(always)]
 #[track_caller]
 pub(crate) fn any_lane(yes: bool) -> bool {
     any(Scope::Warp, yes)
@@ -359,11 +376,13 @@ pub(crate) fn in_first_thread<const N: usize>(
 }
 
 /// Whether any thread of the scope said yes.
+#[inline(always)]
 #[track_caller]
 pub(crate) fn any(scope: Scope, yes: bool) -> bool {
     exchange(scope, yes.then_some([1])) != [0]
 }
 
+#[inline(always)]
 fn is_first(scope: Scope) -> bool {
     let thread = position().thread;
     match scope {

@@ -5,6 +5,7 @@
 
 use std::cell::{RefCell, UnsafeCell};
 use std::fmt::Write as _;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use gpunet_device::simt::emulated::Site;
@@ -25,12 +26,12 @@ pub(super) enum Arrival {
 
 impl Arrival {
     /// Both threads stand at the barrier of this block: the one waits there, or has just come.
-    fn agrees(self, other: Self) -> bool {
+    fn agrees(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Barrier(a), Self::Barrier(b)) => a == b,
             // SAFETY: threads leave the call when the barrier has opened, and their status says so
             // from then on.
-            (Self::Call(a), Self::Call(b)) => unsafe { a.agrees(&b) },
+            (Self::Call(a), Self::Call(b)) => unsafe { a.agrees(b) },
             _ => false,
         }
     }
@@ -57,8 +58,20 @@ pub(super) enum Met {
 #[derive(Clone, Copy, Debug)]
 enum Status {
     Runs,
-    Waits(Scope, Arrival),
+    Waits(Scope, Waiting),
     Ended,
+}
+
+/// What a waiting thread brought, on its stack: copied, it would cost each barrier what only reports need.
+#[derive(Clone, Copy, Debug)]
+struct Waiting(NonNull<Arrival>);
+
+impl Waiting {
+    fn arrival(&self) -> &Arrival {
+        // SAFETY: `arrive` is promised that the thread stands still until the barrier has opened, and its
+        // status no longer says that it waits then.
+        unsafe { self.0.as_ref() }
+    }
 }
 
 /// The barrier of one scope.
@@ -187,11 +200,15 @@ impl Block {
     }
 
     /// A thread comes to the barrier of a scope. `wake` is given every other thread when it opens.
-    pub(super) fn arrive(
+    ///
+    /// # Safety
+    /// If the thread is to wait, `arrival` stays where it is until the barrier opens or the launch has failed.
+    #[inline(always)]
+    pub(super) unsafe fn arrive(
         &self,
         rank: u32,
         scope: Scope,
-        arrival: Arrival,
+        arrival: &Arrival,
         mut wake: impl FnMut(u32),
     ) -> Result<Met, KernelError> {
         let state = &mut *self.state.borrow_mut();
@@ -199,9 +216,10 @@ impl Block {
         let first = barrier.waiting.first().copied();
         if let Some(first) = first
             && let Status::Waits(_, expected) = state.threads[first as usize]
-            && !expected.agrees(arrival)
+            && !expected.arrival().agrees(arrival)
         {
-            return Err(self.differ(state, scope, (first, expected), (rank, arrival)));
+            let expected = *expected.arrival();
+            return Err(self.differ(state, scope, (first, expected), (rank, *arrival)));
         }
         let barrier = state.barrier(scope, rank);
         if barrier.waiting.len() + 1 == barrier.size {
@@ -224,7 +242,7 @@ impl Block {
         }
         barrier.waiting.push(rank);
         let ended = barrier.ended;
-        state.threads[rank as usize] = Status::Waits(scope, arrival);
+        state.threads[rank as usize] = Status::Waits(scope, Waiting(NonNull::from(arrival)));
         state.runnable -= 1;
         if ended > 0 {
             return Err(self.incomplete(state, scope, rank));
@@ -257,16 +275,19 @@ impl Block {
 
     /// Some thread can run, or all have ended.
     fn alive(&self, state: &State) -> Result<(), KernelError> {
-        if state.runnable > 0 || state.live == 0 {
-            return Ok(());
-        }
-        Err(KernelError::Deadlock {
+        if state.runnable > 0 || state.live == 0 { Ok(()) } else { Err(self.deadlock(state)) }
+    }
+
+    #[cold]
+    fn deadlock(&self, state: &State) -> KernelError {
+        KernelError::Deadlock {
             kernel: self.kernel.to_string(),
             block: self.rank,
             waiting: waiting(state, 0..state.threads.len(), None),
-        })
+        }
     }
 
+    #[cold]
     fn differ(
         &self,
         state: &State,
@@ -295,6 +316,7 @@ impl Block {
         }
     }
 
+    #[cold]
     fn incomplete(&self, state: &State, scope: Scope, rank: u32) -> KernelError {
         let members = members(state, scope, rank);
         let ended: Vec<u32> = (0..)
@@ -330,13 +352,14 @@ fn members(state: &State, scope: Scope, rank: u32) -> std::ops::Range<usize> {
 fn waiting(state: &State, members: std::ops::Range<usize>, only: Option<Scope>) -> String {
     let mut groups: Vec<(Scope, Arrival, Vec<u32>)> = Vec::new();
     for (rank, status) in (0..).zip(&state.threads) {
-        let Status::Waits(scope, arrival) = *status else {
+        let Status::Waits(scope, waiting) = status else {
             continue;
         };
+        let (scope, arrival) = (*scope, *waiting.arrival());
         if !members.contains(&(rank as usize)) || only.is_some_and(|only| only != scope) {
             continue;
         }
-        match groups.iter_mut().find(|group| group.0 == scope && group.1.agrees(arrival)) {
+        match groups.iter_mut().find(|group| group.0 == scope && group.1.agrees(&arrival)) {
             Some((_, _, ranks)) => ranks.push(rank),
             None => groups.push((scope, arrival, vec![rank])),
         }
