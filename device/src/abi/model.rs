@@ -70,6 +70,12 @@ impl EmulatedThread for Alone {
 
     fn barrier(&self, _scope: Scope, _site: Site) {}
 
+    fn exchange(&self, _: Scope, _: Site, brought: Option<&[u64]>, into: &mut [u64]) {
+        if let Some(brought) = brought {
+            into.copy_from_slice(brought);
+        }
+    }
+
     fn agree(&self, _: Scope, _: &'static str, _: &[u64], _: Site) {}
 
     fn pause(&self) {
@@ -92,7 +98,7 @@ impl EmulatedThread for Alone {
         Err(String::from("models have no shared variables"))
     }
 
-    fn scratch(&self, _scope: Scope) -> *mut u64 {
+    fn scratch(&self) -> *mut u64 {
         // Groups of one share nothing.
         core::ptr::without_provenance_mut(16)
     }

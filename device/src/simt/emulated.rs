@@ -49,6 +49,13 @@ pub trait EmulatedThread {
     /// without arriving, make the launch fail with a report of who was where.
     fn barrier(&self, scope: Scope, site: Site);
 
+    /// The same barrier, to which threads may bring words, as many as `into` has room for. `into` then holds
+    /// what the last of them brought; it stays as it is where none did.
+    ///
+    /// A barrier costs a switch for each thread, and words in scratch memory would need two or three: one
+    /// before they are overwritten, one before they are read.
+    fn exchange(&self, scope: Scope, site: Site, brought: Option<&[u64]>, into: &mut [u64]);
+
     /// A barrier at which all threads of the scope must also bring the same call and the same
     /// arguments, from wherever (`site`); otherwise the launch fails with a report of both.
     fn agree(&self, scope: Scope, call: &'static str, arguments: &[u64], site: Site);
@@ -72,8 +79,8 @@ pub trait EmulatedThread {
     /// More than a block can have, or another size than it was asked for first.
     fn shared_variable(&self, key: usize, bytes: usize) -> Result<*mut u8, String>;
 
-    /// [`SCRATCH_WORDS`] words that the threads of the scope share, for broadcasts.
-    fn scratch(&self, scope: Scope) -> *mut u64;
+    /// [`SCRATCH_WORDS`] words that the threads of the block share.
+    fn scratch(&self) -> *mut u64;
 
     /// A word for each of the 32 lanes of this thread's warp, apart from the scratch words.
     fn lane_words(&self) -> *mut u64;
@@ -100,6 +107,7 @@ std::thread_local! {
 ///
 /// # Safety
 /// The pointee must stay valid until the next call of this function on this OS thread.
+#[inline]
 #[expect(unsafe_code, reason = "stores a lifetime-erased pointer")]
 pub unsafe fn set_current(thread: Option<NonNull<dyn EmulatedThread>>) {
     CURRENT.with(|current| current.set(thread));
@@ -109,6 +117,7 @@ pub unsafe fn set_current(thread: Option<NonNull<dyn EmulatedThread>>) {
 ///
 /// # Panics
 /// When called outside a kernel: device functions exist only there.
+#[inline(always)]
 #[expect(unsafe_code, reason = "reads the pointer that set_current stored")]
 fn with<R>(f: impl FnOnce(&dyn EmulatedThread) -> R) -> R {
     // The value is copied out first: `f` may switch coroutines, and the pointer of the one that
@@ -118,6 +127,7 @@ fn with<R>(f: impl FnOnce(&dyn EmulatedThread) -> R) -> R {
     f(unsafe { current.as_ref() })
 }
 
+#[inline(always)]
 pub(crate) fn position() -> Position {
     with(|thread| thread.position())
 }
@@ -127,22 +137,26 @@ pub fn place() -> Place {
     with(|thread| thread.place())
 }
 
+#[inline(always)]
 #[track_caller]
 pub(crate) fn barrier(scope: Scope) {
     barrier_at(scope, Location::caller().into());
 }
 
 /// A barrier that a kernel reaches there.
+#[inline(always)]
 pub fn barrier_at(scope: Scope, site: Site) {
     with(|thread| thread.barrier(scope, site));
 }
 
+#[inline(always)]
 #[track_caller]
 pub(crate) fn agree(scope: Scope, call: &'static str, arguments: &[u64]) {
     agree_at(scope, call, arguments, Location::caller().into());
 }
 
 /// A call that a kernel makes there, which all threads of the scope make with the same arguments.
+#[inline(always)]
 pub(crate) fn agree_at(scope: Scope, call: &'static str, arguments: &[u64], site: Site) {
     with(|thread| thread.agree(scope, call, arguments, site));
 }
@@ -234,24 +248,25 @@ pub(crate) fn shared_memory() -> (*mut u8, usize) {
     with(|thread| thread.shared_memory())
 }
 
-/// The first thread's words travel through scratch memory: a barrier so that nobody still reads
-/// the last ones, one so that everybody finds the new ones.
+/// A barrier at which some threads bring words, and all threads get them; zeros where no thread brought any.
+/// In line, as all that lies between a kernel and a switch: the CPU mispredicts each return after one.
+#[inline(always)]
 #[track_caller]
-#[expect(unsafe_code, reason = "scratch memory is a raw pointer")]
-pub(crate) fn broadcast<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; N] {
+fn exchange<const N: usize>(scope: Scope, brought: Option<[u64; N]>) -> [u64; N] {
     const { assert!(N <= SCRATCH_WORDS) };
-    let scratch = with(|thread| thread.scratch(scope)).cast::<[u64; N]>();
-    barrier(scope);
-    if is_first(scope) {
-        // SAFETY: scratch has SCRATCH_WORDS >= N words, valid while the block runs, and between
-        // these barriers only the first thread touches them.
-        unsafe { scratch.write(words) };
-    }
-    barrier(scope);
-    // SAFETY: as above; nobody writes before the next broadcast's first barrier.
-    unsafe { scratch.read() }
+    let (site, mut words) = (Location::caller().into(), [0; N]);
+    let brought = brought.as_ref().map(<[u64; N]>::as_slice);
+    with(|thread| thread.exchange(scope, site, brought, &mut words));
+    words
 }
 
+#[inline(always)]
+#[track_caller]
+pub(crate) fn broadcast<const N: usize>(scope: Scope, words: [u64; N]) -> [u64; N] {
+    exchange(scope, is_first(scope).then_some(words))
+}
+
+#[inline(always)]
 #[track_caller]
 pub(crate) fn meet(scope: Option<Scope>) {
     if let Some(scope) = scope {
@@ -259,36 +274,23 @@ pub(crate) fn meet(scope: Option<Scope>) {
     }
 }
 
+#[inline(always)]
 #[track_caller]
-#[expect(unsafe_code, reason = "scratch memory is a raw pointer")]
 pub(crate) fn share(scope: Option<Scope>, first: u64, second: u64) -> (u64, u64) {
-    let Some(scope) = scope else { return (first, second) };
-    let scratch = with(|thread| thread.scratch(scope)).cast::<(u64, u64)>();
-    if is_first(scope) {
-        // SAFETY: as in `broadcast`; all threads have met since the last one.
-        unsafe { scratch.write((first, second)) };
+    match scope {
+        None => (first, second),
+        Some(scope) => broadcast(scope, [first, second]).into(),
     }
-    barrier(scope);
-    // SAFETY: as in `broadcast`.
-    unsafe { scratch.read() }
 }
 
-/// Each lane's turn would be a switch.
-/// As a broadcast, with another thread's word.
+#[inline(always)]
 #[track_caller]
-#[expect(unsafe_code, reason = "scratch memory is a raw pointer")]
 pub(crate) fn from_lane(word: u64, lane: u32) -> u64 {
-    let scratch = with(|thread| thread.scratch(Scope::Warp));
-    barrier(Scope::Warp);
-    if position().thread % WARP == lane {
-        // SAFETY: as in `broadcast`.
-        unsafe { scratch.write(word) };
-    }
-    barrier(Scope::Warp);
-    // SAFETY: as in `broadcast`.
-    unsafe { scratch.read() }
+    let [word] = exchange(Scope::Warp, (position().thread % WARP == lane).then_some([word]));
+    word
 }
 
+#[inline(always)]
 #[track_caller]
 pub(crate) fn half_from_lane(half: u32, lane: u32) -> u32 {
     from_lane(half.into(), lane) as u32
@@ -307,6 +309,7 @@ pub(crate) fn block_threads() -> u32 {
     position().threads
 }
 
+#[inline(always)]
 #[track_caller]
 pub(crate) fn whole_block_barrier() {
     barrier(Scope::Block);
@@ -314,7 +317,7 @@ pub(crate) fn whole_block_barrier() {
 
 /// A block's scratch words from that one on.
 fn scratch_at(at: u32) -> *mut u64 {
-    with(|thread| thread.scratch(Scope::Block)).cast::<u64>().wrapping_add(at as usize)
+    with(|thread| thread.scratch()).cast::<u64>().wrapping_add(at as usize)
 }
 
 #[allow(unsafe_code, reason = "a word that threads share")]
@@ -341,11 +344,13 @@ pub(crate) unsafe fn kept_two(at: u32) -> [u64; 2] {
     unsafe { scratch_at(at).cast::<[u64; 2]>().read() }
 }
 
+#[inline(always)]
 #[track_caller]
 pub(crate) fn whole_warp_barrier() {
     barrier(Scope::Warp);
 }
 
+#[inline(always)]
 #[track_caller]
 pub(crate) fn any_lane(yes: bool) -> bool {
     any(Scope::Warp, yes)
@@ -371,25 +376,13 @@ pub(crate) fn in_first_thread<const N: usize>(
 }
 
 /// Whether any thread of the scope said yes.
+#[inline(always)]
 #[track_caller]
-#[expect(unsafe_code, reason = "scratch memory is a raw pointer")]
 pub(crate) fn any(scope: Scope, yes: bool) -> bool {
-    let scratch = with(|thread| thread.scratch(scope));
-    barrier(scope);
-    if is_first(scope) {
-        // SAFETY: scratch is valid while the block runs; only the first thread writes here.
-        unsafe { scratch.write(0) };
-    }
-    barrier(scope);
-    if yes {
-        // SAFETY: as above; all writers of this phase write the same value, one at a time.
-        unsafe { scratch.write(1) };
-    }
-    barrier(scope);
-    // SAFETY: as above; nobody writes before the next barrier.
-    unsafe { scratch.read() != 0 }
+    exchange(scope, yes.then_some([1])) != [0]
 }
 
+#[inline(always)]
 fn is_first(scope: Scope) -> bool {
     let thread = position().thread;
     match scope {

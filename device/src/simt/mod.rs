@@ -7,10 +7,10 @@
 //! | [`position`] | `%tid`, `%ntid`, `%ctaid`, `%nctaid` | kept by the scheduler |
 //! | barrier, block | `barrier.sync` (convergent intrinsic) | a switch, divergence reported |
 //! | barrier, warp | `bar.warp.sync` (convergent intrinsic) | the same over 32 threads |
-//! | broadcast, block | shared scratch words between two barriers | the same |
-//! | broadcast, warp | `shfl.sync.idx` | scratch words between two barriers |
+//! | broadcast, block | shared scratch words between two barriers | words that are brought to a barrier |
+//! | broadcast, warp | `shfl.sync.idx` | the same |
 //! | closure in the first warp or thread, block | its work between two barriers | the same, and a broadcast |
-//! | one lane's word, any lane | `shfl.sync.idx`, `vote.any.sync`, whole warps | scratch words |
+//! | one lane's word, any lane | `shfl.sync.idx`, `vote.any.sync`, whole warps | the same |
 //! | the next lane's line | `shfl.sync.idx`, whole warps | not there: a line is loaded again |
 //! | [`now_ns`] | `%globaltimer` | monotonic clock or virtual time |
 //! | [`pause`] | nothing | lets other coroutines run |

@@ -5,6 +5,7 @@
 
 use std::cell::{RefCell, UnsafeCell};
 use std::fmt::Write as _;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use gpunet_device::simt::emulated::Site;
@@ -25,12 +26,12 @@ pub(super) enum Arrival {
 
 impl Arrival {
     /// Both threads stand at the barrier of this block: the one waits there, or has just come.
-    fn agrees(self, other: Self) -> bool {
+    fn agrees(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Barrier(a), Self::Barrier(b)) => a == b,
             // SAFETY: threads leave the call when the barrier has opened, and their status says so
             // from then on.
-            (Self::Call(a), Self::Call(b)) => unsafe { a.agrees(&b) },
+            (Self::Call(a), Self::Call(b)) => unsafe { a.agrees(b) },
             _ => false,
         }
     }
@@ -57,8 +58,20 @@ pub(super) enum Met {
 #[derive(Clone, Copy, Debug)]
 enum Status {
     Runs,
-    Waits(Scope, Arrival),
+    Waits(Scope, Waiting),
     Ended,
+}
+
+/// What a waiting thread brought, on its stack: copied, it would cost each barrier what only reports need.
+#[derive(Clone, Copy, Debug)]
+struct Waiting(NonNull<Arrival>);
+
+impl Waiting {
+    fn arrival(&self) -> &Arrival {
+        // SAFETY: `arrive` is promised that the thread stands still until the barrier has opened, and its
+        // status no longer says that it waits then.
+        unsafe { self.0.as_ref() }
+    }
 }
 
 /// The barrier of one scope.
@@ -69,11 +82,37 @@ struct Barrier {
     waiting: Vec<u32>,
     /// A thread of the scope has paused since the first of `waiting` came.
     polled: bool,
+    /// What threads have brought to it.
+    brought: Words,
+    /// What they had brought when it opened last. Each thread takes it before it comes again, and until
+    /// then the barrier cannot open.
+    opened: Words,
+}
+
+/// Words that threads bring to a barrier.
+#[derive(Debug)]
+struct Words {
+    count: usize,
+    words: [u64; SCRATCH_WORDS],
+}
+
+impl Words {
+    const NONE: Self = Self { count: 0, words: [0; SCRATCH_WORDS] };
+
+    fn bring(&mut self, words: &[u64]) {
+        self.count = words.len();
+        self.words[..self.count].copy_from_slice(words);
+    }
+
+    fn get(&self) -> &[u64] {
+        &self.words[..self.count]
+    }
 }
 
 impl Barrier {
     fn new(size: u32) -> Self {
-        Self { size: size as usize, ended: 0, waiting: Vec::new(), polled: false }
+        let (brought, opened) = (Words::NONE, Words::NONE);
+        Self { size: size as usize, ended: 0, waiting: Vec::new(), polled: false, brought, opened }
     }
 }
 
@@ -101,7 +140,7 @@ pub(super) struct Block {
     rank: u32,
     state: RefCell<State>,
     shared: SharedMemory,
-    scratch: Box<[UnsafeCell<[u64; SCRATCH_WORDS]>]>,
+    scratch: UnsafeCell<[u64; SCRATCH_WORDS]>,
     /// A word for each lane of each warp.
     lane_words: Box<[UnsafeCell<[u64; WARP as usize]>]>,
 }
@@ -121,7 +160,7 @@ impl Block {
             rank,
             state: RefCell::new(state),
             shared: SharedMemory::new(shared_bytes as usize),
-            scratch: (0..=warps.len()).map(|_| UnsafeCell::new([0; SCRATCH_WORDS])).collect(),
+            scratch: UnsafeCell::new([0; SCRATCH_WORDS]),
             lane_words: warps.map(|_| UnsafeCell::new([0; WARP as usize])).collect(),
         }
     }
@@ -142,20 +181,34 @@ impl Block {
         self.lane_words[(rank / WARP) as usize].get().cast()
     }
 
-    pub(super) fn scratch(&self, scope: Scope, rank: u32) -> *mut u64 {
-        let index = match scope {
-            Scope::Block => 0,
-            Scope::Warp => 1 + (rank / WARP) as usize,
-        };
-        self.scratch[index].get().cast()
+    pub(super) fn scratch(&self) -> *mut u64 {
+        self.scratch.get().cast()
+    }
+
+    /// A thread is about to come to the barrier of a scope, and brings words, for all its threads.
+    pub(super) fn bring(&self, rank: u32, scope: Scope, words: &[u64]) {
+        self.state.borrow_mut().barrier(scope, rank).brought.bring(words);
+    }
+
+    /// What was brought to the barrier of a scope that has just opened for a thread, if anything was.
+    pub(super) fn take(&self, rank: u32, scope: Scope, into: &mut [u64]) {
+        let state = &mut *self.state.borrow_mut();
+        let words = state.barrier(scope, rank).opened.get();
+        if words.len() == into.len() {
+            into.copy_from_slice(words);
+        }
     }
 
     /// A thread comes to the barrier of a scope. `wake` is given every other thread when it opens.
-    pub(super) fn arrive(
+    ///
+    /// # Safety
+    /// If the thread is to wait, `arrival` stays where it is until the barrier opens or the launch has failed.
+    #[inline(always)]
+    pub(super) unsafe fn arrive(
         &self,
         rank: u32,
         scope: Scope,
-        arrival: Arrival,
+        arrival: &Arrival,
         mut wake: impl FnMut(u32),
     ) -> Result<Met, KernelError> {
         let state = &mut *self.state.borrow_mut();
@@ -163,9 +216,10 @@ impl Block {
         let first = barrier.waiting.first().copied();
         if let Some(first) = first
             && let Status::Waits(_, expected) = state.threads[first as usize]
-            && !expected.agrees(arrival)
+            && !expected.arrival().agrees(arrival)
         {
-            return Err(self.differ(state, scope, (first, expected), (rank, arrival)));
+            let expected = *expected.arrival();
+            return Err(self.differ(state, scope, (first, expected), (rank, *arrival)));
         }
         let barrier = state.barrier(scope, rank);
         if barrier.waiting.len() + 1 == barrier.size {
@@ -176,8 +230,11 @@ impl Block {
                 state.runnable += 1;
                 wake(other);
             }
+            let barrier = state.barrier(scope, rank);
             // The room for waiters is kept: barriers are many.
-            state.barrier(scope, rank).waiting = woken;
+            barrier.waiting = woken;
+            barrier.opened.bring(barrier.brought.get());
+            barrier.brought.count = 0;
             return Ok(Met::Opens { polled });
         }
         if barrier.waiting.is_empty() {
@@ -185,7 +242,7 @@ impl Block {
         }
         barrier.waiting.push(rank);
         let ended = barrier.ended;
-        state.threads[rank as usize] = Status::Waits(scope, arrival);
+        state.threads[rank as usize] = Status::Waits(scope, Waiting(NonNull::from(arrival)));
         state.runnable -= 1;
         if ended > 0 {
             return Err(self.incomplete(state, scope, rank));
@@ -218,16 +275,19 @@ impl Block {
 
     /// Some thread can run, or all have ended.
     fn alive(&self, state: &State) -> Result<(), KernelError> {
-        if state.runnable > 0 || state.live == 0 {
-            return Ok(());
-        }
-        Err(KernelError::Deadlock {
+        if state.runnable > 0 || state.live == 0 { Ok(()) } else { Err(self.deadlock(state)) }
+    }
+
+    #[cold]
+    fn deadlock(&self, state: &State) -> KernelError {
+        KernelError::Deadlock {
             kernel: self.kernel.to_string(),
             block: self.rank,
             waiting: waiting(state, 0..state.threads.len(), None),
-        })
+        }
     }
 
+    #[cold]
     fn differ(
         &self,
         state: &State,
@@ -256,6 +316,7 @@ impl Block {
         }
     }
 
+    #[cold]
     fn incomplete(&self, state: &State, scope: Scope, rank: u32) -> KernelError {
         let members = members(state, scope, rank);
         let ended: Vec<u32> = (0..)
@@ -291,13 +352,14 @@ fn members(state: &State, scope: Scope, rank: u32) -> std::ops::Range<usize> {
 fn waiting(state: &State, members: std::ops::Range<usize>, only: Option<Scope>) -> String {
     let mut groups: Vec<(Scope, Arrival, Vec<u32>)> = Vec::new();
     for (rank, status) in (0..).zip(&state.threads) {
-        let Status::Waits(scope, arrival) = *status else {
+        let Status::Waits(scope, waiting) = status else {
             continue;
         };
+        let (scope, arrival) = (*scope, *waiting.arrival());
         if !members.contains(&(rank as usize)) || only.is_some_and(|only| only != scope) {
             continue;
         }
-        match groups.iter_mut().find(|group| group.0 == scope && group.1.agrees(arrival)) {
+        match groups.iter_mut().find(|group| group.0 == scope && group.1.agrees(&arrival)) {
             Some((_, _, ranks)) => ranks.push(rank),
             None => groups.push((scope, arrival, vec![rank])),
         }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use gpunet_device::simt::{self, Scope};
+use gpunet_device::{Block as WholeBlock, Group, Warp};
 
 use super::super::observer::Observer;
 use super::super::{
@@ -267,6 +268,31 @@ fn crossed_scopes_are_a_deadlock() {
     assert!(waiting.contains("thread 1 waits for the block"), "{waiting}");
 }
 
+/// The last warp is not whole, and threads that are ahead bring words to the next barrier while others
+/// have yet to take those of the last one.
+#[test]
+fn words_reach_all_threads_of_a_barrier_and_none_of_the_next() {
+    for options in [EmulatedOptions::default(), EmulatedOptions::seeded(7)] {
+        run(&gpu(options), 2, 70, || {
+            let me = simt::position().thread;
+            for turn in 0..50_u64 {
+                let odd = turn % 2 == 1;
+                assert_eq!(WholeBlock.any(odd && me == 69), odd);
+                assert_eq!(Warp.any(!odd && me % 32 == 3), !odd);
+                assert!(!Warp.any(false) && !WholeBlock.any(false));
+                assert_eq!(WholeBlock.broadcast([turn, me.into()]), [turn, 0]);
+                assert_eq!(Warp.broadcast([me.into()]), [u64::from(me / 32 * 32)]);
+                assert_eq!(WholeBlock.leader_only(|| [turn + 1]), [turn + 1]);
+                // Those of the first warp alone are ahead.
+                if me < 32 {
+                    assert!(Warp.any(me == 31));
+                }
+            }
+        })
+        .unwrap();
+    }
+}
+
 #[test]
 fn calls_must_agree() {
     let numbers = [1, 2];
@@ -275,7 +301,11 @@ fn calls_must_agree() {
         Arrival::Call(Call { call, arguments, site: Location::caller().into() })
     };
     let block = Block::new("kernel".into(), 5, 3, 0);
-    let arrive = |rank, arrival| block.arrive(rank, Scope::Block, arrival, |_| {});
+    let arrive = |rank, arrival: Arrival| {
+        let arrival = Box::leak(Box::new(arrival));
+        // SAFETY: it stays for ever.
+        unsafe { block.arrive(rank, Scope::Block, arrival, |_| {}) }
+    };
     assert_eq!(arrive(0, call("gsend", 1)).unwrap(), Met::Waits);
     assert_eq!(arrive(1, call("gsend", 1)).unwrap(), Met::Waits);
     assert_eq!(arrive(2, call("gsend", 1)).unwrap(), Met::Opens { polled: false });

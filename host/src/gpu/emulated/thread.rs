@@ -69,13 +69,16 @@ pub(super) struct Context {
 }
 
 impl Context {
+    // In line, here and below: after a switch the CPU mispredicts each return.
+    #[inline(always)]
     fn switch(&self, why: Switch) {
         // SAFETY: device code reaches this context only while its coroutine runs (the worker names
         // it current just then), and the yielder lives as long as the coroutine runs.
         unsafe { &*self.yielder.get() }.suspend(why);
     }
 
-    fn meet(&self, scope: Scope, arrival: Arrival) {
+    #[inline(always)]
+    fn meet(&self, scope: Scope, arrival: &Arrival) {
         // Destructors may call device functions while a failed launch is unwound. They must not
         // switch: a second unwinding out of a destructor would abort the process.
         if std::thread::panicking() {
@@ -83,7 +86,8 @@ impl Context {
         }
         let wake = |rank| self.round.next.borrow_mut().push(self.first + rank);
         let rank = self.position.thread;
-        let met = self.block.arrive(rank, scope, arrival, wake);
+        // SAFETY: the thread switches below, and returns no sooner than the barrier opens.
+        let met = unsafe { self.block.arrive(rank, scope, arrival, wake) };
         if let (Ok(Met::Opens { .. }), Some(observer)) = (&met, self.round.observer) {
             let (first, threads) = (self.first, self.position.threads);
             let all = match scope {
@@ -129,13 +133,22 @@ impl EmulatedThread for Context {
     }
 
     fn barrier(&self, scope: Scope, site: Site) {
-        self.meet(scope, Arrival::Barrier(site));
+        self.meet(scope, &Arrival::Barrier(site));
+    }
+
+    fn exchange(&self, scope: Scope, site: Site, brought: Option<&[u64]>, into: &mut [u64]) {
+        let rank = self.position.thread;
+        if let Some(words) = brought {
+            self.block.bring(rank, scope, words);
+        }
+        self.meet(scope, &Arrival::Barrier(site));
+        self.block.take(rank, scope, into);
     }
 
     fn agree(&self, scope: Scope, call: &'static str, arguments: &[u64], site: Site) {
         let arguments = Arguments::new(arguments);
         // The arguments outlive the barrier: this thread stands still inside.
-        self.meet(scope, Arrival::Call(Call { call, arguments, site }));
+        self.meet(scope, &Arrival::Call(Call { call, arguments, site }));
     }
 
     fn pause(&self) {
@@ -167,8 +180,8 @@ impl EmulatedThread for Context {
         self.block.shared().variable(key, bytes)
     }
 
-    fn scratch(&self, scope: Scope) -> *mut u64 {
-        self.block.scratch(scope, self.position.thread)
+    fn scratch(&self) -> *mut u64 {
+        self.block.scratch()
     }
 
     fn lane_words(&self) -> *mut u64 {

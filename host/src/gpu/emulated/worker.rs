@@ -88,23 +88,17 @@ impl Worker {
         let mut list: Vec<u32> = (0..self.count()).collect();
         let mut idle = Idle { limit: self.launch.machine.options.idle_rounds, rounds: 0 };
         while !list.is_empty() {
-            // Stable: it finds the two runs that a barrier leaves, and merges them.
-            list.sort();
+            by_rank(&mut list);
             let before = self.random;
             if let Some(random) = &mut self.random {
                 random.shuffle(&mut list);
             }
             self.round.paused.set(false);
             self.round.progress.set(false);
-            for index in list.drain(..) {
-                match self.launch.stop() {
-                    Stop::No => self.turn(index)?,
-                    Stop::Failed => return Ok(()),
-                    Stop::Killed => {
-                        return Err(KernelError::Killed { kernel: self.launch.kernel.to_string() });
-                    }
-                }
+            if !self.turns(&list)? {
+                return Ok(());
             }
+            list.clear();
             self.take_ready(&mut list);
             if self.round.progress.get() {
                 idle.rounds = 0;
@@ -135,7 +129,47 @@ impl Worker {
     }
 
     /// One turn of one thread.
+    #[cfg(test)]
     pub(super) fn turn(&mut self, index: u32) -> Result<(), KernelError> {
+        let turned = panics::guard(|| self.resume(index));
+        turned.unwrap_or_else(|message| Err(self.fault(index, message)))
+    }
+
+    /// One turn of each of these threads. Whether the launch goes on.
+    fn turns(&mut self, list: &[u32]) -> Result<bool, KernelError> {
+        let at = Cell::new(0);
+        // One guard for all of them: it costs as much as a turn.
+        let turned = panics::guard(|| {
+            for &index in list {
+                match self.launch.stop() {
+                    Stop::No => {}
+                    Stop::Failed => return Ok(false),
+                    Stop::Killed => {
+                        return Err(KernelError::Killed { kernel: self.launch.kernel.to_string() });
+                    }
+                }
+                at.set(index);
+                self.resume(index)?;
+            }
+            Ok(true)
+        });
+        turned.unwrap_or_else(|message| Err(self.fault(at.get(), message)))
+    }
+
+    /// What a thread's panic ends the launch with.
+    fn fault(&self, index: u32, message: String) -> KernelError {
+        let (block, thread) = (index / self.launch.threads, index % self.launch.threads);
+        KernelError::Fault {
+            kernel: self.launch.kernel.to_string(),
+            block: self.blocks.get(block as usize).map(|block| block.rank()),
+            thread: Some(thread),
+            message,
+        }
+    }
+
+    // In line, since the CPU mispredicts each return after a switch.
+    #[inline(always)]
+    fn resume(&mut self, index: u32) -> Result<(), KernelError> {
         if self.threads[index as usize].coroutine.is_none() {
             self.round.progress.set(true);
             self.start(index)?;
@@ -145,29 +179,20 @@ impl Worker {
         let (Some(context), Some(coroutine)) = (&thread.context, &mut thread.coroutine) else {
             return Ok(());
         };
-        let result = as_current(context, || coroutine.resume(()));
-        if let Some(report) = self.round.failure.take() {
-            return Err(report);
-        }
-        match result {
-            Ok(CoroutineResult::Yield(Switch::Pause)) => {
+        match as_current(context, || coroutine.resume(())) {
+            CoroutineResult::Yield(Switch::Pause) => {
                 self.round.next.borrow_mut().push(index);
                 Ok(())
             }
-            Ok(CoroutineResult::Yield(Switch::Barrier | Switch::Failed)) => Ok(()),
-            Ok(CoroutineResult::Return(())) => {
+            CoroutineResult::Yield(Switch::Barrier) => Ok(()),
+            CoroutineResult::Yield(Switch::Failed) => self.round.failure.take().map_or(Ok(()), Err),
+            CoroutineResult::Return(()) => {
                 self.round.progress.set(true);
                 let ended = context.block.end(context.position.thread);
                 self.stacks.extend(thread.coroutine.take().map(Coroutine::into_stack));
                 thread.context = None;
                 ended
             }
-            Err(message) => Err(KernelError::Fault {
-                kernel: self.launch.kernel.to_string(),
-                block: Some(context.position.block),
-                thread: Some(context.position.thread),
-                message,
-            }),
         }
     }
 
@@ -225,7 +250,7 @@ impl Drop for Worker {
                 }
                 while !coroutine.done() {
                     // A panic out of a destructor ends that thread; the launch has its report.
-                    let _ = as_current(&context, || coroutine.force_unwind());
+                    let _ = panics::guard(|| as_current(&context, || coroutine.force_unwind()));
                 }
             }
             self.stacks.push(coroutine.into_stack());
@@ -236,14 +261,33 @@ impl Drop for Worker {
 }
 
 /// Runs `code` with `context` as the thread that device functions find.
-fn as_current<R>(context: &Rc<Context>, code: impl FnOnce() -> R) -> Result<R, String> {
+#[inline(always)]
+fn as_current<R>(context: &Rc<Context>, code: impl FnOnce() -> R) -> R {
+    /// Also where a thread panics.
+    struct Nobody;
+    impl Drop for Nobody {
+        fn drop(&mut self) {
+            // SAFETY: names nobody.
+            unsafe { set_current(None) };
+        }
+    }
     let thread: NonNull<dyn EmulatedThread> = NonNull::from(&**context);
+    let nobody = Nobody;
     // SAFETY: `context` outlives this function, which takes the name back before it returns.
     unsafe { set_current(Some(thread)) };
-    let result = panics::guard(code);
-    // SAFETY: names nobody.
-    unsafe { set_current(None) };
+    let result = code();
+    drop(nobody);
     result
+}
+
+/// Puts a round's threads in the order of their ranks. A barrier leaves them in two runs, of which the first
+/// goes behind the second.
+fn by_rank(list: &mut [u32]) {
+    let Some(end) = list.windows(2).position(|pair| pair[0] > pair[1]) else { return };
+    list.rotate_left(end + 1);
+    if !list.is_sorted() {
+        list.sort_unstable();
+    }
 }
 
 /// Lets others have the core when all threads of the worker only poll.
