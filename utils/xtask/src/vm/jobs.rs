@@ -152,7 +152,8 @@ pub(crate) const JOBS: &[Job] = &[
             driven_by_kernel 7152 -S $((size * 3 / 2)) -I 1 -C 1 -T v
             size=$((size * 2))
         done",
-    ),
+    )
+    .for_release(),
     // Small and odd ones at either end; the queues of the stock one are set by files.
     with_apps(
         "gpu-rstream-buffers",
@@ -163,7 +164,8 @@ pub(crate) const JOBS: &[Job] = &[
             echo $3 | tee /etc/rdma/rsocket/sqsize_default >/etc/rdma/rsocket/rqsize_default
             OURS=\"-B $2\" STOCK=\"-B $1\" against_stock 7153 -S 10000 -I 2 -C 5 -T v
         done",
-    ),
+    )
+    .for_release(),
     // What other programs make of a kernel: one that wants more than it offers (riostream), a program
     // that knows nothing of RDMA, and the stock library.
     with_apps(
@@ -236,7 +238,8 @@ pub(crate) const JOBS: &[Job] = &[
             "kernel_to_kernel",
             "rdma::",
         ],
-    ),
+    )
+    .for_release(),
     e2e(
         "suite-peer",
         "suite",
