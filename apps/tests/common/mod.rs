@@ -7,11 +7,11 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-pub(crate) use gpunet_testing::{Finished, Folder, Guarded, run, skip};
+pub(crate) use gpunet_testing::{Finished, Folder, Guarded, hang_limit, run, skip};
 use rustix::process::Signal;
 
-/// For a program that should be done in moments, on a machine that has other work too.
-pub(crate) const SOON: Duration = Duration::from_secs(60);
+/// For a program that is done in moments.
+pub(crate) const SOON: Duration = Duration::from_secs(6);
 
 /// A built program, or the one of that name in the folder GPUNET_BIN_DIR.
 pub(crate) fn program(name: &str) -> PathBuf {
@@ -65,7 +65,7 @@ impl Server {
             let _ = BufReader::new(stdout).read_line(&mut line);
             let _ = to.send(line);
         });
-        let line = line.recv_timeout(SOON).expect("no line from the server");
+        let line = line.recv_timeout(hang_limit(SOON)).expect("no line from the server");
         let address = line.trim().strip_prefix("listening on ");
         let address = address.unwrap_or_else(|| panic!("odd line: {line:?}")).to_owned();
         Self { child, address }
@@ -76,10 +76,10 @@ impl Server {
         self.address.rsplit_once(':').unwrap().1.parse().unwrap()
     }
 
-    /// Ends it as a user would: within three seconds and with status 0.
+    /// Ends it as a user would: soon, and with status 0. It would linger for 30 s, or kill its kernel after 5.
     pub(crate) fn end(mut self, signal: Signal) {
         self.child.signal(signal);
-        let status = self.child.wait(Duration::from_secs(3)).expect("the server did not end");
+        let status = self.child.wait(SOON / 4).expect("the server did not end");
         assert!(status.success(), "the server ended with {status}");
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use gpunet_pattern::{Draw, fill_slice};
 
-use crate::common::{Guarded, skip};
+use crate::common::{Guarded, hang_limit, skip};
 use crate::resp::{Client, bulk, request, show};
 use crate::soak::{Failure, LIMIT};
 
@@ -97,7 +97,7 @@ impl Abuser {
     }
 
     fn client(&self) -> Client {
-        Client::within(&self.address, LIMIT)
+        Client::within(&self.address, hang_limit(LIMIT))
     }
 
     fn key(&mut self) -> String {

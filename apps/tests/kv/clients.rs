@@ -8,7 +8,7 @@ use crate::common::{Guarded, run, skip};
 use crate::resp::{bulk, request};
 use crate::server::{Kv, number_of};
 
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(12);
 
 /// Whether a program is here; notes that the test is skipped when not.
 fn present(test: &str, program: &str) -> bool {

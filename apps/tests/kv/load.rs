@@ -12,7 +12,7 @@ use crate::resp::{bulk, request, show, strings};
 /// The largest value.
 const MIB: usize = 1 << 20;
 /// How long a slow reader does not read.
-const SLOW: Duration = Duration::from_millis(1500);
+const SLOW: Duration = Duration::from_millis(500);
 
 fn value(seed: u64, length: usize) -> Vec<u8> {
     let mut value = vec![0; length];

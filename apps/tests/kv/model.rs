@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
+use gpunet_testing::hang_limit;
+
 use gpunet_pattern::{Draw, fill_slice};
 
 use crate::resp::{Client, bulk, integer, request, show, strings};
@@ -89,7 +91,7 @@ impl Checker {
             address: address.to_owned(),
             prefix: format!("checked {id} "),
             draw: Draw::new(id, 21),
-            clients: (0..CONNECTIONS).map(|_| Client::within(address, LIMIT)).collect(),
+            clients: (0..CONNECTIONS).map(|_| Client::within(address, hang_limit(LIMIT))).collect(),
             model: HashMap::new(),
             bytes,
             checked: 0,
@@ -232,7 +234,7 @@ impl Checker {
     pub(crate) fn step(&mut self) -> Result<(), Failure> {
         let at = self.draw.below(CONNECTIONS as u64) as usize;
         if self.draw.once_in(40) {
-            let new = Client::within(&self.address, LIMIT);
+            let new = Client::within(&self.address, hang_limit(LIMIT));
             let old = std::mem::replace(&mut self.clients[at], new);
             if self.draw.once_in(2) {
                 old.reset();
@@ -249,7 +251,7 @@ impl Checker {
             let names: Vec<_> = drawn.iter().map(|(words, _)| show(&words[0])).collect();
             Failure::during(&format!("{} bytes of {}", requests.len(), names.join(" ")), error)
         })?;
-        if begin.elapsed() > LIMIT {
+        if begin.elapsed() > hang_limit(LIMIT) {
             return Err(Failure::Hung(format!("answered after {:?}", begin.elapsed())));
         }
         for ((words, expected), answer) in drawn.iter().zip(answers) {
@@ -265,7 +267,7 @@ impl Checker {
 
     /// Reads all of its keys, those too that should not be there.
     pub(crate) fn read_back(&mut self) -> Result<(), Failure> {
-        self.clients[0] = Client::within(&self.address, LIMIT);
+        self.clients[0] = Client::within(&self.address, hang_limit(LIMIT));
         for key in 0..KEYS {
             let key = format!("{}{key}", self.prefix).into_bytes();
             let answer = Expected::Bytes(bulk_or_nil(self.model.get(&key)));

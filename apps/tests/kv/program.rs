@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::common::{Guarded, SOON, gpu, run};
 use crate::resp::{bulk, request, show};
-use crate::server::{Kv, eventually, info, kv};
+use crate::server::{Kv, await_requests, eventually, info, kv};
 
 /// One line that begins with the program's name, and a status that is no success.
 fn assert_refused(options: &[&str], expected: &str) {
@@ -87,8 +87,8 @@ fn an_interrupt_lets_clients_have_their_answers() {
     half.send(b"*2\r\n$3\r\nGET\r\n$").unwrap();
     // More answers than are sent while nobody reads.
     client.send(&request(&["GET", "large"]).repeat(REQUESTS)).unwrap();
-    eventually("all requests have come", || info(&mut idle, "connected_clients") == 3);
-    std::thread::sleep(Duration::from_millis(300));
+    await_requests(&mut idle, 3);
+    eventually("all clients have come", || info(&mut idle, "connected_clients") == 3);
     kv.interrupt();
     std::thread::sleep(Duration::from_millis(300));
     for number in 0..REQUESTS {
@@ -110,7 +110,7 @@ fn an_interrupt_does_not_wait_for_a_client_that_never_reads() {
     let mut client = kv.client();
     assert_eq!(client.ask(&["SET", "large", &"x".repeat(1 << 20)]), b"+OK\r\n");
     client.send(&request(&["GET", "large"]).repeat(50)).unwrap();
-    std::thread::sleep(Duration::from_millis(500));
+    await_requests(&mut kv.client(), 2);
     let statistics = kv.end();
     assert_eq!(statistics.get("closed_failed"), 1);
 }

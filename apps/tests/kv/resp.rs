@@ -6,10 +6,12 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use gpunet_testing::hang_limit;
+
 use rustix::net::sockopt::set_socket_linger;
 
 /// For an answer of a server that has other work too.
-pub(crate) const ANSWER: Duration = Duration::from_secs(30);
+pub(crate) const ANSWER: Duration = Duration::from_secs(3);
 /// More than sockets take at once: sent while another thread receives.
 const LONG: usize = 16 << 10;
 
@@ -78,8 +80,8 @@ impl Client {
     pub(crate) fn tcp(address: &str) -> Self {
         let stream = TcpStream::connect(address).unwrap_or_else(|e| panic!("{address}: {e}"));
         stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(ANSWER)).unwrap();
-        stream.set_write_timeout(Some(ANSWER)).unwrap();
+        stream.set_read_timeout(Some(hang_limit(ANSWER))).unwrap();
+        stream.set_write_timeout(Some(hang_limit(ANSWER))).unwrap();
         Self::of(Stream::Tcp(stream))
     }
 
@@ -92,7 +94,7 @@ impl Client {
 
     pub(crate) fn unix(path: &Path) -> Self {
         let stream = UnixStream::connect(path).unwrap();
-        stream.set_read_timeout(Some(ANSWER)).unwrap();
+        stream.set_read_timeout(Some(hang_limit(ANSWER))).unwrap();
         Self::of(Stream::Unix(stream))
     }
 

@@ -10,7 +10,7 @@ use gpunet_testing::Documented;
 use rustix::process::Signal;
 use serde_json::{Map, Value};
 
-use crate::common::{Folder, Guarded, SOON, gpu, program};
+use crate::common::{Folder, Guarded, SOON, gpu, hang_limit, program};
 use crate::resp::{Client, integer, show};
 
 /// A `kv` that runs.
@@ -61,7 +61,7 @@ impl Kv {
             let _ = stdout.read_to_string(&mut printed);
             printed
         });
-        let address = address.recv_timeout(SOON).expect("kv serves");
+        let address = address.recv_timeout(hang_limit(SOON)).expect("kv serves");
         Self { child, address, stdout, stderr }
     }
 
@@ -91,7 +91,7 @@ impl Kv {
 
     /// Waits for the end that it was asked for.
     pub(crate) fn ended(mut self) -> Statistics {
-        let status = self.child.wait(Duration::from_secs(20)).expect("kv ends");
+        let status = self.child.wait(SOON).expect("kv ends");
         let (printed, said) = (self.stdout.join().unwrap(), self.stderr.join().unwrap());
         assert!(status.success(), "kv ended with {status}: {said}");
         assert_eq!(said.lines().count(), 1, "{said}");
@@ -119,9 +119,19 @@ pub(crate) fn number_of(client: &mut Client, words: &[&str]) -> i64 {
     integer(&answer).unwrap_or_else(|| panic!("{words:?}: {}", show(&answer)))
 }
 
+/// Waits until a server has processed so many requests besides those of this. What came with one of them has
+/// come, too.
+pub(crate) fn await_requests(client: &mut Client, others: u64) {
+    let mut asked = 0;
+    eventually("requests are processed", || {
+        asked += 1;
+        info(client, "total_commands_processed") >= others + asked
+    });
+}
+
 /// Tries until it is so, for a while.
 pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + hang_limit(SOON);
     while !is_so() {
         assert!(Instant::now() < deadline, "not in time: {what}");
         std::thread::sleep(Duration::from_millis(20));

@@ -11,6 +11,8 @@ use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use gpunet_testing::hang_limit;
+
 use gpunet_pattern::Draw;
 
 use crate::abuse::{self, Abuser, Done};
@@ -18,10 +20,10 @@ use crate::model::{Checker, scan};
 use crate::resp::Client;
 use crate::server::{Kv, Statistics, info, number_of};
 
-/// How long an answer may take.
-pub(crate) const LIMIT: Duration = Duration::from_secs(20);
-/// How long a server may take to close what its clients have left.
-const CLOSED: Duration = Duration::from_secs(20);
+/// How long an answer takes at most.
+pub(crate) const LIMIT: Duration = Duration::from_secs(2);
+/// How long a server takes at most to close what its clients have left.
+const CLOSED: Duration = Duration::from_secs(2);
 const CHECKERS: u64 = 4;
 
 /// What a soak must not find.
@@ -139,7 +141,7 @@ impl Use {
 
 /// Waits until the server has nothing but what it had; what it has.
 fn wait_until_steady(kv: &Kv, control: &mut Client, is: impl Fn(Use) -> bool) -> Use {
-    let deadline = Instant::now() + CLOSED;
+    let deadline = Instant::now() + hang_limit(CLOSED);
     loop {
         let now = Use::of(kv, control);
         if is(now) || Instant::now() > deadline {

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use crate::common::{Folder, SOON, Server, echo, gpu, run, unix};
+use crate::common::{Folder, SOON, Server, echo, gpu, hang_limit, run, unix};
 use gpunet_testing::Documented;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -62,7 +62,7 @@ fn a_server_ends_on_sigterm_with_a_connection_open() {
     for on in ["gpu", "cpu"] {
         let server = Server::start(on, "127.0.0.1:0");
         let mut stream = TcpStream::connect(&server.address).unwrap();
-        stream.set_read_timeout(Some(SOON)).unwrap();
+        stream.set_read_timeout(Some(hang_limit(SOON))).unwrap();
         stream.write_all(b"still here").unwrap();
         let mut answer = [0; 10];
         stream.read_exact(&mut answer).unwrap();
@@ -90,7 +90,7 @@ fn a_second_interrupt_ends_a_server_at_once() {
     let mut server = Server::start("gpu", "127.0.0.1:0");
     server.child.signal(Signal::INT);
     server.child.signal(Signal::INT);
-    assert!(server.child.wait(Duration::from_secs(3)).is_some());
+    assert!(server.child.wait(SOON).is_some());
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn an_interrupted_run_leaves_nothing_behind() {
     command.env("TMPDIR", folder.root());
     let null = std::process::Stdio::null;
     let mut child = crate::common::Guarded::spawn(command.stdout(null()).stderr(null()));
-    let deadline = Instant::now() + SOON;
+    let deadline = Instant::now() + hang_limit(SOON);
     while folder.is_empty() {
         assert!(Instant::now() < deadline, "it did not begin");
         std::thread::sleep(Duration::from_millis(10));

@@ -37,7 +37,7 @@ fn the_header_is_what_the_source_says() {
     let mut command = Command::new(cbindgen);
     command.args(["--quiet", "--crate", "gpunet-c", "--config"]);
     command.arg(common::here().join("cbindgen.toml")).arg("--output").arg(&written);
-    common::run(command.arg(common::here()), Duration::from_secs(120));
+    common::run(command.arg(common::here()), Duration::from_secs(12));
     let (new, old) =
         (fs::read_to_string(written).unwrap(), fs::read_to_string(&checked_in).unwrap());
     if std::env::var_os("GPUNET_RECORD").is_some() {

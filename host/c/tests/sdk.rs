@@ -11,11 +11,11 @@ use std::process::Command;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use common::{Program, SOON};
+use common::{Program, SOON, hang_limit};
 use gpunet_testing::{Step, steps};
 
 /// For builds of programs, and of xtask where it is not there.
-const BUILDING: Duration = Duration::from_secs(600);
+const BUILDING: Duration = Duration::from_secs(60);
 
 /// A folder with the archive, made of the libraries that cargo has built with this test.
 static ARCHIVE: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -62,7 +62,7 @@ fn answers(command: &mut Command, answer: &str) {
     assert!(server.line().contains("the emulated GPU was asked for"));
     let port: u16 = server.line_with("port ").parse().unwrap();
     let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    client.set_read_timeout(Some(SOON)).unwrap();
+    client.set_read_timeout(Some(hang_limit(SOON))).unwrap();
     client.write_all(b"through the archive").unwrap();
     let mut got = vec![0; answer.len()];
     client.read_exact(&mut got).unwrap();

@@ -5,9 +5,8 @@ use gpunet_e2e_kernels::counting::{
 };
 use gpunet_host::{Net, Shape};
 
-use crate::limits::DEADLINE;
+use crate::limits::deadline;
 use crate::memory::buffer;
-use crate::transport::scaled_time;
 
 /// What the threads left in memory; the places have names in [`gpunet_e2e_kernels::counting`].
 pub struct Counted {
@@ -31,7 +30,7 @@ pub fn count(net: &Net, blocks: u32, threads: u32, rounds: u64) -> Counted {
     let (words, totals) = (buffer(net.gpu(), &words), buffer(net.gpu(), &totals));
     let work = Counting::launch_arg(&words, &totals, rounds);
     let launch = net.launch(kernel, Shape::new(blocks, threads), (work,)).expect("it starts");
-    launch.wait_for(scaled_time(DEADLINE)).expect("it ends");
+    launch.wait_for(deadline()).expect("it ends");
     Counted {
         words: words.to_vec().expect("its words"),
         totals: totals.to_vec().expect("its totals"),

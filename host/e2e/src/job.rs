@@ -13,11 +13,9 @@ use gpunet_e2e_kernels::{script_block, script_thread, script_warp};
 use gpunet_host::gpu::{Buffer, Dim3};
 use gpunet_host::{Launch, LaunchError, Net, NetError, Shape};
 
-use crate::lateness::Lateness;
-use crate::limits::{DEADLINE, eventually};
+use crate::limits::{deadline, eventually, soon};
 use crate::memory::{Flags, buffer, nowhere};
 use crate::script::{Script, names_address, places};
-use crate::transport::scaled_time;
 
 /// Which threads run a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +56,7 @@ impl Job {
     /// A job for such groups, in blocks of so many threads.
     pub fn new(who: Who, threads: impl Into<Dim3>) -> Self {
         let threads = threads.into();
-        Self { who, threads, scripts: Vec::new(), flags: None, deadline: scaled_time(DEADLINE) }
+        Self { who, threads, scripts: Vec::new(), flags: None, deadline: deadline() }
     }
 
     /// One more script, for the next group.
@@ -78,7 +76,7 @@ impl Job {
     /// May run so long.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = scaled_time(deadline);
+        self.deadline = deadline;
         self
     }
 
@@ -154,11 +152,9 @@ impl Job {
             Who::Warp => script_warp,
             Who::Thread => script_thread,
         };
-        let lateness = Lateness::from_now();
         let launch = net.launch(kernel, shape, (program,))?;
         let (scripts, deadline) = (self.scripts, self.deadline);
-        let kernel =
-            Detached { launch, outcomes, addresses, _flags: flags, scripts, deadline, lateness };
+        let kernel = Detached { launch, outcomes, addresses, _flags: flags, scripts, deadline };
         Ok(Started { net, kernel })
     }
 }
@@ -205,7 +201,6 @@ pub struct Detached {
     _flags: Arc<Flags>,
     scripts: Vec<Script>,
     deadline: Duration,
-    lateness: Lateness,
 }
 
 impl Started<'_> {
@@ -220,7 +215,7 @@ impl Started<'_> {
     /// When all scripts have ended without it, or the deadline passes.
     pub fn until(&self, flags: &Flags, flag: usize) -> u64 {
         let over = || flags.get(flag) != 0 || self.launch().is_finished();
-        let seen = eventually(self.kernel.deadline, over) && flags.get(flag) != 0;
+        let seen = eventually(over) && flags.get(flag) != 0;
         if !seen {
             let wrong = self.kernel.read().wrong().join("\n");
             panic!("flag {flag} was not set:\n{wrong}\n{}", describe(self.net));
@@ -275,7 +270,7 @@ impl Detached {
         if matches!(ended, Err(LaunchError::StillRunning(_))) {
             let state = state();
             self.launch.abort();
-            let aborted = self.launch.wait_for(Duration::from_secs(10));
+            let aborted = self.launch.wait_for(soon());
             let finished = self.read();
             panic!(
                 "the kernel ran longer than {:?} (after an abort: {aborted:?})\n{}\n{state}",
@@ -298,7 +293,7 @@ impl Detached {
             names.push(addresses[address_at..address_at + script.addresses.len()].to_vec());
             address_at += script.addresses.len();
         }
-        Finished { scripts: self.scripts.clone(), outcomes, names, lost: self.lateness.lost() }
+        Finished { scripts: self.scripts.clone(), outcomes, names }
     }
 }
 
@@ -326,8 +321,6 @@ pub struct Finished {
     pub outcomes: Vec<Vec<Outcome>>,
     /// The addresses of each script, with those that were kept.
     pub names: Vec<Vec<SocketAddr>>,
-    /// By how much the machine was late meanwhile.
-    lost: Duration,
 }
 
 impl Finished {
@@ -384,12 +377,10 @@ impl Finished {
             }
             for (at, limits) in &script.limits {
                 let elapsed = self.elapsed(rank, *at);
-                let lost = self.lost;
-                if !(limits.start..limits.end + lost).contains(&elapsed) {
+                if !limits.contains(&elapsed) {
                     let code = Code::from_number(script.ops[*at].code);
                     wrong.push(format!(
-                        "script {rank}, op {at}: {code:?} took {elapsed:?}, not {limits:?}, and the \
-                         machine lost {lost:?}"
+                        "script {rank}, op {at}: {code:?} took {elapsed:?}, not {limits:?}"
                     ));
                 }
             }

@@ -4,7 +4,6 @@
 //!   tests/*.rs ─┬─ script  what a group of GPU threads does, and what each step must come to
 //!               ├─ job     launches scripts on a net, waits with a deadline, checks
 //!               ├─ limits  how long things may take
-//!               ├─ lateness  how late a busy machine is, which limits leave out
 //!               ├─ nets    the GPU of the suites, and nets on it
 //!               ├─ faults  how long calls still wait when something goes wrong
 //!               ├─ peer    ordinary sockets on the CPU, and stream, their two kinds
@@ -29,7 +28,6 @@ pub mod counting;
 pub mod faults;
 pub mod heap;
 pub mod job;
-pub mod lateness;
 pub mod limits;
 pub mod long;
 pub mod memory;
@@ -51,10 +49,12 @@ pub use gpunet_e2e_kernels::op::{Outcome, Space};
 pub use gpunet_host::Launch;
 pub use gpunet_testing::{Folder, skip};
 pub use job::{Finished, Job, Started};
-pub use limits::{DEADLINE, HEARTBEAT_TIMEOUT, TIMEOUT, eventually};
+pub use limits::{
+    about, at_once, deadline, eventually, scaled, scaled_time, slowness, soon, timeout,
+};
 pub use memory::{Flags, flags};
 pub use nets::{RING, gpu, is_cuda, net, net_builder, net_builder_on, seeded_net};
 pub use peer::Peer;
 pub use process::raise_file_limit;
 pub use script::{ALL, Script};
-pub use transport::{any_port, any_port_v6, is_local, is_rdma, scaled, scaled_time};
+pub use transport::{any_port, any_port_v6, is_local, is_rdma};

@@ -1,30 +1,72 @@
 //! How long things may take, on a machine as fast as this one.
+//!
+//! ```text
+//!   soon      what ends by itself, or by a time-out of its own, has ended
+//!   timeout   calls that wait end with ETIMEDOUT unless the test says otherwise
+//!   deadline  the test fails
+//! ```
+//!
+//! Each is far longer than the one before, so a test tells what ended a call without a measurement of speed.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use crate::lateness::Lateness;
-use crate::transport::scaled_time;
+use gpunet_testing::hang_limit;
+pub use gpunet_testing::slowness;
 
-/// How long a test's kernel may run before the test fails, also on a busy machine; as all times,
-/// longer where [`scaled_time`] says so.
-pub const DEADLINE: Duration = Duration::from_secs(120);
+/// How long what does not wait for a time-out may take, also on a busy machine. Far less than [`timeout`].
+#[must_use]
+pub fn soon() -> Duration {
+    timeout() / 4
+}
 
 /// How long a call may wait unless a test says otherwise; shorter than the deadline, so that a
 /// script that times out says where.
-pub const TIMEOUT: Duration = Duration::from_secs(45);
-
-/// How long a proxy thread may go without a heartbeat unless a test says otherwise: as long as in any net.
-pub const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Waits until `true` is seen, at most so long on a real machine that has nothing else to do.
 #[must_use]
-pub fn eventually(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
-    let (begin, lateness) = (Instant::now(), Lateness::from_now());
+pub fn timeout() -> Duration {
+    hang_limit(Duration::from_secs(6))
+}
+
+/// How long a test's kernel may run before the test fails.
+#[must_use]
+pub fn deadline() -> Duration {
+    hang_limit(Duration::from_secs(12))
+}
+
+/// What a call takes that does not wait for a time-out.
+#[must_use]
+pub fn at_once() -> Range<Duration> {
+    about(Duration::ZERO)
+}
+
+/// What a call takes that such a time-out ends, and none that is longer.
+#[must_use]
+pub fn about(time: Duration) -> Range<Duration> {
+    time..time + soon()
+}
+
+/// A pause or a short time-out, as much longer as this machine is slower: what shall happen within it does.
+#[must_use]
+pub fn scaled_time(time: Duration) -> Duration {
+    time * slowness()
+}
+
+/// How often something is repeated, in less where this machine is slower.
+#[must_use]
+pub fn scaled(count: u64) -> u64 {
+    const LEAST: u32 = 4;
+    (count / u64::from(slowness().min(LEAST))).max(1)
+}
+
+/// Waits until `true` is seen, which must happen sooner or later.
+#[must_use]
+pub fn eventually(mut holds: impl FnMut() -> bool) -> bool {
+    let begin = Instant::now();
     loop {
         if holds() {
             return true;
         }
-        if begin.elapsed() > scaled_time(limit) + lateness.lost() {
+        if begin.elapsed() > deadline() {
             return false;
         }
         std::thread::sleep(Duration::from_millis(1));

@@ -9,7 +9,7 @@ use gpunet_device::buf::Plain;
 use gpunet_host::gpu::Buffer;
 use gpunet_host::{Gpu, Net};
 
-use crate::limits::{DEADLINE, eventually};
+use crate::limits::eventually;
 use crate::nets::gpu;
 
 /// A buffer of the GPU with these values.
@@ -77,7 +77,7 @@ impl Flags {
     /// # Panics
     /// When it is not.
     pub fn wait(&self, at: usize) -> u64 {
-        let set = eventually(DEADLINE, || self.get(at) != 0);
+        let set = eventually(|| self.get(at) != 0);
         assert!(set, "flag {at} was not set");
         self.get(at)
     }

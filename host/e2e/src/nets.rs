@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 use gpunet_host::gpu::EmulatedOptions;
 use gpunet_host::{Gpu, GpuChoice, GpuKind, Net, NetBuilder};
 
-use crate::limits::{HEARTBEAT_TIMEOUT, TIMEOUT};
-use crate::transport::{self, is_local, scaled_time};
+use crate::limits::timeout;
+use crate::transport::{self, is_local};
 
 /// Capacity of the rings of the nets that tests use: the smallest there is.
 pub const RING: u32 = 4096;
@@ -43,9 +43,7 @@ pub fn net_builder() -> NetBuilder {
 /// The same on a GPU of the test's own.
 pub fn net_builder_on(gpu: &Gpu) -> NetBuilder {
     let builder = Net::builder(gpu).sockets(64).ring(RING);
-    transport::of_net(
-        builder.timeout(scaled_time(TIMEOUT)).heartbeat_timeout(scaled_time(HEARTBEAT_TIMEOUT)),
-    )
+    transport::of_net(builder.timeout(timeout()).heartbeat_timeout(timeout()))
 }
 
 /// A net with small rings.

@@ -17,7 +17,8 @@ use rsocket_shim::stream::{self, Buffer, Buffers, Next, Request, State, StreamEr
 use rsocket_shim::verbs::{Access, Device, Domain, HostMemory, Region};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-use crate::transport::{self, timeout};
+use crate::limits::deadline;
+use crate::transport;
 
 /// Bytes of each ring, unless set otherwise.
 const RING: u32 = 64 << 10;
@@ -212,7 +213,7 @@ impl Own {
             if shared.end().cut {
                 return;
             }
-            let over = Instant::now() + timeout();
+            let over = Instant::now() + deadline();
             while !shared.end().stream.leave() && Instant::now() < over {
                 // What it was woken by is still there; what comes now is a matter of moments.
                 wait(&[&descriptor], Duration::from_millis(20));
@@ -223,7 +224,7 @@ impl Own {
 
     /// Tries until it need not wait.
     fn until<T>(&self, mut act: impl FnMut(&mut End) -> io::Result<Option<T>>) -> io::Result<T> {
-        let over = Instant::now() + timeout();
+        let over = Instant::now() + deadline();
         let mut end = self.0.0.end();
         loop {
             if let Some(done) = act(&mut end)? {

@@ -12,10 +12,11 @@ use gpunet_device::SocketAddr;
 use gpunet_pattern as pattern;
 use gpunet_testing::{Folder, skip};
 
+use crate::limits::deadline;
 use crate::relay::{self, RelayListener};
 use crate::script::SEED;
 pub use crate::stream::{Listener, Stream};
-use crate::transport::{any_port, has_own_peers, is_local, is_rdma, timeout};
+use crate::transport::{any_port, has_own_peers, is_local, is_rdma};
 
 /// Bytes of the pattern.
 #[must_use]
@@ -311,7 +312,7 @@ impl<T: Send + 'static> Peer<T> {
         let (to, results) = mpsc::channel();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                stream.set_read_timeout(Some(timeout())).expect("time-outs can be set");
+                stream.set_read_timeout(Some(deadline())).expect("time-outs can be set");
                 if to.send(serve(stream)).is_err() {
                     return;
                 }
@@ -325,7 +326,7 @@ impl<T: Send + 'static> Peer<T> {
     /// # Panics
     /// When the peer panicked or takes too long.
     pub fn result(&self) -> T {
-        self.results.recv_timeout(timeout()).expect("the peer ends well")
+        self.results.recv_timeout(deadline()).expect("the peer ends well")
     }
 }
 

@@ -1,17 +1,14 @@
 //! What tests of stream-ordered operations share: a connection, a queue, a peer that says nothing.
 
-use std::time::Duration;
-
 use gpunet_device::Handle;
 use gpunet_device::abi::option::SocketOption;
 use gpunet_host::{Net, StreamQueue};
 
 use crate::job::Job;
-use crate::limits::DEADLINE;
+use crate::limits::deadline;
 use crate::memory::flags;
 use crate::peer;
 use crate::script::Script;
-use crate::transport::scaled_time;
 
 /// A connection that a kernel has made, by the transport of this run, and that outlives it.
 #[must_use]
@@ -31,7 +28,7 @@ pub fn connected(net: &Net, to: gpunet_device::SocketAddr) -> Handle {
 #[must_use]
 pub fn queue(net: &Net) -> StreamQueue {
     let stream = net.gpu().stream().expect("a stream");
-    net.queue(&stream).expect("a queue").timeout(DEADLINE)
+    net.queue(&stream).expect("a queue").timeout(deadline())
 }
 
 /// A peer that never says anything.
@@ -39,7 +36,7 @@ pub fn queue(net: &Net) -> StreamQueue {
 pub fn silent_peer() -> peer::Peer<()> {
     peer::Peer::serve(|stream| {
         std::thread::spawn(move || {
-            std::thread::sleep(scaled_time(Duration::from_secs(60)));
+            std::thread::sleep(deadline());
             drop(stream);
         });
     })

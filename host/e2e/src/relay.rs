@@ -18,10 +18,10 @@ use gpunet_e2e_kernels::relay::{
 };
 use gpunet_host::{Launch, Net, NetError, Shape, TransportChoice};
 
-use crate::limits::{TIMEOUT, eventually};
+use crate::limits::{eventually, scaled_time};
 use crate::memory::Flags;
 use crate::nets::{RING, gpu};
-use crate::transport::{any_port, scaled_time};
+use crate::transport::any_port;
 
 /// Calls and listeners that it has at a time.
 const JOBS: usize = 256;
@@ -185,7 +185,7 @@ impl Drop for RelayListener {
         let relay = relay();
         // The kernel writes there once, and not behind this.
         let begun = || relay.get(self.slot, KIND) == LISTENING;
-        let _ = eventually(TIMEOUT, begun);
+        let _ = eventually(begun);
         relay.set(self.slot, KIND, CLOSE);
         // The kernel clears the kind alone.
         relay.set(self.slot, RESULT, 1);

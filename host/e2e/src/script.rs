@@ -14,9 +14,8 @@ use gpunet_device::calls::SOCK_STREAM;
 use gpunet_device::{Domain, Errno, Handle, SocketAddr};
 use gpunet_e2e_kernels::op::{Code, GUARD, Op, Register, Space};
 
-use crate::limits::TIMEOUT;
+use crate::limits::timeout;
 use crate::nets::RING;
-use crate::transport::scaled_time;
 
 /// All that there is.
 pub const ALL: u64 = u64::MAX;
@@ -125,10 +124,10 @@ impl Script {
         self.between(i64::MIN + 1, i64::MAX)
     }
 
-    /// The last op takes so long, on a real machine.
+    /// The last op takes so long; most times are [`at_once`](crate::at_once) or [`about`](crate::about).
     pub fn takes(&mut self, limits: Range<Duration>) -> &mut Self {
         let place = self.mark();
-        self.limits.push((place, limits.start..scaled_time(limits.end)));
+        self.limits.push((place, limits));
         self
     }
 
@@ -369,7 +368,7 @@ impl Script {
 
     /// Echoes on the poller's sockets until so many were closed.
     pub fn poller_serve(&mut self, closed: u64, piece: u64) -> &mut Self {
-        let numbers = [closed, ns(scaled_time(TIMEOUT)), 0];
+        let numbers = [closed, ns(timeout()), 0];
         self.op(Code::PollerServe, 0, numbers, (0, i64::MAX)).with_length(piece)
     }
 
@@ -397,7 +396,7 @@ impl Script {
 
     /// Waits until a flag is set.
     pub fn wait_flag(&mut self, flag: usize) -> &mut Self {
-        let numbers = [flag as u64, 1, ns(scaled_time(TIMEOUT))];
+        let numbers = [flag as u64, 1, ns(timeout())];
         self.op(Code::WaitFlag, 0, numbers, (1, i64::MAX))
     }
 
@@ -408,7 +407,7 @@ impl Script {
 
     /// Waits until a flag has come to a number.
     pub fn wait_count(&mut self, flag: usize, number: u64) -> &mut Self {
-        let numbers = [flag as u64, number, ns(scaled_time(TIMEOUT))];
+        let numbers = [flag as u64, number, ns(timeout())];
         self.op(Code::WaitFlag, 0, numbers, (1, i64::MAX))
     }
 
@@ -419,7 +418,7 @@ impl Script {
 
     /// Waits for a handle in a flag and takes it.
     pub fn receive_handle(&mut self, register: u32, flag: usize) -> &mut Self {
-        let numbers = [flag as u64, 1, ns(scaled_time(TIMEOUT))];
+        let numbers = [flag as u64, 1, ns(timeout())];
         self.op(Code::ReceiveHandle, register, numbers, HANDLE)
     }
 

@@ -12,10 +12,10 @@ use rsocket_shim::load::Libraries;
 use rsocket_shim::stock::StockSocket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::limits::eventually;
+use crate::limits::{deadline, eventually};
 use crate::own::{Own, OwnListener};
 use crate::relay::{self, RelayListener};
-use crate::transport::{self, timeout};
+use crate::transport;
 
 /// One end of a connection.
 pub enum Stream {
@@ -29,7 +29,7 @@ pub enum Stream {
 
 /// What ends the waits of a peer.
 fn limits() -> Limits {
-    Limits::timeout(timeout())
+    Limits::timeout(deadline())
 }
 
 fn ip(address: SocketAddr) -> io::Result<std::net::SocketAddr> {
@@ -56,7 +56,7 @@ impl Stream {
         }
         let address = ip(address)?;
         if !transport::is_rdma() {
-            return Self::of_tcp(TcpStream::connect_timeout(&address, timeout())?);
+            return Self::of_tcp(TcpStream::connect_timeout(&address, deadline())?);
         }
         if transport::has_own_peers() {
             return Own::connect(address).map(Self::Own);
@@ -66,8 +66,8 @@ impl Stream {
 
     /// One of the system's, with a limit for its calls.
     pub(crate) fn of_tcp(stream: TcpStream) -> io::Result<Self> {
-        stream.set_read_timeout(Some(timeout()))?;
-        stream.set_write_timeout(Some(timeout()))?;
+        stream.set_read_timeout(Some(deadline()))?;
+        stream.set_write_timeout(Some(deadline()))?;
         stream.set_nodelay(true)?;
         Ok(Self::Tcp(stream))
     }
@@ -165,7 +165,7 @@ impl StockListener {
             LISTENERS.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
         };
         // Those of earlier tests may be about to go.
-        if !eventually(Duration::from_secs(10), take) {
+        if !eventually(take) {
             return Err(io::Error::other("stock rsocket has too many listeners"));
         }
         // From here on its drop gives the number back.
@@ -255,7 +255,7 @@ impl Listener {
     /// # Errors
     /// The system's, and none in time.
     pub fn accept(&self) -> io::Result<Stream> {
-        let end = Instant::now() + timeout();
+        let end = Instant::now() + deadline();
         self.accept_while(|| Instant::now() < end)
     }
 

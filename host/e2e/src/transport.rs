@@ -1,5 +1,5 @@
-//! How the suites run: the transport of kernels and of their peers, where they connect, where the
-//! words lie that kernels poll, and how much slower than a real machine it is there.
+//! How the suites run: the transport of kernels and of their peers, where they connect, and where the
+//! words lie that kernels poll.
 //!
 //! | variable | values |
 //! | --- | --- |
@@ -9,12 +9,10 @@
 //! | `GPUNET_PLACEMENT` | `bounce` or `peer`: where the rings of RDMA streams lie; any unless set |
 //! | `GPUNET_CONTROL_MEMORY` | `host` or `gpu`: where the words lie that kernels poll; as it comes unless set |
 //! | `GPUNET_LINK` | the network interface below the RDMA device, where tests may set it down and up |
-//! | `GPUNET_SLOWNESS` | times that all takes longer than on a real machine, 1 unless set |
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use gpunet_device::SocketAddr;
 use gpunet_host::{ControlMemory, NetBuilder, Placement, Placements, TransportChoice};
@@ -27,7 +25,6 @@ struct Settings {
     address6: Ipv6Addr,
     placements: Option<Placements>,
     control_memory: ControlMemory,
-    slowness: u32,
 }
 
 fn setting<T: FromStr>(name: &str) -> Option<T> {
@@ -66,7 +63,6 @@ fn settings() -> &'static Settings {
             Some("gpu") => ControlMemory::Gpu,
             Some(other) => panic!("GPUNET_CONTROL_MEMORY cannot be `{other}`"),
         },
-        slowness: setting("GPUNET_SLOWNESS").unwrap_or(1).max(1),
     })
 }
 
@@ -119,23 +115,6 @@ pub fn any_port() -> SocketAddr {
 #[must_use]
 pub fn any_port_v6() -> SocketAddr {
     std::net::SocketAddr::new(IpAddr::V6(settings().address6), 0).into()
-}
-
-/// A time, as long as it is on this machine.
-#[must_use]
-pub fn scaled_time(time: Duration) -> Duration {
-    time * settings().slowness
-}
-
-/// How long a peer waits for anything.
-pub(crate) fn timeout() -> Duration {
-    scaled_time(Duration::from_secs(90))
-}
-
-/// How often something is repeated, in as much less as this machine is slower.
-#[must_use]
-pub fn scaled(count: u64) -> u64 {
-    (count / u64::from(settings().slowness)).max(1)
 }
 
 /// Has a net go this way.

@@ -96,7 +96,7 @@ fn an_interrupt_while_a_kernel_waits() {
                 "killed by SIGINT"
             };
             let elapsed = begin.elapsed();
-            faults::note(name, &process_row(role, ends, elapsed), Duration::from_secs(5));
+            faults::note(name, &process_row(role, ends, elapsed));
             rows
         });
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use gpunet_device::planted::{Bug, plant};
 use gpunet_e2e::queued::{connected, queue, silent_peer};
 use gpunet_e2e::script::SEED;
-use gpunet_e2e::{DEADLINE, Errno, eventually, gpu, is_cuda, net, peer, scaled_time, skip};
+use gpunet_e2e::{Errno, deadline, eventually, gpu, is_cuda, net, peer, scaled_time, skip};
 use gpunet_e2e_kernels::queues::fault_when_told;
 use gpunet_host::gpu::EmulatedOptions;
 use gpunet_host::{
@@ -31,7 +31,7 @@ fn a_direction_that_failed_stays_so() -> bool {
     batch.receive(socket, &bytes, ..).expect("in bounds");
     batch.receive(socket, &bytes, ..).expect("in bounds");
     let done = queue.post(&batch).expect("it is queued");
-    done.wait(DEADLINE).expect_err("nobody sends");
+    done.wait(deadline()).expect_err("nobody sends");
     done.statuses() == [Errno::ETIMEDOUT, Errno::ECANCELED].map(|errno| Some(Err(errno)))
 }
 
@@ -52,7 +52,7 @@ fn a_status_comes_with_the_bytes() -> bool {
     let (go, wait) = std::sync::mpsc::channel::<()>();
     let served = peer::Peer::serve(move |mut stream| {
         peer::send(&mut stream, 0, 3000);
-        let _ = wait.recv_timeout(DEADLINE);
+        let _ = wait.recv_timeout(deadline());
         peer::send(&mut stream, 3000, 5000);
         stream.flush().expect("it is open");
     });
@@ -62,7 +62,7 @@ fn a_status_comes_with_the_bytes() -> bool {
     let done = queue.receive(socket, &bytes, ..).expect("it is queued");
     let early = done.wait(moment() / 4).is_ok();
     go.send(()).expect("the peer waits");
-    let arrives = done.wait(DEADLINE).is_ok();
+    let arrives = done.wait(deadline()).is_ok();
     !early && arrives && bytes.to_vec().expect("all of it") == peer::bytes(SEED, 0, 8000)
 }
 
@@ -115,7 +115,7 @@ fn held(net: &gpunet_host::Net) -> (StreamQueue, gpunet_host::gpu::Flags<u64>) {
     batch.write(&words, 2, 1).expect("it is there");
     batch.wait(&words, 0, Condition::Equal, 1).expect("it is there");
     drop(queue.post(&batch).expect("it is queued"));
-    assert!(eventually(DEADLINE, || words.load(2) == 1), "it runs");
+    assert!(eventually(|| words.load(2) == 1), "it runs");
     (queue, words)
 }
 
@@ -131,7 +131,7 @@ fn streams_keep_their_order() -> bool {
         })
         .collect();
     words.store(0, 1);
-    posts.iter().all(|post| post.wait(DEADLINE).is_ok()) && words.load(1) == 5
+    posts.iter().all(|post| post.wait(deadline()).is_ok()) && words.load(1) == 5
 }
 
 /// Whether nothing runs behind a fault.
@@ -144,7 +144,7 @@ fn a_fault_ends_its_stream() -> bool {
     batch.write(&words, 1, 1).expect("it is there");
     let done = queue.post(&batch).expect("it is queued");
     words.store(0, 1);
-    let failed = done.wait(DEADLINE);
+    let failed = done.wait(deadline());
     std::thread::sleep(moment() / 10);
     matches!(failed, Err(OpError::Kernel(_))) && words.load(1) == 0
 }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use gpunet_e2e::process::{descriptors, mapped};
 use gpunet_e2e::queued::{connected, queue, silent_peer};
 use gpunet_e2e::{
-    DEADLINE, Errno, eventually, gpu, idle, is_cuda, net, net_builder, net_builder_on, peer,
-    scaled_time, skip,
+    Errno, deadline, eventually, gpu, idle, is_cuda, net, net_builder, net_builder_on, peer,
+    scaled_time, skip, soon,
 };
 use gpunet_e2e_kernels::queues::{fault_when_told, step};
 use gpunet_host::gpu::EmulatedOptions;
@@ -17,7 +17,6 @@ use gpunet_host::{
 };
 
 const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
 
 /// One test at a time.
 fn alone() -> MutexGuard<'static, ()> {
@@ -42,30 +41,30 @@ fn a_proxy_thread_panics_under_operations() {
         batch.wait(&words, 1, Condition::Equal, 1).expect("it is there");
         batch.receive(other, &bytes, ..).expect("in bounds");
         let done = queue.post(&batch).expect("it is queued");
-        assert!(eventually(DEADLINE, || words.load(0) == 1));
+        assert!(eventually(|| words.load(0) == 1));
         net.inject_panic();
         let begin = Instant::now();
         let down = Errno::ENETDOWN;
-        let failed = done.wait(DEADLINE).expect_err("the net is down");
+        let failed = done.wait(deadline()).expect_err("the net is down");
         assert!(matches!(failed, OpError::Failed { index: 1, errno } if errno == down), "{failed}");
-        assert!(begin.elapsed() < scaled_time(2 * SECOND), "it took {:?}", begin.elapsed());
+        assert!(begin.elapsed() < soon(), "it took {:?}", begin.elapsed());
         let wanted = [Ok(()), Err(down), Err(Errno::ECANCELED), Err(down), Err(down)].map(Some);
         assert_eq!(done.statuses(), wanted);
-        assert!(queue.stream().wait(DEADLINE).expect("nothing faults"), "the stream drains");
+        assert!(queue.stream().wait(deadline()).expect("nothing faults"), "the stream drains");
         // What comes later ends at once.
         let begin = Instant::now();
         let mut later = Batch::new();
         later.send(other, &bytes, ..).expect("in bounds");
         later.wait(&words, 1, Condition::Equal, 1).expect("it is there");
         let done = queue.post(&later).expect("it is queued");
-        done.wait(DEADLINE).expect_err("the net is down");
+        done.wait(deadline()).expect_err("the net is down");
         assert_eq!(done.status(1), Some(Err(down)));
-        assert!(begin.elapsed() < scaled_time(2 * SECOND), "it took {:?}", begin.elapsed());
+        assert!(begin.elapsed() < soon(), "it took {:?}", begin.elapsed());
         let refused = net.queue(queue.stream()).expect_err("the net is down");
         assert!(matches!(refused, NetError::Down), "{refused}");
         let begin = Instant::now();
         drop(net);
-        assert!(begin.elapsed() < scaled_time(7 * SECOND), "it took {:?}", begin.elapsed());
+        assert!(begin.elapsed() < scaled_time(7000 * MS), "it took {:?}", begin.elapsed());
         let refused = queue.post(&later).expect_err("the net is gone");
         assert!(matches!(refused, NetError::Gone), "{refused}");
     }
@@ -90,28 +89,28 @@ fn a_proxy_thread_hangs_under_operations() {
         batch.receive(quiet, &bytes, ..).expect("in bounds");
         batch.receive(quiet, &bytes, ..).expect("in bounds");
         let done = first.post(&batch).expect("it is queued");
-        assert!(eventually(DEADLINE, || words.load(0) == 1));
+        assert!(eventually(|| words.load(0) == 1));
         let begin = Instant::now();
         net.inject_stall(0, 3 * timeout);
-        let failed = done.wait(DEADLINE).expect_err("the proxy hangs");
+        let failed = done.wait(deadline()).expect_err("the proxy hangs");
         let elapsed = begin.elapsed();
         assert!(matches!(failed, OpError::Failed { index: 1, errno: Errno::ENETDOWN }), "{failed}");
-        assert!(elapsed >= timeout / 2 && elapsed < 3 * timeout, "it took {elapsed:?}");
+        assert!(elapsed >= timeout / 2, "it took {elapsed:?}");
         assert_eq!(done.status(2), Some(Err(Errno::ECANCELED)));
         for _ in 0..2 {
-            net.dump().expect("it goes on");
+            assert!(eventually(|| net.dump().is_ok()), "it goes on");
         }
         // Once the thread goes on, a new queue is well.
         let (second, socket) = (queue(&net), connected(&net, peer::echo_server()));
         let mut batch = Batch::new();
         batch.send(socket, &bytes, ..).expect("in bounds");
         batch.receive(socket, &bytes, ..).expect("in bounds");
-        second.post(&batch).expect("it is queued").wait(DEADLINE).expect("all arrive");
+        second.post(&batch).expect("it is queued").wait(deadline()).expect("all arrive");
         // The old one was stopped, and says so of every operation that waits; unless its operations
         // saw it themselves, before the supervisor or in its place, and none was left.
         let later = first.receive(socket, &bytes, ..1).expect("it is queued");
-        second.send(socket, &bytes, ..1).expect("queued").wait(DEADLINE).expect("it is sent");
-        match later.wait(DEADLINE) {
+        second.send(socket, &bytes, ..1).expect("queued").wait(deadline()).expect("it is sent");
+        match later.wait(deadline()) {
             Ok(()) => {}
             Err(OpError::Failed { errno: Errno::ENETDOWN, .. }) if !blind => {}
             other => panic!("{other:?}"),
@@ -122,7 +121,7 @@ fn a_proxy_thread_hangs_under_operations() {
 /// Whether a net says that a kernel faulted.
 fn is_faulted(net: &Net) -> bool {
     match net.launch(idle, Shape::new(1, 32), ()) {
-        Ok(launch) => launch.wait_for(DEADLINE).map_or(true, |()| false),
+        Ok(launch) => launch.wait_for(deadline()).map_or(true, |()| false),
         Err(NetError::Faulted) => true,
         Err(other) => panic!("{other}"),
     }
@@ -152,11 +151,11 @@ fn a_kernel_faults_between_operations() {
     batch.write(&words, 1, 1).expect("it is there");
     batch.receive(socket, &bytes, ..).expect("in bounds");
     let behind: Vec<_> = (0..5).map(|_| queue.post(&batch).expect("it is queued")).collect();
-    before.wait(DEADLINE).expect("it came first");
+    before.wait(deadline()).expect("it came first");
     words.store(0, 1);
     let begin = Instant::now();
     for post in &behind {
-        match post.wait(DEADLINE).expect_err("it never runs") {
+        match post.wait(deadline()).expect_err("it never runs") {
             OpError::Kernel(KernelError::Fault { kernel, message, .. }) => {
                 assert_eq!(kernel, "fault_when_told");
                 assert!(message.contains("as the test asked"), "{message}");
@@ -164,9 +163,9 @@ fn a_kernel_faults_between_operations() {
             other => panic!("no fault: {other}"),
         }
     }
-    assert!(begin.elapsed() < scaled_time(2 * SECOND), "it took {:?}", begin.elapsed());
-    queue.stream().wait(DEADLINE).expect_err("it faulted");
-    assert!(eventually(5 * SECOND, || is_faulted(&net)), "the net says so");
+    assert!(begin.elapsed() < soon(), "it took {:?}", begin.elapsed());
+    queue.stream().wait(deadline()).expect_err("it faulted");
+    assert!(eventually(|| is_faulted(&net)), "the net says so");
     // More often than there are statuses: none of them is kept.
     let mut many = Batch::new();
     for _ in 0..255 {
@@ -195,10 +194,10 @@ fn a_kernel_faults_between_operations() {
     let queues = [(); 2].map(|()| gpunet_e2e::queued::queue(&bystander));
     let posts = queues.each_ref().map(|queue| queue.post(&wait).expect("there are two queues"));
     go.store(0, 1);
-    posts.iter().for_each(|post| post.wait(DEADLINE).expect("it holds"));
+    posts.iter().for_each(|post| post.wait(deadline()).expect("it holds"));
     let begin = Instant::now();
     drop((net, queue, behind));
-    assert!(begin.elapsed() < scaled_time(5 * SECOND), "it took {:?}", begin.elapsed());
+    assert!(begin.elapsed() < soon(), "it took {:?}", begin.elapsed());
 }
 
 /// A net, a queue and operations behind a kernel that faults once everything is gone.
@@ -233,7 +232,7 @@ fn nothing_stays_of_a_stream_that_faults_when_all_else_is_gone() {
     let before = held();
     fault_in_the_end();
     let gone = || held().iter().zip(&before).all(|(after, before)| after <= before);
-    assert!(eventually(10 * SECOND, gone), "{before:?} became {:?}", held());
+    assert!(eventually(gone), "{before:?} became {:?}", held());
 }
 
 /// Threads of this process that serve streams of the emulated GPU.
@@ -259,7 +258,7 @@ fn a_fault_is_reported_to_the_program() {
     let words = gpu().flags::<u64>(1).expect("memory");
     words.store(0, 1);
     queue.launch(fault_when_told, Shape::new(1, 32), (&words,)).expect("it fits");
-    let error = faults.recv_timeout(20 * SECOND).expect("the program is notified");
+    let error = faults.recv_timeout(deadline()).expect("the program is notified");
     assert!(matches!(&error, KernelError::Fault { kernel, .. } if kernel == "fault_when_told"));
     assert!(faults.recv_timeout(50 * MS).is_err(), "once");
     let refused = net.launch(idle, Shape::new(1, 32), ()).map(|launch| launch.wait());

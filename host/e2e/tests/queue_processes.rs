@@ -3,11 +3,11 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use gpunet_e2e::child::{self, Child};
 use gpunet_e2e::queued::queue;
-use gpunet_e2e::{DEADLINE, Errno, eventually, gpu, is_cuda, net, net_builder_on, scaled_time};
+use gpunet_e2e::{Errno, deadline, eventually, gpu, is_cuda, net, net_builder_on, soon};
 use gpunet_e2e_kernels::queues::step;
 use gpunet_host::gpu::EmulatedOptions;
 use gpunet_host::{Batch, Condition, Gpu, GpuChoice, GpuError, NetError, OpError, Shape};
@@ -17,8 +17,6 @@ const OPERATIONS: usize = 100;
 /// Messages that a peer answers before it is killed.
 const ANSWERED: usize = 20;
 const MESSAGE: usize = 1000;
-/// How long a kernel may take to see that a peer's process is gone, also on a busy machine.
-const IN_TIME: Duration = Duration::from_secs(5);
 
 /// Of a GPU with so many queues, all streams but two may wait.
 fn streams_that_wait(gpu: &Gpu, queues: usize) {
@@ -42,11 +40,11 @@ fn streams_that_wait(gpu: &Gpu, queues: usize) {
     // Another kernel runs meanwhile.
     let numbers = gpu.buffer::<u32>(10).expect("memory");
     let launch = net.launch(step, Shape::new(1, 32), (&numbers,)).expect("a queue is left");
-    launch.wait_for(DEADLINE).expect("it ends");
+    launch.wait_for(deadline()).expect("it ends");
     go.store(0, 1);
-    posts.iter().flatten().chain([&more]).for_each(|post| post.wait(DEADLINE).expect("it holds"));
-    let again = || streams[queues - 1].post(&batch).map(|post| post.wait(DEADLINE)).is_ok();
-    assert!(eventually(DEADLINE, again), "there is room again");
+    posts.iter().flatten().chain([&more]).for_each(|post| post.wait(deadline()).expect("it holds"));
+    let again = || streams[queues - 1].post(&batch).map(|post| post.wait(deadline())).is_ok();
+    assert!(eventually(again), "there is room again");
 }
 
 /// CUDA has as many queues as the environment says when the driver starts.
@@ -98,10 +96,10 @@ fn streams_are_made_beside_a_kernel_that_runs() {
         }
         assert_eq!(streams.len(), if is_cuda() { 31 } else { 50 });
     }
-    assert!(begin.elapsed() < scaled_time(IN_TIME), "it took {:?}", begin.elapsed());
+    assert!(begin.elapsed() < soon(), "it took {:?}", begin.elapsed());
     go.store(0, 1);
-    post.wait(DEADLINE).expect("it holds");
-    assert!(waits.stream().wait(DEADLINE).expect("nothing faults"));
+    post.wait(deadline()).expect("it holds");
+    assert!(waits.stream().wait(deadline()).expect("nothing faults"));
     let more: Vec<_> = (0..50).map(|_| gpu().stream().expect("no kernel runs")).collect();
     drop(more);
 }
@@ -114,7 +112,7 @@ fn answer_some(address: &str) {
         stream.read_exact(&mut message).expect("a message");
         stream.write_all(&message).expect("it is taken");
     }
-    std::thread::sleep(Duration::from_secs(60));
+    std::thread::sleep(deadline());
 }
 
 #[test]
@@ -138,13 +136,13 @@ fn a_peer_killed_in_the_middle_of_a_batch_fails_the_rest() {
     }
     let done = queue.post(&batch).expect("it is queued");
     let answered = 2 * ANSWERED;
-    assert!(eventually(DEADLINE, || done.statuses()[answered - 1].is_some()));
+    assert!(eventually(|| done.statuses()[answered - 1].is_some()));
     assert_eq!(done.statuses()[answered + 1], None, "the peer answers no more");
     let begin = Instant::now();
     peer.kill();
-    let failed = done.wait(DEADLINE).expect_err("the peer is gone");
-    assert!(queue.stream().wait(DEADLINE).expect("nothing faults"), "the stream drains");
-    assert!(begin.elapsed() < scaled_time(IN_TIME), "it took {:?}", begin.elapsed());
+    let failed = done.wait(deadline()).expect_err("the peer is gone");
+    assert!(queue.stream().wait(deadline()).expect("nothing faults"), "the stream drains");
+    assert!(begin.elapsed() < soon(), "it took {:?}", begin.elapsed());
     // The send was taken; its answer never came. What is missing there ends what would follow it.
     let lost = [Errno::ECONNRESET, Errno::EPIPE];
     let OpError::Failed { index, errno } = failed else { panic!("{failed}") };

@@ -94,7 +94,7 @@ fn serve(connections: usize) -> Memory {
     let started = job.start(&net);
     let mut streams: Vec<_> = (0..connections).map(|_| peer::connect(address)).collect();
     let open = || net.statistics().sockets > connections as u64;
-    assert!(gpunet_e2e::eventually(gpunet_e2e::TIMEOUT, open));
+    assert!(gpunet_e2e::eventually(open));
     // All of them are open; each has its rings filled once and is served in turn.
     let message = vec![3; RING as usize];
     for round in 0..3 {

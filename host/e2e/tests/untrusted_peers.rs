@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use gpunet_device::abi::VERSION as ABI_VERSION;
 use gpunet_e2e::child::{self, Child, registered};
-use gpunet_e2e::{Job, Script, any_port, eventually, is_cuda, net_builder, process};
+use gpunet_e2e::{Job, Script, any_port, eventually, is_cuda, net_builder, process, timeout};
 use gpunet_host::{Net, TransportChoice};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::net::{
@@ -74,7 +74,7 @@ impl Endpoint {
         let flags = SocketFlags::CLOEXEC;
         let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None);
         let socket = socket.expect("a socket");
-        let timeout = Some(Duration::from_secs(10));
+        let timeout = Some(timeout());
         let which = rustix::net::sockopt::Timeout::Recv;
         rustix::net::sockopt::set_socket_timeout(&socket, which, timeout).expect("it can be set");
         rustix::net::connect(&socket, &self.0).expect("the listener has a queue");
@@ -244,7 +244,7 @@ fn untrusted_peers_are_refused_and_disturb_nobody() {
     let most = [before[0] + 2, before[1], before[2], before[3]];
     let lost_nothing = || {
         let no_more = || now().iter().zip(&most).all(|(now, most)| now <= most);
-        let in_time = eventually(Duration::from_secs(5), no_more);
+        let in_time = eventually(no_more);
         assert!(in_time, "{:?}, {before:?} before; {:?}, {open:?} before", now(), descriptors());
     };
 
@@ -346,7 +346,7 @@ fn connect_in_large_numbers(endpoint: &Endpoint, near: &Net, far: &Net) {
     let silent: Vec<UntrustedPeer> = (0..600).map(|_| endpoint.connect()).collect();
     let begun: Vec<UntrustedPeer> = (0..100).map(|_| endpoint.connect().welcomed()).collect();
     // The oldest had to go.
-    assert!(eventually(Duration::from_secs(5), || silent[0].is_refused()));
+    assert!(eventually(|| silent[0].is_refused()));
     let (listener, address) = far.listen(any_port()).expect("a port");
     let (mut server, mut client) = (Script::new(), Script::new());
     server.given(0, listener).accept(0, 1).echo(1, 500).close(1).close(0);
@@ -371,7 +371,7 @@ fn break_a_stream(endpoint: &Endpoint, far: &Net) {
     nonsense.send_bytes(&[0xA5; 192]);
     again.send(hello());
     drop(gone);
-    let fails = |count| eventually(Duration::from_secs(5), || far.statistics().failed == count);
+    let fails = |count| eventually(|| far.statistics().failed == count);
     assert!(fails(failed + 3), "{:?}", far.statistics());
     ends.send(message(END));
     // Counts of a kernel that has sent and received what it cannot have.

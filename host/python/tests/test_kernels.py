@@ -170,7 +170,7 @@ def poll_both(net, first: gpunet.Socket, second: gpunet.Socket, results: gpunet.
     poller = gn.poller(net, gn.BLOCK)
     gn.watch(net, gn.BLOCK, poller, first, gn.POLLIN, 5)
     gn.watch(net, gn.BLOCK, poller, second, gn.POLLIN, 6)
-    found = gn.wait(net, gn.BLOCK, poller, events, 10_000_000_000)
+    found = gn.wait(net, gn.BLOCK, poller, events, 600_000_000_000)
     token = events[0]
     gn.close(net, gn.BLOCK, poller)
     if gn.thread_index() == 0:

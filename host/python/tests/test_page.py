@@ -15,7 +15,7 @@ import pytest
 import carried
 
 import gpunet
-from conftest import receive
+from conftest import DEADLINE, TEST_DEADLINE, receive
 
 PAGE = Path(__file__).parents[3] / "docs" / "tutorial" / "python.md"
 
@@ -59,7 +59,7 @@ def test_the_page_is_followed_word_for_word(tmp_path):
             (tmp_path / name).write_text(text)
             continue
         done = subprocess.run(
-            ["bash", "-ec", name], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=90
+            ["bash", "-ec", name], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=TEST_DEADLINE
         )
         assert done.returncode == 0, done.stderr
         assert done.stdout == text
@@ -73,15 +73,15 @@ def test_the_server_of_the_page_ends_with_ctrl_c(tmp_path):
     try:
         assert "gpunet.Gpu" in server.stdout.readline()
         port = int(re.search(r"serving at 127.0.0.1:(\d+);", server.stdout.readline())[1])
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+        with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE) as client:
             client.sendall(b"hello")
             assert client.recv(5, socket.MSG_WAITALL) == b"hello"
         server.send_signal(signal.SIGINT)
-        printed, _ = server.communicate(timeout=30)
+        printed, _ = server.communicate(timeout=DEADLINE)
         assert printed == "5 bytes sent back\n" and server.returncode == 0
     finally:
         server.kill()
-        server.wait(10)
+        server.wait(DEADLINE)
 
 
 def test_the_first_example_serves_until_its_input_ends(gpu):
@@ -93,14 +93,14 @@ def test_the_first_example_serves_until_its_input_ends(gpu):
         assert "gpunet.Gpu" in server.stdout.readline()
         port = int(server.stdout.readline().split()[1])
         for message in (b"first", b"second " * 500):
-            with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+            with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE) as client:
                 client.sendall(message)
                 assert receive(client, len(message)) == message
-        printed, _ = server.communicate("", timeout=30)
+        printed, _ = server.communicate("", timeout=DEADLINE)
         assert printed == "" and server.returncode == 0
     finally:
         server.kill()
-        server.wait(10)
+        server.wait(DEADLINE)
 
 
 @pytest.mark.parametrize("word", ["ArgumentError", "ForkedError", "OperationError", "StillRunning", "CompileError"])

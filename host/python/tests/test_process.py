@@ -19,7 +19,7 @@ import pytest
 import carried
 
 import gpunet
-from conftest import DEADLINE, connect, pattern, receive
+from conftest import DEADLINE, TEST_DEADLINE, connect, pattern, receive
 from gpunet import device as gn
 
 PROGRAM = """
@@ -41,7 +41,7 @@ def run(program: str, expect: int = 0) -> str:
     command = [sys.executable, "-c", PROGRAM + textwrap.dedent(program)]
     path = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "PYTHONPATH": path}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TEST_DEADLINE, env=environment)
     assert done.returncode == expect, f"exit code {done.returncode}: {done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -98,7 +98,7 @@ def test_a_net_that_is_collected_ends_in_the_background(gpu):
     del net
     gc.collect()
     # The collector does not wait for it.
-    assert time.monotonic() - begin < 1.0
+    assert time.monotonic() - begin < DEADLINE / 4
     launch.wait(DEADLINE)
     assert out.numpy()[0] == -125
 
@@ -140,9 +140,9 @@ def test_a_kernel_that_does_not_listen_to_stops_is_killed(emulated):
         while closing.is_alive():
             turns += 1
             time.sleep(0.001)
-        print(turns > 100, time.monotonic() - begin < 20)
+        print(turns > 100, time.monotonic() - begin < 200)
         try:
-            launch.wait(10)
+            launch.wait(600)
         except gpunet.KernelError as error:
             print(error)
         """
@@ -160,7 +160,7 @@ def test_exit_with_a_kernel_that_runs():
             {end}
             """
         )
-        assert time.monotonic() - begin < 45
+        assert time.monotonic() - begin < TEST_DEADLINE / 2
 
 
 def test_exit_by_an_exception_with_a_kernel_that_runs():
@@ -199,7 +199,7 @@ def test_a_forked_child_owns_nothing():
         print("child:", os.waitstatus_to_exitcode(status))
         print("alive:", not launch.done, net.statistics()["sockets"])
         launch.abort()
-        launch.wait(10)
+        launch.wait(600)
         """
     )
     assert said == "refused: True\n" * 5 + "0\nchild: 3\nalive: True 1\n"

@@ -41,7 +41,7 @@ def test_a_pipeline_on_a_stream(gpu, net):
     handle, peer = _pair(net)
     data = gpu.buffer(1000)
     stream = gpu.stream()
-    with peer, net.queue(stream, timeout=10) as queue:
+    with peer, net.queue(stream, timeout=DEADLINE) as queue:
         received = queue.receive(handle, data)
         queue.launch(invert, 1, 64, data, 1000)
         sent = queue.send(handle, data, 0, 700)
@@ -59,7 +59,7 @@ def test_arrays_and_flags_in_batches(emulated, net):
     handle, peer = _pair(net)
     flags = emulated.flags(2)
     with peer, net.queue() as queue:
-        batch = queue.batch(timeout=10).wait(flags, 0, ">=", 5)
+        batch = queue.batch(timeout=DEADLINE).wait(flags, 0, ">=", 5)
         # The post keeps the array, which may be read-only: it is only sent from.
         batch.send(handle, np.frombuffer(pattern(100), np.uint8), 10, 20).write(flags, 1, 9)
         assert len(batch) == 3
@@ -95,7 +95,7 @@ def test_a_graph_runs_again_and_again(gpu, net):
     handle, peer = _pair(net)
     data = gpu.buffer(100)
     stream = gpu.stream()
-    with peer, net.queue(stream, timeout=10) as queue:
+    with peer, net.queue(stream, timeout=DEADLINE) as queue:
         steps = queue.graph().post(queue.batch(10).receive(handle, data))
         steps.launch(invert, 1, 64, data, 100).post(queue.batch(10).send(handle, data))
         # The graph has what it uses.
@@ -198,7 +198,7 @@ def test_streams_of_other_libraries_by_their_number(emulated):
 
 def test_a_batch_keeps_the_memory_of_a_buffer_that_is_closed(gpu, net):
     handle, peer = _pair(net)
-    with peer, net.queue(timeout=10) as queue:
+    with peer, net.queue(timeout=DEADLINE) as queue:
         closed = gpu.buffer(4096)
         batch = queue.batch().receive(handle, closed)
         closed.close()

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from conftest import TEST_DEADLINE
+
 EXAMPLE = Path(__file__).parents[1] / "examples" / "train_beside_server.py"
 ON_EMULATED = ("alone", "server", "idle", "beside")
 
@@ -23,7 +25,7 @@ def _run(gpu, *options: str) -> dict:
     # PTX of its server, where there is no NVRTC.
     image = os.environ.get("GPUNET_TRAIN_IMAGE")
     command += ["--image", image] if image and gpu.kind == "cuda" else []
-    done = subprocess.run(command, capture_output=True, text=True, timeout=170)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TEST_DEADLINE)
     print(done.stderr)
     if done.returncode == 77:
         pytest.skip(done.stderr.strip().splitlines()[-1])
@@ -48,5 +50,5 @@ def test_a_machine_without_pytorch_or_cuda_says_so():
     """The example's own words for it, with a Python that has no PyTorch."""
     hides = f"import sys; sys.modules['torch'] = None; sys.argv = ['x', '--gpu', 'emulated']; sys.path.insert(0, {str(EXAMPLE.parent)!r})"
     program = f"{hides}; import importlib.util as u; u.find_spec = lambda name: None; import train_beside_server as t; t.main()"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=TEST_DEADLINE)
     assert (done.returncode, done.stderr) == (77, "skipped: PyTorch is not installed\n")

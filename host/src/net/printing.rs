@@ -164,7 +164,11 @@ mod tests {
         }
         let begin = Instant::now();
         printing.finish(&queue, 3);
-        assert!(begin.elapsed() < FLUSH + Duration::from_millis(500), "{:?}", begin.elapsed());
+        assert!(
+            begin.elapsed() < FLUSH + gpunet_testing::hang_limit(FLUSH),
+            "{:?}",
+            begin.elapsed()
+        );
         // The thread is held up in the first line, and takes no other when it is let go.
         drop(gate);
         while queue.try_send((WAKE, String::new())).is_ok() {
@@ -175,11 +179,15 @@ mod tests {
 
     #[test]
     fn the_end_takes_no_time_when_nothing_waits() {
-        let (printer, _gate, _) = gated();
-        let (queue, lines) = queue();
-        let printing = Printing::start(lines, printer, || 0).unwrap();
-        let begin = Instant::now();
-        printing.finish(&queue, 0);
-        assert!(begin.elapsed() < FLUSH / 2, "{:?}", begin.elapsed());
+        let takes_none = || {
+            let (printer, _gate, _) = gated();
+            let (queue, lines) = queue();
+            let printing = Printing::start(lines, printer, || 0).unwrap();
+            let begin = Instant::now();
+            printing.finish(&queue, 0);
+            begin.elapsed() < FLUSH / 2
+        };
+        // A machine that is busy may hold this thread up for as long, but not each time.
+        assert!((0..20).any(|_| takes_none()), "it waits although nothing does");
     }
 }

@@ -99,7 +99,10 @@ impl End {
         };
         let running = self.gpu.launch(spec).expect("it fits");
         meanwhile();
-        assert_eq!(running.wait(Some(Duration::from_secs(60))), Ok(WaitOutcome::Finished));
+        assert_eq!(
+            running.wait(Some(gpunet_testing::hang_limit(Duration::from_secs(6)))),
+            Ok(WaitOutcome::Finished)
+        );
     }
 
     /// Has blocks of so many threads receive in all ways; what is wrong.
@@ -110,7 +113,7 @@ impl End {
         let begun = Instant::now();
         self.run(threads, move || receive_in_all_ways(net, handle, &noted), || ());
         let mut wrong = wrong.lock().expect("nobody panics with it").clone();
-        if begun.elapsed() > Duration::from_secs(30) {
+        if begun.elapsed() > gpunet_testing::hang_limit(Duration::from_secs(3)) {
             wrong.push(format!("it took {:?}", begun.elapsed()));
         }
         wrong.extend(self.strange_bytes());

@@ -223,7 +223,7 @@ fn a_limited_socket_whose_ring_is_full_waits_once() {
         shard.ready(handle.0);
         shard.turn(turn * 1_000_000, &mut io);
     }
-    assert_eq!(shard.context.counters.received_bytes.get(), RING.into());
+    assert_eq!(shard.context.counters.received_bytes.get(), u64::from(RING));
     assert_eq!(shard.schedule.heads_awaited(), 1);
 }
 

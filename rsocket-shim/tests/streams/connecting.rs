@@ -3,10 +3,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use gpunet_testing::hang_limit;
 use rsocket_shim::stream::{Stream, StreamError};
 
 use crate::common::{descriptors, resources, turn};
-use crate::world::{Edges, End, Place, Shape, drive, exchange, next_request};
+use crate::world::{Edges, End, Place, Shape, drive, exchange, next_request, timeout};
 
 #[test]
 #[ignore = "needs an RDMA device"]
@@ -104,7 +105,7 @@ fn many_connect_at_once() {
     while servers.len() < MANY || clients.iter().any(|client| !client.is_open()) {
         let mut descriptors = vec![listener.descriptor()];
         descriptors.extend(clients.iter().map(|client| client.stream.descriptor()));
-        for index in Edges::new(&descriptors).wait(Duration::from_secs(30)) {
+        for index in Edges::new(&descriptors).wait(timeout()) {
             if let Some(client) = index.checked_sub(1) {
                 clients[client].look();
                 assert_eq!(clients[client].error, None);
@@ -135,16 +136,21 @@ fn a_server_that_sends_before_the_client_receives() {
     let _turn = turn();
     let place = Place::v4();
     let (listener, address) = place.listen();
-    let mut client = place.connect(address, Shape::default());
-    let mut server = place.accept(next_request(&listener, &mut client), Shape::default()).unwrap();
-    server.will(100, 0);
-    client.will(0, 100);
-    server.step();
-    thread::sleep(Duration::from_millis(200));
-    let begun = Instant::now();
-    exchange(&mut client, &mut server);
-    let took = begun.elapsed();
-    assert!(took < Duration::from_secs(1), "the client waits for {took:?}");
+    let exchanged_in = || {
+        let mut client = place.connect(address, Shape::default());
+        let request = next_request(&listener, &mut client);
+        let mut server = place.accept(request, Shape::default()).unwrap();
+        server.will(100, 0);
+        client.will(0, 100);
+        server.step();
+        thread::sleep(Duration::from_millis(200));
+        let begun = Instant::now();
+        exchange(&mut client, &mut server);
+        begun.elapsed()
+    };
+    // A machine that is busy may need as long as bytes that come again, but not each time.
+    let fast = (0..20).any(|_| exchanged_in() < Duration::from_secs(1));
+    assert!(fast, "the client waits for what was sent before");
 }
 
 #[test]
@@ -180,11 +186,8 @@ fn nothing_leaks() {
     (0..100).for_each(connect);
     assert_eq!(descriptors(), before);
     // Ids fade for a while after their connections.
-    let mut left = resources();
-    for _ in 0..100 {
-        if left == held {
-            break;
-        }
+    let (mut left, begun) = (resources(), Instant::now());
+    while left != held && begun.elapsed() < hang_limit(Duration::from_secs(1)) {
         thread::sleep(Duration::from_millis(100));
         left = resources();
     }

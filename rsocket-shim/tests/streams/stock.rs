@@ -7,7 +7,7 @@ use std::thread;
 use rsocket_shim::stock::{RDMA_RQSIZE, RDMA_SQSIZE, StockSocket};
 
 use crate::common::{libraries, turn};
-use crate::world::{Edges, End, Place, Shape, TIMEOUT, drive, stream_bytes};
+use crate::world::{Edges, End, Place, Shape, drive, stream_bytes, timeout};
 
 /// Sizes of a stock socket: buffers (which it doubles) and queues; none for its defaults.
 type Sizes = Option<(i32, u32)>;
@@ -68,7 +68,7 @@ fn with_stock<T: Send + 'static>(
             if let Some(request) = listener.next().unwrap() {
                 break request;
             }
-            Edges::new(&[listener.descriptor()]).wait(TIMEOUT);
+            Edges::new(&[listener.descriptor()]).wait(timeout());
         };
         return (place.accept(request, shape).unwrap(), thread);
     }
@@ -244,7 +244,7 @@ fn a_killed_peer_is_a_reset_and_what_arrived_stays() {
             .env(ROLE, address.to_string())
             .spawn()
             .unwrap();
-        Edges::new(&[listener.descriptor()]).wait(TIMEOUT);
+        Edges::new(&[listener.descriptor()]).wait(timeout());
         let request = listener.next().unwrap().unwrap();
         let mut end = place.accept(request, Shape::default()).unwrap();
         end.will(if busy { 100_000_000 } else { 0 }, 0);

@@ -6,6 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gpunet_testing::{hang_limit, slowness};
 use rsocket_shim::protocol::Settings;
 use rsocket_shim::stream::{Buffer, Buffers, Listener, Next, Request, State, Stream, StreamError};
 use rsocket_shim::verbs::{Access, Device, Domain, HostMemory, Region};
@@ -14,7 +15,9 @@ use rustix::event::{Timespec, epoll};
 use crate::common::{self, libraries};
 
 /// How long nothing may happen where something must.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(40);
+pub(crate) fn timeout() -> Duration {
+    hang_limit(Duration::from_secs(4))
+}
 /// How long nothing happens where all has come to rest.
 const REST: Duration = Duration::from_millis(400);
 
@@ -79,7 +82,7 @@ pub(crate) fn next_request(listener: &Listener, client: &mut End) -> Request {
         if let Some(request) = listener.next().unwrap() {
             return request;
         }
-        for _ in waiting.wait(TIMEOUT) {
+        for _ in waiting.wait(timeout()) {
             client.look();
             assert_eq!(client.error, None);
         }
@@ -309,11 +312,11 @@ pub(crate) fn drive(ends: &mut [&mut End], mut done: impl FnMut(&mut [&mut End])
     let begun = Instant::now();
     // What is done may be that they are given more to do.
     while !done(ends) {
-        assert!(begun.elapsed() < 6 * TIMEOUT, "it never ends");
+        assert!(begun.elapsed() < 6 * timeout(), "it never ends");
         if step_all(ends) {
             continue;
         }
-        for index in edges.wait(TIMEOUT) {
+        for index in edges.wait(timeout()) {
             while ends[index].look() {}
         }
     }
@@ -325,7 +328,7 @@ pub(crate) fn settle(ends: &mut [&mut End]) {
     let edges = Edges::new(&descriptors);
     loop {
         while step_all(ends) {}
-        let woken = edges.poll(REST);
+        let woken = edges.poll(REST * slowness().min(4));
         if woken.is_empty() {
             return;
         }

@@ -14,7 +14,9 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, Instant};
 
+use gpunet_testing::hang_limit;
 use rsocket_shim::stock::{Readiness, StockSocket};
 use rsocket_shim::verbs::{
     Access, Capacity, CompletionChannel, CompletionQueue, Device, Domain, EventChannel, EventKind,
@@ -248,7 +250,7 @@ fn misuse_is_an_error() {
     assert_eq!(id.connect(b""), Err(VerbsError::NoQueuePair));
     assert_eq!(id.accept(&[0; 500]), Err(VerbsError::PrivateData { given: 500, limit: 196 }));
     assert_eq!(id.disconnect(), Err(VerbsError::NoDeviceYet));
-    assert_eq!(id.resolve_route(world::RESOLVE), Err(VerbsError::NoDeviceYet));
+    assert_eq!(id.resolve_route(world::resolve()), Err(VerbsError::NoDeviceYet));
     assert!(id.reject(b"").is_err());
     assert_eq!((id.local_address(), id.peer_address()), (None, None));
     let unbound = QueuePair::create(&id, &domain, queue(), CAPACITY).err().unwrap();
@@ -352,12 +354,9 @@ fn nothing_leaks() {
     }
     assert_eq!(descriptors(), before);
     // Ids fade for a while after their connections.
-    let mut left = resources();
-    for _ in 0..100 {
-        if left == held {
-            break;
-        }
-        thread::sleep(std::time::Duration::from_millis(100));
+    let (mut left, begun) = (resources(), Instant::now());
+    while left != held && begun.elapsed() < hang_limit(Duration::from_secs(1)) {
+        thread::sleep(Duration::from_millis(100));
         left = resources();
     }
     assert_eq!(left, held);
@@ -377,7 +376,7 @@ fn ids_that_are_dropped_half_way_leak_nothing() {
             // With an event that nobody took.
             0 => {
                 let id = Id::create(&events, CLIENT).unwrap();
-                id.resolve_address(Some(address), peer, world::RESOLVE).unwrap();
+                id.resolve_address(Some(address), peer, world::resolve()).unwrap();
                 world::wait(events.as_raw_fd(), "event");
             }
             1 => drop(resolved(&events, address, peer)),
@@ -424,7 +423,7 @@ fn stock_sockets_exchange_bytes() {
     assert_eq!(socket.peer_address().unwrap(), address);
     assert_eq!(socket.send(b"stock").unwrap(), 5);
     let wanted = Readiness { readable: true, ..Readiness::default() };
-    assert!(socket.poll(wanted, Some(world::RESOLVE)).unwrap().readable);
+    assert!(socket.poll(wanted, Some(world::resolve())).unwrap().readable);
     let mut room = [0; 64];
     socket.set_nonblocking(true).unwrap();
     let length = socket.receive(&mut room).unwrap();

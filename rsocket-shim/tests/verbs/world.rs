@@ -5,6 +5,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use gpunet_testing::hang_limit;
 use rsocket_shim::verbs::{
     Access, Capacity, CompletionChannel, CompletionQueue, Device, Domain, Event, EventChannel,
     EventKind, HostMemory, Id, QueuePair, Region, Token,
@@ -22,16 +23,18 @@ pub(crate) const RING: usize = 8192;
 /// Receives that each end posts before it connects.
 pub(crate) const RECEIVES: u32 = 40;
 /// For a resolution by the connection manager.
-pub(crate) const RESOLVE: Duration = Duration::from_secs(5);
-
-const TIMEOUT_MS: i32 = 20_000;
+pub(crate) fn resolve() -> Duration {
+    hang_limit(Duration::from_millis(500))
+}
 
 /// Waits until something can be read from a descriptor.
 pub(crate) fn wait(descriptor: RawFd, what: &str) {
     let mut poll = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
+    let limit = hang_limit(Duration::from_secs(2));
+    let limit_ms = i32::try_from(limit.as_millis()).expect("some minutes");
     // SAFETY: one entry, which is written during the call.
-    let ready = unsafe { libc::poll(&raw mut poll, 1, TIMEOUT_MS) };
-    assert_eq!(ready, 1, "no {what} within {TIMEOUT_MS} ms");
+    let ready = unsafe { libc::poll(&raw mut poll, 1, limit_ms) };
+    assert_eq!(ready, 1, "no {what} within {limit:?}");
 }
 
 /// Takes the next event of a channel.
@@ -120,11 +123,11 @@ pub(crate) fn listen(events: &EventChannel, local: SocketAddr) -> (Id, SocketAdd
 /// An id with its route to `peer` resolved.
 pub(crate) fn resolved(events: &EventChannel, local: SocketAddr, peer: SocketAddr) -> Id {
     let id = Id::create(events, CLIENT).unwrap();
-    id.resolve_address(Some(local), peer, RESOLVE).unwrap();
+    id.resolve_address(Some(local), peer, resolve()).unwrap();
     let next = event(events);
     assert_eq!(next.token, CLIENT);
     assert!(matches!(next.kind, EventKind::AddressResolved), "{next:?}");
-    id.resolve_route(RESOLVE).unwrap();
+    id.resolve_route(resolve()).unwrap();
     let next = event(events);
     assert!(matches!(next.kind, EventKind::RouteResolved), "{next:?}");
     id

@@ -7,7 +7,7 @@ use gpunet_device::Errno;
 use gpunet_e2e_kernels::soak::{EARLY_END, Outcome, TOO_MANY_BYTES, WRONG_BYTES};
 
 use crate::end::{Break, Ended, Report};
-use crate::plan::{Exchange, Fate, MARGIN, Upset, nanoseconds};
+use crate::plan::{Exchange, Fate, Upset, margin, nanoseconds};
 
 /// Something that must not be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,7 +132,7 @@ impl Case<'_> {
     fn check_time(&self, who: &str, side: &EndReport, faults: &mut Vec<Fault>) {
         let timeout = Duration::from_nanos(self.exchange.terms.timeout_ns);
         if let Some(longest) = side.longest_ns
-            && longest > nanoseconds(timeout + MARGIN)
+            && longest > nanoseconds(timeout + margin())
         {
             let longest = Duration::from_nanos(longest);
             faults.push(Fault::Hung(format!(
@@ -219,7 +219,7 @@ mod tests {
     use gpunet_e2e_kernels::soak::{CALLER_ENDS, Terms};
 
     use super::*;
-    use crate::plan::TIMEOUT;
+    use crate::plan::timeout;
 
     fn exchange(fate: Fate) -> Exchange {
         let terms = Terms {
@@ -230,7 +230,7 @@ mod tests {
             most_down: 50,
             most_tail: 0,
             ending: CALLER_ENDS,
-            timeout_ns: nanoseconds(TIMEOUT),
+            timeout_ns: nanoseconds(timeout()),
         };
         Exchange { terms, fate, ring: 4096, omits: None }
     }
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn calls_that_take_too_long_or_never_return_hang() {
-        let late = nanoseconds(TIMEOUT + MARGIN) + 1;
+        let late = nanoseconds(timeout() + margin()) + 1;
         let found = check(Fate::Orderly, None, |kernel, _| kernel.longest_ns = late);
         assert!(matches!(found[..], [Fault::Hung(_)]), "{found:?}");
         let reset = Fate::Broken(Break::Reset, 3);

@@ -4,6 +4,8 @@
 use std::io::{self, Read as _, Write as _};
 use std::time::Duration;
 
+use gpunet_testing::hang_limit;
+
 use gpunet_device::SocketAddr;
 use gpunet_e2e_kernels::soak::{ANSWERER_ENDS, ECHO, GONE, HALF_CLOSE, TERMS_BYTES, Terms};
 use gpunet_pattern::{self as pattern, Draw};
@@ -11,11 +13,13 @@ use gpunet_sockets::{By, Limits, Stream, is_time_out};
 
 /// How long a call on one of the program's sockets may wait. Whatever the other end does, it does
 /// sooner.
-const TIMEOUT: Duration = Duration::from_secs(35);
+fn timeout() -> Duration {
+    hang_limit(Duration::from_millis(3500))
+}
 
 /// The limit of every call of the program.
 pub(crate) fn limits() -> Limits {
-    Limits::timeout(TIMEOUT)
+    Limits::timeout(timeout())
 }
 
 /// Connects by the system's sockets.

@@ -10,7 +10,7 @@ use gpunet_e2e_kernels::soak::{
 use gpunet_host::gpu::Buffer;
 use gpunet_host::{Launch, LaunchError, Net, Shape};
 
-use crate::plan::{Layout, TIMEOUT, Who, nanoseconds};
+use crate::plan::{Layout, Who, nanoseconds, timeout};
 
 /// A launch and the memory that it works on.
 pub(crate) struct Kernels {
@@ -43,7 +43,7 @@ impl Kernels {
             kind: ANSWERS,
             first: 0,
             count: 0,
-            timeout_ns: nanoseconds(TIMEOUT),
+            timeout_ns: nanoseconds(timeout()),
             in_rings: layout.in_rings.into(),
             stall_ns: nanoseconds(stall),
         };
@@ -65,7 +65,7 @@ impl Kernels {
                 kind: CALLS,
                 first: group * each,
                 count: all.saturating_sub(group * each).min(each),
-                timeout_ns: nanoseconds(TIMEOUT),
+                timeout_ns: nanoseconds(timeout()),
                 in_rings: layout.in_rings.into(),
                 stall_ns: 0,
             })

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use gpunet_testing::hang_limit;
+
 use gpunet_e2e_kernels::soak::{ANSWERER_ENDS, CALLER_ENDS, ECHO, GONE, HALF_CLOSE, Terms};
 use gpunet_host::GpuKind;
 use gpunet_pattern::Draw;
@@ -10,10 +12,16 @@ use crate::end::{Break, Manner};
 
 /// How long a call of a kernel may wait on a connection on which nobody falls silent. (Beside six
 /// programs that compute, on two cores, some rounds of a tenth of a second take ten.)
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) fn timeout() -> Duration {
+    hang_limit(Duration::from_secs(3))
+}
+
 /// How much longer than it may a call can take before it counts as hung: what a loaded machine
 /// with few cores may keep a thread from running.
-pub(crate) const MARGIN: Duration = Duration::from_secs(2);
+pub(crate) fn margin() -> Duration {
+    hang_limit(Duration::from_millis(200))
+}
+
 /// Calls that a connection takes at most, more or less. Who waits for a group that answers waits
 /// for all that the group has to do before, and must not time out for that alone.
 const CALLS: u64 = 300;
@@ -360,7 +368,7 @@ fn exchange(
         most_down,
         most_tail: length(draw, load.bytes),
         ending: draw.pick([CALLER_ENDS, ANSWERER_ENDS, HALF_CLOSE, GONE]),
-        timeout_ns: nanoseconds(TIMEOUT),
+        timeout_ns: nanoseconds(timeout()),
     };
     let fate = if pairing == Pairing::Kernels || draw.once_in(2) {
         Fate::Orderly

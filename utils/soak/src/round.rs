@@ -6,6 +6,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use gpunet_testing::hang_limit;
+
 use anyhow::{Context as _, Result, bail};
 use gpunet_device::{Errno, Handle, SocketAddr};
 use gpunet_e2e_kernels::soak::{Call, QUIT, Terms};
@@ -20,10 +22,18 @@ use crate::plan::{Fate, Pairing, Plan, Transport, Upset};
 use crate::tally::Tally;
 
 /// How long a round's kernels may run, and how long after they were stopped.
-const ROUND: Duration = Duration::from_secs(40);
-const STOP: Duration = Duration::from_secs(10);
+fn round_limit() -> Duration {
+    hang_limit(Duration::from_secs(4))
+}
+
+fn stop_limit() -> Duration {
+    hang_limit(Duration::from_secs(1))
+}
+
 /// How long the dropping of a net may take: it gives kernels and sockets 5 s each.
-const DROP: Duration = Duration::from_secs(12);
+fn drop_limit() -> Duration {
+    Duration::from_secs(10) + hang_limit(Duration::from_millis(200))
+}
 
 /// A round on its way.
 pub(crate) struct Round<'a> {
@@ -339,7 +349,7 @@ impl Round<'_> {
                 let begin = Instant::now();
                 drop(net.take());
                 let took = begin.elapsed();
-                if took > DROP {
+                if took > drop_limit() {
                     self.hung(&format!("dropping the net took {took:?}"));
                 }
             }
@@ -348,7 +358,7 @@ impl Round<'_> {
 
     /// Waits for the end of a launch; one that does not end in time hung.
     fn end(&self, kernels: &Kernels, net: &Option<Net>) -> Result<()> {
-        let time = if self.plan.upset.is_some() { STOP } else { ROUND };
+        let time = if self.plan.upset.is_some() { stop_limit() } else { round_limit() };
         match kernels.wait_for(time) {
             Ok(()) => return Ok(()),
             Err(LaunchError::StillRunning(_)) => {}
@@ -360,9 +370,9 @@ impl Round<'_> {
             eprintln!("{socket:?}");
         }
         kernels.abort();
-        match kernels.wait_for(STOP) {
+        match kernels.wait_for(stop_limit()) {
             Err(LaunchError::StillRunning(_)) => {
-                bail!("a launch has not ended {STOP:?} after it was stopped")
+                bail!("a launch has not ended {:?} after it was stopped", stop_limit())
             }
             Err(error) => bail!("a kernel failed: {error}"),
             Ok(()) => Ok(()),

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gpunet_testing::hang_limit;
+
 use anyhow::{Context as _, Result};
 use gpunet_host::{Gpu, Net};
 use gpunet_pattern::Draw;
@@ -14,7 +16,7 @@ use gpunet_terminal::progress::Progress;
 
 use crate::check::Fault;
 use crate::options::{Options, Plant};
-use crate::plan::{Load, MARGIN, Plan};
+use crate::plan::{Load, Plan, margin};
 use crate::round::{Round, loopback};
 use crate::tally::{Heading, Tally};
 use crate::watch::Holdings;
@@ -26,14 +28,23 @@ const WARM_UP: Duration = Duration::from_secs(60);
 /// It has so many rounds at least, unless they take longer than this: where a busy machine gets
 /// through one in the time of a short soak, what the next ones need first would seem a leak.
 const WARM_UP_ROUNDS: u64 = 8;
-const WARM_UP_ROUNDS_TIME: Duration = Duration::from_secs(30);
+fn warm_up_rounds_limit() -> Duration {
+    hang_limit(Duration::from_secs(3))
+}
+
 /// How long a call that is not on a connection may wait: a group that answers waits to accept for as
 /// long as a round takes, and what hangs there is found by the watchdog before.
-const ACCEPT: Duration = Duration::from_secs(90);
+fn accept_limit() -> Duration {
+    hang_limit(Duration::from_secs(9))
+}
+
 /// How long a closed socket may take to send what is unsent.
 const LINGER: Duration = Duration::from_secs(5);
 /// How long slots and rings may take to be free once all is closed.
-const FREEING: Duration = Duration::from_secs(7);
+fn freeing_limit() -> Duration {
+    LINGER + hang_limit(Duration::from_millis(200))
+}
+
 /// Rounds on one net, at most.
 const ROUNDS_A_NET: u64 = 12;
 
@@ -157,7 +168,7 @@ impl Soak {
     fn is_warm(&self, rounds: u64) -> bool {
         let elapsed = self.tally.elapsed();
         elapsed > (self.time / WARM_UP_PART).min(WARM_UP)
-            && (rounds >= WARM_UP_ROUNDS || elapsed > WARM_UP_ROUNDS_TIME)
+            && (rounds >= WARM_UP_ROUNDS || elapsed > warm_up_rounds_limit())
     }
 
     fn plan(&self, number: u64, plants: bool) -> Plan {
@@ -173,7 +184,7 @@ impl Soak {
             }
             Some(Plant::Hung) if plants => {
                 let mut plan = Plan::plain(self.seed, number, self.load);
-                plan.stall = MARGIN + Duration::from_secs(1);
+                plan.stall = margin() + Duration::from_secs(1);
                 plan
             }
             Some(Plant::Leak) if plants => Plan::plain(self.seed, number, self.load),
@@ -192,7 +203,7 @@ impl Soak {
             // For all of them with the largest rings that anybody asks for.
             .ring_memory(u64::from(sockets) * 2 * (64 << 10))
             .proxy_threads(draw.pick([1, 1, 2]))
-            .timeout(ACCEPT)
+            .timeout(accept_limit())
             .linger(LINGER)
             .build()
             .context("making a net")?;
@@ -209,7 +220,7 @@ impl Soak {
             if now.sockets <= free.sockets && now.ring_bytes >= free.ring_bytes {
                 return;
             }
-            if begin.elapsed() > FREEING {
+            if begin.elapsed() > freeing_limit() {
                 self.tally.fault(Fault::Leak(format!(
                     "{}: {} sockets of the net in use and {} bytes of rings free, {} and {} before",
                     plan.describe(),

@@ -4,6 +4,8 @@ use std::fmt;
 use std::fs;
 use std::time::{Duration, Instant};
 
+use gpunet_testing::hang_limit;
+
 use anyhow::{Context as _, Result};
 use rustix::process::{WaitOptions, wait};
 use serde::Serialize;
@@ -16,7 +18,9 @@ pub(crate) fn memory_tolerance(before: &Holdings) -> u64 {
 }
 
 /// How long threads and descriptors may take to go once all is closed.
-const SETTLING: Duration = Duration::from_secs(3);
+fn settling_limit() -> Duration {
+    hang_limit(Duration::from_millis(300))
+}
 
 /// What a process holds at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -62,7 +66,7 @@ impl Holdings {
                 Some(before) => last.children == 0 && last.growth_since(&before).is_empty(),
                 None => same >= 10,
             };
-            if at_rest || begin.elapsed() > SETTLING {
+            if at_rest || begin.elapsed() > settling_limit() {
                 return Ok(last);
             }
             std::thread::sleep(Duration::from_millis(10));

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use gpunet_testing::hang_limit;
+
 use gpunet_terminal::output::print;
 
 use crate::check::Fault;
@@ -12,10 +14,15 @@ use crate::tally::{Heading, Tally};
 
 /// How long one step of a round may take: longer than the waits in it, that for the end of a launch
 /// and, where it does not end, the one behind its abort.
-const STEP: Duration = Duration::from_secs(60);
+fn step_limit() -> Duration {
+    hang_limit(Duration::from_secs(6))
+}
+
 /// How long after its time the soak may end: the warm-up of a short one, a round that began in time,
 /// and the last rest.
-pub(crate) const OVERTIME: Duration = Duration::from_secs(120);
+pub(crate) fn overtime() -> Duration {
+    hang_limit(Duration::from_secs(12))
+}
 
 /// A thread that watches a tally until it is dropped.
 pub(crate) struct Watchdog {
@@ -37,8 +44,8 @@ impl Watchdog {
             while !ended.load(Ordering::Acquire) {
                 std::thread::park_timeout(Duration::from_millis(100));
                 tally.show_progress(time);
-                let stuck = tally.stuck(STEP).or_else(|| {
-                    let late = tally.elapsed() > time + OVERTIME;
+                let stuck = tally.stuck(step_limit()).or_else(|| {
+                    let late = tally.elapsed() > time + overtime();
                     late.then(|| tally.stuck(Duration::ZERO).unwrap_or_default())
                 });
                 if let Some(what) = stuck

@@ -3,6 +3,7 @@
 //! ```text
 //!   skip      a test that cannot run here says so, and is counted
 //!   folder    a folder that goes with its test
+//!   limits    how long it waits for what may hang, on a machine as fast as this one
 //!   process   programs that are run to their end, within a limit; none outlives its test
 //!   page      what a page of docs/ has its reader do
 //!   json      what docs/reference/json.md says of a program's JSON
@@ -10,6 +11,7 @@
 
 mod folder;
 mod json;
+mod limits;
 mod page;
 mod process;
 
@@ -17,6 +19,7 @@ use std::io::Write as _;
 
 pub use folder::Folder;
 pub use json::Documented;
+pub use limits::{hang_limit, slowness};
 pub use page::{Step, steps};
 pub use process::{Finished, Guarded, run};
 

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::hang_limit;
+
 /// A child that is killed, if it still runs, when the test is done with it.
 #[derive(Debug)]
 pub struct Guarded(pub Child);
@@ -30,12 +32,12 @@ impl Guarded {
         kill_process(pid, signal).expect("the child is there");
     }
 
-    /// How it ended, if it did so in time.
+    /// How it ended, if it did so in time: within the [`hang_limit`] of the time that is usual.
     ///
     /// # Panics
     /// When the system does not say.
-    pub fn wait(&mut self, limit: Duration) -> Option<ExitStatus> {
-        let deadline = Instant::now() + limit;
+    pub fn wait(&mut self, usual: Duration) -> Option<ExitStatus> {
+        let deadline = Instant::now() + hang_limit(usual);
         loop {
             if let Some(status) = self.0.try_wait().expect("it is our child") {
                 return Some(status);
@@ -70,16 +72,16 @@ pub struct Finished {
 /// Runs a command to its end, with nothing on its standard input.
 ///
 /// # Panics
-/// When it does not end in time.
-pub fn run(command: &mut Command, limit: Duration) -> Finished {
+/// When it does not end within the [`hang_limit`] of the time that is usual.
+pub fn run(command: &mut Command, usual: Duration) -> Finished {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = Guarded::spawn(command);
     let stdout = collect(child.0.stdout.take().expect("a pipe"));
     let stderr = collect(child.0.stderr.take().expect("a pipe"));
     let text = |thread: JoinHandle<String>| thread.join().expect("reading does not panic");
-    let Some(status) = child.wait(limit) else {
+    let Some(status) = child.wait(usual) else {
         drop(child);
-        panic!("{command:?} did not end within {limit:?}: {}", text(stderr));
+        panic!("{command:?} did not end, of which {usual:?} are usual: {}", text(stderr));
     };
     Finished { status, stdout: text(stdout), stderr: text(stderr) }
 }
@@ -113,6 +115,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "did not end")]
     fn a_program_that_does_not_end_is_killed() {
-        run(&mut shell("exec sleep 60"), Duration::from_millis(50));
+        run(&mut shell("exec sleep 60"), Duration::from_millis(1));
     }
 }

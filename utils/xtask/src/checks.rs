@@ -107,18 +107,18 @@ fn compile(context: &Context) -> Result<Outcome> {
             let programs = built.executables.len() + built.models.len() + built.simulation.len();
             Outcome { passed: 1, remark: format!("{programs} programs"), ..Outcome::default() }
         }
-        Err(outcome) => outcome.clone(),
+        Err(outcome) => (**outcome).clone(),
     })
 }
 
 /// All test programs, and the programs and examples that they run; for `--quick` a selection.
-pub(crate) fn build(context: &Context) -> Result<Built, Outcome> {
+pub(crate) fn build(context: &Context) -> Result<Built, Box<Outcome>> {
     let quick = ["--workspace", "--lib", "--bins", "--test", "suite"];
     let which = if context.scope == Scope::Quick { &quick[..] } else { &["--workspace"] };
     let executables = suites::compile(context, which, "compile.log")?;
     if executables.is_empty() {
         let failed = vec!["cargo named no test program: nothing would be run".to_owned()];
-        return Err(Outcome { failed, ..Outcome::default() });
+        return Err(Box::new(Outcome { failed, ..Outcome::default() }));
     }
     let featured = |feature: &str| {
         if context.scope == Scope::Quick {

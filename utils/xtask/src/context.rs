@@ -68,7 +68,7 @@ pub(crate) struct Context {
     /// The RDMA device to run the suites over.
     pub(crate) rdma_device: Option<String>,
     /// What was compiled, by the first step that asked for it; or how that went wrong.
-    pub(crate) compiled: OnceLock<Result<Built, Outcome>>,
+    pub(crate) compiled: OnceLock<Result<Built, Box<Outcome>>>,
 }
 
 /// The programs and test programs that steps run.
@@ -107,7 +107,7 @@ impl Context {
     }
 
     /// Compiles what steps run, unless that has happened.
-    pub(crate) fn compiled(&self) -> &Result<Built, Outcome> {
+    pub(crate) fn compiled(&self) -> &Result<Built, Box<Outcome>> {
         self.compiled.get_or_init(|| checks::build(self))
     }
 

@@ -23,7 +23,7 @@ pub(crate) fn compile(
     context: &Context,
     which: &[&str],
     log: &str,
-) -> Result<Vec<Executable>, Outcome> {
+) -> Result<Vec<Executable>, Box<Outcome>> {
     let failed =
         |error: anyhow::Error| Outcome::of_one_check(false, "could not run", format!("{error:#}"));
     let mut command = context.cargo(&["test", "--no-run", "--profile", PROFILE]);
@@ -42,7 +42,7 @@ pub(crate) fn compile(
     } else {
         "does not compile without warnings".to_owned()
     };
-    Err(Outcome::of_one_check(false, &why, finished.printed))
+    Err(Box::new(Outcome::of_one_check(false, &why, finished.printed)))
 }
 
 /// What clippy's driver takes for the space between two arguments.

@@ -4,16 +4,16 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-pub(crate) use gpunet_testing::skip;
+pub(crate) use gpunet_testing::{Guarded, hang_limit, skip};
 
-/// For a program that should be done in moments, on a machine that has other work too.
-pub(crate) const SOON: Duration = Duration::from_secs(60);
+/// For a program that is done in moments.
+pub(crate) const SOON: Duration = Duration::from_secs(6);
 /// For a compiler.
-const COMPILING: Duration = Duration::from_secs(300);
+const COMPILING: Duration = Duration::from_secs(30);
 
 /// Warnings are errors here.
 pub(crate) const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
@@ -55,31 +55,16 @@ pub(crate) fn place_library(folder: &Path) {
 }
 
 /// Runs a command to its end, which must be good; what it printed.
-pub(crate) fn run(command: &mut Command, limit: Duration) -> String {
-    let (status, printed) = end(command, limit);
+pub(crate) fn run(command: &mut Command, usual: Duration) -> String {
+    let (status, printed) = end(command, usual);
     assert!(status == Some(0), "{command:?} ended with {status:?}:\n{printed}");
     printed
 }
 
 /// Runs a command to its end; its exit status, and what it printed on both outputs.
-pub(crate) fn end(command: &mut Command, limit: Duration) -> (Option<i32>, String) {
-    let finished = gpunet_testing::run(command, limit);
+pub(crate) fn end(command: &mut Command, usual: Duration) -> (Option<i32>, String) {
+    let finished = gpunet_testing::run(command, usual);
     (finished.status.code(), finished.stdout + &finished.stderr)
-}
-
-fn wait(child: &mut Child, limit: Duration, what: &str) -> Option<i32> {
-    let deadline = Instant::now() + limit;
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status.code();
-        }
-        if Instant::now() > deadline {
-            let _ = child.kill();
-            let _ = child.wait();
-            panic!("not done within {limit:?}: {what}");
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// Compiles a program against libgpunet; with C's compiler or C++'s, as its name says.
@@ -124,7 +109,7 @@ pub(crate) fn wrong_kernels(folder: &Path, good: &Path) -> [PathBuf; 3] {
 
 /// A program that runs, whose lines are read as they come.
 pub(crate) struct Program {
-    child: Child,
+    child: Guarded,
     lines: mpsc::Receiver<String>,
     what: String,
 }
@@ -133,8 +118,8 @@ impl Program {
     pub(crate) fn start(command: &mut Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let what = format!("{command:?}");
-        let mut child = command.spawn().unwrap_or_else(|error| panic!("{what}: {error}"));
-        let out = BufReader::new(child.stdout.take().unwrap());
+        let mut child = Guarded::spawn(command);
+        let out = BufReader::new(child.0.stdout.take().unwrap());
         let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || {
             for line in out.lines().map_while(Result::ok) {
@@ -148,7 +133,7 @@ impl Program {
 
     /// The next line.
     pub(crate) fn line(&self) -> String {
-        let line = self.lines.recv_timeout(SOON);
+        let line = self.lines.recv_timeout(hang_limit(SOON));
         line.unwrap_or_else(|error| panic!("{}: no line ({error})", self.what))
     }
 
@@ -161,21 +146,15 @@ impl Program {
 
     /// Writes a line to it.
     pub(crate) fn send_line(&mut self, line: &str) {
-        writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
+        writeln!(self.child.0.stdin.as_mut().unwrap(), "{line}").unwrap();
     }
 
     /// Waits for its end, which must be good.
     pub(crate) fn end(mut self) {
-        drop(self.child.stdin.take());
-        let status = wait(&mut self.child, SOON, &self.what);
+        drop(self.child.0.stdin.take());
+        let status = self.child.wait(SOON);
+        let status = status.unwrap_or_else(|| panic!("{}: it does not end", self.what));
         let left: Vec<String> = self.lines.iter().collect();
-        assert_eq!(status, Some(0), "{}: {left:#?}", self.what);
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        assert!(status.success(), "{}: {status}: {left:#?}", self.what);
     }
 }

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::common::{self, Program, SOON};
+use crate::common::{self, Program, SOON, hang_limit};
 
 /// A folder with the library and the program of that name, and the echo kernels.
 fn world(name: &str) -> (PathBuf, Command) {
@@ -30,7 +30,7 @@ fn a_program_in_c_serves_a_client() {
         (0..2).map(|_| TcpStream::connect(&address).unwrap()).collect();
     let message: Vec<u8> = (0..100_000_u32).map(|at| (at * 7) as u8).collect();
     for client in &mut clients {
-        client.set_read_timeout(Some(SOON)).unwrap();
+        client.set_read_timeout(Some(hang_limit(SOON))).unwrap();
         let mut writer = client.try_clone().unwrap();
         let sent = message.clone();
         let sending = std::thread::spawn(move || writer.write_all(&sent));

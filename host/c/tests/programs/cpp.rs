@@ -28,7 +28,7 @@ static WORLD: LazyLock<PathBuf> = LazyLock::new(|| {
 fn case(name: &str) -> String {
     let folder = &*WORLD;
     let mut command = Command::new(folder.join("cases"));
-    let printed = common::run(command.arg(folder).arg(name), Duration::from_secs(150));
+    let printed = common::run(command.arg(folder).arg(name), Duration::from_secs(15));
     let end = printed.strip_suffix("done\n");
     end.unwrap_or_else(|| panic!("{name}: {printed}")).to_owned()
 }

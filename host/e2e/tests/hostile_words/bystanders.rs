@@ -78,7 +78,7 @@ impl<'n> Bystanders<'n> {
         let rounds = || self.order.rounds.each_ref().map(|rounds| rounds.load(Ordering::Relaxed));
         let before = rounds();
         let progressed = || rounds().iter().zip(&before).all(|(now, before)| now > before);
-        eventually(Duration::from_secs(10), progressed)
+        eventually(progressed)
     }
 
     /// They exchange bytes as before; then they are quiet until they are finished.
@@ -86,7 +86,7 @@ impl<'n> Bystanders<'n> {
         assert!(self.has_progressed(), "all streams go on");
         self.order.what.store(PAUSE, Ordering::Release);
         let quiet = || self.order.waiting.load(Ordering::Acquire) == LENGTHS.len() as u32;
-        assert!(eventually(Duration::from_secs(10), quiet), "all streams come to an end");
+        assert!(eventually(quiet), "all streams come to an end");
     }
 
     /// They go on a little, and end in order.

@@ -16,7 +16,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use gpunet_e2e::attack::{Attack, Report};
-use gpunet_e2e::{Job, Script, eventually, heap, is_rdma, long, process, scaled_time, skip};
+use gpunet_e2e::{
+    Job, Script, deadline, eventually, heap, is_rdma, long, process, scaled_time, skip,
+};
 use gpunet_e2e_kernels::hostile::{How, Mutation, What};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -74,7 +76,7 @@ fn attack(world: &World, seed: u64, program: Vec<Mutation>, words: u64) -> Attac
         seed,
         program,
         words,
-        limit: scaled_time(Duration::from_secs(30)),
+        limit: deadline(),
         given: world.given(),
         sink: world::sink(),
         home: world::home(),
@@ -91,11 +93,7 @@ fn campaign(test: &str, mut case: impl FnMut(u64) -> u64) {
         let written = case(seed);
         let (descriptors, _) = *first.get_or_insert_with(|| (process::descriptors(), memory()));
         let back = || process::descriptors() <= descriptors;
-        assert!(
-            eventually(Duration::from_secs(5), back),
-            "{} descriptors, {descriptors} before",
-            process::descriptors()
-        );
+        assert!(eventually(back), "{} descriptors, {descriptors} before", process::descriptors());
         written
     });
     let (_, before) = first.unwrap_or_default();
@@ -112,7 +110,7 @@ fn memory() -> u64 {
 /// One attack on the kernel's own words, beside streams that must not notice.
 fn own_case(seed: u64, program: Vec<Mutation>, words: u64) -> u64 {
     let world = World::new();
-    let bystanders = Bystanders::start(&world.net, Duration::from_secs(10));
+    let bystanders = Bystanders::start(&world.net, deadline());
     let attack = attack(&world, seed, program, words);
     let report = attack.own(&world.net);
     assert!(report.words >= words, "{report:?}");
@@ -197,7 +195,7 @@ fn an_attack_on_a_bystander_is_detected() {
     let _alone = alone();
     world::sink();
     let world = World::new();
-    let bystanders = Bystanders::start(&world.net, Duration::from_secs(1));
+    let bystanders = Bystanders::start(&world.net, scaled_time(Duration::from_secs(1)));
     let mut attack = attack(&world, 1, Vec::new(), 2000);
     attack.given = bystanders.handles();
     let _ = attack.own(&world.net);

@@ -1,7 +1,7 @@
 //! Buffers in GPU memory: what a program writes, kernels read, and the other way round; nobody has to
 //! keep them for a kernel.
 
-use gpunet_e2e::{DEADLINE, gpu, net};
+use gpunet_e2e::{deadline, gpu, net};
 use gpunet_e2e_kernels::buffers::{Sum, add_when_told};
 use gpunet_host::gpu::EmulatedOptions;
 use gpunet_host::{Gpu, GpuChoice, GpuError, NetError, Shape};
@@ -55,7 +55,7 @@ fn a_buffer_of_nothing_goes_to_a_kernel_too() {
     go.write(0, &[1]).expect("in bounds");
     let sum = Sum::launch_arg(&none, 1);
     let launch = net.launch(add_when_told, shape(), (sum, &go, &none)).expect("it starts");
-    launch.wait_for(DEADLINE).expect("it ends");
+    launch.wait_for(deadline()).expect("it ends");
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_kernel_reads_and_writes_what_the_program_passes() {
     // One struct for two launches.
     for added in [5, 10] {
         let launch = net.launch(add_when_told, shape(), (&sum, &go, &results)).expect("it starts");
-        launch.wait_for(DEADLINE).expect("it ends");
+        launch.wait_for(deadline()).expect("it ends");
         let expected: Vec<u64> = numbers().iter().map(|number| number + added).collect();
         assert_eq!(input.to_vec().expect("all of it"), expected);
         assert_eq!(results.to_vec().expect("all of it"), expected);
@@ -102,7 +102,7 @@ fn buffers_and_launches_may_go_before_the_kernel_does() {
     go.write(0, &[1]).expect("in bounds");
     let expected: Vec<u64> = numbers().iter().map(|number| number + 1).collect();
     let done = || results.to_vec().expect("all of it") == expected;
-    assert!(gpunet_e2e::eventually(DEADLINE, done), "the kernel reads what was written for it");
+    assert!(gpunet_e2e::eventually(done), "the kernel reads what was written for it");
     for other in &others {
         assert_eq!(other.to_vec().expect("all of it"), [u64::MAX; LEN]);
     }
@@ -122,5 +122,5 @@ fn a_buffer_of_another_gpu_is_refused() {
     // Nothing of it is left behind.
     let sum = Sum::launch_arg(&here, 1);
     let launch = net.launch(add_when_told, shape(), (sum, &go, &here)).expect("it starts");
-    launch.wait_for(DEADLINE).expect("it ends");
+    launch.wait_for(deadline()).expect("it ends");
 }

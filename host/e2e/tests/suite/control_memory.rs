@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use gpunet_device::calls::POLLIN;
 use gpunet_e2e::faults::{self, CALLS, Waiting};
 use gpunet_e2e::{
-    Domain, Errno, Job, Script, TIMEOUT, any_port, eventually, flags, is_cuda, is_local, is_rdma,
-    net_builder, peer,
+    Domain, Errno, Job, Script, any_port, eventually, flags, is_cuda, is_local, is_rdma,
+    net_builder, peer, scaled_time, timeout,
 };
 use gpunet_host::{ControlMemory, Net, NetBuilder, NetError};
 
@@ -56,9 +56,9 @@ fn streams_polls_accepts_and_closes() {
             client.send(register, size).recv_all(register, size, size);
         }
     }
-    client.send(0, 10).poll_set(0, 0, POLLIN).poll(1, 10_000, 1).found(0, POLLIN);
+    client.send(0, 10).poll_set(0, 0, POLLIN).poll(1, 600_000, 1).found(0, POLLIN);
     client.poller().poller_add(1, POLLIN, 7).recv_all(0, 10, 10);
-    client.send(1, 10).poller_wait(4, TIMEOUT).expect(1).event(0, 7, POLLIN);
+    client.send(1, 10).poller_wait(4, timeout()).expect(1).event(0, 7, POLLIN);
     client.recv_all(1, 10, 10).poller_close().close(0).close(1);
     client.recv(0, 1).errno(Errno::EBADF);
     client.socket(0, Domain::V4).connect(0, peer::closed_port().1).errno(Errno::ECONNREFUSED);
@@ -87,7 +87,7 @@ fn streams_polls_accepts_and_closes() {
     if !is_local() && !is_rdma() {
         assert!(statistics.received_packets > 0, "{statistics:?}");
         drop(net.take_back(listener).expect("no kernel runs"));
-        assert!(eventually(Duration::from_secs(5), || net.statistics().sockets == 0));
+        assert!(eventually(|| net.statistics().sockets == 0));
     }
 }
 
@@ -120,7 +120,11 @@ fn a_net_that_loses_them_is_down() {
         assert!(matches!(refused, Some(NetError::ControlMemoryLost(_))), "{refused:?}");
         let begin = Instant::now();
         drop(net);
-        assert!(begin.elapsed() < Duration::from_secs(7), "it took {:?}", begin.elapsed());
+        assert!(
+            begin.elapsed() < scaled_time(Duration::from_secs(7)),
+            "it took {:?}",
+            begin.elapsed()
+        );
         let fault = "control memory on the GPU is taken away";
         Waiting::rows(fault, down, Duration::ZERO, &times)
     });

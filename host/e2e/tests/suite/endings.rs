@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use gpunet_device::calls::{SHUT_RD, SHUT_RDWR, SHUT_WR};
 use gpunet_e2e::{
-    Errno, Flags, Folder, Job, Peer, RING, Script, any_port, eventually, flags, is_local, net,
-    net_builder, peer, scaled, seeded_net,
+    Errno, Flags, Folder, Job, Peer, RING, Script, about, any_port, eventually, flags, is_local,
+    net, net_builder, peer, scaled, scaled_time, seeded_net, timeout,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -84,7 +84,7 @@ fn a_listener_that_is_shut_down_listens_no_more() {
         script.stream(1, address).errno(Errno::ECONNREFUSED).close(0);
         Job::blocks(32).script(&script).run(&net);
     }
-    assert!(eventually(Duration::from_secs(5), || net.statistics().sockets == 0));
+    assert!(eventually(|| net.statistics().sockets == 0));
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn what_is_unsent_at_a_close_is_sent() {
         }
         assert_eq!(peer::receive_rest(&mut stream, got), 0);
     }
-    assert!(gpunet_e2e::eventually(10 * 1000 * MS, || net.statistics().sockets == 0));
+    assert!(gpunet_e2e::eventually(|| net.statistics().sockets == 0));
     // Nobody counts what kernels write to each other.
     assert!(is_local() || net.statistics().sent_bytes == 2 * u64::from(total));
 }
@@ -219,17 +219,17 @@ fn a_second_reader_waits_or_gets_an_error() {
     });
     let mut first = Script::new();
     first.stream(0, peer.address).peek(0, 100, 0).give_handle(0, 0);
-    first.set_flag(1).hold_peek(0, 400 * MS).wait_flag(2);
-    first.set_flag(3).hold_reserve(0, 400 * MS).wait_flag(4).close(0);
+    first.set_flag(1).hold_peek(0, scaled_time(400 * MS)).wait_flag(2);
+    first.set_flag(3).hold_reserve(0, scaled_time(400 * MS)).wait_flag(4).close(0);
     let mut second = Script::new();
-    second.receive_handle(0, 0).wait_flag(1).sleep(100 * MS);
+    second.receive_handle(0, 0).wait_flag(1).sleep(scaled_time(20 * MS));
     second.recv(0, 10).flags(MSG_DONTWAIT).errno(Errno::EBUSY);
     second.receive_timeout(0, 50 * MS).recv(0, 10).errno(Errno::ETIMEDOUT);
-    second.receive_timeout(0, 10_000 * MS).recv(0, 100).expect(100).takes(MS..5000 * MS);
-    second.set_flag(2).wait_flag(3).sleep(100 * MS);
+    second.receive_timeout(0, timeout()).recv(0, 100).expect(100).takes(about(MS));
+    second.set_flag(2).wait_flag(3).sleep(scaled_time(20 * MS));
     second.send(0, 10).flags(MSG_DONTWAIT).errno(Errno::EBUSY);
     second.send_timeout(0, 50 * MS).send(0, 10).errno(Errno::ETIMEDOUT);
-    second.send_timeout(0, 10_000 * MS).send(0, 10).takes(MS..5000 * MS).set_flag(4);
+    second.send_timeout(0, timeout()).send(0, 10).takes(about(MS)).set_flag(4);
     Job::blocks(32).script(&first).script(&second).run(&net);
     assert_eq!(peer.result(), 10);
 }
@@ -408,7 +408,7 @@ fn a_handle_of_an_earlier_kernel_names_nothing() {
     first.stream(0, server).send(0, 10).recv_all(0, 10, 10).give_handle(0, 0);
     // It is left open, and closed when the kernel ends.
     Job::blocks(32).script(&first).flags(&flags).run(&net);
-    assert!(gpunet_e2e::eventually(5000 * MS, || net.statistics().sockets == 0));
+    assert!(gpunet_e2e::eventually(|| net.statistics().sockets == 0));
     let mut second = Script::new();
     second.receive_handle(0, 0).send(0, 10).errno(Errno::EBADF).recv(0, 10).errno(Errno::EBADF);
     second.reserve(0, 1, 1, 1).errno(Errno::EBADF).close(0).errno(Errno::EBADF);

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 
 use gpunet_e2e::job::Who;
-use gpunet_e2e::{Job, Script, Space, TIMEOUT, net, net_builder, one_call, peer};
+use gpunet_e2e::{Job, Script, Space, net, net_builder, one_call, peer, timeout};
 use gpunet_host::Shape;
 use gpunet_host::gpu::Dim3;
 
@@ -136,13 +136,13 @@ fn lanes_that_part_before_a_call_enter_it_together() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let near = TcpStream::connect(listener.local_addr().expect("its address"));
         let (mut far, _) = listener.accept().expect("it connects");
-        far.set_read_timeout(Some(TIMEOUT)).expect("a limit");
+        far.set_read_timeout(Some(timeout())).expect("a limit");
         let handle = net.hand_over(near.expect("it connects")).expect("it is taken");
         let shape = Shape::new(1, threads).shared_memory(threads);
         let launch = net.launch(one_call, shape, (handle, ROUNDS as u64)).expect("it starts");
         let mut bytes = vec![0; ROUNDS * threads as usize + 1];
         far.read_exact(&mut bytes).expect("all rounds");
-        launch.wait_for(TIMEOUT).expect("it ends");
+        launch.wait_for(timeout()).expect("it ends");
         for (at, byte) in bytes[..ROUNDS * threads as usize].iter().enumerate() {
             let (round, thread) = (at / threads as usize, at % threads as usize);
             let expected = if thread.is_multiple_of(2) { round as u8 } else { 0 };

@@ -7,23 +7,21 @@ use std::time::Duration;
 
 use gpunet_e2e::{
     Errno, Folder, Handle, Job, Script, SocketOption, any_port, eventually, flags, is_local,
-    is_rdma, net, net_builder, peer, skip,
+    is_rdma, net, net_builder, peer, skip, timeout,
 };
 use gpunet_host::NetError;
-
-const SECOND: Duration = Duration::from_secs(1);
 
 /// Both ends of a TCP connection.
 fn tcp_pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let near = TcpStream::connect(listener.local_addr().expect("its address")).expect("it listens");
     let (far, _) = listener.accept().expect("it connected");
-    far.set_read_timeout(Some(10 * SECOND)).expect("time-outs can be set");
+    far.set_read_timeout(Some(timeout())).expect("time-outs can be set");
     (near, far)
 }
 
 fn unread(net: &gpunet_host::Net, handle: Handle, bytes: u64) -> bool {
-    eventually(5 * SECOND, || {
+    eventually(|| {
         let dump = net.dump().expect("the proxy answers");
         dump.iter().any(|socket| socket.handle == handle.0 && socket.to_be_read == bytes)
     })
@@ -227,5 +225,5 @@ fn a_socket_that_the_program_closes() {
         let refused = net.close(gone).expect_err("it is not open");
         assert!(matches!(refused, NetError::Socket { errno: Errno::EBADF, .. }), "{refused}");
     }
-    assert!(eventually(10 * SECOND, || net.statistics().sockets == 0));
+    assert!(eventually(|| net.statistics().sockets == 0));
 }

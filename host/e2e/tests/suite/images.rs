@@ -13,7 +13,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use gpunet_e2e::{
-    DEADLINE, Errno, Folder, any_port, eventually, gpu, is_cuda, net_builder_on, peer, skip,
+    Errno, Folder, any_port, deadline, eventually, gpu, is_cuda, net_builder_on, peer, skip,
 };
 use gpunet_host::gpu::{EmulatedOptions, KernelRecord};
 use gpunet_host::{
@@ -104,7 +104,7 @@ fn a_kernel_of_a_shared_object_serves_a_client() {
         position += length as u64;
     }
     drop(client);
-    served.wait_for(DEADLINE).expect("it ends");
+    served.wait_for(deadline()).expect("it ends");
     assert_eq!(result.to_vec().expect("all of it"), [0]);
 }
 
@@ -121,7 +121,7 @@ fn structs_and_numbers_arrive_as_they_were_given() {
     for _ in 0..2 {
         launch(&net, &image, "add", &arguments)
             .expect("it starts")
-            .wait_for(DEADLINE)
+            .wait_for(deadline())
             .expect("it ends");
     }
     assert_eq!(sum.to_vec().expect("all of it"), [2 * 400_000_042]);
@@ -152,10 +152,10 @@ fn a_queue_runs_kernels_of_images_in_order() {
     }
     assert!(matches!(put("sub"), Err(NetError::Gpu(GpuError::UnknownKernel { .. }))));
     assert!(matches!(put("echo"), Err(NetError::Gpu(GpuError::Parameters { .. }))));
-    assert!(stream.wait(DEADLINE).expect("no fault"));
+    assert!(stream.wait(deadline()).expect("no fault"));
     assert_eq!(sum.to_vec().expect("all of it"), [15]);
     drop(arguments);
-    gone.recv_timeout(DEADLINE).expect("what the kernels kept is let go of");
+    gone.recv_timeout(deadline()).expect("what the kernels kept is let go of");
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn arguments_of_other_sizes_are_refused() {
     }
     launch(&net, &image, "add", &few.value(1_u32))
         .expect("it starts")
-        .wait_for(DEADLINE)
+        .wait_for(deadline())
         .expect("it ends");
     assert_eq!(sum.to_vec().expect("all of it"), [1]);
 }
@@ -202,7 +202,7 @@ fn faults_and_disagreement_name_lines_of_the_kernel() {
         let Some(image) = kernels(&gpu) else { return };
         let net = net_builder_on(&gpu).build().expect("a net");
         let started = launch(&net, &image, kernel, &RawArguments::new()).expect("it starts");
-        let error = started.wait_for(DEADLINE).expect_err("it faults");
+        let error = started.wait_for(deadline()).expect_err("it faults");
         assert!(matches!(error, LaunchError::Kernel(_)), "{error}");
         assert!(error.to_string().contains(expected), "{error}");
     }
@@ -310,9 +310,9 @@ fn functions_of_the_program_are_kernels() {
     let word = AtomicU32::new(0);
     let arguments = RawArguments::new().value((&raw const word).expose_provenance() as u64);
     let set = launch(&net, &image, "set", &arguments).expect("it starts");
-    set.wait_for(DEADLINE).expect("it ends");
+    set.wait_for(deadline()).expect("it ends");
     assert_eq!(word.load(Ordering::SeqCst), 64);
-    let error = launch(&net, &image, "panics", &arguments).expect("it starts").wait_for(DEADLINE);
+    let error = launch(&net, &image, "panics", &arguments).expect("it starts").wait_for(deadline());
     let error = error.expect_err("it panics");
     let LaunchError::Kernel(KernelError::Fault { message, .. }) = &error else { panic!("{error}") };
     assert!(message.contains("a function of the program's"), "{message}");
@@ -347,8 +347,8 @@ fn what_arguments_name_is_kept_until_the_kernel_has_ended() {
     drop((arguments, launch, image));
     assert!(gone.recv_timeout(Duration::from_millis(100)).is_err(), "the kernel runs");
     word.store(1, Ordering::SeqCst);
-    gone.recv_timeout(DEADLINE).expect("the kernel has ended");
-    assert!(eventually(DEADLINE, || Arc::strong_count(&word) == 1));
+    gone.recv_timeout(deadline()).expect("the kernel has ended");
+    assert!(eventually(|| Arc::strong_count(&word) == 1));
 }
 
 #[test]
@@ -366,10 +366,10 @@ fn a_net_that_goes_first_ends_its_kernels_and_lets_memory_go() {
     drop(arguments);
     // It does not ask whether it is to stop: the net kills it.
     drop(net);
-    let error = launch.wait_for(DEADLINE).expect_err("it is killed");
+    let error = launch.wait_for(deadline()).expect_err("it is killed");
     assert!(matches!(error, LaunchError::Kernel(KernelError::Killed { .. })), "{error}");
     drop(launch);
-    gone.recv_timeout(DEADLINE).expect("nothing uses it");
+    gone.recv_timeout(deadline()).expect("nothing uses it");
 }
 
 #[test]
@@ -386,10 +386,10 @@ fn a_socket_among_the_arguments_is_the_launches() {
     let other = launch(&net, &image, "waits", &other).expect("it starts");
     let arguments = RawArguments::new().socket(listener);
     let failed = launch(&net, &image, "panics", &arguments).expect("it starts");
-    failed.wait_for(DEADLINE).expect_err("it panics");
-    assert!(eventually(DEADLINE, || net.statistics().sockets == 0), "the listener is closed");
+    failed.wait_for(deadline()).expect_err("it panics");
+    assert!(eventually(|| net.statistics().sockets == 0), "the listener is closed");
     word.store(1, Ordering::SeqCst);
-    other.wait_for(DEADLINE).expect("it ends");
+    other.wait_for(deadline()).expect("it ends");
 }
 
 /// Kernels of an object without unwind tables, as functions: what a compiler at run time gives.
@@ -425,7 +425,7 @@ fn kernels_that_cannot_be_unwound_end_all_the_same() {
     ] {
         let net = net_builder_on(&gpu).build().expect("a net");
         let started = launch(&net, &image, kernel, &RawArguments::new()).expect("it starts");
-        let error = started.wait_for(DEADLINE).expect_err("it faults");
+        let error = started.wait_for(deadline()).expect_err("it faults");
         assert!(error.to_string().contains(expected), "{error}");
     }
     // One that is killed in a call of its own, and one that is stopped in a call of the library.
@@ -439,13 +439,13 @@ fn kernels_that_cannot_be_unwound_end_all_the_same() {
     let serves = RawArguments::new().socket(listener).buffer(&result);
     let serves = launch(&net, &image, "echo", &serves).expect("it starts");
     drop(net);
-    serves.wait_for(DEADLINE).expect("it returns");
+    serves.wait_for(deadline()).expect("it returns");
     assert_eq!(result.to_vec().expect("all of it"), [-i64::from(Errno::ECANCELED.0)]);
-    let error = spins.wait_for(DEADLINE).expect_err("it is killed");
+    let error = spins.wait_for(deadline()).expect_err("it is killed");
     assert!(matches!(error, LaunchError::Kernel(KernelError::Killed { .. })), "{error}");
     // The GPU is well.
     let net = net_builder_on(&gpu).build().expect("a net");
     word.store(1, Ordering::SeqCst);
     let again = RawArguments::new().value(address);
-    launch(&net, &image, "spin", &again).expect("it starts").wait_for(DEADLINE).expect("it ends");
+    launch(&net, &image, "spin", &again).expect("it starts").wait_for(deadline()).expect("it ends");
 }

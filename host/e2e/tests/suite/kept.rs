@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gpunet_device::calls::{MSG_DONTWAIT, MSG_PEEK, POLLIN, SHUT_WR};
 use gpunet_e2e::{
-    Errno, Job, Script, Space, TIMEOUT, any_port, is_cuda, net_builder, net_builder_on, skip,
+    Errno, Job, Script, Space, any_port, is_cuda, net_builder, net_builder_on, skip, timeout,
 };
 use gpunet_host::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use gpunet_host::{Net, NetError, TransportChoice};
@@ -179,7 +179,7 @@ fn blocks_that_do_not_wait_for_each_other() {
             }
             script.set_flag(1 + who);
         }
-        two[1].wait_flag(1).shutdown(0, SHUT_WR).receive_timeout(0, TIMEOUT);
+        two[1].wait_flag(1).shutdown(0, SHUT_WR).receive_timeout(0, timeout());
         two[1].recv_all(0, 1 << 20, 100).any().close(0);
         let job = job_of(seed / 2).script(&server).script(&two[0]).script(&two[1]);
         let finished = job.run(&net);
@@ -239,10 +239,10 @@ fn watched_while_it_is_kept() {
                 client.sleep(Duration::from_micros(dice.below(300)));
                 client.poller_add(0, POLLIN, 1);
             }
-            client.poller_wait(4, TIMEOUT).expect(1).event(0, 1, POLLIN);
+            client.poller_wait(4, timeout()).expect(1).event(0, 1, POLLIN);
             client.recv_all(0, length, length).send(0, 9);
             server.recv_all(1, 9, 9).send(1, 9);
-            client.poller_wait(4, TIMEOUT).expect(1).event(0, 1, POLLIN);
+            client.poller_wait(4, timeout()).expect(1).event(0, 1, POLLIN);
             client.recv_all(0, 9, 9).close(0).poller_close();
             server.recv(1, 1).expect(0).close(1);
         }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use gpunet_device::ListenOptions;
 use gpunet_device::calls::POLLIN;
 use gpunet_e2e::{
-    Errno, Folder, Job, Script, SocketAddr, SocketOption, TIMEOUT, any_port, child, eventually,
-    is_local, is_rdma, net, peer, scaled_time, skip,
+    Errno, Folder, Job, Script, SocketAddr, SocketOption, any_port, at_once, child, eventually,
+    is_local, is_rdma, net, peer, scaled_time, skip, timeout,
 };
 use gpunet_host::Net;
 
@@ -70,13 +70,13 @@ fn a_nonblocking_listener_does_not_wait() {
     let mut script = Script::new();
     let options = ListenOptions { nonblocking: true, ..ListenOptions::default() };
     script.listener_with(0, any_port(), options).get(0, SocketOption::NonBlocking, 1);
-    script.accept(0, 1).errno(Errno::EAGAIN).takes(Duration::ZERO..1000 * MS);
+    script.accept(0, 1).errno(Errno::EAGAIN).takes(at_once());
     let name = script.keep_name(0);
-    script.stream_to_kept(2, name).poll_set(0, 0, POLLIN).poll(1, 45_000, 1).accept(0, 1);
+    script.stream_to_kept(2, name).poll_set(0, 0, POLLIN).poll(1, 600_000, 1).accept(0, 1);
     // What it has accepted waits, for as long as the net says.
     script.get(1, SocketOption::NonBlocking, 0);
     script.receive_timeout(1, 50 * MS).recv(1, 10).errno(Errno::ETIMEDOUT);
-    script.send(2, 10).receive_timeout(1, TIMEOUT).recv_all(1, 10, 10);
+    script.send(2, 10).receive_timeout(1, timeout()).recv_all(1, 10, 10);
     script.accept(0, 3).errno(Errno::EAGAIN).close(2).close(1).close(0);
     for job in [Job::blocks(64), Job::warps(40), Job::threads(1)] {
         job.script(&script).run(&net);
@@ -126,7 +126,7 @@ fn a_borrowed_listener_stays_open() {
         job.finish();
     }
     // What the kernel closed may still be disconnecting; the listener stays.
-    assert!(eventually(TIMEOUT, || net.statistics().sockets == 1), "{:?}", net.statistics());
+    assert!(eventually(|| net.statistics().sockets == 1), "{:?}", net.statistics());
     let mut script = Script::new();
     script.given(0, listener).receive_timeout(0, scaled_time(10 * MS));
     script.borrow_accept(0, 1).errno(Errno::ETIMEDOUT).close(0);

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use gpunet_device::calls::POLLIN;
 use gpunet_e2e::faults::{self, CALLS, Waiting};
 use gpunet_e2e::{
-    Domain, Errno, Handle, Job, Peer, Script, any_port, eventually, flags, is_cuda, is_local,
-    is_rdma, net, net_builder, peer,
+    Domain, Errno, Handle, Job, Peer, Script, any_port, deadline, eventually, flags, is_cuda,
+    is_local, is_rdma, net, net_builder, peer, soon, timeout,
 };
 use gpunet_host::gpu::EmulatedOptions;
 use gpunet_host::{Gpu, GpuChoice, GpuError, LaunchError, Net, NetError, TransportChoice};
@@ -60,7 +60,7 @@ fn several_kernels_and_several_nets() {
     }
     for net in &nets {
         assert_eq!(net.statistics().connected, 12);
-        assert!(eventually(5 * SECOND, || net.statistics().sockets == 0));
+        assert!(eventually(|| net.statistics().sockets == 0));
     }
 }
 
@@ -150,7 +150,7 @@ fn more_kernels_than_run_at_once() {
     );
     // It took no launch's place, and one that ends makes room.
     waiting[0].launch().abort();
-    waiting[0].launch().wait_for(5 * SECOND).expect("it ends");
+    waiting[0].launch().wait_for(deadline()).expect("it ends");
     let last = Job::blocks(32).script(&waits).start(&net);
     net.abort();
     waiting.into_iter().chain([last]).for_each(|started| _ = started.finish());
@@ -244,10 +244,8 @@ fn a_net_that_goes_while_a_kernel_waits() {
         faults::begin(&started, &flags, CALLS.len());
         let kernel = started.detach();
         let times = faults::watch(kernel.launch(), &flags, CALLS.len());
-        let begin = Instant::now();
+        // A kernel that does not stop is killed, and says so below.
         drop(net);
-        // A kernel that does not stop would be waited for, 5 s long.
-        assert!(begin.elapsed() < 4500 * MS, "it took {:?}", begin.elapsed());
         assert!(kernel.launch().is_finished());
         let times = times();
         let (ended, finished) = kernel.end();
@@ -267,7 +265,7 @@ fn sockets_that_a_kernel_leaves_open_are_closed() {
     // The poller goes out of scope in the kernel; the four others are left.
     Job::blocks(64).script(&script).run(&net);
     assert_eq!((peer.result(), peer.result()), (3000, 0));
-    assert!(eventually(5 * SECOND, || net.statistics().sockets == 0));
+    assert!(eventually(|| net.statistics().sockets == 0));
     assert_eq!(net.statistics().closed_for_kernels, 4);
 }
 
@@ -284,7 +282,7 @@ fn connections_that_no_kernel_accepted_end_with_their_listener() {
         // Those that nobody accepted see the end, by a close or by a reset.
         assert_eq!(got.unwrap_or(0), if at == 0 { 10 } else { 0 });
     }
-    assert!(eventually(5 * SECOND, || net.statistics().sockets == 0));
+    assert!(eventually(|| net.statistics().sockets == 0));
 }
 
 #[test]
@@ -309,7 +307,7 @@ fn statistics_count_what_happened() {
         before = net.statistics();
         before.sockets == 1
     };
-    assert!(eventually(SECOND, steady));
+    assert!(eventually(steady));
     assert_eq!(before.requests, 0);
     let (mut server, mut client) = (Script::new(), Script::new());
     server.given(0, listener).accept(0, 1).echo(1, 1000).expect(7777).close(1);
@@ -317,7 +315,7 @@ fn statistics_count_what_happened() {
     client.close(0).close(0).errno(Errno::EBADF).bind(0, any_port()).errno(Errno::EBADF);
     client.socket_of(0, 99, 1, 0).errno(Errno::EAFNOSUPPORT);
     Job::blocks(64).script(&server).script(&client).run(&net);
-    assert!(eventually(5 * SECOND, || net.statistics().sockets == 1));
+    assert!(eventually(|| net.statistics().sockets == 1));
     let after = net.statistics();
     assert_eq!((after.accepted, after.connected), (1, 1));
     // Nobody counts what kernels write to each other.
@@ -348,7 +346,7 @@ fn a_dump_harms_nothing() {
     }
     script.socket(0, Domain::V4).listener(1, any_port()).poller().set_flag(0).wait_flag(1);
     script.connect(0, server).send(0, 99).recv_all(0, 99, 99);
-    script.poller_add(0, POLLIN, 1).send(0, 1).poller_wait(1, SECOND).event(0, 1, POLLIN);
+    script.poller_add(0, POLLIN, 1).send(0, 1).poller_wait(1, timeout()).event(0, 1, POLLIN);
     let started = Job::blocks(32).script(&script).flags(&flags).start(&net);
     started.until(&flags, 0);
     let mut states: Vec<_> =
@@ -375,7 +373,7 @@ fn a_gpu_that_runs_kernels_of_nets_that_are_gone() {
     let begin = Instant::now();
     drop(net);
     // It was asked, for five seconds, and then killed.
-    assert!(begin.elapsed() < 10 * SECOND, "it took {:?}", begin.elapsed());
+    assert!(begin.elapsed() < 5 * SECOND + soon(), "it took {:?}", begin.elapsed());
     let (ended, _) = kernel.end();
     assert!(
         matches!(ended, Err(LaunchError::Kernel(gpunet_host::KernelError::Killed { .. }))),

@@ -8,7 +8,7 @@ use gpunet_e2e::{
 };
 
 const MS: Duration = Duration::from_millis(1);
-const LONG: i64 = 10_000;
+const LONG: i64 = 600_000;
 
 /// A peer that sends so many bytes and then waits for the kernel to close.
 fn sender(bytes: usize) -> Peer<u64> {
@@ -42,14 +42,14 @@ fn a_poll_reports_what_was_asked_for() {
 fn a_poll_waits_for_what_comes() {
     let net = net();
     let peer = Peer::serve(|mut stream| {
-        std::thread::sleep(300 * MS);
+        std::thread::sleep(100 * MS);
         peer::send(&mut stream, 0, 1);
         peer::receive_rest(&mut stream, 0)
     });
     let mut script = Script::new();
     // Without a limit.
     script.stream(0, peer.address).poll_set(0, 0, POLLIN).poll(1, -1, 1);
-    script.takes(100 * MS..2000 * MS).found(0, POLLIN).close(0);
+    script.found(0, POLLIN).close(0);
     Job::blocks(64).script(&script).run(&net);
     peer.result();
 }
@@ -65,7 +65,7 @@ fn a_peer_that_hangs_up_polls_as_hung_up() {
     script.poll_set(0, 0, POLLRDHUP).poll(1, LONG, 1).found(0, POLLRDHUP);
     script.recv_all(0, 5, 5).poll_set(0, 0, POLLIN).poll(1, LONG, 1).found(0, POLLIN);
     // Both directions are over: reported unasked.
-    script.shutdown(0, SHUT_WR).sleep(100 * MS);
+    script.shutdown(0, SHUT_WR);
     script.poll_set(0, 0, 0).poll(1, LONG, 1).found(0, POLLHUP);
     script.poll_set(0, 0, all).poll(1, LONG, 1).found(0, all | POLLHUP).close(0);
     Job::blocks(64).script(&script).run(&net);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use gpunet_device::Handle;
 use gpunet_e2e::queued::{connected, queue, silent_peer};
 use gpunet_e2e::{
-    DEADLINE, Errno, eventually, gpu, is_cuda, long, net, net_builder, peer, raise_file_limit,
+    Errno, deadline, eventually, gpu, is_cuda, long, net, net_builder, peer, raise_file_limit,
     scaled_time, seeded_net,
 };
 use gpunet_e2e_kernels::queues::{run_prepared, step};
@@ -40,8 +40,8 @@ fn kernels_and_messages_keep_their_order() {
         }
         let done = queue.post(&exchange).expect("it is queued");
         queue.launch(step, Shape::new(1, 32), (&received,)).expect("it fits");
-        done.wait(DEADLINE).expect("all arrive");
-        assert!(queue.stream().wait(DEADLINE).expect("nothing faults"));
+        done.wait(deadline()).expect("all arrive");
+        assert!(queue.stream().wait(deadline()).expect("nothing faults"));
         let wanted: Vec<u32> = numbers.iter().map(|number| stepped(stepped(*number))).collect();
         assert_eq!(received.to_vec().expect("all of it"), wanted, "{len} numbers");
     }
@@ -62,7 +62,7 @@ fn batches_of_every_length_run_in_order() {
         }
         let done = queue.post(&batch).expect("it is queued");
         assert_eq!(done.len(), 2 * pairs as usize);
-        done.wait(DEADLINE).expect("all arrive");
+        done.wait(deadline()).expect("all arrive");
         let got = words.to_vec().expect("all of it");
         let pairs = pairs as usize;
         assert_eq!(got[128..128 + pairs], numbers[..pairs], "{pairs} pairs");
@@ -73,8 +73,8 @@ fn batches_of_every_length_run_in_order() {
     }
     let refused = batch.send(socket, &words, ..0).expect_err("it is full");
     assert!(matches!(refused, NetError::TooManyOperations { possible: 255, .. }), "{refused}");
-    queue.post(&batch).expect("it is queued").wait(DEADLINE).expect("nothing is sent");
-    queue.post(&Batch::new()).expect("nothing").wait(DEADLINE).expect("nothing fails");
+    queue.post(&batch).expect("it is queued").wait(deadline()).expect("nothing is sent");
+    queue.post(&Batch::new()).expect("nothing").wait(deadline()).expect("nothing fails");
     let beyond =
         Batch::new().send(socket, &words, 200..300).expect_err("it is too long").to_string();
     assert!(beyond.contains("of 256 elements"), "{beyond}");
@@ -107,17 +107,17 @@ fn words_are_waited_for_and_written() {
         batch.wait(&on_gpu, 0, condition, value64).expect("it is there");
         batch.write(&on_gpu, 1, 4).expect("it is there");
         let done = queue.post(&batch).expect("it is queued");
-        assert!(eventually(DEADLINE, || narrow.load(1) == 1), "{condition:?}");
+        assert!(eventually(|| narrow.load(1) == 1), "{condition:?}");
         std::thread::sleep(5 * MS);
         assert_eq!(done.statuses()[1..], [None; 6], "{condition:?} waits");
         narrow.store(0, after);
-        assert!(eventually(DEADLINE, || narrow.load(1) == 2), "{condition:?}");
+        assert!(eventually(|| narrow.load(1) == 2), "{condition:?}");
         std::thread::sleep(5 * MS);
         assert_eq!(done.status(3), None, "{condition:?} waits");
         wide.store(0, after as i32 as u64);
-        assert!(eventually(DEADLINE, || wide.load(1) == 3), "{condition:?}");
+        assert!(eventually(|| wide.load(1) == 3), "{condition:?}");
         on_gpu.write(0, &[after as i32 as u64]).expect("in bounds");
-        done.wait(DEADLINE).expect("all hold");
+        done.wait(deadline()).expect("all hold");
         assert_eq!(on_gpu.to_vec().expect("all of it")[1], 4);
         wide.store(1, 0);
         narrow.store(1, 0);
@@ -142,7 +142,7 @@ fn a_deadline_ends_an_operation_and_later_ones_of_the_socket() {
     batch.receive(echoing, &bytes, ..8).expect("in bounds");
     let begin = Instant::now();
     let done = queue.post(&batch).expect("it is queued");
-    let failed = done.wait(DEADLINE).expect_err("nobody sends");
+    let failed = done.wait(deadline()).expect_err("nobody sends");
     let errno = Errno::ETIMEDOUT;
     assert!(matches!(failed, OpError::Failed { index: 0, errno: it } if it == errno), "{failed}");
     assert!(begin.elapsed() >= scaled_time(100 * MS), "both deadlines pass");
@@ -159,13 +159,13 @@ fn a_deadline_ends_an_operation_and_later_ones_of_the_socket() {
     assert_eq!(done.statuses(), wanted);
     // On another queue as well, at once.
     let (other, begin) = (gpunet_e2e::queued::queue(&net), Instant::now());
-    let failed = other.receive(quiet, &bytes, ..1).expect("it is queued").wait(DEADLINE);
+    let failed = other.receive(quiet, &bytes, ..1).expect("it is queued").wait(deadline());
     assert!(matches!(failed, Err(OpError::Failed { errno: Errno::ECANCELED, .. })), "{failed:?}");
-    assert!(begin.elapsed() < DEADLINE / 2);
+    assert!(begin.elapsed() < deadline() / 2);
     other
         .receive(Handle::NONE, &bytes, ..1)
         .expect("it is queued")
-        .wait(DEADLINE)
+        .wait(deadline())
         .expect_err("none");
 }
 
@@ -187,13 +187,13 @@ fn a_peer_that_goes_in_the_middle_of_a_batch() {
     }
     let done = queue.post(&batch).expect("it is queued");
     served.result();
-    let failed = done.wait(DEADLINE).expect_err("the peer is gone");
+    let failed = done.wait(deadline()).expect_err("the peer is gone");
     assert!(matches!(failed, OpError::Failed { index: 40, .. }), "{failed}");
     let statuses = done.statuses();
     assert_eq!(statuses[..40], [Some(Ok(())); 40]);
     assert_eq!(statuses[40], Some(Err(Errno::EPIPE)));
     assert_eq!(statuses[41..], [Some(Err(Errno::ECANCELED)); 59]);
-    assert!(queue.stream().wait(DEADLINE).expect("nothing faults"));
+    assert!(queue.stream().wait(deadline()).expect("nothing faults"));
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn a_graph_runs_again_and_again() {
         assert_eq!(graph.launch().expect("it is queued"), run);
         wanted = stepped(wanted);
         if run % 5 == 0 {
-            graph.wait(run, DEADLINE).expect("all arrive");
+            graph.wait(run, deadline()).expect("all arrive");
             assert!(graph.statuses().iter().all(|status| *status == (run, Ok(()))), "{graph:?}");
             assert_eq!(numbers.to_vec().expect("all of it"), [wanted; 100]);
         }
@@ -243,11 +243,11 @@ fn a_kernel_runs_operations_that_were_prepared() {
     assert!(prepared.statuses().iter().all(|(runs, _)| *runs == 0));
     results.write(0, &[1; 6]).expect("in bounds");
     let launch = net.launch(run_prepared, Shape::new(1, 64), (&prepared, &results, 3_u32));
-    launch.expect("it starts").wait_for(DEADLINE).expect("it ends");
+    launch.expect("it starts").wait_for(deadline()).expect("it ends");
     let (late, none) = (Errno::ETIMEDOUT.negative(), Errno::EINVAL.negative());
     assert_eq!(results.to_vec().expect("all of it"), [0, 0, 0, 0, late, none]);
     assert_eq!(received.to_vec().expect("all of it"), peer::bytes(7, 0, 600));
-    let failed = prepared.wait(3, DEADLINE).expect_err("nobody sets the flag");
+    let failed = prepared.wait(3, deadline()).expect_err("nobody sets the flag");
     assert!(matches!(failed, OpError::Failed { index: 4, errno: Errno::ETIMEDOUT }), "{failed}");
     assert!(prepared.statuses().iter().all(|(runs, _)| *runs == 3));
 }
@@ -274,7 +274,7 @@ fn order_and_data_whatever_the_interleaving() {
             posts.push(queue.post(&exchange).expect("it is queued"));
         }
         for post in posts {
-            post.wait(DEADLINE).expect("all arrive");
+            post.wait(deadline()).expect("all arrive");
         }
         let wanted: Vec<u32> = numbers.iter().map(|it| stepped(stepped(stepped(*it)))).collect();
         assert_eq!(received.to_vec().expect("all of it"), wanted, "seed {seed}");
@@ -299,7 +299,7 @@ fn many_streams_and_sockets_at_once() {
         }
     }
     for (round, post) in posts {
-        post.wait(DEADLINE).unwrap_or_else(|error| panic!("round {round}: {error}"));
+        post.wait(deadline()).unwrap_or_else(|error| panic!("round {round}: {error}"));
     }
     let wanted = (0..5).fold(0, |number, _| stepped(number));
     for buffer in &buffers {
@@ -333,7 +333,7 @@ fn what_goes_while_operations_are_queued() {
             }
             2 => {
                 queue.abort();
-                done.wait(DEADLINE).expect_err("it is stopped");
+                done.wait(deadline()).expect_err("it is stopped");
                 assert_eq!(done.statuses(), stopped);
                 continue;
             }
@@ -341,8 +341,8 @@ fn what_goes_while_operations_are_queued() {
             3 => {
                 drop(done);
                 let later = queue.post(&Batch::new()).expect("it is queued");
-                later.wait(DEADLINE).expect("there is nothing to do");
-                assert!(queue.stream().wait(DEADLINE).expect("nothing faults"));
+                later.wait(deadline()).expect("there is nothing to do");
+                assert!(queue.stream().wait(deadline()).expect("nothing faults"));
                 continue;
             }
             // All of it.
@@ -352,11 +352,11 @@ fn what_goes_while_operations_are_queued() {
                 continue;
             }
         }
-        done.wait(DEADLINE).expect_err("nobody sends");
+        done.wait(deadline()).expect_err("nobody sends");
         let canceled = Some(Err(Errno::ECANCELED));
         assert_eq!(done.statuses(), [Some(Err(Errno::ETIMEDOUT)), canceled, canceled]);
         // The launch of the queue has ended.
-        assert!(eventually(DEADLINE, || net
+        assert!(eventually(|| net
             .take_back(Handle::NONE)
             .is_err_and(|error| { !matches!(error, NetError::Busy) })));
     }
@@ -383,10 +383,14 @@ fn statuses_are_used_again() {
     };
     assert!(matches!(full, NetError::TooManyOperations { possible: 4096, .. }), "{full}");
     go.store(0, 1);
-    held.wait(DEADLINE).expect("it holds");
-    assert!(queue.stream().wait(DEADLINE).expect("nothing faults"));
+    held.wait(deadline()).expect("it holds");
+    assert!(queue.stream().wait(deadline()).expect("nothing faults"));
     for _ in 0..20 {
-        queue.post(&batch).expect("there are some again").wait(DEADLINE).expect("they are written");
+        queue
+            .post(&batch)
+            .expect("there are some again")
+            .wait(deadline())
+            .expect("they are written");
     }
 }
 
@@ -415,17 +419,20 @@ fn an_idle_queue_lets_the_proxy_sleep() {
     let socket = net.hand_over(near.expect("it listens")).expect("it is taken");
     let (mut far, _) = listener.accept().expect("it connected");
     let queue = queue(&net);
-    queue.send(socket, &bytes, ..).expect("it is queued").wait(DEADLINE).expect("it goes");
+    queue.send(socket, &bytes, ..).expect("it is queued").wait(deadline()).expect("it goes");
     far.read_exact(&mut [0; 10]).expect("it arrives");
-    assert!(queue.stream().wait(DEADLINE).expect("nothing faults"));
-    std::thread::sleep(50 * MS);
-    let turns = net.statistics().turns;
-    std::thread::sleep(100 * MS);
-    let turns = net.statistics().turns - turns;
-    assert!(turns < 500, "{turns} turns of the proxy in 100 ms");
-    queue.send(socket, &bytes, ..).expect("it is queued").wait(DEADLINE).expect("it goes");
+    assert!(queue.stream().wait(deadline()).expect("nothing faults"));
+    let mut turns = 0;
+    let is_idle = || {
+        let before = net.statistics().turns;
+        std::thread::sleep(100 * MS);
+        turns = net.statistics().turns - before;
+        turns < 500
+    };
+    assert!(eventually(is_idle), "{turns} turns of the proxy in 100 ms");
+    queue.send(socket, &bytes, ..).expect("it is queued").wait(deadline()).expect("it goes");
     // But it knows of the socket.
     assert!(matches!(net.take_back(socket), Err(NetError::Busy)));
     drop(queue);
-    assert!(eventually(DEADLINE, || net.take_back(socket).is_ok()));
+    assert!(eventually(|| net.take_back(socket).is_ok()));
 }

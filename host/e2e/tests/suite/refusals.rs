@@ -211,7 +211,7 @@ fn a_listener_is_no_stream() {
     let (listener, address) = net.listen(any_port()).expect("a port");
     // A connection waits, so that there is something a wrong call could take.
     let mut waiting = peer::connect(address);
-    assert!(gpunet_e2e::eventually(gpunet_e2e::TIMEOUT, || net.statistics().accepted == 1));
+    assert!(gpunet_e2e::eventually(|| net.statistics().accepted == 1));
     let mut script = Script::new();
     script.given(0, listener);
     script.recv(0, 8).errno(Errno::ENOTCONN).peek(0, 1, 1).errno(Errno::ENOTCONN);

@@ -131,7 +131,7 @@ fn a_receive_touches_its_buffer_alone() {
     script.stream(0, peer.address);
     for turn in 0..256 {
         // The buffer is larger than what comes at once: the rest of it must stay as it was.
-        script.poll_set(0, 0, gpunet_device::calls::POLLIN).poll(1, 10_000, 1);
+        script.poll_set(0, 0, gpunet_device::calls::POLLIN).poll(1, 600_000, 1);
         script.peek(0, length, 0);
         script.recv(0, length + turn % 7).at(16 + (turn as u32 * 5) % 16).expect(100);
         script.send(0, 1);
@@ -154,7 +154,7 @@ fn peers_may_send_first() {
     let mut job = Job::blocks(32);
     for peer in &peers {
         let mut script = Script::new();
-        for _ in 0..transport::scaled(16) {
+        for _ in 0..gpunet_e2e::scaled(16) {
             script.stream(0, peer.address).recv_all(0, length as u64, length as u64);
             script.send(0, 1).close(0);
         }

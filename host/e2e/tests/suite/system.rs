@@ -1,11 +1,11 @@
 //! Options, names, the time, lines of text.
 
 use std::sync::{Arc, Mutex, mpsc};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use gpunet_e2e::{
-    Domain, Folder, Job, Peer, RING, Script, SocketAddr, SocketOption, any_port, eventually, net,
-    net_builder, peer, scaled_time,
+    Domain, Folder, Job, Peer, RING, Script, SocketAddr, SocketOption, any_port, deadline,
+    eventually, net, net_builder, peer, soon,
 };
 
 #[test]
@@ -158,7 +158,7 @@ fn lines_reach_the_printer() {
     let number = started.launch().number();
     started.finish();
     let count = || lines.lock().expect("no printer panicked").len();
-    assert!(eventually(Duration::from_secs(5), || count() == 6), "{lines:?}");
+    assert!(eventually(|| count() == 6), "{lines:?}");
     let letters: String = ('a'..='z').cycle().take(208).collect();
     let wanted = [0, 1, 26, 208, 208, 208].map(|length| (number, letters[..length].to_owned()));
     assert_eq!(*lines.lock().expect("no printer panicked"), wanted);
@@ -184,7 +184,7 @@ fn a_slow_reader_of_lines_stops_nothing() {
     let mut printed = 0;
     while printed < BUFFER + 100 {
         let started = Job::blocks(32).script(&script).start(&net);
-        started.launch().wait_for(scaled_time(Duration::from_secs(5))).expect("it ends");
+        started.launch().wait_for(deadline()).expect("it ends");
         started.finish();
         printed += 60;
     }
@@ -195,6 +195,6 @@ fn a_slow_reader_of_lines_stops_nothing() {
     let begin = Instant::now();
     drop(net);
     let took = begin.elapsed();
-    assert!(took < scaled_time(Duration::from_millis(3500)), "the net took {took:?} to go");
+    assert!(took < soon(), "the net took {took:?} to go");
     drop(gate);
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gpunet_e2e::{
-    Domain, Errno, Job, Script, TIMEOUT, any_port, eventually, flags, is_local, net_builder, peer,
+    Domain, Errno, Job, Script, any_port, eventually, flags, is_local, net_builder, peer,
     raise_file_limit, skip,
 };
 
@@ -21,7 +21,7 @@ fn silent_peers_take_no_more_than_their_listeners_share() {
     let (quiet, quiet_address) = net.listen(any_port()).expect("a port");
     let (busy, busy_address) = net.listen(any_port()).expect("a port");
     let mut silent: Vec<_> = (0..SILENT).map(|_| peer::connect(quiet_address)).collect();
-    assert!(eventually(TIMEOUT, || net.statistics().accepted >= 16));
+    assert!(eventually(|| net.statistics().accepted >= 16));
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!(net.statistics().accepted, 16, "the rest waits in the system's queue");
 
@@ -82,7 +82,7 @@ fn a_listener_may_have_another_share() {
     let net = net_builder().unaccepted(3).build().expect("a net");
     let (_listener, address) = net.listen(any_port()).expect("a port");
     let _peers: Vec<_> = (0..8).map(|_| peer::connect(address)).collect();
-    assert!(eventually(TIMEOUT, || net.statistics().accepted >= 3));
+    assert!(eventually(|| net.statistics().accepted >= 3));
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!(net.statistics().accepted, 3);
     assert!(net_builder().unaccepted(0).build().is_err());

@@ -7,8 +7,8 @@ use std::time::Duration;
 use gpunet_device::calls::{MSG_DONTWAIT, POLLERR, POLLHUP, POLLIN, POLLOUT, SOCK_NONBLOCK};
 use gpunet_e2e::faults::{self, Row};
 use gpunet_e2e::{
-    Domain, Errno, Finished, Job, Peer, RING, Script, SocketOption, any_port, flags, is_local,
-    is_rdma, net, net_builder, peer,
+    Domain, Errno, Finished, Job, Peer, RING, Script, SocketOption, about, any_port, at_once,
+    flags, is_local, is_rdma, net, net_builder, peer, scaled_time,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -16,9 +16,9 @@ const MS: Duration = Duration::from_millis(1);
 /// How long the calls of these tests wait.
 const LIMIT: Duration = Duration::from_millis(400);
 
-/// That, and 20 % of it at most beside.
+/// That, and none that is longer.
 fn about_the_limit() -> Range<Duration> {
-    LIMIT..LIMIT * 6 / 5
+    about(LIMIT)
 }
 
 /// Records how long the script's call waited.
@@ -38,12 +38,12 @@ fn a_socket_that_does_not_wait() {
     });
     let mut script = Script::new();
     script.stream(0, peer.address).set(0, SocketOption::NonBlocking, 1);
-    script.recv(0, 10).errno(Errno::EAGAIN).takes(Duration::ZERO..200 * MS);
+    script.recv(0, 10).errno(Errno::EAGAIN).takes(at_once());
     script.peek(0, 1, 1).errno(Errno::EAGAIN);
-    script.send(0, 10).poll_set(0, 0, POLLIN).poll(1, 10_000, 1).recv(0, 10).between(1, 10);
+    script.send(0, 10).poll_set(0, 0, POLLIN).poll(1, 600_000, 1).recv(0, 10).between(1, 10);
     script.set(0, SocketOption::NonBlocking, 0).close(0);
     script.listener(1, any_port()).set(1, SocketOption::NonBlocking, 1);
-    script.accept(1, 2).errno(Errno::EAGAIN).takes(Duration::ZERO..200 * MS).close(1);
+    script.accept(1, 2).errno(Errno::EAGAIN).takes(at_once()).close(1);
     Job::blocks(64).script(&script).run(&net);
     peer.result();
 }
@@ -71,7 +71,7 @@ fn a_nonblocking_connect_does_not_wait() {
     script.socket_of(0, 2, 1 | SOCK_NONBLOCK, 0).connect(0, server);
     script.between(Errno::EINPROGRESS.negative(), 0);
     let began = script.mark();
-    script.poll_set(0, 0, POLLOUT).poll(1, 10_000, 1).found(0, POLLOUT);
+    script.poll_set(0, 0, POLLOUT).poll(1, 600_000, 1).found(0, POLLOUT);
     script.get(0, SocketOption::Error, 0).connect(0, server).errno(Errno::EISCONN);
     script.set(0, SocketOption::NonBlocking, 0).send(0, 99).recv_all(0, 99, 99).close(0);
     let finished = Job::blocks(64).script(&script).run(&net);
@@ -85,7 +85,7 @@ fn a_refusal_that_was_not_waited_for() {
     let mut script = Script::new();
     script.socket_of(0, 2, 1 | SOCK_NONBLOCK, 0).connect(0, closed);
     script.between(Errno::EINPROGRESS.negative(), Errno::ECONNREFUSED.negative());
-    script.poll_set(0, 0, POLLIN | POLLOUT).poll(1, 10_000, 1);
+    script.poll_set(0, 0, POLLIN | POLLOUT).poll(1, 600_000, 1);
     if is_local() {
         // The connect itself has said so, as that of a UNIX socket.
         script.found(0, POLLOUT | POLLHUP).get(0, SocketOption::Error, 0).close(0);
@@ -110,7 +110,7 @@ fn a_connect_that_hangs() {
     script.close(0).stream(0, peer::echo_server()).send(0, 9).recv_all(0, 9, 9).close(0);
     let finished = Job::blocks(64).script(&script).run(&net);
     row("a_connect_that_hangs", "gconnect", &finished, wait);
-    assert!(gpunet_e2e::eventually(5000 * MS, || net.statistics().sockets == 0));
+    assert!(gpunet_e2e::eventually(|| net.statistics().sockets == 0));
 }
 
 #[test]
@@ -197,10 +197,10 @@ fn a_close_gives_up_on_a_group_that_holds_the_ring() {
     });
     let mut holder = Script::new();
     holder.stream(0, peer.address).give_handle(0, 0).peek(0, 10, 0).set_flag(1);
-    holder.hold_peek(0, 3000 * MS).recv(0, 10).expect(10).set_flag(2);
+    holder.hold_peek(0, scaled_time(3000 * MS)).recv(0, 10).expect(10).set_flag(2);
     let mut closer = Script::new();
     closer.receive_handle(0, 0).wait_flag(1).sleep(100 * MS);
-    closer.close(0).errno(Errno::EBUSY).takes(1500 * MS..2800 * MS);
+    closer.close(0).errno(Errno::EBUSY).takes(about(1500 * MS));
     closer.wait_flag(2).send(0, 10).close(0).close(0).errno(Errno::EBADF);
     Job::blocks(32).script(&holder).script(&closer).flags(&flags).run(&net);
     assert_eq!(peer.result(), 10);

@@ -127,7 +127,7 @@ fn spin(gpu: &Gpu, flag: &HostMemory, grid: u32, block: u32) -> Result<Running, 
 }
 
 fn finish(running: &Running) -> Result<WaitOutcome, KernelError> {
-    running.wait(Some(Duration::from_secs(20)))
+    running.wait(Some(gpunet_testing::hang_limit(Duration::from_secs(2))))
 }
 
 fn quickly<R>(what: &str, f: impl FnOnce() -> R) -> R {
@@ -135,7 +135,10 @@ fn quickly<R>(what: &str, f: impl FnOnce() -> R) -> R {
     let result = f();
     let took = begin.elapsed();
     eprintln!("{what}: {took:?}");
-    assert!(took < Duration::from_secs(2), "{what} waited: {took:?}");
+    assert!(
+        took < gpunet_testing::hang_limit(Duration::from_millis(200)),
+        "{what} waited: {took:?}"
+    );
     result
 }
 

@@ -312,9 +312,11 @@ mod tests {
             if abandoned {
                 inbox.abandon();
             }
+            let begun = std::time::Instant::now();
             drop(inbox);
             arenas.tidy();
-            assert!(arenas.free_bytes() < whole, "it is kept for a while");
+            let is_kept = arenas.free_bytes() < whole;
+            assert!(is_kept || begun.elapsed() >= FREE_DELAY, "it is kept for a while");
             std::thread::sleep(2 * FREE_DELAY);
             arenas.tidy();
             assert_eq!(arenas.free_bytes() < whole, abandoned);

@@ -81,15 +81,14 @@ mod tests {
         let releaser = Releaser::default();
         let device = Arc::new(Mutex::new(()));
         let busy = device.lock().expect("nobody panics");
-        let begin = Instant::now();
+        // One that waited for the device would wait for ever.
         for _ in 0..MOST_PENDING {
             assert!(releaser.has_room());
             releaser.release(Box::new(Slow(Arc::clone(&device))));
         }
-        assert!(begin.elapsed() < Duration::from_secs(5), "the device would still be busy");
         assert!(!releaser.has_room());
         drop(busy);
-        let end = Instant::now() + Duration::from_secs(10);
+        let end = Instant::now() + gpunet_testing::hang_limit(Duration::from_secs(1));
         while releaser.pending.load(Ordering::Relaxed) > 0 {
             assert!(Instant::now() < end, "all is released at last");
             thread::sleep(Duration::from_millis(1));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use gpunet_testing::Finished;
 
 /// How long a process may take on a busy machine.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(12);
 
 /// Runs a command to its end, for so long at most.
 pub(crate) fn run(mut command: Command) -> Finished {

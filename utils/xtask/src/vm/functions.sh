@@ -2,9 +2,8 @@
 ADDRESS=10.0.0.1
 ADDRESS6=fd00::1
 COUNTERS=/sys/class/infiniband/rxe0/ports/1/hw_counters
-# Has the end-to-end suites go by RDMA, in a machine that is slower than most.
-RDMA="GPUNET_TRANSPORT=rdma GPUNET_ADDRESS=$ADDRESS GPUNET_ADDRESS6=$ADDRESS6 GPUNET_LINK=dummy0
-    GPUNET_SLOWNESS=4"
+# Has the end-to-end suites go by RDMA.
+RDMA="GPUNET_TRANSPORT=rdma GPUNET_ADDRESS=$ADDRESS GPUNET_ADDRESS6=$ADDRESS6 GPUNET_LINK=dummy0"
 PRELOAD=/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so
 
 # Waits until somebody listens on a port of the RDMA connection manager; fails if the process $2,

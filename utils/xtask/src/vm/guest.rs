@@ -21,9 +21,9 @@ pub(crate) const QEMU: &str = "qemu-system-x86_64";
 /// For a guest that is given to the processor: it boots in a second or two, or never.
 const KVM_BOOT: Duration = Duration::from_secs(5);
 /// For an emulated guest, on a machine that has other things to do (seen: 113 s in place of 16).
-const TCG_BOOT: Duration = Duration::from_secs(300);
+const TCG_BOOT: Duration = Duration::from_secs(1200);
 /// After a job's own limit, which the guest itself keeps.
-const SLACK: Duration = Duration::from_secs(60);
+const SLACK: Duration = Duration::from_secs(300);
 /// A longer line is cut; nothing of ours prints one.
 const LONGEST_LINE: u64 = 64 << 10;
 

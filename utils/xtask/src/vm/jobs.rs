@@ -58,8 +58,9 @@ pub(crate) struct TestProgram {
 }
 
 /// The limits in the table are those of an emulated guest that has two processors of the host for
-/// itself. Beside tests, or on a busy host, it has less (seen: a fifth).
-const BUSY: u32 = 5;
+/// itself. Beside tests, or on a busy host, it has less (seen: a fifth). They are there for hangs, so there is
+/// as much again.
+const BUSY: u32 = 10;
 
 /// Every job. Each pair of programs has a port of its own: a server does not always leave it
 /// promptly. Sizes are small, as the packets' checksums are computed in emulation.
@@ -284,7 +285,7 @@ pub(crate) const JOBS: &[Job] = &[
     e2e("leaks", "leaks", 120, "$RDMA", &[]),
     e2e("kernel-fault", "fault", 60, "$RDMA", &[]).for_whole_release(),
     // A net that goes gives queues of the device back, which takes an emulated one its time.
-    e2e("interrupt", "interrupt", 60, "$RDMA GPUNET_SLOWNESS=16", &[]).for_whole_release(),
+    e2e("interrupt", "interrupt", 60, "$RDMA", &[]).for_whole_release(),
     e2e("hostile", "hostile", 120, "$RDMA", &[]).for_whole_release(),
     e2e("hostile-words", "hostile_words", 120, "GPUNET_HOSTILE_WORDS=3000 $RDMA", &[])
         .for_whole_release(),

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use gpunet_e2e::{any_port, eventually, net, scaled_time};
+use gpunet_e2e::{any_port, eventually, net, timeout};
 use rsocket_shim::load::Libraries;
 use rsocket_shim::verbs::{
     Access, Capacity, CompletionChannel, CompletionQueue, Device, Domain as Protection,
@@ -11,7 +11,7 @@ use rsocket_shim::verbs::{
 };
 use rsocket_shim::work::{Completion, Fault, Target, Write};
 
-use super::{MS, has_rdma};
+use super::has_rdma;
 
 /// Such a peer, connected.
 struct UntrustedPeer {
@@ -53,11 +53,11 @@ impl UntrustedPeer {
         let own = handshake(region.target(0, 4096).expect("all of it"));
         let channel = EventChannel::open(libraries).expect("a channel");
         let id = Id::create(&channel, Token::default()).expect("an id");
-        let limit = scaled_time(2000 * MS);
+        let limit = timeout();
         id.resolve_address(None, to, limit).expect("it begins");
         let mut pair = None;
         let mut answer = None;
-        let answered = eventually(10_000 * MS, || {
+        let answered = eventually(|| {
             while let Some(event) = channel.next().expect("events come") {
                 match event.kind {
                     EventKind::AddressResolved => id.resolve_route(limit).expect("it begins"),
@@ -92,7 +92,7 @@ impl UntrustedPeer {
         self.pair.write(&write).expect("it is posted");
         let mut done = Vec::new();
         let mut result = None;
-        let _ = eventually(10_000 * MS, || {
+        let _ = eventually(|| {
             self.pair.completions().poll(&mut done).expect("completions come");
             result = result.or(done.drain(..).find_map(|completion| match completion {
                 Completion::Written(result) => Some(result),

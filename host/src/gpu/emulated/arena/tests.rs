@@ -109,7 +109,10 @@ fn kernels_find_an_arena_by_its_offset() {
         entry,
     };
     let running = gpu.launch(spec).unwrap();
-    assert_eq!(running.wait(Some(Duration::from_secs(60))), Ok(WaitOutcome::Finished));
+    assert_eq!(
+        running.wait(Some(gpunet_testing::hang_limit(Duration::from_secs(6)))),
+        Ok(WaitOutcome::Finished)
+    );
     assert_eq!(bytes(&arena, 8, 4), 64_u32.to_ne_bytes());
 }
 
@@ -290,7 +293,10 @@ fn a_kernel_that_runs_keeps_a_dropped_arena() {
         let next = gpu.arena(page()).unwrap();
         assert_ne!(next.offset(), offset);
         gate.store(1, SeqCst);
-        assert_eq!(running.wait(Some(Duration::from_secs(60))), Ok(WaitOutcome::Finished));
+        assert_eq!(
+            running.wait(Some(gpunet_testing::hang_limit(Duration::from_secs(6)))),
+            Ok(WaitOutcome::Finished)
+        );
         assert_eq!(protection(window.base.addr() + at), NONE);
         assert_eq!(gpu.arena(page()).unwrap().offset(), offset);
     });
