@@ -5,6 +5,8 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
@@ -61,7 +63,7 @@ pub(crate) fn lint(cargo: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A run of test programs, one after the other.
+/// A run of test programs, a few at the same time: most of their tests wait more than they compute.
 pub(crate) struct Run<'a> {
     /// Names the log, and that of tests which found out that they cannot run here.
     pub(crate) name: &'a str,
@@ -73,6 +75,9 @@ pub(crate) struct Run<'a> {
     pub(crate) limit: Duration,
 }
 
+/// Programs at the same time.
+const AT_ONCE: usize = 3;
+
 impl Run<'_> {
     /// Runs all programs, also after one has failed, and counts their tests.
     pub(crate) fn run(&self, context: &Context) -> anyhow::Result<Outcome> {
@@ -80,23 +85,36 @@ impl Run<'_> {
         fs::create_dir_all(&scratch)?;
         let skip_log = scratch.join(format!("{}-skipped.log", self.name));
         fs::write(&skip_log, "")?;
-        let mut log = File::create(scratch.join(format!("{}.log", self.name)))?;
         let deadline = Instant::now() + self.limit;
+        let next = AtomicUsize::new(0);
+        let take = || {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            self.programs.get(at).map(|program| (at, *program))
+        };
+        let run_some = || -> anyhow::Result<Vec<(usize, Ended)>> {
+            let mut ended = Vec::new();
+            while let Some((at, program)) = take() {
+                let log = scratch.join(format!("{}-{at}.log", self.name));
+                ended.push((at, self.run_one(program, deadline, &skip_log, &log)?));
+            }
+            Ok(ended)
+        };
+        let mut all = Vec::new();
+        thread::scope(|scope| {
+            let threads: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(run_some)).collect();
+            threads.into_iter().try_for_each(|thread| match thread.join() {
+                Ok(ended) => ended.map(|ended| all.extend(ended)),
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+        })?;
+        all.sort_by_key(|(at, _)| *at);
+        let mut log = File::create(scratch.join(format!("{}.log", self.name)))?;
         let mut sum = Outcome::default();
-        for (at, program) in self.programs.iter().enumerate() {
-            let begin = Instant::now();
-            let left = deadline.saturating_duration_since(begin);
-            let mut command = program.tests();
-            command.args(self.arguments).env("GPUNET_SKIP_LOG", &skip_log);
-            command.envs(self.environment.iter().map(|(name, value)| (name, value)));
-            // `timeout` takes 0 for no limit at all.
-            let mut command = shell::bounded(&command, left.max(Duration::from_secs(1)));
+        for (at, Ended { finished, took }) in all {
+            let program = self.programs[at];
             writeln!(log, "     Running {} ({})", program.title(), program.path.display())?;
-            let part = scratch.join(format!("{}-part.log", self.name));
-            let finished = shell::run_logged(&mut command, &part)?;
             log.write_all(finished.printed.as_bytes())?;
-            writeln!(log, "     {:.1} s", begin.elapsed().as_secs_f64())?;
-            fs::remove_file(part)?;
+            writeln!(log, "     {:.1} s", took.as_secs_f64())?;
             let one = self.count(program, &finished);
             if !one.failed.is_empty() {
                 sum.output += &format!("     Running {}\n{}\n", program.title(), finished.printed);
@@ -104,10 +122,6 @@ impl Run<'_> {
             sum.passed += one.passed;
             sum.failed.extend(one.failed);
             sum.skipped.extend(one.skipped);
-            if finished.timed_out {
-                sum.failed.push(self.out_of_time(program, self.programs.len() - at - 1));
-                break;
-            }
         }
         let found_out = fs::read_to_string(&skip_log)?;
         libtest::take_skipped(&mut sum, &found_out);
@@ -118,6 +132,31 @@ impl Run<'_> {
         Ok(sum)
     }
 
+    /// Runs one program, or says that there is no time left for it; `log` keeps what it prints while it runs.
+    fn run_one(
+        &self,
+        program: &Executable,
+        deadline: Instant,
+        skip_log: &Path,
+        log: &Path,
+    ) -> anyhow::Result<Ended> {
+        let begin = Instant::now();
+        let left = deadline.saturating_duration_since(begin);
+        if left.is_zero() {
+            let finished =
+                shell::Finished { success: false, timed_out: true, printed: String::new() };
+            return Ok(Ended { finished, took: Duration::ZERO });
+        }
+        let mut command = program.tests();
+        command.args(self.arguments).env("GPUNET_SKIP_LOG", skip_log);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        // `timeout` takes 0 for no limit at all.
+        let mut command = shell::bounded(&command, left.max(Duration::from_secs(1)));
+        let finished = shell::run_logged(&mut command, log)?;
+        fs::remove_file(log)?;
+        Ok(Ended { finished, took: begin.elapsed() })
+    }
+
     /// The tests of one program that has ended, or was ended.
     fn count(&self, program: &Executable, finished: &shell::Finished) -> Outcome {
         let printed = libtest::with_last_result(&finished.printed);
@@ -126,21 +165,19 @@ impl Run<'_> {
         if finished.timed_out {
             // That it has no result is said in better words.
             one.failed.retain(|line| *line != libtest::without_result(&program.title()));
+            let (title, seconds) = (program.title(), self.limit.as_secs());
+            one.failed.push(format!(
+                "out of time: {title} had not ended when the {seconds} s of this step were over"
+            ));
         }
         one
     }
+}
 
-    fn out_of_time(&self, program: &Executable, not_run: usize) -> String {
-        let (title, seconds) = (program.title(), self.limit.as_secs());
-        let after = match not_run {
-            0 => String::new(),
-            1 => ", and 1 suite after it was not run".to_owned(),
-            _ => format!(", and {not_run} suites after it were not run"),
-        };
-        format!(
-            "out of time: {title} had not ended when the {seconds} s of this step were over{after}"
-        )
-    }
+/// How a program went.
+struct Ended {
+    finished: shell::Finished,
+    took: Duration,
 }
 
 impl Executable {

@@ -138,8 +138,8 @@ pub(crate) const JOBS: &[Job] = &[
         grep '\"transport\":\"rdma\"' /tmp/report",
     ),
     with_apps("gpu-rstream-blocking", 40, "against_stock 7141 -S 4096 -I 5 -C 10 -T b"),
-    with_apps("gpu-rstream-async", 40, "against_stock 7143 -S 4096 -I 5 -C 10 -T a"),
-    with_apps("gpu-rstream-nonblocking", 40, "against_stock 7145 -S 4096 -I 5 -C 10 -T n"),
+    with_apps("gpu-rstream-async", 40, "against_stock 7143 -S 4096 -I 5 -C 10 -T a").for_release(),
+    with_apps("gpu-rstream-nonblocking", 40, "against_stock 7145 -S 4096 -I 5 -C 10 -T n").for_release(),
     with_apps("gpu-rstream-verify", 40, "against_stock 7147 -S 65536 -I 2 -C 3 -T v"),
     // The sizes of the tool's own sweep, in turn with either as the server; the sweep's counts are
     // for adapters that are faster than this.
@@ -193,7 +193,8 @@ pub(crate) const JOBS: &[Job] = &[
         done
         kill -INT $server
         wait $server",
-    ),
+    )
+    .for_release(),
     // The same the other way: a kernel calls a program that knows nothing of RDMA, and whose output is
     // its input.
     with_apps(
@@ -212,7 +213,7 @@ pub(crate) const JOBS: &[Job] = &[
     // Fails where ours needs more work than stock rsocket, or the CPU copies a byte of ours.
     Job {
         name: "compare",
-        from: Scope::Test,
+        from: Scope::ShortRelease,
         limit: BUSY * 120,
         apps: false,
         what: What::Program {
