@@ -3,7 +3,7 @@
 //! | variable | meaning |
 //! | --- | --- |
 //! | `GPUNET_SIMULATION_SEEDS` | how many seeds are played; 1,000 by default |
-//! | `GPUNET_LONG` | 100,000 seeds |
+//! | `GPUNET_LONG` | 20,000 seeds |
 //! | `GPUNET_SIMULATION_FIRST_SEED` | the first of them; 0 by default |
 //! | `GPUNET_SIMULATION_SEED` | play this one alone |
 //! | `GPUNET_SIMULATION_BUG` | plant this bug alone |
@@ -71,7 +71,7 @@ fn kind_of(bug: Bug) -> Option<Kind> {
 fn seeds() -> Range<u64> {
     let long = std::env::var_os("GPUNET_LONG").is_some();
     let first = number("GPUNET_SIMULATION_FIRST_SEED").unwrap_or(0);
-    let count = number("GPUNET_SIMULATION_SEEDS").unwrap_or(if long { 100_000 } else { 1000 });
+    let count = number("GPUNET_SIMULATION_SEEDS").unwrap_or(if long { 20_000 } else { 1000 });
     first..first + count
 }
 
