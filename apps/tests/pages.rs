@@ -80,7 +80,7 @@ impl Reader {
                 // It may just have ended.
                 let _ = kill_process_group(group, Signal::KILL);
                 let _ = child.wait();
-                panic!("not done, of which {LIMIT:?} are usual: {commands}");
+                panic!("not done in time ({LIMIT:?} is usual): {commands}");
             }
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -18,7 +18,7 @@ const READY: &str = "the child is ready";
 
 /// How long such a process may run: as long as `cargo xtask release` gives all tests of a step. What it runs
 /// has shorter deadlines of its own.
-const LIMIT: Duration = Duration::from_secs(6 * 3600);
+const LIMIT: Duration = Duration::from_secs(2 * 3600);
 
 /// The part that this process is to play in its test, if any.
 #[must_use]

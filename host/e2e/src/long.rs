@@ -33,7 +33,8 @@ pub fn progress(line: &str) {
     if let Some(path) = std::env::var_os("GPUNET_PROGRESS") {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(path);
         // Who cannot see the progress still sees the result.
-        let _ = log.and_then(|mut log| writeln!(log, "{line}"));
+        let line = format!("{line}\n");
+        let _ = log.and_then(|mut log| log.write_all(line.as_bytes()));
     }
 }
 

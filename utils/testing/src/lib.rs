@@ -39,7 +39,9 @@ pub fn skip(test: &str, reason: &str) {
     println!("skipped: {test}: {reason}");
     if let Some(path) = std::env::var_os("GPUNET_SKIP_LOG") {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(path);
-        let written = log.and_then(|mut log| writeln!(log, "{test}: {reason}"));
+        // In one piece, since other test programs may write at the same time.
+        let line = format!("{test}: {reason}\n");
+        let written = log.and_then(|mut log| log.write_all(line.as_bytes()));
         written.expect("the log of skipped tests can be written");
     }
 }

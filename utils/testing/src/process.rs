@@ -81,7 +81,7 @@ pub fn run(command: &mut Command, usual: Duration) -> Finished {
     let text = |thread: JoinHandle<String>| thread.join().expect("reading does not panic");
     let Some(status) = child.wait(usual) else {
         drop(child);
-        panic!("{command:?} did not end, of which {usual:?} are usual: {}", text(stderr));
+        panic!("{command:?} did not end in time ({usual:?} is usual): {}", text(stderr));
     };
     Finished { status, stdout: text(stdout), stderr: text(stderr) }
 }

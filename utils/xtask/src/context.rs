@@ -31,8 +31,8 @@ pub(crate) struct TestOptions {
 /// Options of `cargo xtask release`.
 #[derive(Args)]
 pub(crate) struct ReleaseOptions {
-    /// Leaves out the steps that take longest, which the end of the output names: for every submitted change.
-    #[arg(long)]
+    /// Leaves out the steps that take longest, and names them first: for every submitted change.
+    #[arg(long, conflicts_with = "rdma_device")]
     pub(crate) short: bool,
     /// Runs only the steps whose name contains this, and those that they need; may be given several times.
     #[arg(long, value_name = "NAME")]
@@ -45,14 +45,14 @@ pub(crate) struct ReleaseOptions {
     pub(crate) rdma_device: Option<String>,
 }
 
-/// How much is run; each does more than the one before it.
+/// What is run. A job of the virtual machine that one of these runs is also part of those after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
     /// A selection, while one works.
     Quick,
     /// What every change must pass.
     Test,
-    /// Of a release, what there is time for with every change.
+    /// The part of a release that there is time for with every change.
     ShortRelease,
     /// Everything: tests that draw their cases draw many more, and suites that are otherwise sampled run whole.
     Release,
@@ -96,7 +96,7 @@ impl Context {
         command
     }
 
-    /// Whether tests shall draw as many cases as a release has time for.
+    /// Whether tests draw as many cases as a release has time for.
     pub(crate) fn is_long(&self) -> bool {
         self.scope == Scope::Release
     }
@@ -115,7 +115,9 @@ impl Context {
     pub(crate) fn built(&self) -> anyhow::Result<&Built> {
         match self.compiled() {
             Ok(built) => Ok(built),
-            Err(_) => bail!("there is nothing to run: it does not compile"),
+            Err(outcome) => {
+                bail!("{}\n{}", outcome.failed.join("\n"), outcome.output.trim_end())
+            }
         }
     }
 

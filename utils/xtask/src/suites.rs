@@ -19,17 +19,17 @@ use crate::{libtest, shell};
 /// For a compiler that hangs; it is no measure of how long compiling takes on a busy machine.
 const COMPILE_LIMIT: Duration = Duration::from_secs(60 * 60);
 
-/// Compiles what `cargo test` would run, linted by clippy in the same pass: its driver is the compiler with lints, so
+/// Has cargo compile with this command, linted by clippy in the same pass: its driver is the compiler with lints, so
 /// that nothing is read and checked a second time. The executables, or a failed outcome.
 pub(crate) fn compile(
     context: &Context,
-    which: &[&str],
+    what: &[&str],
     log: &str,
 ) -> Result<Vec<Executable>, Box<Outcome>> {
     let failed =
         |error: anyhow::Error| Outcome::of_one_check(false, "could not run", format!("{error:#}"));
-    let mut command = context.cargo(&["test", "--no-run", "--profile", PROFILE]);
-    command.args(which).arg(artifacts::MESSAGES);
+    let mut command = context.cargo(what);
+    command.args(["--profile", PROFILE, artifacts::MESSAGES]);
     lint(&mut command).map_err(failed)?;
     let mut command = shell::bounded(&command, COMPILE_LIMIT);
     let log = context.workspace.scratch().join(log);
@@ -50,8 +50,8 @@ pub(crate) fn compile(
 /// What clippy's driver takes for the space between two arguments.
 const BETWEEN: &str = "__CLIPPY_HACKERY__";
 
-/// Has cargo compile the workspace's crates with clippy's driver. All that builds with [`PROFILE`] does so, since
-/// cargo keeps what another compiler made apart.
+/// Has cargo compile the workspace's crates with clippy's driver. All that makes programs for tests does so, since
+/// cargo keeps the crates that another compiler made apart.
 pub(crate) fn lint(cargo: &mut Command) -> anyhow::Result<()> {
     let mut ask = Command::new(shell::rustc());
     let sysroot = shell::output_of(ask.args(["--print", "sysroot"]))?;
@@ -166,8 +166,9 @@ impl Run<'_> {
             // That it has no result is said in better words.
             one.failed.retain(|line| *line != libtest::without_result(&program.title()));
             let (title, seconds) = (program.title(), self.limit.as_secs());
+            let what = if finished.printed.is_empty() { "run" } else { "ended" };
             one.failed.push(format!(
-                "out of time: {title} had not ended when the {seconds} s of this step were over"
+                "out of time: {title} had not {what} when the {seconds} s of this step were over"
             ));
         }
         one

@@ -41,7 +41,7 @@ fn rate_of(bytes: impl Fn() -> u64) -> f64 {
 /// How much of what is allowed has to be used in one of some seconds. A machine that is too slow may
 /// stay far below, but it does not stand still.
 fn least_share() -> f64 {
-    if slowness() > 1 { 0.1 } else { 0.9 }
+    if slowness() > 4 { 0.1 } else { 0.9 }
 }
 
 /// Whether not much less than is allowed was used; it is never more.

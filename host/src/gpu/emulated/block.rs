@@ -3,7 +3,7 @@
 //! The block's threads call it from their coroutines, all on one OS thread. It decides and
 //! reports; it switches nothing and wakes nobody itself.
 
-use std::cell::{RefCell, UnsafeCell};
+use std::cell::{Cell, RefCell, UnsafeCell};
 use std::fmt::Write as _;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -68,8 +68,8 @@ struct Waiting(NonNull<Arrival>);
 
 impl Waiting {
     fn arrival(&self) -> &Arrival {
-        // SAFETY: `arrive` is promised that the thread stands still until the barrier has opened, and its
-        // status no longer says that it waits then.
+        // SAFETY: `arrive` is promised that the thread stands still until the barrier has opened, or the block
+        // is abandoned; its status no longer says that it waits then.
         unsafe { self.0.as_ref() }
     }
 }
@@ -143,6 +143,7 @@ pub(super) struct Block {
     scratch: UnsafeCell<[u64; SCRATCH_WORDS]>,
     /// A word for each lane of each warp.
     lane_words: Box<[UnsafeCell<[u64; WARP as usize]>]>,
+    is_abandoned: Cell<bool>,
 }
 
 impl Block {
@@ -156,6 +157,7 @@ impl Block {
             runnable: threads,
         };
         Self {
+            is_abandoned: Cell::new(false),
             kernel,
             rank,
             state: RefCell::new(state),
@@ -248,6 +250,20 @@ impl Block {
             return Err(self.incomplete(state, scope, rank));
         }
         self.alive(state).map(|()| Met::Waits)
+    }
+
+    /// The launch has failed and its threads are unwound: nothing that they left at a barrier is looked at
+    /// again, since it goes with their stacks.
+    pub(super) fn abandon(&self) {
+        let state = &mut *self.state.borrow_mut();
+        state.threads.fill(Status::Ended);
+        state.whole.waiting.clear();
+        state.warps.iter_mut().for_each(|warp| warp.waiting.clear());
+        self.is_abandoned.set(true);
+    }
+
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.is_abandoned.get()
     }
 
     /// A thread takes a turn of a wait loop.

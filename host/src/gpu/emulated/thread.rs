@@ -84,9 +84,15 @@ impl Context {
         if std::thread::panicking() {
             return;
         }
+        // A kernel has caught the unwinding: it is unwound again.
+        if self.block.is_abandoned() {
+            self.switch(Switch::Failed);
+            return;
+        }
         let wake = |rank| self.round.next.borrow_mut().push(self.first + rank);
         let rank = self.position.thread;
-        // SAFETY: the thread switches below, and returns no sooner than the barrier opens.
+        // SAFETY: the thread switches below, and goes on no sooner than the barrier opens; where its launch
+        // fails before, the block is abandoned before any of its threads goes on.
         let met = unsafe { self.block.arrive(rank, scope, arrival, wake) };
         if let (Ok(Met::Opens { .. }), Some(observer)) = (&met, self.round.observer) {
             let (first, threads) = (self.first, self.position.threads);

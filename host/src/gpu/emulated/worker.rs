@@ -238,6 +238,7 @@ impl Drop for Worker {
     /// Unwinds the threads that have not ended, so that what they hold is dropped, and leaves those that
     /// cannot be unwound where they are.
     fn drop(&mut self) {
+        self.blocks.iter().for_each(|block| block.abandon());
         for thread in &mut self.threads {
             let Some(mut coroutine) = thread.coroutine.take() else {
                 continue;
