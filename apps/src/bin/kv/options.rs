@@ -52,6 +52,9 @@ pub(crate) struct Options {
     /// Seconds without a byte after which a client is closed; 0: never
     #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_idle)]
     pub(crate) idle_timeout: Duration,
+    /// Seconds that clients have for their last answers once the server is interrupted
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_seconds)]
+    pub(crate) drain: Duration,
     /// One JSON object on standard output in place of the table, at the end
     #[arg(long)]
     pub(crate) json: bool,

@@ -17,9 +17,7 @@ use crate::tables::Tables;
 
 static MODULE: Module = gpunet_host::include_module!("gpunet_kv");
 
-/// How long clients may take to read their last answers.
-const DRAIN: Duration = Duration::from_secs(2);
-/// How long the kernel may take beyond that.
+/// How long the kernel may take to end after clients had their time for last answers.
 const LEAVE: Duration = Duration::from_secs(3);
 
 /// A number that clients cannot guess: the standard library's hashers are seeded by the system.
@@ -55,7 +53,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let (listener, address) = net.listen_with(options.listen, listening)?;
     let serve = ServeOptions {
         idle_timeout_ns: options.idle_timeout.as_nanos() as u64,
-        drain_ns: DRAIN.as_nanos() as u64,
+        drain_ns: options.drain.as_nanos() as u64,
         ..ServeOptions::DEFAULT
     };
     let arguments = (
@@ -83,16 +81,16 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     while !stop.is_set() && !launch.is_finished() {
         std::thread::sleep(Duration::from_millis(50));
     }
-    let ended = end(&tables, &launch, stop.is_set());
+    let ended = end(&tables, &launch, stop.is_set(), options.drain);
     statistics::print(&tables, &net, begin.elapsed(), options.json)?;
     ended
 }
 
 /// Ends the kernel, in order if that is possible.
-fn end(tables: &Tables, launch: &Launch, asked: bool) -> Result<(), Failure> {
+fn end(tables: &Tables, launch: &Launch, asked: bool, drain: Duration) -> Result<(), Failure> {
     if asked {
         tables.stop()?;
-        match launch.wait_for(DRAIN + LEAVE) {
+        match launch.wait_for(drain.saturating_add(LEAVE)) {
             Err(LaunchError::StillRunning(_)) => launch.abort(),
             outcome => return Ok(outcome?),
         }
