@@ -12,8 +12,9 @@ use gpunet_e2e_kernels::hostile::{
     hostile_own, hostile_probe,
 };
 use gpunet_host::{Net, Shape};
+use gpunet_testing::hang_limit;
 
-use crate::limits::{deadline, scaled_time, timeout};
+use crate::limits::{deadline, timeout};
 use crate::memory::{buffer, regions};
 use crate::transport::any_port;
 
@@ -135,7 +136,7 @@ pub fn announced_twice(net: &Net, peer: &Net, threads: u32, lengths: [u64; 2]) -
     let report = buffer(net.gpu(), &[0_u64; RECEIVER_REPORT]);
     let packets = buffer(peer.gpu(), &[0_u64]);
     let [.., records] = regions(peer);
-    let limit = scaled_time(Duration::from_secs(5));
+    let limit = hang_limit(Duration::from_millis(500));
     let limit_ns = u64::try_from(limit.as_nanos()).expect("it is short");
     let [short, long] = lengths;
     let work = TwoLengths::launch_arg(records, address, short, long, 1000, limit_ns, &packets);
@@ -154,7 +155,7 @@ pub fn announced_twice(net: &Net, peer: &Net, threads: u32, lengths: [u64; 2]) -
 }
 
 /// Two groups receive a byte each of a peer, by a p2p stream, that spoils the count of what was received for
-/// some seconds behind the first: how many bytes came, the error number of the one that failed, and whether
+/// some seconds after the first: how many bytes came, the error number of the one that failed, and whether
 /// the second one came long before the peer stopped.
 ///
 /// # Panics
@@ -164,7 +165,7 @@ pub fn count_spoiled(net: &Net, peer: &Net) -> (u64, u64, bool) {
     let (listener, address) = net.listen(any_port()).expect("a port");
     let report = buffer(net.gpu(), &[0_u64; RECEIVER_REPORT]);
     let [.., records] = regions(peer);
-    let limit = scaled_time(Duration::from_secs(3));
+    let limit = hang_limit(Duration::from_millis(300));
     let limit_ns = u64::try_from(limit.as_nanos()).expect("it is short");
     let work = SpoiledCount::launch_arg(records, address, limit_ns);
     let shape = Shape::new(1, 64).shared_memory(2);

@@ -1,7 +1,7 @@
 //! How long things may take, on a machine as fast as this one.
 //!
 //! ```text
-//!   soon      what ends by itself, or by a time-out of its own, has ended
+//!   soon      upper limit for calls that need no time-out
 //!   timeout   calls that wait end with ETIMEDOUT unless the test says otherwise
 //!   deadline  the test fails
 //! ```
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use gpunet_testing::hang_limit;
 pub use gpunet_testing::slowness;
 
-/// How long what does not wait for a time-out may take, also on a busy machine. Far less than [`timeout`].
+/// Upper limit for calls that need no time-out, also on a busy machine. Far less than [`timeout`].
 #[must_use]
 pub fn soon() -> Duration {
     timeout() / 4
@@ -45,7 +45,8 @@ pub fn about(time: Duration) -> Range<Duration> {
     time..time + soon()
 }
 
-/// A pause or a short time-out, as much longer as this machine is slower: what shall happen within it does.
+/// A pause or a short time-out, long enough on slow machines. As a limit for what happens beside it, it has no
+/// reserve: that is a [`hang_limit`].
 #[must_use]
 pub fn scaled_time(time: Duration) -> Duration {
     time * slowness()

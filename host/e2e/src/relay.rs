@@ -17,8 +17,9 @@ use gpunet_e2e_kernels::relay::{
     NARROW, PIECE, Pair, RESULT, Relay as Work, relay as kernel,
 };
 use gpunet_host::{Launch, Net, NetError, Shape, TransportChoice};
+use gpunet_testing::hang_limit;
 
-use crate::limits::{eventually, scaled_time};
+use crate::limits::eventually;
 use crate::memory::Flags;
 use crate::nets::{RING, gpu};
 use crate::transport::any_port;
@@ -28,8 +29,9 @@ const JOBS: usize = 256;
 /// Streams that it has at a time.
 const PAIRS: usize = 512;
 /// How long a call is waited for: one that takes longer waits in the listener's queue, which a
-/// system's connect would not wait for either.
-const GRACE: Duration = Duration::from_millis(300);
+/// system's connect would not wait for either. With a reserve: one that fails usually does so in a few
+/// milliseconds.
+const GRACE: Duration = Duration::from_millis(30);
 
 /// The relay of this process.
 struct Relay {
@@ -157,7 +159,7 @@ pub fn connect(near: impl Into<OwnedFd>, to: SocketAddr) -> io::Result<()> {
     let slot = relay.charge(CALL, near, to, false);
     let begin = Instant::now();
     let mut result = 0;
-    while result == 0 && begin.elapsed() < scaled_time(GRACE) {
+    while result == 0 && begin.elapsed() < hang_limit(GRACE) {
         std::thread::sleep(Duration::from_micros(200));
         result = relay.get(slot, RESULT) as i64;
     }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use gpunet_e2e::faults::{self, CALLS, Row, Waiting};
 use gpunet_e2e::{Errno, flags, net_builder};
+use gpunet_testing::share_limits;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Set for the program to be interrupted: what it does then.
@@ -46,7 +47,7 @@ fn program(orderly: bool) {
 /// Starts the program and waits until its kernel waits.
 fn start(role: &str) -> (Child, BufReader<std::process::ChildStdout>) {
     let this = std::env::current_exe().expect("this program");
-    let mut child = Command::new(this)
+    let mut child = share_limits(&mut Command::new(this))
         .args(["--exact", "an_interrupt_while_a_kernel_waits", "--nocapture"])
         .env(ROLE, role)
         .stdin(Stdio::null())

@@ -7,6 +7,7 @@ use gpunet_device::calls::{POLLIN, POLLRDHUP};
 use gpunet_e2e::{
     Job, RING, Script, any_port, heap, is_rdma, net_builder, peer, process, raise_file_limit, skip,
 };
+use gpunet_testing::share_limits;
 
 const BLOCKS: usize = 2;
 
@@ -35,7 +36,8 @@ impl Memory {
 
     /// Of a process of this test that serves so many.
     fn while_serving(connections: usize) -> Self {
-        let output = Command::new(std::env::current_exe().expect("this program"))
+        let this = std::env::current_exe().expect("this program");
+        let output = share_limits(&mut Command::new(this))
             .args(["--exact", "thousands_of_connections_at_once", "--nocapture"])
             .env(SERVE, connections.to_string())
             .output()

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use gpunet_e2e::faults::{self, Row};
 use gpunet_e2e::{Domain, Errno, Job, Script, SocketAddr, is_rdma, net, skip};
+use gpunet_testing::share_limits;
 
 const INSIDE: &str = "GPUNET_UNREACHABLE_INSIDE";
 const NAME: &str = "a_host_that_does_not_answer";
@@ -58,7 +59,7 @@ fn a_host_that_does_not_answer() {
         Ok(_) => {}
     }
     let this = std::env::current_exe().expect("this program");
-    let output = inside(SETUP)
+    let output = share_limits(&mut inside(SETUP))
         .arg(this)
         .args(["--exact", NAME, "--nocapture"])
         .env(INSIDE, "1")

@@ -4,6 +4,7 @@ use std::net::{Shutdown, SocketAddr};
 use std::process::{Child, Command};
 use std::thread;
 
+use gpunet_testing::share_limits;
 use rsocket_shim::stock::{RDMA_RQSIZE, RDMA_SQSIZE, StockSocket};
 
 use crate::common::{libraries, turn};
@@ -239,7 +240,7 @@ fn a_killed_peer_is_a_reset_and_what_arrived_stays() {
     let place = Place::v4();
     for busy in [false, true] {
         let (listener, address) = place.listen();
-        let mut child: Child = Command::new(std::env::current_exe().unwrap())
+        let mut child: Child = share_limits(&mut Command::new(std::env::current_exe().unwrap()))
             .args(["stock::a_peer_to_kill", "--exact", "--ignored"])
             .env(ROLE, address.to_string())
             .spawn()

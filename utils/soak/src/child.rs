@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use gpunet_device::SocketAddr;
 use gpunet_e2e_kernels::soak::{TERMS_BYTES, Terms};
 use gpunet_sockets::{Address, By, Listener};
+use gpunet_testing::share_limits;
 
 use crate::end::{self, Manner};
 
@@ -18,7 +19,7 @@ pub(crate) struct Child(std::process::Child);
 impl Child {
     fn start(arguments: &[&str]) -> Result<Self> {
         let program = std::env::current_exe().context("finding this program")?;
-        let child = Command::new(program)
+        let child = share_limits(&mut Command::new(program))
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

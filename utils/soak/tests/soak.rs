@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 
-use gpunet_testing::Documented;
+use gpunet_testing::{Documented, share_limits};
 use serde_json::Value;
 
 /// One at a time: each wants the whole machine, and a call that waits for the others counts as hung.
@@ -12,7 +12,7 @@ static SOAK: Mutex<()> = Mutex::new(());
 fn soak(arguments: &[&str]) -> Output {
     let _alone = SOAK.lock().unwrap_or_else(PoisonError::into_inner);
     let mut command = Command::new(env!("CARGO_BIN_EXE_soak"));
-    command.args(arguments).output().expect("the soak runs")
+    share_limits(command.args(arguments)).output().expect("the soak runs")
 }
 
 /// Runs it for some seconds; its summary, and whether it succeeded.

@@ -19,7 +19,7 @@ use std::io::Write as _;
 
 pub use folder::Folder;
 pub use json::Documented;
-pub use limits::{hang_limit, slowness};
+pub use limits::{hang_limit, share_limits, slowness};
 pub use page::{Step, steps};
 pub use process::{Finished, Guarded, run};
 

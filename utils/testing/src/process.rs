@@ -7,20 +7,20 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::hang_limit;
+use crate::{hang_limit, share_limits};
 
 /// A child that is killed, if it still runs, when the test is done with it.
 #[derive(Debug)]
 pub struct Guarded(pub Child);
 
 impl Guarded {
-    /// Starts it.
+    /// Starts it, with the limits of this process.
     ///
     /// # Panics
     /// When the system does not let us.
     #[must_use]
     pub fn spawn(command: &mut Command) -> Self {
-        Self(command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}")))
+        Self(share_limits(command).spawn().unwrap_or_else(|error| panic!("{command:?}: {error}")))
     }
 
     /// Sends it a signal.

@@ -14,6 +14,7 @@ use gpunet_e2e::{
     flags, is_cuda, is_rdma, net, net_builder, peer, scaled_time, skip, soon, transport,
 };
 use gpunet_host::{AdapterReport, Placement, Placements, Policy, TransportChoice};
+use gpunet_testing::share_limits;
 use rsocket_shim::load::Libraries;
 
 use untrusted_peer::is_rejected;
@@ -106,7 +107,7 @@ fn a_peer_that_is_killed() {
     script.send(1, 10).between(Errno::ECONNRESET.negative(), Errno::EPIPE.negative()).close(1);
     let started = Job::blocks(32).script(&script).flags(&flags).start(&net);
     let program = std::env::current_exe().expect("this program");
-    let mut victim = Command::new(program)
+    let mut victim = share_limits(&mut Command::new(program))
         .args(["--exact", "rdma::a_peer_that_is_killed"])
         .env(VICTIM, address.to_string())
         .spawn()
