@@ -18,7 +18,7 @@ use anyhow::Result;
 use crate::artifacts::Executable;
 use crate::context::{Built, Context, PROFILE, Scope};
 use crate::report::{Outcome, Step};
-use crate::suites::{self, Run};
+use crate::suites::{self, AT_ONCE, Run};
 use crate::{
     aarch64, book, cuda_cpp, deny, install, libtest, licences, links, local, oldest, packages, ptx,
     rdma, rules, shell, vm, wheel,
@@ -168,7 +168,14 @@ fn tests(context: &Context) -> Result<Outcome> {
         environment.push(("GPUNET_PROGRESS", progress.display().to_string()));
     }
     let programs = suites::tests(&context.built()?.executables, |made| !is_left_to_release(made));
-    let run = Run { name: "tests", programs, arguments: &[], environment, limit: context.limit() };
+    let run = Run {
+        name: "tests",
+        programs,
+        arguments: &[],
+        environment,
+        limit: context.limit(),
+        at_once: AT_ONCE,
+    };
     let shown = context.is_long().then(|| shell::Follower::start(&progress));
     let outcome = run.run(context);
     drop(shown);
@@ -186,7 +193,8 @@ fn projects_and_pages(context: &Context) -> Result<Outcome> {
     let programs =
         LEFT_TO_RELEASE.iter().map(|(package, name)| suites::named(built, package, name));
     let programs = programs.collect::<Result<_>>()?;
-    Run { name: "pages", programs, arguments: &[], environment, limit: context.limit() }
+    let limit = context.limit();
+    Run { name: "pages", programs, arguments: &[], environment, limit, at_once: AT_ONCE }
         .run(context)
 }
 
@@ -210,7 +218,9 @@ fn doc_tests(context: &Context) -> Result<Outcome> {
 fn unit_tests(context: &Context) -> Result<Outcome> {
     let programs = suites::tests(&context.built()?.executables, |made| made.kind != "test");
     let (environment, limit) = (context.test_environment(), context.limit());
-    Run { name: "unit-tests", programs, arguments: &[], environment, limit }.run(context)
+    let run =
+        Run { name: "unit-tests", programs, arguments: &[], environment, limit, at_once: AT_ONCE };
+    run.run(context)
 }
 
 /// A selection of the end-to-end suite.
@@ -218,7 +228,7 @@ fn end_to_end(context: &Context) -> Result<Outcome> {
     let suite = suites::named(&context.built()?.executables, "gpunet-e2e", "suite")?;
     let (environment, limit) = (context.test_environment(), context.limit());
     let (name, programs) = ("end-to-end", vec![suite]);
-    let run = Run { name, programs, arguments: QUICK_THEMES, environment, limit };
+    let run = Run { name, programs, arguments: QUICK_THEMES, environment, limit, at_once: AT_ONCE };
     let mut outcome = run.run(context)?;
     outcome.remark = "a selection".to_owned();
     Ok(outcome)
@@ -262,3 +272,4 @@ fn featured(
     }
     Ok(outcome)
 }
+        at_once: AT_ONCE,

@@ -5,7 +5,7 @@ use anyhow::Result;
 
 use crate::context::Context;
 use crate::report::Outcome;
-use crate::suites::{self, Run};
+use crate::suites::{self, AT_ONCE, Run};
 
 /// Themes of the suite that a run which is not long has time for.
 const SHORT: &[&str] = &["streams::", "endings::", "polls::", "local::", "unaccepted::"];
@@ -24,6 +24,7 @@ pub(crate) fn check(context: &Context) -> Result<Outcome> {
         arguments,
         environment: environment.map(|(name, value)| (name, value.to_owned())).into(),
         limit: context.limit(),
+        at_once: AT_ONCE,
     };
     let mut outcome = run.run(context)?;
     outcome.remark = if long { "all suites" } else { "a selection" }.to_owned();

@@ -73,6 +73,8 @@ fn run(
         arguments: &["--include-ignored"],
         environment,
         limit: context.limit(),
+        // They compare what the whole machine has of RDMA, and take links down.
+        at_once: 1,
     };
     run.run(context)
 }

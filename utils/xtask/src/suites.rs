@@ -63,7 +63,10 @@ pub(crate) fn lint(cargo: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A run of test programs, a few at the same time: most of their tests wait more than they compute.
+/// Programs at the same time, as a rule: most of their tests wait more than they compute.
+pub(crate) const AT_ONCE: usize = 3;
+
+/// A run of test programs.
 pub(crate) struct Run<'a> {
     /// Names the log, and that of tests which found out that they cannot run here.
     pub(crate) name: &'a str,
@@ -73,10 +76,9 @@ pub(crate) struct Run<'a> {
     pub(crate) environment: Vec<(&'a str, String)>,
     /// For all of them together.
     pub(crate) limit: Duration,
+    /// Programs at the same time.
+    pub(crate) at_once: usize,
 }
-
-/// Programs at the same time.
-const AT_ONCE: usize = 3;
 
 impl Run<'_> {
     /// Runs all programs, also after one has failed, and counts their tests.
@@ -101,7 +103,7 @@ impl Run<'_> {
         };
         let mut all = Vec::new();
         thread::scope(|scope| {
-            let threads: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(run_some)).collect();
+            let threads: Vec<_> = (0..self.at_once).map(|_| scope.spawn(run_some)).collect();
             threads.into_iter().try_for_each(|thread| match thread.join() {
                 Ok(ended) => ended.map(|ended| all.extend(ended)),
                 Err(panic) => std::panic::resume_unwind(panic),
