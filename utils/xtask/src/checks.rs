@@ -3,8 +3,8 @@
 //! ```text
 //! test     formatting ─ licences ─ rules ─ links ─ compile ─┬─ tests ─ doc tests ─ p2p streams ─ models ─ simulation
 //!                                                           └─ ptx ─ virtual machine with RDMA, concurrently
-//! release  oldest Rust ─ docs ─ aarch64 ─ compile ─┬─ pages and archives ─ CUDA C++ ─ Python package ─ packages ─ ...
-//!                                                  └─ ptx, every compiler ─ virtual machine, more jobs
+//! release  oldest Rust ─ docs ─ aarch64 ─ compile ─ fault latency ─┬─ pages and archives ─ CUDA C++ ─ Python package ─ ...
+//!                                                                  └─ ptx, every compiler ─ virtual machine, more jobs
 //! ```
 //!
 //! All build with one profile and with the features of the whole workspace, so that nothing is
@@ -20,8 +20,8 @@ use crate::context::{Built, Context, PROFILE, Scope};
 use crate::report::{Outcome, Step};
 use crate::suites::{self, AT_ONCE, Run};
 use crate::{
-    aarch64, book, cuda_cpp, deny, install, libtest, licences, links, local, oldest, packages, ptx,
-    rdma, rules, shell, vm, wheel,
+    aarch64, book, cuda_cpp, deny, faults, install, libtest, licences, links, local, oldest,
+    packages, ptx, rdma, rules, shell, vm, wheel,
 };
 
 /// The steps that every change must pass. A new one is a line here and a function.
@@ -57,6 +57,8 @@ pub(crate) const RELEASE: &[Step] = &[
     Step::new("docs", docs),
     Step::new("aarch64", aarch64::check),
     Step::new("compile and lint", compile),
+    // Measures time, so nothing runs beside it.
+    Step::new("fault latency", faults::check),
     Step::new("ptx, every compiler", ptx::check).beside(),
     Step::new("virtual machine, more jobs", vm::check).beside(),
     Step::new("pages, archives, report", projects_and_pages),

@@ -26,6 +26,7 @@ mod cuda_cpp;
 mod decisions;
 mod deny;
 mod dist;
+mod faults;
 mod footprint;
 mod glossary;
 mod install;
