@@ -80,7 +80,7 @@ pub(crate) struct Built {
     pub(crate) simulation: Vec<Executable>,
 }
 
-/// Many times what the tests of a step take on an idle machine; a test that hangs must not hang the whole run.
+/// Many times what the tests of a step take on a usual machine; a test that hangs must not hang the whole run.
 const TESTS_LIMIT: Duration = Duration::from_secs(25 * 60);
 /// The same in a release's run.
 const LONG_LIMIT: Duration = Duration::from_secs(2 * 3600);
@@ -101,9 +101,10 @@ impl Context {
         self.scope == Scope::Release
     }
 
-    /// How long all tests of a step may take.
+    /// How long all tests of a step may take, by the speed of this machine.
     pub(crate) fn limit(&self) -> Duration {
-        if self.is_long() { LONG_LIMIT } else { TESTS_LIMIT }
+        let usual = if self.is_long() { LONG_LIMIT } else { TESTS_LIMIT };
+        usual * gpunet_testing::slowness()
     }
 
     /// Compiles what steps run, unless that has happened.
