@@ -53,7 +53,7 @@ pub use limits::{
     about, at_once, deadline, eventually, scaled, scaled_time, slowness, soon, timeout,
 };
 pub use memory::{Flags, flags};
-pub use nets::{RING, gpu, is_cuda, net, net_builder, net_builder_on, seeded_net};
+pub use nets::{RING, drop_in_order, gpu, is_cuda, net, net_builder, net_builder_on, seeded_net};
 pub use peer::Peer;
 pub use process::raise_file_limit;
 pub use script::{ALL, Script};

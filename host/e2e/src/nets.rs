@@ -1,11 +1,13 @@
 //! The GPU of this process, and nets on it.
 
 use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use gpunet_host::gpu::EmulatedOptions;
 use gpunet_host::{Gpu, GpuChoice, GpuKind, Net, NetBuilder};
 
-use crate::limits::timeout;
+use crate::limits::{soon, timeout};
 use crate::transport::{self, is_local};
 
 /// Capacity of the rings of the nets that tests use: the smallest there is.
@@ -67,4 +69,17 @@ pub fn seeded_net(seed: u64) -> Net {
     let choice = GpuChoice::Emulated(EmulatedOptions::seeded(seed));
     let gpu = Gpu::open(choice).expect("the emulated GPU opens");
     net_builder_on(&gpu).build().expect("a net")
+}
+
+/// Drops a net whose kernels stop and whose threads end by themselves.
+///
+/// # Panics
+/// When one of them did not, and was killed or left behind.
+pub fn drop_in_order(net: Net) {
+    // What does not end is given up after 5 s, and threads after 7 s.
+    const LEAVE: Duration = Duration::from_secs(7);
+    let (stuck, begin) = (net.stuck(), Instant::now());
+    drop(net);
+    assert_eq!(stuck.load(Ordering::Relaxed), 0, "kernels and threads that did not end");
+    assert!(begin.elapsed() < LEAVE + soon(), "it took {:?}", begin.elapsed());
 }

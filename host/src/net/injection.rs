@@ -1,6 +1,7 @@
 //! Faults that tests play on a net. Only with the feature `fault-injection`.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::Net;
@@ -12,6 +13,13 @@ impl Net {
     #[must_use]
     pub fn regions(&self) -> [(*mut u8, usize); 4] {
         self.shared.memory.regions()
+    }
+
+    /// How many kernels did not end with this net and had to be killed, and threads that were left behind: a
+    /// counter that outlives the net.
+    #[must_use]
+    pub fn stuck(&self) -> Arc<AtomicU32> {
+        Arc::clone(&self.control.stuck)
     }
 
     /// Makes a proxy thread panic, to see what kernels make of it.

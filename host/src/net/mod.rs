@@ -328,6 +328,8 @@ impl Drop for Net {
             std::thread::sleep(Duration::from_micros(200));
         }
         let stuck: Vec<_> = self.launches.lock().launches.drain(..).collect();
+        #[cfg(feature = "fault-injection")]
+        self.control.stuck.fetch_add(stuck.len() as u32, Ordering::Relaxed);
         for launch in &stuck {
             // On CUDA a kernel ends by itself alone; its memory is kept until it does.
             let killed = launch.running.kill();
@@ -358,6 +360,8 @@ impl Drop for Net {
                 let _ = thread.join();
             } else {
                 // It hangs in a call of the system. What it uses lives as long as it does.
+                #[cfg(feature = "fault-injection")]
+                self.control.stuck.fetch_add(1, Ordering::Relaxed);
                 let name = thread.thread().name().unwrap_or_default();
                 tracing::error!(name, "a thread did not end with its net, and is left behind");
             }

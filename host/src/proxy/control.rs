@@ -24,4 +24,7 @@ pub(crate) struct Control {
     /// The supervisor is not to look at heartbeats.
     #[cfg(feature = "fault-injection")]
     pub(crate) blind: AtomicBool,
+    /// Kernels that had to be killed and threads that were left behind, for tests.
+    #[cfg(feature = "fault-injection")]
+    pub(crate) stuck: std::sync::Arc<AtomicU32>,
 }

@@ -135,8 +135,8 @@ impl<G: Receiver> Script<'_, G> {
                 self.sleep_until(simt::now_ns() + op.a);
                 0
             }
-            Code::WaitFlag => self.wait_flag(op),
-            Code::ReceiveHandle => self.keep(op.register, self.wait_flag(op)),
+            Code::WaitFlag => self.until_flag(op.a, op.b, op.c),
+            Code::ReceiveHandle => self.keep(op.register, self.until_flag(op.a, op.b, op.c)),
             Code::SetFlag => self.set_flag(op.a, op.b),
             Code::GiveHandle => self.set_flag(op.a, handle.0),
             Code::Copy => {
@@ -145,7 +145,8 @@ impl<G: Receiver> Script<'_, G> {
             }
             Code::Fault => self.fault(op),
             Code::Diverge => self.diverge(op),
-            Code::Hold => self.hold(op),
+            Code::Hold => self.hold(op, None),
+            Code::HoldPast => self.hold(op, Some(op.length)),
             Code::SendFlags => self.with_flags(op, true),
             Code::RecvFlags => self.with_flags(op, false),
             Code::PeekCopy => self.peek_copy(op),
@@ -194,14 +195,14 @@ impl<G: Receiver> Script<'_, G> {
         calls::gprint(self.net, self.group, line)
     }
 
-    #[inline(always)]
-    fn wait_flag(&self, op: &Op) -> i64 {
+    /// Waits until a flag is `least` or more, and no longer than it says; its value.
+    pub(crate) fn until_flag(&self, flag: u64, least: u64, limit_ns: u64) -> i64 {
         let mut seen = 0;
         if self.group.is_leader() {
-            let until = simt::now_ns() + op.c;
+            let until = simt::now_ns() + limit_ns;
             seen = loop {
-                match self.program.flags.get(op.a as usize) {
-                    Some(value) if value >= op.b => break value as i64,
+                match self.program.flags.get(flag as usize) {
+                    Some(value) if value >= least => break value as i64,
                     _ if simt::now_ns() > until => break Errno::ETIMEDOUT.negative(),
                     _ => simt::pause(),
                 }
@@ -211,7 +212,7 @@ impl<G: Receiver> Script<'_, G> {
     }
 
     #[inline(always)]
-    fn set_flag(&self, flag: u64, value: u64) -> i64 {
+    pub(crate) fn set_flag(&self, flag: u64, value: u64) -> i64 {
         if self.group.is_leader() {
             self.program.flags.set(flag as usize, value);
         }

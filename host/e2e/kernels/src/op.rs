@@ -126,6 +126,9 @@ codes! {
     ListenerBindWith = 49,
     /// `Listener::borrow` and `Listener::accept`; the handle goes into register `a`.
     BorrowAccept = 50,
+    /// As `Hold`, for `b` nanoseconds after flag `length` was set, which takes at most `c` nanoseconds. Sets the
+    /// flag after that one once it holds it.
+    HoldPast = 51,
 }
 
 /// What an op returns when received bytes are not the pattern's, or bytes beside the buffer were

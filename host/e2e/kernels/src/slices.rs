@@ -66,28 +66,36 @@ impl<G: Receiver> Script<'_, G> {
     }
 
     #[inline(never)]
-    pub(crate) fn hold(&self, op: &Op) -> i64 {
+    pub(crate) fn hold(&self, op: &Op, past: Option<u64>) -> i64 {
         let stream = self.stream(op);
-        let until = simt::now_ns() + op.b;
         if op.a == 0 {
             match stream.peek(1) {
                 Ok(peek) => {
-                    self.sleep_until(until);
+                    let stayed = self.stay(op, past);
                     drop(peek);
-                    0
+                    stayed
                 }
                 Err(errno) => errno.negative(),
             }
         } else {
             match stream.reserve(1, 1) {
                 Ok(space) => {
-                    self.sleep_until(until);
+                    let stayed = self.stay(op, past);
                     drop(space);
-                    0
+                    stayed
                 }
                 Err(errno) => errno.negative(),
             }
         }
+    }
+
+    fn stay(&self, op: &Op, past: Option<u64>) -> i64 {
+        let seen = past.map_or(0, |flag| {
+            self.set_flag(flag + 1, 1);
+            self.until_flag(flag, 1, op.c)
+        });
+        self.sleep_until(simt::now_ns() + op.b);
+        seen.min(0)
     }
 
     #[inline(never)]

@@ -7,6 +7,7 @@ use gpunet_e2e_kernels::op::Code;
 
 use super::{HANDLE, Script, ns};
 
+use crate::limits::timeout;
 use crate::nets::RING;
 
 impl Script {
@@ -33,9 +34,17 @@ impl Script {
         self.op(Code::Hold, register, [0, ns(time), 0], (0, 0))
     }
 
-    /// Holds space in the ring for so long.
-    pub fn hold_reserve(&mut self, register: u32, time: Duration) -> &mut Self {
-        self.op(Code::Hold, register, [1, ns(time), 0], (0, 0))
+    /// Holds received bytes in the ring until a flag is set, and for so long after it. The next flag says that it
+    /// holds them.
+    pub fn hold_peek_past(&mut self, register: u32, flag: usize, time: Duration) -> &mut Self {
+        let numbers = [0, ns(time), ns(timeout())];
+        self.op(Code::HoldPast, register, numbers, (0, 0)).with_length(flag as u64)
+    }
+
+    /// The same with space in the ring.
+    pub fn hold_reserve_past(&mut self, register: u32, flag: usize, time: Duration) -> &mut Self {
+        let numbers = [1, ns(time), ns(timeout())];
+        self.op(Code::HoldPast, register, numbers, (0, 0)).with_length(flag as u64)
     }
 
     /// `Peek::copy_to` of so many bytes behind `offset`, of all that have come; `consume` are consumed.

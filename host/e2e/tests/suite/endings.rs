@@ -7,8 +7,9 @@ use std::time::Duration;
 use gpunet_device::calls::{SHUT_RD, SHUT_RDWR, SHUT_WR};
 use gpunet_e2e::{
     Errno, Flags, Folder, Job, Peer, RING, Script, about, any_port, eventually, flags, is_local,
-    net, net_builder, peer, scaled, scaled_time, seeded_net, timeout,
+    net, net_builder, peer, scaled, seeded_net, timeout,
 };
+use gpunet_testing::hang_limit;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -219,17 +220,23 @@ fn a_second_reader_waits_or_gets_an_error() {
     });
     let mut first = Script::new();
     first.stream(0, peer.address).peek(0, 100, 0).give_handle(0, 0);
-    first.set_flag(1).hold_peek(0, scaled_time(400 * MS)).wait_flag(2);
-    first.set_flag(3).hold_reserve(0, scaled_time(400 * MS)).wait_flag(4).close(0);
+    // Held until the other is about to wait, and then for as long as it may take to get there.
+    let wait = hang_limit(20 * MS);
+    first
+        .hold_peek_past(0, 1, wait)
+        .wait_flag(3)
+        .hold_reserve_past(0, 4, wait)
+        .wait_flag(6)
+        .close(0);
     let mut second = Script::new();
-    second.receive_handle(0, 0).wait_flag(1).sleep(scaled_time(20 * MS));
+    second.receive_handle(0, 0).wait_flag(2);
     second.recv(0, 10).flags(MSG_DONTWAIT).errno(Errno::EBUSY);
     second.receive_timeout(0, 50 * MS).recv(0, 10).errno(Errno::ETIMEDOUT);
-    second.receive_timeout(0, timeout()).recv(0, 100).expect(100).takes(about(MS));
-    second.set_flag(2).wait_flag(3).sleep(scaled_time(20 * MS));
+    second.receive_timeout(0, timeout()).set_flag(1).recv(0, 100).expect(100).takes(about(MS));
+    second.set_flag(3).wait_flag(5);
     second.send(0, 10).flags(MSG_DONTWAIT).errno(Errno::EBUSY);
     second.send_timeout(0, 50 * MS).send(0, 10).errno(Errno::ETIMEDOUT);
-    second.send_timeout(0, timeout()).send(0, 10).takes(about(MS)).set_flag(4);
+    second.send_timeout(0, timeout()).set_flag(4).send(0, 10).takes(about(MS)).set_flag(6);
     Job::blocks(32).script(&first).script(&second).run(&net);
     assert_eq!(peer.result(), 10);
 }

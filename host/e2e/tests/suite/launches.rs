@@ -2,7 +2,7 @@
 //! EBADF at once, and nothing of the socket belongs to another before they have left it.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpunet_device::calls::{MSG_DONTWAIT, POLLIN, POLLNVAL};
 use gpunet_e2e::{
@@ -11,14 +11,15 @@ use gpunet_e2e::{
 use gpunet_host::Net;
 
 const MS: Duration = Duration::from_millis(1);
-/// How long a group stays inside a call.
-const HOLD: Duration = Duration::from_secs(1);
 
-/// Flags: the handle, the owner may end, the other one is about to wait, the owner has ended.
+/// Flags: the handle, the owner may end, the other one is about to wait, the owner has ended, the other one may
+/// leave its call, and is inside of it.
 const HANDLE: usize = 0;
 const END: usize = 1;
 const WAITS: usize = 2;
 const ENDED: usize = 3;
+const LEAVE: usize = 4;
+const INSIDE: usize = 5;
 
 /// A net with few sockets: whatever is free is soon another's.
 fn small_net() -> Net {
@@ -161,21 +162,23 @@ fn nothing_is_used_again_while_a_launch_is_inside() {
     let owner = owner(&flags).start(&net);
     // It keeps space of the send ring open, computes, and commits when others would have it.
     let mut second = Script::new();
-    second.receive_handle(0, HANDLE).send(0, 40).recv_all(0, 40, 40).set_flag(WAITS);
-    second.hold_reserve(0, HOLD).any().recv(0, 1).errno(Errno::EBADF).wait_flag(ENDED);
+    second.receive_handle(0, HANDLE).send(0, 40).recv_all(0, 40, 40);
+    second
+        .hold_reserve_past(0, LEAVE, Duration::ZERO)
+        .any()
+        .recv(0, 1)
+        .errno(Errno::EBADF)
+        .wait_flag(ENDED);
     let user = Job::blocks(64).script(&second).flags(&flags).start(&net);
-    user.until(&flags, WAITS);
-    let began = Instant::now();
-    std::thread::sleep(20 * MS);
+    user.until(&flags, INSIDE);
     let before = net.statistics().sockets;
     flags.set(END, 1);
     owner.finish();
     // Longer than one that nobody is inside would be kept.
     std::thread::sleep(300 * MS);
-    let sockets = net.statistics().sockets;
-    let holds = began.elapsed() < HOLD;
-    assert!(!holds || sockets == before, "a group is inside a call on it");
+    assert_eq!(net.statistics().sockets, before, "a group is inside a call on it");
     others_talk(&net);
+    flags.set(LEAVE, 1);
     // Freed though the launch that used it goes on.
     assert!(eventually(|| net.statistics().sockets == before - 1));
     flags.set(ENDED, 1);

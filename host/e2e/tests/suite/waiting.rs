@@ -8,7 +8,7 @@ use gpunet_device::calls::{MSG_DONTWAIT, POLLERR, POLLHUP, POLLIN, POLLOUT, SOCK
 use gpunet_e2e::faults::{self, Row};
 use gpunet_e2e::{
     Domain, Errno, Finished, Job, Peer, RING, Script, SocketOption, about, any_port, at_once,
-    flags, is_local, is_rdma, net, net_builder, peer, scaled_time,
+    flags, is_local, is_rdma, net, net_builder, peer,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -196,11 +196,11 @@ fn a_close_gives_up_on_a_group_that_holds_the_ring() {
         peer::receive_rest(&mut stream, 0)
     });
     let mut holder = Script::new();
-    holder.stream(0, peer.address).give_handle(0, 0).peek(0, 10, 0).set_flag(1);
-    holder.hold_peek(0, scaled_time(3000 * MS)).recv(0, 10).expect(10).set_flag(2);
+    holder.stream(0, peer.address).give_handle(0, 0).peek(0, 10, 0);
+    holder.hold_peek_past(0, 3, Duration::ZERO).recv(0, 10).expect(10).set_flag(2);
     let mut closer = Script::new();
-    closer.receive_handle(0, 0).wait_flag(1).sleep(100 * MS);
-    closer.close(0).errno(Errno::EBUSY).takes(about(1500 * MS));
+    closer.receive_handle(0, 0).wait_flag(4);
+    closer.close(0).errno(Errno::EBUSY).takes(about(1500 * MS)).set_flag(3);
     closer.wait_flag(2).send(0, 10).close(0).close(0).errno(Errno::EBADF);
     Job::blocks(32).script(&holder).script(&closer).flags(&flags).run(&net);
     assert_eq!(peer.result(), 10);
