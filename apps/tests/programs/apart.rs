@@ -77,7 +77,7 @@ fn a_server_ends_although_a_peer_does_not_read() {
         let server = Server::start(on, &unix(&folder));
         let path = server.address.strip_prefix("unix:").unwrap();
         let mut stream = std::os::unix::net::UnixStream::connect(path).unwrap();
-        stream.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
+        stream.set_write_timeout(Some(hang_limit(Duration::from_millis(50)))).unwrap();
         // Until neither rings nor sockets take any more.
         while stream.write_all(&[7; 1 << 16]).is_ok() {}
         server.end(Signal::INT);

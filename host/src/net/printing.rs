@@ -187,7 +187,8 @@ mod tests {
             printing.finish(&queue, 0);
             begin.elapsed() < FLUSH / 2
         };
-        // A machine that is busy may hold this thread up for as long, but not each time.
-        assert!((0..20).any(|_| takes_none()), "it waits although nothing does");
+        // A machine that is busy may hold this thread up for as long, but not most times.
+        let none = (0..9).filter(|_| takes_none()).count();
+        assert!(none >= 5, "it waits although nothing does, {} times of 9", 9 - none);
     }
 }

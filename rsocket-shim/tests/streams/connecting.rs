@@ -148,9 +148,9 @@ fn a_server_that_sends_before_the_client_receives() {
         exchange(&mut client, &mut server);
         begun.elapsed()
     };
-    // A machine that is busy may need as long as bytes that come again, but not each time.
-    let fast = (0..20).any(|_| exchanged_in() < Duration::from_secs(1));
-    assert!(fast, "the client waits for what was sent before");
+    // A machine that is busy may need as long as bytes that come again, but not most times.
+    let fast = (0..9).filter(|_| exchanged_in() < Duration::from_secs(1)).count();
+    assert!(fast >= 5, "the client waits for what was sent before, {} times of 9", 9 - fast);
 }
 
 #[test]
