@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 /// How long one answer may take.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes that a sender writes at once.
 const PIECE: usize = 256 << 10;
 

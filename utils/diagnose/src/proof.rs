@@ -36,11 +36,11 @@ pub(crate) const AUTO_NEAR: &str = "auto between kernels";
 /// Opening a GPU and loading kernels: the driver compiles them at its first start.
 const OPENING: Duration = Duration::from_secs(60);
 /// One transfer, with its net made and dropped.
-const TRANSFER: Duration = Duration::from_secs(10);
+const TRANSFER: Duration = Duration::from_secs(30);
 /// How long one call of a kernel may wait.
-const TIMEOUT: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a kernel may run.
-const RUN: Duration = Duration::from_secs(5);
+const RUN: Duration = Duration::from_secs(20);
 
 /// Round trips of a transfer; the first sizes are packets, so one must be larger.
 const MESSAGES: u64 = 16;

@@ -13,7 +13,7 @@ use super::client::Batch;
 use crate::memory::Memory;
 
 /// How long one call of a kernel, or one flag, may take.
-const ANSWER: Duration = Duration::from_secs(10);
+const ANSWER: Duration = Duration::from_secs(60);
 /// How long a launch may take beside its batch.
 const LAUNCH_SPARE: Duration = Duration::from_secs(30);
 /// Shared memory for messages, beside the samples.

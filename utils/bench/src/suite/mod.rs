@@ -89,7 +89,7 @@ impl Serving {
     /// Ends it now; an error if it does not end, or had ended badly.
     pub(crate) fn stop(&self) -> Result<()> {
         self.0.abort();
-        Ok(self.0.wait_for(Duration::from_secs(10))?)
+        Ok(self.0.wait_for(Duration::from_secs(60))?)
     }
 }
 

@@ -29,7 +29,7 @@ use super::super::client::moved;
 use super::process;
 
 /// How long one call on a socket, or one answer, may take.
-pub(super) const ANSWER: Duration = Duration::from_secs(10);
+pub(super) const ANSWER: Duration = Duration::from_secs(60);
 /// Addresses of this machine that connections come from in turn: a port is not free for a minute after
 /// its connection was closed.
 const SOURCES: u32 = 64;

@@ -12,7 +12,7 @@ use super::server::RING;
 use super::{Scale, Wanted, process};
 
 /// How long the last connections may take to be closed.
-const CLOSED: Duration = Duration::from_secs(10);
+const CLOSED: Duration = Duration::from_secs(60);
 /// Connections before what is there is counted for the first time: tables and buffers have grown.
 const WARM_UP: usize = 500;
 /// What resident memory may grow by for other reasons: fewer bytes than these for each connection, or
