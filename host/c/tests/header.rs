@@ -12,11 +12,11 @@ use std::time::Duration;
 /// Another version writes another text.
 const VERSION: &str = "cbindgen 0.29.4";
 
-/// The cbindgen on the path, if it is of this version.
+/// The cbindgen that `GPUNET_CBINDGEN` names, or on the path, if it is of this version.
 fn cbindgen() -> Result<PathBuf, String> {
-    let install =
-        "install Debian's cbindgen-web, or `cargo install cbindgen --version 0.29.4 --locked`";
-    let found = common::find("cbindgen");
+    let install = "`cargo xtask release --step pages` builds one; or install Debian's cbindgen-web";
+    let named = std::env::var_os("GPUNET_CBINDGEN").map(PathBuf::from);
+    let found = named.or_else(|| common::find("cbindgen"));
     let found = found.ok_or_else(|| format!("no cbindgen: {install}"))?;
     let mut ask = Command::new(&found);
     let (_, version) = common::end(ask.arg("--version"), common::SOON);

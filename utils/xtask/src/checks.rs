@@ -186,18 +186,31 @@ fn tests(context: &Context) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Tests that follow the pages of docs/, build projects from archives, and draw the benchmark's report in a browser.
+/// Tests that follow the pages of docs/, build projects from archives, draw the benchmark's report in a browser, and
+/// write the C header anew, with a cbindgen that is built where the system has none.
 fn projects_and_pages(context: &Context) -> Result<Outcome> {
     install::compilers()?;
     install::programs([("chromium", "chromium")].into_iter())?;
-    let environment = context.test_environment();
+    let mut environment = context.test_environment();
+    let without = match install::cbindgen(&context.workspace) {
+        Ok(cbindgen) => {
+            environment.push(("GPUNET_CBINDGEN", cbindgen.display().to_string()));
+            String::new()
+        }
+        Err(error) => {
+            let line = format!("{error:#}").lines().next().unwrap_or_default().to_owned();
+            format!(", cbindgen cannot be built: {line}")
+        }
+    };
     let built = &context.built()?.executables;
-    let programs =
-        LEFT_TO_RELEASE.iter().map(|(package, name)| suites::named(built, package, name));
+    let tests = LEFT_TO_RELEASE.iter().chain(&[("gpunet-c", "header")]);
+    let programs = tests.map(|(package, name)| suites::named(built, package, name));
     let programs = programs.collect::<Result<_>>()?;
     let limit = context.limit();
-    Run { name: "pages", programs, arguments: &[], environment, limit, at_once: AT_ONCE }
-        .run(context)
+    let run = Run { name: "pages", programs, arguments: &[], environment, limit, at_once: AT_ONCE };
+    let mut outcome = run.run(context)?;
+    outcome.remark += &without;
+    Ok(outcome)
 }
 
 /// The examples in documentation, which only cargo can compile and run, both at once.

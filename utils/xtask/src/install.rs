@@ -171,14 +171,32 @@ pub(crate) fn from_registry(
 
 /// Installs what tests of the C ABI call: compilers, and tools that come with them.
 pub(crate) fn compilers() -> Result<()> {
-    let wanted = [
-        ("cmake", "cmake"),
-        ("g++", "g++"),
-        ("nm", "binutils"),
-        ("pkg-config", "pkg-config"),
-        ("cbindgen", "cbindgen-web"),
-    ];
-    programs(wanted.into_iter())
+    let wanted =
+        [("cmake", "cmake"), ("g++", "g++"), ("nm", "binutils"), ("pkg-config", "pkg-config")];
+    programs(wanted.into_iter())?;
+    // Not every system has it. Without it a test is skipped, which a release runs with one that it builds.
+    if shell::on_path("cbindgen").is_none() && is_known(CBINDGEN_PACKAGE) {
+        install_packages(&[CBINDGEN_PACKAGE], false)?;
+    }
+    Ok(())
+}
+
+/// Debian 12's package of the [`CBINDGEN`] that writes gpunet.h.
+const CBINDGEN_PACKAGE: &str = "cbindgen-web";
+/// The version: another one writes another text.
+const CBINDGEN: &str = "0.29.4";
+
+/// The cbindgen of that version, built where it is missing.
+pub(crate) fn cbindgen(workspace: &Workspace) -> Result<PathBuf> {
+    from_registry(workspace, "cbindgen", CBINDGEN, &[])
+}
+
+/// Whether the system's lists of packages have this one. Where there are no lists yet, they are fetched.
+fn is_known(package: &str) -> bool {
+    let is_listed = || shell::succeeds("apt-cache", &["show", package]);
+    let is_list = |entry: fs::DirEntry| entry.file_name().to_string_lossy().ends_with("_Packages");
+    let mut lists = fs::read_dir("/var/lib/apt/lists").into_iter().flatten().flatten();
+    is_listed() || (!lists.any(is_list) && update_lists().is_ok() && is_listed())
 }
 
 /// Has the system's Python make virtual environments.
