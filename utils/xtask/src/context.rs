@@ -20,7 +20,8 @@ pub(crate) const PROFILE: &str = "strict";
 /// Options of `cargo xtask test`.
 #[derive(Args)]
 pub(crate) struct TestOptions {
-    /// Runs formatting, rules, lints, unit tests and a selection of the end-to-end suite only.
+    /// Runs formatting, rules, unit tests and a selection of the end-to-end suite only, and lints what they compile:
+    /// libraries, programs and that suite.
     #[arg(long)]
     pub(crate) quick: bool,
     /// Leaves out the virtual machine with RDMA; counts as skipped.
@@ -31,7 +32,7 @@ pub(crate) struct TestOptions {
 /// Options of `cargo xtask release`.
 #[derive(Args)]
 pub(crate) struct ReleaseOptions {
-    /// Leaves out the steps that take longest, and names them first: for every submitted change.
+    /// Leaves out the steps that take longest, and names them first: for every submitted change, after `test`.
     #[arg(long, conflicts_with = "rdma_device")]
     pub(crate) short: bool,
     /// Runs only the steps whose name contains this, and those that they need; may be given several times.
@@ -45,7 +46,7 @@ pub(crate) struct ReleaseOptions {
     pub(crate) rdma_device: Option<String>,
 }
 
-/// What is run. A job of the virtual machine that one of these runs is also part of those after it.
+/// What is run. Each of these runs what those before it run; but a short release follows `test`, and repeats nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
     /// A selection, while one works.

@@ -22,6 +22,11 @@ impl Job {
         Self { from: Scope::ShortRelease, ..self }
     }
 
+    /// Whether it is part of a run: a release's short form comes directly after `test`, and does not repeat it.
+    pub(crate) fn is_run(&self, scope: Scope) -> bool {
+        self.from <= scope && (scope != Scope::ShortRelease || self.from > Scope::Test)
+    }
+
     /// The same, left to a whole release: it takes minutes where the guest is emulated.
     const fn for_whole_release(self) -> Self {
         Self { from: Scope::Release, ..self }
@@ -379,8 +384,8 @@ mod tests {
     fn all_limits_together_are_short() {
         assert!(JOBS.iter().all(|job| job.limit > 0));
         let sum =
-            |scope| JOBS.iter().filter(|job| job.from <= scope).map(|job| job.limit).sum::<u32>();
-        assert!(sum(Scope::Test) < sum(Scope::ShortRelease));
+            |scope| JOBS.iter().filter(|job| job.is_run(scope)).map(|job| job.limit).sum::<u32>();
+        assert!(sum(Scope::Test) + sum(Scope::ShortRelease) < sum(Scope::Release));
         assert!(sum(Scope::ShortRelease) < BUSY * 40 * 60 && sum(Scope::Release) < BUSY * 60 * 60);
     }
 }

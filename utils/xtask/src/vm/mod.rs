@@ -121,7 +121,7 @@ pub(crate) fn check(context: &Context) -> Result<Outcome> {
         let reason = format!("{} jobs with real RDMA, because of --no-vm", JOBS.len());
         return Ok(Outcome { skipped: vec![reason], ..Outcome::default() });
     }
-    let (jobs, left): (Vec<_>, Vec<_>) = JOBS.iter().partition(|job| job.from <= context.scope);
+    let jobs: Vec<_> = JOBS.iter().filter(|job| job.is_run(context.scope)).collect();
     let built = || Ok(context.built()?.executables.clone());
     let machine = Machine::prepare(&context.workspace, &jobs, built)?;
     let mut table = String::new();
@@ -129,8 +129,9 @@ pub(crate) fn check(context: &Context) -> Result<Outcome> {
     let mut outcome = machine.run(&jobs, whole, &mut |line| {
         let _ = writeln!(table, "  {line}");
     })?;
+    let left = JOBS.iter().filter(|job| job.from > context.scope);
+    let left: Vec<_> = left.map(|job| job.name).collect();
     if !left.is_empty() {
-        let left: Vec<_> = left.iter().map(|job| job.name).collect();
         let _ = writeln!(
             table,
             "  left to `cargo xtask release` and `cargo xtask vm`: {}",
