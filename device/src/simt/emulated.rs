@@ -49,8 +49,8 @@ pub trait EmulatedThread {
     /// without arriving, make the launch fail with a report of who was where.
     fn barrier(&self, scope: Scope, site: Site);
 
-    /// The same barrier, to which threads may bring words, as many as `into` has room for. `into` then holds
-    /// what the last of them brought; it stays as it is where none did.
+    /// The same barrier. Threads may contribute up to `into.len()` words. `into` then holds those of the
+    /// last thread; it stays as it is where none contributed any.
     ///
     /// A barrier costs a switch for each thread, and words in scratch memory would need two or three: one
     /// before they are overwritten, one before they are read.
@@ -249,7 +249,7 @@ pub(crate) fn shared_memory() -> (*mut u8, usize) {
 }
 
 /// A barrier at which some threads bring words, and all threads get them; zeros where no thread brought any.
-/// In line, as all that lies between a kernel and a switch: the CPU mispredicts each return after one.
+/// Inlined, like every function between a kernel and a switch: the CPU mispredicts each return after one.
 #[inline(always)]
 #[track_caller]
 fn exchange<const N: usize>(scope: Scope, brought: Option<[u64; N]>) -> [u64; N] {

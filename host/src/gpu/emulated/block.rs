@@ -84,8 +84,8 @@ struct Barrier {
     polled: bool,
     /// What threads have brought to it.
     brought: Words,
-    /// What they had brought when it opened last. Each thread takes it before it comes again, and until
-    /// then the barrier cannot open.
+    /// The words contributed before the barrier last opened. Each thread takes them before it arrives again,
+    /// and until then the barrier cannot open.
     opened: Words,
 }
 
@@ -192,11 +192,12 @@ impl Block {
         self.state.borrow_mut().barrier(scope, rank).brought.bring(words);
     }
 
-    /// What was brought to the barrier of a scope that has just opened for a thread, if anything was.
+    /// Copies the contributed words, if any, of the barrier that has just opened for a thread.
     pub(super) fn take(&self, rank: u32, scope: Scope, into: &mut [u64]) {
         let state = &mut *self.state.borrow_mut();
         let words = state.barrier(scope, rank).opened.get();
-        if words.len() == into.len() {
+        debug_assert!(words.len() <= into.len(), "more words than a thread has room for");
+        if let Some(into) = into.get_mut(..words.len()) {
             into.copy_from_slice(words);
         }
     }
@@ -252,8 +253,7 @@ impl Block {
         self.alive(state).map(|()| Met::Waits)
     }
 
-    /// The launch has failed and its threads are unwound: nothing that they left at a barrier is looked at
-    /// again, since it goes with their stacks.
+    /// The launch has failed. The pointers to arrivals are dead: their stacks are unwound.
     pub(super) fn abandon(&self) {
         let state = &mut *self.state.borrow_mut();
         state.threads.fill(Status::Ended);

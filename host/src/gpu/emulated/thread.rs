@@ -91,8 +91,8 @@ impl Context {
         }
         let wake = |rank| self.round.next.borrow_mut().push(self.first + rank);
         let rank = self.position.thread;
-        // SAFETY: the thread switches below, and goes on no sooner than the barrier opens; where its launch
-        // fails before, the block is abandoned before any of its threads goes on.
+        // SAFETY: the thread switches below, and does not resume before the barrier opens; where its launch
+        // fails before, the block is abandoned before any of its threads resumes.
         let met = unsafe { self.block.arrive(rank, scope, arrival, wake) };
         if let (Ok(Met::Opens { .. }), Some(observer)) = (&met, self.round.observer) {
             let (first, threads) = (self.first, self.position.threads);
@@ -143,6 +143,10 @@ impl EmulatedThread for Context {
     }
 
     fn exchange(&self, scope: Scope, site: Site, brought: Option<&[u64]>, into: &mut [u64]) {
+        // As in `meet`; words of a thread that is unwound must not reach the barrier either.
+        if std::thread::panicking() {
+            return;
+        }
         let rank = self.position.thread;
         if let Some(words) = brought {
             self.block.bring(rank, scope, words);

@@ -135,7 +135,7 @@ impl Worker {
         turned.unwrap_or_else(|message| Err(self.fault(index, message)))
     }
 
-    /// One turn of each of these threads. Whether the launch goes on.
+    /// One turn of each of these threads. Returns false if the launch must stop.
     fn turns(&mut self, list: &[u32]) -> Result<bool, KernelError> {
         let at = Cell::new(0);
         // One guard for all of them: it costs as much as a turn.
@@ -268,7 +268,7 @@ fn as_current<R>(context: &Rc<Context>, code: impl FnOnce() -> R) -> R {
     struct Nobody;
     impl Drop for Nobody {
         fn drop(&mut self) {
-            // SAFETY: names nobody.
+            // SAFETY: clears the current thread.
             unsafe { set_current(None) };
         }
     }
@@ -281,8 +281,8 @@ fn as_current<R>(context: &Rc<Context>, code: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Puts a round's threads in the order of their ranks. A barrier leaves them in two runs, of which the first
-/// goes behind the second.
+/// Puts a round's threads in the order of their ranks. A barrier leaves them in two runs: the first run must
+/// follow the second.
 fn by_rank(list: &mut [u32]) {
     let Some(end) = list.windows(2).position(|pair| pair[0] > pair[1]) else { return };
     list.rotate_left(end + 1);
