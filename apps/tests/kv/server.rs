@@ -119,7 +119,7 @@ pub(crate) fn number_of(client: &mut Client, words: &[&str]) -> i64 {
     integer(&answer).unwrap_or_else(|| panic!("{words:?}: {}", show(&answer)))
 }
 
-/// Waits until a server has processed so many requests besides those of this. What came with one of them has
+/// Waits until a server has processed `others` requests of other clients. What came with one of them has
 /// come, too.
 pub(crate) fn await_requests(client: &mut Client, others: u64) {
     let mut asked = 0;

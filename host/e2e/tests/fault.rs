@@ -104,7 +104,7 @@ fn is_left(mut client: &TcpStream) -> Instant {
     Instant::now()
 }
 
-/// Whether nobody listens there, sooner or later.
+/// Waits until connections are refused.
 fn is_refused_at(address: IpSocketAddr) {
     let refused = || match TcpStream::connect(address) {
         // The listener may be about to go. Who asks while it closes may find the connection made and

@@ -262,7 +262,7 @@ fn simulation(context: &Context) -> Result<Outcome> {
 /// The test of the simulation that plants bugs, which its seeds must find.
 const PLANTED: &str = "planted_bugs_are_found";
 
-/// Whether the simulation finds what it is there to find.
+/// The simulation finds each planted bug.
 fn planted_bugs(context: &Context) -> Result<Outcome> {
     featured(context, &context.built()?.simulation, PLANTED, &[])
 }
@@ -280,6 +280,7 @@ fn featured(
         arguments: &[&[filter], options].concat(),
         environment: context.test_environment(),
         limit: context.limit(),
+        at_once: AT_ONCE,
     };
     let mut outcome = run.run(context)?;
     if outcome.passed == 0 && outcome.failed.is_empty() {
@@ -287,4 +288,3 @@ fn featured(
     }
     Ok(outcome)
 }
-        at_once: AT_ONCE,

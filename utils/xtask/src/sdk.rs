@@ -141,7 +141,7 @@ fn device_library(workspace: &Workspace, to: &Path) -> Result<()> {
     let ptx = to.join("gpunet_device.ptx");
     copy(&library_ptx(workspace, &compiler)?, &ptx)?;
     let Some(nvcc) = install::present_nvcc(workspace) else {
-        println!("without gpunet_device.o and .fatbin: no nvcc; `cargo xtask test` fetches it");
+        println!("without gpunet_device.o and .fatbin: no nvcc; `cargo xtask release` fetches it");
         return Ok(());
     };
     for (output, name) in [(None, "gpunet_device.o"), (Some("-fatbin"), "gpunet_device.fatbin")] {

@@ -19,7 +19,7 @@ use crate::{libtest, shell};
 /// For a compiler that hangs; it is no measure of how long compiling takes on a busy machine.
 const COMPILE_LIMIT: Duration = Duration::from_secs(60 * 60);
 
-/// Has cargo compile with this command, linted by clippy in the same pass: its driver is the compiler with lints, so
+/// Compiles this with cargo, linted by clippy in the same pass: its driver is the compiler with lints, so
 /// that nothing is read and checked a second time. The executables, or a failed outcome.
 pub(crate) fn compile(
     context: &Context,
@@ -50,13 +50,13 @@ pub(crate) fn compile(
 /// What clippy's driver takes for the space between two arguments.
 const BETWEEN: &str = "__CLIPPY_HACKERY__";
 
-/// Has cargo compile the workspace's crates with clippy's driver. All that makes programs for tests does so, since
+/// Compiles the workspace's crates with cargo and clippy's driver. All that makes programs for tests does so, since
 /// cargo keeps the crates that another compiler made apart.
 pub(crate) fn lint(cargo: &mut Command) -> anyhow::Result<()> {
     let mut ask = Command::new(shell::rustc());
     let sysroot = shell::output_of(ask.args(["--print", "sysroot"]))?;
     let driver = Path::new(sysroot.trim()).join("bin/clippy-driver");
-    let remedy = "`rustup component add clippy` installs it";
+    let remedy = "`rustup component add clippy` installs it, or Debian's package rust-web-clippy";
     ensure!(driver.is_file(), "there is no clippy: {} is missing; {remedy}", driver.display());
     cargo.env("RUSTC_WORKSPACE_WRAPPER", driver);
     cargo.env("CLIPPY_ARGS", ["-D", "warnings", ""].join(BETWEEN));

@@ -47,7 +47,7 @@ fn a_socket_has_one_event_at_a_time() {
     for message in 1..=5 {
         script.send(0, 10).peek(0, 10 * message, 0);
         if is_local() {
-            // Nobody but the proxies' next look makes an event of it.
+            // Only the proxy's next poll reports the event.
             script.sleep(scaled_time(5 * MS));
         }
     }

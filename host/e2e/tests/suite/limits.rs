@@ -54,7 +54,7 @@ fn is_kept(share: f64) -> bool {
 
 /// Never more than is allowed, and in one of some seconds not much less.
 fn keeps_the_rate(mut measure: impl FnMut() -> f64) {
-    // A machine that is busy with something else may be late to use what it is granted, for as long as it is.
+    // A busy machine may not use its whole grant.
     assert!(
         eventually(|| is_kept(measure() / rate() as f64)),
         "less than is allowed, all the time"

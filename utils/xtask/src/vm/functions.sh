@@ -2,7 +2,7 @@
 ADDRESS=10.0.0.1
 ADDRESS6=fd00::1
 COUNTERS=/sys/class/infiniband/rxe0/ports/1/hw_counters
-# Has the end-to-end suites go by RDMA.
+# Runs the suites over RDMA.
 RDMA="GPUNET_TRANSPORT=rdma GPUNET_ADDRESS=$ADDRESS GPUNET_ADDRESS6=$ADDRESS6 GPUNET_LINK=dummy0"
 PRELOAD=/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so
 
