@@ -10,15 +10,14 @@ use gpunet_device::calls::POLLIN;
 use gpunet_e2e::faults::{self, CALLS, Row, Waiting};
 use gpunet_e2e::{
     Domain, Errno, Folder, Job, Script, SocketAddr, SocketOption, any_port, deadline, eventually,
-    flags, is_local, net, net_builder, peer, skip, soon, timeout,
+    flags, is_local, net, net_builder, peer, scaled_time, skip, soon, timeout,
 };
-use gpunet_testing::hang_limit;
 
 const MS: Duration = Duration::from_millis(1);
 const AT_ONCE: Duration = Duration::ZERO;
 
-/// How late a proxy thread usually is at most, on a machine that is not busy.
-const HEARTBEAT: Duration = Duration::from_millis(100);
+/// The longest time without a heartbeat, on a usual machine: ten times what a proxy thread is late there.
+const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// How long calls wait that nothing else ends.
 const LIMIT: Duration = Duration::from_millis(400);
@@ -241,7 +240,7 @@ fn a_peer_that_vanishes_without_closing() {
 
 #[test]
 fn a_proxy_thread_that_hangs() {
-    let (down, timeout) = (Errno::ENETDOWN, hang_limit(HEARTBEAT));
+    let (down, timeout) = (Errno::ENETDOWN, scaled_time(HEARTBEAT));
     let stall = 3 * timeout;
     // Seen by the net's supervisor; or, if that is stopped as well, by the kernels themselves.
     for (threads, stuck, alone, fault) in [
