@@ -8,7 +8,7 @@ use gpunet_e2e::process::{descriptors, mapped};
 use gpunet_e2e::queued::{connected, queue, silent_peer};
 use gpunet_e2e::{
     Errno, deadline, drop_in_order, eventually, gpu, idle, is_cuda, net, net_builder,
-    net_builder_on, peer, scaled_time, skip, soon,
+    net_builder_on, peer, skip, slowness, soon,
 };
 use gpunet_e2e_kernels::queues::{fault_when_told, step};
 use gpunet_host::gpu::EmulatedOptions;
@@ -73,7 +73,7 @@ fn a_proxy_thread_panics_under_operations() {
 #[test]
 fn a_proxy_thread_hangs_under_operations() {
     let _alone = alone();
-    let timeout = scaled_time(HEARTBEAT);
+    let timeout = HEARTBEAT * slowness().min(4);
     // Seen by the net's supervisor; or, if that is stopped as well, by the operations themselves.
     for blind in [false, true] {
         let net = net_builder().heartbeat_timeout(timeout).linger(MS).build().expect("a net");

@@ -10,7 +10,7 @@ use gpunet_device::calls::POLLIN;
 use gpunet_e2e::faults::{self, CALLS, Row, Waiting};
 use gpunet_e2e::{
     Domain, Errno, Folder, Job, Script, SocketAddr, SocketOption, any_port, deadline, eventually,
-    flags, is_local, net, net_builder, peer, scaled_time, skip, soon, timeout,
+    flags, is_local, net, net_builder, peer, skip, slowness, soon, timeout,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -240,7 +240,7 @@ fn a_peer_that_vanishes_without_closing() {
 
 #[test]
 fn a_proxy_thread_that_hangs() {
-    let (down, timeout) = (Errno::ENETDOWN, scaled_time(HEARTBEAT));
+    let (down, timeout) = (Errno::ENETDOWN, HEARTBEAT * slowness().min(4));
     let stall = 3 * timeout;
     // Seen by the net's supervisor; or, if that is stopped as well, by the kernels themselves.
     for (threads, stuck, alone, fault) in [
