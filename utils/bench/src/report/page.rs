@@ -63,7 +63,7 @@ pub(super) fn html(report: &Value, changes: Option<&[Change]>) -> String {
     page
 }
 
-const SIZES: &str = "Medians of batches that take turns, with quartiles. TCP: a polling client against a server on the CPU that polls (the baseline) and against a kernel. Kernel to kernel: against two blocks that exchange the bytes and a flag. Limit: what the machine takes without gpunet, by TCP a round trip of the CPU and a block through pinned memory, kernel to kernel the exchange with a copy at each receiver.";
+const SIZES: &str = "Medians of batches that take turns, with quartiles. TCP: a polling client against a server on the CPU that polls (the baseline) and against a kernel. Kernel to kernel: against the best exchange known of the same bytes between two blocks. Limit: what the machine takes without gpunet, the best round trip known of the CPU and a block through pinned memory.";
 const WAITERS: &str = "A round trip of 64 B while other blocks wait, each in a call of its own.";
 const STREAMS: &str =
     "TCP streams into and out of kernels, against as many between threads of the CPU.";
@@ -130,12 +130,10 @@ fn sizes(suite: &Value) -> Charts {
     };
     let both = [("baseline", "baseline_us"), ("gpunet", "gpunet_us")];
     let added = [("added", "added_us"), ("limit", "limit_us")];
-    let copied = [("gpunet", "gpunet_us"), ("limit", "limit_us")];
     let charts = [
         chart("tcp", both, "By TCP"),
         chart("tcp", added, "By TCP, what gpunet adds"),
         chart("local", both, "Kernel to kernel"),
-        chart("local", copied, "Kernel to kernel, with a copy at the receiver"),
     ];
     charts.into_iter().flatten().collect()
 }
