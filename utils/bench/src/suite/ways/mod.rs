@@ -303,7 +303,8 @@ fn one_launch(
                 serving.stop()?;
             }
         }
-        Rival::Floor(Floors { floor, best, nvshmem }) => {
+        Rival::Floor(floors) => {
+            let Floors { floor, best, nvshmem } = &mut **floors;
             let target = Target::new(gpu, row, longest, TransportChoice::Local)?;
             let (kernel, threads) = row.client();
             let messages = Settings::messages_up_to(longest);

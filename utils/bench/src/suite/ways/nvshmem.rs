@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -59,8 +60,18 @@ impl Nvshmem {
             find_program("nvcc").context("nvcc is neither in PATH nor in /usr/local/cuda/bin")?;
         let control = find_program(Daemon::CONTROL)
             .with_context(|| format!("{} is not in PATH", Daemon::CONTROL))?;
+        Self::with(&library, &compiler, control, (device, longest))
+    }
+
+    /// The same with these programs.
+    fn with(
+        library: &Path,
+        compiler: &Path,
+        control: PathBuf,
+        (device, longest): (i32, usize),
+    ) -> Result<Self> {
         let folder = Folder::new()?;
-        let program = compile(&compiler, &library, &folder.0)?;
+        let program = compile(compiler, library, &folder.0)?;
         let daemon = Daemon::start(control, &folder.0)?;
         let program = Program::start(&program, &daemon, device, longest)?;
         Ok(Self { program, failure: None, _daemon: daemon, _folder: folder })
@@ -183,7 +194,9 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> Result<Self> {
-        let folder = std::env::temp_dir().join(format!("gpunet-nvshmem-{}", std::process::id()));
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let (process, number) = (std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let folder = std::env::temp_dir().join(format!("gpunet-nvshmem-{process}-{number}"));
         fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         Ok(Self(folder))
     }
@@ -342,6 +355,8 @@ impl Drop for Program {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn shell(script: &str) -> Command {
@@ -359,6 +374,57 @@ mod tests {
         let failed = bounded(shell("echo why >&2; exit 3"), FIND).expect_err("it fails");
         assert!(failed.to_string().ends_with("why"), "{failed}");
         assert_eq!(bounded(shell("echo here"), FIND).expect("it ends well"), "here\n");
+    }
+
+    /// A script that can be run.
+    fn script(folder: &Folder, name: &str, text: &str) -> PathBuf {
+        let path = folder.0.join(name);
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("a file");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("ours");
+        path
+    }
+
+    /// A compiler whose programs do what `body` says, and an MPS daemon that notes what it is told.
+    fn start(tools: &Folder, body: &str) -> Result<Nvshmem> {
+        let program = script(tools, "program", body);
+        let out = "while [ \"$1\" != -o ]; do shift; done";
+        let compiler = format!("{out}\ncp '{}' \"$2\"", program.display());
+        let notes = tools.0.join("notes").display().to_string();
+        let control = format!(
+            "if [ \"$1\" = -d ]; then echo \"$CUDA_MPS_PIPE_DIRECTORY\" >> '{notes}'\nelse cat >> '{notes}'; fi"
+        );
+        let compiler = script(tools, "nvcc", &compiler);
+        let control = script(tools, "control", &control);
+        Nvshmem::with(Path::new("/nowhere"), &compiler, control, (0, 4096))
+    }
+
+    #[test]
+    fn it_answers_batches_and_its_daemon_quits() {
+        let tools = Folder::new().expect("a folder");
+        let body = "echo NVSHMEM v3; echo ready; while read threads bytes rounds; do echo $threads.5; done";
+        let mut nvshmem = start(&tools, body).expect("it starts");
+        let folder = nvshmem._folder.0.clone();
+        assert_eq!(nvshmem.batch(32, 64, 10), Some(32.5));
+        assert_eq!(nvshmem.batch(128, 64, 10), Some(128.5));
+        assert!(nvshmem.failure().is_none() && folder.is_dir());
+        drop(nvshmem);
+        let notes = fs::read_to_string(tools.0.join("notes")).expect("notes");
+        assert_eq!(notes, format!("{}/pipes\nquit\n", folder.display()));
+        assert!(!folder.exists());
+    }
+
+    #[test]
+    fn an_error_of_the_program_is_told_and_its_daemon_quits() {
+        let tools = Folder::new().expect("a folder");
+        let failed = start(&tools, "echo error init: no GPU").err().expect("it says so");
+        assert_eq!(failed.to_string(), "init: no GPU");
+        let mut nvshmem =
+            start(&tools, "echo ready; read line; echo error batch: late").expect("ready");
+        assert_eq!(nvshmem.batch(32, 64, 10), None);
+        assert_eq!(nvshmem.failure().as_deref(), Some("batch: late"));
+        drop(nvshmem);
+        let notes = fs::read_to_string(tools.0.join("notes")).expect("notes");
+        assert_eq!(notes.matches("quit").count(), 2);
     }
 
     #[test]
