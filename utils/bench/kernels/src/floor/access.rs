@@ -12,8 +12,8 @@ use host as backend;
 use nvptx as backend;
 
 pub(super) use backend::{
-    barrier, load_acquire, load_line_if, load_packet_if, store_line_if, store_packet_if,
-    store_release,
+    barrier, load_acquire, load_line_if, load_packet_if, loads_first, store_line_if,
+    store_packet_if, store_release,
 };
 
 /// The calling thread's place in its block.
@@ -137,6 +137,14 @@ mod nvptx {
             // Lanes that came from different ways go on as one warp.
             bar_warp_sync(u32::MAX);
         }
+    }
+
+    /// Has all loads before it begin before any store after it. For ptxas, which would else store to shared memory
+    /// what has come before it loads the rest: a warp's barrier, at which loads do not wait.
+    #[inline(always)]
+    pub(crate) fn loads_first() {
+        // SAFETY: all threads of the block call it.
+        unsafe { bar_warp_sync(u32::MAX) };
     }
 
     /// The address of shared memory for its own instructions.
@@ -320,6 +328,8 @@ mod host {
     pub(crate) fn barrier() {
         simt::block_barrier();
     }
+
+    pub(crate) const fn loads_first() {}
 
     pub(super) const fn near(generic: *mut u8) -> NearAddress {
         generic

@@ -235,20 +235,11 @@ impl<const IN_FLIGHT: usize> Travel<Near> for Packets<IN_FLIGHT> {
 impl<O: Own, const SYSTEM: bool> Travel<O> for Flag<SYSTEM> {
     #[inline(always)]
     fn send(own: O, to: Wire, bytes: usize, number: u64) {
-        let (lines, threads) = (bytes.div_ceil(16) as u32, access::threads());
-        let mut at = access::thread();
-        while at < lines {
-            let mut line = [[0; 2]; 8];
-            each!(K in 0 1 2 3 4 5 6 7 => {
-                line[K] = own.load_line_if(at + K as u32 * threads < lines, at + K as u32 * threads);
-            });
-            each!(K in 0 1 2 3 4 5 6 7 => {
-                let at = at + K as u32 * threads;
-                // SAFETY: the wire holds all lines of a message. So below.
-                unsafe { access::store_line_if(at < lines, to.lines, at, line[K]) };
-            });
-            at += 8 * threads;
-        }
+        let load = |yes, at| own.load_line_if(yes, at);
+        copy_lines(bytes, load, |yes, at, line| {
+            // SAFETY: the wire holds all lines of a message. So below.
+            unsafe { access::store_line_if(yes, to.lines, at, line) };
+        });
         access::barrier();
         if access::thread() == 0 {
             // Release: pairs with the acquire in `receive`, for the stores of all threads, by the barrier.
@@ -258,7 +249,6 @@ impl<O: Own, const SYSTEM: bool> Travel<O> for Flag<SYSTEM> {
 
     #[inline(always)]
     fn receive(own: O, from: Wire, bytes: usize, number: u64, patient: bool) -> bool {
-        let (lines, threads) = (bytes.div_ceil(16) as u32, access::threads());
         let mut polls = if patient { POLLS } else { 1 };
         // Across PCIe many warps that poll one word queue up behind one another.
         if !SYSTEM || access::thread() < 32 {
@@ -271,22 +261,47 @@ impl<O: Own, const SYSTEM: bool> Travel<O> for Flag<SYSTEM> {
         if SYSTEM {
             access::barrier();
         }
-        let mut at = access::thread();
-        while at < lines {
-            let mut line = [[0; 2]; 8];
-            each!(K in 0 1 2 3 4 5 6 7 => {
-                let at = at + K as u32 * threads;
-                // SAFETY: as in `send`.
-                line[K] = unsafe { access::load_line_if::<SYSTEM>(at < lines, from.lines, at) };
-            });
-            each!(K in 0 1 2 3 4 5 6 7 => {
-                let at = at + K as u32 * threads;
-                own.store_line_if(at < lines, at, line[K]);
-            });
-            at += 8 * threads;
-        }
+        // SAFETY: as in `send`.
+        let load = |yes, at| unsafe { access::load_line_if::<SYSTEM>(yes, from.lines, at) };
+        copy_lines(bytes, load, |yes, at, line| own.store_line_if(yes, at, line));
         access::barrier();
         polls > 1
+    }
+}
+
+/// Copies the lines of a message, each thread its share, with eight loads in flight where all threads have as many.
+/// These have no conditions, since a thread has seven registers for conditions. All threads take the same turns.
+#[inline(always)]
+fn copy_lines(
+    bytes: usize,
+    load: impl Fn(bool, u32) -> [u64; 2],
+    store: impl Fn(bool, u32, [u64; 2]),
+) {
+    let (lines, thread, threads) = (bytes.div_ceil(16) as u32, access::thread(), access::threads());
+    let mut first = 0;
+    while first + 8 * threads <= lines {
+        let mut line = [[0; 2]; 8];
+        each!(K in 0 1 2 3 4 5 6 7 => {
+            line[K] = load(true, first + thread + K as u32 * threads);
+        });
+        access::loads_first();
+        each!(K in 0 1 2 3 4 5 6 7 => {
+            store(true, first + thread + K as u32 * threads, line[K]);
+        });
+        first += 8 * threads;
+    }
+    while first < lines {
+        let mut line = [[0; 2]; 4];
+        each!(K in 0 1 2 3 => {
+            let at = first + thread + K as u32 * threads;
+            line[K] = load(at < lines, at);
+        });
+        access::loads_first();
+        each!(K in 0 1 2 3 => {
+            let at = first + thread + K as u32 * threads;
+            store(at < lines, at, line[K]);
+        });
+        first += 4 * threads;
     }
 }
 
