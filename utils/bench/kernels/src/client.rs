@@ -155,6 +155,18 @@ fn transport_of<G: Group>(on: On<G>, stream: Handle) -> i64 {
     ggetsockopt(on.net(), on.group(), stream, SocketOption::Transport)
 }
 
+/// Makes a message. Out of line, as [`transport_of`].
+#[inline(never)]
+fn make<G: Group>(group: G, message: SharedBuf, position: u64) {
+    pattern::fill(group, message, SEED, position);
+}
+
+/// Whether this thread's share of an answer is right. The same.
+#[inline(never)]
+fn is_right<G: Group>(group: G, answer: SharedBuf, position: u64) -> bool {
+    pattern::holds(group, answer, SEED, position)
+}
+
 /// Connects, measures, and closes what it connected.
 #[inline(always)]
 fn measure<G: Group, C: Call<G>>(
@@ -192,8 +204,8 @@ fn measure<G: Group, C: Call<G>>(
     clock.stop(report, result, done, transport);
 }
 
-/// A connection to the server; it stays open.
-#[inline(always)]
+/// A connection to the server; it stays open. Out of line, as [`transport_of`].
+#[inline(never)]
 fn connect<G: Group, C: Call<G>>(on: On<G>, work: &Client) -> Result<Handle, Errno> {
     let stream = Stream::connect_with_rings(on, &work.server, work.ring, work.ring)?;
     stream.set_read_timeout(work.timeout_ns)?;
@@ -221,7 +233,7 @@ fn round_trips<G: Group, C: Call<G>>(
     let end = simt::now_ns().saturating_add(work.limit_ns);
     for round in 0..work.rounds {
         let position = round * work.bytes;
-        pattern::fill(group, message, SEED, position);
+        make(group, message, position);
         // The threads' clocks differ, and all of them must go on or stop.
         if group.any(simt::now_ns() > end) {
             break;
@@ -238,7 +250,7 @@ fn round_trips<G: Group, C: Call<G>>(
             }
         }
         let took = simt::cycles() - start;
-        if group.any(!pattern::holds(group, answer, SEED, position)) {
+        if group.any(!is_right(group, answer, position)) {
             return Err(Errno::EIO);
         }
         if group.is_leader() {
