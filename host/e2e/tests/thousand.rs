@@ -69,8 +69,9 @@ fn thousands_of_connections_at_once() {
     println!("a connection takes {one} bytes");
     // Rings, then inbox, packet, record and counters (1,296 bytes), then what the proxy keeps.
     let allowed = 2 * u64::from(RING) + 1920;
-    // The proxy's tables grow by doubling, and have room to spare at this number.
-    let spare = 64;
+    // The proxy's tables grow by doubling, and have room to spare at this number; the allocator's pages vary by
+    // some 20 bytes a connection from run to run.
+    let spare = 96;
     assert!(one <= allowed + spare, "{one} bytes, {allowed} and {spare} allowed");
     assert!(one >= 2 * u64::from(RING), "{one} bytes are too few to be true");
     // What is neither on the heap nor the net's own would be mapped, for each connection.

@@ -3,7 +3,7 @@
 //! Round trips of small messages: CPU to CPU, both polling; CPU to a GPU server kernel; CPU to a
 //! CPU server that copies each request to the GPU, launches a kernel and copies the answer back.
 //! Streams: CPU to CPU, and into a kernel. `bench local` measures kernel to kernel; `bench sizes`,
-//! `waiters`, `streams`, `scale` and `sgemm` are suites of many rows ([`suite`]). The ratios are what counts: absolute
+//! `ways`, `waiters`, `streams`, `scale` and `sgemm` are suites of many rows ([`suite`]). The ratios are what counts: absolute
 //! figures depend on the machine and on what else it does.
 
 mod baseline;
@@ -88,10 +88,12 @@ struct Options {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Kernel to kernel: p2p streams against bare flags and a bare copy
+    /// Kernel to kernel: p2p streams against the best exchange known and a bare copy
     Local(p2p::Options),
     /// Suite: round trips of 64 B to 1 MiB, by TCP and kernel to kernel
     Sizes(suite::sizes::Options),
+    /// Suite: round trips by every way of calling, by TCP and kernel to kernel
+    Ways(suite::ways::Options),
     /// Suite: a round trip while other blocks wait in accept, in receive, in a poller
     Waiters(suite::waiters::Options),
     /// Suite: 1, 4 and 8 connections at once, in and out
@@ -141,6 +143,7 @@ fn act(options: &Options) -> Result<()> {
     match &options.command {
         Some(Command::Local(local)) => return p2p::run(&gpu, local),
         Some(Command::Sizes(sizes)) => return suite::sizes::run(&gpu, sizes),
+        Some(Command::Ways(ways)) => return suite::ways::run(&gpu, &options.gpu, ways),
         Some(Command::Waiters(waiters)) => return suite::waiters::run(&gpu, waiters),
         Some(Command::Streams(streams)) => return suite::streams::run(&gpu, streams),
         Some(Command::Sgemm(sgemm)) => return suite::sgemm::run(&gpu, sgemm),

@@ -58,10 +58,20 @@ impl Watched {
 
     /// The words, one by one.
     pub(crate) fn all(&self) -> impl Iterator<Item = &AtomicU64> {
-        let first: *mut u64 = self.0.as_ptr().cast();
-        // SAFETY: inside the memory, aligned, and reached through atomics alone.
-        (0..self.0.len() / 8).map(move |at| unsafe { AtomicU64::from_ptr(first.add(at)) })
+        self.words_of_host().iter()
     }
+
+    /// All of them.
+    pub(crate) fn words_of_host(&self) -> &[AtomicU64] {
+        atomics(&self.0)
+    }
+}
+
+/// Host memory as words that a kernel and the CPU reach at a time.
+fn atomics(memory: &HostMemory) -> &[AtomicU64] {
+    // SAFETY: page-aligned memory of that size, as long as it is borrowed, and reached through atomics alone: by
+    // the host, and by kernels in whole words.
+    unsafe { std::slice::from_raw_parts(memory.as_ptr().cast(), memory.len() / 8) }
 }
 
 /// Host memory for bytes that a kernel and the CPU exchange, each in its turn: a flag says whose it is.
@@ -77,22 +87,31 @@ impl Pinned {
         unsafe { Shared::from_raw(self.0.device_ptr(), self.0.len()) }
     }
 
-    /// Copies bytes in, before a release store that a kernel waits for.
-    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
-        assert!(offset + bytes.len() <= self.0.len(), "outside of the memory");
-        // SAFETY: inside the memory; the kernel reads it behind the flag that the caller stores next.
+    /// As words, for packets: each says by itself that it is there.
+    pub(crate) fn words(&self) -> &[AtomicU64] {
+        atomics(&self.0)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Copies words in, before a release store that a kernel waits for.
+    pub(crate) fn write_words(&self, offset: usize, words: &[u64]) {
+        assert!(offset + size_of_val(words) <= self.0.len(), "outside of the memory");
+        let from = words.as_ptr().cast::<u8>();
+        // SAFETY: inside the memory; the kernel reads it after the flag that the caller stores next.
         unsafe {
-            self.0.as_ptr().add(offset).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+            self.0.as_ptr().add(offset).copy_from_nonoverlapping(from, size_of_val(words));
         }
     }
 
-    /// Copies bytes out, behind an acquire load of what a kernel has stored after them.
-    pub(crate) fn read(&self, offset: usize, into: &mut [u8]) {
-        assert!(offset + into.len() <= self.0.len(), "outside of the memory");
+    /// Copies words out, after an acquire load of what a kernel has stored after them.
+    pub(crate) fn read_words(&self, offset: usize, into: &mut [u64]) {
+        assert!(offset + size_of_val(into) <= self.0.len(), "outside of the memory");
+        let (to, bytes) = (into.as_mut_ptr().cast::<u8>(), size_of_val(into));
         // SAFETY: inside the memory; the kernel has written it before the flag that the caller has seen.
-        unsafe {
-            into.as_mut_ptr().copy_from_nonoverlapping(self.0.as_ptr().add(offset), into.len());
-        }
+        unsafe { to.copy_from_nonoverlapping(self.0.as_ptr().add(offset), bytes) };
     }
 
     /// Sends bytes, behind an acquire load of what a kernel has stored after them.

@@ -1,4 +1,4 @@
-//! P2P streams against what the GPU itself does: round trips against a bare exchange of flags,
+//! P2P streams against what the GPU itself does: round trips against the best exchange known of the same bytes,
 //! streams against a bare copy by one block. Both ends are kernels, on two nets of this process or,
 //! with a server elsewhere, of two.
 
@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use gpunet_bench_kernels::p2p::{copy_alone, exchange_flags, send_all, swallow_all};
+use gpunet_bench_kernels::client::{Client, REPORT_WORDS, measure_echo};
+use gpunet_bench_kernels::p2p::{copy_alone, send_all, swallow_all};
 use gpunet_bench_kernels::serve::echo_server;
-use gpunet_bench_kernels::sizes::{Client, REPORT_WORDS, measure_echo};
 use gpunet_device::{Errno, SocketAddr};
 use gpunet_host::{Gpu, Launch, Net, Shape, TransportChoice};
 use gpunet_terminal::output::print;
@@ -20,6 +20,7 @@ use serde_json::json;
 use crate::load::Percentiles;
 use crate::memory::Memory;
 use crate::size::parse_size;
+use crate::suite::floor::Floor;
 
 /// How long a measurement may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -132,7 +133,7 @@ pub(crate) fn run(gpu: &Gpu, options: &Options) -> Result<()> {
         return Ok(());
     }
     let at = |port: u16| SocketAddr::from(loopback(port));
-    let (flags, echo) = round_trips(gpu, options, options.connect.map(at))?;
+    let (floor, echo) = round_trips(gpu, options, options.connect.map(at))?;
     let mut streams = Vec::new();
     for (pairs, next) in [(1, 1), (PAIRS, 2)] {
         streams.push(match options.connect {
@@ -143,11 +144,10 @@ pub(crate) fn run(gpu: &Gpu, options: &Options) -> Result<()> {
             }
         });
     }
-    report(gpu, options, &flags, &echo, [streams[0], streams[1]])
+    report(gpu, options, &floor, &echo, [streams[0], streams[1]])
 }
 
-/// Bare flags, and messages: both between the blocks of two kernels that are launched one after the
-/// other, so that they lie on the same multiprocessors.
+/// The best exchange known, and messages of a stream: both between two blocks.
 fn round_trips(
     gpu: &Gpu,
     options: &Options,
@@ -155,33 +155,23 @@ fn round_trips(
 ) -> Result<(Percentiles, Percentiles)> {
     let client = net(gpu, options)?;
     let rounds = options.messages;
-    let words = Memory::new(gpu, 2 * 4096)?;
-    let samples = Memory::new(gpu, (rounds as usize + 2) * 8)?;
+    let samples = Memory::new(gpu, rounds as usize * 8)?;
     let report = Memory::new(gpu, 8 * REPORT_WORDS)?;
     // Two messages, for which shared memory may have no room.
     let messages = Memory::new(gpu, 2 * (options.size).next_multiple_of(4096).max(4096))?;
-    let (mut flags, mut echoes) = (Vec::new(), Vec::new());
+    let floor = Floor::new(gpu, options.size, rounds as usize)?;
+    let best = floor.best(options.size, rounds.min(500) as usize)?;
+    let (mut floors, mut echoes) = (Vec::new(), Vec::new());
     let progress = options.progress("round trips".to_owned());
     for _ in 0..options.pairs {
-        words.0.write(0, &[0; 8])?;
-        words.0.write(4096, &[0; 8])?;
-        let shape = Shape::new(1, 32).shared_memory(8 * rounds as u32);
-        let arguments = |first: u64| (words.words(), rounds, samples.words(), first);
-        let second = client.launch(exchange_flags, shape, arguments(0))?;
-        client.launch(exchange_flags, shape, arguments(1))?.wait_for(TIMEOUT)?;
-        second.wait_for(TIMEOUT)?;
-        let read = samples.read(rounds as usize + 2)?;
-        ensure!(read[rounds as usize] > 0, "the blocks did not receive from each other");
-        flags.extend(times(
-            &read[..rounds as usize],
-            read[rounds as usize],
-            read[rounds as usize + 1],
-        ));
+        let samples_ns = floor.samples(best, options.size, rounds as usize)?;
+        floors.extend(samples_ns.into_iter().map(|ns| Duration::from_nanos(ns as u64)));
         let own = if server.is_none() { Some(Server::echo(gpu, options, 0)?) } else { None };
         let server = server.or(own.as_ref().map(|own| own.address)).context("no server")?;
         report.write(&[Errno::ECANCELED.negative() as u64; REPORT_WORDS])?;
         let work = Client {
             server,
+            streams: 1,
             bytes: options.size as u64,
             rounds,
             ring: u64::from(options.ring),
@@ -203,7 +193,7 @@ fn round_trips(
         echoes.extend(times(&read, read_back[2], read_back[3]));
         progress.done(1);
     }
-    Ok((Percentiles::of(flags), Percentiles::of(echoes)))
+    Ok((Percentiles::of(floors), Percentiles::of(echoes)))
 }
 
 fn times(cycles: &[u64], all_ns: u64, all_cycles: u64) -> Vec<Duration> {
@@ -259,12 +249,12 @@ fn slowest(took: &Memory, pairs: u32) -> Result<f64> {
 fn report(
     gpu: &Gpu,
     options: &Options,
-    flags: &Percentiles,
+    floor: &Percentiles,
     echo: &Percentiles,
     [one, many]: [Rates; 2],
 ) -> Result<()> {
     let us = |time: Duration| time.as_nanos() as f64 / 1000.0;
-    let ratio = us(echo.p50) / us(flags.p50);
+    let ratio = us(echo.p50) / us(floor.p50);
     let (share, gain) = (one.stream / one.bare, many.stream / one.stream);
     if options.json {
         let object = json!({
@@ -272,9 +262,9 @@ fn report(
             "gpu_name": gpu.info().name,
             "bytes": options.size,
             "round_trip_us": {
-                "flags": {"p50": us(flags.p50), "p99": us(flags.p99)},
+                "floor": {"p50": us(floor.p50), "p99": us(floor.p99)},
                 "local": {"p50": us(echo.p50), "p99": us(echo.p99)},
-                "local_to_flags": ratio,
+                "local_to_floor": ratio,
             },
             "stream_gbps": {
                 "one": {"copy": one.bare, "local": one.stream, "share": share},
@@ -290,9 +280,9 @@ fn report(
     };
     let size = bytes_text(options.size as u64);
     let mut trips = Table::new([&format!("round trip of {size}"), "p50 us", "p99 us"]);
-    trips.row(figures("two blocks, bare flags", &[us(flags.p50), us(flags.p99)]));
+    trips.row(figures("two blocks, best exchange known", &[us(floor.p50), us(floor.p99)]));
     trips.row(figures("kernel to kernel, local", &[us(echo.p50), us(echo.p99)]));
-    trips.row(figures("local / bare flags (at most 2.2)", &[ratio]));
+    trips.row(figures("local / best exchange known", &[ratio]));
     let mut rates = Table::new(["streams", "copy GB/s", "local GB/s"]);
     rates.row(figures("one pair", &[one.bare, one.stream]));
     rates.row(figures("local / bare copy by one block (at least 0.85)", &[share]));

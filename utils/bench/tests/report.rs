@@ -113,7 +113,6 @@ fn a_browser_draws_every_chart_of_a_quick_run() {
         "By TCP",
         "By TCP, what gpunet adds",
         "Kernel to kernel",
-        "Kernel to kernel, with a copy at the receiver",
         "Into kernels",
         "Out of kernels",
         "Speed, of the kernel without calls",

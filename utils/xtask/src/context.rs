@@ -102,10 +102,11 @@ impl Context {
         self.scope == Scope::Release
     }
 
-    /// How long all tests of a step may take, by the speed of this machine.
+    /// How long all tests of a step may take, by the speed of this machine, up to a step that takes four times as long:
+    /// its tests have limits of their own.
     pub(crate) fn limit(&self) -> Duration {
         let usual = if self.is_long() { LONG_LIMIT } else { TESTS_LIMIT };
-        usual * gpunet_testing::slowness()
+        usual * gpunet_testing::slowness().min(4)
     }
 
     /// Compiles what steps run, unless that has happened.

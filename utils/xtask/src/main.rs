@@ -105,7 +105,7 @@ enum Command {
     Dist(dist::Options),
     /// Runs the benchmark program in release mode.
     ///
-    /// Suites: `sizes`, `waiters`, `streams`, `scale`, `sgemm`, `footprint`, `local`; without one, a
+    /// Suites: `sizes`, `ways`, `waiters`, `streams`, `scale`, `sgemm`, `footprint`, `local`; without one, a
     /// short comparison. On a machine without a GPU: `cargo xtask bench sizes --quick`. `-- --help` and
     /// `sizes --help` show options.
     Bench(bench::Options),

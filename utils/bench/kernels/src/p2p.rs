@@ -1,57 +1,11 @@
-//! Kernels for the measurement of p2p streams, and what they are compared with.
+//! Kernels that measure the throughput of p2p streams, and the bare copy that they are compared with.
 
-use gpunet_device::abi::word::Word;
 use gpunet_device::{
     Block, Errno, Group, Handle, Listener, Shared, SharedBuf, SocketAddr, Stream, buf, kernels,
     simt,
 };
 
-/// Looks at a word before its writer is given up.
-const LOOKS: u64 = 1 << 28;
-
 kernels! {
-    /// Exchanges numbers with another launch of this through two words of GPU memory, released and
-    /// acquired at system scope as whoever hands bytes over must: no socket, no bytes. That with `first`
-    /// begins, and `samples` gets the cycles of each of its round trips, and behind them the
-    /// nanoseconds and cycles of all.
-    pub fn exchange_flags(
-        net: Net,
-        words: Shared<u64>,
-        rounds: u64,
-        samples: Shared<u64>,
-        first: u64,
-    ) {
-        if net.block().group().is_leader() {
-            // Far apart, as those of two streams are.
-            let (ping, pong) = (word_at(words, 0), word_at(words, 512));
-            let kept = simt::shared_memory().cast::<u64>();
-            let begin = (simt::now_ns(), simt::cycles());
-            if first != 0 {
-                for round in 1..=rounds {
-                    let start = simt::cycles();
-                    ping.store_release(round);
-                    if !arrives(pong, round) {
-                        return;
-                    }
-                    // A store to GPU memory would be for the next release to wait for.
-                    kept.set(round as usize - 1, simt::cycles() - start);
-                }
-                for round in 0..rounds as usize {
-                    samples.set(round, kept.get(round).unwrap_or(0));
-                }
-                samples.set(rounds as usize, simt::now_ns() - begin.0);
-                samples.set(rounds as usize + 1, simt::cycles() - begin.1);
-            } else {
-                for round in 1..=rounds {
-                    if !arrives(ping, round) {
-                        return;
-                    }
-                    pong.store_release(round);
-                }
-            }
-        }
-    }
-
     /// Each block copies its piece of `from` to its piece of `to`, again and again; `times` gets the
     /// nanoseconds of each.
     pub fn copy_alone(net: Net, from: SharedBuf, to: SharedBuf, turns: u64, times: Shared<u64>) {
@@ -133,25 +87,4 @@ fn piece_of(buffer: SharedBuf) -> SharedBuf {
     let position = simt::position();
     let length = buffer.len() / position.blocks as usize;
     buffer.slice(position.block as usize * length, length)
-}
-
-/// A word of GPU memory.
-#[inline(always)]
-#[allow(unsafe_code, reason = "names a word of the buffer")]
-pub(crate) fn word_at(words: Shared<u64>, index: usize) -> Word {
-    // SAFETY: inside the buffer, whose words are aligned and initialised.
-    unsafe { Word::at(words.slice(index, 1).as_ptr()) }
-}
-
-/// Whether the word becomes that number.
-#[inline(always)]
-fn arrives(word: Word, number: u64) -> bool {
-    // Counted: the looks.
-    for _ in 0..LOOKS {
-        if word.load_acquire() == number {
-            return true;
-        }
-        simt::pause();
-    }
-    false
 }

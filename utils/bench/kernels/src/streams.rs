@@ -11,8 +11,7 @@ use gpunet_device::{
 };
 use gpunet_pattern as pattern;
 
-use crate::p2p::word_at;
-use crate::sizes::{arrives, publish};
+use crate::flag::{arrives, publish, word_at};
 
 /// Bytes of a header.
 pub const HEADER: usize = 16;

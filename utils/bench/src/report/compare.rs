@@ -45,7 +45,7 @@ const PLACES: [&str; 12] = [
     "kernel",
     "mode",
 ];
-const MORE_PLACES: [&str; 4] = ["module", "compute_us", "unit", "size"];
+const MORE_PLACES: [&str; 7] = ["module", "compute_us", "unit", "size", "way", "ends", "streams"];
 
 /// A figure in both reports.
 #[derive(Debug, PartialEq)]

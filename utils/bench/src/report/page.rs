@@ -35,6 +35,7 @@ pub(super) fn html(report: &Value, changes: Option<&[Change]>) -> String {
     let suites = &report["suites"];
     for (title, note, charts) in [
         ("Round trips by size", SIZES, sizes(&suites["sizes"])),
+        ("Ways of calling", WAYS, ways(&suites["ways"])),
         ("Beside waiting blocks", WAITERS, waiters(&suites["waiters"])),
         ("Streams", STREAMS, streams(&suites["streams"])),
         ("Many connections", SCALE, scale(&suites["scale"])),
@@ -63,7 +64,8 @@ pub(super) fn html(report: &Value, changes: Option<&[Change]>) -> String {
     page
 }
 
-const SIZES: &str = "Medians of batches that take turns, with quartiles. TCP: a polling client against a server on the CPU that polls (the baseline) and against a kernel. Kernel to kernel: against two blocks that exchange the bytes and a flag. Limit: what the machine takes without gpunet, by TCP a round trip of the CPU and a block through pinned memory, kernel to kernel the exchange with a copy at each receiver.";
+const SIZES: &str = "Medians of batches that take turns, with quartiles. TCP: a polling client against a server on the CPU that polls (the baseline) and against a kernel. Kernel to kernel: against the best exchange known of the same bytes between two blocks. Limit: what the machine takes without gpunet, the best round trip known of the CPU and a block through pinned memory.";
+const WAYS: &str = "Round trips of the shortest message, by every way in which a server kernel calls: by TCP what it adds to a server on the CPU that polls, kernel to kernel in times of the best exchange known.";
 const WAITERS: &str = "A round trip of 64 B while other blocks wait, each in a call of its own.";
 const STREAMS: &str =
     "TCP streams into and out of kernels, against as many between threads of the CPU.";
@@ -130,12 +132,38 @@ fn sizes(suite: &Value) -> Charts {
     };
     let both = [("baseline", "baseline_us"), ("gpunet", "gpunet_us")];
     let added = [("added", "added_us"), ("limit", "limit_us")];
-    let copied = [("gpunet", "gpunet_us"), ("limit", "limit_us")];
     let charts = [
         chart("tcp", both, "By TCP"),
         chart("tcp", added, "By TCP, what gpunet adds"),
         chart("local", both, "Kernel to kernel"),
-        chart("local", copied, "Kernel to kernel, with a copy at the receiver"),
+    ];
+    charts.into_iter().flatten().collect()
+}
+
+fn ways(suite: &Value) -> Charts {
+    let shortest = rows(suite).map(|row| count(row, "bytes")).min();
+    let chart = |transport: &str, key: &str, unit: &'static str, title: &str| {
+        let rows = rows(suite).filter(|row| text(row, "transport") == transport);
+        let rows = rows.filter(|row| Some(count(row, "bytes")) == shortest).filter_map(|row| {
+            let mut name = format!("{}, {} threads", text(row, "way"), count(row, "threads"));
+            for (what, number) in
+                [("streams", count(row, "streams")), ("blocks", count(row, "blocks"))]
+            {
+                if number > 1 {
+                    let _ = write!(name, ", {number} {what}");
+                }
+            }
+            if text(row, "ends") == "both" {
+                name.push_str(", both ends");
+            }
+            Some((name, figure(&row[key])?))
+        });
+        let bars = Bars { title: title.to_owned(), unit, limit: None, rows: rows.collect() };
+        bars.svg().map(|svg| (title.to_owned(), svg))
+    };
+    let charts = [
+        chart("tcp", "added_us", "us", "Each way by TCP, what it adds"),
+        chart("local", "ratio", "times", "Each way kernel to kernel, of the best exchange"),
     ];
     charts.into_iter().flatten().collect()
 }

@@ -20,6 +20,7 @@ const LOOK: Duration = Duration::from_millis(20);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Part {
     Sizes,
+    Ways,
     Waiters,
     Streams,
     Local,
@@ -34,6 +35,7 @@ impl Part {
     fn name(self) -> &'static str {
         match self {
             Self::Sizes => "sizes",
+            Self::Ways => "ways",
             Self::Waiters => "waiters",
             Self::Streams => "streams",
             Self::Local => "local",

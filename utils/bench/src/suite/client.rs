@@ -27,9 +27,18 @@ pub(crate) struct Batch {
 
 /// Round trips of the benchmark's own client, every byte checked.
 pub(crate) fn round_trips(server: SocketAddr, batch: Batch) -> Result<Latency> {
-    let mut stream = TcpStream::connect_timeout(&server, ANSWER).context("connecting")?;
-    stream.set_nodelay(true)?;
-    stream.set_nonblocking(true)?;
+    rotating(server, batch, 1)
+}
+
+/// The same over several connections, which the messages take in turns.
+pub(crate) fn rotating(server: SocketAddr, batch: Batch, connections: usize) -> Result<Latency> {
+    let connect = |_| -> Result<TcpStream> {
+        let stream = TcpStream::connect_timeout(&server, ANSWER).context("connecting")?;
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        Ok(stream)
+    };
+    let mut streams = (0..connections).map(connect).collect::<Result<Vec<_>>>()?;
     let mut message = vec![0_u8; batch.bytes];
     let mut answer = vec![0_u8; batch.bytes];
     let warm_up = batch.rounds / 10;
@@ -44,7 +53,7 @@ pub(crate) fn round_trips(server: SocketAddr, batch: Batch) -> Result<Latency> {
             *byte = (round * 7 + at + at / 251) as u8;
         }
         answer.fill(0);
-        let took = round_trip(&mut stream, &message, &mut answer)?;
+        let took = round_trip(&mut streams[round % connections], &message, &mut answer)?;
         ensure!(answer == message, "the answer differs from the message");
         if late || round >= warm_up {
             samples.push(took.as_nanos() as f64);

@@ -117,6 +117,12 @@ impl Trips {
         ]
     }
 
+    /// The measured median, the median of what was added, and that of the ratio.
+    pub(crate) fn medians(&self) -> (f64, f64, f64) {
+        let Self { medians, .. } = self;
+        (medians.measured().median, medians.added().median, medians.ratio().median)
+    }
+
     /// The same, with the facts of the row before it; the two are named so.
     pub(crate) fn json(&self, facts: Value, [baseline, measured]: [&str; 2]) -> Value {
         let mut json = facts;

@@ -5,7 +5,8 @@
 //! the quartiles are those of all pairs, so that what else the machine does hits both alike.
 //!
 //! ```text
-//!   sizes    round trips of 64 B to 1 MiB:  TCP against a CPU server,  kernel to kernel against a bare exchange
+//!   sizes    round trips of 64 B to 1 MiB:  TCP against a CPU server,  kernel to kernel against the floor
+//!   ways     round trips by every way of calling:  against the same
 //!   waiters  64 B while other blocks wait:  against none waiting
 //!   streams  1, 4, 8 connections in, out:   against CPU to CPU
 //!   scale    round trips beside very many connections that do nothing:  against none beside
@@ -17,10 +18,11 @@
 mod client;
 mod echo_peer;
 mod figures;
+pub(crate) mod floor;
 pub(crate) mod footprint;
 mod kernel_client;
 pub(crate) mod languages;
-mod limit;
+mod pinned;
 mod report;
 pub(crate) mod scale;
 pub(crate) mod sgemm;
@@ -29,6 +31,7 @@ mod stream_limit;
 mod stream_peers;
 pub(crate) mod streams;
 pub(crate) mod waiters;
+pub(crate) mod ways;
 
 use std::time::Duration;
 
@@ -63,7 +66,12 @@ pub(crate) struct Common {
 impl Common {
     /// The pairs of one row.
     pub(crate) fn progress(&self, what: &str) -> Progress {
-        let progress = Progress::of_steps(self.pairs() as u64, self.quiet || self.json);
+        self.progress_of(what, self.pairs())
+    }
+
+    /// So many steps.
+    pub(crate) fn progress_of(&self, what: &str, steps: usize) -> Progress {
+        let progress = Progress::of_steps(steps as u64, self.quiet || self.json);
         progress.begin(what);
         progress
     }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::Common;
 
 /// Measures a baseline and what is compared with it, the first of the two by turns.
-fn pair<T>(index: usize, mut measure: impl FnMut(bool) -> Result<T>) -> Result<(T, T)> {
+pub(crate) fn pair<T>(index: usize, mut measure: impl FnMut(bool) -> Result<T>) -> Result<(T, T)> {
     if index.is_multiple_of(2) {
         let baseline = measure(false)?;
         Ok((baseline, measure(true)?))
@@ -31,6 +31,8 @@ pub(crate) struct Report {
     columns: &'static [&'static str],
     rows: Vec<Vec<String>>,
     json: Vec<Value>,
+    /// The worst row of each kind, as a line and as JSON.
+    worst: Vec<(String, Value)>,
     not_run: Vec<String>,
     failed: Vec<String>,
     out_of_time: bool,
@@ -51,6 +53,7 @@ impl Report {
             columns,
             rows: Vec::new(),
             json: Vec::new(),
+            worst: Vec::new(),
             not_run: Vec::new(),
             failed: Vec::new(),
             out_of_time: false,
@@ -61,6 +64,11 @@ impl Report {
     pub(crate) fn row(&mut self, cells: Vec<String>, json: Value) {
         self.rows.push(cells);
         self.json.push(json);
+    }
+
+    /// Names a row as the worst of its kind.
+    pub(crate) fn worst(&mut self, line: String, json: Value) {
+        self.worst.push((line, json));
     }
 
     #[cfg(test)]
@@ -87,7 +95,7 @@ impl Report {
         !self.failed.is_empty()
     }
 
-    fn is_late(&self) -> bool {
+    pub(crate) fn is_late(&self) -> bool {
         self.begun.elapsed() > Duration::from_secs(self.options.limit)
     }
 
@@ -115,18 +123,22 @@ impl Report {
             progress.done(1);
         }
         drop(progress);
-        let left = wanted - pairs.len();
+        self.cut_short(&format!("{what}: pairs"), wanted - pairs.len(), wanted);
+        Ok(pairs)
+    }
+
+    /// Notes how many parts of `what` time was too short for, if any.
+    pub(crate) fn cut_short(&mut self, what: &str, left: usize, wanted: usize) {
         if left > 0 {
             self.out_of_time = true;
-            self.not_run(&format!("{what}: {left} of {wanted} pairs: out of time"));
+            self.not_run(&format!("{what}: {left} of {wanted}: out of time"));
         }
-        Ok(pairs)
     }
 
     /// Prints everything. An error when something failed or time ran out.
     pub(crate) fn finish(self) -> Result<()> {
         if self.options.json {
-            let object = json!({
+            let mut object = json!({
                 "suite": self.suite,
                 "gpu": self.gpu.kind.to_string(),
                 "gpu_name": self.gpu.name,
@@ -137,6 +149,9 @@ impl Report {
                 "not_run": self.not_run,
                 "failed": self.failed,
             });
+            if !self.worst.is_empty() {
+                object["worst"] = self.worst.into_iter().map(|(_, json)| json).collect();
+            }
             print(&format!("{object:#}\n"))?;
         } else {
             print(&self.text())?;
@@ -159,6 +174,7 @@ impl Report {
             self.not_run.len(),
             self.begun.elapsed().as_secs_f64()
         );
+        self.worst.iter().for_each(|(line, _)| text += &format!("worst: {line}\n"));
         for (outcome, lines) in [("failed", &self.failed), ("not run", &self.not_run)] {
             lines.iter().for_each(|line| text += &format!("{outcome}: {line}\n"));
         }

@@ -1,5 +1,5 @@
 //! `bench sizes`: round trips of 64 B to 1 MiB, by TCP against a CPU echo server, and kernel to kernel
-//! against a bare exchange of the same bytes.
+//! against the floor: the best exchange known of the same bytes.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,9 +13,10 @@ use serde_json::json;
 
 use super::client::{self, Batch};
 use super::figures::Spread;
-use super::kernel_client::KernelClient;
-use super::limit::PinnedExchange;
-use super::{Common, Latency, Report, Serving, Trips, polling};
+use super::floor::{Best, Floor};
+use super::kernel_client::{KernelClient, Settings};
+use super::pinned::PinnedFloor;
+use super::{Common, Report, Serving, Trips, polling};
 use crate::baseline::EchoServer;
 use crate::size::parse_size;
 
@@ -29,6 +30,7 @@ const COLUMNS: &[&str] = &[
     "added us [quartiles]",
     "ratio [quartiles]",
     "limit us",
+    "by",
 ];
 
 /// Options of `bench sizes`.
@@ -36,12 +38,13 @@ const COLUMNS: &[&str] = &[
 #[command(
     after_help = "TCP: one polling client, a CPU echo server that polls (the baseline) and an \
     echo server kernel of one block. Kernel to kernel (local): a client kernel and an echo server \
-    kernel of one block each, on two nets; the baseline is a bare exchange between two such blocks, \
-    each direction one copy by all threads, a barrier and a release store of a flag at system \
-    scope. Figures are medians of each batch; `added` and `ratio` are made inside each pair. `limit` is \
-    what the machine takes without gpunet: by TCP a round trip between the CPU and a block through \
-    pinned memory, less the CPU's copies in ordinary memory, to hold against `added`; kernel to kernel the bare exchange with a copy at each \
-    receiver, as a stream has it, to hold against gpunet's time. Every byte is checked. Meant to take a minute on an H200; `--quick --gpu emulated` takes seconds."
+    kernel of one block each, on two nets; the baseline is the floor, the best exchange known of the same bytes \
+    between two blocks without gpunet: by packets (16 bytes with 8 of the message and a number) or by a flag (a copy, \
+    a barrier, a release store), by 32, 128 or 512 threads, delivered into the receiver's own memory. Each is tried \
+    for each length, and the best one is measured in each pair. Figures are medians of each batch; `added` and `ratio` \
+    are made inside each pair. `limit` is what the machine takes by TCP without gpunet: the best round trip known \
+    between a polling thread of the CPU and a block through pinned memory, to hold against `added`. `by` says how the \
+    floor or the limit exchanges, and with how many threads. Every byte is checked. Meant to take a minute on an H200; `--quick --gpu emulated` takes seconds."
 )]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -70,14 +73,6 @@ enum Transport {
     Local,
 }
 
-/// What a batch measures.
-#[derive(Clone, Copy)]
-enum Measured {
-    Baseline,
-    Gpunet,
-    Limit,
-}
-
 impl Options {
     fn batch(&self, bytes: usize) -> Batch {
         let (rounds, total, limit) =
@@ -85,6 +80,11 @@ impl Options {
         let rounds = self.messages.unwrap_or(rounds);
         let rounds = rounds.min((total / bytes.max(1)).max(3));
         Batch { bytes, rounds, limit: Duration::from_millis(limit) }
+    }
+
+    /// Round trips of a batch that finds the best exchange.
+    fn tries(&self, batch: Batch) -> usize {
+        batch.rounds.min(500)
     }
 
     /// Room for the largest message as a whole.
@@ -141,76 +141,72 @@ fn by_tcp(gpu: &Gpu, options: &Options, threads: u32, report: &mut Report) -> Re
     let cpu = EchoServer::start()?;
     let server = Server::new(gpu, options, threads, TransportChoice::Tcp)?;
     let address = server.address.to_ip().context("a loopback address")?;
-    let pinned = PinnedExchange::new(gpu, threads, options.ring() as usize, options.piece)?;
-    let serving = server.launch()?;
+    let pinned = PinnedFloor::new(gpu, options.ring() as usize)?;
     for bytes in &options.sizes {
         let batch = options.batch(*bytes);
-        measure(report, ("tcp", threads, *bytes), |what| match what {
-            Measured::Baseline => client::round_trips(cpu.address, batch),
-            Measured::Gpunet => client::round_trips(address, batch),
-            Measured::Limit => pinned.round_trips(batch),
+        measure(report, ("tcp", threads, *bytes), |report, what| {
+            // Without a server, whose waiting block would poll across PCIe, too.
+            let best = pinned.best(*bytes, options.tries(batch))?;
+            let mut limits = Vec::new();
+            let serving = server.launch()?;
+            let pairs = report.pairs(what, |measured| {
+                if !measured {
+                    return client::round_trips(cpu.address, batch);
+                }
+                limits.push(pinned.round_trips(best, *bytes, batch.rounds)?.p50);
+                client::round_trips(address, batch)
+            })?;
+            serving.stop()?;
+            Ok((Trips::of(pairs), Some(Spread::of(limits)), best))
         });
     }
-    serving.stop()
+    Ok(())
 }
 
 fn kernel_to_kernel(gpu: &Gpu, options: &Options, threads: u32, report: &mut Report) -> Result<()> {
+    let (longest, rounds) = (options.ring() as usize, options.most_rounds());
     let server = Server::new(gpu, options, threads, TransportChoice::Local)?;
-    let client = KernelClient::new(gpu, threads, options.ring() as usize, options.most_rounds())?;
+    let client = KernelClient::new(gpu, Settings::new(threads, longest, rounds))?;
+    let floor = Floor::new(gpu, longest, rounds)?;
     for bytes in &options.sizes {
         let batch = options.batch(*bytes);
-        measure(report, ("local", threads, *bytes), |what| {
-            match what {
-                Measured::Baseline => return client.bare_exchange(batch, false),
-                Measured::Limit => return client.bare_exchange(batch, true),
-                Measured::Gpunet => {}
-            }
-            // Launched anew each time, as the bare exchange is, so that the blocks of both lie on
-            // the same multiprocessors.
-            let serving = server.launch()?;
-            let latency = client.round_trips(server.address, batch)?;
-            serving.stop()?;
-            Ok(latency)
+        measure(report, ("local", threads, *bytes), |report, what| {
+            let best = floor.best(*bytes, options.tries(batch))?;
+            let pairs = report.pairs(what, |measured| {
+                if !measured {
+                    return floor.round_trips(best, *bytes, batch.rounds);
+                }
+                // Launched anew each time, as the floor is, so that no block of a server waits beside it.
+                let serving = server.launch()?;
+                let latency = client.round_trips(server.address, batch)?;
+                serving.stop()?;
+                Ok(latency)
+            })?;
+            Ok((Trips::of(pairs), None, best))
         });
     }
     Ok(())
 }
 
-/// Measures one row.
+/// Measures one row: its round trips, the limit where there is one, and how that or the floor exchanges.
 fn measure(
     report: &mut Report,
     (transport, threads, bytes): (&str, u32, usize),
-    batch: impl FnMut(Measured) -> Result<Latency>,
+    batches: impl FnOnce(&mut Report, &str) -> Result<(Trips, Option<Spread>, Best)>,
 ) {
     let what = format!("{transport}, {threads} threads, {}", bytes_text(bytes as u64));
-    if report.has_time(&what) {
-        let outcome = row(report, &what, (transport, threads, bytes), batch);
-        report.outcome(&what, outcome);
+    if !report.has_time(&what) {
+        return;
     }
-}
-
-fn row(
-    report: &mut Report,
-    what: &str,
-    (transport, threads, bytes): (&str, u32, usize),
-    batch: impl FnMut(Measured) -> Result<Latency>,
-) -> Result<()> {
-    let (mut batch, mut limits) = (batch, Vec::new());
-    let one_of_pair = |measured: bool| {
-        if !measured {
-            return batch(Measured::Baseline);
-        }
-        limits.push(batch(Measured::Limit)?.p50);
-        batch(Measured::Gpunet)
-    };
-    let trips = Trips::of(report.pairs(what, one_of_pair)?);
-    let limit = Spread::of(limits);
-    let facts = [transport.to_owned(), threads.to_string(), bytes_text(bytes as u64)];
-    let json = json!({
-        "transport": transport, "threads": threads, "bytes": bytes, "limit_us": limit.json(),
+    let outcome = batches(report, &what).map(|(trips, limit, best)| {
+        let facts = [transport.to_owned(), threads.to_string(), bytes_text(bytes as u64)];
+        let json = json!({
+            "transport": transport, "threads": threads, "bytes": bytes,
+            "limit_us": limit.map(Spread::json), "by": best.to_string(),
+        });
+        let limit = limit.map_or("-".to_owned(), |limit| format!("{:.2}", limit.median));
+        let cells = facts.into_iter().chain(trips.cells()).chain([limit, best.to_string()]);
+        report.row(cells.collect(), trips.json(json, ["baseline", "gpunet"]));
     });
-    let last = format!("{:.2}", limit.median);
-    let cells = facts.into_iter().chain(trips.cells()).chain([last]).collect();
-    report.row(cells, trips.json(json, ["baseline", "gpunet"]));
-    Ok(())
+    report.outcome(&what, outcome);
 }

@@ -14,7 +14,8 @@ use gpunet_host::{Gpu, GpuKind, Net, NetError, Shape};
 use serde_json::json;
 
 use super::client::{self, Batch, PollClient};
-use super::kernel_client::KernelClient;
+use super::floor::{Best, Floor};
+use super::kernel_client::{KernelClient, Settings};
 use super::{Common, Latency, Pairs, Report, Serving, Trips, polling};
 use crate::driver;
 use crate::memory::{Memory, Watched};
@@ -54,7 +55,7 @@ const SPARE_SOCKETS: u32 = 32;
     watches an idle TCP connection. The baseline is the same kernel with one block on a net without \
     idle connections. Four clients measure each launch: rust (TCP, this program), c (TCP, a plain C \
     program that polls), kernel (another kernel, kernel to kernel), bare (two blocks that exchange the \
-    bytes and a flag through GPU memory, without gpunet: what the GPU itself makes of the others). The rows with 0 blocks compare \
+    bytes through GPU memory, without gpunet, the best way known: what the GPU itself makes of the others). The rows with 0 blocks compare \
     none with none: how much pairs scatter. Meant to take less than two minutes on an H200; \
     `--quick --gpu emulated` takes seconds."
 )]
@@ -144,6 +145,8 @@ struct Clients {
     used: Vec<Client>,
     c: Option<PollClient>,
     kernel: KernelClient,
+    floor: Floor,
+    best: Best,
     batch: Batch,
 }
 
@@ -161,8 +164,11 @@ impl Clients {
         };
         let rounds = options.messages.unwrap_or(if options.common.quick { 20 } else { 1000 });
         let limit = Duration::from_millis(options.batch_limit);
-        let kernel = KernelClient::new(gpu, 32, options.size, rounds)?;
-        Ok(Self { used, c, kernel, batch: Batch { bytes: options.size, rounds, limit } })
+        let kernel = KernelClient::new(gpu, Settings::new(32, options.size, rounds))?;
+        let floor = Floor::new(gpu, options.size, rounds)?;
+        let best = floor.best(options.size, rounds.min(500))?;
+        let batch = Batch { bytes: options.size, rounds, limit };
+        Ok(Self { used, c, kernel, floor, best, batch })
     }
 
     /// A batch of each, in their order.
@@ -173,7 +179,9 @@ impl Clients {
             (Client::C, Some(c)) => c.round_trips(tcp, self.batch),
             (Client::C, None) => bail!("no C client"),
             (Client::Kernel, _) => self.kernel.round_trips(server.address, self.batch),
-            (Client::Bare, _) => self.kernel.bare_exchange(self.batch, true),
+            (Client::Bare, _) => {
+                self.floor.round_trips(self.best, self.batch.bytes, self.batch.rounds)
+            }
         };
         let named = |client: &Client| each(client).with_context(|| client.name().to_owned());
         self.used.iter().map(named).collect()
