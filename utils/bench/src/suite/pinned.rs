@@ -17,7 +17,7 @@ use super::floor::{Best, Travel, best_of};
 use crate::memory::{Memory, Pinned, Watched};
 
 /// How long one answer may take.
-const ANSWER: Duration = Duration::from_secs(10);
+const ANSWER: Duration = Duration::from_secs(60);
 /// How long a block may take to give up.
 const LAUNCH: Duration = Duration::from_secs(60);
 /// Longer messages do not go by packets.
