@@ -189,19 +189,27 @@ pub(crate) fn unpack(net: Net, handle: Handle, tail: Progress) -> bool {
     let (inbox, ring) = (socket.inbox(), socket.ring(Direction::Receive));
     let length = tail.count().wrapping_sub(begin) as usize;
     let mut at = 0;
-    // Counted: the units, four bytes of the ring for each.
+    // Counted: the packet's words of eight bytes.
     while at < length {
         // The same as was just found whole: the peer sends no other before this one was received.
-        let four = inbox.unit(at / 4).bytes();
-        for byte in 0..4.min(length - at) {
-            let offset = begin as usize + at + byte;
-            let to = ring.start().wrapping_add(offset & (ring.capacity() - 1));
-            writes_bytes(to, 1);
-            // SAFETY: inside the ring, whose receive direction the group has; its sender writes
+        let eight = bytes_of(inbox.two_units(at / 4));
+        let left = length - at;
+        let to = |byte: usize| {
+            ring.start().wrapping_add((begin as usize + at + byte) & (ring.capacity() - 1))
+        };
+        if (left >= 8) & begin.is_multiple_of(8) {
+            writes_bytes(to(0), 8);
+            // SAFETY: inside the ring, whose receive direction the group has, and aligned; its sender writes
             // nothing else there before the packet was received.
-            unsafe { simt::store_plain(to, (four >> (8 * byte)) as u8) };
+            unsafe { simt::store_plain(to(0).cast(), eight.to_le()) };
+        } else {
+            for byte in 0..left.min(8) {
+                writes_bytes(to(byte), 1);
+                // SAFETY: as above.
+                unsafe { simt::store_plain(to(byte), (eight >> (8 * byte)) as u8) };
+            }
         }
-        at += 4;
+        at += 8;
     }
     // Another thread says that the packet was received, without a fence where it was copied: these bytes
     // must not land behind those that the peer then puts in their place.
