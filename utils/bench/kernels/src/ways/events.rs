@@ -12,6 +12,8 @@ use super::call::{MOST_STREAMS, SLOTS};
 
 /// The token of the listener; that of a stream is its handle, which is never 0.
 const NEW_CLIENT: u64 = 0;
+/// How often a block accepts anew that found another one accepting.
+const ACCEPT_TRIES: u32 = 1000;
 /// Events that one wait takes.
 const EVENTS: usize = 32;
 /// Bytes of shared memory for them.
@@ -121,7 +123,7 @@ fn wait_for_events<G: Group>(on: On<G>, work: &Service) -> Result<(), Errno> {
         let taken = poller.wait(events, 0)?;
         for event in (0..taken).filter_map(|at| events.get(at)) {
             if event.token == NEW_CLIENT {
-                if let Ok(client) = listener.accept() {
+                if let Ok(client) = accept(&listener) {
                     let client = client.into_handle();
                     poller.add(client, POLLIN, client.0)?;
                 }
@@ -132,6 +134,20 @@ fn wait_for_events<G: Group>(on: On<G>, work: &Service) -> Result<(), Errno> {
         // All threads have read the events before the next ones come.
         on.group().barrier();
     }
+}
+
+/// Accepts the client of an event. Other blocks accept from the same listener: the client is still there when they are
+/// done.
+#[inline(always)]
+fn accept<G: Group>(listener: &Listener<G>) -> Result<Stream<G>, Errno> {
+    // Counted: the tries.
+    for _ in 0..ACCEPT_TRIES {
+        match listener.accept() {
+            Err(Errno::EBUSY) => {}
+            accepted => return accepted,
+        }
+    }
+    Err(Errno::EBUSY)
 }
 
 /// Sends back what has come, until nothing is left. Whether the stream goes on.
