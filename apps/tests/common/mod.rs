@@ -10,7 +10,7 @@ use std::time::Duration;
 pub(crate) use gpunet_testing::{Finished, Folder, Guarded, hang_limit, run, skip};
 use rustix::process::Signal;
 
-/// For a program that is done in moments.
+/// The limit of a program that ends in moments.
 pub(crate) const SOON: Duration = Duration::from_secs(6);
 
 /// A built program, or the one of that name in the folder GPUNET_BIN_DIR.

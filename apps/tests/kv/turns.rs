@@ -12,7 +12,7 @@ use crate::server::Kv;
 
 /// One block of a whole warp: others go by events alone.
 const ONE_BLOCK: [&str; 4] = ["--blocks", "1", "--threads", "32"];
-/// How long an answer takes at most where nobody keeps it waiting.
+/// The longest that an answer may take on an idle server.
 const LIMIT: Duration = Duration::from_secs(1);
 
 /// Asks one thing at a time, sometimes with a pause, and with requests below, at and above a packet's

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 pub(crate) use gpunet_testing::{Guarded, hang_limit, skip};
 
-/// For a program that is done in moments.
+/// The limit of a program that ends in moments.
 pub(crate) const SOON: Duration = Duration::from_secs(6);
 /// For a compiler.
 const COMPILING: Duration = Duration::from_secs(30);

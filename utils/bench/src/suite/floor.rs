@@ -89,7 +89,7 @@ pub(crate) struct Floor {
 }
 
 impl Floor {
-    /// For messages of up to `bytes` and batches of up to `rounds`.
+    /// A floor for messages of up to `bytes` and batches of up to `rounds`.
     pub(crate) fn new(gpu: &Gpu, bytes: usize, rounds: usize) -> Result<Self> {
         let message = bytes.next_multiple_of(4096);
         Ok(Self {

@@ -40,7 +40,7 @@ pub(crate) struct PinnedFloor {
 }
 
 impl PinnedFloor {
-    /// For messages of up to `bytes`.
+    /// An exchange for messages of up to `bytes`.
     pub(crate) fn new(gpu: &Gpu, bytes: usize) -> Result<Self> {
         let message = bytes.next_multiple_of(4096);
         Ok(Self {

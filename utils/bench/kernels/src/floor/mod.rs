@@ -157,10 +157,10 @@ trait Travel<O: Own> {
     fn receive(own: O, from: Wire, bytes: usize, number: u64, patient: bool) -> bool;
 }
 
-/// By packets, of which a thread has so many loads in flight.
+/// The exchange by packets, with this many loads of each thread in flight.
 struct Packets<const IN_FLIGHT: usize>;
 
-/// By a flag: for readers of the same GPU, or for all of the system.
+/// The exchange by a flag, released to this GPU or to the whole system.
 struct Flag<const SYSTEM: bool>;
 
 /// Repeats code for each of these numbers, as a constant: what it indexes by it stays in registers.

@@ -131,7 +131,7 @@ fn echo<G: Group, C: Call<G>>(
     let (mut at, mut handle, mut got) = (0, streams.handle(0), 0);
     loop {
         let stream = Stream::borrow(streams.on, handle);
-        // With one stream, nothing but it is waited for.
+        // A server of one stream may block on it.
         let received = match C::ASKS && streams.count > 1 {
             true => C::try_receive(&stream, buffer),
             false => C::receive(&stream, buffer),

@@ -32,7 +32,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// For messages of up to `longest` bytes, each of which a block has room for in shared memory.
+    /// A server for messages of up to `longest` bytes, each of which a block has room for in shared memory.
     pub(super) fn new(gpu: &Gpu, row: Row, longest: usize, by: TransportChoice) -> Result<Self> {
         let ring = longest.max(RING).next_power_of_two() as u32;
         let connections = row.connections();
