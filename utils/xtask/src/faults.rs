@@ -146,7 +146,7 @@ fn read(table: &Path) -> Result<Vec<Row>> {
     text.lines().map(row).collect()
 }
 
-/// Of each kind the row that was latest.
+/// The latest row of each kind.
 fn latest<'a>(rows: impl Iterator<Item = &'a Row>) -> BTreeMap<Key, Row> {
     let mut latest = BTreeMap::<_, Row>::new();
     for row in rows {

@@ -48,7 +48,7 @@ impl Target {
         Ok(Self { gpu: gpu.clone(), net, row, listener, address, shared })
     }
 
-    /// Serves messages of so many bytes.
+    /// Launches the server for messages of `bytes` bytes.
     pub(super) fn launch(&self, bytes: usize) -> Result<Serving> {
         let Row { way, threads, streams, blocks, .. } = self.row;
         let shape = Shape::new(blocks, threads).shared_memory(self.shared);
