@@ -23,6 +23,8 @@ use super::{Connector, RingRegion, Rings, Socket, Stream, SystemSocket, Transpor
 /// How long a peer may take to answer by RDMA where other candidates follow. A machine without RDMA
 /// does not even refuse, and the system would ask it for a minute.
 const RDMA_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a p2p listener may take where other candidates follow: its proxy runs on this machine.
+pub(super) const P2P_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What is being tried.
 enum Attempt {
@@ -152,7 +154,11 @@ impl Connecting {
         };
         let own = self.socket.name_for(&self.peer)?;
         let names = p2p::Names { domain, own, peer: self.peer };
-        Ok(P2pConnector::new(p2p, channel, names, sizes))
+        Ok(P2pConnector::new(p2p, channel, names, sizes, self.p2p_timeout()))
+    }
+
+    fn p2p_timeout(&self) -> Duration {
+        if self.candidates.is_empty() { p2p::TIMEOUT } else { P2P_TIMEOUT }
     }
 
     fn rdma_connector(&mut self, known: bool) -> Result<RdmaConnector, Errno> {
@@ -173,6 +179,7 @@ impl Connecting {
 
     /// Begins to connect; whether it is done already.
     pub(super) fn connect(&mut self) -> Result<bool, Errno> {
+        let p2p_timeout = self.p2p_timeout();
         let connector = match &mut self.attempt {
             Attempt::System => return self.socket.system.connect(&self.peer),
             Attempt::Other(connector) => connector,
@@ -182,7 +189,7 @@ impl Connecting {
         let waited = self.was_full;
         let begun = connector.connect(&self.peer);
         let time = match connector.transport() {
-            Transport::P2p => Some(p2p::TIMEOUT),
+            Transport::P2p => Some(p2p_timeout),
             _ if self.candidates.is_empty() => None,
             _ => Some(RDMA_TIMEOUT),
         };

@@ -100,7 +100,7 @@ fn a_call_waits_for_a_full_queue_and_not_for_ever() {
     let mut either = auto.make(Domain::V4).expect("a socket");
     assert_eq!(either.region(Some(&address)), Ok(RingRegion::Window));
     assert_eq!(either.connect(&address), Err(Errno::EAGAIN));
-    either.has_waited(p2p::TIMEOUT);
+    either.has_waited(super::connecting::P2P_TIMEOUT);
     assert_eq!(either.connect(&address), Ok(false));
     assert_eq!(either.starts_anew(), Some(address), "the next candidate wants other rings");
     assert_eq!(either.region(Some(&address)), Ok(RingRegion::Host));

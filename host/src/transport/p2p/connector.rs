@@ -9,15 +9,15 @@ use gpunet_device::abi::errno::Errno;
 
 use super::super::{Connector, RingRegion, RingSizes, Socket, Stream, Transport};
 use super::channel::ControlChannel;
-use super::handshake::{Handshake, Progressed, TIMEOUT};
+use super::handshake::{Handshake, Progressed};
 use super::names::Names;
 use super::shared::P2p;
 use super::stream::P2pStream;
 
 enum State {
-    /// The listener's queue was full: since when it is called again and again.
+    /// The listener's queue was full: until when it is called again and again.
     Waiting {
-        since: Duration,
+        until: Duration,
     },
     /// The listener's proxy will take the call.
     Called(ControlChannel),
@@ -42,10 +42,11 @@ impl P2pConnector {
         channel: Option<ControlChannel>,
         names: Names,
         sizes: RingSizes,
+        timeout: Duration,
     ) -> Self {
         let state = match channel {
             Some(channel) => State::Called(channel),
-            None => State::Waiting { since: p2p.system.now() },
+            None => State::Waiting { until: p2p.system.now() + timeout },
         };
         Self { p2p, names, sizes, state }
     }
@@ -84,11 +85,11 @@ impl Connector for P2pConnector {
     fn connect(&mut self, peer: &SocketAddr) -> Result<bool, Errno> {
         match std::mem::replace(&mut self.state, State::Gone) {
             State::Called(channel) => self.start(channel),
-            State::Waiting { since } => match self.p2p.call(peer) {
+            State::Waiting { until } => match self.p2p.call(peer) {
                 Ok(Some(channel)) => self.start(channel),
                 Ok(None) => Err(Errno::ECONNREFUSED),
-                Err(Errno::EAGAIN) if self.p2p.system.now().saturating_sub(since) < TIMEOUT => {
-                    self.state = State::Waiting { since };
+                Err(Errno::EAGAIN) if self.p2p.system.now() < until => {
+                    self.state = State::Waiting { until };
                     Err(Errno::EAGAIN)
                 }
                 Err(Errno::EAGAIN) => Err(Errno::ETIMEDOUT),
@@ -123,8 +124,8 @@ impl Connector for P2pConnector {
 
     #[cfg(test)]
     fn has_waited(&mut self, time: std::time::Duration) {
-        if let State::Waiting { since } = &mut self.state {
-            *since = since.checked_sub(time).expect("the clock runs longer");
+        if let State::Waiting { until } = &mut self.state {
+            *until = until.checked_sub(time).expect("it waits for no longer");
         }
     }
 
