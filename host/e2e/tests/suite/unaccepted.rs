@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gpunet_e2e::{
     Domain, Errno, Job, Script, any_port, eventually, flags, is_local, net_builder, peer,
-    raise_file_limit, skip,
+    raise_file_limit, scaled_time, skip,
 };
 
 /// More than the net has room for.
@@ -66,7 +66,8 @@ fn kernels_beyond_a_listeners_share_time_out() {
     for register in 1..=3 {
         script.stream(register, quiet_address);
     }
-    script.socket(4, Domain::V4).connect(4, quiet_address).errno(Errno::ETIMEDOUT);
+    script.socket(4, Domain::V4).send_timeout(4, scaled_time(Duration::from_millis(500)));
+    script.connect(4, quiet_address).errno(Errno::ETIMEDOUT);
     // The other listener is as before, and so is the kernel that was not accepted.
     script.stream(5, busy_address).recv_all(5, 100, 100).close(5);
     let calling = Job::blocks(32).script(&script).start(&callers);
