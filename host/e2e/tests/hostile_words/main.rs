@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use gpunet_e2e::attack::{Attack, Report};
 use gpunet_e2e::{
-    Job, Script, deadline, eventually, heap, is_rdma, long, process, scaled_time, skip,
+    Job, Script, deadline, eventually, heap, is_local, is_rdma, long, process, scaled_time, skip,
 };
 use gpunet_e2e_kernels::hostile::{How, Mutation, What};
 use proptest::prelude::*;
@@ -194,12 +194,16 @@ fn an_attack_on_a_bystander_is_detected() {
     }
     let _alone = alone();
     world::sink();
-    let world = World::new();
-    let bystanders = Bystanders::start(&world.net, scaled_time(Duration::from_secs(1)));
-    let mut attack = attack(&world, 1, Vec::new(), 2000);
-    attack.given = bystanders.handles();
-    let _ = attack.own(&world.net);
-    assert!(bystanders.was_harmed());
+    // Of p2p streams fewer words are in reach than of sockets of the system.
+    let harmed = (1..=if is_local() { 16 } else { 1 }).any(|seed| {
+        let world = World::new();
+        let bystanders = Bystanders::start(&world.net, scaled_time(Duration::from_secs(1)));
+        let mut attack = attack(&world, seed, Vec::new(), 2000);
+        attack.given = bystanders.handles();
+        let _ = attack.own(&world.net);
+        bystanders.was_harmed()
+    });
+    assert!(harmed);
 }
 
 /// The sink's bytes reach a correct kernel, so that heads move in an attack.
