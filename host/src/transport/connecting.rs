@@ -23,7 +23,7 @@ use super::{Connector, RingRegion, Rings, Socket, Stream, SystemSocket, Transpor
 /// How long a peer may take to answer by RDMA where other candidates follow. A machine without RDMA
 /// does not even refuse, and the system would ask it for a minute.
 const RDMA_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long a p2p listener may take where other candidates follow: its proxy runs on this machine.
+/// The same for a p2p listener, whose proxy runs on this machine.
 pub(super) const P2P_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What is being tried.

@@ -27,8 +27,8 @@ use super::shared::P2p;
 use super::stream::{Body, P2pStream};
 use crate::pool::ring_capacity;
 
-/// How long the other end's proxy may take to answer where nothing else can be tried. It answers at once if it
-/// is well, and the kernel's call has a time limit of its own: this is the end of what nobody waits for.
+/// How long the other end's proxy may take to answer when no other transport can be tried. A healthy proxy
+/// answers at once, and the kernel's call has its own time limit. This one ends calls without a limit.
 pub(in super::super) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What comes next.
