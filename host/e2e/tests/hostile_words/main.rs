@@ -194,7 +194,7 @@ fn an_attack_on_a_bystander_is_detected() {
     }
     let _alone = alone();
     world::sink();
-    // Of p2p streams fewer words are in reach than of sockets of the system.
+    // By p2p the first attack that is drawn harms nobody; a later one does.
     let harmed = (1..=if is_local() { 16 } else { 1 }).any(|seed| {
         let world = World::new();
         let bystanders = Bystanders::start(&world.net, scaled_time(Duration::from_secs(1)));
