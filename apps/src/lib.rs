@@ -1,4 +1,4 @@
-//! What the programs of this folder share, beside what is in `utils/terminal` and `apps/sockets`.
+//! What the programs of this folder share, beside what is in `apps/terminal` and `host/sockets`.
 //!
 //! ```text
 //!   gpu         opens a GPU with the kernels loaded, and waits for kernels

@@ -1,5 +1,5 @@
 //! Sockets of ordinary programs, the other ends of kernels: TCP, UNIX, and RDMA by the stock rsocket library,
-//! under one name. Examples, the soak and the end-to-end suites use them.
+//! under one name. The programs of apps/, the soak and the end-to-end suites use them.
 //!
 //! ```text
 //!   address   HOST:PORT, [IPV6]:PORT or unix:/path, as people write them
