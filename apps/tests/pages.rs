@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use gpunet_testing::{Step, hang_limit, steps};
+use gpunet_support::testing::{Step, hang_limit, steps};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// For everything together, with nothing built before: two cores take two minutes if they are idle.

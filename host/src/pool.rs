@@ -410,7 +410,7 @@ mod tests {
         for handle in &handles {
             pool.free_handle(*handle);
         }
-        let limit = gpunet_testing::hang_limit(std::time::Duration::from_millis(300));
+        let limit = gpunet_support::testing::hang_limit(std::time::Duration::from_millis(300));
         assert!(start.elapsed() < limit, "{:?}", start.elapsed());
         let again = pool.allocate_handle(Account::Own).unwrap();
         assert_eq!(again.slot(), handles[0].slot(), "the first to come back is the first to go");

@@ -6,7 +6,7 @@ use gpunet_device::{
     Block, Errno, Group, Handle, Listener, Net, Shared, SharedBuf, SocketAddr, Stream, kernel_arg,
     kernels, simt,
 };
-use gpunet_pattern as pattern;
+use gpunet_support::pattern;
 
 kernel_arg! {
     /// What a client's block does.

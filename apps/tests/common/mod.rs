@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-pub(crate) use gpunet_testing::{Finished, Folder, Guarded, hang_limit, run, skip};
+pub(crate) use gpunet_support::testing::{Finished, Folder, Guarded, hang_limit, run, skip};
 use rustix::process::Signal;
 
 /// The limit of a program that ends in moments.

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use gpunet_pattern::{Draw, fill_slice};
+use gpunet_support::pattern::{Draw, fill_slice};
 
 use crate::common::{Guarded, hang_limit, skip};
 use crate::resp::{Client, bulk, request, show};

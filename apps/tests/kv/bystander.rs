@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use gpunet_testing::hang_limit;
+use gpunet_support::testing::hang_limit;
 
 use crate::resp::{Client, bulk, show};
 use crate::server::{Kv, Statistics, eventually, info};

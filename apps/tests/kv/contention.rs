@@ -1,7 +1,7 @@
 //! Writers and readers of the same few keys, of several blocks: a value is one that somebody wrote for that
 //! key, from its first byte to its last.
 
-use gpunet_pattern::Draw;
+use gpunet_support::pattern::Draw;
 
 use crate::resp::{Client, show};
 use crate::server::Kv;

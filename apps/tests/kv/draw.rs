@@ -7,7 +7,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use gpunet_pattern::{Draw, fill_slice};
+use gpunet_support::pattern::{Draw, fill_slice};
 
 use crate::resp::request;
 

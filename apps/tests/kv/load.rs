@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use gpunet_pattern::{Draw, fill_slice};
+use gpunet_support::pattern::{Draw, fill_slice};
 
 use crate::bystander::{Watched, await_clients};
 use crate::common::{Guarded, skip};

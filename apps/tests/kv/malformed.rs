@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gpunet_pattern::{Draw, fill_slice};
+use gpunet_support::pattern::{Draw, fill_slice};
 
 use crate::bystander::Watched;
 use crate::resp::{bulk, request, show};

@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use gpunet_testing::hang_limit;
-
-use gpunet_pattern::{Draw, fill_slice};
+use gpunet_support::pattern::{Draw, fill_slice};
+use gpunet_support::testing::hang_limit;
 
 use crate::resp::{Client, bulk, integer, request, show, strings};
 use crate::soak::{Failure, LIMIT};

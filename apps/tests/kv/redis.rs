@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use gpunet_testing::is_long;
+use gpunet_support::testing::is_long;
 
 use crate::common::skip;
 use crate::draw::{Compare, Drawn, Requests};

@@ -6,8 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use gpunet_testing::hang_limit;
-
+use gpunet_support::testing::hang_limit;
 use rustix::net::sockopt::set_socket_linger;
 
 /// For an answer of a server that has other work too.

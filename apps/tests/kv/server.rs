@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use gpunet_testing::Documented;
+use gpunet_support::testing::Documented;
 use rustix::process::Signal;
 use serde_json::{Map, Value};
 

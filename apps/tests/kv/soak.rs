@@ -11,9 +11,8 @@ use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use gpunet_testing::hang_limit;
-
-use gpunet_pattern::Draw;
+use gpunet_support::pattern::Draw;
+use gpunet_support::testing::hang_limit;
 
 use crate::abuse::{self, Abuser, Done};
 use crate::model::{Checker, scan};

@@ -3,9 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use gpunet_testing::{hang_limit, is_long};
-
-use gpunet_pattern::Draw;
+use gpunet_support::pattern::Draw;
+use gpunet_support::testing::{hang_limit, is_long};
 
 use crate::resp::{bulk, show};
 use crate::server::Kv;

@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use crate::common::{Folder, SOON, Server, echo, gpu, hang_limit, run, unix};
-use gpunet_testing::Documented;
+use gpunet_support::testing::Documented;
 use rustix::process::Signal;
 use serde_json::Value;
 

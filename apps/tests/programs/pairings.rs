@@ -1,7 +1,7 @@
 //! `echo` alone, and `first`: what they print, and that every pairing is verified.
 
 use crate::common::{SOON, echo, gpu, program, run};
-use gpunet_testing::Documented;
+use gpunet_support::testing::Documented;
 use serde_json::Value;
 
 fn small(arguments: &[&str]) -> crate::common::Finished {

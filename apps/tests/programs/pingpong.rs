@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::common::{Finished, SOON, gpu, program, run};
-use gpunet_testing::Documented;
+use gpunet_support::testing::Documented;
 use serde_json::Value;
 
 fn pingpong(arguments: &[&str]) -> Finished {

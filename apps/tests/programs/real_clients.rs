@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::common::{Folder, Guarded, Server, run, skip, unix};
-use gpunet_pattern as pattern;
-use gpunet_testing::is_long;
+use gpunet_support::pattern;
+use gpunet_support::testing::is_long;
 use rustix::process::Signal;
 
 /// What a transfer moves: enough to go round each ring hundreds of times.

@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 
 use crate::common::{Guarded, SOON, gpu, program, run, skip};
-use gpunet_testing::Documented;
+use gpunet_support::testing::Documented;
 use rustix::process::Signal;
 use serde_json::Value;
 

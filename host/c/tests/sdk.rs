@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use common::{Program, SOON, hang_limit};
-use gpunet_testing::{Step, steps};
+use gpunet_support::testing::{Step, steps};
 
 /// For builds of programs, and of xtask where it is not there.
 const BUILDING: Duration = Duration::from_secs(60);
@@ -178,7 +178,7 @@ fn the_page_is_right() {
             Step::Run(commands, expected) => {
                 let mut shell = Command::new("sh");
                 shell.args(["-e", "-c", &commands]).current_dir(&folder);
-                let finished = gpunet_testing::run(&mut shell, BUILDING);
+                let finished = gpunet_support::testing::run(&mut shell, BUILDING);
                 assert!(finished.status.success(), "{commands}{}", finished.stderr);
                 if let Some(expected) = expected {
                     assert_eq!(finished.stdout, expected, "{commands}");

@@ -12,7 +12,7 @@ use gpunet_e2e_kernels::hostile::{
     hostile_own, hostile_probe,
 };
 use gpunet_host::{Net, Shape};
-use gpunet_testing::hang_limit;
+use gpunet_support::testing::hang_limit;
 
 use crate::limits::{deadline, timeout};
 use crate::memory::{buffer, regions};

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::{ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use gpunet_testing::{Folder, Guarded, run};
+use gpunet_support::testing::{Folder, Guarded, run};
 
 const PART: &str = "GPUNET_TEST_PART";
 /// What a child that stands ready prints.

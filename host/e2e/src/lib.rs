@@ -47,7 +47,7 @@ pub use gpunet_e2e_kernels::idle;
 pub use gpunet_e2e_kernels::one_call::one_call;
 pub use gpunet_e2e_kernels::op::{Outcome, Space};
 pub use gpunet_host::Launch;
-pub use gpunet_testing::{Folder, skip};
+pub use gpunet_support::testing::{Folder, skip};
 pub use job::{Finished, Job, Started};
 pub use limits::{
     about, at_once, deadline, eventually, scaled, scaled_time, slowness, soon, timeout,

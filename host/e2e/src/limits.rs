@@ -11,8 +11,8 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use gpunet_testing::hang_limit;
-pub use gpunet_testing::slowness;
+use gpunet_support::testing::hang_limit;
+pub use gpunet_support::testing::slowness;
 
 /// Upper limit for calls that need no time-out, also on a busy machine. Far less than [`timeout`].
 #[must_use]

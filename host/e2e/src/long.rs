@@ -12,7 +12,7 @@ use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
-use gpunet_testing::is_long;
+use gpunet_support::testing::is_long;
 
 /// The number in a variable, or `usual`, or `long` in a long run.
 ///

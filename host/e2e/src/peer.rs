@@ -9,8 +9,8 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
 use gpunet_device::SocketAddr;
-use gpunet_pattern as pattern;
-use gpunet_testing::{Folder, skip};
+use gpunet_support::pattern;
+use gpunet_support::testing::{Folder, skip};
 
 use crate::limits::deadline;
 use crate::relay::{self, RelayListener};

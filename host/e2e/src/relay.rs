@@ -17,7 +17,7 @@ use gpunet_e2e_kernels::relay::{
     NARROW, PIECE, Pair, RESULT, Relay as Work, relay as kernel,
 };
 use gpunet_host::{Launch, Net, NetError, Shape, TransportChoice};
-use gpunet_testing::hang_limit;
+use gpunet_support::testing::hang_limit;
 
 use crate::limits::eventually;
 use crate::memory::Flags;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use gpunet_e2e::faults::{self, CALLS, Row, Waiting};
 use gpunet_e2e::{Errno, flags, net_builder};
-use gpunet_testing::share_limits;
+use gpunet_support::testing::share_limits;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Set for the program to be interrupted: what it does then.

@@ -7,7 +7,7 @@ use gpunet_device::calls::{POLLIN, POLLRDHUP};
 use gpunet_e2e::{
     Job, RING, Script, any_port, heap, is_rdma, net_builder, peer, process, raise_file_limit, skip,
 };
-use gpunet_testing::share_limits;
+use gpunet_support::testing::share_limits;
 
 const BLOCKS: usize = 2;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use gpunet_e2e::faults::{self, Row};
 use gpunet_e2e::{Domain, Errno, Job, Script, SocketAddr, is_rdma, net, skip};
-use gpunet_testing::share_limits;
+use gpunet_support::testing::share_limits;
 
 const INSIDE: &str = "GPUNET_UNREACHABLE_INSIDE";
 const NAME: &str = "a_host_that_does_not_answer";

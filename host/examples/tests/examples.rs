@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use gpunet_testing::run;
+use gpunet_support::testing::run;
 
 /// For a program that should be done in moments, on a machine that has other work too.
 const LIMIT: Duration = Duration::from_secs(12);

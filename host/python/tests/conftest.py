@@ -28,7 +28,7 @@ def sample() -> float:
 def slowness() -> float:
     """How many times slower than a usual machine this one is, at least 1: the worst of some samples, for limits.
 
-    As in `gpunet_testing`, and told by the same variable where a test of Rust starts this one.
+    As in `gpunet_support::testing`, and told by the same variable where a test of Rust starts this one.
     """
     told = os.environ.get("GPUNET_SLOWNESS")
     return float(told.split(",")[1]) if told else min(max(1.0, *(sample() for _ in range(5))), 32.0)

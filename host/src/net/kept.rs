@@ -86,8 +86,9 @@ mod tests {
             let kept = Kept::new(&[memory]);
             assert!(reported.try_recv().is_err());
             drop(kept);
-            let thread =
-                reported.recv_timeout(gpunet_testing::hang_limit(Duration::from_secs(1))).unwrap();
+            let thread = reported
+                .recv_timeout(gpunet_support::testing::hang_limit(Duration::from_secs(1)))
+                .unwrap();
             assert_ne!(thread, std::thread::current().id());
         }
     }

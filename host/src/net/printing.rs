@@ -165,7 +165,7 @@ mod tests {
         let begin = Instant::now();
         printing.finish(&queue, 3);
         assert!(
-            begin.elapsed() < FLUSH + gpunet_testing::hang_limit(FLUSH),
+            begin.elapsed() < FLUSH + gpunet_support::testing::hang_limit(FLUSH),
             "{:?}",
             begin.elapsed()
         );

@@ -283,7 +283,7 @@ fn many_sockets_go_at_once_and_the_heartbeat_goes_on() {
     harness.shard.launch_ended(LAUNCH, true, harness.now);
     harness.now += 1_000_000;
     harness.turn();
-    let limit = gpunet_testing::hang_limit(std::time::Duration::from_millis(300));
+    let limit = gpunet_support::testing::hang_limit(std::time::Duration::from_millis(300));
     assert!(start.elapsed() < limit, "{:?}", start.elapsed());
     assert!(shared.memory.last_beat(0) >= beat + u64::from(MANY));
     assert!(harness.shard.is_empty());

@@ -100,7 +100,7 @@ impl End {
         let running = self.gpu.launch(spec).expect("it fits");
         meanwhile();
         assert_eq!(
-            running.wait(Some(gpunet_testing::hang_limit(Duration::from_secs(6)))),
+            running.wait(Some(gpunet_support::testing::hang_limit(Duration::from_secs(6)))),
             Ok(WaitOutcome::Finished)
         );
     }
@@ -113,7 +113,7 @@ impl End {
         let begun = Instant::now();
         self.run(threads, move || receive_in_all_ways(net, handle, &noted), || ());
         let mut wrong = wrong.lock().expect("nobody panics with it").clone();
-        if begun.elapsed() > gpunet_testing::hang_limit(Duration::from_secs(3)) {
+        if begun.elapsed() > gpunet_support::testing::hang_limit(Duration::from_secs(3)) {
             wrong.push(format!("it took {:?}", begun.elapsed()));
         }
         wrong.extend(self.strange_bytes());

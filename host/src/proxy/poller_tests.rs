@@ -269,7 +269,7 @@ fn connect(
     let before = harness.shard.context.counters.accepted.get();
     let peers: Vec<_> = (0..peers).map(|_| TcpStream::connect(to.1).expect("it listens")).collect();
     let begun = std::time::Instant::now();
-    while begun.elapsed() < gpunet_testing::hang_limit(std::time::Duration::from_secs(1)) {
+    while begun.elapsed() < gpunet_support::testing::hang_limit(std::time::Duration::from_secs(1)) {
         if harness.shard.context.counters.accepted.get() == before + peers.len() as u64 {
             break;
         }

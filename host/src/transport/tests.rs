@@ -216,7 +216,7 @@ fn a_socket_whose_connect_failed_can_be_connected() {
         socket.region(Some(to))?;
         let mut done = socket.connect(to)?;
         let end = std::time::Instant::now()
-            + gpunet_testing::hang_limit(std::time::Duration::from_secs(1));
+            + gpunet_support::testing::hang_limit(std::time::Duration::from_secs(1));
         while !done && std::time::Instant::now() < end {
             done = socket.finish_connect()?;
         }

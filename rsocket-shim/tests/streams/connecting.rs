@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gpunet_testing::hang_limit;
+use gpunet_support::testing::hang_limit;
 use rsocket_shim::stream::{Stream, StreamError};
 
 use crate::common::{descriptors, resources, turn};

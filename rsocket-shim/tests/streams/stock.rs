@@ -4,7 +4,7 @@ use std::net::{Shutdown, SocketAddr};
 use std::process::{Child, Command};
 use std::thread;
 
-use gpunet_testing::share_limits;
+use gpunet_support::testing::share_limits;
 use rsocket_shim::stock::{RDMA_RQSIZE, RDMA_SQSIZE, StockSocket};
 
 use crate::common::{libraries, turn};

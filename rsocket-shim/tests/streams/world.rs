@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gpunet_testing::{hang_limit, slowness};
+use gpunet_support::testing::{hang_limit, slowness};
 use rsocket_shim::protocol::Settings;
 use rsocket_shim::stream::{Buffer, Buffers, Listener, Next, Request, State, Stream, StreamError};
 use rsocket_shim::verbs::{Access, Device, Domain, HostMemory, Region};

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gpunet_testing::hang_limit;
+use gpunet_support::testing::hang_limit;
 use rsocket_shim::stock::{Readiness, StockSocket};
 use rsocket_shim::verbs::{
     Access, Capacity, CompletionChannel, CompletionQueue, Device, Domain, EventChannel, EventKind,

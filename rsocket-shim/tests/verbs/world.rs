@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpunet_testing::hang_limit;
+use gpunet_support::testing::hang_limit;
 use rsocket_shim::verbs::{
     Access, Capacity, CompletionChannel, CompletionQueue, Device, Domain, Event, EventChannel,
     EventKind, HostMemory, Id, QueuePair, Region, Token,

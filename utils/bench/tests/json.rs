@@ -6,7 +6,7 @@ mod common;
 use std::process::Command;
 
 use common::run;
-use gpunet_testing::Documented;
+use gpunet_support::testing::Documented;
 
 fn check(headings: &[&str], arguments: &[&str]) {
     let mut bench = Command::new(env!("CARGO_BIN_EXE_bench"));

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use common::run;
-use gpunet_testing::{Documented, skip};
+use gpunet_support::testing::{Documented, skip};
 use serde_json::Value;
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use common::run;
-use gpunet_testing::{Documented, Finished, Folder, skip};
+use gpunet_support::testing::{Documented, Finished, Folder, skip};
 use serde_json::Value;
 
 /// Has the browser report how it drew each chart, as JSON in an element of its own: how far each line and bar

@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 use common::run;
-use gpunet_testing::Documented;
+use gpunet_support::testing::Documented;
 use serde_json::Value;
 
-fn bench(arguments: &[&str]) -> gpunet_testing::Finished {
+fn bench(arguments: &[&str]) -> gpunet_support::testing::Finished {
     let mut bench = Command::new(env!("CARGO_BIN_EXE_bench"));
     bench.args(["ways", "--gpu", "emulated", "--quick"]).args(arguments);
     run(bench)

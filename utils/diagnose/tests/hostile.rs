@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use gpunet_testing::hang_limit;
+use gpunet_support::testing::hang_limit;
 use support::{Folder, diagnose, machine, names, text, within};
 
 /// Less than it takes where each file that hangs is waited for, by far.

@@ -133,7 +133,7 @@ fn this_machine_is_diagnosed_in_time_and_recorded_whole() {
     assert!(output.status.success(), "{said}{}", text(&output.stderr));
     // With a GPU, the driver may compile the kernels first.
     if said.contains("gpunet runs here: emulated GPU") {
-        assert!(took < gpunet_testing::hang_limit(Duration::from_secs(3)), "{took:?}");
+        assert!(took < gpunet_support::testing::hang_limit(Duration::from_secs(3)), "{took:?}");
     }
     let again = diagnose(&["--from", &folder]);
     assert_eq!(text(&again.stdout), said, "the recording says something else");
@@ -150,7 +150,7 @@ fn json_says_the_same() {
     let machine = machine("mlx5-behind-one-switch");
     let output = diagnose(&["--json", "--from", &within(&machine, "")]);
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    gpunet_testing::Documented::of(&["diagnose"]).check(&report);
+    gpunet_support::testing::Documented::of(&["diagnose"]).check(&report);
     assert_eq!(report["runs"], true);
     let groups = report["groups"].as_array().expect("groups");
     assert_eq!(groups.len(), 9);

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use gpunet_device::SocketAddr;
 use gpunet_e2e_kernels::soak::{TERMS_BYTES, Terms};
 use gpunet_sockets::{Address, By, Listener};
-use gpunet_testing::share_limits;
+use gpunet_support::testing::share_limits;
 
 use crate::end::{self, Manner};
 

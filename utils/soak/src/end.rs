@@ -4,12 +4,11 @@
 use std::io::{self, Read as _, Write as _};
 use std::time::Duration;
 
-use gpunet_testing::hang_limit;
-
 use gpunet_device::SocketAddr;
 use gpunet_e2e_kernels::soak::{ANSWERER_ENDS, ECHO, GONE, HALF_CLOSE, TERMS_BYTES, Terms};
-use gpunet_pattern::{self as pattern, Draw};
 use gpunet_sockets::{By, Limits, Stream, is_time_out};
+use gpunet_support::pattern::{self, Draw};
+use gpunet_support::testing::hang_limit;
 
 /// How long a call on one of the program's sockets may wait. Whatever the other end does, it does
 /// sooner.

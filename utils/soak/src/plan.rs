@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use gpunet_testing::hang_limit;
-
 use gpunet_e2e_kernels::soak::{ANSWERER_ENDS, CALLER_ENDS, ECHO, GONE, HALF_CLOSE, Terms};
 use gpunet_host::GpuKind;
-use gpunet_pattern::Draw;
+use gpunet_support::pattern::Draw;
+use gpunet_support::testing::hang_limit;
 
 use crate::end::{Break, Manner};
 

@@ -6,13 +6,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use gpunet_testing::hang_limit;
-
 use anyhow::{Context as _, Result, bail};
 use gpunet_device::{Errno, Handle, SocketAddr};
 use gpunet_e2e_kernels::soak::{Call, QUIT, Terms};
 use gpunet_host::{LaunchError, Net};
 use gpunet_sockets::{By, Listener, Stream};
+use gpunet_support::testing::hang_limit;
 
 use crate::check::{Case, EndReport, Fault};
 use crate::child::Child;

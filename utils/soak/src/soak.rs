@@ -5,12 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gpunet_testing::hang_limit;
-
 use anyhow::{Context as _, Result};
 use gpunet_host::{Gpu, Net};
-use gpunet_pattern::Draw;
 use gpunet_sockets::{By, Listener};
+use gpunet_support::pattern::Draw;
+use gpunet_support::testing::hang_limit;
 use gpunet_terminal::output::{say, show_log};
 use gpunet_terminal::progress::Progress;
 

@@ -4,9 +4,8 @@ use std::fmt;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use gpunet_testing::hang_limit;
-
 use anyhow::{Context as _, Result};
+use gpunet_support::testing::hang_limit;
 use rustix::process::{WaitOptions, wait};
 use serde::Serialize;
 

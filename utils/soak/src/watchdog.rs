@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use gpunet_testing::hang_limit;
-
+use gpunet_support::testing::hang_limit;
 use gpunet_terminal::output::print;
 
 use crate::check::Fault;

@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 
-use gpunet_testing::{Documented, share_limits};
+use gpunet_support::testing::{Documented, share_limits};
 use serde_json::Value;
 
 /// One at a time: each wants the whole machine, and a call that waits for the others counts as hung.

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use gpunet_testing::Documented;
+use gpunet_support::testing::Documented;
 use serde_json::Value;
 
 fn usermap(arguments: &[&str]) -> Output {

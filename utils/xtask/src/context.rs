@@ -106,7 +106,7 @@ impl Context {
     /// its tests have limits of their own.
     pub(crate) fn limit(&self) -> Duration {
         let usual = if self.is_long() { LONG_LIMIT } else { TESTS_LIMIT };
-        usual * gpunet_testing::slowness().min(4)
+        usual * gpunet_support::testing::slowness().min(4)
     }
 
     /// Compiles what steps run, unless that has happened.

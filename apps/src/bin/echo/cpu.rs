@@ -11,8 +11,8 @@ use gpunet_apps::stop::Stop;
 use gpunet_apps::transport::{SocketTransport, Travelled};
 use gpunet_device::SocketAddr;
 use gpunet_host::TransportChoice;
-use gpunet_pattern as pattern;
 use gpunet_sockets::{By, Limits, Listener, Stream};
+use gpunet_support::pattern;
 
 use crate::address::{cannot_connect, cannot_listen};
 use crate::end::{Echoed, End, SEED, Server, Work};

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-pub(crate) use gpunet_testing::{Guarded, hang_limit, skip};
+pub(crate) use gpunet_support::testing::{Guarded, hang_limit, skip};
 
 /// The limit of a program that ends in moments.
 pub(crate) const SOON: Duration = Duration::from_secs(6);
@@ -63,7 +63,7 @@ pub(crate) fn run(command: &mut Command, usual: Duration) -> String {
 
 /// Runs a command to its end; its exit status, and what it printed on both outputs.
 pub(crate) fn end(command: &mut Command, usual: Duration) -> (Option<i32>, String) {
-    let finished = gpunet_testing::run(command, usual);
+    let finished = gpunet_support::testing::run(command, usual);
     (finished.status.code(), finished.stdout + &finished.stderr)
 }
 

@@ -2,7 +2,7 @@
 
 use gpunet_device::calls::{self, MSG_DONTWAIT, MSG_PEEK};
 use gpunet_device::{Borrowed, Errno, Group, Handle, SharedBuf, Stream};
-use gpunet_pattern as pattern;
+use gpunet_support::pattern;
 
 use crate::op::{GUARD, LOCAL_BYTES, Op, Space, WRONG_BYTES};
 use crate::receiver::Receiver;

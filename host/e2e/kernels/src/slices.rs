@@ -135,7 +135,7 @@ impl<G: Receiver> Script<'_, G> {
             let mut own = [0_u8; LOCAL_BYTES];
             let bytes = own.iter_mut().skip(GUARD).take(length);
             for (at, byte) in bytes.enumerate() {
-                *byte = gpunet_pattern::byte(op.seed, position + at as u64);
+                *byte = gpunet_support::pattern::byte(op.seed, position + at as u64);
             }
             let bytes = own.get(GUARD..GUARD + length).unwrap_or(&[]);
             let (first, second) = bytes.split_at_checked(split).unwrap_or((bytes, &[]));

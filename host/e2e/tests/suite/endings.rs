@@ -9,7 +9,7 @@ use gpunet_e2e::{
     Errno, Flags, Folder, Job, Peer, RING, Script, about, any_port, eventually, flags, is_local,
     net, net_builder, peer, scaled, seeded_net, timeout,
 };
-use gpunet_testing::hang_limit;
+use gpunet_support::testing::hang_limit;
 
 const MS: Duration = Duration::from_millis(1);
 

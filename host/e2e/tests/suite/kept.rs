@@ -9,7 +9,7 @@ use gpunet_e2e::{
 };
 use gpunet_host::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use gpunet_host::{Net, NetError, TransportChoice};
-use gpunet_pattern::Draw;
+use gpunet_support::pattern::Draw;
 
 /// Each shape of a group in two orders of its threads.
 const ROUNDS: u64 = 12;

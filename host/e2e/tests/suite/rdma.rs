@@ -14,7 +14,7 @@ use gpunet_e2e::{
     flags, is_cuda, is_rdma, net, net_builder, peer, scaled_time, skip, soon, transport,
 };
 use gpunet_host::{AdapterReport, Placement, Placements, Policy, TransportChoice};
-use gpunet_testing::share_limits;
+use gpunet_support::testing::share_limits;
 use rsocket_shim::load::Libraries;
 
 use untrusted_peer::is_rejected;

@@ -127,7 +127,7 @@ fn spin(gpu: &Gpu, flag: &HostMemory, grid: u32, block: u32) -> Result<Running, 
 }
 
 fn finish(running: &Running) -> Result<WaitOutcome, KernelError> {
-    running.wait(Some(gpunet_testing::hang_limit(Duration::from_secs(2))))
+    running.wait(Some(gpunet_support::testing::hang_limit(Duration::from_secs(2))))
 }
 
 fn quickly<R>(what: &str, f: impl FnOnce() -> R) -> R {
@@ -136,7 +136,7 @@ fn quickly<R>(what: &str, f: impl FnOnce() -> R) -> R {
     let took = begin.elapsed();
     eprintln!("{what}: {took:?}");
     assert!(
-        took < gpunet_testing::hang_limit(Duration::from_millis(200)),
+        took < gpunet_support::testing::hang_limit(Duration::from_millis(200)),
         "{what} waited: {took:?}"
     );
     result

@@ -34,7 +34,7 @@ fn run(
             entry: Arc::new(entry),
         })
         .unwrap();
-    match running.wait(Some(gpunet_testing::hang_limit(Duration::from_secs(6))))? {
+    match running.wait(Some(gpunet_support::testing::hang_limit(Duration::from_secs(6))))? {
         WaitOutcome::Finished => Ok(()),
         WaitOutcome::TimedOut { .. } => panic!("the kernel hangs"),
     }

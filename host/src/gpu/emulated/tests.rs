@@ -47,7 +47,7 @@ fn run(
     entry: impl Fn() + Send + Sync + 'static,
 ) -> Result<(), KernelError> {
     let running = start(gpu, grid, block, entry).unwrap();
-    match running.wait(Some(gpunet_testing::hang_limit(Duration::from_secs(6))))? {
+    match running.wait(Some(gpunet_support::testing::hang_limit(Duration::from_secs(6))))? {
         WaitOutcome::Finished => Ok(()),
         WaitOutcome::TimedOut { .. } => panic!("the kernel hangs"),
     }
@@ -568,7 +568,7 @@ fn the_last_handle_ends_the_kernels() {
     std::thread::sleep(Duration::from_millis(2));
     assert_eq!(Arc::strong_count(&alive), 2, "memory keeps the GPU and its kernels");
     drop(memory);
-    let deadline = Instant::now() + gpunet_testing::hang_limit(Duration::from_secs(1));
+    let deadline = Instant::now() + gpunet_support::testing::hang_limit(Duration::from_secs(1));
     while Arc::strong_count(&alive) > 1 {
         assert!(Instant::now() < deadline, "the kernel still runs");
         std::thread::sleep(Duration::from_millis(1));

@@ -153,7 +153,7 @@ mod tests {
         for length in [1, 8, BYTES - 1, BYTES, BYTES + 1, 4 * BYTES] {
             let (mut reader, writer) = std::os::unix::net::UnixStream::pair().unwrap();
             reader
-                .set_read_timeout(Some(gpunet_testing::hang_limit(
+                .set_read_timeout(Some(gpunet_support::testing::hang_limit(
                     std::time::Duration::from_millis(500),
                 )))
                 .unwrap();

@@ -239,7 +239,7 @@ fn streams_that_come_and_go_beside_a_kernel_use_the_same_memory() {
     // Kernels of other tests may keep it a little longer.
     let begun = std::time::Instant::now();
     while free() != before {
-        let limit = gpunet_testing::hang_limit(std::time::Duration::from_secs(1));
+        let limit = gpunet_support::testing::hang_limit(std::time::Duration::from_secs(1));
         assert!(begun.elapsed() < limit, "{:?}, {before:?} before", free());
         std::thread::sleep(std::time::Duration::from_millis(10));
         caller.tidy();

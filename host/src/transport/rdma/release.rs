@@ -88,7 +88,7 @@ mod tests {
         }
         assert!(!releaser.has_room());
         drop(busy);
-        let end = Instant::now() + gpunet_testing::hang_limit(Duration::from_secs(1));
+        let end = Instant::now() + gpunet_support::testing::hang_limit(Duration::from_secs(1));
         while releaser.pending.load(Ordering::Relaxed) > 0 {
             assert!(Instant::now() < end, "all is released at last");
             thread::sleep(Duration::from_millis(1));

@@ -10,7 +10,7 @@ use gpunet_device::{
     Block, Errno, Group, Handle, On, Shared, SharedBuf, SocketAddr, Stream, Thread, kernel_arg,
     kernels, simt,
 };
-use gpunet_pattern as pattern;
+use gpunet_support::pattern;
 
 use crate::ways::call::{Asking, Blocking, Call, MOST_STREAMS, SLOTS, Slices};
 

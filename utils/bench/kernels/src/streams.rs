@@ -9,7 +9,7 @@ use gpunet_device::{
     Block, Errno, Group, Handle, Listener, Net, Shared, SharedBuf, Stream, buf, kernel_arg,
     kernels, simt,
 };
-use gpunet_pattern as pattern;
+use gpunet_support::pattern;
 
 use crate::flag::{arrives, publish, word_at};
 

@@ -215,7 +215,7 @@ mod tests {
             command.args(["-c", script]);
             command
         };
-        let long = gpunet_testing::hang_limit(Duration::from_secs(2));
+        let long = gpunet_support::testing::hang_limit(Duration::from_secs(2));
         let failed = output(shell("echo no GPU >&2; exit 3"), long).expect_err("it fails");
         assert!(failed.to_string().ends_with("no GPU"), "{failed}");
         let begin = Instant::now();

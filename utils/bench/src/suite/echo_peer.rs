@@ -114,13 +114,13 @@ mod tests {
     fn what_is_sent_comes_back_and_is_counted() {
         let (peer, mut streams) = EchoPeer::start(3).unwrap();
         for stream in &mut streams {
-            stream.set_read_timeout(Some(gpunet_testing::hang_limit(WRITE))).unwrap();
+            stream.set_read_timeout(Some(gpunet_support::testing::hang_limit(WRITE))).unwrap();
             stream.write_all(b"there and back").unwrap();
             let mut answer = [0; 14];
             stream.read_exact(&mut answer).unwrap();
             assert_eq!(&answer, b"there and back");
         }
-        peer.wait_for_bytes(3 * 14, gpunet_testing::hang_limit(WRITE)).unwrap();
+        peer.wait_for_bytes(3 * 14, gpunet_support::testing::hang_limit(WRITE)).unwrap();
         assert!(peer.wait_for_bytes(41, WRITE).is_err());
     }
 
@@ -129,7 +129,7 @@ mod tests {
         let (peer, streams) = EchoPeer::start(2).unwrap();
         let begun = Instant::now();
         drop(peer);
-        assert!(begun.elapsed() < gpunet_testing::hang_limit(WRITE));
+        assert!(begun.elapsed() < gpunet_support::testing::hang_limit(WRITE));
         drop(streams);
     }
 }

@@ -109,7 +109,7 @@ impl PinnedFloor {
         for round in 0..rounds {
             let number = base + round as u64 + 1;
             for (at, word) in message.iter_mut().enumerate() {
-                *word = gpunet_pattern::word(number, at as u64);
+                *word = gpunet_support::pattern::word(number, at as u64);
             }
             answer.fill(0);
             let start = Instant::now();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use gpunet_bench_kernels::streams::HEADER;
-use gpunet_pattern as pattern;
+use gpunet_support::pattern;
 
 use crate::baseline;
 

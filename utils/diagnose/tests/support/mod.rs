@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-pub(crate) use gpunet_testing::Folder;
+pub(crate) use gpunet_support::testing::Folder;
 
 /// Where the recorded machines are.
 pub(crate) fn trees() -> PathBuf {

@@ -20,7 +20,7 @@ mod slot;
 use gpunet_device::abi::word::Word;
 use gpunet_device::simt;
 use gpunet_device::{Shared, SocketAddr, kernel_arg, kernels};
-use gpunet_pattern::Draw;
+use gpunet_support::pattern::Draw;
 
 pub use mutate::{How, Mutation, What};
 

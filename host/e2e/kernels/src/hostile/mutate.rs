@@ -1,7 +1,7 @@
 //! Mutations: what a hostile kernel writes, and where.
 
 use gpunet_device::abi::bits::Progress;
-use gpunet_pattern::Draw;
+use gpunet_support::pattern::Draw;
 
 use super::{Attack, Past, word};
 

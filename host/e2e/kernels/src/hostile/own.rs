@@ -8,7 +8,7 @@ use gpunet_device::abi::option::SocketOption;
 use gpunet_device::abi::word::Word;
 use gpunet_device::calls::{self, SOCK_STREAM};
 use gpunet_device::{Domain, Errno, Handle, Net, SocketAddr, Thread, simt};
-use gpunet_pattern::Draw;
+use gpunet_support::pattern::Draw;
 
 use super::mutate::{self, How, Mutation, What};
 use super::slot::Slot;

@@ -2,7 +2,7 @@
 
 use gpunet_device::calls::SHUT_WR;
 use gpunet_device::{Errno, Group, On, SharedBuf, Stream, simt};
-use gpunet_pattern as pattern;
+use gpunet_support::pattern;
 
 use super::terms::drawn;
 use super::{

@@ -110,7 +110,7 @@ fn kernels_find_an_arena_by_its_offset() {
     };
     let running = gpu.launch(spec).unwrap();
     assert_eq!(
-        running.wait(Some(gpunet_testing::hang_limit(Duration::from_secs(6)))),
+        running.wait(Some(gpunet_support::testing::hang_limit(Duration::from_secs(6)))),
         Ok(WaitOutcome::Finished)
     );
     assert_eq!(bytes(&arena, 8, 4), 64_u32.to_ne_bytes());
@@ -294,7 +294,7 @@ fn a_kernel_that_runs_keeps_a_dropped_arena() {
         assert_ne!(next.offset(), offset);
         gate.store(1, SeqCst);
         assert_eq!(
-            running.wait(Some(gpunet_testing::hang_limit(Duration::from_secs(6)))),
+            running.wait(Some(gpunet_support::testing::hang_limit(Duration::from_secs(6)))),
             Ok(WaitOutcome::Finished)
         );
         assert_eq!(protection(window.base.addr() + at), NONE);

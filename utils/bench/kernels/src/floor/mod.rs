@@ -18,7 +18,7 @@
 mod access;
 
 use gpunet_device::{Block, Errno, Group, Net, Shared, SharedBuf, kernel_arg, kernels, simt};
-use gpunet_pattern as pattern;
+use gpunet_support::pattern;
 
 use crate::client::{Clock, SEED, hand_over, kept_samples};
 use access::{Far, Near, Own};

@@ -5,7 +5,7 @@ use std::process::Command;
 use clap::Parser;
 use gpunet_host::GpuChoice;
 use gpunet_host::gpu::EmulatedOptions;
-use gpunet_testing::Guarded;
+use gpunet_support::testing::Guarded;
 
 use super::*;
 

@@ -370,7 +370,7 @@ mod tests {
         let begin = Instant::now();
         let hung = bounded(shell("sleep 3600 & sleep 3600"), Duration::from_millis(50));
         assert!(hung.is_err_and(|why| why.to_string().contains("not done")));
-        assert!(begin.elapsed() < gpunet_testing::hang_limit(Duration::from_secs(5)));
+        assert!(begin.elapsed() < gpunet_support::testing::hang_limit(Duration::from_secs(5)));
         let failed = bounded(shell("echo why >&2; exit 3"), FIND).expect_err("it fails");
         assert!(failed.to_string().ends_with("why"), "{failed}");
         assert_eq!(bounded(shell("echo here"), FIND).expect("it ends well"), "here\n");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{hang_limit, share_limits};
+use super::{hang_limit, share_limits};
 
 /// A child that is killed, if it still runs, when the test is done with it.
 #[derive(Debug)]

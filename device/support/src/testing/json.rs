@@ -22,7 +22,7 @@ struct Node {
 }
 
 /// The page, as it was when the tests were built: they also run where there is no source tree.
-const PAGE: &str = include_str!("../../../docs/reference/json.md");
+const PAGE: &str = include_str!("../../../../docs/reference/json.md");
 
 /// What a `spread` has.
 const SPREAD: [&str; 3] = ["p25", "median", "p75"];

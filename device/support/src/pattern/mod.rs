@@ -1,10 +1,6 @@
 //! Bytes that both ends can make and check: byte `p` of a stream depends on `p` and a seed. Kernels
 //! fill and check buffers with all threads of a group, programs slices. And numbers that are drawn from a
 //! seed ([`Draw`]).
-//!
-//! A library without kernels, so that each kernel crate that uses it exports its own alone.
-
-#![no_std]
 
 mod draw;
 
@@ -96,10 +92,6 @@ pub fn slice_holds(buffer: &[u8], seed: u64, position: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    extern crate std;
-
-    use std::vec;
-
     use super::*;
 
     #[test]
