@@ -1,4 +1,5 @@
-//! Rules for device code that no compiler checks, in its source and in its PTX; and the glossary.
+//! Rules for device code that no compiler checks, in its source and in its PTX; which packages import which; and the
+//! glossary.
 //!
 //! Each rule first proves on a planted violation that it can fail.
 
@@ -10,6 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::context::Context;
 use crate::glossary;
 use crate::report::Outcome;
+use crate::workspace::Workspace;
 
 /// What must stand in the comment above a loop that is no wait: why it ends.
 const COUNTED: &str = "Counted:";
@@ -38,6 +40,17 @@ const DATA_PATH: &[&str] = &[
     "4send4send",
 ];
 
+/// The layers of the project as folders, the lowest first. A package imports packages of its own layer and of lower
+/// ones, in its tests and build script as well.
+const LAYERS: &[&[&str]] = &[
+    &["device"],
+    &["rsocket-shim", "gpu-usermap"],
+    &["host"],
+    &["host/c", "host/python", "host/examples"],
+    &["apps"],
+    &["utils"],
+];
+
 /// How the kernel begins in PTX that was written to show copied calls.
 pub(crate) const ONE_CALL: &str = ".entry one_call(";
 
@@ -46,6 +59,11 @@ pub(crate) fn check(context: &Context) -> Result<Outcome> {
     prove()?;
     let kernels = context.workspace.kernel_crates().map(|member| member.folder.join("src"));
     let mut outcome = in_source(&context.workspace.root, kernels)?;
+    let imports = imports(&context.workspace);
+    ensure!(!imports.is_empty(), "cargo names no package that imports another");
+    let wrong = upward_imports(&imports);
+    outcome.passed += usize::from(wrong.is_empty());
+    outcome.failed.extend(wrong);
     let (wrong, words) = glossary::check(&context.workspace.root)?;
     outcome.passed += usize::from(wrong.is_empty());
     outcome.failed.extend(wrong);
@@ -143,6 +161,12 @@ fn prove() -> Result<()> {
                 call gpunet_send_long;\ncall gpunet_send_ring;\n}\n",
             clean: ".entry one_call(\n)\n{\ncall gpunet_send;\ncall gpunet_send_long;\ncall gpunet_send_ring;\n\
                 call (r), gpunet_send, (\n}\ngpunet_send\n",
+        },
+        Proof {
+            about: "imports",
+            rule: upward_imports,
+            planted: "host/e2e apps/kernels\n",
+            clean: "host/c host\nhost device/support\nhost host/sockets\nutils/soak host/e2e/kernels\n",
         },
         Proof {
             about: "copies of the library",
@@ -279,6 +303,35 @@ fn references_in_signatures(text: &str) -> Vec<String> {
     wrong
 }
 
+/// What packages import, a line each: the folder of one, and of another that it imports.
+fn imports(workspace: &Workspace) -> String {
+    let name = |folder: &Path| {
+        folder.strip_prefix(&workspace.root).unwrap_or(folder).display().to_string()
+    };
+    let mut lines = String::new();
+    for member in &workspace.members {
+        for folder in &member.imports {
+            lines += &format!("{} {}\n", name(&member.folder), name(folder));
+        }
+    }
+    lines
+}
+
+/// Imports of a package in a higher layer, or where a folder is in none.
+fn upward_imports(imports: &str) -> Vec<String> {
+    let layer = |folder: &str| {
+        // From the end: a folder in another may be a layer of its own.
+        LAYERS
+            .iter()
+            .rposition(|layer| layer.iter().any(|name| Path::new(folder).starts_with(name)))
+    };
+    let pairs = imports.lines().filter_map(|line| line.split_once(' '));
+    pairs
+        .filter(|(from, to)| layer(to).is_none() || layer(to) > layer(from))
+        .map(|(from, to)| format!("{from} imports {to}, which is in no layer at or below its own"))
+        .collect()
+}
+
 /// Read-modify-write instructions beside the two that are meant.
 fn other_exchanges(ptx: &str) -> Vec<String> {
     let instructions = ptx.lines().map(|line| {
@@ -370,6 +423,13 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let outcome = in_source(&root, std::iter::empty()).expect("it can be read");
         assert!(outcome.failed.is_empty(), "{}", outcome.failed.join("\n"));
+    }
+
+    #[test]
+    fn a_folder_in_a_folder_may_be_a_layer_of_its_own() {
+        let up = "host imports host/c, which is in no layer at or below its own";
+        assert_eq!(upward_imports("host host/c\nhost/c host\nhost/c/kernels host/c\n"), [up]);
+        assert_eq!(upward_imports("tools host\nutils tools\ntools tools/x\n").len(), 3);
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub(crate) struct Member {
     pub(crate) rust_version: Option<String>,
     /// What a registry shows of a package, of which its manifest says nothing.
     pub(crate) unsaid: Vec<&'static str>,
+    /// The folders of this project's packages that it imports: in its library, programs, tests or build script.
+    pub(crate) imports: Vec<PathBuf>,
     /// The names of its programs.
     pub(crate) programs: Vec<String>,
 }
@@ -89,8 +91,7 @@ impl Workspace {
 impl Member {
     fn from_package(package: &Value) -> Self {
         let manifest = Path::new(text(&package["manifest_path"]));
-        let targets = package["targets"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let programs = targets
+        let programs = list(&package["targets"])
             .iter()
             .filter(|target| {
                 target["kind"]
@@ -108,6 +109,10 @@ impl Member {
             version: text(&package["version"]).to_owned(),
             rust_version: package["rust_version"].as_str().map(str::to_owned),
             unsaid: SHOWN.iter().copied().filter(|key| is_empty(&package[key])).collect(),
+            imports: list(&package["dependencies"])
+                .iter()
+                .filter_map(|dependency| dependency["path"].as_str().map(PathBuf::from))
+                .collect(),
             programs,
         }
     }
@@ -136,7 +141,11 @@ fn metadata(command: &mut std::process::Command) -> Result<Value> {
 }
 
 fn packages(metadata: &Value) -> &[Value] {
-    metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default()
+    list(&metadata["packages"])
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 fn text(value: &Value) -> &str {
@@ -156,7 +165,8 @@ mod tests {
                  "publish": null, "version": "1.2.3", "rust_version": "1.95", "description": "K", "keywords": [],
                  "targets": [{"kind": ["lib"], "name": "k"}]},
                 {"name": "a", "manifest_path": "/w/a/Cargo.toml", "metadata": null, "publish": [],
-                 "targets": [{"kind": ["bin"], "name": "echo"}, {"kind": ["test"], "name": "t"}]},
+                 "targets": [{"kind": ["bin"], "name": "echo"}, {"kind": ["test"], "name": "t"}],
+                 "dependencies": [{"name": "k", "kind": "dev", "path": "/w/k"}, {"name": "libc"}]},
             ]
         });
         let workspace = Workspace::from_metadata(&metadata).unwrap();
@@ -168,6 +178,7 @@ mod tests {
         assert_eq!(member.rust_version.as_deref(), Some("1.95"));
         assert_eq!(workspace.member("a").unwrap().programs, ["echo"]);
         assert_eq!(workspace.member("a").unwrap().folder, Path::new("/w/a"));
+        assert_eq!(workspace.member("a").unwrap().imports, [Path::new("/w/k")]);
         assert!(workspace.member("b").is_none());
     }
 }
